@@ -1,0 +1,91 @@
+# make            builds into build/            make test   installs what is missing, builds, runs every test
+# make run        train once, serve, stream     make help   lists the rest
+
+SAN ?=
+BUILD := build$(if $(SAN),-$(SAN))
+CC ?= gcc
+BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas-openmp) /usr/include)
+BLAS_LIB := $(firstword $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp) .)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fstack-protector-strong -fPIE $(WARN) -I$(BLAS)
+LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack -L$(BLAS_LIB) -Wl,-rpath,$(BLAS_LIB)
+LIBS := -lopenblas -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
+TEST_LIBS := -lcurl
+
+# The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread.
+ifeq ($(SAN),thread)
+CFLAGS += -O1 -fsanitize=thread -Wno-unknown-pragmas
+LDFLAGS += -fsanitize=thread
+else
+CFLAGS += -fopenmp
+LDFLAGS += -fopenmp
+endif
+ifneq ($(filter address undefined,$(SAN)),)
+CFLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+endif
+
+MODEL := $(wildcard model/*.c model/attention/*.c model/kernels/*.c)
+WEIGHTS := $(filter-out weights/main.c,$(wildcard weights/*.c))
+TRAINER := $(filter-out trainer/main.c,$(wildcard trainer/*.c))
+SERVER := $(filter-out server/main.c,$(wildcard server/*.c))
+TESTS := $(wildcard tests/*.c)
+BENCH := $(wildcard tests/bench/*.c)
+SOURCES := $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) weights/main.c trainer/main.c server/main.c
+objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
+
+PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
+
+all: $(PROGRAMS) ## build the three programs
+
+$(BUILD)/noised: $(call objects,$(MODEL) $(WEIGHTS) $(SERVER) server/main.c)
+$(BUILD)/noised-train: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) trainer/main.c)
+$(BUILD)/noised-weights: $(call objects,$(MODEL) $(WEIGHTS) weights/main.c)
+$(BUILD)/tests: LIBS += $(TEST_LIBS)
+$(BUILD)/tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS))
+$(BUILD)/bench-%: $(call objects,$(MODEL) $(WEIGHTS)) $(BUILD)/tests/bench/bench_%.o
+	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+$(PROGRAMS) $(BUILD)/tests:
+	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+
+# Instruction sets are switched on for their own files only; the table picks one at run time.
+$(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
+$(BUILD)/model/kernels/avx512.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+
+deps: ## install the Debian packages that are missing
+	@scripts/deps.sh
+
+test: deps ## build and run every test
+	@$(MAKE) --no-print-directory check
+
+check: $(PROGRAMS) $(BUILD)/tests
+	BUILD=$(BUILD) $(BUILD)/tests $(ONLY)
+
+run: deps ## train a NoiseFormer on public-domain books, serve it, stream two noise seeds
+	@$(MAKE) --no-print-directory all
+	@scripts/run.sh
+
+bench: $(BUILD)/bench-kernels ## time the kernels against the machine's limits
+	$(BUILD)/bench-kernels
+
+format: ## clang-format everything
+	clang-format -i $(shell git ls-files '*.c' '*.h')
+
+lint: ## warnings as errors are on anyway; cppcheck and the formatter besides
+	clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	    --suppress=missingIncludeSystem -D_GNU_SOURCE $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) \
+	    weights/main.c trainer/main.c server/main.c
+
+clean: ## remove what was built (trained models stay in runs/)
+	rm -rf build build-address build-undefined build-thread
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+.PHONY: all deps test check run bench format lint clean help
+.SECONDARY:
+-include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -1,0 +1,45 @@
+/* attention: project (kind) -> expand (SAS) -> score + noise -> causal softmax -> mix v -> aggregate -> o_proj.
+ *
+ * A kind is one file in attention/ with `declare` and `project`, and one line in attention/registry.c. Everything
+ * else (gradients, KV cache, noise, SAS, NOBLE, checkpoint names, tests) follows from those two functions. */
+#ifndef NOISED_ATTENTION_H
+#define NOISED_ATTENTION_H
+
+#include "forward.h"
+#include "linear.h"
+#include "noise.h"
+#include "sas.h"
+
+typedef struct Qkv {
+    Mat *q, *k, *v; /* [n, H k_dim], [n, G k_dim], [n, G v_dim]; k may be q itself (symmetric) */
+    float scale;    /* of the score q . k: 1 / sqrt(dimension of the dotted vectors) */
+} Qkv;
+
+struct AttentionKind {
+    const char *name;                   /* attention.kind in config.json */
+    const char *keys[ATTENTION_VALUES]; /* its own integer keys there; all required, all positive */
+    size_t weights_size;
+    int (*check)(const Config *c, Err *err); /* extra rules; may be NULL */
+    void (*declare)(void *weights, ParamSet *ps, const Config *c);
+    Qkv (*project)(Forward *f, const void *weights, Mat *x); /* x [n, d]; rope is the kind's business */
+    HeadShape (*heads)(const Config *c);                     /* before SAS */
+};
+
+extern const AttentionKind *const attention_kinds[]; /* NULL-terminated */
+const AttentionKind *attention_kind_find(const char *name);
+
+typedef struct Attention {
+    void *weights; /* kind->weights_size bytes, owned */
+    Linear o_proj; /* [d, H v_dim] */
+    Sas sas;
+    Noise noise;
+} Attention;
+
+void attention_declare(Attention *a, ParamSet *ps, const Config *c);
+void attention_free(Attention *a);
+Mat *attention(Forward *f, const Attention *a, Mat *x); /* [n, d] -> [n, d] */
+
+/* For kinds: rope on heads of dimension dim, unless positions are not rope or SAS rotates after expansion. */
+Mat *attention_rope(Forward *f, Mat *x, int heads, int dim);
+
+#endif

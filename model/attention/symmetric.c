@@ -1,0 +1,28 @@
+/* Symmetric attention (Courtois et al. 2024; NoiseFormer's base): K is Q, one projection, s = Q Q^T / sqrt(D). */
+#include "../attention.h"
+
+#include <math.h>
+
+typedef struct Symmetric {
+    Linear q, v; /* [H D, d] */
+} Symmetric;
+
+static void declare(void *weights, ParamSet *ps, const Config *c) {
+    Symmetric *w = weights;
+    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, c->n_heads * c->head_dim, false);
+    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, c->n_heads * c->head_dim, false);
+}
+
+static Qkv project(Forward *f, const void *weights, Mat *x) {
+    const Symmetric *w = weights;
+    const Config *c = f->cfg;
+    Mat *q = attention_rope(f, linear(f, &w->q, x), c->n_heads, c->head_dim);
+    return (Qkv){.q = q, .k = q, .v = linear(f, &w->v, x), .scale = 1 / sqrtf((float)c->head_dim)};
+}
+
+static HeadShape heads(const Config *c) {
+    return (HeadShape){.heads = c->n_heads, .kv_heads = c->n_heads, .k_dim = c->head_dim, .v_dim = c->head_dim};
+}
+
+const AttentionKind attention_symmetric = {
+    .name = "symmetric", .weights_size = sizeof(Symmetric), .declare = declare, .project = project, .heads = heads};

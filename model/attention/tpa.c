@@ -1,0 +1,51 @@
+/* Tensor product attention (T6): every head is a mean of products of factors,
+ *     Q = A_q B_q / Rq, K = A_k B_k / R, V = A_v B_v / R;   A [H, R] and B [R, D] are linear in x,
+ * and rope turns the rows of B_q and B_k, which commutes with the contraction. */
+#include "../attention.h"
+
+#include "../op.h"
+
+#include <math.h>
+
+enum { Q_RANK, RANK };
+
+typedef struct Tpa {
+    Linear a_q, a_k, a_v, b_q, b_k, b_v; /* [H Rq, d] [H R, d] [H R, d] [Rq D, d] [R D, d] [R D, d] */
+} Tpa;
+
+static void declare(void *weights, ParamSet *ps, const Config *c) {
+    Tpa *w = weights;
+    int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], d = c->hidden_size;
+    linear_declare(&w->a_q, ps, c, "a_q_proj", d, c->n_heads * q_rank, false);
+    linear_declare(&w->a_k, ps, c, "a_k_proj", d, c->n_heads * rank, false);
+    linear_declare(&w->a_v, ps, c, "a_v_proj", d, c->n_heads * rank, false);
+    linear_declare(&w->b_q, ps, c, "b_q_proj", d, q_rank * c->head_dim, false);
+    linear_declare(&w->b_k, ps, c, "b_k_proj", d, rank * c->head_dim, false);
+    linear_declare(&w->b_v, ps, c, "b_v_proj", d, rank * c->head_dim, false);
+}
+
+static Qkv project(Forward *f, const void *weights, Mat *x) {
+    const Tpa *w = weights;
+    const Config *c = f->cfg;
+    Tape *t = f->tape;
+    int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], dim = c->head_dim;
+    Mat *b_q = attention_rope(f, linear(f, &w->b_q, x), q_rank, dim);
+    Mat *b_k = attention_rope(f, linear(f, &w->b_k, x), rank, dim);
+    return (Qkv){.q = op_head_factors(t, linear(f, &w->a_q, x), b_q, q_rank, dim),
+                 .k = op_head_factors(t, linear(f, &w->a_k, x), b_k, rank, dim),
+                 .v = op_head_factors(t, linear(f, &w->a_v, x), linear(f, &w->b_v, x), rank, dim),
+                 .scale = 1 / sqrtf((float)dim)};
+}
+
+static HeadShape heads(const Config *c) {
+    return (HeadShape){.heads = c->n_heads, .kv_heads = c->n_heads, .k_dim = c->head_dim, .v_dim = c->head_dim};
+}
+
+const AttentionKind attention_tpa = {
+    .name = "tpa",
+    .keys = {[Q_RANK] = "q_rank", [RANK] = "rank"},
+    .weights_size = sizeof(Tpa),
+    .declare = declare,
+    .project = project,
+    .heads = heads,
+};

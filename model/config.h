@@ -1,0 +1,73 @@
+/* config: what a checkpoint's config.json says, checked. One struct for the whole family (spec section 1):
+ * attention.kind x noise x sas x noble. JSON is read and written in weights/config_json.h. */
+#ifndef NOISED_CONFIG_H
+#define NOISED_CONFIG_H
+
+#include "base.h"
+
+typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
+typedef enum PositionKind { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE } PositionKind;
+typedef enum Activation { ACT_GELU, ACT_GELU_TANH, ACT_SILU, ACT_RELU, ACT_TANH, ACT_LEAKY_RELU } Activation;
+typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
+typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
+typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY_RELU, NOBLE_RELU } NobleActivation;
+
+enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
+
+typedef struct AttentionKind AttentionKind;
+
+typedef struct Config {
+    int vocab_size, hidden_size, n_layers, n_heads, n_kv_heads, head_dim, max_positions;
+    NormKind norm;
+    float norm_eps;
+    PositionKind position;
+    float rope_theta;
+    bool bias, tie_embeddings;
+    struct {
+        Activation activation;
+        bool gated;
+        int width; /* intermediate_size */
+    } mlp;
+    struct {
+        const AttentionKind *kind;
+        int values[ATTENTION_VALUES]; /* the kind's own integers, in the order of kind->keys */
+    } attention;
+    struct {
+        NoiseScope scope; /* NOISE_NONE: no noise object */
+        NoiseDensity density;
+        int components;    /* mixture: number of components M */
+        int condition_dim; /* conditioned: width m of the latent; 0 = not conditioned */
+    } noise;
+    struct {
+        int heads, head_dim, kernel; /* heads = 0: no sas object */
+        bool relu, rope_post;        /* relu false = the linear ablation */
+    } sas;
+    struct {
+        int rank; /* 0: no noble object */
+        NobleActivation activation;
+        int layers;
+    } noble;
+    int bos_token_id, eos_token_id; /* -1 = none */
+    char torch_dtype[16];           /* informative: "float32", "bfloat16", … */
+} Config;
+
+/* Names as config.json spells them, indexed by the enums above. */
+extern const char *const norm_names[2],
+    *const position_names[3], *const activation_names[6], *const scope_names[3], *const density_names[2],
+                                                                                     *const noble_activation_names[5];
+
+/* Every range and every combination rule of the spec; the message names the key and both values. Sizes are bounded so
+ * that no product of two dimensions overflows an int. */
+int config_check(const Config *c, Err *err);
+
+/* What enters the softmax and the cache. */
+typedef struct HeadShape {
+    int heads;        /* query heads that enter the softmax: H or Hx */
+    int kv_heads;     /* heads of k and v as cached: G, H or Hx */
+    int k_dim, v_dim; /* floats of one head's k and v */
+} HeadShape;
+HeadShape config_heads(const Config *c);      /* after SAS and with the mean of conditioned noise, if any */
+HeadShape config_base_heads(const Config *c); /* before either */
+int config_noise_heads(const Config *c);      /* distributions per layer: 1 (scope layer) or heads */
+
+#endif

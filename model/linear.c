@@ -1,0 +1,69 @@
+#include "linear.h"
+
+#include "op.h"
+
+#include <math.h>
+
+static const Activation plain_activations[] = {
+    [NOBLE_TANH] = ACT_TANH, [NOBLE_GELU] = ACT_GELU, [NOBLE_LEAKY_RELU] = ACT_LEAKY_RELU, [NOBLE_RELU] = ACT_RELU};
+
+/* Initial values and learning-rate multipliers of spec section 5; m = min(in, out) / r. */
+static void noble_declare(Noble *b, ParamSet *ps, const Config *c, int in, int out) {
+    int r = c->noble.rank, layers = c->noble.layers;
+    double m = (double)MIN(in, out) / r;
+    float xavier = (float)sqrt(6.0 / (2.0 * r));
+    size_t at = params_enter(ps, "noble.");
+    param_declare(ps, &b->down, "down.weight", 2, (int[]){r, in},
+                  (Init){.kind = INIT_NORMAL, .b = (float)(1 / sqrt(in))});
+    for (int k = 0; k < layers - 1; k++)
+        param_declare(ps, &b->mix[k], k ? "mix2.weight" : "mix.weight", 2, (int[]){r, r},
+                      (Init){.kind = INIT_UNIFORM, .a = -xavier, .b = xavier})
+            ->lr_scale = (float)pow(m, 0.45);
+    param_declare(ps, &b->up, "up.weight", 2, (int[]){out, r},
+                  (Init){.kind = INIT_NORMAL, .b = (float)(0.01 / sqrt(r))})
+        ->lr_scale = (float)pow(m, 0.6);
+    if (c->noble.activation == NOBLE_COSNET) {
+        Weight *freq[2] = {&b->freq_in, &b->freq_out}, *phase[2] = {&b->phase_in, &b->phase_out};
+        for (int k = 0; k < (layers > 1 ? 2 : 1); k++) {
+            param_declare(ps, freq[k], k ? "freq_out" : "freq_in", 1, &r,
+                          (Init){.kind = INIT_UNIFORM, .a = 0.8f, .b = 1.2f})
+                ->lr_scale = 3;
+            param_declare(ps, phase[k], k ? "phase_out" : "phase_in", 1, &r, (Init){.kind = INIT_NORMAL, .b = 0.1f})
+                ->lr_scale = 5;
+        }
+    }
+    params_leave(ps, at);
+}
+
+void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, bool residual) {
+    *l = (Linear){.has_bias = c->bias, .has_noble = c->noble.rank > 0};
+    double deviation = l->has_noble ? 0.5 / sqrt(in) : residual ? 0.02 / sqrt(2.0 * c->n_layers) : 0.02;
+    size_t at = params_enter(ps, "%s.", name);
+    param_declare(ps, &l->w, "weight", 2, (int[]){out, in}, (Init){.kind = INIT_NORMAL, .b = (float)deviation});
+    if (l->has_bias) param_declare(ps, &l->b, "bias", 1, &out, (Init){.kind = INIT_CONSTANT});
+    if (l->has_noble) noble_declare(&l->noble, ps, c, in, out);
+    params_leave(ps, at);
+}
+
+/* act(down x) through 1, 2 or 3 activations with a mixing matrix between each two. */
+static Mat *noble_activate(Forward *f, const Noble *b, Mat *h) {
+    Tape *t = f->tape;
+    int layers = f->cfg->noble.layers;
+    if (f->cfg->noble.activation != NOBLE_COSNET) {
+        Activation a = plain_activations[f->cfg->noble.activation];
+        h = op_activation(t, h, a);
+        for (int k = 0; k < layers - 1; k++) h = op_activation(t, op_linear(t, h, &b->mix[k], NULL), a);
+        return h;
+    }
+    h = op_cos(t, h, &b->freq_in, &b->phase_in);
+    if (layers == 1) return h;
+    if (layers == 3) h = op_cos(t, op_linear(t, h, &b->mix[0], NULL), NULL, NULL);
+    return op_cos(t, op_linear(t, h, &b->mix[layers - 2], NULL), &b->freq_out, &b->phase_out);
+}
+
+Mat *linear(Forward *f, const Linear *l, Mat *x) {
+    Mat *y = op_linear(f->tape, x, &l->w, l->has_bias ? &l->b : NULL);
+    if (!l->has_noble) return y;
+    Mat *h = noble_activate(f, &l->noble, op_linear(f->tape, x, &l->noble.down, NULL));
+    return op_residual(f->tape, y, op_linear(f->tape, h, &l->noble.up, NULL));
+}

@@ -1,0 +1,29 @@
+/* linear: y = x W^T + b, plus the NOBLE branch when the config has one. NOBLE lives here and nowhere else:
+ *     y = W x + b + up act(down x),   cosnet of two layers: act(h) = cos(f_out (M cos(f_in h + p_in)) + p_out).
+ * Only linears of a block carry a branch; embeddings and the head do not. */
+#ifndef NOISED_LINEAR_H
+#define NOISED_LINEAR_H
+
+#include "forward.h"
+#include "params.h"
+
+typedef struct Noble {
+    Weight down, up;                               /* [r, in], [out, r] */
+    Weight mix[2];                                 /* [r, r]: layers - 1 of them */
+    Weight freq_in, phase_in, freq_out, phase_out; /* [r]; cosnet only; one layer has only *_in, and the middle
+                                                      cosine of three layers is plain */
+} Noble;
+
+typedef struct Linear {
+    Weight w; /* [out, in] */
+    Weight b; /* [out]; data NULL and no dims without bias */
+    Noble noble;
+    bool has_bias, has_noble;
+} Linear;
+
+/* Declares <name>.weight, <name>.bias if cfg->bias, <name>.noble.* if cfg->noble. `residual` outputs start at
+ * 0.02 / sqrt(2 L) instead of 0.02. */
+void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, bool residual);
+Mat *linear(Forward *f, const Linear *l, Mat *x); /* [n, in] -> [n, out] */
+
+#endif

@@ -1,0 +1,20 @@
+#include "mlp.h"
+
+#include "op.h"
+
+void mlp_declare(Mlp *m, ParamSet *ps, const Config *c) {
+    size_t at = params_enter(ps, "mlp.");
+    if (c->mlp.gated)
+        linear_declare(&m->up, ps, c, "gate_up_proj", c->hidden_size, 2 * c->mlp.width, false);
+    else
+        linear_declare(&m->up, ps, c, "up_proj", c->hidden_size, c->mlp.width, false);
+    linear_declare(&m->down, ps, c, "down_proj", c->mlp.width, c->hidden_size, true);
+    params_leave(ps, at);
+}
+
+Mat *mlp(Forward *f, const Mlp *m, Mat *x) {
+    Mat *up = linear(f, &m->up, x);
+    Mat *hidden = f->cfg->mlp.gated ? op_gate(f->tape, up, f->cfg->mlp.activation)
+                                    : op_activation(f->tape, up, f->cfg->mlp.activation);
+    return linear(f, &m->down, hidden);
+}

@@ -1,0 +1,56 @@
+/* noise: the learned Gaussian noise of NoiseFormer, added to the attention scores (spec section 4).
+ *
+ *     n_ij = mu + sigma scale eps_ij        eps_ij standard normal, a pure function of (key, layer, head, i, j)
+ *
+ * It is never stored: forward, backward, prefill, decode and every cache draw the same number from the counter.
+ * The mean of the gaussian density adds a constant to a whole row of scores and cancels in the softmax.
+ * mixture: component c_ij is drawn from a second counter against softmax(weight); n = mu_c + sigma_c scale eps.
+ * conditioned: n_ij = mu_j + sigma_i scale eps_ij with mu and log sigma^2 computed from the rows themselves; mu, being
+ * indexed by the key, travels as extra features of k (attention.c), so only log sigma^2 is seen here.
+ * "Distributions" of a layer: one (scope layer) or one per head (scope head). */
+#ifndef NOISED_NOISE_H
+#define NOISED_NOISE_H
+
+#include "forward.h"
+#include "params.h"
+
+typedef struct Noise {
+    Weight mu, sigma; /* [n] (gaussian), [n, M] (mixture); n = 1 or heads */
+    Weight weight;    /* [n, M] logits of the mixture */
+    Weight condition_down_w, condition_down_b, condition_up_w, condition_up_b; /* [m, d], [m], [2n, m], [2n] */
+} Noise;
+
+void noise_declare(Noise *z, ParamSet *ps, const Config *c);
+
+/* Conditioned noise: z = gelu(down x), (mu, log sigma^2) = up z -> [n, 2 distributions]. x [n, d]. */
+Mat *noise_condition(Forward *f, const Noise *z, Mat *x);
+
+/* sum of 0.5 (mu^2 + sigma^2 - log(sigma^2 + 1e-12) - 1) over the distributions of one layer -> [1, 1]; a mixture
+ * counts its components by their weights (convex bound), conditioned noise (condition as above) is the mean over rows.
+ */
+Mat *noise_kl(Tape *t, const Config *c, const Noise *z, Mat *condition);
+
+/* One row of scores and where its noise comes from. */
+typedef struct NoiseRow {
+    const Config *cfg;
+    const Noise *noise;
+    NoiseKey key;
+    int layer, head;    /* query head; scope layer draws as head 0 */
+    int i, n;           /* absolute query position; keys 0..n-1 */
+    float log_variance; /* conditioned only */
+} NoiseRow;
+
+/* Draws what is random about a row: eps[n] the Gaussians, component[n] the drawn components (mixture only; may be NULL
+ * otherwise). Then s[j] += n_ij for j < n. */
+void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component);
+void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *component, float *s);
+
+/* Adds the gradient of one row to sums[3 M]: mu, sigma, weight of every component (M = 1 and only the first two for
+ * the gaussian), and to *d_log_variance when conditioned. ds[n] is d loss / d score. */
+void noise_row_backward(const NoiseRow *row, const float *ds, const float *eps, const uint16_t *component, double *sums,
+                        float *d_log_variance);
+
+/* The Gaussian of one (i, j) by the scalar definition: the reference that every kernel equals bit for bit. */
+float noise_gaussian(const NoiseKey *key, int layer, int head, int i, int j);
+
+#endif

@@ -1,0 +1,30 @@
+/* op_attention: softmax_j<=i (scale q_i . k_j + n_ij) v_j, ragged over segments, with the noise inside.
+ *
+ * Two bodies behind one door. Recording (op_attention_train.c): whole sequences, OpenBLAS on causal row blocks;
+ * probabilities and noise are recomputed in the backward pass, not stored. Serving (op_attention_serve.c): new rows
+ * attend over the KV cache, keys walked in blocks from position 0, so a row's bits depend on its own sequence alone. */
+#ifndef NOISED_OP_ATTENTION_H
+#define NOISED_OP_ATTENTION_H
+
+#include "forward.h"
+#include "noise.h"
+
+typedef struct AttentionSpec {
+    HeadShape heads; /* query head h reads kv head h / (heads / kv_heads) */
+    float scale;
+    const Noise *noise; /* NULL: no noise */
+    Mat *condition;     /* [n, 2 distributions] of noise_condition; NULL unless conditioned */
+} AttentionSpec;
+
+/* q [n, H k_dim], k [n, G k_dim] (may be q itself), v [n, G v_dim] -> [n, H v_dim]. */
+Mat *op_attention(Forward *f, Mat *q, Mat *k, Mat *v, const AttentionSpec *spec);
+
+/* The two bodies. y [n, H v_dim] is filled. */
+void attention_train(Forward *f, Mat *q, Mat *k, Mat *v, Mat *y, const AttentionSpec *spec);
+void attention_serve(Forward *f, const Mat *q, Mat *y, const AttentionSpec *spec); /* k and v are in f->kv */
+
+/* Noise of query row `row` (of the batch) at absolute position i in segment seg; false when it has none. */
+bool attention_noise_row(const Forward *f, const AttentionSpec *spec, const Segment *seg, int head, int row, int i,
+                         NoiseRow *out);
+
+#endif

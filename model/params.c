@@ -1,0 +1,105 @@
+#include "params.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *prefixed(const ParamSet *ps, const char *name) {
+    size_t a = strlen(ps->prefix), b = strlen(name) + 1;
+    char *full = xmalloc(a + b);
+    memcpy(full, ps->prefix, a);
+    memcpy(full + a, name, b);
+    return full;
+}
+
+Param *param_declare(ParamSet *ps, Weight *w, const char *name, int n_dims, const int *dims, Init init) {
+    BUG_ON(n_dims < 1 || n_dims > (int)COUNTOF(w->dims));
+    char *full = prefixed(ps, name);
+    *w = (Weight){.name = full, .dtype = DTYPE_F32, .n_dims = n_dims};
+    for (int i = 0; i < n_dims; i++) {
+        BUG_ON(dims[i] < 1);
+        w->dims[i] = dims[i];
+    }
+    if (ps->n == ps->capacity) {
+        ps->capacity = MAX(64, 2 * ps->capacity);
+        ps->params = xrealloc(ps->params, (size_t)ps->capacity * sizeof *ps->params);
+    }
+    Param *p = &ps->params[ps->n++];
+    *p = (Param){.weight = w,
+                 .name = full,
+                 .init = init,
+                 .matrix = n_dims == 2,
+                 .decay = n_dims >= 2,
+                 .lr_scale = 1,
+                 .bin = ps->bin};
+    return p;
+}
+
+size_t params_enter(ParamSet *ps, const char *fmt, ...) {
+    size_t length = strlen(ps->prefix), room = sizeof ps->prefix - length;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(ps->prefix + length, room, fmt, ap);
+    va_end(ap);
+    BUG_ON(n < 0 || (size_t)n >= room);
+    return length;
+}
+
+void params_leave(ParamSet *ps, size_t prefix_length) {
+    BUG_ON(prefix_length > strlen(ps->prefix));
+    ps->prefix[prefix_length] = 0;
+}
+
+size_t params_count(const ParamSet *ps) {
+    size_t n = 0;
+    for (int i = 0; i < ps->n; i++) n += weight_count(ps->params[i].weight);
+    return n;
+}
+
+Param *params_find(const ParamSet *ps, const char *name) {
+    for (int i = 0; i < ps->n; i++)
+        if (!strcmp(ps->params[i].name, name)) return &ps->params[i];
+    return NULL;
+}
+
+void params_free(ParamSet *ps) {
+    for (int i = 0; i < ps->n; i++) free(ps->params[i].name);
+    free(ps->params);
+    *ps = (ParamSet){0};
+}
+
+static uint32_t fnv1a(const char *s) {
+    uint32_t h = 2166136261u;
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+void param_init(const Param *p, uint64_t seed, float *value) {
+    size_t n = weight_count(p->weight);
+    double a = p->init.a, b = p->init.b;
+    Draws d = draws_open(seed, DRAW_INIT, fnv1a(p->weight->name));
+    switch (p->init.kind) {
+    case INIT_CONSTANT:
+        for (size_t i = 0; i < n; i++) value[i] = p->init.a;
+        return;
+    case INIT_NORMAL:
+        for (size_t i = 0; i < n; i++) value[i] = (float)(a + b * draw_normal(&d));
+        return;
+    case INIT_UNIFORM:
+        for (size_t i = 0; i < n; i++) value[i] = (float)(a + (b - a) * draw_uniform(&d));
+        return;
+    }
+}
+
+void params_bind_flat(ParamSet *ps, float *data, float *grad) {
+    for (int i = 0; i < ps->n; i++) {
+        Weight *w = ps->params[i].weight;
+        size_t n = weight_count(w);
+        w->dtype = DTYPE_F32;
+        w->data = data;
+        w->scale = NULL;
+        w->grad = grad;
+        data += n;
+        if (grad) grad += n;
+    }
+}

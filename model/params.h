@@ -1,0 +1,55 @@
+/* params: every parameter is declared once, and everybody runs that declaration.
+ *
+ * The model declares name, shape and initial distribution; the trainer then allocates and initialises, a checkpoint
+ * binds or saves, `inspect` counts. There is no other list of tensors anywhere.
+ * A ParamSet is built by one thread and read-only afterwards; it owns the names, not the Weights. */
+#ifndef NOISED_PARAMS_H
+#define NOISED_PARAMS_H
+
+#include "tensor.h"
+
+typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
+
+/* CONSTANT: a. NORMAL: mean a, standard deviation b. UNIFORM: in [a, b]. */
+typedef struct Init {
+    InitKind kind;
+    float a, b;
+} Init;
+
+typedef struct Param {
+    Weight *weight;
+    char *name; /* owned by the set; weight->name points here */
+    Init init;
+    bool matrix;    /* may be stored and held as BF16, F16 or I8; every other parameter is F32 in memory */
+    bool decay;     /* weight decay acts on it */
+    float lr_scale; /* NOBLE's learning-rate multipliers; 1 elsewhere */
+    int bin;        /* weight-noise bin: layer number + 1, 0 for what belongs to no layer */
+} Param;
+
+typedef struct ParamSet {
+    Param *params;
+    int n, capacity;
+    char prefix[96]; /* prepended to declared names, e.g. "model.layers.3.self_attn." */
+    int bin;
+} ParamSet;
+
+/* Declares w as <prefix><name> with dims[n_dims]. Traits that follow from the shape (matrix and decay: two or more
+ * dimensions) can be changed on the returned Param, valid until the next declaration. */
+Param *param_declare(ParamSet *ps, Weight *w, const char *name, int n_dims, const int *dims, Init init);
+
+/* Appends to the prefix; returns the old length for params_leave. */
+size_t params_enter(ParamSet *ps, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void params_leave(ParamSet *ps, size_t prefix_length);
+
+size_t params_count(const ParamSet *ps);                  /* elements of all parameters */
+Param *params_find(const ParamSet *ps, const char *name); /* NULL when there is none; linear */
+void params_free(ParamSet *ps);
+
+/* value[0..count) by the declared distribution; draws depend on (seed, name), so adding a tensor moves no other. */
+void param_init(const Param *p, uint64_t seed, float *value);
+
+/* Points every weight's data and grad into flat buffers of params_count() floats (64-byte aligned pieces are not
+ * needed: kernels take any float alignment). grad may be NULL. */
+void params_bind_flat(ParamSet *ps, float *data, float *grad);
+
+#endif

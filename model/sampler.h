@@ -1,0 +1,54 @@
+/* sampler: logits of one position -> one token. A pure function of (logits, settings, seed, position): spec section 6.
+ *
+ * Order of the filters: logit_bias, penalties, temperature, top_k, top_p, min_p (typical_p after top_p when below 1).
+ * Candidates are sorted by probability, ties by lower id; the token is the first whose cumulative probability exceeds
+ * u times the total, u = word 0 of Philox((position, 0, 0, "SAMP"), seed) mapped to (x + 0.5) / 2^32.
+ * temperature 0 is argmax, ties to the lower id. No function allocates; the caller lends the scratch. */
+#ifndef NOISED_SAMPLER_H
+#define NOISED_SAMPLER_H
+
+#include "base.h"
+
+typedef struct LogitBias {
+    int id;
+    float bias;
+} LogitBias;
+
+typedef struct Sampling {
+    float temperature;        /* 0 = argmax */
+    int top_k;                /* 0 = off */
+    float top_p, min_p;       /* 1 and 0 = off */
+    float typical_p;          /* 1 = off */
+    float repetition_penalty; /* 1 = off; divides positive and multiplies negative logits of tokens seen */
+    float frequency_penalty, presence_penalty; /* 0 = off; of generated tokens only */
+    const LogitBias *bias;                     /* borrowed, ids distinct and below V */
+    int n_bias;
+    uint64_t seed;
+} Sampling;
+
+typedef struct SampleScratch {
+    float *logits;   /* [V] */
+    int *candidates; /* [V] */
+    int *counts;     /* [V], zero between calls */
+} SampleScratch;
+
+/* history[0..n_prompt) is the prompt, history[n_prompt..n_history) what was generated so far. banned ids (EOS before
+ * min_tokens) are never chosen. position = n_history, the absolute position of the token to be drawn. */
+int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
+                 const int *banned, int n_banned, SampleScratch *scratch);
+
+/* Natural-log probabilities of the model itself, before any filter: lp = logit - log sum exp, reduced in one fixed
+ * order so that scoring and decoding agree bit for bit. */
+typedef struct TokenLogprob {
+    int id;
+    float logprob;
+} TokenLogprob;
+
+/* Fills *chosen for token `id` and top[0..n_top) with the n_top most probable tokens, best first, ties by lower id. */
+void token_logprobs(const float *logits, int vocab, int id, float *chosen, TokenLogprob *top, int n_top);
+
+/* Seeds of choice c (spec section 6): c = 0 the request's own, else derived from it. */
+uint64_t choice_seed(uint64_t request_seed, int c);
+enum { SEED_BITS = 53 };
+
+#endif

@@ -1,0 +1,52 @@
+#include "tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [DTYPE_F32] = {"F32", 4},
+    [DTYPE_BF16] = {"BF16", 2},
+    [DTYPE_F16] = {"F16", 2},
+    [DTYPE_I8] = {"I8", 1},
+};
+
+size_t dtype_size(Dtype t) { return dtypes[t].size; }
+
+const char *dtype_name(Dtype t) { return dtypes[t].name; }
+
+size_t weight_count(const Weight *w) {
+    size_t n = w->n_dims > 0;
+    for (int i = 0; i < w->n_dims; i++) n *= (size_t)w->dims[i];
+    return n;
+}
+
+float f16_to_f32(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
+    if (exponent == 0) { /* zero and subnormals: mantissa 2^-24 */
+        float f = ldexpf((float)mantissa, -24);
+        return sign ? -f : f;
+    }
+    union {
+        uint32_t u;
+        float f;
+    } v = {.u = sign | (exponent == 31 ? 255 : exponent + 127 - 15) << 23 | mantissa << 13};
+    return v.f;
+}
+
+void weight_read(const Weight *w, size_t first, size_t n, float *out) {
+    BUG_ON(w->dtype == DTYPE_I8 || first > weight_count(w) || n > weight_count(w) - first);
+    const uint16_t *half = (const uint16_t *)w->data + first;
+    switch (w->dtype) {
+    case DTYPE_BF16:
+        for (size_t i = 0; i < n; i++) out[i] = bf16_to_f32(half[i]);
+        break;
+    case DTYPE_F16:
+        for (size_t i = 0; i < n; i++) out[i] = f16_to_f32(half[i]);
+        break;
+    default:
+        memcpy(out, weight_f32(w) + first, n * sizeof *out);
+    }
+}

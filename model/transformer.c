@@ -1,0 +1,79 @@
+#include "transformer.h"
+
+#include "op.h"
+
+#include <stdlib.h>
+
+int model_init(Model *m, const Config *c, Err *err) {
+    *m = (Model){.cfg = *c};
+    if (config_check(c, err)) return -1;
+    ParamSet *ps = &m->params;
+    Init small = {.kind = INIT_NORMAL, .b = 0.02f};
+    size_t model = params_enter(ps, "model.");
+    param_declare(ps, &m->embed, "embed_tokens.weight", 2, (int[]){c->vocab_size, c->hidden_size}, small);
+    if (c->position == POSITION_LEARNED)
+        param_declare(ps, &m->positions, "embed_positions.weight", 2, (int[]){c->max_positions, c->hidden_size}, small);
+    m->blocks = xcalloc((size_t)c->n_layers, sizeof *m->blocks);
+    for (int l = 0; l < c->n_layers; l++) {
+        Block *b = &m->blocks[l];
+        size_t layer = params_enter(ps, "layers.%d.", l);
+        ps->bin = l + 1;
+        norm_declare(&b->attention_norm, ps, c, "input_layernorm");
+        attention_declare(&b->attention, ps, c);
+        norm_declare(&b->mlp_norm, ps, c, "post_attention_layernorm");
+        mlp_declare(&b->mlp, ps, c);
+        ps->bin = 0;
+        params_leave(ps, layer);
+    }
+    norm_declare(&m->norm, ps, c, "norm");
+    params_leave(ps, model);
+    if (!c->tie_embeddings)
+        param_declare(ps, &m->lm_head, "lm_head.weight", 2, (int[]){c->vocab_size, c->hidden_size}, small);
+    return 0;
+}
+
+void model_free(Model *m) {
+    for (int l = 0; m->blocks && l < m->cfg.n_layers; l++) attention_free(&m->blocks[l].attention);
+    free(m->blocks);
+    params_free(&m->params);
+    *m = (Model){0};
+}
+
+static const int *row_positions(Tape *t, const Batch *batch) {
+    int *positions = tape_alloc(t, (size_t)batch->n * sizeof *positions);
+    int row = 0;
+    for (int s = 0; s < batch->n_segments; s++) {
+        const Segment *seg = &batch->segments[s];
+        BUG_ON(seg->row0 != row);
+        for (int i = 0; i < seg->n; i++) positions[row++] = seg->pos0 + i;
+    }
+    BUG_ON(row != batch->n);
+    return positions;
+}
+
+/* Serving keeps one residual stream and forgets a layer's scratch as soon as it is added to it. */
+static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
+    ArenaMark mark = arena_mark(&f->tape->arena);
+    x = op_residual(f->tape, x, attention(f, &b->attention, norm(f, &b->attention_norm, x)));
+    x = op_residual(f->tape, x, mlp(f, &b->mlp, norm(f, &b->mlp_norm, x)));
+    if (!f->tape->recording) arena_rewind(&f->tape->arena, mark);
+    return x;
+}
+
+Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv) {
+    BUG_ON(tape->recording != (kv == NULL));
+    const Config *c = &m->cfg;
+    Forward f = {.tape = tape, .cfg = c, .batch = batch, .kv = kv, .positions = row_positions(tape, batch)};
+    Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
+    if (c->position == POSITION_LEARNED) x = op_residual(tape, x, op_embed(tape, &m->positions, f.positions, batch->n));
+    for (f.layer = 0; f.layer < c->n_layers; f.layer++) x = block_forward(&f, &m->blocks[f.layer], x);
+    if (batch->want) x = op_rows(tape, x, batch->want, batch->n_want);
+    x = norm(&f, &m->norm, x);
+    return op_linear(tape, x, c->tie_embeddings ? &m->embed : &m->lm_head, NULL);
+}
+
+Mat *model_loss(Tape *tape, Mat *logits, const int *targets, float kl_weight, double *kl) {
+    Mat *loss = op_cross_entropy(tape, logits, targets);
+    if (kl) *kl = tape->penalty ? tape->penalty->x[0] : 0;
+    return tape->penalty ? op_add_scaled(tape, loss, tape->penalty, kl_weight) : loss;
+}
