@@ -1,0 +1,62 @@
+/* Which levels this machine can run, and the choice among them. */
+#include "isa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const Kernels *kernels;
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+typedef struct CpuFeatures {
+    bool avx2, avx512;
+} CpuFeatures;
+
+/* XCR0: the register states that the operating system saves. Only valid when CPUID reports OSXSAVE. */
+static uint64_t saved_states(void) {
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static CpuFeatures cpu_features(void) {
+    enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe6 };
+    const unsigned need1 = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
+    const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d;
+    CpuFeatures f = {0};
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return f;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+    uint64_t states = saved_states();
+    f.avx2 = (b & bit_AVX2) && (states & STATE_AVX) == STATE_AVX;
+    f.avx512 = f.avx2 && (b & need7) == need7 && (states & STATE_AVX512) == STATE_AVX512;
+    return f;
+}
+#endif
+
+int kernels_available(const Kernels *out[4]) {
+    int n = 0;
+    out[n++] = &kernels_ref;
+#if defined(__x86_64__)
+    CpuFeatures f = cpu_features();
+    if (f.avx2) out[n++] = &kernels_avx2;
+    if (f.avx512) out[n++] = &kernels_avx512;
+#endif
+    return n;
+}
+
+int kernels_init(Err *err) {
+    const Kernels *available[4] = {NULL}, *chosen = NULL;
+    int n = kernels_available(available);
+    const char *cap = getenv("NOISED_ISA");
+    if (!cap) chosen = available[n - 1];
+    for (int i = 0; cap && i < n; i++)
+        if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
+    if (!chosen)
+        return err_set(err, "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, and this machine's best is %s", cap,
+                       available[n - 1]->name);
+    gaussian_quantiles_build();
+    kernels = chosen;
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* kernels: the table of inner loops, one column per instruction set, chosen once at start.
+ *
+ * ref -> avx2 -> avx512, the best that CPU and OS offer, capped by NOISED_ISA=ref|avx2|avx512. ref is the contract.
+ * Rules of every entry: pure, single-threaded, any alignment, no aliasing unless said; callers split work by output
+ * element. The order in which an output element is reduced depends on the reduction length alone - never on the
+ * number of rows, the position in the batch or the thread. Row functions treat one row of width d at a time, so an
+ * element's bits depend on (row, d) only. NaN and Inf propagate.
+ * Serving uses these on every path; OpenBLAS is for training and tests (its reduction order depends on the shape). */
+#ifndef NOISED_KERNELS_H
+#define NOISED_KERNELS_H
+
+#include "../tensor.h"
+
+typedef struct Kernels {
+    const char *name;
+
+    /* y[i, o] (row stride ldy) = sum_k x[i, k] w[o, k], i < n, o < n_out; x [n, k] row stride ldx, w [n_out, k] rows
+     * contiguous. Lane l of 16 sums k = l, l + 16, ... in order; the lanes are then added in one fixed tree. */
+    void (*gemm_f32)(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy);
+    /* The same with bf16 x and w, products and sums in f32. */
+    void (*gemm_bf16)(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy);
+    /* The same with f32 x and f16 w. */
+    void (*gemm_f16)(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy);
+
+    void (*to_bf16)(int n, const float *x, uint16_t *y); /* nearest even */
+
+    /* Attention over one block of KV_BLOCK = 32 keys stored transposed. s[r, j] = sum_d q[r, d] k[d, j] (d in order),
+     * all 32 columns. q [n, k_dim] contiguous and already scaled; s row stride lds. */
+    void (*scores_f32)(int n, int k_dim, const float *q, const float *k, float *s, int lds);
+    void (*scores_bf16)(int n, int k_dim, const float *q, const uint16_t *k, float *s, int lds);
+    /* acc[r, :] += sum_j p[r, j] v[j, :], j = 0..n_keys-1 in order; v [n_keys, v_dim]; p row stride ldp. */
+    void (*mix_f32)(int n, int n_keys, int v_dim, const float *p, int ldp, const float *v, float *acc);
+    void (*mix_bf16)(int n, int n_keys, int v_dim, const float *p, int ldp, const uint16_t *v, float *acc);
+
+    /* One row of width d each. In place (y == x) is allowed. */
+    void (*softmax_row)(int d, float *x);                                          /* exp(x - max) / sum */
+    float (*exp_sum_row)(int d, const float *x, float *y, float max);              /* y = exp(x - max), returns sum */
+    float (*max_row)(int d, const float *x);
+    void (*layernorm_row)(int d, const float *x, const float *w, const float *b, float eps, float *y); /* b may be NULL */
+    void (*rmsnorm_row)(int d, const float *x, const float *w, float eps, float *y);
+    void (*add_row)(int d, const float *x, float *y);                              /* y += x */
+    void (*gelu_row)(int d, const float *x, float *y);                             /* exact: x Phi(x), erf form */
+    void (*gelu_tanh_row)(int d, const float *x, float *y);
+    void (*silu_row)(int d, const float *x, float *y);
+    void (*tanh_row)(int d, const float *x, float *y);
+    void (*cos_row)(int d, const float *x, const float *freq, const float *phase, float *y); /* cos(freq x + phase) */
+
+    /* n Gaussians for keys j0..j0+n-1 of one query row (spec section 4); j0 a multiple of 8.
+     * counter (sequence << 16 | j / 8, i, head_layer, stream), key = seed. Bit-equal on every ISA. */
+    void (*gaussians)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0, int n,
+                      float *out);
+    /* The raw 16-bit k of the same counters (the component draw of the mixture). */
+    void (*gaussian_bits)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
+                          int n, uint16_t *out);
+} Kernels;
+
+/* The chosen table. Set by kernels_init (idempotent, not thread-safe: call it first in main). */
+extern const Kernels *kernels;
+
+/* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. Also builds the quantile table. */
+int kernels_init(Err *err);
+/* For tests: every level this machine can run, ref first; returns how many (at most 4). */
+int kernels_available(const Kernels *out[4]);
+
+/* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init. */
+extern float gaussian_quantiles[4096];
+
+#endif

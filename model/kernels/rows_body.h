@@ -1,0 +1,128 @@
+/* rows_body: one row at a time. Reductions run in 64 virtual lanes (four Vec, against the latency of one addition)
+ * that are added in one tree; what remains is one element at a time, vectorised by the compiler. The ivdep pragma
+ * tells it that y is x or apart from x, which is the contract. */
+
+enum { SUM_VECS = 4 };
+
+INLINE float vecs_sum(const Vec a[SUM_VECS]) { return vec_sum(vec_add(vec_add(a[0], a[1]), vec_add(a[2], a[3]))); }
+
+static float row_sum(int d, const float *x) {
+    Vec a[SUM_VECS] = {vec_set1(0), vec_set1(0), vec_set1(0), vec_set1(0)};
+    int i = 0;
+    for (; i + SUM_VECS * LANES <= d; i += SUM_VECS * LANES)
+#pragma GCC unroll 4
+        for (int v = 0; v < SUM_VECS; v++) a[v] = vec_add(a[v], vec_load(x + i + v * LANES));
+#pragma GCC unroll 4
+    for (int v = 0; v < SUM_VECS; v++, i += LANES)
+        if (i < d) a[v] = vec_add(a[v], vec_load_n(x + i, MIN(d - i, LANES)));
+    return vecs_sum(a);
+}
+
+static float row_sum_squares(int d, const float *x) {
+    Vec a[SUM_VECS] = {vec_set1(0), vec_set1(0), vec_set1(0), vec_set1(0)};
+    int i = 0;
+    for (; i + SUM_VECS * LANES <= d; i += SUM_VECS * LANES)
+#pragma GCC unroll 4
+        for (int v = 0; v < SUM_VECS; v++) {
+            Vec t = vec_load(x + i + v * LANES);
+            a[v] = vec_fma(t, t, a[v]);
+        }
+#pragma GCC unroll 4
+    for (int v = 0; v < SUM_VECS; v++, i += LANES)
+        if (i < d) {
+            Vec t = vec_load_n(x + i, MIN(d - i, LANES));
+            a[v] = vec_fma(t, t, a[v]);
+        }
+    return vecs_sum(a);
+}
+
+/* The larger; m when equal; NaN when either is. */
+INLINE float larger(float m, float x) { return x > m || x != x ? x : m; }
+
+static float max_row(int d, const float *x) {
+    Vec m = vec_set1(-INFINITY);
+    int i = 0;
+    for (; i + LANES <= d; i += LANES) m = vec_max(m, vec_load(x + i));
+    float lane[LANES];
+    vec_store(lane, m);
+    for (int l = 0; i < d; i++, l++) lane[l] = larger(lane[l], x[i]);
+    for (int l = 1; l < LANES; l++) lane[0] = larger(lane[0], lane[l]);
+    return lane[0];
+}
+
+static float exp_sum_row(int d, const float *x, float *y, float max) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = exp_of(x[i] - max);
+    return row_sum(d, y);
+}
+
+static void softmax_row(int d, float *x) {
+    float scale = 1.0f / exp_sum_row(d, x, x, max_row(d, x));
+    for (int i = 0; i < d; i++) x[i] *= scale;
+}
+
+static void layernorm_row(int d, const float *x, const float *w, const float *b, float eps, float *y) {
+    float mean = row_sum(d, x) / (float)d;
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = x[i] - mean;
+    float scale = 1.0f / sqrtf(row_sum_squares(d, y) / (float)d + eps);
+    if (b)
+#pragma GCC ivdep
+        for (int i = 0; i < d; i++) y[i] = FMA(y[i] * scale, w[i], b[i]);
+    else
+#pragma GCC ivdep
+        for (int i = 0; i < d; i++) y[i] = y[i] * scale * w[i];
+}
+
+static void rmsnorm_row(int d, const float *x, const float *w, float eps, float *y) {
+    float scale = 1.0f / sqrtf(row_sum_squares(d, x) / (float)d + eps);
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = x[i] * scale * w[i];
+}
+
+static void add_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] += x[i];
+}
+
+static void gelu_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = 0.5f * x[i] * (1.0f + erf_of(0.707106781f * x[i]));
+}
+
+/* x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): the same function as with tanh, exact in its left tail. */
+static void gelu_tanh_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) {
+        float u = x[i] * FMA(x[i] * x[i], -0.0713548163f, -1.59576912f);
+        y[i] = x[i] / (1.0f + exp_of(u));
+    }
+}
+
+static void silu_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = x[i] / (1.0f + exp_of(-x[i]));
+}
+
+static void tanh_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = tanh_of(x[i]);
+}
+
+/* Arguments beyond COS_LIMIT, Inf and NaN take the C library's cos in double, whichever row they are in. */
+static void cos_row(int d, const float *x, const float *freq, const float *phase, float *y) {
+    int far = 0;
+    for (int i = 0; i < d; i++) far |= !(__builtin_fabsf(FMA(freq[i], x[i], phase[i])) <= COS_LIMIT);
+    if (!far)
+#pragma GCC ivdep
+        for (int i = 0; i < d; i++) y[i] = cos_of(FMA(freq[i], x[i], phase[i]));
+    else
+        for (int i = 0; i < d; i++) {
+            float t = FMA(freq[i], x[i], phase[i]);
+            y[i] = __builtin_fabsf(t) <= COS_LIMIT ? cos_of(t) : (float)cos((double)t);
+        }
+}
+
+static void to_bf16(int n, const float *x, uint16_t *y) {
+    for (int i = 0; i < n; i++) y[i] = f32_to_bf16(x[i]);
+}

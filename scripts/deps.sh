@@ -1,0 +1,20 @@
+#!/bin/sh
+# Installs the Debian packages that are missing; quiet and quick when there are none.
+set -eu
+packages="gcc make libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libopenblas-openmp-dev libpcre2-dev
+          libcurl4-openssl-dev curl"
+missing=
+for p in $packages; do
+    dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "run as root (or install sudo): missing packages:$missing" >&2; exit 1; }
+    as_root=sudo
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -qq
+# shellcheck disable=SC2086
+$as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
