@@ -3,7 +3,11 @@
  * Order of the filters: logit_bias, penalties, temperature, top_k, top_p, min_p (typical_p after top_p when below 1).
  * Candidates are sorted by probability, ties by lower id; the token is the first whose cumulative probability exceeds
  * u times the total, u = word 0 of Philox((position, 0, 0, "SAMP"), seed) mapped to (x + 0.5) / 2^32.
- * temperature 0 is argmax, ties to the lower id. No function allocates; the caller lends the scratch. */
+ * temperature 0 is argmax, ties to the lower id.
+ *
+ * Probabilities are float32 exponentials rounded to multiples of 2^-33, so that every sum of them is exact in float64
+ * and the answer does not depend on how the candidates were searched. A NaN logit counts as -INFINITY, +INFINITY as
+ * the largest float; a token with a logit of -INFINITY is never chosen (which is also how a caller bans one). */
 #ifndef NOISED_SAMPLER_H
 #define NOISED_SAMPLER_H
 
@@ -26,16 +30,19 @@ typedef struct Sampling {
     uint64_t seed;
 } Sampling;
 
+/* One thread's working memory; the functions that draw and score allocate nothing. */
 typedef struct SampleScratch {
-    float *logits;   /* [V] */
-    int *candidates; /* [V] */
-    int *counts;     /* [V], zero between calls */
+    float *logits, *weights, *typical; /* [V] */
+    int *candidates;                   /* [V] */
+    int *counts;                       /* [V], zero between calls */
 } SampleScratch;
+void sample_scratch_init(SampleScratch *s, int vocab);
+void sample_scratch_free(SampleScratch *s);
 
-/* history[0..n_prompt) is the prompt, history[n_prompt..n_history) what was generated so far. banned ids (EOS before
- * min_tokens) are never chosen. position = n_history, the absolute position of the token to be drawn. */
+/* history[0..n_prompt) is the prompt, history[n_prompt..n_history) what was generated so far; n_history is the
+ * absolute position of the token to be drawn. -1 when no token is left to choose from. */
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
-                 const int *banned, int n_banned, SampleScratch *scratch);
+                 SampleScratch *scratch);
 
 /* Natural-log probabilities of the model itself, before any filter: lp = logit - log sum exp, reduced in one fixed
  * order so that scoring and decoding agree bit for bit. */
@@ -44,7 +51,8 @@ typedef struct TokenLogprob {
     float logprob;
 } TokenLogprob;
 
-/* Fills *chosen for token `id` and top[0..n_top) with the n_top most probable tokens, best first, ties by lower id. */
+/* Fills *chosen for token `id` and top[0..n_top) with the n_top most probable tokens, best first, ties by lower id.
+ * Entries beyond what the vocabulary has are {-1, -INFINITY}; NaN logits make every logprob NaN. */
 void token_logprobs(const float *logits, int vocab, int id, float *chosen, TokenLogprob *top, int n_top);
 
 /* Seeds of choice c (spec section 6): c = 0 the request's own, else derived from it. */

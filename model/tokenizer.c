@@ -38,7 +38,7 @@ static TokenText text_copy(char **at, TokenText text) {
 static TokenText text_unmark(char **at, TokenText text) {
     char *start = *at;
     for (size_t i = 0; i < text.n;)
-        if (text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0) {
+        if (space_mark_at(text, i)) {
             *(*at)++ = ' ';
             i += 3;
         } else {
@@ -121,7 +121,7 @@ static void index_added(Tokenizer *t) {
 static bool mark_inside(TokenText piece) {
     bool other = false;
     for (size_t i = 0; i < piece.n;) {
-        bool mark = piece.n - i >= 3 && memcmp(piece.data + i, SPACE_MARK, 3) == 0;
+        bool mark = space_mark_at(piece, i);
         if (mark && other) return true;
         other |= !mark;
         i += mark ? 3 : 1;

@@ -15,6 +15,8 @@ typedef struct Encoder {
     Err *err;
 } Encoder;
 
+bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
+
 TokenText sentence_spelling(TokenText text, bool prepend) {
     size_t spaces = prepend;
     for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';
@@ -65,13 +67,11 @@ static void encode_word(Encoder *e, TokenText word) {
 
 /* ---- a text into words ---- */
 
-static bool mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
-
 static void encode_marked_words(Encoder *e, TokenText text) {
     size_t start = 0;
     bool after_mark = false;
     for (size_t i = 0; i < text.n;) {
-        bool mark = mark_at(text, i);
+        bool mark = space_mark_at(text, i);
         bool cut = mark && (e->t->spec.split || (e->t->mark_starts_word && !after_mark));
         if (cut && i > start) {
             encode_word(e, (TokenText){.data = text.data + start, .n = i - start});
@@ -116,7 +116,7 @@ static int encode_piece(Encoder *e, TokenText text, bool first) {
     prepend = prepend && text.data[0] != ' ';
     bool byte_level = s->style == TOKEN_BYTE_LEVEL;
     if (byte_level ? !prepend : s->prepend == PREPEND_NORMALIZER) return encode_words(e, text);
-    prepend = prepend && (byte_level || !mark_at(text, 0));
+    prepend = prepend && (byte_level || !space_mark_at(text, 0));
     TokenText spelt = byte_level ? with_space(text) : sentence_spelling(text, prepend);
     int rc = encode_words(e, spelt);
     free((char *)spelt.data);

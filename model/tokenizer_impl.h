@@ -47,6 +47,7 @@ size_t merge_symbols(const Tokenizer *t, MergeScratch *m, size_t n);
 
 /* A SentencePiece text: every space becomes SPACE_MARK, one more in front when `prepend`. data is malloc'ed. */
 TokenText sentence_spelling(TokenText text, bool prepend);
+bool space_mark_at(TokenText text, size_t i);
 
 /* ---- the tokenizer ---- */
 

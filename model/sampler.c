@@ -1,0 +1,216 @@
+#include "sampler.h"
+
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sample_scratch_init(SampleScratch *s, int vocab) {
+    size_t v = (size_t)vocab;
+    BUG_ON(v > 1 << 20); /* beyond it sums of weights would not be exact */
+    *s = (SampleScratch){.logits = xmalloc(v * sizeof *s->logits),
+                         .weights = xmalloc(v * sizeof *s->weights),
+                         .typical = xmalloc(v * sizeof *s->typical),
+                         .candidates = xmalloc(v * sizeof *s->candidates),
+                         .counts = xcalloc(v, sizeof *s->counts)};
+}
+
+void sample_scratch_free(SampleScratch *s) {
+    free(s->logits);
+    free(s->weights);
+    free(s->typical);
+    free(s->candidates);
+    free(s->counts);
+    *s = (SampleScratch){0};
+}
+
+/* ---- logits: bias, penalties ---- */
+
+static void penalise(const Sampling *s, float *x, const int *history, int n_prompt, int n_history, int *counts) {
+    if (s->repetition_penalty == 1 && s->frequency_penalty == 0 && s->presence_penalty == 0) return;
+    for (int i = n_prompt; i < n_history; i++) counts[history[i]]++;
+    for (int i = 0; i < n_history; i++) {
+        int id = history[i], count = counts[id];
+        if (count < 0) continue;
+        x[id] = x[id] > 0 ? x[id] / s->repetition_penalty : x[id] * s->repetition_penalty;
+        x[id] -= s->frequency_penalty * (float)count + (count > 0 ? s->presence_penalty : 0);
+        counts[id] = -1; /* done */
+    }
+    for (int i = 0; i < n_history; i++) counts[history[i]] = 0;
+}
+
+static void adjust(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
+                   SampleScratch *scratch) {
+    float *x = scratch->logits;
+    memcpy(x, logits, (size_t)vocab * sizeof *x);
+    for (int i = 0; i < s->n_bias; i++) x[s->bias[i].id] += s->bias[i].bias;
+    penalise(s, x, history, n_prompt, n_history, scratch->counts);
+    for (int i = 0; i < vocab; i++) {
+        x[i] = x[i] > -INFINITY ? x[i] : -INFINITY; /* NaN too */
+        x[i] = x[i] < FLT_MAX ? x[i] : FLT_MAX;
+    }
+}
+
+/* ---- weights: probabilities times a common factor ---- */
+
+/* x in [0, 2^19) to the nearest multiple of 2^-33. At most 2^20 of such numbers not above 1 add up without rounding. */
+static double exact(double x) { return x + 0x1p19 - 0x1p19; }
+
+/* w = exp((x - max) / temperature). */
+static void make_weights(const float *x, int n, float max, float temperature, float *w) {
+    for (int i = 0; i < n; i++) w[i] = (x[i] - max) / temperature;
+    kernels->exp_sum_row(n, w, w, 0);
+    for (int i = 0; i < n; i++) w[i] = (float)exact((double)w[i]);
+}
+
+static int positive(const float *w, int n, int *ids) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        ids[kept] = i;
+        kept += w[i] > 0;
+    }
+    return kept;
+}
+
+static double mass_of(const float *w, const int *ids, int n) {
+    double mass = 0;
+    for (int i = 0; i < n; i++) mass += (double)w[ids[i]];
+    return mass;
+}
+
+/* ---- selection ---- */
+
+/* Larger key first, ties by lower id: a total order, so the partitions below always make progress. */
+static bool before(const float *key, int a, int b) { return key[a] > key[b] || (key[a] == key[b] && a < b); }
+
+static void swap(int *a, int *b) {
+    int t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* The first round looks for a pivot with few candidates before it, as the crossing mostly lies among the best; then
+ * the middle one will do. */
+static int choose_pivot(const float *key, const int *ids, int lo, int hi, bool first) {
+    enum { PROBES = 64, RANK = 2 };
+    if (!first || hi - lo < 4 * PROBES) return lo + (hi - lo) / 2;
+    int best[RANK], n = 0;
+    for (int p = 0; p < PROBES; p++) {
+        int at = lo + (int)((int64_t)p * (hi - lo) / PROBES), k = n < RANK ? n++ : RANK;
+        for (; k > 0 && before(key, ids[at], ids[best[k - 1]]); k--)
+            if (k < RANK) best[k] = best[k - 1];
+        if (k < RANK) best[k] = at;
+    }
+    return best[RANK - 1];
+}
+
+/* Walking the candidates from the best on, the sum of their weights (of ones, when w is NULL) exceeds target at some
+ * candidate. Moves that one to ids[r - 1] and those before it to ids[0..r - 1), in any order; returns r, or n when the
+ * sum never does. Expected time is linear. */
+static int take(const float *key, const float *w, int *ids, int n, double target) {
+    int lo = 0, hi = n;
+    double mass = 0; /* of ids[0..lo) */
+    for (bool first = true; lo < hi; first = false) {
+        swap(&ids[choose_pivot(key, ids, lo, hi, first)], &ids[hi - 1]);
+        int pivot = ids[hi - 1], mid = lo;
+        double inside = 0; /* mass of ids[lo..mid) */
+        for (int i = lo; i < hi - 1; i++)
+            if (before(key, ids[i], pivot)) {
+                inside += w ? (double)w[ids[i]] : 1;
+                swap(&ids[i], &ids[mid++]);
+            }
+        swap(&ids[mid], &ids[hi - 1]);
+        if (mass + inside > target) {
+            hi = mid;
+            continue;
+        }
+        mass += inside + (w ? (double)w[pivot] : 1);
+        if (mass > target) return mid + 1;
+        lo = mid + 1;
+    }
+    return n;
+}
+
+/* The smallest set of best candidates that holds at least `share` of the mass. */
+static int take_share(const float *key, const float *w, int *ids, int n, float share) {
+    if (!(share < 1)) return n;
+    double target = (double)share * mass_of(w, ids, n);
+    return take(key, w, ids, n, fmax(0, nextafter(target, -INFINITY)));
+}
+
+/* Locally typical sampling: those whose surprise -log p is nearest to its mean. */
+static int take_typical(float share, const float *w, int *ids, int n, float *key) {
+    if (!(share < 1)) return n;
+    double total = mass_of(w, ids, n), sum = 0;
+    for (int i = 0; i < n; i++) sum += exact(-(double)w[ids[i]] * log((double)w[ids[i]]));
+    for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(log((double)w[ids[i]]) + sum / total);
+    return take_share(key, w, ids, n, share);
+}
+
+static int take_min_p(float min_p, const float *w, int *ids, int n) {
+    if (!(min_p > 0)) return n;
+    float max = 0;
+    for (int i = 0; i < n; i++) max = w[ids[i]] > max ? w[ids[i]] : max;
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if ((double)w[ids[i]] >= (double)min_p * (double)max) ids[kept++] = ids[i];
+    return kept;
+}
+
+int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
+                 SampleScratch *scratch) {
+    BUG_ON(!(s->temperature >= 0 && s->temperature <= FLT_MAX));
+    adjust(s, logits, vocab, history, n_prompt, n_history, scratch);
+    const float *x = scratch->logits;
+    float *w = scratch->weights, max = kernels->max_row(vocab, x);
+    int *ids = scratch->candidates;
+    if (max == -INFINITY) return -1;
+    if (s->temperature == 0) {
+        int best = 0;
+        while (x[best] != max) best++;
+        return best;
+    }
+    make_weights(x, vocab, max, s->temperature, w);
+    int n = positive(w, vocab, ids);
+    if (s->top_k > 0 && s->top_k < n) n = take(x, NULL, ids, n, s->top_k - 0.5);
+    n = take_share(x, w, ids, n, s->top_p);
+    n = take_typical(s->typical_p, w, ids, n, scratch->typical);
+    n = take_min_p(s->min_p, w, ids, n);
+    double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;
+    return ids[take(x, w, ids, n, u * mass_of(w, ids, n)) - 1];
+}
+
+/* ---- log-probabilities ---- */
+
+static double log_sum_exp(const float *x, int n, float max) {
+    enum { CHUNK = 1024 };
+    float y[CHUNK];
+    double sum = 0;
+    for (int i = 0; i < n; i += CHUNK) sum += (double)kernels->exp_sum_row(MIN(CHUNK, n - i), x + i, y, max);
+    return (double)max + log(sum);
+}
+
+static void best_tokens(const float *x, int vocab, TokenLogprob *top, int n_top) {
+    for (int k = 0; k < n_top; k++) top[k] = (TokenLogprob){.id = -1, .logprob = -INFINITY};
+    for (int i = 0; n_top && i < vocab; i++) {
+        if (!(x[i] > top[n_top - 1].logprob)) continue;
+        int k = n_top - 1;
+        for (; k > 0 && x[i] > top[k - 1].logprob; k--) top[k] = top[k - 1];
+        top[k] = (TokenLogprob){.id = i, .logprob = x[i]};
+    }
+}
+
+void token_logprobs(const float *logits, int vocab, int id, float *chosen, TokenLogprob *top, int n_top) {
+    double lse = log_sum_exp(logits, vocab, kernels->max_row(vocab, logits));
+    *chosen = (float)((double)logits[id] - lse);
+    best_tokens(logits, vocab, top, n_top);
+    for (int k = 0; k < n_top; k++) top[k].logprob = (float)((double)top[k].logprob - lse);
+}
+
+uint64_t choice_seed(uint64_t request_seed, int c) {
+    if (c == 0) return request_seed;
+    Philox p = philox4x32((uint32_t)c, 0, 0, 0x43484F49, request_seed);
+    return (p.v[0] | (uint64_t)p.v[1] << 32) & ((UINT64_C(1) << SEED_BITS) - 1);
+}

@@ -1,0 +1,25 @@
+/* files: small whole files, read and atomically written. */
+#ifndef NOISED_FILES_H
+#define NOISED_FILES_H
+
+#include "../model/base.h"
+
+/* malloc'ed, NUL-terminated behind *n bytes; refuses what is no regular file or longer than max. */
+char *file_read(const char *path, size_t max, size_t *n, Err *err);
+
+/* A file that appears under its name only when it is whole: temp in the same folder, fsync, rename, folder fsync. */
+typedef struct AtomicFile {
+    char path[1024], temp[1040];
+    int fd;
+} AtomicFile;
+int atomic_open(AtomicFile *f, const char *path, Err *err);
+int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err);
+int atomic_commit(AtomicFile *f, Err *err);
+void atomic_abandon(AtomicFile *f); /* removes the temp; harmless after commit */
+
+int file_write(const char *path, const void *data, size_t n, Err *err); /* the four above in one */
+
+/* mkdir, whose parent must exist, and fsync of the parent; an existing folder is fine. */
+int folder_create(const char *path, Err *err);
+
+#endif
