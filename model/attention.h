@@ -15,6 +15,19 @@ typedef struct Qkv {
     float scale;    /* of the score q . k: 1 / sqrt(dimension of the dotted vectors) */
 } Qkv;
 
+/* Optional second form of a kind: the row that is enough to cache, and how k and v come back from it. Serving only. */
+typedef struct CompactForm {
+    int (*width)(const Config *c);
+    Qkv (*project)(Forward *f, const void *weights, Mat *x); /* q as ever; k is the row [n, width], v NULL */
+    void (*restore)(Forward *f, const void *weights, Mat *rows, Qkv *p); /* [T, width] -> p->k, p->v */
+    /* Optional third way: queries that read the rows themselves. q . k = absorb(q) . row, and v = unfold(the first
+     * value_width floats of the row), so that neither k nor v is ever made. */
+    bool (*absorbs)(const Config *c, const void *weights);
+    int (*value_width)(const Config *c);
+    Mat *(*absorb)(Forward *f, const void *weights, Mat *q); /* [n, H k_dim] -> [n, H width] */
+    Mat *(*unfold)(Forward *f, const void *weights, Mat *y); /* [n, H value_width] -> [n, H v_dim] */
+} CompactForm;
+
 struct AttentionKind {
     const char *name;                   /* attention.kind in config.json */
     const char *keys[ATTENTION_VALUES]; /* its own integer keys there; all required, all positive */
@@ -23,6 +36,7 @@ struct AttentionKind {
     void (*declare)(void *weights, ParamSet *ps, const Config *c);
     Qkv (*project)(Forward *f, const void *weights, Mat *x); /* x [n, d]; rope is the kind's business */
     HeadShape (*heads)(const Config *c);                     /* before SAS */
+    const CompactForm *compact;                              /* NULL: compact means the k and v before SAS */
 };
 
 extern const AttentionKind *const attention_kinds[]; /* NULL-terminated */

@@ -177,3 +177,20 @@ int config_noise_heads(const Config *c) {
     if (c->noise.scope == NOISE_HEAD) return config_heads(c).heads;
     return c->noise.scope == NOISE_LAYER;
 }
+
+KvForm config_kv_form(const Config *c) {
+    return c->attention.kind->compact && !c->sas.heads && !c->noise.condition_dim ? KV_COMPACT : KV_EXPANDED;
+}
+
+int config_check_kv_form(const Config *c, KvForm form, Err *err) {
+    if (form == KV_COMPACT && c->noise.condition_dim)
+        return err_set(err, "conditioned noise (condition_dim %d) needs the expanded cache, compact was asked for",
+                       c->noise.condition_dim);
+    return 0;
+}
+
+int config_compact_width(const Config *c) {
+    const CompactForm *compact = c->attention.kind->compact;
+    HeadShape base = config_base_heads(c);
+    return compact ? compact->width(c) : base.kv_heads * (base.k_dim + base.v_dim);
+}

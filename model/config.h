@@ -60,7 +60,11 @@ extern const char *const norm_names[2],
  * that no product of two dimensions overflows an int. */
 int config_check(const Config *c, Err *err);
 
-/* What enters the softmax and the cache. */
+/* What the cache holds of a token: EXPANDED, the k and v that the scores are made of; COMPACT, a smaller row from which
+ * they are restored at every step (the latent of mla, the factors of tpa, the k and v before SAS). */
+typedef enum KvForm { KV_EXPANDED, KV_COMPACT } KvForm;
+
+/* What enters the softmax. */
 typedef struct HeadShape {
     int heads;        /* query heads that enter the softmax: H or Hx */
     int kv_heads;     /* heads of k and v as cached: G, H or Hx */
@@ -69,5 +73,11 @@ typedef struct HeadShape {
 HeadShape config_heads(const Config *c);      /* after SAS and with the mean of conditioned noise, if any */
 HeadShape config_base_heads(const Config *c); /* before either */
 int config_noise_heads(const Config *c);      /* distributions per layer: 1 (scope layer) or heads */
+
+/* COMPACT for mla and tpa without SAS, as their papers have it; EXPANDED otherwise. */
+KvForm config_kv_form(const Config *c);
+/* Whether the form is possible at all: conditioned noise keeps a number with every expanded key. */
+int config_check_kv_form(const Config *c, KvForm form, Err *err);
+int config_compact_width(const Config *c); /* floats of a compact row */
 
 #endif

@@ -4,40 +4,56 @@
  * b KV_BLOCK .. b KV_BLOCK + KV_BLOCK - 1 of every layer. Inside a block, keys are stored transposed so that the
  * scores of a whole block come out of one pass with a key per lane, and no reduction crosses lanes:
  *     k [G, k_dim, KV_BLOCK], v [G, KV_BLOCK, v_dim]    per layer and block, elements of `dtype` (F32 or BF16).
- * Which blocks are free, shared or whose is the engine's business. Rows of a block that were never written are zero.
- * One thread appends and attends at a time; the op's own team splits the work by head. */
+ * In the compact form (KvForm) there is one head, a row takes the place of its key, and v_dim is 0.
+ * Which blocks are free, shared or whose is the engine's business. One thread appends and attends at a time; the op's
+ * own team splits the work. */
 #ifndef NOISED_KV_H
 #define NOISED_KV_H
 
 #include "config.h"
-#include "tensor.h"
+#include "tape.h"
 
 enum { KV_BLOCK = 32 };
 
 typedef struct KvCache {
-    HeadShape heads;
+    HeadShape heads; /* of what is stored */
+    KvForm form;
     int n_layers, n_blocks;
     Dtype dtype;
-    size_t k_bytes, v_bytes; /* of one head in one block: k_dim KV_BLOCK, KV_BLOCK v_dim elements */
-    size_t block_bytes;      /* of one block in one layer: G (k_bytes + v_bytes) */
-    unsigned char *data;     /* [n_layers, n_blocks, block_bytes] */
+    size_t block_bytes;  /* of one block in one layer */
+    unsigned char *data; /* [n_layers, n_blocks, block_bytes] */
 } KvCache;
 
-/* -1 when the memory is not to be had; the message says how much was asked for. */
-int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, Err *err);
+/* -1 when the form does not fit the config or the memory is not to be had; the message says how much was asked for. */
+int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, KvForm form, Err *err);
 void kv_free(KvCache *kv);
-size_t kv_bytes_per_token(const Config *c, Dtype dtype); /* all layers */
+size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form); /* all layers */
 
-static inline unsigned char *kv_k(const KvCache *kv, int layer, int block, int head) {
-    size_t at = (size_t)layer * (size_t)kv->n_blocks + (size_t)block;
-    return kv->data + at * kv->block_bytes + (size_t)head * kv->k_bytes;
+/* One layer of a cache: what attention works on. */
+typedef struct KvLayer {
+    HeadShape heads;
+    Dtype dtype;
+    size_t k_bytes, v_bytes; /* of one head in one block: k_dim KV_BLOCK, KV_BLOCK v_dim elements */
+    size_t block_bytes;      /* G (k_bytes + v_bytes) */
+    unsigned char *data;     /* [n_blocks, block_bytes] */
+} KvLayer;
+
+KvLayer kv_layer(const KvCache *kv, int layer);
+/* A layer of n_blocks in memory of t, F32: where restored keys and values are laid out for the kernels. */
+KvLayer kv_scratch(Tape *t, HeadShape heads, int n_blocks);
+
+static inline unsigned char *kv_k(const KvLayer *kv, int block, int head) {
+    return kv->data + (size_t)block * kv->block_bytes + (size_t)head * kv->k_bytes;
 }
-static inline unsigned char *kv_v(const KvCache *kv, int layer, int block, int head) {
-    size_t at = (size_t)layer * (size_t)kv->n_blocks + (size_t)block;
-    return kv->data + at * kv->block_bytes + (size_t)kv->heads.kv_heads * kv->k_bytes + (size_t)head * kv->v_bytes;
+static inline unsigned char *kv_v(const KvLayer *kv, int block, int head) {
+    return kv->data + (size_t)block * kv->block_bytes + (size_t)kv->heads.kv_heads * kv->k_bytes +
+           (size_t)head * kv->v_bytes;
 }
 
-/* Stores the new rows of every segment: k [n, G k_dim], v [n, G v_dim]. */
-void kv_append(KvCache *kv, int layer, const Batch *batch, const Mat *k, const Mat *v);
+/* Stores the new rows of every segment: k [n, G k_dim], v [n, G v_dim] (NULL in the compact form). */
+void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v);
+
+/* The compact rows of positions 0..n-1 of a sequence -> [n, k_dim]. */
+Mat *kv_rows(Tape *t, const KvLayer *kv, const Segment *seg, int n);
 
 #endif

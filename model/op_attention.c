@@ -19,8 +19,9 @@ Mat *op_attention(Forward *f, Mat *q, Mat *k, Mat *v, const AttentionSpec *spec)
     if (f->tape->recording) {
         attention_train(f, q, k, v, y, spec);
     } else {
-        kv_append(f->kv, f->layer, f->batch, k, v);
-        attention_serve(f, q, y, spec);
+        KvLayer kv = kv_layer(f->kv, f->layer);
+        kv_append(&kv, f->batch, k, v);
+        attention_serve(f, &kv, f->batch, q, y, spec);
     }
     return y;
 }

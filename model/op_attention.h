@@ -16,12 +16,15 @@ typedef struct AttentionSpec {
     Mat *condition;     /* [n, 2 distributions] of noise_condition; NULL unless conditioned */
 } AttentionSpec;
 
-/* q [n, H k_dim], k [n, G k_dim] (may be q itself), v [n, G v_dim] -> [n, H v_dim]. */
+/* q [n, H k_dim], k [n, G k_dim] (may be q itself), v [n, G v_dim] -> [n, H v_dim]. Serving: k and v go to the
+ * expanded cache, and the rows attend to all of their sequence there. */
 Mat *op_attention(Forward *f, Mat *q, Mat *k, Mat *v, const AttentionSpec *spec);
 
-/* The two bodies. y [n, H v_dim] is filled. */
+/* The two bodies, filling y [n, H v_dim]. Serving: the rows of `batch` read the keys and values of `kv`, where their
+ * own are already; v_dim 0 there means that a value is the first spec->heads.v_dim features of its key. */
 void attention_train(Forward *f, Mat *q, Mat *k, Mat *v, Mat *y, const AttentionSpec *spec);
-void attention_serve(Forward *f, const Mat *q, Mat *y, const AttentionSpec *spec); /* k and v are in f->kv */
+void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Mat *q, Mat *y,
+                     const AttentionSpec *spec);
 
 /* Noise of query row `row` (of the batch) at absolute position i in segment seg; false when it has none. */
 bool attention_noise_row(const Forward *f, const AttentionSpec *spec, const Segment *seg, int head, int row, int i,

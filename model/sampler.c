@@ -42,11 +42,12 @@ static void penalise(const Sampling *s, float *x, const int *history, int n_prom
 }
 
 static void adjust(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
-                   SampleScratch *scratch) {
+                   const int *banned, int n_banned, SampleScratch *scratch) {
     float *x = scratch->logits;
     memcpy(x, logits, (size_t)vocab * sizeof *x);
     for (int i = 0; i < s->n_bias; i++) x[s->bias[i].id] += s->bias[i].bias;
     penalise(s, x, history, n_prompt, n_history, scratch->counts);
+    for (int i = 0; i < n_banned; i++) x[banned[i]] = -INFINITY;
     for (int i = 0; i < vocab; i++) {
         x[i] = x[i] > -INFINITY ? x[i] : -INFINITY; /* NaN too */
         x[i] = x[i] < FLT_MAX ? x[i] : FLT_MAX;
@@ -160,9 +161,9 @@ static int take_min_p(float min_p, const float *w, int *ids, int n) {
 }
 
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
-                 SampleScratch *scratch) {
+                 const int *banned, int n_banned, SampleScratch *scratch) {
     BUG_ON(!(s->temperature >= 0 && s->temperature <= FLT_MAX));
-    adjust(s, logits, vocab, history, n_prompt, n_history, scratch);
+    adjust(s, logits, vocab, history, n_prompt, n_history, banned, n_banned, scratch);
     const float *x = scratch->logits;
     float *w = scratch->weights, max = kernels->max_row(vocab, x);
     int *ids = scratch->candidates;

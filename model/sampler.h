@@ -7,7 +7,7 @@
  *
  * Probabilities are float32 exponentials rounded to multiples of 2^-33, so that every sum of them is exact in float64
  * and the answer does not depend on how the candidates were searched. A NaN logit counts as -INFINITY, +INFINITY as
- * the largest float; a token with a logit of -INFINITY is never chosen (which is also how a caller bans one). */
+ * the largest float; a token with a logit of -INFINITY is never chosen. */
 #ifndef NOISED_SAMPLER_H
 #define NOISED_SAMPLER_H
 
@@ -40,9 +40,10 @@ void sample_scratch_init(SampleScratch *s, int vocab);
 void sample_scratch_free(SampleScratch *s);
 
 /* history[0..n_prompt) is the prompt, history[n_prompt..n_history) what was generated so far; n_history is the
- * absolute position of the token to be drawn. -1 when no token is left to choose from. */
+ * absolute position of the token to be drawn. banned ids (EOS before min_tokens) are never chosen. -1 when no token is
+ * left to choose from. */
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
-                 SampleScratch *scratch);
+                 const int *banned, int n_banned, SampleScratch *scratch);
 
 /* Natural-log probabilities of the model itself, before any filter: lp = logit - log sum exp, reduced in one fixed
  * order so that scoring and decoding agree bit for bit. */

@@ -85,13 +85,14 @@ Config test_variant(const AttentionKind *kind, const char *variant) {
     return c;
 }
 
-float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks) {
+float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
+                       KvForm form) {
     int vocab = m->cfg.vocab_size, n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
     float *logits = xmalloc((size_t)n * (size_t)vocab * sizeof(float));
     int *blocks = xmalloc((size_t)n_blocks * sizeof *blocks);
     KvCache kv;
     Tape tape;
-    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, DTYPE_F32, NULL));
+    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, DTYPE_F32, form, NULL));
     tape_init(&tape, false);
     for (int b = 0; b < n_blocks; b++) blocks[b] = n_blocks - 1 - b;
     for (int at = 0, k = 0; at < n; k++) {
@@ -107,4 +108,8 @@ float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, cons
     tape_free(&tape);
     free(blocks);
     return logits;
+}
+
+float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks) {
+    return test_serve_form(m, tokens, n, noise, chunks, n_chunks, config_kv_form(&m->cfg));
 }

@@ -23,5 +23,8 @@ Config test_variant(const AttentionKind *kind, const char *variant);
 
 /* Serving-path logits [n, V] of one sequence fed in the given chunk sizes (the last repeats), malloc'ed. */
 float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks);
+/* The same over a cache of the given form; test_serve takes the config's own. */
+float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
+                       KvForm form);
 
 #endif

@@ -154,6 +154,52 @@ static void check_chunks(Case *c) {
 
 TEST(family_prefill_equals_decode) { each_member(check_chunks); }
 
+/* The compact cache restores what the expanded one keeps: the same logits to rounding, and itself blind to chunks. */
+static void check_forms(Case *c) {
+    static const int chunks[3] = {33, 1, 5};
+    int tokens[LENGTH], whole = LENGTH;
+    size_t n = (size_t)LENGTH * (size_t)c->cfg.vocab_size;
+    fill_tokens(tokens, LENGTH, c->cfg.vocab_size, 8);
+    float *expanded = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_EXPANDED);
+    float *compact = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_COMPACT);
+    float *chunked = test_serve_form(&c->t.model, tokens, LENGTH, KEY, chunks, 3, KV_COMPACT);
+    CHECK_MSG(same_bits(compact, chunked, n), "%s: chunks change the logits of the compact cache", c->name);
+    double worst = 0;
+    for (size_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs((double)expanded[i] - compact[i]) / (1 + fabs(expanded[i])));
+    CHECK_MSG(worst < 5e-5, "%s: compact and expanded cache differ by %g", c->name, worst);
+    free(expanded);
+    free(compact);
+    free(chunked);
+}
+
+TEST(family_compact_cache) { each_member(check_forms); }
+
+/* Floats a token and layer keeps, as the papers count them for a width of 768. */
+TEST(family_cache_sizes) {
+    Config c = test_config(attention_kind_find("mla"));
+    memcpy(c.attention.values, (int[]){512, 256, 64, 32, 64}, 5 * sizeof(int));
+    c.n_layers = 1;
+    c.n_heads = c.n_kv_heads = 13;
+    CHECK(config_kv_form(&c) == KV_COMPACT && kv_bytes_per_token(&c, DTYPE_F32, KV_COMPACT) == 4 * 288);
+    c = test_config(attention_kind_find("tpa"));
+    memcpy(c.attention.values, (int[]){6, 2}, 2 * sizeof(int));
+    c.n_layers = 1;
+    c.head_dim = 64;
+    c.n_heads = c.n_kv_heads = 36;
+    CHECK(config_kv_form(&c) == KV_COMPACT && kv_bytes_per_token(&c, DTYPE_F32, KV_COMPACT) == 4 * 400);
+    c = test_config(attention_kind_find("mha"));
+    c.n_layers = 1;
+    c.n_heads = c.n_kv_heads = 12;
+    c.head_dim = 64;
+    CHECK(kv_bytes_per_token(&c, DTYPE_F32, KV_EXPANDED) == 4 * 1536);
+    c.sas.heads = 36;
+    c.sas.head_dim = 96;
+    c.sas.kernel = 5;
+    CHECK(kv_bytes_per_token(&c, DTYPE_F32, KV_EXPANDED) == 4 * 5760);
+    CHECK(kv_bytes_per_token(&c, DTYPE_F32, KV_COMPACT) == 4 * 1536);
+}
+
 static void check_threads(Case *c) {
     int tokens[LENGTH], chunk = 40, before = team_size();
     fill_tokens(tokens, LENGTH, c->cfg.vocab_size, 4);
@@ -178,7 +224,7 @@ static void check_batch(Case *c) {
     Segment segments[SEQUENCES];
     KvCache kv;
     Tape tape;
-    REQUIRE(!kv_init(&kv, &c->cfg, SEQUENCES * BLOCKS, DTYPE_F32, NULL));
+    REQUIRE(!kv_init(&kv, &c->cfg, SEQUENCES * BLOCKS, DTYPE_F32, config_kv_form(&c->cfg), NULL));
     tape_init(&tape, false);
     for (int s = 0; s < SEQUENCES; s++) {
         fill_tokens(tokens[s], length[s], vocab, (uint32_t)(10 + s));

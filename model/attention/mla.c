@@ -3,10 +3,12 @@
  *     s = [qn; qr]^h . [kn^h; kr] / sqrt(Dn + Dr), kr being one vector for all heads. */
 #include "../attention.h"
 
+#include "../kernels/kernels.h"
 #include "../norm.h"
 #include "../op.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { Q_RANK, KV_RANK, NOPE_DIM, ROPE_DIM, V_DIM };
 
@@ -34,21 +36,104 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
     linear_declare(&w->kv_b, ps, c, "kv_b_proj", v[KV_RANK], heads * (v[NOPE_DIM] + v[V_DIM]), false);
 }
 
-static Qkv project(Forward *f, const void *weights, Mat *x) {
+/* A cache row: rms(c) [dc], kr [Dr] after rope: what the paper caches. */
+static int width(const Config *c) { return c->attention.values[KV_RANK] + c->attention.values[ROPE_DIM]; }
+
+static Qkv project_latent(Forward *f, const void *weights, Mat *x) {
     const Mla *w = weights;
     Tape *t = f->tape;
     const int *v = f->cfg->attention.values;
-    int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM];
+    int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK];
     Mat *q = linear(f, &w->q_b, norm(f, &w->q_norm, linear(f, &w->q_a, x)));
     Mat *q_rope = attention_rope(f, op_head_columns(t, q, heads, nope, rope), heads, rope);
-    q = op_head_join(t, op_head_columns(t, q, heads, 0, nope), nope, q_rope, rope, heads);
     Mat *latent = linear(f, &w->kv_a, x);
-    Mat *k_rope = attention_rope(f, op_head_columns(t, latent, 1, v[KV_RANK], rope), 1, rope);
-    Mat *kv = linear(f, &w->kv_b, norm(f, &w->kv_norm, op_head_columns(t, latent, 1, 0, v[KV_RANK])));
-    return (Qkv){.q = q,
-                 .k = op_head_join(t, op_head_columns(t, kv, heads, 0, nope), nope, k_rope, rope, heads),
-                 .v = op_head_columns(t, kv, heads, nope, v[V_DIM]),
+    Mat *c = norm(f, &w->kv_norm, op_head_columns(t, latent, 1, 0, rank));
+    Mat *k_rope = attention_rope(f, op_head_columns(t, latent, 1, rank, rope), 1, rope);
+    return (Qkv){.q = op_head_join(t, op_head_columns(t, q, heads, 0, nope), nope, q_rope, rope, heads),
+                 .k = op_head_join(t, c, rank, k_rope, rope, 1),
                  .scale = 1 / sqrtf((float)(nope + rope))};
+}
+
+static void restore(Forward *f, const void *weights, Mat *rows, Qkv *p) {
+    const Mla *w = weights;
+    Tape *t = f->tape;
+    const int *v = f->cfg->attention.values;
+    int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK];
+    Mat *kv = linear(f, &w->kv_b, op_head_columns(t, rows, 1, 0, rank));
+    Mat *k_rope = op_head_columns(t, rows, 1, rank, rope);
+    p->k = op_head_join(t, op_head_columns(t, kv, heads, 0, nope), nope, k_rope, rope, heads);
+    p->v = op_head_columns(t, kv, heads, nope, v[V_DIM]);
+}
+
+static Qkv project(Forward *f, const void *weights, Mat *x) {
+    Qkv p = project_latent(f, weights, x);
+    restore(f, weights, p.k, &p);
+    return p;
+}
+
+/* ---- absorbed decoding: qn W_UK reads the latent itself, and W_UV turns the mixed latent into the value ---- */
+
+/* A NOBLE branch on kv_b is not linear, so nothing can be absorbed through it. */
+static bool absorbs(const Config *c, const void *weights) {
+    const Mla *w = weights;
+    (void)c;
+    return !w->kv_b.has_noble && (w->kv_b.w.dtype == DTYPE_F32 || w->kv_b.w.dtype == DTYPE_BF16);
+}
+
+static int value_width(const Config *c) { return c->attention.values[KV_RANK]; }
+
+/* Rows first..first+count-1 of head h of W_UKV [H (Dn + Dv), dc], as a weight of its own. */
+static Weight head_rows(const Mla *w, const int *v, int h, int first, int count) {
+    size_t row = (size_t)(h * (v[NOPE_DIM] + v[V_DIM]) + first);
+    return (Weight){.dtype = w->kv_b.w.dtype,
+                    .n_dims = 2,
+                    .dims = {count, v[KV_RANK]},
+                    .data = (unsigned char *)w->kv_b.w.data + row * (size_t)v[KV_RANK] * dtype_size(w->kv_b.w.dtype)};
+}
+
+/* [qn W_UK, qr]. The bias of kn adds the same to every score of a row and cancels in the softmax. */
+static Mat *absorb(Forward *f, const void *weights, Mat *q) {
+    const Mla *w = weights;
+    const int *v = f->cfg->attention.values;
+    int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK], wide = rank + rope;
+    Mat *out = tape_mat(f->tape, q->n, heads * wide);
+    float *latent = tape_alloc(f->tape, (size_t)(q->n * heads) * (size_t)rank * sizeof(float));
+#pragma omp parallel for if ((size_t)q->n * (size_t)q->d * (size_t)rank > 1 << 17)
+    for (int h = 0; h < heads; h++) {
+        Weight uk = head_rows(w, v, h, 0, nope);
+        float *mine = latent + (size_t)(h * q->n) * (size_t)rank;
+        const float *from = q->x + h * (nope + rope);
+        memset(mine, 0, (size_t)q->n * (size_t)rank * sizeof(float));
+        if (uk.dtype == DTYPE_F32)
+            kernels->mix_f32(q->n, nope, rank, from, q->d, uk.data, mine);
+        else
+            kernels->mix_bf16(q->n, nope, rank, from, q->d, uk.data, mine);
+        for (int i = 0; i < q->n; i++) {
+            float *to = out->x + (size_t)i * (size_t)out->d + h * wide;
+            memcpy(to, mine + (size_t)i * (size_t)rank, (size_t)rank * sizeof(float));
+            memcpy(to + rank, from + (size_t)i * (size_t)q->d + nope, (size_t)rope * sizeof(float));
+        }
+    }
+    return out;
+}
+
+static Mat *unfold(Forward *f, const void *weights, Mat *y) {
+    const Mla *w = weights;
+    Tape *t = f->tape;
+    const int *v = f->cfg->attention.values;
+    int heads = f->cfg->n_heads, dim = v[V_DIM];
+    Mat *out = tape_mat(t, y->n, heads * dim);
+    for (int h = 0; h < heads; h++) {
+        Weight uv = head_rows(w, v, h, v[NOPE_DIM], dim);
+        Weight bias = {.n_dims = 1, .dims = {dim}};
+        if (w->kv_b.has_bias) bias.data = weight_f32(&w->kv_b.b) + h * (v[NOPE_DIM] + dim) + v[NOPE_DIM];
+        Mat *latent = op_head_columns(t, y, 1, h * v[KV_RANK], v[KV_RANK]);
+        Mat *value = op_linear(t, latent, &uv, bias.data ? &bias : NULL);
+        for (int i = 0; i < y->n; i++)
+            memcpy(out->x + (size_t)i * (size_t)out->d + h * dim, value->x + (size_t)i * (size_t)dim,
+                   (size_t)dim * sizeof(float));
+    }
+    return out;
 }
 
 static HeadShape heads(const Config *c) {
@@ -69,4 +154,11 @@ const AttentionKind attention_mla = {
     .declare = declare,
     .project = project,
     .heads = heads,
+    .compact = &(const CompactForm){.width = width,
+                                    .project = project_latent,
+                                    .restore = restore,
+                                    .absorbs = absorbs,
+                                    .value_width = value_width,
+                                    .absorb = absorb,
+                                    .unfold = unfold},
 };

@@ -24,17 +24,41 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
     linear_declare(&w->b_v, ps, c, "b_v_proj", d, rank * c->head_dim, false);
 }
 
-static Qkv project(Forward *f, const void *weights, Mat *x) {
+/* A cache row: a_k [H R], b_k [R D] after rope, a_v [H R], b_v [R D]: 2 R (H + D) floats. */
+static int width(const Config *c) { return 2 * c->attention.values[RANK] * (c->n_heads + c->head_dim); }
+
+static Qkv project_factors(Forward *f, const void *weights, Mat *x) {
     const Tpa *w = weights;
     const Config *c = f->cfg;
     Tape *t = f->tape;
     int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], dim = c->head_dim;
+    int a_width = rank * c->n_heads, b_width = rank * dim;
     Mat *b_q = attention_rope(f, linear(f, &w->b_q, x), q_rank, dim);
     Mat *b_k = attention_rope(f, linear(f, &w->b_k, x), rank, dim);
+    Mat *k = op_head_join(t, linear(f, &w->a_k, x), a_width, b_k, b_width, 1);
+    Mat *v = op_head_join(t, linear(f, &w->a_v, x), a_width, linear(f, &w->b_v, x), b_width, 1);
     return (Qkv){.q = op_head_factors(t, linear(f, &w->a_q, x), b_q, q_rank, dim),
-                 .k = op_head_factors(t, linear(f, &w->a_k, x), b_k, rank, dim),
-                 .v = op_head_factors(t, linear(f, &w->a_v, x), linear(f, &w->b_v, x), rank, dim),
+                 .k = op_head_join(t, k, a_width + b_width, v, a_width + b_width, 1),
                  .scale = 1 / sqrtf((float)dim)};
+}
+
+static void restore(Forward *f, const void *weights, Mat *rows, Qkv *p) {
+    const Config *c = f->cfg;
+    Tape *t = f->tape;
+    int rank = c->attention.values[RANK], dim = c->head_dim, a_width = rank * c->n_heads, b_width = rank * dim;
+    (void)weights;
+    Mat **out[2] = {&p->k, &p->v};
+    for (int k = 0; k < 2; k++) {
+        int at = k * (a_width + b_width);
+        *out[k] = op_head_factors(t, op_head_columns(t, rows, 1, at, a_width),
+                                  op_head_columns(t, rows, 1, at + a_width, b_width), rank, dim);
+    }
+}
+
+static Qkv project(Forward *f, const void *weights, Mat *x) {
+    Qkv p = project_factors(f, weights, x);
+    restore(f, weights, p.k, &p);
+    return p;
 }
 
 static HeadShape heads(const Config *c) {
@@ -48,4 +72,5 @@ const AttentionKind attention_tpa = {
     .declare = declare,
     .project = project,
     .heads = heads,
+    .compact = &(const CompactForm){.width = width, .project = project_factors, .restore = restore},
 };

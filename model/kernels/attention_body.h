@@ -27,8 +27,7 @@ INLINE void scores_tile(Dtype kt, int rows, int k_dim, const float *q, const voi
 
 INLINE void scores(Dtype kt, int n, int k_dim, const float *q, const void *k, float *s, int lds) {
     size_t dim = (size_t)k_dim, ld = (size_t)lds, i = 0, rows = (size_t)n;
-    for (; i + SCORE_ROWS <= rows; i += SCORE_ROWS)
-        scores_tile(kt, SCORE_ROWS, k_dim, q + i * dim, k, s + i * ld, ld);
+    for (; i + SCORE_ROWS <= rows; i += SCORE_ROWS) scores_tile(kt, SCORE_ROWS, k_dim, q + i * dim, k, s + i * ld, ld);
     for (; i < rows; i++) scores_tile(kt, 1, k_dim, q + i * dim, k, s + i * ld, ld);
 }
 

@@ -54,8 +54,8 @@ int kernels_init(Err *err) {
     for (int i = 0; cap && i < n; i++)
         if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
     if (!chosen)
-        return err_set(err, "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, and this machine's best is %s", cap,
-                       available[n - 1]->name);
+        return err_set(err, "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, and this machine's best is %s",
+                       cap, available[n - 1]->name);
     gaussian_quantiles_build();
     kernels = chosen;
     return 0;

@@ -5,7 +5,8 @@
  * the first-level cache while the rows of x stream past it; between blocks the accumulators rest, lanes and all, in
  * an array. Rows are taken in blocks that stay in the second-level cache. */
 
-enum { K_BLOCK = 768, REST_ROWS = 48, PACK_ROWS = 8, X_BLOCK_BYTES = 512 << 10, GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
+enum { K_BLOCK = 768, REST_ROWS = 48, PACK_ROWS = 16, X_BLOCK_BYTES = 512 << 10 };
+enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
 
 typedef struct Gemm {
     int n, n_out, k;
@@ -31,21 +32,27 @@ INLINE const void *element_at(Dtype type, const void *base, size_t i) {
     return (const char *)base + i * (type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* `outs` rows of W from element k0 on: element k of row c is at[c * row + (k - k0) * step], in runs of LANES. */
+typedef struct GemmScratch {
+    _Alignas(64) float packed[K_BLOCK * GEMM_OUTS_MAX];
+    float rest[REST_ROWS][GEMM_OUTS_MAX][LANES];
+} GemmScratch;
+
+/* Rows o.. of W, elements k0..k1-1: element k0 + k of the c-th is at[c * row + k * step], in runs of LANES. */
 typedef struct Panel {
+    int o, k0, k1;
     const void *at;
     size_t row, step;
 } Panel;
 
-/* Rows i.. against the panel of outputs o.., k0 <= k < k1; rest belongs to row i. `stream`: W comes from memory, the
- * next panel right behind this one, so fetch it ahead (rows are too short for the hardware to see it coming). */
-INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Panel p, int i, int o, int k0, int k1,
-                      float (*rest)[GEMM_OUTS_MAX][LANES]) {
+/* Rows i.. of x against a panel; row i rests at s->rest[slot]. `stream`: W comes from memory, the next panel right
+ * behind this one, so fetch it ahead (rows are too short for the hardware to see it coming). */
+INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Panel p, GemmScratch *s,
+                      int i, int slot) {
     Vec acc[GEMM_ROWS * GEMM_OUTS_MAX];
-    const void *x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)k0);
-    int k = 0, n = k1 - k0;
+    const void *x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)p.k0);
+    int k = 0, n = p.k1 - p.k0;
 #pragma GCC unroll 32
-    for (int t = 0; t < rows * outs; t++) acc[t] = k0 ? vec_load(rest[t / outs][t % outs]) : vec_set1(0);
+    for (int t = 0; t < rows * outs; t++) acc[t] = p.k0 ? vec_load(s->rest[slot + t / outs][t % outs]) : vec_set1(0);
     for (; k + LANES <= n; k += LANES) {
         Vec xs[GEMM_ROWS];
 #pragma GCC unroll 4
@@ -68,9 +75,9 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
             acc[t] = vec_fma(xv, w, acc[t]);
         }
     }
-    if (k1 < g->k) {
+    if (p.k1 < g->k) {
 #pragma GCC unroll 32
-        for (int t = 0; t < rows * outs; t++) vec_store(rest[t / outs][t % outs], acc[t]);
+        for (int t = 0; t < rows * outs; t++) vec_store(s->rest[slot + t / outs][t % outs], acc[t]);
         return;
     }
     float sums[GEMM_ROWS * GEMM_OUTS_MAX];
@@ -79,37 +86,39 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
     for (; t + 4 <= rows * outs; t += 4) vec_sum4(acc + t, sums + t);
 #pragma GCC unroll 4
     for (; t < rows * outs; t++) sums[t] = vec_sum(acc[t]);
-    float *y = g->y + (size_t)i * g->ldy + o;
+    float *y = g->y + (size_t)i * g->ldy + p.o;
     for (int r = 0; r < rows; r++) memcpy(y + (size_t)r * g->ldy, sums + r * outs, (size_t)outs * sizeof *y);
 }
 
 /* Copies a panel to f32 in the order in which tiles read it: rows of W far apart collide in the cache. */
-INLINE Panel gemm_pack(Dtype wt, int outs, Panel p, int n, float *out) {
+INLINE void gemm_pack(Dtype wt, int outs, Panel *p, float *packed) {
+    int n = p->k1 - p->k0;
     for (int k = 0; k < n; k += LANES)
 #pragma GCC unroll 8
         for (int c = 0; c < outs; c++) {
-            const void *w = element_at(wt, p.at, (size_t)c * p.row + (size_t)k);
-            vec_store(out + k * outs + c * LANES,
-                      k + LANES <= n ? element_load(wt, w) : element_load_n(wt, w, n - k));
+            const void *w = element_at(wt, p->at, (size_t)c * p->row + (size_t)k);
+            Vec v = k + LANES <= n ? element_load(wt, w) : element_load_n(wt, w, n - k);
+            vec_store(packed + k * outs + c * LANES, v);
         }
-    return (Panel){.at = out, .row = LANES, .step = (size_t)outs};
+    p->at = packed;
+    p->row = LANES;
+    p->step = (size_t)outs;
 }
 
 /* Rows i0..i1-1 of `outs` outputs. */
-INLINE void gemm_column(Dtype xt, Dtype wt, int outs, bool pack, const Gemm *g, int i0, int i1, int o) {
-    float rest[REST_ROWS][GEMM_OUTS_MAX][LANES], packed[K_BLOCK * GEMM_OUTS_MAX];
-    int k0 = 0, k1;
+INLINE void gemm_column(Dtype xt, Dtype wt, int outs, bool pack, const Gemm *g, GemmScratch *s, int i0, int i1, int o) {
+    int k0 = 0;
     do {
-        int i = i0;
-        k1 = MIN(k0 + K_BLOCK, g->k);
-        Panel p = {.at = element_at(wt, g->w, (size_t)o * (size_t)g->k + (size_t)k0), .row = (size_t)g->k, .step = 1};
-        if (pack) p = gemm_pack(wt, outs, p, k1 - k0, packed);
+        Panel p = {.o = o, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .row = (size_t)g->k, .step = 1};
+        p.at = element_at(wt, g->w, (size_t)o * (size_t)g->k + (size_t)k0);
+        if (pack) gemm_pack(wt, outs, &p, s->packed);
+        bool stream = !pack && outs > 1;
         Dtype pt = pack ? DTYPE_F32 : wt;
-        for (; i + GEMM_ROWS <= i1; i += GEMM_ROWS)
-            gemm_tile(xt, pt, GEMM_ROWS, outs, !pack && outs > 1, g, p, i, o, k0, k1, rest + (i - i0));
-        for (; i < i1; i++) gemm_tile(xt, pt, 1, outs, !pack && outs > 1, g, p, i, o, k0, k1, rest + (i - i0));
-        k0 = k1;
-    } while (k1 < g->k);
+        int i = i0;
+        for (; i + GEMM_ROWS <= i1; i += GEMM_ROWS) gemm_tile(xt, pt, GEMM_ROWS, outs, stream, g, p, s, i, i - i0);
+        for (; i < i1; i++) gemm_tile(xt, pt, 1, outs, stream, g, p, s, i, i - i0);
+        k0 = p.k1;
+    } while (k0 < g->k);
 }
 
 /* How many rows of x to keep in the second-level cache while all of W streams past. */
@@ -121,16 +130,17 @@ static int gemm_block_rows(Dtype xt, int k) {
 }
 
 INLINE void gemm(Dtype xt, Dtype wt, int outs, const Gemm *g) {
+    GemmScratch s;
     int block = gemm_block_rows(xt, g->k);
     for (int i0 = 0; i0 < g->n; i0 += block) {
         int i1 = MIN(i0 + block, g->n), o = 0;
         if (g->n == 1)
             for (; o + GEMM_OUTS_ONE_ROW <= g->n_out; o += GEMM_OUTS_ONE_ROW)
-                gemm_column(xt, wt, GEMM_OUTS_ONE_ROW, false, g, i0, i1, o);
+                gemm_column(xt, wt, GEMM_OUTS_ONE_ROW, false, g, &s, i0, i1, o);
         if (i1 - i0 >= PACK_ROWS)
-            for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, true, g, i0, i1, o);
-        for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, false, g, i0, i1, o);
-        for (; o < g->n_out; o++) gemm_column(xt, wt, 1, false, g, i0, i1, o);
+            for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, true, g, &s, i0, i1, o);
+        for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, false, g, &s, i0, i1, o);
+        for (; o < g->n_out; o++) gemm_column(xt, wt, 1, false, g, &s, i0, i1, o);
     }
 }
 

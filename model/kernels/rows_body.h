@@ -40,13 +40,19 @@ static float row_sum_squares(int d, const float *x) {
 INLINE float larger(float m, float x) { return x > m || x != x ? x : m; }
 
 static float max_row(int d, const float *x) {
-    Vec m = vec_set1(-INFINITY);
+    Vec m[SUM_VECS];
     int i = 0;
-    for (; i + LANES <= d; i += LANES) m = vec_max(m, vec_load(x + i));
+#pragma GCC unroll 4
+    for (int v = 0; v < SUM_VECS; v++) m[v] = vec_set1(-INFINITY);
+    for (; i + SUM_VECS * LANES <= d; i += SUM_VECS * LANES)
+#pragma GCC unroll 4
+        for (int v = 0; v < SUM_VECS; v++) m[v] = vec_max(m[v], vec_load(x + i + v * LANES));
+    for (; i + LANES <= d; i += LANES) m[0] = vec_max(m[0], vec_load(x + i));
     float lane[LANES];
-    vec_store(lane, m);
+    vec_store(lane, vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
     for (int l = 0; i < d; i++, l++) lane[l] = larger(lane[l], x[i]);
-    for (int l = 1; l < LANES; l++) lane[0] = larger(lane[0], lane[l]);
+    for (int half = LANES / 2; half >= 1; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] = larger(lane[l], lane[l + half]);
     return lane[0];
 }
 
