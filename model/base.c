@@ -139,8 +139,8 @@ Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index) {
 
 uint32_t draw_u32(Draws *d) {
     uint64_t i = d->next++;
-    Philox p = philox4x32((uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), d->index, d->purpose, d->seed);
-    return p.v[i % 4];
+    if (i % 4 == 0) d->block = philox4x32((uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), d->index, d->purpose, d->seed);
+    return d->block.v[i % 4];
 }
 
 double draw_uniform(Draws *d) { return (draw_u32(d) + 0.5) / 4294967296.0; }

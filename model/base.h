@@ -77,6 +77,7 @@ typedef struct Draws {
     uint64_t seed;
     uint32_t purpose, index;
     uint64_t next; /* draws taken so far */
+    Philox block;  /* the four words that draw next - 1 came from */
 } Draws;
 enum { DRAW_INIT = 0x494E4954, DRAW_ORDER = 0x4F524445, DRAW_PERTURB = 0x50455254, DRAW_TEST = 0x54455354 };
 Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index);

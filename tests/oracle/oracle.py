@@ -302,7 +302,6 @@ ACTIVATIONS = {
     "tanh": torch.tanh,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.01),
     "none": lambda x: x,
-    "none": lambda x: x,
 }
 
 

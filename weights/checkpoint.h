@@ -1,0 +1,31 @@
+/* checkpoint: a directory in the Hugging Face layout,
+ *     config.json  model.safetensors  tokenizer.json   [optimizer.safetensors, trainer_state.json: the trainer's]
+ *
+ * Opening maps model.safetensors read-only and validates everything - header, dtypes, shapes against the config,
+ * duplicates, holes, overlap, missing and unknown names - before a single pointer into it is made. Weights then point
+ * into the mapping: no copy, except what bind.h lists (small vectors not stored as F32, Hugging Face's gate + up).
+ * Replace a live checkpoint by rename only: the old mapping then keeps the old data. */
+#ifndef NOISED_CHECKPOINT_H
+#define NOISED_CHECKPOINT_H
+
+#include "../model/tokenizer.h"
+#include "../model/transformer.h"
+#include "safetensors.h"
+
+typedef struct Checkpoint {
+    Model model;
+    Tokenizer *tokenizer; /* NULL when the folder has no tokenizer.json */
+    SafeFile file;        /* the mapping that the weights point into */
+    void *owned;          /* what could not be borrowed from it; NULL when nothing */
+    char hash[65];        /* sha256 of config.json and model.safetensors' header, hexadecimal */
+} Checkpoint;
+
+/* Must not move in memory while open. On failure nothing stays open. */
+int checkpoint_open(Checkpoint *c, const char *dir, Err *err);
+void checkpoint_close(Checkpoint *c);
+
+/* Writes config.json and model.safetensors (matrices as save_dtype F32 or BF16, vectors F32) into dir, creating it.
+ * Each file is written as temp + fsync + rename, then the directory is fsynced. */
+int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err);
+
+#endif

@@ -1,0 +1,221 @@
+#include "config_json.h"
+
+#include "../model/attention.h"
+#include "config_llama.h"
+#include "files.h"
+#include "json_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX = 1 << 20, DEPTH_MAX = 16, VALUES_MAX = 1 << 16, KINDS_MAX = 32 };
+
+static const char *const sas_activations[] = {"none", "relu"}, *const sas_ropes[] = {"pre", "post"};
+
+static const AttentionKind *take_kind(JsonReader *r) {
+    const char *names[KINDS_MAX];
+    int n = 0;
+    while (attention_kinds[n]) {
+        BUG_ON(n == KINDS_MAX);
+        names[n] = attention_kinds[n]->name;
+        n++;
+    }
+    return attention_kinds[json_take_name(r, "kind", names, n, JSON_REQUIRED)];
+}
+
+/* Absent or null: none. */
+static int take_token(JsonReader *r, const char *key) {
+    cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    if (!cJSON_IsNull(item)) return json_take_int(r, key, -1);
+    cJSON_Delete(json_take(r, key));
+    return -1;
+}
+
+/* The keys that mean the same in every file. */
+static void read_sizes(Config *c, JsonReader *r) {
+    c->vocab_size = json_take_int(r, "vocab_size", JSON_REQUIRED);
+    c->hidden_size = json_take_int(r, "hidden_size", JSON_REQUIRED);
+    c->n_layers = json_take_int(r, "num_hidden_layers", JSON_REQUIRED);
+    c->n_heads = json_take_positive(r, "num_attention_heads", JSON_REQUIRED);
+    c->n_kv_heads = json_take_int(r, "num_key_value_heads", c->n_heads);
+    bool divides = c->hidden_size % c->n_heads == 0;
+    c->head_dim = json_take_int(r, "head_dim", divides ? c->hidden_size / c->n_heads : JSON_REQUIRED);
+    c->max_positions = json_take_int(r, "max_position_embeddings", JSON_REQUIRED);
+}
+
+static void read_top(Config *c, JsonReader *r) {
+    c->norm = (NormKind)json_take_name(r, "norm", norm_names, COUNTOF(norm_names), JSON_REQUIRED);
+    c->norm_eps = (float)json_take_number(r, "norm_eps", 1e-5);
+    c->position = (PositionKind)json_take_name(r, "position", position_names, COUNTOF(position_names), JSON_REQUIRED);
+    c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
+    c->bias = json_take_bool(r, "bias", false);
+    c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", true);
+    c->bos_token_id = take_token(r, "bos_token_id");
+    c->eos_token_id = take_token(r, "eos_token_id");
+    json_take_string(r, "torch_dtype", c->torch_dtype, sizeof c->torch_dtype, "float32");
+}
+
+static void read_mlp(Config *c, JsonReader *r) {
+    JsonReader m;
+    if (!json_reader_enter(r, &m, "mlp", "mlp.")) {
+        json_reader_fail(r, "mlp is missing");
+        return;
+    }
+    c->mlp.activation =
+        (Activation)json_take_name(&m, "activation", activation_names, COUNTOF(activation_names), JSON_REQUIRED);
+    c->mlp.gated = json_take_bool(&m, "gated", false);
+    c->mlp.width = json_take_int(&m, "intermediate_size", JSON_REQUIRED);
+    json_reader_leave(r, &m);
+}
+
+static void read_attention(Config *c, JsonReader *r) {
+    JsonReader a;
+    if (!json_reader_enter(r, &a, "attention", "attention.")) {
+        json_reader_fail(r, "attention is missing");
+        return;
+    }
+    const AttentionKind *kind = c->attention.kind = take_kind(&a);
+    for (int i = 0; i < ATTENTION_VALUES && kind->keys[i]; i++)
+        c->attention.values[i] = json_take_int(&a, kind->keys[i], JSON_REQUIRED);
+    json_reader_leave(r, &a);
+}
+
+static void read_noise(Config *c, JsonReader *r) {
+    JsonReader z;
+    if (!json_reader_enter(r, &z, "noise", "noise.")) return;
+    c->noise.scope = NOISE_LAYER + json_take_name(&z, "scope", scope_names + NOISE_LAYER, 2, JSON_REQUIRED);
+    c->noise.density =
+        (NoiseDensity)json_take_name(&z, "density", density_names, COUNTOF(density_names), DENSITY_GAUSSIAN);
+    c->noise.components = json_take_positive(&z, "components", c->noise.density == DENSITY_MIXTURE ? JSON_REQUIRED : 0);
+    bool conditioned = json_take_bool(&z, "conditioned", false);
+    c->noise.condition_dim = json_take_positive(&z, "condition_dim", conditioned ? JSON_REQUIRED : 0);
+    if (!conditioned && c->noise.condition_dim)
+        json_reader_fail(&z, "noise.condition_dim is %d, but noise.conditioned is not true", c->noise.condition_dim);
+    json_reader_leave(r, &z);
+}
+
+static void read_sas(Config *c, JsonReader *r) {
+    JsonReader s;
+    if (!json_reader_enter(r, &s, "sas", "sas.")) return;
+    c->sas.heads = json_take_positive(&s, "heads", JSON_REQUIRED);
+    c->sas.head_dim = json_take_positive(&s, "head_dim", JSON_REQUIRED);
+    c->sas.kernel = json_take_positive(&s, "kernel", JSON_REQUIRED);
+    c->sas.relu = json_take_name(&s, "activation", sas_activations, COUNTOF(sas_activations), 1);
+    c->sas.rope_post = json_take_name(&s, "rope", sas_ropes, COUNTOF(sas_ropes), 0);
+    json_reader_leave(r, &s);
+}
+
+static void read_noble(Config *c, JsonReader *r) {
+    JsonReader b;
+    if (!json_reader_enter(r, &b, "noble", "noble.")) return;
+    c->noble.rank = json_take_positive(&b, "rank", JSON_REQUIRED);
+    c->noble.activation = (NobleActivation)json_take_name(&b, "activation", noble_activation_names,
+                                                          COUNTOF(noble_activation_names), NOBLE_COSNET);
+    c->noble.layers = json_take_positive(&b, "layers", 2);
+    json_reader_leave(r, &b);
+}
+
+static int read_config(Config *c, cJSON *root, Err *err) {
+    static const char *const types[] = {"noised", "llama"};
+    *c = (Config){0};
+    if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
+    JsonReader r = {.object = root, .path = "", .err = err};
+    r.foreign = json_take_name(&r, "model_type", types, COUNTOF(types), JSON_REQUIRED);
+    read_sizes(c, &r);
+    if (r.foreign) {
+        config_llama_read(c, &r);
+    } else {
+        read_top(c, &r);
+        read_mlp(c, &r);
+        read_attention(c, &r);
+        read_noise(c, &r);
+        read_sas(c, &r);
+        read_noble(c, &r);
+    }
+    json_reader_end(&r);
+    return r.failed ? -1 : config_check(c, err);
+}
+
+int config_json_parse(Config *c, const char *text, size_t n, Err *err) {
+    cJSON *root = json_parse(text, n, DEPTH_MAX, VALUES_MAX, err);
+    if (!root) return -1;
+    int rc = read_config(c, root, err);
+    cJSON_Delete(root);
+    return rc;
+}
+
+int config_json_load(Config *c, const char *path, Err *err) {
+    Err why;
+    size_t n;
+    char *text = file_read(path, FILE_MAX, &n, err);
+    if (!text) return -1;
+    int rc = config_json_parse(c, text, n, &why);
+    free(text);
+    return rc ? err_set(err, "%s: %s", path, why.msg) : 0;
+}
+
+/* The shortest decimal that reads back as the same float. */
+static void print_float(FILE *f, const char *key, float v) {
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+        if (strtof(text, NULL) == v) break;
+    }
+    fprintf(f, "  \"%s\": %s,\n", key, text);
+}
+
+static void print_token(FILE *f, const char *key, int id) {
+    if (id >= 0) fprintf(f, "  \"%s\": %d,\n", key, id);
+}
+
+static const char *boolean(bool b) { return b ? "true" : "false"; }
+
+static void print_switches(FILE *f, const Config *c) {
+    const AttentionKind *kind = c->attention.kind;
+    fprintf(f, "  \"attention\": {\"kind\": \"%s\"", kind->name);
+    for (int i = 0; i < ATTENTION_VALUES && kind->keys[i]; i++)
+        fprintf(f, ", \"%s\": %d", kind->keys[i], c->attention.values[i]);
+    fprintf(f, "},\n");
+    if (c->noise.scope != NOISE_NONE) {
+        fprintf(f, "  \"noise\": {\"scope\": \"%s\", \"density\": \"%s\"", scope_names[c->noise.scope],
+                density_names[c->noise.density]);
+        if (c->noise.components) fprintf(f, ", \"components\": %d", c->noise.components);
+        if (c->noise.condition_dim)
+            fprintf(f, ", \"conditioned\": true, \"condition_dim\": %d", c->noise.condition_dim);
+        fprintf(f, "},\n");
+    }
+    if (c->sas.heads)
+        fprintf(f,
+                "  \"sas\": {\"heads\": %d, \"head_dim\": %d, \"kernel\": %d, \"activation\": \"%s\", "
+                "\"rope\": \"%s\"},\n",
+                c->sas.heads, c->sas.head_dim, c->sas.kernel, sas_activations[c->sas.relu],
+                sas_ropes[c->sas.rope_post]);
+    if (c->noble.rank)
+        fprintf(f, "  \"noble\": {\"rank\": %d, \"activation\": \"%s\", \"layers\": %d},\n", c->noble.rank,
+                noble_activation_names[c->noble.activation], c->noble.layers);
+}
+
+char *config_json_print(const Config *c) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    BUG_ON(!f);
+    fprintf(f, "{\n  \"model_type\": \"noised\",\n  \"vocab_size\": %d,\n  \"hidden_size\": %d,\n", c->vocab_size,
+            c->hidden_size);
+    fprintf(f, "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n",
+            c->n_layers, c->n_heads, c->n_kv_heads);
+    fprintf(f, "  \"head_dim\": %d,\n  \"max_position_embeddings\": %d,\n  \"norm\": \"%s\",\n", c->head_dim,
+            c->max_positions, norm_names[c->norm]);
+    print_float(f, "norm_eps", c->norm_eps);
+    fprintf(f, "  \"position\": \"%s\",\n", position_names[c->position]);
+    print_float(f, "rope_theta", c->rope_theta);
+    fprintf(f, "  \"bias\": %s,\n  \"tie_word_embeddings\": %s,\n", boolean(c->bias), boolean(c->tie_embeddings));
+    fprintf(f, "  \"mlp\": {\"activation\": \"%s\", \"gated\": %s, \"intermediate_size\": %d},\n",
+            activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);
+    print_switches(f, c);
+    print_token(f, "bos_token_id", c->bos_token_id);
+    print_token(f, "eos_token_id", c->eos_token_id);
+    fprintf(f, "  \"torch_dtype\": \"%s\"\n}\n", c->torch_dtype);
+    BUG_ON(fclose(f));
+    return text;
+}

@@ -1,0 +1,12 @@
+/* config_json: config.json <-> Config (spec 2.1). Unknown keys inside our own objects (and at the top level of a
+ * model_type "noised" file) are an error that names the key; a Hugging Face llama config is read as it stands. */
+#ifndef NOISED_CONFIG_JSON_H
+#define NOISED_CONFIG_JSON_H
+
+#include "../model/config.h"
+
+int config_json_parse(Config *c, const char *text, size_t n, Err *err); /* also runs config_check */
+int config_json_load(Config *c, const char *path, Err *err);
+char *config_json_print(const Config *c); /* malloc'ed; parse(print(c)) == c */
+
+#endif

@@ -1,0 +1,125 @@
+/* noised-weights: looks at a checkpoint folder.
+ *     noised-weights inspect DIR    what is in it: config, tensors, sizes, noise
+ *     noised-weights verify DIR     whether it would be served: everything checkpoint_open checks, and no NaN or
+ * infinity Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
+#include "checkpoint.h"
+#include "config_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 4096 };
+
+static const char usage[] = "usage: noised-weights inspect DIR\n"
+                            "       noised-weights verify DIR\n";
+
+static size_t weight_bytes(const Weight *w) {
+    size_t scales = w->scale ? weight_count(w) / 64 * sizeof *w->scale : 0;
+    return weight_count(w) * dtype_size(w->dtype) + scales;
+}
+
+static void print_tensor(const Weight *w) {
+    char shape[48];
+    size_t used = 0;
+    for (int i = 0; i < w->n_dims; i++)
+        used += (size_t)snprintf(shape + used, sizeof shape - used, i ? " x %d" : "%d", w->dims[i]);
+    printf("%-56s %-4s %20s %14zu\n", w->name, dtype_name(w->dtype), shape, weight_bytes(w));
+}
+
+/* Noise of one layer: the standard deviation of every head, of every component for a mixture. */
+static void print_sigma(const Model *m) {
+    if (m->cfg.noise.scope == NOISE_NONE) return;
+    if (m->cfg.noise.condition_dim) {
+        printf("noise sigma: conditioned on the token, none stored\n");
+        return;
+    }
+    printf("noise |sigma| per layer, %d distributions each%s:\n", config_noise_heads(&m->cfg),
+           m->cfg.noise.density == DENSITY_MIXTURE ? ", their components side by side" : "");
+    for (int l = 0; l < m->cfg.n_layers; l++) {
+        const Weight *sigma = &m->blocks[l].attention.noise.sigma;
+        printf("  layer %2d:", l);
+        for (size_t i = 0; i < weight_count(sigma); i++) printf(" %.5f", (double)fabsf(weight_f32(sigma)[i]));
+        printf("\n");
+    }
+}
+
+static int inspect(const Checkpoint *c) {
+    const Model *m = &c->model;
+    size_t bytes = 0;
+    char *config = config_json_print(&m->cfg);
+    printf("%s", config);
+    free(config);
+    printf("%-56s %-4s %20s %14s\n", "tensor", "type", "shape", "bytes");
+    for (int i = 0; i < m->params.n; i++) {
+        print_tensor(m->params.params[i].weight);
+        bytes += weight_bytes(m->params.params[i].weight);
+    }
+    printf("parameters: %zu in %d tensors, %zu bytes\n", params_count(&m->params), m->params.n, bytes);
+    static const char *const forms[] = {[KV_EXPANDED] = "expanded", [KV_COMPACT] = "compact"};
+    for (int form = KV_EXPANDED; form <= KV_COMPACT; form++) {
+        if (config_check_kv_form(&m->cfg, (KvForm)form, NULL)) continue;
+        printf("KV cache per token, %s%s: %zu bytes in F32, %zu in BF16\n", forms[form],
+               config_kv_form(&m->cfg) == (KvForm)form ? " (default)" : "",
+               kv_bytes_per_token(&m->cfg, DTYPE_F32, (KvForm)form),
+               kv_bytes_per_token(&m->cfg, DTYPE_BF16, (KvForm)form));
+    }
+    print_sigma(m);
+    if (c->tokenizer) printf("tokenizer: %d tokens\n", tokenizer_vocab_size(c->tokenizer));
+    printf("step: %s\nhash: %s\n", c->file.metadata_step ? c->file.metadata_step : "unknown", c->hash);
+    return 0;
+}
+
+static bool all_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+/* An I8 weight is finite when its scales are. */
+static bool weight_is_finite(const Weight *w) {
+    float values[CHUNK];
+    size_t n = weight_count(w);
+    if (w->dtype == DTYPE_I8) return all_finite(w->scale, n / 64);
+    for (size_t i = 0; i < n; i += CHUNK) {
+        size_t part = MIN(n - i, CHUNK);
+        weight_read(w, i, part, values);
+        if (!all_finite(values, part)) return false;
+    }
+    return true;
+}
+
+static int verify(const Checkpoint *c) {
+    const ParamSet *ps = &c->model.params;
+    for (int i = 0; i < ps->n; i++) {
+        if (weight_is_finite(ps->params[i].weight)) continue;
+        fprintf(stderr, "noised-weights: %s holds NaN or infinity\n", ps->params[i].weight->name);
+        return 1;
+    }
+    printf("ok %d tensors, %zu parameters, hash %s\n", ps->n, params_count(ps), c->hash);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(const Checkpoint *c);
+    } commands[] = {{"inspect", inspect}, {"verify", verify}};
+    for (size_t i = 0; i < COUNTOF(commands) && argc == 3; i++) {
+        if (strcmp(argv[1], commands[i].name)) continue;
+        Checkpoint c;
+        Err err;
+        if (checkpoint_open(&c, argv[2], &err)) {
+            for (char *p = err.msg; *p; p++) /* names in a bad file may hold anything; a terminal must not obey it */
+                if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
+            fprintf(stderr, "noised-weights: %s\n", err.msg);
+            return 1;
+        }
+        int rc = commands[i].run(&c);
+        checkpoint_close(&c);
+        return fflush(stdout) ? 1 : rc;
+    }
+    bool help = argc == 2 && !strcmp(argv[1], "--help");
+    fputs(usage, help ? stdout : stderr);
+    return help ? 0 : 2;
+}

@@ -1,0 +1,145 @@
+#include "presets.h"
+
+#include "../model/attention.h"
+
+#include <string.h>
+
+typedef enum SizeId { NANO, TINY, M124, M350, B1_5, N_SIZES } SizeId;
+
+/* Of the papers' sizes, gated widths are floor(8/3 d); the small ones are rounded up to a multiple of 64. */
+static const struct {
+    const char *name;
+    int vocab, hidden, layers, heads, head_dim, width, gated_width, positions;
+} sizes[N_SIZES] = {
+    [NANO] = {"nano", 512, 64, 2, 4, 16, 256, 192, 64},
+    [TINY] = {"tiny", 4096, 256, 4, 4, 64, 1024, 704, 256},
+    [M124] = {"124m", 50304, 768, 12, 12, 64, 3072, 2048, 1024},
+    [M350] = {"350m", 50304, 1024, 24, 16, 64, 4096, 2730, 1024},
+    [B1_5] = {"1.5b", 50304, 1600, 48, 25, 64, 6400, 4266, 1024},
+};
+
+static void set_heads(Config *c, int heads, int kv_heads) {
+    c->n_heads = heads;
+    c->n_kv_heads = kv_heads;
+}
+
+static void make_noise_layer(Config *c, SizeId size) {
+    (void)size;
+    c->noise.scope = NOISE_LAYER;
+}
+
+static void make_noise_head(Config *c, SizeId size) {
+    (void)size;
+    c->noise.scope = NOISE_HEAD;
+}
+
+/* gqa and mqa have as many parameters as mha: 2 heads + 2 kv heads = 4 of mha's heads. */
+static void make_gqa(Config *c, SizeId size) {
+    (void)size;
+    set_heads(c, 2 * c->n_heads - 2, 2);
+}
+
+static void make_mqa(Config *c, SizeId size) {
+    (void)size;
+    set_heads(c, 2 * c->n_heads - 1, 1);
+}
+
+static void make_mla(Config *c, SizeId size) {
+    /* heads, then q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim */
+    static const int rows[N_SIZES][6] = {[NANO] = {4, 32, 16, 16, 8, 16},
+                                         [TINY] = {4, 128, 64, 64, 32, 64},
+                                         [M124] = {13, 512, 256, 64, 32, 64},
+                                         [M350] = {23, 1024, 512, 64, 32, 64},
+                                         [B1_5] = {49, 1024, 512, 64, 32, 64}};
+    set_heads(c, rows[size][0], rows[size][0]);
+    memcpy(c->attention.values, rows[size] + 1, 5 * sizeof(int));
+}
+
+static void make_tpa(Config *c, SizeId size) {
+    static const int heads[N_SIZES] = {[NANO] = 12, [TINY] = 12, [M124] = 36, [M350] = 48, [B1_5] = 78};
+    set_heads(c, heads[size], heads[size]);
+    c->attention.values[0] = 6; /* q_rank */
+    c->attention.values[1] = 2; /* rank */
+}
+
+static void make_sas(Config *c, SizeId size) {
+    (void)size;
+    c->sas.heads = 3 * c->n_heads;
+    c->sas.head_dim = c->head_dim * 3 / 2;
+    c->sas.kernel = 5;
+    c->sas.relu = true;
+}
+
+/* NOBLE's host is GEGLU with an untied head. */
+static void make_noble(Config *c, SizeId size) {
+    c->noble.rank = size == NANO ? 8 : size == TINY ? 16 : 64;
+    c->noble.activation = NOBLE_COSNET;
+    c->noble.layers = 2;
+    c->mlp.activation = ACT_GELU;
+    c->tie_embeddings = false;
+}
+
+static const struct {
+    const char *name, *kind;
+    bool llama;
+    void (*make)(Config *c, SizeId size); /* what sets the member apart from its skeleton; NULL: nothing */
+} members[] = {
+    {"mha", "mha", false, NULL},
+    {"symmetric", "symmetric", false, NULL},
+    {"noiseformer-v1", "symmetric", false, make_noise_layer},
+    {"noiseformer-v2", "symmetric", false, make_noise_head},
+    {"pairwise", "pairwise", false, NULL},
+    {"gqa", "gqa", true, make_gqa},
+    {"mqa", "gqa", true, make_mqa},
+    {"mla", "mla", true, make_mla},
+    {"tpa", "tpa", true, make_tpa},
+    {"sas", "mha", true, make_sas},
+    {"noble", "mha", true, make_noble},
+};
+
+static Config skeleton(SizeId i, bool llama) {
+    Config c = {
+        .vocab_size = sizes[i].vocab,
+        .hidden_size = sizes[i].hidden,
+        .n_layers = sizes[i].layers,
+        .n_heads = sizes[i].heads,
+        .n_kv_heads = sizes[i].heads,
+        .head_dim = sizes[i].head_dim,
+        .max_positions = sizes[i].positions,
+        .norm = llama ? NORM_RMS : NORM_LAYER,
+        .norm_eps = llama ? 1e-6f : 1e-5f,
+        .position = llama ? POSITION_ROPE : POSITION_LEARNED,
+        .rope_theta = 10000,
+        .tie_embeddings = true,
+        .torch_dtype = "float32",
+    };
+    c.mlp.activation = llama ? ACT_SILU : ACT_GELU;
+    c.mlp.gated = llama;
+    c.mlp.width = llama ? sizes[i].gated_width : sizes[i].width;
+    return c;
+}
+
+/* The size that follows `member` in name, N_SIZES when there is none. */
+static SizeId size_after(const char *name, const char *member) {
+    size_t n = strlen(member);
+    if (strncmp(name, member, n)) return N_SIZES;
+    if (name[n] == 0) return TINY;
+    SizeId i = NANO;
+    while (i < N_SIZES && (name[n] != '-' || strcmp(name + n + 1, sizes[i].name))) i++;
+    return i;
+}
+
+int preset_config(Config *c, const char *name, Err *err) {
+    for (size_t m = 0; m < COUNTOF(members); m++) {
+        SizeId size = size_after(name, members[m].name);
+        if (size == N_SIZES) continue;
+        *c = skeleton(size, members[m].llama);
+        c->attention.kind = attention_kind_find(members[m].kind);
+        if (members[m].make) members[m].make(c, size);
+        return config_check(c, err);
+    }
+    return err_set(err,
+                   "no preset %.80s: <member>-<size> with member mha, symmetric, noiseformer-v1, noiseformer-v2, "
+                   "pairwise, gqa, mqa, mla, tpa, sas or noble and size nano, tiny, 124m, 350m or 1.5b",
+                   name);
+}

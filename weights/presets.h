@@ -1,0 +1,12 @@
+/* presets: built-in configurations, named <member>-<size>; a bare <member> means its tiny size.
+ * Members: mha symmetric noiseformer-v1 noiseformer-v2 pairwise (GPT-2 style: learned positions, layernorm, gelu) and
+ * gqa mqa mla tpa sas noble (Llama style: rope, rmsnorm, gated). Sizes: nano (tests), tiny (minutes on two cores),
+ * 124m, 350m, 1.5b (the papers'). */
+#ifndef NOISED_PRESETS_H
+#define NOISED_PRESETS_H
+
+#include "../model/config.h"
+
+int preset_config(Config *c, const char *name, Err *err);
+
+#endif

@@ -1,0 +1,226 @@
+#include "safetensors.h"
+
+#include "json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LENGTH_BYTES = 8,
+    NAME_MAX_BYTES = 255,
+    HEADER_DEPTH = 3,                                             /* header, tensor, shape */
+    HEADER_VALUES = SAFE_TENSORS_MAX * (6 + SAFE_DIMS_MAX) + 1024 /* and the metadata */
+};
+
+static int find_dtype(const char *name, Dtype *out) {
+    for (Dtype t = DTYPE_F32; t <= DTYPE_I8; t++)
+        if (!strcmp(name, dtype_name(t))) {
+            *out = t;
+            return 0;
+        }
+    return -1;
+}
+
+static int parse_dtype(SafeTensor *t, const cJSON *item, Err *err) {
+    if (!cJSON_IsString(item)) return err_set(err, "%s: dtype is no string", t->name);
+    if (find_dtype(item->valuestring, &t->dtype))
+        return err_set(err, "%s: dtype is %.32s, must be F32, BF16, F16 or I8", t->name, item->valuestring);
+    return 0;
+}
+
+static int parse_shape(SafeTensor *t, const cJSON *item, Err *err) {
+    if (!cJSON_IsArray(item)) return err_set(err, "%s: shape is no array", t->name);
+    const cJSON *dim;
+    cJSON_ArrayForEach(dim, item) {
+        int64_t v;
+        if (t->n_dims == SAFE_DIMS_MAX)
+            return err_set(err, "%s: shape has more than %d dimensions", t->name, SAFE_DIMS_MAX);
+        if (!json_integer(dim, 0, INT_MAX, &v))
+            return err_set(err, "%s: shape holds something that is no integer from 0 to %d", t->name, INT_MAX);
+        t->dims[t->n_dims++] = (int)v;
+    }
+    return 0;
+}
+
+/* Range of the tensor's bytes in the file's data, checked against its shape, its alignment and the data's length. */
+static int parse_offsets(SafeTensor *t, const cJSON *item, const unsigned char *data, size_t data_bytes, Err *err) {
+    int64_t begin, end;
+    if (cJSON_GetArraySize(item) != 2 || !cJSON_IsArray(item) ||
+        !json_integer(item->child, 0, (int64_t)1 << 53, &begin) ||
+        !json_integer(item->child->next, 0, (int64_t)1 << 53, &end))
+        return err_set(err, "%s: data_offsets must be two integers", t->name);
+    if (begin > end || (size_t)end > data_bytes)
+        return err_set(err, "%s: data_offsets [%lld,%lld] do not lie within %zu bytes of data", t->name,
+                       (long long)begin, (long long)end, data_bytes);
+    size_t bytes = dtype_size(t->dtype);
+    for (int i = 0; i < t->n_dims; i++)
+        if (!size_mul(bytes, (size_t)t->dims[i], &bytes)) return err_set(err, "%s: shape overflows", t->name);
+    t->bytes = (size_t)(end - begin);
+    if (bytes != t->bytes)
+        return err_set(err, "%s: data_offsets [%lld,%lld] span %zu bytes, dtype and shape want %zu", t->name,
+                       (long long)begin, (long long)end, t->bytes, bytes);
+    t->data = data + begin;
+    if ((uintptr_t)t->data % dtype_size(t->dtype))
+        return err_set(err, "%s: data starts at byte %zu of the file, not a multiple of %zu as %s needs", t->name,
+                       (size_t)begin, dtype_size(t->dtype), dtype_name(t->dtype));
+    return 0;
+}
+
+static int parse_tensor(SafeTensor *t, const cJSON *item, const unsigned char *data, size_t data_bytes, Err *err) {
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    const cJSON *found[COUNTOF(keys)] = {0};
+    if (!cJSON_IsObject(item)) return err_set(err, "%s: no object", t->name);
+    for (const cJSON *child = item->child; child; child = child->next) {
+        size_t k = 0;
+        while (k < COUNTOF(keys) && strcmp(child->string, keys[k])) k++;
+        if (k == COUNTOF(keys)) return err_set(err, "%s: unknown key %.64s", t->name, child->string);
+        found[k] = child;
+    }
+    for (size_t k = 0; k < COUNTOF(keys); k++)
+        if (!found[k]) return err_set(err, "%s: no %s", t->name, keys[k]);
+    if (parse_dtype(t, found[0], err) || parse_shape(t, found[1], err)) return -1;
+    return parse_offsets(t, found[2], data, data_bytes, err);
+}
+
+static int parse_metadata(SafeFile *f, const cJSON *item, Err *err) {
+    if (!cJSON_IsObject(item)) return err_set(err, "__metadata__ is no object");
+    for (const cJSON *child = item->child; child; child = child->next) {
+        if (!cJSON_IsString(child)) return err_set(err, "__metadata__.%.64s is no string", child->string);
+        if (!strcmp(child->string, "step")) f->metadata_step = xstrdup(child->valuestring);
+    }
+    return 0;
+}
+
+/* Names come to terminals and logs: no control characters. */
+static int check_name(const char *name, Err *err) {
+    size_t n = strlen(name);
+    if (n == 0 || n > NAME_MAX_BYTES)
+        return err_set(err, "a tensor name has %zu bytes, must be 1 to %d", n, NAME_MAX_BYTES);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return err_set(err, "a tensor name has a control character at byte %zu", i);
+    return 0;
+}
+
+static int parse_header(SafeFile *f, const cJSON *root, const unsigned char *data, size_t data_bytes, Err *err) {
+    if (!cJSON_IsObject(root)) return err_set(err, "the header is no JSON object");
+    int n = cJSON_GetArraySize(root);
+    if (n > SAFE_TENSORS_MAX) return err_set(err, "%d tensors, at most %d", n, SAFE_TENSORS_MAX);
+    f->tensors = xcalloc((size_t)n + 1, sizeof *f->tensors);
+    for (const cJSON *item = root->child; item; item = item->next) {
+        if (!strcmp(item->string, "__metadata__")) {
+            if (parse_metadata(f, item, err)) return -1;
+            continue;
+        }
+        if (check_name(item->string, err)) return -1;
+        SafeTensor *t = &f->tensors[f->n++];
+        t->name = xstrdup(item->string);
+        if (parse_tensor(t, item, data, data_bytes, err)) return -1;
+    }
+    return 0;
+}
+
+static int by_position(const void *a, const void *b) {
+    const SafeTensor *x = a, *y = b;
+    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const SafeTensor *)a)->name, ((const SafeTensor *)b)->name);
+}
+
+/* The tensors in file order must touch without gap or overlap, from the first byte of the data to the last. */
+static int check_coverage(SafeFile *f, const unsigned char *data, size_t data_bytes, Err *err) {
+    size_t at = 0;
+    qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_position);
+    for (int i = 0; i < f->n; i++) {
+        const SafeTensor *t = &f->tensors[i];
+        size_t begin = (size_t)((const unsigned char *)t->data - data);
+        if (begin != at)
+            return err_set(err, "%s: its data begins at %zu, but %s ends at %zu", t->name, begin,
+                           i ? t[-1].name : "the header", at);
+        at += t->bytes;
+    }
+    if (at == data_bytes) return 0;
+    return err_set(err, "the tensors end at %zu, but the file has %zu bytes of data", at, data_bytes);
+}
+
+static int map_file(SafeFile *f, const char *path, Err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
+    struct stat st;
+    int rc = -1;
+    if (fstat(fd, &st) < 0) {
+        err_set(err, "%s: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        err_set(err, "%s: not a regular file", path);
+    } else if (st.st_size <= LENGTH_BYTES) {
+        err_set(err, "%s: %lld bytes are no safetensors file", path, (long long)st.st_size);
+    } else {
+        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED) {
+            err_set(err, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size, strerror(errno));
+        } else {
+            f->map = map;
+            f->map_bytes = (size_t)st.st_size;
+            rc = 0;
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+size_t safe_header_bytes(const SafeFile *f) {
+    const unsigned char *p = f->map;
+    uint64_t n = 0;
+    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    return n > SIZE_MAX - LENGTH_BYTES ? SIZE_MAX : LENGTH_BYTES + (size_t)n;
+}
+
+static int parse_mapping(SafeFile *f, Err *err) {
+    const char *text = (const char *)f->map + LENGTH_BYTES;
+    size_t header = safe_header_bytes(f);
+    if (header - LENGTH_BYTES > SAFE_HEADER_MAX)
+        return err_set(err, "a header of %zu bytes, at most %d", header - LENGTH_BYTES, SAFE_HEADER_MAX);
+    if (header > f->map_bytes)
+        return err_set(err, "a header of %zu bytes in a file of %zu", header - LENGTH_BYTES, f->map_bytes);
+    if (*text != '{') return err_set(err, "the header does not begin with {");
+    cJSON *root = json_parse(text, header - LENGTH_BYTES, HEADER_DEPTH, HEADER_VALUES, err);
+    if (!root) return -1;
+    const unsigned char *data = (const unsigned char *)f->map + header;
+    size_t data_bytes = f->map_bytes - header;
+    int rc = parse_header(f, root, data, data_bytes, err);
+    cJSON_Delete(root);
+    if (rc || check_coverage(f, data, data_bytes, err)) return -1;
+    qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
+    return 0;
+}
+
+int safe_open(SafeFile *f, const char *path, Err *err) {
+    Err why;
+    *f = (SafeFile){0};
+    if (map_file(f, path, err)) return -1;
+    if (parse_mapping(f, &why) == 0) return 0;
+    safe_close(f);
+    return err_set(err, "%s: %s", path, why.msg);
+}
+
+void safe_close(SafeFile *f) {
+    for (int i = 0; i < f->n; i++) free(f->tensors[i].name);
+    free(f->tensors);
+    free(f->metadata_step);
+    if (f->map) munmap(f->map, f->map_bytes);
+    *f = (SafeFile){0};
+}
+
+const SafeTensor *safe_find(const SafeFile *f, const char *name) {
+    SafeTensor key = {.name = (char *)name};
+    return f->n ? bsearch(&key, f->tensors, (size_t)f->n, sizeof *f->tensors, by_name) : NULL;
+}

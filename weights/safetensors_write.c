@@ -1,0 +1,89 @@
+#include "safetensors.h"
+
+#include "files.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_ALIGN = 64, CHUNK = 1 << 16 };
+
+static size_t count_of(const SafeOut *t) {
+    size_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) n *= (size_t)t->dims[i];
+    return n;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const SafeOut *const *)a)->name, (*(const SafeOut *const *)b)->name);
+}
+
+/* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
+static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, size_t *n) {
+    char *text = NULL;
+    FILE *f = open_memstream(&text, n);
+    BUG_ON(!f);
+    fwrite("\0\0\0\0\0\0\0", 1, 8, f);
+    fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"producer\":\"noised-train %s\",\"step\":\"%" PRIu64 "\"}",
+            NOISED_VERSION, step);
+    size_t at = 0;
+    for (int i = 0; i < n_tensors; i++) {
+        const SafeOut *t = tensors[i];
+        BUG_ON(strpbrk(t->name, "\"\\\n") || (i && !strcmp(t->name, tensors[i - 1]->name)));
+        size_t end = at + count_of(t) * dtype_size(t->dtype);
+        fprintf(f, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtype_name(t->dtype));
+        for (int d = 0; d < t->n_dims; d++) fprintf(f, d ? ",%d" : "%d", t->dims[d]);
+        fprintf(f, "],\"data_offsets\":[%zu,%zu]}", at, end);
+        at = end;
+    }
+    fputc('}', f);
+    fflush(f); /* sets *n */
+    fprintf(f, "%*s", (int)((DATA_ALIGN - *n % DATA_ALIGN) % DATA_ALIGN), "");
+    BUG_ON(fclose(f));
+    for (int i = 0; i < 8; i++) text[i] = (char)((*n - 8) >> 8 * i);
+    return text;
+}
+
+static int write_converted(AtomicFile *f, const SafeOut *t, Err *err) {
+    size_t n = count_of(t), source_size = dtype_size(t->source), size = dtype_size(t->dtype);
+    float *values = xmalloc(CHUNK * sizeof *values);
+    uint16_t *halves = xmalloc(CHUNK * sizeof *halves);
+    int rc = 0;
+    BUG_ON(t->dtype != DTYPE_F32 && t->dtype != DTYPE_BF16);
+    for (size_t i = 0, m; i < n && rc == 0; i += m) {
+        m = MIN(n - i, CHUNK);
+        Weight part = {.dtype = t->source, .n_dims = 1, .dims = {(int)m}, .data = (char *)t->data + i * source_size};
+        weight_read(&part, 0, m, values);
+        for (size_t k = 0; k < m; k++) halves[k] = f32_to_bf16(values[k]);
+        rc = atomic_write(f, t->dtype == DTYPE_F32 ? (void *)values : halves, m * size, err);
+    }
+    free(values);
+    free(halves);
+    return rc;
+}
+
+static int write_tensor(AtomicFile *f, const SafeOut *t, Err *err) {
+    if (t->dtype == t->source) return atomic_write(f, t->data, count_of(t) * dtype_size(t->dtype), err);
+    return write_converted(f, t, err);
+}
+
+int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err) {
+    const SafeOut **sorted = xmalloc(((size_t)n + 1) * sizeof *sorted);
+    for (int i = 0; i < n; i++) sorted[i] = &tensors[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    size_t header_bytes;
+    char *header = header_print(sorted, n, step, &header_bytes);
+    AtomicFile f;
+    int rc = atomic_open(&f, path, err);
+    if (rc == 0) {
+        rc = atomic_write(&f, header, header_bytes, err);
+        for (int i = 0; i < n && rc == 0; i++) rc = write_tensor(&f, sorted[i], err);
+        if (rc == 0)
+            rc = atomic_commit(&f, err);
+        else
+            atomic_abandon(&f);
+    }
+    free(header);
+    free(sorted);
+    return rc;
+}
