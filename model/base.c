@@ -139,7 +139,10 @@ Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index) {
 
 uint32_t draw_u32(Draws *d) {
     uint64_t i = d->next++;
-    if (i % 4 == 0) d->block = philox4x32((uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), d->index, d->purpose, d->seed);
+    if (d->filled != i / 4 + 1) {
+        d->block = philox4x32((uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), d->index, d->purpose, d->seed);
+        d->filled = i / 4 + 1;
+    }
     return d->block.v[i % 4];
 }
 
