@@ -41,11 +41,11 @@ all: $(PROGRAMS) ## build the three programs
 $(BUILD)/noised: $(call objects,$(MODEL) $(WEIGHTS) $(SERVER) server/main.c)
 $(BUILD)/noised-train: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(MODEL) $(WEIGHTS) weights/main.c)
-$(BUILD)/tests: LIBS += $(TEST_LIBS)
-$(BUILD)/tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS))
+$(BUILD)/run-tests: LIBS += $(TEST_LIBS)
+$(BUILD)/run-tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS))
 $(BUILD)/bench-%: $(call objects,$(MODEL) $(WEIGHTS)) $(BUILD)/tests/bench/bench_%.o
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
-$(PROGRAMS) $(BUILD)/tests:
+$(PROGRAMS) $(BUILD)/run-tests:
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # Instruction sets are switched on for their own files only; the table picks one at run time.
@@ -61,8 +61,8 @@ deps: ## install the Debian packages that are missing
 test: deps ## build and run every test
 	@$(MAKE) --no-print-directory check
 
-check: $(PROGRAMS) $(BUILD)/tests
-	BUILD=$(BUILD) $(BUILD)/tests $(ONLY)
+check: $(PROGRAMS) $(BUILD)/run-tests
+	BUILD=$(BUILD) $(BUILD)/run-tests $(ONLY)
 
 run: deps ## train a NoiseFormer on public-domain books, serve it, stream two noise seeds
 	@$(MAKE) --no-print-directory all

@@ -1,0 +1,70 @@
+#include "commands.h"
+
+#include "../model/team.h"
+#include "run.h"
+#include "stop.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] = "usage: noised-train pretrain --config FILE|PRESET --data FILE... --out DIR [flags]\n"
+                            "       noised-train pretrain --resume --out DIR\n"
+                            "SIGINT and SIGTERM finish the step, save, and end with status 130 and 143.";
+
+static void print_plan(const Run *r) {
+    const Settings *s = &r->settings;
+    const Config *c = &r->config;
+    double rows = (double)(s->batch * s->accumulate * c->max_positions);
+    printf("model: %s%s%s%s, %d layers, %d heads, width %d, %zu parameters in %d tensors\n", c->attention.kind->name,
+           c->noise.scope ? " + noise per " : "", c->noise.scope ? scope_names[c->noise.scope] : "",
+           c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&r->model.params),
+           r->model.params.n);
+    if (c->sas.heads) printf("sas: %d heads of %d\n", c->sas.heads, c->sas.head_dim);
+    printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
+           r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
+           c->max_positions, r->corpus.val.n, c->vocab_size);
+    printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
+           (double)s->steps * rows / (double)c->max_positions / (double)r->windows.n, (long long)s->seed, team_size(),
+           team_size() == 1 ? "thread" : "threads", s->out);
+    if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
+    if (r->saved) printf("resumed after step %lld\n", (long long)r->step);
+    fflush(stdout);
+}
+
+static void set_threads(int64_t threads) {
+    if (threads) team_resize((int)threads);
+    openblas_set_num_threads(team_size());
+}
+
+static int pretrain(Run *r) {
+    Err err;
+    if (run_prepare(r, &err)) return command_fail("pretrain", &err, EXIT_FAILED);
+    print_plan(r);
+    Training t = run_training(r);
+    stop_install();
+    int rc = train(&t, r->step, &err);
+    if (rc < 0) return command_fail("pretrain", &err, EXIT_FAILED);
+    if (rc > 0) return 128 + rc;
+    printf("done: %s\n", r->settings.out);
+    return EXIT_DONE;
+}
+
+int command_pretrain(int argc, char **argv) {
+    Run *r = xcalloc(1, sizeof *r);
+    Err err;
+    int status = EXIT_DONE;
+    settings_init(&r->settings);
+    int parsed = flags_parse(r->settings.flags, r->settings.n_flags, argc, argv, &err);
+    if (parsed == 1) {
+        flags_print_help(r->settings.flags, r->settings.n_flags, usage);
+    } else if (parsed < 0) {
+        status = command_fail("pretrain", &err, EXIT_USAGE);
+    } else {
+        set_threads(r->settings.threads);
+        status = pretrain(r);
+    }
+    run_free(r);
+    free(r);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* evaluate: the loss on held-out text, computed by the serving path (no tape, KV cache, serving kernels), so that the
+ * number is about the very code that serves. */
+#ifndef NOISED_EVALUATE_H
+#define NOISED_EVALUATE_H
+
+#include "../model/transformer.h"
+#include "corpus.h"
+
+typedef struct Evaluation {
+    double nats;   /* summed over tokens */
+    size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped */
+    bool complete; /* false when stop_signal() cut it short */
+} Evaluation;
+
+/* Windows of max_positions tokens and their successors, side by side; the last may be shorter. At most max_windows of
+ * them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. */
+int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, Evaluation *out, Err *err);
+
+#endif

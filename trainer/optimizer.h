@@ -1,0 +1,35 @@
+/* optimizer: AdamW with decoupled decay over the flat buffers of all parameters (spec section 5).
+ *
+ *     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2     a = lr lr_scale(parameter)
+ *     w = w (1 - a decay) - a (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ *
+ * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in. */
+#ifndef NOISED_OPTIMIZER_H
+#define NOISED_OPTIMIZER_H
+
+#include "../model/params.h"
+
+typedef struct AdamW {
+    double beta1, beta2, eps, weight_decay;
+    double clip; /* bound on the global gradient norm; 0 = none */
+} AdamW;
+
+typedef struct Slice Slice;
+
+typedef struct Optimizer {
+    size_t n;             /* params_count */
+    float *w, *g, *m, *v; /* [n] each, in the order of the ParamSet */
+    Slice *slices;
+    double *partial; /* [n_slices] sums of squares */
+    int n_slices;
+} Optimizer;
+
+/* Allocates the buffers, zeroed, and binds the parameters to w and g. ps must stay as it is. */
+void optimizer_init(Optimizer *o, ParamSet *ps);
+void optimizer_free(Optimizer *o);
+
+/* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm). Zeroes g and
+ * returns the norm before clipping; when that is not finite, nothing is touched. */
+double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale);
+
+#endif

@@ -1,0 +1,20 @@
+/* progress: what a person sees on standard output. On a terminal one line that is drawn again and again, with a bar and
+ * the time left; elsewhere a plain line now and then. Notes are lines of their own. */
+#ifndef NOISED_PROGRESS_H
+#define NOISED_PROGRESS_H
+
+#include "../model/base.h"
+
+typedef struct Progress {
+    bool terminal;
+    int64_t first_step, steps; /* already done at the start; of the whole run */
+    double tokens_per_step, started, shown;
+} Progress;
+
+void progress_start(Progress *p, int64_t first_step, int64_t steps, double tokens_per_step);
+/* `step` steps are done; shows it when it is time to, always after the first and the last step of the run. */
+void progress_step(Progress *p, int64_t step, double loss, double lr);
+void progress_note(const Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void progress_end(const Progress *p);
+
+#endif

@@ -1,0 +1,134 @@
+#include "run.h"
+
+#include "../weights/checkpoint.h"
+
+#include <string.h>
+
+/* ---- resume ---- */
+
+/* --steps may move only when no learning rate of the past would have been another. */
+static int restore_flags(Run *r, Err *err) {
+    Settings *s = &r->settings;
+    const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(r->state.settings, "schedule");
+    const cJSON *steps = cJSON_GetObjectItemCaseSensitive(r->state.settings, "steps");
+    bool constant = cJSON_IsString(schedule) && !strcmp(schedule->valuestring, "constant");
+    char given[32];
+    snprintf(given, sizeof given, "%lld", (long long)s->steps);
+    if (!constant && flags_given(s->flags, s->n_flags, "steps") && cJSON_IsString(steps) &&
+        strcmp(given, steps->valuestring))
+        return err_set(err, "--steps is %s, the run to be resumed has %s: only a constant schedule can be extended",
+                       given, steps->valuestring);
+    return flags_restore(s->flags, s->n_flags, r->state.settings, constant ? "steps" : NULL, err);
+}
+
+static int open_settings(Run *r, Err *err) {
+    Settings *s = &r->settings;
+    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(s->out, s->resume, &r->saved, err)) return -1;
+    if (r->saved && (run_state_load(&r->state, s->out, err) || restore_flags(r, err))) return -1;
+    if (!r->saved && flags_require(s->flags, s->n_flags, "data", err)) return -1;
+    if (settings_finish(s, err)) return -1;
+    r->flags = flags_save(s->flags, s->n_flags);
+    return 0;
+}
+
+/* ---- data ---- */
+
+static int open_corpus(Run *r, const Texts *texts, Err *err) {
+    char path[RUN_PATH_MAX];
+    if (r->saved && strcmp(texts->hash, r->state.data_hash))
+        return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
+                       texts->hash, r->state.data_hash);
+    memcpy(r->data_hash, texts->hash, sizeof r->data_hash);
+    if (run_tokenizer(r, texts, err) || run_config_adopt(r, err)) return -1;
+    int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
+    if (separator < 0) separator = r->config.eos_token_id;
+    return run_path(path, r->settings.out, "tokens.bin", err) ||
+                   corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err)
+               ? -1
+               : 0;
+}
+
+static int prepare_data(Run *r, Err *err) {
+    const Settings *s = &r->settings;
+    Texts texts;
+    if (run_config(r, err) || texts_load(&texts, s->data.paths, s->data.n, s->val, err)) return -1;
+    int rc = open_corpus(r, &texts, err);
+    texts_free(&texts);
+    return rc ? -1 : windows_init(&r->windows, r->corpus.train, r->config.max_positions, (uint64_t)s->seed, err);
+}
+
+/* ---- weights ---- */
+
+/* Copies one parameter of another checkpoint into w. */
+static int take_weight(const ParamSet *from, const Weight *w, const char *dir, Err *err) {
+    const Param *p = params_find(from, w->name);
+    if (!p) return err_set(err, "--init %s has no %s", dir, w->name);
+    const Weight *x = p->weight;
+    if (x->n_dims != w->n_dims || memcmp(x->dims, w->dims, sizeof w->dims))
+        return err_set(err, "--init %s: %s is [%d,%d,%d], config wants [%d,%d,%d]", dir, w->name, x->dims[0],
+                       x->dims[1], x->dims[2], w->dims[0], w->dims[1], w->dims[2]);
+    if (x->dtype == DTYPE_I8) return err_set(err, "--init %s: %s is I8, which cannot be trained on", dir, w->name);
+    weight_read(x, 0, weight_count(w), weight_f32(w));
+    return 0;
+}
+
+static int init_from(Run *r, const char *dir, Err *err) {
+    const ParamSet *ps = &r->model.params;
+    Checkpoint c;
+    if (checkpoint_open(&c, dir, err)) return -1;
+    int rc = 0;
+    if (c.model.params.n > ps->n)
+        rc = err_set(err, "--init %s has %d tensors, the config %d", dir, c.model.params.n, ps->n);
+    for (int i = 0; i < ps->n && rc == 0; i++) rc = take_weight(&c.model.params, ps->params[i].weight, dir, err);
+    checkpoint_close(&c);
+    return rc;
+}
+
+static int prepare_weights(Run *r, Err *err) {
+    const ParamSet *ps = &r->model.params;
+    if (model_init(&r->model, &r->config, err)) return -1;
+    optimizer_init(&r->optimizer, &r->model.params);
+    if (r->saved) {
+        Snapshot s = run_training(r).snapshot;
+        if (snapshot_load(&s, &r->step, err)) return -1;
+        if (r->step <= r->settings.steps) return 0;
+        return err_set(err, "--steps is %lld, the run has already done %lld", (long long)r->settings.steps,
+                       (long long)r->step);
+    }
+    if (r->settings.init) return init_from(r, r->settings.init, err);
+    for (int i = 0; i < ps->n; i++)
+        param_init(&ps->params[i], (uint64_t)r->settings.seed, weight_f32(ps->params[i].weight));
+    return 0;
+}
+
+/* ---- all ---- */
+
+int run_prepare(Run *r, Err *err) {
+    return open_settings(r, err) || prepare_data(r, err) || prepare_weights(r, err) ? -1 : 0;
+}
+
+Training run_training(Run *r) {
+    return (Training){.settings = &r->settings,
+                      .model = &r->model,
+                      .optimizer = &r->optimizer,
+                      .windows = &r->windows,
+                      .val = r->corpus.val,
+                      .val_bytes = r->corpus.val_bytes,
+                      .snapshot = {.dir = r->settings.out,
+                                   .model = &r->model,
+                                   .optimizer = &r->optimizer,
+                                   .save_dtype = r->settings.save_dtype ? DTYPE_BF16 : DTYPE_F32,
+                                   .settings = r->flags,
+                                   .data_hash = r->data_hash}};
+}
+
+void run_free(Run *r) {
+    windows_free(&r->windows);
+    optimizer_free(&r->optimizer);
+    model_free(&r->model);
+    corpus_close(&r->corpus);
+    if (r->tokenizer) tokenizer_free(r->tokenizer);
+    cJSON_Delete(r->flags);
+    settings_free(&r->settings);
+    run_state_free(&r->state);
+}

@@ -1,0 +1,35 @@
+/* run: everything that stands ready before the first step of `pretrain`, new or resumed. */
+#ifndef NOISED_RUN_H
+#define NOISED_RUN_H
+
+#include "../model/tokenizer.h"
+#include "train.h"
+
+typedef struct Run {
+    Settings settings;
+    bool saved;     /* resumed from a saved state */
+    RunState state; /* the saved one */
+    Config config;
+    Tokenizer *tokenizer;
+    char tokenizer_hash[65], data_hash[65];
+    Corpus corpus;
+    Model model;
+    Optimizer optimizer;
+    Windows windows;
+    cJSON *flags; /* as saved from now on */
+    int64_t step; /* finished */
+} Run;
+
+/* settings must have been parsed. Whatever the outcome, run_free releases it. A Run must not move in memory. */
+int run_prepare(Run *r, Err *err);
+Training run_training(Run *r);
+void run_free(Run *r);
+
+/* The tokenizer of r into --out: copied, learnt from the training parts, or already there. */
+int run_tokenizer(Run *r, const Texts *texts, Err *err);
+
+/* config = that of --config, of --init or of the saved run, with the tokenizer's vocabulary size and <|endoftext|>. */
+int run_config(Run *r, Err *err);
+int run_config_adopt(Run *r, Err *err);
+
+#endif

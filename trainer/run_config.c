@@ -1,0 +1,140 @@
+/* The configuration and the tokenizer of a run: each depends on the other. */
+#include "run.h"
+
+#include "../weights/config_json.h"
+#include "../weights/files.h"
+#include "../weights/presets.h"
+#include "../weights/sha256.h"
+#include "../weights/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TOKENIZER_MAX = 1 << 29 };
+
+static bool is_file(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+static bool is_preset(const char *name) { return !is_file(name) && !strchr(name, '/'); }
+
+int run_config(Run *r, Err *err) {
+    const Settings *s = &r->settings;
+    char path[RUN_PATH_MAX];
+    if (s->config && is_preset(s->config)) return preset_config(&r->config, s->config, err);
+    if (s->config) return config_json_load(&r->config, s->config, err);
+    if (r->saved) {
+        r->config = r->state.config;
+        return 0;
+    }
+    if (!s->init) return err_set(err, "--config is missing; see --help");
+    return run_path(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
+}
+
+/* ---- tokenizer ---- */
+
+static int copy_file(const char *from, const char *to, Err *err) {
+    size_t n;
+    char *text = file_read(from, TOKENIZER_MAX, &n, err);
+    if (!text) return -1;
+    int rc = file_write(to, text, n, err);
+    free(text);
+    return rc;
+}
+
+static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
+    Tokenizer *tok = NULL;
+    if (r->settings.vocab_size) r->config.vocab_size = (int)r->settings.vocab_size;
+    printf("learning %d tokens from %d %s\n", r->config.vocab_size, texts->n_train,
+           texts->n_train == 1 ? "file" : "files");
+    fflush(stdout);
+    BpeCorpus corpus = {.texts = texts->train, .n = (size_t)texts->n_train};
+    if (bpe_train(&tok, &corpus, r->config.vocab_size, err)) return -1;
+    int rc = tokenizer_json_save(tok, path, err);
+    tokenizer_free(tok);
+    return rc;
+}
+
+static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
+    const Settings *s = &r->settings;
+    char from[RUN_PATH_MAX];
+    if (s->tokenizer) {
+        Tokenizer *tok;
+        if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
+        tokenizer_free(tok);
+        return copy_file(s->tokenizer, path, err);
+    }
+    if (!s->init) return learn(r, texts, path, err);
+    return run_path(from, s->init, "tokenizer.json", err) ? -1 : copy_file(from, path, err);
+}
+
+static int hash_file(const char *path, char hex[65], Err *err) {
+    size_t n;
+    char *text = file_read(path, TOKENIZER_MAX, &n, err);
+    if (!text) return -1;
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, text, n);
+    sha256_hex(&hash, hex);
+    free(text);
+    return 0;
+}
+
+int run_tokenizer(Run *r, const Texts *texts, Err *err) {
+    char path[RUN_PATH_MAX];
+    if (run_path(path, r->settings.out, "tokenizer.json", err)) return -1;
+    if (!r->saved && provide(r, texts, path, err)) return -1;
+    if (hash_file(path, r->tokenizer_hash, err)) return -1;
+    return tokenizer_json_load(&r->tokenizer, path, err);
+}
+
+/* ---- both together ---- */
+
+static void adopt_token(int *id, int from_tokenizer, const char *key) {
+    if (from_tokenizer < 0 || *id == from_tokenizer) return;
+    if (*id >= 0) printf("%s is %d, as in the tokenizer (the config said %d)\n", key, from_tokenizer, *id);
+    *id = from_tokenizer;
+}
+
+static int compare_configs(const Config *given, const Config *saved, Err *err) {
+    Config a = *given, b = *saved;
+    a.torch_dtype[0] = b.torch_dtype[0] = 0; /* says how the weights are stored, not what they are */
+    char *text_a = config_json_print(&a), *text_b = config_json_print(&b);
+    cJSON *json_a = cJSON_Parse(text_a), *json_b = cJSON_Parse(text_b);
+    const cJSON *x;
+    int rc = 0;
+    cJSON_ArrayForEach(x, json_a) {
+        const cJSON *y = cJSON_GetObjectItemCaseSensitive(json_b, x->string);
+        if (cJSON_Compare(x, y, true)) continue;
+        char *value_x = cJSON_PrintUnformatted(x), *value_y = y ? cJSON_PrintUnformatted(y) : NULL;
+        rc = err_set(err, "--config has %s %s, the run to be resumed has %s", x->string, value_x,
+                     value_y ? value_y : "none");
+        cJSON_free(value_x);
+        cJSON_free(value_y);
+        break;
+    }
+    if (rc == 0 && cJSON_GetArraySize(json_a) != cJSON_GetArraySize(json_b))
+        rc = err_set(err, "--config lacks objects that the run to be resumed has");
+    cJSON_Delete(json_a);
+    cJSON_Delete(json_b);
+    free(text_a);
+    free(text_b);
+    return rc;
+}
+
+int run_config_adopt(Run *r, Err *err) {
+    const Settings *s = &r->settings;
+    int vocab = tokenizer_vocab_size(r->tokenizer), end = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
+    int bos = tokenizer_bos(r->tokenizer);
+    /* a preset is a shape: it takes any vocabulary; a config.json means what it says */
+    if (s->config && is_preset(s->config) && (s->vocab_size || vocab > r->config.vocab_size))
+        r->config.vocab_size = vocab;
+    if (vocab > r->config.vocab_size)
+        return err_set(err, "the tokenizer has %d tokens, vocab_size of the config is %d", vocab, r->config.vocab_size);
+    adopt_token(&r->config.eos_token_id, end, "eos_token_id");
+    adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
+    if (r->saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
+    return config_check(&r->config, err);
+}

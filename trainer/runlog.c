@@ -1,0 +1,69 @@
+#include "runlog.h"
+
+#include "../weights/files.h"
+#include "../weights/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_DEPTH = 8, LINE_VALUES = 1 << 20 };
+static const size_t log_max = (size_t)1 << 34;
+
+static bool line_is_kept(const char *line, size_t n, int64_t last) {
+    int64_t step;
+    cJSON *o = json_parse(line, n, LINE_DEPTH, LINE_VALUES, NULL);
+    bool keep = o && json_integer(cJSON_GetObjectItemCaseSensitive(o, "step"), 0, last, &step);
+    cJSON_Delete(o);
+    return keep;
+}
+
+/* Steps ascend, so the first line that does not belong ends the part that does. */
+static size_t kept_bytes(const char *text, size_t n, int64_t last) {
+    size_t kept = 0;
+    const char *end;
+    while ((end = memchr(text + kept, '\n', n - kept))) {
+        size_t length = (size_t)(end - (text + kept));
+        if (!line_is_kept(text + kept, length, last)) break;
+        kept += length + 1;
+    }
+    return kept;
+}
+
+static int trim(const char *path, int64_t step, Err *err) {
+    size_t n;
+    if (access(path, F_OK) < 0 && errno == ENOENT) return 0;
+    char *text = file_read(path, log_max, &n, err);
+    if (!text) return -1;
+    size_t kept = kept_bytes(text, n, step);
+    int rc = kept < n ? file_write(path, text, kept, err) : 0;
+    free(text);
+    return rc;
+}
+
+int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err) {
+    log->file = NULL;
+    int n = snprintf(log->path, sizeof log->path, "%s/log.jsonl", dir);
+    if (n < 0 || (size_t)n >= sizeof log->path) return err_set(err, "--out %.200s…: the path is too long", dir);
+    if (trim(log->path, step, err)) return -1;
+    log->file = fopen(log->path, "ae");
+    return log->file ? 0 : err_set(err, "%s: %s", log->path, strerror(errno));
+}
+
+int runlog_write(RunLog *log, cJSON *line, Err *err) {
+    char *text = cJSON_PrintUnformatted(line);
+    BUG_ON(!text);
+    int rc = fprintf(log->file, "%s\n", text) < 0 || fflush(log->file) ? -1 : 0;
+    if (rc) err_set(err, "%s: %s", log->path, strerror(errno));
+    cJSON_free(text);
+    cJSON_Delete(line);
+    return rc;
+}
+
+int runlog_close(RunLog *log, Err *err) {
+    if (!log->file) return 0;
+    int rc = fclose(log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
+    log->file = NULL;
+    return rc;
+}

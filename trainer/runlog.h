@@ -1,0 +1,23 @@
+/* runlog: log.jsonl, one JSON object a line, a line a step:
+ *     {"step":200, "loss":4.1, "kl":97.3, "lr":0.001, "grad_norm":0.8, "tokens_per_second":5120}
+ * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
+ * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
+ * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer. */
+#ifndef NOISED_RUNLOG_H
+#define NOISED_RUNLOG_H
+
+#include "../model/base.h"
+
+#include <cjson/cJSON.h>
+
+typedef struct RunLog {
+    FILE *file;
+    char path[1024];
+} RunLog;
+
+/* Opens for appending. What a resumed run will write again goes: lines of steps beyond `step`, and a line cut short. */
+int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err);
+int runlog_write(RunLog *log, cJSON *line, Err *err); /* deletes line */
+int runlog_close(RunLog *log, Err *err);              /* NULL err: after another failure */
+
+#endif

@@ -1,0 +1,18 @@
+#include "schedule.h"
+
+#include <math.h>
+
+double schedule_lr(const Schedule *c, int64_t step) {
+    if (step < c->warmup) return c->lr * (double)(step + 1) / (double)c->warmup;
+    int64_t span = c->steps - 1 - c->warmup;
+    double done = span > 0 ? fmin(1, (double)(step - c->warmup) / (double)span) : 0;
+    switch (c->kind) {
+    case SCHEDULE_COSINE:
+        return c->min_lr + (c->lr - c->min_lr) * 0.5 * (1 + cos(3.141592653589793 * done));
+    case SCHEDULE_LINEAR:
+        return c->min_lr + (c->lr - c->min_lr) * (1 - done);
+    case SCHEDULE_CONSTANT:
+        break;
+    }
+    return c->lr;
+}

@@ -1,0 +1,33 @@
+/* settings: the flags of `noised-train pretrain`, with their defaults, ranges and what --resume does with each. */
+#ifndef NOISED_SETTINGS_H
+#define NOISED_SETTINGS_H
+
+#include "flags.h"
+#include "perturb.h"
+#include "schedule.h"
+
+enum { SETTINGS_FLAGS = 32 };
+
+typedef struct Settings {
+    const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
+    FileList data;
+    bool resume, noise_per_sequence;
+    int64_t vocab_size; /* 0 = the config's */
+    int64_t steps, batch, accumulate, warmup, seed, threads, eval_every, save_every;
+    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;
+    int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, 0 f32 / 1 bf16 */
+
+    Flag flags[SETTINGS_FLAGS];
+    int n_flags;
+} Settings;
+
+/* Must not move in memory afterwards: the flags point into it. */
+void settings_init(Settings *s);
+void settings_free(Settings *s);
+
+/* Defaults that follow from other flags, and rules between flags; after flags_parse and, if need be, flags_restore. */
+int settings_finish(Settings *s, Err *err);
+
+Schedule settings_schedule(const Settings *s);
+
+#endif

@@ -1,0 +1,170 @@
+#include "train.h"
+
+#include "evaluate.h"
+#include "progress.h"
+#include "runlog.h"
+#include "stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SAMPLE_WINDOWS = 64 }; /* evaluated during the run; at its end all are */
+
+/* ---- gradient ---- */
+
+void micro_batch_init(MicroBatch *b, const Training *t) {
+    size_t windows = (size_t)t->settings->batch, rows = windows * (size_t)t->windows->length;
+    *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
+                      .targets = xcalloc(rows, sizeof *b->targets),
+                      .segments = xcalloc(windows, sizeof *b->segments)};
+    tape_init(&b->tape, true);
+}
+
+void micro_batch_free(MicroBatch *b) {
+    tape_free(&b->tape);
+    free(b->tokens);
+    free(b->targets);
+    free(b->segments);
+}
+
+double micro_batch_gradient(MicroBatch *b, const Training *t, int64_t step, int64_t micro, double *kl) {
+    const Settings *s = t->settings;
+    int batch = (int)s->batch, length = t->windows->length;
+    uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
+    uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
+    for (int i = 0; i < batch; i++) {
+        windows_read(t->windows, number * (uint64_t)batch + (uint64_t)i, b->tokens + i * length,
+                     b->targets + i * length);
+        b->segments[i] = (Segment){.row0 = i * length,
+                                   .n = length,
+                                   .noise = {.seed = (uint64_t)s->seed,
+                                             .stream = stream,
+                                             .sequence = s->noise_per_sequence ? (uint32_t)i : 0,
+                                             .scale = 1}};
+    }
+    Batch rows = {.tokens = b->tokens, .n = batch * length, .segments = b->segments, .n_segments = batch};
+    tape_reset(&b->tape);
+    Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
+    Mat *loss = model_loss(&b->tape, logits, b->targets, (float)s->kl_weight, kl);
+    tape_backward(&b->tape, loss);
+    return loss->x[0] - s->kl_weight * *kl;
+}
+
+/* ---- one step ---- */
+
+typedef struct Loop {
+    const Training *t;
+    MicroBatch batch;
+    Perturb perturb;
+    RunLog log;
+    Progress progress;
+} Loop;
+
+typedef struct StepResult {
+    double loss, kl, lr, norm, seconds;
+} StepResult;
+
+static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
+    const Training *t = l->t;
+    const Settings *s = t->settings;
+    Schedule schedule = settings_schedule(s);
+    AdamW adamw = {
+        .beta1 = s->betas[0], .beta2 = s->betas[1], .eps = 1e-8, .weight_decay = s->weight_decay, .clip = s->clip};
+    double started = now_seconds(), kl;
+    *r = (StepResult){.lr = schedule_lr(&schedule, step)};
+    perturb_apply(&l->perturb, &t->model->params, t->optimizer->w, step);
+    for (int64_t micro = 0; micro < s->accumulate; micro++) {
+        r->loss += micro_batch_gradient(&l->batch, t, step, micro, &kl) / (double)s->accumulate;
+        r->kl += kl / (double)s->accumulate;
+    }
+    perturb_restore(&l->perturb, &t->model->params, t->optimizer->w);
+    r->norm = optimizer_step(t->optimizer, &adamw, r->lr, step + 1, 1 / (double)s->accumulate);
+    r->seconds = now_seconds() - started;
+    if (isfinite(r->norm)) return 0;
+    return err_set(err, "step %lld: the gradient is not finite (loss %g, learning rate %g); the last checkpoint stands",
+                   (long long)(step + 1), r->loss, r->lr);
+}
+
+/* ---- evaluation and log ---- */
+
+static void add_sigma(cJSON *line, const Model *m) {
+    if (m->cfg.noise.scope == NOISE_NONE || m->cfg.noise.condition_dim) return;
+    cJSON *layers = cJSON_AddArrayToObject(line, "sigma");
+    for (int l = 0; l < m->cfg.n_layers; l++) {
+        const Weight *sigma = &m->blocks[l].attention.noise.sigma;
+        cJSON_AddItemToArray(layers, cJSON_CreateFloatArray(weight_f32(sigma), (int)weight_count(sigma)));
+    }
+}
+
+/* The noise is the one that a server draws for noise_seed 0. */
+static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
+    const Training *t = l->t;
+    Evaluation e;
+    size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
+    if (t->val.n < 2) return 0;
+    if (evaluate(t->model, t->val, most, (NoiseKey){.scale = 1}, &e, err)) return -1;
+    if (!e.complete) return 0;
+    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)t->val.n / (double)t->val_bytes;
+    cJSON_AddNumberToObject(line, "val_loss", loss);
+    cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
+    add_sigma(line, t->model);
+    progress_note(&l->progress,
+                  "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats per byte) on %zu of %zu held-out tokens",
+                  (long long)step, loss, exp(loss), loss * tokens_per_byte, e.tokens, t->val.n - 1);
+    return 0;
+}
+
+static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, Err *err) {
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "step", (double)step);
+    cJSON_AddNumberToObject(line, "loss", r->loss);
+    cJSON_AddNumberToObject(line, "kl", r->kl);
+    cJSON_AddNumberToObject(line, "lr", r->lr);
+    cJSON_AddNumberToObject(line, "grad_norm", r->norm);
+    cJSON_AddNumberToObject(line, "tokens_per_second", round(l->progress.tokens_per_step / r->seconds));
+    if (evaluated && add_evaluation(l, line, step, err)) {
+        cJSON_Delete(line);
+        return -1;
+    }
+    return runlog_write(&l->log, line, err);
+}
+
+/* ---- the loop ---- */
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+/* `step` counts finished steps. Returns as train() does. */
+static int run_steps(Loop *l, int64_t step, Err *err) {
+    const Training *t = l->t;
+    const Settings *s = t->settings;
+    while (step < s->steps) {
+        StepResult r;
+        if (run_step(l, step++, &r, err)) return -1;
+        progress_step(&l->progress, step, r.loss, r.lr);
+        bool last = step == s->steps;
+        if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
+        int stopped = stop_signal();
+        if ((last || stopped || is_due(step, s->save_every)) && snapshot_save(&t->snapshot, step, err)) return -1;
+        if (stopped) {
+            progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", stopped,
+                          (long long)step);
+            return stopped;
+        }
+    }
+    return 0;
+}
+
+int train(const Training *t, int64_t step, Err *err) {
+    const Settings *s = t->settings;
+    Loop l = {.t = t,
+              .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
+    if (snapshot_save(&t->snapshot, step, err) || runlog_open(&l.log, t->snapshot.dir, step, err)) return -1;
+    micro_batch_init(&l.batch, t);
+    progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
+    int rc = run_steps(&l, step, err);
+    progress_end(&l.progress);
+    if (runlog_close(&l.log, rc < 0 ? NULL : err) && rc >= 0) rc = -1;
+    micro_batch_free(&l.batch);
+    perturb_free(&l.perturb);
+    return rc;
+}
