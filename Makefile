@@ -7,7 +7,7 @@ CC ?= gcc
 BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas-openmp) /usr/include)
 BLAS_LIB := $(firstword $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp) .)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fstack-protector-strong -fPIE $(WARN) -I$(BLAS)
+CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN) -I$(BLAS)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack -L$(BLAS_LIB) -Wl,-rpath,$(BLAS_LIB)
 LIBS := -lopenblas -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
 TEST_LIBS := -lcurl

@@ -59,20 +59,22 @@ static void adjust(const Sampling *s, const float *logits, int vocab, const int 
 /* x in [0, 2^19) to the nearest multiple of 2^-33. At most 2^20 of such numbers not above 1 add up without rounding. */
 static double exact(double x) { return x + 0x1p19 - 0x1p19; }
 
-/* w = exp((x - max) / temperature). */
-static void make_weights(const float *x, int n, float max, float temperature, float *w) {
+/* w = exp((x - max) / temperature); returns their sum. */
+static double make_weights(const float *x, int n, float max, float temperature, float *w) {
+    enum { LANES = 8 };
+    double sum[LANES] = {0};
     for (int i = 0; i < n; i++) w[i] = (x[i] - max) / temperature;
     kernels->exp_sum_row(n, w, w, 0);
-    for (int i = 0; i < n; i++) w[i] = (float)exact((double)w[i]);
-}
-
-static int positive(const float *w, int n, int *ids) {
-    int kept = 0;
-    for (int i = 0; i < n; i++) {
-        ids[kept] = i;
-        kept += w[i] > 0;
-    }
-    return kept;
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            double weight = exact((double)w[i + l]);
+            w[i + l] = (float)weight;
+            sum[l] += weight;
+        }
+    for (; i < n; i++) sum[0] += w[i] = (float)exact((double)w[i]);
+    for (int l = 1; l < LANES; l++) sum[0] += sum[l];
+    return sum[0];
 }
 
 static double mass_of(const float *w, const int *ids, int n) {
@@ -92,29 +94,14 @@ static void swap(int *a, int *b) {
     *b = t;
 }
 
-/* The first round looks for a pivot with few candidates before it, as the crossing mostly lies among the best; then
- * the middle one will do. */
-static int choose_pivot(const float *key, const int *ids, int lo, int hi, bool first) {
-    enum { PROBES = 64, RANK = 2 };
-    if (!first || hi - lo < 4 * PROBES) return lo + (hi - lo) / 2;
-    int best[RANK], n = 0;
-    for (int p = 0; p < PROBES; p++) {
-        int at = lo + (int)((int64_t)p * (hi - lo) / PROBES), k = n < RANK ? n++ : RANK;
-        for (; k > 0 && before(key, ids[at], ids[best[k - 1]]); k--)
-            if (k < RANK) best[k] = best[k - 1];
-        if (k < RANK) best[k] = at;
-    }
-    return best[RANK - 1];
-}
-
 /* Walking the candidates from the best on, the sum of their weights (of ones, when w is NULL) exceeds target at some
  * candidate. Moves that one to ids[r - 1] and those before it to ids[0..r - 1), in any order; returns r, or n when the
  * sum never does. Expected time is linear. */
 static int take(const float *key, const float *w, int *ids, int n, double target) {
     int lo = 0, hi = n;
     double mass = 0; /* of ids[0..lo) */
-    for (bool first = true; lo < hi; first = false) {
-        swap(&ids[choose_pivot(key, ids, lo, hi, first)], &ids[hi - 1]);
+    while (lo < hi) {
+        swap(&ids[lo + (hi - lo) / 2], &ids[hi - 1]);
         int pivot = ids[hi - 1], mid = lo;
         double inside = 0; /* mass of ids[lo..mid) */
         for (int i = lo; i < hi - 1; i++)
@@ -134,30 +121,65 @@ static int take(const float *key, const float *w, int *ids, int n, double target
     return n;
 }
 
-/* The smallest set of best candidates that holds at least `share` of the mass. */
-static int take_share(const float *key, const float *w, int *ids, int n, float share) {
-    if (!(share < 1)) return n;
-    double target = (double)share * mass_of(w, ids, n);
-    return take(key, w, ids, n, fmax(0, nextafter(target, -INFINITY)));
+/* The smallest set of best candidates that holds at least `share` of total, their sum. */
+static int take_share(const float *key, const float *w, int *ids, int n, float share, double total) {
+    return take(key, w, ids, n, fmax(0, nextafter((double)share * total, -INFINITY)));
 }
 
 /* Locally typical sampling: those whose surprise -log p is nearest to its mean. */
-static int take_typical(float share, const float *w, int *ids, int n, float *key) {
-    if (!(share < 1)) return n;
-    double total = mass_of(w, ids, n), sum = 0;
+static int take_typical(float share, const float *w, int *ids, int n, double total, float *key) {
+    double sum = 0;
     for (int i = 0; i < n; i++) sum += exact(-(double)w[ids[i]] * log((double)w[ids[i]]));
     for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(log((double)w[ids[i]]) + sum / total);
-    return take_share(key, w, ids, n, share);
+    return take_share(key, w, ids, n, share, total);
 }
 
 static int take_min_p(float min_p, const float *w, int *ids, int n) {
-    if (!(min_p > 0)) return n;
     float max = 0;
     for (int i = 0; i < n; i++) max = w[ids[i]] > max ? w[ids[i]] : max;
     int kept = 0;
     for (int i = 0; i < n; i++)
         if ((double)w[ids[i]] >= (double)min_p * (double)max) ids[kept++] = ids[i];
     return kept;
+}
+
+/* ---- finding the candidates ---- */
+
+/* Ids of positive weight whose logit is at least floor. Blocks without any are passed over quickly. */
+static int at_least(float floor, const float *x, const float *w, int vocab, int *ids) {
+    enum { BLOCK = 64 };
+    int n = 0;
+    for (int i = 0; i < vocab; i += BLOCK) {
+        int end = MIN(i + BLOCK, vocab), any = 0;
+        for (int j = i; j < end; j++) any |= x[j] >= floor;
+        for (int j = i; any && j < end; j++)
+            if (x[j] >= floor && w[j] > 0) ids[n++] = j;
+    }
+    return n;
+}
+
+/* A logit that about one token in 32 reaches: the second best of 64. */
+static float high_logit(const float *x, int vocab) {
+    enum { PROBES = 64 };
+    float best = -INFINITY, second = -INFINITY;
+    for (int p = 0; p < PROBES; p++) {
+        float probe = x[(int64_t)p * vocab / PROBES];
+        second = fmaxf(second, fminf(best, probe));
+        best = fmaxf(best, probe);
+    }
+    return second;
+}
+
+/* All candidates, or only the best of them when these contain whatever the first filter (or the draw) can choose. */
+static int gather(const Sampling *s, double u, double total, const float *x, const float *w, int vocab, int *ids) {
+    enum { SMALL = 1024 };
+    bool others = s->typical_p < 1 || s->min_p > 0;
+    if (vocab >= SMALL && (s->top_k > 0 || s->top_p < 1 || !others)) {
+        int n = at_least(high_logit(x, vocab), x, w, vocab, ids);
+        double mass = mass_of(w, ids, n);
+        if (s->top_k > 0 ? n >= s->top_k : s->top_p < 1 ? mass >= (double)s->top_p * total : mass > u * total) return n;
+    }
+    return at_least(-INFINITY, x, w, vocab, ids);
 }
 
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
@@ -173,14 +195,21 @@ int sample_token(const Sampling *s, const float *logits, int vocab, const int *h
         while (x[best] != max) best++;
         return best;
     }
-    make_weights(x, vocab, max, s->temperature, w);
-    int n = positive(w, vocab, ids);
-    if (s->top_k > 0 && s->top_k < n) n = take(x, NULL, ids, n, s->top_k - 0.5);
-    n = take_share(x, w, ids, n, s->top_p);
-    n = take_typical(s->typical_p, w, ids, n, scratch->typical);
-    n = take_min_p(s->min_p, w, ids, n);
     double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;
-    return ids[take(x, w, ids, n, u * mass_of(w, ids, n)) - 1];
+    double total = make_weights(x, vocab, max, s->temperature, w);
+    int n = gather(s, u, total, x, w, vocab, ids);
+    if (s->top_k > 0) {
+        if (s->top_k < n) n = take(x, NULL, ids, n, s->top_k - 0.5);
+        total = mass_of(w, ids, n);
+    }
+    if (s->top_p < 1) {
+        n = take_share(x, w, ids, n, s->top_p, total);
+        total = mass_of(w, ids, n);
+    }
+    if (s->typical_p < 1) n = take_typical(s->typical_p, w, ids, n, total, scratch->typical);
+    if (s->min_p > 0) n = take_min_p(s->min_p, w, ids, n);
+    if (s->typical_p < 1 || s->min_p > 0) total = mass_of(w, ids, n);
+    return ids[take(x, w, ids, n, u * total) - 1];
 }
 
 /* ---- log-probabilities ---- */

@@ -14,8 +14,17 @@ static const uint32_t constants[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* One round. Instead of moving all eight words down by one, the caller renames them: only two change. */
+static inline void step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g,
+                        uint32_t *h, uint32_t word) {
+    uint32_t t = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & (f ^ g)) ^ g) + word;
+    *d += t;
+    *h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
+}
+
 static void compress(uint32_t state[8], const unsigned char *block) {
-    uint32_t w[64], v[8];
+    uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+                    h = state[7];
     for (int i = 0; i < 16; i++) {
         const unsigned char *p = block + 4 * i;
         w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -25,16 +34,18 @@ static void compress(uint32_t state[8], const unsigned char *block) {
         uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
-    memcpy(v, state, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
-        uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + constants[i] + w[i];
-        uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
-        uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + t2;
+    for (int i = 0; i < 64; i += 8) {
+        const uint32_t *k = constants + i, *x = w + i;
+        step(a, b, c, &d, e, f, g, &h, k[0] + x[0]);
+        step(h, a, b, &c, d, e, f, &g, k[1] + x[1]);
+        step(g, h, a, &b, c, d, e, &f, k[2] + x[2]);
+        step(f, g, h, &a, b, c, d, &e, k[3] + x[3]);
+        step(e, f, g, &h, a, b, c, &d, k[4] + x[4]);
+        step(d, e, f, &g, h, a, b, &c, k[5] + x[5]);
+        step(c, d, e, &f, g, h, a, &b, k[6] + x[6]);
+        step(b, c, d, &e, f, g, h, &a, k[7] + x[7]);
     }
+    const uint32_t v[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++) state[i] += v[i];
 }
 
@@ -47,11 +58,15 @@ void sha256_add(Sha256 *s, const void *data, size_t n) {
     const unsigned char *p = data;
     while (n) {
         size_t at = s->bytes % sizeof s->block, m = MIN(n, sizeof s->block - at);
-        memcpy(s->block + at, p, m);
+        if (m == sizeof s->block) {
+            compress(s->state, p);
+        } else {
+            memcpy(s->block + at, p, m);
+            if (at + m == sizeof s->block) compress(s->state, s->block);
+        }
         s->bytes += m;
         p += m;
         n -= m;
-        if (at + m == sizeof s->block) compress(s->state, s->block);
     }
 }
 

@@ -5,7 +5,7 @@
  * the first-level cache while the rows of x stream past it; between blocks the accumulators rest, lanes and all, in
  * an array. Rows are taken in blocks that stay in the second-level cache. */
 
-enum { K_BLOCK = 768, REST_ROWS = 48, PACK_ROWS = 16, X_BLOCK_BYTES = 512 << 10 };
+enum { K_BLOCK = 768, REST_ROWS = 48, PACK_ROWS = 12, X_BLOCK_BYTES = 512 << 10 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
 
 typedef struct Gemm {

@@ -33,13 +33,14 @@ typedef struct Kernels {
     void (*mix_bf16)(int n, int n_keys, int v_dim, const float *p, int ldp, const uint16_t *v, float *acc);
 
     /* One row of width d each. In place (y == x) is allowed. */
-    void (*softmax_row)(int d, float *x);                                          /* exp(x - max) / sum */
-    float (*exp_sum_row)(int d, const float *x, float *y, float max);              /* y = exp(x - max), returns sum */
+    void (*softmax_row)(int d, float *x);                             /* exp(x - max) / sum */
+    float (*exp_sum_row)(int d, const float *x, float *y, float max); /* y = exp(x - max), returns sum */
     float (*max_row)(int d, const float *x);
-    void (*layernorm_row)(int d, const float *x, const float *w, const float *b, float eps, float *y); /* b may be NULL */
+    void (*layernorm_row)(int d, const float *x, const float *w, const float *b, float eps,
+                          float *y); /* b may be NULL */
     void (*rmsnorm_row)(int d, const float *x, const float *w, float eps, float *y);
-    void (*add_row)(int d, const float *x, float *y);                              /* y += x */
-    void (*gelu_row)(int d, const float *x, float *y);                             /* exact: x Phi(x), erf form */
+    void (*add_row)(int d, const float *x, float *y);  /* y += x */
+    void (*gelu_row)(int d, const float *x, float *y); /* exact: x Phi(x), erf form */
     void (*gelu_tanh_row)(int d, const float *x, float *y);
     void (*silu_row)(int d, const float *x, float *y);
     void (*tanh_row)(int d, const float *x, float *y);
@@ -62,7 +63,8 @@ int kernels_init(Err *err);
 /* For tests: every level this machine can run, ref first; returns how many (at most 4). */
 int kernels_available(const Kernels *out[4]);
 
-/* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init. */
+/* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init.
+ */
 extern float gaussian_quantiles[4096];
 
 #endif

@@ -20,6 +20,7 @@ static const uint32_t ROUND_MAGIC_BITS = 0x4b400000;
  * it back. */
 INLINE float exp_of(float x) {
     enum { BIAS2 = 254, CAP = 129 };
+    x = x < -104.0f ? -104.0f : x; /* exp(-104) is 0 */
     int32_t e = (int32_t)(bits_of_float(FMA(x, 1.44269504f, ROUND_MAGIC)) - ROUND_MAGIC_BITS);
     e = MIN(e, CAP);
     float n = (float)e, r = FMA(n, 1.90465430e-9f, FMA(n, -0.693147182f, x));
@@ -31,8 +32,7 @@ INLINE float exp_of(float x) {
     p = FMA(p, r, 1.0f);
     p = FMA(p, r, 1.0f);
     uint32_t biased = (uint32_t)e + BIAS2, half = biased >> 1;
-    p = p * float_of_bits(half << 23) * float_of_bits((biased - half) << 23);
-    return x < -104.0f ? 0.0f : p;
+    return p * float_of_bits(half << 23) * float_of_bits((biased - half) << 23);
 }
 
 /* erf(x), a rational minimax approximation, clamped where erf rounds to 1; off by at most 3e-7. */

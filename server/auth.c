@@ -1,0 +1,67 @@
+#include "auth.h"
+
+#include "../weights/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int add_key(Auth *a, const char *key, size_t n, const char *path, int line, Err *err) {
+    if (n >= AUTH_KEY_BYTES)
+        return err_set(err, "%s:%d: the key has %zu bytes, at most %d are allowed", path, line, n, AUTH_KEY_BYTES - 1);
+    for (size_t i = 0; i < n; i++)
+        if (key[i] <= ' ' || key[i] == 0x7f)
+            return err_set(err, "%s:%d: a key is made of visible ASCII characters", path, line);
+    a->keys = xrealloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
+    memset(a->keys[a->n], 0, AUTH_KEY_BYTES);
+    memcpy(a->keys[a->n++], key, n);
+    return 0;
+}
+
+int auth_load(Auth *a, const char *path, Err *err) {
+    enum { FILE_BYTES = 1 << 20 };
+    size_t n;
+    int line = 0, rc = 0;
+    *a = (Auth){0};
+    char *text = file_read(path, FILE_BYTES, &n, err);
+    if (!text) return -1;
+    for (char *p = text, *next; p && !rc; p = next) {
+        next = strchr(p, '\n');
+        size_t length = next ? (size_t)(next++ - p) : strlen(p);
+        if (length > 0 && p[length - 1] == '\r') length--;
+        line++;
+        if (length > 0 && *p != '#') rc = add_key(a, p, length, path, line, err);
+    }
+    explicit_bzero(text, n);
+    free(text);
+    if (rc == 0 && a->n == 0) rc = err_set(err, "%s: no key in the file", path);
+    if (rc) auth_free(a);
+    return rc;
+}
+
+void auth_free(Auth *a) {
+    if (a->keys) explicit_bzero(a->keys, (size_t)a->n * sizeof *a->keys);
+    free(a->keys);
+    *a = (Auth){0};
+}
+
+static bool equal(const char *a, const char *b) {
+    unsigned char difference = 0;
+    for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+int auth_check(const Auth *a, const char *authorization, const char *api_key) {
+    static const char scheme[] = "Bearer ";
+    char given[AUTH_KEY_BYTES] = {0};
+    if (a->n == 0) return 0;
+    const char *key = api_key;
+    if (authorization && !strncasecmp(authorization, scheme, sizeof scheme - 1))
+        key = authorization + sizeof scheme - 1;
+    if (!key || !*key || strlen(key) >= sizeof given) return -1;
+    memcpy(given, key, strlen(key));
+    int found = -1;
+    for (int i = 0; i < a->n; i++)
+        if (equal(given, a->keys[i])) found = i + 1;
+    return found;
+}

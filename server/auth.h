@@ -1,0 +1,22 @@
+/* auth: API keys from a file, one a line (blank lines and lines that begin with # are skipped). The time of a check
+ * depends on the number of keys alone, not on how much of a key was guessed. Read-only once loaded. */
+#ifndef NOISED_AUTH_H
+#define NOISED_AUTH_H
+
+#include "../model/base.h"
+
+enum { AUTH_KEY_BYTES = 256 };
+
+typedef struct Auth {
+    char (*keys)[AUTH_KEY_BYTES]; /* [n] padded with zeros */
+    int n;                        /* 0: everybody may come in */
+} Auth;
+
+int auth_load(Auth *a, const char *path, Err *err);
+void auth_free(Auth *a);
+
+/* The headers' values or NULL: "Authorization: Bearer KEY", or "X-Api-Key: KEY". Returns the number of the key, from 1;
+ * 0 when there are no keys; -1 when no key fits. */
+int auth_check(const Auth *a, const char *authorization, const char *api_key);
+
+#endif

@@ -1,0 +1,26 @@
+/* options: the command line of noised, checked. */
+#ifndef NOISED_OPTIONS_H
+#define NOISED_OPTIONS_H
+
+#include "api_request.h"
+#include "engine.h"
+#include "http.h"
+
+typedef struct Options {
+    const char *model, *model_name; /* model_name NULL: the folder's name */
+    const char *api_key_file, *kv_dtype, *probe;
+    bool insecure, help, version;
+    double drain_seconds;
+    EngineOptions engine;
+    HttpOptions http;
+    ApiLimits limits;
+} Options;
+
+/* Strings point into argv. -1 with a message that names the option. */
+int options_parse(Options *o, int argc, char **argv, Err *err);
+void options_print_help(FILE *f);
+
+/* 127.0.0.0/8, ::1 and the name localhost. */
+bool options_is_loopback(const char *host);
+
+#endif

@@ -1,0 +1,10 @@
+/* probe: one GET, for container health checks without curl. */
+#ifndef NOISED_PROBE_H
+#define NOISED_PROBE_H
+
+#include "../model/base.h"
+
+/* url = http://HOST[:PORT][/PATH]. 0 when the answer's status is 200 within 5 seconds. */
+int probe_get(const char *url, Err *err);
+
+#endif

@@ -1,0 +1,183 @@
+#include "routes.h"
+
+#include "api_tokenize.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+static void reply_error(HttpReply *reply, const ApiError *e) {
+    reply->body.n = 0;
+    reply->status = e->status;
+    reply->retry_after = e->retry_after;
+    api_error_print(&reply->body, e);
+}
+
+/* ---- completions ---- */
+
+static bool poll_completion(void *self, HttpReply *reply) {
+    return completion_poll(self, &reply->body, &reply->status);
+}
+
+static void close_completion(void *self) { completion_free(self); }
+
+static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    CompletionRequest r;
+    if (atomic_load(&s->draining)) {
+        api_fail(&e, 503, "shutting_down", NULL, "the server is shutting down");
+        reply_error(reply, &e);
+        return;
+    }
+    if (api_request_parse(&r, &s->api, request->body, request->n_body, &e)) {
+        reply_error(reply, &e);
+        return;
+    }
+    uint64_t tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
+    reply->stream = r.stream;
+    Completion *c = completion_start(&s->completion, &r, tenant, http_wake, request->waker, &e);
+    if (c) {
+        reply->task = (HttpTask){.self = c, .poll = poll_completion, .close = close_completion};
+        return;
+    }
+    reply->stream = false;
+    reply_error(reply, &e);
+}
+
+/* ---- the small ones ---- */
+
+static void print_model(Server *s, Buffer *b) {
+    buffer_text(b, "{\"id\":");
+    buffer_json(b, s->api.model_name, strlen(s->api.model_name));
+    buffer_print(b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"max_model_len\":%d}",
+                 s->created, s->api.config->max_positions);
+}
+
+static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    reply->status = 200;
+    buffer_text(&reply->body, "{\"object\":\"list\",\"data\":[");
+    print_model(s, &reply->body);
+    buffer_text(&reply->body, "]}");
+}
+
+static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
+    const char *name = request->path + strlen("/v1/models/");
+    ApiError e;
+    if (!strcmp(name, s->api.model_name)) {
+        reply->status = 200;
+        print_model(s, &reply->body);
+        return;
+    }
+    api_fail(&e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"", name,
+             s->api.model_name);
+    reply_error(reply, &e);
+}
+
+static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
+    static const double SIGN_OF_LIFE = 5; /* seconds */
+    (void)request;
+    EngineStats stats = engine_stats(s->engine);
+    const char *status = atomic_load(&s->draining)            ? "draining"
+                         : isinf(stats.heartbeat_age)         ? "loading"
+                         : stats.heartbeat_age > SIGN_OF_LIFE ? "stuck"
+                                                              : "ok";
+    reply->status = strcmp(status, "ok") ? 503 : 200;
+    buffer_print(&reply->body,
+                 "{\"status\":\"%s\",\"running\":%d,\"queued\":%d,\"kv_blocks\":%d,\"kv_blocks_used\":%d,"
+                 "\"jobs_done\":%" PRIu64 ",\"jobs_cancelled\":%" PRIu64 ",\"generated_tokens\":%" PRIu64 "}",
+                 status, stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used, stats.jobs_done,
+                 stats.jobs_cancelled, stats.generated_tokens);
+}
+
+static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)s, (void)request;
+    reply->status = 200;
+    buffer_text(&reply->body, "{\"status\":\"ok\"}");
+}
+
+static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    reply->status = 200;
+    if (api_tokenize(&s->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
+}
+
+static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    reply->status = 200;
+    if (api_detokenize(&s->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
+}
+
+/* ---- the table ---- */
+
+typedef struct Route {
+    const char *path;
+    bool prefix; /* whatever begins with path */
+    bool post;   /* POST with a JSON body; else GET and HEAD */
+    bool open;   /* needs no API key */
+    void (*answer)(Server *s, const HttpRequest *request, HttpReply *reply);
+} Route;
+
+static const Route routes[] = {
+    {.path = "/v1/completions", .post = true, .answer = completions},
+    {.path = "/v1/models", .answer = models},
+    {.path = "/v1/models/", .prefix = true, .answer = model},
+    {.path = "/tokenize", .post = true, .answer = tokenize},
+    {.path = "/detokenize", .post = true, .answer = detokenize},
+    {.path = "/health", .open = true, .answer = health},
+    {.path = "/health/live", .open = true, .answer = live},
+};
+
+static const Route *find(const char *path) {
+    for (size_t i = 0; i < COUNTOF(routes); i++)
+        if (routes[i].prefix ? !strncmp(path, routes[i].path, strlen(routes[i].path)) : !strcmp(path, routes[i].path))
+            return &routes[i];
+    return NULL;
+}
+
+static bool is_json(const char *content_type) {
+    static const char json[] = "application/json";
+    if (!content_type || strncasecmp(content_type, json, sizeof json - 1)) return false;
+    const char *rest = content_type + sizeof json - 1;
+    return *rest == 0 || *rest == ';' || *rest == ' ';
+}
+
+static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
+    const Route *r = find(request->path);
+    if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
+        return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
+    if (!r) return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s", request->path);
+    bool fits = r->post ? !strcmp(request->method, "POST")
+                        : !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
+    if (!fits) {
+        reply->allow = r->post ? "POST" : "GET, HEAD";
+        return api_fail(e, 405, "method_not_allowed", NULL, "%.200s allows %s only", request->path, reply->allow);
+    }
+    /* Asking for this type keeps web pages of other origins from posting here: browsers ask before they send it. */
+    if (r->post && !is_json(request->content_type))
+        return api_fail(e, 415, NULL, NULL, "Content-Type must be application/json");
+    return 0;
+}
+
+static bool admit(void *self, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    if (check(self, request, reply, &e) == 0) return true;
+    reply_error(reply, &e);
+    return false;
+}
+
+static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
+    find(request->path)->answer(self, request, reply);
+}
+
+static void refuse(void *self, int status, const char *message, HttpReply *reply) {
+    ApiError e;
+    (void)self;
+    api_fail(&e, status, NULL, NULL, "%s", message);
+    reply_error(reply, &e);
+}
+
+HttpHandler routes_handler(Server *s) {
+    return (HttpHandler){.self = s, .admit = admit, .handle = handle, .refuse = refuse};
+}

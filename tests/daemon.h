@@ -1,0 +1,38 @@
+/* daemon: the real build/noised, started on a free port over a small checkpoint made for the tests. */
+#ifndef NOISED_TEST_DAEMON_H
+#define NOISED_TEST_DAEMON_H
+
+#include "test.h"
+
+#include <sys/types.h>
+
+typedef struct Daemon {
+    pid_t pid; /* 0: not running */
+    int port;
+    FILE *output; /* its stdout */
+} Daemon;
+
+typedef enum TestCheckpoint {
+    CHECKPOINT_SMALL, /* 512 positions, 300 tokens known to the tokenizer of 320, noise per head, well under 1 ms a
+                         token */
+    CHECKPOINT_QUIET, /* the same without noise */
+    CHECKPOINT_SLOW,  /* 4096 positions, a full answer takes seconds: for what must happen meanwhile */
+    CHECKPOINT_KINDS
+} TestCheckpoint;
+
+enum { TEST_EOS = 0, TEST_VOCAB = 320, TEST_PIECES = 300 };
+
+/* The folder, made on first use and removed when the run ends; NULL (and a failed test) when that fails. */
+const char *test_checkpoint(TestCheckpoint kind);
+
+/* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
+ * come up within 20 s. */
+bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
+
+/* SIGTERM, then waits up to 20 s. The exit status, or -1 (and a failed test) when it had to be killed or crashed. */
+int daemon_stop(Daemon *d);
+
+/* Runs noised with options until it ends; its exit status. Its stderr goes to the string, malloc'ed. */
+int daemon_run(const char *options, char **errors);
+
+#endif
