@@ -76,8 +76,8 @@ Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t k
 typedef struct Draws {
     uint64_t seed;
     uint32_t purpose, index;
-    uint64_t next;  /* draws taken so far; may be set, to jump */
-    Philox block;   /* the last four words, of draws 4 (filled - 1) .. 4 filled - 1; filled 0 = none yet */
+    uint64_t next; /* draws taken so far; may be set, to jump */
+    Philox block;  /* the last four words, of draws 4 (filled - 1) .. 4 filled - 1; filled 0 = none yet */
     uint64_t filled;
 } Draws;
 enum { DRAW_INIT = 0x494E4954, DRAW_ORDER = 0x4F524445, DRAW_PERTURB = 0x50455254, DRAW_TEST = 0x54455354 };

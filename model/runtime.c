@@ -4,12 +4,8 @@
 #include <unistd.h>
 
 void runtime_tune(char **argv) {
-    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    setenv("GOMP_SPINCOUNT", "10000", 1);
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-        setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-#endif
+    if (getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", argv);
     /* Not allowed to execute: slower, but everything works. */
 }

@@ -13,6 +13,7 @@ void sample_scratch_init(SampleScratch *s, int vocab) {
     *s = (SampleScratch){.logits = xmalloc(v * sizeof *s->logits),
                          .weights = xmalloc(v * sizeof *s->weights),
                          .typical = xmalloc(v * sizeof *s->typical),
+                         .buckets = xmalloc(v * sizeof *s->buckets),
                          .candidates = xmalloc(v * sizeof *s->candidates),
                          .counts = xcalloc(v, sizeof *s->counts)};
 }
@@ -21,6 +22,7 @@ void sample_scratch_free(SampleScratch *s) {
     free(s->logits);
     free(s->weights);
     free(s->typical);
+    free(s->buckets);
     free(s->candidates);
     free(s->counts);
     *s = (SampleScratch){0};
@@ -54,39 +56,47 @@ static void adjust(const Sampling *s, const float *logits, int vocab, const int 
     }
 }
 
-/* ---- weights: probabilities times a common factor ---- */
+/* ---- the ranking: candidates from the most probable on, never sorted ---- */
+
+/* Weights are probabilities times a common factor. Candidates fall into buckets by logit, best first, so that a place
+ * in the ranking is found by walking the buckets and then selecting within one. */
+enum { BUCKETS = 1024 };
+typedef struct Ranking {
+    const float *x;         /* [V] logits */
+    float *w;               /* [V] exp((x - max) / temperature), exact */
+    uint16_t *bucket;       /* [V] */
+    int vocab, *ids;        /* [V] scratch */
+    double mass[BUCKETS];   /* sum of weights */
+    double number[BUCKETS]; /* of candidates: tokens of positive weight */
+} Ranking;
 
 /* x in [0, 2^19) to the nearest multiple of 2^-33. At most 2^20 of such numbers not above 1 add up without rounding. */
 static double exact(double x) { return x + 0x1p19 - 0x1p19; }
 
-/* w = exp((x - max) / temperature); returns their sum. */
-static double make_weights(const float *x, int n, float max, float temperature, float *w) {
-    enum { LANES = 8 };
-    double sum[LANES] = {0};
-    for (int i = 0; i < n; i++) w[i] = (x[i] - max) / temperature;
-    kernels->exp_sum_row(n, w, w, 0);
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            double weight = exact((double)w[i + l]);
-            w[i + l] = (float)weight;
-            sum[l] += weight;
-        }
-    for (; i < n; i++) sum[0] += w[i] = (float)exact((double)w[i]);
-    for (int l = 1; l < LANES; l++) sum[0] += sum[l];
-    return sum[0];
+static void rank(Ranking *r, float max, float temperature) {
+    const float scale = BUCKETS / 23.0f; /* exp(-23) < 2^-33 */
+    float *w = r->w;
+    for (int i = 0; i < r->vocab; i++) {
+        w[i] = (r->x[i] - max) / temperature;
+        float place = -scale * w[i];
+        r->bucket[i] = (uint16_t)(int)(place < BUCKETS - 1 ? place : BUCKETS - 1);
+    }
+    kernels->exp_sum_row(r->vocab, w, w, 0);
+    for (int i = 0; i < r->vocab; i++) w[i] = (float)exact((double)w[i]);
+    for (int i = 0; i < r->vocab; i++) {
+        r->mass[r->bucket[i]] += (double)w[i];
+        r->number[r->bucket[i]] += w[i] > 0;
+    }
 }
 
-static double mass_of(const float *w, const int *ids, int n) {
-    double mass = 0;
-    for (int i = 0; i < n; i++) mass += (double)w[ids[i]];
-    return mass;
+/* Larger key first, ties by lower id: a total order, so partitions always make progress. */
+static bool before(const float *key, int a, int b) { return key[a] > key[b] || (a < b && key[a] == key[b]); }
+
+static double sum_of(const float *w, const int *ids, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)w[ids[i]];
+    return sum;
 }
-
-/* ---- selection ---- */
-
-/* Larger key first, ties by lower id: a total order, so the partitions below always make progress. */
-static bool before(const float *key, int a, int b) { return key[a] > key[b] || (key[a] == key[b] && a < b); }
 
 static void swap(int *a, int *b) {
     int t = *a;
@@ -94,47 +104,86 @@ static void swap(int *a, int *b) {
     *b = t;
 }
 
-/* Walking the candidates from the best on, the sum of their weights (of ones, when w is NULL) exceeds target at some
- * candidate. Moves that one to ids[r - 1] and those before it to ids[0..r - 1), in any order; returns r, or n when the
- * sum never does. Expected time is linear. */
-static int take(const float *key, const float *w, int *ids, int n, double target) {
-    int lo = 0, hi = n;
-    double mass = 0; /* of ids[0..lo) */
+/* Walking ids[0..n) from the best on, sum plus their weights (ones, when w is NULL) exceeds target at some candidate.
+ * Moves that one to ids[k - 1] and those before it to ids[0..k - 1), in any order; returns k, or n when the sum never
+ * does. Expected time is linear. */
+static int take(const float *key, const float *w, int *ids, int n, double sum, double target) {
+    int lo = 0, hi = n; /* sum includes ids[0..lo) */
     while (lo < hi) {
         swap(&ids[lo + (hi - lo) / 2], &ids[hi - 1]);
         int pivot = ids[hi - 1], mid = lo;
-        double inside = 0; /* mass of ids[lo..mid) */
+        double inside = 0; /* of ids[lo..mid) */
         for (int i = lo; i < hi - 1; i++)
             if (before(key, ids[i], pivot)) {
                 inside += w ? (double)w[ids[i]] : 1;
                 swap(&ids[i], &ids[mid++]);
             }
         swap(&ids[mid], &ids[hi - 1]);
-        if (mass + inside > target) {
+        if (sum + inside > target) {
             hi = mid;
             continue;
         }
-        mass += inside + (w ? (double)w[pivot] : 1);
-        if (mass > target) return mid + 1;
+        sum += inside + (w ? (double)w[pivot] : 1);
+        if (sum > target) return mid + 1;
         lo = mid + 1;
     }
     return n;
 }
 
-/* The smallest set of best candidates that holds at least `share` of total, their sum. */
-static int take_share(const float *key, const float *w, int *ids, int n, float share, double total) {
-    return take(key, w, ids, n, fmax(0, nextafter((double)share * total, -INFINITY)));
+/* The candidates of one bucket, in order of id. */
+static int bucket_ids(const Ranking *r, int bucket) {
+    enum { BLOCK = 64 };
+    int n = 0;
+    for (int i = 0; i < r->vocab; i += BLOCK) {
+        int end = MIN(i + BLOCK, r->vocab), any = 0;
+        for (int j = i; j < end; j++) any |= r->bucket[j] == bucket;
+        for (int j = i; any && j < end; j++)
+            if (r->bucket[j] == bucket && r->w[j] > 0) r->ids[n++] = j;
+    }
+    return n;
 }
 
-/* Locally typical sampling: those whose surprise -log p is nearest to its mean. */
-static int take_typical(float share, const float *w, int *ids, int n, double total, float *key) {
+/* The candidate at which the running sum of weights (by_number: of ones) first exceeds target, the last one when it
+ * never does; *mass is the weight of the ranking up to and including it. */
+static int cross(const Ranking *r, bool by_number, double target, double *mass) {
+    const double *sums = by_number ? r->number : r->mass;
+    double sum = 0;
+    int b = 0, last = 0;
+    *mass = 0;
+    for (int k = 0; k < BUCKETS; k++)
+        if (r->number[k] > 0) last = k;
+    for (; b < last && sum + sums[b] <= target; b++) {
+        sum += sums[b];
+        *mass += r->mass[b];
+    }
+    int n = bucket_ids(r, b);
+    n = take(r->x, by_number ? NULL : r->w, r->ids, n, sum, target);
+    *mass += sum_of(r->w, r->ids, n);
+    return r->ids[n - 1];
+}
+
+/* The sum that is exceeded exactly when at least `share` of mass is reached. */
+static double share_target(float share, double mass) { return fmax(0, nextafter((double)share * mass, -INFINITY)); }
+
+/* ---- filters that do not keep the beginning of the ranking ---- */
+
+/* Candidates up to `last` (-1: all) with a weight of at least floor. */
+static int list_candidates(const Ranking *r, int last, float floor) {
+    int n = 0;
+    for (int i = 0; i < r->vocab; i++)
+        if (r->w[i] > 0 && r->w[i] >= floor && (last < 0 || !before(r->x, last, i))) r->ids[n++] = i;
+    return n;
+}
+
+/* Locally typical sampling: those whose surprise -log p is nearest to its mean. mass is the sum of all n. */
+static int keep_typical(float share, const float *w, int *ids, int n, double mass, float *key) {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += exact(-(double)w[ids[i]] * log((double)w[ids[i]]));
-    for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(log((double)w[ids[i]]) + sum / total);
-    return take_share(key, w, ids, n, share, total);
+    for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(log((double)w[ids[i]]) + sum / mass);
+    return take(key, w, ids, n, 0, share_target(share, mass));
 }
 
-static int take_min_p(float min_p, const float *w, int *ids, int n) {
+static int keep_min_p(float min_p, const float *w, int *ids, int n) {
     float max = 0;
     for (int i = 0; i < n; i++) max = w[ids[i]] > max ? w[ids[i]] : max;
     int kept = 0;
@@ -143,43 +192,23 @@ static int take_min_p(float min_p, const float *w, int *ids, int n) {
     return kept;
 }
 
-/* ---- finding the candidates ---- */
+/* ---- the draw ---- */
 
-/* Ids of positive weight whose logit is at least floor. Blocks without any are passed over quickly. */
-static int at_least(float floor, const float *x, const float *w, int vocab, int *ids) {
-    enum { BLOCK = 64 };
-    int n = 0;
-    for (int i = 0; i < vocab; i += BLOCK) {
-        int end = MIN(i + BLOCK, vocab), any = 0;
-        for (int j = i; j < end; j++) any |= x[j] >= floor;
-        for (int j = i; any && j < end; j++)
-            if (x[j] >= floor && w[j] > 0) ids[n++] = j;
+static int draw(const Sampling *s, const Ranking *r, double u, float *typical) {
+    double mass = 0, number = 0;
+    int last = -1;
+    for (int b = 0; b < BUCKETS; b++) {
+        mass += r->mass[b];
+        number += r->number[b];
     }
-    return n;
-}
-
-/* A logit that about one token in 32 reaches: the second best of 64. */
-static float high_logit(const float *x, int vocab) {
-    enum { PROBES = 64 };
-    float best = -INFINITY, second = -INFINITY;
-    for (int p = 0; p < PROBES; p++) {
-        float probe = x[(int64_t)p * vocab / PROBES];
-        second = fmaxf(second, fminf(best, probe));
-        best = fmaxf(best, probe);
-    }
-    return second;
-}
-
-/* All candidates, or only the best of them when these contain whatever the first filter (or the draw) can choose. */
-static int gather(const Sampling *s, double u, double total, const float *x, const float *w, int vocab, int *ids) {
-    enum { SMALL = 1024 };
-    bool others = s->typical_p < 1 || s->min_p > 0;
-    if (vocab >= SMALL && (s->top_k > 0 || s->top_p < 1 || !others)) {
-        int n = at_least(high_logit(x, vocab), x, w, vocab, ids);
-        double mass = mass_of(w, ids, n);
-        if (s->top_k > 0 ? n >= s->top_k : s->top_p < 1 ? mass >= (double)s->top_p * total : mass > u * total) return n;
-    }
-    return at_least(-INFINITY, x, w, vocab, ids);
+    if (s->top_k > 0 && s->top_k < number) last = cross(r, true, s->top_k - 0.5, &mass);
+    if (s->top_p < 1) last = cross(r, false, share_target(s->top_p, mass), &mass);
+    if (!(s->typical_p < 1 || s->min_p > 0)) return cross(r, false, u * mass, &mass);
+    /* The most probable candidate weighs 1, so before typical_p has taken its pick min_p is a floor. */
+    int n = list_candidates(r, last, s->typical_p < 1 ? 0 : s->min_p);
+    if (s->typical_p < 1) n = keep_typical(s->typical_p, r->w, r->ids, n, mass, typical);
+    n = keep_min_p(s->min_p, r->w, r->ids, n);
+    return r->ids[take(r->x, r->w, r->ids, n, 0, u * sum_of(r->w, r->ids, n)) - 1];
 }
 
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
@@ -187,29 +216,17 @@ int sample_token(const Sampling *s, const float *logits, int vocab, const int *h
     BUG_ON(!(s->temperature >= 0 && s->temperature <= FLT_MAX));
     adjust(s, logits, vocab, history, n_prompt, n_history, banned, n_banned, scratch);
     const float *x = scratch->logits;
-    float *w = scratch->weights, max = kernels->max_row(vocab, x);
-    int *ids = scratch->candidates;
+    float max = kernels->max_row(vocab, x);
     if (max == -INFINITY) return -1;
     if (s->temperature == 0) {
         int best = 0;
         while (x[best] != max) best++;
         return best;
     }
+    Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
+    rank(&r, max, s->temperature);
     double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;
-    double total = make_weights(x, vocab, max, s->temperature, w);
-    int n = gather(s, u, total, x, w, vocab, ids);
-    if (s->top_k > 0) {
-        if (s->top_k < n) n = take(x, NULL, ids, n, s->top_k - 0.5);
-        total = mass_of(w, ids, n);
-    }
-    if (s->top_p < 1) {
-        n = take_share(x, w, ids, n, s->top_p, total);
-        total = mass_of(w, ids, n);
-    }
-    if (s->typical_p < 1) n = take_typical(s->typical_p, w, ids, n, total, scratch->typical);
-    if (s->min_p > 0) n = take_min_p(s->min_p, w, ids, n);
-    if (s->typical_p < 1 || s->min_p > 0) total = mass_of(w, ids, n);
-    return ids[take(x, w, ids, n, u * total) - 1];
+    return draw(s, &r, u, scratch->typical);
 }
 
 /* ---- log-probabilities ---- */
@@ -218,7 +235,10 @@ static double log_sum_exp(const float *x, int n, float max) {
     enum { CHUNK = 1024 };
     float y[CHUNK];
     double sum = 0;
-    for (int i = 0; i < n; i += CHUNK) sum += (double)kernels->exp_sum_row(MIN(CHUNK, n - i), x + i, y, max);
+    int i = 0;
+    do {
+        sum += (double)kernels->exp_sum_row(MIN(CHUNK, n - i), x + i, y, max);
+    } while ((i += CHUNK) < n);
     return (double)max + log(sum);
 }
 

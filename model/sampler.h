@@ -33,6 +33,7 @@ typedef struct Sampling {
 /* One thread's working memory; the functions that draw and score allocate nothing. */
 typedef struct SampleScratch {
     float *logits, *weights, *typical; /* [V] */
+    uint16_t *buckets;                 /* [V] */
     int *candidates;                   /* [V] */
     int *counts;                       /* [V], zero between calls */
 } SampleScratch;

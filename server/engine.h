@@ -83,7 +83,8 @@ typedef struct EngineOptions {
     int max_queue;
     int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
     Dtype kv_dtype;
-    double stream_limit, queue_limit; /* seconds; 0 = none */
+    double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
+    double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
 } EngineOptions;
 
 typedef struct Engine Engine;
@@ -93,8 +94,10 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
 
 typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAINING } Submit;
 
-/* All jobs of one request or none. On SUBMIT_OK the engine holds a reference to each. QUEUE_FULL sets *retry_after
- * (seconds, from the predicted wait). TOO_LONG: prompt + max_tokens exceed the context or the whole cache. */
+/* All jobs of one request, which have one tenant, or none: a request is taken whole while fewer than max_queue jobs
+ * wait. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each. QUEUE_FULL sets
+ * *retry_after (seconds, from the predicted wait). TOO_LONG: prompt + max_tokens exceed the context or the whole cache.
+ */
 Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after);
 
 void engine_drain(Engine *e); /* new jobs are refused, accepted ones finish */
@@ -102,9 +105,10 @@ bool engine_idle(Engine *e);  /* nothing queued, nothing running */
 void engine_stop(Engine *e);  /* cancels what is left, joins the thread, frees */
 
 typedef struct EngineStats {
-    int running, queued, kv_blocks, kv_blocks_used;
+    int running, queued;
+    int kv_blocks, kv_blocks_used; /* used: by running jobs; kept prefixes do not count, as they give way */
     uint64_t steps, prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
-    double heartbeat_age; /* seconds since the engine thread last showed life */
+    double heartbeat_age; /* seconds since the engine thread last showed life; INFINITY before it is ready */
 } EngineStats;
 EngineStats engine_stats(Engine *e);
 

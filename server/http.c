@@ -146,7 +146,7 @@ static HttpRequest request_of(HttpConnection *c, const char *method, const char 
         .path = path,
         .authorization = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Authorization"),
         .api_key = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "X-Api-Key"),
-        .content_type = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Type"),
+        .fetch_site = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Sec-Fetch-Site"),
         .body = c->body.data,
         .n_body = c->body.n,
         .waker = c,

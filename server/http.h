@@ -13,7 +13,7 @@
 
 typedef struct HttpRequest {
     const char *method, *path;                          /* decoded, without a query; borrowed, as everything here */
-    const char *authorization, *api_key, *content_type; /* header values or NULL */
+    const char *authorization, *api_key, *fetch_site; /* header values or NULL */
     const char *body;
     size_t n_body;
     void *waker; /* for http_wake; stays valid until http_free */

@@ -4,6 +4,7 @@
 #include "routes.h"
 
 #include "../model/kernels/kernels.h"
+#include "../model/runtime.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -106,6 +107,7 @@ int main(int argc, char **argv) {
     Auth auth = {0};
     Checkpoint checkpoint;
     sigset_t signals;
+    runtime_tune(argv);
     if (options_parse(&o, argc, argv, &err)) return usage_error(err.msg);
     if (o.help) return options_print_help(stdout), 0;
     if (o.version) return puts("noised " NOISED_VERSION), 0;

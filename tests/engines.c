@@ -7,13 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-Config test_engine_config(const char *variant) {
-    Config c = test_variant(attention_kind_find("symmetric"), variant);
+Config test_engine_kind(const AttentionKind *kind, const char *variant) {
+    Config c = test_variant(kind, variant);
     c.vocab_size = TEST_VOCAB;
     c.max_positions = TEST_CONTEXT;
     c.eos_token_id = TEST_EOS;
     return c;
 }
+
+Config test_engine_config(const char *variant) { return test_engine_kind(attention_kind_find("symmetric"), variant); }
 
 EngineOptions test_engine_options(void) {
     return (EngineOptions){.threads = 1, .max_batch = 16, .prefill_chunk = 64, .max_queue = 256, .kv_dtype = DTYPE_F32};

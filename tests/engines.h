@@ -14,7 +14,8 @@ typedef struct TestEngine {
 enum { TEST_VOCAB = 97, TEST_CONTEXT = 256, TEST_EOS = 5 };
 
 Config test_engine_config(const char *variant); /* symmetric attention; variants as in models.h */
-EngineOptions test_engine_options(void);        /* 16 sequences, chunks of 64, 1 thread, a cache for all */
+Config test_engine_kind(const AttentionKind *kind, const char *variant);
+EngineOptions test_engine_options(void); /* 16 sequences, chunks of 64, 1 thread, a cache for all */
 void test_engine_open(TestEngine *t, const Config *c, const EngineOptions *o);
 void test_engine_close(TestEngine *t);
 

@@ -91,6 +91,22 @@ char *answer_header(const Answer *a, const char *name) {
     return NULL;
 }
 
+static const char *error_type(int status) {
+    return status == 401 ? "authentication_error" : status == 503 ? "unavailable_error" : "invalid_request_error";
+}
+
+void answer_check_error(const Answer *a, int status, const char *param, const char *what) {
+    const cJSON *error = json_at(a->json, "error"), *p = json_at(error, "param");
+    CHECK_MSG(a->status == status, "%s: status %d, not %d: %.200s", what, a->status, status, a->body);
+    CHECK_MSG(json_text(error, "message") && *json_text(error, "message"), "%s: %s", what, a->body);
+    CHECK_MSG(json_text(error, "type") && !strcmp(json_text(error, "type"), error_type(status)), "%s: %s", what,
+              a->body);
+    CHECK_MSG(json_at(error, "code"), "%s: %s", what, a->body);
+    CHECK_MSG(*param ? cJSON_IsString(p) && !strcmp(p->valuestring, param) : cJSON_IsNull(p),
+              "%s: not param \"%s\": %s", what, param, a->body);
+    CHECK_MSG(cJSON_GetArraySize(error) == 4 && cJSON_GetArraySize(a->json) == 1, "%s: %s", what, a->body);
+}
+
 /* ---- JSON ---- */
 
 const cJSON *json_at(const cJSON *root, const char *path) {
@@ -117,6 +133,22 @@ double json_number(const cJSON *root, const char *path) {
 char *json_raw(const cJSON *root, const char *path) {
     const cJSON *item = json_at(root, path);
     return item ? cJSON_PrintUnformatted(item) : NULL;
+}
+
+bool json_same(const cJSON *a, const char *path_a, const cJSON *b, const char *path_b) {
+    char *x = json_raw(a, path_a), *y = json_raw(b, path_b);
+    bool same = x && y && !strcmp(x, y);
+    if (!same) printf("  %s: %.300s\n  %s: %.300s\n", path_a, x ? x : "-", path_b, y ? y : "-");
+    free(x);
+    free(y);
+    return same;
+}
+
+const char *answer_text(const Answer *a, int index) {
+    char path[64];
+    snprintf(path, sizeof path, "choices.%d.text", index);
+    const char *text = json_text(a->json, path);
+    return text ? text : "";
 }
 
 /* ---- server-sent events ---- */
@@ -220,4 +252,21 @@ bool raw_expect(int fd, const char *what, double seconds) {
         found = strstr(t.data, what) != NULL;
     free(t.data);
     return found;
+}
+
+int raw_completion(const Daemon *d, const char *body) {
+    char text[2048];
+    int fd = raw_connect(d);
+    snprintf(
+        text, sizeof text,
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+        strlen(body), body);
+    CHECK(fd >= 0 && raw_send(fd, text, strlen(text)));
+    return fd;
+}
+
+int text_count(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text++) n++;
+    return n;
 }

@@ -19,6 +19,16 @@ Answer http_post(const Daemon *d, const char *path, const char *json);
 Answer http_request(const Daemon *d, const char *method, const char *path, const char *header, const char *body);
 void answer_free(Answer *a);
 
+/* A request that must be refused. */
+typedef struct Bad {
+    const char *body;
+    int status;
+    const char *param; /* "" for null */
+} Bad;
+
+/* Checks the status, all four keys, the type that goes with the status, and the param ("" for null). */
+void answer_check_error(const Answer *a, int status, const char *param, const char *what);
+
 /* A header's value, malloc'ed; NULL when there is none. */
 char *answer_header(const Answer *a, const char *name);
 
@@ -27,6 +37,10 @@ const cJSON *json_at(const cJSON *root, const char *path);
 const char *json_text(const cJSON *root, const char *path); /* NULL when it is no string */
 double json_number(const cJSON *root, const char *path);    /* NaN when it is no number */
 char *json_raw(const cJSON *root, const char *path);        /* printed, malloc'ed; NULL when it is not there */
+
+/* Equal when printed; both are shown when not. */
+bool json_same(const cJSON *a, const char *path_a, const cJSON *b, const char *path_b);
+const char *answer_text(const Answer *a, int index); /* of a choice, "" when there is none */
 
 /* A text/event-stream body cut into events. */
 typedef struct Events {
@@ -47,7 +61,11 @@ int raw_connect(const Daemon *d);
 bool raw_send(int fd, const char *text, size_t n);
 /* What comes within `seconds` or until the server closes, malloc'ed and NUL-terminated. *closed may be NULL. */
 char *raw_read(int fd, double seconds, bool *closed);
+/* Sends POST /v1/completions; the socket. */
+int raw_completion(const Daemon *d, const char *body);
 /* Reads until `what` has come; false after `seconds`. */
 bool raw_expect(int fd, const char *what, double seconds);
+
+int text_count(const char *text, const char *what); /* occurrences */
 
 #endif

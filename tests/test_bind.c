@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool inside(const SafeFile *f, const void *p) {
+static bool inside(const Checkpoint *c, const void *p) {
+    const SafeFile *f = &c->shards.files[0];
     return (const char *)p >= (const char *)f->map && (const char *)p < (const char *)f->map + f->map_bytes;
 }
 
@@ -158,10 +159,10 @@ TEST(checkpoint_vectors_of_other_dtypes) {
     CHECK_MSG(rc == 0, "%s", err.msg);
     REQUIRE(rc == 0);
     const Weight *w = params_find(&c.model.params, LAYER "self_attn.noise.mu")->weight;
-    CHECK(w->dtype == DTYPE_F32 && !memcmp(w->data, values, sizeof values) && c.owned && !inside(&c.file, w->data));
+    CHECK(w->dtype == DTYPE_F32 && !memcmp(w->data, values, sizeof values) && c.owned && !inside(&c, w->data));
     w = params_find(&c.model.params, LAYER "self_attn.sas.q.head_out.weight")->weight;
-    CHECK(w->dtype == DTYPE_F32 && !inside(&c.file, w->data));
-    CHECK(inside(&c.file, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
+    CHECK(w->dtype == DTYPE_F32 && !inside(&c, w->data));
+    CHECK(inside(&c, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
     checkpoint_close(&c);
     free(dir);
     free(to);
@@ -201,7 +202,7 @@ TEST(checkpoint_int8) {
         const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
         Err err;
         CHECK(w->dtype == DTYPE_I8 && w->scale[0] == 0.5f && ((const int8_t *)w->data)[1] == -2 &&
-              inside(&c.file, w->scale));
+              inside(&c, w->scale));
         CHECK(checkpoint_save(to, &c.model, DTYPE_F32, 0, &err) == -1 && strstr(err.msg, "is I8"));
         checkpoint_close(&c);
     }

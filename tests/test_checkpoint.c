@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool inside(const SafeFile *f, const void *p) {
+static bool inside(const Checkpoint *c, const void *p) {
+    const SafeFile *f = &c->shards.files[0];
     return (const char *)p >= (const char *)f->map && (const char *)p < (const char *)f->map + f->map_bytes;
 }
 
@@ -45,12 +46,12 @@ static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0);
     CHECK(c.model.params.n == t.model.params.n && !c.tokenizer && !c.owned && strlen(c.hash) == 64);
-    CHECK(!strcmp(c.file.metadata_step, "7") &&
+    CHECK(!strcmp(c.shards.files[0].metadata_step, "7") &&
           !strcmp(c.model.cfg.torch_dtype, dtype == DTYPE_F32 ? "float32" : "bfloat16"));
     for (int i = 0; i < c.model.params.n; i++) {
         const Param *p = &c.model.params.params[i];
         const Weight *w = p->weight, *from = t.model.params.params[i].weight;
-        CHECK_MSG(w->dtype == (p->matrix ? dtype : DTYPE_F32) && inside(&c.file, w->data), "%s", w->name);
+        CHECK_MSG(w->dtype == (p->matrix ? dtype : DTYPE_F32) && inside(&c, w->data), "%s", w->name);
         for (size_t k = 0; k < weight_count(w); k++) {
             float v = weight_f32(from)[k], got;
             weight_read(w, k, 1, &got);

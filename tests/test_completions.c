@@ -4,25 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static Answer complete(const Daemon *d, const char *json) { return http_post(d, "/v1/completions", json); }
-
-/* The choice's text, "" when there is none. */
-static const char *text_of(const Answer *a, int index) {
-    char path[64];
-    snprintf(path, sizeof path, "choices.%d.text", index);
-    const char *text = json_text(a->json, path);
-    return text ? text : "";
-}
-
-static bool same_json(const cJSON *a, const char *path_a, const cJSON *b, const char *path_b) {
-    char *x = json_raw(a, path_a), *y = json_raw(b, path_b);
-    bool same = x && y && !strcmp(x, y);
-    if (!same) printf("  %s: %.300s\n  %s: %.300s\n", path_a, x ? x : "-", path_b, y ? y : "-");
-    free(x);
-    free(y);
-    return same;
-}
 
 TEST(completion_object) {
     Daemon d;
@@ -59,15 +43,15 @@ TEST(completion_seeds) {
     snprintf(request, sizeof request, form, 5.0, 6.0, 1.0, 1);
     Answer a = complete(&d, request), b = complete(&d, request);
     CHECK_MSG(a.status == 200, "%s", a.body);
-    CHECK(!strcmp(text_of(&a, 0), text_of(&b, 0)));
+    CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
     answer_free(&b);
     snprintf(request, sizeof request, form, 5.0, 7.0, 1.0, 1);
     b = complete(&d, request);
-    CHECK(strcmp(text_of(&a, 0), text_of(&b, 0)) != 0);
+    CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
     answer_free(&b);
     snprintf(request, sizeof request, form, 6.0, 6.0, 1.0, 1);
     b = complete(&d, request);
-    CHECK(strcmp(text_of(&a, 0), text_of(&b, 0)) != 0);
+    CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
     answer_free(&a);
     answer_free(&b);
 
@@ -76,7 +60,7 @@ TEST(completion_seeds) {
     a = complete(&d, request);
     snprintf(request, sizeof request, form, 5.0, 9007199254740991.0, 0.0, 1);
     b = complete(&d, request);
-    CHECK(!strcmp(text_of(&a, 0), text_of(&b, 0)));
+    CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
     answer_free(&a);
     answer_free(&b);
 
@@ -91,8 +75,8 @@ TEST(completion_seeds) {
         snprintf(path, sizeof path, "choices.%d.noise_seed", c);
         snprintf(request, sizeof request, form, seed, json_number(a.json, path), 1.0, 1);
         b = complete(&d, request);
-        CHECK_MSG(!strcmp(text_of(&a, c), text_of(&b, 0)), "choice %d", c);
-        CHECK(c == 0 || strcmp(text_of(&a, c), text_of(&a, 0)) != 0);
+        CHECK_MSG(!strcmp(answer_text(&a, c), answer_text(&b, 0)), "choice %d", c);
+        CHECK(c == 0 || strcmp(answer_text(&a, c), answer_text(&a, 0)) != 0);
         answer_free(&b);
     }
     answer_free(&a);
@@ -106,7 +90,7 @@ TEST(completion_seeds) {
     snprintf(request, sizeof request, form, json_number(a.json, "choices.0.seed"),
              json_number(a.json, "choices.0.noise_seed"), 1.0, 1);
     b = complete(&d, request);
-    CHECK(!strcmp(text_of(&a, 0), text_of(&b, 0)));
+    CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
     answer_free(&a);
     answer_free(&b);
     daemon_stop(&d);
@@ -125,7 +109,7 @@ TEST(completion_noise_seed_list) {
     }
     Answer b =
         complete(&d, "{\"prompt\":\"The wheel\",\"max_tokens\":20,\"seed\":3,\"noise_seed\":13,\"ignore_eos\":true}");
-    CHECK(!strcmp(text_of(&a, 2), text_of(&b, 0)));
+    CHECK(!strcmp(answer_text(&a, 2), answer_text(&b, 0)));
     answer_free(&a);
     answer_free(&b);
     daemon_stop(&d);
@@ -152,10 +136,11 @@ TEST(completion_prompt_forms) {
     for (int p = 0; p < 3; p++) {
         snprintf(request, sizeof request, "{\"prompt\":%s,\"n\":2,%s}", p < 2 ? prompts[p] : tokens, rest);
         Answer one = complete(&d, request);
-        CHECK(!strcmp(text_of(&all, 2 * p), text_of(&one, 0)) && !strcmp(text_of(&all, 2 * p + 1), text_of(&one, 1)));
+        CHECK(!strcmp(answer_text(&all, 2 * p), answer_text(&one, 0)) &&
+              !strcmp(answer_text(&all, 2 * p + 1), answer_text(&one, 1)));
         answer_free(&one);
     }
-    CHECK(!strcmp(text_of(&all, 2), text_of(&all, 4)));
+    CHECK(!strcmp(answer_text(&all, 2), answer_text(&all, 4)));
     double each = json_number(all.json, "usage.prompt_tokens");
     answer_free(&all);
     snprintf(request, sizeof request, "{\"prompt\":\"The river\",%s}", rest);
@@ -171,7 +156,8 @@ TEST(completion_prompt_forms) {
     snprintf(request, sizeof request, "{\"prompt\":\"\",%s}", rest);
     Answer empty = complete(&d, request);
     CHECK(absent.status == 200 && json_number(absent.json, "usage.prompt_tokens") == 1);
-    CHECK(!strcmp(text_of(&absent, 0), text_of(&bos, 0)) && !strcmp(text_of(&absent, 0), text_of(&empty, 0)));
+    CHECK(!strcmp(answer_text(&absent, 0), answer_text(&bos, 0)) &&
+          !strcmp(answer_text(&absent, 0), answer_text(&empty, 0)));
     answer_free(&absent);
     answer_free(&bos);
     answer_free(&empty);
@@ -195,8 +181,8 @@ static void check_stream(const Daemon *d, const char *fields, int n) {
                                              "logprobs.text_offset", "token_ids"};
         char path[64];
         char *text = events_text(&e, c);
-        CHECK_MSG(!strcmp(text, text_of(&plain, c)), "%s: choice %d: \"%s\" / \"%s\"", fields, c, text,
-                  text_of(&plain, c));
+        CHECK_MSG(!strcmp(text, answer_text(&plain, c)), "%s: choice %d: \"%s\" / \"%s\"", fields, c, text,
+                  answer_text(&plain, c));
         free(text);
         snprintf(path, sizeof path, "choices.%d.finish_reason", c);
         const char *finish = events_finish(&e, c);
@@ -218,8 +204,8 @@ static void check_stream(const Daemon *d, const char *fields, int n) {
         }
     }
     CHECK(cJSON_GetArraySize(json_at(e.data[e.n - 1], "choices")) == 0);
-    CHECK(same_json(e.data[e.n - 1], "usage.completion_tokens", plain.json, "usage.completion_tokens"));
-    CHECK(same_json(e.data[e.n - 1], "usage.prompt_tokens", plain.json, "usage.prompt_tokens"));
+    CHECK(json_same(e.data[e.n - 1], "usage.completion_tokens", plain.json, "usage.completion_tokens"));
+    CHECK(json_same(e.data[e.n - 1], "usage.prompt_tokens", plain.json, "usage.prompt_tokens"));
     CHECK(cJSON_IsNull(json_at(e.data[0], "usage")));
     events_free(&e);
     answer_free(&plain);
@@ -265,7 +251,7 @@ TEST(completion_stop_strings) {
     char request[1024];
     snprintf(request, sizeof request, "%s}", head);
     Answer whole = complete(&d, request);
-    const char *text = text_of(&whole, 0);
+    const char *text = answer_text(&whole, 0);
     REQUIRE(strlen(text) > 40);
     for (size_t at = 8; at < 40; at += 4) {
         char stop[4] = {text[at], text[at + 1], text[at + 2], 0};
@@ -273,8 +259,8 @@ TEST(completion_stop_strings) {
         snprintf(request, sizeof request, "%s,\"stop\":[\"never seen\",\"%s\"]}", head, stop);
         Answer cut = complete(&d, request);
         size_t want = (size_t)(strstr(text, stop) - text);
-        CHECK_MSG(strlen(text_of(&cut, 0)) == want && !strncmp(text, text_of(&cut, 0), want), "stop \"%s\": %s", stop,
-                  cut.body);
+        CHECK_MSG(strlen(answer_text(&cut, 0)) == want && !strncmp(text, answer_text(&cut, 0), want), "stop \"%s\": %s",
+                  stop, cut.body);
         CHECK(!strcmp(json_text(cut.json, "choices.0.finish_reason"), "stop"));
         CHECK(json_number(cut.json, "usage.completion_tokens") < 100);
         answer_free(&cut);
@@ -283,102 +269,29 @@ TEST(completion_stop_strings) {
     daemon_stop(&d);
 }
 
-/* lm-evaluation-harness: echo, logprobs, one token; the arrays cover the prompt and exactly one slot more. */
-TEST(completion_scores_equal_decoding) {
+/* The same request, alone and among others that come, run and hang up: the same bytes. */
+TEST(completion_same_among_others) {
+    static const char request[] = "{\"prompt\":\"The miller\",\"max_tokens\":80,\"ignore_eos\":true,\"n\":2,\"seed\":5,"
+                                  "\"noise_seed\":6,\"logprobs\":5,\"echo\":true}";
+    enum { OTHERS = 12, ROUNDS = 8 };
     Daemon d;
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    Answer decoded = complete(&d, "{\"prompt\":\"The miller\",\"max_tokens\":24,\"ignore_eos\":true,\"logprobs\":5,"
-                                  "\"seed\":4,\"noise_seed\":5,\"return_token_ids\":true,\"echo\":true}");
-    CHECK_MSG(decoded.status == 200, "%s", decoded.body);
-    Answer prompt = http_post(&d, "/tokenize", "{\"prompt\":\"The miller\"}");
-    char *ids = json_raw(decoded.json, "choices.0.token_ids"), *front = json_raw(prompt.json, "tokens");
-    REQUIRE(ids && front);
-    front[strlen(front) - 1] = 0; /* joins the two arrays */
-    char request[2048];
-    snprintf(request, sizeof request,
-             "{\"prompt\":[%s,%s],\"max_tokens\":%%d,\"echo\":true,\"logprobs\":5,\"noise_seed\":5,\"temperature\":0}",
-             front, ids + 1);
-    int n = cJSON_GetArraySize(json_at(prompt.json, "tokens")) + 24;
-    for (int more = 0; more < 2; more++) {
-        char body[2048];
-        snprintf(body, sizeof body, more ? "%s" : "%s", request);
-        char *at = strstr(body, "%d");
-        *at++ = (char)('0' + more);
-        *at = ' ';
-        Answer scored = complete(&d, body);
-        CHECK_MSG(scored.status == 200, "%s", scored.body);
-        CHECK(cJSON_GetArraySize(json_at(scored.json, "choices.0.logprobs.tokens")) == n + more);
-        CHECK(cJSON_GetArraySize(json_at(scored.json, "choices.0.logprobs.top_logprobs")) == n + more);
-        CHECK(cJSON_IsNull(json_at(scored.json, "choices.0.logprobs.token_logprobs.0")));
-        CHECK(cJSON_IsNull(json_at(scored.json, "choices.0.logprobs.top_logprobs.0")));
-        CHECK(json_number(scored.json, "choices.0.logprobs.text_offset.0") == 0);
-        for (int i = 1; i < n; i++) {
-            static const char *const arrays[] = {"token_logprobs", "top_logprobs", "tokens", "text_offset"};
-            for (size_t k = 0; k < COUNTOF(arrays); k++) {
-                char path[96];
-                snprintf(path, sizeof path, "choices.0.logprobs.%s.%d", arrays[k], i);
-                CHECK_MSG(same_json(decoded.json, path, scored.json, path), "%s", path);
-            }
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-batch 16 --prefill-chunk 7"));
+    Answer alone = complete(&d, request);
+    CHECK_MSG(alone.status == 200, "%s", alone.body);
+    for (int round = 0; round < ROUNDS; round++) {
+        int fds[OTHERS];
+        for (int i = 0; i < OTHERS; i++) {
+            char body[256];
+            snprintf(body, sizeof body, "{\"prompt\":[%d,%d,%d],\"max_tokens\":%d,\"stream\":true,\"n\":%d}", i, round,
+                     i + 7, 20 + 30 * i, 1 + i % 3);
+            fds[i] = raw_completion(&d, body);
         }
-        CHECK(!strncmp(text_of(&scored, 0), text_of(&decoded, 0), strlen(text_of(&decoded, 0))));
-        answer_free(&scored);
+        Answer among = complete(&d, request);
+        CHECK(json_same(alone.json, "choices", among.json, "choices"));
+        answer_free(&among);
+        for (int i = 0; i < OTHERS; i++) close(fds[i]);
     }
-    free(ids);
-    free(front);
-    answer_free(&prompt);
-    answer_free(&decoded);
-    daemon_stop(&d);
-}
-
-static void check_offsets(const Answer *a, int prompt_chars) {
-    const cJSON *offsets = json_at(a->json, "choices.0.logprobs.text_offset");
-    const cJSON *offset;
-    const char *text = text_of(a, 0);
-    double last = prompt_chars;
-    int chars = 0;
-    for (const char *p = text; *p; p++) chars += (*p & 0xC0) != 0x80;
-    cJSON_ArrayForEach(offset, offsets) {
-        CHECK(offset->valuedouble >= last && offset->valuedouble <= chars);
-        last = offset->valuedouble;
-    }
-}
-
-TEST(completion_logprob_arrays) {
-    Daemon d;
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (int k = 0; k <= 20; k += 5) {
-        char request[512];
-        snprintf(request, sizeof request,
-                 "{\"prompt\":\"caf\xC3\xA9\",\"max_tokens\":40,\"ignore_eos\":true,\"seed\":%d,\"logprobs\":%d}", k,
-                 k);
-        Answer a = complete(&d, request);
-        CHECK_MSG(a.status == 200, "%s", a.body);
-        check_offsets(&a, 0);
-        for (int i = 0; i < 40; i++) {
-            char path[96];
-            snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", i);
-            const cJSON *top = json_at(a.json, path);
-            int n = cJSON_GetArraySize(top);
-            CHECK(n >= MAX(k, 1) && n <= k + 1);
-            snprintf(path, sizeof path, "choices.0.logprobs.tokens.%d", i);
-            const cJSON *own = cJSON_GetObjectItemCaseSensitive(top, json_text(a.json, path));
-            snprintf(path, sizeof path, "choices.0.logprobs.token_logprobs.%d", i);
-            CHECK(cJSON_IsNumber(own) && own->valuedouble == json_number(a.json, path));
-            for (const cJSON *t = top->child; k > 0 && t && t->next && t->next->next; t = t->next)
-                CHECK(t->valuedouble >= t->next->valuedouble);
-        }
-        answer_free(&a);
-    }
-    Answer a =
-        complete(&d, "{\"prompt\":\"caf\xC3\xA9 \xF0\x9F\x8C\x8A!\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1}");
-    CHECK(!strcmp(text_of(&a, 0), "caf\xC3\xA9 \xF0\x9F\x8C\x8A!"));
-    check_offsets(&a, 0);
-    answer_free(&a);
-    /* A byte that is no text by itself is spelled out. */
-    a = complete(&d, "{\"prompt\":[100,101],\"max_tokens\":0,\"echo\":true,\"logprobs\":0}");
-    const char *token = json_text(a.json, "choices.0.logprobs.tokens.0");
-    CHECK_MSG(token && !strncmp(token, "bytes:\\x", 8), "%s", a.body);
-    answer_free(&a);
+    answer_free(&alone);
     daemon_stop(&d);
 }
 
@@ -386,14 +299,14 @@ TEST(completion_small_rules) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":30,\"logit_bias\":{\"0\":100},\"temperature\":0}");
-    CHECK_MSG(!strcmp(text_of(&a, 0), "") && json_number(a.json, "usage.completion_tokens") == 1, "%s", a.body);
+    CHECK_MSG(!strcmp(answer_text(&a, 0), "") && json_number(a.json, "usage.completion_tokens") == 1, "%s", a.body);
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"));
     answer_free(&a);
     /* EOS takes its slot. */
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":1,\"echo\":true,\"logprobs\":1,\"logit_bias\":{\"0\":100},"
                      "\"temperature\":0}");
     int slots = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.tokens"));
-    CHECK(slots == json_number(a.json, "usage.prompt_tokens") + 1 && !strcmp(text_of(&a, 0), "x"));
+    CHECK(slots == json_number(a.json, "usage.prompt_tokens") + 1 && !strcmp(answer_text(&a, 0), "x"));
     answer_free(&a);
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":9,\"min_tokens\":5,\"logit_bias\":{\"0\":100},\"temperature\":0,"
                      "\"return_token_ids\":true}");
@@ -403,13 +316,13 @@ TEST(completion_small_rules) {
     /* A stop token is no part of the text. */
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":9,\"stop_token_ids\":[66],\"logit_bias\":{\"66\":100},"
                      "\"temperature\":0,\"ignore_eos\":true}");
-    CHECK_MSG(!strcmp(text_of(&a, 0), "") && !strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"), "%s",
+    CHECK_MSG(!strcmp(answer_text(&a, 0), "") && !strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"), "%s",
               a.body);
     answer_free(&a);
     /* Ids that the tokenizer does not know have no text. */
     a = complete(&d,
                  "{\"prompt\":\"x\",\"max_tokens\":3,\"logit_bias\":{\"310\":100},\"temperature\":0,\"logprobs\":0}");
-    CHECK_MSG(!strcmp(text_of(&a, 0), "") && json_text(a.json, "choices.0.logprobs.tokens.0") &&
+    CHECK_MSG(!strcmp(answer_text(&a, 0), "") && json_text(a.json, "choices.0.logprobs.tokens.0") &&
                   !strcmp(json_text(a.json, "choices.0.logprobs.tokens.0"), "token_id:310"),
               "%s", a.body);
     answer_free(&a);

@@ -64,7 +64,7 @@ static void check_changes(const char *text, const Change *changes, size_t n) {
 
 static const Change changes[] = {
     {"{\"model_type\":\"noised\",", "{", "model_type is missing"},
-    {"\"noised\"", "\"gpt2\"", "model_type is \"gpt2\", must be noised or llama"},
+    {"\"noised\"", "\"bert\"", "model_type is \"bert\", must be noised, llama or gpt2"},
     {"\"noised\"", "null", "model_type is null"},
     {"\"noised\"", "\"Noised\"", "model_type is \"Noised\""},
     {"\"vocab_size\":64,", "", "vocab_size is missing"},

@@ -40,17 +40,25 @@ static void compare(const Config *c, const EngineOptions *o, Job **expected, con
     release_all(jobs, JOBS);
 }
 
+static void check_alone_and_together(const Config *c, const char *what) {
+    EngineOptions o = test_engine_options();
+    Job *alone[JOBS];
+    run_alone(c, &o, alone, JOBS);
+    int tokens = 0, stops = 0;
+    for (int i = 0; i < JOBS; i++) tokens += alone[i]->n_tokens, stops += alone[i]->finish == FINISH_STOP;
+    CHECK_MSG(tokens > 100 && stops > 0 && stops < JOBS, "%s: %d tokens, %d stops show little", what, tokens, stops);
+    compare(c, &o, alone, what);
+    release_all(alone, JOBS);
+}
+
 TEST(engine_batch_equals_each_alone) {
     for (size_t v = 0; v < COUNTOF(test_variants); v++) {
         Config c = test_engine_config(test_variants[v]);
-        EngineOptions o = test_engine_options();
-        Job *alone[JOBS];
-        run_alone(&c, &o, alone, JOBS);
-        int tokens = 0, stops = 0;
-        for (int i = 0; i < JOBS; i++) tokens += alone[i]->n_tokens, stops += alone[i]->finish == FINISH_STOP;
-        CHECK_MSG(tokens > 100 && stops > 0 && stops < JOBS, "%d tokens, %d stops show little", tokens, stops);
-        compare(&c, &o, alone, test_variants[v]);
-        release_all(alone, JOBS);
+        check_alone_and_together(&c, test_variants[v]);
+    }
+    for (int k = 0; attention_kinds[k]; k++) {
+        Config c = test_engine_kind(attention_kinds[k], "noise");
+        check_alone_and_together(&c, attention_kinds[k]->name);
     }
 }
 
@@ -214,6 +222,13 @@ TEST(engine_shared_prefixes_change_nothing) {
         other->noise_prompt_seed = 78;
         CHECK(test_run(&t, other)->cached_tokens == 0);
         job_release(other);
+        for (int quiet = 0; quiet < 3; quiet++) { /* without noise the seed does not matter */
+            other = choice(0, n_prompt, 1);
+            other->noise_scale = quiet ? 0 : 0.5f;
+            other->noise_prompt_seed = quiet ? (uint64_t)quiet : other->noise_prompt_seed;
+            CHECK(test_run(&t, other)->cached_tokens == (quiet == 2 ? shareable : 0));
+            job_release(other);
+        }
         test_wait_idle(&t);
         test_engine_close(&t);
         release_all(shared, N);

@@ -97,6 +97,7 @@ static void check_pool(const KvPool *p, const Holder *h, int n_holders, int roun
         for (int b = 0; h[i].held && b < h[i].n; b++) references[h[i].table[b]]++;
     for (int b = 0; b < p->n; b++) {
         CHECK_MSG(references[b] == p->blocks[b].references, "round %d: block %d", round, b);
+        CHECK_MSG(references[b] || !p->blocks[b].shared || p->blocks[b].ready, "round %d: block %d kept", round, b);
         used += references[b] > 0;
     }
     for (int b = p->oldest; b >= 0; b = p->blocks[b].newer) unused++;

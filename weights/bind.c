@@ -13,9 +13,9 @@ typedef struct Source {
 
 typedef struct Binder {
     const Model *model;
-    const SafeFile *file;
+    const Shards *shards;
     Source *sources; /* [params.n] */
-    bool *used;      /* [file->n] */
+    bool *used;        /* [shards->n] */
     int n_missing;
     char missing[NAME_BYTES]; /* the first */
     unsigned char *owned;     /* NULL while bytes are only counted */
@@ -23,9 +23,9 @@ typedef struct Binder {
 } Binder;
 
 static const SafeTensor *use(Binder *b, const char *name) {
-    const SafeTensor *t = safe_find(b->file, name);
+    const SafeTensor *t = shards_find(b->shards, name);
     if (t)
-        b->used[t - b->file->tensors] = true;
+        b->used[t - b->shards->tensors] = true;
     else if (b->n_missing++ == 0)
         snprintf(b->missing, sizeof b->missing, "%s", name);
     return t;
@@ -45,11 +45,11 @@ static void resolve(Binder *b, Source *s, const char *name) {
     static const char joined[] = "mlp.gate_up_proj.";
     const char *at = strstr(name, joined);
     char gate[NAME_BYTES], up[NAME_BYTES];
-    if (at && !safe_find(b->file, name)) {
+    if (at && !shards_find(b->shards, name)) {
         int n = (int)(at - name);
         snprintf(gate, sizeof gate, "%.*smlp.gate_proj.%s", n, name, at + strlen(joined));
         snprintf(up, sizeof up, "%.*smlp.up_proj.%s", n, name, at + strlen(joined));
-        if (safe_find(b->file, gate) || safe_find(b->file, up)) {
+        if (shards_find(b->shards, gate) || shards_find(b->shards, up)) {
             use_part(b, s, gate);
             use_part(b, s, up);
             return;
@@ -69,7 +69,7 @@ static bool is_redundant(const Binder *b, const SafeTensor *t) {
     const Config *c = &b->model->cfg;
     if (c->position == POSITION_ROPE && ends_with(t->name, ".self_attn.rotary_emb.inv_freq")) return true;
     if (!c->tie_embeddings || strcmp(t->name, "lm_head.weight")) return false;
-    const SafeTensor *e = safe_find(b->file, "model.embed_tokens.weight");
+    const SafeTensor *e = shards_find(b->shards, "model.embed_tokens.weight");
     return e && e->dtype == t->dtype && e->bytes == t->bytes && !memcmp(e->data, t->data, t->bytes);
 }
 
@@ -79,9 +79,9 @@ static int match_names(Binder *b, Err *err) {
     for (int i = 0; i < ps->n; i++) resolve(b, &b->sources[i], ps->params[i].weight->name);
     int n_unknown = 0;
     const char *unknown = "";
-    for (int i = 0; i < b->file->n; i++) {
-        if (b->used[i] || is_redundant(b, &b->file->tensors[i])) continue;
-        if (n_unknown++ == 0) unknown = b->file->tensors[i].name;
+    for (int i = 0; i < b->shards->n; i++) {
+        if (b->used[i] || is_redundant(b, &b->shards->tensors[i])) continue;
+        if (n_unknown++ == 0) unknown = b->shards->tensors[i].name;
     }
     if (b->n_missing && n_unknown)
         return err_set(err, "%d tensors missing, first %.180s; %d unknown, first %.180s", b->n_missing, b->missing,
@@ -118,6 +118,7 @@ static int check_source(const Param *p, const Source *s, Err *err) {
     for (int k = 0; k < s->n; k++) {
         const SafeTensor *t = s->part[k];
         if (check_shape(t, dims, w->n_dims, err)) return -1;
+        if (t->is_mask) return err_set(err, "%s is BOOL or U8, must be F32, BF16 or F16", t->name);
         if (t->dtype != s->part[0]->dtype)
             return err_set(err, "%s is %s, but %s is %s", t->name, dtype_name(t->dtype), s->part[0]->name,
                            dtype_name(s->part[0]->dtype));
@@ -171,10 +172,10 @@ static int bind_all(Binder *b, Err *err) {
     return 0;
 }
 
-int bind_model(Model *m, const SafeFile *file, void **owned, Err *err) {
-    Binder b = {.model = m, .file = file};
+int bind_model(Model *m, const Shards *shards, void **owned, Err *err) {
+    Binder b = {.model = m, .shards = shards};
     b.sources = xcalloc((size_t)m->params.n + 1, sizeof *b.sources);
-    b.used = xcalloc((size_t)file->n + 1, sizeof *b.used);
+    b.used = xcalloc((size_t)shards->n + 1, sizeof *b.used);
     int rc = bind_all(&b, err);
     free(b.sources);
     free(b.used);

@@ -1,4 +1,4 @@
-/* bind: matches the parameters that a model declares with the tensors of a file, by name, and points one at the other.
+/* bind: matches the parameters that a model declares with the tensors of a folder, by name, and points one at the other.
  *
  * Everything is checked before the first pointer is made: every parameter has its tensor and every tensor its
  * parameter, shapes are equal, dtypes allowed (matrices F32, BF16, F16, or I8 with <name>_scale F32 [out, in/64];
@@ -11,9 +11,9 @@
 #define NOISED_BIND_H
 
 #include "../model/transformer.h"
-#include "safetensors.h"
+#include "shards.h"
 
 /* *owned is the memory that was needed besides the mapping, NULL when none: the caller's to free after the model. */
-int bind_model(Model *m, const SafeFile *file, void **owned, Err *err);
+int bind_model(Model *m, const Shards *shards, void **owned, Err *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include "bind.h"
 #include "config_json.h"
 #include "files.h"
+#include "gpt2.h"
 #include "sha256.h"
 #include "tokenizer_json.h"
 
@@ -11,12 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 1024, CONFIG_MAX = 1 << 20 };
-
-static int join(char out[PATH_BYTES], const char *dir, const char *name, Err *err) {
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-    return n < 0 || n >= PATH_BYTES ? err_set(err, "%.200s…: the path is too long", dir) : 0;
-}
+enum { CONFIG_MAX = 1 << 20 };
 
 /* Puts the path in front of what went wrong below. */
 static int at_path(const char *path, const Err *why, Err *err) { return err_set(err, "%s: %s", path, why->msg); }
@@ -25,7 +21,7 @@ static int open_config(Config *cfg, Sha256 *hash, const char *dir, Err *err) {
     char path[PATH_BYTES];
     Err why;
     size_t n;
-    if (join(path, dir, "config.json", err)) return -1;
+    if (path_join(path, dir, "config.json", err)) return -1;
     char *text = file_read(path, CONFIG_MAX, &n, err);
     if (!text) return -1;
     sha256_add(hash, text, n);
@@ -35,17 +31,18 @@ static int open_config(Config *cfg, Sha256 *hash, const char *dir, Err *err) {
 }
 
 static int open_weights(Checkpoint *c, Sha256 *hash, const char *dir, Err *err) {
-    char path[PATH_BYTES];
     Err why;
-    if (join(path, dir, "model.safetensors", err) || safe_open(&c->file, path, err)) return -1;
-    sha256_add(hash, c->file.map, safe_header_bytes(&c->file));
-    return bind_model(&c->model, &c->file, &c->owned, &why) ? at_path(path, &why, err) : 0;
+    if (shards_open(&c->shards, dir, err)) return -1;
+    shards_hash(&c->shards, hash);
+    if (gpt2_translate(&c->shards, &why) || bind_model(&c->model, &c->shards, &c->owned, &why))
+        return at_path(dir, &why, err);
+    return 0;
 }
 
 static int open_tokenizer(Checkpoint *c, const char *dir, Err *err) {
     char path[PATH_BYTES];
     struct stat st;
-    if (join(path, dir, "tokenizer.json", err)) return -1;
+    if (path_join(path, dir, "tokenizer.json", err)) return -1;
     if (stat(path, &st) < 0 && errno == ENOENT) return 0;
     if (tokenizer_json_load(&c->tokenizer, path, err)) return -1;
     int n = tokenizer_vocab_size(c->tokenizer), vocab = c->model.cfg.vocab_size;
@@ -71,14 +68,14 @@ void checkpoint_close(Checkpoint *c) {
     if (c->tokenizer) tokenizer_free(c->tokenizer);
     model_free(&c->model);
     free(c->owned);
-    safe_close(&c->file);
+    shards_close(&c->shards);
     *c = (Checkpoint){0};
 }
 
 static int save_config(const char *dir, const Config *cfg, Dtype dtype, Err *err) {
     char path[PATH_BYTES];
     Config c = *cfg;
-    if (join(path, dir, "config.json", err)) return -1;
+    if (path_join(path, dir, "config.json", err)) return -1;
     snprintf(c.torch_dtype, sizeof c.torch_dtype, "%s", dtype == DTYPE_F32 ? "float32" : "bfloat16");
     char *text = config_json_print(&c);
     int rc = file_write(path, text, strlen(text), err);
@@ -88,7 +85,7 @@ static int save_config(const char *dir, const Config *cfg, Dtype dtype, Err *err
 
 static int save_weights(const char *dir, const ParamSet *ps, Dtype dtype, uint64_t step, Err *err) {
     char path[PATH_BYTES];
-    if (join(path, dir, "model.safetensors", err)) return -1;
+    if (path_join(path, dir, "model.safetensors", err)) return -1;
     SafeOut *out = xcalloc((size_t)ps->n + 1, sizeof *out);
     int rc = 0;
     for (int i = 0; i < ps->n && rc == 0; i++) {

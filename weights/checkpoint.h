@@ -1,7 +1,8 @@
 /* checkpoint: a directory in the Hugging Face layout,
  *     config.json  model.safetensors  tokenizer.json   [optimizer.safetensors, trainer_state.json: the trainer's]
+ * or, for large models of other programs, model.safetensors in shards (shards.h).
  *
- * Opening maps model.safetensors read-only and validates everything - header, dtypes, shapes against the config,
+ * Opening maps the weights read-only and validates everything - header, dtypes, shapes against the config,
  * duplicates, holes, overlap, missing and unknown names - before a single pointer into it is made. Weights then point
  * into the mapping: no copy, except what bind.h lists (small vectors not stored as F32, Hugging Face's gate + up).
  * Replace a live checkpoint by rename only: the old mapping then keeps the old data. */
@@ -10,14 +11,14 @@
 
 #include "../model/tokenizer.h"
 #include "../model/transformer.h"
-#include "safetensors.h"
+#include "shards.h"
 
 typedef struct Checkpoint {
     Model model;
     Tokenizer *tokenizer; /* NULL when the folder has no tokenizer.json */
-    SafeFile file;        /* the mapping that the weights point into */
+    Shards shards;        /* the mappings that the weights point into */
     void *owned;          /* what could not be borrowed from it; NULL when nothing */
-    char hash[65];        /* sha256 of config.json and model.safetensors' header, hexadecimal */
+    char hash[65];        /* sha256 of config.json and what identifies the weights (shards_hash), hexadecimal */
 } Checkpoint;
 
 /* Must not move in memory while open. On failure nothing stays open. */

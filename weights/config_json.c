@@ -1,6 +1,7 @@
 #include "config_json.h"
 
 #include "../model/attention.h"
+#include "config_gpt2.h"
 #include "config_llama.h"
 #include "files.h"
 #include "json_reader.h"
@@ -31,7 +32,7 @@ static int take_token(JsonReader *r, const char *key) {
     return -1;
 }
 
-/* The keys that mean the same in every file. */
+/* The keys that a noised and a llama file share. */
 static void read_sizes(Config *c, JsonReader *r) {
     c->vocab_size = json_take_int(r, "vocab_size", JSON_REQUIRED);
     c->hidden_size = json_take_int(r, "hidden_size", JSON_REQUIRED);
@@ -115,23 +116,51 @@ static void read_noble(Config *c, JsonReader *r) {
     json_reader_leave(r, &b);
 }
 
+static void read_noised(Config *c, JsonReader *r) {
+    read_sizes(c, r);
+    read_top(c, r);
+    read_mlp(c, r);
+    read_attention(c, r);
+    read_noise(c, r);
+    read_sas(c, r);
+    read_noble(c, r);
+}
+
+static void read_llama(Config *c, JsonReader *r) {
+    read_sizes(c, r);
+    config_llama_read(c, r);
+}
+
+/* Hugging Face's: an integer, or a list whose first counts; null is none. */
+static int take_first_token(JsonReader *r, const char *key, int fallback) {
+    cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    int64_t id = fallback;
+    if (cJSON_IsNull(item)) id = -1;
+    if (!item || cJSON_IsNull(item)) return (int)id;
+    if (!json_integer(cJSON_IsArray(item) ? item->child : item, 0, INT_MAX, &id))
+        json_reader_fail(r, "%s is no token id", key);
+    return (int)id;
+}
+
+/* The keys that all of Hugging Face's files share; the defaults of the tokens are the model type's. */
+static void read_foreign(Config *c, JsonReader *r) {
+    c->bos_token_id = take_first_token(r, "bos_token_id", c->bos_token_id);
+    c->eos_token_id = take_first_token(r, "eos_token_id", c->eos_token_id);
+    /* transformers 5 renamed the key. */
+    const char *dtype = cJSON_GetObjectItemCaseSensitive(r->object, "dtype") ? "dtype" : "torch_dtype";
+    json_take_string(r, dtype, c->torch_dtype, sizeof c->torch_dtype, "float32");
+}
+
 static int read_config(Config *c, cJSON *root, Err *err) {
-    static const char *const types[] = {"noised", "llama"};
+    static const char *const types[] = {"noised", "llama", "gpt2"};
+    static void (*const readers[])(Config *, JsonReader *) = {read_noised, read_llama, config_gpt2_read};
     *c = (Config){0};
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     JsonReader r = {.object = root, .path = "", .err = err};
-    r.foreign = json_take_name(&r, "model_type", types, COUNTOF(types), JSON_REQUIRED);
-    read_sizes(c, &r);
-    if (r.foreign) {
-        config_llama_read(c, &r);
-    } else {
-        read_top(c, &r);
-        read_mlp(c, &r);
-        read_attention(c, &r);
-        read_noise(c, &r);
-        read_sas(c, &r);
-        read_noble(c, &r);
-    }
+    int type = json_take_name(&r, "model_type", types, COUNTOF(types), JSON_REQUIRED);
+    r.foreign = type > 0;
+    readers[type](c, &r);
+    if (r.foreign) read_foreign(c, &r);
     json_reader_end(&r);
     return r.failed ? -1 : config_check(c, err);
 }

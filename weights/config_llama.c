@@ -2,19 +2,6 @@
 
 #include "../model/attention.h"
 
-#include <string.h>
-
-/* An integer, or a list whose first counts; null is none. */
-static int take_token(JsonReader *r, const char *key, int fallback) {
-    cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
-    int64_t id = fallback;
-    if (cJSON_IsNull(item)) id = -1;
-    if (!item || cJSON_IsNull(item)) return (int)id;
-    if (!json_integer(cJSON_IsArray(item) ? item->child : item, 0, INT_MAX, &id))
-        json_reader_fail(r, "%s is no token id", key);
-    return (int)id;
-}
-
 /* "rope_type" ("type" in older files) must be "default" where it stands. */
 static void check_rope_type(JsonReader *r, const char *key, const char *path, float *theta) {
     static const char *const types[] = {"default"};
@@ -55,9 +42,6 @@ void config_llama_read(Config *c, JsonReader *r) {
     read_bias(c, r);
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", false);
     c->attention.kind = attention_kind_find("gqa");
-    c->bos_token_id = take_token(r, "bos_token_id", 1);
-    c->eos_token_id = take_token(r, "eos_token_id", 2);
-    /* transformers 5 renamed the key. */
-    const char *dtype = cJSON_GetObjectItemCaseSensitive(r->object, "dtype") ? "dtype" : "torch_dtype";
-    json_take_string(r, dtype, c->torch_dtype, sizeof c->torch_dtype, "float32");
+    c->bos_token_id = 1;
+    c->eos_token_id = 2;
 }

@@ -7,7 +7,7 @@
 #include "../model/config.h"
 #include "json_reader.h"
 
-/* Everything but the sizes, which bear the same keys in our own files. */
+/* Everything but the sizes, which bear the same keys in our own files; of the tokens and the dtype only defaults. */
 void config_llama_read(Config *c, JsonReader *r);
 
 #endif

@@ -7,6 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int path_join(char out[PATH_BYTES], const char *dir, const char *name, Err *err) {
+    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
+    return n < 0 || n >= PATH_BYTES ? err_set(err, "%.200s…: the path is too long", dir) : 0;
+}
+
 char *file_read(const char *path, size_t max, size_t *n, Err *err) {
     /* O_NONBLOCK: opening a FIFO must fail below, not wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -49,6 +54,7 @@ done:
 /* The temporary has a fixed name, so that what a killed process leaves behind is overwritten by the next save. */
 int atomic_open(AtomicFile *f, const char *path, Err *err) {
     f->fd = -1;
+    f->written = 0;
     int n = snprintf(f->path, sizeof f->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof f->path) return err_set(err, "%.200s…: the path is too long", path);
     snprintf(f->temp, sizeof f->temp, "%s.tmp", f->path);
@@ -56,14 +62,21 @@ int atomic_open(AtomicFile *f, const char *path, Err *err) {
     return f->fd < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
 }
 
-int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
+int atomic_rewrite(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err) {
+    BUG_ON(offset + n > f->written);
     for (size_t done = 0; done < n;) {
-        ssize_t w = write(f->fd, (const char *)data + done, n - done);
+        ssize_t w = pwrite(f->fd, (const char *)data + done, n - done, (off_t)(offset + done));
         if (w < 0 && errno == EINTR) continue;
         if (w < 0) return err_set(err, "%s: %s", f->temp, strerror(errno));
         done += (size_t)w;
     }
     return 0;
+}
+
+int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
+    size_t end = f->written;
+    f->written += n;
+    return atomic_rewrite(f, end, data, n, err);
 }
 
 static int sync_folder_of(const char *path, Err *err) {

@@ -65,8 +65,9 @@ static int inspect(const Checkpoint *c) {
                kv_bytes_per_token(&m->cfg, DTYPE_BF16, (KvForm)form));
     }
     print_sigma(m);
+    const char *step = c->shards.files[0].metadata_step;
     if (c->tokenizer) printf("tokenizer: %d tokens\n", tokenizer_vocab_size(c->tokenizer));
-    printf("step: %s\nhash: %s\n", c->file.metadata_step ? c->file.metadata_step : "unknown", c->hash);
+    printf("step: %s\nhash: %s\n", step ? step : "unknown", c->hash);
     return 0;
 }
 

@@ -18,20 +18,14 @@ enum {
     HEADER_VALUES = SAFE_TENSORS_MAX * (6 + SAFE_DIMS_MAX) + 1024 /* and the metadata */
 };
 
-static int find_dtype(const char *name, Dtype *out) {
-    for (Dtype t = DTYPE_F32; t <= DTYPE_I8; t++)
-        if (!strcmp(name, dtype_name(t))) {
-            *out = t;
-            return 0;
-        }
-    return -1;
-}
-
 static int parse_dtype(SafeTensor *t, const cJSON *item, Err *err) {
     if (!cJSON_IsString(item)) return err_set(err, "%s: dtype is no string", t->name);
-    if (find_dtype(item->valuestring, &t->dtype))
-        return err_set(err, "%s: dtype is %.32s, must be F32, BF16, F16 or I8", t->name, item->valuestring);
-    return 0;
+    const char *name = item->valuestring;
+    t->is_mask = !strcmp(name, "BOOL") || !strcmp(name, "U8");
+    for (t->dtype = DTYPE_F32; t->dtype < DTYPE_I8; t->dtype++)
+        if (!strcmp(name, dtype_name(t->dtype))) return 0;
+    if (t->is_mask || !strcmp(name, dtype_name(DTYPE_I8))) return 0;
+    return err_set(err, "%s: dtype is %.32s, must be F32, BF16, F16 or I8", t->name, name);
 }
 
 static int parse_shape(SafeTensor *t, const cJSON *item, Err *err) {
@@ -93,8 +87,11 @@ static int parse_metadata(SafeFile *f, const cJSON *item, Err *err) {
     for (const cJSON *child = item->child; child; child = child->next) {
         if (!cJSON_IsString(child)) return err_set(err, "__metadata__.%.64s is no string", child->string);
         if (!strcmp(child->string, "step")) f->metadata_step = xstrdup(child->valuestring);
+        if (!strcmp(child->string, "sha256")) f->metadata_sha256 = xstrdup(child->valuestring);
     }
-    return 0;
+    const char *digest = f->metadata_sha256;
+    if (!digest || (strlen(digest) == 64 && strspn(digest, "0123456789abcdef") == 64)) return 0;
+    return err_set(err, "__metadata__.sha256 is \"%.80s\", must be 64 hexadecimal digits", digest);
 }
 
 /* Names come to terminals and logs: no control characters. */
@@ -184,6 +181,11 @@ size_t safe_header_bytes(const SafeFile *f) {
     return n > SIZE_MAX - LENGTH_BYTES ? SIZE_MAX : LENGTH_BYTES + (size_t)n;
 }
 
+void safe_hash_data(const SafeFile *f, Sha256 *s) {
+    size_t header = safe_header_bytes(f);
+    sha256_add(s, (const unsigned char *)f->map + header, f->map_bytes - header);
+}
+
 static int parse_mapping(SafeFile *f, Err *err) {
     const char *text = (const char *)f->map + LENGTH_BYTES;
     size_t header = safe_header_bytes(f);
@@ -216,6 +218,7 @@ void safe_close(SafeFile *f) {
     for (int i = 0; i < f->n; i++) free(f->tensors[i].name);
     free(f->tensors);
     free(f->metadata_step);
+    free(f->metadata_sha256);
     if (f->map) munmap(f->map, f->map_bytes);
     *f = (SafeFile){0};
 }

@@ -1,6 +1,7 @@
 #include "safetensors.h"
 
 #include "files.h"
+#include "sha256.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,13 +20,16 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
-static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, size_t *n) {
+static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[65],
+                          size_t *n) {
     char *text = NULL;
     FILE *f = open_memstream(&text, n);
     BUG_ON(!f);
     fwrite("\0\0\0\0\0\0\0", 1, 8, f);
-    fprintf(f, "{\"__metadata__\":{\"format\":\"pt\",\"producer\":\"noised-train %s\",\"step\":\"%" PRIu64 "\"}",
-            NOISED_VERSION, step);
+    fprintf(f,
+            "{\"__metadata__\":{\"format\":\"pt\",\"producer\":\"noised %s\",\"sha256\":\"%s\",\"step\":\"%" PRIu64
+            "\"}",
+            NOISED_VERSION, digest, step);
     size_t at = 0;
     for (int i = 0; i < n_tensors; i++) {
         const SafeOut *t = tensors[i];
@@ -44,7 +48,12 @@ static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t
     return text;
 }
 
-static int write_converted(AtomicFile *f, const SafeOut *t, Err *err) {
+static int write_data(AtomicFile *f, Sha256 *hash, const void *data, size_t n, Err *err) {
+    sha256_add(hash, data, n);
+    return atomic_write(f, data, n, err);
+}
+
+static int write_converted(AtomicFile *f, Sha256 *hash, const SafeOut *t, Err *err) {
     size_t n = count_of(t), source_size = dtype_size(t->source), size = dtype_size(t->dtype);
     float *values = xmalloc(CHUNK * sizeof *values);
     uint16_t *halves = xmalloc(CHUNK * sizeof *halves);
@@ -55,35 +64,50 @@ static int write_converted(AtomicFile *f, const SafeOut *t, Err *err) {
         Weight part = {.dtype = t->source, .n_dims = 1, .dims = {(int)m}, .data = (char *)t->data + i * source_size};
         weight_read(&part, 0, m, values);
         for (size_t k = 0; k < m; k++) halves[k] = f32_to_bf16(values[k]);
-        rc = atomic_write(f, t->dtype == DTYPE_F32 ? (void *)values : halves, m * size, err);
+        rc = write_data(f, hash, t->dtype == DTYPE_F32 ? (void *)values : halves, m * size, err);
     }
     free(values);
     free(halves);
     return rc;
 }
 
-static int write_tensor(AtomicFile *f, const SafeOut *t, Err *err) {
-    if (t->dtype == t->source) return atomic_write(f, t->data, count_of(t) * dtype_size(t->dtype), err);
-    return write_converted(f, t, err);
+static int write_tensor(AtomicFile *f, Sha256 *hash, const SafeOut *t, Err *err) {
+    if (t->dtype != t->source) return write_converted(f, hash, t, err);
+    return write_data(f, hash, t->data, count_of(t) * dtype_size(t->dtype), err);
+}
+
+/* The header is written twice: what it says about the data is known only behind it. */
+static int write_file(AtomicFile *f, const SafeOut *const *tensors, int n, uint64_t step, Err *err) {
+    char digest[65];
+    Sha256 hash;
+    size_t header_bytes;
+    memset(digest, '0', 64);
+    digest[64] = 0;
+    char *header = header_print(tensors, n, step, digest, &header_bytes);
+    int rc = atomic_write(f, header, header_bytes, err);
+    free(header);
+    sha256_init(&hash);
+    for (int i = 0; i < n && rc == 0; i++) rc = write_tensor(f, &hash, tensors[i], err);
+    if (rc) return -1;
+    sha256_hex(&hash, digest);
+    header = header_print(tensors, n, step, digest, &header_bytes);
+    rc = atomic_rewrite(f, 0, header, header_bytes, err);
+    free(header);
+    return rc;
 }
 
 int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err) {
     const SafeOut **sorted = xmalloc(((size_t)n + 1) * sizeof *sorted);
     for (int i = 0; i < n; i++) sorted[i] = &tensors[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
-    size_t header_bytes;
-    char *header = header_print(sorted, n, step, &header_bytes);
     AtomicFile f;
     int rc = atomic_open(&f, path, err);
-    if (rc == 0) {
-        rc = atomic_write(&f, header, header_bytes, err);
-        for (int i = 0; i < n && rc == 0; i++) rc = write_tensor(&f, sorted[i], err);
-        if (rc == 0)
-            rc = atomic_commit(&f, err);
-        else
-            atomic_abandon(&f);
+    if (rc == 0 && write_file(&f, sorted, n, step, err)) {
+        atomic_abandon(&f);
+        rc = -1;
+    } else if (rc == 0) {
+        rc = atomic_commit(&f, err);
     }
-    free(header);
     free(sorted);
     return rc;
 }

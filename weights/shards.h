@@ -1,0 +1,39 @@
+/* shards: the tensors of a checkpoint folder, in one file or in several.
+ *
+ *     model.safetensors
+ *     model.safetensors.index.json   {"weight_map": {tensor: file}}, and the files that it names, beside it
+ *
+ * A folder with both is refused, for nothing says which of them counts. With an index, every tensor must lie in the
+ * file that the index says and nowhere else, and every tensor of every file must be in the index. */
+#ifndef NOISED_SHARDS_H
+#define NOISED_SHARDS_H
+
+#include "safetensors.h"
+
+enum { SHARDS_MAX = 1024 };
+
+typedef struct Shards {
+    SafeFile *files; /* [n_files], in the order of their names */
+    char **names;    /* [n_files] paths */
+    int n_files;
+    SafeTensor *tensors; /* [n] of all files, sorted by name; names and data belong to the files, or are in owned */
+    int n;
+    void **owned; /* [n_owned] what did not come from the files as it stands (gpt2.h) */
+    int n_owned;
+} Shards;
+
+int shards_open(Shards *s, const char *dir, Err *err);
+void shards_close(Shards *s);
+const SafeTensor *shards_find(const Shards *s, const char *name); /* NULL when absent; binary search */
+
+/* For whoever replaces tensors: memory that lives as long as s, and the order of the new list. */
+void *shards_alloc(Shards *s, size_t n);
+int shards_sort(Shards *s, Err *err); /* -1 when two tensors bear the same name */
+
+/* Adds what identifies the files to h: their headers, which hold a digest of the data; of a file without one (other
+ * programs write none) also all data, which reads it once from the disk, at about 0.3 GB/s. */
+void shards_hash(const Shards *s, Sha256 *h);
+/* Compares the data of every file with the digest in its header. */
+int shards_verify(const Shards *s, Err *err);
+
+#endif
