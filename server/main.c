@@ -36,6 +36,11 @@ static Dtype kv_dtype(const Options *o, const Model *m) {
     return m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
 }
 
+static KvForm kv_form(const Options *o, const Model *m) {
+    if (o->kv_form) return strcmp(o->kv_form, "compact") ? KV_EXPANDED : KV_COMPACT;
+    return config_kv_form(&m->cfg);
+}
+
 /* True when a signal came before `until`. */
 static bool wait_signal(const sigset_t *signals, double until) {
     double left = MAX(until - now_seconds(), 0);
@@ -89,6 +94,7 @@ static int run(const Options *o, Checkpoint *checkpoint, const Auth *auth, const
     char fingerprint[64];
     snprintf(fingerprint, sizeof fingerprint, "%.12s-%s-%s", checkpoint->hash, NOISED_VERSION, kernels->name);
     engine.kv_dtype = kv_dtype(o, m);
+    engine.kv_form = kv_form(o, m);
     s.api =
         (ApiContext){.limits = o->limits, .model_name = name, .config = &m->cfg, .tokenizer = checkpoint->tokenizer};
     if (engine_start(&s.engine, checkpoint, &engine, &err)) return failure(err.msg);

@@ -29,6 +29,8 @@ static const Option table[] = {
     {"--max-queue", "N", KIND_INT, AT(engine.max_queue), 1, 65536, "sequences that wait (256)"},
     {"--kv-tokens", "N", KIND_INT, AT(engine.kv_tokens), 0, 1 << 30, "room of the cache (0: by batch and context)"},
     {"--kv-dtype", "f32|bf16", KIND_TEXT, AT(kv_dtype), 0, 0, "precision of the cache (as the weights)"},
+    {"--kv", "expanded|compact", KIND_TEXT, AT(kv_form), 0, 0,
+     "what the cache keeps (compact for mla and tpa without sas)"},
     {"--max-body", "BYTES", KIND_INT, AT(http.max_body), 1024, 1 << 28, "length of a request's body (262144)"},
     {"--max-connections", "N", KIND_INT, AT(http.max_connections), 1, 1 << 20, "open connections (12000)"},
     {"--max-json-depth", "N", KIND_INT, AT(limits.json_depth), 3, 500, "nesting of a request (16)"},
@@ -103,6 +105,8 @@ static int check(Options *o, Err *err) {
     if (!o->model) return err_set(err, "--model DIR is missing");
     if (o->kv_dtype && strcmp(o->kv_dtype, "f32") && strcmp(o->kv_dtype, "bf16"))
         return err_set(err, "--kv-dtype must be f32 or bf16, not \"%s\"", o->kv_dtype);
+    if (o->kv_form && strcmp(o->kv_form, "expanded") && strcmp(o->kv_form, "compact"))
+        return err_set(err, "--kv must be expanded or compact, not \"%s\"", o->kv_form);
     if (!options_is_loopback(o->http.host) && !o->api_key_file && !o->insecure)
         return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
     o->limits.queue = o->engine.max_queue;

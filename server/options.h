@@ -8,7 +8,7 @@
 
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
-    const char *api_key_file, *kv_dtype, *probe;
+    const char *api_key_file, *kv_dtype, *kv_form, *probe;
     bool insecure, help, version;
     double drain_seconds;
     EngineOptions engine;

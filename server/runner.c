@@ -14,7 +14,7 @@ static int pool_blocks(const Config *c, const EngineOptions *o) {
     if (o->kv_tokens > 0) return blocks_for(o->kv_tokens);
     int64_t context = blocks_for(c->max_positions), wanted = context * o->max_batch;
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
-    int64_t affordable = memory / ((int64_t)kv_bytes_per_token(c, o->kv_dtype, config_kv_form(c)) * KV_BLOCK);
+    int64_t affordable = memory / ((int64_t)kv_bytes_per_token(c, o->kv_dtype, o->kv_form) * KV_BLOCK);
     return (int)MAX(context, MIN(wanted, affordable));
 }
 
@@ -22,7 +22,7 @@ int runner_init(Runner *r, const Model *m, const EngineOptions *o, Err *err) {
     const Config *c = &m->cfg;
     *r = (Runner){.model = m, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
     int n_blocks = pool_blocks(c, o), per_context = blocks_for(c->max_positions);
-    if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, config_kv_form(c), err)) return -1;
+    if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
     plan_init(&r->plan, o->max_batch, o->prefill_chunk);
     tape_init(&r->tape, false);

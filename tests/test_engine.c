@@ -40,8 +40,9 @@ static void compare(const Config *c, const EngineOptions *o, Job **expected, con
     release_all(jobs, JOBS);
 }
 
-static void check_alone_and_together(const Config *c, const char *what) {
+static void check_alone_and_together(const Config *c, KvForm form, const char *what) {
     EngineOptions o = test_engine_options();
+    o.kv_form = form;
     Job *alone[JOBS];
     run_alone(c, &o, alone, JOBS);
     int tokens = 0, stops = 0;
@@ -54,11 +55,13 @@ static void check_alone_and_together(const Config *c, const char *what) {
 TEST(engine_batch_equals_each_alone) {
     for (size_t v = 0; v < COUNTOF(test_variants); v++) {
         Config c = test_engine_config(test_variants[v]);
-        check_alone_and_together(&c, test_variants[v]);
+        check_alone_and_together(&c, KV_EXPANDED, test_variants[v]);
     }
+    Config sas = test_engine_config("sas");
+    check_alone_and_together(&sas, KV_COMPACT, "sas, compact");
     for (int k = 0; attention_kinds[k]; k++) {
         Config c = test_engine_kind(attention_kinds[k], "noise");
-        check_alone_and_together(&c, attention_kinds[k]->name);
+        check_alone_and_together(&c, config_kv_form(&c), attention_kinds[k]->name);
     }
 }
 
