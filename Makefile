@@ -31,7 +31,9 @@ TRAINER := $(filter-out trainer/main.c,$(wildcard trainer/*.c))
 SERVER := $(filter-out server/main.c,$(wildcard server/*.c))
 TESTS := $(wildcard tests/*.c)
 BENCH := $(wildcard tests/bench/*.c)
-SOURCES := $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) weights/main.c trainer/main.c server/main.c
+LOAD := $(wildcard tests/bench/load_*.c)
+SOAK := $(wildcard tests/soak/*.c)
+SOURCES := $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) weights/main.c trainer/main.c server/main.c
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
@@ -41,11 +43,13 @@ all: $(PROGRAMS) ## build the three programs
 $(BUILD)/noised: $(call objects,$(MODEL) $(WEIGHTS) $(SERVER) server/main.c)
 $(BUILD)/noised-train: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(MODEL) $(WEIGHTS) weights/main.c)
-$(BUILD)/run-tests: LIBS += $(TEST_LIBS)
-$(BUILD)/run-tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS))
+$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
+$(BUILD)/run-tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(LOAD))
+$(BUILD)/run-soak: $(call objects,$(MODEL) $(WEIGHTS) $(SOAK) $(LOAD) $(patsubst %,tests/%.c,main daemon http_client answers models))
+$(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-%: $(call objects,$(MODEL) $(WEIGHTS)) $(BUILD)/tests/bench/bench_%.o
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
-$(PROGRAMS) $(BUILD)/run-tests:
+$(PROGRAMS) $(BUILD)/run-tests $(BUILD)/run-soak:
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # Instruction sets are switched on for their own files only; the table picks one at run time.
@@ -64,12 +68,21 @@ test: deps ## build and run every test
 check: $(PROGRAMS) $(BUILD)/run-tests
 	BUILD=$(BUILD) $(BUILD)/run-tests $(ONLY)
 
+test-long: $(BUILD)/noised $(BUILD)/run-soak ## 1,000 streams, 10,000 hang-ups, overload, 100 drains (SCALE=0.1: a tenth)
+	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams hangups overload drains)
+
+soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
+	BUILD=$(BUILD) $(BUILD)/run-soak mixed
+
 run: deps ## train a NoiseFormer on public-domain books, serve it, stream two noise seeds
 	@$(MAKE) --no-print-directory all
 	@scripts/run.sh
 
 bench: $(BUILD)/bench-kernels ## time the kernels against the machine's limits
 	$(BUILD)/bench-kernels
+
+bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
+	BUILD=$(BUILD) tests/bench/load_run.sh
 
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')
@@ -87,6 +100,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: all deps test check run bench format lint clean help
+.PHONY: all deps test check test-long soak run bench bench-load format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

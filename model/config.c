@@ -20,6 +20,8 @@ const char *const noble_activation_names[5] = {[NOBLE_COSNET] = "cosnet",
                                                [NOBLE_LEAKY_RELU] = "leaky_relu",
                                                [NOBLE_RELU] = "relu"};
 
+const char *const recipe_names[2] = {[RECIPE_PAPER] = "paper", [RECIPE_REPOSITORY] = "repository"};
+
 enum { HEAD_DIM_MAX = 4096, WIDTH_MAX = 1 << 20 };
 
 typedef struct Range {

@@ -12,6 +12,9 @@ typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
 typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
 typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY_RELU, NOBLE_RELU } NobleActivation;
 
+/* Initial mixing matrices and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository. */
+typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY } NobleRecipe;
+
 enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
 
 typedef struct AttentionKind AttentionKind;
@@ -46,6 +49,7 @@ typedef struct Config {
         int rank; /* 0: no noble object */
         NobleActivation activation;
         int layers;
+        NobleRecipe recipe;
     } noble;
     int bos_token_id, eos_token_id; /* -1 = none */
     char torch_dtype[16];           /* informative: "float32", "bfloat16", … */
@@ -54,7 +58,7 @@ typedef struct Config {
 /* Names as config.json spells them, indexed by the enums above. */
 extern const char *const norm_names[2],
     *const position_names[3], *const activation_names[6], *const scope_names[3], *const density_names[2],
-                                                                                     *const noble_activation_names[5];
+                                                                                     *const noble_activation_names[5], *const recipe_names[2];
 
 /* Every range and every combination rule of the spec; the message names the key and both values. Sizes are bounded so
  * that no product of two dimensions overflows an int. */

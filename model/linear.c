@@ -7,29 +7,43 @@
 static const Activation plain_activations[] = {
     [NOBLE_TANH] = ACT_TANH, [NOBLE_GELU] = ACT_GELU, [NOBLE_LEAKY_RELU] = ACT_LEAKY_RELU, [NOBLE_RELU] = ACT_RELU};
 
-/* Initial values and learning-rate multipliers of spec section 5; m = min(in, out) / r. */
+/* Learning-rate multipliers are powers of m = min(in, out) / r for up and mix, constants for frequencies and phases. */
+typedef struct NobleRates {
+    double up, mix;
+    float freq, phase;
+} NobleRates;
+
+static const NobleRates noble_rates[] = {[RECIPE_PAPER] = {.up = 0.6, .mix = 0.45, .freq = 3, .phase = 5},
+                                         [RECIPE_REPOSITORY] = {.up = 0.4, .mix = 0.5, .freq = 2, .phase = 4}};
+
+/* The paper mixes by Xavier uniform, the repository by N(0, 0.5 / sqrt(r)). */
+static Init mix_init(NobleRecipe recipe, int r) {
+    float xavier = (float)sqrt(6.0 / (2.0 * r));
+    if (recipe == RECIPE_REPOSITORY) return (Init){.kind = INIT_NORMAL, .b = (float)(0.5 / sqrt(r))};
+    return (Init){.kind = INIT_UNIFORM, .a = -xavier, .b = xavier};
+}
+
 static void noble_declare(Noble *b, ParamSet *ps, const Config *c, int in, int out) {
     int r = c->noble.rank, layers = c->noble.layers;
     double m = (double)MIN(in, out) / r;
-    float xavier = (float)sqrt(6.0 / (2.0 * r));
+    const NobleRates *rates = &noble_rates[c->noble.recipe];
     size_t at = params_enter(ps, "noble.");
     param_declare(ps, &b->down, "down.weight", 2, (int[]){r, in},
                   (Init){.kind = INIT_NORMAL, .b = (float)(1 / sqrt(in))});
     for (int k = 0; k < layers - 1; k++)
-        param_declare(ps, &b->mix[k], k ? "mix2.weight" : "mix.weight", 2, (int[]){r, r},
-                      (Init){.kind = INIT_UNIFORM, .a = -xavier, .b = xavier})
-            ->lr_scale = (float)pow(m, 0.45);
+        param_declare(ps, &b->mix[k], k ? "mix2.weight" : "mix.weight", 2, (int[]){r, r}, mix_init(c->noble.recipe, r))
+            ->lr_scale = (float)pow(m, rates->mix);
     param_declare(ps, &b->up, "up.weight", 2, (int[]){out, r},
                   (Init){.kind = INIT_NORMAL, .b = (float)(0.01 / sqrt(r))})
-        ->lr_scale = (float)pow(m, 0.6);
+        ->lr_scale = (float)pow(m, rates->up);
     if (c->noble.activation == NOBLE_COSNET) {
         Weight *freq[2] = {&b->freq_in, &b->freq_out}, *phase[2] = {&b->phase_in, &b->phase_out};
         for (int k = 0; k < (layers > 1 ? 2 : 1); k++) {
             param_declare(ps, freq[k], k ? "freq_out" : "freq_in", 1, &r,
                           (Init){.kind = INIT_UNIFORM, .a = 0.8f, .b = 1.2f})
-                ->lr_scale = 3;
+                ->lr_scale = rates->freq;
             param_declare(ps, phase[k], k ? "phase_out" : "phase_in", 1, &r, (Init){.kind = INIT_NORMAL, .b = 0.1f})
-                ->lr_scale = 5;
+                ->lr_scale = rates->phase;
         }
     }
     params_leave(ps, at);

@@ -165,6 +165,22 @@ static int check_counts(const CompletionRequest *r, const ApiLimits *limits, Api
     return 0;
 }
 
+/* Room for all results of the request is taken when it comes, before a single token is computed. */
+static int check_results(const CompletionRequest *r, ApiError *e) {
+    enum { MOST_TOKENS = 1 << 20, MOST_ALTERNATIVES = 1 << 22 };
+    int64_t tokens = 0; /* at most queue * 2^31 */
+    for (int i = 0; i < r->n_prompts; i++)
+        tokens += (int64_t)r->best_of * (r->max_tokens + (r->echo && r->logprobs >= 0 ? r->prompts[i].n : 0));
+    if (tokens > MOST_TOKENS)
+        return api_fail(e, 400, NULL, "max_tokens", "the request's choices have up to %lld tokens, the limit is %d",
+                        (long long)tokens, MOST_TOKENS);
+    if (r->logprobs > 0 && tokens * r->logprobs > MOST_ALTERNATIVES)
+        return api_fail(e, 400, NULL, "logprobs",
+                        "the request's choices have up to %lld tokens with %d alternatives each, the limit is %d in all",
+                        (long long)tokens, r->logprobs, MOST_ALTERNATIVES);
+    return 0;
+}
+
 static int check_lengths(const CompletionRequest *r, int max_positions, ApiError *e) {
     if (r->min_tokens > r->max_tokens)
         return api_fail(e, 400, NULL, "min_tokens", "min_tokens is %d, max_tokens only %d", r->min_tokens,
@@ -195,7 +211,9 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     if (r->n_prompts == 0 && api_prompt_default(r, ctx, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
-    return check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) ? -1 : 0;
+    bool bad = check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) ||
+               check_results(r, e);
+    return bad ? -1 : 0;
 }
 
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e) {

@@ -11,6 +11,8 @@ struct Completion {
     ResponseHead head;
     Choice *choices; /* [n_choices] of prompt index * best_of + i */
     int n_choices;
+    bool accepted; /* by the engine */
+    int n_counted; /* generated tokens that the metrics have */
 };
 
 static uint64_t draw_seed(void) {
@@ -68,6 +70,11 @@ static int make_jobs(const Completion *c, Job **jobs, uint64_t tenant, int *n, A
     return 0;
 }
 
+static int fail_damaged(ApiError *e) {
+    return api_fail(e, 503, "checkpoint_damaged", NULL,
+                    "the checkpoint's files were changed while they were served; it must be loaded again");
+}
+
 static int submit(const Completion *c, Job *const *jobs, int n, ApiError *e) {
     double retry_after = 0;
     switch (engine_submit(c->ctx->engine, jobs, n, &retry_after)) {
@@ -78,12 +85,33 @@ static int submit(const Completion *c, Job *const *jobs, int n, ApiError *e) {
                         "prompt and max_tokens %d exceed what the server's cache holds", c->request.max_tokens);
     case SUBMIT_DRAINING:
         return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+    case SUBMIT_DAMAGED:
+        return fail_damaged(e);
     case SUBMIT_QUEUE_FULL:
         break;
     }
     api_fail(e, 429, "queue_full", NULL, "the queue is full");
     e->retry_after = retry_after;
     return -1;
+}
+
+static int generated_tokens(const Completion *c) {
+    int n = 0;
+    for (int i = 0; i < c->n_choices; i++) n += c->choices[i].n_read;
+    return n;
+}
+
+static Usage usage_of(const Completion *c) {
+    const CompletionRequest *r = &c->request;
+    Usage u = {.completion_tokens = generated_tokens(c)};
+    for (int p = 0; p < r->n_prompts; p++) {
+        Job *job = c->choices[p * r->best_of].job;
+        u.prompt_tokens += r->prompts[p].n;
+        pthread_mutex_lock(&job->mutex);
+        u.cached_tokens += job->cached_tokens;
+        pthread_mutex_unlock(&job->mutex);
+    }
+    return u;
 }
 
 Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r, uint64_t tenant, void (*wake)(void *),
@@ -117,30 +145,46 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     }
     if (rc == 0) rc = submit(c, jobs, n, e);
     free(jobs);
-    if (rc == 0) return c;
-    completion_free(c);
-    return NULL;
+    if (rc) {
+        completion_free(c);
+        return NULL;
+    }
+    c->accepted = true;
+    metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)usage_of(c).prompt_tokens);
+    metrics_observe(ctx->metrics, SIZE_CHOICES, r->n);
+    return c;
+}
+
+/* How a choice went, when nothing more will come of it. */
+static void count_choice(Metrics *m, const Choice *c) {
+    static const Counter ends[] = {[FINISH_NONE] = COUNT_CANCELLED,      [FINISH_STOP] = COUNT_STOP,
+                                   [FINISH_LENGTH] = COUNT_LENGTH,       [FINISH_DEADLINE] = COUNT_DEADLINE,
+                                   [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
+                                   [FINISH_ERROR] = COUNT_ERROR};
+    Job *job = c->job;
+    pthread_mutex_lock(&job->mutex);
+    double started = job->started, first = job->first_token, last = job->last_token;
+    int cached = job->cached_tokens;
+    pthread_mutex_unlock(&job->mutex);
+    metrics_count(m, ends[c->finish], 1);
+    if (started > 0) {
+        metrics_count(m, COUNT_PREFIX_QUERIES, (uint64_t)job->n_prompt);
+        metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
+    }
+    metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    if (c->finish != FINISH_STOP && c->finish != FINISH_LENGTH && c->finish != FINISH_DEADLINE) return;
+    metrics_observe(m, SIZE_GENERATED, c->n_read);
+    metrics_observe(m, TIME_WHOLE, now_seconds() - job->submitted);
+    if (first > 0) metrics_observe(m, TIME_PREFILL, first - started);
+    if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
 }
 
 void completion_free(Completion *c) {
+    for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
     for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);
     free(c->choices);
     api_request_free(&c->request);
     free(c);
-}
-
-static Usage usage_of(const Completion *c) {
-    const CompletionRequest *r = &c->request;
-    Usage u = {0};
-    for (int p = 0; p < r->n_prompts; p++) {
-        Job *job = c->choices[p * r->best_of].job;
-        u.prompt_tokens += r->prompts[p].n;
-        pthread_mutex_lock(&job->mutex);
-        u.cached_tokens += job->cached_tokens;
-        pthread_mutex_unlock(&job->mutex);
-    }
-    for (int i = 0; i < c->n_choices; i++) u.completion_tokens += c->choices[i].n_read;
-    return u;
 }
 
 /* The `wanted` choices of best[0..n) with the highest mean log-probability go to the front, best first; ties keep
@@ -202,12 +246,17 @@ static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     return true;
 }
 
-bool completion_poll(Completion *c, Buffer *out, int *status) {
+/* False when the answer goes on. */
+static bool print_news(Completion *c, Buffer *out, int *status) {
     ApiError e;
     bool done = true, cut = false;
     for (int i = 0; i < c->n_choices; i++) {
         Choice *choice = &c->choices[i];
         choice_advance(choice);
+        if (choice->finish == FINISH_DAMAGED) {
+            fail_damaged(&e);
+            return fail(c, out, status, &e);
+        }
         if (choice->finish == FINISH_ERROR) {
             bool waited = choice->job->started == 0; /* it never left the queue */
             api_fail(&e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", choice->job->error);
@@ -228,4 +277,12 @@ bool completion_poll(Completion *c, Buffer *out, int *status) {
     else
         print_whole(c, out);
     return true;
+}
+
+bool completion_poll(Completion *c, Buffer *out, int *status) {
+    bool done = print_news(c, out, status);
+    int generated = generated_tokens(c);
+    metrics_count(c->ctx->metrics, COUNT_GENERATED_TOKENS, (uint64_t)(generated - c->n_counted));
+    c->n_counted = generated;
+    return done;
 }

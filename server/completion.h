@@ -18,6 +18,7 @@ typedef struct CompletionContext {
     const char *fingerprint;
     bool has_noise;
     const atomic_bool *cut; /* true: end what is unfinished with an error, now */
+    Metrics *metrics;
 } CompletionContext;
 
 typedef struct Completion Completion;

@@ -18,6 +18,7 @@ typedef struct Rate {
 struct Engine {
     EngineOptions options;
     int eos_token_id, vocab_size;
+    const Shards *files; /* that the weights are in */
     pthread_t thread;
     Runner runner;                   /* the engine thread's, apart from runner_holds */
     atomic_uint_least64_t heartbeat; /* nanoseconds of now_seconds(); 0 = not ready yet */
@@ -47,6 +48,7 @@ static double predicted_wait(const Engine *e) {
 
 static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
     if (e->draining) return SUBMIT_DRAINING;
+    if (e->stats.damaged) return SUBMIT_DAMAGED;
     if (e->queue.n >= e->options.max_queue) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
@@ -66,6 +68,7 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after) {
             return SUBMIT_QUEUE_FULL;
         }
         jobs[i]->submitted = now;
+        jobs[i]->metrics = e->options.metrics;
     }
     /* The engine may end a job before this function returns. */
     for (int i = 0; i < n; i++) atomic_fetch_add(&jobs[i]->references, 1);
@@ -86,6 +89,7 @@ static void wait_for_work(Engine *e) {
         clock_gettime(CLOCK_MONOTONIC, &t);
         t.tv_sec++;
         pthread_cond_timedwait(&e->work, &e->mutex, &t);
+        if (!shards_intact(e->files)) e->stats.damaged = true;
         beat(e);
     }
 }
@@ -133,6 +137,8 @@ static void admit(Engine *e) {
 static void measure(Engine *e, int rows, double seconds) {
     const Runner *r = &e->runner;
     const double keep = 31.0 / 32;
+    if (rows > 0) metrics_count(e->options.metrics, COUNT_STEPS, 1);
+    if (rows > 0) metrics_observe(e->options.metrics, SIZE_STEP, rows);
     e->rate = (Rate){.rows = keep * e->rate.rows + rows, .seconds = keep * e->rate.seconds + seconds};
     e->stats.steps += rows > 0;
     e->stats.running = r->n_running;
@@ -143,15 +149,38 @@ static void measure(Engine *e, int rows, double seconds) {
     e->stats.jobs_cancelled = r->jobs_cancelled;
 }
 
+static bool any(const Job *job, const void *arg) {
+    (void)job, (void)arg;
+    return true;
+}
+
+/* For an engine that takes no new jobs; called with the mutex. */
+static void end_all(Engine *e, Finish finish) {
+    Job *waiting = queue_sweep(&e->queue, any, NULL);
+    pthread_mutex_unlock(&e->mutex);
+    runner_end_all(&e->runner, finish);
+    for (Job *next; waiting; waiting = next) {
+        next = waiting->next;
+        runner_finish(&e->runner, waiting, finish, NULL);
+    }
+    pthread_mutex_lock(&e->mutex);
+    measure(e, 0, 0);
+}
+
 static void *engine_main(void *arg) {
     Engine *e = arg;
     if (e->options.threads > 0) team_resize(e->options.threads);
     runner_warm_up(&e->runner);
-    beat(e);
     pthread_mutex_lock(&e->mutex);
+    e->stats.damaged = !shards_intact(e->files);
+    beat(e);
     for (;;) {
         wait_for_work(e);
         if (e->stopping) break;
+        if (e->stats.damaged) {
+            end_all(e, FINISH_DAMAGED);
+            continue;
+        }
         admit(e);
         pthread_mutex_unlock(&e->mutex);
         double start = now_seconds();
@@ -159,11 +188,11 @@ static void *engine_main(void *arg) {
         double seconds = now_seconds() - start;
         beat(e);
         pthread_mutex_lock(&e->mutex);
+        if (rows < 0) e->stats.damaged = true;
         measure(e, rows, seconds);
     }
+    end_all(e, FINISH_CANCELLED);
     pthread_mutex_unlock(&e->mutex);
-    runner_cancel_all(&e->runner);
-    while (e->queue.n > 0) runner_finish(&e->runner, queue_take(&e->queue), FINISH_CANCELLED, NULL);
     return NULL;
 }
 
@@ -201,8 +230,11 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
     if (check_options(options, err)) return -1;
     const Config *c = &checkpoint->model.cfg;
     Engine *e = xcalloc(1, sizeof *e);
-    *e = (Engine){.options = *options, .eos_token_id = c->eos_token_id, .vocab_size = c->vocab_size};
-    if (runner_init(&e->runner, &checkpoint->model, options, err)) {
+    *e = (Engine){.options = *options,
+                  .eos_token_id = c->eos_token_id,
+                  .vocab_size = c->vocab_size,
+                  .files = &checkpoint->shards};
+    if (runner_init(&e->runner, checkpoint, options, err)) {
         free(e);
         return -1;
     }

@@ -16,6 +16,7 @@
 
 #include "../model/sampler.h"
 #include "../weights/checkpoint.h"
+#include "metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,7 +27,8 @@ typedef enum Finish {
     FINISH_LENGTH,   /* max_tokens reached */
     FINISH_DEADLINE, /* cut by its deadline */
     FINISH_CANCELLED,
-    FINISH_ERROR, /* see job->error */
+    FINISH_DAMAGED, /* the checkpoint's files were changed under the engine, which computes nothing any more */
+    FINISH_ERROR,   /* see job->error */
 } Finish;
 
 typedef struct JobToken {
@@ -59,12 +61,13 @@ typedef struct Job {
     int n_tokens;            /* tokens pushed so far */
     Finish finish;
     char error[160];
-    double submitted, started, first_token, finished; /* now_seconds(); 0 = not yet */
-    int cached_tokens;                                /* prompt tokens taken from shared blocks */
+    double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
+    int cached_tokens;                                            /* prompt tokens taken from shared blocks */
     /* ---- anybody ---- */
     atomic_bool cancelled;
     atomic_int references;
     /* ---- the engine's own ---- */
+    Metrics *metrics;
     struct Job *next; /* queue link */
     uint64_t round;   /* of fair turns */
     int *ends;        /* [n_ends] stop_ids and, unless ignored, EOS */
@@ -86,6 +89,7 @@ typedef struct EngineOptions {
     KvForm kv_form; /* a form that config_check_kv_form refuses is an error of engine_start */
     double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
     double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
+    Metrics *metrics;    /* where steps and times are counted; borrowed, may be NULL */
 } EngineOptions;
 
 typedef struct Engine Engine;
@@ -93,7 +97,7 @@ typedef struct Engine Engine;
 /* Starts the thread. The checkpoint is borrowed until engine_stop. */
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err);
 
-typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAINING } Submit;
+typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAINING, SUBMIT_DAMAGED } Submit;
 
 /* All jobs of one request, which have one tenant, or none: a request is taken whole while fewer than max_queue jobs
  * wait. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each. QUEUE_FULL sets
@@ -109,6 +113,7 @@ typedef struct EngineStats {
     int running, queued;
     int kv_blocks, kv_blocks_used; /* used: by running jobs; kept prefixes do not count, as they give way */
     uint64_t steps, prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
+    bool damaged;         /* the checkpoint's files are not what was mapped: every job ends as FINISH_DAMAGED */
     double heartbeat_age; /* seconds since the engine thread last showed life; INFINITY before it is ready */
 } EngineStats;
 EngineStats engine_stats(Engine *e);

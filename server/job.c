@@ -64,11 +64,17 @@ void job_start(Job *job, double now) {
     pthread_mutex_lock(&job->mutex);
     job->started = now;
     pthread_mutex_unlock(&job->mutex);
+    metrics_observe(job->metrics, TIME_QUEUE, now - job->submitted);
 }
 
 void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
+    double now = now_seconds();
+    bool first = job->n_tokens == 0, more = n_tokens > job->n_tokens;
+    if (more) metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
+                              now - (first ? job->submitted : job->last_token));
     pthread_mutex_lock(&job->mutex);
-    if (n_tokens > 0 && job->n_tokens == 0) job->first_token = now_seconds();
+    if (more && first) job->first_token = now;
+    if (more) job->last_token = now;
     job->n_scored = n_scored;
     job->n_tokens = n_tokens;
     job->cached_tokens = cached_tokens;

@@ -18,9 +18,10 @@ static int pool_blocks(const Config *c, const EngineOptions *o) {
     return (int)MAX(context, MIN(wanted, affordable));
 }
 
-int runner_init(Runner *r, const Model *m, const EngineOptions *o, Err *err) {
+int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err) {
+    const Model *m = &checkpoint->model;
     const Config *c = &m->cfg;
-    *r = (Runner){.model = m, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
+    *r = (Runner){.model = m, .files = &checkpoint->shards, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
     int n_blocks = pool_blocks(c, o), per_context = blocks_for(c->max_positions);
     if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
@@ -128,8 +129,8 @@ static void cut(Runner *r, double now) {
     sweep(r);
 }
 
-void runner_cancel_all(Runner *r) {
-    for (int i = 0; i < r->n_running; i++) retire(r, r->running[i], FINISH_CANCELLED, NULL);
+void runner_end_all(Runner *r, Finish finish) {
+    for (int i = 0; i < r->n_running; i++) retire(r, r->running[i], finish, NULL);
     sweep(r);
 }
 
@@ -197,8 +198,11 @@ int runner_step(Runner *r) {
     cut(r, now_seconds());
     plan_step(&r->plan, r->running, r->n_running, &r->pool);
     int rows = r->plan.batch.n;
-    if (rows > 0) sample(r, model_forward(r->model, &r->tape, &r->plan.batch, &r->kv));
+    const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->plan.batch, &r->kv) : NULL;
+    bool intact = shards_intact(r->files);
+    if (logits && intact) sample(r, logits);
     tape_reset(&r->tape);
+    if (!intact) return -1;
     r->prompt_tokens += (uint64_t)r->plan.prompt_rows;
     push_all(r);
     if (r->tape.arena.grown != r->arena_blocks) {

@@ -9,6 +9,7 @@
 
 typedef struct Runner {
     const Model *model;
+    const Shards *files; /* that its weights are in */
     KvCache kv;
     KvPool pool;
     Plan plan;
@@ -23,7 +24,7 @@ typedef struct Runner {
     uint64_t prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
 } Runner;
 
-int runner_init(Runner *r, const Model *m, const EngineOptions *o, Err *err);
+int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err);
 void runner_warm_up(Runner *r); /* on the thread that will step, with its team set */
 void runner_free(Runner *r);    /* no job may be running */
 
@@ -33,12 +34,12 @@ bool runner_holds(const Runner *r, int64_t positions);
 /* Takes over the job (and the caller's reference), or returns false when there is no room at the moment. */
 bool runner_admit(Runner *r, Job *job);
 
-/* Ends running jobs that are cancelled or past their time, computes the next batch; returns its rows. */
+/* Ends running jobs that are cancelled or past their time, computes the next batch; returns its rows, or -1 when the
+ * checkpoint's files were changed meanwhile: nothing of the step is published, nothing more must be computed. */
 int runner_step(Runner *r);
 
 /* Ends and counts a job, running or not. */
 void runner_finish(Runner *r, Job *job, Finish finish, const char *error);
-/* Ends every running job as cancelled. */
-void runner_cancel_all(Runner *r);
+void runner_end_all(Runner *r, Finish finish);
 
 #endif

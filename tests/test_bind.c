@@ -2,69 +2,9 @@
 #include "models.h"
 #include "test.h"
 
-#include "../weights/config_json.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool inside(const Checkpoint *c, const void *p) {
-    const SafeFile *f = &c->shards.files[0];
-    return (const char *)p >= (const char *)f->map && (const char *)p < (const char *)f->map + f->map_bytes;
-}
-
-/* The tensors of a file as SafeOuts, to be changed and saved again. */
-typedef struct Edit {
-    SafeFile file;
-    SafeOut out[256];
-    int n;
-} Edit;
-
-static void edit_open(Edit *e, const char *dir) {
-    char path[256];
-    test_path(path, dir, "model.safetensors");
-    BUG_ON(safe_open(&e->file, path, NULL));
-    e->n = e->file.n;
-    BUG_ON(e->n > 250);
-    for (int i = 0; i < e->n; i++) {
-        const SafeTensor *t = &e->file.tensors[i];
-        e->out[i] =
-            (SafeOut){.name = t->name, .dtype = t->dtype, .source = t->dtype, .n_dims = t->n_dims, .data = t->data};
-        memcpy(e->out[i].dims, t->dims, sizeof t->dims);
-    }
-}
-
-static SafeOut *edit_find(Edit *e, const char *name) {
-    for (int i = 0; i < e->n; i++)
-        if (!strcmp(e->out[i].name, name)) return &e->out[i];
-    bug_abort(__FILE__, __LINE__, name);
-}
-
-static void edit_remove(Edit *e, const char *name) {
-    SafeOut *t = edit_find(e, name);
-    *t = e->out[--e->n];
-}
-
-static SafeOut *edit_add(Edit *e, SafeOut out) {
-    e->out[e->n] = out;
-    return &e->out[e->n++];
-}
-
-/* Saves the edited tensors into `to` beside the config of `from`. */
-static void edit_save(Edit *e, const char *to) {
-    char path[256];
-    test_path(path, to, "model.safetensors");
-    BUG_ON(safe_save(path, e->out, e->n, 0, NULL));
-    safe_close(&e->file);
-}
-
-static char *folder_with_config(const Config *c) {
-    char path[256], *dir = test_dir(), *text = config_json_print(c);
-    test_path(path, dir, "config.json");
-    test_write_file(path, text, strlen(text));
-    free(text);
-    return dir;
-}
 
 #define LAYER "model.layers.1."
 
@@ -117,7 +57,7 @@ static const struct {
 
 TEST(checkpoint_bad_tensors) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = folder_with_config(&cfg);
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         Edit e;
@@ -141,7 +81,7 @@ TEST(checkpoint_bad_tensors) {
 
 TEST(checkpoint_vectors_of_other_dtypes) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = folder_with_config(&cfg);
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
     static const uint16_t halves[8] = {0x3C00, 0xC000, 0x0001, 0x8000, 0x7BFF, 0x3555, 0x03FF, 0xFC00};
     static const float values[8] = {1, -2, 5.9604645e-8f, -0.0f, 65504, 0.333251953125f, 6.0975552e-5f, -INFINITY};
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
@@ -159,10 +99,10 @@ TEST(checkpoint_vectors_of_other_dtypes) {
     CHECK_MSG(rc == 0, "%s", err.msg);
     REQUIRE(rc == 0);
     const Weight *w = params_find(&c.model.params, LAYER "self_attn.noise.mu")->weight;
-    CHECK(w->dtype == DTYPE_F32 && !memcmp(w->data, values, sizeof values) && c.owned && !inside(&c, w->data));
+    CHECK(w->dtype == DTYPE_F32 && !memcmp(w->data, values, sizeof values) && c.owned && !test_is_mapped(&c, w->data));
     w = params_find(&c.model.params, LAYER "self_attn.sas.q.head_out.weight")->weight;
-    CHECK(w->dtype == DTYPE_F32 && !inside(&c, w->data));
-    CHECK(inside(&c, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
+    CHECK(w->dtype == DTYPE_F32 && !test_is_mapped(&c, w->data));
+    CHECK(test_is_mapped(&c, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
     checkpoint_close(&c);
     free(dir);
     free(to);
@@ -182,7 +122,7 @@ TEST(checkpoint_int8) {
         {DTYPE_F32, 1, 32, "is [1,32], config wants [32,1]"},
     };
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = folder_with_config(&cfg);
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Edit e;
@@ -202,7 +142,7 @@ TEST(checkpoint_int8) {
         const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
         Err err;
         CHECK(w->dtype == DTYPE_I8 && w->scale[0] == 0.5f && ((const int8_t *)w->data)[1] == -2 &&
-              inside(&c, w->scale));
+              test_is_mapped(&c, w->scale));
         CHECK(checkpoint_save(to, &c.model, DTYPE_F32, 0, &err) == -1 && strstr(err.msg, "is I8"));
         checkpoint_close(&c);
     }

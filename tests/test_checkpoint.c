@@ -12,13 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-static bool inside(const Checkpoint *c, const void *p) {
-    const SafeFile *f = &c->shards.files[0];
-    return (const char *)p >= (const char *)f->map && (const char *)p < (const char *)f->map + f->map_bytes;
-}
 
 static bool same_file(const char *a_dir, const char *b_dir, const char *name) {
     char path[256];
@@ -51,7 +45,7 @@ static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
     for (int i = 0; i < c.model.params.n; i++) {
         const Param *p = &c.model.params.params[i];
         const Weight *w = p->weight, *from = t.model.params.params[i].weight;
-        CHECK_MSG(w->dtype == (p->matrix ? dtype : DTYPE_F32) && inside(&c, w->data), "%s", w->name);
+        CHECK_MSG(w->dtype == (p->matrix ? dtype : DTYPE_F32) && test_is_mapped(&c, w->data), "%s", w->name);
         for (size_t k = 0; k < weight_count(w); k++) {
             float v = weight_f32(from)[k], got;
             weight_read(w, k, 1, &got);
@@ -143,7 +137,7 @@ TEST(checkpoint_tokenizer) {
     tokenizer_free(t);
     cfg.vocab_size = 261;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
-    test_checkpoint_open(dir, "tokenizer.json: 262 tokens, but vocab_size of config.json is 261", "too many tokens");
+    test_checkpoint_open(dir, "the tokenizer has 262 tokens, but vocab_size of config.json is 261", "too many tokens");
     cfg.vocab_size = 262;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     Checkpoint c;
@@ -194,39 +188,39 @@ TEST(checkpoint_flipped_bits) {
     free(dir);
 }
 
-/* Exit status of build/noised-weights; its output goes to out. */
-static int run_tool(const char *arguments, char out[4096]) {
-    char command[600];
-    const char *build = getenv("BUILD");
-    snprintf(command, sizeof command, "%s/noised-weights %s 2>&1", build ? build : "build", arguments);
-    FILE *f = popen(command, "r");
-    BUG_ON(!f);
-    out[fread(out, 1, 4095, f)] = 0;
-    int status = pclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 TEST(checkpoint_tool) {
-    static const char *const wrong[] = {"",           "inspect",      "verify",  "verify a b",
-                                        "verify --x", "frobnicate .", "--help x"};
+    static const char *const wrong[] = {"",
+                                        "inspect",
+                                        "verify",
+                                        "verify a b",
+                                        "verify --x",
+                                        "frobnicate .",
+                                        "--help x",
+                                        "verify --dtype f32 a",
+                                        "import a",
+                                        "import a b c",
+                                        "import --dtype int8 a b",
+                                        "import --dtype f32 --dtype f32 a b",
+                                        "quantize --dtype f32 a b",
+                                        "quantize a --dtype"};
     Config cfg = test_checkpoint_config();
     char *dir = test_dir(), out[4096], arguments[300];
     TestModel t;
     for (size_t i = 0; i < COUNTOF(wrong); i++) {
-        int rc = run_tool(wrong[i], out);
-        CHECK_MSG(strstr(wrong[i], "--x") ? rc == 1 : rc == 2 && strstr(out, "usage:"), "%s: %d %s", wrong[i], rc, out);
+        int rc = test_run_tool(wrong[i], out);
+        CHECK_MSG(rc == 2 && strstr(out, "usage:"), "%s: %d %s", wrong[i], rc, out);
     }
-    CHECK(run_tool("--help", out) == 0 && strstr(out, "usage:"));
+    CHECK(test_run_tool("--help", out) == 0 && strstr(out, "usage:"));
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
     snprintf(arguments, sizeof arguments, "inspect %s | tail -8", dir);
-    CHECK_MSG(run_tool(arguments, out) == 0 && strstr(out, "layer  1:") && strstr(out, "step: 7"), "%s", out);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "layer  1:") && strstr(out, "step: 7"), "%s", out);
     REQUIRE(test_model_init(&t, &cfg, 5));
     t.data[t.count - 1] = NAN; /* of the last parameter, the final norm's gain */
     REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 0, NULL) == 0);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(run_tool(arguments, out) == 1 && strstr(out, "model.norm.weight holds NaN"), "%s", out);
+    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "model.norm.weight holds NaN"), "%s", out);
     test_model_free(&t);
     free(dir);
 }

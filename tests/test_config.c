@@ -4,6 +4,7 @@
 #include "../weights/config_json.h"
 #include "../weights/presets.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -376,4 +377,38 @@ TEST(config_heads_after_sas) {
     REQUIRE(preset_config(&c, "gqa-124m", NULL) == 0);
     h = config_heads(&c);
     CHECK(h.heads == 22 && h.kv_heads == 2);
+}
+
+/* The recipe is a matter of the start and the rates: the same tensors, other numbers, and it survives a round trip. */
+TEST(config_noble_recipes) {
+    static const struct {
+        const char *preset;
+        double up, mix;
+        float freq, phase;
+    } cases[] = {{"noble-124m", 0.6, 0.45, 3, 5}, {"noble-repository-124m", 0.4, 0.5, 2, 4}};
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        Config c, again;
+        Model m;
+        REQUIRE(!preset_config(&c, cases[k].preset, NULL));
+        char *text = config_json_print(&c);
+        CHECK(!config_json_parse(&again, text, strlen(text), NULL) && again.noble.recipe == c.noble.recipe);
+        free(text);
+        REQUIRE(!model_init(&m, &c, NULL));
+        const char *prefix = "model.layers.0.self_attn.q_proj.noble.";
+        const struct {
+            const char *name;
+            double want;
+        } rates[] = {{"up.weight", pow(12, cases[k].up)},
+                     {"mix.weight", pow(12, cases[k].mix)},
+                     {"freq_in", cases[k].freq},
+                     {"phase_out", cases[k].phase},
+                     {"down.weight", 1}};
+        for (size_t i = 0; i < COUNTOF(rates); i++) {
+            char name[96];
+            snprintf(name, sizeof name, "%s%s", prefix, rates[i].name);
+            const Param *p = params_find(&m.params, name);
+            CHECK_MSG(p && fabs((double)p->lr_scale - rates[i].want) < 1e-5, "%s: rate of %s", cases[k].preset, name);
+        }
+        model_free(&m);
+    }
 }

@@ -17,6 +17,14 @@ static char *path_in(const char *dir, const char *name) {
     return xstrdup(path);
 }
 
+static void put(const char *path, const char *header, size_t n_header, uint64_t length, size_t n_data) {
+    char *file = xcalloc(1, 8 + n_header + n_data + 1);
+    for (int i = 0; i < 8; i++) file[i] = (char)(length >> 8 * i);
+    memcpy(file + 8, header, n_header);
+    test_write_file(path, file, 8 + n_header + n_data);
+    free(file);
+}
+
 static const float numbers[6] = {0, 1, -2.5f, 3, 1e-3f, 65504};
 static const uint16_t halves[2] = {0x3C00, 0xC000};
 static const int8_t bytes[3] = {-1, 2, 127};
@@ -52,6 +60,42 @@ TEST(safetensors_round_trip) {
     free(dir);
 }
 
+/* The digest in the header is that of the data, for any mix of copied and converted tensors. */
+TEST(safetensors_digest) {
+    char *dir = test_dir(), *path = path_in(dir, "x");
+    for (size_t n_tensors = 0; n_tensors <= COUNTOF(good); n_tensors++) {
+        SafeFile f;
+        Sha256 s;
+        char hex[65];
+        size_t n;
+        REQUIRE(safe_save(path, good, (int)n_tensors, 42, NULL) == 0 && safe_open(&f, path, NULL) == 0);
+        size_t header = safe_header_bytes(&f);
+        char *file = test_read_file(path, &n);
+        sha256_init(&s);
+        sha256_add(&s, file + header, n - header);
+        sha256_hex(&s, hex);
+        CHECK_MSG(f.metadata_sha256 && !strcmp(f.metadata_sha256, hex), "%zu: %s", n_tensors, hex);
+        safe_close(&f);
+        free(file);
+    }
+    free(path);
+    free(dir);
+}
+
+TEST(safetensors_masks) {
+    static const char header[] = "{\"a\":{\"dtype\":\"BOOL\",\"shape\":[2,2],\"data_offsets\":[0,4]},"
+                                 "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[4,7]},"
+                                 "\"c\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[7,8]}}";
+    char *dir = test_dir(), *path = path_in(dir, "x");
+    SafeFile f;
+    put(path, header, strlen(header), strlen(header), 8);
+    REQUIRE(safe_open(&f, path, NULL) == 0 && f.n == 3);
+    CHECK(f.tensors[0].is_mask && f.tensors[1].is_mask && !f.tensors[2].is_mask && f.tensors[1].bytes == 3);
+    safe_close(&f);
+    free(path);
+    free(dir);
+}
+
 TEST(safetensors_equal_contents_equal_bytes) {
     char *dir = test_dir(), *one = path_in(dir, "1"), *two = path_in(dir, "2"), *temp = path_in(dir, "1.tmp");
     SafeOut reversed[COUNTOF(good)];
@@ -71,16 +115,10 @@ TEST(safetensors_equal_contents_equal_bytes) {
 
 /* ---- files that must be refused ---- */
 
-static void put(const char *path, const char *header, size_t n_header, uint64_t length, size_t n_data) {
-    char *file = xcalloc(1, 8 + n_header + n_data + 1);
-    for (int i = 0; i < 8; i++) file[i] = (char)(length >> 8 * i);
-    memcpy(file + 8, header, n_header);
-    test_write_file(path, file, 8 + n_header + n_data);
-    free(file);
-}
-
 #define A(rest) "{\"a\":{\"dtype\":\"F32\"," rest "}}        "
 #define GOOD_A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
+
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" /* a digit short */
 
 static const struct {
     const char *header;
@@ -102,7 +140,8 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, "dtype is F64"},
     {"{\"a\":{\"dtype\":\"f32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "dtype is f32"},
     {"{\"a\":{\"dtype\":3,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "dtype is no string"},
-    {"{\"a\":{\"dtype\":\"BOOL\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, "dtype is BOOL"},
+    {"{\"a\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, "dtype is I64, must be F32, BF16, F16 or I8"},
+    {"{\"a\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "dtype and shape want 2"},
     {A("\"shape\":2,\"data_offsets\":[0,8]"), 8, "shape is no array"},
     {A("\"shape\":{\"0\":2},\"data_offsets\":[0,8]"), 8, "shape is no array"},
     {A("\"shape\":[-2],\"data_offsets\":[0,8]"), 8, "no integer from 0"},
@@ -146,6 +185,10 @@ static const struct {
     {"{\"__metadata__\":1}", 0, "__metadata__ is no object"},
     {"{\"__metadata__\":{\"step\":1}}", 0, "__metadata__.step is no string"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "occurs twice"},
+    {"{\"__metadata__\":{\"sha256\":\"\"}}", 0, "__metadata__.sha256 is \"\", must be 64 hexadecimal digits"},
+    {"{\"__metadata__\":{\"sha256\":\"" DIGEST "\"}}", 0, "must be 64 hexadecimal digits"},
+    {"{\"__metadata__\":{\"sha256\":\"" DIGEST "00\"}}", 0, "must be 64 hexadecimal digits"},
+    {"{\"__metadata__\":{\"sha256\":\"" DIGEST "A\"}}", 0, "must be 64 hexadecimal digits"},
     {"{\"c\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]},"
      "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]}}",
      9, "not a multiple of 4 as F32 needs"},
@@ -269,12 +312,12 @@ TEST(safetensors_flipped_bits) {
     size_t header = safe_header_bytes(&f);
     safe_close(&f);
     Draws d = draws_open(3, DRAW_TEST, 2);
-    for (size_t round = 0; round < 8 * header + 2000; round++) {
+    for (size_t round = 0; round < header + 1000; round++) {
         char *copy = xmalloc(n);
         memcpy(copy, file, n);
-        int flips = round < 8 * header ? 1 : 2 + (int)draw_below(&d, 4);
+        int flips = round < header ? 1 : 2 + (int)draw_below(&d, 4);
         for (int k = 0; k < flips; k++) {
-            size_t bit = round < 8 * header ? round : draw_below(&d, 8 * header);
+            size_t bit = round < header ? 8 * round + draw_below(&d, 8) : draw_below(&d, 8 * header);
             copy[bit / 8] = (char)(copy[bit / 8] ^ 1 << bit % 8);
         }
         test_write_file(path, copy, n);

@@ -1,9 +1,11 @@
 #include "bind.h"
 
+#include "quantize.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 64, NAME_BYTES = 320, ALIGN = 64 };
+enum { NAME_BYTES = 320, ALIGN = 64 };
 
 /* Where a parameter's elements come from: one tensor, or two of half the rows each; scales when they are I8. */
 typedef struct Source {
@@ -34,7 +36,7 @@ static const SafeTensor *use(Binder *b, const char *name) {
 static void use_part(Binder *b, Source *s, const char *name) {
     char scale[NAME_BYTES];
     const SafeTensor *t = s->part[s->n] = use(b, name);
-    if (t && t->dtype == DTYPE_I8) {
+    if (t && t->dtype == DTYPE_I8 && !t->is_mask) {
         snprintf(scale, sizeof scale, "%s_scale", name);
         s->scale[s->n] = use(b, scale);
     }
@@ -106,10 +108,10 @@ static int check_shape(const SafeTensor *t, const int *dims, int n, Err *err) {
 }
 
 static int check_scale(const SafeTensor *t, const SafeTensor *scale, Err *err) {
-    if (t->dims[1] % GROUP)
-        return err_set(err, "%s is I8 with rows of %d, not a multiple of %d", t->name, t->dims[1], GROUP);
+    if (t->dims[1] % QUANTIZE_GROUP)
+        return err_set(err, "%s is I8 with rows of %d, not a multiple of %d", t->name, t->dims[1], QUANTIZE_GROUP);
     if (scale->dtype != DTYPE_F32) return err_set(err, "%s is %s, must be F32", scale->name, dtype_name(scale->dtype));
-    return check_shape(scale, (const int[]){t->dims[0], t->dims[1] / GROUP}, 2, err);
+    return check_shape(scale, (const int[]){t->dims[0], t->dims[1] / QUANTIZE_GROUP}, 2, err);
 }
 
 static int check_source(const Param *p, const Source *s, Err *err) {

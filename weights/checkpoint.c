@@ -4,13 +4,12 @@
 #include "config_json.h"
 #include "files.h"
 #include "gpt2.h"
+#include "quantize.h"
 #include "sha256.h"
-#include "tokenizer_json.h"
+#include "tokenizer_files.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CONFIG_MAX = 1 << 20 };
 
@@ -40,14 +39,11 @@ static int open_weights(Checkpoint *c, Sha256 *hash, const char *dir, Err *err) 
 }
 
 static int open_tokenizer(Checkpoint *c, const char *dir, Err *err) {
-    char path[PATH_BYTES];
-    struct stat st;
-    if (path_join(path, dir, "tokenizer.json", err)) return -1;
-    if (stat(path, &st) < 0 && errno == ENOENT) return 0;
-    if (tokenizer_json_load(&c->tokenizer, path, err)) return -1;
+    if (tokenizer_files_load(&c->tokenizer, dir, err)) return -1;
+    if (!c->tokenizer) return 0;
     int n = tokenizer_vocab_size(c->tokenizer), vocab = c->model.cfg.vocab_size;
     if (n <= vocab) return 0;
-    return err_set(err, "%s: %d tokens, but vocab_size of config.json is %d", path, n, vocab);
+    return err_set(err, "%s: the tokenizer has %d tokens, but vocab_size of config.json is %d", dir, n, vocab);
 }
 
 int checkpoint_open(Checkpoint *c, const char *dir, Err *err) {
@@ -73,39 +69,81 @@ void checkpoint_close(Checkpoint *c) {
 }
 
 static int save_config(const char *dir, const Config *cfg, Dtype dtype, Err *err) {
+    static const char *const names[] = {[DTYPE_F32] = "float32", [DTYPE_BF16] = "bfloat16", [DTYPE_I8] = "int8"};
     char path[PATH_BYTES];
     Config c = *cfg;
     if (path_join(path, dir, "config.json", err)) return -1;
-    snprintf(c.torch_dtype, sizeof c.torch_dtype, "%s", dtype == DTYPE_F32 ? "float32" : "bfloat16");
+    snprintf(c.torch_dtype, sizeof c.torch_dtype, "%s", names[dtype]);
     char *text = config_json_print(&c);
     int rc = file_write(path, text, strlen(text), err);
     free(text);
     return rc;
 }
 
+/* The tensors of a file to be, and what was made for it. */
+typedef struct Outputs {
+    SafeOut *tensors;
+    int n;
+    void **owned; /* [n], NULL where the data is the model's */
+} Outputs;
+
+static SafeOut *add_output(Outputs *o, const Weight *w, const char *name, Dtype dtype) {
+    SafeOut *out = &o->tensors[o->n++];
+    *out = (SafeOut){.name = name,
+                     .dtype = dtype,
+                     .source = w->dtype,
+                     .n_dims = w->n_dims,
+                     .dims = {w->dims[0], w->dims[1], w->dims[2]},
+                     .data = w->data};
+    return out;
+}
+
+static int add_quantized(Outputs *o, const Weight *w, Err *err) {
+    size_t n = weight_count(w), n_name = strlen(w->name) + sizeof "_scale";
+    float *scales = xmalloc(n / QUANTIZE_GROUP * sizeof *scales + n_name);
+    int8_t *codes = xmalloc(n);
+    char *name = (char *)(scales + n / QUANTIZE_GROUP);
+    snprintf(name, n_name, "%s_scale", w->name);
+    o->owned[o->n] = codes;
+    o->owned[o->n + 1] = scales;
+    SafeOut *out = add_output(o, w, w->name, DTYPE_I8);
+    out->source = DTYPE_I8;
+    out->data = codes;
+    out = add_output(o, w, name, DTYPE_F32);
+    out->source = DTYPE_F32;
+    out->dims[1] /= QUANTIZE_GROUP;
+    out->data = scales;
+    return quantize_weight(w, codes, scales, err);
+}
+
+static int add_param(Outputs *o, const Param *p, Dtype dtype, Err *err) {
+    const Weight *w = p->weight;
+    if (w->dtype == DTYPE_I8) return err_set(err, "%s is I8, whose exact values are gone: save from the original", w->name);
+    if (dtype != DTYPE_I8) {
+        add_output(o, w, w->name, p->matrix ? dtype : DTYPE_F32);
+        return 0;
+    }
+    if (p->matrix && quantize_fits(w)) return add_quantized(o, w, err);
+    add_output(o, w, w->name, p->matrix ? DTYPE_BF16 : DTYPE_F32);
+    return 0;
+}
+
 static int save_weights(const char *dir, const ParamSet *ps, Dtype dtype, uint64_t step, Err *err) {
     char path[PATH_BYTES];
     if (path_join(path, dir, "model.safetensors", err)) return -1;
-    SafeOut *out = xcalloc((size_t)ps->n + 1, sizeof *out);
+    size_t most = 2 * (size_t)ps->n + 1;
+    Outputs o = {.tensors = xcalloc(most, sizeof *o.tensors), .owned = xcalloc(most, sizeof *o.owned)};
     int rc = 0;
-    for (int i = 0; i < ps->n && rc == 0; i++) {
-        const Param *p = &ps->params[i];
-        const Weight *w = p->weight;
-        out[i] = (SafeOut){.name = w->name,
-                           .dtype = p->matrix ? dtype : DTYPE_F32,
-                           .source = w->dtype,
-                           .n_dims = w->n_dims,
-                           .dims = {w->dims[0], w->dims[1], w->dims[2]},
-                           .data = w->data};
-        if (w->dtype == DTYPE_I8) rc = err_set(err, "%s is I8 and cannot be saved as %s", w->name, dtype_name(dtype));
-    }
-    if (rc == 0) rc = safe_save(path, out, ps->n, step, err);
-    free(out);
+    for (int i = 0; i < ps->n && rc == 0; i++) rc = add_param(&o, &ps->params[i], dtype, err);
+    if (rc == 0) rc = safe_save(path, o.tensors, o.n, step, err);
+    for (int i = 0; i < o.n; i++) free(o.owned[i]);
+    free(o.tensors);
+    free(o.owned);
     return rc;
 }
 
 int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err) {
-    BUG_ON(save_dtype != DTYPE_F32 && save_dtype != DTYPE_BF16);
+    BUG_ON(save_dtype == DTYPE_F16);
     if (folder_create(dir, err) || save_config(dir, &m->cfg, save_dtype, err)) return -1;
     return save_weights(dir, &m->params, save_dtype, step, err);
 }

@@ -5,7 +5,10 @@
  * Opening maps the weights read-only and validates everything - header, dtypes, shapes against the config,
  * duplicates, holes, overlap, missing and unknown names - before a single pointer into it is made. Weights then point
  * into the mapping: no copy, except what bind.h lists (small vectors not stored as F32, Hugging Face's gate + up).
- * Replace a live checkpoint by rename only: the old mapping then keeps the old data. */
+ * Replace a live checkpoint by rename only: the old mapping then keeps the old data.
+ *
+ * Hugging Face's llama and gpt2 folders open as they stand; of gpt2 most weights are copied, transposed (gpt2.h).
+ * convert.h makes a folder of our own of them, which needs no copies and no hashing at start. */
 #ifndef NOISED_CHECKPOINT_H
 #define NOISED_CHECKPOINT_H
 
@@ -15,7 +18,7 @@
 
 typedef struct Checkpoint {
     Model model;
-    Tokenizer *tokenizer; /* NULL when the folder has no tokenizer.json */
+    Tokenizer *tokenizer; /* NULL when the folder has none (tokenizer_files.h) */
     Shards shards;        /* the mappings that the weights point into */
     void *owned;          /* what could not be borrowed from it; NULL when nothing */
     char hash[65];        /* sha256 of config.json and what identifies the weights (shards_hash), hexadecimal */
@@ -25,7 +28,8 @@ typedef struct Checkpoint {
 int checkpoint_open(Checkpoint *c, const char *dir, Err *err);
 void checkpoint_close(Checkpoint *c);
 
-/* Writes config.json and model.safetensors (matrices as save_dtype F32 or BF16, vectors F32) into dir, creating it.
+/* Writes config.json and model.safetensors into dir, creating it: vectors as F32, matrices as save_dtype F32, BF16 or
+ * I8 (quantize.h; matrices whose rows are no whole groups as BF16). I8 weights cannot be saved again.
  * Each file is written as temp + fsync + rename, then the directory is fsynced. */
 int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err);
 

@@ -113,6 +113,7 @@ static void read_noble(Config *c, JsonReader *r) {
     c->noble.activation = (NobleActivation)json_take_name(&b, "activation", noble_activation_names,
                                                           COUNTOF(noble_activation_names), NOBLE_COSNET);
     c->noble.layers = json_take_positive(&b, "layers", 2);
+    c->noble.recipe = (NobleRecipe)json_take_name(&b, "recipe", recipe_names, COUNTOF(recipe_names), RECIPE_PAPER);
     json_reader_leave(r, &b);
 }
 
@@ -220,8 +221,9 @@ static void print_switches(FILE *f, const Config *c) {
                 c->sas.heads, c->sas.head_dim, c->sas.kernel, sas_activations[c->sas.relu],
                 sas_ropes[c->sas.rope_post]);
     if (c->noble.rank)
-        fprintf(f, "  \"noble\": {\"rank\": %d, \"activation\": \"%s\", \"layers\": %d},\n", c->noble.rank,
-                noble_activation_names[c->noble.activation], c->noble.layers);
+        fprintf(f, "  \"noble\": {\"rank\": %d, \"activation\": \"%s\", \"layers\": %d%s},\n", c->noble.rank,
+                noble_activation_names[c->noble.activation], c->noble.layers,
+                c->noble.recipe == RECIPE_REPOSITORY ? ", \"recipe\": \"repository\"" : "");
 }
 
 char *config_json_print(const Config *c) {

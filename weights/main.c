@@ -1,9 +1,13 @@
-/* noised-weights: looks at a checkpoint folder.
- *     noised-weights inspect DIR    what is in it: config, tensors, sizes, noise
- *     noised-weights verify DIR     whether it would be served: everything checkpoint_open checks, and no NaN or
- * infinity Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
+/* noised-weights: looks at checkpoint folders and writes new ones.
+ *     noised-weights inspect DIR                             what is in it: config, tensors, sizes, noise
+ *     noised-weights verify DIR                              whether it would be served, has no NaN or infinity, and
+ *                                                            the digests in its files are those of the data
+ *     noised-weights import [--dtype f32|bf16] FROM TO       any folder that would be served, as one of ours
+ *     noised-weights quantize [--dtype int8] FROM TO         the same with int8 matrices
+ * Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
 #include "checkpoint.h"
 #include "config_json.h"
+#include "convert.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +16,22 @@
 enum { CHUNK = 4096 };
 
 static const char usage[] = "usage: noised-weights inspect DIR\n"
-                            "       noised-weights verify DIR\n";
+                            "       noised-weights verify DIR\n"
+                            "       noised-weights import [--dtype f32|bf16] FROM TO\n"
+                            "       noised-weights quantize [--dtype int8] FROM TO\n";
+
+/* The arguments behind the command. */
+typedef struct Arguments {
+    const char *dtype, *folders[2]; /* NULL where not given */
+    int n_folders;
+} Arguments;
+
+static int fail(Err *err) {
+    for (char *p = err->msg; *p; p++) /* names in a bad file may hold anything; a terminal must not obey it */
+        if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
+    fprintf(stderr, "noised-weights: %s\n", err->msg);
+    return 1;
+}
 
 static size_t weight_bytes(const Weight *w) {
     size_t scales = w->scale ? weight_count(w) / 64 * sizeof *w->scale : 0;
@@ -44,7 +63,7 @@ static void print_sigma(const Model *m) {
     }
 }
 
-static int inspect(const Checkpoint *c) {
+static int inspect_checkpoint(const Checkpoint *c) {
     const Model *m = &c->model;
     size_t bytes = 0;
     char *config = config_json_print(&m->cfg);
@@ -90,34 +109,76 @@ static bool weight_is_finite(const Weight *w) {
     return true;
 }
 
-static int verify(const Checkpoint *c) {
+static int verify_checkpoint(const Checkpoint *c) {
+    Err err;
     const ParamSet *ps = &c->model.params;
+    if (shards_verify(&c->shards, &err)) return fail(&err);
     for (int i = 0; i < ps->n; i++) {
         if (weight_is_finite(ps->params[i].weight)) continue;
-        fprintf(stderr, "noised-weights: %s holds NaN or infinity\n", ps->params[i].weight->name);
-        return 1;
+        err_set(&err, "%s holds NaN or infinity", ps->params[i].weight->name);
+        return fail(&err);
     }
     printf("ok %d tensors, %zu parameters, hash %s\n", ps->n, params_count(ps), c->hash);
     return 0;
 }
 
+static int with_checkpoint(const Arguments *a, int (*run)(const Checkpoint *c)) {
+    Checkpoint c;
+    Err err;
+    if (checkpoint_open(&c, a->folders[0], &err)) return fail(&err);
+    int rc = run(&c);
+    checkpoint_close(&c);
+    return rc;
+}
+
+static int inspect(const Arguments *a) { return with_checkpoint(a, inspect_checkpoint); }
+
+static int verify(const Arguments *a) { return with_checkpoint(a, verify_checkpoint); }
+
+static int import(const Arguments *a) {
+    Err err;
+    Dtype dtype = a->dtype && !strcmp(a->dtype, "bf16") ? DTYPE_BF16 : DTYPE_F32;
+    return checkpoint_convert(a->folders[0], a->folders[1], a->dtype ? &dtype : NULL, &err) ? fail(&err) : 0;
+}
+
+static int quantize(const Arguments *a) {
+    Err err;
+    Dtype dtype = DTYPE_I8;
+    return checkpoint_convert(a->folders[0], a->folders[1], &dtype, &err) ? fail(&err) : 0;
+}
+
+static const struct Command {
+    const char *name;
+    int (*run)(const Arguments *a);
+    int n_folders;
+    const char *dtypes[2]; /* what --dtype may say */
+} commands[] = {{"inspect", inspect, 1, {NULL}},
+                {"verify", verify, 1, {NULL}},
+                {"import", import, 2, {"f32", "bf16"}},
+                {"quantize", quantize, 2, {"int8"}}};
+
+/* argv[2..] as the command wants them. */
+static bool read_arguments(Arguments *a, const struct Command *command, int argc, char **argv) {
+    *a = (Arguments){0};
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "--dtype") && i + 1 < argc && !a->dtype)
+            a->dtype = argv[++i];
+        else if (argv[i][0] == '-' || a->n_folders == command->n_folders)
+            return false;
+        else
+            a->folders[a->n_folders++] = argv[i];
+    }
+    if (a->n_folders != command->n_folders) return false;
+    for (size_t k = 0; k < COUNTOF(command->dtypes) && a->dtype && command->dtypes[k]; k++)
+        if (!strcmp(a->dtype, command->dtypes[k])) return true;
+    return !a->dtype;
+}
+
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        int (*run)(const Checkpoint *c);
-    } commands[] = {{"inspect", inspect}, {"verify", verify}};
-    for (size_t i = 0; i < COUNTOF(commands) && argc == 3; i++) {
-        if (strcmp(argv[1], commands[i].name)) continue;
-        Checkpoint c;
-        Err err;
-        if (checkpoint_open(&c, argv[2], &err)) {
-            for (char *p = err.msg; *p; p++) /* names in a bad file may hold anything; a terminal must not obey it */
-                if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
-            fprintf(stderr, "noised-weights: %s\n", err.msg);
-            return 1;
-        }
-        int rc = commands[i].run(&c);
-        checkpoint_close(&c);
+    Arguments a;
+    for (size_t i = 0; i < COUNTOF(commands) && argc > 1; i++) {
+        if (strcmp(argv[1], commands[i].name) || !read_arguments(&a, &commands[i], argc, argv)) continue;
+        int rc = commands[i].run(&a);
         return fflush(stdout) ? 1 : rc;
     }
     bool help = argc == 2 && !strcmp(argv[1], "--help");

@@ -79,6 +79,11 @@ static void make_noble(Config *c, SizeId size) {
     c->tie_embeddings = false;
 }
 
+static void make_noble_repository(Config *c, SizeId size) {
+    make_noble(c, size);
+    c->noble.recipe = RECIPE_REPOSITORY;
+}
+
 static const struct {
     const char *name, *kind;
     bool llama;
@@ -95,6 +100,7 @@ static const struct {
     {"tpa", "tpa", true, make_tpa},
     {"sas", "mha", true, make_sas},
     {"noble", "mha", true, make_noble},
+    {"noble-repository", "mha", true, make_noble_repository},
 };
 
 static Config skeleton(SizeId i, bool llama) {
@@ -138,8 +144,9 @@ int preset_config(Config *c, const char *name, Err *err) {
         if (members[m].make) members[m].make(c, size);
         return config_check(c, err);
     }
-    return err_set(err,
-                   "no preset %.80s: <member>-<size> with member mha, symmetric, noiseformer-v1, noiseformer-v2, "
-                   "pairwise, gqa, mqa, mla, tpa, sas or noble and size nano, tiny, 124m, 350m or 1.5b",
-                   name);
+    return err_set(
+        err,
+        "no preset %.80s: <member>-<size> with member mha, symmetric, noiseformer-v1, noiseformer-v2, "
+        "pairwise, gqa, mqa, mla, tpa, sas, noble or noble-repository and size nano, tiny, 124m, 350m or 1.5b",
+        name);
 }

@@ -153,7 +153,6 @@ static int map_file(SafeFile *f, const char *path, Err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
     struct stat st;
-    int rc = -1;
     if (fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
@@ -167,11 +166,11 @@ static int map_file(SafeFile *f, const char *path, Err *err) {
         } else {
             f->map = map;
             f->map_bytes = (size_t)st.st_size;
-            rc = 0;
+            return map_guard_open(&f->guard, map, f->map_bytes, fd, err);
         }
     }
     close(fd);
-    return rc;
+    return -1;
 }
 
 size_t safe_header_bytes(const SafeFile *f) {
@@ -208,10 +207,12 @@ static int parse_mapping(SafeFile *f, Err *err) {
 int safe_open(SafeFile *f, const char *path, Err *err) {
     Err why;
     *f = (SafeFile){0};
-    if (map_file(f, path, err)) return -1;
-    if (parse_mapping(f, &why) == 0) return 0;
+    if (map_file(f, path, err) == 0) {
+        if (parse_mapping(f, &why) == 0) return 0;
+        err_set(err, "%s: %s", path, why.msg);
+    }
     safe_close(f);
-    return err_set(err, "%s: %s", path, why.msg);
+    return -1;
 }
 
 void safe_close(SafeFile *f) {
@@ -219,9 +220,12 @@ void safe_close(SafeFile *f) {
     free(f->tensors);
     free(f->metadata_step);
     free(f->metadata_sha256);
+    map_guard_close(&f->guard);
     if (f->map) munmap(f->map, f->map_bytes);
     *f = (SafeFile){0};
 }
+
+bool safe_intact(const SafeFile *f) { return map_guard_intact(&f->guard); }
 
 const SafeTensor *safe_find(const SafeFile *f, const char *name) {
     SafeTensor key = {.name = (char *)name};

@@ -10,6 +10,7 @@
 #define NOISED_SAFETENSORS_H
 
 #include "../model/tensor.h"
+#include "map_guard.h"
 #include "sha256.h"
 
 enum { SAFE_HEADER_MAX = 16 << 20, SAFE_TENSORS_MAX = 65536, SAFE_DIMS_MAX = 4 };
@@ -29,12 +30,14 @@ typedef struct SafeFile {
     int n;
     void *map;
     size_t map_bytes;
+    MapGuard guard;
     char *metadata_step;   /* "__metadata__".step, or NULL */
     char *metadata_sha256; /* of the data, 64 hexadecimal digits; NULL in other programs' files */
 } SafeFile;
 
 int safe_open(SafeFile *f, const char *path, Err *err);
 void safe_close(SafeFile *f);
+bool safe_intact(const SafeFile *f); /* the file is still what was mapped; ask after use (map_guard.h) */
 size_t safe_header_bytes(const SafeFile *f); /* of the length and the header together: where the data begins */
 void safe_hash_data(const SafeFile *f, Sha256 *s); /* adds every byte behind the header */
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */

@@ -189,6 +189,12 @@ void shards_hash(const Shards *s, Sha256 *h) {
     }
 }
 
+bool shards_intact(const Shards *s) {
+    for (int i = 0; i < s->n_files; i++)
+        if (!safe_intact(&s->files[i])) return false;
+    return true;
+}
+
 int shards_verify(const Shards *s, Err *err) {
     for (int i = 0; i < s->n_files; i++) {
         const SafeFile *f = &s->files[i];

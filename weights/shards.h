@@ -33,6 +33,8 @@ int shards_sort(Shards *s, Err *err); /* -1 when two tensors bear the same name 
 /* Adds what identifies the files to h: their headers, which hold a digest of the data; of a file without one (other
  * programs write none) also all data, which reads it once from the disk, at about 0.3 GB/s. */
 void shards_hash(const Shards *s, Sha256 *h);
+/* False once a file was changed, cut short or could not be read: nothing computed from it counts. */
+bool shards_intact(const Shards *s);
 /* Compares the data of every file with the digest in its header. */
 int shards_verify(const Shards *s, Err *err);
 

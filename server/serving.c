@@ -1,0 +1,151 @@
+#include "serving.h"
+
+#include "../model/kernels/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- one version ---- */
+
+static Dtype kv_dtype(const Options *o, const Model *m) {
+    if (o->kv_dtype) return strcmp(o->kv_dtype, "f32") ? DTYPE_BF16 : DTYPE_F32;
+    return m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+}
+
+static int start(Serving *s, const ServingContext *ctx, Err *err) {
+    const Checkpoint *c = &s->checkpoint;
+    const Config *config = &c->model.cfg;
+    EngineOptions engine = ctx->options->engine;
+    if (!c->tokenizer) return err_set(err, "%s has no tokenizer", ctx->options->model);
+    engine.kv_dtype = kv_dtype(ctx->options, &c->model);
+    engine.metrics = ctx->metrics;
+    if (engine_start(&s->engine, c, &engine, err)) return -1;
+    snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
+    s->api = (ApiContext){.limits = ctx->options->limits,
+                          .model_name = ctx->model_name,
+                          .config = config,
+                          .tokenizer = c->tokenizer};
+    s->completion = (CompletionContext){.api = &s->api,
+                                        .engine = s->engine,
+                                        .fingerprint = s->fingerprint,
+                                        .has_noise = config->noise.scope != NOISE_NONE,
+                                        .cut = ctx->cut,
+                                        .metrics = ctx->metrics};
+    return 0;
+}
+
+static int open_version(Serving **out, const ServingContext *ctx, bool verify, Err *err) {
+    Serving *s = xcalloc(1, sizeof *s);
+    if (checkpoint_open(&s->checkpoint, ctx->options->model, err)) {
+        free(s);
+        return -1;
+    }
+    if ((verify && shards_verify(&s->checkpoint.shards, err)) || start(s, ctx, err)) {
+        serving_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+int serving_open(Serving **out, const ServingContext *ctx, Err *err) { return open_version(out, ctx, false, err); }
+
+int serving_open_verified(Serving **out, const ServingContext *ctx, Err *err) {
+    Serving *s;
+    EngineStats stats;
+    if (open_version(&s, ctx, true, err)) return -1;
+    while (isinf((stats = engine_stats(s->engine)).heartbeat_age)) usleep(2000);
+    if (stats.damaged) {
+        serving_close(s);
+        return err_set(err, "%s was changed while it was loaded", ctx->options->model);
+    }
+    *out = s;
+    return 0;
+}
+
+void serving_close(Serving *s) {
+    if (!s) return;
+    BUG_ON(s->pins);
+    engine_stop(s->engine);
+    checkpoint_close(&s->checkpoint);
+    free(s);
+}
+
+/* ---- all of them ---- */
+
+void versions_add(Versions *v, Serving *s) {
+    pthread_mutex_lock(&v->mutex);
+    s->older = v->newest;
+    v->newest = s;
+    pthread_mutex_unlock(&v->mutex);
+}
+
+Serving *versions_pin(Versions *v) {
+    pthread_mutex_lock(&v->mutex);
+    Serving *s = v->newest;
+    s->pins++;
+    pthread_mutex_unlock(&v->mutex);
+    return s;
+}
+
+void versions_unpin(Versions *v, Serving *s) {
+    pthread_mutex_lock(&v->mutex);
+    s->pins--;
+    pthread_mutex_unlock(&v->mutex);
+}
+
+/* Unlinks the first unpinned version at or behind *at. The caller holds the mutex. */
+static Serving *take_unpinned(Serving **at) {
+    while (*at && (*at)->pins > 0) at = &(*at)->older;
+    Serving *s = *at;
+    if (s) *at = s->older;
+    return s;
+}
+
+int versions_collect(Versions *v) {
+    int left = 0;
+    for (Serving *s = v->newest; s;) { /* stopping an engine takes a step: not under the mutex */
+        pthread_mutex_lock(&v->mutex);
+        s = take_unpinned(&v->newest->older);
+        pthread_mutex_unlock(&v->mutex);
+        if (s) log_line("the version with fingerprint %s is gone", s->fingerprint);
+        serving_close(s);
+    }
+    pthread_mutex_lock(&v->mutex);
+    for (const Serving *s = v->newest ? v->newest->older : NULL; s; s = s->older) left++;
+    pthread_mutex_unlock(&v->mutex);
+    return left;
+}
+
+void versions_close(Versions *v) {
+    for (Serving *s; (s = v->newest) != NULL;) {
+        v->newest = s->older;
+        serving_close(s);
+    }
+}
+
+int versions_stats(Versions *v, EngineStats *sum) {
+    int n = 0;
+    pthread_mutex_lock(&v->mutex);
+    for (const Serving *s = v->newest; s; s = s->older, n++) {
+        EngineStats stats = engine_stats(s->engine);
+        if (n == 0) {
+            *sum = stats;
+            continue;
+        }
+        sum->running += stats.running;
+        sum->queued += stats.queued;
+        sum->kv_blocks += stats.kv_blocks;
+        sum->kv_blocks_used += stats.kv_blocks_used;
+    }
+    pthread_mutex_unlock(&v->mutex);
+    return n;
+}
+
+void versions_drain(Versions *v) {
+    pthread_mutex_lock(&v->mutex);
+    for (const Serving *s = v->newest; s; s = s->older) engine_drain(s->engine);
+    pthread_mutex_unlock(&v->mutex);
+}

@@ -1,0 +1,34 @@
+/* A thousand streams at once: no event lost, doubled or out of order, one [DONE] each. */
+#include "soak.h"
+
+#include "../bench/load_report.h"
+
+#include <unistd.h>
+
+TEST(soak_streams) {
+    enum { KINDS = 50, TOKENS = 100 };
+    int n = soak_count(1000), wrong = 0, most = 0;
+    char options[64];
+    Daemon d;
+    KnownSet known;
+    KnownRun run;
+    soak_raise_limits();
+    snprintf(options, sizeof options, "--max-batch %d --threads 2", MIN(n, 4096));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    known_open(&known, &d, KINDS, TOKENS);
+    Vitals before = soak_vitals(&d);
+    known_run_start(&run, &known, &d, n, n, true);
+    for (int sample = 0; sample < 100 && most < n; sample++, usleep(20000)) most = MAX(most, soak_vitals(&d).running);
+    known_run_join(&run);
+    for (int i = 0; i < n; i++) wrong += !known_run_is_right(&run, i);
+    soak_settle(&d, &before);
+    Figures f = figures_of(run.answers, n, run.seconds, (Slo){.first = 1e9, .gap = 1e9});
+    printf("  %d streams of %d tokens in %.1f s, %d seen running at once, %.0f events/s; first text p99 %.0f ms, gap "
+           "p50 %.1f, p99 %.1f ms\n",
+           n, TOKENS, run.seconds, most, f.tokens, 1e3 * f.first.p99, 1e3 * f.gap.p50, 1e3 * f.gap.p99);
+    CHECK_MSG(wrong == 0, "%d of %d streams are not what they are alone", wrong, n);
+    CHECK_MSG(most >= n / 2, "only %d of %d seen running at once", most, n);
+    known_run_free(&run);
+    known_close(&known);
+    daemon_stop(&d);
+}

@@ -1,0 +1,35 @@
+#include "convert.h"
+
+#include "checkpoint.h"
+#include "files.h"
+#include "tokenizer_json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static Dtype kept_dtype(const ParamSet *ps) {
+    for (int i = 0; i < ps->n; i++)
+        if (ps->params[i].matrix && ps->params[i].weight->dtype != DTYPE_BF16) return DTYPE_F32;
+    return DTYPE_BF16;
+}
+
+static int save_all(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
+    char path[PATH_BYTES];
+    const char *step = c->shards.files[0].metadata_step;
+    if (path_join(path, to, "tokenizer.json", err) || folder_create(to, err)) return -1;
+    if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
+    return checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err);
+}
+
+int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, Err *err) {
+    Checkpoint c;
+    struct stat st;
+    if (lstat(to, &st) == 0) return err_set(err, "%s exists already, must be a new folder", to);
+    if (errno != ENOENT) return err_set(err, "%s: %s", to, strerror(errno));
+    if (checkpoint_open(&c, from, err)) return -1;
+    int rc = save_all(&c, to, dtype ? *dtype : kept_dtype(&c.model.params), err);
+    checkpoint_close(&c);
+    return rc;
+}

@@ -1,0 +1,12 @@
+/* convert: any folder that would be served, written anew as one of ours: one model.safetensors with our names, layout
+ * and digest, and a tokenizer.json. */
+#ifndef NOISED_CONVERT_H
+#define NOISED_CONVERT_H
+
+#include "../model/tensor.h"
+
+/* `to` must not exist. Matrices become *dtype (F32, BF16 or I8), or, when it is NULL, stay what they are: BF16 if all
+ * are, else F32 (F16 is not written, and F32 holds it exactly). The step is the source's, 0 if it has none. */
+int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, Err *err);
+
+#endif
