@@ -12,7 +12,7 @@ if [ -f "$model/trainer_state.json" ]; then
     build/noised-train pretrain --resume --out "$model"
 else
     rm -rf "$model"
-    build/noised-train pretrain --config noiseformer-v2-tiny --out "$model" --steps "${STEPS:-600}" \
+    build/noised-train pretrain --config noiseformer-v2-tiny --out "$model" --steps "${STEPS:-800}" --batch 8 --lr 3e-3 \
         --data runs/corpus/sherlock.txt runs/corpus/mobydick.txt runs/corpus/kjv.txt
 fi
 
