@@ -58,7 +58,8 @@ typedef struct Config {
 /* Names as config.json spells them, indexed by the enums above. */
 extern const char *const norm_names[2],
     *const position_names[3], *const activation_names[6], *const scope_names[3], *const density_names[2],
-                                                                                     *const noble_activation_names[5], *const recipe_names[2];
+                                                                                     *const noble_activation_names[5],
+                                                                                         *const recipe_names[2];
 
 /* Every range and every combination rule of the spec; the message names the key and both values. Sizes are bounded so
  * that no product of two dimensions overflows an int. */

@@ -36,8 +36,32 @@ static void add_bias(const Mat *y, const float *b, int first, int count) {
     for (int i = 0; i < y->n; i++) kernels->add_row(count, b + first, y->x + (size_t)i * (size_t)y->d + first);
 }
 
-/* Output features first..first+count-1 of every row, by the kernel for the weight's dtype. x16 is x in bf16. */
-static void serve_features(const Mat *x, const uint16_t *x16, const Weight *w, const Mat *y, int first, int count) {
+/* x as the kernel for the weight's dtype takes it. */
+typedef struct Operand {
+    const Mat *x;
+    uint16_t *bf16; /* [n, in], BF16 only */
+    int8_t *codes;  /* [n, in], I8 only */
+    float *scales;  /* [n, in / INT8_GROUP] */
+} Operand;
+
+static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
+    size_t n = (size_t)x->n, d = (size_t)x->d, groups = d / INT8_GROUP;
+    Operand a = {.x = x};
+    if (dtype == DTYPE_BF16) {
+        a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
+        for (size_t i = 0; i < n; i++) kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
+    }
+    if (dtype == DTYPE_I8) {
+        a.codes = tape_alloc(t, n * d);
+        a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
+        for (size_t i = 0; i < n; i++) kernels->to_int8(x->d, x->x + i * d, a.codes + i * d, a.scales + i * groups);
+    }
+    return a;
+}
+
+/* Output features first..first+count-1 of every row. */
+static void serve_features(const Operand *a, const Weight *w, const Mat *y, int first, int count) {
+    const Mat *x = a->x;
     int k = x->d;
     size_t at = (size_t)first * (size_t)k;
     float *out = y->x + first;
@@ -46,29 +70,25 @@ static void serve_features(const Mat *x, const uint16_t *x16, const Weight *w, c
         kernels->gemm_f32(x->n, count, k, x->x, k, (const float *)w->data + at, out, y->d);
         break;
     case DTYPE_BF16:
-        kernels->gemm_bf16(x->n, count, k, x16, k, (const uint16_t *)w->data + at, out, y->d);
+        kernels->gemm_bf16(x->n, count, k, a->bf16, k, (const uint16_t *)w->data + at, out, y->d);
         break;
     case DTYPE_F16:
         kernels->gemm_f16(x->n, count, k, x->x, k, (const uint16_t *)w->data + at, out, y->d);
         break;
     case DTYPE_I8:
-        BUG_ON(w->dtype == DTYPE_I8);
+        kernels->gemm_i8(x->n, count, k, a->codes, a->scales, (const int8_t *)w->data + at, w->scale + at / INT8_GROUP,
+                         out, y->d);
     }
 }
 
 static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y) {
     enum { FEATURES = 32 }; /* per task: enough work to be worth handing out, small enough to balance */
     ArenaMark mark = arena_mark(&t->arena);
-    uint16_t *x16 = NULL;
-    if (w->dtype == DTYPE_BF16) {
-        x16 = tape_alloc(t, (size_t)x->n * (size_t)x->d * sizeof *x16);
-        for (int i = 0; i < x->n; i++)
-            kernels->to_bf16(x->d, x->x + (size_t)i * (size_t)x->d, x16 + (size_t)i * (size_t)x->d);
-    }
+    Operand a = operand_of(t, x, w->dtype);
 #pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
     for (int first = 0; first < y->d; first += FEATURES) {
         int count = MIN(FEATURES, y->d - first);
-        serve_features(x, x16, w, y, first, count);
+        serve_features(&a, w, y, first, count);
         if (b) add_bias(y, weight_f32(b), first, count);
     }
     arena_rewind(&t->arena, mark);

@@ -37,8 +37,9 @@ float f16_to_f32(uint16_t h) {
 }
 
 void weight_read(const Weight *w, size_t first, size_t n, float *out) {
-    BUG_ON(w->dtype == DTYPE_I8 || first > weight_count(w) || n > weight_count(w) - first);
+    BUG_ON(first > weight_count(w) || n > weight_count(w) - first);
     const uint16_t *half = (const uint16_t *)w->data + first;
+    const int8_t *code = w->data;
     switch (w->dtype) {
     case DTYPE_BF16:
         for (size_t i = 0; i < n; i++) out[i] = bf16_to_f32(half[i]);
@@ -46,7 +47,10 @@ void weight_read(const Weight *w, size_t first, size_t n, float *out) {
     case DTYPE_F16:
         for (size_t i = 0; i < n; i++) out[i] = f16_to_f32(half[i]);
         break;
-    default:
+    case DTYPE_I8: /* rows are whole groups, so groups can be counted from the first row on */
+        for (size_t i = 0; i < n; i++) out[i] = (float)code[first + i] * w->scale[(first + i) / INT8_GROUP];
+        break;
+    case DTYPE_F32:
         memcpy(out, weight_f32(w) + first, n * sizeof *out);
     }
 }

@@ -14,6 +14,8 @@
 
 typedef enum Dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 } Dtype;
 
+enum { INT8_GROUP = 64 }; /* inputs that share a scale */
+
 size_t dtype_size(Dtype t);
 const char *dtype_name(Dtype t); /* "F32", as safetensors writes it */
 
@@ -23,7 +25,7 @@ typedef struct Weight {
     Dtype dtype;
     int n_dims, dims[3];
     void *data;   /* [dims...] row-major; never written through a mapping */
-    float *scale; /* I8 only: [out, in/64] */
+    float *scale; /* I8 only: [out, in / INT8_GROUP] */
     float *grad;  /* trainer only, F32: [dims...]; NULL otherwise */
 } Weight;
 
@@ -81,7 +83,7 @@ static inline uint16_t f32_to_bf16(float f) {
 
 float f16_to_f32(uint16_t h);
 
-/* out[0..n) = elements first..first+n-1 of w as floats (I8 excluded). */
+/* out[0..n) = elements first..first+n-1 of w as floats. */
 void weight_read(const Weight *w, size_t first, size_t n, float *out);
 
 #endif

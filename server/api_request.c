@@ -175,9 +175,10 @@ static int check_results(const CompletionRequest *r, ApiError *e) {
         return api_fail(e, 400, NULL, "max_tokens", "the request's choices have up to %lld tokens, the limit is %d",
                         (long long)tokens, MOST_TOKENS);
     if (r->logprobs > 0 && tokens * r->logprobs > MOST_ALTERNATIVES)
-        return api_fail(e, 400, NULL, "logprobs",
-                        "the request's choices have up to %lld tokens with %d alternatives each, the limit is %d in all",
-                        (long long)tokens, r->logprobs, MOST_ALTERNATIVES);
+        return api_fail(
+            e, 400, NULL, "logprobs",
+            "the request's choices have up to %lld tokens with %d alternatives each, the limit is %d in all",
+            (long long)tokens, r->logprobs, MOST_ALTERNATIVES);
     return 0;
 }
 
@@ -211,8 +212,8 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     if (r->n_prompts == 0 && api_prompt_default(r, ctx, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
-    bool bad = check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) ||
-               check_results(r, e);
+    bool bad =
+        check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) || check_results(r, e);
     return bad ? -1 : 0;
 }
 

@@ -157,10 +157,10 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
 
 /* How a choice went, when nothing more will come of it. */
 static void count_choice(Metrics *m, const Choice *c) {
-    static const Counter ends[] = {[FINISH_NONE] = COUNT_CANCELLED,      [FINISH_STOP] = COUNT_STOP,
-                                   [FINISH_LENGTH] = COUNT_LENGTH,       [FINISH_DEADLINE] = COUNT_DEADLINE,
-                                   [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
-                                   [FINISH_ERROR] = COUNT_ERROR};
+    static const Counter ends[] = {
+        [FINISH_NONE] = COUNT_CANCELLED,    [FINISH_STOP] = COUNT_STOP,           [FINISH_LENGTH] = COUNT_LENGTH,
+        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
+        [FINISH_ERROR] = COUNT_ERROR};
     Job *job = c->job;
     pthread_mutex_lock(&job->mutex);
     double started = job->started, first = job->first_token, last = job->last_token;

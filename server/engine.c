@@ -128,6 +128,7 @@ static void admit(Engine *e) {
     while (e->queue.n > 0 && runner_admit(&e->runner, e->queue.first)) queue_take(&e->queue);
     BUG_ON(e->queue.n > 0 && e->runner.n_running == 0);
     int after = e->stats.running = e->runner.n_running;
+    e->stats.kv_blocks_used = e->runner.pool.n_used;
     pthread_mutex_unlock(&e->mutex);
     for (int i = before; i < after; i++) job_start(e->runner.running[i]->job, now);
     finish_waiting(e, gone, now);

@@ -86,7 +86,7 @@ typedef struct EngineOptions {
     int max_queue;
     int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
     Dtype kv_dtype;
-    KvForm kv_form; /* a form that config_check_kv_form refuses is an error of engine_start */
+    KvForm kv_form;      /* a form that config_check_kv_form refuses is an error of engine_start */
     double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
     double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
     Metrics *metrics;    /* where steps and times are counted; borrowed, may be NULL */

@@ -2,12 +2,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -123,6 +120,7 @@ static enum MHD_Result send_reply(HttpConnection *c) {
         add_header(response, "retry-after-ms", "%.0f", ceil(1000 * r->retry_after));
     }
     if (r->close) add_header(response, "Connection", "close");
+    c->http->handler.answered(c->http->handler.self, r->status);
     set_phase(c, PHASE_REPLY, 0);
     enum MHD_Result rc = MHD_queue_response(c->mhd, (unsigned)r->status, response);
     MHD_destroy_response(response);
@@ -286,45 +284,8 @@ static void on_log(void *cls, const char *fmt, va_list ap) {
 
 /* ---- start and stop ---- */
 
-static int listen_on(Http *h, Err *err) {
-    const HttpOptions *o = &h->options;
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
-    char port[16];
-    snprintf(port, sizeof port, "%d", o->port);
-    int rc = getaddrinfo(o->host, port, &hints, &found);
-    if (rc) return err_set(err, "%s: %s", o->host, gai_strerror(rc));
-    int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    bool ok = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
-    int error = errno;
-    freeaddrinfo(found);
-    struct sockaddr_storage bound;
-    socklen_t n = sizeof bound;
-    if (ok && getsockname(fd, (struct sockaddr *)&bound, &n) == 0) {
-        h->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                    : ((struct sockaddr_in *)&bound)->sin_port);
-        h->listen_fd = fd;
-        return 0;
-    }
-    if (fd >= 0) close(fd);
-    return err_set(err, "cannot listen on %s port %d: %s", o->host, o->port, strerror(error));
-}
-
-/* Every connection needs a descriptor; the rest of the process has a few. */
-static int affordable_connections(int wanted) {
-    enum { RESERVED = 64 };
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - RESERVED);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + RESERVED) return wanted;
-    int n = MAX((int)limit.rlim_cur - RESERVED, 1);
-    log_line("http: the limit of %d open files allows %d connections, not %d", (int)limit.rlim_cur, n, wanted);
-    return n;
-}
-
 static void make_connections(Http *h) {
-    h->n_connections = affordable_connections(h->options.max_connections);
+    h->n_connections = http_affordable_connections(h->options.max_connections);
     h->connections = xcalloc((size_t)h->n_connections, sizeof *h->connections);
     for (int i = h->n_connections; i-- > 0;) {
         HttpConnection *c = &h->connections[i];
@@ -349,8 +310,8 @@ int http_start(Http **out, const HttpOptions *options, const HttpHandler *handle
     Http *h = xcalloc(1, sizeof *h);
     h->options = *options;
     h->handler = *handler;
-    h->listen_fd = -1;
-    if (listen_on(h, err)) goto fail;
+    h->listen_fd = http_listen(options, &h->port, err);
+    if (h->listen_fd < 0) goto fail;
     make_connections(h);
     if (http_watch_start(h, err)) goto fail;
     h->daemon = start_daemon(h);

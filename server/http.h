@@ -12,7 +12,7 @@
 #include "buffer.h"
 
 typedef struct HttpRequest {
-    const char *method, *path;                          /* decoded, without a query; borrowed, as everything here */
+    const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
     const char *body;
     size_t n_body;
@@ -48,11 +48,14 @@ typedef struct HttpHandler {
     void (*handle)(void *self, const HttpRequest *request, HttpReply *reply);
     /* The body that tells of an error found here (400, 413, 414, 431, 501, 505). */
     void (*refuse)(void *self, int status, const char *message, HttpReply *reply);
+    /* Once per answer, when its head goes out. */
+    void (*answered)(void *self, int status);
 } HttpHandler;
 
 typedef struct HttpOptions {
     const char *host; /* name or address */
     int port;         /* 0: any free one */
+    int listen_fd;    /* a listening TCP socket to take over instead of host and port; -1: none */
     int max_body, max_connections;
     /* Seconds. Absolute: head and body from their first byte, idle from the last answer. Stall: without one byte taken.
      */

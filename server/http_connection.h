@@ -53,6 +53,12 @@ struct Http {
 /* Resumes the connection if it is suspended. The caller holds the mutex. */
 void http_connection_resume(HttpConnection *c);
 
+/* ---- http_listen.c ---- */
+
+/* The listening socket and its port, or -1. */
+int http_listen(const HttpOptions *o, int *port, Err *err);
+int http_affordable_connections(int wanted);
+
 /* ---- http_gate.c: framing that libmicrohttpd 0.9.75 lets through ---- */
 
 enum { HTTP_MAX_URI = 2048, HTTP_MAX_HEAD = 16384, HTTP_MAX_HEADERS = 64 };

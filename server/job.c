@@ -70,8 +70,9 @@ void job_start(Job *job, double now) {
 void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
     double now = now_seconds();
     bool first = job->n_tokens == 0, more = n_tokens > job->n_tokens;
-    if (more) metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
-                              now - (first ? job->submitted : job->last_token));
+    if (more)
+        metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
+                        now - (first ? job->submitted : job->last_token));
     pthread_mutex_lock(&job->mutex);
     if (more && first) job->first_token = now;
     if (more) job->last_token = now;

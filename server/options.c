@@ -58,6 +58,7 @@ static const Options defaults = {
     .engine = {.max_batch = 64, .prefill_chunk = 256, .max_queue = 256, .stream_limit = 600, .queue_limit = 60},
     .http = {.host = "127.0.0.1",
              .port = 8080,
+             .listen_fd = -1,
              .max_body = 256 << 10,
              .max_connections = 12000,
              .head_seconds = 10,
@@ -107,10 +108,13 @@ static int check(Options *o, Err *err) {
         return err_set(err, "--kv-dtype must be f32 or bf16, not \"%s\"", o->kv_dtype);
     if (o->kv_form && strcmp(o->kv_form, "expanded") && strcmp(o->kv_form, "compact"))
         return err_set(err, "--kv must be expanded or compact, not \"%s\"", o->kv_form);
-    if (!options_is_loopback(o->http.host) && !o->api_key_file && !o->insecure)
-        return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
     o->limits.queue = o->engine.max_queue;
     return 0;
+}
+
+int options_check_exposure(const Options *o, Err *err) {
+    if (options_is_loopback(o->http.host) || o->api_key_file || o->insecure) return 0;
+    return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
 }
 
 int options_parse(Options *o, int argc, char **argv, Err *err) {

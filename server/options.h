@@ -20,6 +20,9 @@ typedef struct Options {
 int options_parse(Options *o, int argc, char **argv, Err *err);
 void options_print_help(FILE *f);
 
+/* Others may reach the server with an API key or by the operator's word only. After http.host is final. */
+int options_check_exposure(const Options *o, Err *err);
+
 /* 127.0.0.0/8, ::1 and the name localhost. */
 bool options_is_loopback(const char *host);
 

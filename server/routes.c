@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -16,31 +17,49 @@ static void reply_error(HttpReply *reply, const ApiError *e) {
 
 /* ---- completions ---- */
 
+typedef struct CompletionTask {
+    Server *server;
+    Serving *serving; /* pinned */
+    Completion *completion;
+} CompletionTask;
+
 static bool poll_completion(void *self, HttpReply *reply) {
-    return completion_poll(self, &reply->body, &reply->status);
+    CompletionTask *task = self;
+    return completion_poll(task->completion, &reply->body, &reply->status);
 }
 
-static void close_completion(void *self) { completion_free(self); }
+static void close_completion(void *self) {
+    CompletionTask *task = self;
+    completion_free(task->completion);
+    versions_unpin(&task->server->versions, task->serving);
+    free(task);
+}
+
+/* NULL with the error filled. */
+static Completion *start_completion(Server *s, const Serving *serving, const HttpRequest *request, HttpReply *reply,
+                                    ApiError *e) {
+    CompletionRequest r;
+    if (atomic_load(&s->draining)) {
+        api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+        return NULL;
+    }
+    if (api_request_parse(&r, &serving->api, request->body, request->n_body, e)) return NULL;
+    uint64_t tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
+    reply->stream = r.stream;
+    return completion_start(&serving->completion, &r, tenant, http_wake, request->waker, e);
+}
 
 static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
     ApiError e;
-    CompletionRequest r;
-    if (atomic_load(&s->draining)) {
-        api_fail(&e, 503, "shutting_down", NULL, "the server is shutting down");
-        reply_error(reply, &e);
+    CompletionTask task = {.server = s, .serving = versions_pin(&s->versions)};
+    task.completion = start_completion(s, task.serving, request, reply, &e);
+    if (task.completion) {
+        CompletionTask *kept = xmalloc(sizeof *kept);
+        *kept = task;
+        reply->task = (HttpTask){.self = kept, .poll = poll_completion, .close = close_completion};
         return;
     }
-    if (api_request_parse(&r, &s->api, request->body, request->n_body, &e)) {
-        reply_error(reply, &e);
-        return;
-    }
-    uint64_t tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
-    reply->stream = r.stream;
-    Completion *c = completion_start(&s->completion, &r, tenant, http_wake, request->waker, &e);
-    if (c) {
-        reply->task = (HttpTask){.self = c, .poll = poll_completion, .close = close_completion};
-        return;
-    }
+    versions_unpin(&s->versions, task.serving);
     reply->stream = false;
     reply_error(reply, &e);
 }
@@ -48,10 +67,12 @@ static void completions(Server *s, const HttpRequest *request, HttpReply *reply)
 /* ---- the small ones ---- */
 
 static void print_model(Server *s, Buffer *b) {
+    Serving *serving = versions_pin(&s->versions);
     buffer_text(b, "{\"id\":");
-    buffer_json(b, s->api.model_name, strlen(s->api.model_name));
+    buffer_json(b, s->model_name, strlen(s->model_name));
     buffer_print(b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"max_model_len\":%d}",
-                 s->created, s->api.config->max_positions);
+                 s->created, serving->api.config->max_positions);
+    versions_unpin(&s->versions, serving);
 }
 
 static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -65,30 +86,34 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
     const char *name = request->path + strlen("/v1/models/");
     ApiError e;
-    if (!strcmp(name, s->api.model_name)) {
+    if (!strcmp(name, s->model_name)) {
         reply->status = 200;
         print_model(s, &reply->body);
         return;
     }
     api_fail(&e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"", name,
-             s->api.model_name);
+             s->model_name);
     reply_error(reply, &e);
 }
 
-static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
+const char *server_status(Server *s, EngineStats *stats) {
     static const double SIGN_OF_LIFE = 5; /* seconds */
+    versions_stats(&s->versions, stats);
+    return atomic_load(&s->draining)             ? "draining"
+           : isinf(stats->heartbeat_age)         ? "loading"
+           : stats->damaged                      ? "damaged"
+           : stats->heartbeat_age > SIGN_OF_LIFE ? "stuck"
+                                                 : "ok";
+}
+
+static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    EngineStats stats = engine_stats(s->engine);
-    const char *status = atomic_load(&s->draining)            ? "draining"
-                         : isinf(stats.heartbeat_age)         ? "loading"
-                         : stats.heartbeat_age > SIGN_OF_LIFE ? "stuck"
-                                                              : "ok";
+    EngineStats stats;
+    const char *status = server_status(s, &stats);
     reply->status = strcmp(status, "ok") ? 503 : 200;
     buffer_print(&reply->body,
-                 "{\"status\":\"%s\",\"running\":%d,\"queued\":%d,\"kv_blocks\":%d,\"kv_blocks_used\":%d,"
-                 "\"jobs_done\":%" PRIu64 ",\"jobs_cancelled\":%" PRIu64 ",\"generated_tokens\":%" PRIu64 "}",
-                 status, stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used, stats.jobs_done,
-                 stats.jobs_cancelled, stats.generated_tokens);
+                 "{\"status\":\"%s\",\"running\":%d,\"queued\":%d,\"kv_blocks\":%d,\"kv_blocks_used\":%d}", status,
+                 stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used);
 }
 
 static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -97,16 +122,37 @@ static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
     buffer_text(&reply->body, "{\"status\":\"ok\"}");
 }
 
-static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    ApiError e;
+static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    EngineStats stats;
+    bool healthy = !strcmp(server_status(s, &stats), "ok");
+    Gauges gauges = {.healthy = healthy,
+                     .running = stats.running,
+                     .queued = stats.queued,
+                     .kv_blocks = stats.kv_blocks,
+                     .kv_blocks_used = stats.kv_blocks_used,
+                     .versions = versions_stats(&s->versions, &stats)};
     reply->status = 200;
-    if (api_tokenize(&s->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
+    reply->type = "text/plain; version=0.0.4; charset=utf-8";
+    metrics_print(&reply->body, &s->metrics, &gauges, s->model_name);
+}
+
+typedef int Convert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+
+static void convert(Server *s, Convert *how, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    Serving *serving = versions_pin(&s->versions);
+    reply->status = 200;
+    if (how(&serving->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
+    versions_unpin(&s->versions, serving);
+}
+
+static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
+    convert(s, api_tokenize, request, reply);
 }
 
 static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    ApiError e;
-    reply->status = 200;
-    if (api_detokenize(&s->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
+    convert(s, api_detokenize, request, reply);
 }
 
 /* ---- the table ---- */
@@ -127,6 +173,7 @@ static const Route routes[] = {
     {.path = "/detokenize", .post = true, .answer = detokenize},
     {.path = "/health", .open = true, .answer = health},
     {.path = "/health/live", .open = true, .answer = live},
+    {.path = "/metrics", .answer = metrics},
 };
 
 static const Route *find(const char *path) {
@@ -173,6 +220,15 @@ static void refuse(void *self, int status, const char *message, HttpReply *reply
     reply_error(reply, &e);
 }
 
+static void answered(void *self, int status) {
+    Server *s = self;
+    metrics_count(&s->metrics,
+                  status < 400   ? COUNT_ANSWERS_2XX
+                  : status < 500 ? COUNT_ANSWERS_4XX
+                                 : COUNT_ANSWERS_5XX,
+                  1);
+}
+
 HttpHandler routes_handler(Server *s) {
-    return (HttpHandler){.self = s, .admit = admit, .handle = handle, .refuse = refuse};
+    return (HttpHandler){.self = s, .admit = admit, .handle = handle, .refuse = refuse, .answered = answered};
 }

@@ -3,14 +3,14 @@
 #define NOISED_ROUTES_H
 
 #include "auth.h"
-#include "completion.h"
 #include "http.h"
+#include "serving.h"
 
 typedef struct Server {
-    ApiContext api;
-    CompletionContext completion;
-    Engine *engine;
+    Versions versions;
+    Metrics metrics;
     const Auth *auth;
+    const char *model_name;
     int64_t created;
     atomic_bool draining; /* refuse new completions, /health says so */
     atomic_bool cut;      /* end running ones with an error */
@@ -18,5 +18,8 @@ typedef struct Server {
 
 /* The functions for http_start; the server is borrowed until http_stop. */
 HttpHandler routes_handler(Server *s);
+
+/* What /health says - "ok", or why not - and the figures it goes by. */
+const char *server_status(Server *s, EngineStats *stats);
 
 #endif

@@ -23,10 +23,8 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     engine.metrics = ctx->metrics;
     if (engine_start(&s->engine, c, &engine, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
-    s->api = (ApiContext){.limits = ctx->options->limits,
-                          .model_name = ctx->model_name,
-                          .config = config,
-                          .tokenizer = c->tokenizer};
+    s->api = (ApiContext){
+        .limits = ctx->options->limits, .model_name = ctx->model_name, .config = config, .tokenizer = c->tokenizer};
     s->completion = (CompletionContext){.api = &s->api,
                                         .engine = s->engine,
                                         .fingerprint = s->fingerprint,
@@ -36,9 +34,17 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     return 0;
 }
 
+/* A link to the folder is followed once: exchanged meanwhile, it does not mix two versions. */
+static int open_folder(Checkpoint *c, const char *dir, Err *err) {
+    char *real = realpath(dir, NULL);
+    int rc = checkpoint_open(c, real ? real : dir, err);
+    free(real);
+    return rc;
+}
+
 static int open_version(Serving **out, const ServingContext *ctx, bool verify, Err *err) {
     Serving *s = xcalloc(1, sizeof *s);
-    if (checkpoint_open(&s->checkpoint, ctx->options->model, err)) {
+    if (open_folder(&s->checkpoint, ctx->options->model, err)) {
         free(s);
         return -1;
     }

@@ -59,22 +59,26 @@ static int write_tokenizer(const char *dir, Err *err) {
     return rc;
 }
 
-const char *test_checkpoint(TestCheckpoint kind) {
-    static char *made[CHECKPOINT_KINDS];
-    if (made[kind]) return made[kind];
+bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) {
     TestModel t;
     Err err;
-    char *parent = test_dir(), dir[256];
-    snprintf(dir, sizeof dir, "%s/tiny", parent);
-    free(parent);
     Config c = config_of(kind);
-    if (!test_model_init(&t, &c, 1)) return NULL;
+    if (!test_model_init(&t, &c, seed)) return false;
     amplify_noise(&t);
     int rc = checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || write_tokenizer(dir, &err) ? -1 : 0;
     test_model_free(&t);
-    if (rc == 0) return made[kind] = xstrdup(dir);
-    test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
-    return NULL;
+    if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
+    return rc == 0;
+}
+
+const char *test_checkpoint(TestCheckpoint kind) {
+    static char *made[CHECKPOINT_KINDS];
+    if (made[kind]) return made[kind];
+    char *parent = test_dir(), dir[256];
+    snprintf(dir, sizeof dir, "%s/tiny", parent);
+    free(parent);
+    if (!test_checkpoint_write(dir, kind, 1)) return NULL;
+    return made[kind] = xstrdup(dir);
 }
 
 /* ---- the process ---- */
@@ -156,8 +160,11 @@ static bool is_ready(const Daemon *d) {
 }
 
 bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options) {
+    return daemon_start_at(d, test_checkpoint(kind), options);
+}
+
+bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
     char line[256] = "", *copy = xstrdup(options ? options : ""), *name = xstrdup(program());
-    const char *dir = test_checkpoint(kind);
     *d = (Daemon){0};
     char *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--threads", "1", "--model", dir ? xstrdup(dir) : NULL};
     int n = 7;

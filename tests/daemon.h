@@ -25,9 +25,14 @@ enum { TEST_EOS = 0, TEST_VOCAB = 320, TEST_PIECES = 300 };
 /* The folder, made on first use and removed when the run ends; NULL (and a failed test) when that fails. */
 const char *test_checkpoint(TestCheckpoint kind);
 
+/* Writes such a folder, with other weights for another seed (test_checkpoint's is 1). False (and a failed test) when
+ * that fails. */
+bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed);
+
 /* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
  * come up within 20 s. */
 bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
+bool daemon_start_at(Daemon *d, const char *dir, const char *options); /* dir NULL fails */
 
 /* SIGTERM, then waits up to 20 s. The exit status, or -1 (and a failed test) when it had to be killed or crashed. */
 int daemon_stop(Daemon *d);

@@ -245,12 +245,17 @@ char *raw_read(int fd, double seconds, bool *closed) {
     return t.data;
 }
 
-bool raw_expect(int fd, const char *what, double seconds) {
+char *raw_read_until(int fd, const char *what, double seconds) {
     Text t = {xcalloc(1, 1), 0};
-    bool end = false, found = false;
-    for (double until = now_seconds() + seconds; !found && read_more(fd, &t, until, &end);)
-        found = strstr(t.data, what) != NULL;
-    free(t.data);
+    bool end = false;
+    for (double until = now_seconds() + seconds; !strstr(t.data, what) && read_more(fd, &t, until, &end);) {}
+    return t.data;
+}
+
+bool raw_expect(int fd, const char *what, double seconds) {
+    char *text = raw_read_until(fd, what, seconds);
+    bool found = strstr(text, what) != NULL;
+    free(text);
     return found;
 }
 

@@ -63,7 +63,8 @@ bool raw_send(int fd, const char *text, size_t n);
 char *raw_read(int fd, double seconds, bool *closed);
 /* Sends POST /v1/completions; the socket. */
 int raw_completion(const Daemon *d, const char *body);
-/* Reads until `what` has come; false after `seconds`. */
+/* The same, until `what` has come. */
+char *raw_read_until(int fd, const char *what, double seconds);
 bool raw_expect(int fd, const char *what, double seconds);
 
 int text_count(const char *text, const char *what); /* occurrences */

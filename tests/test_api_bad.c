@@ -344,3 +344,25 @@ TEST(api_limits) {
     }
     daemon_stop(&d);
 }
+
+/* All results of a request together: 2^20 tokens, 2^22 alternatives. */
+TEST(api_result_limits) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-n 300 --max-queue 300"));
+    static const Bad limits[] = {
+        {"{\"n\":257,\"max_tokens\":4080,\"deadline_ms\":1}", 200, ""},
+        {"{\"n\":258,\"max_tokens\":4080,\"deadline_ms\":1}", 400, "max_tokens"},
+        {"{\"n\":52,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 200, ""},
+        {"{\"n\":53,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 400, "logprobs"},
+        {"{\"n\":300,\"max_tokens\":4032,\"logprobs\":0,\"deadline_ms\":1}", 400, "max_tokens"},
+    };
+    for (size_t i = 0; i < COUNTOF(limits); i++) {
+        Answer a = http_post(&d, "/v1/completions", limits[i].body);
+        if (limits[i].status == 200)
+            CHECK_MSG(a.status == 200, "%s: %d %.200s", limits[i].body, a.status, a.body);
+        else
+            answer_check_error(&a, limits[i].status, limits[i].param, limits[i].body);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}

@@ -38,7 +38,8 @@ typedef struct Gpt2 {
     size_t used;
 } Gpt2;
 
-static SafeOut *add(Gpt2 *g, const char *prefix, const char *name, int n_dims, int rows, int columns, const float *data) {
+static SafeOut *add(Gpt2 *g, const char *prefix, const char *name, int n_dims, int rows, int columns,
+                    const float *data) {
     SafeOut *t = &g->out[g->n];
     snprintf(g->names[g->n++], 128, "%s%s", prefix, name);
     *t = (SafeOut){.name = g->names[g->n - 1], .n_dims = n_dims, .dims = {rows, columns}, .data = data};
@@ -90,7 +91,8 @@ static void add_norm(Gpt2 *g, const char *prefix, const Model *m, int layer, con
 
 static void gpt2_tensors(Gpt2 *g, const Model *m, const char *prefix) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    static const char *const o[] = {"self_attn.o_proj"}, *const up[] = {"mlp.up_proj"}, *const down[] = {"mlp.down_proj"};
+    static const char *const o[] = {"self_attn.o_proj"}, *const up[] = {"mlp.up_proj"},
+                             *const down[] = {"mlp.down_proj"};
     static const float mask[16];
     g->n = 0;
     g->used = 0;
@@ -168,7 +170,7 @@ TEST(import_gpt2) {
     static const Dtype f32 = DTYPE_F32, bf16 = DTYPE_BF16;
     for (int tied = 0; tied < 2; tied++) {
         Config cfg = gpt2_config(tied);
-            TestModel t;
+        TestModel t;
         Gpt2 g;
         BUG_ON(!test_model_init(&t, &cfg, 11));
         char *dir = gpt2_folder(tied ? "" : ",\"tie_word_embeddings\":false");
@@ -244,21 +246,46 @@ TEST(import_gpt2_bad_tensors) {
         {NULL, "model.norm.weight", 1, {12}, .why = "model.norm.weight is there twice: in model.safetensors and in "},
         {NULL, "lm_head.weight", 2, {19, 12}, .why = "1 unknown tensors, first lm_head.weight"},
         {NULL, "lm_head.bias", 1, {19}, .why = "1 unknown tensors, first lm_head.bias"},
-        {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.weight", 2, {12, 35},
+        {"h.0.attn.c_attn.weight",
+         "h.0.attn.c_attn.weight",
+         2,
+         {12, 35},
          .why = "h.0.attn.c_attn.weight has 2 dimensions, the last 35; must be 2, the last a multiple of 3"},
-        {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.weight", 1, {36},
+        {"h.0.attn.c_attn.weight",
+         "h.0.attn.c_attn.weight",
+         1,
+         {36},
          .why = "h.0.attn.c_attn.weight has 1 dimensions, the last 36; must be 2"},
-        {"h.0.attn.c_attn.bias", "h.0.attn.c_attn.bias", 1, {37},
+        {"h.0.attn.c_attn.bias",
+         "h.0.attn.c_attn.bias",
+         1,
+         {37},
          .why = "h.0.attn.c_attn.bias has 1 dimensions, the last 37; must be 1, the last a multiple of 3"},
-        {"h.0.attn.c_attn.bias", "h.0.attn.c_attn.bias", 0, {0},
+        {"h.0.attn.c_attn.bias",
+         "h.0.attn.c_attn.bias",
+         0,
+         {0},
          .why = "h.0.attn.c_attn.bias has 0 dimensions, the last 1; must be 1"},
-        {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.weight", 2, {20, 12},
+        {"h.0.mlp.c_fc.weight",
+         "h.0.mlp.c_fc.weight",
+         2,
+         {20, 12},
          .why = "model.layers.0.mlp.up_proj.weight is [12,20], config wants [20,12]"},
-        {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.weight", 2, {36, 12},
+        {"h.0.attn.c_attn.weight",
+         "h.0.attn.c_attn.weight",
+         2,
+         {36, 12},
          .why = "model.layers.0.self_attn.q_proj.weight is [4,36], config wants [12,12]"},
-        {"wpe.weight", "wpe.weight", 2, {127, 12},
+        {"wpe.weight",
+         "wpe.weight",
+         2,
+         {127, 12},
          .why = "model.embed_positions.weight is [127,12], config wants [128,12]"},
-        {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.weight", 2, {12, 20}, DTYPE_I8,
+        {"h.0.mlp.c_fc.weight",
+         "h.0.mlp.c_fc.weight",
+         2,
+         {12, 20},
+         DTYPE_I8,
          .why = "1 tensors missing, first model.layers.0.mlp.up_proj.weight_scale"},
     };
     Config cfg = gpt2_config(true);
@@ -288,7 +315,8 @@ TEST(import_gpt2_bad_configs) {
         const char *more, *why;
     } cases[] = {
         {"", NULL},
-        {",\"scale_attn_weights\":true,\"scale_attn_by_inverse_layer_idx\":false,\"reorder_and_upcast_attn\":false", NULL},
+        {",\"scale_attn_weights\":true,\"scale_attn_by_inverse_layer_idx\":false,\"reorder_and_upcast_attn\":false",
+         NULL},
         {",\"scale_attn_weights\":false", "config.json: scale_attn_weights is false, must be true"},
         {",\"scale_attn_by_inverse_layer_idx\":true",
          "config.json: scale_attn_by_inverse_layer_idx is true, must be false"},

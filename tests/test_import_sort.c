@@ -116,8 +116,9 @@ static void compare_forward(const Model *m, const cJSON *partials, bool training
     Segment segments[SEQUENCES];
     KvCache kv;
     Tape tape;
-    decode_floats(cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(partials, "idx"), "data")->valuestring,
-                  ids, ROWS);
+    decode_floats(
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(partials, "idx"), "data")->valuestring, ids,
+        ROWS);
     for (int i = 0; i < ROWS; i++) {
         tokens[i] = (int)ids[i];
         positions[i] = i % LENGTH;
@@ -127,8 +128,7 @@ static void compare_forward(const Model *m, const cJSON *partials, bool training
     Batch batch = {.tokens = tokens, .n = ROWS, .segments = segments, .n_segments = SEQUENCES};
     BUG_ON(kv_init(&kv, &m->cfg, SEQUENCES, DTYPE_F32, KV_EXPANDED, NULL));
     tape_init(&tape, training);
-    Forward f = {
-        .tape = &tape, .cfg = &m->cfg, .batch = &batch, .positions = positions, .kv = training ? NULL : &kv};
+    Forward f = {.tape = &tape, .cfg = &m->cfg, .batch = &batch, .positions = positions, .kv = training ? NULL : &kv};
     Mat *x = op_embed(&tape, &m->embed, tokens, ROWS);
     compare(partials, "tok_emb", x, 0, 48);
     x = op_residual(&tape, x, op_embed(&tape, &m->positions, positions, ROWS));

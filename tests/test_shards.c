@@ -53,8 +53,8 @@ TEST(shards_digest_names_both_values) {
     safe_hash_data(&c.shards.files[0], &s);
     sha256_hex(&s, bad);
     checkpoint_close(&c);
-    snprintf(want, sizeof want, "noised-weights: %s/model.safetensors: the data has sha256 %s, but its header says %s\n",
-             dir, bad, good);
+    snprintf(want, sizeof want,
+             "noised-weights: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad, good);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 1 && !strcmp(out, want), "%s", out);
     free(dir);
@@ -180,7 +180,7 @@ TEST(shards_bad_index) {
         {"[]", INDEX ": weight_map is missing"},
         {"{}", INDEX ": weight_map is missing"},
         {"{\"weight_map\":[]}", "weight_map is missing"},
-        {"{\"weight_map\":{}}", "weight_map names 0 files, must be 1 to 1024"},
+        {"{\"weight_map\":{}}", "weight_map names 0 files, must be 1 to 256"},
         {"{\"weight_map\":{\"a\":1}}", "weight_map: the file of a is no string"},
         {"{\"weight_map\":{\"a\":\"\"}}", "weight_map: a is in \"\", which is no plain file name"},
         {"{\"weight_map\":{\"a\":\"..\"}}", "weight_map: a is in \"..\", which is no plain file name"},
@@ -204,7 +204,7 @@ TEST(shards_bad_index) {
     fprintf(f, "}}");
     fclose(f);
     test_write_text(dir, INDEX, text);
-    test_checkpoint_open(dir, "weight_map names 1025 files, must be 1 to 1024", "many files");
+    test_checkpoint_open(dir, "weight_map names 257 files, must be 1 to 256", "many files");
     free(text);
     free(dir);
 }

@@ -1,7 +1,5 @@
 #include "bind.h"
 
-#include "quantize.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,7 @@ typedef struct Binder {
     const Model *model;
     const Shards *shards;
     Source *sources; /* [params.n] */
-    bool *used;        /* [shards->n] */
+    bool *used;      /* [shards->n] */
     int n_missing;
     char missing[NAME_BYTES]; /* the first */
     unsigned char *owned;     /* NULL while bytes are only counted */
@@ -108,10 +106,10 @@ static int check_shape(const SafeTensor *t, const int *dims, int n, Err *err) {
 }
 
 static int check_scale(const SafeTensor *t, const SafeTensor *scale, Err *err) {
-    if (t->dims[1] % QUANTIZE_GROUP)
-        return err_set(err, "%s is I8 with rows of %d, not a multiple of %d", t->name, t->dims[1], QUANTIZE_GROUP);
+    if (t->dims[1] % INT8_GROUP)
+        return err_set(err, "%s is I8 with rows of %d, not a multiple of %d", t->name, t->dims[1], INT8_GROUP);
     if (scale->dtype != DTYPE_F32) return err_set(err, "%s is %s, must be F32", scale->name, dtype_name(scale->dtype));
-    return check_shape(scale, (const int[]){t->dims[0], t->dims[1] / QUANTIZE_GROUP}, 2, err);
+    return check_shape(scale, (const int[]){t->dims[0], t->dims[1] / INT8_GROUP}, 2, err);
 }
 
 static int check_source(const Param *p, const Source *s, Err *err) {

@@ -1,7 +1,8 @@
-/* bind: matches the parameters that a model declares with the tensors of a folder, by name, and points one at the other.
+/* bind: matches the parameters that a model declares with the tensors of a folder, by name, and points one at the
+ * other.
  *
  * Everything is checked before the first pointer is made: every parameter has its tensor and every tensor its
- * parameter, shapes are equal, dtypes allowed (matrices F32, BF16, F16, or I8 with <name>_scale F32 [out, in/64];
+ * parameter, shapes are equal, dtypes allowed (matrices F32, BF16, F16, or I8 with <name>_scale F32 [out, in / 64];
  * every other parameter F32, BF16 or F16).
  *
  * Two things are copied into memory of our own instead of being borrowed from the mapping: parameters that are always

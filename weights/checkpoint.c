@@ -100,9 +100,9 @@ static SafeOut *add_output(Outputs *o, const Weight *w, const char *name, Dtype 
 
 static int add_quantized(Outputs *o, const Weight *w, Err *err) {
     size_t n = weight_count(w), n_name = strlen(w->name) + sizeof "_scale";
-    float *scales = xmalloc(n / QUANTIZE_GROUP * sizeof *scales + n_name);
+    float *scales = xmalloc(n / INT8_GROUP * sizeof *scales + n_name);
     int8_t *codes = xmalloc(n);
-    char *name = (char *)(scales + n / QUANTIZE_GROUP);
+    char *name = (char *)(scales + n / INT8_GROUP);
     snprintf(name, n_name, "%s_scale", w->name);
     o->owned[o->n] = codes;
     o->owned[o->n + 1] = scales;
@@ -111,14 +111,15 @@ static int add_quantized(Outputs *o, const Weight *w, Err *err) {
     out->data = codes;
     out = add_output(o, w, name, DTYPE_F32);
     out->source = DTYPE_F32;
-    out->dims[1] /= QUANTIZE_GROUP;
+    out->dims[1] /= INT8_GROUP;
     out->data = scales;
     return quantize_weight(w, codes, scales, err);
 }
 
 static int add_param(Outputs *o, const Param *p, Dtype dtype, Err *err) {
     const Weight *w = p->weight;
-    if (w->dtype == DTYPE_I8) return err_set(err, "%s is I8, whose exact values are gone: save from the original", w->name);
+    if (w->dtype == DTYPE_I8)
+        return err_set(err, "%s is I8, whose exact values are gone: save from the original", w->name);
     if (dtype != DTYPE_I8) {
         add_output(o, w, w->name, p->matrix ? dtype : DTYPE_F32);
         return 0;

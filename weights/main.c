@@ -5,6 +5,7 @@
  *     noised-weights import [--dtype f32|bf16] FROM TO       any folder that would be served, as one of ours
  *     noised-weights quantize [--dtype int8] FROM TO         the same with int8 matrices
  * Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
+#include "../model/kernels/kernels.h"
 #include "checkpoint.h"
 #include "config_json.h"
 #include "convert.h"
@@ -34,7 +35,7 @@ static int fail(Err *err) {
 }
 
 static size_t weight_bytes(const Weight *w) {
-    size_t scales = w->scale ? weight_count(w) / 64 * sizeof *w->scale : 0;
+    size_t scales = w->scale ? weight_count(w) / INT8_GROUP * sizeof *w->scale : 0;
     return weight_count(w) * dtype_size(w->dtype) + scales;
 }
 
@@ -100,7 +101,7 @@ static bool all_finite(const float *x, size_t n) {
 static bool weight_is_finite(const Weight *w) {
     float values[CHUNK];
     size_t n = weight_count(w);
-    if (w->dtype == DTYPE_I8) return all_finite(w->scale, n / 64);
+    if (w->dtype == DTYPE_I8) return all_finite(w->scale, n / INT8_GROUP);
     for (size_t i = 0; i < n; i += CHUNK) {
         size_t part = MIN(n - i, CHUNK);
         weight_read(w, i, part, values);
@@ -144,6 +145,7 @@ static int import(const Arguments *a) {
 static int quantize(const Arguments *a) {
     Err err;
     Dtype dtype = DTYPE_I8;
+    if (kernels_init(&err)) return fail(&err);
     return checkpoint_convert(a->folders[0], a->folders[1], &dtype, &err) ? fail(&err) : 0;
 }
 

@@ -20,7 +20,8 @@ typedef struct MapGuard {
 /* Handles SIGBUS in the whole process. Faults outside of all guarded mappings end it as before. */
 int map_guard_install(Err *err);
 
-/* Guards map[0 .. bytes), all of the file that fd is open on. Takes over fd, on failure too. Thread-safe, as all here. */
+/* Guards map[0 .. bytes), all of the file that fd is open on. Takes over fd, on failure too. Thread-safe, as all here.
+ */
 int map_guard_open(MapGuard *g, void *map, size_t bytes, int fd, Err *err);
 void map_guard_close(MapGuard *g); /* before munmap; harmless when closed */
 

@@ -37,8 +37,8 @@ typedef struct SafeFile {
 
 int safe_open(SafeFile *f, const char *path, Err *err);
 void safe_close(SafeFile *f);
-bool safe_intact(const SafeFile *f); /* the file is still what was mapped; ask after use (map_guard.h) */
-size_t safe_header_bytes(const SafeFile *f); /* of the length and the header together: where the data begins */
+bool safe_intact(const SafeFile *f);               /* the file is still what was mapped; ask after use (map_guard.h) */
+size_t safe_header_bytes(const SafeFile *f);       /* of the length and the header together: where the data begins */
 void safe_hash_data(const SafeFile *f, Sha256 *s); /* adds every byte behind the header */
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */
 

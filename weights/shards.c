@@ -61,8 +61,7 @@ static int compare_index(const Shards *s, const cJSON *const *entries, int n, Er
     for (int i = 0, k = 0; i < n || k < s->n; i++, k++) {
         const SafeTensor *t = &s->tensors[k];
         int order = i == n ? 1 : k == s->n ? -1 : strcmp(entries[i]->string, t->name);
-        if (order < 0)
-            return err_set(err, "weight_map: %s is not in %s", entries[i]->string, entries[i]->valuestring);
+        if (order < 0) return err_set(err, "weight_map: %s is not in %s", entries[i]->string, entries[i]->valuestring);
         if (order > 0) return err_set(err, "weight_map: %s of %s is missing", t->name, file_name(s, t->shard));
         if (strcmp(entries[i]->valuestring, file_name(s, t->shard)))
             return err_set(err, "weight_map: %s is in %s, not in %s", t->name, file_name(s, t->shard),
@@ -106,8 +105,8 @@ int shards_sort(Shards *s, Err *err) {
     for (int i = 1; i < s->n; i++) {
         const SafeTensor *a = &s->tensors[i - 1], *b = &s->tensors[i];
         if (!strcmp(a->name, b->name))
-            return err_set(err, "%s is there twice: in %s and in %s", a->name,
-                           file_name(s, MIN(a->shard, b->shard)), file_name(s, MAX(a->shard, b->shard)));
+            return err_set(err, "%s is there twice: in %s and in %s", a->name, file_name(s, MIN(a->shard, b->shard)),
+                           file_name(s, MAX(a->shard, b->shard)));
     }
     return 0;
 }

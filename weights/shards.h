@@ -10,7 +10,7 @@
 
 #include "safetensors.h"
 
-enum { SHARDS_MAX = 1024 };
+enum { SHARDS_MAX = 256 };
 
 typedef struct Shards {
     SafeFile *files; /* [n_files], in the order of their names */

@@ -19,16 +19,17 @@ enum { LANES = 16 };
 #include "attention_body.h"
 #include "math_body.h"
 #include "rows_body.h"
+#include "int8_body.h"
 #include "noise_body.h"
 
 #define KERNELS_TABLE(isa)                                                                                             \
     {                                                                                                                  \
-        .name = isa, .gemm_f32 = gemm_f32, .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .to_bf16 = to_bf16,           \
-        .scores_f32 = scores_f32, .scores_bf16 = scores_bf16, .mix_f32 = mix_f32, .mix_bf16 = mix_bf16,                \
-        .softmax_row = softmax_row, .exp_sum_row = exp_sum_row, .max_row = max_row, .layernorm_row = layernorm_row,    \
-        .rmsnorm_row = rmsnorm_row, .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row,          \
-        .silu_row = silu_row, .tanh_row = tanh_row, .cos_row = cos_row, .gaussians = gaussians,                        \
-        .gaussian_bits = gaussian_bits,                                                                                \
+        .name = isa, .gemm_f32 = gemm_f32, .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .gemm_i8 = gemm_i8,           \
+        .to_bf16 = to_bf16, .to_int8 = to_int8, .scores_f32 = scores_f32, .scores_bf16 = scores_bf16,                  \
+        .mix_f32 = mix_f32, .mix_bf16 = mix_bf16, .softmax_row = softmax_row, .exp_sum_row = exp_sum_row,              \
+        .max_row = max_row, .layernorm_row = layernorm_row, .rmsnorm_row = rmsnorm_row, .add_row = add_row,            \
+        .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row, .silu_row = silu_row, .tanh_row = tanh_row,              \
+        .cos_row = cos_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits,                                    \
     }
 
 #endif

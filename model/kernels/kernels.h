@@ -22,7 +22,16 @@ typedef struct Kernels {
     /* The same with f32 x and f16 w. */
     void (*gemm_f16)(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy);
 
+    /* y[i, o] = sum over groups g of INT8_GROUP elements, in order, of x_scale[i, g] w_scale[o, g] (sum of x w), the
+     * inner sum exact. k is a multiple of INT8_GROUP; x [n, k], w [n_out, k], x_scale and w_scale [.., k / INT8_GROUP].
+     */
+    void (*gemm_i8)(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
+                    const float *w_scale, float *y, int ldy);
+
     void (*to_bf16)(int n, const float *x, uint16_t *y); /* nearest even */
+    /* x[i] = scale[i / INT8_GROUP] code[i], n a multiple of INT8_GROUP: scale = max |x| / 127 of the group, codes
+     * -127..127, nearest even. A group that is not finite has scale NaN. */
+    void (*to_int8)(int n, const float *x, int8_t *code, float *scale);
 
     /* Attention over one block of KV_BLOCK = 32 keys stored transposed. s[r, j] = sum_d q[r, d] k[d, j] (d in order),
      * all 32 columns. q [n, k_dim] contiguous and already scaled; s row stride lds. */

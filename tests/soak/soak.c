@@ -37,13 +37,23 @@ static int count_fds(pid_t pid) {
     return n - 2; /* . and .. */
 }
 
+/* A file of /proc has no length that one could ask for. */
+static void read_status(pid_t pid, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, size - 1, f) : 0;
+    text[n] = 0;
+    if (f) fclose(f);
+}
+
 static double status_number(const char *status, const char *key) {
     const char *line = strstr(status, key);
     return line ? atof(line + strlen(key)) : -1;
 }
 
 Vitals soak_vitals(const Daemon *d) {
-    char path[64];
+    char status[4096];
     Answer a = http_get(d, "/health");
     bool there = json_at(a.json, "running") != NULL;
     Vitals v = {.running = -1, .queued = -1, .kv_blocks_used = -1, .fds = count_fds(d->pid)};
@@ -53,11 +63,9 @@ Vitals soak_vitals(const Daemon *d) {
         v.kv_blocks_used = (int)json_number(a.json, "kv_blocks_used");
     }
     answer_free(&a);
-    snprintf(path, sizeof path, "/proc/%d/status", (int)d->pid);
-    char *status = test_read_file(path, NULL);
-    v.threads = (int)status_number(status ? status : "", "\nThreads:");
-    v.rss_mb = status_number(status ? status : "", "\nVmRSS:") / 1024;
-    free(status);
+    read_status(d->pid, status, sizeof status);
+    v.threads = (int)status_number(status, "\nThreads:");
+    v.rss_mb = status_number(status, "\nVmRSS:") / 1024;
     return v;
 }
 

@@ -1,7 +1,6 @@
 /* SIGTERM in the middle of everything: what was begun is finished, the rest is refused, the exit status is 0. */
 #include "soak.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 TEST(soak_drains) {
@@ -19,8 +18,7 @@ TEST(soak_drains) {
         known_run_start(&run, &known, &d, REQUESTS, CLIENTS, false);
         usleep((unsigned)draw_below(&draws, 100000));
         double t0 = now_seconds();
-        kill(d.pid, SIGTERM);
-        CHECK(daemon_stop(&d) == 0);
+        CHECK(daemon_stop(&d) == 0); /* one SIGTERM; a second one would mean: at once */
         slowest = MAX(slowest, now_seconds() - t0);
         known_run_join(&run);
         for (int i = 0; i < REQUESTS; i++) {
@@ -31,7 +29,8 @@ TEST(soak_drains) {
             late += a->status == 0 && a->n_body == 0; /* the daemon was gone */
             bool lost = !right && a->status != 503 && !(a->status == 0 && a->n_body == 0);
             broken += lost;
-            CHECK_MSG(!lost, "cycle %d: status %d %s, %.300s", cycle, a->status, a->error ? a->error : "", a->body);
+            CHECK_MSG(!lost, "cycle %d: status %d %s, ... %s", cycle, a->status, a->error ? a->error : "",
+                      a->body + (a->n_body > 300 ? a->n_body - 300 : 0));
         }
         known_run_free(&run);
         known_close(&known);

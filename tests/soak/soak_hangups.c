@@ -1,6 +1,16 @@
 /* Ten thousand clients hang up wherever they are: nothing of them stays. */
 #include "soak.h"
 
+#include <unistd.h>
+
+/* A client that stays, as monitoring does: nothing may depend on its leaving. */
+static int stay(const Daemon *d) {
+    static const char get[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fd = raw_connect(d);
+    CHECK(fd >= 0 && raw_send(fd, get, sizeof get - 1) && raw_expect(fd, "kv_blocks_used", 5));
+    return fd;
+}
+
 TEST(soak_hangups) {
     enum { PARTS = 10 };
     int n = soak_count(10000);
@@ -8,6 +18,7 @@ TEST(soak_hangups) {
     HangUps h;
     soak_raise_limits();
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-batch 16 --max-queue 64"));
+    int monitor = stay(&d);
     Vitals before = soak_vitals(&d), after = before, first = before;
     hang_ups_open(&h, &d, 51);
     double slowest = 0, t0 = now_seconds();
@@ -28,5 +39,6 @@ TEST(soak_hangups) {
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":2}");
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
     answer_free(&a);
+    close(monitor);
     daemon_stop(&d);
 }

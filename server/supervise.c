@@ -1,0 +1,149 @@
+#include "supervise.h"
+
+#include "systemd.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static const double TICK = 0.02, PAUSE = 1; /* seconds, while something is going on and when nothing is */
+
+typedef struct Supervisor {
+    Server *server;
+    Http *http;
+    const ServingContext *ctx;
+    const sigset_t *signals;
+    bool announced, reload_wanted;
+    double watchdog, fed; /* seconds between signs of life, 0: none wanted; when the last was given */
+    /* ---- a reload on its way ---- */
+    bool loading;
+    pthread_t loader;
+    atomic_bool loaded;
+    Serving *made; /* NULL when it failed */
+    Err err;
+} Supervisor;
+
+/* The number of a signal that came within `seconds`, else 0. */
+static int wait_signal(const sigset_t *signals, double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    int number = sigtimedwait(signals, NULL, &t);
+    return MAX(number, 0);
+}
+
+/* ---- the service manager ---- */
+
+static void announce(const Supervisor *v, const char *what) {
+    Serving *s = versions_pin(&v->server->versions);
+    systemd_notify("READY=1\nSTATUS=%s, fingerprint %s", what, s->fingerprint);
+    versions_unpin(&v->server->versions, s);
+}
+
+/* An engine that hangs must not look alive because this thread is. */
+static void show_life(Supervisor *v) {
+    double now = now_seconds();
+    EngineStats stats;
+    if (!v->watchdog || now < v->fed + v->watchdog / 4) return;
+    versions_stats(&v->server->versions, &stats);
+    if (isfinite(stats.heartbeat_age) && stats.heartbeat_age > v->watchdog / 2) return;
+    systemd_notify("WATCHDOG=1");
+    v->fed = now;
+}
+
+static void announce_start(Supervisor *v) {
+    EngineStats stats;
+    if (v->announced || !strcmp(server_status(v->server, &stats), "loading")) return;
+    v->announced = true;
+    log_line("ready");
+    announce(v, "serving");
+}
+
+/* ---- reloads ---- */
+
+static void *load(void *arg) {
+    Supervisor *v = arg;
+    if (serving_open_verified(&v->made, v->ctx, &v->err)) v->made = NULL;
+    atomic_store(&v->loaded, true);
+    return NULL;
+}
+
+static void ask_for_reload(Supervisor *v) {
+    systemd_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(now_seconds() * 1e6));
+    v->reload_wanted = true;
+}
+
+static void start_reload(Supervisor *v) {
+    log_line("loading %s again", v->ctx->options->model);
+    v->reload_wanted = false;
+    atomic_store(&v->loaded, false);
+    int rc = pthread_create(&v->loader, NULL, load, v);
+    v->loading = rc == 0;
+    if (rc) log_line("reload: %s", strerror(rc));
+}
+
+static void end_reload(Supervisor *v) {
+    pthread_join(v->loader, NULL);
+    v->loading = false;
+    if (v->made) {
+        log_line("new requests are served with fingerprint %s", v->made->fingerprint);
+        versions_add(&v->server->versions, v->made);
+        metrics_count(&v->server->metrics, COUNT_RELOADS, 1);
+        announce(v, "serving");
+    } else {
+        log_line("the reload is refused, the version before serves on: %s", v->err.msg);
+        metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);
+        announce(v, "the last reload was refused; still serving");
+    }
+}
+
+/* Takes reloads a step further; true while there is something left to do. */
+static bool advance(Supervisor *v) {
+    EngineStats stats;
+    if (v->loading && atomic_load(&v->loaded)) end_reload(v);
+    int old = versions_collect(&v->server->versions);
+    versions_stats(&v->server->versions, &stats);
+    if (v->reload_wanted && !v->loading && (old == 0 || stats.damaged)) start_reload(v);
+    return v->loading || old > 0 || !v->announced;
+}
+
+/* ---- the end ---- */
+
+static bool idle(Supervisor *v) {
+    EngineStats stats;
+    versions_stats(&v->server->versions, &stats);
+    return stats.running == 0 && stats.queued == 0 && http_busy(v->http) == 0;
+}
+
+static void drain(Supervisor *v, double limit) {
+    static const double FAREWELL = 2; /* seconds */
+    double until = now_seconds() + limit;
+    log_line("draining: up to %g s for what is running", limit);
+    systemd_notify("STOPPING=1\nSTATUS=draining");
+    atomic_store(&v->server->draining, true);
+    versions_drain(&v->server->versions);
+    while (now_seconds() < until && !idle(v)) {
+        int signal_number = wait_signal(v->signals, TICK);
+        if (signal_number && signal_number != SIGHUP) break;
+        show_life(v);
+    }
+    atomic_store(&v->server->cut, true);
+    http_wake_all(v->http);
+    until = now_seconds() + FAREWELL;
+    while (now_seconds() < until && http_busy(v->http) > 0) wait_signal(v->signals, TICK);
+}
+
+void supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals) {
+    Supervisor v = {.server = s, .http = http, .ctx = ctx, .signals = signals, .watchdog = systemd_watchdog_seconds()};
+    for (bool busy = true;;) {
+        double pause = busy ? TICK : PAUSE;
+        int signal_number = wait_signal(signals, v.watchdog ? fmin(pause, v.watchdog / 8) : pause);
+        if (signal_number == SIGHUP) ask_for_reload(&v);
+        if (signal_number && signal_number != SIGHUP) break;
+        announce_start(&v);
+        busy = advance(&v);
+        show_life(&v);
+    }
+    drain(&v, ctx->options->drain_seconds);
+    if (!v.loading) return;
+    pthread_join(v.loader, NULL);
+    serving_close(v.made);
+}

@@ -1,0 +1,19 @@
+/* supervise: what the main thread does while the server serves.
+ *
+ * SIGHUP loads the checkpoint's folder again, in a thread of its own, while everything goes on: when the new version is
+ * ready it takes the new requests; when it is bad a line in the log says why and nothing changes. At most one version
+ * drains at a time - the next reload waits for it - unless the newest is damaged.
+ * SIGTERM and SIGINT let running answers finish within the limit (a second one ends them at once); what is left then is
+ * cut with an error that its client gets to read.
+ * The service manager hears READY, RELOADING, STOPPING, and WATCHDOG as long as the engine shows life. */
+#ifndef NOISED_SUPERVISE_H
+#define NOISED_SUPERVISE_H
+
+#include "routes.h"
+
+#include <signal.h>
+
+/* `signals` are blocked in every thread. Returns when everything is answered or cut and no loader runs. */
+void supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals);
+
+#endif
