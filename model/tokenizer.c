@@ -150,6 +150,12 @@ Tokenizer *tokenizer_build(const TokenizerSpec *spec) {
     return t;
 }
 
+Tokenizer *tokenizer_ids_only(void) {
+    Tokenizer *t = xcalloc(1, sizeof *t);
+    t->spec = (TokenizerSpec){.style = TOKEN_IDS_ONLY, .bos = -1};
+    return t;
+}
+
 void tokenizer_free(Tokenizer *t) {
     if (!t) return;
     free((void *)t->spec.pieces);

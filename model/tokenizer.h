@@ -30,6 +30,9 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specia
  */
 int tokenizer_bos(const Tokenizer *t);
 
+/* For a model without a vocabulary: every id is a token without text, and encoding any text is an error. */
+Tokenizer *tokenizer_ids_only(void);
+
 /* The bytes of one token: borrowed, valid while t lives, *n bytes, not NUL-terminated. NULL when id is no token.
  * They may be a part of a UTF-8 sequence. */
 const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n);

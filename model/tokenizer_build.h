@@ -16,6 +16,7 @@
 
 typedef enum TokenStyle {
     TOKEN_BYTE_LEVEL,    /* GPT-2: words by regex, a symbol is a byte */
+    TOKEN_IDS_ONLY,      /* no text at all */
     TOKEN_SENTENCE_PIECE /* Llama: spaces are spelled SPACE_MARK, a symbol is a character, or a byte of an unknown one
                           */
 } TokenStyle;

@@ -149,6 +149,7 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
     if (n == 0) return 0;
+    if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
     if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
     Encoder e = {.t = t, .special = special, .out = out, .err = err};
     if (t->pretokenizer) e.scan = word_scan_open(t->pretokenizer);

@@ -1,5 +1,7 @@
 #include "api_request.h"
 
+#include "engine.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,12 +189,13 @@ static int check_lengths(const CompletionRequest *r, int max_positions, ApiError
         return api_fail(e, 400, NULL, "min_tokens", "min_tokens is %d, max_tokens only %d", r->min_tokens,
                         r->max_tokens);
     for (int i = 0; i < r->n_prompts; i++)
-        if (r->prompts[i].n > max_positions - r->max_tokens)
-            return api_fail(e, 400, "context_length_exceeded",
-                            r->prompts[i].n >= max_positions ? "prompt" : "max_tokens",
-                            "the request exceeds the available context size: %d tokens of prompt and max_tokens %d are "
-                            "more than %d",
-                            r->prompts[i].n, r->max_tokens, max_positions);
+        if (job_positions(r->prompts[i].n, r->max_tokens) > max_positions)
+            return api_fail(
+                e, 400, "context_length_exceeded", r->prompts[i].n > max_positions ? "prompt" : "max_tokens",
+                "the request exceeds the available context size: %d tokens of prompt and max_tokens %d need "
+                "%lld positions, there are %d",
+                r->prompts[i].n, r->max_tokens, (long long)job_positions(r->prompts[i].n, r->max_tokens),
+                max_positions);
     return 0;
 }
 

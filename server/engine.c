@@ -62,7 +62,7 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after) {
     double now = now_seconds();
     for (int i = 0; i < n; i++) {
         check_job(e, jobs[i]);
-        if (!runner_holds(&e->runner, (int64_t)jobs[i]->n_prompt + jobs[i]->max_tokens)) return SUBMIT_TOO_LONG;
+        if (!runner_holds(&e->runner, job_positions(jobs[i]->n_prompt, jobs[i]->max_tokens))) return SUBMIT_TOO_LONG;
         if (job_prepare(jobs[i], e->eos_token_id)) {
             *retry_after = 1;
             return SUBMIT_QUEUE_FULL;

@@ -74,6 +74,11 @@ typedef struct Job {
     int n_ends;
 } Job;
 
+/* Positions that a job takes up: the last token drawn is never fed back, so it needs none. */
+static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
+    return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
+}
+
 /* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
 void job_release(Job *job);
@@ -101,7 +106,7 @@ typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAI
 
 /* All jobs of one request, which have one tenant, or none: a request is taken whole while fewer than max_queue jobs
  * wait. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each. QUEUE_FULL sets
- * *retry_after (seconds, from the predicted wait). TOO_LONG: prompt + max_tokens exceed the context or the whole cache.
+ * *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the whole cache.
  */
 Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after);
 

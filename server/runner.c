@@ -31,7 +31,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     r->running = xcalloc((size_t)o->max_batch, sizeof(Sequence *));
     for (int i = 0; i < o->max_batch; i++) {
         r->running[i] = &r->sequences[i];
-        r->sequences[i].tokens = xcalloc((size_t)c->max_positions, sizeof(int));
+        r->sequences[i].tokens = xcalloc((size_t)c->max_positions + 1, sizeof(int));
         r->sequences[i].blocks = xcalloc((size_t)per_context, sizeof(int));
     }
     return 0;
@@ -83,7 +83,7 @@ bool runner_admit(Runner *r, Job *job) {
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
     s->n_shared = job->score_prompt ? 0 : MAX(s->n_prompt - 1, 0) / KV_BLOCK;
-    s->n_blocks = s->n_prompt ? blocks_for((int64_t)s->n_prompt + job->max_tokens) : 0;
+    s->n_blocks = s->n_prompt ? blocks_for(job_positions(s->n_prompt, job->max_tokens)) : 0;
     if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key)) return false;
     memcpy(s->tokens, job->prompt, (size_t)job->n_prompt * sizeof(int));
     s->job = job;

@@ -14,17 +14,25 @@ static Dtype kv_dtype(const Options *o, const Model *m) {
     return m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
 }
 
+static KvForm kv_form(const Options *o, const Model *m) {
+    if (o->kv_form) return strcmp(o->kv_form, "compact") ? KV_EXPANDED : KV_COMPACT;
+    return config_kv_form(&m->cfg);
+}
+
 static int start(Serving *s, const ServingContext *ctx, Err *err) {
     const Checkpoint *c = &s->checkpoint;
     const Config *config = &c->model.cfg;
     EngineOptions engine = ctx->options->engine;
-    if (!c->tokenizer) return err_set(err, "%s has no tokenizer", ctx->options->model);
+    s->tokenizer = c->tokenizer ? c->tokenizer : tokenizer_ids_only();
+    if (!c->tokenizer)
+        log_line("%s has no tokenizer.json: prompts are token ids, answers have no text", ctx->options->model);
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
+    engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
     if (engine_start(&s->engine, c, &engine, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
     s->api = (ApiContext){
-        .limits = ctx->options->limits, .model_name = ctx->model_name, .config = config, .tokenizer = c->tokenizer};
+        .limits = ctx->options->limits, .model_name = ctx->model_name, .config = config, .tokenizer = s->tokenizer};
     s->completion = (CompletionContext){.api = &s->api,
                                         .engine = s->engine,
                                         .fingerprint = s->fingerprint,
@@ -75,6 +83,7 @@ void serving_close(Serving *s) {
     if (!s) return;
     BUG_ON(s->pins);
     engine_stop(s->engine);
+    if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     free(s);
 }

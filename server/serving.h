@@ -12,6 +12,7 @@
 
 typedef struct Serving {
     Checkpoint checkpoint;
+    Tokenizer *tokenizer; /* the checkpoint's, or one of ids only when it has none */
     Engine *engine;
     char fingerprint[64]; /* checkpoint, version of the program, kernel family */
     ApiContext api;

@@ -70,7 +70,7 @@ static const Bad bad[] = {
     {"{\"max_tokens\":\"16\"}", 400, "max_tokens"},
     {"{\"max_tokens\":2147483648}", 400, "max_tokens"},
     {"{\"max_tokens\":2147483647}", 400, "max_tokens"},
-    {"{\"prompt\":[1],\"max_tokens\":512}", 400, "max_tokens"},
+    {"{\"prompt\":[1],\"max_tokens\":513}", 400, "max_tokens"},
     {"{\"min_tokens\":17}", 400, "min_tokens"},
     {"{\"min_tokens\":-1}", 400, "min_tokens"},
     /* sampling */
@@ -331,8 +331,8 @@ TEST(api_limits) {
         {"{\"best_of\":8,\"max_tokens\":1}", 400, "best_of"},
         {"{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":3,\"max_tokens\":1}", 200, ""},
         {"{\"prompt\":[\"a\",\"b\"],\"n\":5,\"max_tokens\":1}", 400, "prompt"},
-        {"{\"prompt\":[1],\"max_tokens\":511}", 200, ""},
-        {"{\"prompt\":[1,2],\"max_tokens\":511}", 400, "max_tokens"},
+        {"{\"prompt\":[1],\"max_tokens\":512}", 200, ""},
+        {"{\"prompt\":[1,2],\"max_tokens\":512}", 400, "max_tokens"},
     };
     for (size_t i = 0; i < COUNTOF(limits); i++) {
         a = http_post(&d, "/v1/completions", limits[i].body);
