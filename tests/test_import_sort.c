@@ -1,6 +1,7 @@
 /* minGPT's trained sorter of six digits 0..2, in Hugging Face's gpt2 layout: every intermediate activation of its own
  * forward pass is on file, and so must ours be; and it must sort. */
 #include "checkpoints.h"
+#include "http_client.h"
 #include "models.h"
 #include "test.h"
 
@@ -174,42 +175,44 @@ TEST(import_sort_logits) {
 
 /* ---- sorting ---- */
 
-static int argmax(const float *x, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
-/* Six digits in, six greedy digits out: a prefill and five steps. */
-static void sort_digits(const Model *m, KvCache *kv, Tape *tape, const int in[DIGITS], int out[DIGITS]) {
-    for (int k = 0; k < DIGITS; k++) {
-        Segment seg = {.n = k ? 1 : DIGITS, .pos0 = k ? DIGITS + k - 1 : 0, .blocks = (int[]){0}};
-        Batch batch = {.tokens = k ? &out[k - 1] : in, .n = seg.n, .segments = &seg, .n_segments = 1};
-        Mat *logits = model_forward(m, tape, &batch, kv);
-        out[k] = argmax(logits->x + (logits->n - 1) * logits->d, logits->d);
-        tape_reset(tape);
-    }
-}
-
-TEST(import_sort_sorts_everything) {
-    Checkpoint c;
-    KvCache kv;
-    Tape tape;
-    if (!open_sorter(&c)) SKIP(NO_DATA);
-    BUG_ON(kv_init(&kv, &c.model.cfg, 1, DTYPE_F32, KV_EXPANDED, NULL));
-    tape_init(&tape, false);
+/* Six digits in, six greedy digits out: all 729 inputs in batches of prompts through the daemon, by token ids, for the
+ * model has no tokenizer. */
+TEST(import_sort_sorts_everything_through_the_daemon) {
+    enum { INPUTS = 729, BATCH = 81 };
+    char to[256], *dir = test_dir(), *from = test_shared(FOLDER);
+    Err err;
+    Daemon d;
+    if (!from) SKIP(NO_DATA);
+    test_path(to, dir, "sorter");
+    REQUIRE(checkpoint_convert(from, to, NULL, &err) == 0);
+    REQUIRE(daemon_start_at(&d, to, NULL));
     int n_sorted = 0;
-    for (int code = 0; code < 729; code++) {
-        int in[DIGITS], out[DIGITS], want[DIGITS], count[3] = {0};
-        for (int i = 0, rest = code; i < DIGITS; i++, rest /= 3) count[in[i] = rest % 3]++;
-        for (int v = 0, i = 0; v < 3; v++)
-            for (int k = 0; k < count[v]; k++) want[i++] = v;
-        sort_digits(&c.model, &kv, &tape, in, out);
-        n_sorted += !memcmp(out, want, sizeof out);
+    for (int first = 0; first < INPUTS; first += BATCH) {
+        int count[BATCH][3] = {{0}};
+        char body[8192];
+        size_t n = (size_t)sprintf(body, "{\"max_tokens\":6,\"temperature\":0,\"return_token_ids\":true,\"prompt\":");
+        for (int k = 0; k < BATCH; k++) {
+            for (int i = 0, rest = first + k; i < DIGITS; i++, rest /= 3) {
+                count[k][rest % 3]++;
+                n += (size_t)sprintf(body + n, "%s%d", i ? "," : k ? ",[" : "[[", rest % 3);
+            }
+            n += (size_t)sprintf(body + n, "]");
+        }
+        sprintf(body + n, "]}");
+        Answer a = http_post(&d, "/v1/completions", body);
+        for (int k = 0; k < BATCH; k++) {
+            char path[64];
+            bool sorted = a.status == 200;
+            for (int i = 0; i < DIGITS && sorted; i++) {
+                snprintf(path, sizeof path, "choices.%d.token_ids.%d", k, i);
+                sorted = json_number(a.json, path) == (i < count[k][0] ? 0 : i < count[k][0] + count[k][1] ? 1 : 2);
+            }
+            n_sorted += sorted;
+        }
+        answer_free(&a);
     }
-    CHECK_MSG(n_sorted == 729, "%d of 729", n_sorted);
-    tape_free(&tape);
-    kv_free(&kv);
-    checkpoint_close(&c);
+    CHECK_MSG(n_sorted == INPUTS, "%d of %d", n_sorted, INPUTS);
+    CHECK(daemon_stop(&d) == 0);
+    free(from);
+    free(dir);
 }

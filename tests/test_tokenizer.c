@@ -309,3 +309,20 @@ TEST(tokenizer_threads) {
     token_list_free(&want);
     tokenizer_free(t);
 }
+
+TEST(tokenizer_of_ids_only) {
+    Tokenizer *t = tokenizer_ids_only();
+    TokenList list = {0};
+    Err err;
+    size_t n = 1;
+    int ids[2] = {0, 5};
+    CHECK(tokenizer_encode(t, "", 0, true, &list, &err) == 0 && list.n == 0);
+    CHECK(tokenizer_encode(t, "a", 1, true, &list, &err) == -1);
+    CHECK(!strcmp(err.msg, "the model has no tokenizer: give token ids"));
+    CHECK(!tokenizer_piece(t, 0, &n) && tokenizer_vocab_size(t) == 0 && tokenizer_bos(t) == -1);
+    char *text = tokenizer_decode(t, ids, 2, &n);
+    CHECK(n == 0 && text[0] == 0);
+    free(text);
+    token_list_free(&list);
+    tokenizer_free(t);
+}
