@@ -40,7 +40,9 @@ static void make_columns(const ConvContext *c, int first, int rows, float *colum
         for (int r = 0; r < rows; r++) {
             const float *x = c->x->x + (size_t)(first + r) * (size_t)c->x->d + head * dim;
             float *out = columns + (size_t)(tap * rows + r) * (size_t)dim;
-            for (int l = 0; l < dim; l++) out[l] = l >= from && l < to ? x[l + shift] : 0;
+            for (int l = 0; l < from; l++) out[l] = 0;
+            for (int l = from; l < to; l++) out[l] = x[l + shift];
+            for (int l = to; l < dim; l++) out[l] = 0;
         }
     }
 }
@@ -68,7 +70,9 @@ static void backward_group(const ConvContext *c, int first, int rows, float *scr
         for (int r = 0; r < rows; r++) {
             const float *from = c->y->dx + (size_t)(first + r) * (size_t)c->y->d + o * dim;
             float *to = dy + (size_t)(o * rows + r) * (size_t)dim;
-            for (int l = 0; l < dim; l++) db[o] += to[l] = from[l];
+            float sum = 0;
+            for (int l = 0; l < dim; l++) sum += to[l] = from[l];
+            db[o] += sum;
         }
     make_columns(c, first, rows, columns);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, c->out, c->taps, wide, 1, dy, wide, columns, wide, 1, partial,
