@@ -75,8 +75,12 @@ soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
 run: deps ## train a NoiseFormer on public-domain books, serve it, stream two noise seeds
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) -s --no-print-directory all
 	@scripts/run.sh
+
+family: deps ## train every member at equal cost and compare them in docs/family (half an hour)
+	@$(MAKE) -s --no-print-directory all
+	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family
 
 bench: $(BUILD)/bench-kernels ## time the kernels against the machine's limits
 	$(BUILD)/bench-kernels
@@ -100,6 +104,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: all deps test check test-long soak run bench bench-load format lint clean help
+.PHONY: all deps test check test-long soak run family bench bench-load format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -23,13 +23,18 @@ TEST(soak_streams) {
     KnownSet known;
     KnownRun run;
     soak_raise_limits();
-    snprintf(options, sizeof options, "--max-batch %d --threads 2", MIN(n, 4096));
+    snprintf(options, sizeof options, "--max-batch %d --max-queue %d --threads 2", n, n);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     known_open(&known, &d, KINDS, TOKENS);
     Vitals before = soak_vitals(&d);
     known_run_start(&run, &known, &d, n, n, true);
     known_run_join(&run);
-    for (int i = 0; i < n; i++) wrong += !known_run_is_right(&run, i);
+    for (int i = 0; i < n; i++) {
+        bool right = known_run_is_right(&run, i);
+        CHECK_MSG(right, "stream %d: status %d %s", i, run.answers[i].status,
+                  run.answers[i].error ? run.answers[i].error : "");
+        wrong += !right;
+    }
     soak_settle(&d, &before);
     int most = most_at_once(run.answers, n);
     Figures f = figures_of(run.answers, n, run.seconds, (Slo){.first = 1e9, .gap = 1e9});
