@@ -14,6 +14,7 @@ void http_connection_resume(HttpConnection *c) {
     if (!c->waiting) return;
     c->waiting = false;
     MHD_resume_connection(c->mhd);
+    http_loop_nudge(c->http);
 }
 
 void http_wake(void *waker) {
@@ -64,6 +65,13 @@ static void set_phase(HttpConnection *c, Phase phase, double seconds) {
 
 /* ---- answering ---- */
 
+/* Ends a stream that nobody may take for complete. After MHD_CONTENT_READER_END_WITH_ERROR libmicrohttpd 0.9.75 closes
+ * the socket only when all older connections have gone; one that can no longer be written it closes at once. */
+static ssize_t abandon(HttpConnection *c) {
+    shutdown(c->fd, SHUT_RDWR);
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
 static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t max) {
     HttpConnection *c = cls;
     Buffer *body = &c->reply.body;
@@ -78,7 +86,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t max) 
         }
         body->n = c->sent = 0;
         if (c->ended) return MHD_CONTENT_READER_END_OF_STREAM;
-        if (!begin_poll(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (!begin_poll(c)) return abandon(c);
         c->ended = c->reply.task.poll(c->reply.task.self, &c->reply);
         if (body->n == 0 && !c->ended && suspend(c)) return 0;
     }
@@ -297,7 +305,7 @@ static void make_connections(Http *h) {
 }
 
 static struct MHD_Daemon *start_daemon(Http *h) {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
                             (unsigned)h->n_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HTTP_MAX_HEAD),
@@ -315,13 +323,14 @@ int http_start(Http **out, const HttpOptions *options, const HttpHandler *handle
     make_connections(h);
     if (http_watch_start(h, err)) goto fail;
     h->daemon = start_daemon(h);
-    if (h->daemon) {
+    if (h->daemon && http_loop_start(h) == 0) {
         *out = h;
         return 0;
     }
     err_set(err, "libmicrohttpd does not start on %s port %d", options->host, h->port);
     atomic_store(&h->stopping, true);
     http_watch_stop(h);
+    if (h->daemon) MHD_stop_daemon(h->daemon), h->listen_fd = -1; /* which closes it */
 fail:
     if (h->listen_fd >= 0) close(h->listen_fd);
     http_free(h);
@@ -342,12 +351,12 @@ int http_busy(Http *h) {
 }
 
 void http_stop(Http *h) {
-    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
-    if (fd != MHD_INVALID_SOCKET) close(fd);
     atomic_store(&h->stopping, true);
     http_watch_stop(h);
+    http_loop_stop(h);
     http_wake_all(h); /* libmicrohttpd must not be stopped with suspended connections */
     MHD_stop_daemon(h->daemon);
+    close(h->nudge_fd);
 }
 
 void http_free(Http *h) {

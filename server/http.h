@@ -1,6 +1,6 @@
 /* http: libmicrohttpd behind a small face. It knows HTTP and server-sent events, no JSON and no model.
  *
- * One thread (libmicrohttpd's) reads requests, calls the handler and sends; it never waits. An answer that is not ready
+ * One thread, libmicrohttpd's, reads requests, calls the handler and sends; it never waits. An answer that is not ready
  * is a Task: the connection sleeps until http_wake, then the task is polled again. A second thread watches: it cuts
  * connections that miss an absolute deadline or stop reading, notices peers that hang up while they wait for tokens
  * (so a client must not half-close its socket before the answer is complete), and asks for pings on silent streams.

@@ -42,7 +42,9 @@ struct Http {
     HttpHandler handler;
     struct MHD_Daemon *daemon;
     int listen_fd, epoll_fd, port;
-    pthread_t watcher;
+    pthread_t loop, watcher; /* loop: libmicrohttpd's thread */
+    int nudge_fd;            /* readable: the loop has something to look at */
+    atomic_bool nudged;      /* nudge_fd is or will be readable */
     atomic_bool stopping;
     HttpConnection *connections; /* [n_connections] */
     int n_connections;
@@ -52,6 +54,12 @@ struct Http {
 
 /* Resumes the connection if it is suspended. The caller holds the mutex. */
 void http_connection_resume(HttpConnection *c);
+
+/* ---- http_loop.c: the thread that all callbacks of libmicrohttpd run on ---- */
+
+int http_loop_start(struct Http *h); /* -1 with errno set */
+void http_loop_stop(struct Http *h); /* once h->stopping is set */
+void http_loop_nudge(struct Http *h);
 
 /* ---- http_listen.c ---- */
 

@@ -60,7 +60,7 @@ static void look_at(HttpConnection *c, double now) {
     case PHASE_IDLE:
     case PHASE_HEAD:
     case PHASE_BODY:
-        if (now > c->deadline) cut(c);
+        if (c->gone || now > c->deadline) cut(c); /* libmicrohttpd misses an end that came with the last bytes */
         break;
     case PHASE_REPLY:
         if (is_stalled(c, now, o->stall_seconds)) {

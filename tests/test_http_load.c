@@ -115,6 +115,33 @@ TEST(http_stalled_reader) {
     daemon_stop(&d);
 }
 
+/* libmicrohttpd takes 128 events at a time and asks for more, without end, when it got as many. */
+TEST(http_as_many_requests_as_an_epoll_batch) {
+    enum { MOST = 256 };
+    static const char request[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const int counts[] = {127, 128, 129, 256};
+    Daemon d;
+    int fds[MOST];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t k = 0; k < COUNTOF(counts); k++) {
+        for (int i = 0; i < counts[k]; i++) {
+            fds[i] = raw_connect(&d);
+            CHECK(raw_send(fds[i], request, sizeof request - 1) && raw_expect(fds[i], "\"ok\"", 5));
+        }
+        kill(d.pid, SIGSTOP); /* so that all of them are ready at once */
+        for (int i = 0; i < counts[k]; i++) CHECK(raw_send(fds[i], request, sizeof request - 1));
+        double t0 = now_seconds();
+        kill(d.pid, SIGCONT);
+        int answered = 0;
+        for (int i = 0; i < counts[k]; i++)
+            answered += raw_expect(fds[i], "\"ok\"", MAX(1 - (now_seconds() - t0), 0.001));
+        CHECK_MSG(answered == counts[k], "%d of %d requests were answered", answered, counts[k]);
+        for (int i = 0; i < counts[k]; i++) close(fds[i]);
+        CHECK(wait_load(&d, 0, 0) < 2);
+    }
+    daemon_stop(&d);
+}
+
 /* ---- the end ---- */
 
 static void terminate(const Daemon *d) { kill(d->pid, SIGTERM); }
