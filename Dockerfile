@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# Two stages: compilers stay in the first. Serve a checkpoint with
+# Two stages: compilers stay in the first. The demo checkpoint is inside; serve another one with
 #   docker build -t noised . && docker run --read-only -v "$PWD/runs/noiseformer-v2:/model:ro" -p 127.0.0.1:8080:8080 noised
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev libmicrohttpd-dev \
@@ -16,6 +16,7 @@ FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libmicrohttpd12 libcjson1 libopenblas0-openmp \
     libpcre2-8-0 && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 noised
 COPY --from=build /src/build/noised /src/build/noised-train /src/build/noised-weights /usr/local/bin/
+COPY weights/demo /model
 USER noised
 EXPOSE 8080
 # --insecure: the container's own network is the boundary; publish the port on loopback or put an API key file in.

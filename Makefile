@@ -1,5 +1,5 @@
 # make            builds into build/            make test   installs what is missing, builds, runs every test
-# make run        train once, serve, stream     make help   lists the rest
+# make run        serves a trained model        make help   lists the rest
 
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
@@ -12,7 +12,7 @@ LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack -L$(BLAS_LIB) -Wl,-rpath,$(BL
 LIBS := -lopenblas -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
 TEST_LIBS := -lcurl
 
-# The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread.
+# The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
 CFLAGS += -O1 -fsanitize=thread -Wno-unknown-pragmas
 LDFLAGS += -fsanitize=thread
@@ -30,6 +30,7 @@ WEIGHTS := $(filter-out weights/main.c,$(wildcard weights/*.c))
 TRAINER := $(filter-out trainer/main.c,$(wildcard trainer/*.c))
 SERVER := $(filter-out server/main.c,$(wildcard server/*.c))
 TESTS := $(wildcard tests/*.c)
+KERNEL_TESTS := $(wildcard model/kernels/*.c tests/test_kernels*.c) tests/main.c model/base.c model/tape.c model/tensor.c weights/sha256.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
@@ -49,12 +50,15 @@ $(BUILD)/run-soak: $(call objects,$(MODEL) $(WEIGHTS) $(SOAK) $(LOAD) $(patsubst
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-%: $(call objects,$(MODEL) $(WEIGHTS)) $(BUILD)/tests/bench/bench_%.o
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+$(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
+	$(CC) $(LDFLAGS) $^ -o $@ -lm
 $(PROGRAMS) $(BUILD)/run-tests $(BUILD)/run-soak:
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # Instruction sets are switched on for their own files only; the table picks one at run time.
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
-$(BUILD)/model/kernels/avx512.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+$(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+$(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
@@ -66,27 +70,51 @@ test: deps ## build and run every test
 	@$(MAKE) --no-print-directory check
 
 check: $(PROGRAMS) $(BUILD)/run-tests
-	BUILD=$(BUILD) $(BUILD)/run-tests $(ONLY)
+	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
-test-long: $(BUILD)/noised $(BUILD)/run-soak ## 1,000 streams, 10,000 hang-ups, overload, 100 drains (SCALE=0.1: a tenth)
+test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 hang-ups, overload, 100 drains, 200 reloads (SCALE=0.1: a tenth)
 	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams hangups overload drains)
+	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
+
+check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
+	BUILD=$(BUILD) /usr/bin/python3 tests/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
 
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
-run: deps ## train a NoiseFormer on public-domain books, serve it, stream two noise seeds
+run: deps ## serve the demo checkpoint and stream one prompt with two noise seeds
 	@$(MAKE) -s --no-print-directory all
-	@scripts/run.sh
+	@scripts/stream.sh weights/demo "$(or $(PROMPT),She looked)"
+
+books: deps ## train a NoiseFormer on three public-domain books (three minutes), then do the same with it
+	@$(MAKE) -s --no-print-directory all
+	@scripts/train_books.sh
+	@scripts/stream.sh runs/noiseformer-v2 "$(or $(PROMPT),And it came to pass)"
+
+train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
+	@$(MAKE) -s --no-print-directory all
+	@scripts/train_demo.sh
 
 family: deps ## train every member at equal cost and compare them in docs/family (half an hour)
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family
 
-bench: $(BUILD)/bench-kernels ## time the kernels against the machine's limits
+cross: ## compile the network for ARM64 and run the kernel tests there (gcc-aarch64-linux-gnu, qemu-user)
+	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC=aarch64-linux-gnu-gcc build-arm64/run-kernel-tests
+	qemu-aarch64 -L /usr/aarch64-linux-gnu build-arm64/run-kernel-tests kernels
+
+bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against the machine's limits
+	$(BUILD)/bench-gemm
 	$(BUILD)/bench-kernels
+
+bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=124m,small ROUNDS=3 STEPS=4 LLMC=folder)
+	BUILD=$(BUILD) $(or $(PYTHON),python3) tests/bench/bench_train.py
 
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
+
+bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights ## tokens/s of the forward pass beside PyTorch and llama.cpp (LLAMA=folder of its binaries, ROUNDS=3)
+	BUILD=$(BUILD) tests/bench/bench_serve.sh
 
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')
@@ -99,11 +127,11 @@ lint: ## warnings as errors are on anyway; cppcheck and the formatter besides
 	    weights/main.c trainer/main.c server/main.c
 
 clean: ## remove what was built (trained models stay in runs/)
-	rm -rf build build-address build-undefined build-thread
+	rm -rf build build-address build-undefined build-thread build-arm64
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all deps test check test-long soak run family bench bench-load format lint clean help
+.PHONY: all deps test check check-filter test-long soak run books train-demo family bench bench-train bench-load bench-serve cross format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

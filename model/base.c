@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 int err_set(Err *err, const char *fmt, ...) {
@@ -21,7 +22,12 @@ void bug_abort(const char *file, int line, const char *expr) {
     abort();
 }
 
+static _Thread_local bool allocation_forbidden;
+
+void alloc_forbid(bool on) { allocation_forbidden = on; }
+
 static void *or_die(void *p, size_t n) {
+    BUG_ON(ALLOC_GUARD && allocation_forbidden);
     if (p || n == 0) return p;
     fprintf(stderr, "out of memory: %zu bytes\n", n);
     abort();
@@ -52,7 +58,7 @@ bool size_add(size_t a, size_t b, size_t *out) {
 
 /* ---- arena ---- */
 
-enum { ARENA_ALIGN = 64 };
+enum { ARENA_ALIGN = 64, ARENA_HUGE = 1 << 21 }; /* blocks of huge pages: fewer faults, fewer TLB misses */
 
 struct ArenaBlock {
     ArenaBlock *next;
@@ -62,9 +68,10 @@ struct ArenaBlock {
 
 static ArenaBlock *block_new(size_t size) {
     ArenaBlock *b = xcalloc(1, sizeof *b);
-    size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    b->size = size;
-    b->data = or_die(aligned_alloc(ARENA_ALIGN, size), size);
+    size_t align = size < ARENA_HUGE ? ARENA_ALIGN : ARENA_HUGE;
+    b->size = size = (size + align - 1) / align * align;
+    b->data = or_die(aligned_alloc(align, size), size);
+    if (align == ARENA_HUGE) madvise(b->data, size, MADV_HUGEPAGE);
     return b;
 }
 

@@ -38,6 +38,15 @@ void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);
 
+/* The calling thread's promise to make none of these calls and to let no arena grow, or its end. Builds with a
+ * sanitizer (ALLOC_GUARD) abort when it is broken; others do not look. */
+void alloc_forbid(bool on);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ALLOC_GUARD = 1 };
+#else
+enum { ALLOC_GUARD = 0 };
+#endif
+
 /* a * b and a + b for sizes that come from a file: false (and *out untouched) on overflow. */
 bool size_mul(size_t a, size_t b, size_t *out);
 bool size_add(size_t a, size_t b, size_t *out);

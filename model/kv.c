@@ -1,5 +1,8 @@
 #include "kv.h"
 
+#include "kernels/kernels.h"
+
+#include <string.h>
 #include <sys/mman.h>
 
 static HeadShape cached_heads(const Config *c, KvForm form) {
@@ -8,10 +11,15 @@ static HeadShape cached_heads(const Config *c, KvForm form) {
     return heads;
 }
 
+/* Features of a key as stored: a last single one has a zero for a partner. */
+static size_t key_width(HeadShape heads, Dtype dtype) {
+    return (size_t)(dtype == DTYPE_F32 ? heads.k_dim : (heads.k_dim + 1) / 2 * 2);
+}
+
 static KvLayer layer_of(HeadShape heads, Dtype dtype, unsigned char *data) {
     size_t per_feature = KV_BLOCK * dtype_size(dtype);
     KvLayer kv = {.heads = heads, .dtype = dtype, .data = data};
-    kv.k_bytes = (size_t)heads.k_dim * per_feature;
+    kv.k_bytes = key_width(heads, dtype) * per_feature;
     kv.v_bytes = (size_t)heads.v_dim * per_feature;
     kv.block_bytes = (size_t)heads.kv_heads * (kv.k_bytes + kv.v_bytes);
     return kv;
@@ -53,21 +61,33 @@ void kv_free(KvCache *kv) {
 
 size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form) {
     HeadShape heads = cached_heads(c, form);
-    return (size_t)c->n_layers * (size_t)heads.kv_heads * (size_t)(heads.k_dim + heads.v_dim) * dtype_size(dtype);
+    size_t width = key_width(heads, dtype) + (size_t)heads.v_dim;
+    return (size_t)c->n_layers * (size_t)heads.kv_heads * width * dtype_size(dtype);
 }
 
-/* Column `at` of the transposed keys k [k_dim, KV_BLOCK], row `at` of v [KV_BLOCK, v_dim]. */
+/* Key and value `at` of a block. */
 static void store(const KvLayer *kv, unsigned char *k, unsigned char *v, int at, const float *from_k,
                   const float *from_v) {
+    enum { PIECE = 128 };
     int k_dim = kv->heads.k_dim, v_dim = kv->heads.v_dim;
     if (kv->dtype == DTYPE_F32) {
         float *into_k = (float *)(void *)k + at, *into_v = (float *)(void *)v + at * v_dim;
         for (int d = 0; d < k_dim; d++) into_k[d * KV_BLOCK] = from_k[d];
         for (int d = 0; d < v_dim; d++) into_v[d] = from_v[d];
-    } else {
-        uint16_t *into_k = (uint16_t *)(void *)k + at, *into_v = (uint16_t *)(void *)v + at * v_dim;
-        for (int d = 0; d < k_dim; d++) into_k[d * KV_BLOCK] = f32_to_bf16(from_k[d]);
-        for (int d = 0; d < v_dim; d++) into_v[d] = f32_to_bf16(from_v[d]);
+        return;
+    }
+    uint16_t half[PIECE] = {0};
+    uint16_t *into_k = (uint16_t *)(void *)k, *into_v = (uint16_t *)(void *)v + kv_value_at(DTYPE_BF16, v_dim, 0, at);
+    for (int d0 = 0; d0 < k_dim; d0 += PIECE) {
+        int n = MIN(PIECE, k_dim - d0);
+        kernels->to_bf16(n, from_k + d0, half);
+        if (n % 2) half[n] = 0;
+        for (int d = 0; d < n; d += 2) memcpy(into_k + kv_key_at(DTYPE_BF16, d0 + d, at), half + d, 2 * sizeof *half);
+    }
+    for (int d0 = 0; d0 < v_dim; d0 += PIECE) {
+        int n = MIN(PIECE, v_dim - d0);
+        kernels->to_bf16(n, from_v + d0, half);
+        for (int d = 0; d < n; d++) into_v[2 * (d0 + d)] = half[d];
     }
 }
 
@@ -96,7 +116,7 @@ Mat *kv_rows(Tape *t, const KvLayer *kv, const Segment *seg, int n) {
         const unsigned char *k = kv_k(kv, seg->blocks[i / KV_BLOCK], 0);
         float *row = rows->x + (size_t)i * (size_t)width;
         for (int d = 0; d < width; d++) {
-            int at = d * KV_BLOCK + i % KV_BLOCK;
+            size_t at = kv_key_at(kv->dtype, d, i % KV_BLOCK);
             row[d] = kv->dtype == DTYPE_F32 ? ((const float *)(const void *)k)[at]
                                             : bf16_to_f32(((const uint16_t *)(const void *)k)[at]);
         }

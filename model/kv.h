@@ -3,7 +3,8 @@
  * A sequence owns a table of block numbers (Segment.blocks); block b of the table holds positions
  * b KV_BLOCK .. b KV_BLOCK + KV_BLOCK - 1 of every layer. Inside a block, keys are stored transposed so that the
  * scores of a whole block come out of one pass with a key per lane, and no reduction crosses lanes:
- *     k [G, k_dim, KV_BLOCK], v [G, KV_BLOCK, v_dim]    per layer and block, elements of `dtype` (F32 or BF16).
+ *     k [G, k_dim, KV_BLOCK], v [G, KV_BLOCK, v_dim]                            F32, per layer and block
+ *     k [G, ceil(k_dim / 2), KV_BLOCK, 2], v [G, KV_BLOCK / 2, v_dim, 2]        BF16: pairs of what is summed over
  * In the compact form (KvForm) there is one head, a row takes the place of its key, and v_dim is 0.
  * Which blocks are free, shared or whose is the engine's business. One thread appends and attends at a time; the op's
  * own team splits the work. */
@@ -33,7 +34,7 @@ size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form); /* all lay
 typedef struct KvLayer {
     HeadShape heads;
     Dtype dtype;
-    size_t k_bytes, v_bytes; /* of one head in one block: k_dim KV_BLOCK, KV_BLOCK v_dim elements */
+    size_t k_bytes, v_bytes; /* of one head in one block */
     size_t block_bytes;      /* G (k_bytes + v_bytes) */
     unsigned char *data;     /* [n_blocks, block_bytes] */
 } KvLayer;
@@ -48,6 +49,14 @@ static inline unsigned char *kv_k(const KvLayer *kv, int block, int head) {
 static inline unsigned char *kv_v(const KvLayer *kv, int block, int head) {
     return kv->data + (size_t)block * kv->block_bytes + (size_t)kv->heads.kv_heads * kv->k_bytes +
            (size_t)head * kv->v_bytes;
+}
+
+/* Which element of a head's block is feature d of key j, or of value j. */
+static inline size_t kv_key_at(Dtype dtype, int d, int j) {
+    return (size_t)(dtype == DTYPE_F32 ? d * KV_BLOCK + j : d / 2 * 2 * KV_BLOCK + 2 * j + d % 2);
+}
+static inline size_t kv_value_at(Dtype dtype, int v_dim, int d, int j) {
+    return (size_t)(dtype == DTYPE_F32 ? j * v_dim + d : j / 2 * 2 * v_dim + 2 * d + j % 2);
 }
 
 /* Stores the new rows of every segment: k [n, G k_dim], v [n, G v_dim] (NULL in the compact form). */

@@ -79,5 +79,5 @@ Mat *linear(Forward *f, const Linear *l, Mat *x) {
     Mat *y = op_linear(f->tape, x, &l->w, l->has_bias ? &l->b : NULL);
     if (!l->has_noble) return y;
     Mat *h = noble_activate(f, &l->noble, op_linear(f->tape, x, &l->noble.down, NULL));
-    return op_residual(f->tape, y, op_linear(f->tape, h, &l->noble.up, NULL));
+    return op_linear_add(f->tape, h, &l->noble.up, y);
 }

@@ -66,7 +66,7 @@ static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *
     softmax_double(weight_f32(&row->noise->weight) + distribution_of(row) * m, m, p);
     for (int c = 0; c < m; c++) limit[c] = sum += p[c];
     kernels->gaussian_bits(row->key.seed, row->key.stream | 0x80000000u, head_layer, (uint32_t)row->i,
-                           row->key.sequence, 0, row->n, component);
+                           row->key.sequence, row->first, row->n, component);
     for (int j = 0; j < row->n; j++) {
         double u = (component[j] + 0.5) / 65536;
         uint16_t c = 0;
@@ -77,7 +77,8 @@ static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *
 
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component) {
     uint32_t head_layer = (uint32_t)distribution_of(row) | (uint32_t)row->layer << 16;
-    kernels->gaussians(row->key.seed, row->key.stream, head_layer, (uint32_t)row->i, row->key.sequence, 0, row->n, eps);
+    kernels->gaussians(row->key.seed, row->key.stream, head_layer, (uint32_t)row->i, row->key.sequence, row->first,
+                       row->n, eps);
     if (row->cfg->noise.density == DENSITY_MIXTURE) draw_components(row, head_layer, component);
 }
 
@@ -85,15 +86,14 @@ void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *compon
     const Config *cfg = row->cfg;
     if (cfg->noise.condition_dim) {
         float sigma = expf(0.5f * row->log_variance) * row->key.scale;
-        for (int j = 0; j < row->n; j++) s[j] += sigma * eps[j];
+        kernels->add_affine_row(row->n, 0, sigma, eps, s);
         return;
     }
     int m = cfg->noise.density == DENSITY_MIXTURE ? cfg->noise.components : 1;
     const float *mu = weight_f32(&row->noise->mu) + distribution_of(row) * m;
     const float *sigma = weight_f32(&row->noise->sigma) + distribution_of(row) * m;
     if (cfg->noise.density == DENSITY_GAUSSIAN) {
-        float mean = mu[0], factor = sigma[0] * row->key.scale;
-        for (int j = 0; j < row->n; j++) s[j] += mean + factor * eps[j];
+        kernels->add_affine_row(row->n, mu[0], sigma[0] * row->key.scale, eps, s);
         return;
     }
     for (int j = 0; j < row->n; j++) s[j] += mu[component[j]] + sigma[component[j]] * row->key.scale * eps[j];
@@ -168,9 +168,10 @@ static void kl_mixture_backward(const KlContext *c, int first, double g) {
 static void kl_backward(void *context) {
     const KlContext *c = context;
     int n = config_noise_heads(c->cfg);
-    double g = c->kl->dx[0];
+    double g = mat_gradient(c->kl)[0];
     if (c->condition) {
         Mat *z = c->condition;
+        mat_gradient(z);
         for (size_t i = 0; i < (size_t)z->n; i++)
             for (int k = 0; k < n; k++) {
                 size_t mu = i * (size_t)z->d + (size_t)k, lv = mu + (size_t)n;

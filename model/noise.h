@@ -36,12 +36,12 @@ typedef struct NoiseRow {
     const Noise *noise;
     NoiseKey key;
     int layer, head;    /* query head; scope layer draws as head 0 */
-    int i, n;           /* absolute query position; keys 0..n-1 */
+    int i, first, n;    /* absolute query position; keys first..first+n-1, first a multiple of 8 */
     float log_variance; /* conditioned only */
 } NoiseRow;
 
 /* Draws what is random about a row: eps[n] the Gaussians, component[n] the drawn components (mixture only; may be NULL
- * otherwise). Then s[j] += n_ij for j < n. */
+ * otherwise). Then s[j] += n_ij, s[0] being that of key `first`. */
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component);
 void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *component, float *s);
 

@@ -12,6 +12,8 @@
 
 /* op_linear.c: y = x W^T + b; b may be NULL. x [n, in], W [out, in] -> [n, out]. */
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b);
+/* y += x W^T, in place; y must have no reader yet. Returns y. */
+Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y);
 
 /* op_embed.c: y[i] = table[ids[i]]; table [rows, d] -> [n, d]. ids must outlive the tape. */
 Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n);

@@ -1,6 +1,6 @@
 /* op_attention: softmax_j<=i (scale q_i . k_j + n_ij) v_j, ragged over segments, with the noise inside.
  *
- * Two bodies behind one door. Recording (op_attention_train.c): whole sequences, OpenBLAS on causal row blocks;
+ * Two bodies behind one door. Recording (op_attention_train.c): whole sequences in causal blocks of rows;
  * probabilities and noise are recomputed in the backward pass, not stored. Serving (op_attention_serve.c): new rows
  * attend over the KV cache, keys walked in blocks from position 0, so a row's bits depend on its own sequence alone. */
 #ifndef NOISED_OP_ATTENTION_H

@@ -1,8 +1,8 @@
 #include "op.h"
 
 #include "kernels/kernels.h"
+#include "team.h"
 
-#include <math.h>
 #include <string.h>
 
 #define PARALLEL_FROM ((size_t)1 << 14) /* elements worth waking the team for */
@@ -16,15 +16,23 @@ typedef struct AddContext {
     float scale;
 } AddContext;
 
+/* dx (+)= scale dy */
+static void add_into(Mat *x, const float *dy, float scale) {
+    size_t n = (size_t)x->n * (size_t)x->d;
+    bool first = mat_first(x);
+    float *dx = x->dx;
+#pragma omp parallel for if (n > PARALLEL_FROM)
+    for (size_t i = 0; i < n; i++) dx[i] = first ? scale * dy[i] : dx[i] + scale * dy[i];
+}
+
 static void add_backward(void *context) {
     const AddContext *c = context;
-    size_t n = (size_t)c->y->n * (size_t)c->y->d;
-#pragma omp parallel for if (n > PARALLEL_FROM)
-    for (size_t i = 0; i < n; i++) {
-        float dy = c->y->dx[i];
-        c->a->dx[i] += dy;
-        c->b->dx[i] += c->scale * dy;
-    }
+    const float *dy = mat_gradient(c->y);
+    add_into(c->a, dy, 1);
+    if (c->scale == 1)
+        mat_pass_on(c->y, c->b);
+    else
+        add_into(c->b, dy, c->scale);
 }
 
 Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale) {
@@ -44,6 +52,7 @@ Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale) {
 Mat *op_residual(Tape *t, Mat *x, Mat *y) {
     if (t->recording) return op_add_scaled(t, x, y, 1);
     BUG_ON(x->n != y->n || x->d != y->d);
+#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
     for (int i = 0; i < x->n; i++) kernels->add_row(x->d, row_of(y->x, y, i), row_of(x->x, x, i));
     return x;
 }
@@ -73,56 +82,22 @@ static void activate_row(Activation a, int d, const float *x, float *y) {
     }
 }
 
-/* slope[k] = a'(x[k]), y = a(x) given. For gelu and silu y / x is Phi(x), sigmoid(x): no second erf or exp. */
-static void slope_row(Activation a, int d, const float *x, const float *y, float *slope) {
-    const float root = 0.7978845608f; /* sqrt(2 / pi) */
-    switch (a) {
-    case ACT_GELU:
-        for (int k = 0; k < d; k++) slope[k] = -0.5f * x[k] * x[k];
-        kernels->exp_sum_row(d, slope, slope, 0);
-        for (int k = 0; k < d; k++) slope[k] = (x[k] != 0 ? y[k] / x[k] : 0.5f) + 0.3989422804f * x[k] * slope[k];
-        break;
-    case ACT_GELU_TANH:
-        for (int k = 0; k < d; k++) slope[k] = root * (x[k] + 0.044715f * x[k] * x[k] * x[k]);
-        kernels->tanh_row(d, slope, slope);
-        for (int k = 0; k < d; k++) {
-            float th = slope[k], du = root * (1 + 3 * 0.044715f * x[k] * x[k]);
-            slope[k] = 0.5f * (1 + th) + 0.5f * x[k] * (1 - th * th) * du;
-        }
-        break;
-    case ACT_SILU:
-        for (int k = 0; k < d; k++) {
-            float s = x[k] != 0 ? y[k] / x[k] : 0.5f;
-            slope[k] = s * (1 + x[k] * (1 - s));
-        }
-        break;
-    case ACT_TANH:
-        for (int k = 0; k < d; k++) slope[k] = 1 - y[k] * y[k];
-        break;
-    case ACT_RELU:
-        for (int k = 0; k < d; k++) slope[k] = x[k] > 0 ? 1 : 0;
-        break;
-    case ACT_LEAKY_RELU:
-        for (int k = 0; k < d; k++) slope[k] = x[k] > 0 ? 1 : 0.01f;
-        break;
-    }
-}
-
 typedef struct ActivationContext {
     Mat *x, *y;
     Activation activation;
-    float *slope; /* [n, h], filled by the backward pass */
+    float *slope; /* [threads, d] scratch */
 } ActivationContext;
 
 static void activation_backward(void *context) {
     const ActivationContext *c = context;
-    size_t d = (size_t)c->x->d;
-#pragma omp parallel for if ((size_t)c->x->n * d > PARALLEL_FROM)
+    int d = c->x->d;
+    float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
+#pragma omp parallel for if ((size_t)c->x->n * (size_t)d > PARALLEL_FROM)
     for (int i = 0; i < c->x->n; i++) {
-        float *slope = c->slope + (size_t)i * d, *dx = row_of(c->x->dx, c->x, i);
-        const float *dy = row_of(c->y->dx, c->y, i);
-        slope_row(c->activation, c->x->d, row_of(c->x->x, c->x, i), row_of(c->y->x, c->y, i), slope);
-        for (size_t k = 0; k < d; k++) dx[k] += dy[k] * slope[k];
+        float *slope = c->slope + (size_t)team_member() * (size_t)d;
+        kernels->train->slope_row(c->activation, d, row_of(c->x->x, c->x, i), row_of(c->y->x, c->y, i), slope);
+        kernels->train->product_row(d, row_of(dy, c->y, i), slope, add, row_of(c->x->dx, c->x, i));
     }
 }
 
@@ -133,7 +108,7 @@ Mat *op_activation(Tape *t, Mat *x, Activation a) {
     if (t->recording) {
         ActivationContext *c = tape_alloc(t, sizeof *c);
         *c = (ActivationContext){
-            .x = x, .y = y, .activation = a, .slope = tape_alloc(t, (size_t)x->n * (size_t)x->d * sizeof(float))};
+            .x = x, .y = y, .activation = a, .slope = tape_alloc(t, (size_t)(team_size() * x->d) * sizeof(float))};
         tape_push(t, activation_backward, c);
     }
     return y;
@@ -145,23 +120,20 @@ typedef struct GateContext {
     Mat *x, *y;
     Activation activation;
     float *activated; /* [n, h] a(gate) */
-    float *slope;     /* [n, h] */
+    float *slope;     /* [threads, h] scratch */
 } GateContext;
 
-/* y = a(g) u: du += dy a(g), dg += dy u a'(g) */
 static void gate_backward(void *context) {
     const GateContext *c = context;
     int h = c->y->d;
+    float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
 #pragma omp parallel for if ((size_t)c->x->n * (size_t)c->x->d > PARALLEL_FROM)
     for (int i = 0; i < c->x->n; i++) {
-        const float *gate = row_of(c->x->x, c->x, i), *up = gate + h, *dy = row_of(c->y->dx, c->y, i);
-        const float *activated = c->activated + (size_t)i * (size_t)h;
-        float *slope = c->slope + (size_t)i * (size_t)h, *dgate = row_of(c->x->dx, c->x, i), *dup = dgate + h;
-        slope_row(c->activation, h, gate, activated, slope);
-        for (int k = 0; k < h; k++) {
-            dup[k] += dy[k] * activated[k];
-            dgate[k] += dy[k] * up[k] * slope[k];
-        }
+        const float *gate = row_of(c->x->x, c->x, i), *activated = c->activated + (size_t)i * (size_t)h;
+        float *slope = c->slope + (size_t)team_member() * (size_t)h, *dgate = row_of(c->x->dx, c->x, i);
+        kernels->train->slope_row(c->activation, h, gate, activated, slope);
+        kernels->train->gate_slope_row(h, row_of(dy, c->y, i), gate + h, activated, slope, add, dgate, dgate + h);
     }
 }
 
@@ -174,7 +146,7 @@ Mat *op_gate(Tape *t, Mat *x, Activation a) {
         const float *row = row_of(x->x, x, i);
         float *act = activated + (size_t)i * (size_t)h, *out = row_of(y->x, y, i);
         activate_row(a, h, row, act);
-        for (int k = 0; k < h; k++) out[k] = act[k] * row[h + k];
+        kernels->train->product_row(h, act, row + h, false, out);
     }
     if (t->recording) {
         GateContext *c = tape_alloc(t, sizeof *c);
@@ -182,7 +154,7 @@ Mat *op_gate(Tape *t, Mat *x, Activation a) {
                            .y = y,
                            .activation = a,
                            .activated = activated,
-                           .slope = tape_alloc(t, (size_t)x->n * (size_t)h * sizeof(float))};
+                           .slope = tape_alloc(t, (size_t)(team_size() * h) * sizeof(float))};
         tape_push(t, gate_backward, c);
     }
     return y;
@@ -190,33 +162,42 @@ Mat *op_gate(Tape *t, Mat *x, Activation a) {
 
 /* ---- CosNet ---- */
 
+/* Rows are dealt to a fixed number of chunks and the chunks' sums added in order: the same bits on any team. */
+enum { CHUNKS = 16 };
+
 typedef struct CosContext {
     Mat *x, *y;
     const float *freq, *phase; /* [d] */
     float *d_freq, *d_phase;   /* [d], NULL when they are not trained */
-    float *sine;               /* [n, d] sin(freq x + phase), filled by the backward pass, then [d] of scratch */
+    float *scratch;            /* [d] phases of the sine, [CHUNKS, 3, d] sums of d_freq, of d_phase, a row of sines */
 } CosContext;
 
-/* y = cos(f x + p): dx -= sin f dy, df -= sum sin x dy, dp -= sum sin dy */
+static void cos_backward_chunk(const CosContext *c, int chunk, const float *dy, bool add, const float *sine_phase,
+                               float *sums) {
+    int d = c->x->d, end = (int)((int64_t)c->x->n * (chunk + 1) / CHUNKS);
+    float *d_freq = sums, *d_phase = sums + d, *sine = sums + 2 * d;
+    memset(sums, 0, 2 * (size_t)d * sizeof *sums);
+    for (int i = (int)((int64_t)c->x->n * chunk / CHUNKS); i < end; i++) {
+        const float *x = row_of(c->x->x, c->x, i);
+        kernels->cos_row(d, x, c->freq, sine_phase, sine);
+        kernels->train->cos_slope_row(d, x, c->freq, sine, dy + (size_t)i * (size_t)d, add, row_of(c->x->dx, c->x, i),
+                                      c->d_freq ? d_freq : NULL, d_phase);
+    }
+}
+
 static void cos_backward(void *context) {
     const CosContext *c = context;
-    int n = c->x->n, d = c->x->d;
-    float *shifted = c->sine + (size_t)n * (size_t)d; /* sin u = cos(u - pi/2) */
-    for (int k = 0; k < d; k++) shifted[k] = c->phase[k] - 1.5707963268f;
-#pragma omp parallel for if ((size_t)n * (size_t)d > PARALLEL_FROM)
-    for (int i = 0; i < n; i++) {
-        float *sine = c->sine + (size_t)i * (size_t)d, *dx = row_of(c->x->dx, c->x, i);
-        const float *dy = row_of(c->y->dx, c->y, i);
-        kernels->cos_row(d, row_of(c->x->x, c->x, i), c->freq, shifted, sine);
-        for (int k = 0; k < d; k++) dx[k] -= sine[k] * c->freq[k] * dy[k];
-    }
-    for (int i = 0; i < n && c->d_freq; i++) {
-        const float *sine = c->sine + (size_t)i * (size_t)d, *x = row_of(c->x->x, c->x, i);
-        const float *dy = row_of(c->y->dx, c->y, i);
-        for (int k = 0; k < d; k++) {
-            c->d_freq[k] -= sine[k] * x[k] * dy[k];
-            c->d_phase[k] -= sine[k] * dy[k];
-        }
+    int d = c->x->d;
+    float *sine_phase = c->scratch, *sums = sine_phase + d; /* sin u = cos(u - pi/2) */
+    const float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
+    for (int k = 0; k < d; k++) sine_phase[k] = c->phase[k] - 1.5707963268f;
+#pragma omp parallel for schedule(static) if ((size_t)c->x->n * (size_t)d > PARALLEL_FROM)
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+        cos_backward_chunk(c, chunk, dy, add, sine_phase, sums + (size_t)(3 * chunk) * (size_t)d);
+    for (int chunk = 0; chunk < CHUNKS && c->d_freq; chunk++) {
+        kernels->add_row(d, sums + (size_t)(3 * chunk) * (size_t)d, c->d_freq);
+        kernels->add_row(d, sums + (size_t)(3 * chunk + 1) * (size_t)d, c->d_phase);
     }
 }
 
@@ -239,7 +220,7 @@ Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase) {
 #pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
     for (int i = 0; i < x->n; i++) kernels->cos_row(x->d, row_of(x->x, x, i), c->freq, c->phase, row_of(y->x, y, i));
     if (t->recording) {
-        c->sine = tape_alloc(t, (size_t)(x->n + 1) * (size_t)x->d * sizeof(float));
+        c->scratch = tape_alloc(t, (size_t)((1 + 3 * CHUNKS) * x->d) * sizeof(float));
         tape_push(t, cos_backward, c);
     }
     return y;

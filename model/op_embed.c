@@ -10,14 +10,15 @@ typedef struct RowsContext {
 } RowsContext;
 
 /* into[ids[i]] += dy[i]. Split by column: rows that share an id are added in row order on any team. */
-static void scatter_rows(const Mat *y, const int *ids, float *into) {
+static void scatter_rows(Mat *y, const int *ids, float *into) {
     enum { WIDTH = 64 };
     size_t d = (size_t)y->d;
+    const float *dy = mat_gradient(y);
 #pragma omp parallel for if ((size_t)y->n * d > 1 << 16)
     for (int c0 = 0; c0 < y->d; c0 += WIDTH) {
         int c1 = MIN(c0 + WIDTH, y->d);
         for (int i = 0; i < y->n; i++)
-            for (int c = c0; c < c1; c++) into[(size_t)ids[i] * d + (size_t)c] += y->dx[(size_t)i * d + (size_t)c];
+            for (int c = c0; c < c1; c++) into[(size_t)ids[i] * d + (size_t)c] += dy[(size_t)i * d + (size_t)c];
     }
 }
 
@@ -28,7 +29,7 @@ static void embed_backward(void *context) {
 
 static void rows_backward(void *context) {
     const RowsContext *c = context;
-    scatter_rows(c->y, c->ids, c->x->dx);
+    scatter_rows(c->y, c->ids, mat_gradient(c->x));
 }
 
 Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n) {

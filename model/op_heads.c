@@ -1,8 +1,8 @@
 #include "op.h"
 
 #include "kernels/kernels.h"
+#include "kernels/train_gemm.h"
 
-#include <cblas.h>
 #include <string.h>
 
 #define PARALLEL_FROM ((size_t)1 << 14)
@@ -16,6 +16,8 @@ typedef struct ColumnsContext {
 
 static void columns_backward(void *context) {
     const ColumnsContext *c = context;
+    mat_gradient(c->x);
+    mat_gradient(c->y);
     int dim = c->x->d / c->heads;
 #pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
     for (int i = 0; i < c->y->n; i++)
@@ -51,6 +53,9 @@ typedef struct JoinContext {
 
 static void join_backward(void *context) {
     const JoinContext *c = context;
+    mat_gradient(c->a);
+    mat_gradient(c->b);
+    mat_gradient(c->y);
     int shared = c->b->d == c->db; /* one head of b for all */
 #pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
     for (int i = 0; i < c->y->n; i++)
@@ -90,6 +95,8 @@ typedef struct RepeatContext {
 
 static void repeat_backward(void *context) {
     const RepeatContext *c = context;
+    mat_gradient(c->x);
+    mat_gradient(c->y);
     int dim = c->x->d / c->heads;
 #pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
     for (int i = 0; i < c->y->n; i++)
@@ -126,12 +133,14 @@ static void average_backward(void *context) {
     const AverageContext *c = context;
     int d = c->y->d;
     float scale = 1.0f / (float)c->groups;
+    const float *gradient = mat_gradient(c->y);
+    bool first = mat_first(c->x);
 #pragma omp parallel for if ((size_t)c->x->n * (size_t)c->x->d > PARALLEL_FROM)
     for (int i = 0; i < c->x->n; i++)
         for (int g = 0; g < c->groups; g++) {
             float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)g * (size_t)d;
-            const float *dy = c->y->dx + (size_t)i * (size_t)d;
-            for (int k = 0; k < d; k++) dx[k] += scale * dy[k];
+            const float *dy = gradient + (size_t)i * (size_t)d;
+            for (int k = 0; k < d; k++) dx[k] = first ? scale * dy[k] : dx[k] + scale * dy[k];
         }
 }
 
@@ -139,13 +148,13 @@ Mat *op_head_average(Tape *t, Mat *x, int groups) {
     BUG_ON(x->d % groups);
     Mat *y = tape_mat(t, x->n, x->d / groups);
     float scale = 1.0f / (float)groups;
+#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
     for (int i = 0; i < x->n; i++) {
+        const float *from = x->x + (size_t)i * (size_t)x->d;
         float *to = y->x + (size_t)i * (size_t)y->d;
-        for (int k = 0; k < y->d; k++) {
-            float sum = 0;
-            for (int g = 0; g < groups; g++) sum += x->x[(size_t)i * (size_t)x->d + (size_t)(g * y->d + k)];
-            to[k] = scale * sum;
-        }
+        memcpy(to, from, (size_t)y->d * sizeof *to);
+        for (int g = 1; g < groups; g++) kernels->add_row(y->d, from + g * y->d, to);
+        kernels->scale_row(y->d, scale, to, to);
     }
     if (t->recording) {
         AverageContext *c = tape_alloc(t, sizeof *c);
@@ -158,6 +167,7 @@ Mat *op_head_average(Tape *t, Mat *x, int groups) {
 /* ---- pairwise: a matrix per head ---- */
 
 typedef struct PairContext {
+    Tape *tape;
     Mat *x, *y;
     const Weight *f;
 } PairContext;
@@ -165,15 +175,21 @@ typedef struct PairContext {
 /* y_h = x_h F_h: dx_h += dy_h F_h^T, dF_h += x_h^T dy_h */
 static void pair_backward(void *context) {
     const PairContext *c = context;
-    int dim = c->f->dims[1], d = c->x->d;
-#pragma omp parallel for
+    int dim = c->f->dims[1], d = c->x->d, n = c->x->n;
+    const float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
     for (int h = 0; h < c->f->dims[0]; h++) {
         size_t at = (size_t)h * (size_t)dim * (size_t)dim;
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, c->x->n, dim, dim, 1, c->y->dx + h * dim, d,
-                    weight_f32(c->f) + at, dim, 1, c->x->dx + h * dim, d);
+        Matrix dyh = {dy + h * dim, d, false}, xh = {c->x->x + h * dim, d, true},
+               fh = {weight_f32(c->f) + at, dim, true};
+        train_gemm(
+            c->tape,
+            &(TrainGemm){.m = n, .n = dim, .k = dim, .a = dyh, .b = fh, .c = c->x->dx + h * dim, .ldc = d, .add = add});
         if (c->f->grad)
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim, dim, c->x->n, 1, c->x->x + h * dim, d,
-                        c->y->dx + h * dim, d, 1, c->f->grad + at, dim);
+            train_gemm(
+                c->tape,
+                &(TrainGemm){
+                    .m = dim, .n = dim, .k = n, .a = xh, .b = dyh, .c = c->f->grad + at, .ldc = dim, .add = true});
     }
 }
 
@@ -194,7 +210,7 @@ Mat *op_head_pair(Tape *t, Mat *x, const Weight *f) {
     }
     if (t->recording) {
         PairContext *c = tape_alloc(t, sizeof *c);
-        *c = (PairContext){.x = x, .y = y, .f = f};
+        *c = (PairContext){.tape = t, .x = x, .y = y, .f = f};
         tape_push(t, pair_backward, c);
     }
     return y;
@@ -209,6 +225,9 @@ typedef struct FactorsContext {
 
 static void factors_backward(void *context) {
     const FactorsContext *c = context;
+    mat_gradient(c->a);
+    mat_gradient(c->b);
+    mat_gradient(c->y);
     int heads = c->a->d / c->rank, dim = c->dim;
     float scale = 1.0f / (float)c->rank;
 #pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)

@@ -1,34 +1,49 @@
 #include "op.h"
+#include "team.h"
 
 #include "kernels/kernels.h"
+#include "kernels/train_gemm.h"
 
-#include <cblas.h>
+#include <string.h>
 
 typedef struct LinearContext {
+    Tape *tape;
     Mat *x, *y;
     const Weight *w, *b;
 } LinearContext;
 
 /* db += sum over rows of dy. Split by column, so that the order of the sum is that of the rows on any team. */
 static void bias_backward(const Mat *y, float *db) {
-    enum { WIDTH = 64 };
+    enum { WIDTH = 256 };
 #pragma omp parallel for if ((size_t)y->n * (size_t)y->d > 1 << 16)
-    for (int c0 = 0; c0 < y->d; c0 += WIDTH) {
-        int c1 = MIN(c0 + WIDTH, y->d);
+    for (int c = 0; c < y->d; c += WIDTH)
         for (int i = 0; i < y->n; i++)
-            for (int c = c0; c < c1; c++) db[c] += y->dx[(size_t)i * (size_t)y->d + (size_t)c];
-    }
+            kernels->add_row(MIN(WIDTH, y->d - c), y->dx + (size_t)i * (size_t)y->d + c, db + c);
 }
 
 /* dx += dy W; dW += dy^T x; db += sum dy */
 static void linear_backward(void *context) {
     const LinearContext *c = context;
-    const Mat *x = c->x, *y = c->y;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, x->n, x->d, y->d, 1, y->dx, y->d, weight_f32(c->w), x->d, 1,
-                x->dx, x->d);
+    Mat *x = c->x, *y = c->y;
+    const float *dy = mat_gradient(y);
+    bool add = !mat_first(x);
+    train_gemm(c->tape, &(TrainGemm){.m = x->n,
+                                     .n = x->d,
+                                     .k = y->d,
+                                     .a = {dy, y->d, false},
+                                     .b = {weight_f32(c->w), x->d, false},
+                                     .c = x->dx,
+                                     .ldc = x->d,
+                                     .add = add});
     if (c->w->grad)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, y->d, x->d, x->n, 1, y->dx, y->d, x->x, x->d, 1,
-                    c->w->grad, x->d);
+        train_gemm(c->tape, &(TrainGemm){.m = y->d,
+                                         .n = x->d,
+                                         .k = x->n,
+                                         .a = {dy, y->d, true},
+                                         .b = {x->x, x->d, false},
+                                         .c = c->w->grad,
+                                         .ldc = x->d,
+                                         .add = true});
     if (c->b && c->b->grad) bias_backward(y, c->b->grad);
 }
 
@@ -47,14 +62,18 @@ typedef struct Operand {
 static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
     size_t n = (size_t)x->n, d = (size_t)x->d, groups = d / INT8_GROUP;
     Operand a = {.x = x};
-    if (dtype == DTYPE_BF16) {
-        a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
-        for (size_t i = 0; i < n; i++) kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
-    }
+    if (dtype == DTYPE_BF16) a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
     if (dtype == DTYPE_I8) {
         a.codes = tape_alloc(t, n * d);
         a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
-        for (size_t i = 0; i < n; i++) kernels->to_int8(x->d, x->x + i * d, a.codes + i * d, a.scales + i * groups);
+    }
+    if (!a.bf16 && !a.codes) return a;
+#pragma omp parallel for schedule(static) if (n * d > 1 << 16)
+    for (size_t i = 0; i < n; i++) {
+        if (a.bf16)
+            kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
+        else
+            kernels->to_int8(x->d, x->x + i * d, a.codes + i * d, a.scales + i * groups);
     }
     return a;
 }
@@ -81,17 +100,34 @@ static void serve_features(const Operand *a, const Weight *w, const Mat *y, int 
     }
 }
 
+/* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once. */
 static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y) {
-    enum { FEATURES = 32 }; /* per task: enough work to be worth handing out, small enough to balance */
+    enum { PANEL = 64 }; /* outputs that kernels like to take together */
     ArenaMark mark = arena_mark(&t->arena);
     Operand a = operand_of(t, x, w->dtype);
+    int panels = (y->d + PANEL - 1) / PANEL, share = (panels + team_size() - 1) / team_size() * PANEL;
 #pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
-    for (int first = 0; first < y->d; first += FEATURES) {
-        int count = MIN(FEATURES, y->d - first);
+    for (int first = 0; first < y->d; first += share) {
+        int count = MIN(share, y->d - first);
         serve_features(&a, w, y, first, count);
         if (b) add_bias(y, weight_f32(b), first, count);
     }
     arena_rewind(&t->arena, mark);
+}
+
+/* y (+)= x W^T */
+static void linear_record(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat *y, bool add) {
+    train_gemm(t, &(TrainGemm){.m = x->n,
+                               .n = y->d,
+                               .k = x->d,
+                               .a = {x->x, x->d, false},
+                               .b = {weight_f32(w), x->d, true},
+                               .c = y->x,
+                               .ldc = y->d,
+                               .add = add});
+    LinearContext *c = tape_alloc(t, sizeof *c);
+    *c = (LinearContext){.tape = t, .x = x, .y = y, .w = w, .b = b};
+    tape_push(t, linear_backward, c);
 }
 
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
@@ -101,11 +137,15 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
         linear_serve(t, x, w, b, y);
         return y;
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, x->n, y->d, x->d, 1, x->x, x->d, weight_f32(w), x->d, 0, y->x,
-                y->d);
-    if (b) add_bias(y, weight_f32(b), 0, y->d);
-    LinearContext *c = tape_alloc(t, sizeof *c);
-    *c = (LinearContext){.x = x, .y = y, .w = w, .b = b};
-    tape_push(t, linear_backward, c);
+    for (int i = 0; b && i < y->n; i++)
+        memcpy(y->x + (size_t)i * (size_t)y->d, weight_f32(b), (size_t)y->d * sizeof(float));
+    linear_record(t, x, w, b, y, b != NULL);
+    return y;
+}
+
+Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dims[0] != y->d);
+    if (!t->recording) return op_residual(t, y, op_linear(t, x, w, NULL));
+    linear_record(t, x, w, NULL, y, true);
     return y;
 }

@@ -1,6 +1,7 @@
 #include "op.h"
 
 #include "kernels/kernels.h"
+#include "team.h"
 
 #include <math.h>
 
@@ -10,20 +11,20 @@ typedef struct LossContext {
     float *log_sum; /* [n] log sum exp of each row */
 } LossContext;
 
-/* dlogits += (softmax - onehot) dloss / n */
+/* dlogits = (softmax - onehot) dloss / n. The logits have no other reader, so their gradient takes their place. */
 static void cross_entropy_backward(void *context) {
     const LossContext *c = context;
-    const Mat *x = c->logits;
-    float scale = c->loss->dx[0] / (float)x->n;
+    Mat *x = c->logits;
+    float scale = mat_gradient(c->loss)[0] / (float)x->n;
     size_t d = (size_t)x->d;
+    BUG_ON(!mat_first(x) || x->of);
+    x->dx = x->x;
 #pragma omp parallel for
     for (int i = 0; i < x->n; i++) {
-        const float *row = x->x + (size_t)i * d;
-        float *dx = x->dx + (size_t)i * d;
-        /* logits have no other reader: their dx is overwritten, and held scratch before */
-        kernels->exp_sum_row(x->d, row, dx, c->log_sum[i]);
-        for (size_t k = 0; k < d; k++) dx[k] *= scale;
-        dx[c->targets[i]] -= scale;
+        float *row = x->dx + (size_t)i * d;
+        kernels->exp_sum_row(x->d, row, row, c->log_sum[i]);
+        kernels->train->scale_in_place(x->d, scale, row);
+        row[c->targets[i]] -= scale;
     }
 }
 
@@ -35,12 +36,12 @@ Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets) {
                        .loss = loss,
                        .targets = targets,
                        .log_sum = tape_alloc(t, (size_t)logits->n * sizeof(float))};
-    float *scratch = t->recording ? logits->dx : tape_alloc(t, (size_t)logits->n * d * sizeof(float));
+    float *scratch = tape_alloc(t, (size_t)team_size() * d * sizeof(float));
 #pragma omp parallel for
     for (int i = 0; i < logits->n; i++) {
         const float *row = logits->x + (size_t)i * d;
         float max = kernels->max_row(logits->d, row);
-        c->log_sum[i] = max + logf(kernels->exp_sum_row(logits->d, row, scratch + (size_t)i * d, max));
+        c->log_sum[i] = max + logf(kernels->exp_sum_row(logits->d, row, scratch + (size_t)team_member() * d, max));
     }
     double sum = 0;
     for (int i = 0; i < logits->n; i++) {

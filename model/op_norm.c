@@ -2,58 +2,41 @@
 
 #include "kernels/kernels.h"
 
-#include <math.h>
+#include <string.h>
+
+/* Rows are dealt to a fixed number of chunks and the chunks' sums added in order: the same bits on any team. */
+enum { CHUNKS = 16 };
 
 typedef struct NormContext {
     Mat *x, *y;
     const Weight *w, *b;
     float eps;
-    bool center; /* layernorm */
-    float *mean; /* [n], zero for rmsnorm */
-    float *rstd; /* [n] */
+    bool center;    /* layernorm */
+    float *scratch; /* [CHUNKS, 3, d] sums of dw, of db, a row */
 } NormContext;
 
-/* y = xh w + b with xh = (x - mean) rstd:
- * dx += rstd (g - mean_d(g)[layernorm] - xh mean_d(g xh)), g = dy w; also fills mean and rstd for the column sums. */
-static void norm_backward_row(const NormContext *c, int i) {
-    int d = c->x->d;
-    const float *x = c->x->x + (size_t)i * (size_t)d, *dy = c->y->dx + (size_t)i * (size_t)d, *w = weight_f32(c->w);
-    float *dx = c->x->dx + (size_t)i * (size_t)d;
-    double sum = 0, squares = 0;
-    if (c->center)
-        for (int k = 0; k < d; k++) sum += x[k];
-    float mean = (float)(sum / d);
-    for (int k = 0; k < d; k++) squares += (double)(x[k] - mean) * (x[k] - mean);
-    float rstd = (float)(1 / sqrt(squares / d + (double)c->eps));
-    double g_sum = 0, gx_sum = 0;
-    for (int k = 0; k < d; k++) {
-        float g = dy[k] * w[k];
-        g_sum += g;
-        gx_sum += g * (x[k] - mean) * rstd;
+static void norm_backward_chunk(const NormContext *c, int chunk, const float *dy, bool add, float *sums) {
+    int d = c->x->d, end = (int)((int64_t)c->x->n * (chunk + 1) / CHUNKS);
+    memset(sums, 0, 2 * (size_t)d * sizeof *sums);
+    for (int i = (int)((int64_t)c->x->n * chunk / CHUNKS); i < end; i++) {
+        size_t at = (size_t)i * (size_t)d;
+        kernels->train->norm_slope_row(c->center, d, c->x->x + at, weight_f32(c->w), c->eps, dy + at, add,
+                                       c->x->dx + at, sums, c->b ? sums + d : NULL, sums + 2 * d);
     }
-    float g_mean = c->center ? (float)(g_sum / d) : 0, gx_mean = (float)(gx_sum / d);
-    for (int k = 0; k < d; k++) dx[k] += rstd * (dy[k] * w[k] - g_mean - (x[k] - mean) * rstd * gx_mean);
-    c->mean[i] = mean;
-    c->rstd[i] = rstd;
 }
 
 static void norm_backward(void *context) {
     const NormContext *c = context;
-    const Mat *x = c->x, *y = c->y;
-    int n = x->n, d = x->d;
-#pragma omp parallel for if ((size_t)n * (size_t)d > 1 << 14)
-    for (int i = 0; i < n; i++) norm_backward_row(c, i);
-    enum { WIDTH = 64 };
-#pragma omp parallel for if ((size_t)n * (size_t)d > 1 << 14)
-    for (int c0 = 0; c0 < d; c0 += WIDTH) {
-        int c1 = MIN(c0 + WIDTH, d);
-        for (int i = 0; i < n; i++) {
-            const float *dy = y->dx + (size_t)i * (size_t)d, *row = x->x + (size_t)i * (size_t)d;
-            if (c->w->grad)
-                for (int k = c0; k < c1; k++) c->w->grad[k] += dy[k] * (row[k] - c->mean[i]) * c->rstd[i];
-            if (c->b && c->b->grad)
-                for (int k = c0; k < c1; k++) c->b->grad[k] += dy[k];
-        }
+    int d = c->x->d;
+    const float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
+#pragma omp parallel for schedule(static) if ((size_t)c->x->n * (size_t)d > 1 << 14)
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+        norm_backward_chunk(c, chunk, dy, add, c->scratch + (size_t)(3 * chunk) * (size_t)d);
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const float *sums = c->scratch + (size_t)(3 * chunk) * (size_t)d;
+        if (c->w->grad) kernels->add_row(d, sums, c->w->grad);
+        if (c->b && c->b->grad) kernels->add_row(d, sums + d, c->b->grad);
     }
 }
 
@@ -72,9 +55,8 @@ static Mat *norm_forward(Tape *t, Mat *x, const Weight *w, const Weight *b, floa
     }
     if (t->recording) {
         NormContext *c = tape_alloc(t, sizeof *c);
-        float *stats = tape_alloc(t, 2 * (size_t)x->n * sizeof(float));
-        *c = (NormContext){
-            .x = x, .y = y, .w = w, .b = b, .eps = eps, .center = center, .mean = stats, .rstd = stats + x->n};
+        *c = (NormContext){.x = x, .y = y, .w = w, .b = b, .eps = eps, .center = center};
+        c->scratch = tape_alloc(t, (size_t)(3 * CHUNKS * x->d) * sizeof(float));
         tape_push(t, norm_backward, c);
     }
     return y;

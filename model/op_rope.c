@@ -24,10 +24,12 @@ static void rotate_row(const float *x, float *out, int heads, int dim, const flo
 static void rope_backward(void *context) {
     const RopeContext *c = context;
     size_t d = (size_t)c->x->d;
+    const float *dy = mat_gradient(c->y);
+    bool add = !mat_first(c->x);
 #pragma omp parallel for if ((size_t)c->x->n * d > 1 << 14)
     for (int i = 0; i < c->x->n; i++)
-        rotate_row(c->y->dx + (size_t)i * d, c->x->dx + (size_t)i * d, c->heads, c->dim,
-                   c->cos_sin + (size_t)i * (size_t)c->dim, -1, true);
+        rotate_row(dy + (size_t)i * d, c->x->dx + (size_t)i * d, c->heads, c->dim,
+                   c->cos_sin + (size_t)i * (size_t)c->dim, -1, add);
 }
 
 Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float theta) {

@@ -50,43 +50,46 @@ static void adjust(const Sampling *s, const float *logits, int vocab, const int 
     for (int i = 0; i < s->n_bias; i++) x[s->bias[i].id] += s->bias[i].bias;
     penalise(s, x, history, n_prompt, n_history, scratch->counts);
     for (int i = 0; i < n_banned; i++) x[banned[i]] = -INFINITY;
-    for (int i = 0; i < vocab; i++) {
-        x[i] = x[i] > -INFINITY ? x[i] : -INFINITY; /* NaN too */
-        x[i] = x[i] < FLT_MAX ? x[i] : FLT_MAX;
+    kernels->clean_row(vocab, x, x);
+}
+
+/* The first element of x [n] that equals value; there is one. */
+static int index_of(const float *x, int n, float value) {
+    enum { BLOCK = 64 };
+    int i = 0;
+    for (int any = 0; i + BLOCK <= n; i += BLOCK) {
+        for (int j = i; j < i + BLOCK; j++) any |= x[j] == value;
+        if (any) break;
     }
+    while (x[i] != value) i++;
+    return i;
 }
 
 /* ---- the ranking: candidates from the most probable on, never sorted ---- */
 
-/* Weights are probabilities times a common factor. Candidates fall into buckets by logit, best first, so that a place
- * in the ranking is found by walking the buckets and then selecting within one. */
-enum { BUCKETS = 1024 };
+/* Weights are probabilities times a common factor, multiples of 2^-33 not above 1: at most 2^20 of them add up without
+ * rounding. Candidates fall into buckets by logit, best first, so that a place in the ranking is found by walking the
+ * buckets and then selecting within one. */
+typedef double Tally __attribute__((vector_size(2 * sizeof(double)))); /* sum of weights; number of candidates */
+enum { MASS, NUMBER };
 typedef struct Ranking {
-    const float *x;         /* [V] logits */
-    float *w;               /* [V] exp((x - max) / temperature), exact */
-    uint16_t *bucket;       /* [V] */
-    int vocab, *ids;        /* [V] scratch */
-    double mass[BUCKETS];   /* sum of weights */
-    double number[BUCKETS]; /* of candidates: tokens of positive weight */
+    const float *x;   /* [V] logits */
+    float *w;         /* [V] exp((x - max) / temperature) */
+    uint16_t *bucket; /* [V] */
+    int vocab, *ids;  /* [V] scratch */
+    Tally tally[BUCKETS];
 } Ranking;
 
-/* x in [0, 2^19) to the nearest multiple of 2^-33. At most 2^20 of such numbers not above 1 add up without rounding. */
+/* x in [0, 2^19) to the nearest multiple of 2^-33. */
 static double exact(double x) { return x + 0x1p19 - 0x1p19; }
 
 static void rank(Ranking *r, float max, float temperature) {
-    const float scale = BUCKETS / 23.0f; /* exp(-23) < 2^-33 */
-    float *w = r->w;
-    for (int i = 0; i < r->vocab; i++) {
-        w[i] = (r->x[i] - max) / temperature;
-        float place = -scale * w[i];
-        r->bucket[i] = (uint16_t)(int)(place < BUCKETS - 1 ? place : BUCKETS - 1);
-    }
-    kernels->exp_sum_row(r->vocab, w, w, 0);
-    for (int i = 0; i < r->vocab; i++) w[i] = (float)exact((double)w[i]);
-    for (int i = 0; i < r->vocab; i++) {
-        r->mass[r->bucket[i]] += (double)w[i];
-        r->number[r->bucket[i]] += w[i] > 0;
-    }
+    double candidates = kernels->weigh_row(r->vocab, r->x, max, temperature, r->w, r->bucket);
+    for (int i = 0; i < r->vocab; i++) r->tally[r->bucket[i]] += (Tally){(double)r->w[i], 1};
+    Tally *last = &r->tally[BUCKETS_LAST];
+    for (int b = BUCKETS_LAST + 1; b < BUCKETS; b++) *last += r->tally[b];
+    for (int b = 0; b < BUCKETS_LAST; b++) candidates -= r->tally[b][NUMBER];
+    (*last)[NUMBER] = candidates; /* it alone has tokens of no weight */
 }
 
 /* Larger key first, ties by lower id: a total order, so partitions always make progress. */
@@ -136,9 +139,9 @@ static int bucket_ids(const Ranking *r, int bucket) {
     int n = 0;
     for (int i = 0; i < r->vocab; i += BLOCK) {
         int end = MIN(i + BLOCK, r->vocab), any = 0;
-        for (int j = i; j < end; j++) any |= r->bucket[j] == bucket;
+        for (int j = i; j < end; j++) any |= MIN(r->bucket[j], BUCKETS_LAST) == bucket;
         for (int j = i; any && j < end; j++)
-            if (r->bucket[j] == bucket && r->w[j] > 0) r->ids[n++] = j;
+            if (MIN(r->bucket[j], BUCKETS_LAST) == bucket && r->w[j] > 0) r->ids[n++] = j;
     }
     return n;
 }
@@ -146,19 +149,13 @@ static int bucket_ids(const Ranking *r, int bucket) {
 /* The candidate at which the running sum of weights (by_number: of ones) first exceeds target, the last one when it
  * never does; *mass is the weight of the ranking up to and including it. */
 static int cross(const Ranking *r, bool by_number, double target, double *mass) {
-    const double *sums = by_number ? r->number : r->mass;
-    double sum = 0;
-    int b = 0, last = 0;
-    *mass = 0;
-    for (int k = 0; k < BUCKETS; k++)
-        if (r->number[k] > 0) last = k;
-    for (; b < last && sum + sums[b] <= target; b++) {
-        sum += sums[b];
-        *mass += r->mass[b];
-    }
+    int what = by_number ? NUMBER : MASS, b = 0, last = BUCKETS_LAST;
+    Tally sum = {0};
+    while (last > 0 && r->tally[last][NUMBER] == 0) last--;
+    for (; b < last && sum[what] + r->tally[b][what] <= target; b++) sum += r->tally[b];
     int n = bucket_ids(r, b);
-    n = take(r->x, by_number ? NULL : r->w, r->ids, n, sum, target);
-    *mass += sum_of(r->w, r->ids, n);
+    n = take(r->x, by_number ? NULL : r->w, r->ids, n, sum[what], target);
+    *mass = sum[MASS] + sum_of(r->w, r->ids, n);
     return r->ids[n - 1];
 }
 
@@ -195,13 +192,11 @@ static int keep_min_p(float min_p, const float *w, int *ids, int n) {
 /* ---- the draw ---- */
 
 static int draw(const Sampling *s, const Ranking *r, double u, float *typical) {
-    double mass = 0, number = 0;
+    Tally all = {0};
     int last = -1;
-    for (int b = 0; b < BUCKETS; b++) {
-        mass += r->mass[b];
-        number += r->number[b];
-    }
-    if (s->top_k > 0 && s->top_k < number) last = cross(r, true, s->top_k - 0.5, &mass);
+    for (int b = 0; b <= BUCKETS_LAST; b++) all += r->tally[b];
+    double mass = all[MASS];
+    if (s->top_k > 0 && s->top_k < all[NUMBER]) last = cross(r, true, s->top_k - 0.5, &mass);
     if (s->top_p < 1) last = cross(r, false, share_target(s->top_p, mass), &mass);
     if (!(s->typical_p < 1 || s->min_p > 0)) return cross(r, false, u * mass, &mass);
     /* The most probable candidate weighs 1, so before typical_p has taken its pick min_p is a floor. */
@@ -218,11 +213,7 @@ int sample_token(const Sampling *s, const float *logits, int vocab, const int *h
     const float *x = scratch->logits;
     float max = kernels->max_row(vocab, x);
     if (max == -INFINITY) return -1;
-    if (s->temperature == 0) {
-        int best = 0;
-        while (x[best] != max) best++;
-        return best;
-    }
+    if (s->temperature == 0) return index_of(x, vocab, max);
     Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
     rank(&r, max, s->temperature);
     double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;

@@ -3,6 +3,7 @@
 #include "op.h"
 
 #include <math.h>
+#include <string.h>
 
 static Init uniform_by_fan_in(int fan_in) {
     float bound = (float)(1 / sqrt(fan_in));
@@ -46,7 +47,13 @@ void sas_declare(Sas *s, ParamSet *ps, const Config *c) {
 /* The ReLU between the two layers of a step; the linear ablation leaves it out. */
 static Mat *between(Forward *f, Mat *x) { return f->cfg->sas.relu ? op_activation(f->tape, x, ACT_RELU) : x; }
 
-Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
+/* Features of an expanded row. */
+static int stack_width(const Config *c, const SasStack *s, int width) {
+    int heads = s->has_heads ? c->sas.heads : c->n_heads;
+    return heads * (s->has_features ? c->sas.head_dim : width / c->n_heads);
+}
+
+static Mat *expand_rows(Forward *f, const SasStack *s, Mat *x) {
     Tape *t = f->tape;
     int heads = f->cfg->n_heads, dim = x->d / heads;
     if (s->has_heads) {
@@ -64,6 +71,24 @@ Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
         x = tape_view(t, y, n, heads * y->d);
     }
     return x;
+}
+
+/* Nothing of one row enters another's: while serving, a few at a time go all the way, so that what lies between the
+ * steps stays in the cache. */
+Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
+    enum { ROWS = 16 };
+    Tape *t = f->tape;
+    if (t->recording) return expand_rows(f, s, x);
+    Mat *y = tape_mat(t, x->n, stack_width(f->cfg, s, x->d));
+    for (int i = 0; i < x->n; i += ROWS) {
+        ArenaMark mark = arena_mark(&t->arena);
+        Mat few = {.x = x->x + (size_t)i * (size_t)x->d, .n = MIN(ROWS, x->n - i), .d = x->d};
+        const Mat *expanded = expand_rows(f, s, &few);
+        BUG_ON(expanded->d != y->d);
+        memcpy(y->x + (size_t)i * (size_t)y->d, expanded->x, (size_t)few.n * (size_t)y->d * sizeof(float));
+        arena_rewind(&t->arena, mark);
+    }
+    return y;
 }
 
 Mat *sas_aggregate(Forward *f, Mat *x) { return op_head_average(f->tape, x, f->cfg->sas.heads / f->cfg->n_heads); }

@@ -2,7 +2,8 @@
  *
  * An op allocates its result with tape_mat, computes it, and, while recording, pushes a backward function with a
  * context that lives in the same arena. Not recording, a Tape is a plain arena and dx is NULL everywhere.
- * A backward function adds into the dx of its inputs and into the grad of its weights; it never overwrites. */
+ * A backward function reads the gradient of its output by mat_gradient and adds into the grad of its weights and into
+ * the dx of its inputs: by mat_gradient, or, where mat_first says that it is the first, by writing all of it. */
 #ifndef NOISED_TAPE_H
 #define NOISED_TAPE_H
 
@@ -12,6 +13,7 @@ typedef struct TapeNode TapeNode;
 typedef struct Tape {
     Arena arena;
     bool recording;
+    bool bf16; /* recording: operands of matrix products are rounded to bf16; set after tape_init */
     TapeNode *last;
     Mat *penalty; /* [1, 1] sum of what layers want added to the loss (the noise KL); NULL when nothing does */
 } Tape;
@@ -20,10 +22,17 @@ void tape_init(Tape *t, bool recording);
 void tape_free(Tape *t);
 void tape_reset(Tape *t); /* forgets all nodes and activations; keeps the memory */
 
-Mat *tape_mat(Tape *t, int n, int d);                /* x uninitialised, dx zeroed when recording */
-Mat *tape_view(Tape *t, const Mat *m, int n, int d); /* the same memory in another shape: n d = m->n m->d */
-void *tape_alloc(Tape *t, size_t bytes);             /* uninitialised, lives as long as the activations */
+Mat *tape_mat(Tape *t, int n, int d);          /* x and dx uninitialised */
+Mat *tape_view(Tape *t, Mat *m, int n, int d); /* the same memory in another shape: n d = m->n m->d */
+void *tape_alloc(Tape *t, size_t bytes);       /* uninitialised, lives as long as the activations */
 void tape_push(Tape *t, void (*backward)(void *context), void *context); /* only while recording */
+
+/* dx, zeros where nobody has added anything. */
+float *mat_gradient(Mat *m);
+/* True when nobody has added into dx: then the caller must write all of m->dx, which counts as done. */
+bool mat_first(Mat *m);
+/* b takes the gradient of y, which nobody needs any more: by exchanging buffers if b is first, else by adding. */
+void mat_pass_on(Mat *y, Mat *b);
 
 /* d loss / d everything: loss is [1, 1]. */
 void tape_backward(Tape *t, Mat *loss);

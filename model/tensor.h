@@ -32,10 +32,13 @@ typedef struct Weight {
 size_t weight_count(const Weight *w); /* elements */
 static inline float *weight_f32(const Weight *w) { return (float *)w->data; }
 
-/* An activation: x [n, d]; dx [n, d] is its gradient while a tape records, NULL otherwise. Both live in the tape. */
+/* An activation: x [n, d]; dx [n, d] is its gradient while a tape records, NULL otherwise. Both live in the tape; how
+ * dx is filled is said in tape.h. */
 typedef struct Mat {
     float *x, *dx;
     int n, d;
+    bool blank;     /* nothing has been added into dx yet, and it holds no zeros either */
+    struct Mat *of; /* a view: the Mat whose memory it shows; NULL otherwise */
 } Mat;
 
 /* Which noise tensor acts on a segment's score rows (spec: Noise). The Gaussian of (layer, head, i, j) is a pure

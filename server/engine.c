@@ -172,6 +172,7 @@ static void *engine_main(void *arg) {
     Engine *e = arg;
     if (e->options.threads > 0) team_resize(e->options.threads);
     runner_warm_up(&e->runner);
+    alloc_forbid(true); /* all memory there will ever be is there */
     pthread_mutex_lock(&e->mutex);
     e->stats.damaged = !shards_intact(e->files);
     beat(e);
@@ -194,6 +195,7 @@ static void *engine_main(void *arg) {
     }
     end_all(e, FINISH_CANCELLED);
     pthread_mutex_unlock(&e->mutex);
+    alloc_forbid(false);
     return NULL;
 }
 

@@ -331,6 +331,7 @@ int http_start(Http **out, const HttpOptions *options, const HttpHandler *handle
     atomic_store(&h->stopping, true);
     http_watch_stop(h);
     if (h->daemon) MHD_stop_daemon(h->daemon), h->listen_fd = -1; /* which closes it */
+    close(h->epoll_fd);
 fail:
     if (h->listen_fd >= 0) close(h->listen_fd);
     http_free(h);
@@ -356,7 +357,8 @@ void http_stop(Http *h) {
     http_loop_stop(h);
     http_wake_all(h); /* libmicrohttpd must not be stopped with suspended connections */
     MHD_stop_daemon(h->daemon);
-    close(h->nudge_fd);
+    close(h->nudge_fd); /* connections that end, up to here, still use both */
+    close(h->epoll_fd);
 }
 
 void http_free(Http *h) {

@@ -82,7 +82,7 @@ int http_gate_head(struct MHD_Connection *mhd, const char *method, const char *v
 /* ---- http_watch.c ---- */
 
 int http_watch_start(struct Http *h, Err *err);
-void http_watch_stop(struct Http *h);
+void http_watch_stop(struct Http *h); /* the thread; connections may still be removed until epoll_fd is closed */
 void http_watch_add(HttpConnection *c);
 void http_watch_remove(HttpConnection *c);
 

@@ -100,7 +100,4 @@ int http_watch_start(struct Http *h, Err *err) {
     return err_set(err, "pthread_create: %s", strerror(rc));
 }
 
-void http_watch_stop(struct Http *h) {
-    pthread_join(h->watcher, NULL);
-    close(h->epoll_fd);
-}
+void http_watch_stop(struct Http *h) { pthread_join(h->watcher, NULL); }

@@ -20,6 +20,13 @@ typedef enum TestCheckpoint {
     CHECKPOINT_KINDS
 } TestCheckpoint;
 
+/* How many times longer than the ordinary build a sanitizer's may take for what it computes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWNESS = 8 };
+#else
+enum { SLOWNESS = 1 };
+#endif
+
 enum { TEST_EOS = 0, TEST_VOCAB = 320, TEST_PIECES = 300 };
 
 /* The folder, made on first use and removed when the run ends; NULL (and a failed test) when that fails. */
@@ -30,11 +37,12 @@ const char *test_checkpoint(TestCheckpoint kind);
 bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed);
 
 /* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
- * come up within 20 s. */
+ * come up within a minute. */
 bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
 bool daemon_start_at(Daemon *d, const char *dir, const char *options); /* dir NULL fails */
 
-/* SIGTERM, then waits up to 20 s. The exit status, or -1 (and a failed test) when it had to be killed or crashed. */
+/* SIGTERM, then waits up to a minute. The exit status, or -1 (and a failed test) when it had to be killed or crashed.
+ */
 int daemon_stop(Daemon *d);
 
 /* Runs noised with options until it ends; its exit status. Its stderr goes to the string, malloc'ed. */

@@ -1,6 +1,10 @@
 #include "test.h"
 
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TEST(philox_known_answer) {
     Philox p = philox4x32(0, 0, 0, 0, 0);
@@ -64,4 +68,26 @@ TEST(size_arithmetic_overflows) {
     CHECK(!size_mul(SIZE_MAX / 2, 3, &out) && out == 7);
     CHECK(!size_add(SIZE_MAX, 1, &out) && out == 7);
     CHECK(size_mul(3, 4, &out) && out == 12);
+}
+
+/* How a process ends that allocates after (or before) it promised not to. */
+static int end_of_allocation(bool promised) {
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alloc_forbid(promised);
+        char *volatile p = xmalloc(100);
+        alloc_forbid(false);
+        free(p);
+        _exit(0);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+TEST(alloc_guard_fires) {
+    if (!ALLOC_GUARD) SKIP("needs SAN=address or SAN=thread");
+    CHECK(end_of_allocation(false) == 0);
+    int status = end_of_allocation(true);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }

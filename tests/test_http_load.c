@@ -10,9 +10,9 @@
 
 #define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
 
-/* Polls /health until running == and queued == what is given (-1: any); the seconds it took, INFINITY after 5. */
+/* Polls /health until running == and queued == what is given (-1: any); the seconds it took, INFINITY after a while. */
 static double wait_load(const Daemon *d, int running, int queued) {
-    for (double t0 = now_seconds(); now_seconds() - t0 < 5; usleep(5000)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < 5 * SLOWNESS; usleep(5000)) {
         Answer a = http_get(d, "/health");
         double r = json_number(a.json, "running"), q = json_number(a.json, "queued");
         answer_free(&a);
@@ -37,7 +37,7 @@ TEST(http_hang_up_frees_slots) {
         if (how / 2 == 2) shutdown(fd, SHUT_WR);
         if (how / 2 != 2) close(fd);
         double t = wait_load(&d, 0, 0);
-        CHECK_MSG(t < 0.5, "case %d: slots free after %.2f s", how, t);
+        CHECK_MSG(t < 0.5 * SLOWNESS, "case %d: slots free after %.2f s", how, t);
         if (how / 2 == 2) close(fd);
     }
     /* In the queue too: the running one stays, the waiting one goes. */
@@ -47,9 +47,9 @@ TEST(http_hang_up_frees_slots) {
     CHECK(isfinite(wait_load(&d, 4, 4)));
     close(second);
     double t = wait_load(&d, 4, 0);
-    CHECK_MSG(t < 0.5, "the queue is empty after %.2f s", t);
+    CHECK_MSG(t < 0.5 * SLOWNESS, "the queue is empty after %.2f s", t);
     close(first);
-    CHECK(wait_load(&d, 0, 0) < 0.5);
+    CHECK(wait_load(&d, 0, 0) < 0.5 * SLOWNESS);
     daemon_stop(&d);
 }
 
@@ -110,7 +110,7 @@ TEST(http_stalled_reader) {
     CHECK(raw_send(fd, text, (size_t)n));
     CHECK(isfinite(wait_load(&d, 8, -1)));
     double t = wait_load(&d, 0, 0);
-    CHECK_MSG(t > 0.2 && t < 3, "slots free after %.2f s", t);
+    CHECK_MSG(t > 0.2 && t < 3 * SLOWNESS, "slots free after %.2f s", t);
     close(fd);
     daemon_stop(&d);
 }
@@ -137,7 +137,7 @@ TEST(http_as_many_requests_as_an_epoll_batch) {
             answered += raw_expect(fds[i], "\"ok\"", MAX(1 - (now_seconds() - t0), 0.001));
         CHECK_MSG(answered == counts[k], "%d of %d requests were answered", answered, counts[k]);
         for (int i = 0; i < counts[k]; i++) close(fds[i]);
-        CHECK(wait_load(&d, 0, 0) < 2);
+        CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
     }
     daemon_stop(&d);
 }
@@ -148,7 +148,7 @@ static void terminate(const Daemon *d) { kill(d->pid, SIGTERM); }
 
 TEST(http_drain_finishes_streams) {
     Daemon d;
-    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 300"));
     int idle = raw_connect(&d);
     int fd = raw_completion(&d, "{\"max_tokens\":600,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}");
     CHECK(raw_expect(fd, "data: ", 5));
@@ -166,7 +166,7 @@ TEST(http_drain_finishes_streams) {
     CHECK(a.status == 200);
     answer_free(&a);
     bool closed;
-    char *rest = raw_read(fd, 20, &closed);
+    char *rest = raw_read(fd, 20 * SLOWNESS, &closed);
     CHECK_MSG(strstr(rest, "\"finish_reason\":\"length\"") && strstr(rest, "data: [DONE]") && !strstr(rest, "error"),
               "...%s", strlen(rest) > 500 ? rest + strlen(rest) - 500 : rest);
     free(rest);
@@ -197,7 +197,7 @@ TEST(http_drain_limit_cuts_with_an_error) {
     free(rest);
     close(plain);
     daemon_stop(&d);
-    CHECK_MSG(now_seconds() - t0 < 3, "stopped after %.2f s", now_seconds() - t0);
+    CHECK_MSG(now_seconds() - t0 < 3 * SLOWNESS, "stopped after %.2f s", now_seconds() - t0);
 }
 
 /* Many connections come and go in every way at once, and the server ends clean. */
@@ -222,7 +222,7 @@ TEST(http_churn) {
     }
     for (int i = 0; i < OPEN; i++)
         if (fds[i] >= 0) close(fds[i]);
-    CHECK(wait_load(&d, 0, 0) < 2);
+    CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":2}");
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
     answer_free(&a);

@@ -179,10 +179,11 @@ TEST(import_sort_logits) {
  * model has no tokenizer. */
 TEST(import_sort_sorts_everything_through_the_daemon) {
     enum { INPUTS = 729, BATCH = 81 };
-    char to[256], *dir = test_dir(), *from = test_shared(FOLDER);
+    char to[256], *from = test_shared(FOLDER);
     Err err;
     Daemon d;
     if (!from) SKIP(NO_DATA);
+    char *dir = test_dir();
     test_path(to, dir, "sorter");
     REQUIRE(checkpoint_convert(from, to, NULL, &err) == 0);
     REQUIRE(daemon_start_at(&d, to, NULL));

@@ -125,9 +125,10 @@ static double project(OpState *s, bool backward) {
     Mat *y = s->c->build(&t, x, s->weights);
     Draws d = draws_open(9, DRAW_TEST, 2);
     Mat *seed = tape_mat(&t, 1, 1); /* starts the backward pass; y's own gradient is the projection */
+    float *dy = mat_gradient(y);
     for (int i = 0; i < y->n * y->d; i++) {
         float r = (float)draw_normal(&d);
-        y->dx[i] = r;
+        dy[i] = r;
         sum += (double)r * y->x[i];
     }
     if (backward) {

@@ -19,7 +19,7 @@ static void fill(float *x, size_t n, uint32_t index) {
 }
 
 TEST(int8_codes) {
-    const Kernels *levels[4];
+    const Kernels *levels[KERNELS_LEVELS];
     for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++) {
         float x[4 * G] = {0}, scale[4];
         int8_t code[4 * G];
@@ -49,7 +49,7 @@ TEST(int8_products) {
     enum { N = 70, OUT = 39, GROUPS = 3, K = GROUPS * G };
     static int8_t x[N * K], w[OUT * K];
     static float xs[N * GROUPS], ws[OUT * GROUPS], y[N][OUT + 2], alone[OUT];
-    const Kernels *levels[4];
+    const Kernels *levels[KERNELS_LEVELS];
     Draws d = draws_open(29, DRAW_TEST, 0);
     for (int i = 0; i < N * K; i++) x[i] = (int8_t)((int)draw_below(&d, 255) - 127);
     for (int i = 0; i < OUT * K; i++) w[i] = (int8_t)((int)draw_below(&d, 256) - 128);
@@ -65,7 +65,7 @@ TEST(int8_products) {
                 for (int g = 0; g < GROUPS; g++) {
                     int dot = 0;
                     for (int k = 0; k < G; k++) dot += x[i * K + g * G + k] * w[o * K + g * G + k];
-                    want += (float)dot * (xs[i * GROUPS + g] * ws[o * GROUPS + g]);
+                    want = fmaf((float)dot, xs[i * GROUPS + g] * ws[o * GROUPS + g], want);
                 }
                 CHECK_MSG(y[i][o] == want || (isnan(want) && isnan(y[i][o])), "%s [%d, %d]: %g, %g", levels[l]->name, i,
                           o, (double)y[i][o], (double)want);

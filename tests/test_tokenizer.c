@@ -272,7 +272,7 @@ TEST(tokenizer_hostile_strings) {
         double start = now_seconds();
         check_round_trip(t, text, n);
         double seconds = now_seconds() - start;
-        CHECK_MSG(seconds < 4, "1 MiB of \"%s\" took %.1f s", k < COUNTOF(units) ? units[k] : "\\0", seconds);
+        CHECK_MSG(seconds < 30, "1 MiB of \"%s\" took %.1f s", k < COUNTOF(units) ? units[k] : "\\0", seconds);
     }
     tokenizer_free(t);
     free(text);

@@ -4,9 +4,12 @@
 #include "../weights/json.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct World {
@@ -86,7 +89,6 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C --out %D --val /no/val", "/no/val: No such file", 1},
         {"pretrain --data %T --config %C --out %D --tokenizer /no/t.json", "/no/t.json: No such file", 1},
         {"pretrain --data %T --config %C --out %D --tokenizer %C --vocab-size 300", "exclude each other", 1},
-        {"pretrain --data %T --config %C --out %D --precision bf16", "bf16 is not available in this build", 1},
         {"pretrain --data %T --config %C --out %D --perturb all-after", "needs --perturb-sigma", 1},
         {"pretrain --data %T --config %C --out %D --perturb-sigma 1", "needs --perturb", 1},
         {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 1},
@@ -100,6 +102,19 @@ TEST(trainer_cli_refuses_bad_words) {
         {"eval --model %D --data %T --noise-scale -1", "--noise-scale is -1, must be 0 to", 2},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) check_run(&w, cases[i].args, cases[i].status, cases[i].message);
+    world_close(&w);
+}
+
+TEST(trainer_cli_one_run_at_a_time) {
+    World w = world_open();
+    char path[300];
+    snprintf(path, sizeof path, "%s/locked", w.dir);
+    CHECK(mkdir(path, 0700) == 0);
+    int folder = open(path, O_RDONLY | O_DIRECTORY);
+    CHECK(folder >= 0 && flock(folder, LOCK_EX) == 0);
+    check_run(&w, "pretrain --config %C --data %T --out %D/locked --steps 1", 1, "another noised-train is at work");
+    close(folder);
+    check_run(&w, "pretrain --config %C --data %T --val none --out %D/locked --steps 1", 0, "done");
     world_close(&w);
 }
 

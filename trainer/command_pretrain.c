@@ -4,7 +4,6 @@
 #include "run.h"
 #include "stop.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,11 +31,6 @@ static void print_plan(const Run *r) {
     fflush(stdout);
 }
 
-static void set_threads(int64_t threads) {
-    if (threads) team_resize((int)threads);
-    openblas_set_num_threads(team_size());
-}
-
 static int pretrain(Run *r) {
     Err err;
     if (run_prepare(r, &err)) return command_fail("pretrain", &err, EXIT_FAILED);
@@ -55,13 +49,14 @@ int command_pretrain(int argc, char **argv) {
     Err err;
     int status = EXIT_DONE;
     settings_init(&r->settings);
+    r->folder = -1;
     int parsed = flags_parse(r->settings.flags, r->settings.n_flags, argc, argv, &err);
     if (parsed == 1) {
         flags_print_help(r->settings.flags, r->settings.n_flags, usage);
     } else if (parsed < 0) {
         status = command_fail("pretrain", &err, EXIT_USAGE);
     } else {
-        set_threads(r->settings.threads);
+        if (r->settings.threads) team_resize((int)r->settings.threads);
         status = pretrain(r);
     }
     run_free(r);

@@ -17,7 +17,8 @@ typedef struct AdamW {
 typedef struct Slice Slice;
 
 typedef struct Optimizer {
-    size_t n;             /* params_count */
+    size_t n; /* params_count */
+    Arena memory;
     float *w, *g, *m, *v; /* [n] each, in the order of the ParamSet */
     Slice *slices;
     double *partial; /* [n_slices] sums of squares */

@@ -3,6 +3,7 @@
 #include "../weights/checkpoint.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* ---- resume ---- */
 
@@ -23,7 +24,8 @@ static int restore_flags(Run *r, Err *err) {
 
 static int open_settings(Run *r, Err *err) {
     Settings *s = &r->settings;
-    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(s->out, s->resume, &r->saved, err)) return -1;
+    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(s->out, s->resume, &r->saved, &r->folder, err))
+        return -1;
     if (r->saved && (run_state_load(&r->state, s->out, err) || restore_flags(r, err))) return -1;
     if (!r->saved && flags_require(s->flags, s->n_flags, "data", err)) return -1;
     if (settings_finish(s, err)) return -1;
@@ -131,4 +133,5 @@ void run_free(Run *r) {
     cJSON_Delete(r->flags);
     settings_free(&r->settings);
     run_state_free(&r->state);
+    if (r->folder >= 0) close(r->folder);
 }

@@ -7,6 +7,7 @@
 
 typedef struct Run {
     Settings settings;
+    int folder;     /* descriptor of --out, locked; -1: not open */
     bool saved;     /* resumed from a saved state */
     RunState state; /* the saved one */
     Config config;
@@ -20,7 +21,8 @@ typedef struct Run {
     int64_t step; /* finished */
 } Run;
 
-/* settings must have been parsed. Whatever the outcome, run_free releases it. A Run must not move in memory. */
+/* settings must have been parsed, folder be -1. Whatever the outcome, run_free releases it. A Run must not move in
+ * memory. */
 int run_prepare(Run *r, Err *err);
 Training run_training(Run *r);
 void run_free(Run *r);

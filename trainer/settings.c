@@ -86,7 +86,8 @@ static void declare_flags(Settings *s) {
         choice_flag("perturb", &s->perturb, perturb_names, "MODE",
                     "weight noise: none, all-before, all-after, layer-before, layer-after"),
         real_flag("perturb-sigma", FLAG_REAL, &s->perturb_sigma, 100, "its standard deviation"),
-        choice_flag("precision", &s->precision, precision_names, "f32|bf16", "arithmetic of the training"),
+        choice_flag("precision", &s->precision, precision_names, "f32|bf16",
+                    "operands of the training's matrix products"),
         choice_flag("save-dtype", &s->save_dtype, precision_names, "f32|bf16", "matrices in model.safetensors"),
         integer_flag("seed", &s->seed, FLAG_FIXED, 0, max_seed, "of every random draw"),
         integer_flag("threads", &s->threads, FLAG_FORGET, 1, 1024, "threads (default: one per processor)"),
@@ -135,7 +136,6 @@ int settings_finish(Settings *s, Err *err) {
         return err_set(err, "--perturb %s needs --perturb-sigma", perturb_names[s->perturb]);
     if (s->perturb == PERTURB_NONE && !isnan(s->perturb_sigma))
         return err_set(err, "--perturb-sigma %g needs --perturb", s->perturb_sigma);
-    if (s->precision) return err_set(err, "--precision bf16: training in bf16 is not available in this build, f32 is");
     return 0;
 }
 

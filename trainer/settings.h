@@ -8,6 +8,8 @@
 
 enum { SETTINGS_FLAGS = 32 };
 
+enum { PRECISION_F32, PRECISION_BF16 };
+
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
     FileList data;
@@ -15,7 +17,7 @@ typedef struct Settings {
     int64_t vocab_size; /* 0 = the config's */
     int64_t steps, batch, accumulate, warmup, seed, threads, eval_every, save_every;
     double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;
-    int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, 0 f32 / 1 bf16 */
+    int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */
 
     Flag flags[SETTINGS_FLAGS];
     int n_flags;

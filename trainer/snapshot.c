@@ -7,8 +7,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { STATE_MAX = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 65536, COPIES = 3 };
@@ -60,9 +62,18 @@ static int remove_temporaries(const char *dir, DIR *d, Err *err) {
     return 0;
 }
 
-int run_open(const char *dir, bool resume, bool *saved, Err *err) {
+static int lock_folder(const char *dir, int *lock, Err *err) {
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) return err_set(err, "%s: %s", dir, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno == EWOULDBLOCK) return err_set(err, "--out %s: another noised-train is at work in it", dir);
+    return err_set(err, "%s: flock: %s", dir, strerror(errno));
+}
+
+int run_open(const char *dir, bool resume, bool *saved, int *lock, Err *err) {
     char path[RUN_PATH_MAX];
-    if (folder_create(dir, err) || run_path(path, dir, state_name, err)) return -1;
+    *lock = -1;
+    if (folder_create(dir, err) || run_path(path, dir, state_name, err) || lock_folder(dir, lock, err)) return -1;
     *saved = resume && access(path, F_OK) == 0;
     DIR *d = opendir(dir);
     if (!d) return err_set(err, "%s: %s", dir, strerror(errno));

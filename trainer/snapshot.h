@@ -21,8 +21,9 @@ enum { RUN_PATH_MAX = 1024 };
 int run_path(char out[RUN_PATH_MAX], const char *dir, const char *name, Err *err);
 
 /* Creates dir when it is not there. Without resume a dir with anything in it is an error; with it, anything in a dir
- * without a saved state but the leftovers of a start that was killed. Removes temporaries. *saved: there is a state. */
-int run_open(const char *dir, bool resume, bool *saved, Err *err);
+ * without a saved state but the leftovers of a start that was killed. Removes temporaries. *saved: there is a state.
+ * *lock, also set on failure: keeps other trainers out until it is closed; -1 when there is none. */
+int run_open(const char *dir, bool resume, bool *saved, int *lock, Err *err);
 
 typedef struct RunState {
     cJSON *root;           /* owned */

@@ -18,6 +18,7 @@ void micro_batch_init(MicroBatch *b, const Training *t) {
                       .targets = xcalloc(rows, sizeof *b->targets),
                       .segments = xcalloc(windows, sizeof *b->segments)};
     tape_init(&b->tape, true);
+    b->tape.bf16 = t->settings->precision == PRECISION_BF16;
 }
 
 void micro_batch_free(MicroBatch *b) {

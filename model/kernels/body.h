@@ -1,5 +1,6 @@
-/* body: every kernel, written once. ref.c, avx2.c and avx512.c each include one lanes_<isa>.h and then this file, are
- * compiled with that ISA's flags and export one table; all functions are static, so no code leaks between levels.
+/* body: every kernel, written once. ref.c, avx2.c, avx512.c and avx512bf16.c each include one lanes_<isa>.h and then
+ * this file, are compiled with that ISA's flags and export one table; all functions are static, so no code leaks
+ * between levels. amx.c (see isa.h) replaces two entries of the last.
  *
  * Why all levels give the same bits:
  *   - reductions run in sixteen virtual lanes (type Vec), however many registers hold them, and end in vec_sum's tree;
@@ -11,6 +12,8 @@
 
 #include "isa.h"
 
+#include <float.h>
+
 #define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 16 };
@@ -21,15 +24,21 @@ enum { LANES = 16 };
 #include "rows_body.h"
 #include "int8_body.h"
 #include "noise_body.h"
+#include "train_body.h"
+#include "train_rows_body.h"
+
+static const TrainKernels train_kernels = TRAIN_TABLE;
 
 #define KERNELS_TABLE(isa)                                                                                             \
     {                                                                                                                  \
         .name = isa, .gemm_f32 = gemm_f32, .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .gemm_i8 = gemm_i8,           \
-        .to_bf16 = to_bf16, .to_int8 = to_int8, .scores_f32 = scores_f32, .scores_bf16 = scores_bf16,                  \
-        .mix_f32 = mix_f32, .mix_bf16 = mix_bf16, .softmax_row = softmax_row, .exp_sum_row = exp_sum_row,              \
-        .max_row = max_row, .layernorm_row = layernorm_row, .rmsnorm_row = rmsnorm_row, .add_row = add_row,            \
-        .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row, .silu_row = silu_row, .tanh_row = tanh_row,              \
-        .cos_row = cos_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits,                                    \
+        .to_bf16 = to_bf16, .to_int8 = to_int8, .scores_f32 = scores_f32, .scores_pairs = scores_pairs,                \
+        .mix_f32 = mix_f32, .mix_bf16 = mix_bf16, .mix_pairs = mix_pairs, .soften_row = soften_row,                    \
+        .scale_row = scale_row, .add_affine_row = add_affine_row, .clean_row = clean_row, .weigh_row = weigh_row,      \
+        .softmax_row = softmax_row, .exp_sum_row = exp_sum_row, .max_row = max_row, .layernorm_row = layernorm_row,    \
+        .rmsnorm_row = rmsnorm_row, .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row,          \
+        .silu_row = silu_row, .tanh_row = tanh_row, .cos_row = cos_row, .gaussians = gaussians,                        \
+        .gaussian_bits = gaussian_bits, .train = &train_kernels,                                                       \
     }
 
 #endif

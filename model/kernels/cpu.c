@@ -8,10 +8,14 @@ const Kernels *kernels;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct CpuFeatures {
-    bool avx2, avx512;
+    bool avx2, avx512, avx512bf16, amx;
 } CpuFeatures;
+
+static Kernels amx;
 
 /* XCR0: the register states that the operating system saves. Only valid when CPUID reports OSXSAVE. */
 static uint64_t saved_states(void) {
@@ -20,8 +24,15 @@ static uint64_t saved_states(void) {
     return (uint64_t)hi << 32 | lo;
 }
 
+/* Linux lets a process use tiles, with their 8 KiB of state a thread, once it has asked. */
+static bool tiles_permitted(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
+}
+
 static CpuFeatures cpu_features(void) {
-    enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe6 };
+    enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe6, STATE_TILES = 0x60000 };
+    const unsigned tiles = bit_AMX_TILE | bit_AMX_BF16 | bit_AMX_INT8;
     const unsigned need1 = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
     const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     unsigned a, b, c, d;
@@ -31,31 +42,41 @@ static CpuFeatures cpu_features(void) {
     uint64_t states = saved_states();
     f.avx2 = (b & bit_AVX2) && (states & STATE_AVX) == STATE_AVX;
     f.avx512 = f.avx2 && (b & need7) == need7 && (states & STATE_AVX512) == STATE_AVX512;
+    bool vnni = c & bit_AVX512VNNI, amx_bits = (d & tiles) == tiles && (states & STATE_TILES) == STATE_TILES;
+    f.avx512bf16 = f.avx512 && vnni && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVX512BF16);
+    f.amx = f.avx512bf16 && amx_bits && tiles_permitted();
     return f;
 }
 #endif
 
-int kernels_available(const Kernels *out[4]) {
+int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     int n = 0;
     out[n++] = &kernels_ref;
 #if defined(__x86_64__)
     CpuFeatures f = cpu_features();
     if (f.avx2) out[n++] = &kernels_avx2;
     if (f.avx512) out[n++] = &kernels_avx512;
+    if (f.avx512bf16) out[n++] = &kernels_avx512bf16;
+    if (f.amx) {
+        amx = kernels_amx();
+        out[n++] = &amx;
+    }
 #endif
     return n;
 }
 
 int kernels_init(Err *err) {
-    const Kernels *available[4] = {NULL}, *chosen = NULL;
+    const Kernels *available[KERNELS_LEVELS] = {NULL}, *chosen = NULL;
     int n = kernels_available(available);
     const char *cap = getenv("NOISED_ISA");
     if (!cap) chosen = available[n - 1];
     for (int i = 0; cap && i < n; i++)
         if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
     if (!chosen)
-        return err_set(err, "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, and this machine's best is %s",
-                       cap, available[n - 1]->name);
+        return err_set(
+            err,
+            "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, avx512bf16, amx, and this machine's best is %s",
+            cap, available[n - 1]->name);
     gaussian_quantiles_build();
     kernels = chosen;
     return 0;

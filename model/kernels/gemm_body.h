@@ -1,15 +1,15 @@
 /* gemm_body: y = x W^T as dot products in sixteen lanes.
  *
  * A tile is `rows` rows of x against `outs` rows of W, one Vec accumulator for each pair, so the order of additions in
- * an output does not know the tile it was computed in. k is walked in blocks of K_BLOCK, so that the tile of W stays in
- * the first-level cache while the rows of x stream past it; between blocks the accumulators rest, lanes and all, in
- * an array. Rows are taken in blocks that stay in the second-level cache. */
+ * an output does not know the tile it was computed in. W is walked in blocks of outputs that stay in the second-level
+ * cache while all rows of x meet them, and fetched a block ahead; k in blocks of K_BLOCK, so that the rows of x of a
+ * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array. */
 
-enum { K_BLOCK = 768, REST_ROWS = 48, PACK_ROWS = 12, X_BLOCK_BYTES = 512 << 10 };
+enum { K_BLOCK = 768, OUT_BLOCK = 64, W_BLOCK_BYTES = 192 << 10, CACHE_LINE = 64 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
 
 typedef struct Gemm {
-    int n, n_out, k;
+    int n, n_out, k, block; /* block: outputs at a time */
     const void *x, *w;
     size_t ldx;
     float *y;
@@ -32,129 +32,175 @@ INLINE const void *element_at(Dtype type, const void *base, size_t i) {
     return (const char *)base + i * (type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
+/* What lanes multiply: one element each or, of bf16, a pair, which takes BF16_PARTS multiplications. */
+INLINE int factor_width(Dtype type) { return type == DTYPE_BF16 ? 2 * LANES : LANES; }
+
+/* x may hold its factors already, part after part: then it is f32. */
+INLINE Vec factor_load(Dtype type, int part, const void *p) {
+    return type == DTYPE_BF16 ? vec_load_pairs(p, part)
+                              : element_load(type, element_at(type, p, (size_t)(part * LANES)));
+}
+
+INLINE Vec factor_load_n(Dtype type, int part, const void *p, int n) {
+    return type == DTYPE_BF16 ? vec_load_pairs_n(p, n, part) : element_load_n(type, p, n);
+}
+
+INLINE Vec factor_fma(Dtype type, Vec x, Vec w, Vec acc) {
+    return type == DTYPE_BF16 ? vec_fma_pairs(x, w, acc) : vec_fma(x, w, acc);
+}
+
 typedef struct GemmScratch {
-    _Alignas(64) float packed[K_BLOCK * GEMM_OUTS_MAX];
-    float rest[REST_ROWS][GEMM_OUTS_MAX][LANES];
+    _Alignas(64) float rest[GEMM_ROWS][OUT_BLOCK][LANES];
+    float wide[GEMM_ROWS * K_BLOCK]; /* the rows of x as factors */
 } GemmScratch;
 
-/* Rows o.. of W, elements k0..k1-1: element k0 + k of the c-th is at[c * row + k * step], in runs of LANES. */
-typedef struct Panel {
-    int o, k0, k1;
-    const void *at;
-    size_t row, step;
-} Panel;
+/* Rows i.. of x, which are at x + k0, against rows o.. of W, elements k0..k1-1; the tile rests at column `slot`. */
+typedef struct Tile {
+    int i, o, k0, k1, slot;
+    const void *x;
+    size_t ldx;
+} Tile;
 
-/* Rows i.. of x against a panel; row i rests at s->rest[slot]. `stream`: W comes from memory, the next panel right
- * behind this one, so fetch it ahead (rows are too short for the hardware to see it coming). */
-INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Panel p, GemmScratch *s,
-                      int i, int slot) {
+INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Tile t, GemmScratch *s) {
     Vec acc[GEMM_ROWS * GEMM_OUTS_MAX];
-    const void *x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)p.k0);
-    int k = 0, n = p.k1 - p.k0;
+    const int width = factor_width(wt), parts = wt == DTYPE_BF16 ? BF16_PARTS : 1, count = rows * outs;
+    const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
+    const size_t k = (size_t)g->k;
+    const void *w = element_at(wt, g->w, (size_t)t.o * k + (size_t)t.k0);
+    size_t at = 0, end = (size_t)(t.k1 - t.k0);
 #pragma GCC unroll 32
-    for (int t = 0; t < rows * outs; t++) acc[t] = p.k0 ? vec_load(s->rest[slot + t / outs][t % outs]) : vec_set1(0);
-    for (; k + LANES <= n; k += LANES) {
-        Vec xs[GEMM_ROWS];
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) xs[r] = element_load(xt, element_at(xt, x, (size_t)r * g->ldx + (size_t)k));
+    for (int a = 0; a < count; a++) acc[a] = t.k0 ? vec_load(s->rest[a / outs][t.slot + a % outs]) : vec_set1(0);
+    for (; at + (size_t)width <= end; at += (size_t)width)
+#pragma GCC unroll 2
+        for (int part = 0; part < parts; part++) {
+            Vec ws[GEMM_OUTS_MAX];
 #pragma GCC unroll 8
-        for (int c = 0; c < outs; c++) {
-            Vec w = element_load(wt, element_at(wt, p.at, (size_t)c * p.row + (size_t)k * p.step));
-            if (rows > 1) w = vec_keep(w);
-            if (stream) __builtin_prefetch(element_at(wt, p.at, (size_t)(c + outs) * p.row + (size_t)k * p.step));
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) acc[r * outs + c] = vec_fma(xs[r], w, acc[r * outs + c]);
+            for (int c = 0; c < outs; c++) {
+                ws[c] = factor_load(wt, part, element_at(wt, w, (size_t)c * k + at));
+                if (stream && part == 0) __builtin_prefetch(element_at(wt, w, (size_t)(c + outs) * k + at));
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                Vec xv = vec_keep(factor_load(xt, part, element_at(xt, t.x, (size_t)r * t.ldx + at)));
+#pragma GCC unroll 8
+                for (int c = 0; c < outs; c++) acc[r * outs + c] = factor_fma(wt, xv, ws[c], acc[r * outs + c]);
+            }
         }
-    }
-    if (k < n) {
+    if (at < end)
+#pragma GCC unroll 2
+        for (int part = 0; part < parts; part++)
 #pragma GCC unroll 32
-        for (int t = 0; t < rows * outs; t++) {
-            size_t r = (size_t)(t / outs), c = (size_t)(t % outs);
-            Vec xv = element_load_n(xt, element_at(xt, x, r * g->ldx + (size_t)k), n - k);
-            Vec w = element_load_n(wt, element_at(wt, p.at, c * p.row + (size_t)k * p.step), n - k);
-            acc[t] = vec_fma(xv, w, acc[t]);
-        }
-    }
-    if (p.k1 < g->k) {
+            for (int a = 0; a < count; a++) {
+                size_t r = (size_t)(a / outs), c = (size_t)(a % outs);
+                const void *from = element_at(xt, t.x, r * t.ldx + at);
+                Vec xv = wide ? factor_load(xt, part, from) : factor_load_n(xt, part, from, (int)(end - at));
+                Vec wv = factor_load_n(wt, part, element_at(wt, w, c * k + at), (int)(end - at));
+                acc[a] = factor_fma(wt, xv, wv, acc[a]);
+            }
+    if (t.k1 < g->k) {
 #pragma GCC unroll 32
-        for (int t = 0; t < rows * outs; t++) vec_store(s->rest[slot + t / outs][t % outs], acc[t]);
+        for (int a = 0; a < count; a++) vec_store(s->rest[a / outs][t.slot + a % outs], acc[a]);
         return;
     }
     float sums[GEMM_ROWS * GEMM_OUTS_MAX];
-    int t = 0;
+    int a = 0;
 #pragma GCC unroll 8
-    for (; t + 4 <= rows * outs; t += 4) vec_sum4(acc + t, sums + t);
+    for (; a + 4 <= count; a += 4) vec_sum4(acc + a, sums + a);
 #pragma GCC unroll 4
-    for (; t < rows * outs; t++) sums[t] = vec_sum(acc[t]);
-    float *y = g->y + (size_t)i * g->ldy + p.o;
+    for (; a < count; a++) sums[a] = vec_sum(acc[a]);
+    float *y = g->y + (size_t)t.i * g->ldy + t.o;
     for (int r = 0; r < rows; r++) memcpy(y + (size_t)r * g->ldy, sums + r * outs, (size_t)outs * sizeof *y);
 }
 
-/* Copies a panel to f32 in the order in which tiles read it: rows of W far apart collide in the cache. */
-INLINE void gemm_pack(Dtype wt, int outs, Panel *p, float *packed) {
-    int n = p->k1 - p->k0;
-    for (int k = 0; k < n; k += LANES)
-#pragma GCC unroll 8
-        for (int c = 0; c < outs; c++) {
-            const void *w = element_at(wt, p->at, (size_t)c * p->row + (size_t)k);
-            Vec v = k + LANES <= n ? element_load(wt, w) : element_load_n(wt, w, n - k);
-            vec_store(packed + k * outs + c * LANES, v);
-        }
-    p->at = packed;
-    p->row = LANES;
-    p->step = (size_t)outs;
+/* Rows of W one block ahead of the tile's; every group of rows, of `groups`, fetches its share. */
+INLINE void gemm_fetch(Dtype wt, int outs, const Gemm *g, Tile t, int group, int groups) {
+    if (t.o + g->block >= g->n_out) return;
+    size_t size = (size_t)(t.k1 - t.k0) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    for (int c = group % groups; c < outs; c += groups) {
+        const char *w = element_at(wt, g->w, (size_t)(t.o + g->block + c) * (size_t)g->k + (size_t)t.k0);
+        for (size_t b = 0; b < size; b += CACHE_LINE) __builtin_prefetch(w + b, 0, 2);
+    }
 }
 
-/* Rows i0..i1-1 of `outs` outputs. */
-INLINE void gemm_column(Dtype xt, Dtype wt, int outs, bool pack, const Gemm *g, GemmScratch *s, int i0, int i1, int o) {
-    int k0 = 0;
+/* x as factors, so that tiles need not take its pairs apart one by one. Missing elements are 0. */
+INLINE void gemm_widen(int rows, const Gemm *g, Tile *t, float *wide) {
+    int n = t->k1 - t->k0;
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < n; k += BF16_PARTS * LANES)
+            for (int part = 0; part < BF16_PARTS; part++) {
+                const uint16_t *x = (const uint16_t *)t->x + (size_t)r * g->ldx + (size_t)k;
+                Vec v = k + 2 * LANES <= n ? vec_load_pairs(x, part) : vec_load_pairs_n(x, n - k, part);
+                vec_store(wide + r * K_BLOCK + k + part * LANES, v);
+            }
+    t->x = wide;
+    t->ldx = K_BLOCK;
+}
+
+/* `rows` rows of the outputs o0..o1-1. */
+INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, GemmScratch *s) {
+    int k0 = 0, group = i / rows, groups = (g->n + rows - 1) / rows;
     do {
-        Panel p = {.o = o, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .row = (size_t)g->k, .step = 1};
-        p.at = element_at(wt, g->w, (size_t)o * (size_t)g->k + (size_t)k0);
-        if (pack) gemm_pack(wt, outs, &p, s->packed);
-        bool stream = !pack && outs > 1;
-        Dtype pt = pack ? DTYPE_F32 : wt;
-        int i = i0;
-        for (; i + GEMM_ROWS <= i1; i += GEMM_ROWS) gemm_tile(xt, pt, GEMM_ROWS, outs, stream, g, p, s, i, i - i0);
-        for (; i < i1; i++) gemm_tile(xt, pt, 1, outs, stream, g, p, s, i, i - i0);
-        k0 = p.k1;
+        Tile t = {.i = i, .o = o0, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
+        t.x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)k0);
+        const bool widen = wt == DTYPE_BF16 && BF16_PARTS > 1;
+        const Dtype ft = widen ? DTYPE_F32 : xt;
+        if (widen) gemm_widen(rows, g, &t, s->wide);
+        for (; t.o + outs <= o1; t.o += outs, t.slot += outs) {
+            if (groups > 1) gemm_fetch(wt, outs, g, t, group, groups);
+            if (groups > 1)
+                gemm_tile(ft, wt, rows, outs, false, g, t, s);
+            else
+                gemm_tile(ft, wt, rows, outs, true, g, t, s);
+        }
+        for (; t.o < o1; t.o++, t.slot++) gemm_tile(ft, wt, rows, 1, false, g, t, s);
+        k0 = t.k1;
     } while (k0 < g->k);
 }
 
-/* How many rows of x to keep in the second-level cache while all of W streams past. */
-static int gemm_block_rows(Dtype xt, int k) {
-    size_t row = (size_t)MAX(k, 1) * (xt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
-    int rows = (int)MIN(MAX(X_BLOCK_BYTES / row, GEMM_ROWS), 1 << 20);
-    if (k > K_BLOCK) rows = MIN(rows, REST_ROWS);
-    return rows / GEMM_ROWS * GEMM_ROWS;
-}
-
-INLINE void gemm(Dtype xt, Dtype wt, int outs, const Gemm *g) {
+INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
     GemmScratch s;
-    int block = gemm_block_rows(xt, g->k);
-    for (int i0 = 0; i0 < g->n; i0 += block) {
-        int i1 = MIN(i0 + block, g->n), o = 0;
-        if (g->n == 1)
-            for (; o + GEMM_OUTS_ONE_ROW <= g->n_out; o += GEMM_OUTS_ONE_ROW)
-                gemm_column(xt, wt, GEMM_OUTS_ONE_ROW, false, g, &s, i0, i1, o);
-        if (i1 - i0 >= PACK_ROWS)
-            for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, true, g, &s, i0, i1, o);
-        for (; o + outs <= g->n_out; o += outs) gemm_column(xt, wt, outs, false, g, &s, i0, i1, o);
-        for (; o < g->n_out; o++) gemm_column(xt, wt, 1, false, g, &s, i0, i1, o);
+    size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    g->block = (int)MIN(MAX(W_BLOCK_BYTES / row / 8 * 8, 8), OUT_BLOCK);
+    for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
+        int o1 = MIN(o0 + g->block, g->n_out);
+        for (int i = 0, rows; i < g->n; i += rows) {
+            int left = g->n - i, groups = (left + GEMM_ROWS - 1) / GEMM_ROWS;
+            rows = (left + groups - 1) / groups; /* no group much smaller than the others */
+            switch (rows) {
+            case 1:
+                gemm_rows(xt, wt, 1, GEMM_OUTS_ONE_ROW, g, i, o0, o1, &s);
+                break;
+            case 2:
+                if (GEMM_ROWS >= 2) gemm_rows(xt, wt, MIN(2, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                break;
+            case 3:
+                if (GEMM_ROWS >= 3) gemm_rows(xt, wt, MIN(3, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                break;
+            case 4:
+                if (GEMM_ROWS >= 4) gemm_rows(xt, wt, MIN(4, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                break;
+            case 5:
+                if (GEMM_ROWS >= 5) gemm_rows(xt, wt, MIN(5, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                break;
+            case 6:
+                if (GEMM_ROWS >= 6) gemm_rows(xt, wt, MIN(6, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                break;
+            }
+        }
     }
 }
 
 static void gemm_f32(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy) {
     Gemm g = {.n = n, .n_out = n_out, .k = k, .x = x, .w = w, .ldx = (size_t)ldx, .y = y, .ldy = (size_t)ldy};
-    gemm(DTYPE_F32, DTYPE_F32, GEMM_OUTS, &g);
+    gemm(DTYPE_F32, DTYPE_F32, &g);
 }
 
 static void gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
     Gemm g = {.n = n, .n_out = n_out, .k = k, .x = x, .w = w, .ldx = (size_t)ldx, .y = y, .ldy = (size_t)ldy};
-    gemm(DTYPE_BF16, DTYPE_BF16, GEMM_OUTS_BF16, &g);
+    gemm(DTYPE_BF16, DTYPE_BF16, &g);
 }
 
 static void gemm_f16(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy) {
     Gemm g = {.n = n, .n_out = n_out, .k = k, .x = x, .w = w, .ldx = (size_t)ldx, .y = y, .ldy = (size_t)ldy};
-    gemm(DTYPE_F32, DTYPE_F16, GEMM_OUTS, &g);
+    gemm(DTYPE_F32, DTYPE_F16, &g);
 }

@@ -4,81 +4,172 @@
 /* Nearest, ties to even, for |x| < 2^22: adding pushes the fraction out of the mantissa. */
 INLINE float round_small(float x) { return (x + ROUND_MAGIC) - ROUND_MAGIC; }
 
+/* Magnitudes compare as their bits do; those of Inf and NaN are the largest. */
+INLINE float int8_scale(const float *x) {
+    uint32_t largest = 0;
+    for (int i = 0; i < INT8_GROUP; i++) largest = MAX(largest, bits_of_float(x[i]) & 0x7fffffff);
+    return largest < 0x7f800000 ? float_of_bits(largest) / 127 : NAN;
+}
+
 static void to_int8(int n, const float *x, int8_t *code, float *scale) {
     for (int g = 0; g < n / INT8_GROUP; g++) {
         const float *from = x + g * INT8_GROUP;
-        float largest = 0, poison = 0;
-        for (int i = 0; i < INT8_GROUP; i++) largest = MAX(largest, fabsf(from[i]));
-        for (int i = 0; i < INT8_GROUP; i++) poison += 0 * from[i]; /* NaN as soon as one is not finite */
-        float s = scale[g] = largest / 127 + poison;
-        for (int i = 0; i < INT8_GROUP; i++) {
-            /* A subnormal scale is coarse: it may be 0, or leave quotients above 127. */
-            float q = s > 0 ? from[i] / s : 0;
-            q = MIN(MAX(q, -127), 127);
-            code[g * INT8_GROUP + i] = (int8_t)round_small(q);
+        int8_t *to = code + g * INT8_GROUP;
+        float s = scale[g] = int8_scale(from);
+        if (!(s > 0)) {
+            memset(to, 0, INT8_GROUP);
+            continue;
         }
+        /* A subnormal scale is coarse: it may leave quotients above 127. */
+        for (int i = 0; i < INT8_GROUP; i++)
+            to[i] = (int8_t)(int32_t)round_small(MIN(MAX(from[i] / s, -127.0f), 127.0f));
     }
 }
 
+/* ---- products: outputs across lanes, LANES or INT8_VECS LANES at a time ---- */
+
+enum { INT8_FEW = 3, INT8_BLOCK = 6, INT8_OUTS = INT8_VECS * LANES }; /* rows; groups and outputs of a panel */
+
 typedef struct Int8Gemm {
-    size_t k, groups;
+    size_t n, n_out, k, groups;
     const int8_t *x, *w;
     const float *x_scale, *w_scale;
     float *y;
     size_t ldy;
 } Int8Gemm;
 
-/* ---- few rows: one integer product at a time, W read once ---- */
-
-INLINE int32_t int8_dot(const int8_t *x, const int8_t *w) {
-    int32_t sum = 0;
-    for (int k = 0; k < INT8_GROUP; k++) sum += (int16_t)x[k] * (int16_t)w[k];
-    return sum;
+/* scale[l] = that of group g of output o + l, 0 beyond the last of `outs`. */
+INLINE void int8_scales(const Int8Gemm *a, size_t o, size_t outs, size_t g, float *scale) {
+    for (size_t l = 0; l < LANES; l++) scale[l] = l < outs ? a->w_scale[(o + l) * a->groups + g] : 0;
 }
 
-INLINE void int8_row(const Int8Gemm *a, size_t i, size_t o) {
-    float sum = 0;
-    for (size_t g = 0; g < a->groups; g++) {
-        int32_t dot = int8_dot(a->x + i * a->k + g * INT8_GROUP, a->w + o * a->k + g * INT8_GROUP);
-        sum += (float)dot * (a->x_scale[i * a->groups + g] * a->w_scale[o * a->groups + g]);
+/* Few rows: W read in place, for a panel would cost more than it saves. */
+static void int8_few(const Int8Gemm *a) {
+    for (size_t o = 0; o < a->n_out; o += LANES) {
+        size_t outs = MIN(a->n_out - o, LANES);
+        Vec sums[INT8_FEW];
+        for (size_t i = 0; i < a->n; i++) sums[i] = vec_set1(0);
+        for (size_t g = 0; g < a->groups; g++) {
+            const int8_t *w = a->w + o * a->k + g * INT8_GROUP;
+            float scale[LANES];
+            int8_scales(a, o, outs, g, scale);
+            for (size_t l = 0; l < LANES; l++) __builtin_prefetch(w + (LANES + l) * a->k);
+            for (size_t i = 0; i < a->n; i++) {
+                Ints dots = ints_dots(a->x + i * a->k + g * INT8_GROUP, w, a->k, (int)outs);
+                Vec x_scale = vec_set1(a->x_scale[i * a->groups + g]);
+                sums[i] = vec_fma(ints_to_vec(dots), vec_mul(x_scale, vec_load(scale)), sums[i]);
+            }
+        }
+        for (size_t i = 0; i < a->n; i++) vec_store_n(a->y + i * a->ldy + o, sums[i], (int)outs);
     }
-    a->y[i * a->ldy + o] = sum;
 }
 
-/* ---- many rows: KEYS outputs at a time in f32, as scores of keys; no sum of a group reaches 2^24, so all are exact */
-
-enum { INT8_PANEL_ROWS = 64, INT8_PANEL_FROM = 12 };
-
+/* Some groups of some outputs, as lanes take them. */
 typedef struct Int8Panel {
-    _Alignas(64) float w[INT8_GROUP * KEYS], x[INT8_PANEL_ROWS * INT8_GROUP], sums[INT8_PANEL_ROWS * KEYS], scale[KEYS];
+    _Alignas(64) uint32_t w[INT8_BLOCK][INT8_UNITS][INT8_OUTS], x[INT8_ROWS][INT8_BLOCK][INT8_UNITS];
+    uint32_t start[INT8_BLOCK][INT8_OUTS];
+    float scale[INT8_BLOCK][INT8_OUTS];
+    size_t o, outs, g0, groups;
 } Int8Panel;
 
-/* Group g of outputs o..o+KEYS-1 into y, of all n rows. */
-INLINE void int8_panel(const Int8Gemm *a, Int8Panel *p, size_t n, size_t o, size_t g) {
-    for (size_t c = 0; c < KEYS; c++) {
-        const int8_t *from = a->w + (o + c) * a->k + g * INT8_GROUP;
-        for (size_t k = 0; k < INT8_GROUP; k++) p->w[k * KEYS + c] = from[k];
-        p->scale[c] = a->w_scale[(o + c) * a->groups + g];
+static void int8_pack(const Int8Gemm *a, Int8Panel *p) {
+    for (size_t c = 0; c < p->outs; c += LANES) {
+        size_t o = p->o + c, outs = MIN(p->outs - c, LANES);
+        for (size_t g = 0; g < p->groups; g++) {
+            const int8_t *w = a->w + o * a->k + (p->g0 + g) * INT8_GROUP;
+            ints_store(p->start[g] + c, ints_pack_w(w, a->k, (int)outs, p->w[g][0] + c, INT8_OUTS));
+            int8_scales(a, o, outs, p->g0 + g, p->scale[g] + c);
+            for (size_t l = 0; l < LANES; l++) __builtin_prefetch(w + (INT8_OUTS + l) * a->k); /* the next panel's */
+        }
     }
-    for (size_t i0 = 0; i0 < n; i0 += INT8_PANEL_ROWS) {
-        size_t rows = MIN(n - i0, INT8_PANEL_ROWS);
-        for (size_t r = 0; r < rows; r++)
-            for (size_t k = 0; k < INT8_GROUP; k++)
-                p->x[r * INT8_GROUP + k] = a->x[(i0 + r) * a->k + g * INT8_GROUP + k];
-        scores(DTYPE_F32, (int)rows, INT8_GROUP, p->x, p->w, p->sums, KEYS);
-        for (size_t r = 0; r < rows; r++) {
-            float *y = a->y + (i0 + r) * a->ldy + o, s = a->x_scale[(i0 + r) * a->groups + g];
-            for (size_t c = 0; c < KEYS; c++) {
-                float before = g ? y[c] : 0;
-                y[c] = before + p->sums[r * KEYS + c] * (s * p->scale[c]);
+}
+
+/* `rows` rows of x from i on against the panel, which has `vecs` vectors of outputs. */
+INLINE void int8_tile(int rows, int vecs, const Int8Gemm *a, Int8Panel *p, size_t i) {
+    Vec sums[INT8_ROWS * INT8_VECS];
+    float *y = a->y + i * a->ldy + p->o;
+    const int last = (int)p->outs - (vecs - 1) * LANES; /* outputs of the last vector */
+#pragma GCC unroll 32
+    for (int t = 0; t < rows * vecs; t++) {
+        const float *at = y + (size_t)(t / vecs) * a->ldy + t % vecs * LANES;
+        sums[t] = !p->g0 ? vec_set1(0) : t % vecs < vecs - 1 ? vec_load(at) : vec_load_n(at, last);
+    }
+    for (size_t g = 0; g < p->groups; g++) {
+        Ints acc[INT8_ROWS * INT8_VECS];
+#pragma GCC unroll 32
+        for (int t = 0; t < rows * vecs; t++) acc[t] = ints_load(p->start[g] + t % vecs * LANES);
+        for (int u = 0; u < INT8_UNITS; u++) {
+            Ints w[INT8_VECS];
+#pragma GCC unroll 4
+            for (int c = 0; c < vecs; c++) w[c] = ints_keep(ints_load(p->w[g][u] + c * LANES));
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                Ints x = ints_set1(p->x[r][g][u]);
+#pragma GCC unroll 4
+                for (int c = 0; c < vecs; c++) acc[r * vecs + c] = ints_dot(acc[r * vecs + c], x, w[c]);
             }
+        }
+#pragma GCC unroll 32
+        for (int t = 0; t < rows * vecs; t++) {
+            Vec x_scale = vec_set1(a->x_scale[(i + (size_t)(t / vecs)) * a->groups + p->g0 + g]);
+            Vec scale = vec_mul(x_scale, vec_load(p->scale[g] + t % vecs * LANES));
+            sums[t] = vec_fma(ints_to_vec(acc[t]), scale, sums[t]);
+        }
+    }
+#pragma GCC unroll 32
+    for (int t = 0; t < rows * vecs; t++) {
+        float *at = y + (size_t)(t / vecs) * a->ldy + t % vecs * LANES;
+        if (t % vecs < vecs - 1)
+            vec_store(at, sums[t]);
+        else
+            vec_store_n(at, sums[t], last);
+    }
+}
+
+INLINE void int8_rows(int rows, const Int8Gemm *a, Int8Panel *p, size_t i) {
+    for (size_t r = 0; r < (size_t)rows; r++)
+        for (size_t g = 0; g < p->groups; g++)
+            ints_pack_x(a->x + (i + r) * a->k + (p->g0 + g) * INT8_GROUP, p->x[r][g]);
+    if (p->outs > (INT8_VECS - 1) * LANES)
+        int8_tile(rows, INT8_VECS, a, p, i);
+    else
+        int8_tile(rows, 1, a, p, i);
+}
+
+/* Not inlined: beside anything else gcc 12 no longer keeps the sums of the tiles in registers. */
+static __attribute__((noinline)) void int8_panel(const Int8Gemm *a, Int8Panel *p) {
+    int8_pack(a, p);
+    for (size_t i = 0, rows; i < a->n; i += rows) {
+        size_t left = a->n - i, tiles = (left + INT8_ROWS - 1) / INT8_ROWS;
+        rows = (left + tiles - 1) / tiles;
+        switch (rows) {
+        case 1:
+            int8_rows(1, a, p, i);
+            break;
+        case 2:
+            if (INT8_ROWS >= 2) int8_rows(MIN(2, INT8_ROWS), a, p, i);
+            break;
+        case 3:
+            if (INT8_ROWS >= 3) int8_rows(MIN(3, INT8_ROWS), a, p, i);
+            break;
+        case 4:
+            if (INT8_ROWS >= 4) int8_rows(MIN(4, INT8_ROWS), a, p, i);
+            break;
+        case 5:
+            if (INT8_ROWS >= 5) int8_rows(MIN(5, INT8_ROWS), a, p, i);
+            break;
+        case 6:
+            if (INT8_ROWS >= 6) int8_rows(MIN(6, INT8_ROWS), a, p, i);
+            break;
         }
     }
 }
 
 static void gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                     const float *w_scale, float *y, int ldy) {
-    Int8Gemm a = {.k = (size_t)k,
+    Int8Gemm a = {.n = (size_t)n,
+                  .n_out = (size_t)n_out,
+                  .k = (size_t)k,
                   .groups = (size_t)(k / INT8_GROUP),
                   .x = x,
                   .w = w,
@@ -86,10 +177,19 @@ static void gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_sca
                   .w_scale = w_scale,
                   .y = y,
                   .ldy = (size_t)ldy};
+    if (n <= INT8_FEW) {
+        int8_few(&a);
+        return;
+    }
     Int8Panel p;
-    size_t o = 0, rows = (size_t)n, outs = (size_t)n_out;
-    for (; rows >= INT8_PANEL_FROM && a.groups && o + KEYS <= outs; o += KEYS)
-        for (size_t g = 0; g < a.groups; g++) int8_panel(&a, &p, rows, o, g);
-    for (; o < outs; o++)
-        for (size_t i = 0; i < rows; i++) int8_row(&a, i, o);
+    for (p.o = 0; p.o < a.n_out; p.o += p.outs) {
+        size_t left = a.n_out - p.o;
+        p.outs = left > INT8_OUTS - LANES ? MIN(left, INT8_OUTS) : MIN(left, LANES);
+        p.g0 = 0;
+        do {
+            p.groups = MIN(a.groups - p.g0, INT8_BLOCK);
+            int8_panel(&a, &p);
+            p.g0 += p.groups;
+        } while (p.g0 < a.groups);
+    }
 }

@@ -1,6 +1,7 @@
 /* kernels: the table of inner loops, one column per instruction set, chosen once at start.
  *
- * ref -> avx2 -> avx512, the best that CPU and OS offer, capped by NOISED_ISA=ref|avx2|avx512. ref is the contract.
+ * ref -> avx2 -> avx512 -> avx512bf16 -> amx, the best that CPU and OS offer, capped by NOISED_ISA (one of these
+ * names). ref is the contract: all others give its bits, but for the bf16 products of amx.
  * Rules of every entry: pure, single-threaded, any alignment, no aliasing unless said; callers split work by output
  * element. The order in which an output element is reduced depends on the reduction length alone - never on the
  * number of rows, the position in the batch or the thread. Row functions treat one row of width d at a time, so an
@@ -10,6 +11,11 @@
 #define NOISED_KERNELS_H
 
 #include "../tensor.h"
+#include "train_kernels.h"
+
+/* Buckets of weights: exp(-23 k / 1024) begins bucket k. BUCKETS_LAST has all the rest and goes by BUCKETS_SPREAD
+ * numbers, for it is often much the fullest, and additions to one place wait for each other. */
+enum { BUCKETS_LAST = 1023, BUCKETS_SPREAD = 16, BUCKETS = BUCKETS_LAST + BUCKETS_SPREAD };
 
 typedef struct Kernels {
     const char *name;
@@ -17,14 +23,15 @@ typedef struct Kernels {
     /* y[i, o] (row stride ldy) = sum_k x[i, k] w[o, k], i < n, o < n_out; x [n, k] row stride ldx, w [n_out, k] rows
      * contiguous. Lane l of 16 sums k = l, l + 16, ... in order; the lanes are then added in one fixed tree. */
     void (*gemm_f32)(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy);
-    /* The same with bf16 x and w, products and sums in f32. */
+    /* The same with bf16 x and w, products and sums in f32: lane l sums the pairs k = 2 l, 2 l + 1 (+ 32, + 64, ...) in
+     * order, of a pair the odd one first. Subnormals may count as 0. amx adds in another order: see isa.h. */
     void (*gemm_bf16)(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy);
     /* The same with f32 x and f16 w. */
     void (*gemm_f16)(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy);
 
     /* y[i, o] = sum over groups g of INT8_GROUP elements, in order, of x_scale[i, g] w_scale[o, g] (sum of x w), the
-     * inner sum exact. k is a multiple of INT8_GROUP; x [n, k], w [n_out, k], x_scale and w_scale [.., k / INT8_GROUP].
-     */
+     * inner sum exact, each group added by one fused multiply-add. k is a multiple of INT8_GROUP, x not below -127;
+     * x [n, k], w [n_out, k], x_scale and w_scale [.., k / INT8_GROUP]. */
     void (*gemm_i8)(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                     const float *w_scale, float *y, int ldy);
 
@@ -36,20 +43,35 @@ typedef struct Kernels {
     /* Attention over one block of KV_BLOCK = 32 keys stored transposed. s[r, j] = sum_d q[r, d] k[d, j] (d in order),
      * all 32 columns. q [n, k_dim] contiguous and already scaled; s row stride lds. */
     void (*scores_f32)(int n, int k_dim, const float *q, const float *k, float *s, int lds);
-    void (*scores_bf16)(int n, int k_dim, const float *q, const uint16_t *k, float *s, int lds);
+    /* The same of bf16 in pairs, the odd element of a pair first: q [n, pairs, 2], k [pairs, 32, 2]. */
+    void (*scores_pairs)(int n, int pairs, const uint16_t *q, const uint16_t *k, float *s, int lds);
     /* acc[r, :] += sum_j p[r, j] v[j, :], j = 0..n_keys-1 in order; v [n_keys, v_dim]; p row stride ldp. */
     void (*mix_f32)(int n, int n_keys, int v_dim, const float *p, int ldp, const float *v, float *acc);
     void (*mix_bf16)(int n, int n_keys, int v_dim, const float *p, int ldp, const uint16_t *v, float *acc);
+    /* The same with bf16 p (ldp even) and v in pairs of keys, v [ceil(n_keys / 2), v_dim, 2], the odd key of a pair
+     * first. The partner of a last single key is not looked at. */
+    void (*mix_pairs)(int n, int n_keys, int v_dim, const uint16_t *p, int ldp, const uint16_t *v, float *acc);
 
     /* One row of width d each. In place (y == x) is allowed. */
     void (*softmax_row)(int d, float *x);                             /* exp(x - max) / sum */
     float (*exp_sum_row)(int d, const float *x, float *y, float max); /* y = exp(x - max), returns sum */
     float (*max_row)(int d, const float *x);
+    /* One more piece of a softmax over several: with m the larger of *max and all x, y = exp(x - m); *sum is scaled to
+     * m and grows by the sum of y, *max becomes m. Returns exp(old *max - m), which scales what was made of older
+     * pieces (1 when there are none). Start with *max = -INFINITY and *sum = 0. */
+    float (*soften_row)(int d, const float *x, float *y, float *max, float *sum);
+    /* What the sampler does to all logits (sampler.c): y = x with NaN as -INFINITY and nothing above FLT_MAX; then
+     * w = exp((x - max) / temperature) to the nearest multiple of 2^-33, and which bucket that is in. Returns how many
+     * are not 0. */
+    void (*clean_row)(int d, const float *x, float *y);
+    int (*weigh_row)(int d, const float *x, float max, float temperature, float *w, uint16_t *bucket);
     void (*layernorm_row)(int d, const float *x, const float *w, const float *b, float eps,
                           float *y); /* b may be NULL */
     void (*rmsnorm_row)(int d, const float *x, const float *w, float eps, float *y);
-    void (*add_row)(int d, const float *x, float *y);  /* y += x */
-    void (*gelu_row)(int d, const float *x, float *y); /* exact: x Phi(x), erf form */
+    void (*add_row)(int d, const float *x, float *y);                          /* y += x */
+    void (*scale_row)(int d, float a, const float *x, float *y);               /* y = a x */
+    void (*add_affine_row)(int d, float a, float b, const float *x, float *y); /* y += a + b x */
+    void (*gelu_row)(int d, const float *x, float *y);                         /* exact: x Phi(x), erf form */
     void (*gelu_tanh_row)(int d, const float *x, float *y);
     void (*silu_row)(int d, const float *x, float *y);
     void (*tanh_row)(int d, const float *x, float *y);
@@ -62,6 +84,8 @@ typedef struct Kernels {
     /* The raw 16-bit k of the same counters (the component draw of the mixture). */
     void (*gaussian_bits)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
                           int n, uint16_t *out);
+
+    const TrainKernels *train;
 } Kernels;
 
 /* The chosen table. Set by kernels_init (idempotent, not thread-safe: call it first in main). */
@@ -69,8 +93,9 @@ extern const Kernels *kernels;
 
 /* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. Also builds the quantile table. */
 int kernels_init(Err *err);
-/* For tests: every level this machine can run, ref first; returns how many (at most 4). */
-int kernels_available(const Kernels *out[4]);
+/* For tests: every level this machine can run, ref first; returns how many. */
+enum { KERNELS_LEVELS = 5 };
+int kernels_available(const Kernels *out[KERNELS_LEVELS]);
 
 /* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init.
  */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GEMM_ROWS = 2, GEMM_OUTS = 3, GEMM_OUTS_BF16 = 2, GEMM_OUTS_ONE_ROW = 4 };
+enum { GEMM_ROWS = 6, GEMM_OUTS = 1, GEMM_OUTS_ONE_ROW = 4, BF16_PARTS = 2 };
 enum { SCORE_ROWS = 2, MIX_ROWS = 2, MIX_VECS = 2, NOISE_VECS = 2 };
 
 typedef struct Vec {
@@ -58,14 +58,44 @@ static inline Vec vec_load_f16_n(const uint16_t *p, int n) {
 }
 
 static inline Vec vec_add(Vec a, Vec b) { return (Vec){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+static inline Vec vec_mul(Vec a, Vec b) { return (Vec){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) {
     return (Vec){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
+static inline __m256 half_of_pairs(const uint16_t *p, int part) {
+    __m256i v = _mm256_loadu_si256((const __m256i *)p);
+    v = part ? _mm256_slli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000));
+    return _mm256_castsi256_ps(v);
+}
+static inline Vec vec_load_pairs(const uint16_t *p, int part) {
+    return (Vec){half_of_pairs(p, part), half_of_pairs(p + 16, part)};
+}
+static inline Vec vec_load_pairs_n(const uint16_t *p, int n, int part) {
+    uint16_t padded[32] = {0};
+    memcpy(padded, p, (size_t)n * sizeof *p);
+    return vec_load_pairs(padded, part);
+}
+static inline Vec vec_set1_pair(const uint16_t *p, int part) {
+    int pair;
+    memcpy(&pair, p, sizeof pair);
+    __m256i v = _mm256_set1_epi32(pair);
+    v = part ? _mm256_slli_epi32(v, 16) : _mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000));
+    return (Vec){_mm256_castsi256_ps(v), _mm256_castsi256_ps(v)};
+}
+static inline Vec vec_fma_pairs(Vec a, Vec b, Vec c) { return vec_fma(a, b, c); }
+
 static inline __m256 half_max(__m256 m, __m256 x) {
     __m256 take = _mm256_or_ps(_mm256_cmp_ps(x, m, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_ps(m, x, take);
 }
 static inline Vec vec_max(Vec m, Vec x) { return (Vec){half_max(m.lo, x.lo), half_max(m.hi, x.hi)}; }
+
+static inline float vec_largest(Vec a) {
+    __m256 m = half_max(a.lo, a.hi);
+    m = half_max(m, _mm256_permute2f128_ps(m, m, 1));
+    m = half_max(m, _mm256_permute_ps(m, 0x4e));
+    return _mm256_cvtss_f32(half_max(m, _mm256_permute_ps(m, 0xb1)));
+}
 
 /* Sums of lanes l, l + 8 and l + 4. */
 static inline __m128 quarter_sum(Vec a) {
@@ -97,5 +127,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm256_storeu_si256((__m256i *)out, _mm256_permute2x128_si256(even, odd, 0x20));
     _mm256_storeu_si256((__m256i *)(out + 4), _mm256_permute2x128_si256(even, odd, 0x31));
 }
+
+#include "ints_avx2.h"
 
 #endif

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GEMM_ROWS = 3, GEMM_OUTS = 8, GEMM_OUTS_BF16 = 8, GEMM_OUTS_ONE_ROW = 8 };
+enum { GEMM_ROWS = 6, GEMM_OUTS = 4, GEMM_OUTS_ONE_ROW = 8 };
 enum { SCORE_ROWS = 8, MIX_ROWS = 4, MIX_VECS = 4, NOISE_VECS = 4 };
 
 typedef __m512 Vec;
@@ -38,10 +38,44 @@ static inline Vec vec_load_f16_n(const uint16_t *p, int n) {
 }
 
 static inline Vec vec_add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+static inline Vec vec_mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+
+#ifdef __AVX512BF16__ /* one instruction takes both elements of a pair, the odd one first */
+enum { BF16_PARTS = 1 };
+static inline Vec factor_of_pairs(__m512i pairs, int part) {
+    (void)part;
+    return _mm512_castsi512_ps(pairs);
+}
+static inline Vec vec_fma_pairs(Vec a, Vec b, Vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+#else
+enum { BF16_PARTS = 2 };
+static inline Vec factor_of_pairs(__m512i pairs, int part) {
+    __m512i odd = _mm512_set1_epi32((int)0xffff0000);
+    return _mm512_castsi512_ps(part ? _mm512_slli_epi32(pairs, 16) : _mm512_and_si512(pairs, odd));
+}
+static inline Vec vec_fma_pairs(Vec a, Vec b, Vec c) { return vec_fma(a, b, c); }
+#endif
+static inline Vec vec_load_pairs(const uint16_t *p, int part) { return factor_of_pairs(_mm512_loadu_si512(p), part); }
+static inline Vec vec_set1_pair(const uint16_t *p, int part) {
+    int pair;
+    memcpy(&pair, p, sizeof pair);
+    return factor_of_pairs(_mm512_set1_epi32(pair), part);
+}
+static inline Vec vec_load_pairs_n(const uint16_t *p, int n, int part) {
+    return factor_of_pairs(_mm512_maskz_loadu_epi16((1u << n) - 1, p), part);
+}
+
 static inline Vec vec_max(Vec m, Vec x) {
     __mmask16 take = _mm512_cmp_ps_mask(x, m, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     return _mm512_mask_mov_ps(m, take, x);
+}
+
+static inline float vec_largest(Vec a) {
+    a = vec_max(a, _mm512_shuffle_f32x4(a, a, 0x4e));
+    a = vec_max(a, _mm512_shuffle_f32x4(a, a, 0xb1));
+    a = vec_max(a, _mm512_permute_ps(a, 0x4e));
+    return _mm512_cvtss_f32(vec_max(a, _mm512_permute_ps(a, 0xb1)));
 }
 
 /* The 128-bit quarters of four vectors: + 8 and + 4 leave one quarter of each, + 2 and + 1 work inside the quarters. */
@@ -72,5 +106,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm512_storeu_si512(out, _mm512_permutex2var_epi64((__m512i)a, low, (__m512i)b));
     _mm512_storeu_si512(out + 8, _mm512_permutex2var_epi64((__m512i)a, high, (__m512i)b));
 }
+
+#include "ints_avx512.h"
 
 #endif

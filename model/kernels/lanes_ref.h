@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GEMM_ROWS = 1, GEMM_OUTS = 1, GEMM_OUTS_BF16 = 1, GEMM_OUTS_ONE_ROW = 1 };
+enum { GEMM_ROWS = 1, GEMM_OUTS = 1, GEMM_OUTS_ONE_ROW = 1, BF16_PARTS = 2 };
 enum { SCORE_ROWS = 1, MIX_ROWS = 1, MIX_VECS = 1, NOISE_VECS = 1 };
 
 typedef struct Vec {
@@ -56,15 +56,38 @@ static inline Vec vec_add(Vec a, Vec b) {
     return a;
 }
 
+static inline Vec vec_mul(Vec a, Vec b) {
+    for (int l = 0; l < 16; l++) a.v[l] *= b.v[l];
+    return a;
+}
+
 static inline Vec vec_fma(Vec a, Vec b, Vec c) {
     for (int l = 0; l < 16; l++) c.v[l] = fmaf(a.v[l], b.v[l], c.v[l]);
     return c;
 }
 
+/* Pairs of bf16, lane l holding elements 2 l and 2 l + 1, as factors: part 0 the odd elements, part 1 the even ones. */
+static inline Vec vec_load_pairs_n(const uint16_t *p, int n, int part) {
+    Vec r = {{0}};
+    for (int i = 1 - part; i < n; i += 2) r.v[i / 2] = bf16_to_f32(p[i]);
+    return r;
+}
+static inline Vec vec_load_pairs(const uint16_t *p, int part) { return vec_load_pairs_n(p, 32, part); }
+static inline Vec vec_set1_pair(const uint16_t *p, int part) { return vec_set1(bf16_to_f32(p[1 - part])); }
+static inline Vec vec_fma_pairs(Vec a, Vec b, Vec c) { return vec_fma(a, b, c); }
+
 /* The larger; m when equal; NaN when either is. */
 static inline Vec vec_max(Vec m, Vec x) {
     for (int l = 0; l < 16; l++) m.v[l] = x.v[l] > m.v[l] || x.v[l] != x.v[l] ? x.v[l] : m.v[l];
     return m;
+}
+
+/* The largest lane, by vec_max. */
+static inline float vec_largest(Vec a) {
+    for (int half = 8; half >= 1; half /= 2)
+        for (int l = 0; l < half; l++)
+            a.v[l] = a.v[l + half] > a.v[l] || a.v[l + half] != a.v[l + half] ? a.v[l + half] : a.v[l];
+    return a.v[0];
 }
 
 /* The one tree in which lanes are added: l with l + 8, then + 4, + 2, + 1. */
@@ -91,5 +114,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     out[0] = a;
     out[1] = b;
 }
+
+#include "ints_ref.h"
 
 #endif

@@ -48,18 +48,22 @@ static float max_row(int d, const float *x) {
 #pragma GCC unroll 4
         for (int v = 0; v < SUM_VECS; v++) m[v] = vec_max(m[v], vec_load(x + i + v * LANES));
     for (; i + LANES <= d; i += LANES) m[0] = vec_max(m[0], vec_load(x + i));
-    float lane[LANES];
-    vec_store(lane, vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
-    for (int l = 0; i < d; i++, l++) lane[l] = larger(lane[l], x[i]);
-    for (int half = LANES / 2; half >= 1; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] = larger(lane[l], lane[l + half]);
-    return lane[0];
+    float largest = vec_largest(vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
+    for (; i < d; i++) largest = larger(largest, x[i]);
+    return largest;
 }
 
 static float exp_sum_row(int d, const float *x, float *y, float max) {
 #pragma GCC ivdep
     for (int i = 0; i < d; i++) y[i] = exp_of(x[i] - max);
     return row_sum(d, y);
+}
+
+static float soften_row(int d, const float *x, float *y, float *max, float *sum) {
+    float m = larger(*max, max_row(d, x)), factor = m == *max || *max == -INFINITY ? 1 : exp_of(*max - m);
+    *sum = FMA(*sum, factor, exp_sum_row(d, x, y, m));
+    *max = m;
+    return factor;
 }
 
 static void softmax_row(int d, float *x) {
@@ -89,6 +93,16 @@ static void rmsnorm_row(int d, const float *x, const float *w, float eps, float 
 static void add_row(int d, const float *x, float *y) {
 #pragma GCC ivdep
     for (int i = 0; i < d; i++) y[i] += x[i];
+}
+
+static void scale_row(int d, float a, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = a * x[i];
+}
+
+static void add_affine_row(int d, float a, float b, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] += FMA(b, x[i], a);
 }
 
 static void gelu_row(int d, const float *x, float *y) {
@@ -127,6 +141,31 @@ static void cos_row(int d, const float *x, const float *freq, const float *phase
             float t = FMA(freq[i], x[i], phase[i]);
             y[i] = __builtin_fabsf(t) <= COS_LIMIT ? cos_of(t) : (float)cos((double)t);
         }
+}
+
+static void clean_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) {
+        float t = x[i] > -INFINITY ? x[i] : -INFINITY;
+        y[i] = t < FLT_MAX ? t : FLT_MAX;
+    }
+}
+
+/* Below 2^-10, where floats are finer, adding that leaves the nearest multiple of 2^-33. Only the last bucket has
+ * weights that this makes 0: the others begin above exp(-23), and half of 2^-33 is exp(-23.57). */
+static int weigh_row(int d, const float *x, float max, float temperature, float *w, uint16_t *bucket) {
+    const float per_nat = 1024 / 23.0f, fine = 0x1p-10f;
+    int positive = 0;
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) {
+        float y = (x[i] - max) / temperature, place = -per_nat * y, e = exp_of(y);
+        e = e < fine ? e + fine - fine : e;
+        w[i] = e;
+        positive += e > 0;
+        int last = BUCKETS_LAST + (i & (BUCKETS_SPREAD - 1));
+        bucket[i] = (uint16_t)(place < BUCKETS_LAST ? (int)place : last);
+    }
+    return positive;
 }
 
 static void to_bf16(int n, const float *x, uint16_t *y) {

@@ -1,5 +1,5 @@
-/* bench_kernels: how fast every kernel is on every level this machine can run, one thread.
- * Matrix products in GFLOP/s, share of the measured FMA peak and, for one row, GB/s of weights; the rest in ns. Each
+/* bench_kernels: how fast the kernels of attention and of rows are on every level this machine can run, one thread.
+ * Products in GFLOP/s and share of the measured f32 FMA peak, the rest in ns; products of weights have bench_gemm. Each
  * figure is the best of several short runs. An argument restricts the table to rows whose name contains it. */
 #include "../../model/kernels/kernels.h"
 
@@ -12,9 +12,9 @@
 typedef struct Case {
     const char *name;
     void (*run)(const Kernels *k, const struct Case *c);
-    int n, n_out, k;     /* n rows; of a row kernel: k elements */
-    double flops, bytes; /* per call; 0 where they say nothing */
-    double elements;     /* per call; 0 for matrix products */
+    int n, n_out, k; /* n rows; of a row kernel: k elements */
+    double flops;    /* per call; 0 where they say nothing */
+    double elements; /* per call; 0 for products */
 } Case;
 
 enum { POOL_FLOATS = 48 << 20 };
@@ -64,8 +64,8 @@ __attribute__((target("avx2,fma"))) static float peak_avx2(void) {
 }
 
 static double peak_gflops(const char *isa) {
-    bool wide = strcmp(isa, "avx512") == 0;
-    if (!wide && strcmp(isa, "avx2") != 0) return 0;
+    bool wide = strcmp(isa, "avx2") != 0;
+    if (strcmp(isa, "ref") == 0) return 0;
     double best = 1e9;
     for (int round = 0; round < 8; round++) {
         double t0 = now_seconds();
@@ -83,24 +83,15 @@ static double peak_gflops(const char *isa) {
 
 /* ---- the cases ---- */
 
-static void run_gemm_f32(const Kernels *k, const Case *c) {
-    k->gemm_f32(c->n, c->n_out, c->k, activations, c->k, pool, results, c->n_out);
-}
-static void run_gemm_bf16(const Kernels *k, const Case *c) {
-    k->gemm_bf16(c->n, c->n_out, c->k, (uint16_t *)activations, c->k, (uint16_t *)pool, results, c->n_out);
-}
-static void run_gemm_f16(const Kernels *k, const Case *c) {
-    k->gemm_f16(c->n, c->n_out, c->k, activations, c->k, (uint16_t *)pool, results, c->n_out);
-}
 static void run_scores_f32(const Kernels *k, const Case *c) {
     k->scores_f32(c->n, c->k, activations, pool, results, 32);
 }
-static void run_scores_bf16(const Kernels *k, const Case *c) {
-    k->scores_bf16(c->n, c->k, activations, (uint16_t *)pool, results, 32);
+static void run_scores_pairs(const Kernels *k, const Case *c) {
+    k->scores_pairs(c->n, c->k / 2, (uint16_t *)activations, (uint16_t *)pool, results, 32);
 }
 static void run_mix_f32(const Kernels *k, const Case *c) { k->mix_f32(c->n, 32, c->k, activations, 32, pool, results); }
-static void run_mix_bf16(const Kernels *k, const Case *c) {
-    k->mix_bf16(c->n, 32, c->k, activations, 32, (uint16_t *)pool, results);
+static void run_mix_pairs(const Kernels *k, const Case *c) {
+    k->mix_pairs(c->n, 32, c->k, (uint16_t *)activations, 32, (uint16_t *)pool, results);
 }
 static void run_softmax(const Kernels *k, const Case *c) {
     memcpy(results, activations, (size_t)c->k * sizeof *results);
@@ -119,16 +110,14 @@ static void run_silu(const Kernels *k, const Case *c) { k->silu_row(c->k, activa
 static void run_tanh(const Kernels *k, const Case *c) { k->tanh_row(c->k, activations, results); }
 static void run_cos(const Kernels *k, const Case *c) { k->cos_row(c->k, activations, pool, pool, results); }
 static void run_to_bf16(const Kernels *k, const Case *c) { k->to_bf16(c->k, activations, (uint16_t *)results); }
+static void run_to_int8(const Kernels *k, const Case *c) {
+    k->to_int8(c->k, activations, (int8_t *)results, results + c->k);
+}
 static void run_gaussians(const Kernels *k, const Case *c) { k->gaussians(42, 0, 3, 1000, 0, 64, c->k, results); }
 static void run_bits(const Kernels *k, const Case *c) {
     k->gaussian_bits(42, 0, 3, 1000, 0, 64, c->k, (uint16_t *)results);
 }
 
-#define GEMM(type, width, rows, outs, depth)                                                                           \
-    {                                                                                                                  \
-        .name = "gemm_" #type, .run = run_gemm_##type, .n = rows, .n_out = outs, .k = depth,                           \
-        .flops = 2.0 * (rows) * (outs) * (depth), .bytes = (rows) == 1 ? (width) * (double)(outs) * (depth) : 0,       \
-    }
 #define ATTENTION(id, rows, dim)                                                                                       \
     { .name = #id, .run = run_##id, .n = rows, .n_out = 32, .k = dim, .flops = 64.0 * (rows) * (dim) }
 #define ROW(id, width)                                                                                                 \
@@ -136,19 +125,15 @@ static void run_bits(const Kernels *k, const Case *c) {
 
 /* clang-format off */
 static const Case cases[] = {
-    GEMM(f32, 4, 48, 48, 512),        GEMM(f32, 4, 4, 768, 768),      GEMM(f32, 4, 32, 3072, 768),
-    GEMM(f32, 4, 32, 768, 3072),      GEMM(f32, 4, 512, 3072, 768),   GEMM(f32, 4, 512, 768, 3072),
-    GEMM(f32, 4, 1, 128, 768),        GEMM(f32, 4, 1, 50000, 768),    GEMM(f32, 4, 1, 12000, 3072),
-    GEMM(bf16, 2, 48, 48, 512),       GEMM(bf16, 2, 32, 3072, 768),   GEMM(bf16, 2, 512, 3072, 768),
-    GEMM(bf16, 2, 512, 768, 3072),    GEMM(bf16, 2, 1, 128, 768),     GEMM(bf16, 2, 1, 100000, 768),
-    GEMM(f16, 2, 32, 3072, 768),      GEMM(f16, 2, 1, 100000, 768),   ATTENTION(scores_f32, 1, 64),
-    ATTENTION(scores_f32, 32, 64),    ATTENTION(scores_bf16, 32, 64), ATTENTION(mix_f32, 1, 64),
-    ATTENTION(mix_f32, 32, 64),       ATTENTION(mix_bf16, 32, 64),    ROW(softmax, 32),
+    ATTENTION(scores_f32, 1, 64),
+    ATTENTION(scores_f32, 32, 64),    ATTENTION(scores_pairs, 32, 64), ATTENTION(mix_f32, 1, 64),
+    ATTENTION(mix_f32, 32, 64),       ATTENTION(mix_pairs, 32, 64),    ROW(softmax, 32),
     ROW(softmax, 1024),               ROW(exp_sum, 32),               ROW(exp_sum, 1024),
     ROW(max, 32),                     ROW(max, 1024),                 ROW(layernorm, 768),
     ROW(rmsnorm, 768),                ROW(add, 768),                  ROW(gelu, 3072),
     ROW(gelu_tanh, 3072),             ROW(silu, 3072),                ROW(tanh, 3072),
-    ROW(cos, 768),                    ROW(to_bf16, 768),              ROW(bits, 32),
+    ROW(cos, 768),                    ROW(to_bf16, 768),              ROW(to_int8, 768),
+    ROW(bits, 32),
     ROW(bits, 1024),                  ROW(gaussians, 32),             ROW(gaussians, 128),
     ROW(gaussians, 1024),
 };
@@ -159,11 +144,10 @@ static void report(const Kernels *k, const Case *c, double peak) {
     double t = best_seconds(k, c);
     snprintf(shape, sizeof shape, c->elements > 0 ? "%d" : "%d x %d x %d", c->elements > 0 ? c->k : c->n, c->n_out,
              c->k);
-    printf("%-7s %-12s %-18s %10.2f us", k->name, c->name, shape, t * 1e6);
+    printf("%-10s %-12s %-18s %10.2f us", k->name, c->name, shape, t * 1e6);
     if (c->elements > 0) printf(" %8.3f ns/element", t * 1e9 / c->elements);
     if (c->flops > 0) printf(" %8.1f GFLOP/s", c->flops / t * 1e-9);
     if (c->flops > 0 && peak > 0) printf(" %5.1f%%", 100 * c->flops / t * 1e-9 / peak);
-    if (c->bytes > 0) printf(" %7.1f GB/s", c->bytes / t * 1e-9);
     printf("\n");
 }
 
@@ -182,11 +166,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < POOL_FLOATS; i++) pool[i] = i < 1 << 20 ? (float)draw_uniform(&d) - 0.5f : pool[i - (1 << 20)];
     for (int i = 0; i < 4 << 20; i++) activations[i] = i < 1 << 20 ? (float)draw_uniform(&d) - 0.5f : 0.25f;
 
-    const Kernels *levels[4];
+    const Kernels *levels[KERNELS_LEVELS];
     int n = kernels_available(levels);
     for (int l = n - 1; l >= 0; l--) {
         double peak = peak_gflops(levels[l]->name);
-        if (peak > 0) printf("%-7s FMA peak %.1f GFLOP/s, one thread\n", levels[l]->name, peak);
+        if (peak > 0) printf("%-10s FMA peak %.1f GFLOP/s, one thread\n", levels[l]->name, peak);
         for (size_t i = 0; i < COUNTOF(cases); i++)
             if (argc < 2 || strstr(cases[i].name, argv[1])) report(levels[l], &cases[i], peak);
     }

@@ -1,20 +1,8 @@
 #!/bin/sh
-# The whole path in one go: books -> trained NoiseFormer -> daemon -> two streams of one prompt with two noise seeds.
-# The model is trained once (an interrupted training is resumed) and kept in runs/; later calls serve it at once.
+# stream.sh MODEL PROMPT: serves a checkpoint, streams the prompt with two noise seeds, and stays until Ctrl-C.
 set -eu
-cd "$(dirname "$0")/.."
-model=runs/noiseformer-v2
+model=${1:?usage: stream.sh MODEL PROMPT} prompt=${2:?usage: stream.sh MODEL PROMPT}
 port=${PORT:-8080}
-prompt=${PROMPT:-And it came to pass}
-
-scripts/corpus.sh runs/corpus
-if [ -f "$model/trainer_state.json" ]; then
-    build/noised-train pretrain --resume --out "$model"
-else
-    rm -rf "$model"
-    build/noised-train pretrain --config noiseformer-v2-tiny --out "$model" --steps "${STEPS:-800}" --batch 8 --lr 3e-3 \
-        --data runs/corpus/sherlock.txt runs/corpus/mobydick.txt runs/corpus/kjv.txt
-fi
 
 build/noised --model "$model" --port "$port" &
 daemon=$!
@@ -26,7 +14,8 @@ done
 
 # Prints the text of a stream of events as it arrives.
 show() {
-    sed -u -n 's/^data: .*"text":"\(\([^"\\]\|\\.\)*\)".*/\1/p' | while IFS= read -r text; do printf '%b' "$text"; done
+    sed -u -n -e '/^data: .*"text":/!d' -e 's/^data: .*"text":"\(\([^"\\]\|\\.\)*\)".*/\1/' -e 's/\\"/"/g' -e p |
+        while IFS= read -r text; do printf '%b' "$text"; done
     echo
 }
 for noise_seed in 1 2; do

@@ -1,0 +1,102 @@
+/* ints_avx2: sixteen i32 lanes in two registers for sums of int8 products; see ints_ref.h for what each function means.
+ * A unit is two codes widened to 16 bits: the products of bytes that AVX2 offers saturate. */
+#ifndef NOISED_KERNELS_INTS_H
+#define NOISED_KERNELS_INTS_H
+
+#include "../tensor.h"
+
+#include <immintrin.h>
+
+enum { INT8_UNITS = INT8_GROUP / 2, INT8_ROWS = 2, INT8_VECS = 2 };
+
+typedef struct Ints {
+    __m256i lo, hi;
+} Ints;
+
+static inline Ints ints_load(const uint32_t *units) {
+    return (Ints){_mm256_loadu_si256((const __m256i *)units), _mm256_loadu_si256((const __m256i *)(units + 8))};
+}
+static inline void ints_store(uint32_t *p, Ints a) {
+    _mm256_storeu_si256((__m256i *)p, a.lo);
+    _mm256_storeu_si256((__m256i *)(p + 8), a.hi);
+}
+static inline Ints ints_keep(Ints a) { return a; }
+static inline Ints ints_set1(uint32_t unit) {
+    return (Ints){_mm256_set1_epi32((int)unit), _mm256_set1_epi32((int)unit)};
+}
+static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
+    return (Ints){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(x.lo, w.lo)),
+                  _mm256_add_epi32(acc.hi, _mm256_madd_epi16(x.hi, w.hi))};
+}
+static inline Vec ints_to_vec(Ints a) { return (Vec){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+
+static inline __m256i ints_widen(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)); }
+
+static inline void ints_pack_x(const int8_t *x, uint32_t *units) {
+    for (int q = 0; q < 4; q++) _mm256_storeu_si256((__m256i *)(units + 8 * q), ints_widen(x + 16 * q));
+}
+
+/* r[i] lane l <-> r[l] lane i */
+static inline __attribute__((always_inline)) void ints_transpose(__m256i r[8]) {
+    __m256i t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) { /* r[i + c]: column c of the 4 x 4 blocks of rows i..i+3 */
+        r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        t[c] = _mm256_permute2x128_si256(r[c], r[c + 4], 0x20);
+        t[c + 4] = _mm256_permute2x128_si256(r[c], r[c + 4], 0x31);
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; c++) r[c] = t[c];
+}
+
+static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+    for (int l0 = 0; l0 < 16; l0 += 8)
+        for (int q = 0; q < 4; q++) {
+            __m256i r[8];
+#pragma GCC unroll 8
+            for (int l = 0; l < 8; l++)
+                r[l] = l0 + l < outs ? ints_widen(w + (size_t)(l0 + l) * ld + 16 * q) : _mm256_setzero_si256();
+            ints_transpose(r);
+#pragma GCC unroll 8
+            for (int u = 0; u < 8; u++) _mm256_storeu_si256((__m256i *)(units + (size_t)(8 * q + u) * step + l0), r[u]);
+        }
+    return ints_set1(0);
+}
+
+/* Eight rows of W: lane l the product of x and row l. */
+static inline __m256i ints_dots8(const __m256i x[4], const int8_t *w, size_t ld, int outs) {
+    __m256i r[8];
+#pragma GCC unroll 8
+    for (int l = 0; l < 8; l++) {
+        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
+        __m256i a =
+            _mm256_add_epi32(_mm256_madd_epi16(x[0], ints_widen(row)), _mm256_madd_epi16(x[1], ints_widen(row + 16)));
+        __m256i b = _mm256_add_epi32(_mm256_madd_epi16(x[2], ints_widen(row + 32)),
+                                     _mm256_madd_epi16(x[3], ints_widen(row + 48)));
+        r[l] = _mm256_add_epi32(a, b);
+    }
+    __m256i lo = _mm256_hadd_epi32(_mm256_hadd_epi32(r[0], r[1]), _mm256_hadd_epi32(r[2], r[3]));
+    __m256i hi = _mm256_hadd_epi32(_mm256_hadd_epi32(r[4], r[5]), _mm256_hadd_epi32(r[6], r[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(lo, hi, 0x20), _mm256_permute2x128_si256(lo, hi, 0x31));
+}
+
+static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
+    __m256i xs[4];
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) xs[q] = ints_widen(x + 16 * q);
+    return (Ints){ints_dots8(xs, w, ld, outs),
+                  outs > 8 ? ints_dots8(xs, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
+}
+
+#endif

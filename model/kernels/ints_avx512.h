@@ -1,0 +1,140 @@
+/* ints_avx512: sixteen i32 lanes for sums of int8 products; see ints_ref.h for what each function means.
+ * With VNNI a unit is four codes, those of x made unsigned by an offset of 128 that the start of the sums takes back;
+ * without, two codes widened to 16 bits. */
+#ifndef NOISED_KERNELS_INTS_H
+#define NOISED_KERNELS_INTS_H
+
+#include "../tensor.h"
+
+#include <immintrin.h>
+
+typedef __m512i Ints;
+
+static inline Ints ints_load(const uint32_t *units) { return _mm512_loadu_si512(units); }
+static inline void ints_store(uint32_t *p, Ints a) { _mm512_storeu_si512(p, a); }
+static inline Ints ints_keep(Ints a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
+static inline Ints ints_set1(uint32_t unit) { return _mm512_set1_epi32((int)unit); }
+static inline Vec ints_to_vec(Ints a) { return _mm512_cvtepi32_ps(a); }
+
+/* r[i] lane l <-> r[l] lane i */
+static inline __attribute__((always_inline)) void ints_transpose(Ints r[16]) {
+    Ints t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) { /* r[i + c]: column c of the 4 x 4 blocks of rows i..i+3 */
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        t[c] = _mm512_shuffle_i32x4(r[c], r[c + 4], 0x88); /* blocks 0 and 2 of rows 0..7 */
+        t[c + 4] = _mm512_shuffle_i32x4(r[c], r[c + 4], 0xdd);
+        t[c + 8] = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0x88);
+        t[c + 12] = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        r[c] = _mm512_shuffle_i32x4(t[c], t[c + 8], 0x88);
+        r[c + 4] = _mm512_shuffle_i32x4(t[c + 4], t[c + 12], 0x88);
+        r[c + 8] = _mm512_shuffle_i32x4(t[c], t[c + 8], 0xdd);
+        r[c + 12] = _mm512_shuffle_i32x4(t[c + 4], t[c + 12], 0xdd);
+    }
+}
+
+/* Lane l: the sum of r[l]. */
+static inline __attribute__((always_inline)) Ints ints_sum16(const Ints r[16]) {
+    Ints b[4]; /* rows 4 i .. 4 i + 3, of each the four blocks of 128 bits apart */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const Ints *q = r + 4 * i;
+        Ints lo = _mm512_add_epi32(_mm512_unpacklo_epi32(q[0], q[1]), _mm512_unpackhi_epi32(q[0], q[1]));
+        Ints hi = _mm512_add_epi32(_mm512_unpacklo_epi32(q[2], q[3]), _mm512_unpackhi_epi32(q[2], q[3]));
+        b[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(lo, hi), _mm512_unpackhi_epi64(lo, hi));
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        b[i] = _mm512_add_epi32(_mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0x88),
+                                _mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0xdd));
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(b[0], b[1], 0x88), _mm512_shuffle_i32x4(b[0], b[1], 0xdd));
+}
+
+#ifdef __AVX512VNNI__
+enum { INT8_UNITS = INT8_GROUP / 4, INT8_ROWS = 3, INT8_VECS = 4 };
+
+static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w)); /* the intrinsic of gcc 12 copies every sum */
+    return acc;
+}
+
+static inline void ints_pack_x(const int8_t *x, uint32_t *units) {
+    ints_store(units, _mm512_xor_si512(_mm512_loadu_si512(x), _mm512_set1_epi8(-128)));
+}
+
+static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+    Ints r[16], offset = ints_set1(0);
+#pragma GCC unroll 16
+    for (int l = 0; l < 16; l++) r[l] = l < outs ? _mm512_loadu_si512(w + (size_t)l * ld) : ints_set1(0);
+    ints_transpose(r);
+#pragma GCC unroll 16
+    for (int u = 0; u < 16; u++) {
+        ints_store(units + (size_t)u * step, r[u]);
+        offset = _mm512_dpbusd_epi32(offset, _mm512_set1_epi8(-128), r[u]);
+    }
+    return _mm512_sub_epi32(ints_set1(0), offset);
+}
+
+static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
+    Ints r[16], xv = _mm512_loadu_si512(x), flip = _mm512_set1_epi8(-128);
+    Ints start = _mm512_sub_epi32(ints_set1(0), _mm512_dpbusd_epi32(ints_set1(0), flip, xv));
+#pragma GCC unroll 16
+    for (int l = 0; l < 16; l++) {
+        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
+        r[l] = _mm512_dpbusd_epi32(start, _mm512_xor_si512(_mm512_loadu_si512(row), flip), xv);
+    }
+    return ints_sum16(r);
+}
+#else
+enum { INT8_UNITS = INT8_GROUP / 2, INT8_ROWS = 3, INT8_VECS = 4 };
+
+static inline Ints ints_dot(Ints acc, Ints x, Ints w) { return _mm512_add_epi32(acc, _mm512_madd_epi16(x, w)); }
+
+static inline Ints ints_widen(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
+
+static inline void ints_pack_x(const int8_t *x, uint32_t *units) {
+    ints_store(units, ints_widen(x));
+    ints_store(units + 16, ints_widen(x + 32));
+}
+
+static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+    for (int half = 0; half < 2; half++) {
+        Ints r[16];
+#pragma GCC unroll 16
+        for (int l = 0; l < 16; l++) r[l] = l < outs ? ints_widen(w + (size_t)l * ld + 32 * half) : ints_set1(0);
+        ints_transpose(r);
+#pragma GCC unroll 16
+        for (int u = 0; u < 16; u++) ints_store(units + (size_t)(16 * half + u) * step, r[u]);
+    }
+    return ints_set1(0);
+}
+
+static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
+    Ints r[16], lo = ints_widen(x), hi = ints_widen(x + 32);
+#pragma GCC unroll 16
+    for (int l = 0; l < 16; l++) {
+        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
+        r[l] = ints_dot(_mm512_madd_epi16(lo, ints_widen(row)), hi, ints_widen(row + 32));
+    }
+    return ints_sum16(r);
+}
+#endif
+
+#endif

@@ -1,0 +1,307 @@
+/* train_body: the packed GEMM of training; see train_gemm.h for what it computes.
+ *
+ * An operand is packed into panels of `width` vectors (rows of A: TILE_ROWS, columns of B: TILE_COLUMNS), element k of
+ * all vectors of a panel side by side: [panels][units][width]. A unit is one f32, or two neighbours of k rounded to
+ * bf16, the even one in the low half. A tile of C takes its units in order, so its bits depend on k alone.
+ *
+ * vdpbf16ps adds the odd product, then the even one, each as a fused multiply-add with denormals taken and made as
+ * zero; levels without it do just that, avx2 and avx512 by the control register, ref in so many words. */
+
+#if defined(__AVX512F__)
+enum { TILE_ROWS = 8, TILE_VECS = 3 };
+#elif defined(__AVX2__)
+enum { TILE_ROWS = 4, TILE_VECS = 1 };
+#else
+enum { TILE_ROWS = 1, TILE_VECS = 1 };
+#endif
+enum { TILE_COLUMNS = TILE_VECS * LANES };
+
+/* ---- packing ---- */
+
+typedef uint32_t UnitBlock[LANES][LANES]; /* units of LANES vectors */
+
+#if defined(__AVX512F__)
+INLINE void block_transpose(UnitBlock b) {
+    __m512i r[LANES], t[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) r[i] = _mm512_loadu_si512(b[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88), c = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        __m512i d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88),
+                e = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+        _mm512_storeu_si512(b[i], _mm512_shuffle_i32x4(a, d, 0x88));
+        _mm512_storeu_si512(b[i + 4], _mm512_shuffle_i32x4(c, e, 0x88));
+        _mm512_storeu_si512(b[i + 8], _mm512_shuffle_i32x4(a, d, 0xdd));
+        _mm512_storeu_si512(b[i + 12], _mm512_shuffle_i32x4(c, e, 0xdd));
+    }
+}
+#else
+INLINE void block_transpose(UnitBlock b) {
+    for (int i = 0; i < LANES; i++)
+        for (int k = 0; k < i; k++) {
+            uint32_t kept = b[i][k];
+            b[i][k] = b[k][i];
+            b[k][i] = kept;
+        }
+}
+#endif
+
+/* To bf16 in the upper half, nearest even, denormals to zero; NaN stays NaN. */
+INLINE uint32_t round_to_upper(float f) {
+    uint32_t u = bits_of_float(f), size = u & 0x7fffffff, rounded = u + 0x7fff + (u >> 16 & 1);
+    rounded = size < 0x00800000 ? u & 0x80000000 : rounded;
+    return (size > 0x7f800000 ? u | 0x400000 : rounded) & 0xffff0000;
+}
+
+#if defined(__AVX512BF16__)
+INLINE void whole_pairs_along(const float *x, uint32_t *out) {
+    _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + LANES), _mm512_loadu_ps(x)));
+}
+INLINE void whole_pairs_across(const float *x, const float *next, uint32_t *out) {
+    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
+    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(next)));
+    _mm512_storeu_si512(out, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+}
+#else
+INLINE void whole_pairs_along(const float *x, uint32_t *out) {
+#pragma GCC ivdep
+    for (int u = 0; u < LANES; u++) out[u] = round_to_upper(x[2 * u]) >> 16 | round_to_upper(x[2 * u + 1]);
+}
+INLINE void whole_pairs_across(const float *x, const float *next, uint32_t *out) {
+#pragma GCC ivdep
+    for (int i = 0; i < LANES; i++) out[i] = round_to_upper(x[i]) >> 16 | round_to_upper(next[i]);
+}
+#endif
+
+/* n <= LANES units of one vector, whose elements are neighbours; `odd`: the last one lacks its odd half. */
+INLINE void units_along(bool pairs, const float *x, int n, bool odd, uint32_t *out) {
+    if (!pairs) {
+        memcpy(out, x, (size_t)n * sizeof *out);
+        return;
+    }
+    int whole = n - odd;
+    if (whole == LANES) {
+        whole_pairs_along(x, out);
+        return;
+    }
+    for (int u = 0; u < whole; u++) out[u] = round_to_upper(x[2 * u]) >> 16 | round_to_upper(x[2 * u + 1]);
+    if (odd) out[whole] = round_to_upper(x[2 * whole]) >> 16;
+}
+
+/* One unit of n <= LANES vectors, whose elements of the same k are neighbours; `next` holds the odd half or is NULL. */
+INLINE void units_across(bool pairs, const float *x, const float *next, int n, uint32_t *out) {
+    if (!pairs) {
+        memcpy(out, x, (size_t)n * sizeof *out);
+        return;
+    }
+    if (next && n == LANES) {
+        whole_pairs_across(x, next, out);
+        return;
+    }
+    for (int i = 0; i < n; i++) out[i] = round_to_upper(x[i]) >> 16 | (next ? round_to_upper(next[i]) : 0);
+}
+
+INLINE const float *vector_at(const PackSource *s, int i) {
+    return s->run > 1 ? s->x + (size_t)(i / s->run) * s->stride + i % s->run : s->x + (size_t)i * s->stride;
+}
+
+/* Units u0..u0+nu-1 of vectors i0..i0+ni-1 as b[unit][vector], zero where there is none. */
+INLINE void block_load(bool pairs, const PackSource *s, int i0, int ni, int u0, int nu, UnitBlock b) {
+    int per = pairs ? 2 : 1, k0 = u0 * per;
+    if (ni < LANES || nu < LANES) memset(b, 0, sizeof(UnitBlock));
+    if (s->step == 1) {
+        bool odd = pairs && k0 + nu * per > s->k;
+        if (ni == LANES && nu == LANES && !odd) {
+            for (int i = 0; i < LANES; i++) units_along(pairs, vector_at(s, i0 + i) + k0, LANES, false, b[i]);
+        } else {
+            for (int i = 0; i < ni; i++) units_along(pairs, vector_at(s, i0 + i) + k0, nu, odd, b[i]);
+        }
+        block_transpose(b);
+        return;
+    }
+    for (int u = 0; u < nu; u++) {
+        const float *x = s->x + (size_t)(k0 + u * per) * s->step + i0;
+        const float *next = k0 + u * per + 1 < s->k ? x + s->step : NULL;
+        if (ni == LANES)
+            units_across(pairs, x, next, LANES, b[u]);
+        else
+            units_across(pairs, x, next, ni, b[u]);
+    }
+}
+
+/* Blocks are taken in the order in which the source lies in memory. */
+INLINE void pack(bool pairs, int width, const PackSource *s, uint32_t *out) {
+    int units = pairs ? (s->k + 1) / 2 : s->k, run = MIN(width, LANES);
+    int across = (s->n + LANES - 1) / LANES, along = (units + LANES - 1) / LANES;
+    size_t panel = s->panel_words ? s->panel_words : (size_t)units * (size_t)width;
+    UnitBlock b;
+    for (int block = 0; block < across * along; block++) {
+        int i0 = LANES * (s->step == 1 ? block / along : block % across);
+        int u0 = LANES * (s->step == 1 ? block % along : block / across);
+        int ni = MIN(LANES, s->n - i0), nu = MIN(LANES, units - u0);
+        block_load(pairs, s, i0, ni, u0, nu, b);
+        for (int v = 0; v < ni; v += run) {
+            uint32_t *to = out + (size_t)((i0 + v) / width) * panel + (size_t)u0 * (size_t)width + (i0 + v) % width;
+            for (int u = 0; u < nu; u++) memcpy(to + u * width, b[u] + v, (size_t)run * sizeof *to);
+        }
+    }
+}
+
+static void pack_rows(bool pairs, const PackSource *s, uint32_t *out) {
+    if (pairs)
+        pack(true, TILE_ROWS, s, out);
+    else
+        pack(false, TILE_ROWS, s, out);
+}
+
+static void pack_columns(bool pairs, const PackSource *s, uint32_t *out) {
+    if (pairs)
+        pack(true, TILE_COLUMNS, s, out);
+    else
+        pack(false, TILE_COLUMNS, s, out);
+}
+
+static void pack_taps(bool pairs, int heads, int stride, int kernel, int n, const float *x, uint32_t *out) {
+    static const float none[LANES];
+    float *to = (float *)(void *)out;
+    int taps = heads * kernel;
+    for (int tap = 0; tap < taps; tap += pairs ? 2 : 1, to += TILE_COLUMNS, out += TILE_COLUMNS) {
+        const float *at = x + tap / kernel * stride + tap % kernel;
+        const float *next = x + (tap + 1) / kernel * stride + (tap + 1) % kernel;
+        for (int l = 0; l < n; l += LANES)
+            if (pairs)
+                whole_pairs_across(at + l, tap + 1 < taps ? next + l : none, out + l);
+            else
+                vec_store(to + l, vec_load(at + l));
+    }
+}
+
+/* ---- tiles ---- */
+
+#if defined(__AVX512F__)
+INLINE Vec vec_upper(Vec a) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+}
+INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
+#elif defined(__AVX2__)
+INLINE __m256 half_upper(__m256 a) {
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32((int)0xffff0000)));
+}
+INLINE __m256 half_lower(__m256 a) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 16)); }
+INLINE Vec vec_upper(Vec a) { return (Vec){half_upper(a.lo), half_upper(a.hi)}; }
+INLINE Vec vec_lower(Vec a) { return (Vec){half_lower(a.lo), half_lower(a.hi)}; }
+#else
+INLINE float flush(float a) { return __builtin_fabsf(a) < 0x1p-126f ? __builtin_copysignf(0.0f, a) : a; }
+INLINE Vec vec_flush(Vec a) {
+    for (int l = 0; l < LANES; l++) a.v[l] = flush(a.v[l]);
+    return a;
+}
+INLINE Vec vec_upper(Vec a) {
+    for (int l = 0; l < LANES; l++) a.v[l] = flush(float_of_bits(bits_of_float(a.v[l]) & 0xffff0000));
+    return a;
+}
+INLINE Vec vec_lower(Vec a) {
+    for (int l = 0; l < LANES; l++) a.v[l] = flush(float_of_bits(bits_of_float(a.v[l]) << 16));
+    return a;
+}
+#endif
+
+typedef enum UnitKind { UNIT_F32, UNIT_PAIR } UnitKind;
+
+INLINE Vec unit_multiply(UnitKind kind, Vec x, Vec w, Vec sum) {
+    if (kind == UNIT_F32) return vec_fma(x, w, sum);
+#if defined(__AVX512BF16__)
+    return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)w);
+#elif defined(__AVX2__)
+    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
+#else
+    return vec_flush(vec_fma(vec_lower(x), vec_lower(w), vec_flush(vec_fma(vec_upper(x), vec_upper(w), sum))));
+#endif
+}
+
+/* C of `rows` x (vecs - 1) * LANES + lanes. */
+INLINE void tile(UnitKind kind, int vecs, int units, const uint32_t *a, const uint32_t *b, float *c, size_t ldc,
+                 int rows, int lanes, bool add) {
+    Vec acc[TILE_ROWS * TILE_VECS];
+#pragma GCC unroll 32
+    for (int t = 0; t < TILE_ROWS * vecs; t++) acc[t] = vec_set1(0);
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE_ROWS; r++)
+        if (add && r < rows) {
+            const float *row = c + (size_t)r * ldc;
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs - 1; v++) acc[r * vecs + v] = vec_load(row + v * LANES);
+            acc[r * vecs + vecs - 1] = vec_load_n(row + (vecs - 1) * LANES, lanes);
+        }
+    for (int u = 0; u < units; u++) {
+        Vec w[TILE_VECS];
+        const float *bu = (const float *)(const void *)b + (size_t)u * TILE_COLUMNS;
+        const float *au = (const float *)(const void *)a + (size_t)u * TILE_ROWS;
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) w[v] = vec_keep(vec_load(bu + v * LANES));
+#pragma GCC unroll 8
+        for (int r = 0; r < TILE_ROWS; r++) {
+            Vec x = vec_set1(au[r]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) acc[r * vecs + v] = unit_multiply(kind, x, w[v], acc[r * vecs + v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE_ROWS; r++)
+        if (r < rows) {
+            float *row = c + (size_t)r * ldc;
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs - 1; v++) vec_store(row + v * LANES, acc[r * vecs + v]);
+            vec_store_n(row + (vecs - 1) * LANES, acc[r * vecs + vecs - 1], lanes);
+        }
+}
+
+INLINE void multiply_tiles(UnitKind kind, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    const uint32_t *bj = b.at;
+    for (int j = 0; j < n; j += TILE_COLUMNS, bj += b.words) {
+        const uint32_t *ai = a.at;
+        int columns = MIN(TILE_COLUMNS, n - j), vecs = (columns + LANES - 1) / LANES;
+        int lanes = columns - (vecs - 1) * LANES;
+        for (int i = 0; i < m; i += TILE_ROWS, ai += a.words) {
+            float *at = c + (size_t)i * ldc + j;
+            int rows = MIN(TILE_ROWS, m - i);
+            if (vecs == 1)
+                tile(kind, 1, units, ai, bj, at, ldc, rows, lanes, add);
+            else if (vecs < TILE_VECS)
+                tile(kind, MIN(2, TILE_VECS), units, ai, bj, at, ldc, rows, lanes, add);
+            else
+                tile(kind, TILE_VECS, units, ai, bj, at, ldc, rows, lanes, add);
+        }
+    }
+}
+
+static void multiply(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    if (!pairs) {
+        multiply_tiles(UNIT_F32, m, n, units, a, b, c, ldc, add);
+        return;
+    }
+#if defined(__AVX2__) && !defined(__AVX512BF16__)
+    enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
+    unsigned control = _mm_getcsr();
+    _mm_setcsr(control | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
+    __asm__ volatile("" ::: "memory");
+    multiply_tiles(UNIT_PAIR, m, n, units, a, b, c, ldc, add);
+    __asm__ volatile("" ::: "memory");
+    _mm_setcsr(control);
+#else
+    multiply_tiles(UNIT_PAIR, m, n, units, a, b, c, ldc, add);
+#endif
+}

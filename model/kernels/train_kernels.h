@@ -1,0 +1,67 @@
+/* train_kernels: the inner loops that only training has; one table per instruction set, kernels->train.
+ *
+ * The rules of kernels.h hold: pure, single-threaded, any alignment, no aliasing unless said. Every level gives the
+ * same bits. */
+#ifndef NOISED_TRAIN_KERNELS_H
+#define NOISED_TRAIN_KERNELS_H
+
+#include "../config.h"
+
+/* n vectors (rows of A or columns of B) of k elements: element e of vector i is x[i stride + e] when step is 1, and
+ * x[i + e step] otherwise (stride is 1 then). */
+typedef struct PackSource {
+    const float *x;
+    int n, k;
+    size_t stride, step;
+    int run;            /* over 1, with step 1: vector i starts at x[i / run * stride + i % run] */
+    size_t panel_words; /* from one packed panel to the next; 0 = they lie side by side */
+} PackSource;
+
+typedef struct Panels {
+    const uint32_t *at;
+    size_t words; /* from one panel to the next */
+} Panels;
+
+/* Constants of one AdamW step (optimizer.h). */
+typedef struct AdamwRow {
+    float beta1, beta2, eps, grad_scale;
+    float correction2; /* 1 / sqrt(1 - b2^t) */
+    float step, keep;  /* a / (1 - b1^t), 1 - a decay */
+} AdamwRow;
+
+typedef struct TrainKernels {
+    /* Packed operands: panels of tile_rows (A) or tile_columns (B) vectors, [panels][units][vectors] words; a unit is
+     * one f32, or with `pairs` two neighbours of k rounded to bf16. Room: n rounded up to whole panels, times units. */
+    int tile_rows, tile_columns;
+    void (*pack_rows)(bool pairs, const PackSource *s, uint32_t *out);
+    void (*pack_columns)(bool pairs, const PackSource *s, uint32_t *out);
+    /* c [m, n] = a b, or += with `add`; the units are added in order, in a pair the odd element first. */
+    void (*multiply)(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add);
+    /* The taps of a convolution as n <= tile_columns columns of B: element h kernel + u of column l is
+     * x[h stride + u + l]. Reads whole vectors: up to tile_columns floats behind what it needs. */
+    void (*pack_taps)(bool pairs, int heads, int stride, int kernel, int n, const float *x, uint32_t *out);
+
+    float (*dot_row)(int d, const float *a, const float *b);
+    void (*scale_in_place)(int d, float scale, float *x);
+    void (*product_row)(int d, const float *a, const float *b, bool add, float *y); /* y = a b, or += */
+    /* y = a(g) u: du (+)= dy activated, dg (+)= dy u slope */
+    void (*gate_slope_row)(int d, const float *dy, const float *up, const float *activated, const float *slope,
+                           bool add, float *dgate, float *dup);
+    /* slope = a'(x), y = a(x) given */
+    void (*slope_row)(Activation a, int d, const float *x, const float *y, float *slope);
+    /* ds = p (ds - dot) */
+    void (*softmax_slope_row)(int d, const float *p, float dot, float *ds);
+    /* y = cos(freq x + phase), sine = sin(freq x + phase): dx (+)= - sine freq dy, d_freq -= sine x dy,
+     * d_phase -= sine dy; d_freq and d_phase may be NULL */
+    void (*cos_slope_row)(int d, const float *x, const float *freq, const float *sine, const float *dy, bool add,
+                          float *dx, float *d_freq, float *d_phase);
+    /* y = xh w + b, xh = (x - mean) rstd; mean 0 unless center. dx (+)= the derivative, dw += dy xh; db += dy unless
+     * NULL. xh [d] is scratch. */
+    void (*norm_slope_row)(bool center, int d, const float *x, const float *w, float eps, const float *dy, bool add,
+                           float *dx, float *dw, float *db, float *xh);
+
+    double (*squares)(int n, const float *g);                                        /* sum of g^2 in double */
+    void (*adamw)(const AdamwRow *u, int n, float *w, float *g, float *m, float *v); /* zeroes g */
+} TrainKernels;
+
+#endif

@@ -1,0 +1,126 @@
+/* bench_serve: tokens a second of the forward pass alone, no HTTP and no sampling.
+ *
+ *     bench-serve [ROUNDS] TEST... DIR...
+ *
+ * TEST is prefill=N (one prompt of N tokens) or decode=B (B streams, one token each a step, after a prompt of CONTEXT
+ * tokens), with @X for a noise scale of X (1 by default). Every round measures all tests on all checkpoints in turn, so
+ * that they share the machine's moods. One line per checkpoint and test: DIR TEST median best. */
+#include "../../model/kernels/kernels.h"
+#include "../../weights/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTEXT = 64, STEPS = 24, MAX_TESTS = 32, MAX_DIRS = 16, MAX_ROUNDS = 99, MAX_STREAMS = 256 };
+
+typedef struct Test {
+    const char *name;
+    bool decode;
+    int n; /* tokens or streams */
+    float scale;
+} Test;
+
+typedef struct Bench {
+    const char *dir;
+    Checkpoint checkpoint;
+    KvCache kv;
+    Tape tape;
+    double results[MAX_TESTS][MAX_ROUNDS];
+} Bench;
+
+typedef struct Stream {
+    int blocks[64];
+} Stream;
+
+static int parse_test(const char *text, Test *t) {
+    int used = 0;
+    *t = (Test){.name = text, .scale = 1, .decode = !strncmp(text, "decode=", 7)};
+    if (sscanf(text, t->decode ? "decode=%d%n" : "prefill=%d%n", &t->n, &used) != 1) return -1;
+    if (text[used] == '@') t->scale = (float)atof(text + used + 1);
+    return t->n < 1 || t->n > (t->decode ? MAX_STREAMS : 64 * KV_BLOCK) ? -1 : 0;
+}
+
+/* One segment of n rows per stream, after pos0 tokens; the logits of each segment's last row. */
+static void forward(Bench *b, const Test *t, const Stream *streams, int n_streams, int n, int pos0) {
+    static int tokens[64 * KV_BLOCK], want[MAX_STREAMS];
+    static Segment segments[MAX_STREAMS];
+    int rows = n_streams * n;
+    for (int i = 0; i < rows; i++)
+        tokens[i] = (int)((unsigned)(i + pos0) * 7919u % (unsigned)b->checkpoint.model.cfg.vocab_size);
+    for (int s = 0; s < n_streams; s++) {
+        segments[s] = (Segment){.row0 = s * n, .n = n, .pos0 = pos0, .blocks = streams[s].blocks};
+        segments[s].noise = (NoiseKey){.seed = (uint64_t)s + 1, .scale = t->scale};
+        want[s] = s * n + n - 1;
+    }
+    Batch batch = {
+        .tokens = tokens, .n = rows, .segments = segments, .n_segments = n_streams, .want = want, .n_want = n_streams};
+    model_forward(&b->checkpoint.model, &b->tape, &batch, &b->kv);
+    tape_reset(&b->tape);
+}
+
+/* Tokens a second. */
+static double measure(Bench *b, const Test *t) {
+    static Stream streams[MAX_STREAMS];
+    int per_stream = t->decode ? (CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK : 64;
+    for (int s = 0; s < MAX_STREAMS; s++)
+        for (int k = 0; k < per_stream; k++) streams[s].blocks[k] = s * per_stream + k;
+    if (!t->decode) {
+        double start = now_seconds();
+        forward(b, t, streams, 1, t->n, 0);
+        return t->n / (now_seconds() - start);
+    }
+    for (int s = 0; s < t->n; s++) forward(b, t, streams + s, 1, CONTEXT, 0);
+    double start = now_seconds();
+    for (int k = 0; k < STEPS; k++) forward(b, t, streams, t->n, 1, CONTEXT + k);
+    return t->n * STEPS / (now_seconds() - start);
+}
+
+static int open_bench(Bench *b, const char *dir, Err *err) {
+    *b = (Bench){.dir = dir};
+    if (checkpoint_open(&b->checkpoint, dir, err)) return -1;
+    const Model *m = &b->checkpoint.model;
+    int blocks = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK);
+    tape_init(&b->tape, false);
+    return kv_init(&b->kv, &m->cfg, blocks, m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16,
+                   config_kv_form(&m->cfg), err);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(Bench *b, const Test *t, int test, int rounds) {
+    double *r = b->results[test];
+    qsort(r, (size_t)rounds, sizeof *r, by_value);
+    printf("%s %s %.0f %.0f\n", b->dir, t->name, r[rounds / 2], r[rounds - 1]);
+}
+
+int main(int argc, char **argv) {
+    static Bench benches[MAX_DIRS];
+    static Test tests[MAX_TESTS];
+    int n_benches = 0, n_tests = 0, rounds = argc > 1 ? atoi(argv[1]) : 0, at = 1;
+    Err err;
+    if (rounds > 0)
+        at++;
+    else
+        rounds = 5;
+    while (at < argc && n_tests < MAX_TESTS && parse_test(argv[at], &tests[n_tests]) == 0) at++, n_tests++;
+    if (!n_tests || at == argc || argc - at > MAX_DIRS || rounds > MAX_ROUNDS) {
+        fprintf(stderr, "usage: bench-serve [ROUNDS] {prefill=N|decode=B}[@SCALE]... DIR...\n");
+        return 2;
+    }
+    if (kernels_init(&err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;
+    for (; at < argc; at++)
+        if (open_bench(&benches[n_benches++], argv[at], &err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;
+    for (int r = -1; r < rounds; r++)
+        for (int t = 0; t < n_tests; t++)
+            for (int b = 0; b < n_benches; b++) benches[b].results[t][MAX(r, 0)] = measure(&benches[b], &tests[t]);
+    for (int b = 0; b < n_benches; b++) {
+        for (int t = 0; t < n_tests; t++) print(&benches[b], &tests[t], t, rounds);
+        tape_free(&benches[b].tape);
+        kv_free(&benches[b].kv);
+        checkpoint_close(&benches[b].checkpoint);
+    }
+    return 0;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Tokens a second of the 124M shape, random weights: prefill of 512 and decoding of 1, 8 and 32 streams, ours in bf16 and
+# int8 (and with V2's noise) and beside it PyTorch, if python3-torch is there, and llama.cpp, if LLAMA names the folder
+# of its binaries. All take turns, ROUNDS times; the table has medians and their ratio to the first line.
+set -eu
+export OMP_WAIT_POLICY=passive
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+runs=runs/bench-serve
+script=tests/bench/bench_serve.py
+python=/usr/bin/python3
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+trap 'exit 130' INT TERM
+mkdir -p $runs
+
+for preset in mha noiseformer-v2; do
+    [ -e $runs/$preset-bf16/tokenizer.json ] || "$build/bench-model" $preset-124m bf16 $runs/$preset-bf16
+done
+[ -e $runs/mha-int8/tokenizer.json ] || "$build/noised-weights" quantize $runs/mha-bf16 $runs/mha-int8 >&2
+if [ -n "${LLAMA:-}" ]; then
+    [ -e $runs/gpt2-bf16.gguf ] || $python $script gguf $runs/gpt2-bf16.gguf
+    [ -e $runs/gpt2-q8_0.gguf ] || "$LLAMA/llama-quantize" $runs/gpt2-bf16.gguf $runs/gpt2-q8_0.gguf Q8_0 >&2
+fi
+
+round() {
+    "$build/bench-serve" 1 prefill=512 decode=1 decode=8 decode=32 $runs/mha-bf16 $runs/mha-int8 $runs/noiseformer-v2-bf16 |
+        sed "s|^$runs/|noised-|"
+    if $python -c 'import torch' 2>/dev/null; then
+        for dtype in f32 bf16; do $python $script torch $dtype; done
+    fi
+    if [ -n "${LLAMA:-}" ]; then
+        for type in bf16 q8_0; do
+            {
+                "$LLAMA/llama-bench" -m $runs/gpt2-$type.gguf -p 512 -n 24 -r 1 -t 2
+                [ ! -x "$LLAMA/llama-batched-bench" ] ||
+                    "$LLAMA/llama-batched-bench" -m $runs/gpt2-$type.gguf -c 4096 -t 2 -npp 64 -ntg 24 -npl 8,32
+            } 2>/dev/null | $python $script llama llama.cpp-$type
+        done
+    fi
+}
+
+i=0
+while [ $i -lt "${ROUNDS:-3}" ]; do
+    round >>"$lines"
+    i=$((i + 1))
+done
+$python $script table "$lines"
