@@ -26,8 +26,16 @@ static _Thread_local bool allocation_forbidden;
 
 void alloc_forbid(bool on) { allocation_forbidden = on; }
 
+#ifdef __SANITIZE_THREAD__
+/* The sanitizer calls it for every allocation. */
+void __sanitizer_malloc_hook(const volatile void *p, size_t n);
+void __sanitizer_malloc_hook(const volatile void *p, size_t n) {
+    (void)p, (void)n;
+    BUG_ON(allocation_forbidden);
+}
+#endif
+
 static void *or_die(void *p, size_t n) {
-    BUG_ON(ALLOC_GUARD && allocation_forbidden);
     if (p || n == 0) return p;
     fprintf(stderr, "out of memory: %zu bytes\n", n);
     abort();
@@ -121,6 +129,14 @@ size_t arena_used(const Arena *a) {
         n += b->used;
         if (b == a->current) return n;
     }
+}
+
+void arena_join(Arena *a) {
+    size_t grown = a->grown, size = 0;
+    for (const ArenaBlock *b = a->first; b; b = b->next) size += b->size;
+    arena_free(a);
+    arena_init(a, size);
+    a->grown += grown;
 }
 
 /* ---- Philox ---- */

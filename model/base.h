@@ -38,10 +38,11 @@ void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);
 
-/* The calling thread's promise to make none of these calls and to let no arena grow, or its end. Builds with a
- * sanitizer (ALLOC_GUARD) abort when it is broken; others do not look. */
+/* The calling thread's promise that it allocates nothing from here on, or its end. The thread sanitizer's build
+ * (ALLOC_GUARD) aborts when it is broken, by whatever code; others do not look, for the OpenMP library, which that
+ * build has not, allocates at many a parallel region. */
 void alloc_forbid(bool on);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
 enum { ALLOC_GUARD = 1 };
 #else
 enum { ALLOC_GUARD = 0 };
@@ -70,6 +71,9 @@ void *arena_calloc(Arena *a, size_t bytes); /* zeroed */
 ArenaMark arena_mark(const Arena *a);
 void arena_rewind(Arena *a, ArenaMark m); /* everything allocated since the mark is gone */
 size_t arena_used(const Arena *a);
+/* Empties it and makes its blocks one. Nothing is lost between blocks then, so what has fitted once, or less, in
+ * whatever pieces, fits without growth. */
+void arena_join(Arena *a);
 
 /* ---- random numbers: Philox4x32-10 (spec: counter-based, no state) ---- */
 

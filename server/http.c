@@ -306,12 +306,12 @@ static void make_connections(Http *h) {
 
 static struct MHD_Daemon *start_daemon(Http *h) {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
-    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                            MHD_OPTION_LISTEN_SOCKET, h->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)h->n_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HTTP_MAX_HEAD),
-                            MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-                            h, MHD_OPTION_URI_LOG_CALLBACK, on_uri, h, MHD_OPTION_END);
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+        h->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->n_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)(HTTP_MAX_HEAD + 4096), MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, h, MHD_OPTION_END);
 }
 
 int http_start(Http **out, const HttpOptions *options, const HttpHandler *handler, Err *err) {

@@ -25,7 +25,7 @@ static const Option table[] = {
     {"--insecure", NULL, KIND_FLAG, AT(insecure), 0, 0, "listen beyond loopback without an API key"},
     {"--threads", "N", KIND_INT, AT(engine.threads), 0, 1024, "threads that compute (0: all cores)"},
     {"--max-batch", "N", KIND_INT, AT(engine.max_batch), 1, 4096, "sequences that run together (64)"},
-    {"--prefill-chunk", "N", KIND_INT, AT(engine.prefill_chunk), 1, 65536, "prompt tokens per step at most (256)"},
+    {"--prefill-chunk", "N", KIND_INT, AT(engine.prefill_chunk), 1, 65536, "prompt tokens per step at most (128)"},
     {"--max-queue", "N", KIND_INT, AT(engine.max_queue), 1, 65536, "sequences that wait (256)"},
     {"--kv-tokens", "N", KIND_INT, AT(engine.kv_tokens), 0, 1 << 30, "room of the cache (0: by batch and context)"},
     {"--kv-dtype", "f32|bf16", KIND_TEXT, AT(kv_dtype), 0, 0, "precision of the cache (as the weights)"},
@@ -55,7 +55,7 @@ static const Option table[] = {
 
 static const Options defaults = {
     .drain_seconds = 30,
-    .engine = {.max_batch = 64, .prefill_chunk = 256, .max_queue = 256, .stream_limit = 600, .queue_limit = 60},
+    .engine = {.max_batch = 64, .prefill_chunk = 128, .max_queue = 256, .stream_limit = 600, .queue_limit = 60},
     .http = {.host = "127.0.0.1",
              .port = 8080,
              .listen_fd = -1,

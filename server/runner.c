@@ -64,6 +64,7 @@ void runner_warm_up(Runner *r) {
     plan_largest(&r->plan, r->max_batch, c->max_positions, r->sequences[0].blocks);
     model_forward(r->model, &r->tape, &r->plan.batch, &r->kv);
     tape_reset(&r->tape);
+    arena_join(&r->tape.arena);
     r->arena_blocks = r->tape.arena.grown;
 }
 

@@ -6,6 +6,7 @@
  * tokens), with @X for a noise scale of X (1 by default). Every round measures all tests on all checkpoints in turn, so
  * that they share the machine's moods. One line per checkpoint and test: DIR TEST median best. */
 #include "../../model/kernels/kernels.h"
+#include "../../model/runtime.h"
 #include "../../weights/checkpoint.h"
 
 #include <stdlib.h>
@@ -101,6 +102,7 @@ int main(int argc, char **argv) {
     static Test tests[MAX_TESTS];
     int n_benches = 0, n_tests = 0, rounds = argc > 1 ? atoi(argv[1]) : 0, at = 1;
     Err err;
+    runtime_tune(argv);
     if (rounds > 0)
         at++;
     else

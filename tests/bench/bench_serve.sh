@@ -3,7 +3,6 @@
 # int8 (and with V2's noise) and beside it PyTorch, if python3-torch is there, and llama.cpp, if LLAMA names the folder
 # of its binaries. All take turns, ROUNDS times; the table has medians and their ratio to the first line.
 set -eu
-export OMP_WAIT_POLICY=passive
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 runs=runs/bench-serve
