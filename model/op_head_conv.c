@@ -35,13 +35,11 @@ typedef struct Direction {
     uint32_t *panels; /* [threads, panel_words] */
 } Direction;
 
-static bool recorded_pairs(const Tape *t) { return t->recording && t->bf16; }
-
 static int units_of(bool pairs, int k) { return pairs ? (k + 1) / 2 : k; }
 
 static Direction direction_open(Tape *t, int ins, int outs, int kernel, int dim, const float *w) {
     const TrainKernels *k = kernels->train;
-    bool pairs = recorded_pairs(t);
+    bool pairs = t->bf16;
     Direction d = {.pairs = pairs, .ins = ins, .outs = outs, .kernel = kernel, .dim = dim};
     size_t taps = (size_t)(ins * kernel);
     d.padded = dim + kernel - 1;
@@ -81,7 +79,7 @@ static void convolve_row(const Direction *d, const float *x, float *y, bool add)
 static void weight_gradient_chunk(const ConvContext *c, int chunk, const float *dy, float *padded, uint32_t *groups,
                                   float *sums) {
     const TrainKernels *k = kernels->train;
-    bool pairs = recorded_pairs(c->tape);
+    bool pairs = c->tape->bf16;
     int end = chunk_begin(c->x->n, chunk + 1), dim = c->dim, wide = c->dim + c->kernel - 1,
         units = units_of(pairs, dim);
     size_t row_panel = (size_t)(GROUP * units * k->tile_rows), column_panel = (size_t)(GROUP * units * k->tile_columns);

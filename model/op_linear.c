@@ -47,8 +47,13 @@ static void linear_backward(void *context) {
     if (c->b && c->b->grad) bias_backward(y, c->b->grad);
 }
 
-static void add_bias(const Mat *y, const float *b, int first, int count) {
-    for (int i = 0; i < y->n; i++) kernels->add_row(count, b + first, y->x + (size_t)i * (size_t)y->d + first);
+/* Output features first..first+count-1 of rows row..row+rows-1. */
+typedef struct Part {
+    int row, rows, first, count;
+} Part;
+
+static float *part_row(const Mat *y, const Part *p, int i) {
+    return y->x + (size_t)(p->row + i) * (size_t)y->d + p->first;
 }
 
 /* x as the kernel for the weight's dtype takes it. */
@@ -78,45 +83,48 @@ static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
     return a;
 }
 
-/* Output features first..first+count-1 of every row. */
-static void serve_features(const Operand *a, const Weight *w, const Mat *y, int first, int count) {
+static void serve_part(const Operand *a, const Weight *w, const float *b, const Mat *y, const Part *p) {
     const Mat *x = a->x;
     int k = x->d;
-    size_t at = (size_t)first * (size_t)k;
-    float *out = y->x + first;
+    size_t row = (size_t)p->row * (size_t)k, at = (size_t)p->first * (size_t)k;
+    float *out = part_row(y, p, 0);
     switch (w->dtype) {
     case DTYPE_F32:
-        kernels->gemm_f32(x->n, count, k, x->x, k, (const float *)w->data + at, out, y->d);
+        kernels->gemm_f32(p->rows, p->count, k, x->x + row, k, (const float *)w->data + at, out, y->d);
         break;
     case DTYPE_BF16:
-        kernels->gemm_bf16(x->n, count, k, a->bf16, k, (const uint16_t *)w->data + at, out, y->d);
+        kernels->gemm_bf16(p->rows, p->count, k, a->bf16 + row, k, (const uint16_t *)w->data + at, out, y->d);
         break;
     case DTYPE_F16:
-        kernels->gemm_f16(x->n, count, k, x->x, k, (const uint16_t *)w->data + at, out, y->d);
+        kernels->gemm_f16(p->rows, p->count, k, x->x + row, k, (const uint16_t *)w->data + at, out, y->d);
         break;
     case DTYPE_I8:
-        kernels->gemm_i8(x->n, count, k, a->codes, a->scales, (const int8_t *)w->data + at, w->scale + at / INT8_GROUP,
-                         out, y->d);
+        kernels->gemm_i8(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
+                         (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, y->d);
     }
+    for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
 }
 
-/* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once. */
+/* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
+ * where W has not enough outputs to go round, one stretch of the rows. */
 static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y) {
     enum { PANEL = 64 }; /* outputs that kernels like to take together */
     ArenaMark mark = arena_mark(&t->arena);
     Operand a = operand_of(t, x, w->dtype);
-    int panels = (y->d + PANEL - 1) / PANEL, share = (panels + team_size() - 1) / team_size() * PANEL;
+    int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
+    bool by_rows = panels < team && x->n >= PANEL;
+    int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
 #pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
-    for (int first = 0; first < y->d; first += share) {
-        int count = MIN(share, y->d - first);
-        serve_features(&a, w, y, first, count);
-        if (b) add_bias(y, weight_f32(b), first, count);
+    for (int first = 0; first < all; first += share) {
+        int count = MIN(share, all - first);
+        Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};
+        serve_part(&a, w, b ? weight_f32(b) : NULL, y, &p);
     }
     arena_rewind(&t->arena, mark);
 }
 
 /* y (+)= x W^T */
-static void linear_record(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat *y, bool add) {
+static void linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat *y, bool add) {
     train_gemm(t, &(TrainGemm){.m = x->n,
                                .n = y->d,
                                .k = x->d,
@@ -125,27 +133,32 @@ static void linear_record(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat
                                .c = y->x,
                                .ldc = y->d,
                                .add = add});
+    if (!t->recording) return;
     LinearContext *c = tape_alloc(t, sizeof *c);
     *c = (LinearContext){.tape = t, .x = x, .y = y, .w = w, .b = b};
     tape_push(t, linear_backward, c);
 }
 
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
+    if (t->recording) return op_linear_packed(t, x, w, b);
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-    if (!t->recording) {
-        linear_serve(t, x, w, b, y);
-        return y;
-    }
+    linear_serve(t, x, w, b, y);
+    return y;
+}
+
+Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dtype != DTYPE_F32);
+    Mat *y = tape_mat(t, x->n, w->dims[0]);
     for (int i = 0; b && i < y->n; i++)
         memcpy(y->x + (size_t)i * (size_t)y->d, weight_f32(b), (size_t)y->d * sizeof(float));
-    linear_record(t, x, w, b, y, b != NULL);
+    linear_packed(t, x, w, b, y, b != NULL);
     return y;
 }
 
 Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dims[0] != y->d);
     if (!t->recording) return op_residual(t, y, op_linear(t, x, w, NULL));
-    linear_record(t, x, w, NULL, y, true);
+    linear_packed(t, x, w, NULL, y, true);
     return y;
 }

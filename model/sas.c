@@ -65,8 +65,8 @@ static Mat *expand_rows(Forward *f, const SasStack *s, Mat *x) {
     if (s->has_features) {
         int n = x->n;
         Mat *each_head = tape_view(t, x, n * heads, dim);
-        Mat *y1 = op_linear(t, each_head, &s->feature_in_w, &s->feature_in_b);
-        Mat *y2 = op_linear(t, between(f, y1), &s->feature_out_w, &s->feature_out_b);
+        Mat *y1 = op_linear_packed(t, each_head, &s->feature_in_w, &s->feature_in_b);
+        Mat *y2 = op_linear_packed(t, between(f, y1), &s->feature_out_w, &s->feature_out_b);
         Mat *y = op_residual(t, y1, y2);
         x = tape_view(t, y, n, heads * y->d);
     }

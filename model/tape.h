@@ -13,7 +13,8 @@ typedef struct TapeNode TapeNode;
 typedef struct Tape {
     Arena arena;
     bool recording;
-    bool bf16; /* recording: operands of matrix products are rounded to bf16; set after tape_init */
+    bool bf16; /* operands of packed matrix products (train_gemm.h) are rounded to bf16; set after tape_init, or while
+                  serving by model_forward */
     TapeNode *last;
     Mat *penalty; /* [1, 1] sum of what layers want added to the loss (the noise KL); NULL when nothing does */
 } Tape;

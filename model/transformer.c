@@ -63,6 +63,7 @@ static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
 Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv) {
     BUG_ON(tape->recording != (kv == NULL));
     const Config *c = &m->cfg;
+    if (!tape->recording) tape->bf16 = m->embed.dtype != DTYPE_F32;
     Forward f = {.tape = tape, .cfg = c, .batch = batch, .kv = kv, .positions = row_positions(tape, batch)};
     Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
     if (c->position == POSITION_LEARNED) x = op_residual(tape, x, op_embed(tape, &m->positions, f.positions, batch->n));
