@@ -2,10 +2,11 @@
 #ifndef NOISED_RUNTIME_H
 #define NOISED_RUNTIME_H
 
-/* Call first in main. Where the user has not said otherwise, team members look for work for 0.1 to 0.5 ms before they
- * sleep (GOMP_SPINCOUNT=10000). By default they burn whole cores for milliseconds and starve every other thread; with
- * no wait at all, waking them for each of the many short loops of a decode step costs 40% of it. libgomp has read its
- * environment by now, so the program is started again, once. */
+/* Call first in main. Where the user has not said otherwise, team members look for work for 20 to 80 us before they
+ * sleep (GOMP_SPINCOUNT=2000). With no wait, waking them for each of the many short loops of a decode step costs 40% of
+ * it. By default they burn whole cores for milliseconds and starve every other thread; on cores that other programs use
+ * too, any long wait is for somebody who is not running. libgomp has read its environment by now, so the program is
+ * started again, once. */
 void runtime_tune(char **argv);
 
 #endif
