@@ -5,12 +5,13 @@ SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
 CC ?= gcc
 BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas-openmp) /usr/include)
-BLAS_LIB := $(firstword $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp) .)
+BLAS_LIB := $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp)
+comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN) -I$(BLAS)
-LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack -L$(BLAS_LIB) -Wl,-rpath,$(BLAS_LIB)
-LIBS := -lopenblas -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
-TEST_LIBS := -lcurl
+CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
+LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
+TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
@@ -44,7 +45,8 @@ all: $(PROGRAMS) ## build the three programs
 $(BUILD)/noised: $(call objects,$(MODEL) $(WEIGHTS) $(SERVER) server/main.c)
 $(BUILD)/noised-train: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(MODEL) $(WEIGHTS) weights/main.c)
-$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
+$(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
+$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(LOAD))
 $(BUILD)/run-soak: $(call objects,$(MODEL) $(WEIGHTS) $(SOAK) $(LOAD) $(patsubst %,tests/%.c,main daemon http_client answers models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
@@ -108,7 +110,7 @@ bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against th
 	$(BUILD)/bench-kernels
 
 bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=124m,small ROUNDS=3 STEPS=4 LLMC=folder)
-	BUILD=$(BUILD) $(or $(PYTHON),python3) tests/bench/bench_train.py
+	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_train.py
 
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh

@@ -82,8 +82,67 @@ void tape_push(Tape *t, void (*backward)(void *), void *context) {
     t->last = node;
 }
 
+static void run_backward(const TapeNode *from, const TapeNode *until) {
+    for (const TapeNode *node = from; node != until; node = node->previous) node->backward(node->context);
+}
+
 void tape_backward(Tape *t, Mat *loss) {
     BUG_ON(loss->n != 1 || loss->d != 1);
     mat_gradient(loss)[0] = 1;
-    for (TapeNode *node = t->last; node; node = node->previous) node->backward(node->context);
+    run_backward(t->last, NULL);
+}
+
+/* ---- recomputation ---- */
+
+typedef struct Recompute {
+    Tape *tape;
+    TapeNode *node; /* its own */
+    Mat *(*forward)(void *context, Mat *x);
+    void *context;
+    Mat *x, *y, *penalty_before, *penalty;
+} Recompute;
+
+/* The same both times: its nodes hang on c's own, its penalty on the one before, whatever is newer by now. */
+static Mat *record(const Recompute *c) {
+    c->tape->last = c->node;
+    c->tape->penalty = c->penalty_before;
+    return c->forward(c->context, c->x);
+}
+
+static bool adds_penalty(const Recompute *c) { return c->tape->penalty != c->penalty_before; }
+
+static void recompute_backward(void *context) {
+    const Recompute *c = context;
+    Tape *t = c->tape;
+    ArenaMark mark = arena_mark(&t->arena);
+    const float *dx = c->x->dx;
+    mat_pass_on(c->y, record(c));
+    if (adds_penalty(c)) mat_pass_on(c->penalty, t->penalty);
+    run_backward(t->last, c->node);
+    BUG_ON(c->x->dx != dx); /* exchanged for a buffer that is gone now */
+    arena_rewind(&t->arena, mark);
+}
+
+Mat *tape_recompute(Tape *t, Mat *(*forward)(void *, Mat *), void *context, Mat *x) {
+    Recompute *c = tape_alloc(t, sizeof *c);
+    *c = (Recompute){.tape = t,
+                     .forward = forward,
+                     .context = context,
+                     .x = x,
+                     .y = tape_mat(t, x->n, x->d),
+                     .penalty_before = t->penalty,
+                     .penalty = tape_mat(t, 1, 1)};
+    tape_push(t, recompute_backward, c);
+    c->node = t->last;
+    ArenaMark mark = arena_mark(&t->arena);
+    const Mat *y = record(c);
+    BUG_ON(y->n != x->n || y->d != x->d);
+    memcpy(c->y->x, y->x, (size_t)y->n * (size_t)y->d * sizeof(float));
+    if (adds_penalty(c)) {
+        c->penalty->x[0] = t->penalty->x[0];
+        t->penalty = c->penalty;
+    }
+    t->last = c->node;
+    arena_rewind(&t->arena, mark);
+    return c->y;
 }

@@ -15,6 +15,7 @@ typedef struct Tape {
     bool recording;
     bool bf16; /* operands of packed matrix products (train_gemm.h) are rounded to bf16; set after tape_init, or while
                   serving by model_forward */
+    bool recompute; /* recording: model_forward keeps of a block its input alone; set after tape_init */
     TapeNode *last;
     Mat *penalty; /* [1, 1] sum of what layers want added to the loss (the noise KL); NULL when nothing does */
 } Tape;
@@ -34,6 +35,11 @@ float *mat_gradient(Mat *m);
 bool mat_first(Mat *m);
 /* b takes the gradient of y, which nobody needs any more: by exchanging buffers if b is first, else by adding. */
 void mat_pass_on(Mat *y, Mat *b);
+
+/* forward(context, x), [n, d] -> [n, d], for less memory: only the values of its result and of the penalty are kept,
+ * and tape_backward runs it again when its turn comes, for the same bits. Of what else the tape holds, forward reads x
+ * and the penalty alone, neither as a second summand (mat_pass_on). context lives as long as the activations. */
+Mat *tape_recompute(Tape *t, Mat *(*forward)(void *context, Mat *x), void *context, Mat *x);
 
 /* d loss / d everything: loss is [1, 1]. */
 void tape_backward(Tape *t, Mat *loss);

@@ -60,6 +60,22 @@ static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
     return x;
 }
 
+typedef struct BlockCall {
+    Forward f; /* a copy: the layer number moves on */
+    const Block *block;
+} BlockCall;
+
+static Mat *block_again(void *context, Mat *x) {
+    BlockCall *c = context;
+    return block_forward(&c->f, c->block, x);
+}
+
+static Mat *block_recompute(const Forward *f, const Block *b, Mat *x) {
+    BlockCall *c = tape_alloc(f->tape, sizeof *c);
+    *c = (BlockCall){.f = *f, .block = b};
+    return tape_recompute(f->tape, block_again, c, x);
+}
+
 Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv) {
     BUG_ON(tape->recording != (kv == NULL));
     const Config *c = &m->cfg;
@@ -67,7 +83,10 @@ Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv) 
     Forward f = {.tape = tape, .cfg = c, .batch = batch, .kv = kv, .positions = row_positions(tape, batch)};
     Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
     if (c->position == POSITION_LEARNED) x = op_residual(tape, x, op_embed(tape, &m->positions, f.positions, batch->n));
-    for (f.layer = 0; f.layer < c->n_layers; f.layer++) x = block_forward(&f, &m->blocks[f.layer], x);
+    for (f.layer = 0; f.layer < c->n_layers; f.layer++) {
+        const Block *b = &m->blocks[f.layer];
+        x = tape->recompute ? block_recompute(&f, b, x) : block_forward(&f, b, x);
+    }
     if (batch->want) x = op_rows(tape, x, batch->want, batch->n_want);
     x = norm(&f, &m->norm, x);
     return op_linear(tape, x, c->tie_embeddings ? &m->embed : &m->lm_head, NULL);

@@ -5,6 +5,7 @@
 #include "../model/kernels/train_gemm.h"
 #include "../model/team.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,4 +122,24 @@ TEST(train_gemm_bf16_keeps_what_is_not_a_number) {
     solve(&p, true);
     for (int j = 0; j < 50; j++) CHECK(isnan(p.got[3 * 50 + j]) && isfinite(p.got[4 * 50 + j]));
     free(p.a);
+}
+
+/* Larger shapes, by somebody else's hand. */
+TEST(train_gemm_agrees_with_openblas) {
+    for (int flags = 0; flags < 8; flags++) {
+        Shape s = {
+            .m = 301, .n = 530, .k = 1300, .a_transposed = flags & 1, .b_transposed = flags & 2, .add = flags & 4};
+        Problem p = problem_make(s);
+        double worst = 0, size = 0;
+        solve(&p, false);
+        cblas_sgemm(CblasRowMajor, s.a_transposed ? CblasTrans : CblasNoTrans,
+                    s.b_transposed ? CblasTrans : CblasNoTrans, s.m, s.n, s.k, 1, p.a, s.a_transposed ? s.m : s.k, p.b,
+                    s.b_transposed ? s.k : s.n, s.add, p.c, s.n);
+        for (int i = 0; i < s.m * s.n; i++) {
+            worst = fmax(worst, fabs((double)p.c[i] - p.got[i]));
+            size = fmax(size, fabs((double)p.c[i]));
+        }
+        CHECK_MSG(worst <= 1e-6 * size, "flags %d: off by %g, the largest is %g", flags, worst, size);
+        free(p.a);
+    }
 }

@@ -91,6 +91,8 @@ static void declare_flags(Settings *s) {
         choice_flag("save-dtype", &s->save_dtype, precision_names, "f32|bf16", "matrices in model.safetensors"),
         integer_flag("seed", &s->seed, FLAG_FIXED, 0, max_seed, "of every random draw"),
         integer_flag("threads", &s->threads, FLAG_FORGET, 1, 1024, "threads (default: one per processor)"),
+        switch_flag("recompute", &s->recompute, FLAG_FORGET,
+                    "less memory, slower, the same bits: activations of one layer at a time"),
         integer_flag("eval-every", &s->eval_every, FLAG_REMEMBER, 0, many,
                      "steps between evaluations on 64 held-out windows (all at the end); 0: none"),
         integer_flag("save-every", &s->save_every, FLAG_REMEMBER, 0, many, "steps between checkpoints; 0: at the end"),

@@ -13,7 +13,7 @@ enum { PRECISION_F32, PRECISION_BF16 };
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
     FileList data;
-    bool resume, noise_per_sequence;
+    bool resume, noise_per_sequence, recompute;
     int64_t vocab_size; /* 0 = the config's */
     int64_t steps, batch, accumulate, warmup, seed, threads, eval_every, save_every;
     double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;

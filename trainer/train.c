@@ -19,6 +19,7 @@ void micro_batch_init(MicroBatch *b, const Training *t) {
                       .segments = xcalloc(windows, sizeof *b->segments)};
     tape_init(&b->tape, true);
     b->tape.bf16 = t->settings->precision == PRECISION_BF16;
+    b->tape.recompute = t->settings->recompute;
 }
 
 void micro_batch_free(MicroBatch *b) {

@@ -6,7 +6,7 @@
  * element. The order in which an output element is reduced depends on the reduction length alone - never on the
  * number of rows, the position in the batch or the thread. Row functions treat one row of width d at a time, so an
  * element's bits depend on (row, d) only. NaN and Inf propagate.
- * Serving uses these on every path; OpenBLAS is for training and tests (its reduction order depends on the shape). */
+ * OpenBLAS is for tests and benchmarks only: its reduction order depends on the shape. */
 #ifndef NOISED_KERNELS_H
 #define NOISED_KERNELS_H
 

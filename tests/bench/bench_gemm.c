@@ -3,12 +3,13 @@
  * First what the machine can do (measured here, now: chains of multiply-adds in registers, reads of a large array),
  * then a table per level and number of threads: G multiply-adds x 2 per second, and in brackets the share of what peak
  * and bandwidth allow at best. Weights come from memory, as they do when a whole model is walked: every call takes
- * others. Each figure is the best of several calls. An argument restricts the tables to levels whose name begins with
- * it. */
+ * others. Each figure is the best of several calls. Behind the f32 rows, what OpenBLAS makes of the most rows. An
+ * argument restricts the tables to levels whose name begins with it. */
 #include "../../model/kernels/kernels.h"
 #include "../../model/runtime.h"
 #include "../../model/team.h"
 
+#include <cblas.h>
 #include <string.h>
 
 enum { POOL = 256 << 20, MAX_ROWS = 512, MAX_K = 3072, MAX_OUT = 50257 };
@@ -124,6 +125,12 @@ static void run_share(const Kernels *k, const Product *p, const char *w, int fir
         k->gemm_i8(p->n, count, p->k, (int8_t *)rows, ones, (const int8_t *)at, ones, y, p->n_out);
 }
 
+/* OpenBLAS's, F32 only; k NULL in best_seconds. */
+static void run_blas(const Product *p, const char *w) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p->n, p->n_out, p->k, 1, (float *)rows, p->k,
+                (const float *)(const void *)w, p->k, 0, results, p->n_out);
+}
+
 static double best_seconds(const Kernels *k, const Product *p, int threads) {
     size_t bytes = (size_t)p->n_out * (size_t)p->k * dtype_size(p->type), copies = POOL / bytes;
     int panels = (p->n_out + 63) / 64, share = (panels + threads - 1) / threads * 64;
@@ -131,8 +138,10 @@ static double best_seconds(const Kernels *k, const Product *p, int threads) {
     for (size_t call = 0; call < 400 && (call < 4 || spent < 0.06); call++) {
         const char *w = pool + call % copies * bytes;
         double t0 = now_seconds();
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (int first = 0; first < p->n_out; first += share) run_share(k, p, w, first, MIN(share, p->n_out - first));
+        if (!k) run_blas(p, w);
+#pragma omp parallel for num_threads(threads) schedule(static) if (k)
+        for (int first = k ? 0 : p->n_out; first < p->n_out; first += share)
+            run_share(k, p, w, first, MIN(share, p->n_out - first));
         double t = now_seconds() - t0;
         best = MIN(best, t);
         spent += t;
@@ -152,6 +161,10 @@ static void report(const Kernels *k, Product p, int threads, Limits l, double ba
         double t = best_seconds(k, &p, threads), least = MAX(bytes / bandwidth, top > 0 ? operations / top : 0);
         printf(" %7.0f (%3.0f%%)", operations / t * 1e-9, 100 * least / t);
         if (c == 0) printf(" %5.1f GB/s |", bytes / t * 1e-9);
+    }
+    if (p.type == DTYPE_F32) {
+        openblas_set_num_threads(threads);
+        printf("  OpenBLAS %.0f", 2.0 * p.n * p.n_out * p.k / best_seconds(NULL, &p, threads) * 1e-9);
     }
     printf("\n");
 }
