@@ -74,11 +74,12 @@ void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
         if (s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
     }
     int decode = p->batch.n, score_budget = SCORE_ROWS;
-    for (int i = 0; i < n && p->prompt_rows < p->prefill_chunk; i++) {
+    int most = decode ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decode), p->prefill_chunk) : p->prefill_chunk;
+    for (int i = 0; i < n && p->prompt_rows < most; i++) {
         Sequence *s = running[i];
         if (s->n_rows >= s->n_prompt) continue;
         skip_ready(s, pool);
-        int budget = p->prefill_chunk - p->prompt_rows;
+        int budget = most - p->prompt_rows;
         int rows = claim_rows(p, s, pool, s->job->score_prompt ? MIN(budget, score_budget) : budget);
         if (rows > 0) add_rows(p, s, rows);
         if (s->job->score_prompt) score_budget -= rows;
