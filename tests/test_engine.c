@@ -2,6 +2,8 @@
 #include "engines.h"
 #include "test.h"
 
+#include "../server/plan.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -272,4 +274,34 @@ TEST(engine_shared_prefix_outlives_its_writer) {
     }
     test_engine_close(&t);
     job_release(alone);
+}
+
+/* A prompt that would be one step by itself takes its turns beside a running stream. */
+TEST(engine_prompts_let_streams_pass) {
+    Config c = test_engine_config("noise");
+    EngineOptions o = test_engine_options();
+    o.prefill_chunk = 128;
+    TestEngine t;
+    TestGate gate;
+    test_engine_open(&t, &c, &o);
+    for (int steps = 1; steps < 3; steps++) {
+        Job *clock = test_job(50, 1, 200, -1, false), *jobs[2];
+        clock->ignore_eos = true;
+        test_gate_set(&gate, clock, 1, 0);
+        test_submit(&t, clock);
+        test_gate_wait(&gate);
+        for (int i = 0; i < 2; i++) test_submit(&t, jobs[i] = choice(i, 130, (uint64_t)steps));
+        test_gate_move(&gate, 1 + steps, 0);
+        test_gate_wait(&gate);
+        job_cancel(jobs[0]);
+        test_gate_open(&gate);
+        test_wait(jobs[1]);
+        CHECK_MSG(jobs[1]->cached_tokens == steps * PROMPT_ROWS, "%d tokens in %d steps", jobs[1]->cached_tokens,
+                  steps);
+        job_cancel(clock);
+        test_wait_idle(&t);
+        release_all(jobs, 2);
+        job_release(clock);
+    }
+    test_engine_close(&t);
 }
