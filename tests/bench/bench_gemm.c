@@ -125,23 +125,24 @@ static void run_share(const Kernels *k, const Product *p, const char *w, int fir
         k->gemm_i8(p->n, count, p->k, (int8_t *)rows, ones, (const int8_t *)at, ones, y, p->n_out);
 }
 
-/* OpenBLAS's, F32 only; k NULL in best_seconds. */
-static void run_blas(const Product *p, const char *w) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p->n, p->n_out, p->k, 1, (float *)rows, p->k,
-                (const float *)(const void *)w, p->k, 0, results, p->n_out);
+/* k NULL: by OpenBLAS, F32 only. */
+static void run(const Kernels *k, const Product *p, const char *w, int threads) {
+    int panels = (p->n_out + 63) / 64, share = (panels + threads - 1) / threads * 64;
+    if (!k) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p->n, p->n_out, p->k, 1, (float *)rows, p->k,
+                    (const float *)w, p->k, 0, results, p->n_out);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int first = 0; first < p->n_out; first += share) run_share(k, p, w, first, MIN(share, p->n_out - first));
 }
 
 static double best_seconds(const Kernels *k, const Product *p, int threads) {
     size_t bytes = (size_t)p->n_out * (size_t)p->k * dtype_size(p->type), copies = POOL / bytes;
-    int panels = (p->n_out + 63) / 64, share = (panels + threads - 1) / threads * 64;
     double best = 1e9, spent = 0;
     for (size_t call = 0; call < 400 && (call < 4 || spent < 0.06); call++) {
-        const char *w = pool + call % copies * bytes;
         double t0 = now_seconds();
-        if (!k) run_blas(p, w);
-#pragma omp parallel for num_threads(threads) schedule(static) if (k)
-        for (int first = k ? 0 : p->n_out; first < p->n_out; first += share)
-            run_share(k, p, w, first, MIN(share, p->n_out - first));
+        run(k, p, pool + call % copies * bytes, threads);
         double t = now_seconds() - t0;
         best = MIN(best, t);
         spent += t;
