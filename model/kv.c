@@ -16,23 +16,26 @@ static size_t key_width(HeadShape heads, Dtype dtype) {
     return (size_t)(dtype == DTYPE_F32 ? heads.k_dim : (heads.k_dim + 1) / 2 * 2);
 }
 
-static KvLayer layer_of(HeadShape heads, Dtype dtype, unsigned char *data) {
+/* A layer by itself; data is the caller's. */
+static KvLayer layer_of(HeadShape heads, Dtype dtype) {
     size_t per_feature = KV_BLOCK * dtype_size(dtype);
-    KvLayer kv = {.heads = heads, .dtype = dtype, .data = data};
+    KvLayer kv = {.heads = heads, .dtype = dtype};
     kv.k_bytes = key_width(heads, dtype) * per_feature;
     kv.v_bytes = (size_t)heads.v_dim * per_feature;
-    kv.block_bytes = (size_t)heads.kv_heads * (kv.k_bytes + kv.v_bytes);
+    kv.block_stride = (size_t)heads.kv_heads * (kv.k_bytes + kv.v_bytes);
     return kv;
 }
 
 KvLayer kv_layer(const KvCache *kv, int layer) {
-    size_t before = (size_t)layer * (size_t)kv->n_blocks * kv->block_bytes;
-    return layer_of(kv->heads, kv->dtype, kv->data + before);
+    KvLayer l = layer_of(kv->heads, kv->dtype);
+    l.data = kv->data + (size_t)layer * l.block_stride;
+    l.block_stride = kv->block_bytes;
+    return l;
 }
 
 KvLayer kv_scratch(Tape *t, HeadShape heads, int n_blocks) {
-    KvLayer kv = layer_of(heads, DTYPE_F32, NULL);
-    kv.data = tape_alloc(t, (size_t)n_blocks * kv.block_bytes);
+    KvLayer kv = layer_of(heads, DTYPE_F32);
+    kv.data = tape_alloc(t, (size_t)n_blocks * kv.block_stride);
     return kv;
 }
 
@@ -42,20 +45,22 @@ int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, KvForm form
     if (config_check_kv_form(c, form, err)) return -1;
     HeadShape heads = cached_heads(c, form);
     *kv = (KvCache){.heads = heads, .form = form, .n_layers = c->n_layers, .n_blocks = n_blocks, .dtype = dtype};
-    kv->block_bytes = layer_of(heads, dtype, NULL).block_bytes;
-    size_t total;
-    if (!size_mul(kv->block_bytes, (size_t)c->n_layers, &total) || !size_mul(total, (size_t)n_blocks, &total))
-        return err_set(err, "a cache of %d blocks of %zu bytes in %d layers overflows", n_blocks, kv->block_bytes,
+    size_t total, in_layer = layer_of(heads, dtype).block_stride;
+    if (!size_mul(in_layer, (size_t)c->n_layers, &kv->block_bytes) ||
+        !size_mul(kv->block_bytes, (size_t)n_blocks, &total))
+        return err_set(err, "a cache of %d blocks of %zu bytes in %d layers overflows", n_blocks, in_layer,
                        c->n_layers);
-    /* Anonymous pages are zero and cost nothing until they are written. */
+    /* Anonymous pages are zero and cost nothing until they are written. Huge ones, because a head of a block is as
+     * large as a small page: attention would miss the TLB at each. */
     void *data = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return err_set(err, "no memory for a cache of %zu bytes", total);
+    madvise(data, total, MADV_HUGEPAGE);
     kv->data = data;
     return 0;
 }
 
 void kv_free(KvCache *kv) {
-    if (kv->data) munmap(kv->data, kv->block_bytes * (size_t)kv->n_layers * (size_t)kv->n_blocks);
+    if (kv->data) munmap(kv->data, kv->block_bytes * (size_t)kv->n_blocks);
     *kv = (KvCache){0};
 }
 

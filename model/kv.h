@@ -21,8 +21,8 @@ typedef struct KvCache {
     KvForm form;
     int n_layers, n_blocks;
     Dtype dtype;
-    size_t block_bytes;  /* of one block in one layer */
-    unsigned char *data; /* [n_layers, n_blocks, block_bytes] */
+    size_t block_bytes;  /* of one block, all layers */
+    unsigned char *data; /* [n_blocks, n_layers, block_bytes / n_layers] */
 } KvCache;
 
 /* -1 when the form does not fit the config or the memory is not to be had; the message says how much was asked for. */
@@ -35,8 +35,8 @@ typedef struct KvLayer {
     HeadShape heads;
     Dtype dtype;
     size_t k_bytes, v_bytes; /* of one head in one block */
-    size_t block_bytes;      /* G (k_bytes + v_bytes) */
-    unsigned char *data;     /* [n_blocks, block_bytes] */
+    size_t block_stride;     /* from a block to the next; G (k_bytes + v_bytes) of it are this layer's */
+    unsigned char *data;     /* of block 0 */
 } KvLayer;
 
 KvLayer kv_layer(const KvCache *kv, int layer);
@@ -44,10 +44,10 @@ KvLayer kv_layer(const KvCache *kv, int layer);
 KvLayer kv_scratch(Tape *t, HeadShape heads, int n_blocks);
 
 static inline unsigned char *kv_k(const KvLayer *kv, int block, int head) {
-    return kv->data + (size_t)block * kv->block_bytes + (size_t)head * kv->k_bytes;
+    return kv->data + (size_t)block * kv->block_stride + (size_t)head * kv->k_bytes;
 }
 static inline unsigned char *kv_v(const KvLayer *kv, int block, int head) {
-    return kv->data + (size_t)block * kv->block_bytes + (size_t)kv->heads.kv_heads * kv->k_bytes +
+    return kv->data + (size_t)block * kv->block_stride + (size_t)kv->heads.kv_heads * kv->k_bytes +
            (size_t)head * kv->v_bytes;
 }
 

@@ -2,17 +2,17 @@
  *
  * Decode rows come first, one for every sequence whose prompt is done; then prompt rows, first come, first served, at
  * most `prefill_chunk` of them and at most SCORE_ROWS whose logits are wanted for scoring. Beside decode rows there are
- * fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them, but
- * PROMPT_ROWS at least, for a step of few rows costs what the weights cost. A sequence whose next prompt block is
- * shared and ready skips it; if another one computes that block in this very step, it waits for the next. Arrays are
- * made once; one thread. */
+ * fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with fewer,
+ * streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for a step
+ * of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if another
+ * one computes that block in this very step, it waits for the next. Arrays are made once; one thread. */
 #ifndef NOISED_PLAN_H
 #define NOISED_PLAN_H
 
 #include "engine.h"
 #include "kv_pool.h"
 
-enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 4 };
+enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6 };
 enum { SCORE_ROWS = 128 }; /* bounds the logits of a step to max_batch + SCORE_ROWS rows */
 
 typedef struct Sequence {
