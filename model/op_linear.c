@@ -52,10 +52,6 @@ typedef struct Part {
     int row, rows, first, count;
 } Part;
 
-static float *part_row(const Mat *y, const Part *p, int i) {
-    return y->x + (size_t)(p->row + i) * (size_t)y->d + p->first;
-}
-
 /* x as the kernel for the weight's dtype takes it. */
 typedef struct Operand {
     const Mat *x;
@@ -83,42 +79,67 @@ static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
     return a;
 }
 
-static void serve_part(const Operand *a, const Weight *w, const float *b, const Mat *y, const Part *p) {
+/* out [p->rows, p->count], a row every ld elements */
+static void part_product(const Operand *a, const Weight *w, const Part *p, float *out, int ld) {
     const Mat *x = a->x;
     int k = x->d;
     size_t row = (size_t)p->row * (size_t)k, at = (size_t)p->first * (size_t)k;
-    float *out = part_row(y, p, 0);
     switch (w->dtype) {
     case DTYPE_F32:
-        kernels->gemm_f32(p->rows, p->count, k, x->x + row, k, (const float *)w->data + at, out, y->d);
+        kernels->gemm_f32(p->rows, p->count, k, x->x + row, k, (const float *)w->data + at, out, ld);
         break;
     case DTYPE_BF16:
-        kernels->gemm_bf16(p->rows, p->count, k, a->bf16 + row, k, (const uint16_t *)w->data + at, out, y->d);
+        kernels->gemm_bf16(p->rows, p->count, k, a->bf16 + row, k, (const uint16_t *)w->data + at, out, ld);
         break;
     case DTYPE_F16:
-        kernels->gemm_f16(p->rows, p->count, k, x->x + row, k, (const uint16_t *)w->data + at, out, y->d);
+        kernels->gemm_f16(p->rows, p->count, k, x->x + row, k, (const uint16_t *)w->data + at, out, ld);
         break;
     case DTYPE_I8:
         kernels->gemm_i8(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
-                         (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, y->d);
+                         (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, ld);
     }
+}
+
+static float *part_row(const Mat *y, const Part *p, int i) {
+    return y->x + (size_t)(p->row + i) * (size_t)y->d + p->first;
+}
+
+static void part_serve(const Operand *a, const Weight *w, const float *b, const Mat *y, const Part *p) {
+    part_product(a, w, p, part_row(y, p, 0), y->d);
     for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
+}
+
+/* y += product, which is made by a few rows at a time, so that it need not leave the cache; scratch [ADD_ROWS, count].
+ */
+enum { ADD_ROWS = 64 };
+static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part *p, float *scratch) {
+    for (int done = 0; done < p->rows; done += ADD_ROWS) {
+        Part some = {p->row + done, MIN(ADD_ROWS, p->rows - done), p->first, p->count};
+        part_product(a, w, &some, scratch, p->count);
+        for (int i = 0; i < some.rows; i++)
+            kernels->add_row(p->count, scratch + (size_t)i * (size_t)p->count, part_row(y, &some, i));
+    }
 }
 
 /* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
  * where W has not enough outputs to go round, one stretch of the rows. */
-static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y) {
+static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
     enum { PANEL = 64 }; /* outputs that kernels like to take together */
     ArenaMark mark = arena_mark(&t->arena);
     Operand a = operand_of(t, x, w->dtype);
     int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
     bool by_rows = panels < team && x->n >= PANEL;
     int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
+    size_t sums = (size_t)MIN(ADD_ROWS, x->n) * (size_t)(by_rows ? y->d : share);
+    float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
 #pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
     for (int first = 0; first < all; first += share) {
         int count = MIN(share, all - first);
         Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};
-        serve_part(&a, w, b ? weight_f32(b) : NULL, y, &p);
+        if (add)
+            part_add(&a, w, y, &p, scratch + (size_t)team_member() * sums);
+        else
+            part_serve(&a, w, b ? weight_f32(b) : NULL, y, &p);
     }
     arena_rewind(&t->arena, mark);
 }
@@ -143,7 +164,7 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     if (t->recording) return op_linear_packed(t, x, w, b);
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-    linear_serve(t, x, w, b, y);
+    linear_serve(t, x, w, b, y, false);
     return y;
 }
 
@@ -158,7 +179,9 @@ Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
 
 Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dims[0] != y->d);
-    if (!t->recording) return op_residual(t, y, op_linear(t, x, w, NULL));
-    linear_packed(t, x, w, NULL, y, true);
+    if (t->recording)
+        linear_packed(t, x, w, NULL, y, true);
+    else
+        linear_serve(t, x, w, NULL, y, true);
     return y;
 }

@@ -173,9 +173,9 @@ static void check_levels(const char *what, Run run, Shape s) {
 }
 
 TEST(kernels_matrix_products_equal_ref) {
-    static const Shape large[] = {{50, 9, 1700, 0},  {13, 11, 768, 1},  {1, 21, 1540, 3},
-                                  {7, 8, 785, 0},    {170, 8, 770, 0},  {9, 141, 800, 1},
-                                  {3, 201, 1030, 2}, {26, 70, 2100, 0}, {1, 67, 3100, 0}};
+    static const Shape large[] = {{50, 9, 1700, 0}, {13, 11, 768, 1}, {1, 21, 1540, 3},  {7, 8, 785, 0},
+                                  {170, 8, 770, 0}, {9, 141, 800, 1}, {3, 201, 1030, 2}, {26, 70, 2100, 0},
+                                  {1, 67, 3100, 0}, {33, 45, 32, 1},  {36, 67, 64, 0},   {32, 16, 64, 2}};
     Run runs[] = {run_gemm_f32, run_gemm_bf16, run_gemm_f16};
     const char *names[] = {"gemm_f32", "gemm_bf16", "gemm_f16"};
     kernels_init(NULL);
@@ -231,7 +231,7 @@ TEST(kernels_rows_equal_ref) {
 
 TEST(kernels_row_alone_equals_row_in_batch) {
     static float all[64 * 64], one[64];
-    static const int depths[] = {5, 77, 1540};
+    static const int depths[] = {5, 32, 64, 77, 1540};
     enum { ROWS = 64, OUTS = 19 };
     const Kernels *levels[KERNELS_LEVELS];
     int n = kernels_available(levels);

@@ -157,6 +157,89 @@ INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int
     } while (k0 < g->k);
 }
 
+/* ---- short rows of W, as NOBLE's up has ---- */
+
+/* Where k is one or two vectors of pairs, tiles would spend their time on sums across lanes. So W is turned round, an
+ * output per lane, and those sums become sums of vectors: the same additions in the same order (vec_sum4), hence the
+ * same bits. */
+enum { SHORT_K = 4 * LANES, SHORT_FROM = 32, SHORT_ROWS = 2, SHORT_VECS = 2, SHORT_TILE = SHORT_ROWS * SHORT_VECS };
+
+typedef uint16_t TurnedPair[SHORT_VECS][LANES][2];
+
+typedef struct ShortTile {
+    int rows, vectors; /* vectors of pairs in a row of W */
+    const uint16_t *x;
+    size_t ldx;
+    const TurnedPair *w; /* [k / 2] */
+} ShortTile;
+
+static void short_turn(const Gemm *g, int o, TurnedPair *turned) {
+    const uint16_t *w = (const uint16_t *)g->w + (size_t)o * (size_t)g->k;
+    int outs = MIN(SHORT_VECS * LANES, g->n_out - o);
+    memset(turned, 0, (size_t)g->k / 2 * sizeof *turned);
+    for (int c = 0; c < outs; c++)
+        for (int p = 0; p < g->k / 2; p++) memcpy(turned[p][c / LANES][c % LANES], w + c * g->k + 2 * p, 2 * sizeof *w);
+}
+
+/* What lane `lane` of the accumulators of gemm_tile would hold, for every row and output. */
+INLINE void short_lane(const ShortTile *t, int lane, Vec *acc) {
+#pragma GCC unroll 4
+    for (int a = 0; a < t->rows * SHORT_VECS; a++) acc[a] = vec_set1(0);
+#pragma GCC unroll 2
+    for (int p = lane; p < t->vectors * LANES; p += LANES) {
+        Vec w[SHORT_VECS];
+#pragma GCC unroll 4
+        for (int v = 0; v < SHORT_VECS; v++) w[v] = vec_load_pairs(t->w[p][v][0], 0);
+#pragma GCC unroll 4
+        for (int r = 0; r < t->rows; r++) {
+            Vec x = vec_set1_pair(t->x + (size_t)r * t->ldx + 2 * p, 0);
+#pragma GCC unroll 4
+            for (int v = 0; v < SHORT_VECS; v++)
+                acc[r * SHORT_VECS + v] = vec_fma_pairs(x, w[v], acc[r * SHORT_VECS + v]);
+        }
+    }
+}
+
+/* Sums of the lanes that are `step` apart, a tree that is walked in depth, so that few of them are held at a time. */
+#define SHORT_SUM(name, part, step)                                                                                    \
+    INLINE void name(const ShortTile *t, int lane, Vec *sum) {                                                         \
+        Vec a[SHORT_TILE];                                                                                             \
+        part(t, lane, sum);                                                                                            \
+        part(t, lane + (step), a);                                                                                     \
+        _Pragma("GCC unroll 4") for (int i = 0; i < t->rows * SHORT_VECS; i++) sum[i] =                                \
+            vec_keep(vec_add(sum[i], a[i]));                                                                           \
+    }
+SHORT_SUM(short_sum8, short_lane, 8)
+SHORT_SUM(short_sum4, short_sum8, 4)
+SHORT_SUM(short_sum2, short_sum4, 2)
+SHORT_SUM(short_sum1, short_sum2, 1)
+
+INLINE void short_rows(int rows, int vectors, const Gemm *g, int i, int o, const TurnedPair *w) {
+    ShortTile t = {rows, vectors, (const uint16_t *)g->x + (size_t)i * g->ldx, g->ldx, w};
+    Vec y[SHORT_TILE];
+    short_sum1(&t, 0, y);
+#pragma GCC unroll 4
+    for (int a = 0; a < rows * SHORT_VECS; a++) {
+        int at = o + a % SHORT_VECS * LANES, outs = MIN(LANES, g->n_out - at);
+        if (outs > 0) vec_store_n(g->y + (size_t)(i + a / SHORT_VECS) * g->ldy + at, y[a], outs);
+    }
+}
+
+INLINE void gemm_short(int vectors, const Gemm *g) {
+    _Alignas(64) TurnedPair turned[SHORT_K / 2];
+    for (int o = 0; o < g->n_out; o += SHORT_VECS * LANES) {
+        int i = 0;
+        short_turn(g, o, turned);
+        for (; i + SHORT_ROWS <= g->n; i += SHORT_ROWS) short_rows(SHORT_ROWS, vectors, g, i, o, turned);
+        for (; i < g->n; i++) short_rows(1, vectors, g, i, o, turned);
+    }
+}
+
+/* From SHORT_FROM rows on it pays to turn W. */
+static bool gemm_is_short(const Gemm *g) {
+    return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
+}
+
 INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
     GemmScratch s;
     size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
@@ -197,7 +280,12 @@ static void gemm_f32(int n, int n_out, int k, const float *x, int ldx, const flo
 
 static void gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
     Gemm g = {.n = n, .n_out = n_out, .k = k, .x = x, .w = w, .ldx = (size_t)ldx, .y = y, .ldy = (size_t)ldy};
-    gemm(DTYPE_BF16, DTYPE_BF16, &g);
+    if (!gemm_is_short(&g))
+        gemm(DTYPE_BF16, DTYPE_BF16, &g);
+    else if (k == SHORT_K)
+        gemm_short(2, &g);
+    else
+        gemm_short(1, &g);
 }
 
 static void gemm_f16(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy) {
