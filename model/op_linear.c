@@ -171,7 +171,8 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dtype != DTYPE_F32);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-    for (int i = 0; b && i < y->n; i++)
+#pragma omp parallel for schedule(static) if (b && (size_t)y->n * (size_t)y->d > 1 << 16)
+    for (int i = 0; i < (b ? y->n : 0); i++)
         memcpy(y->x + (size_t)i * (size_t)y->d, weight_f32(b), (size_t)y->d * sizeof(float));
     linear_packed(t, x, w, b, y, b != NULL);
     return y;

@@ -76,7 +76,7 @@ static Mat *expand_rows(Forward *f, const SasStack *s, Mat *x) {
 /* Nothing of one row enters another's: while serving, a few at a time go all the way, so that what lies between the
  * steps stays in the cache. */
 Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
-    enum { ROWS = 16 };
+    enum { ROWS = 32 };
     Tape *t = f->tape;
     if (t->recording) return expand_rows(f, s, x);
     Mat *y = tape_mat(t, x->n, stack_width(f->cfg, s, x->d));
