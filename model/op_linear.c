@@ -109,8 +109,7 @@ static void part_serve(const Operand *a, const Weight *w, const float *b, const 
     for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
 }
 
-/* y += product, which is made by a few rows at a time, so that it need not leave the cache; scratch [ADD_ROWS, count].
- */
+/* y += product, made a few rows at a time in scratch [ADD_ROWS, count], so that it does not leave the cache. */
 enum { ADD_ROWS = 64 };
 static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part *p, float *scratch) {
     for (int done = 0; done < p->rows; done += ADD_ROWS) {
