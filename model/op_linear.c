@@ -12,6 +12,11 @@ typedef struct LinearContext {
     const Weight *w, *b;
 } LinearContext;
 
+static void bias_forward(const Mat *y, const float *b) {
+#pragma omp parallel for schedule(static) if ((size_t)y->n * (size_t)y->d > 1 << 16)
+    for (int i = 0; i < y->n; i++) memcpy(y->x + (size_t)i * (size_t)y->d, b, (size_t)y->d * sizeof *b);
+}
+
 /* db += sum over rows of dy. Split by column, so that the order of the sum is that of the rows on any team. */
 static void bias_backward(const Mat *y, float *db) {
     enum { WIDTH = 256 };
@@ -170,9 +175,7 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dtype != DTYPE_F32);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-#pragma omp parallel for schedule(static) if (b && (size_t)y->n * (size_t)y->d > 1 << 16)
-    for (int i = 0; i < (b ? y->n : 0); i++)
-        memcpy(y->x + (size_t)i * (size_t)y->d, weight_f32(b), (size_t)y->d * sizeof(float));
+    if (b) bias_forward(y, weight_f32(b));
     linear_packed(t, x, w, b, y, b != NULL);
     return y;
 }

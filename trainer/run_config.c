@@ -8,23 +8,13 @@
 #include "../weights/tokenizer_json.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { TOKENIZER_MAX = 1 << 29 };
-
-static bool is_file(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
-}
-
-static bool is_preset(const char *name) { return !is_file(name) && !strchr(name, '/'); }
 
 int run_config(Run *r, Err *err) {
     const Settings *s = &r->settings;
     char path[RUN_PATH_MAX];
-    if (s->config && is_preset(s->config)) return preset_config(&r->config, s->config, err);
-    if (s->config) return config_json_load(&r->config, s->config, err);
+    if (s->config) return preset_or_file(&r->config, s->config, err);
     if (r->saved) {
         r->config = r->state.config;
         return 0;
@@ -129,7 +119,7 @@ int run_config_adopt(Run *r, Err *err) {
     int vocab = tokenizer_vocab_size(r->tokenizer), end = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     int bos = tokenizer_bos(r->tokenizer);
     /* a preset is a shape: it takes any vocabulary; a config.json means what it says */
-    if (s->config && is_preset(s->config) && (s->vocab_size || vocab > r->config.vocab_size))
+    if (s->config && preset_is(s->config) && (s->vocab_size || vocab > r->config.vocab_size))
         r->config.vocab_size = vocab;
     if (vocab > r->config.vocab_size)
         return err_set(err, "the tokenizer has %d tokens, vocab_size of the config is %d", vocab, r->config.vocab_size);

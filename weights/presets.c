@@ -1,8 +1,10 @@
 #include "presets.h"
 
 #include "../model/attention.h"
+#include "config_json.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 typedef enum SizeId { NANO, TINY, M124, M350, B1_5, N_SIZES } SizeId;
 
@@ -149,4 +151,15 @@ int preset_config(Config *c, const char *name, Err *err) {
         "no preset %.80s: <member>-<size> with member mha, symmetric, noiseformer-v1, noiseformer-v2, "
         "pairwise, gqa, mqa, mla, tpa, sas, noble or noble-repository and size nano, tiny, 124m, 350m or 1.5b",
         name);
+}
+
+static bool is_file(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+bool preset_is(const char *name) { return !is_file(name) && !strchr(name, '/'); }
+
+int preset_or_file(Config *c, const char *name, Err *err) {
+    return preset_is(name) ? preset_config(c, name, err) : config_json_load(c, name, err);
 }

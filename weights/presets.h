@@ -9,4 +9,8 @@
 
 int preset_config(Config *c, const char *name, Err *err);
 
+/* What names a config: a preset, unless there is such a file or it has a slash; then the path of a config.json. */
+bool preset_is(const char *name);
+int preset_or_file(Config *c, const char *name, Err *err);
+
 #endif

@@ -6,7 +6,6 @@
  * Its tokenizer has a piece of ASCII for almost every id, so that random tokens are text that can be streamed. */
 #include "../../model/tokenizer_build.h"
 #include "../../weights/checkpoint.h"
-#include "../../weights/config_json.h"
 #include "../../weights/files.h"
 #include "../../weights/presets.h"
 #include "../../weights/tokenizer_json.h"
@@ -83,8 +82,7 @@ static int write_tokenizer(const char *dir, int n, Err *err) {
 static int write_model(const char *of, Dtype dtype, const char *dir, Err *err) {
     Config c;
     Model m;
-    bool file = strchr(of, '/') != NULL;
-    if ((file ? config_json_load(&c, of, err) : preset_config(&c, of, err)) || model_init(&m, &c, err)) return -1;
+    if (preset_or_file(&c, of, err) || model_init(&m, &c, err)) return -1;
     float *data = xmalloc(params_count(&m.params) * sizeof *data);
     params_bind_flat(&m.params, data, NULL);
     for (int i = 0; i < m.params.n; i++) param_init(&m.params.params[i], 1, weight_f32(m.params.params[i].weight));
@@ -98,7 +96,7 @@ int main(int argc, char **argv) {
     Err err;
     bool f32 = argc == 4 && !strcmp(argv[2], "f32");
     if (argc != 4 || (!f32 && strcmp(argv[2], "bf16"))) {
-        fprintf(stderr, "usage: bench-model PRESET|./config.json f32|bf16 DIR\n");
+        fprintf(stderr, "usage: bench-model PRESET|config.json f32|bf16 DIR\n");
         return 2;
     }
     if (write_model(argv[1], f32 ? DTYPE_F32 : DTYPE_BF16, argv[3], &err) == 0) return 0;
