@@ -227,84 +227,86 @@ TEST(import_dtypes) {
 
 static const float zeros[128 * 36];
 
+static const struct {
+    const char *remove, *name;
+    int n_dims, dims[2];
+    Dtype dtype;
+    const char *why;
+} bad_tensors[] = {
+    {"h.1.ln_2.bias", .why = "1 tensors missing, first model.layers.1.post_attention_layernorm.bias"},
+    {"h.1.attn.c_attn.weight", .why = "3 tensors missing, first model.layers.1.self_attn.q_proj.weight"},
+    {NULL, "h.0.attn.c_attn.scale", 1, {3}, .why = "1 unknown tensors, first h.0.attn.c_attn.scale"},
+    {NULL, "h.00.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first model.layers.00.input_layernorm.weight"},
+    {NULL, "h.2.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first model.layers.2.input_layernorm.weight"},
+    {NULL, "h..ln_1.weight", 1, {12}, .why = "1 unknown tensors, first h..ln_1.weight"},
+    {NULL, "h.0.wte.weight", 2, {19, 12}, .why = "1 unknown tensors, first h.0.wte.weight"},
+    {NULL, "mlp.c_fc.weight", 2, {12, 20}, .why = "1 unknown tensors, first mlp.c_fc.weight"},
+    {NULL, "transformer.ln_f.weight", 1, {12}, .why = "1 unknown tensors, first transformer.ln_f.weight"},
+    {NULL, "model.norm.weight", 1, {12}, .why = "model.norm.weight is there twice: in model.safetensors and in "},
+    {NULL, "lm_head.weight", 2, {19, 12}, .why = "1 unknown tensors, first lm_head.weight"},
+    {NULL, "lm_head.bias", 1, {19}, .why = "1 unknown tensors, first lm_head.bias"},
+    {"h.0.attn.c_attn.weight",
+     "h.0.attn.c_attn.weight",
+     2,
+     {12, 35},
+     .why = "h.0.attn.c_attn.weight has 2 dimensions, the last 35; must be 2, the last a multiple of 3"},
+    {"h.0.attn.c_attn.weight",
+     "h.0.attn.c_attn.weight",
+     1,
+     {36},
+     .why = "h.0.attn.c_attn.weight has 1 dimensions, the last 36; must be 2"},
+    {"h.0.attn.c_attn.bias",
+     "h.0.attn.c_attn.bias",
+     1,
+     {37},
+     .why = "h.0.attn.c_attn.bias has 1 dimensions, the last 37; must be 1, the last a multiple of 3"},
+    {"h.0.attn.c_attn.bias",
+     "h.0.attn.c_attn.bias",
+     0,
+     {0},
+     .why = "h.0.attn.c_attn.bias has 0 dimensions, the last 1; must be 1"},
+    {"h.0.mlp.c_fc.weight",
+     "h.0.mlp.c_fc.weight",
+     2,
+     {20, 12},
+     .why = "model.layers.0.mlp.up_proj.weight is [12,20], config wants [20,12]"},
+    {"h.0.attn.c_attn.weight",
+     "h.0.attn.c_attn.weight",
+     2,
+     {36, 12},
+     .why = "model.layers.0.self_attn.q_proj.weight is [4,36], config wants [12,12]"},
+    {"wpe.weight",
+     "wpe.weight",
+     2,
+     {127, 12},
+     .why = "model.embed_positions.weight is [127,12], config wants [128,12]"},
+    {"h.0.mlp.c_fc.weight",
+     "h.0.mlp.c_fc.weight",
+     2,
+     {12, 20},
+     DTYPE_I8,
+     .why = "1 tensors missing, first model.layers.0.mlp.up_proj.weight_scale"},
+};
+
 TEST(import_gpt2_bad_tensors) {
-    static const struct {
-        const char *remove, *name;
-        int n_dims, dims[2];
-        Dtype dtype;
-        const char *why;
-    } cases[] = {
-        {"h.1.ln_2.bias", .why = "1 tensors missing, first model.layers.1.post_attention_layernorm.bias"},
-        {"h.1.attn.c_attn.weight", .why = "3 tensors missing, first model.layers.1.self_attn.q_proj.weight"},
-        {NULL, "h.0.attn.c_attn.scale", 1, {3}, .why = "1 unknown tensors, first h.0.attn.c_attn.scale"},
-        {NULL, "h.00.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first model.layers.00.input_layernorm.weight"},
-        {NULL, "h.2.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first model.layers.2.input_layernorm.weight"},
-        {NULL, "h..ln_1.weight", 1, {12}, .why = "1 unknown tensors, first h..ln_1.weight"},
-        {NULL, "h.0.wte.weight", 2, {19, 12}, .why = "1 unknown tensors, first h.0.wte.weight"},
-        {NULL, "mlp.c_fc.weight", 2, {12, 20}, .why = "1 unknown tensors, first mlp.c_fc.weight"},
-        {NULL, "transformer.ln_f.weight", 1, {12}, .why = "1 unknown tensors, first transformer.ln_f.weight"},
-        {NULL, "model.norm.weight", 1, {12}, .why = "model.norm.weight is there twice: in model.safetensors and in "},
-        {NULL, "lm_head.weight", 2, {19, 12}, .why = "1 unknown tensors, first lm_head.weight"},
-        {NULL, "lm_head.bias", 1, {19}, .why = "1 unknown tensors, first lm_head.bias"},
-        {"h.0.attn.c_attn.weight",
-         "h.0.attn.c_attn.weight",
-         2,
-         {12, 35},
-         .why = "h.0.attn.c_attn.weight has 2 dimensions, the last 35; must be 2, the last a multiple of 3"},
-        {"h.0.attn.c_attn.weight",
-         "h.0.attn.c_attn.weight",
-         1,
-         {36},
-         .why = "h.0.attn.c_attn.weight has 1 dimensions, the last 36; must be 2"},
-        {"h.0.attn.c_attn.bias",
-         "h.0.attn.c_attn.bias",
-         1,
-         {37},
-         .why = "h.0.attn.c_attn.bias has 1 dimensions, the last 37; must be 1, the last a multiple of 3"},
-        {"h.0.attn.c_attn.bias",
-         "h.0.attn.c_attn.bias",
-         0,
-         {0},
-         .why = "h.0.attn.c_attn.bias has 0 dimensions, the last 1; must be 1"},
-        {"h.0.mlp.c_fc.weight",
-         "h.0.mlp.c_fc.weight",
-         2,
-         {20, 12},
-         .why = "model.layers.0.mlp.up_proj.weight is [12,20], config wants [20,12]"},
-        {"h.0.attn.c_attn.weight",
-         "h.0.attn.c_attn.weight",
-         2,
-         {36, 12},
-         .why = "model.layers.0.self_attn.q_proj.weight is [4,36], config wants [12,12]"},
-        {"wpe.weight",
-         "wpe.weight",
-         2,
-         {127, 12},
-         .why = "model.embed_positions.weight is [127,12], config wants [128,12]"},
-        {"h.0.mlp.c_fc.weight",
-         "h.0.mlp.c_fc.weight",
-         2,
-         {12, 20},
-         DTYPE_I8,
-         .why = "1 tensors missing, first model.layers.0.mlp.up_proj.weight_scale"},
-    };
     Config cfg = gpt2_config(true);
     TestModel t;
     BUG_ON(!test_model_init(&t, &cfg, 11));
     char *dir = gpt2_folder("");
-    for (size_t i = 0; i < COUNTOF(cases); i++) {
+    for (size_t i = 0; i < COUNTOF(bad_tensors); i++) {
         Gpt2 g;
         gpt2_tensors(&g, &t.model, "");
-        if (cases[i].remove) *find(&g, cases[i].remove) = g.out[--g.n];
-        if (cases[i].name)
-            g.out[g.n++] = (SafeOut){.name = cases[i].name,
-                                     .dtype = cases[i].dtype,
-                                     .source = cases[i].dtype,
-                                     .n_dims = cases[i].n_dims,
-                                     .dims = {cases[i].dims[0], cases[i].dims[1]},
+        if (bad_tensors[i].remove) *find(&g, bad_tensors[i].remove) = g.out[--g.n];
+        if (bad_tensors[i].name)
+            g.out[g.n++] = (SafeOut){.name = bad_tensors[i].name,
+                                     .dtype = bad_tensors[i].dtype,
+                                     .source = bad_tensors[i].dtype,
+                                     .n_dims = bad_tensors[i].n_dims,
+                                     .dims = {bad_tensors[i].dims[0], bad_tensors[i].dims[1]},
                                      .data = zeros};
         save(&g, dir);
-        test_checkpoint_open(dir, cases[i].why, cases[i].name ? cases[i].name : cases[i].remove);
+        test_checkpoint_open(dir, bad_tensors[i].why,
+                             bad_tensors[i].name ? bad_tensors[i].name : bad_tensors[i].remove);
     }
     test_model_free(&t);
     free(dir);
