@@ -8,7 +8,7 @@ BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas
 BLAS_LIB := $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp)
 comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
+CFLAGS := -std=c11 -D_GNU_SOURCE -I. -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
@@ -26,31 +26,38 @@ CFLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-MODEL := $(wildcard model/*.c model/attention/*.c model/kernels/*.c)
-WEIGHTS := $(filter-out weights/main.c,$(wildcard weights/*.c))
-TRAINER := $(filter-out trainer/main.c,$(wildcard trainer/*.c))
-SERVER := $(filter-out server/main.c,$(wildcard server/*.c))
-TESTS := $(wildcard tests/*.c)
-KERNEL_TESTS := $(wildcard model/kernels/*.c tests/test_kernels*.c) tests/main.c model/base.c model/tape.c model/tensor.c weights/sha256.c
+# A room is a folder; its main.c, if any, is the program. What a room may include is in scripts/rooms.sh.
+sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
+BASE := $(call sources,base)
+TOKENIZER := $(call sources,tokenizer)
+MODEL := $(call sources,model model/ops model/attention model/kernels)
+WEIGHTS := $(call sources,weights weights/import)
+TRAINER := $(call sources,trainer)
+SERVER := $(call sources,server server/http server/api server/engine server/metrics)
+CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
+SUPPORT := $(wildcard tests/support/*.c)
+TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
+KERNEL_TESTS := $(BASE) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
-SOURCES := $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) weights/main.c trainer/main.c server/main.c
+MAINS := server/main.c trainer/main.c weights/main.c
+SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 
 all: $(PROGRAMS) ## build the three programs
 
-$(BUILD)/noised: $(call objects,$(MODEL) $(WEIGHTS) $(SERVER) server/main.c)
-$(BUILD)/noised-train: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) trainer/main.c)
-$(BUILD)/noised-weights: $(call objects,$(MODEL) $(WEIGHTS) weights/main.c)
+$(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c)
+$(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
+$(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
-$(BUILD)/run-tests: $(call objects,$(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) $(TESTS) $(LOAD))
-$(BUILD)/run-soak: $(call objects,$(MODEL) $(WEIGHTS) $(SOAK) $(LOAD) $(patsubst %,tests/%.c,main daemon http_client answers models))
+$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD))
+$(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
-$(BUILD)/bench-%: $(call objects,$(MODEL) $(WEIGHTS)) $(BUILD)/tests/bench/bench_%.o
+$(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
 	$(CC) $(LDFLAGS) $^ -o $@ -lm
@@ -79,7 +86,7 @@ test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
 
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
-	BUILD=$(BUILD) /usr/bin/python3 tests/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
+	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
 
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
@@ -121,12 +128,12 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')
 
-lint: ## warnings as errors are on anyway; cppcheck and the formatter besides
+lint: ## warnings as errors are on anyway; the rooms, cppcheck and the formatter besides
+	@scripts/rooms.sh
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \
-	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE $(MODEL) $(WEIGHTS) $(TRAINER) $(SERVER) \
-	    weights/main.c trainer/main.c server/main.c
+	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS)
 
 clean: ## remove what was built (trained models stay in runs/)
 	rm -rf build build-address build-undefined build-thread build-arm64

@@ -1,6 +1,7 @@
-#include "config.h"
+#include "model/config.h"
 
-#include "attention.h"
+#include "base/err.h"
+#include "model/attention/attention.h"
 
 #include <limits.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef NOISED_CONFIG_H
 #define NOISED_CONFIG_H
 
-#include "base.h"
+#include "base/err.h"
 
 typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum PositionKind { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE } PositionKind;

@@ -2,9 +2,9 @@
 #ifndef NOISED_FORWARD_H
 #define NOISED_FORWARD_H
 
-#include "config.h"
-#include "kv.h"
-#include "tape.h"
+#include "model/config.h"
+#include "model/kv.h"
+#include "model/tape.h"
 
 typedef struct Forward {
     Tape *tape;

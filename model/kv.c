@@ -1,6 +1,8 @@
-#include "kv.h"
+#include "model/kv.h"
 
-#include "kernels/kernels.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/kernels/kernels.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -11,8 +11,9 @@
 #ifndef NOISED_KV_H
 #define NOISED_KV_H
 
-#include "config.h"
-#include "tape.h"
+#include "base/err.h"
+#include "model/config.h"
+#include "model/tape.h"
 
 enum { KV_BLOCK = 32 };
 

@@ -1,6 +1,7 @@
-#include "linear.h"
+#include "model/linear.h"
 
-#include "op.h"
+#include "base/err.h"
+#include "model/ops/op.h"
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
 #ifndef NOISED_LINEAR_H
 #define NOISED_LINEAR_H
 
-#include "forward.h"
-#include "params.h"
+#include "model/forward.h"
+#include "model/params.h"
 
 typedef struct Noble {
     Weight down, up;                               /* [r, in], [out, r] */

@@ -1,6 +1,6 @@
-#include "mlp.h"
+#include "model/mlp.h"
 
-#include "op.h"
+#include "model/ops/op.h"
 
 void mlp_declare(Mlp *m, ParamSet *ps, const Config *c) {
     size_t at = params_enter(ps, "mlp.");

@@ -2,7 +2,7 @@
 #ifndef NOISED_MLP_H
 #define NOISED_MLP_H
 
-#include "linear.h"
+#include "model/linear.h"
 
 typedef struct Mlp {
     Linear up;   /* [h, d], or gate_up [2h, d] */

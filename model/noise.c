@@ -1,7 +1,8 @@
-#include "noise.h"
+#include "model/noise.h"
 
-#include "kernels/kernels.h"
-#include "op.h"
+#include "base/random.h"
+#include "model/kernels/kernels.h"
+#include "model/ops/op.h"
 
 #include <math.h>
 

@@ -11,8 +11,8 @@
 #ifndef NOISED_NOISE_H
 #define NOISED_NOISE_H
 
-#include "forward.h"
-#include "params.h"
+#include "model/forward.h"
+#include "model/params.h"
 
 typedef struct Noise {
     Weight mu, sigma; /* [n] (gaussian), [n, M] (mixture); n = 1 or heads */

@@ -1,6 +1,6 @@
-#include "norm.h"
+#include "model/norm.h"
 
-#include "op.h"
+#include "model/ops/op.h"
 
 static void declare(Norm *n, ParamSet *ps, const char *name, int width) {
     size_t at = params_enter(ps, "%s.", name);

@@ -2,8 +2,8 @@
 #ifndef NOISED_NORM_H
 #define NOISED_NORM_H
 
-#include "forward.h"
-#include "params.h"
+#include "model/forward.h"
+#include "model/params.h"
 
 typedef struct Norm {
     Weight w, b; /* [d] */

@@ -1,4 +1,8 @@
-#include "params.h"
+#include "model/params.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef NOISED_PARAMS_H
 #define NOISED_PARAMS_H
 
-#include "tensor.h"
+#include "model/tensor.h"
 
 typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
 

@@ -1,6 +1,9 @@
-#include "sampler.h"
+#include "model/sampler.h"
 
-#include "kernels/kernels.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/kernels/kernels.h"
 
 #include <float.h>
 #include <math.h>

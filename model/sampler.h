@@ -11,7 +11,7 @@
 #ifndef NOISED_SAMPLER_H
 #define NOISED_SAMPLER_H
 
-#include "base.h"
+#include "base/err.h"
 
 typedef struct LogitBias {
     int id;

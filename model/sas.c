@@ -1,6 +1,8 @@
-#include "sas.h"
+#include "model/sas.h"
 
-#include "op.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/ops/op.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #ifndef NOISED_SAS_H
 #define NOISED_SAS_H
 
-#include "forward.h"
-#include "params.h"
+#include "model/forward.h"
+#include "model/params.h"
 
 typedef struct SasStack {
     Weight head_in_w, head_in_b, head_out_w, head_out_b;             /* [Hx, H, kernel] [Hx] [Hx, Hx, kernel] [Hx] */

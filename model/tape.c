@@ -1,6 +1,8 @@
-#include "tape.h"
+#include "model/tape.h"
 
-#include "kernels/kernels.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/kernels/kernels.h"
 
 #include <string.h>
 

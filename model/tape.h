@@ -7,7 +7,8 @@
 #ifndef NOISED_TAPE_H
 #define NOISED_TAPE_H
 
-#include "tensor.h"
+#include "base/arena.h"
+#include "model/tensor.h"
 
 typedef struct TapeNode TapeNode;
 typedef struct Tape {

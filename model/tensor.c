@@ -1,4 +1,6 @@
-#include "tensor.h"
+#include "model/tensor.h"
+
+#include "base/err.h"
 
 #include <math.h>
 #include <string.h>

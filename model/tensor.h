@@ -10,7 +10,7 @@
 #ifndef NOISED_TENSOR_H
 #define NOISED_TENSOR_H
 
-#include "base.h"
+#include "base/err.h"
 
 typedef enum Dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 } Dtype;
 

@@ -1,6 +1,9 @@
-#include "transformer.h"
+#include "model/transformer.h"
 
-#include "op.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/ops/op.h"
 
 #include <stdlib.h>
 

@@ -7,10 +7,11 @@
 #ifndef NOISED_TRANSFORMER_H
 #define NOISED_TRANSFORMER_H
 
-#include "attention.h"
-#include "linear.h"
-#include "mlp.h"
-#include "norm.h"
+#include "base/err.h"
+#include "model/attention/attention.h"
+#include "model/linear.h"
+#include "model/mlp.h"
+#include "model/norm.h"
 
 typedef struct Block {
     Norm attention_norm, mlp_norm;

@@ -1,6 +1,8 @@
-#include "auth.h"
+#include "server/auth.h"
 
-#include "../weights/files.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef NOISED_AUTH_H
 #define NOISED_AUTH_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 enum { AUTH_KEY_BYTES = 256 };
 

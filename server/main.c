@@ -1,10 +1,12 @@
 /* noised: serves one checkpoint over HTTP. Starts everything, supervises it, stops everything in order. */
-#include "probe.h"
-#include "supervise.h"
-#include "systemd.h"
-
-#include "../model/kernels/kernels.h"
-#include "../model/runtime.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/omp_env.h"
+#include "model/kernels/kernels.h"
+#include "server/probe.h"
+#include "server/supervise.h"
+#include "server/systemd.h"
 
 #include <stdlib.h>
 #include <string.h>

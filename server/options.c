@@ -1,4 +1,6 @@
-#include "options.h"
+#include "server/options.h"
+
+#include "base/err.h"
 
 #include <arpa/inet.h>
 #include <math.h>

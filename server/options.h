@@ -2,9 +2,10 @@
 #ifndef NOISED_OPTIONS_H
 #define NOISED_OPTIONS_H
 
-#include "api_request.h"
-#include "engine.h"
-#include "http.h"
+#include "base/err.h"
+#include "server/api/request.h"
+#include "server/engine/engine.h"
+#include "server/http/http.h"
 
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */

@@ -1,4 +1,6 @@
-#include "probe.h"
+#include "server/probe.h"
+
+#include "base/err.h"
 
 #include <errno.h>
 #include <netdb.h>

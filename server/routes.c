@@ -1,6 +1,8 @@
-#include "routes.h"
+#include "server/routes.h"
 
-#include "api_tokenize.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "server/api/tokenize.h"
 
 #include <inttypes.h>
 #include <math.h>

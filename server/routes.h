@@ -2,9 +2,9 @@
 #ifndef NOISED_ROUTES_H
 #define NOISED_ROUTES_H
 
-#include "auth.h"
-#include "http.h"
-#include "serving.h"
+#include "server/auth.h"
+#include "server/http/http.h"
+#include "server/serving.h"
 
 typedef struct Server {
     Versions versions;

@@ -1,6 +1,9 @@
-#include "serving.h"
+#include "server/serving.h"
 
-#include "../model/kernels/kernels.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "model/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

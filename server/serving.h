@@ -7,8 +7,9 @@
 #ifndef NOISED_SERVING_H
 #define NOISED_SERVING_H
 
-#include "completion.h"
-#include "options.h"
+#include "base/err.h"
+#include "server/api/completion.h"
+#include "server/options.h"
 
 typedef struct Serving {
     Checkpoint checkpoint;

@@ -1,6 +1,9 @@
-#include "supervise.h"
+#include "server/supervise.h"
 
-#include "systemd.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "server/systemd.h"
 
 #include <math.h>
 #include <string.h>

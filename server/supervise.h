@@ -9,7 +9,7 @@
 #ifndef NOISED_SUPERVISE_H
 #define NOISED_SUPERVISE_H
 
-#include "routes.h"
+#include "server/routes.h"
 
 #include <signal.h>
 

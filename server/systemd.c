@@ -1,4 +1,7 @@
-#include "systemd.h"
+#include "server/systemd.h"
+
+#include "base/err.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #ifndef NOISED_SYSTEMD_H
 #define NOISED_SYSTEMD_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 /* Sends lines like "READY=1" to $NOTIFY_SOCKET. Nobody can do anything about a failure. */
 void systemd_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,8 +1,8 @@
-#include "commands.h"
-
-#include "../weights/checkpoint.h"
-#include "../weights/files.h"
-#include "evaluate.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "trainer/commands.h"
+#include "trainer/evaluate.h"
+#include "weights/checkpoint.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,9 @@
-#include "commands.h"
-
-#include "../model/team.h"
-#include "run.h"
-#include "stop.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/team.h"
+#include "trainer/commands.h"
+#include "trainer/run.h"
+#include "trainer/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

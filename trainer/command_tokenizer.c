@@ -1,7 +1,7 @@
-#include "commands.h"
-
-#include "../weights/tokenizer_json.h"
-#include "texts.h"
+#include "base/err.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/commands.h"
+#include "trainer/texts.h"
 
 static int learn(const FileList *data, int vocab_size, const char *out, Err *err) {
     Texts texts;

@@ -1,4 +1,6 @@
-#include "commands.h"
+#include "trainer/commands.h"
+
+#include "base/err.h"
 
 int command_fail(const char *command, const Err *err, int status) {
     char text[sizeof err->msg];

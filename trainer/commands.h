@@ -4,7 +4,8 @@
 #ifndef NOISED_COMMANDS_H
 #define NOISED_COMMANDS_H
 
-#include "flags.h"
+#include "base/err.h"
+#include "trainer/flags.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -1,7 +1,10 @@
-#include "corpus.h"
+#include "trainer/corpus.h"
 
-#include "../weights/files.h"
-#include "../weights/sha256.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>

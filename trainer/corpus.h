@@ -11,7 +11,8 @@
 #ifndef NOISED_CORPUS_H
 #define NOISED_CORPUS_H
 
-#include "texts.h"
+#include "base/err.h"
+#include "trainer/texts.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
-#include "evaluate.h"
+#include "trainer/evaluate.h"
 
-#include "../model/op.h"
-#include "stop.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/ops/op.h"
+#include "trainer/stop.h"
 
 #include <stdlib.h>
 

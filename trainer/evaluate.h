@@ -3,8 +3,9 @@
 #ifndef NOISED_EVALUATE_H
 #define NOISED_EVALUATE_H
 
-#include "../model/transformer.h"
-#include "corpus.h"
+#include "base/err.h"
+#include "model/transformer.h"
+#include "trainer/corpus.h"
 
 typedef struct Evaluation {
     double nats;   /* summed over tokens */

@@ -1,4 +1,7 @@
-#include "flags.h"
+#include "trainer/flags.h"
+
+#include "base/err.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <math.h>

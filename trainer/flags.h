@@ -6,7 +6,7 @@
 #ifndef NOISED_FLAGS_H
 #define NOISED_FLAGS_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,7 +1,8 @@
 /* noised-train: the offline trainer. `noised-train COMMAND --help` lists the flags of a command. */
-#include "../model/kernels/kernels.h"
-#include "../model/runtime.h"
-#include "commands.h"
+#include "base/err.h"
+#include "base/omp_env.h"
+#include "model/kernels/kernels.h"
+#include "trainer/commands.h"
 
 #include <string.h>
 

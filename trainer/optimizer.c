@@ -1,6 +1,9 @@
-#include "optimizer.h"
+#include "trainer/optimizer.h"
 
-#include "../model/kernels/kernels.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
 #ifndef NOISED_OPTIMIZER_H
 #define NOISED_OPTIMIZER_H
 
-#include "../model/params.h"
+#include "base/arena.h"
+#include "model/params.h"
 
 typedef struct AdamW {
     double beta1, beta2, eps, weight_decay;

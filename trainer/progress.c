@@ -1,4 +1,6 @@
-#include "progress.h"
+#include "trainer/progress.h"
+
+#include "base/clock.h"
 
 #include <stdarg.h>
 #include <string.h>

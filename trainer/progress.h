@@ -3,7 +3,7 @@
 #ifndef NOISED_PROGRESS_H
 #define NOISED_PROGRESS_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 typedef struct Progress {
     bool terminal;

@@ -1,6 +1,7 @@
-#include "run.h"
+#include "trainer/run.h"
 
-#include "../weights/checkpoint.h"
+#include "base/err.h"
+#include "weights/checkpoint.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,8 +2,9 @@
 #ifndef NOISED_RUN_H
 #define NOISED_RUN_H
 
-#include "../model/tokenizer.h"
-#include "train.h"
+#include "base/err.h"
+#include "tokenizer/tokenizer.h"
+#include "trainer/train.h"
 
 typedef struct Run {
     Settings settings;

@@ -1,11 +1,11 @@
 /* The configuration and the tokenizer of a run: each depends on the other. */
-#include "run.h"
-
-#include "../weights/config_json.h"
-#include "../weights/files.h"
-#include "../weights/presets.h"
-#include "../weights/sha256.h"
-#include "../weights/tokenizer_json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/sha256.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/run.h"
+#include "weights/config_json.h"
+#include "weights/presets.h"
 
 #include <stdlib.h>
 

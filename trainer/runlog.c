@@ -1,7 +1,8 @@
-#include "runlog.h"
+#include "trainer/runlog.h"
 
-#include "../weights/files.h"
-#include "../weights/json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

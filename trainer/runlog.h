@@ -6,7 +6,7 @@
 #ifndef NOISED_RUNLOG_H
 #define NOISED_RUNLOG_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 #include <cjson/cJSON.h>
 

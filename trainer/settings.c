@@ -1,6 +1,7 @@
-#include "settings.h"
+#include "trainer/settings.h"
 
-#include "../model/bpe_train.h"
+#include "base/err.h"
+#include "tokenizer/bpe_train.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,9 +2,10 @@
 #ifndef NOISED_SETTINGS_H
 #define NOISED_SETTINGS_H
 
-#include "flags.h"
-#include "perturb.h"
-#include "schedule.h"
+#include "base/err.h"
+#include "trainer/flags.h"
+#include "trainer/schedule.h"
+#include "trainer/weight_noise.h"
 
 enum { SETTINGS_FLAGS = 32 };
 

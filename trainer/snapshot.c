@@ -1,9 +1,11 @@
-#include "snapshot.h"
+#include "trainer/snapshot.h"
 
-#include "../weights/checkpoint.h"
-#include "../weights/config_json.h"
-#include "../weights/files.h"
-#include "../weights/json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "weights/checkpoint.h"
+#include "weights/config_json.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -11,8 +11,9 @@
 #ifndef NOISED_SNAPSHOT_H
 #define NOISED_SNAPSHOT_H
 
-#include "../model/transformer.h"
-#include "optimizer.h"
+#include "base/err.h"
+#include "model/transformer.h"
+#include "trainer/optimizer.h"
 
 #include <cjson/cJSON.h>
 

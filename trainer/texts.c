@@ -1,7 +1,9 @@
-#include "texts.h"
+#include "trainer/texts.h"
 
-#include "../weights/files.h"
-#include "../weights/sha256.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/sha256.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,8 @@
 #ifndef NOISED_TEXTS_H
 #define NOISED_TEXTS_H
 
-#include "../model/bpe_train.h"
+#include "base/err.h"
+#include "tokenizer/bpe_train.h"
 
 typedef struct Texts {
     char **files; /* [n_files] owned bytes that the parts point into */

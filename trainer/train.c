@@ -1,9 +1,12 @@
-#include "train.h"
+#include "trainer/train.h"
 
-#include "evaluate.h"
-#include "progress.h"
-#include "runlog.h"
-#include "stop.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "trainer/evaluate.h"
+#include "trainer/progress.h"
+#include "trainer/runlog.h"
+#include "trainer/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,9 +3,10 @@
 #ifndef NOISED_TRAIN_H
 #define NOISED_TRAIN_H
 
-#include "corpus.h"
-#include "settings.h"
-#include "snapshot.h"
+#include "base/err.h"
+#include "trainer/corpus.h"
+#include "trainer/settings.h"
+#include "trainer/snapshot.h"
 
 typedef struct Training {
     const Settings *settings;

@@ -1,4 +1,7 @@
-#include "bind.h"
+#include "weights/bind.h"
+
+#include "base/err.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

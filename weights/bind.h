@@ -11,8 +11,9 @@
 #ifndef NOISED_BIND_H
 #define NOISED_BIND_H
 
-#include "../model/transformer.h"
-#include "shards.h"
+#include "base/err.h"
+#include "model/transformer.h"
+#include "weights/shards.h"
 
 /* *owned is the memory that was needed besides the mapping, NULL when none: the caller's to free after the model. */
 int bind_model(Model *m, const Shards *shards, void **owned, Err *err);

@@ -1,12 +1,14 @@
-#include "checkpoint.h"
+#include "weights/checkpoint.h"
 
-#include "bind.h"
-#include "config_json.h"
-#include "files.h"
-#include "gpt2.h"
-#include "quantize.h"
-#include "sha256.h"
-#include "tokenizer_files.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "tokenizer/tokenizer_files.h"
+#include "weights/bind.h"
+#include "weights/config_json.h"
+#include "weights/import/gpt2.h"
+#include "weights/quantize.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,9 +12,10 @@
 #ifndef NOISED_CHECKPOINT_H
 #define NOISED_CHECKPOINT_H
 
-#include "../model/tokenizer.h"
-#include "../model/transformer.h"
-#include "shards.h"
+#include "base/err.h"
+#include "model/transformer.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/shards.h"
 
 typedef struct Checkpoint {
     Model model;

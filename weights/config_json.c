@@ -1,10 +1,11 @@
-#include "config_json.h"
+#include "weights/config_json.h"
 
-#include "../model/attention.h"
-#include "config_gpt2.h"
-#include "config_llama.h"
-#include "files.h"
-#include "json_reader.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json_reader.h"
+#include "model/attention/attention.h"
+#include "weights/import/config_gpt2.h"
+#include "weights/import/config_llama.h"
 
 #include <stdlib.h>
 #include <string.h>

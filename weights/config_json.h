@@ -4,7 +4,8 @@
 #ifndef NOISED_CONFIG_JSON_H
 #define NOISED_CONFIG_JSON_H
 
-#include "../model/config.h"
+#include "base/err.h"
+#include "model/config.h"
 
 int config_json_parse(Config *c, const char *text, size_t n, Err *err); /* also runs config_check */
 int config_json_load(Config *c, const char *path, Err *err);

@@ -1,8 +1,9 @@
-#include "convert.h"
+#include "weights/convert.h"
 
-#include "checkpoint.h"
-#include "files.h"
-#include "tokenizer_json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "tokenizer/tokenizer_json.h"
+#include "weights/checkpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>

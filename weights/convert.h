@@ -3,7 +3,8 @@
 #ifndef NOISED_CONVERT_H
 #define NOISED_CONVERT_H
 
-#include "../model/tensor.h"
+#include "base/err.h"
+#include "model/tensor.h"
 
 /* `to` must not exist. Matrices become *dtype (F32, BF16 or I8), or, when it is NULL, stay what they are: BF16 if all
  * are, else F32 (F16 is not written, and F32 holds it exactly). The step is the source's, 0 if it has none. */

@@ -5,10 +5,11 @@
  *     noised-weights import [--dtype f32|bf16] FROM TO       any folder that would be served, as one of ours
  *     noised-weights quantize [--dtype int8] FROM TO         the same with int8 matrices
  * Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
-#include "../model/kernels/kernels.h"
-#include "checkpoint.h"
-#include "config_json.h"
-#include "convert.h"
+#include "base/err.h"
+#include "model/kernels/kernels.h"
+#include "weights/checkpoint.h"
+#include "weights/config_json.h"
+#include "weights/convert.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-#include "map_guard.h"
+#include "weights/map_guard.h"
+
+#include "base/err.h"
 
 #include <errno.h>
 #include <pthread.h>

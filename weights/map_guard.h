@@ -7,7 +7,7 @@
 #ifndef NOISED_MAP_GUARD_H
 #define NOISED_MAP_GUARD_H
 
-#include "../model/base.h"
+#include "base/err.h"
 
 #include <time.h>
 

@@ -1,7 +1,8 @@
-#include "presets.h"
+#include "weights/presets.h"
 
-#include "../model/attention.h"
-#include "config_json.h"
+#include "base/err.h"
+#include "model/attention/attention.h"
+#include "weights/config_json.h"
 
 #include <string.h>
 #include <sys/stat.h>

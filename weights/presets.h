@@ -5,7 +5,8 @@
 #ifndef NOISED_PRESETS_H
 #define NOISED_PRESETS_H
 
-#include "../model/config.h"
+#include "base/err.h"
+#include "model/config.h"
 
 int preset_config(Config *c, const char *name, Err *err);
 

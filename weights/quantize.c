@@ -1,6 +1,7 @@
-#include "quantize.h"
+#include "weights/quantize.h"
 
-#include "../model/kernels/kernels.h"
+#include "base/err.h"
+#include "model/kernels/kernels.h"
 
 #include <math.h>
 

@@ -2,7 +2,8 @@
 #ifndef NOISED_QUANTIZE_H
 #define NOISED_QUANTIZE_H
 
-#include "../model/tensor.h"
+#include "base/err.h"
+#include "model/tensor.h"
 
 /* Two dimensions, the second whole groups. */
 bool quantize_fits(const Weight *w);

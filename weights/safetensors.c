@@ -1,6 +1,8 @@
-#include "safetensors.h"
+#include "weights/safetensors.h"
 
-#include "json.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

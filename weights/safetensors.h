@@ -9,9 +9,10 @@
 #ifndef NOISED_SAFETENSORS_H
 #define NOISED_SAFETENSORS_H
 
-#include "../model/tensor.h"
-#include "map_guard.h"
-#include "sha256.h"
+#include "base/err.h"
+#include "base/sha256.h"
+#include "model/tensor.h"
+#include "weights/map_guard.h"
 
 enum { SAFE_HEADER_MAX = 16 << 20, SAFE_TENSORS_MAX = 65536, SAFE_DIMS_MAX = 4 };
 

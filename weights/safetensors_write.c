@@ -1,7 +1,8 @@
-#include "safetensors.h"
-
-#include "files.h"
-#include "sha256.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "weights/safetensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

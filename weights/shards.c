@@ -1,7 +1,9 @@
-#include "shards.h"
+#include "weights/shards.h"
 
-#include "files.h"
-#include "json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,8 @@
 #ifndef NOISED_SHARDS_H
 #define NOISED_SHARDS_H
 
-#include "safetensors.h"
+#include "base/err.h"
+#include "weights/safetensors.h"
 
 enum { SHARDS_MAX = 256 };
 

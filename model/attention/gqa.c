@@ -1,6 +1,6 @@
 /* Grouped-query attention (MQA: one kv head), and MHA as the case of as many kv heads as query heads:
  * q, k, v = x W_Q, x W_K, x W_V; query head h reads kv head h / (H / G). */
-#include "../attention.h"
+#include "model/attention/attention.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 /* Multi-head latent attention (DeepSeek-V2):
  *     cq = rms(x W_DQ), [qn; qr]^h = cq W_UQ;   [c; kr] = x W_DKV, [kn; v]^h = rms(c) W_UKV;   qr, kr rotated
  *     s = [qn; qr]^h . [kn^h; kr] / sqrt(Dn + Dr), kr being one vector for all heads. */
-#include "../attention.h"
-
-#include "../kernels/kernels.h"
-#include "../norm.h"
-#include "../op.h"
+#include "base/err.h"
+#include "model/attention/attention.h"
+#include "model/kernels/kernels.h"
+#include "model/norm.h"
+#include "model/ops/op.h"
 
 #include <math.h>
 #include <string.h>

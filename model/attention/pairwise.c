@@ -1,8 +1,7 @@
 /* Pairwise attention (Courtois et al. 2024): s = Q F Q^T / sqrt(D) with a learned matrix F per head, not constrained to
  * be symmetric; F ~ N(0, 1) at the start. */
-#include "../attention.h"
-
-#include "../op.h"
+#include "model/attention/attention.h"
+#include "model/ops/op.h"
 
 #include <math.h>
 

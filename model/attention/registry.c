@@ -1,4 +1,4 @@
-#include "../attention.h"
+#include "model/attention/attention.h"
 
 extern const AttentionKind attention_mha, attention_symmetric, attention_pairwise, attention_gqa, attention_mla,
     attention_tpa;

@@ -1,5 +1,5 @@
 /* Symmetric attention (Courtois et al. 2024; NoiseFormer's base): K is Q, one projection, s = Q Q^T / sqrt(D). */
-#include "../attention.h"
+#include "model/attention/attention.h"
 
 #include <math.h>
 

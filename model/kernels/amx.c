@@ -1,10 +1,10 @@
 #if defined(__x86_64__)
 
-#include "lanes_avx512.h"
-#include "tiles.h"
+#include "model/kernels/lanes_avx512.h"
+#include "model/kernels/tiles.h"
 
-#include "amx_body.h"
-#include "isa.h"
+#include "model/kernels/amx_body.h"
+#include "model/kernels/isa.h"
 
 _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group");
 

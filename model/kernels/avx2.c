@@ -1,8 +1,8 @@
 #if defined(__x86_64__)
 
-#include "lanes_avx2.h"
+#include "model/kernels/lanes_avx2.h"
 
-#include "body.h"
+#include "model/kernels/body.h"
 
 const Kernels kernels_avx2 = KERNELS_TABLE("avx2");
 

@@ -1,8 +1,8 @@
 #if defined(__x86_64__)
 
-#include "lanes_avx512.h"
+#include "model/kernels/lanes_avx512.h"
 
-#include "body.h"
+#include "model/kernels/body.h"
 
 const Kernels kernels_avx512 = KERNELS_TABLE("avx512");
 

@@ -10,7 +10,7 @@
 #ifndef NOISED_KERNELS_BODY_H
 #define NOISED_KERNELS_BODY_H
 
-#include "isa.h"
+#include "model/kernels/isa.h"
 
 #include <float.h>
 
@@ -18,14 +18,14 @@
 
 enum { LANES = 16 };
 
-#include "gemm_body.h"
-#include "attention_body.h"
-#include "math_body.h"
-#include "rows_body.h"
-#include "int8_body.h"
-#include "noise_body.h"
-#include "train_body.h"
-#include "train_rows_body.h"
+#include "model/kernels/gemm_body.h"
+#include "model/kernels/attention_body.h"
+#include "model/kernels/math_body.h"
+#include "model/kernels/rows_body.h"
+#include "model/kernels/int8_body.h"
+#include "model/kernels/noise_body.h"
+#include "model/kernels/train_body.h"
+#include "model/kernels/train_rows_body.h"
 
 static const TrainKernels train_kernels = TRAIN_TABLE;
 

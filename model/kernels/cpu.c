@@ -1,5 +1,6 @@
 /* Which levels this machine can run, and the choice among them. */
-#include "isa.h"
+#include "base/err.h"
+#include "model/kernels/isa.h"
 
 #include <stdlib.h>
 #include <string.h>

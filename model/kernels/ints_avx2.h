@@ -3,7 +3,7 @@
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 #include <immintrin.h>
 

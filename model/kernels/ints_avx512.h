@@ -4,7 +4,7 @@
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 #include <immintrin.h>
 

@@ -5,7 +5,7 @@
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 enum { INT8_UNITS = INT8_GROUP, INT8_ROWS = 1, INT8_VECS = 1 };
 

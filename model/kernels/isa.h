@@ -2,7 +2,7 @@
 #ifndef NOISED_KERNELS_ISA_H
 #define NOISED_KERNELS_ISA_H
 
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 
 extern const Kernels kernels_ref;
 #if defined(__x86_64__)

@@ -10,8 +10,9 @@
 #ifndef NOISED_KERNELS_H
 #define NOISED_KERNELS_H
 
-#include "../tensor.h"
-#include "train_kernels.h"
+#include "base/err.h"
+#include "model/kernels/train_kernels.h"
+#include "model/tensor.h"
 
 /* Buckets of weights: exp(-23 k / 1024) begins bucket k. BUCKETS_LAST has all the rest and goes by BUCKETS_SPREAD
  * numbers, for it is often much the fullest, and additions to one place wait for each other. */

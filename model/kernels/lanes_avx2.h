@@ -2,7 +2,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -128,6 +128,6 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm256_storeu_si256((__m256i *)(out + 4), _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
-#include "ints_avx2.h"
+#include "model/kernels/ints_avx2.h"
 
 #endif

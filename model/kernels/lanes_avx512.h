@@ -2,7 +2,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -107,6 +107,6 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm512_storeu_si512(out + 8, _mm512_permutex2var_epi64((__m512i)a, high, (__m512i)b));
 }
 
-#include "ints_avx512.h"
+#include "model/kernels/ints_avx512.h"
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
-#include "../tensor.h"
+#include "model/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -115,6 +115,6 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     out[1] = b;
 }
 
-#include "ints_ref.h"
+#include "model/kernels/ints_ref.h"
 
 #endif

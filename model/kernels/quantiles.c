@@ -1,4 +1,4 @@
-#include "isa.h"
+#include "model/kernels/isa.h"
 
 #include <math.h>
 

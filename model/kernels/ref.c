@@ -1,5 +1,5 @@
-#include "lanes_ref.h"
+#include "model/kernels/lanes_ref.h"
 
-#include "body.h"
+#include "model/kernels/body.h"
 
 const Kernels kernels_ref = KERNELS_TABLE("ref");

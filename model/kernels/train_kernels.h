@@ -5,7 +5,7 @@
 #ifndef NOISED_TRAIN_KERNELS_H
 #define NOISED_TRAIN_KERNELS_H
 
-#include "../config.h"
+#include "model/config.h"
 
 /* n vectors (rows of A or columns of B) of k elements: element e of vector i is x[i stride + e] when step is 1, and
  * x[i + e step] otherwise (stride is 1 then). */

@@ -5,9 +5,13 @@
  * and bandwidth allow at best. Weights come from memory, as they do when a whole model is walked: every call takes
  * others. Each figure is the best of several calls. Behind the f32 rows, what OpenBLAS makes of the most rows. An
  * argument restricts the tables to levels whose name begins with it. */
-#include "../../model/kernels/kernels.h"
-#include "../../model/runtime.h"
-#include "../../model/team.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/omp_env.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
 
 #include <cblas.h>
 #include <string.h>

@@ -1,7 +1,11 @@
 /* bench_kernels: how fast the kernels of attention and of rows are on every level this machine can run, one thread.
  * Products in GFLOP/s and share of the measured f32 FMA peak, the rest in ns; products of weights have bench_gemm. Each
  * figure is the best of several short runs. An argument restricts the table to rows whose name contains it. */
-#include "../../model/kernels/kernels.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "model/kernels/kernels.h"
 
 #include <string.h>
 

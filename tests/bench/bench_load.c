@@ -5,8 +5,10 @@
  *
  * --clients C: C clients, each of which sends its next request when it has its answer (closed loop).
  * --rate R: R requests a second that arrive by chance, however slow the answers are (open loop). */
-#include "load_report.h"
-#include "load_workload.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/bench/load_report.h"
+#include "tests/bench/load_workload.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>

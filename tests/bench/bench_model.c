@@ -4,11 +4,13 @@
  *     bench-model noiseformer-v2-124m bf16 runs/bench-124m
  *
  * Its tokenizer has a piece of ASCII for almost every id, so that random tokens are text that can be streamed. */
-#include "../../model/tokenizer_build.h"
-#include "../../weights/checkpoint.h"
-#include "../../weights/files.h"
-#include "../../weights/presets.h"
-#include "../../weights/tokenizer_json.h"
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tokenizer/build.h"
+#include "tokenizer/tokenizer_json.h"
+#include "weights/checkpoint.h"
+#include "weights/presets.h"
 
 #include <stdlib.h>
 #include <string.h>

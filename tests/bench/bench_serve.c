@@ -5,9 +5,11 @@
  * TEST is prefill=N (one prompt of N tokens) or decode=B (B streams, one token each a step, after a prompt of CONTEXT
  * tokens), with @X for a noise scale of X (1 by default). Every round measures all tests on all checkpoints in turn, so
  * that they share the machine's moods. One line per checkpoint and test: DIR TEST median best. */
-#include "../../model/kernels/kernels.h"
-#include "../../model/runtime.h"
-#include "../../weights/checkpoint.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/omp_env.h"
+#include "model/kernels/kernels.h"
+#include "weights/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,8 @@
-#include "load_client.h"
+#include "tests/bench/load_client.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
 
 #include <curl/curl.h>
 #include <math.h>

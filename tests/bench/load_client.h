@@ -3,7 +3,7 @@
 #ifndef NOISED_LOAD_CLIENT_H
 #define NOISED_LOAD_CLIENT_H
 
-#include "../../model/base.h"
+#include "base/err.h"
 
 typedef struct LoadRequest {
     const char *url, *body; /* JSON; both borrowed */

@@ -1,4 +1,7 @@
-#include "load_report.h"
+#include "tests/bench/load_report.h"
+
+#include "base/err.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

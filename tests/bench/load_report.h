@@ -2,7 +2,7 @@
 #ifndef NOISED_LOAD_REPORT_H
 #define NOISED_LOAD_REPORT_H
 
-#include "load_client.h"
+#include "tests/bench/load_client.h"
 
 /* What an answer must hold to count as good. Seconds. */
 typedef struct Slo {

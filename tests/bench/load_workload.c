@@ -1,4 +1,8 @@
-#include "load_workload.h"
+#include "tests/bench/load_workload.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

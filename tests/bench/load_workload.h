@@ -2,7 +2,7 @@
 #ifndef NOISED_LOAD_WORKLOAD_H
 #define NOISED_LOAD_WORKLOAD_H
 
-#include "load_client.h"
+#include "tests/bench/load_client.h"
 
 /* Borrowed. Requests are streamed, end after max_tokens and not before, and sample with temperature 0.8, top_k 40,
  * top_p 0.95 and seeds of their own. Of the fields only noise_seed is ours alone: known servers overlook it. */

@@ -1,4 +1,9 @@
-#include "soak.h"
+#include "tests/soak/soak.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -3,7 +3,8 @@
 #ifndef NOISED_SOAK_H
 #define NOISED_SOAK_H
 
-#include "../answers.h"
+#include "base/random.h"
+#include "tests/support/answers.h"
 
 #include <pthread.h>
 

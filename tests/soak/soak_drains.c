@@ -1,5 +1,8 @@
 /* SIGTERM in the middle of everything: what was begun is finished, the rest is refused, the exit status is 0. */
-#include "soak.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "tests/soak/soak.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* Ten thousand clients hang up wherever they are: nothing of them stays. */
-#include "soak.h"
+#include "base/clock.h"
+#include "tests/soak/soak.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,9 @@
 /* Ten thousand clients that are connected and say nothing: none is refused, they cost little, others do not notice. */
-#include "soak.h"
-
-#include "../bench/load_report.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/bench/load_report.h"
+#include "tests/soak/soak.h"
 
 #include <stdlib.h>
 #include <unistd.h>

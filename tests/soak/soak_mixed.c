@@ -1,6 +1,8 @@
 /* Everything at once for a long time: streams and plain answers that must stay right while others hang up, send
  * nonsense or nothing at all. Nothing may grow. */
-#include "soak.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "tests/soak/soak.h"
 
 #include <unistd.h>
 

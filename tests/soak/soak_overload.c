@@ -1,7 +1,7 @@
 /* Ten times more than the daemon can do: it does as much as before, and says no at once to the rest. */
-#include "soak.h"
-
-#include "../bench/load_report.h"
+#include "base/memory.h"
+#include "tests/bench/load_report.h"
+#include "tests/soak/soak.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A thousand streams at once: no event lost, doubled or out of order, one [DONE] each. */
-#include "soak.h"
-
-#include "../bench/load_report.h"
+#include "base/err.h"
+#include "tests/bench/load_report.h"
+#include "tests/soak/soak.h"
 
 /* The most streams that had begun and not ended at the same moment, as their clients saw it. */
 static int most_at_once(const LoadAnswer *a, int n) {

@@ -1,0 +1,132 @@
+#include "base/atomic_file.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int path_join(char out[PATH_BYTES], const char *dir, const char *name, Err *err) {
+    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
+    return n < 0 || n >= PATH_BYTES ? err_set(err, "%.200s…: the path is too long", dir) : 0;
+}
+
+char *file_read(const char *path, size_t max, size_t *n, Err *err) {
+    /* O_NONBLOCK: opening a FIFO must fail below, not wait for a writer. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno)), NULL;
+    struct stat st;
+    char *data = NULL;
+    size_t size = 0, got = 0;
+    if (fstat(fd, &st) < 0) {
+        err_set(err, "%s: %s", path, strerror(errno));
+        goto done;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        err_set(err, "%s: not a regular file", path);
+        goto done;
+    }
+    size = (size_t)st.st_size;
+    if (size > max) {
+        err_set(err, "%s: %zu bytes, at most %zu are read", path, size, max);
+        goto done;
+    }
+    data = xmalloc(size + 1);
+    while (got < size) {
+        ssize_t r = read(fd, data + got, size - got);
+        if (r < 0 && errno == EINTR) continue;
+        if (r <= 0) {
+            err_set(err, "%s: %s", path, r < 0 ? strerror(errno) : "became shorter while it was read");
+            free(data);
+            data = NULL;
+            goto done;
+        }
+        got += (size_t)r;
+    }
+    data[size] = 0;
+    *n = size;
+done:
+    close(fd);
+    return data;
+}
+
+/* The temporary has a fixed name, so that what a killed process leaves behind is overwritten by the next save. */
+int atomic_open(AtomicFile *f, const char *path, Err *err) {
+    f->fd = -1;
+    f->written = 0;
+    int n = snprintf(f->path, sizeof f->path, "%s", path);
+    if (n < 0 || (size_t)n >= sizeof f->path) return err_set(err, "%.200s…: the path is too long", path);
+    snprintf(f->temp, sizeof f->temp, "%s.tmp", f->path);
+    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    return f->fd < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
+}
+
+int atomic_rewrite(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err) {
+    BUG_ON(offset + n > f->written);
+    for (size_t done = 0; done < n;) {
+        ssize_t w = pwrite(f->fd, (const char *)data + done, n - done, (off_t)(offset + done));
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return err_set(err, "%s: %s", f->temp, strerror(errno));
+        done += (size_t)w;
+    }
+    return 0;
+}
+
+int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
+    size_t end = f->written;
+    f->written += n;
+    return atomic_rewrite(f, end, data, n, err);
+}
+
+static int sync_folder_of(const char *path, Err *err) {
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? MAX((size_t)(slash - path), 1) : 1; /* "/x" lies in "/", "x" in "." */
+    char *folder = xstrdup(slash ? path : ".");
+    folder[n] = 0;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    if (fd < 0 || fsync(fd) < 0) rc = err_set(err, "%s: %s", folder, strerror(errno));
+    if (fd >= 0) close(fd);
+    free(folder);
+    return rc;
+}
+
+/* A failed fsync is never tried again: the kernel may have dropped the pages, and a second call would succeed. */
+int atomic_commit(AtomicFile *f, Err *err) {
+    int rc = fsync(f->fd) < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
+    if (close(f->fd) < 0 && rc == 0) rc = err_set(err, "%s: %s", f->temp, strerror(errno));
+    f->fd = -1;
+    if (rc == 0 && rename(f->temp, f->path) < 0) rc = err_set(err, "%s: %s", f->path, strerror(errno));
+    if (rc) {
+        unlink(f->temp);
+        return -1;
+    }
+    return sync_folder_of(f->path, err);
+}
+
+void atomic_abandon(AtomicFile *f) {
+    if (f->fd < 0) return;
+    close(f->fd);
+    f->fd = -1;
+    unlink(f->temp);
+}
+
+int file_write(const char *path, const void *data, size_t n, Err *err) {
+    AtomicFile f;
+    if (atomic_open(&f, path, err)) return -1;
+    if (atomic_write(&f, data, n, err)) {
+        atomic_abandon(&f);
+        return -1;
+    }
+    return atomic_commit(&f, err);
+}
+
+int folder_create(const char *path, Err *err) {
+    if (mkdir(path, 0777) == 0) return sync_folder_of(path, err);
+    struct stat st;
+    if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
+    return err_set(err, "%s: %s", path, strerror(errno));
+}

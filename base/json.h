@@ -1,0 +1,22 @@
+/* json: what cJSON leaves open, closed. cJSON accepts trailing garbage, duplicate keys, raw control characters, numbers
+ * such as "01" and invalid UTF-8, and cuts a string at \u0000; whatever passes json_check means the same to cJSON. */
+#ifndef NOISED_JSON_H
+#define NOISED_JSON_H
+
+#include "base/err.h"
+
+#include <cjson/cJSON.h>
+
+/* RFC 8259 to the letter, and moreover: valid UTF-8, no byte order mark, no \u0000, no lone surrogates, no number
+ * beyond the range of a double or longer than 63 characters (cJSON's buffer), no key twice in one object (compared
+ * after unescaping), arrays and objects nested at most max_depth, at most max_values values (a container counts as
+ * one, keys do not). Time n log n, memory in proportion to n; any bytes may be given. The message says where. */
+int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
+
+/* json_check, then cJSON: NULL on failure. The caller frees with cJSON_Delete. */
+cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
+
+/* item as an integer in low..high, both within +-2^53: false when it is none. */
+bool json_integer(const cJSON *item, int64_t low, int64_t high, int64_t *out);
+
+#endif

@@ -1,0 +1,61 @@
+/* op: the primitive operations. Each owns its forward and its hand-written backward, side by side in one file; layers,
+ * attention kinds, SAS and NOBLE are compositions of these and have no backward of their own.
+ *
+ * Every op returns a new Mat of the tape (unless it says otherwise) and, while the tape records, remembers its
+ * derivative. Shapes in brackets; a mismatch is a bug and aborts. */
+#ifndef NOISED_OP_H
+#define NOISED_OP_H
+
+#include "model/config.h"
+#include "model/kv.h"
+#include "model/tape.h"
+
+/* op_linear.c: y = x W^T + b; b may be NULL. x [n, in], W [out, in] -> [n, out]. */
+Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b);
+/* The same by the product that trains (train_gemm.h), also while serving: for F32 weights with few inputs and outputs,
+ * at the precision of the tape. */
+Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b);
+/* y += x W^T, in place; y must have no reader yet. Returns y. */
+Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y);
+
+/* op_embed.c: y[i] = table[ids[i]]; table [rows, d] -> [n, d]. ids must outlive the tape. */
+Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n);
+/* Rows rows[0..n) of x. */
+Mat *op_rows(Tape *t, Mat *x, const int *rows, int n);
+
+/* op_norm.c: over each row of d. b may be NULL. */
+Mat *op_layernorm(Tape *t, Mat *x, const Weight *w, const Weight *b, float eps);
+Mat *op_rmsnorm(Tape *t, Mat *x, const Weight *w, float eps);
+
+/* op_elementwise.c */
+Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale); /* a + scale b */
+Mat *op_residual(Tape *t, Mat *x, Mat *y);                /* x + y; not recording: in place, returns x */
+Mat *op_activation(Tape *t, Mat *x, Activation a);
+Mat *op_gate(Tape *t, Mat *x, Activation a); /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
+/* cos(freq x + phase), CosNet; NULL for both = plain cos(x). */
+Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase);
+
+/* op_rope.c: split-half rotation of every head of `dim` features (spec 2.2); x [n, heads dim], positions [n]. */
+Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float theta);
+
+/* op_heads.c: rows seen as [heads, dim].
+ * columns: of each head, features first..first+count-1 -> [n, heads count].
+ * join: per head the features of a, then those of b; b may have one head for all -> [n, heads (da + db)].
+ * repeat: head g becomes heads g m .. g m + m - 1 -> [n, heads m dim].
+ * average: mean over consecutive groups of `heads` heads: x [n, groups heads dim] -> [n, heads dim] (PEAA).
+ * pair: y_h = x_h F_h (row times matrix), F [heads, dim, dim].
+ * conv: y[o, l] = b[o] + sum_c sum_u W[o, c, u] x[c, l + u - (k-1)/2] along the features, W [out, heads, k]. */
+Mat *op_head_columns(Tape *t, Mat *x, int heads, int first, int count);
+Mat *op_head_join(Tape *t, Mat *a, int da, Mat *b, int db, int heads);
+Mat *op_head_repeat(Tape *t, Mat *x, int heads, int times);
+Mat *op_head_average(Tape *t, Mat *x, int groups);
+Mat *op_head_pair(Tape *t, Mat *x, const Weight *f);
+Mat *op_head_conv(Tape *t, Mat *x, const Weight *w, const Weight *b, int dim);
+/* TPA: y_h = (1/R) sum_r a[h, r] b[r, :]; a [n, H R], b [n, R D] -> [n, H D]. */
+Mat *op_head_factors(Tape *t, Mat *a, Mat *b, int rank, int dim);
+
+/* op_loss.c: mean negative log likelihood of targets[n] under logits [n, V] -> [1, 1]. targets must outlive the tape.
+ */
+Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets);
+
+#endif

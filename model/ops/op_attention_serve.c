@@ -1,0 +1,269 @@
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
+#include "model/ops/op_attention.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A task is a tile of up to TILE query rows of one segment under some of the kv heads. Keys are walked in chunks from
+ * position 0; a row carries its largest score so far and, relative to it, the sum of exponentials and the mixed values.
+ * So a row's bits depend on its own sequence alone, and the memory on the model alone. */
+enum { TILE = 32, CHUNK = 8 * KV_BLOCK };
+
+typedef struct Serve {
+    Forward *f;
+    const KvLayer *kv;
+    const Mat *q;
+    Mat *y;
+    const AttentionSpec *spec;
+    bool pairs;           /* the cache is bf16: so are queries and probabilities, and all come in pairs */
+    bool shared_noise;    /* one noise for all heads, drawn once per task */
+    int group, tile_rows; /* query heads per kv head; positions per tile */
+    int rows_max;         /* rows of scores per tile: positions times group */
+    int task_heads;       /* kv heads per task */
+    int q_width;          /* elements of a query: k_dim, in pairs rounded up to even */
+    unsigned char *scratch;
+    size_t scratch_bytes; /* of one thread */
+} Serve;
+
+typedef struct Task {
+    const Segment *seg;
+    int first, n;       /* queries of the segment */
+    int kv_head, heads; /* kv heads */
+} Task;
+
+/* Row r of a tile is position r / group, head kv_head group + r % group. */
+typedef struct Scratch {
+    void *q;             /* [task_heads, rows, q_width] scaled */
+    float *acc;          /* [task_heads, rows, v_dim] */
+    float *max, *sum;    /* [task_heads, rows] */
+    float *s;            /* [rows, CHUNK] */
+    uint16_t *p;         /* [rows, CHUNK] */
+    float *noise;        /* [tile_rows, CHUNK] */
+    float *eps;          /* [CHUNK] */
+    uint16_t *component; /* [CHUNK] */
+    void *turned;        /* [KV_BLOCK, v_dim] */
+} Scratch;
+
+static void *take(size_t *used, unsigned char *base, size_t bytes) {
+    void *at = base ? base + *used : NULL;
+    *used += (bytes + 63) & ~(size_t)63;
+    return at;
+}
+
+/* Lays out what is at base; *bytes is how much it is. */
+static Scratch scratch_lay(const Serve *a, unsigned char *base, size_t *bytes) {
+    size_t rows = (size_t)a->rows_max, all = (size_t)a->task_heads * rows, v_dim = (size_t)a->spec->heads.v_dim;
+    *bytes = 0;
+    return (Scratch){
+        .q = take(bytes, base, all * (size_t)a->q_width * sizeof(float)),
+        .acc = take(bytes, base, all * v_dim * sizeof(float)),
+        .max = take(bytes, base, all * sizeof(float)),
+        .sum = take(bytes, base, all * sizeof(float)),
+        .s = take(bytes, base, rows * CHUNK * sizeof(float)),
+        .p = take(bytes, base, rows * CHUNK * sizeof(uint16_t)),
+        .noise = take(bytes, base, (size_t)a->tile_rows * CHUNK * sizeof(float)),
+        .eps = take(bytes, base, CHUNK * sizeof(float)),
+        .component = take(bytes, base, CHUNK * sizeof(uint16_t)),
+        .turned = take(bytes, base, KV_BLOCK * v_dim * sizeof(float)),
+    };
+}
+
+static size_t query_at(const Serve *a, int h, int r) {
+    return ((size_t)h * (size_t)a->rows_max + (size_t)r) * (size_t)a->q_width;
+}
+
+static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
+    int k_dim = a->spec->heads.k_dim, rows = t->n * a->group;
+    for (int h = 0; h < t->heads; h++)
+        for (int r = 0; r < rows; r++) {
+            int head = (t->kv_head + h) * a->group + r % a->group;
+            size_t row = (size_t)(t->seg->row0 + t->first + r / a->group);
+            const float *from = a->q->x + row * (size_t)a->q->d + (size_t)(head * k_dim);
+            if (!a->pairs) {
+                kernels->scale_row(k_dim, a->spec->scale, from, (float *)x->q + query_at(a, h, r));
+                continue;
+            }
+            uint16_t *to = (uint16_t *)x->q + query_at(a, h, r);
+            for (int d = 0; d < k_dim; d += CHUNK) {
+                int n = MIN(CHUNK, k_dim - d);
+                kernels->scale_row(n, a->spec->scale, from + d, x->eps);
+                kernels->to_bf16(n, x->eps, to + d);
+            }
+            if (k_dim % 2) to[k_dim] = 0;
+        }
+}
+
+/* s [rows, CHUNK] of kv head h of the task against n_keys keys from position c0 on, and the rest of their last block.
+ */
+static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
+    int rows = t->n * a->group;
+    for (int j = 0; j < n_keys; j += KV_BLOCK) {
+        const void *k = kv_k(a->kv, t->seg->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
+        if (a->pairs)
+            kernels->scores_pairs(rows, a->q_width / 2, (uint16_t *)x->q + query_at(a, h, 0), k, x->s + j, CHUNK);
+        else
+            kernels->scores_f32(rows, a->q_width, (float *)x->q + query_at(a, h, 0), k, x->s + j, CHUNK);
+    }
+}
+
+/* s[j] += noise of query head `head`, query r of the task, keys c0..c0+n-1 */
+static void add_noise(const Serve *a, const Task *t, const Scratch *x, int head, int r, int c0, int n, float *s) {
+    int at = t->first + r;
+    NoiseRow noise;
+    if (!attention_noise_row(a->f, a->spec, t->seg, head, t->seg->row0 + at, t->seg->pos0 + at, &noise)) return;
+    noise.first = c0;
+    noise.n = n;
+    noise_row_draw(&noise, x->eps, x->component);
+    noise_row_add(&noise, x->eps, x->component, s);
+}
+
+/* Keys of chunk c0 that query r of the task sees. */
+static int keys_seen(const Task *t, int r, int c0) { return MIN(CHUNK, t->seg->pos0 + t->first + r + 1 - c0); }
+
+static void draw_shared(const Serve *a, const Task *t, const Scratch *x, int c0) {
+    for (int r = 0; r < t->n; r++) {
+        int seen = keys_seen(t, r, c0);
+        if (seen <= 0) continue;
+        float *noise = x->noise + r * CHUNK;
+        memset(noise, 0, CHUNK * sizeof *noise);
+        add_noise(a, t, x, 0, r, c0, seen, noise);
+    }
+}
+
+/* Scores to probabilities relative to the largest so far; what is mixed already is made relative to it too. */
+static void chunk_soften(const Serve *a, const Task *t, const Scratch *x, int h, int c0) {
+    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
+    for (int r = 0; r < rows; r++) {
+        int seen = keys_seen(t, r / a->group, c0), padded = (seen + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
+        if (seen <= 0) continue;
+        float *s = x->s + r * CHUNK;
+        size_t at = (size_t)h * (size_t)a->rows_max + (size_t)r;
+        if (a->shared_noise)
+            kernels->add_row(seen, x->noise + r / a->group * CHUNK, s);
+        else if (a->spec->noise)
+            add_noise(a, t, x, (t->kv_head + h) * a->group + r % a->group, r / a->group, c0, seen, s);
+        for (int j = seen; j < padded; j++) s[j] = -INFINITY;
+        float factor = kernels->soften_row(padded, s, s, &x->max[at], &x->sum[at]), *acc = x->acc + at * (size_t)v_dim;
+        if (factor != 1) kernels->scale_row(v_dim, factor, acc, acc);
+        if (a->pairs) kernels->to_bf16(padded, s, x->p + r * CHUNK);
+    }
+}
+
+/* Values of a block. Where a value is the beginning of its key, the keys are turned round first. */
+static const void *block_values(const Serve *a, int block, int kv_head, void *turned) {
+    int v_dim = a->spec->heads.v_dim;
+    if (a->kv->heads.v_dim) return kv_v(a->kv, block, kv_head);
+    const void *k = kv_k(a->kv, block, kv_head);
+    for (int d = 0; d < v_dim; d++)
+        for (int j = 0; j < KV_BLOCK; j++)
+            if (a->pairs)
+                ((uint16_t *)turned)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
+                    ((const uint16_t *)k)[kv_key_at(a->kv->dtype, d, j)];
+            else
+                ((float *)turned)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
+                    ((const float *)k)[kv_key_at(a->kv->dtype, d, j)];
+    return turned;
+}
+
+/* acc += p v of `rows` rows from r on, keys j..j+n_keys-1 of the chunk (j even in its block); v as block_values. */
+static void mix(const Serve *a, const Scratch *x, int r, int rows, int j, int n_keys, const void *v, float *acc) {
+    int v_dim = a->spec->heads.v_dim;
+    size_t key = (size_t)(j % KV_BLOCK) * (size_t)v_dim;
+    if (a->pairs)
+        kernels->mix_pairs(rows, n_keys, v_dim, x->p + r * CHUNK + j, CHUNK, (const uint16_t *)v + key, acc);
+    else
+        kernels->mix_f32(rows, n_keys, v_dim, x->s + r * CHUNK + j, CHUNK, (const float *)v + key, acc);
+}
+
+/* Values behind a row's own position are never touched: they may be another request's leftovers. So all rows mix what
+ * the first of them sees, in whole pairs, and then each the rest of its own. */
+static void chunk_mix(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
+    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
+    float *acc = x->acc + (size_t)h * (size_t)a->rows_max * (size_t)v_dim;
+    for (int j = 0; j < n_keys; j += KV_BLOCK) {
+        const void *v = block_values(a, t->seg->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->turned);
+        int common = MAX(0, MIN(KV_BLOCK, keys_seen(t, 0, c0) - j));
+        if (t->n > 1) common &= ~1;
+        if (common) mix(a, x, 0, rows, j, common, v, acc);
+        for (int r = 0; r < rows && common < KV_BLOCK; r++) {
+            int rest = MIN(KV_BLOCK, keys_seen(t, r / a->group, c0) - j) - common;
+            if (rest > 0) mix(a, x, r, 1, j + common, rest, v, acc + (size_t)r * (size_t)v_dim);
+        }
+    }
+}
+
+static void store(const Serve *a, const Task *t, const Scratch *x) {
+    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
+    for (int h = 0; h < t->heads; h++)
+        for (int r = 0; r < rows; r++) {
+            int head = (t->kv_head + h) * a->group + r % a->group;
+            size_t row = (size_t)(t->seg->row0 + t->first + r / a->group), at = (size_t)(h * a->rows_max + r);
+            kernels->scale_row(v_dim, 1 / x->sum[at], x->acc + at * (size_t)v_dim,
+                               a->y->x + row * (size_t)a->y->d + (size_t)(head * v_dim));
+        }
+}
+
+static void serve_task(const Serve *a, const Task *t) {
+    size_t bytes, all = (size_t)t->heads * (size_t)a->rows_max;
+    Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
+    int n = t->seg->pos0 + t->first + t->n;
+    load_queries(a, t, &x);
+    memset(x.acc, 0, all * (size_t)a->spec->heads.v_dim * sizeof(float));
+    memset(x.sum, 0, all * sizeof(float));
+    for (size_t r = 0; r < all; r++) x.max[r] = -INFINITY;
+    for (int c0 = 0; c0 < n; c0 += CHUNK) {
+        int n_keys = MIN(CHUNK, n - c0);
+        if (a->shared_noise) draw_shared(a, t, &x, c0);
+        for (int h = 0; h < t->heads; h++) {
+            chunk_scores(a, t, &x, h, c0, n_keys);
+            chunk_soften(a, t, &x, h, c0);
+            chunk_mix(a, t, &x, h, c0, n_keys);
+        }
+    }
+    store(a, t, &x);
+}
+
+typedef struct Tile {
+    int segment, first;
+} Tile;
+
+void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Mat *q, Mat *y,
+                     const AttentionSpec *spec) {
+    Tape *tape = f->tape;
+    HeadShape h = spec->heads;
+    ArenaMark mark = arena_mark(&tape->arena);
+    Serve a = {.f = f, .kv = kv, .q = q, .y = y, .spec = spec, .pairs = kv->dtype == DTYPE_BF16};
+    a.group = h.heads / h.kv_heads;
+    a.tile_rows = MAX(1, TILE / a.group);
+    a.rows_max = a.tile_rows * a.group;
+    a.q_width = a.pairs ? (h.k_dim + 1) & ~1 : h.k_dim;
+    int n_tiles = 0, keys = 0;
+    Tile *tiles = tape_alloc(tape, (size_t)q->n * sizeof *tiles);
+    for (int s = 0; s < batch->n_segments; s++) {
+        const Segment *seg = &batch->segments[s];
+        keys = MAX(keys, seg->pos0 + seg->n);
+        for (int first = 0; first < seg->n; first += a.tile_rows)
+            tiles[n_tiles++] = (Tile){.segment = s, .first = first};
+    }
+    /* Noise that all heads share is drawn once for all of them where there are tiles enough for the team. */
+    a.shared_noise = spec->noise && f->cfg->noise.scope == NOISE_LAYER && n_tiles >= 4 * team_size();
+    a.task_heads = a.shared_noise ? h.kv_heads : 1;
+    int tasks = h.kv_heads / a.task_heads;
+    scratch_lay(&a, NULL, &a.scratch_bytes);
+    a.scratch = tape_alloc(tape, (size_t)team_size() * a.scratch_bytes);
+#pragma omp parallel for schedule(dynamic) if ((size_t)q->n * (size_t)q->d * (size_t)keys > 1 << 17)
+    for (int i = 0; i < n_tiles * tasks; i++) {
+        const Tile *tile = &tiles[n_tiles - 1 - i / tasks]; /* the longest of a prompt first */
+        const Segment *seg = &batch->segments[tile->segment];
+        serve_task(&a, &(Task){.seg = seg,
+                               .first = tile->first,
+                               .n = MIN(a.tile_rows, seg->n - tile->first),
+                               .kv_head = i % tasks * a.task_heads,
+                               .heads = a.task_heads});
+    }
+    arena_rewind(&tape->arena, mark);
+}

@@ -1,0 +1,191 @@
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
+#include "model/ops/op.h"
+#include "model/ops/train_gemm.h"
+
+#include <string.h>
+
+typedef struct LinearContext {
+    Tape *tape;
+    Mat *x, *y;
+    const Weight *w, *b;
+} LinearContext;
+
+static void bias_forward(const Mat *y, const float *b) {
+#pragma omp parallel for schedule(static) if ((size_t)y->n * (size_t)y->d > 1 << 16)
+    for (int i = 0; i < y->n; i++) memcpy(y->x + (size_t)i * (size_t)y->d, b, (size_t)y->d * sizeof *b);
+}
+
+/* db += sum over rows of dy. Split by column, so that the order of the sum is that of the rows on any team. */
+static void bias_backward(const Mat *y, float *db) {
+    enum { WIDTH = 256 };
+#pragma omp parallel for if ((size_t)y->n * (size_t)y->d > 1 << 16)
+    for (int c = 0; c < y->d; c += WIDTH)
+        for (int i = 0; i < y->n; i++)
+            kernels->add_row(MIN(WIDTH, y->d - c), y->dx + (size_t)i * (size_t)y->d + c, db + c);
+}
+
+/* dx += dy W; dW += dy^T x; db += sum dy */
+static void linear_backward(void *context) {
+    const LinearContext *c = context;
+    Mat *x = c->x, *y = c->y;
+    const float *dy = mat_gradient(y);
+    bool add = !mat_first(x);
+    train_gemm(c->tape, &(TrainGemm){.m = x->n,
+                                     .n = x->d,
+                                     .k = y->d,
+                                     .a = {dy, y->d, false},
+                                     .b = {weight_f32(c->w), x->d, false},
+                                     .c = x->dx,
+                                     .ldc = x->d,
+                                     .add = add});
+    if (c->w->grad)
+        train_gemm(c->tape, &(TrainGemm){.m = y->d,
+                                         .n = x->d,
+                                         .k = x->n,
+                                         .a = {dy, y->d, true},
+                                         .b = {x->x, x->d, false},
+                                         .c = c->w->grad,
+                                         .ldc = x->d,
+                                         .add = true});
+    if (c->b && c->b->grad) bias_backward(y, c->b->grad);
+}
+
+/* Output features first..first+count-1 of rows row..row+rows-1. */
+typedef struct Part {
+    int row, rows, first, count;
+} Part;
+
+/* x as the kernel for the weight's dtype takes it. */
+typedef struct Operand {
+    const Mat *x;
+    uint16_t *bf16; /* [n, in], BF16 only */
+    int8_t *codes;  /* [n, in], I8 only */
+    float *scales;  /* [n, in / INT8_GROUP] */
+} Operand;
+
+static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
+    size_t n = (size_t)x->n, d = (size_t)x->d, groups = d / INT8_GROUP;
+    Operand a = {.x = x};
+    if (dtype == DTYPE_BF16) a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
+    if (dtype == DTYPE_I8) {
+        a.codes = tape_alloc(t, n * d);
+        a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
+    }
+    if (!a.bf16 && !a.codes) return a;
+#pragma omp parallel for schedule(static) if (n * d > 1 << 16)
+    for (size_t i = 0; i < n; i++) {
+        if (a.bf16)
+            kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
+        else
+            kernels->to_int8(x->d, x->x + i * d, a.codes + i * d, a.scales + i * groups);
+    }
+    return a;
+}
+
+/* out [p->rows, p->count], a row every ld elements */
+static void part_product(const Operand *a, const Weight *w, const Part *p, float *out, int ld) {
+    const Mat *x = a->x;
+    int k = x->d;
+    size_t row = (size_t)p->row * (size_t)k, at = (size_t)p->first * (size_t)k;
+    switch (w->dtype) {
+    case DTYPE_F32:
+        kernels->gemm_f32(p->rows, p->count, k, x->x + row, k, (const float *)w->data + at, out, ld);
+        break;
+    case DTYPE_BF16:
+        kernels->gemm_bf16(p->rows, p->count, k, a->bf16 + row, k, (const uint16_t *)w->data + at, out, ld);
+        break;
+    case DTYPE_F16:
+        kernels->gemm_f16(p->rows, p->count, k, x->x + row, k, (const uint16_t *)w->data + at, out, ld);
+        break;
+    case DTYPE_I8:
+        kernels->gemm_i8(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
+                         (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, ld);
+    }
+}
+
+static float *part_row(const Mat *y, const Part *p, int i) {
+    return y->x + (size_t)(p->row + i) * (size_t)y->d + p->first;
+}
+
+static void part_serve(const Operand *a, const Weight *w, const float *b, const Mat *y, const Part *p) {
+    part_product(a, w, p, part_row(y, p, 0), y->d);
+    for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
+}
+
+/* y += product, made a few rows at a time in scratch [ADD_ROWS, count], so that it does not leave the cache. */
+enum { ADD_ROWS = 64 };
+static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part *p, float *scratch) {
+    for (int done = 0; done < p->rows; done += ADD_ROWS) {
+        Part some = {p->row + done, MIN(ADD_ROWS, p->rows - done), p->first, p->count};
+        part_product(a, w, &some, scratch, p->count);
+        for (int i = 0; i < some.rows; i++)
+            kernels->add_row(p->count, scratch + (size_t)i * (size_t)p->count, part_row(y, &some, i));
+    }
+}
+
+/* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
+ * where W has not enough outputs to go round, one stretch of the rows. */
+static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
+    enum { PANEL = 64 }; /* outputs that kernels like to take together */
+    ArenaMark mark = arena_mark(&t->arena);
+    Operand a = operand_of(t, x, w->dtype);
+    int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
+    bool by_rows = panels < team && x->n >= PANEL;
+    int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
+    size_t sums = (size_t)MIN(ADD_ROWS, x->n) * (size_t)(by_rows ? y->d : share);
+    float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
+#pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
+    for (int first = 0; first < all; first += share) {
+        int count = MIN(share, all - first);
+        Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};
+        if (add)
+            part_add(&a, w, y, &p, scratch + (size_t)team_member() * sums);
+        else
+            part_serve(&a, w, b ? weight_f32(b) : NULL, y, &p);
+    }
+    arena_rewind(&t->arena, mark);
+}
+
+/* y (+)= x W^T */
+static void linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat *y, bool add) {
+    train_gemm(t, &(TrainGemm){.m = x->n,
+                               .n = y->d,
+                               .k = x->d,
+                               .a = {x->x, x->d, false},
+                               .b = {weight_f32(w), x->d, true},
+                               .c = y->x,
+                               .ldc = y->d,
+                               .add = add});
+    if (!t->recording) return;
+    LinearContext *c = tape_alloc(t, sizeof *c);
+    *c = (LinearContext){.tape = t, .x = x, .y = y, .w = w, .b = b};
+    tape_push(t, linear_backward, c);
+}
+
+Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
+    if (t->recording) return op_linear_packed(t, x, w, b);
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
+    Mat *y = tape_mat(t, x->n, w->dims[0]);
+    linear_serve(t, x, w, b, y, false);
+    return y;
+}
+
+Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dtype != DTYPE_F32);
+    Mat *y = tape_mat(t, x->n, w->dims[0]);
+    if (b) bias_forward(y, weight_f32(b));
+    linear_packed(t, x, w, b, y, b != NULL);
+    return y;
+}
+
+Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dims[0] != y->d);
+    if (t->recording)
+        linear_packed(t, x, w, NULL, y, true);
+    else
+        linear_serve(t, x, w, NULL, y, true);
+    return y;
+}

@@ -1,0 +1,112 @@
+#include "model/ops/train_gemm.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
+
+/* The wider of m and n is dealt out in blocks, each packed by the thread that multiplies it and small enough for its
+ * second-level cache; the other operand is packed once for all. Long k goes in chunks, so that the shared operand
+ * stays in the last-level cache. */
+enum { CHUNK_UNITS = 1024, BLOCK = 96 };
+
+typedef void Pack(bool pairs, const PackSource *s, uint32_t *out);
+
+typedef struct Side {
+    Matrix x; /* [n, k]: vectors are rows */
+    int n, panel;
+    Pack *pack;
+} Side;
+
+typedef struct Plan {
+    const TrainGemm *g;
+    Side a, b;
+    bool share_a, bf16;
+    int units_per_k; /* elements in a unit */
+} Plan;
+
+static int round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+/* Vectors first..first+n-1, elements k0..k0+k-1. */
+static void side_pack(const Side *s, bool pairs, int first, int n, int k0, int k, uint32_t *out) {
+    size_t ld = (size_t)s->x.ld;
+    PackSource p = {.n = n, .k = k};
+    if (s->x.transposed) {
+        p.x = s->x.x + (size_t)k0 * ld + first;
+        p.stride = 1;
+        p.step = ld;
+    } else {
+        p.x = s->x.x + (size_t)first * ld + k0;
+        p.stride = ld;
+        p.step = 1;
+    }
+    s->pack(pairs, &p, out);
+}
+
+static Plan plan_of(const TrainGemm *g, bool bf16) {
+    const TrainKernels *t = kernels->train;
+    Matrix b = g->b;
+    b.transposed = !b.transposed;
+    return (Plan){.g = g,
+                  .a = {g->a, g->m, t->tile_rows, t->pack_rows},
+                  .b = {b, g->n, t->tile_columns, t->pack_columns},
+                  .share_a = g->m <= g->n,
+                  .bf16 = bf16,
+                  .units_per_k = bf16 ? 2 : 1};
+}
+
+/* One block of C against all of the shared operand, a panel of which is read once for the whole block. */
+static void multiply_block(const Plan *p, int first, int n, int units, const uint32_t *own, const uint32_t *shared,
+                           bool add) {
+    const TrainKernels *t = kernels->train;
+    const TrainGemm *g = p->g;
+    const Side *s = p->share_a ? &p->a : &p->b;
+    size_t ldc = (size_t)g->ldc;
+    for (int at = 0; at < s->n; at += s->panel) {
+        int count = MIN(s->panel, s->n - at);
+        const uint32_t *panel = shared + (size_t)at * (size_t)units;
+        float *c = p->share_a ? g->c + (size_t)at * ldc + first : g->c + (size_t)first * ldc + at;
+        Panels a = {p->share_a ? panel : own, (size_t)(t->tile_rows * units)};
+        Panels b = {p->share_a ? own : panel, (size_t)(t->tile_columns * units)};
+        t->multiply(p->bf16, p->share_a ? count : n, p->share_a ? n : count, units, a, b, c, ldc, add);
+    }
+}
+
+/* Enough blocks to go round. */
+static int block_vectors(const Side *s) {
+    int least = (s->n + 4 * team_size() - 1) / (4 * team_size());
+    return MAX(s->panel, MIN(round_up(least, s->panel), BLOCK / s->panel * s->panel));
+}
+
+static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *own, size_t own_words, bool add) {
+    const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
+    int units = (k + p->units_per_k - 1) / p->units_per_k, share = BLOCK / s->panel * s->panel,
+        block = block_vectors(o);
+#pragma omp parallel if ((size_t)p->g->m * (size_t)p->g->n * (size_t)k > 1 << 17)
+    {
+#pragma omp for schedule(static)
+        for (int first = 0; first < s->n; first += share)
+            side_pack(s, p->bf16, first, MIN(share, s->n - first), k0, k, shared + (size_t)first * (size_t)units);
+#pragma omp for schedule(dynamic)
+        for (int first = 0; first < o->n; first += block) {
+            int n = MIN(block, o->n - first);
+            uint32_t *mine = own + (size_t)team_member() * own_words;
+            side_pack(o, p->bf16, first, n, k0, k, mine);
+            multiply_block(p, first, n, units, mine, shared, add);
+        }
+    }
+}
+
+void train_gemm(Tape *t, const TrainGemm *g) {
+    Plan p = plan_of(g, t->bf16);
+    const Side *s = p.share_a ? &p.a : &p.b, *o = p.share_a ? &p.b : &p.a;
+    int chunk = CHUNK_UNITS * p.units_per_k;
+    size_t units = (size_t)MIN(CHUNK_UNITS, (g->k + p.units_per_k - 1) / p.units_per_k);
+    size_t own_words = (size_t)round_up(MIN(BLOCK, o->n), o->panel) * units;
+    ArenaMark mark = arena_mark(&t->arena);
+    uint32_t *shared = tape_alloc(t, (size_t)round_up(s->n, s->panel) * units * sizeof *shared);
+    uint32_t *own = tape_alloc(t, (size_t)team_size() * own_words * sizeof *own);
+    for (int k0 = 0; k0 < g->k; k0 += chunk)
+        run_chunk(&p, k0, MIN(chunk, g->k - k0), shared, own, own_words, g->add || k0 > 0);
+    arena_rewind(&t->arena, mark);
+}

@@ -1,0 +1,99 @@
+#include "server/api/choice.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
+    *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
+    bool from_start = rules->echo || job->n_prompt == n_hidden;
+    c->strip_space = from_start && tokenizer_strips_space(rules->tokenizer);
+    size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
+    if (rules->logprobs || rules->token_ids) c->slots = xcalloc(most + 1, sizeof *c->slots);
+    text_stream_open(&c->text, rules->stop);
+}
+
+void choice_close(Choice *c) {
+    if (!c->job) return;
+    job_cancel(c->job);
+    job_release(c->job);
+    text_stream_free(&c->text);
+    free(c->slots);
+    *c = (Choice){0};
+}
+
+static void push_piece(Choice *c, int id, bool match) {
+    size_t n;
+    const char *piece = tokenizer_piece(c->rules->tokenizer, id, &n);
+    if (!piece || n == 0) return;
+    size_t skip = c->strip_space && piece[0] == ' ';
+    c->strip_space = false;
+    text_stream_push(&c->text, piece + skip, n - skip, match);
+}
+
+static void push_slot(Choice *c, int id, const JobToken *token) {
+    if (c->slots) c->slots[c->n_slots++] = (Slot){.id = id, .token = token, .offset = c->text.chars};
+}
+
+/* A job cut by its deadline may have fewer scores than prompt tokens. */
+static void echo_prompt(Choice *c, int n_scored) {
+    const Job *job = c->job;
+    for (int i = 0; i < job->n_prompt; i++) {
+        if (c->rules->logprobs) push_slot(c, job->prompt[i], i > 0 && i < n_scored ? &job->prompt_scores[i] : NULL);
+        if (i >= c->n_hidden) push_piece(c, job->prompt[i], false);
+    }
+}
+
+static bool ends_text(const ChoiceRules *r, int id) {
+    if (id == r->eos_id) return true;
+    for (int i = 0; i < r->n_stop_ids; i++)
+        if (r->stop_ids[i] == id) return true;
+    return false;
+}
+
+/* The tokens alone say when a text is complete: its last piece need not wait for the engine to say so. */
+static void read_token(Choice *c, const JobToken *token) {
+    const ChoiceRules *r = c->rules;
+    bool last = ends_text(r, token->id);
+    push_slot(c, token->id, token);
+    c->n_read++;
+    if (!last && !tokenizer_is_special(r->tokenizer, token->id)) push_piece(c, token->id, c->n_read > r->min_tokens);
+    if (c->text.stopped) job_cancel(c->job);
+    if (last || c->text.stopped)
+        c->finish = FINISH_STOP;
+    else if (c->n_read == c->job->max_tokens)
+        c->finish = FINISH_LENGTH;
+}
+
+void choice_advance(Choice *c) {
+    if (c->finish != FINISH_NONE) return;
+    Job *job = c->job;
+    pthread_mutex_lock(&job->mutex);
+    int n_tokens = job->n_tokens, n_scored = job->n_scored;
+    Finish finish = job->finish;
+    pthread_mutex_unlock(&job->mutex);
+    if (finish == FINISH_ERROR || finish == FINISH_CANCELLED || finish == FINISH_DAMAGED) {
+        c->finish = finish;
+        return;
+    }
+    if (!c->prompt_done) {
+        if (job->score_prompt && n_scored < job->n_prompt && finish == FINISH_NONE) return;
+        if (c->rules->echo) echo_prompt(c, n_scored);
+        c->prompt_done = true;
+    }
+    while (c->n_read < n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
+    if (c->finish == FINISH_NONE) c->finish = finish;
+    if (c->finish != FINISH_NONE) text_stream_end(&c->text);
+}
+
+int choice_settled_slots(const Choice *c) {
+    int n = c->slots_sent;
+    while (n < c->n_slots && (c->finish != FINISH_NONE || c->slots[n].offset <= c->text.settled_chars)) n++;
+    return n - c->slots_sent;
+}
+
+double choice_mean_logprob(const Choice *c) {
+    double sum = 0;
+    for (int i = 0; i < c->n_read; i++) sum += (double)c->job->tokens[i].logprob;
+    return c->n_read ? sum / c->n_read : 0;
+}

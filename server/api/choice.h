@@ -1,0 +1,53 @@
+/* choice: one job of the engine read back as text. Tokens are taken as they come; text, log-probabilities and token ids
+ * are handed on once nothing that comes later can change them, so pieces sent early and an answer sent whole agree. */
+#ifndef NOISED_CHOICE_H
+#define NOISED_CHOICE_H
+
+#include "server/api/text_stream.h"
+#include "server/engine/engine.h"
+
+/* One token of the answer: of the prompt too when echo and logprobs are asked for. */
+typedef struct Slot {
+    int id;
+    const JobToken *token; /* borrowed from the job; NULL for a token that nobody predicted */
+    size_t offset;         /* code points of text before it */
+} Slot;
+
+/* What the choices of a request have in common; borrowed. */
+typedef struct ChoiceRules {
+    const Tokenizer *tokenizer;
+    const StopSet *stop;
+    const int *stop_ids;
+    int n_stop_ids, eos_id; /* -1 for none or ignored */
+    int min_tokens;
+    bool echo, logprobs, token_ids;
+} ChoiceRules;
+
+typedef struct Choice {
+    Job *job; /* owned */
+    const ChoiceRules *rules;
+    int n_hidden; /* leading prompt tokens that echo does not print */
+    TextStream text;
+    Slot *slots; /* [n_slots], kept when log-probabilities or token ids are wanted */
+    int n_slots;
+    bool prompt_done, strip_space;
+    int n_read; /* generated tokens that belong to the answer so far */
+    Finish finish;
+    size_t text_sent;
+    int slots_sent;
+    bool finish_sent;
+} Choice;
+
+void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden);
+void choice_close(Choice *c); /* cancels the job if it still runs */
+
+/* Takes what the engine has pushed. Afterwards c->finish says whether the choice is complete (FINISH_STOP after a stop
+ * string too: the job is then cancelled). */
+void choice_advance(Choice *c);
+
+/* The slots from slots_sent on whose offset is final: their number. */
+int choice_settled_slots(const Choice *c);
+
+double choice_mean_logprob(const Choice *c); /* of the generated tokens; 0 when there are none */
+
+#endif

@@ -1,0 +1,293 @@
+#include "server/api/completion.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct Completion {
+    const CompletionContext *ctx;
+    CompletionRequest request;
+    ChoiceRules rules;
+    ResponseHead head;
+    Choice *choices; /* [n_choices] of prompt index * best_of + i */
+    int n_choices;
+    bool accepted; /* by the engine */
+    int n_counted; /* generated tokens that the metrics have */
+};
+
+static uint64_t draw_seed(void) {
+    uint64_t seed;
+    BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
+    return seed >> (64 - MAX_SEED_BITS);
+}
+
+static void draw_missing_seeds(CompletionRequest *r) {
+    if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = draw_seed()};
+    if (!r->noise_seed.given) r->noise_seed = (OptionalSeed){.given = true, .value = draw_seed()};
+}
+
+static void *copy_of(const void *data, size_t bytes) { return bytes ? memcpy(xmalloc(bytes), data, bytes) : NULL; }
+
+/* Choice i of prompt p. */
+static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
+    const CompletionRequest *r = &c->request;
+    bool rank = r->best_of > r->n;
+    Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, rank ? MAX(r->logprobs, 0) : r->logprobs,
+                       r->echo && r->logprobs >= 0);
+    if (!job) return NULL;
+    job->min_tokens = r->min_tokens;
+    job->sampling = (Sampling){
+        .temperature = r->temperature,
+        .top_k = r->top_k,
+        .top_p = r->top_p,
+        .min_p = r->min_p,
+        .typical_p = r->typical_p,
+        .repetition_penalty = r->repetition_penalty,
+        .frequency_penalty = r->frequency_penalty,
+        .presence_penalty = r->presence_penalty,
+        .bias = copy_of(r->bias, (size_t)r->n_bias * sizeof *r->bias),
+        .n_bias = r->n_bias,
+        .seed = choice_seed(r->seed.value, i),
+    };
+    job->noise_seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
+    job->noise_prompt_seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise_seed;
+    job->noise_scale = r->noise_scale;
+    job->ignore_eos = r->ignore_eos;
+    job->stop_ids = copy_of(r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids);
+    job->n_stop_ids = r->n_stop_ids;
+    job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
+    job->tenant = tenant;
+    return job;
+}
+
+/* All jobs or none; the first *n of jobs[] exist in either case. */
+static int make_jobs(const Completion *c, Job **jobs, uint64_t tenant, int *n, ApiError *e) {
+    const CompletionRequest *r = &c->request;
+    for (*n = 0; *n < r->n_prompts * r->best_of; ++*n) {
+        jobs[*n] = make_job(c, *n / r->best_of, *n % r->best_of, tenant);
+        if (!jobs[*n]) return api_fail(e, 503, "out_of_memory", NULL, "no memory for the request at the moment");
+    }
+    return 0;
+}
+
+static int fail_damaged(ApiError *e) {
+    return api_fail(e, 503, "checkpoint_damaged", NULL,
+                    "the checkpoint's files were changed while they were served; it must be loaded again");
+}
+
+static int submit(const Completion *c, Job *const *jobs, int n, ApiError *e) {
+    double retry_after = 0;
+    switch (engine_submit(c->ctx->engine, jobs, n, &retry_after)) {
+    case SUBMIT_OK:
+        return 0;
+    case SUBMIT_TOO_LONG:
+        return api_fail(e, 400, "context_length_exceeded", "max_tokens",
+                        "prompt and max_tokens %d exceed what the server's cache holds", c->request.max_tokens);
+    case SUBMIT_DRAINING:
+        return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+    case SUBMIT_DAMAGED:
+        return fail_damaged(e);
+    case SUBMIT_QUEUE_FULL:
+        break;
+    }
+    api_fail(e, 429, "queue_full", NULL, "the queue is full");
+    e->retry_after = retry_after;
+    return -1;
+}
+
+static int generated_tokens(const Completion *c) {
+    int n = 0;
+    for (int i = 0; i < c->n_choices; i++) n += c->choices[i].n_read;
+    return n;
+}
+
+static Usage usage_of(const Completion *c) {
+    const CompletionRequest *r = &c->request;
+    Usage u = {.completion_tokens = generated_tokens(c)};
+    for (int p = 0; p < r->n_prompts; p++) {
+        Job *job = c->choices[p * r->best_of].job;
+        u.prompt_tokens += r->prompts[p].n;
+        pthread_mutex_lock(&job->mutex);
+        u.cached_tokens += job->cached_tokens;
+        pthread_mutex_unlock(&job->mutex);
+    }
+    return u;
+}
+
+Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r, uint64_t tenant, void (*wake)(void *),
+                             void *wake_arg, ApiError *e) {
+    Completion *c = xcalloc(1, sizeof *c);
+    *c = (Completion){.ctx = ctx, .request = *r};
+    *r = (CompletionRequest){0};
+    r = &c->request;
+    draw_missing_seeds(r);
+    response_head_init(&c->head, ctx->api->model_name, ctx->fingerprint);
+    c->rules = (ChoiceRules){
+        .tokenizer = ctx->api->tokenizer,
+        .stop = &r->stop,
+        .stop_ids = r->stop_ids,
+        .n_stop_ids = r->n_stop_ids,
+        .eos_id = r->ignore_eos ? -1 : ctx->api->config->eos_token_id,
+        .min_tokens = r->min_tokens,
+        .echo = r->echo,
+        .logprobs = r->logprobs >= 0,
+        .token_ids = r->return_token_ids,
+    };
+    int n;
+    Job **jobs = xcalloc((size_t)(r->n_prompts * r->best_of), sizeof *jobs);
+    int rc = make_jobs(c, jobs, tenant, &n, e);
+    c->choices = xcalloc((size_t)MAX(n, 1), sizeof *c->choices);
+    for (; c->n_choices < n; c->n_choices++) {
+        Job *job = jobs[c->n_choices];
+        job->wake = wake;
+        job->wake_arg = wake_arg;
+        choice_open(&c->choices[c->n_choices], job, &c->rules, r->prompts[c->n_choices / r->best_of].n_hidden);
+    }
+    if (rc == 0) rc = submit(c, jobs, n, e);
+    free(jobs);
+    if (rc) {
+        completion_free(c);
+        return NULL;
+    }
+    c->accepted = true;
+    metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)usage_of(c).prompt_tokens);
+    metrics_observe(ctx->metrics, SIZE_CHOICES, r->n);
+    return c;
+}
+
+/* How a choice went, when nothing more will come of it. */
+static void count_choice(Metrics *m, const Choice *c) {
+    static const Counter ends[] = {
+        [FINISH_NONE] = COUNT_CANCELLED,    [FINISH_STOP] = COUNT_STOP,           [FINISH_LENGTH] = COUNT_LENGTH,
+        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
+        [FINISH_ERROR] = COUNT_ERROR};
+    Job *job = c->job;
+    pthread_mutex_lock(&job->mutex);
+    double started = job->started, first = job->first_token, last = job->last_token;
+    int cached = job->cached_tokens;
+    pthread_mutex_unlock(&job->mutex);
+    metrics_count(m, ends[c->finish], 1);
+    if (started > 0) {
+        metrics_count(m, COUNT_PREFIX_QUERIES, (uint64_t)job->n_prompt);
+        metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
+    }
+    metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    if (c->finish != FINISH_STOP && c->finish != FINISH_LENGTH && c->finish != FINISH_DEADLINE) return;
+    metrics_observe(m, SIZE_GENERATED, c->n_read);
+    metrics_observe(m, TIME_WHOLE, now_seconds() - job->submitted);
+    if (first > 0) metrics_observe(m, TIME_PREFILL, first - started);
+    if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
+}
+
+void completion_free(Completion *c) {
+    for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
+    for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);
+    free(c->choices);
+    api_request_free(&c->request);
+    free(c);
+}
+
+/* The `wanted` choices of best[0..n) with the highest mean log-probability go to the front, best first; ties keep
+ * their order. */
+static void rank(Choice **best, int n, int wanted) {
+    for (int k = 0; k < wanted; k++) {
+        int top = k;
+        for (int i = k + 1; i < n; i++)
+            if (choice_mean_logprob(best[i]) > choice_mean_logprob(best[top])) top = i;
+        Choice *t = best[top];
+        memmove(best + k + 1, best + k, (size_t)(top - k) * sizeof *best);
+        best[k] = t;
+    }
+}
+
+static void print_whole(Completion *c, Buffer *out) {
+    const CompletionRequest *r = &c->request;
+    Choice **order = xcalloc((size_t)r->best_of, sizeof *order);
+    response_open(out, &c->head);
+    for (int p = 0; p < r->n_prompts; p++) {
+        for (int i = 0; i < r->best_of; i++) order[i] = &c->choices[p * r->best_of + i];
+        if (r->best_of > r->n) rank(order, r->best_of, r->n);
+        for (int i = 0; i < r->n; i++) response_choice(out, order[i], p * r->n + i, c->ctx->has_noise, p + i == 0);
+    }
+    Usage u = usage_of(c);
+    response_close(out, &u, false);
+    free(order);
+}
+
+static void print_event(Completion *c, Buffer *out, int i) {
+    Choice *choice = &c->choices[i];
+    bool news = choice->text.settled > choice->text_sent || choice_settled_slots(choice) > 0 ||
+                (choice->finish != FINISH_NONE && !choice->finish_sent);
+    if (!news) return;
+    buffer_text(out, "data: ");
+    response_open(out, &c->head);
+    response_choice(out, choice, i, c->ctx->has_noise, true);
+    response_close(out, NULL, c->request.include_usage);
+    buffer_text(out, "\n\n");
+}
+
+static void print_end(Completion *c, Buffer *out) {
+    if (c->request.include_usage) {
+        Usage u = usage_of(c);
+        buffer_text(out, "data: ");
+        response_open(out, &c->head);
+        response_close(out, &u, false);
+        buffer_text(out, "\n\n");
+    }
+    buffer_text(out, "data: [DONE]\n\n");
+}
+
+static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
+    bool stream = c->request.stream;
+    *status = stream ? 200 : e->status;
+    if (stream) buffer_text(out, "data: ");
+    api_error_print(out, e);
+    if (stream) buffer_text(out, "\n\ndata: [DONE]\n\n");
+    return true;
+}
+
+/* False when the answer goes on. */
+static bool print_news(Completion *c, Buffer *out, int *status) {
+    ApiError e;
+    bool done = true, cut = false;
+    for (int i = 0; i < c->n_choices; i++) {
+        Choice *choice = &c->choices[i];
+        choice_advance(choice);
+        if (choice->finish == FINISH_DAMAGED) {
+            fail_damaged(&e);
+            return fail(c, out, status, &e);
+        }
+        if (choice->finish == FINISH_ERROR) {
+            bool waited = choice->job->started == 0; /* it never left the queue */
+            api_fail(&e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", choice->job->error);
+            return fail(c, out, status, &e);
+        }
+        cut = cut || choice->finish == FINISH_CANCELLED;
+        done = done && choice->finish != FINISH_NONE;
+        if (c->request.stream && choice->finish != FINISH_CANCELLED) print_event(c, out, i);
+    }
+    if (cut || (!done && atomic_load(c->ctx->cut))) {
+        api_fail(&e, 503, "shutting_down", NULL, "the server is shutting down");
+        return fail(c, out, status, &e);
+    }
+    if (!done) return false;
+    *status = 200;
+    if (c->request.stream)
+        print_end(c, out);
+    else
+        print_whole(c, out);
+    return true;
+}
+
+bool completion_poll(Completion *c, Buffer *out, int *status) {
+    bool done = print_news(c, out, status);
+    int generated = generated_tokens(c);
+    metrics_count(c->ctx->metrics, COUNT_GENERATED_TOKENS, (uint64_t)(generated - c->n_counted));
+    c->n_counted = generated;
+    return done;
+}

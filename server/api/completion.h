@@ -1,0 +1,37 @@
+/* completion: one POST /v1/completions from the checked request to the last byte. It fans out into one job per choice
+ * (prompt index * n + i), and each poll turns what the engine has pushed since into JSON: one object at the end, or a
+ * server-sent event per choice with news.
+ *
+ * A Completion belongs to one thread; only `wake` is called from others. */
+#ifndef NOISED_COMPLETION_H
+#define NOISED_COMPLETION_H
+
+#include "server/api/request.h"
+#include "server/api/response.h"
+
+#include <stdatomic.h>
+
+/* Borrowed, constant while the server runs, but for `cut`. */
+typedef struct CompletionContext {
+    const ApiContext *api;
+    Engine *engine;
+    const char *fingerprint;
+    bool has_noise;
+    const atomic_bool *cut; /* true: end what is unfinished with an error, now */
+    Metrics *metrics;
+} CompletionContext;
+
+typedef struct Completion Completion;
+
+/* Takes over what *r owns, on failure too. wake(wake_arg) is called from the engine's thread whenever a poll may have
+ * news, and perhaps once more after completion_free. */
+Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r, uint64_t tenant, void (*wake)(void *),
+                             void *wake_arg, ApiError *e);
+
+/* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
+ * whatever happens, errors are events of it). */
+bool completion_poll(Completion *c, Buffer *out, int *status);
+
+void completion_free(Completion *c); /* cancels what still runs */
+
+#endif

@@ -1,0 +1,46 @@
+#include "server/api/error.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+int api_fail(ApiError *e, int status, const char *code, const char *param, const char *fmt, ...) {
+    *e = (ApiError){.status = status, .code = code};
+    snprintf(e->param, sizeof e->param, "%s", param ? param : "");
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->message, sizeof e->message, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+static const char *type_of(int status) {
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 429:
+        return "rate_limit_error";
+    case 500:
+        return "server_error";
+    case 503:
+        return "unavailable_error";
+    default:
+        return "invalid_request_error";
+    }
+}
+
+static void print_or_null(Buffer *b, const char *text) {
+    if (text && *text)
+        buffer_json(b, text, strlen(text));
+    else
+        buffer_text(b, "null");
+}
+
+void api_error_print(Buffer *b, const ApiError *e) {
+    buffer_text(b, "{\"error\":{\"message\":");
+    buffer_json(b, e->message, strlen(e->message));
+    buffer_print(b, ",\"type\":\"%s\",\"param\":", type_of(e->status));
+    print_or_null(b, e->param);
+    buffer_text(b, ",\"code\":");
+    print_or_null(b, e->code);
+    buffer_text(b, "}}");
+}

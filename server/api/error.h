@@ -1,0 +1,22 @@
+/* api_error: what a client is told when a request cannot be served, in OpenAI's shape with all four keys:
+ *     {"error":{"message":...,"type":...,"param":...|null,"code":...|null}} */
+#ifndef NOISED_API_ERROR_H
+#define NOISED_API_ERROR_H
+
+#include "base/buffer.h"
+
+typedef struct ApiError {
+    int status;         /* HTTP status; it determines the type */
+    const char *code;   /* static string or NULL */
+    char param[96];     /* name of the offending field, empty for none */
+    double retry_after; /* seconds, 0 for none */
+    char message[512];
+} ApiError;
+
+/* Fills e and returns -1, so that `return api_fail(...)` is the whole failure path. code and param may be NULL. */
+int api_fail(ApiError *e, int status, const char *code, const char *param, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+void api_error_print(Buffer *b, const ApiError *e);
+
+#endif

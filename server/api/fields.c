@@ -1,0 +1,94 @@
+#include "server/api/fields.h"
+
+#include "base/err.h"
+
+#include <string.h>
+
+static void describe(Buffer *b, const cJSON *item) {
+    enum { SHOWN = 40 };
+    if (cJSON_IsNumber(item)) {
+        buffer_print(b, "%.17g", item->valuedouble);
+    } else if (cJSON_IsString(item)) {
+        size_t n = strlen(item->valuestring);
+        buffer_json(b, item->valuestring, MIN(n, SHOWN));
+        if (n > SHOWN) buffer_text(b, "...");
+    } else {
+        buffer_text(b, cJSON_IsArray(item)    ? "an array"
+                       : cJSON_IsObject(item) ? "an object"
+                       : cJSON_IsNull(item)   ? "null"
+                       : cJSON_IsTrue(item)   ? "true"
+                                              : "false");
+    }
+}
+
+int field_fail(const FieldReader *r, const cJSON *item, const char *what) {
+    Buffer b = {0};
+    describe(&b, item);
+    api_fail(r->error, 400, NULL, r->name, "%s must be %s, not %.*s", r->name, what, (int)b.n, b.data);
+    buffer_free(&b);
+    return -1;
+}
+
+static int range_fail(const FieldReader *r, const Field *f, const cJSON *item) {
+    char what[96];
+    snprintf(what, sizeof what, "%s between %.10g and %.10g", f->kind == FIELD_INT ? "an integer" : "a number", f->low,
+             f->high);
+    return field_fail(r, item, what);
+}
+
+static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
+    char *out = (char *)r->out + f->offset;
+    int64_t integer;
+    switch (f->kind) {
+    case FIELD_INT:
+        if (!json_integer(item, (int64_t)f->low, (int64_t)f->high, &integer)) return range_fail(r, f, item);
+        *(int *)out = (int)integer;
+        return 0;
+    case FIELD_FLOAT:
+        if (!cJSON_IsNumber(item) || !(item->valuedouble >= f->low && item->valuedouble <= f->high))
+            return range_fail(r, f, item);
+        *(float *)out = (float)item->valuedouble;
+        return 0;
+    case FIELD_BOOL:
+        if (!cJSON_IsBool(item)) return field_fail(r, item, "true or false");
+        *(bool *)out = cJSON_IsTrue(item);
+        return 0;
+    case FIELD_SEED:
+        if (!json_integer(item, 0, MAX_SEED, &integer))
+            return field_fail(r, item, "an integer between 0 and 9007199254740991");
+        *(OptionalSeed *)out = (OptionalSeed){.given = true, .value = (uint64_t)integer};
+        return 0;
+    case FIELD_TEXT:
+        if (!cJSON_IsString(item)) return field_fail(r, item, "a string");
+        *(const char **)out = item->valuestring;
+        return 0;
+    case FIELD_OTHER:
+        return f->read(r, item);
+    }
+    return 0;
+}
+
+int fields_read(FieldReader *r, const cJSON *object, const Field *fields, size_t n_fields) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object) {
+        const Field *f = fields;
+        while (f < fields + n_fields && strcmp(f->name, item->string)) f++;
+        if (f == fields + n_fields)
+            return api_fail(r->error, 400, NULL, item->string, "unknown field \"%.100s\"", item->string);
+        r->name = f->name;
+        if (!cJSON_IsNull(item) && read_field(r, f, item)) return -1;
+    }
+    return 0;
+}
+
+cJSON *fields_parse_body(const char *body, size_t n, int max_depth, int max_values, ApiError *e) {
+    Err err;
+    cJSON *root = json_parse(body, n, max_depth, (size_t)max_values, &err);
+    if (root && cJSON_IsObject(root)) return root;
+    if (root)
+        api_fail(e, 400, NULL, NULL, "the body must be a JSON object");
+    else
+        api_fail(e, 400, "invalid_json", NULL, "%s", err.msg);
+    cJSON_Delete(root);
+    return NULL;
+}

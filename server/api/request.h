@@ -1,0 +1,71 @@
+/* api_request: the body of POST /v1/completions as a checked struct. After api_request_parse nothing is left that a
+ * client could have got wrong, but for the length limits of the engine's cache and its queue.
+ *
+ * Text is tokenised here. Special tokens that a prompt spells out become their ids, as everywhere in the field. */
+#ifndef NOISED_API_REQUEST_H
+#define NOISED_API_REQUEST_H
+
+#include "model/config.h"
+#include "model/sampler.h"
+#include "server/api/fields.h"
+#include "server/api/text_stream.h"
+#include "tokenizer/tokenizer.h"
+
+typedef struct ApiLimits {
+    int json_depth, json_values;
+    int n;       /* of n and best_of */
+    int prompts; /* per request */
+    int queue;   /* choices per request, all prompts together */
+    int logit_bias, stop, stop_bytes;
+} ApiLimits;
+
+/* What a request is checked against; borrowed, constant while the server runs. */
+typedef struct ApiContext {
+    ApiLimits limits;
+    const char *model_name;
+    const Config *config;
+    const Tokenizer *tokenizer;
+} ApiContext;
+
+typedef struct Prompt {
+    int *ids;
+    int n;
+    int n_hidden; /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
+} Prompt;
+
+typedef struct CompletionRequest {
+    Prompt *prompts; /* [n_prompts], at least one, each of at least one token */
+    int n_prompts;
+    int n, best_of; /* best_of >= n */
+    int max_tokens, min_tokens;
+    int logprobs;           /* -1: none */
+    int top_k, deadline_ms; /* deadline_ms 0: none */
+    float temperature, top_p, min_p, typical_p;
+    float repetition_penalty, frequency_penalty, presence_penalty;
+    LogitBias *bias; /* [n_bias], ids distinct */
+    int n_bias;
+    StopSet stop;
+    int *stop_ids; /* [n_stop_ids] */
+    int n_stop_ids;
+    OptionalSeed seed, noise_seed, noise_prompt_seed;
+    uint64_t *noise_seeds; /* [n_prompts * n], given as an array; else NULL */
+    int n_noise_seeds;
+    float noise_scale;
+    bool echo, ignore_eos, return_token_ids;
+    bool stream, stream_options, include_usage;
+    const char *model, *user, *suffix; /* valid during api_request_parse only */
+} CompletionRequest;
+
+/* On failure nothing is left to free. */
+int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e);
+void api_request_free(CompletionRequest *r);
+
+/* The field "prompt": string, [string], [int], [[int]] or a list of both kinds. (api_prompt.c) */
+int api_prompt_read(const FieldReader *r, const cJSON *item);
+/* One prompt of the BOS token alone: an absent prompt starts a document. */
+int api_prompt_default(CompletionRequest *r, const ApiContext *ctx, ApiError *e);
+
+/* An array of token ids below the vocabulary's size; *ids is the caller's. (api_prompt.c) */
+int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n);
+
+#endif

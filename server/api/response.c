@@ -1,0 +1,145 @@
+#include "server/api/response.h"
+
+#include "base/err.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+void response_head_init(ResponseHead *h, const char *model, const char *fingerprint) {
+    uint64_t random[2];
+    BUG_ON(getrandom(random, sizeof random, 0) != sizeof random);
+    *h = (ResponseHead){.created = (int64_t)time(NULL), .model = model, .fingerprint = fingerprint};
+    snprintf(h->id, sizeof h->id, "cmpl-%016" PRIx64 "%08" PRIx32, random[0], (uint32_t)random[1]);
+}
+
+void response_open(Buffer *b, const ResponseHead *h) {
+    buffer_print(b, "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%" PRId64 ",\"model\":", h->id,
+                 h->created);
+    buffer_json(b, h->model, strlen(h->model));
+    buffer_print(b, ",\"system_fingerprint\":\"%s\",\"choices\":[", h->fingerprint);
+}
+
+/* Tokens that are no text by themselves are spelled in bytes, as OpenAI does. */
+static void print_token(Buffer *b, const Tokenizer *t, int id) {
+    size_t n, length;
+    const char *piece = tokenizer_piece(t, id, &n);
+    if (!piece) {
+        buffer_print(b, "\"token_id:%d\"", id);
+        return;
+    }
+    bool text = true;
+    for (size_t i = 0; i < n && text; i += length) text = utf8_next(piece + i, n - i, &length) == UTF8_VALID;
+    if (text) {
+        buffer_json(b, piece, n);
+        return;
+    }
+    buffer_text(b, "\"bytes:");
+    for (size_t i = 0; i < n; i++) buffer_print(b, "\\\\x%02x", (unsigned char)piece[i]);
+    buffer_text(b, "\"");
+}
+
+/* {"token":logprob,...}: the alternatives, best first, and the token itself. Two tokens may be spelled alike (a byte
+ * and a character): the more probable one has the key. */
+static void print_top(Buffer *b, const Tokenizer *t, const JobToken *token, int n_top) {
+    enum { MAX_TOP = 21 };
+    Buffer keys = {0};
+    size_t start[MAX_TOP + 1] = {0};
+    int n_keys = 0;
+    buffer_text(b, "{");
+    for (int i = 0; i <= n_top; i++) {
+        bool own = i == n_top;
+        TokenLogprob top = own ? (TokenLogprob){token->id, token->logprob} : token->top[i];
+        print_token(&keys, t, top.id);
+        size_t n = keys.n - start[n_keys];
+        const char *key = keys.data + start[n_keys];
+        bool known = false;
+        for (int j = 0; j < n_keys && !known; j++)
+            known = start[j + 1] - start[j] == n && !memcmp(keys.data + start[j], key, n);
+        if (known) {
+            keys.n = start[n_keys];
+            continue;
+        }
+        if (n_keys > 0) buffer_text(b, ",");
+        buffer_append(b, key, n);
+        buffer_text(b, ":");
+        buffer_float(b, top.logprob);
+        start[++n_keys] = keys.n;
+    }
+    buffer_text(b, "}");
+    buffer_free(&keys);
+}
+
+static void print_slot(Buffer *b, const Choice *c, const Slot *s, int array) {
+    const Tokenizer *t = c->rules->tokenizer;
+    if (array == 0)
+        print_token(b, t, s->id);
+    else if (array == 3)
+        buffer_print(b, "%zu", MIN(s->offset, c->text.chars));
+    else if (!s->token)
+        buffer_text(b, "null");
+    else if (array == 1)
+        buffer_float(b, s->token->logprob);
+    else
+        print_top(b, t, s->token, c->job->n_top);
+}
+
+static void print_logprobs(Buffer *b, const Choice *c, int n) {
+    static const char *const names[] = {"{\"tokens\":[", "],\"token_logprobs\":[", "],\"top_logprobs\":[",
+                                        "],\"text_offset\":["};
+    for (int array = 0; array < 4; array++) {
+        buffer_text(b, names[array]);
+        for (int i = 0; i < n; i++) {
+            if (i) buffer_text(b, ",");
+            print_slot(b, c, &c->slots[c->slots_sent + i], array);
+        }
+    }
+    buffer_text(b, "]}");
+}
+
+static void print_token_ids(Buffer *b, const Choice *c, int n) {
+    int n_prompt = c->rules->echo && c->rules->logprobs ? c->job->n_prompt : 0; /* slots that were not generated */
+    int first = MAX(c->slots_sent, n_prompt);
+    buffer_text(b, ",\"token_ids\":[");
+    for (int i = first; i < c->slots_sent + n; i++) buffer_print(b, "%s%d", i > first ? "," : "", c->slots[i].id);
+    buffer_text(b, "]");
+}
+
+void response_choice(Buffer *b, Choice *c, int index, bool has_noise, bool first) {
+    const Job *job = c->job;
+    int n = choice_settled_slots(c);
+    buffer_print(b, "%s{\"text\":", first ? "" : ",");
+    buffer_json(b, c->text.text.data + c->text_sent, c->text.settled - c->text_sent);
+    buffer_print(b, ",\"index\":%d,\"logprobs\":", index);
+    if (c->rules->logprobs)
+        print_logprobs(b, c, n);
+    else
+        buffer_text(b, "null");
+    bool done = c->finish != FINISH_NONE;
+    buffer_print(b, ",\"finish_reason\":%s", !done ? "null" : c->finish == FINISH_STOP ? "\"stop\"" : "\"length\"");
+    if (c->finish == FINISH_DEADLINE) buffer_text(b, ",\"deadline\":true");
+    buffer_print(b, ",\"seed\":%" PRIu64 ",\"noise_seed\":", job->sampling.seed);
+    if (has_noise)
+        buffer_print(b, "%" PRIu64, job->noise_seed);
+    else
+        buffer_text(b, "null");
+    if (c->rules->token_ids) print_token_ids(b, c, n);
+    buffer_text(b, "}");
+    c->text_sent = c->text.settled;
+    c->slots_sent += n;
+    c->finish_sent = done;
+}
+
+void response_close(Buffer *b, const Usage *usage, bool usage_null) {
+    buffer_text(b, "]");
+    if (usage)
+        buffer_print(b,
+                     ",\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
+                     "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
+                     usage->prompt_tokens, usage->completion_tokens, usage->prompt_tokens + usage->completion_tokens,
+                     usage->cached_tokens);
+    else if (usage_null)
+        buffer_text(b, ",\"usage\":null");
+    buffer_text(b, "}");
+}

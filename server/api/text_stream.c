@@ -1,0 +1,95 @@
+#include "server/api/text_stream.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int advance(const StopString *s, int matched, char byte) {
+    if (matched == s->n) matched = s->fallback[matched];
+    while (matched > 0 && s->text[matched] != byte) matched = s->fallback[matched];
+    return matched + (s->text[matched] == byte);
+}
+
+void stop_set_add(StopSet *set, const char *text) {
+    StopString s = {.text = xstrdup(text), .n = (int)strlen(text)};
+    s.fallback = xcalloc((size_t)s.n + 1, sizeof *s.fallback);
+    for (int i = 1; i < s.n; i++) s.fallback[i + 1] = advance(&s, s.fallback[i], text[i]);
+    set->items = xrealloc(set->items, (size_t)(set->n + 1) * sizeof *set->items);
+    set->items[set->n++] = s;
+}
+
+void stop_set_free(StopSet *set) {
+    for (int i = 0; i < set->n; i++) {
+        free(set->items[i].text);
+        free(set->items[i].fallback);
+    }
+    free(set->items);
+    *set = (StopSet){0};
+}
+
+void text_stream_open(TextStream *t, const StopSet *stops) {
+    *t = (TextStream){.stops = stops, .matched = xcalloc((size_t)stops->n + 1, sizeof(int))};
+}
+
+void text_stream_free(TextStream *t) {
+    buffer_free(&t->text);
+    free(t->matched);
+    *t = (TextStream){0};
+}
+
+/* Length of the longest stop string that the text ends with, 0 for none. */
+static int feed_stops(TextStream *t, const char *bytes, size_t n) {
+    int longest = 0;
+    for (int s = 0; s < t->stops->n; s++) {
+        const StopString *stop = &t->stops->items[s];
+        for (size_t i = 0; i < n; i++) t->matched[s] = advance(stop, t->matched[s], bytes[i]);
+        if (t->matched[s] == stop->n) longest = MAX(longest, stop->n);
+    }
+    return longest;
+}
+
+static void append_character(TextStream *t, const char *bytes, size_t n, bool match) {
+    buffer_append(&t->text, bytes, n);
+    t->chars++;
+    if (!match) return;
+    size_t cut = (size_t)feed_stops(t, bytes, n);
+    if (cut == 0) return;
+    t->stopped = true;
+    t->chars -= utf8_count(t->text.data + t->text.n - cut, cut);
+    t->text.n -= cut;
+}
+
+static void settle(TextStream *t, size_t settled) {
+    t->settled_chars += utf8_count(t->text.data + t->settled, settled - t->settled);
+    t->settled = settled;
+}
+
+static size_t held_back(const TextStream *t) {
+    int held = 0;
+    for (int s = 0; s < t->stops->n; s++) held = MAX(held, t->matched[s]);
+    return (size_t)held;
+}
+
+void text_stream_push(TextStream *t, const char *bytes, size_t n, bool match) {
+    for (size_t i = 0; i < n && !t->stopped; i++) {
+        t->partial[t->n_partial++] = bytes[i];
+        size_t length;
+        while (t->n_partial > 0 && !t->stopped) {
+            Utf8 kind = utf8_next(t->partial, t->n_partial, &length);
+            if (kind == UTF8_PARTIAL) break;
+            bool valid = kind == UTF8_VALID;
+            append_character(t, valid ? t->partial : UTF8_REPLACEMENT, valid ? length : 3, match);
+            t->n_partial -= length;
+            memmove(t->partial, t->partial + length, t->n_partial);
+        }
+    }
+    settle(t, t->stopped ? t->text.n : t->text.n - held_back(t));
+}
+
+void text_stream_end(TextStream *t) {
+    if (t->n_partial && !t->stopped) append_character(t, UTF8_REPLACEMENT, 3, false);
+    t->n_partial = 0;
+    settle(t, t->text.n);
+}

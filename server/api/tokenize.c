@@ -1,0 +1,118 @@
+#include "server/api/tokenize.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Tokenize {
+    const char *model, *prompt, *content; /* borrowed from the JSON */
+    bool add_special_tokens, add_special, with_pieces, parse_special;
+} Tokenize;
+
+#define AT(member) offsetof(Tokenize, member)
+static const Field tokenize_fields[] = {
+    {"model", FIELD_TEXT, AT(model), 0, 0, NULL},
+    {"prompt", FIELD_TEXT, AT(prompt), 0, 0, NULL},
+    {"add_special_tokens", FIELD_BOOL, AT(add_special_tokens), 0, 0, NULL},
+    {"content", FIELD_TEXT, AT(content), 0, 0, NULL},
+    {"add_special", FIELD_BOOL, AT(add_special), 0, 0, NULL},
+    {"with_pieces", FIELD_BOOL, AT(with_pieces), 0, 0, NULL},
+    {"parse_special", FIELD_BOOL, AT(parse_special), 0, 0, NULL},
+};
+
+static int check_model(const ApiContext *ctx, const char *model, ApiError *e) {
+    if (!model || !strcmp(model, ctx->model_name)) return 0;
+    return api_fail(e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"",
+                    model, ctx->model_name);
+}
+
+/* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
+static void print_piece(Buffer *out, const Tokenizer *t, int id) {
+    size_t n = 0, length;
+    const char *piece = tokenizer_piece(t, id, &n);
+    bool text = true;
+    for (size_t i = 0; i < n && text; i += length) text = utf8_next(piece + i, n - i, &length) == UTF8_VALID;
+    buffer_print(out, "{\"id\":%d,\"piece\":", id);
+    if (text) {
+        buffer_json(out, piece, n);
+    } else {
+        for (size_t i = 0; i < n; i++) buffer_print(out, "%c%d", i ? ',' : '[', (unsigned char)piece[i]);
+        buffer_text(out, "]");
+    }
+    buffer_text(out, "}");
+}
+
+static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiError *e) {
+    TokenList list = {0};
+    Err err;
+    const char *text = t->prompt ? t->prompt : t->content;
+    bool bos = t->prompt ? t->add_special_tokens : t->add_special;
+    if (bos && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
+    int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t->parse_special, &list, &err);
+    if (rc) api_fail(e, 400, NULL, t->prompt ? "prompt" : "content", "%s", err.msg);
+    buffer_text(out, "{\"tokens\":[");
+    for (size_t i = 0; i < list.n && !rc; i++) {
+        if (i) buffer_text(out, ",");
+        if (t->with_pieces)
+            print_piece(out, ctx->tokenizer, list.ids[i]);
+        else
+            buffer_print(out, "%d", list.ids[i]);
+    }
+    buffer_text(out, "]");
+    if (t->prompt) buffer_print(out, ",\"count\":%zu,\"max_model_len\":%d", list.n, ctx->config->max_positions);
+    buffer_text(out, "}");
+    token_list_free(&list);
+    return rc;
+}
+
+int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
+    Tokenize t = {.add_special_tokens = true, .parse_special = true};
+    cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
+    if (!root) return -1;
+    FieldReader reader = {.out = &t, .context = ctx, .error = e};
+    int rc = fields_read(&reader, root, tokenize_fields, COUNTOF(tokenize_fields)) || check_model(ctx, t.model, e);
+    if (rc == 0 && !t.prompt == !t.content) rc = api_fail(e, 400, NULL, "prompt", "give either prompt or content");
+    if (rc == 0) rc = tokenize(ctx, &t, out, e);
+    cJSON_Delete(root);
+    return rc ? -1 : 0;
+}
+
+typedef struct Detokenize {
+    const char *model;
+    int *ids;
+    int n_ids;
+} Detokenize;
+
+static int read_tokens(const FieldReader *r, const cJSON *item) {
+    Detokenize *d = r->out;
+    const ApiContext *ctx = r->context;
+    return api_ids_read(r, item, ctx->config->vocab_size, &d->ids, &d->n_ids);
+}
+
+static const Field detokenize_fields[] = {
+    {"model", FIELD_TEXT, offsetof(Detokenize, model), 0, 0, NULL},
+    {"tokens", FIELD_OTHER, 0, 0, 0, read_tokens},
+};
+
+int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
+    Detokenize d = {0};
+    cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
+    if (!root) return -1;
+    FieldReader reader = {.out = &d, .context = ctx, .error = e};
+    int rc = fields_read(&reader, root, detokenize_fields, COUNTOF(detokenize_fields)) || check_model(ctx, d.model, e);
+    if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
+    if (rc == 0) {
+        size_t n_text;
+        char *text = tokenizer_decode(ctx->tokenizer, d.ids, (size_t)d.n_ids, &n_text);
+        buffer_text(out, "{\"prompt\":");
+        buffer_json(out, text, n_text);
+        buffer_text(out, ",\"content\":");
+        buffer_json(out, text, n_text);
+        buffer_text(out, "}");
+        free(text);
+    }
+    free(d.ids);
+    cJSON_Delete(root);
+    return rc ? -1 : 0;
+}

@@ -1,0 +1,104 @@
+#include "server/engine/job.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The job and its results are one allocation: Job, prompt_scores, tokens, alternatives of both, prompt. */
+Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt) {
+    BUG_ON(n_prompt < 1 || max_tokens < 0 || n_top < -1);
+    size_t n_scores = score_prompt ? (size_t)n_prompt : 0, n_tokens = (size_t)max_tokens;
+    size_t slots = n_scores + n_tokens, top = (size_t)MAX(n_top, 0), tops, bytes, size = sizeof(Job);
+    if (!size_mul(slots, sizeof(JobToken), &bytes) || !size_add(size, bytes, &size)) return NULL;
+    if (!size_mul(slots, top * sizeof(TokenLogprob), &tops) || !size_add(size, tops, &size)) return NULL;
+    if (!size_add(size, (size_t)n_prompt * sizeof(int), &size)) return NULL;
+    Job *job = calloc(1, size);
+    if (!job) return NULL;
+    *job = (Job){.n_prompt = n_prompt,
+                 .max_tokens = max_tokens,
+                 .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
+                 .noise_scale = 1,
+                 .n_top = n_top,
+                 .score_prompt = score_prompt};
+    JobToken *slot = (JobToken *)(job + 1);
+    TokenLogprob *alternatives = (TokenLogprob *)(slot + slots);
+    for (size_t i = 0; i < slots && top; i++) slot[i].top = alternatives + i * top;
+    job->prompt_scores = score_prompt ? slot : NULL;
+    job->tokens = slot + n_scores;
+    job->prompt = memcpy(alternatives + slots * top, prompt, (size_t)n_prompt * sizeof(int));
+    if (score_prompt) job->prompt_scores[0] = (JobToken){.id = prompt[0], .logprob = NAN};
+    pthread_mutex_init(&job->mutex, NULL);
+    atomic_init(&job->cancelled, false);
+    atomic_init(&job->references, 1);
+    return job;
+}
+
+void job_release(Job *job) {
+    if (!job || atomic_fetch_sub(&job->references, 1) > 1) return;
+    pthread_mutex_destroy(&job->mutex);
+    free((void *)job->sampling.bias);
+    free(job->stop_ids);
+    free(job->ends);
+    free(job);
+}
+
+void job_cancel(Job *job) { atomic_store(&job->cancelled, true); }
+
+/* ---- the engine's side ---- */
+
+int job_prepare(Job *job, int eos_token_id) {
+    free(job->ends);
+    job->n_ends = 0;
+    job->ends = malloc(((size_t)job->n_stop_ids + 1) * sizeof *job->ends);
+    if (!job->ends) return -1;
+    for (int i = 0; i < job->n_stop_ids; i++) job->ends[job->n_ends++] = job->stop_ids[i];
+    if (!job->ignore_eos && eos_token_id >= 0) job->ends[job->n_ends++] = eos_token_id;
+    return 0;
+}
+
+static void wake(const Job *job) {
+    if (job->wake) job->wake(job->wake_arg);
+}
+
+void job_start(Job *job, double now) {
+    pthread_mutex_lock(&job->mutex);
+    job->started = now;
+    pthread_mutex_unlock(&job->mutex);
+    metrics_observe(job->metrics, TIME_QUEUE, now - job->submitted);
+}
+
+void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
+    double now = now_seconds();
+    bool first = job->n_tokens == 0, more = n_tokens > job->n_tokens;
+    if (more)
+        metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
+                        now - (first ? job->submitted : job->last_token));
+    pthread_mutex_lock(&job->mutex);
+    if (more && first) job->first_token = now;
+    if (more) job->last_token = now;
+    job->n_scored = n_scored;
+    job->n_tokens = n_tokens;
+    job->cached_tokens = cached_tokens;
+    pthread_mutex_unlock(&job->mutex);
+    wake(job);
+}
+
+void job_finish(Job *job, Finish finish, const char *error) {
+    pthread_mutex_lock(&job->mutex);
+    job->finish = finish;
+    job->finished = now_seconds();
+    if (error) snprintf(job->error, sizeof job->error, "%s", error);
+    pthread_mutex_unlock(&job->mutex);
+    wake(job);
+    job_release(job);
+}
+
+bool job_is_end(const Job *job, int id) {
+    for (int i = 0; i < job->n_ends; i++)
+        if (job->ends[i] == id) return true;
+    return false;
+}

@@ -1,0 +1,219 @@
+#include "server/engine/runner.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/team.h"
+#include "server/engine/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int blocks_for(int64_t positions) { return (int)((positions + KV_BLOCK - 1) / KV_BLOCK); }
+
+/* By default every sequence may fill its context, as far as a quarter of the machine's memory goes. */
+static int pool_blocks(const Config *c, const EngineOptions *o) {
+    if (o->kv_tokens > 0) return blocks_for(o->kv_tokens);
+    int64_t context = blocks_for(c->max_positions), wanted = context * o->max_batch;
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
+    int64_t affordable = memory / ((int64_t)kv_bytes_per_token(c, o->kv_dtype, o->kv_form) * KV_BLOCK);
+    return (int)MAX(context, MIN(wanted, affordable));
+}
+
+int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err) {
+    const Model *m = &checkpoint->model;
+    const Config *c = &m->cfg;
+    *r = (Runner){.model = m, .files = &checkpoint->shards, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
+    int n_blocks = pool_blocks(c, o), per_context = blocks_for(c->max_positions);
+    if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
+    kv_pool_init(&r->pool, n_blocks);
+    plan_init(&r->plan, o->max_batch, o->prefill_chunk);
+    tape_init(&r->tape, false);
+    r->sequences = xcalloc((size_t)o->max_batch, sizeof *r->sequences);
+    r->running = xcalloc((size_t)o->max_batch, sizeof(Sequence *));
+    for (int i = 0; i < o->max_batch; i++) {
+        r->running[i] = &r->sequences[i];
+        r->sequences[i].tokens = xcalloc((size_t)c->max_positions + 1, sizeof(int));
+        r->sequences[i].blocks = xcalloc((size_t)per_context, sizeof(int));
+    }
+    return 0;
+}
+
+void runner_free(Runner *r) {
+    BUG_ON(r->n_running);
+    for (int i = 0; i < r->max_batch; i++) {
+        free(r->sequences[i].tokens);
+        free(r->sequences[i].blocks);
+    }
+    for (int i = 0; i < r->n_scratch; i++) sample_scratch_free(&r->scratch[i]);
+    free(r->scratch);
+    free(r->sequences);
+    free(r->running);
+    plan_free(&r->plan);
+    tape_free(&r->tape);
+    kv_pool_free(&r->pool);
+    kv_free(&r->kv);
+    *r = (Runner){0};
+}
+
+/* The arena grows to what the largest batch takes; a smaller one never takes more of it. Block 0 gets scribbled on,
+ * which is what blocks are for. */
+void runner_warm_up(Runner *r) {
+    const Config *c = &r->model->cfg;
+    r->n_scratch = team_size();
+    r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
+    for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
+    plan_largest(&r->plan, r->max_batch, c->max_positions, r->sequences[0].blocks);
+    model_forward(r->model, &r->tape, &r->plan.batch, &r->kv);
+    tape_reset(&r->tape);
+    arena_join(&r->tape.arena);
+    r->arena_blocks = r->tape.arena.grown;
+}
+
+bool runner_holds(const Runner *r, int64_t positions) {
+    return positions <= r->model->cfg.max_positions && blocks_for(positions) <= r->pool.n;
+}
+
+/* ---- admission ---- */
+
+bool runner_admit(Runner *r, Job *job) {
+    if (r->n_running == r->max_batch) return false;
+    Sequence *s = r->running[r->n_running];
+    bool noise = r->model->cfg.noise.scope != NOISE_NONE && job->noise_scale != 0;
+    PrefixKey key = {.tenant = job->tenant,
+                     .noise_seed = noise ? job->noise_prompt_seed : 0,
+                     .noise_scale = noise ? job->noise_scale : 0};
+    *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
+    s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
+    s->n_shared = job->score_prompt ? 0 : MAX(s->n_prompt - 1, 0) / KV_BLOCK;
+    s->n_blocks = s->n_prompt ? blocks_for(job_positions(s->n_prompt, job->max_tokens)) : 0;
+    if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key)) return false;
+    memcpy(s->tokens, job->prompt, (size_t)job->n_prompt * sizeof(int));
+    s->job = job;
+    r->n_running++;
+    return true;
+}
+
+/* ---- the end of a job ---- */
+
+void runner_finish(Runner *r, Job *job, Finish finish, const char *error) {
+    *(finish == FINISH_CANCELLED ? &r->jobs_cancelled : &r->jobs_done) += 1;
+    job_finish(job, finish, error);
+}
+
+/* Its place in running[] stays until sweep(). */
+static void retire(Runner *r, Sequence *s, Finish finish, const char *error) {
+    kv_pool_release(&r->pool, s->blocks, s->n_blocks);
+    runner_finish(r, s->job, finish, error);
+    s->job = NULL;
+}
+
+static void sweep(Runner *r) {
+    int kept = 0;
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        if (!s->job) continue;
+        r->running[i] = r->running[kept];
+        r->running[kept++] = s;
+    }
+    r->n_running = kept;
+}
+
+static void cut(Runner *r, double now) {
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        const Job *job = s->job;
+        double limit = r->stream_limit > 0 ? job->started + r->stream_limit : 0;
+        if (atomic_load(&job->cancelled))
+            retire(r, s, FINISH_CANCELLED, NULL);
+        else if ((job->deadline > 0 && now >= job->deadline) || (limit > 0 && now >= limit))
+            retire(r, s, FINISH_DEADLINE, NULL);
+    }
+    sweep(r);
+}
+
+void runner_end_all(Runner *r, Finish finish) {
+    for (int i = 0; i < r->n_running; i++) retire(r, r->running[i], finish, NULL);
+    sweep(r);
+}
+
+/* ---- one step ---- */
+
+/* Writes beyond what the job has published, so nobody else looks there yet. */
+static void sample_row(const Runner *r, const Wanted *w, const float *logits, SampleScratch *scratch) {
+    const Sequence *s = w->sequence;
+    const Job *job = s->job;
+    int vocab = r->model->cfg.vocab_size, generated = w->position - job->n_prompt;
+    JobToken *slot = generated < 0 ? &job->prompt_scores[w->position] : &job->tokens[generated];
+    bool banned = generated < job->min_tokens;
+    if (generated < 0)
+        slot->id = job->prompt[w->position];
+    else
+        slot->id = sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, job->ends,
+                                banned ? job->n_ends : 0, scratch);
+    if (slot->id >= 0 && (generated < 0 || job->n_top >= 0))
+        token_logprobs(logits, vocab, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
+}
+
+static void sample(const Runner *r, const Mat *logits) {
+    const Plan *p = &r->plan;
+#pragma omp parallel for schedule(dynamic) if (p->batch.n_want > 1 &&                                                  \
+                                               (size_t)p->batch.n_want * (size_t)logits->d > 1 << 14)
+    for (int k = 0; k < p->batch.n_want; k++)
+        sample_row(r, &p->wanted[k], logits->x + (size_t)k * (size_t)logits->d, &r->scratch[team_member()]);
+}
+
+/* Publishes what the step brought; FINISH_NONE when the job goes on. */
+static Finish push(Runner *r, Sequence *s) {
+    Job *job = s->job;
+    Finish finish = FINISH_NONE;
+    int generated = s->n_tokens - job->n_prompt;
+    bool drew = s->step_wanted && s->n_rows == s->n_tokens;
+    if (drew) {
+        int id = job->tokens[generated].id;
+        if (id < 0) return FINISH_ERROR;
+        s->tokens[s->n_tokens++] = id;
+        r->generated_tokens++;
+        generated++;
+        if (job_is_end(job, id)) finish = FINISH_STOP;
+    }
+    if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
+    if (s->step_wanted || finish != FINISH_NONE)
+        job_publish(job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
+    return finish;
+}
+
+static void push_all(Runner *r) {
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        if (!s->step_rows && s->n_prompt) continue;
+        plan_commit(s, &r->pool);
+        Finish finish = push(r, s);
+        if (finish == FINISH_ERROR)
+            retire(r, s, finish, "the model's logits leave no token to choose from");
+        else if (finish != FINISH_NONE)
+            retire(r, s, finish, NULL);
+    }
+    sweep(r);
+}
+
+int runner_step(Runner *r) {
+    cut(r, now_seconds());
+    plan_step(&r->plan, r->running, r->n_running, &r->pool);
+    int rows = r->plan.batch.n;
+    const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->plan.batch, &r->kv) : NULL;
+    bool intact = shards_intact(r->files);
+    if (logits && intact) sample(r, logits);
+    tape_reset(&r->tape);
+    if (!intact) return -1;
+    r->prompt_tokens += (uint64_t)r->plan.prompt_rows;
+    push_all(r);
+    if (r->tape.arena.grown != r->arena_blocks) {
+        log_line("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);
+        r->arena_blocks = r->tape.arena.grown;
+    }
+    return rows;
+}

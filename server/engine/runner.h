@@ -1,0 +1,47 @@
+/* runner: runs the admitted jobs, one step = one batch: plan -> forward once -> sample -> push -> retire.
+ *
+ * It knows neither queue nor locks: everything is called from the engine thread, except init and free, which come
+ * before and after it. After runner_warm_up it allocates nothing. */
+#ifndef NOISED_RUNNER_H
+#define NOISED_RUNNER_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "server/engine/scheduler.h"
+
+typedef struct Runner {
+    const Model *model;
+    const Shards *files; /* that its weights are in */
+    KvCache kv;
+    KvPool pool;
+    Plan plan;
+    Tape tape;
+    Sequence *sequences; /* [max_batch] */
+    Sequence **running;  /* [max_batch] the first n_running in order of admission, then those not in use */
+    int n_running, max_batch;
+    double stream_limit;    /* seconds, 0 = none */
+    SampleScratch *scratch; /* [n_scratch] one per thread of the team */
+    int n_scratch;
+    size_t arena_blocks; /* of the tape after warm-up */
+    uint64_t prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
+} Runner;
+
+int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err);
+void runner_warm_up(Runner *r); /* on the thread that will step, with its team set */
+void runner_free(Runner *r);    /* no job may be running */
+
+/* Whether the whole cache and the context have room for so many positions. */
+bool runner_holds(const Runner *r, int64_t positions);
+
+/* Takes over the job (and the caller's reference), or returns false when there is no room at the moment. */
+bool runner_admit(Runner *r, Job *job);
+
+/* Ends running jobs that are cancelled or past their time, computes the next batch; returns its rows, or -1 when the
+ * checkpoint's files were changed meanwhile: nothing of the step is published, nothing more must be computed. */
+int runner_step(Runner *r);
+
+/* Ends and counts a job, running or not. */
+void runner_finish(Runner *r, Job *job, Finish finish, const char *error);
+void runner_end_all(Runner *r, Finish finish);
+
+#endif

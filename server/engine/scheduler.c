@@ -1,0 +1,110 @@
+#include "server/engine/scheduler.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void plan_init(Plan *p, int max_batch, int prefill_chunk) {
+    size_t rows = (size_t)max_batch + (size_t)prefill_chunk;
+    *p = (Plan){.prefill_chunk = prefill_chunk};
+    p->tokens = xcalloc(rows, sizeof *p->tokens);
+    p->rows = xcalloc(rows, sizeof *p->rows);
+    p->wanted = xcalloc(rows, sizeof *p->wanted);
+    p->segments = xcalloc(rows, sizeof *p->segments);
+    p->batch = (Batch){.tokens = p->tokens, .want = p->rows, .segments = p->segments};
+}
+
+void plan_free(Plan *p) {
+    free(p->tokens);
+    free(p->rows);
+    free(p->wanted);
+    free(p->segments);
+    *p = (Plan){0};
+}
+
+static void clear(Plan *p) {
+    p->batch.n = p->batch.n_segments = p->batch.n_want = 0;
+    p->prompt_rows = 0;
+}
+
+/* The next n rows of s. The last known token's logits give the next token; scoring wants those of every prompt row. */
+static void add_rows(Plan *p, Sequence *s, int n) {
+    const Job *job = s->job;
+    Batch *b = &p->batch;
+    bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
+    s->step_rows = n;
+    s->step_wanted = in_prompt && job->score_prompt ? n : to_the_end;
+    p->segments[b->n_segments++] =
+        (Segment){.row0 = b->n,
+                  .n = n,
+                  .pos0 = s->n_rows,
+                  .noise = {.seed = in_prompt ? job->noise_prompt_seed : job->noise_seed, .scale = job->noise_scale},
+                  .blocks = s->blocks};
+    memcpy(p->tokens + b->n, s->tokens + s->n_rows, (size_t)n * sizeof *p->tokens);
+    for (int i = n - s->step_wanted; i < n; i++) {
+        p->wanted[b->n_want] = (Wanted){.sequence = s, .position = s->n_rows + i + 1};
+        p->rows[b->n_want++] = b->n + i;
+    }
+    b->n += n;
+}
+
+static void skip_ready(Sequence *s, const KvPool *pool) {
+    for (int b; (b = s->n_rows / KV_BLOCK) < s->n_shared && pool->blocks[s->blocks[b]].ready;) {
+        s->n_cached += (b + 1) * KV_BLOCK - s->n_rows;
+        s->n_rows = (b + 1) * KV_BLOCK;
+    }
+}
+
+/* How many prompt rows s may compute now: up to the first block that somebody else already computes in this step. */
+static int claim_rows(const Plan *p, const Sequence *s, const KvPool *pool, int budget) {
+    int end = MIN(s->n_rows + budget, s->n_prompt);
+    for (int b = s->n_rows / KV_BLOCK; b < s->n_shared && b * KV_BLOCK < end; b++) {
+        PoolBlock *k = &pool->blocks[s->blocks[b]];
+        if (k->step == p->step) end = MAX(s->n_rows, b * KV_BLOCK);
+        k->step = p->step;
+    }
+    return end - s->n_rows;
+}
+
+void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
+    clear(p);
+    p->step++;
+    for (int i = 0; i < n; i++) {
+        Sequence *s = running[i];
+        s->step_rows = s->step_wanted = 0;
+        if (s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
+    }
+    int decode = p->batch.n, score_budget = SCORE_ROWS;
+    int most = decode ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decode), p->prefill_chunk) : p->prefill_chunk;
+    for (int i = 0; i < n && p->prompt_rows < most; i++) {
+        Sequence *s = running[i];
+        if (s->n_rows >= s->n_prompt) continue;
+        skip_ready(s, pool);
+        int budget = most - p->prompt_rows;
+        int rows = claim_rows(p, s, pool, s->job->score_prompt ? MIN(budget, score_budget) : budget);
+        if (rows > 0) add_rows(p, s, rows);
+        if (s->job->score_prompt) score_budget -= rows;
+        p->prompt_rows = p->batch.n - decode;
+    }
+}
+
+void plan_commit(Sequence *s, const KvPool *pool) {
+    int b = s->n_rows / KV_BLOCK;
+    s->n_rows += s->step_rows;
+    for (; b < s->n_shared && (b + 1) * KV_BLOCK <= s->n_rows; b++) pool->blocks[s->blocks[b]].ready = true;
+}
+
+void plan_largest(Plan *p, int max_batch, int context, const int *blocks) {
+    Batch *b = &p->batch;
+    clear(p);
+    for (int n, left = max_batch + p->prefill_chunk; left > 0; left -= n) {
+        n = left > max_batch ? MIN(left - max_batch, context) : 1;
+        p->segments[b->n_segments++] =
+            (Segment){.row0 = b->n, .n = n, .pos0 = context - n, .noise = {.scale = 1}, .blocks = blocks};
+        b->n += n;
+    }
+    for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = i;
+    b->n_want = MIN(b->n, max_batch + SCORE_ROWS);
+}

@@ -1,0 +1,60 @@
+/* plan: the sequences that run, and which of their rows make up the next batch.
+ *
+ * Decode rows come first, one for every sequence whose prompt is done; then prompt rows, first come, first served, at
+ * most `prefill_chunk` of them and at most SCORE_ROWS whose logits are wanted for scoring. Beside decode rows there are
+ * fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with fewer,
+ * streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for a step
+ * of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if another
+ * one computes that block in this very step, it waits for the next. Arrays are made once; one thread. */
+#ifndef NOISED_PLAN_H
+#define NOISED_PLAN_H
+
+#include "server/engine/engine.h"
+#include "server/engine/kv_pool.h"
+
+enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6 };
+enum { SCORE_ROWS = 128 }; /* bounds the logits of a step to max_batch + SCORE_ROWS rows */
+
+typedef struct Sequence {
+    Job *job;    /* NULL: not in use */
+    int *tokens; /* [context] the prompt, then what was generated */
+    int *blocks; /* [n_blocks] of the cache, room for a whole context */
+    int n_blocks;
+    int n_shared;    /* how many of them are shared prompt */
+    int n_tokens;    /* known */
+    int n_prompt;    /* rows of the prompt to compute: all, or all but the last when nothing is generated */
+    int n_rows;      /* rows in the cache */
+    int n_cached;    /* of these, rows that somebody else computed */
+    int step_rows;   /* in the batch of this step */
+    int step_wanted; /* the last of them, whose logits are wanted */
+} Sequence;
+
+/* Where a row of logits belongs: it predicts the token at `position`. */
+typedef struct Wanted {
+    Sequence *sequence;
+    int position;
+} Wanted;
+
+typedef struct Plan {
+    Batch batch;        /* points into the arrays below */
+    int *tokens, *rows; /* [max_batch + prefill_chunk] */
+    Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
+    Segment *segments;  /* [max_batch + prefill_chunk] */
+    int prefill_chunk, prompt_rows;
+    uint64_t step;
+} Plan;
+
+void plan_init(Plan *p, int max_batch, int prefill_chunk);
+void plan_free(Plan *p);
+
+/* The batch of the next step; batch.n is 0 when there is nothing to compute. */
+void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool);
+
+/* After the forward pass: the rows are in the cache. */
+void plan_commit(Sequence *s, const KvPool *pool);
+
+/* The largest batch there can be, every sequence at the end of a context: what memory must be there for. All its
+ * segments use `blocks` [ceil(context / KV_BLOCK)]. */
+void plan_largest(Plan *p, int max_batch, int context, const int *blocks);
+
+#endif

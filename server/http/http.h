@@ -1,0 +1,82 @@
+/* http: libmicrohttpd behind a small face. It knows HTTP and server-sent events, no JSON and no model.
+ *
+ * One thread, libmicrohttpd's, reads requests, calls the handler and sends; it never waits. An answer that is not ready
+ * is a Task: the connection sleeps until http_wake, then the task is polled again. A second thread watches: it cuts
+ * connections that miss an absolute deadline or stop reading, notices peers that hang up while they wait for tokens
+ * (so a client must not half-close its socket before the answer is complete), and asks for pings on silent streams.
+ *
+ * Every handler function runs on libmicrohttpd's thread. */
+#ifndef NOISED_HTTP_H
+#define NOISED_HTTP_H
+
+#include "base/buffer.h"
+#include "base/err.h"
+
+typedef struct HttpRequest {
+    const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
+    const char *authorization, *api_key, *fetch_site; /* header values or NULL */
+    const char *body;
+    size_t n_body;
+    void *waker; /* for http_wake; stays valid until http_free */
+} HttpRequest;
+
+typedef struct HttpReply HttpReply;
+
+/* An answer in the making; self NULL for none. */
+typedef struct HttpTask {
+    void *self;
+    /* Appends to reply->body; true when the answer is complete. A task that is no stream sets reply->status by then. */
+    bool (*poll)(void *self, HttpReply *reply);
+    void (*close)(void *self); /* once, whether the answer was sent or the client went away */
+} HttpTask;
+
+struct HttpReply {
+    int status;
+    const char *type; /* Content-Type; NULL: application/json */
+    Buffer body;
+    const char *allow;  /* Allow header or NULL */
+    double retry_after; /* seconds; 0: no header */
+    bool close;         /* close the connection afterwards */
+    bool stream;        /* server-sent events: status 200 and headers at once, then whatever the task appends */
+    HttpTask task;
+};
+
+typedef struct HttpHandler {
+    void *self;
+    /* Sees the head only: true to go on, false after filling the reply. */
+    bool (*admit)(void *self, const HttpRequest *request, HttpReply *reply);
+    /* Sees the whole request and fills the reply, or its task. */
+    void (*handle)(void *self, const HttpRequest *request, HttpReply *reply);
+    /* The body that tells of an error found here (400, 413, 414, 431, 501, 505). */
+    void (*refuse)(void *self, int status, const char *message, HttpReply *reply);
+    /* Once per answer, when its head goes out. */
+    void (*answered)(void *self, int status);
+} HttpHandler;
+
+typedef struct HttpOptions {
+    const char *host; /* name or address */
+    int port;         /* 0: any free one */
+    int listen_fd;    /* a listening TCP socket to take over instead of host and port; -1: none */
+    int max_body, max_connections;
+    /* Seconds. Absolute: head and body from their first byte, idle from the last answer. Stall: without one byte taken.
+     */
+    double head_seconds, body_seconds, idle_seconds, stall_seconds, ping_seconds;
+} HttpOptions;
+
+typedef struct Http Http;
+
+int http_start(Http **out, const HttpOptions *options, const HttpHandler *handler, Err *err);
+int http_port(const Http *h);
+
+/* Something may have happened for the task of this connection. Any thread; never blocks for long. A wake that comes too
+ * late is harmless. */
+void http_wake(void *waker);
+void http_wake_all(Http *h);
+
+int http_busy(Http *h); /* requests that are being received or answered */
+
+/* Ends every connection; no handler function runs afterwards. http_wake may still be called until http_free. */
+void http_stop(Http *h);
+void http_free(Http *h);
+
+#endif

@@ -1,0 +1,243 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 16, VALUES = 1000 };
+
+static const char *const accepted[] = {
+    "null",
+    "true",
+    "false",
+    " 0 ",
+    "-0",
+    "1.5e+3",
+    "1E5",
+    "0e1",
+    "\"\"",
+    "[]",
+    "{}",
+    "[ ]",
+    "{ }",
+    "[[],[[]]]",
+    "{\"a\":{\"a\":{\"a\":1}}}",
+    "[{\"a\":1},{\"a\":2}]",
+    "\t\r\n [1,2,3] \n",
+    "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
+    "\"\\u00e9\\uD83D\\uDE00\"",
+    "\"\x7f\"",
+    "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"",
+    "\"\xf4\x8f\xbf\xbf\"",
+    "\"\xed\x9f\xbf\xee\x80\x80\"",
+    "123456789012345678901234567890",
+    "1e-999",
+    "{\"\":0}",
+    "{\"a\":1,\"A\":2}",
+    "{\"a\":1,\"ab\":2,\"b\":3}",
+    "\"\\u0022\\uFFFF\"",
+    "1.7976931348623157e308",
+};
+
+static const struct {
+    const char *text, *why;
+} refused[] = {
+    {"", "unexpected end"},
+    {"   ", "unexpected end"},
+    {"[", "unexpected end"},
+    {"[1", "no comma"},
+    {"[1,", "unexpected end"},
+    {"[1,]", "no value"},
+    {"[,1]", "no value"},
+    {"[1 2]", "no comma"},
+    {"[1}", "no comma"},
+    {"{", "no key"},
+    {"{\"a\"", "no colon"},
+    {"{\"a\" 1}", "no colon"},
+    {"{\"a\":}", "no value"},
+    {"{\"a\":1,}", "no key"},
+    {"{a:1}", "no key"},
+    {"{1:1}", "no key"},
+    {"{'a':1}", "no key"},
+    {"{\"a\":1]", "no comma"},
+    {"[1]]", "behind the end"},
+    {"1 x", "behind the end"},
+    {"{}{}", "behind the end"},
+    {"nul", "unknown word"},
+    {"nulll", "behind the end"},
+    {"True", "no value"},
+    {"NaN", "no value"},
+    {"Infinity", "no value"},
+    {"-Infinity", "without digits"},
+    {"01", "leading zero"},
+    {"-01", "leading zero"},
+    {"-", "without digits"},
+    {"+1", "no value"},
+    {".5", "no value"},
+    {"1.", "without digits"},
+    {"1.e5", "without digits"},
+    {"1e", "without digits"},
+    {"1e+", "without digits"},
+    {"0x10", "behind the end"},
+    {"1e999", "out of range"},
+    {"-1e309", "out of range"},
+    {"\"", "string without end"},
+    {"\"a", "string without end"},
+    {"\"\\", "unknown escape"},
+    {"\"\\x41\"", "unknown escape"},
+    {"\"\\'\"", "unknown escape"},
+    {"\"\\u12\"", "hexadecimal"},
+    {"\"\\u12g4\"", "hexadecimal"},
+    {"\"\\u\"", "hexadecimal"},
+    {"\"\\u0000\"", "NUL"},
+    {"{\"a\\u0000b\":1}", "NUL"},
+    {"\"\\uD800\"", "surrogate"},
+    {"\"\\uDC00\"", "surrogate"},
+    {"\"\\uD800\\u0041\"", "surrogate"},
+    {"\"\\uD800\\uD800\"", "surrogate"},
+    {"\"\n\"", "control character"},
+    {"\"\x1f\"", "control character"},
+    {"\"\t\"", "control character"},
+    {"\"\x80\"", "UTF-8"},
+    {"\"\xc0\x80\"", "UTF-8"},
+    {"\"\xc1\xbf\"", "UTF-8"},
+    {"\"\xc3\"", "UTF-8"},
+    {"\"\xe0\x80\x80\"", "UTF-8"},
+    {"\"\xed\xa0\x80\"", "UTF-8"},
+    {"\"\xf0\x8f\xbf\xbf\"", "UTF-8"},
+    {"\"\xf4\x90\x80\x80\"", "UTF-8"},
+    {"\"\xf5\x80\x80\x80\"", "UTF-8"},
+    {"\"\xff\"", "UTF-8"},
+    {"\xef\xbb\xbf{}", "no value"},
+    {"\xc2\xa0[]", "no value"},
+    {"[1]\f", "behind the end"},
+    {"// c\n1", "no value"},
+    {"[1 /* c */]", "no comma"},
+    {"{\"a\":1,\"a\":2}", "\"a\" occurs twice"},
+    {"{\"a\":1,\"b\":2,\"\\u0061\":3}", "\"a\" occurs twice"},
+    {"[{\"x\":{\"k\":1,\"j\":{},\"k\":[]}}]", "\"k\" occurs twice"},
+    {"{\"\":1,\"\":2}", "occurs twice"},
+};
+
+TEST(json_accepts_rfc8259) {
+    for (size_t i = 0; i < COUNTOF(accepted); i++) {
+        Err err;
+        cJSON *root = json_parse(accepted[i], strlen(accepted[i]), DEPTH, VALUES, &err);
+        CHECK_MSG(root, "%s: %s", accepted[i], err.msg);
+        cJSON_Delete(root);
+    }
+}
+
+TEST(json_refuses_the_rest) {
+    for (size_t i = 0; i < COUNTOF(refused); i++) {
+        Err err = {""};
+        int rc = json_check(refused[i].text, strlen(refused[i].text), DEPTH, VALUES, &err);
+        CHECK_MSG(rc == -1 && strstr(err.msg, refused[i].why), "%s: %d, %s", refused[i].text, rc, err.msg);
+    }
+    CHECK(json_check("1\0", 2, DEPTH, VALUES, NULL));
+    CHECK(json_check("\"a\0b\"", 5, DEPTH, VALUES, NULL));
+    CHECK(json_check("{}", 1, DEPTH, VALUES, NULL));
+}
+
+static char *repeated(const char *unit, int n, const char *end, size_t *length) {
+    size_t m = strlen(unit), tail = strlen(end);
+    char *text = xmalloc(m * (size_t)n + tail * (size_t)n + 1);
+    for (int i = 0; i < n; i++) memcpy(text + m * (size_t)i, unit, m);
+    for (int i = 0; i < n; i++) memcpy(text + m * (size_t)n + tail * (size_t)i, end, tail);
+    text[(m + tail) * (size_t)n] = 0;
+    *length = (m + tail) * (size_t)n;
+    return text;
+}
+
+TEST(json_limits) {
+    for (int n = DEPTH - 1; n <= DEPTH + 1; n++) {
+        size_t length;
+        char *text = repeated("[", n, "]", &length);
+        CHECK_MSG((json_check(text, length, DEPTH, VALUES, NULL) == 0) == (n <= DEPTH), "depth %d", n);
+        free(text);
+    }
+    for (int n = VALUES - 1; n <= VALUES + 1; n++) { /* an array of n - 1 numbers: the array counts too */
+        size_t length;
+        char *text = repeated("0,", n - 1, "", &length), *all = xmalloc(length + 2);
+        snprintf(all, length + 2, "[%s", text);
+        all[length] = ']';
+        CHECK_MSG((json_check(all, length + 1, DEPTH, VALUES, NULL) == 0) == (n <= VALUES), "%d values", n);
+        free(text);
+        free(all);
+    }
+    for (size_t n = 62; n <= 64; n++) {
+        char digits[65];
+        memset(digits, '1', sizeof digits);
+        CHECK_MSG((json_check(digits, n, DEPTH, VALUES, NULL) == 0) == (n <= 63), "%zu digits", n);
+    }
+    size_t length;
+    char *deep = repeated("[", 1000000, "", &length);
+    CHECK(json_check(deep, length, DEPTH, VALUES, NULL));
+    free(deep);
+}
+
+/* A quadratic search for duplicates would take minutes here. */
+TEST(json_duplicates_in_a_large_object) {
+    enum { N = 100000 };
+    size_t n;
+    char *text = NULL;
+    FILE *f = open_memstream(&text, &n);
+    for (int i = 0; i < N; i++) fprintf(f, "%c\"a common prefix of the keys %d\":%d", i ? ',' : '{', i, i);
+    fprintf(f, "}");
+    fclose(f);
+    double t = now_seconds();
+    CHECK(json_check(text, n, DEPTH, 2 * N, NULL) == 0);
+    CHECK_MSG(now_seconds() - t < 5, "%.2f s", now_seconds() - t);
+    char *at = strstr(text, "keys 99999");
+    memcpy(at, "keys 77777", 10);
+    CHECK(json_check(text, n, DEPTH, 2 * N, NULL));
+    free(text);
+}
+
+/* What we accept, cJSON accepts; and no bytes whatever crash either. */
+TEST(json_random_bytes) {
+    static const char seed_text[] = "{\"a\":[1,-2.5e3,true,null],\"b\\n\\u00e9\":{\"c\":\"\\uD83D\\uDE00 \xc3\xa9\"}}";
+    Draws d = draws_open(7, DRAW_TEST, 1);
+    int n_accepted = 0;
+    for (int round = 0; round < 20000; round++) {
+        char text[sizeof seed_text];
+        memcpy(text, seed_text, sizeof text);
+        for (uint64_t k = 1 + draw_below(&d, 3); k > 0; k--)
+            text[draw_below(&d, sizeof text - 1)] = "\"\\{}[]:,0e.-u tn\xc3\x00"[draw_below(&d, 18)];
+        size_t n = draw_below(&d, 4) ? sizeof text - 1 : draw_below(&d, sizeof text);
+        char *copy = xmalloc(n + 1); /* exactly sized: reading beyond the end shows */
+        memcpy(copy, text, n);
+        copy = xrealloc(copy, n ? n : 1);
+        Err err = {""};
+        cJSON *root = json_parse(copy, n, DEPTH, VALUES, &err);
+        CHECK_MSG(root || !strstr(err.msg, "cJSON"), "%.*s", (int)n, text);
+        n_accepted += root != NULL;
+        cJSON_Delete(root);
+        free(copy);
+    }
+    CHECK_MSG(n_accepted > 500, "%d accepted", n_accepted);
+}
+
+TEST(json_integers) {
+    static const struct {
+        const char *text;
+        int64_t low, high;
+        bool ok;
+    } cases[] = {
+        {"5", 0, 5, true},        {"6", 0, 5, false},     {"-1", 0, 5, false},
+        {"2.5", 0, 5, false},     {"\"3\"", 0, 5, false}, {"null", 0, 5, false},
+        {"true", 0, 5, false},    {"1e2", 0, 100, true},  {"-0", 0, 5, true},
+        {"1e300", 0, 100, false}, {"[1]", 0, 5, false},   {"9007199254740992", 0, (int64_t)1 << 53, true},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        cJSON *item = cJSON_Parse(cases[i].text);
+        int64_t v = 0;
+        CHECK_MSG(json_integer(item, cases[i].low, cases[i].high, &v) == cases[i].ok, "%s", cases[i].text);
+        cJSON_Delete(item);
+    }
+    CHECK(!json_integer(NULL, 0, 1, &(int64_t){0}));
+}

@@ -1,0 +1,415 @@
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/transformer.h"
+#include "tests/support/test.h"
+#include "weights/config_json.h"
+#include "weights/presets.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char good[] =
+    "{\"model_type\":\"noised\",\"vocab_size\":64,\"hidden_size\":24,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+    "\"num_key_value_heads\":4,\"head_dim\":6,\"max_position_embeddings\":32,\"norm\":\"layernorm\",\"norm_eps\":1e-5,"
+    "\"position\":\"rope\",\"rope_theta\":10000.0,\"bias\":false,\"tie_word_embeddings\":true,"
+    "\"mlp\":{\"activation\":\"gelu\",\"gated\":false,\"intermediate_size\":48},\"attention\":{\"kind\":\"symmetric\"},"
+    "\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\"},"
+    "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"activation\":\"relu\",\"rope\":\"pre\"},"
+    "\"noble\":{\"rank\":4,\"activation\":\"cosnet\",\"layers\":2},"
+    "\"bos_token_id\":0,\"eos_token_id\":1,\"torch_dtype\":\"bfloat16\"}";
+
+static const char llama[] =
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":false,\"attention_dropout\":0.0,\"bos_token_id\":1,"
+    "\"eos_token_id\":[2,7],\"hidden_act\":\"silu\",\"hidden_size\":24,\"initializer_range\":0.02,"
+    "\"intermediate_size\":40,\"max_position_embeddings\":64,\"mlp_bias\":false,\"model_type\":\"llama\","
+    "\"num_attention_heads\":4,\"num_hidden_layers\":2,\"num_key_value_heads\":2,\"pretraining_tp\":1,"
+    "\"rms_norm_eps\":1e-06,\"rope_scaling\":null,\"rope_theta\":500000.0,\"tie_word_embeddings\":true,"
+    "\"torch_dtype\":\"bfloat16\",\"transformers_version\":\"4.45.0\",\"use_cache\":true,\"vocab_size\":64}";
+
+/* text with its one occurrence of `from` replaced. */
+static char *with(const char *text, const char *from, const char *to) {
+    const char *at = strstr(text, from);
+    BUG_ON(!at || strstr(at + 1, from));
+    size_t n = strlen(text) + strlen(to) + 1;
+    char *out = xmalloc(n);
+    snprintf(out, n, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return out;
+}
+
+typedef struct Change {
+    const char *from, *to, *why; /* why: what the message must hold; NULL: must be accepted */
+} Change;
+
+static void check_changes(const char *text, const Change *changes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const Change *c = &changes[i];
+        Config cfg;
+        Err err = {""};
+        char *changed = with(text, c->from, c->to);
+        int rc = config_json_parse(&cfg, changed, strlen(changed), &err);
+        if (c->why)
+            CHECK_MSG(rc == -1 && strstr(err.msg, c->why), "%s -> %s: %d, %s", c->from, c->to, rc, err.msg);
+        else
+            CHECK_MSG(rc == 0, "%s -> %s: %s", c->from, c->to, err.msg);
+        free(changed);
+    }
+}
+
+#define SYMMETRIC "\"attention\":{\"kind\":\"symmetric\"}"
+#define NOISE "\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\"}"
+#define SAS "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"activation\":\"relu\",\"rope\":\"pre\"}"
+#define NOBLE "\"noble\":{\"rank\":4,\"activation\":\"cosnet\",\"layers\":2}"
+#define MLA(rope)                                                                                                      \
+    "\"attention\":{\"kind\":\"mla\",\"q_lora_rank\":8,\"kv_lora_rank\":8,\"qk_nope_head_dim\":6,"                     \
+    "\"qk_rope_head_dim\":" rope ",\"v_head_dim\":6}"
+
+static const Change changes[] = {
+    {"{\"model_type\":\"noised\",", "{", "model_type is missing"},
+    {"\"noised\"", "\"bert\"", "model_type is \"bert\", must be noised, llama or gpt2"},
+    {"\"noised\"", "null", "model_type is null"},
+    {"\"noised\"", "\"Noised\"", "model_type is \"Noised\""},
+    {"\"vocab_size\":64,", "", "vocab_size is missing"},
+    {"\"vocab_size\"", "\"Vocab_size\"", "vocab_size is missing"},
+    {"\"vocab_size\":64", "\"vocab_size\":0", "vocab_size is 0, must be 1 to 1048576"},
+    {"\"vocab_size\":64", "\"vocab_size\":1048577", "vocab_size is 1048577, must be 1 to 1048576"},
+    {"\"vocab_size\":64", "\"vocab_size\":1048576", NULL},
+    {"\"vocab_size\":64", "\"vocab_size\":-64", "vocab_size is -64"},
+    {"\"vocab_size\":64", "\"vocab_size\":64.5", "vocab_size is 64.5, must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":\"64\"", "vocab_size is \"64\", must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":null", "vocab_size is null, must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":1e99", "vocab_size is 1e+99, must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":[64]", "vocab_size is [64], must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":1e999", "out of range"},
+    {"\"vocab_size\":64", "\"vocab_size\":64,\"vocab_size\":64", "\"vocab_size\" occurs twice"},
+    {"\"hidden_size\":24", "\"hidden_size\":65537", "hidden_size is 65537, must be 1 to 65536"},
+    {"\"num_hidden_layers\":2", "\"num_hidden_layers\":1025", "num_hidden_layers is 1025, must be 1 to 1024"},
+    {"\"num_hidden_layers\":2", "\"num_hidden_layers\":0", "num_hidden_layers is 0"},
+    {"\"num_attention_heads\":4", "\"num_attention_heads\":0", "num_attention_heads is 0, must be a positive integer"},
+    {"\"num_attention_heads\":4", "\"num_attention_heads\":1025", "num_attention_heads is 1025"},
+    {"\"num_attention_heads\":4", "\"num_attention_heads\":5",
+     "num_key_value_heads 4 is not num_attention_heads 5, as attention.kind symmetric needs"},
+    {"\"num_key_value_heads\":4", "\"num_key_value_heads\":0", "num_key_value_heads is 0"},
+    {"\"num_key_value_heads\":4,", "", NULL},
+    {"\"head_dim\":6,", "", NULL},
+    {"\"head_dim\":6", "\"head_dim\":7", "head_dim is 7, but position rope needs an even one"},
+    {"\"head_dim\":6", "\"head_dim\":4097", "head_dim is 4097"},
+    {"\"head_dim\":6", "\"head_dim\":null", "head_dim is null"},
+    {"\"hidden_size\":24,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"head_dim\":6",
+     "\"hidden_size\":25,\"num_hidden_layers\":2,\"num_attention_heads\":4", "head_dim is missing"},
+    {"\"max_position_embeddings\":32", "\"max_position_embeddings\":1048577", "max_position_embeddings is 1048577"},
+    {"\"norm\":\"layernorm\"", "\"norm\":\"batchnorm\"", "norm is \"batchnorm\", must be layernorm or rmsnorm"},
+    {"\"norm\":\"layernorm\",", "", "norm is missing"},
+    {"\"norm_eps\":1e-5", "\"norm_eps\":0", "norm_eps is 0"},
+    {"\"norm_eps\":1e-5", "\"norm_eps\":-1e-5", "norm_eps is -1"},
+    {"\"norm_eps\":1e-5", "\"norm_eps\":1.5", "norm_eps is 1.5"},
+    {"\"norm_eps\":1e-5", "\"norm_eps\":1e-300", "norm_eps is 0"},
+    {"\"norm_eps\":1e-5", "\"norm_eps\":\"x\"", "norm_eps is \"x\", must be a number"},
+    {"\"norm_eps\":1e-5,", "", NULL},
+    {"\"position\":\"rope\"", "\"position\":\"alibi\"", "position is \"alibi\", must be learned, rope or none"},
+    {"\"rope_theta\":10000.0", "\"rope_theta\":0.5", "rope_theta is 0.5"},
+    {"\"rope_theta\":10000.0", "\"rope_theta\":1e200", "rope_theta is inf"},
+    {"\"bias\":false", "\"bias\":0", "bias is 0, must be true or false"},
+    {"\"tie_word_embeddings\":true", "\"tie_word_embeddings\":\"yes\"", "tie_word_embeddings is \"yes\""},
+    {"\"activation\":\"gelu\"", "\"activation\":\"tanh\"", "mlp.activation is tanh"},
+    {"\"activation\":\"gelu\"", "\"activation\":\"swish\"",
+     "mlp.activation is \"swish\", must be gelu, gelu_tanh, silu"},
+    {"\"activation\":\"gelu\",", "", "mlp.activation is missing"},
+    {"\"intermediate_size\":48", "\"intermediate_size\":0", "mlp.intermediate_size is 0"},
+    {"\"intermediate_size\":48", "\"intermediate_size\":48,\"width\":1", "unknown key mlp.width"},
+    {"\"mlp\":{\"activation\":\"gelu\",\"gated\":false,\"intermediate_size\":48},", "", "mlp is missing"},
+    {"\"mlp\":{\"activation\":\"gelu\",\"gated\":false,\"intermediate_size\":48}", "\"mlp\":4",
+     "mlp is 4, must be an object"},
+    {SYMMETRIC ",", "", "attention is missing"},
+    {SYMMETRIC, "\"attention\":{}", "attention.kind is missing"},
+    {SYMMETRIC, "\"attention\":{\"kind\":\"linear\"}", "attention.kind is \"linear\", must be mha, symmetric"},
+    {SYMMETRIC, "\"attention\":{\"kind\":\"symmetric\",\"rank\":2}", "unknown key attention.rank"},
+    {SYMMETRIC, "\"attention\":{\"kind\":\"tpa\",\"rank\":2}", "attention.q_rank is missing"},
+    {SYMMETRIC, "\"attention\":{\"kind\":\"tpa\",\"rank\":2,\"q_rank\":0}",
+     "attention.q_rank is 0, must be 1 to 65536"},
+    {SYMMETRIC, "\"attention\":{\"kind\":\"tpa\",\"rank\":2,\"q_rank\":3}", NULL},
+    {SYMMETRIC, MLA("2"), NULL},
+    {SYMMETRIC, MLA("3"), "qk_rope_head_dim"},
+    {SYMMETRIC, MLA("-2"), "attention.qk_rope_head_dim is -2"},
+    {NOISE, "\"noise\":{\"density\":\"gaussian\"}", "noise.scope is missing"},
+    {NOISE, "\"noise\":{\"scope\":\"none\"}", "noise.scope is \"none\", must be layer or head"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"cauchy\"}", "noise.density is \"cauchy\""},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\"}", "noise.components is missing"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":0}", "noise.components is 0"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":65}", "noise.components is 65"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":64}", NULL},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\",\"components\":2}", "is gaussian, not mixture"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true}", "noise.condition_dim is missing"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true,\"condition_dim\":0}", "noise.condition_dim is 0"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"condition_dim\":3}", "noise.conditioned is not true"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true,\"condition_dim\":3}", NULL},
+    {NOISE,
+     "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":2,\"conditioned\":true,\"condition_dim\":3}",
+     "noise.density is mixture, not gaussian"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"sigma\":1}", "unknown key noise.sigma"},
+    {NOISE, "\"noise\":null", "noise is null, must be an object"},
+    {NOISE ",", "", NULL},
+    {SAS, "\"sas\":{}", "sas.heads is missing"},
+    {SAS, "\"sas\":{\"heads\":0,\"head_dim\":10,\"kernel\":5}", "sas.heads is 0, must be a positive integer"},
+    {SAS, "\"sas\":{\"heads\":10,\"head_dim\":10,\"kernel\":5}",
+     "sas.heads 10 is not a multiple of num_attention_heads 4"},
+    {SAS, "\"sas\":{\"heads\":4100,\"head_dim\":10,\"kernel\":5}", "sas.heads is 4100"},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":4}", "sas.kernel is 4, must be odd"},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":65}", "sas.kernel is 65"},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"activation\":\"gelu\"}", "sas.activation is \"gelu\""},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"activation\":\"none\",\"rope\":\"post\"}", NULL},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":9,\"kernel\":5,\"rope\":\"post\"}",
+     "sas.head_dim is 9, but sas.rope post"},
+    {SAS, "\"sas\":{\"heads\":8,\"head_dim\":9,\"kernel\":5}", NULL},
+    {SYMMETRIC "," NOISE "," SAS,
+     "\"attention\":{\"kind\":\"pairwise\"},\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"rope\":\"post\"}",
+     "sas.rope is post, but attention.kind is pairwise"},
+    {NOBLE, "\"noble\":{\"activation\":\"relu\"}", "noble.rank is missing"},
+    {NOBLE, "\"noble\":{\"rank\":0}", "noble.rank is 0"},
+    {NOBLE, "\"noble\":{\"rank\":4,\"layers\":4}", "noble.layers is 4, must be 1 to 3"},
+    {NOBLE, "\"noble\":{\"rank\":4,\"layers\":3}", NULL},
+    {NOBLE, "\"noble\":{\"rank\":4,\"layers\":3,\"activation\":\"relu\"}",
+     "noble.layers is 3, but noble.activation is relu"},
+    {NOBLE, "\"noble\":{\"rank\":4,\"activation\":\"silu\"}", "noble.activation is \"silu\""},
+    {NOBLE, "\"Noble\":{}", "unknown key Noble"},
+    {"\"bos_token_id\":0", "\"bos_token_id\":64", "bos_token_id is 64, must be -1 to 63"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":[1]", "eos_token_id is [1], must be an integer"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":null", NULL},
+    {"\"torch_dtype\":\"bfloat16\"", "\"torch_dtype\":7", "torch_dtype is 7, must be a string of at most 15 bytes"},
+    {"\"torch_dtype\":\"bfloat16\"", "\"torch_dtype\":\"sixteen characters\"", "torch_dtype"},
+    {"\"torch_dtype\":\"bfloat16\"", "\"torch_dtype\":\"\\\"\"", "torch_dtype is no plain word"},
+    {"\"torch_dtype\":\"bfloat16\"", "\"dropout\":0.1", "unknown key dropout"},
+    {"\"bfloat16\"}", "\"bfloat16\"}}", "behind the end"},
+    {"\"bfloat16\"}", "\"bfloat16\"", "not valid JSON"},
+};
+
+TEST(config_rules) { check_changes(good, changes, COUNTOF(changes)); }
+
+TEST(config_products_fit) {
+    static const Change large[] = {
+        {"\"vocab_size\":64,\"hidden_size\":24", "\"vocab_size\":1048576,\"hidden_size\":4096",
+         "vocab_size 1048576 times hidden_size 4096 is above"},
+        {"\"intermediate_size\":48", "\"intermediate_size\":1048576", NULL},
+        {"\"head_dim\":6", "\"head_dim\":4096", NULL},
+        {SYMMETRIC "," NOISE "," SAS, "\"attention\":{\"kind\":\"tpa\",\"q_rank\":65536,\"rank\":65536}",
+         "the widest linear"},
+    };
+    check_changes(good, large, COUNTOF(large));
+    Config c;
+    Err err;
+    REQUIRE(config_json_parse(&c, good, strlen(good), &err) == 0);
+    c.hidden_size = 65536;
+    c.mlp.width = 65536;
+    CHECK(config_check(&c, &err) == -1 && strstr(err.msg, "the widest linear"));
+    c = (Config){0};
+    CHECK(config_check(&c, &err) == -1);
+}
+
+TEST(config_gqa_heads) {
+    static const Change gqa[] = {
+        {"\"num_attention_heads\":4,\"num_hidden_layers\":2,\"num_key_value_heads\":2",
+         "\"num_attention_heads\":12,\"num_hidden_layers\":2,\"num_key_value_heads\":5",
+         "num_attention_heads 12 is not a multiple of num_key_value_heads 5"},
+        {"\"num_key_value_heads\":2", "\"num_key_value_heads\":8",
+         "num_attention_heads 4 is not a multiple of num_key_value_heads 8"},
+    };
+    check_changes(llama, gqa, COUNTOF(gqa));
+}
+
+TEST(config_llama) {
+    static const Change hf[] = {
+        {"\"rope_scaling\":null", "\"rope_scaling\":{\"rope_type\":\"default\"}", NULL},
+        {"\"rope_scaling\":null", "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}",
+         "rope_scaling.rope_type is \"llama3\", must be default"},
+        {"\"rope_scaling\":null", "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}",
+         "rope_scaling.type is \"linear\""},
+        {"\"rope_scaling\":null", "\"rope_scaling\":2", "rope_scaling is 2, must be an object"},
+        {"\"rope_scaling\":null", "\"rope_parameters\":{\"rope_type\":\"yarn\"}",
+         "rope_parameters.rope_type is \"yarn\""},
+        {"\"rope_scaling\":null", "\"partial_rotary_factor\":0.5", "partial_rotary_factor is 0.5, must be 1"},
+        {"\"hidden_act\":\"silu\"", "\"hidden_act\":\"gelu\"", "hidden_act is \"gelu\", must be silu"},
+        {"\"attention_bias\":false", "\"attention_bias\":true", "attention_bias is true, but mlp_bias is false"},
+        {"\"mlp_bias\":false", "\"mlp_bias\":true", "attention_bias is false, but mlp_bias is true"},
+        {"\"num_key_value_heads\":2,", "", NULL},
+        {"\"num_key_value_heads\":2", "\"num_key_value_heads\":null,\"head_dim\":null", NULL},
+        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":[]", "eos_token_id is no token id"},
+        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":\"2\"", "eos_token_id is no token id"},
+        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":99", "eos_token_id is 99, must be -1 to 63"},
+        {"\"intermediate_size\":40,", "", "intermediate_size is missing"},
+        {"\"hidden_size\":24", "\"hidden_size\":30", "head_dim is missing"},
+        {"\"hidden_size\":24", "\"hidden_size\":30,\"head_dim\":8", NULL},
+        {"\"model_type\":\"llama\"", "\"model_type\":\"mistral\"", "model_type is \"mistral\""},
+    };
+    check_changes(llama, hf, COUNTOF(hf));
+    Config c;
+    Err err;
+    REQUIRE(config_json_parse(&c, llama, strlen(llama), &err) == 0);
+    CHECK(c.norm == NORM_RMS && c.norm_eps == 1e-6f && c.position == POSITION_ROPE && c.rope_theta == 500000);
+    CHECK(c.mlp.gated && c.mlp.activation == ACT_SILU && c.mlp.width == 40 && c.tie_embeddings && !c.bias);
+    CHECK(c.n_kv_heads == 2 && c.head_dim == 6 && c.bos_token_id == 1 && c.eos_token_id == 2);
+    CHECK(!strcmp(c.torch_dtype, "bfloat16") && !strcmp(c.attention.kind->name, "gqa"));
+    char *changed = with(llama, "\"rope_scaling\":null,\"rope_theta\":500000.0",
+                         "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":20000.0}");
+    REQUIRE(config_json_parse(&c, changed, strlen(changed), &err) == 0);
+    CHECK(c.rope_theta == 20000);
+    free(changed);
+}
+
+/* print(parse(print(c))) == print(c), and what is printed is accepted. */
+static void check_printing(const Config *c, const char *name) {
+    Config again;
+    Err err = {""};
+    char *text = config_json_print(c);
+    int rc = config_json_parse(&again, text, strlen(text), &err);
+    CHECK_MSG(rc == 0, "%s: %s in\n%s", name, err.msg, text);
+    if (rc == 0) {
+        char *twice = config_json_print(&again);
+        CHECK_MSG(!strcmp(text, twice), "%s: %s", name, twice);
+        CHECK_MSG(again.norm_eps == c->norm_eps && again.rope_theta == c->rope_theta, "%s", name);
+        free(twice);
+    }
+    free(text);
+}
+
+TEST(config_printing) {
+    static const char *const members[] = {
+        "mha", "symmetric", "noiseformer-v1", "noiseformer-v2", "pairwise", "gqa", "mqa", "mla", "tpa", "sas", "noble"};
+    static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-350m", "-1.5b"};
+    for (size_t m = 0; m < COUNTOF(members); m++)
+        for (size_t s = 0; s < COUNTOF(sizes); s++) {
+            char name[64];
+            Config c;
+            Err err = {""};
+            snprintf(name, sizeof name, "%s%s", members[m], sizes[s]);
+            int rc = preset_config(&c, name, &err);
+            CHECK_MSG(rc == 0, "%s: %s", name, err.msg);
+            if (rc == 0) check_printing(&c, name);
+        }
+    Config c;
+    REQUIRE(config_json_parse(&c, good, strlen(good), NULL) == 0);
+    c.norm_eps = 1.1920929e-7f;
+    c.rope_theta = 12345.678f;
+    c.bos_token_id = -1;
+    c.noise.condition_dim = 3;
+    check_printing(&c, "good");
+    c.noise.condition_dim = 0;
+    c.noise.density = DENSITY_MIXTURE;
+    c.noise.components = 2;
+    check_printing(&c, "mixture");
+}
+
+TEST(config_presets_refuse_other_names) {
+    static const char *const names[] = {"",    "mha-",     "mha-small", "mhatiny", "noiseformer", "noiseformer-v3",
+                                        "MHA", "mha-tiny-"};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        Config c;
+        Err err;
+        CHECK_MSG(preset_config(&c, names[i], &err) == -1 && strstr(err.msg, "no preset"), "%s", names[i]);
+    }
+}
+
+static size_t count_parameters(const Config *c) {
+    Model m;
+    Err err;
+    if (model_init(&m, c, &err)) return test_fail(__FILE__, __LINE__, "%s", err.msg), 0;
+    size_t n = params_count(&m.params);
+    model_free(&m);
+    return n;
+}
+
+static size_t count_preset(const char *name) {
+    Config c;
+    Err err;
+    if (preset_config(&c, name, &err)) return test_fail(__FILE__, __LINE__, "%s", err.msg), 0;
+    return count_parameters(&c);
+}
+
+/* The numbers of the papers. */
+TEST(config_parameter_counts) {
+    size_t mha = count_preset("mha-124m");
+    CHECK_MSG(mha - 1024 * 768 == 123587328, "%zu", mha);
+    CHECK(mha - count_preset("symmetric-124m") == 7077888);
+    CHECK(count_preset("noiseformer-v1-124m") - count_preset("symmetric-124m") == 12 * 2);
+    CHECK(count_preset("noiseformer-v2-124m") - count_preset("symmetric-124m") == 12 * 2 * 12);
+    CHECK(count_preset("pairwise-124m") - count_preset("symmetric-124m") == 12 * 12 * 64 * 64);
+    CHECK(count_preset("gqa-124m") == count_preset("mqa-124m"));
+    Config c;
+    static const struct {
+        const char *name;
+        int kernel;
+        size_t extra;
+    } sas[] = {{"sas-124m", 1, 438048}, {"sas-124m", 3, 562464},  {"sas-124m", 5, 686880},  {"sas-124m", 7, 811296},
+               {"sas-350m", 1, 974592}, {"sas-350m", 3, 1416960}, {"sas-350m", 5, 1859328}, {"sas-350m", 7, 2301696}};
+    for (size_t i = 0; i < COUNTOF(sas); i++) {
+        REQUIRE(preset_config(&c, sas[i].name, NULL) == 0);
+        c.sas.kernel = sas[i].kernel;
+        size_t with_sas = count_parameters(&c);
+        c.sas.heads = 0;
+        CHECK_MSG(with_sas - count_parameters(&c) == sas[i].extra, "%s, kernel %d", sas[i].name, sas[i].kernel);
+    }
+    /* NOBLE's base model: L12 d1024 H8, hidden 2752, rank 64 adds 5.70%. */
+    REQUIRE(preset_config(&c, "noble-124m", NULL) == 0);
+    c.hidden_size = 1024;
+    c.n_heads = c.n_kv_heads = 8;
+    c.head_dim = 128;
+    c.mlp.width = 2752;
+    c.vocab_size = 50257;
+    size_t noble = count_parameters(&c);
+    c.noble.rank = 0;
+    size_t host = count_parameters(&c);
+    double percent = 100.0 * (double)(noble - host) / (double)host;
+    CHECK_MSG(percent > 5.69 && percent < 5.71, "%zu + %.3f%%", host, percent);
+}
+
+TEST(config_heads_after_sas) {
+    Config c;
+    REQUIRE(preset_config(&c, "sas-124m", NULL) == 0);
+    HeadShape base = config_base_heads(&c), h = config_heads(&c);
+    CHECK(base.heads == 12 && base.kv_heads == 12 && base.k_dim == 64 && base.v_dim == 64);
+    CHECK(h.heads == 36 && h.kv_heads == 36 && h.k_dim == 96 && h.v_dim == 64);
+    CHECK(config_noise_heads(&c) == 0);
+    c.noise.scope = NOISE_HEAD;
+    CHECK(config_noise_heads(&c) == 36);
+    c.noise.scope = NOISE_LAYER;
+    CHECK(config_noise_heads(&c) == 1);
+    REQUIRE(preset_config(&c, "mla-124m", NULL) == 0);
+    h = config_heads(&c);
+    CHECK(h.heads == 13 && h.kv_heads == 13 && h.k_dim == 96 && h.v_dim == 64);
+    REQUIRE(preset_config(&c, "gqa-124m", NULL) == 0);
+    h = config_heads(&c);
+    CHECK(h.heads == 22 && h.kv_heads == 2);
+}
+
+/* The recipe is a matter of the start and the rates: the same tensors, other numbers, and it survives a round trip. */
+TEST(config_noble_recipes) {
+    static const struct {
+        const char *preset;
+        double up, mix;
+        float freq, phase;
+    } cases[] = {{"noble-124m", 0.6, 0.45, 3, 5}, {"noble-repository-124m", 0.4, 0.5, 2, 4}};
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        Config c, again;
+        Model m;
+        REQUIRE(!preset_config(&c, cases[k].preset, NULL));
+        char *text = config_json_print(&c);
+        CHECK(!config_json_parse(&again, text, strlen(text), NULL) && again.noble.recipe == c.noble.recipe);
+        free(text);
+        REQUIRE(!model_init(&m, &c, NULL));
+        const char *prefix = "model.layers.0.self_attn.q_proj.noble.";
+        const struct {
+            const char *name;
+            double want;
+        } rates[] = {{"up.weight", pow(12, cases[k].up)},
+                     {"mix.weight", pow(12, cases[k].mix)},
+                     {"freq_in", cases[k].freq},
+                     {"phase_out", cases[k].phase},
+                     {"down.weight", 1}};
+        for (size_t i = 0; i < COUNTOF(rates); i++) {
+            char name[96];
+            snprintf(name, sizeof name, "%s%s", prefix, rates[i].name);
+            const Param *p = params_find(&m.params, name);
+            CHECK_MSG(p && fabs((double)p->lr_scale - rates[i].want) < 1e-5, "%s: rate of %s", cases[k].preset, name);
+        }
+        model_free(&m);
+    }
+}

@@ -1,0 +1,156 @@
+/* The promise: same checkpoint, same request, same bits. Alone or in a crowd, whatever the prefill chunk, the thread
+ * count and what the cache holds, and whoever else comes, goes or is cut off meanwhile. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/engines.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REQUESTS = 1000, MOST_CHOICES = 3, CROWD = 64, TEXTS = 3, DECOYS = 4 };
+
+/* Request `index`, one job a choice. Two thirds begin with one of a few texts, so that they share blocks. */
+static int make_request(int index, uint64_t tenant, Job **jobs) {
+    Draws d = draws_open(33, DRAW_TEST, (uint32_t)index);
+    int n = draw_below(&d, 8) ? 1 : MOST_CHOICES, text = (int)draw_below(&d, TEXTS + 1);
+    for (int c = 0; c < n; c++) {
+        Job *job = jobs[c] = test_mixed_job(index);
+        Draws words = draws_open(34, DRAW_TEST, (uint32_t)text);
+        for (int i = 0; i < job->n_prompt && text < TEXTS; i++) job->prompt[i] = (int)draw_below(&words, TEST_VOCAB);
+        job->sampling.seed = choice_seed(job->sampling.seed, c);
+        job->noise_seed = choice_seed(job->noise_seed, c);
+        job->tenant = tenant;
+    }
+    return n;
+}
+
+typedef struct Results {
+    Job *jobs[REQUESTS * MOST_CHOICES];
+    int n, cached; /* cached: prompt tokens that came from shared blocks */
+    int stops;     /* jobs that ended by themselves */
+} Results;
+
+static void results_close(Results *r) {
+    for (int i = 0; i < r->n; i++) job_release(r->jobs[i]);
+    free(r);
+}
+
+static void results_count(Results *r) {
+    for (int i = 0; i < r->n; i++)
+        r->cached += r->jobs[i]->cached_tokens, r->stops += r->jobs[i]->finish == FINISH_STOP;
+}
+
+/* One job at a time, each of a tenant of its own, which finds nothing in the cache. */
+static Results *run_solo(const Config *c) {
+    EngineOptions o = test_engine_options();
+    Results *r = xcalloc(1, sizeof *r);
+    TestEngine t;
+    test_engine_open(&t, c, &o);
+    for (int index = 0; index < REQUESTS; index++)
+        for (int n = make_request(index, 0, &r->jobs[r->n]); n > 0; n--, r->n++) {
+            r->jobs[r->n]->tenant = 1 + (uint64_t)r->n;
+            test_run(&t, r->jobs[r->n]);
+        }
+    test_wait_idle(&t);
+    test_engine_close(&t);
+    results_count(r);
+    return r;
+}
+
+/* What is in the engine at the moment: jobs of the requests and decoys, which are there to be cancelled. */
+typedef struct Crowd {
+    TestEngine t;
+    Draws draws;
+    Job *jobs[CROWD + MOST_CHOICES + 1], *decoys[DECOYS]; /* decoys: NULL where there is none */
+    int n, next_decoy;
+} Crowd;
+
+static bool ended(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Finish finish = job->finish;
+    pthread_mutex_unlock(&job->mutex);
+    return finish != FINISH_NONE;
+}
+
+static void crowd_shrink(Crowd *k, int most) {
+    for (int i = 0;; i++) {
+        int left = 0;
+        for (int j = 0; j < k->n; j++)
+            if (!ended(k->jobs[j])) k->jobs[left++] = k->jobs[j];
+        k->n = left;
+        if (left <= most) return;
+        BUG_ON(i > 600000); /* a minute: it hangs */
+        usleep(100);
+    }
+}
+
+static void crowd_submit(Crowd *k, Job **jobs, int n) {
+    double retry_after;
+    CHECK(engine_submit(k->t.engine, jobs, n, &retry_after) == SUBMIT_OK);
+    for (int i = 0; i < n; i++) k->jobs[k->n++] = jobs[i];
+}
+
+/* One that was there for a while goes, a new one takes its place; half of them before they even begin. */
+static void crowd_change_decoy(Crowd *k) {
+    Job **place = &k->decoys[draw_below(&k->draws, DECOYS)];
+    if (*place) {
+        job_cancel(*place);
+        test_wait(*place);
+        crowd_shrink(k, CROWD); /* which forgets it */
+        job_release(*place);
+    }
+    *place = test_mixed_job(REQUESTS + k->next_decoy++);
+    if (draw_below(&k->draws, 2)) job_cancel(*place);
+    crowd_submit(k, place, 1);
+}
+
+static Results *run_crowd(const Config *c, int chunk, int threads) {
+    EngineOptions o = test_engine_options();
+    o.prefill_chunk = chunk;
+    o.threads = threads;
+    o.max_batch = CROWD;
+    Results *r = xcalloc(1, sizeof *r);
+    Crowd *k = xcalloc(1, sizeof *k);
+    k->draws = draws_open(35, DRAW_TEST, (uint32_t)(10 * chunk + threads));
+    test_engine_open(&k->t, c, &o);
+    for (int index = 0, others = 0; index < REQUESTS; index++) {
+        if (index % 40 == 0) others = (int)draw_below(&k->draws, CROWD);
+        if (draw_below(&k->draws, 4) == 0) crowd_change_decoy(k);
+        crowd_shrink(k, others);
+        int n = make_request(index, 1, &r->jobs[r->n]);
+        crowd_submit(k, &r->jobs[r->n], n);
+        r->n += n;
+    }
+    crowd_shrink(k, 0);
+    EngineStats stats = engine_stats(k->t.engine);
+    double rows = (double)(stats.prompt_tokens + stats.generated_tokens) / (double)stats.steps;
+    CHECK_MSG(rows > 8, "%.1f rows a step are no crowd", rows);
+    CHECK_MSG(stats.jobs_cancelled > 50, "%d cancelled", (int)stats.jobs_cancelled);
+    test_wait_idle(&k->t);
+    test_engine_close(&k->t);
+    for (int i = 0; i < DECOYS; i++) job_release(k->decoys[i]);
+    free(k);
+    results_count(r);
+    return r;
+}
+
+TEST(determinism_1000_requests_in_every_crowd) {
+    static const int chunks[] = {16, 64, 512};
+    Config c = test_engine_config("all");
+    Results *solo = run_solo(&c);
+    CHECK_MSG(solo->cached == 0 && solo->stops > 100 && solo->stops < solo->n - 100, "%d cached, %d stops of %d",
+              solo->cached, solo->stops, solo->n);
+    for (int k = 0; k < 2 * (int)COUNTOF(chunks); k++) {
+        int chunk = chunks[k / 2], threads = 1 + k % 2, different = 0;
+        Results *crowd = run_crowd(&c, chunk, threads);
+        CHECK(crowd->n == solo->n);
+        for (int i = 0; i < solo->n; i++) different += !test_same_result(solo->jobs[i], crowd->jobs[i]);
+        CHECK_MSG(different == 0, "chunk %d, %d threads: %d of %d answers differ", chunk, threads, different, solo->n);
+        CHECK_MSG(crowd->cached > 1000, "%d prompt tokens from the cache show little", crowd->cached);
+        results_close(crowd);
+    }
+    results_close(solo);
+}

@@ -1,0 +1,221 @@
+/* Every folder of tests/golden was computed in float64 by tests/oracle (PyTorch, written from the paper's equations):
+ * logits, loss, all gradients and ten AdamW steps must come out the same here. */
+#include "base/err.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+#include "trainer/optimizer.h"
+#include "weights/config_json.h"
+#include "weights/safetensors.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Golden {
+    const char *name;
+    TestModel t;
+    SafeFile expected;
+    cJSON *json;
+    int *inputs, *targets; /* [n_sequences length] */
+    int n_sequences, length;
+} Golden;
+
+static double number(const Golden *g, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(g->json, key)->valuedouble;
+}
+
+static const float *expected(const Golden *g, const char *prefix, const char *name, size_t n) {
+    char key[256];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const SafeTensor *t = safe_find(&g->expected, key);
+    if (!t || t->bytes != n * sizeof(float)) {
+        test_fail(__FILE__, __LINE__, "%s: no %s of %zu floats", g->name, key, n);
+        return NULL;
+    }
+    return t->data;
+}
+
+static bool golden_open(Golden *g, const char *name) {
+    char path[512];
+    Err err;
+    Config c;
+    SafeFile weights;
+    size_t n;
+    *g = (Golden){.name = name};
+    snprintf(path, sizeof path, "tests/golden/%s/config.json", name);
+    if (config_json_load(&c, path, &err)) goto failed;
+    if (!test_model_init(&g->t, &c, 1)) return false;
+    snprintf(path, sizeof path, "tests/golden/%s/model.safetensors", name);
+    if (safe_open(&weights, path, &err)) goto failed;
+    for (int i = 0; i < g->t.model.params.n; i++) {
+        Weight *w = g->t.model.params.params[i].weight;
+        const SafeTensor *t = safe_find(&weights, w->name);
+        if (!t || t->bytes != weight_count(w) * sizeof(float)) {
+            test_fail(__FILE__, __LINE__, "%s: %s is missing or of another size", name, w->name);
+            return false;
+        }
+        memcpy(w->data, t->data, t->bytes);
+    }
+    CHECK_MSG(weights.n == g->t.model.params.n, "%s: %d tensors, declared %d", name, weights.n, g->t.model.params.n);
+    safe_close(&weights);
+    snprintf(path, sizeof path, "tests/golden/%s/expected.safetensors", name);
+    if (safe_open(&g->expected, path, &err)) goto failed;
+    snprintf(path, sizeof path, "tests/golden/%s/tokens.json", name);
+    char *text = test_read_file(path, &n);
+    g->json = cJSON_Parse(text);
+    free(text);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(g->json, "tokens");
+    g->n_sequences = cJSON_GetArraySize(rows);
+    g->length = cJSON_GetArraySize(rows->child) - 1;
+    g->inputs = xmalloc((size_t)(g->n_sequences * g->length) * sizeof(int));
+    g->targets = xmalloc((size_t)(g->n_sequences * g->length) * sizeof(int));
+    for (int s = 0; s < g->n_sequences; s++)
+        for (int i = 0; i <= g->length; i++) {
+            int token = cJSON_GetArrayItem(cJSON_GetArrayItem(rows, s), i)->valueint;
+            if (i < g->length) g->inputs[s * g->length + i] = token;
+            if (i > 0) g->targets[s * g->length + i - 1] = token;
+        }
+    return true;
+failed:
+    test_fail(__FILE__, __LINE__, "%s: %s", name, err.msg);
+    return false;
+}
+
+static void golden_close(Golden *g) {
+    test_model_free(&g->t);
+    safe_close(&g->expected);
+    cJSON_Delete(g->json);
+    free(g->inputs);
+    free(g->targets);
+}
+
+static NoiseKey golden_noise(const Golden *g, uint32_t stream, int sequence) {
+    bool per_sequence = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(g->json, "noise_per_sequence"));
+    return (NoiseKey){.seed = (uint64_t)number(g, "noise_seed"),
+                      .stream = stream,
+                      .sequence = per_sequence ? (uint32_t)sequence : 0,
+                      .scale = (float)number(g, "noise_scale")};
+}
+
+/* Largest |a - b| / (1 + |b|). */
+static double distance(const float *a, const float *b, size_t n) {
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - b[i]) / (1 + fabs((double)b[i]));
+        if (!(d <= worst)) worst = d;
+    }
+    return worst;
+}
+
+static void check_close(const Golden *g, const char *what, const float *got, const float *want, size_t n,
+                        double limit) {
+    if (!want) return;
+    double d = distance(got, want, n);
+    CHECK_MSG(d <= limit, "%s: %s differs by %.2e, limit %.0e", g->name, what, d, limit);
+}
+
+/* Loss and gradients of the batch, noise of the given stream; logits too when wanted. */
+static double golden_step(Golden *g, uint32_t stream, float *logits) {
+    Tape tape;
+    Segment segments[8];
+    tape_init(&tape, true);
+    BUG_ON(g->n_sequences > (int)COUNTOF(segments));
+    for (int s = 0; s < g->n_sequences; s++)
+        segments[s] = (Segment){.row0 = s * g->length, .n = g->length, .noise = golden_noise(g, stream, s)};
+    Batch batch = {
+        .tokens = g->inputs, .n = g->n_sequences * g->length, .segments = segments, .n_segments = g->n_sequences};
+    memset(g->t.grad, 0, g->t.count * sizeof(float));
+    Mat *out = model_forward(&g->t.model, &tape, &batch, NULL);
+    if (logits) memcpy(logits, out->x, (size_t)out->n * (size_t)out->d * sizeof(float));
+    Mat *loss = model_loss(&tape, out, g->targets, (float)number(g, "alpha"), NULL);
+    tape_backward(&tape, loss);
+    double value = loss->x[0];
+    tape_free(&tape);
+    return value;
+}
+
+static void check_gradients(Golden *g) {
+    size_t n = (size_t)(g->n_sequences * g->length) * (size_t)g->t.model.cfg.vocab_size;
+    float *logits = xmalloc(n * sizeof(float));
+    float loss = (float)golden_step(g, (uint32_t)number(g, "noise_stream"), logits);
+    check_close(g, "logits", logits, expected(g, "", "logits", n), n, 2e-5);
+    check_close(g, "loss", &loss, expected(g, "", "loss", 1), 1, 1e-5);
+    for (int i = 0; i < g->t.model.params.n; i++) {
+        const Weight *w = g->t.model.params.params[i].weight;
+        check_close(g, w->name, w->grad, expected(g, "grad.", w->name, weight_count(w)), weight_count(w), 1e-5);
+    }
+    free(logits);
+}
+
+/* The serving path on the same sequences. */
+static void check_serving(Golden *g) {
+    int vocab = g->t.model.cfg.vocab_size;
+    size_t n = (size_t)g->length * (size_t)vocab, all = n * (size_t)g->n_sequences;
+    const float *stream0 = expected(g, "", "logits_stream0", all), *scale0 = expected(g, "", "logits_scale0", all);
+    for (int s = 0; s < g->n_sequences && stream0 && scale0; s++) {
+        NoiseKey noise = golden_noise(g, 0, 0);
+        noise.sequence = 0;
+        float *got = test_serve(&g->t.model, g->inputs + s * g->length, g->length, noise, (int[]){3}, 1);
+        check_close(g, "logits_stream0", got, stream0 + (size_t)s * n, n, 2e-5);
+        free(got);
+    }
+}
+
+/* Ten AdamW steps: losses, then the weights. Where the true gradient is zero Adam turns rounding into whole steps, so
+ * single weights may stray; the mean may not. */
+static void check_training(Golden *g) {
+    ParamSet *ps = &g->t.model.params;
+    Optimizer o;
+    optimizer_init(&o, ps); /* the weights move into its own buffers */
+    memcpy(o.w, g->t.data, g->t.count * sizeof(float));
+    float *own_grad = g->t.grad;
+    g->t.grad = o.g;
+    AdamW settings = {
+        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = number(g, "weight_decay"), .clip = number(g, "clip")};
+    int steps = (int)number(g, "steps"), warmup = (int)number(g, "warmup");
+    const float *losses = expected(g, "", "losses", (size_t)steps);
+    for (int s = 0; s < steps && losses; s++) {
+        float loss = (float)golden_step(g, 1 + (uint32_t)s, NULL);
+        check_close(g, "loss of a step", &loss, &losses[s], 1, 2e-4);
+        double lr = number(g, "lr") * (s < warmup ? (s + 1.0) / warmup : 1);
+        optimizer_step(&o, &settings, lr, s + 1, 1);
+    }
+    for (int i = 0; i < ps->n; i++) {
+        const Weight *w = ps->params[i].weight;
+        size_t n = weight_count(w);
+        const float *after = expected(g, "after.", w->name, n), *grad = expected(g, "grad.", w->name, n);
+        double sum = 0;
+        size_t live = 0;
+        for (size_t k = 0; k < n && after && grad; k++) {
+            if (fabsf(grad[k]) < 1e-7f) continue;
+            sum += fabs((double)weight_f32(w)[k] - after[k]);
+            live++;
+        }
+        CHECK_MSG(!live || sum / (double)live < 2e-5, "%s: %s after %d steps is off by %.2e on average", g->name,
+                  w->name, steps, sum / (double)live);
+    }
+    g->t.grad = own_grad;
+    optimizer_free(&o);
+}
+
+TEST(golden_oracle) {
+    DIR *dir = opendir("tests/golden");
+    REQUIRE(dir);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        Golden g;
+        if (golden_open(&g, e->d_name)) {
+            check_gradients(&g);
+            check_serving(&g);
+            check_training(&g);
+        }
+        golden_close(&g);
+        n++;
+    }
+    closedir(dir);
+    CHECK_MSG(n >= 80, "%d golden cases", n);
+}

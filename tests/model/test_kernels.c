@@ -1,0 +1,407 @@
+/* Every kernel on every level this machine has: equal to ref bit for bit (NaN equals NaN), writing nothing beyond its
+ * output, the same for a row alone as among others; and ref itself against double precision and known answers. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/kernels/kernels.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POOL = 1 << 18, OUT = 1 << 16 };
+static const float CANARY = 12345.0f;
+
+static float pool_a[POOL], pool_b[POOL], pool_c[POOL];
+static uint16_t halves_a[POOL], halves_b[POOL], halves_c[POOL];
+static int8_t codes_a[POOL], codes_b[POOL];
+
+/* bf16 sums may take subnormals as 0 (kernels.h). Of numbers from 2^-50 up every sum is 0 or at least 2^-114. */
+static uint16_t without_tiny(uint16_t h) { return (h >> 7 & 255) < 127 - 50 ? h & 0x8000 : h; }
+
+/* `specials` of 1,000 elements are zeros, denormals, Inf or NaN. */
+static void fill_pools(uint32_t seed, uint32_t specials) {
+    static const float odd[] = {0.0f, -0.0f, 1e-40f, -3e-45f, INFINITY, -INFINITY, NAN, 3e38f, -90.0f, 1e6f};
+    Draws d = draws_open(seed, DRAW_TEST, specials);
+    float *pools[] = {pool_a, pool_b, pool_c};
+    for (size_t p = 0; p < COUNTOF(pools); p++)
+        for (int i = 0; i < POOL; i++) {
+            uint32_t u = draw_u32(&d);
+            float x = (float)(int32_t)u * 0x1p-30f;
+            pools[p][i] = u % 1000 < specials ? odd[u / 1000 % COUNTOF(odd)] : x;
+        }
+    for (int i = 0; i < POOL; i++) {
+        uint32_t u = draw_u32(&d);
+        halves_a[i] = without_tiny(f32_to_bf16(pool_a[i]));
+        /* Any bits at all with specials, else of modest size both as bf16 and as f16. */
+        halves_b[i] = specials ? (uint16_t)u : (uint16_t)((u & 0x83ff) | 0x3800);
+        halves_c[i] = without_tiny(halves_b[i]);
+        codes_a[i] = (int8_t)(u % 255 - 127);
+        codes_b[i] = (int8_t)(u >> 16);
+    }
+}
+
+static bool same_bits(float a, float b) { return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0; }
+
+/* ---- every level against ref ---- */
+
+typedef struct Shape {
+    int n, n_out, k;
+    int at; /* offset of every pointer, in elements: any alignment must do */
+} Shape;
+
+/* Runs one entry on the pools and returns how many floats of y it owns. */
+typedef int (*Run)(const Kernels *k, Shape s, float *y);
+
+static int run_gemm_f32(const Kernels *k, Shape s, float *y) {
+    k->gemm_f32(s.n, s.n_out, s.k, pool_a + s.at, s.k + s.at, pool_b + s.at, y, s.n_out);
+    return s.n * s.n_out;
+}
+static int run_gemm_bf16(const Kernels *k, Shape s, float *y) {
+    k->gemm_bf16(s.n, s.n_out, s.k, halves_a + s.at, s.k + s.at, halves_c + s.at, y, s.n_out);
+    return s.n * s.n_out;
+}
+static int run_gemm_f16(const Kernels *k, Shape s, float *y) {
+    k->gemm_f16(s.n, s.n_out, s.k, pool_a + s.at, s.k + s.at, halves_b + s.at, y, s.n_out);
+    return s.n * s.n_out;
+}
+static int run_gemm_i8(const Kernels *k, Shape s, float *y) {
+    k->gemm_i8(s.n, s.n_out, s.k * INT8_GROUP, codes_a + s.at, pool_a + s.at, codes_b + s.at, pool_b + s.at, y,
+               s.n_out);
+    return s.n * s.n_out;
+}
+static int run_scores_f32(const Kernels *k, Shape s, float *y) {
+    k->scores_f32(s.n, s.k, pool_a + s.at, pool_b + s.at, y, 32);
+    return s.n * 32;
+}
+static int run_scores_pairs(const Kernels *k, Shape s, float *y) {
+    k->scores_pairs(s.n, s.k, halves_a + s.at, halves_c + s.at, y, 32);
+    return s.n * 32;
+}
+static int run_mix_f32(const Kernels *k, Shape s, float *y) {
+    memcpy(y, pool_c, (size_t)(s.n * s.k) * sizeof *y);
+    k->mix_f32(s.n, s.n_out, s.k, pool_a + s.at, s.n_out + s.at, pool_b + s.at, y);
+    return s.n * s.k;
+}
+static int run_mix_bf16(const Kernels *k, Shape s, float *y) {
+    memcpy(y, pool_c, (size_t)(s.n * s.k) * sizeof *y);
+    k->mix_bf16(s.n, s.n_out, s.k, pool_a + s.at, s.n_out + s.at, halves_b + s.at, y);
+    return s.n * s.k;
+}
+static int run_mix_pairs(const Kernels *k, Shape s, float *y) {
+    for (int i = 0; i < s.n * s.k; i++) y[i] = bf16_to_f32(halves_c[i]);
+    k->mix_pairs(s.n, s.n_out, s.k, halves_a + s.at, (s.n_out + s.at + 1) & ~1, halves_c + s.at, y);
+    return s.n * s.k;
+}
+static int run_to_bf16(const Kernels *k, Shape s, float *y) {
+    uint16_t half[4096];
+    k->to_bf16(s.k, pool_a + s.at, half);
+    for (int i = 0; i < s.k; i++) y[i] = bf16_to_f32(half[i]);
+    return s.k;
+}
+static int run_softmax(const Kernels *k, Shape s, float *y) {
+    memcpy(y, pool_a + s.at, (size_t)s.k * sizeof *y);
+    k->softmax_row(s.k, y);
+    return s.k;
+}
+static int run_sums(const Kernels *k, Shape s, float *y) {
+    y[0] = k->max_row(s.k, pool_a + s.at);
+    y[1] = k->exp_sum_row(s.k, pool_a + s.at, y + 2, 1.5f);
+    return s.k + 2;
+}
+/* Two pieces of one softmax. */
+static int run_soften(const Kernels *k, Shape s, float *y) {
+    float max = -INFINITY, sum = 0;
+    for (int piece = 0; piece < 2; piece++) {
+        y[3 * piece] = k->soften_row(s.k, pool_a + s.at + piece, y + 6 + piece * s.k, &max, &sum);
+        y[3 * piece + 1] = max;
+        y[3 * piece + 2] = sum;
+    }
+    return 2 * s.k + 6;
+}
+static int run_weigh(const Kernels *k, Shape s, float *y) {
+    uint16_t bucket[4096];
+    k->clean_row(s.k, pool_a + s.at, y);
+    y[3 * s.k] = (float)k->weigh_row(s.k, y, k->max_row(s.k, y), 0.3f, y + s.k, bucket);
+    for (int i = 0; i < s.k; i++) y[2 * s.k + i] = bucket[i];
+    return 3 * s.k + 1;
+}
+static int run_norms(const Kernels *k, Shape s, float *y) {
+    k->layernorm_row(s.k, pool_a + s.at, pool_b + s.at, pool_c + s.at, 1e-5f, y);
+    k->layernorm_row(s.k, pool_a + s.at, pool_b + s.at, NULL, 1e-5f, y + s.k);
+    k->rmsnorm_row(s.k, pool_a + s.at, pool_b + s.at, 1e-5f, y + 2 * s.k);
+    return 3 * s.k;
+}
+static int run_elementwise(const Kernels *k, Shape s, float *y) {
+    const float *x = pool_a + s.at;
+    memcpy(y, pool_c, (size_t)s.k * sizeof *y);
+    k->add_row(s.k, x, y);
+    k->gelu_row(s.k, x, y + s.k);
+    k->gelu_tanh_row(s.k, x, y + 2 * s.k);
+    k->silu_row(s.k, x, y + 3 * s.k);
+    k->tanh_row(s.k, x, y + 4 * s.k);
+    k->cos_row(s.k, x, pool_b + s.at, pool_c + s.at, y + 5 * s.k);
+    memcpy(y + 6 * s.k, pool_c, (size_t)s.k * sizeof *y);
+    k->add_affine_row(s.k, 0.3f, -1.7f, x, y + 6 * s.k);
+    k->scale_row(s.k, 0.3f, x, y + 7 * s.k);
+    return 8 * s.k;
+}
+static int run_noise(const Kernels *k, Shape s, float *y) {
+    uint16_t bits[4096];
+    uint64_t seed = 0x123456789abcdefu * (uint64_t)s.k;
+    k->gaussians(seed, 7, 3u << 16 | 5, (uint32_t)s.n, 9, 8 * s.at, s.k, y);
+    k->gaussian_bits(seed, 7u | 1u << 31, 3u << 16 | 5, (uint32_t)s.n, 0, 8 * s.at, s.k, bits);
+    for (int i = 0; i < s.k; i++) y[s.k + i] = bits[i];
+    return 2 * s.k;
+}
+
+static void check_levels(const char *what, Run run, Shape s) {
+    static float want[OUT], got[OUT];
+    const Kernels *levels[KERNELS_LEVELS];
+    int n_levels = kernels_available(levels), n = run(levels[0], s, want);
+    for (int l = 1; l < n_levels; l++) {
+        if (run == run_gemm_bf16 && strcmp(levels[l]->name, "amx") == 0) continue; /* test_kernels_amx.c */
+        for (int i = 0; i <= n; i++) got[i] = CANARY;
+        run(levels[l], s, got);
+        for (int i = 0; i < n; i++)
+            if (!same_bits(want[i], got[i])) {
+                CHECK_MSG(false, "%s %s n=%d n_out=%d k=%d at=%d: element %d is %a, ref %a", levels[l]->name, what, s.n,
+                          s.n_out, s.k, s.at, i, (double)got[i], (double)want[i]);
+                break;
+            }
+        CHECK_MSG(got[n] == CANARY, "%s %s n=%d n_out=%d k=%d writes beyond its output", levels[l]->name, what, s.n,
+                  s.n_out, s.k);
+    }
+}
+
+TEST(kernels_matrix_products_equal_ref) {
+    static const Shape large[] = {{50, 9, 1700, 0}, {13, 11, 768, 1}, {1, 21, 1540, 3},  {7, 8, 785, 0},
+                                  {170, 8, 770, 0}, {9, 141, 800, 1}, {3, 201, 1030, 2}, {26, 70, 2100, 0},
+                                  {1, 67, 3100, 0}, {33, 45, 32, 1},  {36, 67, 64, 0},   {32, 16, 64, 2}};
+    Run runs[] = {run_gemm_f32, run_gemm_bf16, run_gemm_f16};
+    const char *names[] = {"gemm_f32", "gemm_bf16", "gemm_f16"};
+    kernels_init(NULL);
+    for (uint32_t specials = 0; specials <= 4; specials += 4) {
+        fill_pools(1, specials);
+        for (size_t r = 0; r < COUNTOF(runs); r++) {
+            for (int k = 1; k <= 70; k++)
+                for (int n = 1; n <= 9; n++) {
+                    int n_out = 1 + (k * 5 + n * 3) % 19;
+                    check_levels(names[r], runs[r], (Shape){n, n_out, k, (k + n) % 4});
+                }
+            for (size_t i = 0; i < COUNTOF(large); i++) check_levels(names[r], runs[r], large[i]);
+        }
+    }
+}
+
+TEST(kernels_int8_products_equal_ref) {
+    kernels_init(NULL);
+    for (uint32_t specials = 0; specials <= 4; specials += 4) {
+        fill_pools(7, specials);
+        for (int n_out = 1; n_out <= 200; n_out += n_out < 70 ? 1 : 13)
+            for (int n = 1; n <= 13; n++)
+                check_levels("gemm_i8", run_gemm_i8, (Shape){n, n_out, 1 + (n_out + n) % 9, (n_out + n) % 4});
+    }
+}
+
+TEST(kernels_attention_equals_ref) {
+    Run runs[] = {run_scores_f32, run_scores_pairs, run_mix_f32, run_mix_bf16, run_mix_pairs};
+    const char *names[] = {"scores_f32", "scores_pairs", "mix_f32", "mix_bf16", "mix_pairs"};
+    kernels_init(NULL);
+    for (uint32_t specials = 0; specials <= 4; specials += 4) {
+        fill_pools(2, specials);
+        for (size_t r = 0; r < COUNTOF(runs); r++)
+            for (int k = 1; k <= 130; k += k < 70 ? 1 : 12)
+                for (int n = 1; n <= 19; n += 3)
+                    check_levels(names[r], runs[r], (Shape){n, 1 + (k * 7 + n) % 32, k, (k + n) % 4});
+    }
+}
+
+TEST(kernels_rows_equal_ref) {
+    Run runs[] = {run_to_bf16, run_softmax, run_sums, run_soften, run_weigh, run_norms, run_elementwise, run_noise};
+    const char *names[] = {"to_bf16", "softmax", "sums", "soften", "weigh", "norms", "elementwise", "noise"};
+    kernels_init(NULL);
+    for (uint32_t specials = 0; specials <= 60; specials += 20) {
+        fill_pools(3, specials);
+        for (size_t r = 0; r < COUNTOF(runs); r++)
+            for (int d = 1; d <= 3100; d += d < 150 ? 1 : 379)
+                for (int at = 0; at < 4; at++) check_levels(names[r], runs[r], (Shape){1, 1, d, at});
+    }
+}
+
+/* ---- a row does not know its batch ---- */
+
+TEST(kernels_row_alone_equals_row_in_batch) {
+    static float all[64 * 64], one[64];
+    static const int depths[] = {5, 32, 64, 77, 1540};
+    enum { ROWS = 64, OUTS = 19 };
+    const Kernels *levels[KERNELS_LEVELS];
+    int n = kernels_available(levels);
+    fill_pools(4, 0);
+    for (int l = 0; l < n; l++)
+        for (size_t t = 0; t < COUNTOF(depths); t++) {
+            int k = depths[t], bad = 0;
+            levels[l]->gemm_f32(ROWS, OUTS, k, pool_a, k, pool_b, all, OUTS);
+            for (int i = 0; i < ROWS; i++) {
+                levels[l]->gemm_f32(1, OUTS, k, pool_a + i * k, k, pool_b, one, OUTS);
+                bad += memcmp(one, all + i * OUTS, sizeof(float[OUTS])) != 0;
+            }
+            levels[l]->gemm_bf16(ROWS, OUTS, k, halves_a, k, halves_b, all, OUTS);
+            for (int i = 0; i < ROWS; i++) {
+                levels[l]->gemm_bf16(1, OUTS, k, halves_a + i * k, k, halves_b, one, OUTS);
+                bad += memcmp(one, all + i * OUTS, sizeof(float[OUTS])) != 0;
+                levels[l]->gemm_bf16(1, 1, k, halves_a + i * k, k, halves_b + 18 * k, one, OUTS);
+                bad += memcmp(one, all + i * OUTS + 18, sizeof(float)) != 0;
+            }
+            int groups = 1 + k / INT8_GROUP, wide = groups * INT8_GROUP;
+            levels[l]->gemm_i8(ROWS, OUTS, wide, codes_a, pool_a, codes_b, pool_b, all, OUTS);
+            for (int i = 0; i < ROWS; i++) {
+                levels[l]->gemm_i8(1, OUTS, wide, codes_a + i * wide, pool_a + i * groups, codes_b, pool_b, one, OUTS);
+                bad += memcmp(one, all + i * OUTS, sizeof(float[OUTS])) != 0;
+            }
+            levels[l]->scores_f32(ROWS, 77, pool_a, pool_b, all, 33);
+            for (int i = 0; i < ROWS; i++) {
+                levels[l]->scores_f32(1, 77, pool_a + i * 77, pool_b, one, 33);
+                bad += memcmp(one, all + i * 33, sizeof(float[32])) != 0;
+            }
+            CHECK_MSG(bad == 0, "%s k=%d: %d rows differ", levels[l]->name, k, bad);
+        }
+}
+
+TEST(kernels_in_place_equals_out_of_place) {
+    static float in_place[600], apart[600];
+    const Kernels *levels[KERNELS_LEVELS];
+    int n = kernels_available(levels), d = 599;
+    size_t bytes = sizeof(float[599]);
+    fill_pools(5, 0);
+    for (int l = 0; l < n; l++) {
+        const Kernels *k = levels[l];
+        void (*const rows[])(int, const float *, float *) = {k->gelu_row, k->gelu_tanh_row, k->silu_row, k->tanh_row};
+        for (size_t r = 0; r < COUNTOF(rows) + 3; r++) {
+            memcpy(in_place, pool_a, bytes);
+            for (int pass = 0; pass < 2; pass++) {
+                const float *x = pass ? in_place : pool_a;
+                float *y = pass ? in_place : apart;
+                if (r < COUNTOF(rows)) rows[r](d, x, y);
+                if (r == COUNTOF(rows)) k->layernorm_row(d, x, pool_b, pool_c, 1e-5f, y);
+                if (r == COUNTOF(rows) + 1) k->rmsnorm_row(d, x, pool_b, 1e-5f, y);
+                if (r == COUNTOF(rows) + 2) k->cos_row(d, x, pool_b, pool_c, y);
+            }
+            CHECK_MSG(memcmp(in_place, apart, bytes) == 0, "%s row kernel %zu", k->name, r);
+        }
+    }
+}
+
+/* ---- ref against double precision ---- */
+
+static double gelu_exact(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double gelu_tanh_exact(double x) {
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+static double silu_exact(double x) { return x / (1 + exp(-x)); }
+
+static void check_function(const char *name, void (*row)(int, const float *, float *), double (*exact)(double),
+                           double tolerance) {
+    double worst = 0, at = 0;
+    for (int i = -30000; i <= 30000; i++) {
+        float x = (float)i * 5e-4f, y;
+        row(1, &x, &y);
+        double e = fabs((double)y - exact((double)x)) / MAX(1, fabs((double)x));
+        if (!(e <= worst)) worst = e, at = (double)x;
+    }
+    CHECK_MSG(worst <= tolerance, "%s is off by %g at %g", name, worst, at);
+}
+
+TEST(kernels_ref_functions_are_accurate) {
+    const Kernels *levels[KERNELS_LEVELS];
+    kernels_available(levels);
+    const Kernels *k = levels[0];
+    check_function("gelu", k->gelu_row, gelu_exact, 3e-7);
+    check_function("gelu_tanh", k->gelu_tanh_row, gelu_tanh_exact, 2e-7);
+    check_function("silu", k->silu_row, silu_exact, 2e-7);
+    check_function("tanh", k->tanh_row, tanh, 3e-7);
+
+    double exp_worst = 0, cos_worst = 0;
+    for (int i = -100000; i <= 100000; i++) {
+        float x = (float)i * 8.7e-4f, t = (float)i * 0.0999f, far = (float)i * 3e7f, one = 1, zero = 0, y;
+        k->exp_sum_row(1, &x, &y, 0);
+        exp_worst = MAX(exp_worst, fabs((double)y / exp((double)x) - 1) / 0x1p-23);
+        k->cos_row(1, &t, &one, &zero, &y);
+        cos_worst = MAX(cos_worst, fabs((double)y - cos((double)t)));
+        k->cos_row(1, &far, &one, &zero, &y);
+        cos_worst = MAX(cos_worst, fabs((double)y - cos((double)far)));
+    }
+    CHECK_MSG(exp_worst < 1.25, "exp is off by %g ulp", exp_worst);
+    CHECK_MSG(cos_worst < 1.5e-7, "cos is off by %g", cos_worst);
+}
+
+TEST(kernels_ref_limits) {
+    const Kernels *levels[KERNELS_LEVELS];
+    kernels_available(levels);
+    const Kernels *k = levels[0];
+    float x[] = {-INFINITY, -104.5f, -100.0f, 0.0f, 88.7f, 89.0f, 3e38f, INFINITY, NAN}, y[9], ones[9], zeros[9] = {0};
+    for (int i = 0; i < 9; i++) ones[i] = 1;
+    k->exp_sum_row(9, x, y, 0);
+    CHECK(y[0] == 0 && y[1] == 0 && y[2] == 0x1.bp-145f && y[3] == 1);
+    CHECK(y[4] < INFINITY && y[5] == INFINITY && y[6] == INFINITY && y[7] == INFINITY && isnan(y[8]));
+    k->tanh_row(9, x, y);
+    CHECK(y[0] == -1 && y[7] == 1 && isnan(y[8]));
+    k->cos_row(9, x, ones, zeros, y);
+    CHECK(isnan(y[0]) && y[3] == 1 && y[6] == (float)cos((double)3e38f) && isnan(y[7]) && isnan(y[8]));
+    k->gelu_row(8, x + 1, y);
+    CHECK(y[0] == 0 && y[2] == 0 && y[3] == 88.7f && y[6] == INFINITY && isnan(y[7]));
+    CHECK(k->max_row(8, x) == INFINITY && isnan(k->max_row(9, x)) && k->max_row(1, x) == -INFINITY);
+    float equal[] = {-2, -INFINITY, -2, -2, -2};
+    k->softmax_row(5, equal);
+    CHECK(equal[0] == 0.25f && equal[1] == 0);
+}
+
+static double exact_dot(int k, const float *x, const float *w) {
+    double s = 0;
+    for (int i = 0; i < k; i++) s += (double)x[i] * (double)w[i];
+    return s;
+}
+
+TEST(kernels_ref_sums_are_accurate) {
+    enum { D = 1000 };
+    const Kernels *levels[KERNELS_LEVELS];
+    static float y[D], halves[D];
+    kernels_available(levels);
+    const Kernels *k = levels[0];
+    fill_pools(6, 0);
+    k->gemm_f32(3, 5, D, pool_a, D, pool_b, y, 7);
+    for (int i = 0; i < 3; i++)
+        for (int o = 0; o < 5; o++)
+            CHECK(fabs((double)y[i * 7 + o] - exact_dot(D, pool_a + i * D, pool_b + o * D)) < 1e-4);
+    for (int i = 0; i < D; i++) halves[i] = f16_to_f32(halves_b[i]);
+    k->gemm_f16(1, 1, D, pool_a, D, halves_b, y, 1);
+    CHECK(fabs((double)y[0] - exact_dot(D, pool_a, halves)) < 1e-4);
+    k->layernorm_row(D, pool_a, pool_b, pool_c, 1e-5f, y);
+    double mean = 0, variance = 0;
+    for (int i = 0; i < D; i++) mean += (double)pool_a[i] / D;
+    for (int i = 0; i < D; i++) variance += ((double)pool_a[i] - mean) * ((double)pool_a[i] - mean) / D;
+    for (int i = 0; i < D; i++) {
+        double want = ((double)pool_a[i] - mean) / sqrt(variance + 1e-5) * (double)pool_b[i] + (double)pool_c[i];
+        CHECK(fabs((double)y[i] - want) < 2e-6);
+    }
+}
+
+/* ---- the choice of a level ---- */
+
+TEST(kernels_isa_is_capped_by_the_environment) {
+    Err err = {""};
+    const char *cap = getenv("NOISED_ISA");
+    char *before = cap ? xstrdup(cap) : NULL;
+    setenv("NOISED_ISA", "ref", 1);
+    CHECK(kernels_init(&err) == 0 && strcmp(kernels->name, "ref") == 0);
+    setenv("NOISED_ISA", "avx1024", 1);
+    CHECK(kernels_init(&err) == -1 && strstr(err.msg, "avx1024"));
+    unsetenv("NOISED_ISA");
+    const Kernels *levels[KERNELS_LEVELS];
+    int n = kernels_available(levels);
+    CHECK(kernels_init(&err) == 0 && kernels == levels[n - 1]);
+    if (before) setenv("NOISED_ISA", before, 1);
+    CHECK(kernels_init(&err) == 0);
+    free(before);
+}

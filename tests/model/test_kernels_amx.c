@@ -1,0 +1,110 @@
+/* The amx level over a model of its tiles, on any machine with AVX-512; on one with tiles, the model against them. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/kernels/kernels.h"
+#include "tests/support/test.h"
+
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")
+#include "model/kernels/lanes_avx512.h"
+#include "tests/model/tiles_model.h"
+
+#include "model/kernels/amx_body.h"
+
+#include <stdlib.h>
+
+enum { MAX_N = 70, MAX_OUT = 70, MAX_K = 1300, GROUPS = MAX_K / INT8_GROUP };
+
+/* Everything lies at the end of its memory, so that a sanitizer sees what reads or writes beyond. */
+typedef struct Operands {
+    uint16_t *x, *w;
+    int8_t *x_codes, *w_codes;
+    float *x_scale, *w_scale, *y, *want, *alone;
+    double *exact, *size; /* sums of the products, and of their magnitudes */
+} Operands;
+
+static Operands operands_new(Draws *d, size_t n, size_t n_out, size_t k) {
+    size_t groups = k / INT8_GROUP;
+    Operands o = {.x = xmalloc(n * k * sizeof *o.x), .w = xmalloc(n_out * k * sizeof *o.w)};
+    o.x_codes = xmalloc(n * k), o.w_codes = xmalloc(n_out * k);
+    o.x_scale = xmalloc((n * groups + 1) * sizeof(float)), o.w_scale = xmalloc((n_out * groups + 1) * sizeof(float));
+    o.y = xmalloc(n * n_out * sizeof(float)), o.want = xmalloc(n * n_out * sizeof(float));
+    o.alone = xmalloc(n_out * sizeof(float));
+    o.exact = xcalloc(n * n_out, sizeof(double)), o.size = xcalloc(n * n_out, sizeof(double));
+    for (size_t i = 0; i < n * k; i++) o.x[i] = f32_to_bf16((float)draw_normal(d));
+    for (size_t i = 0; i < n_out * k; i++) o.w[i] = f32_to_bf16((float)draw_normal(d));
+    for (size_t i = 0; i < n * k; i++) o.x_codes[i] = (int8_t)((int)draw_below(d, 255) - 127);
+    for (size_t i = 0; i < n_out * k; i++) o.w_codes[i] = (int8_t)((int)draw_below(d, 256) - 128);
+    for (size_t i = 0; i < n * groups; i++) o.x_scale[i] = (float)draw_normal(d);
+    for (size_t i = 0; i < n_out * groups; i++) o.w_scale[i] = (float)draw_normal(d);
+    for (size_t e = 0; e < n * n_out; e++)
+        for (size_t j = 0; j < k; j++) {
+            double p = (double)bf16_to_f32(o.x[e / n_out * k + j]) * (double)bf16_to_f32(o.w[e % n_out * k + j]);
+            o.exact[e] += p, o.size[e] += fabs(p);
+        }
+    return o;
+}
+
+static void operands_free(Operands *o) {
+    void *all[] = {o->x, o->w,    o->x_codes, o->w_codes, o->x_scale, o->w_scale,
+                   o->y, o->want, o->alone,   o->exact,   o->size};
+    for (size_t i = 0; i < COUNTOF(all); i++) free(all[i]);
+}
+
+static void check_bf16(const Kernels *hardware, Operands *o, int n, int n_out, int k) {
+    size_t count = (size_t)n * (size_t)n_out, row = (size_t)n_out * sizeof(float);
+    tile_gemm_bf16(n, n_out, k, o->x, k, o->w, o->y, n_out);
+    for (size_t e = 0; e < count; e++)
+        CHECK_MSG(fabs((double)o->y[e] - o->exact[e]) <= 1e-6 * o->size[e], "%d x %d x %d: [%zu] is %g, not %g", n,
+                  n_out, k, e, (double)o->y[e], o->exact[e]);
+    for (int i = 0; i < n; i++) {
+        tile_gemm_bf16(1, n_out, k, o->x + (size_t)i * (size_t)k, k, o->w, o->alone, n_out);
+        CHECK_MSG(!memcmp(o->alone, o->y + (size_t)(i * n_out), row), "%d x %d x %d: row %d alone", n, n_out, k, i);
+    }
+    if (!hardware) return;
+    hardware->gemm_bf16(n, n_out, k, o->x, k, o->w, o->want, n_out);
+    CHECK_MSG(!memcmp(o->want, o->y, count * sizeof(float)), "%d x %d x %d: the tiles differ", n, n_out, k);
+}
+
+static void check_i8(const Kernels *ref, const Kernels *hardware, Operands *o, int n, int n_out, int k) {
+    size_t count = (size_t)n * (size_t)n_out;
+    tile_gemm_i8(n, n_out, k, o->x_codes, o->x_scale, o->w_codes, o->w_scale, o->y, n_out);
+    ref->gemm_i8(n, n_out, k, o->x_codes, o->x_scale, o->w_codes, o->w_scale, o->want, n_out);
+    CHECK_MSG(!memcmp(o->want, o->y, count * sizeof(float)), "%d x %d x %d: int8 differs from ref", n, n_out, k);
+    if (!hardware) return;
+    hardware->gemm_i8(n, n_out, k, o->x_codes, o->x_scale, o->w_codes, o->w_scale, o->y, n_out);
+    CHECK_MSG(!memcmp(o->want, o->y, count * sizeof(float)), "%d x %d x %d: the int8 tiles differ", n, n_out, k);
+}
+
+TEST(kernels_amx_tiles) {
+    static const int ns[] = {1, 2, 15, 16, 17, 31, 32, 33, MAX_N}, outs[] = {1, 16, 17, 32, 40, MAX_OUT};
+    static const int ks[] = {1, 31, 32, 33, 64, 511, 512, 577, MAX_K};
+    const Kernels *levels[KERNELS_LEVELS];
+    int n_levels = kernels_available(levels);
+    if (n_levels < 3) SKIP("no AVX-512");
+    const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
+    Draws d = draws_open(31, DRAW_TEST, 0);
+    for (size_t round = 0; round < 60; round++) {
+        int n = ns[draw_below(&d, COUNTOF(ns))], n_out = outs[draw_below(&d, COUNTOF(outs))];
+        int k = ks[round % COUNTOF(ks)], groups = 1 + (int)draw_below(&d, GROUPS);
+        Operands o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)k);
+        check_bf16(hardware, &o, n, n_out, k);
+        operands_free(&o);
+        o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)(groups * INT8_GROUP));
+        check_i8(levels[0], hardware, &o, n, n_out, groups * INT8_GROUP);
+        operands_free(&o);
+    }
+}
+
+TEST(kernels_amx_propagates_what_is_not_finite) {
+    uint16_t x[2 * 40] = {0}, w[3 * 40];
+    float y[2 * 3];
+    const Kernels *levels[KERNELS_LEVELS];
+    if (kernels_available(levels) < 3) SKIP("no AVX-512");
+    for (int i = 0; i < 3 * 40; i++) w[i] = f32_to_bf16(1);
+    x[3] = f32_to_bf16(INFINITY), x[40 + 39] = f32_to_bf16(NAN), w[2 * 40 + 3] = 0;
+    tile_gemm_bf16(2, 3, 40, x, 40, w, y, 3);
+    CHECK(isinf(y[0]) && isinf(y[1]) && isnan(y[2]) && isnan(y[3]) && isnan(y[4]) && isnan(y[5]));
+}
+#endif

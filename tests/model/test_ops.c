@@ -1,0 +1,210 @@
+/* Every op's hand-written derivative against central differences of a random projection of its output. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/ops/op.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 5 };
+
+/* An op under test: builds its output from x[0], x[1] (inputs) and w[0], w[1] (weights). */
+typedef struct OpCase {
+    const char *name;
+    int x_dims[2]; /* widths of the inputs, 0 = unused; each has N rows */
+    int w_dims[2][3];
+    Mat *(*build)(Tape *t, Mat **x, Weight *w);
+    float center; /* added to every input: away from kinks */
+} OpCase;
+
+static const int ids[N] = {3, 0, 2, 3, 1}, rows[3] = {4, 0, 2}, positions[N] = {0, 1, 5, 6, 40};
+
+static Mat *build_linear(Tape *t, Mat **x, Weight *w) { return op_linear(t, x[0], &w[0], &w[1]); }
+static Mat *build_embed(Tape *t, Mat **x, Weight *w) { return (void)x, op_embed(t, &w[0], ids, N); }
+static Mat *build_rows(Tape *t, Mat **x, Weight *w) { return (void)w, op_rows(t, x[0], rows, 3); }
+static Mat *build_layernorm(Tape *t, Mat **x, Weight *w) { return op_layernorm(t, x[0], &w[0], &w[1], 1e-5f); }
+static Mat *build_rmsnorm(Tape *t, Mat **x, Weight *w) { return op_rmsnorm(t, x[0], &w[0], 1e-5f); }
+static Mat *build_add(Tape *t, Mat **x, Weight *w) { return (void)w, op_add_scaled(t, x[0], x[1], -1.5f); }
+static Mat *build_residual(Tape *t, Mat **x, Weight *w) { return (void)w, op_residual(t, x[0], x[1]); }
+static Mat *build_gelu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_GELU); }
+static Mat *build_gelu_tanh(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_GELU_TANH); }
+static Mat *build_silu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_SILU); }
+static Mat *build_tanh(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_TANH); }
+static Mat *build_relu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_RELU); }
+static Mat *build_leaky(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_LEAKY_RELU); }
+static Mat *build_gate(Tape *t, Mat **x, Weight *w) { return (void)w, op_gate(t, x[0], ACT_SILU); }
+static Mat *build_cos(Tape *t, Mat **x, Weight *w) { return op_cos(t, x[0], &w[0], &w[1]); }
+static Mat *build_plain_cos(Tape *t, Mat **x, Weight *w) { return (void)w, op_cos(t, x[0], NULL, NULL); }
+static Mat *build_rope(Tape *t, Mat **x, Weight *w) { return (void)w, op_rope(t, x[0], 2, 6, positions, 10000); }
+static Mat *build_columns(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_columns(t, x[0], 3, 1, 2); }
+static Mat *build_join(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
+static Mat *build_join_shared(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
+static Mat *build_repeat(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_repeat(t, x[0], 2, 3); }
+static Mat *build_average(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_average(t, x[0], 3); }
+static Mat *build_pair(Tape *t, Mat **x, Weight *w) { return op_head_pair(t, x[0], &w[0]); }
+static Mat *build_conv(Tape *t, Mat **x, Weight *w) { return op_head_conv(t, x[0], &w[0], &w[1], 6); }
+static Mat *build_factors(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_factors(t, x[0], x[1], 2, 5); }
+static Mat *build_loss(Tape *t, Mat **x, Weight *w) { return (void)w, op_cross_entropy(t, x[0], ids); }
+
+static const OpCase op_cases[] = {
+    {"linear", {7}, {{6, 7}, {6}}, build_linear, 0},
+    {"embed", {0}, {{4, 6}}, build_embed, 0},
+    {"rows", {6}, {{0}}, build_rows, 0},
+    {"layernorm", {9}, {{9}, {9}}, build_layernorm, 0},
+    {"rmsnorm", {9}, {{9}}, build_rmsnorm, 0},
+    {"add_scaled", {4, 4}, {{0}}, build_add, 0},
+    {"residual", {4, 4}, {{0}}, build_residual, 0},
+    {"gelu", {33}, {{0}}, build_gelu, 0},
+    {"gelu_tanh", {33}, {{0}}, build_gelu_tanh, 0},
+    {"silu", {33}, {{0}}, build_silu, 0},
+    {"tanh", {33}, {{0}}, build_tanh, 0},
+    {"relu", {8}, {{0}}, build_relu, 6},
+    {"leaky_relu", {8}, {{0}}, build_leaky, -6},
+    {"gate", {10}, {{0}}, build_gate, 0},
+    {"cos", {7}, {{7}, {7}}, build_cos, 0},
+    {"plain_cos", {7}, {{0}}, build_plain_cos, 0},
+    {"rope", {12}, {{0}}, build_rope, 0},
+    {"head_columns", {12}, {{0}}, build_columns, 0},
+    {"head_join", {12, 6}, {{0}}, build_join, 0},
+    {"head_join_shared", {12, 2}, {{0}}, build_join_shared, 0},
+    {"head_repeat", {6}, {{0}}, build_repeat, 0},
+    {"head_average", {12}, {{0}}, build_average, 0},
+    {"head_pair", {12}, {{3, 4, 4}}, build_pair, 0},
+    {"head_conv", {18}, {{4, 3, 5}, {4}}, build_conv, 0},
+    {"head_factors", {6, 10}, {{0}}, build_factors, 0},
+    {"cross_entropy", {11}, {{0}}, build_loss, 0},
+};
+
+typedef struct OpState {
+    const OpCase *c;
+    float *x[2], *dx[2], *w[2], *dw[2];
+    Weight weights[2];
+} OpState;
+
+static void state_init(OpState *s, const OpCase *c) {
+    Draws d = draws_open(7, DRAW_TEST, 1);
+    *s = (OpState){.c = c};
+    for (int k = 0; k < 2; k++) {
+        size_t nx = (size_t)(N * c->x_dims[k]);
+        s->x[k] = xcalloc(nx + 1, sizeof(float));
+        s->dx[k] = xcalloc(nx + 1, sizeof(float));
+        for (size_t i = 0; i < nx; i++) s->x[k][i] = c->center + (float)draw_normal(&d);
+        Weight *w = &s->weights[k];
+        while (w->n_dims < 3 && c->w_dims[k][w->n_dims]) {
+            w->dims[w->n_dims] = c->w_dims[k][w->n_dims];
+            w->n_dims++;
+        }
+        size_t nw = w->n_dims ? weight_count(w) : 0;
+        s->w[k] = w->data = xcalloc(nw + 1, sizeof(float));
+        s->dw[k] = w->grad = xcalloc(nw + 1, sizeof(float));
+        for (size_t i = 0; i < nw; i++) s->w[k][i] = (float)draw_normal(&d);
+    }
+}
+
+static void state_free(OpState *s) {
+    for (int k = 0; k < 2; k++) {
+        free(s->x[k]);
+        free(s->dx[k]);
+        free(s->w[k]);
+        free(s->dw[k]);
+    }
+}
+
+/* sum_i r_i y_i with r fixed random; gradients into dx and dw when wanted. */
+static double project(OpState *s, bool backward) {
+    Tape t;
+    Mat *x[2] = {0};
+    double sum = 0;
+    tape_init(&t, true);
+    for (int k = 0; k < 2; k++) {
+        if (!s->c->x_dims[k]) continue;
+        x[k] = tape_mat(&t, N, s->c->x_dims[k]);
+        memcpy(x[k]->x, s->x[k], (size_t)(N * s->c->x_dims[k]) * sizeof(float));
+    }
+    Mat *y = s->c->build(&t, x, s->weights);
+    Draws d = draws_open(9, DRAW_TEST, 2);
+    Mat *seed = tape_mat(&t, 1, 1); /* starts the backward pass; y's own gradient is the projection */
+    float *dy = mat_gradient(y);
+    for (int i = 0; i < y->n * y->d; i++) {
+        float r = (float)draw_normal(&d);
+        dy[i] = r;
+        sum += (double)r * y->x[i];
+    }
+    if (backward) {
+        tape_backward(&t, y->n * y->d == 1 ? y : seed);
+        if (y->n * y->d == 1) sum = y->x[0];
+        for (int k = 0; k < 2; k++)
+            if (x[k]) memcpy(s->dx[k], x[k]->dx, (size_t)(N * s->c->x_dims[k]) * sizeof(float));
+    } else if (y->n * y->d == 1) {
+        sum = y->x[0];
+    }
+    tape_free(&t);
+    return sum;
+}
+
+static void check_values(OpState *s, float *value, const float *gradient, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++) {
+        const float h = 4e-3f;
+        float kept = value[i];
+        value[i] = kept + h;
+        double up = project(s, false);
+        value[i] = kept - h;
+        double down = project(s, false);
+        value[i] = kept;
+        double numeric = (up - down) / (2 * (double)h), error = fabs(numeric - gradient[i]);
+        CHECK_MSG(error <= 3e-3 * (1 + fabs(numeric)), "%s: d%s[%zu] is %g, difference quotient %g", s->c->name, what,
+                  i, (double)gradient[i], numeric);
+    }
+}
+
+TEST(op_gradients) {
+    for (size_t k = 0; k < COUNTOF(op_cases); k++) {
+        OpState s;
+        state_init(&s, &op_cases[k]);
+        project(&s, true);
+        for (int i = 0; i < 2; i++) {
+            if (s.c->x_dims[i]) check_values(&s, s.x[i], s.dx[i], (size_t)(N * s.c->x_dims[i]), i ? "x1" : "x0");
+            if (s.weights[i].n_dims) check_values(&s, s.w[i], s.dw[i], weight_count(&s.weights[i]), i ? "w1" : "w0");
+        }
+        state_free(&s);
+    }
+}
+
+/* Gradients of a weight accumulate over two uses and over two passes. */
+TEST(op_gradients_accumulate) {
+    OpState s;
+    state_init(&s, &op_cases[0]);
+    project(&s, true);
+    float once = s.dw[0][0];
+    project(&s, true);
+    CHECK(fabsf(s.dw[0][0] - 2 * once) < 1e-5f * fabsf(once) + 1e-6f);
+    state_free(&s);
+}
+
+/* The serving body of every op gives the training body's numbers. */
+TEST(op_serving_equals_training) {
+    for (size_t k = 0; k < COUNTOF(op_cases); k++) {
+        OpState s;
+        Mat *x[2][2] = {{0}}, *y[2];
+        Tape t[2];
+        state_init(&s, &op_cases[k]);
+        for (int mode = 0; mode < 2; mode++) {
+            tape_init(&t[mode], mode == 0);
+            for (int i = 0; i < 2; i++)
+                if (s.c->x_dims[i]) {
+                    x[mode][i] = tape_mat(&t[mode], N, s.c->x_dims[i]);
+                    memcpy(x[mode][i]->x, s.x[i], (size_t)(N * s.c->x_dims[i]) * sizeof(float));
+                }
+            y[mode] = s.c->build(&t[mode], x[mode], s.weights);
+        }
+        for (int i = 0; i < y[0]->n * y[0]->d; i++)
+            CHECK_MSG(fabsf(y[0]->x[i] - y[1]->x[i]) <= 1e-5f * (1 + fabsf(y[0]->x[i])),
+                      "%s[%d]: %g training, %g serving", s.c->name, i, (double)y[0]->x[i], (double)y[1]->x[i]);
+        tape_free(&t[0]);
+        tape_free(&t[1]);
+        state_free(&s);
+    }
+}

@@ -1,0 +1,100 @@
+/* Training as a whole: the same bits on any team in either precision, bf16 across a stop, and where bf16 ends up. */
+#include "base/err.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void run(const char *dir, const char *name, const char *data, const char *config, const char *more) {
+    char args[2048];
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/%s %s", config, data, dir, name, more);
+    ChildResult c = trainer_run(args);
+    CHECK_MSG(c.status == 0, "%s: %s", more, c.output);
+    free(c.output);
+}
+
+static void hash_run(const char *dir, const char *name, char hash[65]) {
+    char *path = trainer_join(dir, name);
+    trainer_hash_file(path, "optimizer.safetensors", hash);
+    free(path);
+}
+
+/* Wide enough that every product is shared out. */
+static void check_teams(const char *preset, const char *precision) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), first[65], hash[65], args[256];
+    for (int threads = 1; threads <= 3; threads++) {
+        snprintf(args, sizeof args,
+                 "--vocab-size 300 --steps 3 --batch 4 --eval-every 0 --save-every 0 --precision %s --threads %d",
+                 precision, threads);
+        char name[8] = {(char)('0' + threads), 0};
+        run(dir, name, text, preset, args);
+        hash_run(dir, name, threads == 1 ? first : hash);
+        CHECK_MSG(threads == 1 || !strcmp(first, hash), "%s, %s: %d threads change the weights", preset, precision,
+                  threads);
+    }
+    free(text);
+    free(dir);
+}
+
+TEST(train_same_bits_on_any_team) {
+    static const char *const presets[] = {"mha-nano", "noiseformer-v2-nano", "sas-nano", "noble-nano"};
+    for (size_t i = 0; i < COUNTOF(presets); i++) {
+        check_teams(presets[i], "f32");
+        check_teams(presets[i], "bf16");
+    }
+}
+
+TEST(train_bf16_resumes_in_the_same_bits) {
+    static const char flags[] = "--steps 60 --batch 2 --warmup 4 --save-dtype bf16 --precision bf16 --eval-every 0";
+    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], log[1024];
+    char whole[65], parts[65];
+    run(dir, "whole", text, config, flags);
+    hash_run(dir, "whole", whole);
+    snprintf(log, sizeof log, "%s/parts/log.jsonl", dir);
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/parts %s", config, text, dir, flags);
+    ChildResult c = trainer_run_stopped(args, log, 600, SIGTERM);
+    CHECK_MSG(c.status == 128 + SIGTERM || c.status == 0, "status %d: %s", c.status, c.output);
+    free(c.output);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/parts --precision f32", dir);
+    c = trainer_run(args);
+    CHECK_MSG(c.status == 1 && strstr(c.output, "--precision is f32, the run to be resumed has bf16"), "%s", c.output);
+    free(c.output);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/parts", dir);
+    c = trainer_run(args);
+    CHECK_MSG(c.status == 0, "%s", c.output);
+    free(c.output);
+    hash_run(dir, "parts", parts);
+    CHECK(!strcmp(whole, parts));
+    free(config);
+    free(text);
+    free(dir);
+}
+
+static double last_validation_loss(const char *dir, const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", dir, name);
+    char *log = test_read_file(path, NULL), *at = log, *last = NULL;
+    while (at && (at = strstr(at, "\"val_loss\":"))) last = at += strlen("\"val_loss\":");
+    double loss = last ? strtod(last, NULL) : NAN;
+    free(log);
+    return loss;
+}
+
+TEST(train_bf16_ends_near_f32) {
+    static const char *const precisions[] = {"f32", "bf16"};
+    char *dir = test_dir(), *text = trainer_text_file(60000), args[256];
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args,
+                 "--vocab-size 300 --steps 200 --batch 8 --lr 3e-3 --eval-every 0 --save-every 0 --precision %s",
+                 precisions[i]);
+        run(dir, precisions[i], text, "noiseformer-v2-nano", args);
+        loss[i] = last_validation_loss(dir, precisions[i]);
+    }
+    CHECK_MSG(loss[0] != loss[1] && fabs(loss[1] / loss[0] - 1) < 0.01, "f32 ends at %g, bf16 at %g", loss[0], loss[1]);
+    free(text);
+    free(dir);
+}

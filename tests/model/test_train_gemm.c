@@ -1,0 +1,147 @@
+/* The packed GEMM of training: against a plain triple loop, bit for bit on every instruction set and team. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
+#include "model/ops/train_gemm.h"
+#include "tests/support/test.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Shape {
+    int m, n, k;
+    bool a_transposed, b_transposed, add;
+} Shape;
+
+static const Shape shapes[] = {{1, 1, 1, false, false, false},    {5, 7, 3, true, false, true},
+                               {8, 48, 16, false, true, false},   {37, 53, 129, true, true, true},
+                               {100, 33, 64, false, false, true}, {96, 97, 31, true, false, false},
+                               {3, 200, 2051, false, true, true}, {130, 64, 90, false, true, false}};
+
+typedef struct Problem {
+    Shape s;
+    float *a, *b, *c, *want, *got;
+} Problem;
+
+/* Some elements are denormal, some products and sums become so; one is large. */
+static float element(Draws *d) {
+    double z = draw_normal(d);
+    uint32_t kind = draw_u32(d) % 16;
+    return (float)(kind == 0 ? z * 1e-39 : kind == 1 ? z * 1e-20 : kind == 2 ? z * 1e4 : z);
+}
+
+static Problem problem_make(Shape s) {
+    Problem p = {.s = s};
+    size_t na = (size_t)(s.m * s.k), nb = (size_t)(s.k * s.n), nc = (size_t)(s.m * s.n);
+    p.a = xmalloc((na + nb + 3 * nc) * sizeof *p.a);
+    p.b = p.a + na;
+    p.c = p.b + nb;
+    p.want = p.c + nc;
+    p.got = p.want + nc;
+    Draws d = draws_open(3, DRAW_TEST, (uint32_t)(s.m + s.n + s.k));
+    for (size_t i = 0; i < na + nb + nc; i++) p.a[i] = element(&d);
+    return p;
+}
+
+static float a_at(const Problem *p, int i, int e) { return p->a[p->s.a_transposed ? e * p->s.m + i : i * p->s.k + e]; }
+static float b_at(const Problem *p, int e, int j) { return p->b[p->s.b_transposed ? j * p->s.k + e : e * p->s.n + j]; }
+
+static float flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+static float rounded(float x) { return bf16_to_f32(f32_to_bf16(flushed(x))); }
+
+/* What train_gemm.h promises, in so many words. */
+static float reference(const Problem *p, bool bf16, int i, int j) {
+    float sum = p->s.add ? p->c[i * p->s.n + j] : 0;
+    for (int e = 0; e < p->s.k && !bf16; e++) sum = fmaf(a_at(p, i, e), b_at(p, e, j), sum);
+    for (int e = 0; e < p->s.k && bf16; e += 2) {
+        bool odd = e + 1 < p->s.k;
+        sum = flushed(fmaf(odd ? rounded(a_at(p, i, e + 1)) : 0, odd ? rounded(b_at(p, e + 1, j)) : 0, sum));
+        sum = flushed(fmaf(rounded(a_at(p, i, e)), rounded(b_at(p, e, j)), sum));
+    }
+    return sum;
+}
+
+static void solve(Problem *p, bool bf16) {
+    Tape t;
+    tape_init(&t, true);
+    t.bf16 = bf16;
+    Shape s = p->s;
+    memcpy(p->got, p->c, (size_t)(s.m * s.n) * sizeof *p->got);
+    train_gemm(&t, &(TrainGemm){.m = s.m,
+                                .n = s.n,
+                                .k = s.k,
+                                .a = {p->a, s.a_transposed ? s.m : s.k, s.a_transposed},
+                                .b = {p->b, s.b_transposed ? s.k : s.n, s.b_transposed},
+                                .c = p->got,
+                                .ldc = s.n,
+                                .add = s.add});
+    tape_free(&t);
+}
+
+static int different(const Problem *p) {
+    int n = 0;
+    for (int i = 0; i < p->s.m * p->s.n; i++) n += memcmp(p->want + i, p->got + i, sizeof *p->got) != 0;
+    return n;
+}
+
+static void check_shape(Shape s, bool bf16) {
+    const Kernels *levels[KERNELS_LEVELS], *chosen = kernels;
+    Problem p = problem_make(s);
+    for (int i = 0; i < s.m * s.n; i++) p.want[i] = reference(&p, bf16, i / s.n, i % s.n);
+    int n_levels = kernels_available(levels), team = team_size();
+    for (int level = 0; level < n_levels; level++)
+        for (int threads = 1; threads <= 3; threads++) {
+            kernels = levels[level];
+            team_resize(threads);
+            solve(&p, bf16);
+            CHECK_MSG(different(&p) == 0, "%s, %d threads, %s, [%d,%d] of %d: %d elements differ", kernels->name,
+                      threads, bf16 ? "bf16" : "f32", s.m, s.n, s.k, different(&p));
+        }
+    team_resize(team);
+    kernels = chosen;
+    free(p.a);
+}
+
+TEST(train_gemm_f32_bits) {
+    for (size_t i = 0; i < COUNTOF(shapes); i++) check_shape(shapes[i], false);
+}
+
+TEST(train_gemm_bf16_bits) {
+    for (size_t i = 0; i < COUNTOF(shapes); i++) check_shape(shapes[i], true);
+}
+
+TEST(train_gemm_bf16_keeps_what_is_not_a_number) {
+    Problem p = problem_make((Shape){.m = 20, .n = 50, .k = 40});
+    union {
+        uint32_t u;
+        float f;
+    } nan = {.u = 0x7fffffff};
+    p.a[3 * 40 + 7] = nan.f;
+    solve(&p, true);
+    for (int j = 0; j < 50; j++) CHECK(isnan(p.got[3 * 50 + j]) && isfinite(p.got[4 * 50 + j]));
+    free(p.a);
+}
+
+/* Larger shapes, by somebody else's hand. */
+TEST(train_gemm_agrees_with_openblas) {
+    for (int flags = 0; flags < 8; flags++) {
+        Shape s = {
+            .m = 301, .n = 530, .k = 1300, .a_transposed = flags & 1, .b_transposed = flags & 2, .add = flags & 4};
+        Problem p = problem_make(s);
+        double worst = 0, size = 0;
+        solve(&p, false);
+        cblas_sgemm(CblasRowMajor, s.a_transposed ? CblasTrans : CblasNoTrans,
+                    s.b_transposed ? CblasTrans : CblasNoTrans, s.m, s.n, s.k, 1, p.a, s.a_transposed ? s.m : s.k, p.b,
+                    s.b_transposed ? s.k : s.n, s.add, p.c, s.n);
+        for (int i = 0; i < s.m * s.n; i++) {
+            worst = fmax(worst, fabs((double)p.c[i] - p.got[i]));
+            size = fmax(size, fabs((double)p.c[i]));
+        }
+        CHECK_MSG(worst <= 1e-6 * size, "flags %d: off by %g, the largest is %g", flags, worst, size);
+        free(p.a);
+    }
+}

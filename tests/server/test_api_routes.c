@@ -1,0 +1,201 @@
+/* Every route, who may use it, and the command line that decides about that. */
+#include "base/err.h"
+#include "tests/support/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct RouteCase {
+    const char *method, *path, *header, *body;
+    int status;
+    const char *allow;
+} RouteCase;
+
+TEST(api_routes) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--model-name some/name"));
+    static const RouteCase cases[] = {
+        {"GET", "/", NULL, NULL, 404, NULL},
+        {"GET", "/v1/completion", NULL, NULL, 404, NULL},
+        {"GET", "/v1/completions/", NULL, NULL, 404, NULL},
+        {"GET", "//v1/models", NULL, NULL, 404, NULL},
+        {"GET", "/v1/../v1/models", NULL, NULL, 404, NULL},
+        {"GET", "/v1/completions", NULL, NULL, 405, "POST"},
+        {"DELETE", "/v1/models/x", NULL, NULL, 405, "GET, HEAD"},
+        {"PUT", "/health", NULL, NULL, 405, "GET, HEAD"},
+        {"POST", "/v1/models", NULL, "{}", 405, "GET, HEAD"},
+        {"OPTIONS", "/v1/completions", NULL, NULL, 405, "POST"},
+        {"BREW", "/tokenize", NULL, NULL, 405, "POST"},
+        {"GET", "/v1/models/other", NULL, NULL, 404, NULL},
+        {"GET", "/v1/models/some/name", NULL, NULL, 200, NULL},
+        {"GET", "/v1/models/some%2Fname", NULL, NULL, 200, NULL},
+        {"GET", "/v1/models", NULL, NULL, 200, NULL},
+        {"HEAD", "/v1/models", NULL, NULL, 200, NULL},
+        {"GET", "/health", NULL, NULL, 200, NULL},
+        {"GET", "/health/live", NULL, NULL, 200, NULL},
+        {"GET", "/metrics", NULL, NULL, 200, NULL},
+        {"POST", "/metrics", NULL, "{}", 405, "GET, HEAD"},
+        {"GET", "/health?verbose=1", NULL, NULL, 400, NULL},
+        {"GET", "/health%00", NULL, NULL, 400, NULL},
+        {"POST", "/v1/completions", "Sec-Fetch-Site: cross-site", "{\"max_tokens\":1}", 403, NULL},
+        {"POST", "/v1/completions", "Content-Type: application/json; charset=utf-8", "{\"max_tokens\":1}", 200, NULL},
+        {"POST", "/v1/completions", "Content-Type: application/x-www-form-urlencoded", "{\"max_tokens\":1}", 200, NULL},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        const RouteCase *c = &cases[i];
+        Answer a = http_request(&d, c->method, c->path, c->header, c->body);
+        CHECK_MSG(a.status == c->status, "%s %s: %d %s", c->method, c->path, a.status, a.body);
+        if (c->status != 200)
+            answer_check_error(&a, c->status, json_text(a.json, "error.param") ? "model" : "", c->path);
+        char *allow = answer_header(&a, "Allow");
+        CHECK_MSG(c->allow ? allow && !strcmp(allow, c->allow) : !allow, "%s %s: Allow %s", c->method, c->path,
+                  allow ? allow : "none");
+        free(allow);
+        answer_free(&a);
+    }
+    Answer a = http_get(&d, "/v1/models");
+    CHECK(!strcmp(json_text(a.json, "object"), "list") && !strcmp(json_text(a.json, "data.0.id"), "some/name"));
+    CHECK(!strcmp(json_text(a.json, "data.0.object"), "model") && json_number(a.json, "data.0.created") > 1.7e9);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(api_tokenize) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    static const char text[] = "The river caf\xC3\xA9 \xF0\x9F\x8C\x8A <|endoftext|>\\n";
+    char body[512];
+    snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"add_special_tokens\":false}", text);
+    Answer vllm = http_post(&d, "/tokenize", body);
+    snprintf(body, sizeof body, "{\"content\":\"%s\",\"add_special\":false}", text);
+    Answer llama = http_post(&d, "/tokenize", body);
+    CHECK(vllm.status == 200 && json_number(vllm.json, "max_model_len") == 512);
+    CHECK(json_number(vllm.json, "count") == cJSON_GetArraySize(json_at(vllm.json, "tokens")));
+    CHECK(cJSON_Compare(json_at(vllm.json, "tokens"), json_at(llama.json, "tokens"), true));
+    char *tokens = json_raw(vllm.json, "tokens");
+    snprintf(body, sizeof body, "{\"tokens\":%s}", tokens);
+    Answer back = http_post(&d, "/detokenize", body);
+    CHECK_MSG(json_text(back.json, "prompt") && !strncmp(json_text(back.json, "prompt"), text, sizeof text - 3), "%s",
+              back.body);
+    CHECK(!strcmp(json_text(back.json, "prompt"), json_text(back.json, "content")));
+    free(tokens);
+    answer_free(&vllm);
+    answer_free(&llama);
+    answer_free(&back);
+
+    llama = http_post(&d, "/tokenize", "{\"content\":\"a\xE2\x82\xAC\",\"with_pieces\":true}");
+    CHECK_MSG(json_text(llama.json, "tokens.0.piece") && !strcmp(json_text(llama.json, "tokens.0.piece"), "a"), "%s",
+              llama.body);
+    CHECK_MSG(json_number(llama.json, "tokens.1.piece.0") == 0xE2, "%s", llama.body);
+    answer_free(&llama);
+
+    static const Bad wrong[] = {
+        {"{}", 400, "prompt"},
+        {"{\"prompt\":\"a\",\"content\":\"b\"}", 400, "prompt"},
+        {"{\"prompt\":1}", 400, "prompt"},
+        {"{\"prompt\":\"a\",\"model\":\"b\"}", 404, "model"},
+        {"{\"prompt\":\"a\",\"add_special_tokens\":1}", 400, "add_special_tokens"},
+        {"{\"text\":\"a\"}", 400, "text"},
+    };
+    for (size_t i = 0; i < COUNTOF(wrong); i++) {
+        Answer a = http_post(&d, "/tokenize", wrong[i].body);
+        answer_check_error(&a, wrong[i].status, wrong[i].param, wrong[i].body);
+        answer_free(&a);
+    }
+    static const Bad wrong_ids[] = {
+        {"{}", 400, "tokens"},
+        {"{\"tokens\":1}", 400, "tokens"},
+        {"{\"tokens\":[320]}", 400, "tokens"},
+        {"{\"tokens\":[-1]}", 400, "tokens"},
+        {"{\"tokens\":[[1]]}", 400, "tokens"},
+        {"{\"ids\":[1]}", 400, "ids"},
+    };
+    for (size_t i = 0; i < COUNTOF(wrong_ids); i++) {
+        Answer a = http_post(&d, "/detokenize", wrong_ids[i].body);
+        answer_check_error(&a, wrong_ids[i].status, wrong_ids[i].param, wrong_ids[i].body);
+        answer_free(&a);
+    }
+    Answer a = http_post(&d, "/detokenize", "{\"tokens\":[]}");
+    CHECK(a.status == 200 && !strcmp(json_text(a.json, "prompt"), ""));
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(api_keys) {
+    Daemon d;
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    static const char keys[] = "# comment\nfirst-key\n\nsecond-key\r\n";
+    test_write_file(path, keys, sizeof keys - 1);
+    snprintf(options, sizeof options, "--api-key-file %s --host 0.0.0.0", path);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    static const RouteCase cases[] = {
+        {"GET", "/v1/models", NULL, NULL, 401, NULL},
+        {"GET", "/v1/models", "Authorization: Bearer first-key", NULL, 200, NULL},
+        {"GET", "/v1/models", "authorization: bearer second-key", NULL, 200, NULL},
+        {"GET", "/v1/models", "X-Api-Key: first-key", NULL, 200, NULL},
+        {"GET", "/v1/models", "X-Api-Key: first-ke", NULL, 401, NULL},
+        {"GET", "/v1/models", "X-Api-Key: first-key1", NULL, 401, NULL},
+        {"GET", "/v1/models", "X-Api-Key: # comment", NULL, 401, NULL},
+        {"GET", "/v1/models", "Authorization: Basic first-key", NULL, 401, NULL},
+        {"GET", "/v1/models", "Authorization: Bearer ", NULL, 401, NULL},
+        {"GET", "/unknown", NULL, NULL, 401, NULL},
+        {"GET", "/metrics", NULL, NULL, 401, NULL},
+        {"GET", "/metrics", "Authorization: Bearer first-key", NULL, 200, NULL},
+        {"POST", "/v1/completions", NULL, "{}", 401, NULL},
+        {"POST", "/tokenize", NULL, "{\"prompt\":\"x\"}", 401, NULL},
+        {"POST", "/tokenize", "X-Api-Key: second-key", "{\"prompt\":\"x\"}", 200, NULL},
+        {"GET", "/health", NULL, NULL, 200, NULL},
+        {"GET", "/health/live", NULL, NULL, 200, NULL},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Answer a = http_request(&d, cases[i].method, cases[i].path, cases[i].header, cases[i].body);
+        CHECK_MSG(a.status == cases[i].status, "%zu: %s %s: %d", i, cases[i].path,
+                  cases[i].header ? cases[i].header : "", a.status);
+        if (cases[i].status == 401) answer_check_error(&a, 401, "", cases[i].path);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+    free(dir);
+}
+
+TEST(noised_command_line) {
+    static const struct {
+        const char *options;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"", 2, "--model"},
+        {"--model", 2, "--model needs a value"},
+        {"--bogus 1", 2, "unknown option --bogus"},
+        {"--model x --port 65536", 2, "--port must be an integer between 0 and 65535, not \"65536\""},
+        {"--model x --port 1.5", 2, "--port"},
+        {"--model x --port 80x", 2, "--port"},
+        {"--model x --max-batch 0", 2, "--max-batch"},
+        {"--model x --kv-dtype f64", 2, "--kv-dtype"},
+        {"--model x --header-seconds -1", 2, "--header-seconds"},
+        {"--model x --host 0.0.0.0", 2, "--insecure"},
+        {"--model x --host ::", 2, "--insecure"},
+        {"--model /nonexistent", 1, "/nonexistent/config.json"},
+        {"--model x --api-key-file /nonexistent", 1, "/nonexistent"},
+        {"--help", 0, ""},
+        {"--version", 0, ""},
+        {"--probe https://127.0.0.1/", 1, "only http://"},
+        {"--probe http://127.0.0.1:1/health", 1, "refused"},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *errors;
+        int status = daemon_run(cases[i].options, &errors);
+        CHECK_MSG(status == cases[i].status && strstr(errors, cases[i].says), "noised %s: %d \"%s\"", cases[i].options,
+                  status, errors);
+        free(errors);
+    }
+    Daemon d;
+    char options[128];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    snprintf(options, sizeof options, "--probe http://127.0.0.1:%d/health", d.port);
+    CHECK(daemon_run(options, NULL) == 0);
+    snprintf(options, sizeof options, "--probe http://localhost:%d/nothing", d.port);
+    CHECK(daemon_run(options, NULL) == 1);
+    daemon_stop(&d);
+}

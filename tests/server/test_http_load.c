@@ -1,0 +1,233 @@
+/* What happens while an answer is in the making: hang-ups, overload, silence, stalled readers, the end. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "tests/support/http_client.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
+
+/* Polls /health until running == and queued == what is given (-1: any); the seconds it took, INFINITY after a while. */
+static double wait_load(const Daemon *d, int running, int queued) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < 5 * SLOWNESS; usleep(5000)) {
+        Answer a = http_get(d, "/health");
+        double r = json_number(a.json, "running"), q = json_number(a.json, "queued");
+        answer_free(&a);
+        if ((running < 0 || r == running) && (queued < 0 || q == queued)) return now_seconds() - t0;
+    }
+    return INFINITY;
+}
+
+TEST(http_hang_up_frees_slots) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 4"));
+    static const char *const bodies[] = {
+        "{" LONG ",\"stream\":true,\"n\":4}", "{" LONG ",\"n\":4}", /* waits for the whole, hears nothing before */
+    };
+    for (int how = 0; how < 6; how++) {
+        int fd = raw_completion(&d, bodies[how % 2]);
+        CHECK_MSG(isfinite(wait_load(&d, 4, -1)), "case %d does not start", how);
+        if (how / 2 == 1) {
+            struct linger reset = {.l_onoff = 1};
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        }
+        if (how / 2 == 2) shutdown(fd, SHUT_WR);
+        if (how / 2 != 2) close(fd);
+        double t = wait_load(&d, 0, 0);
+        CHECK_MSG(t < 0.5 * SLOWNESS, "case %d: slots free after %.2f s", how, t);
+        if (how / 2 == 2) close(fd);
+    }
+    /* In the queue too: the running one stays, the waiting one goes. */
+    int first = raw_completion(&d, bodies[0]);
+    CHECK(raw_expect(first, "data: ", 5));
+    int second = raw_completion(&d, bodies[1]);
+    CHECK(isfinite(wait_load(&d, 4, 4)));
+    close(second);
+    double t = wait_load(&d, 4, 0);
+    CHECK_MSG(t < 0.5 * SLOWNESS, "the queue is empty after %.2f s", t);
+    close(first);
+    CHECK(wait_load(&d, 0, 0) < 0.5 * SLOWNESS);
+    daemon_stop(&d);
+}
+
+TEST(http_queue_full) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --max-queue 2"));
+    int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
+    CHECK(raw_expect(first, "data: ", 5));
+    int second = raw_completion(&d, "{" LONG ",\"n\":2}");
+    CHECK(isfinite(wait_load(&d, 1, 2)));
+    double t0 = now_seconds();
+    Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
+    CHECK_MSG(a.status == 429 && now_seconds() - t0 < 0.2, "%d: %s", a.status, a.body);
+    CHECK(json_text(a.json, "error.type") && !strcmp(json_text(a.json, "error.type"), "rate_limit_error"));
+    char *seconds = answer_header(&a, "Retry-After"), *ms = answer_header(&a, "retry-after-ms");
+    CHECK_MSG(seconds && ms && atoi(seconds) >= 1 && atoi(ms) >= 1 && atoi(ms) <= 1000 * atoi(seconds), "%s",
+              a.headers);
+    free(seconds);
+    free(ms);
+    answer_free(&a);
+    close(first);
+    close(second);
+    daemon_stop(&d);
+}
+
+TEST(http_stream_headers_and_pings) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --ping-seconds 0.2"));
+    int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
+    CHECK(raw_expect(first, "data: ", 5));
+    int second = raw_completion(&d, "{" LONG ",\"stream\":true}"); /* waits behind the first */
+    char *text = raw_read(second, 0.9, NULL);
+    CHECK_MSG(strstr(text, "HTTP/1.1 200") && strstr(text, "Content-Type: text/event-stream\r\n") &&
+                  strstr(text, "Cache-Control: no-cache\r\n") && strstr(text, "X-Accel-Buffering: no\r\n"),
+              "%s", text);
+    int pings = text_count(text, ": ping\n\n");
+    CHECK_MSG(pings >= 2 && pings <= 4, "%d pings: %s", pings, text);
+    free(text);
+    close(first);
+    close(second);
+    daemon_stop(&d);
+}
+
+/* A client that stops reading is cut once nothing has been taken for a while; others do not notice. */
+TEST(http_stalled_reader) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--write-seconds 0.5"));
+    char text[512];
+    static const char body[] = "{" LONG ",\"stream\":true,\"n\":8,\"logprobs\":20}";
+    struct linger none = {0};
+    int fd = raw_connect(&d), small = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    int n = snprintf(text, sizeof text,
+                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %zu"
+                     "\r\n\r\n%s",
+                     sizeof body - 1, body);
+    CHECK(raw_send(fd, text, (size_t)n));
+    CHECK(isfinite(wait_load(&d, 8, -1)));
+    double t = wait_load(&d, 0, 0);
+    CHECK_MSG(t > 0.2 && t < 3 * SLOWNESS, "slots free after %.2f s", t);
+    close(fd);
+    daemon_stop(&d);
+}
+
+/* libmicrohttpd takes 128 events at a time and asks for more, without end, when it got as many. */
+TEST(http_as_many_requests_as_an_epoll_batch) {
+    enum { MOST = 256 };
+    static const char request[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const int counts[] = {127, 128, 129, 256};
+    Daemon d;
+    int fds[MOST];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t k = 0; k < COUNTOF(counts); k++) {
+        for (int i = 0; i < counts[k]; i++) {
+            fds[i] = raw_connect(&d);
+            CHECK(raw_send(fds[i], request, sizeof request - 1) && raw_expect(fds[i], "\"ok\"", 5));
+        }
+        kill(d.pid, SIGSTOP); /* so that all of them are ready at once */
+        for (int i = 0; i < counts[k]; i++) CHECK(raw_send(fds[i], request, sizeof request - 1));
+        double t0 = now_seconds();
+        kill(d.pid, SIGCONT);
+        int answered = 0;
+        for (int i = 0; i < counts[k]; i++)
+            answered += raw_expect(fds[i], "\"ok\"", MAX(1 - (now_seconds() - t0), 0.001));
+        CHECK_MSG(answered == counts[k], "%d of %d requests were answered", answered, counts[k]);
+        for (int i = 0; i < counts[k]; i++) close(fds[i]);
+        CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
+    }
+    daemon_stop(&d);
+}
+
+/* ---- the end ---- */
+
+static void terminate(const Daemon *d) { kill(d->pid, SIGTERM); }
+
+TEST(http_drain_finishes_streams) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 300"));
+    int idle = raw_connect(&d);
+    int fd = raw_completion(&d, "{\"max_tokens\":600,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}");
+    CHECK(raw_expect(fd, "data: ", 5));
+    terminate(&d);
+    usleep(100000);
+    Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
+    CHECK_MSG(a.status == 503 && json_text(a.json, "error.code") &&
+                  !strcmp(json_text(a.json, "error.code"), "shutting_down"),
+              "%d: %s", a.status, a.body);
+    answer_free(&a);
+    a = http_get(&d, "/health");
+    CHECK_MSG(a.status == 503 && !strcmp(json_text(a.json, "status"), "draining"), "%s", a.body);
+    answer_free(&a);
+    a = http_get(&d, "/health/live");
+    CHECK(a.status == 200);
+    answer_free(&a);
+    bool closed;
+    char *rest = raw_read(fd, 20 * SLOWNESS, &closed);
+    CHECK_MSG(strstr(rest, "\"finish_reason\":\"length\"") && strstr(rest, "data: [DONE]") && !strstr(rest, "error"),
+              "...%s", strlen(rest) > 500 ? rest + strlen(rest) - 500 : rest);
+    free(rest);
+    close(fd);
+    close(idle);
+    daemon_stop(&d);
+}
+
+TEST(http_drain_limit_cuts_with_an_error) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 0.3 --max-batch 2"));
+    int stream = raw_completion(&d, "{" LONG ",\"stream\":true}"), plain = raw_completion(&d, "{" LONG "}");
+    int queued = raw_completion(&d, "{" LONG ",\"stream\":true}");
+    CHECK(raw_expect(stream, "data: ", 5));
+    CHECK(isfinite(wait_load(&d, 2, 1)));
+    double t0 = now_seconds();
+    terminate(&d);
+    int fds[] = {stream, queued};
+    for (int i = 0; i < 2; i++) {
+        char *rest = raw_read(fds[i], 5, NULL);
+        const char *error = strstr(rest, "data: {\"error\":{"), *done = strstr(rest, "data: [DONE]\n\n");
+        CHECK_MSG(error && done && error<done, "%d: ...%s", i, strlen(rest)> 300 ? rest + strlen(rest) - 300 : rest);
+        free(rest);
+        close(fds[i]);
+    }
+    char *rest = raw_read(plain, 5, NULL);
+    CHECK_MSG(!strncmp(rest, "HTTP/1.1 503", 12) && strstr(rest, "shutting_down"), "%.300s", rest);
+    free(rest);
+    close(plain);
+    daemon_stop(&d);
+    CHECK_MSG(now_seconds() - t0 < 3 * SLOWNESS, "stopped after %.2f s", now_seconds() - t0);
+}
+
+/* Many connections come and go in every way at once, and the server ends clean. */
+TEST(http_churn) {
+    Daemon d;
+    Draws draws = draws_open(11, DRAW_TEST, 2);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-queue 64"));
+    enum { OPEN = 24, ROUNDS = 400 };
+    int fds[OPEN];
+    memset(fds, -1, sizeof fds);
+    for (int i = 0; i < ROUNDS; i++) {
+        int *fd = &fds[draw_below(&draws, OPEN)];
+        if (*fd >= 0) {
+            if (draw_below(&draws, 3) == 0) free(raw_read(*fd, 0.002, NULL));
+            close(*fd);
+        }
+        char body[256];
+        snprintf(body, sizeof body, "{\"max_tokens\":%d,\"stream\":%s,\"n\":%d,\"ignore_eos\":true}",
+                 (int)draw_below(&draws, 400), draw_below(&draws, 2) ? "true" : "false",
+                 1 + (int)draw_below(&draws, 4));
+        *fd = raw_completion(&d, body);
+    }
+    for (int i = 0; i < OPEN; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
+    Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":2}");
+    CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}

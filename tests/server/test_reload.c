@@ -1,0 +1,297 @@
+/* SIGHUP: another checkpoint takes over while requests run, and bad ones are refused. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VERSIONS = 2 };
+#define REQUEST "\"prompt\":\"The river\",\"max_tokens\":24,\"seed\":5,\"noise_seed\":6,\"ignore_eos\":true"
+
+/* The folder `live` is a link to one of several. */
+typedef struct Site {
+    char *dir, live[300];
+    Daemon daemon;
+} Site;
+
+static void site_path(const Site *s, char path[300], const char *name) { snprintf(path, 300, "%s/%s", s->dir, name); }
+
+static void shell(const char *fmt, const char *a, const char *b) {
+    char command[1024];
+    snprintf(command, sizeof command, fmt, a, b);
+    CHECK_MSG(system(command) == 0, "%s", command);
+}
+
+/* As an operator would: a new link, renamed over the old one. */
+static void site_point(Site *s, const char *name) {
+    char fresh[300];
+    site_path(s, fresh, "fresh");
+    CHECK(symlink(name, fresh) == 0 && rename(fresh, s->live) == 0);
+}
+
+static bool site_open(Site *s, TestCheckpoint kind, const char *options) {
+    char a[300], b[300];
+    *s = (Site){.dir = test_dir()};
+    site_path(s, s->live, "live");
+    site_path(s, a, "a");
+    site_path(s, b, "b");
+    if (!test_checkpoint_write(a, kind, 1) || !test_checkpoint_write(b, kind, 2)) return false;
+    site_point(s, "a");
+    return daemon_start_at(&s->daemon, s->live, options);
+}
+
+static void site_close(Site *s) {
+    daemon_stop(&s->daemon);
+    free(s->dir);
+}
+
+static int reloads(const Daemon *d, const char *result) {
+    char series[80];
+    snprintf(series, sizeof series, "noised_reloads_total{result=\"%s\"} ", result);
+    Answer a = http_get(d, "/metrics");
+    const char *at = strstr(a.body, series);
+    int n = at ? atoi(at + strlen(series)) : -1;
+    answer_free(&a);
+    return n;
+}
+
+static void hang_up(const Daemon *d, const char *result) {
+    int before = reloads(d, result);
+    kill(d->pid, SIGHUP);
+    double t0 = now_seconds();
+    while (reloads(d, result) == before && now_seconds() - t0 < 10) usleep(2000);
+    CHECK_MSG(now_seconds() - t0 < 10, "no reload was %s", result);
+}
+
+/* Points to a folder and loads it. */
+static void site_swap(Site *s, const char *name, const char *result) {
+    site_point(s, name);
+    hang_up(&s->daemon, result);
+}
+
+/* ---- under load ---- */
+
+typedef struct Expected {
+    char *text, *fingerprint;
+} Expected;
+
+static Expected expect(const Daemon *d) {
+    Answer a = http_post(d, "/v1/completions", "{" REQUEST "}");
+    const char *fingerprint = json_text(a.json, "system_fingerprint");
+    Expected e = {xstrdup(answer_text(&a, 0)), xstrdup(fingerprint ? fingerprint : "")};
+    answer_free(&a);
+    return e;
+}
+
+static void expected_free(Expected *e) {
+    free(e->text);
+    free(e->fingerprint);
+}
+
+typedef struct Client {
+    pthread_t thread;
+    const Daemon *daemon;
+    const Expected *expected; /* [VERSIONS] */
+    const atomic_bool *stop;
+    bool stream;
+    int seen[VERSIONS], failed;
+    char first_failure[512];
+} Client;
+
+static void check_one(Client *c) {
+    Answer a = http_post(c->daemon, "/v1/completions", c->stream ? "{" REQUEST ",\"stream\":true}" : "{" REQUEST "}");
+    Events e = events_parse(c->stream ? a.body : "");
+    char *text = c->stream ? events_text(&e, 0) : xstrdup(answer_text(&a, 0));
+    bool right = false;
+    for (int v = 0; v < VERSIONS && !right; v++) {
+        const char *want = c->expected[v].fingerprint;
+        right = a.status == 200 && !strcmp(text, c->expected[v].text) && strstr(a.body, want);
+        for (int i = 0; i < e.n; i++) right = right && !strcmp(json_text(e.data[i], "system_fingerprint"), want);
+        c->seen[v] += right;
+    }
+    if (!right && c->failed++ == 0) snprintf(c->first_failure, sizeof c->first_failure, "%d %s", a.status, a.body);
+    free(text);
+    events_free(&e);
+    answer_free(&a);
+}
+
+static void *run_client(void *arg) {
+    Client *c = arg;
+    while (!atomic_load(c->stop)) check_one(c);
+    return NULL;
+}
+
+static long resident_kb(const Daemon *d) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)d->pid);
+    FILE *f = fopen(path, "r");
+    long pages = 0;
+    if (f) CHECK(fscanf(f, "%*d %ld", &pages) == 1);
+    if (f) fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static int open_files(const Daemon *d) {
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) n++;
+    if (dir) closedir(dir);
+    return n;
+}
+
+/* With no client there, once connections and old versions are gone. */
+static int settled_files(const Daemon *d) {
+    int least = open_files(d);
+    for (double t0 = now_seconds(); now_seconds() - t0 < 0.2; usleep(10000)) least = MIN(least, open_files(d));
+    return least;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* memory about memory */
+enum { MOST_KB = 1 << 20 };
+#else
+enum { MOST_KB = 4096 };
+#endif
+
+/* RELOADS in the environment: how many (20). */
+TEST(reload_under_load) {
+    enum { CLIENTS = 3 };
+    const char *wanted = getenv("RELOADS");
+    int n = wanted ? atoi(wanted) : 20;
+    Site s;
+    Client clients[CLIENTS];
+    Expected expected[VERSIONS];
+    atomic_bool stop = false;
+    REQUIRE(site_open(&s, CHECKPOINT_SMALL, NULL));
+    expected[0] = expect(&s.daemon);
+    site_swap(&s, "b", "done");
+    expected[1] = expect(&s.daemon);
+    CHECK(strcmp(expected[0].text, expected[1].text) && strcmp(expected[0].fingerprint, expected[1].fingerprint));
+    int files = settled_files(&s.daemon);
+    long kb = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = (Client){.daemon = &s.daemon, .expected = expected, .stop = &stop, .stream = i % 2};
+        pthread_create(&clients[i].thread, NULL, run_client, &clients[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        site_swap(&s, i % 2 ? "b" : "a", "done");
+        Expected now = expect(&s.daemon);
+        CHECK_MSG(!strcmp(now.text, expected[i % 2].text), "reload %d is not in force", i);
+        expected_free(&now);
+        if (i == n / 2) kb = resident_kb(&s.daemon);
+    }
+    long more = resident_kb(&s.daemon) - kb;
+    atomic_store(&stop, true);
+    int seen[VERSIONS] = {0};
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(clients[i].thread, NULL);
+        for (int v = 0; v < VERSIONS; v++) seen[v] += clients[i].seen[v];
+        CHECK_MSG(clients[i].failed == 0, "%d failed: %s", clients[i].failed, clients[i].first_failure);
+    }
+    CHECK_MSG(seen[0] > 0 && seen[1] > 0, "%d answers of a, %d of b", seen[0], seen[1]);
+    CHECK_MSG(more < MOST_KB, "%ld kB more after %d reloads", more, n / 2);
+    int files_now = settled_files(&s.daemon);
+    CHECK_MSG(files_now == files, "%d open files, were %d", files_now, files);
+    for (int v = 0; v < VERSIONS; v++) expected_free(&expected[v]);
+    site_close(&s);
+}
+
+/* ---- a long answer goes on ---- */
+
+/* Whether /metrics says so within five seconds. */
+static bool comes_to(const Daemon *d, const char *series) {
+    bool there = false;
+    for (double t0 = now_seconds(); !there && now_seconds() - t0 < 5; usleep(5000)) {
+        Answer m = http_get(d, "/metrics");
+        there = strstr(m.body, series);
+        answer_free(&m);
+    }
+    return there;
+}
+
+/* One choice at a time: the answer lasts long enough, however fast the machine is. */
+TEST(reload_keeps_running_answers) {
+    Site s;
+    REQUIRE(site_open(&s, CHECKPOINT_SMALL, "--max-batch 1"));
+    Expected a = expect(&s.daemon);
+    int fd = raw_completion(&s.daemon, "{\"max_tokens\":500,\"ignore_eos\":true,\"stream\":true,\"n\":64}");
+    CHECK(raw_expect(fd, "data: ", 5));
+    site_swap(&s, "b", "done");
+    Expected b = expect(&s.daemon);
+    CHECK(strcmp(a.fingerprint, b.fingerprint));
+    CHECK(comes_to(&s.daemon, "\nnoised_running 1\n") && comes_to(&s.daemon, "\nnoised_versions 2\n"));
+    free(raw_read(fd, 0.05, NULL)); /* what was on its way */
+    char *later = raw_read_until(fd, a.fingerprint, 5);
+    CHECK_MSG(strstr(later, a.fingerprint) && !strstr(later, b.fingerprint), "%.1000s", later);
+    free(later);
+    close(fd);
+    CHECK_MSG(comes_to(&s.daemon, "\nnoised_versions 1\n"), "the old version stays");
+    expected_free(&a);
+    expected_free(&b);
+    site_close(&s);
+}
+
+/* ---- bad ones ---- */
+
+static void flip_byte(const char *path) {
+    size_t n;
+    char *data = test_read_file(path, &n);
+    REQUIRE(data && n > 1000);
+    data[n - 1000] ^= 1;
+    test_write_file(path, data, n);
+    free(data);
+}
+
+static void make_bad(const char *dir, int kind) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, kind < 4 ? "model.safetensors" : "config.json");
+    size_t n;
+    char *data = test_read_file(path, &n);
+    if (kind == 0) test_write_file(path, data, n - 4);
+    if (kind == 1) flip_byte(path);
+    if (kind == 2) test_write_file(path, "", 0);
+    if (kind == 3) CHECK(unlink(path) == 0);
+    if (kind == 4) test_write_file(path, data, n / 2);
+    if (kind == 5) shell("sed -i 's/\"hidden_size\": *32/\"hidden_size\": 64/' %s%s", path, "");
+    if (kind == 6) CHECK(unlink(path) == 0);
+    if (kind == 7) shell("echo '{}' > %s/tokenizer.json%s", dir, "");
+    free(data);
+}
+
+TEST(reload_refuses_bad_checkpoints) {
+    enum { KINDS = 8 };
+    Site s;
+    char a[300], bad[300];
+    REQUIRE(site_open(&s, CHECKPOINT_SMALL, NULL));
+    site_path(&s, a, "a");
+    Expected before = expect(&s.daemon);
+    int files = settled_files(&s.daemon);
+    for (int kind = 0; kind < KINDS; kind++) {
+        char name[16];
+        snprintf(name, sizeof name, "bad%d", kind);
+        site_path(&s, bad, name);
+        shell("cp -r %s %s", a, bad);
+        make_bad(bad, kind);
+        site_swap(&s, name, "refused");
+    }
+    site_swap(&s, "nowhere", "refused");
+    Expected after = expect(&s.daemon);
+    CHECK(!strcmp(before.text, after.text) && !strcmp(before.fingerprint, after.fingerprint));
+    CHECK(reloads(&s.daemon, "refused") == KINDS + 1 && reloads(&s.daemon, "done") == 0);
+    int files_now = settled_files(&s.daemon);
+    CHECK_MSG(files_now == files, "%d open files, were %d", files_now, files);
+    Answer health = http_get(&s.daemon, "/health");
+    CHECK(health.status == 200);
+    answer_free(&health);
+    expected_free(&before);
+    expected_free(&after);
+    site_close(&s);
+}

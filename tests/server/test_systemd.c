@@ -1,0 +1,179 @@
+/* What the daemon tells a service manager, and the socket that it gets from one. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "server/systemd.h"
+#include "tests/support/http_client.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The manager's end of NOTIFY_SOCKET, under a name or (with @) an abstract one. */
+static int manager_open(const char *name) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    size_t n = strlen(name);
+    memcpy(at.sun_path, name, n);
+    if (*name == '@') at.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    BUG_ON(fd < 0 || bind(fd, (struct sockaddr *)&at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)));
+    setenv("NOTIFY_SOCKET", name, 1);
+    return fd;
+}
+
+static void manager_close(int fd) {
+    unsetenv("NOTIFY_SOCKET");
+    close(fd);
+}
+
+/* The first message that holds `what`, malloc'ed; NULL after `seconds`. */
+static char *manager_hears(int fd, const char *what, double seconds) {
+    char text[1024];
+    for (double until = now_seconds() + seconds, left; (left = until - now_seconds()) > 0;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (poll(&p, 1, (int)(1000 * left)) != 1) continue;
+        ssize_t n = recv(fd, text, sizeof text - 1, 0);
+        text[MAX(n, 0)] = 0;
+        if (strstr(text, what)) return xstrdup(text);
+    }
+    return NULL;
+}
+
+static void expect_message(int fd, const char *what, const char *also) {
+    char *text = manager_hears(fd, what, 5);
+    CHECK_MSG(text && strstr(text, also), "%s: %s", what, text ? text : "not said");
+    free(text);
+}
+
+TEST(systemd_notify) {
+    int fd = manager_open("@noised-test-notify");
+    systemd_notify("READY=%d\nSTATUS=%s", 1, "fine");
+    expect_message(fd, "READY=1\nSTATUS=fine", "");
+    manager_close(fd);
+    systemd_notify("READY=1"); /* nobody listens: nothing happens */
+    setenv("NOTIFY_SOCKET", "relative", 1);
+    systemd_notify("READY=1");
+    unsetenv("NOTIFY_SOCKET");
+
+    CHECK(systemd_watchdog_seconds() == 0);
+    setenv("WATCHDOG_USEC", "2500000", 1);
+    CHECK(systemd_watchdog_seconds() == 2.5);
+    setenv("WATCHDOG_PID", "1", 1);
+    CHECK(systemd_watchdog_seconds() == 0);
+    unsetenv("WATCHDOG_PID");
+    setenv("WATCHDOG_USEC", "2500000x", 1);
+    CHECK(systemd_watchdog_seconds() == 0);
+    unsetenv("WATCHDOG_USEC");
+}
+
+TEST(systemd_lifecycle) {
+    Daemon d;
+    char *dir = test_dir(), path[300];
+    snprintf(path, sizeof path, "%s/notify", dir);
+    int fd = manager_open(path);
+    setenv("WATCHDOG_USEC", "400000", 1);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
+    unsetenv("WATCHDOG_USEC");
+    if (up) {
+        expect_message(fd, "READY=1", "STATUS=serving, fingerprint ");
+        expect_message(fd, "WATCHDOG=1", "");
+        expect_message(fd, "WATCHDOG=1", "");
+        kill(d.pid, SIGHUP);
+        expect_message(fd, "RELOADING=1", "MONOTONIC_USEC=");
+        expect_message(fd, "READY=1", "STATUS=serving");
+        kill(d.pid, SIGTERM);
+        expect_message(fd, "STOPPING=1", "");
+        daemon_stop(&d);
+    }
+    manager_close(fd);
+    free(dir);
+}
+
+/* ---- socket activation ---- */
+
+enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 }; /* not in Debian 12's headers */
+
+static int listen_somewhere(uint32_t address, int *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    BUG_ON(bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 16) ||
+           getsockname(fd, (struct sockaddr *)&at, &n));
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* What a service manager does: the socket as descriptor 3, the variables, exec. deny_exec: no memory may become
+ * executable, as under MemoryDenyWriteExecute. */
+static pid_t activate(int fd, const char *options, bool deny_exec) {
+    static const char script[] =
+        "export LISTEN_PID=$$ LISTEN_FDS=1; exec ${BUILD:-build}/noised --threads 1 --model %s %s";
+    char command[1024];
+    snprintf(command, sizeof command, script, test_checkpoint(CHECKPOINT_SMALL), options);
+    fflush(stdout);
+    pid_t pid = fork();
+    BUG_ON(pid < 0);
+    if (pid > 0) return pid;
+    if (deny_exec) prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0); /* kernels before 6.3 do not know it */
+    if (!getenv("TEST_DAEMON_LOG") && (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout)))
+        _exit(127);
+    if (dup2(fd, 3) != 3 || fcntl(3, F_SETFD, 0)) _exit(127); /* fd may be 3 */
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+static bool wait_ready(const Daemon *d) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(5000)) {
+        Answer a = http_get(d, "/health");
+        bool ready = a.status == 200;
+        answer_free(&a);
+        if (ready) return true;
+    }
+    return false;
+}
+
+TEST(systemd_socket_activation) {
+    Daemon d = {0};
+    int fd = listen_somewhere(INADDR_LOOPBACK, &d.port);
+    for (int i = 0; i < 2; i++) {
+        int early = raw_completion(&d, "{\"max_tokens\":1}"); /* before anybody accepts */
+        d.pid = activate(fd, "", i == 1);
+        int port = d.port;
+        CHECK_MSG(raw_expect(early, "text_completion", 10), "run %d: no answer", i);
+        CHECK(wait_ready(&d));
+        Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"The river runs below the mill\"}");
+        CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+        answer_free(&a);
+        close(early);
+        CHECK(daemon_stop(&d) == 0);
+        d.port = port; /* the manager still holds the socket: the next one goes on with it */
+    }
+    close(fd);
+}
+
+static int end_of(pid_t pid) {
+    int status;
+    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(2000))
+        if (waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+}
+
+TEST(systemd_socket_refused) {
+    int port, open_to_all = listen_somewhere(INADDR_ANY, &port), pipes[2];
+    CHECK(end_of(activate(open_to_all, "", false)) == 2); /* needs a key or --insecure, as --host would */
+    BUG_ON(pipe2(pipes, O_CLOEXEC));
+    CHECK(end_of(activate(pipes[0], "", false)) == 1);
+    close(open_to_all);
+    close(pipes[0]);
+    close(pipes[1]);
+}

@@ -1,0 +1,198 @@
+#include "tests/support/daemon.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/models.h"
+#include "tokenizer/bpe_train.h"
+#include "tokenizer/tokenizer_json.h"
+#include "weights/checkpoint.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- checkpoints ---- */
+
+static const char corpus[] =
+    "The river runs below the mill, and the miller counts the stones. Every stone was a word once, every word a stone; "
+    "the river says them over and over until they are round. Gr\xC3\xBC\xC3\x9F"
+    "e aus K\xC3\xB6ln \xE2\x80\x94 caf\xC3\xA9, "
+    "\xE4\xBD\xA0\xE5\xA5\xBD, \xF0\x9F\x8C\x8A\xF0\x9F\x8C\x8A. The miller writes them down in a book, and the book "
+    "is read "
+    "by nobody but the river. He said: \"again\", she said: \"again\", and so the wheel went round again and again.\n";
+
+static Config config_of(TestCheckpoint kind) {
+    Config c = test_config(attention_kind_find("symmetric"));
+    bool slow = kind == CHECKPOINT_SLOW;
+    c.vocab_size = TEST_VOCAB;
+    c.hidden_size = slow ? 256 : 32;
+    c.n_layers = slow ? 8 : 2;
+    c.n_heads = c.n_kv_heads = slow ? 4 : 2;
+    c.head_dim = slow ? 64 : 16;
+    c.max_positions = slow ? 4096 : 512;
+    c.mlp.width = slow ? 1024 : 64;
+    c.bos_token_id = c.eos_token_id = TEST_EOS;
+    c.noise.scope = kind == CHECKPOINT_QUIET ? NOISE_NONE : NOISE_HEAD;
+    return c;
+}
+
+/* Noise strong enough that another seed writes another text. */
+static void amplify_noise(TestModel *t) {
+    ParamSet *ps = &t->model.params;
+    for (int i = 0; i < ps->n; i++) {
+        const Weight *w = ps->params[i].weight;
+        for (size_t k = 0; strstr(w->name, "noise.sigma") && k < weight_count(w); k++) weight_f32(w)[k] = 2;
+    }
+}
+
+static int write_tokenizer(const char *dir, Err *err) {
+    BpeText text = {.data = corpus, .n = sizeof corpus - 1};
+    BpeCorpus all = {.texts = &text, .n = 1};
+    Tokenizer *t;
+    char path[512];
+    if (bpe_train(&t, &all, TEST_PIECES, err)) return -1;
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    int rc = tokenizer_json_save(t, path, err);
+    tokenizer_free(t);
+    return rc;
+}
+
+bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) {
+    TestModel t;
+    Err err;
+    Config c = config_of(kind);
+    if (!test_model_init(&t, &c, seed)) return false;
+    amplify_noise(&t);
+    int rc = checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || write_tokenizer(dir, &err) ? -1 : 0;
+    test_model_free(&t);
+    if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
+    return rc == 0;
+}
+
+const char *test_checkpoint(TestCheckpoint kind) {
+    static char *made[CHECKPOINT_KINDS];
+    if (made[kind]) return made[kind];
+    char *parent = test_dir(), dir[256];
+    snprintf(dir, sizeof dir, "%s/tiny", parent);
+    free(parent);
+    if (!test_checkpoint_write(dir, kind, 1)) return NULL;
+    return made[kind] = xstrdup(dir);
+}
+
+/* ---- the process ---- */
+
+enum { MOST_ARGUMENTS = 64 };
+static const double PATIENCE = 60; /* seconds */
+
+static const char *program(void) {
+    static char path[512];
+    const char *build = getenv("BUILD");
+    snprintf(path, sizeof path, "%s/noised", build ? build : "build");
+    return path;
+}
+
+/* Forks and executes; the chosen descriptor of the child ends up in the pipe that is returned. */
+static FILE *spawn(pid_t *pid, char *const *arguments, int child_fd) {
+    int ends[2];
+    BUG_ON(pipe2(ends, 0));
+    fflush(stdout);
+    *pid = fork();
+    BUG_ON(*pid < 0);
+    if (*pid == 0) {
+        dup2(ends[1], child_fd);
+        FILE *other = child_fd == STDOUT_FILENO ? stderr : stdout;
+        if (!getenv("TEST_DAEMON_LOG") && !freopen("/dev/null", "w", other)) _exit(127);
+        close(ends[0]);
+        close(ends[1]);
+        execv(arguments[0], arguments);
+        _exit(127);
+    }
+    close(ends[1]);
+    return fdopen(ends[0], "r");
+}
+
+static void split(char **arguments, int *n, char *options) {
+    char *rest;
+    for (char *a = strtok_r(options, " ", &rest); a; a = strtok_r(NULL, " ", &rest)) {
+        BUG_ON(*n >= MOST_ARGUMENTS - 1);
+        arguments[(*n)++] = a;
+    }
+    arguments[*n] = NULL;
+}
+
+static int wait_for_end(pid_t pid) {
+    int status;
+    for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(2000))
+        if (waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+}
+
+int daemon_run(const char *options, char **errors) {
+    enum { SHOWN = 4096 };
+    char *copy = xstrdup(options), *name = xstrdup(program()), *arguments[MOST_ARGUMENTS] = {name};
+    int n = 1;
+    pid_t pid;
+    split(arguments, &n, copy);
+    FILE *f = spawn(&pid, arguments, STDERR_FILENO);
+    char *text = xcalloc(1, SHOWN);
+    BUG_ON(fread(text, 1, SHOWN - 1, f) > SHOWN);
+    fclose(f);
+    int status = wait_for_end(pid);
+    free(copy);
+    free(name);
+    if (errors)
+        *errors = text;
+    else
+        free(text);
+    return status;
+}
+
+static bool is_ready(const Daemon *d) {
+    char options[64];
+    snprintf(options, sizeof options, "--probe http://127.0.0.1:%d/health", d->port);
+    for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000))
+        if (daemon_run(options, NULL) == 0) return true;
+    return false;
+}
+
+bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options) {
+    return daemon_start_at(d, test_checkpoint(kind), options);
+}
+
+bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
+    char line[256] = "", *copy = xstrdup(options ? options : ""), *name = xstrdup(program());
+    *d = (Daemon){0};
+    char *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--threads", "1", "--model", dir ? xstrdup(dir) : NULL};
+    int n = 7;
+    split(arguments, &n, copy);
+    if (dir) d->output = spawn(&d->pid, arguments, STDOUT_FILENO);
+    struct pollfd p = {.fd = d->output ? fileno(d->output) : -1, .events = POLLIN};
+    bool up = dir && poll(&p, 1, (int)(1000 * PATIENCE)) == 1 && fgets(line, sizeof line, d->output);
+    const char *port = strrchr(line, ':');
+    d->port = port ? atoi(port + 1) : 0;
+    free(arguments[6]);
+    free(name);
+    free(copy);
+    if (up && d->port > 0 && is_ready(d)) return true;
+    test_fail(__FILE__, __LINE__, "%s does not start: \"%s\"", program(), line);
+    if (d->pid) kill(d->pid, SIGKILL);
+    daemon_stop(d);
+    return false;
+}
+
+int daemon_stop(Daemon *d) {
+    if (!d->pid) return -1;
+    kill(d->pid, SIGTERM);
+    int status = wait_for_end(d->pid);
+    if (status != 0) test_fail(__FILE__, __LINE__, "noised ended with status %d", status);
+    if (d->output) fclose(d->output);
+    *d = (Daemon){0};
+    return status;
+}

@@ -1,0 +1,51 @@
+/* daemon: the real build/noised, started on a free port over a small checkpoint made for the tests. */
+#ifndef NOISED_TEST_DAEMON_H
+#define NOISED_TEST_DAEMON_H
+
+#include "tests/support/test.h"
+
+#include <sys/types.h>
+
+typedef struct Daemon {
+    pid_t pid; /* 0: not running */
+    int port;
+    FILE *output; /* its stdout */
+} Daemon;
+
+typedef enum TestCheckpoint {
+    CHECKPOINT_SMALL, /* 512 positions, 300 tokens known to the tokenizer of 320, noise per head, well under 1 ms a
+                         token */
+    CHECKPOINT_QUIET, /* the same without noise */
+    CHECKPOINT_SLOW,  /* 4096 positions, a full answer takes seconds: for what must happen meanwhile */
+    CHECKPOINT_KINDS
+} TestCheckpoint;
+
+/* How many times longer than the ordinary build a sanitizer's may take for what it computes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWNESS = 8 };
+#else
+enum { SLOWNESS = 1 };
+#endif
+
+enum { TEST_EOS = 0, TEST_VOCAB = 320, TEST_PIECES = 300 };
+
+/* The folder, made on first use and removed when the run ends; NULL (and a failed test) when that fails. */
+const char *test_checkpoint(TestCheckpoint kind);
+
+/* Writes such a folder, with other weights for another seed (test_checkpoint's is 1). False (and a failed test) when
+ * that fails. */
+bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed);
+
+/* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
+ * come up within a minute. */
+bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
+bool daemon_start_at(Daemon *d, const char *dir, const char *options); /* dir NULL fails */
+
+/* SIGTERM, then waits up to a minute. The exit status, or -1 (and a failed test) when it had to be killed or crashed.
+ */
+int daemon_stop(Daemon *d);
+
+/* Runs noised with options until it ends; its exit status. Its stderr goes to the string, malloc'ed. */
+int daemon_run(const char *options, char **errors);
+
+#endif

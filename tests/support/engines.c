@@ -1,0 +1,171 @@
+#include "tests/support/engines.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/test.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+Config test_engine_kind(const AttentionKind *kind, const char *variant) {
+    Config c = test_variant(kind, variant);
+    c.vocab_size = TEST_VOCAB;
+    c.max_positions = TEST_CONTEXT;
+    c.eos_token_id = TEST_EOS;
+    return c;
+}
+
+Config test_engine_config(const char *variant) { return test_engine_kind(attention_kind_find("symmetric"), variant); }
+
+EngineOptions test_engine_options(void) {
+    return (EngineOptions){.threads = 1, .max_batch = 16, .prefill_chunk = 64, .max_queue = 256, .kv_dtype = DTYPE_F32};
+}
+
+void test_engine_open(TestEngine *t, const Config *c, const EngineOptions *o) {
+    Err err;
+    *t = (TestEngine){0};
+    BUG_ON(!test_model_init(&t->model, c, 21));
+    BUG_ON(model_init(&t->checkpoint.model, c, &err));
+    params_bind_flat(&t->checkpoint.model.params, t->model.data, NULL);
+    if (engine_start(&t->engine, &t->checkpoint, o, &err)) test_fail(__FILE__, __LINE__, "%s", err.msg);
+    BUG_ON(!t->engine);
+}
+
+void test_engine_close(TestEngine *t) {
+    engine_stop(t->engine);
+    model_free(&t->checkpoint.model);
+    test_model_free(&t->model);
+}
+
+Job *test_job(int index, int n_prompt, int max_tokens, int n_top, bool score_prompt) {
+    int prompt[TEST_CONTEXT + 64];
+    Draws d = draws_open(31, DRAW_TEST, (uint32_t)index);
+    for (int i = 0; i < n_prompt; i++) prompt[i] = (int)draw_below(&d, TEST_VOCAB);
+    Job *job = job_new(prompt, n_prompt, max_tokens, n_top, score_prompt);
+    BUG_ON(!job);
+    job->sampling.seed = draw_u32(&d);
+    job->noise_seed = draw_u32(&d);
+    job->noise_prompt_seed = job->noise_seed;
+    return job;
+}
+
+Job *test_mixed_job(int index) {
+    Draws d = draws_open(32, DRAW_TEST, (uint32_t)index);
+    int n_prompt = 1 + (int)draw_below(&d, index % 3 ? 40 : 150);
+    bool score = draw_below(&d, 3) == 0;
+    Job *job = test_job(index, n_prompt, (int)draw_below(&d, 60), (int)draw_below(&d, 7) - 1, score);
+    static const LogitBias bias[] = {{3, -INFINITY}, {7, 2.5f}};
+    Sampling *s = &job->sampling;
+    s->temperature = 0.5f * (float)draw_below(&d, 4);
+    s->top_k = draw_below(&d, 2) ? 10 : 0;
+    s->top_p = draw_below(&d, 2) ? 0.9f : 1;
+    s->min_p = draw_below(&d, 3) ? 0 : 0.02f;
+    s->typical_p = draw_below(&d, 4) ? 1 : 0.9f;
+    s->repetition_penalty = draw_below(&d, 2) ? 1.2f : 1;
+    s->presence_penalty = draw_below(&d, 2) ? 0.3f : 0;
+    if (draw_below(&d, 2)) {
+        s->bias = memcpy(xmalloc(sizeof bias), bias, sizeof bias);
+        s->n_bias = COUNTOF(bias);
+    }
+    job->noise_prompt_seed = draw_below(&d, 2) ? 12 : job->noise_seed;
+    job->noise_scale = 0.5f * (float)draw_below(&d, 4);
+    job->ignore_eos = draw_below(&d, 2);
+    job->n_stop_ids = (int)draw_below(&d, 2) * 6;
+    job->stop_ids = xcalloc(6, sizeof(int));
+    for (int i = 0; i < 6; i++) job->stop_ids[i] = (int)draw_below(&d, TEST_VOCAB);
+    job->min_tokens = draw_below(&d, 2) ? 8 : 0;
+    return job;
+}
+
+void test_submit(TestEngine *t, Job *job) {
+    double retry_after;
+    CHECK(engine_submit(t->engine, &job, 1, &retry_after) == SUBMIT_OK);
+}
+
+Finish test_wait(Job *job) {
+    for (int i = 0;; i++, usleep(200)) {
+        pthread_mutex_lock(&job->mutex);
+        Finish finish = job->finish;
+        pthread_mutex_unlock(&job->mutex);
+        if (finish != FINISH_NONE) return finish;
+        BUG_ON(i > 300000); /* a minute: it hangs */
+    }
+}
+
+void test_wait_idle(TestEngine *t) {
+    for (int i = 0; !engine_idle(t->engine); i++, usleep(200)) BUG_ON(i > 300000);
+    EngineStats s = engine_stats(t->engine);
+    CHECK_MSG(s.running == 0 && s.queued == 0, "%d running, %d queued", s.running, s.queued);
+    CHECK_MSG(s.kv_blocks_used == 0, "%d blocks still in use", s.kv_blocks_used);
+}
+
+Job *test_run(TestEngine *t, Job *job) {
+    test_submit(t, job);
+    test_wait(job);
+    return job;
+}
+
+static bool same_float(float a, float b) { return !memcmp(&a, &b, sizeof a); }
+
+static bool same_slot(const JobToken *a, const JobToken *b, int n_top) {
+    if (a->id != b->id || !same_float(a->logprob, b->logprob)) return false;
+    for (int k = 0; k < n_top; k++)
+        if (a->top[k].id != b->top[k].id || !same_float(a->top[k].logprob, b->top[k].logprob)) return false;
+    return true;
+}
+
+bool test_same_result(Job *a, Job *b) {
+    if (a->finish != b->finish || a->n_tokens != b->n_tokens || a->n_scored != b->n_scored) return false;
+    for (int i = 0; i < a->n_tokens; i++)
+        if (!same_slot(&a->tokens[i], &b->tokens[i], a->n_top)) return false;
+    for (int i = 0; i < a->n_scored; i++)
+        if (!same_slot(&a->prompt_scores[i], &b->prompt_scores[i], i ? a->n_top : 0)) return false;
+    return true;
+}
+
+/* ---- gate ---- */
+
+static void gate_wake(void *arg) {
+    TestGate *g = arg;
+    pthread_mutex_lock(&g->job->mutex);
+    int n_tokens = g->job->n_tokens, n_scored = g->job->n_scored;
+    pthread_mutex_unlock(&g->job->mutex);
+    pthread_mutex_lock(&g->mutex);
+    while (n_tokens >= g->n_tokens && n_scored >= g->n_scored) {
+        g->held = true;
+        pthread_cond_broadcast(&g->changed);
+        pthread_cond_wait(&g->changed, &g->mutex);
+    }
+    g->held = false;
+    pthread_mutex_unlock(&g->mutex);
+}
+
+void test_gate_set(TestGate *g, Job *job, int n_tokens, int n_scored) {
+    *g = (TestGate){.job = job,
+                    .n_tokens = n_tokens,
+                    .n_scored = n_scored,
+                    .mutex = PTHREAD_MUTEX_INITIALIZER,
+                    .changed = PTHREAD_COND_INITIALIZER};
+    job->wake = gate_wake;
+    job->wake_arg = g;
+}
+
+void test_gate_wait(TestGate *g) {
+    pthread_mutex_lock(&g->mutex);
+    while (!g->held) pthread_cond_wait(&g->changed, &g->mutex);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+void test_gate_move(TestGate *g, int n_tokens, int n_scored) {
+    pthread_mutex_lock(&g->mutex);
+    g->n_tokens = n_tokens;
+    g->n_scored = n_scored;
+    g->held = false;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+void test_gate_open(TestGate *g) { test_gate_move(g, INT_MAX, INT_MAX); }

@@ -1,0 +1,120 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/kernels/kernels.h"
+#include "tests/support/test.h"
+
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static TestCase *cases;
+static int failures_here, n_dirs;
+static const char *skip_reason;
+static char *dirs[512];
+
+void test_register(TestCase *c) {
+    TestCase **p = &cases;
+    while (*p && strcmp((*p)->name, c->name) < 0) p = &(*p)->next;
+    c->next = *p;
+    *p = c;
+}
+
+void test_fail(const char *file, int line, const char *fmt, ...) {
+    if (failures_here++ >= 10) return;
+    va_list ap;
+    va_start(ap, fmt);
+    printf("  %s:%d: ", file, line);
+    vprintf(fmt, ap);
+    printf("\n");
+    va_end(ap);
+}
+
+void test_skip(const char *reason) { skip_reason = reason; }
+
+char *test_dir(void) {
+    char path[] = "/tmp/noised-test-XXXXXX";
+    BUG_ON(!mkdtemp(path) || n_dirs == (int)COUNTOF(dirs));
+    return xstrdup(dirs[n_dirs++] = xstrdup(path));
+}
+
+char *test_shared(const char *path) {
+    char full[1024];
+    snprintf(full, sizeof full, "../shared/data/%s", path);
+    return access(full, R_OK) == 0 ? xstrdup(full) : NULL;
+}
+
+char *test_read_file(const char *path, size_t *n) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    rewind(f);
+    char *data = xmalloc((size_t)size + 1);
+    size_t got = fread(data, 1, (size_t)size, f);
+    fclose(f);
+    data[got] = 0;
+    if (n) *n = got;
+    return data;
+}
+
+void test_write_file(const char *path, const void *data, size_t n) {
+    FILE *f = fopen(path, "wb");
+    BUG_ON(!f);
+    BUG_ON(fwrite(data, 1, n, f) != n);
+    BUG_ON(fclose(f));
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static void remove_dirs(void) {
+    for (int i = 0; i < n_dirs; i++) {
+        nftw(dirs[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        free(dirs[i]);
+    }
+}
+
+static bool wanted(const char *name, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strstr(name, argv[i])) return true;
+    return argc == 1;
+}
+
+int main(int argc, char **argv) {
+    int passed = 0, failed = 0, skipped = 0;
+    Err err;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (kernels_init(&err)) {
+        printf("%s\n", err.msg);
+        return 2;
+    }
+    for (TestCase *c = cases; c; c = c->next) {
+        if (!wanted(c->name, argc, argv)) continue;
+        failures_here = 0;
+        skip_reason = NULL;
+        double t0 = now_seconds();
+        c->run();
+        double t = now_seconds() - t0;
+        if (failures_here) {
+            failed++;
+            printf("FAIL %s (%.2f s)\n", c->name, t);
+        } else if (skip_reason) {
+            skipped++;
+            printf("skip %s: %s\n", c->name, skip_reason);
+        } else {
+            passed++;
+            printf("ok   %s (%.2f s)\n", c->name, t);
+        }
+    }
+    remove_dirs();
+    if (skipped)
+        printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    else
+        printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,118 @@
+#include "tests/support/models.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool test_model_init(TestModel *t, const Config *c, uint64_t seed) {
+    Err err;
+    *t = (TestModel){0};
+    if (model_init(&t->model, c, &err)) {
+        test_fail(__FILE__, __LINE__, "model_init: %s", err.msg);
+        return false;
+    }
+    ParamSet *ps = &t->model.params;
+    t->count = params_count(ps);
+    t->data = xcalloc(t->count, sizeof(float));
+    t->grad = xcalloc(t->count, sizeof(float));
+    params_bind_flat(ps, t->data, t->grad);
+    float *at = t->data;
+    for (int i = 0; i < ps->n; i++) {
+        const Weight *w = ps->params[i].weight;
+        Draws d = draws_open(seed, DRAW_TEST, (uint32_t)i);
+        bool centered_at_one = strstr(w->name, "norm.weight") || strstr(w->name, "freq");
+        float spread = w->n_dims >= 2 ? 0.25f : 0.15f;
+        for (size_t k = 0; k < weight_count(w); k++)
+            *at++ = (centered_at_one ? 1.0f : 0.0f) + spread * (float)draw_normal(&d);
+    }
+    return true;
+}
+
+void test_model_free(TestModel *t) {
+    model_free(&t->model);
+    free(t->data);
+    free(t->grad);
+}
+
+Config test_config(const AttentionKind *kind) {
+    Config c = {.vocab_size = 19,
+                .hidden_size = 12,
+                .n_layers = 2,
+                .n_heads = 2,
+                .n_kv_heads = 2,
+                .head_dim = 4,
+                .max_positions = 128,
+                .norm = NORM_LAYER,
+                .norm_eps = 1e-5f,
+                .position = POSITION_LEARNED,
+                .rope_theta = 10000,
+                .bias = true,
+                .tie_embeddings = true,
+                .mlp = {.activation = ACT_GELU, .width = 20},
+                .attention = {.kind = kind},
+                .bos_token_id = 0,
+                .eos_token_id = 0,
+                .torch_dtype = "float32"};
+    if (!strcmp(kind->name, "gqa")) c.n_kv_heads = 1;
+    for (int k = 0; k < ATTENTION_VALUES && kind->keys[k]; k++) c.attention.values[k] = 4 + 2 * (k % 2);
+    return c;
+}
+
+const char *const test_variants[5] = {"plain", "noise", "sas", "noble", "all"};
+
+Config test_variant(const AttentionKind *kind, const char *variant) {
+    Config c = test_config(kind);
+    bool all = !strcmp(variant, "all");
+    if (all || !strcmp(variant, "noise")) c.noise.scope = NOISE_HEAD;
+    if (all || !strcmp(variant, "sas")) {
+        c.sas.heads = 2 * c.n_heads;
+        c.sas.head_dim = kind->heads(&c).k_dim + 2;
+        c.sas.kernel = 3;
+        c.sas.relu = true;
+    }
+    if (all || !strcmp(variant, "noble")) {
+        c.noble.rank = 3;
+        c.noble.layers = 2;
+    }
+    if (all) {
+        c.position = POSITION_ROPE;
+        c.norm = NORM_RMS;
+        c.bias = false;
+        c.mlp.gated = true;
+        c.mlp.activation = ACT_SILU;
+    }
+    return c;
+}
+
+float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
+                       KvForm form) {
+    int vocab = m->cfg.vocab_size, n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+    float *logits = xmalloc((size_t)n * (size_t)vocab * sizeof(float));
+    int *blocks = xmalloc((size_t)n_blocks * sizeof *blocks);
+    KvCache kv;
+    Tape tape;
+    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, DTYPE_F32, form, NULL));
+    tape_init(&tape, false);
+    for (int b = 0; b < n_blocks; b++) blocks[b] = n_blocks - 1 - b;
+    for (int at = 0, k = 0; at < n; k++) {
+        int rows = MIN(chunks[MIN(k, n_chunks - 1)], n - at);
+        Segment seg = {.n = rows, .pos0 = at, .noise = noise, .blocks = blocks};
+        Batch batch = {.tokens = tokens + at, .n = rows, .segments = &seg, .n_segments = 1};
+        Mat *out = model_forward(m, &tape, &batch, &kv);
+        memcpy(logits + (size_t)at * (size_t)vocab, out->x, (size_t)rows * (size_t)vocab * sizeof(float));
+        tape_reset(&tape);
+        at += rows;
+    }
+    kv_free(&kv);
+    tape_free(&tape);
+    free(blocks);
+    return logits;
+}
+
+float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks) {
+    return test_serve_form(m, tokens, n, noise, chunks, n_chunks, config_kv_form(&m->cfg));
+}

@@ -1,0 +1,52 @@
+/* The test frame: every tests/test_*.c registers cases with TEST(); build/run-tests runs all of them, or those whose
+ * name contains one of its arguments, and ends with the plain line "N passed, N failed[, N skipped]".
+ *
+ *     TEST(philox_known_answer) { CHECK(philox4x32(0, 0, 0, 0, 0).v[0] == 0x6627e8d5); }
+ *
+ * A failed CHECK reports and goes on; REQUIRE reports and leaves the case; SKIP leaves it as skipped with a reason
+ * (only for what is outside the project: a data folder, python3-torch). */
+#ifndef NOISED_TEST_H
+#define NOISED_TEST_H
+
+#include "base/err.h"
+
+typedef struct TestCase {
+    const char *name;
+    void (*run)(void);
+    struct TestCase *next;
+} TestCase;
+
+void test_register(TestCase *c);
+void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void test_skip(const char *reason);
+
+/* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
+char *test_dir(void);
+/* path inside ../shared/data when that exists beside the checkout, else NULL. The string is the caller's. */
+char *test_shared(const char *path);
+/* Whole file, malloc'ed and NUL-terminated; NULL when it cannot be read. */
+char *test_read_file(const char *path, size_t *n);
+void test_write_file(const char *path, const void *data, size_t n);
+
+#define TEST(id)                                                                                                       \
+    static void test_##id(void);                                                                                       \
+    static TestCase case_##id = {.name = #id, .run = test_##id};                                                       \
+    __attribute__((constructor)) static void register_##id(void) { test_register(&case_##id); }                        \
+    static void test_##id(void)
+
+#define CHECK(cond) ((cond) ? (void)0 : test_fail(__FILE__, __LINE__, "%s", #cond))
+#define CHECK_MSG(cond, ...) ((cond) ? (void)0 : test_fail(__FILE__, __LINE__, __VA_ARGS__))
+#define REQUIRE(cond)                                                                                                  \
+    do {                                                                                                               \
+        if (!(cond)) {                                                                                                 \
+            test_fail(__FILE__, __LINE__, "%s", #cond);                                                                \
+            return;                                                                                                    \
+        }                                                                                                              \
+    } while (0)
+#define SKIP(reason)                                                                                                   \
+    do {                                                                                                               \
+        test_skip(reason);                                                                                             \
+        return;                                                                                                        \
+    } while (0)
+
+#endif

@@ -1,0 +1,125 @@
+#include "base/err.h"
+#include "tests/tokenizer/test_tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *saved_text(const Tokenizer *t) {
+    char *dir = test_dir(), path[300];
+    Err err = {""};
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    CHECK_MSG(tokenizer_json_save(t, path, &err) == 0, "%s", err.msg);
+    free(dir);
+    return test_read_file(path, NULL);
+}
+
+char *small_json(void) {
+    Tokenizer *t = small_tokenizer();
+    char *text = saved_text(t);
+    tokenizer_free(t);
+    return text;
+}
+
+/* Parses, saves, parses and saves again: the same bytes, and the same ids for a text. */
+static void check_saves(const char *json) {
+    Tokenizer *a = NULL, *b = NULL;
+    Err err = {""};
+    CHECK_MSG(tokenizer_json_parse(&a, json, strlen(json), &err) == 0, "%s", err.msg);
+    if (!a) return;
+    char *first = saved_text(a), *second = NULL;
+    CHECK_MSG(tokenizer_json_parse(&b, first, strlen(first), &err) == 0, "%s", err.msg);
+    if (b) {
+        second = saved_text(b);
+        CHECK(strcmp(first, second) == 0);
+        const size_t n = strlen(SMALL_TEXT);
+        TokenList x = encode_text(a, SMALL_TEXT, n, true), y = encode_text(b, SMALL_TEXT, n, true);
+        CHECK(same_ids(&x, y.ids, y.n));
+        CHECK(tokenizer_bos(a) == tokenizer_bos(b) && tokenizer_strips_space(a) == tokenizer_strips_space(b));
+        token_list_free(&x);
+        token_list_free(&y);
+    }
+    free(first);
+    free(second);
+    tokenizer_free(a);
+    tokenizer_free(b);
+}
+
+TEST(tokenizer_json_saves_what_it_loads) {
+    static const char *const changes[][2] = {
+        {"\"add_prefix_space\": false", "\"add_prefix_space\": true"},
+        {"\"use_regex\": true},\n  \"post", "\"use_regex\": false},\n  \"post"},
+        {"\"ignore_merges\": false", "\"ignore_merges\": true"},
+        {"\"special\": true", "\"special\": false"},
+        {"\"post_processor\": null", "\"post_processor\": {\"type\": \"ByteLevel\", \"trim_offsets\": false}"},
+        {"\"id\": 0,",
+         "\"id\": 320, \"content\": \"new <\\\"\\\\\\u0001\xE2\x96\x81>\", \"single_word\": false, \"lstrip\": "
+         "false, \"rstrip\": false, \"normalized\": true, \"special\": false}, {\"id\": 0,"},
+        {"\"type\": \"BPE\",", ""},
+    };
+    char *json = small_json();
+    check_saves(json);
+    for (size_t i = 0; i < COUNTOF(changes); i++) {
+        char *changed = text_replace(json, changes[i][0], changes[i][1]);
+        CHECK_MSG(changed != NULL, "%s is not in the file", changes[i][0]);
+        if (changed) check_saves(changed);
+        free(changed);
+    }
+    free(json);
+    json = llama_json();
+    check_saves(json);
+    free(json);
+}
+
+TEST(tokenizer_json_merges_in_both_forms) {
+    char *json = small_json(), *old = strstr(json, "\"\xC4\xA0 t\"");
+    REQUIRE(old);
+    char *pairs = text_replace(json, "\"\xC4\xA0 t\"", "[\"\xC4\xA0\", \"t\"]");
+    Tokenizer *a = NULL, *b = NULL;
+    CHECK(tokenizer_json_parse(&a, json, strlen(json), NULL) == 0);
+    CHECK(tokenizer_json_parse(&b, pairs, strlen(pairs), NULL) == 0);
+    if (a && b) {
+        const TokenizerSpec *s = tokenizer_spec(a), *u = tokenizer_spec(b);
+        CHECK(s->n_merges == u->n_merges && memcmp(s->merges, u->merges, (size_t)s->n_merges * sizeof *s->merges) == 0);
+    }
+    tokenizer_free(a);
+    tokenizer_free(b);
+    free(json);
+    free(pairs);
+}
+
+TEST(tokenizer_json_prefix_space) {
+    char *json = small_json(), *with = text_replace(json, "\"add_prefix_space\": false", "\"add_prefix_space\": true");
+    static const char *const cases[][2] = {{"it was", " it was"}, {" it", " it"}, {"\tit", " \tit"}};
+    Tokenizer *a = NULL, *b = NULL;
+    CHECK(tokenizer_json_parse(&a, json, strlen(json), NULL) == 0);
+    CHECK(tokenizer_json_parse(&b, with, strlen(with), NULL) == 0);
+    for (size_t i = 0; i < COUNTOF(cases) && a && b; i++) {
+        TokenList want = encode_text(a, cases[i][1], strlen(cases[i][1]), false);
+        TokenList got = encode_text(b, cases[i][0], strlen(cases[i][0]), false);
+        CHECK_MSG(same_ids(&got, want.ids, want.n), "\"%s\"", cases[i][0]);
+        token_list_free(&want);
+        token_list_free(&got);
+    }
+    tokenizer_free(a);
+    tokenizer_free(b);
+    free(json);
+    free(with);
+}
+
+TEST(tokenizer_json_file) {
+    char *dir = test_dir(), path[300];
+    Tokenizer *t = small_tokenizer(), *back = NULL;
+    Err err = {""};
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    CHECK(tokenizer_json_load(&back, path, &err) == -1 && strstr(err.msg, path) != NULL);
+    CHECK(tokenizer_json_save(t, path, &err) == 0 && tokenizer_json_load(&back, path, &err) == 0);
+    CHECK(back && tokenizer_vocab_size(back) == 320);
+    tokenizer_free(back);
+    test_write_file(path, "{}", 2);
+    CHECK(tokenizer_json_load(&back, path, &err) == -1);
+    CHECK_MSG(strstr(err.msg, path) && strstr(err.msg, "model is missing"), "%s", err.msg);
+    snprintf(path, sizeof path, "%s/nowhere/tokenizer.json", dir);
+    CHECK(tokenizer_json_save(t, path, &err) == -1 && strstr(err.msg, "nowhere") != NULL);
+    tokenizer_free(t);
+    free(dir);
+}

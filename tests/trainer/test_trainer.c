@@ -1,0 +1,392 @@
+/* The trainer's parts: schedule, AdamW, perturbation, data order, held-out part, ids cache, flags, evaluation. */
+#include "tests/trainer/test_trainer.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/ops/op.h"
+#include "tests/support/test.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/corpus.h"
+#include "trainer/evaluate.h"
+#include "trainer/optimizer.h"
+#include "trainer/runlog.h"
+#include "trainer/schedule.h"
+#include "trainer/settings.h"
+#include "trainer/weight_noise.h"
+#include "weights/config_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool near(double a, double b, double tolerance) { return fabs(a - b) <= tolerance * (1 + fabs(b)); }
+
+TEST(trainer_schedule) {
+    Schedule c = {.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .steps = 111};
+    CHECK(near(schedule_lr(&c, 0), 0.1, 1e-12) && near(schedule_lr(&c, 9), 1, 1e-12));
+    CHECK(near(schedule_lr(&c, 10), 1, 1e-12) && near(schedule_lr(&c, 110), 0.1, 1e-12));
+    CHECK(near(schedule_lr(&c, 60), 0.55, 1e-12));
+    c.kind = SCHEDULE_LINEAR;
+    CHECK(near(schedule_lr(&c, 35), 0.775, 1e-12) && near(schedule_lr(&c, 110), 0.1, 1e-12));
+    c.kind = SCHEDULE_CONSTANT;
+    CHECK(schedule_lr(&c, 4) == 0.5 && schedule_lr(&c, 10) == 1 && schedule_lr(&c, 110) == 1);
+    c = (Schedule){.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .steps = 1};
+    CHECK(schedule_lr(&c, 0) == 1);
+}
+
+/* ---- AdamW ---- */
+
+/* Two tensors: a matrix, decayed, with a learning rate of its own, longer than one slice; a vector. */
+typedef struct Toy {
+    ParamSet ps;
+    Weight matrix, vector;
+} Toy;
+
+enum { TOY_ROWS = 300, TOY_COLUMNS = 100, TOY_MATRIX = TOY_ROWS * TOY_COLUMNS, TOY_N = TOY_MATRIX + 7 };
+
+static void toy_init(Toy *t) {
+    *t = (Toy){0};
+    Init init = {.kind = INIT_CONSTANT};
+    t->ps.bin = 1;
+    param_declare(&t->ps, &t->matrix, "matrix", 2, (int[]){TOY_ROWS, TOY_COLUMNS}, init)->lr_scale = 2.5f;
+    t->ps.bin = 2;
+    param_declare(&t->ps, &t->vector, "vector", 1, (int[]){7}, init);
+}
+
+/* The formula, one weight at a time in double. */
+static void reference_step(double *w, double *m, double *v, double g, double lr, double decay, int t) {
+    *m = 0.9 * *m + 0.1 * g;
+    *v = 0.95 * *v + 0.05 * g * g;
+    double m_hat = *m / (1 - pow(0.9, t)), v_hat = *v / (1 - pow(0.95, t));
+    *w = *w * (1 - lr * decay) - lr * m_hat / (sqrt(v_hat) + 1e-8);
+}
+
+TEST(trainer_adamw_matches_scalar_reference) {
+    Toy toy;
+    Optimizer o;
+    toy_init(&toy);
+    optimizer_init(&o, &toy.ps);
+    double *w = xcalloc(3 * TOY_N, sizeof *w), *m = w + TOY_N, *v = m + TOY_N;
+    Draws d = draws_open(1, DRAW_TEST, 1);
+    for (int i = 0; i < TOY_N; i++) w[i] = o.w[i] = (float)draw_normal(&d);
+    AdamW c = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 20};
+    for (int t = 1; t <= 5; t++) {
+        double squares = 0, grad_scale = 0.25;
+        for (int i = 0; i < TOY_N; i++) {
+            o.g[i] = (float)(draw_normal(&d) * (t == 2 ? 0.1 : 1));
+            squares += pow(o.g[i] * grad_scale, 2);
+        }
+        double clip = fmin(1, c.clip / sqrt(squares));
+        CHECK((clip < 1) == (t != 2));
+        for (int i = 0; i < TOY_N; i++) {
+            bool matrix = i < TOY_MATRIX;
+            reference_step(&w[i], &m[i], &v[i], o.g[i] * grad_scale * clip, 0.01 * (matrix ? 2.5 : 1), matrix ? 0.1 : 0,
+                           t);
+        }
+        CHECK(near(optimizer_step(&o, &c, 0.01, t, grad_scale), sqrt(squares), 1e-9));
+    }
+    double worst = 0;
+    for (int i = 0; i < TOY_N; i++) worst = fmax(worst, fabs(o.w[i] - w[i]));
+    CHECK_MSG(worst < 2e-6, "worst difference %g", worst);
+    CHECK(o.g[0] == 0 && o.g[TOY_N - 1] == 0);
+    free(w);
+    optimizer_free(&o);
+    params_free(&toy.ps);
+}
+
+TEST(trainer_adamw_refuses_what_is_not_finite) {
+    Toy toy;
+    Optimizer o;
+    toy_init(&toy);
+    optimizer_init(&o, &toy.ps);
+    AdamW c = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .clip = 1};
+    o.g[5] = NAN;
+    CHECK(isnan(optimizer_step(&o, &c, 0.01, 1, 1)));
+    CHECK(o.w[0] == 0 && o.m[5] == 0 && o.v[5] == 0);
+    optimizer_free(&o);
+    params_free(&toy.ps);
+}
+
+TEST(trainer_perturbation_modes) {
+    Toy toy;
+    toy_init(&toy);
+    float *w = xcalloc(TOY_N, sizeof *w);
+    CHECK(perturb_bins(&toy.ps) == 3);
+    Perturb p = {.mode = PERTURB_ALL_BEFORE, .sigma = 0.3, .seed = 9};
+    perturb_apply(&p, &toy.ps, w, 4);
+    double squares = 0;
+    for (int i = 0; i < TOY_N; i++) squares += (double)w[i] * (double)w[i];
+    CHECK_MSG(near(sqrt(squares / TOY_N), 0.3 / sqrt(3), 0.01), "%g", sqrt(squares / TOY_N));
+    perturb_restore(&p, &toy.ps, w);
+    CHECK(w[0] == 0 && w[TOY_N - 1] == 0);
+    perturb_free(&p);
+
+    p = (Perturb){.mode = PERTURB_LAYER_AFTER, .sigma = 0.3, .seed = 9};
+    int hits[3] = {0};
+    for (int64_t step = 0; step < 60; step++) {
+        memset(w, 0, TOY_N * sizeof *w);
+        perturb_apply(&p, &toy.ps, w, step);
+        perturb_restore(&p, &toy.ps, w);
+        CHECK(w[0] == 0 || w[TOY_N - 1] == 0);
+        hits[w[0] != 0 ? 1 : w[TOY_N - 1] != 0 ? 2 : 0]++;
+    }
+    CHECK(hits[0] > 5 && hits[1] > 5 && hits[2] > 5);
+    free(w);
+    params_free(&toy.ps);
+}
+
+/* ---- data ---- */
+
+TEST(trainer_held_out_part_starts_a_line) {
+    char text[1000];
+    memset(text, 'a', sizeof text);
+    CHECK(texts_cut(text, 1000) == 950 && texts_cut(text, 19) == 19);
+    text[960] = '\n';
+    CHECK(texts_cut(text, 1000) == 961);
+    text[949] = '\n';
+    CHECK(texts_cut(text, 1000) == 950);
+    memset(text, 'a', sizeof text);
+    memcpy(text + 949, "\xE2\x82\xAC", 3);
+    CHECK(texts_cut(text, 1000) == 952);
+}
+
+typedef struct Data {
+    char *text_path, *cache;
+    Texts texts;
+    Tokenizer *tok;
+} Data;
+
+static void data_open(Data *d, size_t n) {
+    Err err;
+    char *dir = test_dir();
+    *d = (Data){.text_path = trainer_text_file(n), .cache = trainer_join(dir, "tokens.bin")};
+    const char *path = d->text_path;
+    BUG_ON(texts_load(&d->texts, &path, 1, NULL, &err));
+    BUG_ON(bpe_train(&d->tok, &(BpeCorpus){.texts = d->texts.train, .n = 1}, 300, &err));
+    free(dir);
+}
+
+static void data_close(Data *d) {
+    tokenizer_free(d->tok);
+    texts_free(&d->texts);
+    free(d->cache);
+    free(d->text_path);
+}
+
+TEST(trainer_windows_cover_every_epoch_once) {
+    enum { LENGTH = 4, N = 10 };
+    uint16_t ids[LENGTH * N + 1];
+    int tokens[LENGTH], targets[LENGTH], again[LENGTH];
+    Windows w, other;
+    Err err;
+    for (int i = 0; i <= LENGTH * N; i++) ids[i] = (uint16_t)i;
+    TokenSpan span = {.ids = (unsigned char *)ids, .width = 2, .n = LENGTH * N + 1};
+    REQUIRE(windows_init(&w, span, LENGTH, 3, &err) == 0 && windows_init(&other, span, LENGTH, 3, &err) == 0);
+    CHECK(w.n == N);
+    int order[2][N];
+    for (int p = 0; p < 2 * N; p++) {
+        windows_read(&w, (uint64_t)p, tokens, targets);
+        order[p / N][p % N] = tokens[0] / LENGTH;
+        CHECK(tokens[0] % LENGTH == 0 && targets[0] == tokens[1] && targets[LENGTH - 1] == tokens[LENGTH - 1] + 1);
+    }
+    for (int epoch = 0; epoch < 2; epoch++)
+        for (int k = 0, seen = 0; k < N; k++, seen = 0) {
+            for (int i = 0; i < N; i++) seen += order[epoch][i] == k;
+            CHECK(seen == 1);
+        }
+    CHECK(memcmp(order[0], order[1], sizeof order[0]));
+    windows_read(&other, 2 * N - 1, again, targets); /* straight to a position: the same window */
+    CHECK(!memcmp(again, tokens, sizeof tokens));
+    windows_free(&w);
+    windows_free(&other);
+    span.n = LENGTH + 1;
+    REQUIRE(windows_init(&w, span, LENGTH, 3, &err) == 0);
+    CHECK(w.n == 1);
+    windows_free(&w);
+    span.n = LENGTH;
+    CHECK(windows_init(&w, span, LENGTH, 3, &err) == -1 && strstr(err.msg, "4 tokens") && strstr(err.msg, "needs 5"));
+}
+
+static void check_cache(Data *d, const char *tokenizer_hash, int separator, bool rebuilt) {
+    Corpus c;
+    Err err;
+    int rc = corpus_open(&c, d->cache, &d->texts, d->tok, tokenizer_hash, separator, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    if (rc) return;
+    CHECK_MSG(c.rebuilt == rebuilt, "rebuilt %d", c.rebuilt);
+    TokenList want = {0};
+    CHECK(corpus_encode(d->tok, &d->texts.train[0], &want, &err) == 0);
+    CHECK(c.train.n == want.n && c.val.n > 10 && c.train_bytes + c.val_bytes == 20000);
+    for (size_t i = 0; i < want.n && i < c.train.n; i++) CHECK(token_at(&c.train, i) == want.ids[i]);
+    token_list_free(&want);
+    corpus_close(&c);
+}
+
+TEST(trainer_ids_cache_notices_when_it_is_stale) {
+    Data d;
+    data_open(&d, 20000);
+    check_cache(&d, "one", 0, true);
+    check_cache(&d, "one", 0, false);
+    check_cache(&d, "two", 0, true);
+    check_cache(&d, "two", 5, true);
+    size_t n;
+    char *bytes = test_read_file(d.cache, &n);
+    test_write_file(d.cache, bytes, n - 2);
+    check_cache(&d, "two", 5, true);
+    bytes[n - 1] = (char)0xFF; /* an id out of range */
+    test_write_file(d.cache, bytes, n);
+    check_cache(&d, "two", 5, true);
+    test_write_file(d.cache, "", 0);
+    check_cache(&d, "two", 5, true);
+    free(bytes);
+    char *text = test_read_file(d.text_path, &n);
+    text[100] = '#';
+    test_write_file(d.text_path, text, n);
+    free(text);
+    texts_free(&d.texts);
+    Err err;
+    const char *path = d.text_path;
+    REQUIRE(texts_load(&d.texts, &path, 1, NULL, &err) == 0);
+    check_cache(&d, "two", 5, true);
+    check_cache(&d, "two", 5, false);
+    data_close(&d);
+}
+
+TEST(trainer_separator_stands_between_files_only) {
+    Data d;
+    data_open(&d, 20000);
+    const char *paths[] = {d.text_path, d.text_path, d.text_path};
+    Texts texts;
+    Corpus c;
+    TokenList one = {0};
+    Err err;
+    REQUIRE(texts_load(&texts, paths, 3, VAL_NONE, &err) == 0 && texts.n_val == 0);
+    REQUIRE(corpus_open(&c, d.cache, &texts, d.tok, "", 0, &err) == 0);
+    REQUIRE(corpus_encode(d.tok, &texts.train[0], &one, &err) == 0);
+    CHECK(c.train.n == 3 * one.n + 2 && c.val.n == 0);
+    CHECK(token_at(&c.train, one.n) == 0 && token_at(&c.train, 2 * one.n + 1) == 0);
+    CHECK(token_at(&c.train, c.train.n - 1) == one.ids[one.n - 1]);
+    BpeText written = {.data = "a<|endoftext|>b", .n = 15};
+    one.n = 0;
+    REQUIRE(corpus_encode(d.tok, &written, &one, &err) == 0);
+    CHECK(one.n == 3 && one.ids[1] == 0);
+    token_list_free(&one);
+    corpus_close(&c);
+    texts_free(&texts);
+    data_close(&d);
+}
+
+TEST(trainer_texts_that_cannot_be_read) {
+    Texts t;
+    Err err;
+    char *dir = test_dir(), *empty = trainer_join(dir, "empty");
+    test_write_file(empty, "", 0);
+    const char *bad[] = {"/nonexistent/x.txt", dir, empty};
+    const char *message[] = {"No such file", "not a regular file", "is empty"};
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        CHECK(texts_load(&t, &bad[i], 1, NULL, &err) == -1);
+        CHECK_MSG(strstr(err.msg, bad[i]) && strstr(err.msg, message[i]), "%s", err.msg);
+    }
+    free(dir);
+    free(empty);
+}
+
+/* ---- evaluation: the serving path against a recording forward ---- */
+
+static double training_loss(const Model *m, const TokenSpan *span, size_t first, int n, NoiseKey noise) {
+    int *tokens = xcalloc(2 * (size_t)n, sizeof *tokens), *targets = tokens + n;
+    for (int i = 0; i < n; i++) {
+        tokens[i] = token_at(span, first + (size_t)i);
+        targets[i] = token_at(span, first + (size_t)i + 1);
+    }
+    Segment segment = {.n = n, .noise = noise};
+    Batch batch = {.tokens = tokens, .n = n, .segments = &segment, .n_segments = 1};
+    Tape tape;
+    tape_init(&tape, true);
+    double loss = op_cross_entropy(&tape, model_forward(m, &tape, &batch, NULL), targets)->x[0];
+    tape_free(&tape);
+    free(tokens);
+    return loss;
+}
+
+TEST(trainer_evaluation_equals_the_training_loss) {
+    enum { N = 32 * 20 + 11 };
+    char *path = trainer_config_file();
+    Config cfg;
+    Model m;
+    Optimizer o;
+    Err err;
+    REQUIRE(config_json_load(&cfg, path, &err) == 0 && model_init(&m, &cfg, &err) == 0);
+    optimizer_init(&o, &m.params);
+    Draws d = draws_open(5, DRAW_TEST, 2);
+    for (size_t i = 0; i < o.n; i++) o.w[i] = (float)(0.3 * draw_normal(&d));
+    uint16_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = (uint16_t)draw_below(&d, 300);
+    TokenSpan span = {.ids = (unsigned char *)ids, .width = 2, .n = N};
+    NoiseKey noise = {.seed = 11, .scale = 1};
+    double nats = 0;
+    for (size_t first = 0; first < N - 1; first += 32) {
+        int n = (int)MIN((size_t)32, N - 1 - first);
+        nats += n * training_loss(&m, &span, first, n, noise);
+    }
+    Evaluation e, off;
+    REQUIRE(evaluate(&m, span, 0, noise, &e, &err) == 0);
+    CHECK(e.complete && e.tokens == N - 1);
+    CHECK_MSG(near(e.nats / (double)e.tokens, nats / (N - 1), 1e-5), "%.7f and %.7f", e.nats / (double)e.tokens,
+              nats / (N - 1));
+    noise.scale = 0;
+    REQUIRE(evaluate(&m, span, 0, noise, &off, &err) == 0);
+    CHECK(fabs(off.nats - e.nats) > 1e-3);
+    REQUIRE(evaluate(&m, span, 7, noise, &off, &err) == 0);
+    CHECK(off.complete && off.tokens <= 7 * 32 && off.tokens > 6 * 32);
+    span.n = 1;
+    CHECK(evaluate(&m, span, 0, noise, &off, &err) == -1);
+    optimizer_free(&o);
+    model_free(&m);
+    free(path);
+}
+
+/* ---- flags and log ---- */
+
+TEST(trainer_flags_survive_saving) {
+    static char *argv[] = {"--data",     "a b",   "c", "--lr=0.1", "--betas", "0.8,0.123456789012345",
+                           "--schedule", "linear"};
+    Settings a, b;
+    Err err;
+    settings_init(&a);
+    settings_init(&b);
+    REQUIRE(flags_parse(a.flags, a.n_flags, COUNTOF(argv), argv, &err) == 0 && settings_finish(&a, &err) == 0);
+    cJSON *saved = flags_save(a.flags, a.n_flags);
+    REQUIRE(flags_restore(b.flags, b.n_flags, saved, NULL, &err) == 0);
+    CHECK(b.lr == 0.1 && b.min_lr == a.min_lr && b.betas[1] == 0.123456789012345 && b.schedule == SCHEDULE_LINEAR);
+    CHECK(b.data.n == 2 && !strcmp(b.data.paths[0], "a b") && b.warmup == 100 && isnan(b.perturb_sigma) && !b.val);
+    Settings c;
+    settings_init(&c);
+    static char *other[] = {"--seed", "2"};
+    REQUIRE(flags_parse(c.flags, c.n_flags, COUNTOF(other), other, &err) == 0);
+    CHECK(flags_restore(c.flags, c.n_flags, saved, NULL, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "--seed is 2") && strstr(err.msg, "has 1"), "%s", err.msg);
+    settings_free(&a);
+    settings_free(&b);
+    settings_free(&c);
+    cJSON_Delete(saved);
+}
+
+TEST(trainer_log_is_cut_back_to_the_resumed_step) {
+    char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl");
+    static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st";
+    test_write_file(path, text, strlen(text));
+    RunLog log;
+    Err err;
+    REQUIRE(runlog_open(&log, dir, 2, &err) == 0);
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "step", 3.5);
+    CHECK(runlog_write(&log, line, &err) == 0 && runlog_close(&log, &err) == 0);
+    char *now = test_read_file(path, NULL);
+    CHECK_MSG(now && !strcmp(now, "{\"step\":1}\n{\"step\":2}\n{\"step\":3.5}\n"), "%s", now);
+    free(now);
+    free(path);
+    free(dir);
+}

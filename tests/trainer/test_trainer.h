@@ -1,0 +1,32 @@
+/* test_trainer: what the trainer's tests share: a small text, a small model, and the real program as a child. */
+#ifndef NOISED_TEST_TRAINER_H
+#define NOISED_TEST_TRAINER_H
+
+#include "weights/checkpoint.h"
+
+#include <sys/types.h>
+
+/* n bytes of lines of words, the same every time; malloc'ed. */
+char *trainer_text(size_t n);
+/* Writes such a text into a fresh folder; the path is the caller's. */
+char *trainer_text_file(size_t n);
+/* A fresh folder with config.json (2 layers, width 16, 32 positions, noise per head, 300 tokens); its path. */
+char *trainer_config_file(void);
+
+typedef struct ChildResult {
+    int status;   /* exit status, or 128 + the signal that killed it */
+    char *output; /* standard output and error, malloc'ed */
+} ChildResult;
+
+/* Runs noised-train with the words of `args` (split at spaces, one thread) and waits. */
+ChildResult trainer_run(const char *args);
+/* Starts it, sends `signal_number` after `delay` seconds unless it has ended before, and waits. */
+ChildResult trainer_run_killed(const char *args, double delay, int signal_number);
+/* The same as soon as the file `path` has `bytes` bytes. */
+ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number);
+
+/* sha256 of a whole file. */
+void trainer_hash_file(const char *dir, const char *name, char hex[65]);
+char *trainer_join(const char *dir, const char *name);
+
+#endif

@@ -1,0 +1,144 @@
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 96 };
+
+char *trainer_text(size_t n) {
+    static const char *const words[] = {"the", "sea", "whale", "and", "a", "ship", "sailed", "over",  "cold", "water",
+                                        "in",  "of",  "night", "we",  "I", "saw",  "deep",   "white", "wind", "Ahab"};
+    char *text = xmalloc(n + 16);
+    Draws d = draws_open(7, DRAW_TEST, 0);
+    size_t used = 0;
+    while (used < n) {
+        const char *word = words[draw_below(&d, COUNTOF(words))];
+        used += (size_t)sprintf(text + used, "%s%c", word, draw_below(&d, 9) ? ' ' : '\n');
+    }
+    text[n] = 0;
+    return text;
+}
+
+char *trainer_join(const char *dir, const char *name) {
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+static char *write_new(const char *name, const char *text, size_t n) {
+    char *dir = test_dir(), *path = trainer_join(dir, name);
+    test_write_file(path, text, n);
+    free(dir);
+    return path;
+}
+
+char *trainer_text_file(size_t n) {
+    char *text = trainer_text(n), *path = write_new("text.txt", text, n);
+    free(text);
+    return path;
+}
+
+char *trainer_config_file(void) {
+    static const char config[] =
+        "{\"model_type\":\"noised\",\"vocab_size\":300,\"hidden_size\":16,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"head_dim\":8,\"max_position_embeddings\":32,"
+        "\"norm\":\"layernorm\",\"norm_eps\":1e-5,\"position\":\"learned\",\"rope_theta\":10000,\"bias\":false,"
+        "\"tie_word_embeddings\":true,\"mlp\":{\"activation\":\"gelu\",\"gated\":false,\"intermediate_size\":32},"
+        "\"attention\":{\"kind\":\"symmetric\"},\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\"},"
+        "\"bos_token_id\":0,\"eos_token_id\":0,\"torch_dtype\":\"float32\"}";
+    return write_new("config.json", config, strlen(config));
+}
+
+/* ---- the child ---- */
+
+static pid_t start(const char *args, const char *output) {
+    const char *build = getenv("BUILD");
+    char program[512], *copy = xstrdup(args), *argv[MAX_WORDS] = {program}, *rest = NULL;
+    snprintf(program, sizeof program, "%s/noised-train", build ? build : "build");
+    int n = 1;
+    for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
+        BUG_ON(n == MAX_WORDS - 1);
+        argv[n++] = w;
+    }
+    pid_t pid = fork();
+    BUG_ON(pid < 0);
+    if (pid == 0) {
+        int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(126);
+        setenv("OMP_NUM_THREADS", "1", 1);
+        execv(program, argv);
+        _exit(127);
+    }
+    free(copy);
+    return pid;
+}
+
+static ChildResult finish(pid_t pid, char *output) {
+    int status;
+    BUG_ON(waitpid(pid, &status, 0) != pid);
+    ChildResult r = {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                     .output = test_read_file(output, NULL)};
+    if (!r.output) r.output = xstrdup("");
+    unlink(output);
+    free(output);
+    return r;
+}
+
+static char *output_path(void) { return write_new("output", "", 0); }
+
+ChildResult trainer_run(const char *args) {
+    char *output = output_path();
+    return finish(start(args, output), output);
+}
+
+static void sleep_for(double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+ChildResult trainer_run_killed(const char *args, double delay, int signal_number) {
+    char *output = output_path();
+    pid_t pid = start(args, output);
+    sleep_for(delay);
+    kill(pid, signal_number); /* a child that has ended is a zombie until finish() */
+    return finish(pid, output);
+}
+
+static bool has_ended(pid_t pid) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number) {
+    char *output = output_path();
+    pid_t pid = start(args, output);
+    struct stat st;
+    while (!has_ended(pid) && !(stat(path, &st) == 0 && st.st_size >= bytes)) sleep_for(0.0003);
+    kill(pid, signal_number);
+    return finish(pid, output);
+}
+
+void trainer_hash_file(const char *dir, const char *name, char hex[65]) {
+    char *path = trainer_join(dir, name);
+    size_t n = 0;
+    char *data = test_read_file(path, &n);
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, data ? data : "", n);
+    sha256_hex(&hash, hex);
+    if (!data) test_fail(__FILE__, __LINE__, "%s cannot be read", path);
+    free(data);
+    free(path);
+}

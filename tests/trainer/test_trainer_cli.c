@@ -1,0 +1,200 @@
+/* noised-train as a user meets it: what it refuses and how, and whole small runs. */
+#include "base/err.h"
+#include "base/json.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct World {
+    char *dir, *text, *config; /* text of 20,000 bytes */
+} World;
+
+static World world_open(void) {
+    return (World){.dir = test_dir(), .text = trainer_text_file(20000), .config = trainer_config_file()};
+}
+
+static void world_close(World *w) {
+    free(w->dir);
+    free(w->text);
+    free(w->config);
+}
+
+/* %D = the folder, %T = the text, %C = the config. */
+static ChildResult run_in(const World *w, const char *args) {
+    char full[4096] = "";
+    size_t used = 0;
+    for (const char *p = args; *p; p++) {
+        const char *value = *p != '%' ? NULL : p[1] == 'D' ? w->dir : p[1] == 'T' ? w->text : w->config;
+        used += (size_t)snprintf(full + used, sizeof full - used, value ? "%s" : "%.1s", value ? value : p);
+        BUG_ON(used >= sizeof full);
+        if (value) p++;
+    }
+    return trainer_run(full);
+}
+
+static void check_run(const World *w, const char *args, int status, const char *output) {
+    ChildResult r = run_in(w, args);
+    CHECK_MSG(r.status == status && strstr(r.output, output), "%s\n    gave %d, wanted %d: %s\n    lacks \"%s\"", args,
+              r.status, status, r.output, output);
+    free(r.output);
+}
+
+TEST(trainer_cli_refuses_bad_words) {
+    World w = world_open();
+    static const struct {
+        const char *args, *message;
+        int status;
+    } cases[] = {
+        {"", "usage:", 2},
+        {"trian", "unknown command \"trian\"", 2},
+        {"pretrain --stpes 5", "unknown flag --stpes", 2},
+        {"pretrain steps", "\"steps\" is not a flag", 2},
+        {"pretrain --steps", "--steps needs a value (N)", 2},
+        {"pretrain --steps --lr 1", "--steps needs a value (N)", 2},
+        {"pretrain --steps 0", "--steps is 0, must be 1 to", 2},
+        {"pretrain --steps 1e3", "--steps: \"1e3\" is not an integer", 2},
+        {"pretrain --steps 99999999999999999999", "--steps is 99999999999999999999, must be", 2},
+        {"pretrain --batch 65536", "--batch is 65536, must be 1 to 65535", 2},
+        {"pretrain --accumulate -1", "--accumulate is -1, must be", 2},
+        {"pretrain --lr fast", "--lr: \"fast\" is not a number", 2},
+        {"pretrain --lr nan", "--lr is nan, must be 0 to", 2},
+        {"pretrain --lr -1e-3", "--lr is -1e-3, must be", 2},
+        {"pretrain --lr 1e-3 --lr 1e-3", "--lr is given twice", 2},
+        {"pretrain --betas 0.9", "--betas: \"0.9\" is not two numbers", 2},
+        {"pretrain --betas 0.9,1", "--betas is 1, must be 0 to", 2},
+        {"pretrain --schedule step", "--schedule is \"step\", must be one of cosine, linear, constant", 2},
+        {"pretrain --perturb some", "must be one of none, all-before", 2},
+        {"pretrain --save-dtype f16", "--save-dtype is \"f16\", must be one of f32, bf16", 2},
+        {"pretrain --resume=yes", "--resume takes no value, got \"yes\"", 2},
+        {"pretrain --seed 9007199254740992", "--seed is 9007199254740992, must be 0 to 9007199254740991", 2},
+        {"pretrain --vocab-size 256", "--vocab-size is 256, must be 257 to", 2},
+        {"pretrain --threads 0", "--threads is 0, must be 1 to", 2},
+        {"pretrain --data=", "--data is empty", 2},
+        {"pretrain --data %T --config %C", "--out is missing", 1},
+        {"pretrain --config %C --out %D", "--data is missing", 1},
+        {"pretrain --data %T --out %D", "--config is missing", 1},
+        {"pretrain --data %T --config mamba-nano --out %D", "no preset mamba-nano", 1},
+        {"pretrain --data %T --config /no/config.json --out %D", "/no/config.json: No such file", 1},
+        {"pretrain --data %T --config %T --out %D", "text.txt", 1},
+        {"pretrain --data /no/text --config %C --out %D", "/no/text: No such file", 1},
+        {"pretrain --data %T --config %C --out /no/such/dir", "/no/such/dir: No such file", 1},
+        {"pretrain --data %T --config %C --out %T", "text.txt: File exists", 1},
+        {"pretrain --data %T --config %C --out %D --val /no/val", "/no/val: No such file", 1},
+        {"pretrain --data %T --config %C --out %D --tokenizer /no/t.json", "/no/t.json: No such file", 1},
+        {"pretrain --data %T --config %C --out %D --tokenizer %C --vocab-size 300", "exclude each other", 1},
+        {"pretrain --data %T --config %C --out %D --perturb all-after", "needs --perturb-sigma", 1},
+        {"pretrain --data %T --config %C --out %D --perturb-sigma 1", "needs --perturb", 1},
+        {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 1},
+        {"pretrain --data %T --config %C --out %D --init /no/dir --vocab-size 300", "cannot learn others", 1},
+        {"tokenizer --data %T --out %D/t.json", "--vocab-size is missing", 2},
+        {"tokenizer --data %T --vocab-size 300", "--out is missing", 2},
+        {"tokenizer --data %T --vocab-size 300 --out /no/t.json", "/no/t.json", 1},
+        {"tokenizer --data %T --vocab-size 100000 --out %D/t.json", "100000", 1},
+        {"eval --model %D", "--data is missing", 2},
+        {"eval --model %D --data %T", "config.json: No such file", 1},
+        {"eval --model %D --data %T --noise-scale -1", "--noise-scale is -1, must be 0 to", 2},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) check_run(&w, cases[i].args, cases[i].status, cases[i].message);
+    world_close(&w);
+}
+
+TEST(trainer_cli_one_run_at_a_time) {
+    World w = world_open();
+    char path[300];
+    snprintf(path, sizeof path, "%s/locked", w.dir);
+    CHECK(mkdir(path, 0700) == 0);
+    int folder = open(path, O_RDONLY | O_DIRECTORY);
+    CHECK(folder >= 0 && flock(folder, LOCK_EX) == 0);
+    check_run(&w, "pretrain --config %C --data %T --out %D/locked --steps 1", 1, "another noised-train is at work");
+    close(folder);
+    check_run(&w, "pretrain --config %C --data %T --val none --out %D/locked --steps 1", 0, "done");
+    world_close(&w);
+}
+
+TEST(trainer_cli_help_names_every_flag) {
+    World w = world_open();
+    check_run(&w, "--help", 0, "noised-train pretrain");
+    check_run(&w, "--version", 0, NOISED_VERSION);
+    check_run(&w, "tokenizer --help", 0, "--vocab-size N");
+    check_run(&w, "eval --help", 0, "--noise-scale X");
+    ChildResult r = run_in(&w, "pretrain --help");
+    static const char *const flags[] = {
+        "config",     "data",         "out",           "tokenizer", "vocab-size",
+        "val",        "init",         "steps",         "resume",    "batch",
+        "accumulate", "lr",           "min-lr",        "clip",      "warmup",
+        "schedule",   "weight-decay", "betas",         "seed",      "threads",
+        "kl-weight",  "perturb",      "perturb-sigma", "precision", "noise-per-sequence",
+        "save-dtype", "eval-every",   "save-every",    "recompute"};
+    for (size_t i = 0; i < COUNTOF(flags); i++) {
+        char line[64];
+        snprintf(line, sizeof line, "  --%s ", flags[i]);
+        CHECK_MSG(strstr(r.output, line), "--%s is not in the help", flags[i]);
+    }
+    free(r.output);
+    world_close(&w);
+}
+
+static double number_in(const char *text, const char *key) {
+    Err err;
+    cJSON *o = json_parse(text, strlen(text), 4, 1000, &err);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
+    double v = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    cJSON_Delete(o);
+    return v;
+}
+
+TEST(trainer_cli_trains_and_evaluates) {
+    World w = world_open();
+    check_run(&w, "pretrain --config %C --data %T --val %T --out %D/a --steps 60 --batch 4 --lr 1e-2 --eval-every 30",
+              0, "done: ");
+    check_run(&w, "pretrain --config %C --data %T --val %T --out %D/a --steps 60", 1, "is not empty");
+    ChildResult r = run_in(&w, "eval --model %D/a --data %T");
+    REQUIRE(r.status == 0);
+    double loss = number_in(r.output, "loss"), bytes = number_in(r.output, "bytes");
+    double tokens = number_in(r.output, "tokens");
+    CHECK_MSG(loss > 0.5 && loss < 3.5 && bytes == 20000, "%s", r.output);
+    CHECK(fabs(number_in(r.output, "perplexity") - exp(loss)) < 1e-4 * exp(loss));
+    CHECK(fabs(number_in(r.output, "bits_per_byte") - loss * tokens / log(2) / bytes) < 1e-6);
+    free(r.output);
+
+    /* the last line of the log evaluated the same text with the same noise seed */
+    char *dir = trainer_join(w.dir, "a"), *path = trainer_join(dir, "log.jsonl");
+    char *log = test_read_file(path, NULL);
+    REQUIRE(log);
+    log[strlen(log) - 1] = 0;
+    const char *last = strrchr(log, '\n') + 1;
+    CHECK(number_in(last, "step") == 60 && number_in(last, "val_tokens") == tokens);
+    CHECK_MSG(fabs(number_in(last, "val_loss") - loss) < 1e-5, "%s against %.7f", last, loss);
+    CHECK(strstr(last, "\"sigma\":[[") && number_in(last, "kl") > 0);
+    free(log);
+    free(path);
+    free(dir);
+
+    check_run(&w, "eval --model %D/a --data %T --noise-scale 0", 0, "\"noise_scale\":0}");
+    check_run(&w, "pretrain --init %D/a --data %T --out %D/b --steps 1 --save-dtype bf16", 0, "done: ");
+    check_run(&w, "eval --model %D/b --data %T", 0, "\"loss\":");
+    check_run(&w, "pretrain --config noiseformer-v2-nano --init %D/a --data %T --out %D/c --steps 1", 1, "is [300,16");
+    world_close(&w);
+}
+
+TEST(trainer_cli_exactly_one_window) {
+    World w = world_open();
+    char *path = trainer_join(w.dir, "x.txt");
+    test_write_file(path, "@#$%^&*()@#$%^&*()@#$%^&*()@#$%^&", 33); /* 33 tokens: no merge was learnt for these */
+    check_run(&w, "tokenizer --data %T --vocab-size 290 --out %D/t.json", 0, "290 tokens from 20000 bytes");
+    check_run(&w,
+              "pretrain --config %C --tokenizer %D/t.json --data %D/x.txt --val none --out %D/a --steps 3 --batch 1", 0,
+              "33 tokens from 33 bytes (encoded now), 1 windows of 32, 0 tokens held out");
+    test_write_file(path, "@#$%^&*()@#$%^&*()@#$%^&*()@#$%^", 32);
+    check_run(&w, "pretrain --config %C --tokenizer %D/t.json --data %D/x.txt --val none --out %D/b --steps 3", 1,
+              "32 tokens to train on, a window needs 33");
+    free(path);
+    world_close(&w);
+}

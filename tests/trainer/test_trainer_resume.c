@@ -1,0 +1,200 @@
+/* A run that is stopped or killed and resumed ends in the same bits as one that never was. */
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Everything that draws random numbers is on. */
+static const char flags[] = "--steps 40 --batch 2 --accumulate 2 --warmup 4 --lr 1e-2 --noise-per-sequence "
+                            "--perturb layer-after --perturb-sigma 0.001 --save-dtype bf16 --threads 1";
+
+typedef struct Resume {
+    char *dir, *text, *config;
+    char model[65], optimizer[65]; /* of the run never stopped */
+    double seconds;                /* that it took, saving after every step */
+} Resume;
+
+static void run_args(char args[2048], const Resume *r, const char *name, const char *more) {
+    snprintf(args, 2048, "pretrain --config %s --data %s --out %s/%s %s %s", r->config, r->text, r->dir, name, flags,
+             more);
+}
+
+static ChildResult run_whole(const Resume *r, const char *name, const char *more) {
+    char args[2048];
+    run_args(args, r, name, more);
+    return trainer_run(args);
+}
+
+static Resume resume_open(void) {
+    Resume r = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
+    double started = now_seconds();
+    ChildResult whole = run_whole(&r, "whole", "--save-every 1 --eval-every 15");
+    CHECK_MSG(whole.status == 0, "%s", whole.output);
+    r.seconds = now_seconds() - started;
+    free(whole.output);
+    char *dir = trainer_join(r.dir, "whole");
+    trainer_hash_file(dir, "model.safetensors", r.model);
+    trainer_hash_file(dir, "optimizer.safetensors", r.optimizer);
+    free(dir);
+    return r;
+}
+
+static void check_same_bits(const Resume *r, const char *name) {
+    char *dir = trainer_join(r->dir, name), model[65], optimizer[65];
+    trainer_hash_file(dir, "model.safetensors", model);
+    trainer_hash_file(dir, "optimizer.safetensors", optimizer);
+    CHECK(!strcmp(model, r->model) && !strcmp(optimizer, r->optimizer));
+    free(dir);
+}
+
+/* Every step of the log is there once, in order. */
+static void check_log(const Resume *r, const char *name) {
+    char path[1024], want[32];
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", r->dir, name);
+    char *log = test_read_file(path, NULL), *line = log;
+    REQUIRE(log);
+    for (int step = 1; step <= 40; step++) {
+        snprintf(want, sizeof want, "{\"step\":%d,", step);
+        CHECK_MSG(line && !strncmp(line, want, strlen(want)), "line %d is %.20s", step, line ? line : "missing");
+        line = line ? strchr(line, '\n') : NULL;
+        if (line) line++;
+    }
+    CHECK(line && !*line);
+    free(log);
+}
+
+static void resume_close(Resume *r) {
+    free(r->dir);
+    free(r->text);
+    free(r->config);
+}
+
+static void check_finishes(const Resume *r, const char *name, const char *more) {
+    ChildResult end = run_whole(r, name, more);
+    CHECK_MSG(end.status == 0, "%s", end.output);
+    free(end.output);
+    check_same_bits(r, name);
+    check_log(r, name);
+}
+
+TEST(trainer_resume_after_sigterm) {
+    Resume r = resume_open();
+    static const int signals[] = {SIGTERM, SIGINT};
+    char args[2048], log[1024];
+    int stopped = 0;
+    snprintf(log, sizeof log, "%s/a/log.jsonl", r.dir);
+    run_args(args, &r, "a", "--resume --save-every 0 --eval-every 3");
+    for (int i = 0; i < 6; i++) {
+        ChildResult c = trainer_run_stopped(args, log, 100 + 800 * i, signals[i % 2]);
+        bool ended = c.status == 128 + signals[i % 2] && strstr(c.output, "--resume continues");
+        bool early = c.status == 128 + signals[i % 2] && !*c.output; /* before the first step, which is as good */
+        CHECK_MSG(ended || early || c.status == 0, "status %d: %s", c.status, c.output);
+        stopped += ended;
+        free(c.output);
+    }
+    CHECK(stopped > 0);
+    check_finishes(&r, "a", "--resume --save-every 0");
+    resume_close(&r);
+}
+
+/* A checkpoint that a server may find in the folder at any moment. */
+static void check_loadable(const Resume *r, const char *name) {
+    char dir[1024], path[1100];
+    snprintf(dir, sizeof dir, "%s/%s", r->dir, name);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    if (access(path, F_OK)) return; /* killed before the first save */
+    Checkpoint c;
+    Err err;
+    int rc = checkpoint_open(&c, dir, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    if (rc == 0) checkpoint_close(&c);
+}
+
+/* 20 kills at random moments of starts, saves and steps. Whenever a run gets through, it is compared and a new one is
+ * begun. */
+TEST(trainer_resume_after_kill_9) {
+    Resume r = resume_open();
+    Draws d = draws_open((uint64_t)getpid(), DRAW_TEST, 3);
+    char args[2048], name[16] = "run0";
+    for (int killed = 0, tried = 0, run = 0; killed < 20 && tried < 100; tried++) {
+        double delay = 0.7 * r.seconds * draw_uniform(&d);
+        run_args(args, &r, name, "--resume --save-every 1 --eval-every 5");
+        ChildResult c = trainer_run_killed(args, delay, SIGKILL);
+        CHECK_MSG(c.status == 0 || c.status == 128 + SIGKILL, "status %d: %s", c.status, c.output);
+        killed += c.status != 0;
+        free(c.output);
+        check_loadable(&r, name);
+        if (c.status == 0) {
+            check_same_bits(&r, name);
+            check_log(&r, name);
+            snprintf(name, sizeof name, "run%d", ++run);
+        }
+    }
+    check_finishes(&r, name, "--resume --save-every 7");
+    resume_close(&r);
+}
+
+static void expect(const Resume *r, const char *args, int status, const char *message) {
+    char full[2048];
+    snprintf(full, sizeof full, "pretrain --resume --out %s/whole %s", r->dir, args);
+    ChildResult c = trainer_run(full);
+    CHECK_MSG(c.status == status && strstr(c.output, message), "%s gave %d: %s", args, c.status, c.output);
+    free(c.output);
+}
+
+TEST(trainer_resume_refuses_contradictions) {
+    Resume r = resume_open();
+    char args[1024];
+    expect(&r, "", 0, "resumed after step 40");
+    check_same_bits(&r, "whole");
+    expect(&r, "--seed 2", 1, "--seed is 2, the run to be resumed has 1");
+    expect(&r, "--batch 2 --lr 0.5", 1, "--lr is 0.5, the run to be resumed has 0.01");
+    expect(&r, "--steps 80", 1, "--steps is 80, the run to be resumed has 40: only a constant schedule");
+    expect(&r, "--val none", 1, "--val is none, the run to be resumed was started without it");
+    expect(&r, "--config mha-nano", 1, "--config has ");
+    snprintf(args, sizeof args, "--config %s --save-every 5", r.config);
+    expect(&r, args, 0, "resumed after step 40");
+    char *other = trainer_text_file(9000);
+    snprintf(args, sizeof args, "--data %s", other);
+    expect(&r, args, 1, "the texts have changed");
+    free(other);
+
+    snprintf(args, sizeof args, "%s/whole/trainer_state.json", r.dir);
+    unlink(args);
+    expect(&r, "", 1, "but no trainer_state.json to continue from");
+    resume_close(&r);
+}
+
+TEST(trainer_resume_extends_a_constant_schedule) {
+    Resume r = resume_open();
+    char args[2048];
+    static const char constant[] = "--schedule constant --batch 2 --warmup 4 --save-every 0 --eval-every 0";
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/b --steps 20 %s", r.config, r.text, r.dir,
+             constant);
+    ChildResult c = trainer_run(args);
+    CHECK_MSG(c.status == 0, "%s", c.output);
+    free(c.output);
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/c --steps 30 %s", r.config, r.text, r.dir,
+             constant);
+    c = trainer_run(args);
+    CHECK_MSG(c.status == 0, "%s", c.output);
+    free(c.output);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/b --steps 30", r.dir);
+    c = trainer_run(args);
+    CHECK_MSG(c.status == 0, "%s", c.output);
+    free(c.output);
+    char *b = trainer_join(r.dir, "b"), *whole = trainer_join(r.dir, "c"), hash_b[65], hash_whole[65];
+    trainer_hash_file(b, "optimizer.safetensors", hash_b);
+    trainer_hash_file(whole, "optimizer.safetensors", hash_whole);
+    CHECK(!strcmp(hash_b, hash_whole));
+    free(b);
+    free(whole);
+    resume_close(&r);
+}

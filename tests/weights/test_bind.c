@@ -1,0 +1,277 @@
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYER "model.layers.1."
+
+typedef enum Operation { REMOVE, RENAME, DIMS, DTYPE, ADD } Operation;
+
+static const float zeros[64 * 300];
+
+static const struct {
+    Operation what;
+    const char *name, *to;
+    int dims[3];
+    Dtype dtype;
+    const char *why;
+} bad[] = {
+    {REMOVE, "model.norm.weight", .why = "1 tensors missing, first model.norm.weight"},
+    {REMOVE, "model.embed_tokens.weight", .why = "missing, first model.embed_tokens.weight"},
+    {REMOVE, LAYER "self_attn.noise.sigma", .why = "missing, first " LAYER "self_attn.noise.sigma"},
+    {REMOVE, LAYER "self_attn.q_proj.noble.freq_in", .why = "missing, first " LAYER "self_attn.q_proj.noble.freq_in"},
+    {REMOVE, LAYER "mlp.gate_up_proj.weight", .why = "missing, first " LAYER "mlp.gate_up_proj.weight"},
+    {RENAME, LAYER "mlp.gate_up_proj.weight", LAYER "mlp.gate_proj.weight",
+     .why = "missing, first " LAYER "mlp.up_proj.weight"},
+    {RENAME, LAYER "mlp.gate_up_proj.weight", LAYER "mlp.up_proj.weight",
+     .why = "missing, first " LAYER "mlp.gate_proj.weight"},
+    {RENAME, LAYER "self_attn.k_proj.weight", LAYER "self_attn.k_proj.Weight",
+     .why = "1 tensors missing, first " LAYER "self_attn.k_proj.weight; 1 unknown, first " LAYER
+            "self_attn.k_proj.Weight"},
+    {RENAME, LAYER "self_attn.k_proj.weight", "model.layers.2.self_attn.k_proj.weight",
+     .why = "1 unknown, first model.layers.2"},
+    {DIMS, LAYER "self_attn.k_proj.weight", .dims = {64, 32},
+     .why = LAYER "self_attn.k_proj.weight is [64,32], config wants [32,64]"},
+    {DIMS, LAYER "self_attn.k_proj.weight", .dims = {64 * 32}, .why = "is [2048], config wants [32,64]"},
+    {DIMS, LAYER "self_attn.k_proj.weight", .dims = {1, 32, 64}, .why = "is [1,32,64], config wants [32,64]"},
+    {DIMS, LAYER "self_attn.noise.mu", .dims = {2, 4}, .why = LAYER "self_attn.noise.mu is [2,4], config wants [8]"},
+    {DIMS, "model.embed_tokens.weight", .dims = {299, 64}, .why = "is [299,64], config wants [300,64]"},
+    {DIMS, LAYER "self_attn.sas.q.head_in.weight", .dims = {8, 3, 4}, .why = "is [8,3,4], config wants [8,4,3]"},
+    {DTYPE, LAYER "self_attn.noise.mu", .dtype = DTYPE_I8, .why = "missing, first " LAYER "self_attn.noise.mu_scale"},
+    {DTYPE, LAYER "self_attn.q_proj.weight", .dtype = DTYPE_I8,
+     .why = "missing, first " LAYER "self_attn.q_proj.weight_scale"},
+    {ADD, "lm_head.bias", .dims = {300}, .why = "1 unknown tensors, first lm_head.bias"},
+    {ADD, "lm_head.weight", .dims = {300, 64}, .why = "unknown tensors, first lm_head.weight"},
+    {ADD, "lm_head.weight", .dims = {1}, .why = "unknown tensors, first lm_head.weight"},
+    {ADD, "model.embed_positions.weight", .dims = {32, 64},
+     .why = "unknown tensors, first model.embed_positions.weight"},
+    {ADD, LAYER "self_attn.q_proj.weight_scale", .dims = {64, 1},
+     .why = "unknown tensors, first " LAYER "self_attn.q_proj.weight_scale"},
+    {ADD, LAYER "mlp.gate_proj.weight", .dims = {96, 64},
+     .why = "unknown tensors, first " LAYER "mlp.gate_proj.weight"},
+    {ADD, "rotary_emb.inv_freq", .dims = {8}, .why = "unknown tensors, first rotary_emb.inv_freq"},
+};
+
+TEST(checkpoint_bad_tensors) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        Edit e;
+        edit_open(&e, dir);
+        SafeOut *t = bad[i].what == ADD ? edit_add(&e, (SafeOut){.name = bad[i].name, .data = zeros})
+                                        : edit_find(&e, bad[i].name);
+        if (bad[i].what == REMOVE) edit_remove(&e, bad[i].name);
+        if (bad[i].what == RENAME) t->name = bad[i].to;
+        if (bad[i].what == DTYPE) t->dtype = t->source = bad[i].dtype;
+        if (bad[i].what == DIMS || bad[i].what == ADD) {
+            memset(t->dims, 0, sizeof t->dims);
+            memcpy(t->dims, bad[i].dims, sizeof bad[i].dims);
+            for (t->n_dims = 0; t->n_dims < 3 && t->dims[t->n_dims]; t->n_dims++) continue;
+        }
+        edit_save(&e, to);
+        test_checkpoint_open(to, bad[i].why, bad[i].name);
+    }
+    free(dir);
+    free(to);
+}
+
+TEST(checkpoint_vectors_of_other_dtypes) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    static const uint16_t halves[8] = {0x3C00, 0xC000, 0x0001, 0x8000, 0x7BFF, 0x3555, 0x03FF, 0xFC00};
+    static const float values[8] = {1, -2, 5.9604645e-8f, -0.0f, 65504, 0.333251953125f, 6.0975552e-5f, -INFINITY};
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    Edit e;
+    edit_open(&e, dir);
+    SafeOut *mu = edit_find(&e, LAYER "self_attn.noise.mu"),
+            *conv = edit_find(&e, LAYER "self_attn.sas.q.head_out.weight");
+    *mu =
+        (SafeOut){.name = mu->name, .dtype = DTYPE_F16, .source = DTYPE_F16, .n_dims = 1, .dims = {8}, .data = halves};
+    conv->dtype = DTYPE_BF16;
+    edit_save(&e, to);
+    Checkpoint c;
+    Err err = {""};
+    int rc = checkpoint_open(&c, to, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    REQUIRE(rc == 0);
+    const Weight *w = params_find(&c.model.params, LAYER "self_attn.noise.mu")->weight;
+    CHECK(w->dtype == DTYPE_F32 && !memcmp(w->data, values, sizeof values) && c.owned && !test_is_mapped(&c, w->data));
+    w = params_find(&c.model.params, LAYER "self_attn.sas.q.head_out.weight")->weight;
+    CHECK(w->dtype == DTYPE_F32 && !test_is_mapped(&c, w->data));
+    CHECK(test_is_mapped(&c, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
+    checkpoint_close(&c);
+    free(dir);
+    free(to);
+}
+
+TEST(checkpoint_int8) {
+    static const int8_t codes[32 * 64] = {1, -2, 127};
+    static const float scales[64] = {0.5f};
+    static const struct {
+        Dtype scale_dtype;
+        int rows, groups;
+        const char *why;
+    } cases[] = {
+        {DTYPE_F32, 32, 1, NULL},
+        {DTYPE_BF16, 32, 1, LAYER "self_attn.k_proj.weight_scale is BF16, must be F32"},
+        {DTYPE_F32, 32, 2, LAYER "self_attn.k_proj.weight_scale is [32,2], config wants [32,1]"},
+        {DTYPE_F32, 1, 32, "is [1,32], config wants [32,1]"},
+    };
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Edit e;
+        edit_open(&e, dir);
+        SafeOut *k = edit_find(&e, LAYER "self_attn.k_proj.weight");
+        *k = (SafeOut){
+            .name = k->name, .dtype = DTYPE_I8, .source = DTYPE_I8, .n_dims = 2, .dims = {32, 64}, .data = codes};
+        edit_add(&e, (SafeOut){.name = LAYER "self_attn.k_proj.weight_scale",
+                               .dtype = cases[i].scale_dtype,
+                               .n_dims = 2,
+                               .dims = {cases[i].rows, cases[i].groups},
+                               .data = scales});
+        edit_save(&e, to);
+        test_checkpoint_open(to, cases[i].why, "int8");
+        Checkpoint c;
+        if (cases[i].why || checkpoint_open(&c, to, NULL)) continue;
+        const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
+        Err err;
+        CHECK(w->dtype == DTYPE_I8 && w->scale[0] == 0.5f && ((const int8_t *)w->data)[1] == -2 &&
+              test_is_mapped(&c, w->scale));
+        CHECK(checkpoint_save(to, &c.model, DTYPE_F32, 0, &err) == -1 &&
+              strstr(err.msg, "k_proj.weight is I8, whose exact values are gone: save from the original"));
+        checkpoint_close(&c);
+    }
+    Edit e; /* 96 inputs are no whole number of groups; a bias is no matrix */
+    edit_open(&e, dir);
+    SafeOut *down = edit_find(&e, LAYER "mlp.down_proj.weight");
+    down->dtype = down->source = DTYPE_I8;
+    edit_add(&e, (SafeOut){.name = LAYER "mlp.down_proj.weight_scale", .n_dims = 2, .dims = {64, 1}, .data = zeros});
+    edit_save(&e, to);
+    test_checkpoint_open(to, LAYER "mlp.down_proj.weight is I8 with rows of 96, not a multiple of 64", "int8 rows");
+    edit_open(&e, dir);
+    SafeOut *mu = edit_find(&e, LAYER "self_attn.noise.mu");
+    mu->dtype = mu->source = DTYPE_I8;
+    edit_add(&e, (SafeOut){.name = LAYER "self_attn.noise.mu_scale", .n_dims = 1, .dims = {1}, .data = zeros});
+    edit_save(&e, to);
+    test_checkpoint_open(to, LAYER "self_attn.noise.mu is I8, must be F32, BF16 or F16", "int8 vector");
+    free(dir);
+    free(to);
+}
+
+/* ---- Hugging Face's llama ---- */
+
+static Config llama_config(bool tied) {
+    Config c = test_checkpoint_config();
+    c.noise.scope = NOISE_NONE;
+    c.sas.heads = 0;
+    c.noble.rank = 0;
+    c.bias = false;
+    c.tie_embeddings = tied;
+    return c;
+}
+
+static char *llama_folder(bool tied) {
+    char path[256], text[600], *dir = test_dir();
+    test_path(path, dir, "config.json");
+    int n = snprintf(text, sizeof text,
+                     "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":300,"
+                     "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                     "\"max_position_embeddings\":32,\"intermediate_size\":96,\"rms_norm_eps\":1e-5,"
+                     "\"hidden_act\":\"silu\",\"tie_word_embeddings\":%s,\"rope_scaling\":null}",
+                     tied ? "true" : "false");
+    test_write_file(path, text, (size_t)n);
+    return dir;
+}
+
+/* Replaces every gate_up_proj by gate_proj and up_proj, of dtypes of their own. */
+static void split_gates(Edit *e, char names[4][64], Dtype gate, Dtype up) {
+    for (int l = 0; l < 2; l++) {
+        char joined[64];
+        snprintf(joined, sizeof joined, "model.layers.%d.mlp.gate_up_proj.weight", l);
+        snprintf(names[2 * l], 64, "model.layers.%d.mlp.gate_proj.weight", l);
+        snprintf(names[2 * l + 1], 64, "model.layers.%d.mlp.up_proj.weight", l);
+        SafeOut *t = edit_find(e, joined), half = *t;
+        half.dims[0] /= 2;
+        const float *data = t->data;
+        *t = half;
+        t->name = names[2 * l];
+        t->dtype = gate;
+        half.name = names[2 * l + 1];
+        half.dtype = up;
+        half.data = data + half.dims[0] * half.dims[1];
+        edit_add(e, half);
+    }
+}
+
+TEST(checkpoint_llama) {
+    Config cfg = llama_config(true);
+    char *dir = test_dir(), *to = llama_folder(true), names[4][64];
+    TestModel t;
+    BUG_ON(!test_model_init(&t, &cfg, 5));
+    REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 1, NULL) == 0);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        Edit e;
+        Checkpoint c;
+        Err err = {""};
+        edit_open(&e, dir);
+        split_gates(&e, names, bf16 ? DTYPE_BF16 : DTYPE_F32, bf16 ? DTYPE_BF16 : DTYPE_F32);
+        SafeOut head = *edit_find(&e, "model.embed_tokens.weight");
+        head.name = "lm_head.weight";
+        edit_add(&e, head);
+        edit_add(&e, (SafeOut){.name = LAYER "self_attn.rotary_emb.inv_freq", .n_dims = 1, .dims = {8}, .data = zeros});
+        edit_save(&e, to);
+        int rc = checkpoint_open(&c, to, &err);
+        CHECK_MSG(rc == 0, "%s", err.msg);
+        REQUIRE(rc == 0);
+        const Weight *w = params_find(&c.model.params, LAYER "mlp.gate_up_proj.weight")->weight;
+        const Weight *from = params_find(&t.model.params, LAYER "mlp.gate_up_proj.weight")->weight;
+        CHECK(w->dtype == (bf16 ? DTYPE_BF16 : DTYPE_F32) && w->dims[0] == 192 && c.owned);
+        for (size_t k = 0; k < weight_count(w); k++) {
+            float v = weight_f32(from)[k], got;
+            weight_read(w, k, 1, &got);
+            CHECK(got == (bf16 ? bf16_to_f32(f32_to_bf16(v)) : v));
+        }
+        checkpoint_close(&c);
+    }
+    Edit e;
+    edit_open(&e, dir);
+    split_gates(&e, names, DTYPE_F32, DTYPE_BF16);
+    edit_save(&e, to);
+    test_checkpoint_open(
+        to, "model.layers.0.mlp.up_proj.weight is BF16, but model.layers.0.mlp.gate_proj.weight is F32", "mixed");
+    edit_open(&e, dir);
+    split_gates(&e, names, DTYPE_F32, DTYPE_F32);
+    edit_find(&e, LAYER "mlp.up_proj.weight")->dims[0] = 95;
+    edit_save(&e, to);
+    test_checkpoint_open(to, LAYER "mlp.up_proj.weight is [95,64], config wants [96,64]", "half");
+    test_model_free(&t);
+    free(dir);
+    free(to);
+}
+
+TEST(checkpoint_llama_untied) {
+    Config cfg = llama_config(false);
+    char *dir = test_dir(), *to = llama_folder(false), *tied = llama_folder(true);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    Edit e;
+    edit_open(&e, dir);
+    edit_save(&e, to);
+    test_checkpoint_open(to, NULL, "untied");
+    edit_open(&e, dir);
+    edit_save(&e, tied);
+    test_checkpoint_open(tied, "1 unknown tensors, first lm_head.weight", "tied to something else");
+    edit_open(&e, dir);
+    edit_remove(&e, "lm_head.weight");
+    edit_save(&e, to);
+    test_checkpoint_open(to, "missing, first lm_head.weight", "no head");
+    free(dir);
+    free(to);
+    free(tied);
+}

@@ -1,0 +1,123 @@
+/* vocab.json and merges.txt: GPT-2's tokenizer before tokenizer.json. */
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/test.h"
+#include "tokenizer/tokenizer_files.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* dir/name becomes a link to a shared file; false without it. */
+static bool link_shared(const char *dir, const char *name, const char *shared) {
+    char path[256], full[1024], *from = test_shared(shared);
+    bool there = from && realpath(from, full);
+    test_path(path, dir, name);
+    BUG_ON(there && symlink(full, path));
+    free(from);
+    return there;
+}
+
+static char *saved(const Tokenizer *t, const char *dir, size_t *n) {
+    char path[256];
+    test_path(path, dir, "saved.json");
+    BUG_ON(tokenizer_json_save(t, path, NULL));
+    return test_read_file(path, n);
+}
+
+TEST(import_tokenizer_is_that_of_tokenizer_json) {
+    char *there = test_shared("tokenizer/tokenizer.json");
+    free(there);
+    if (!there) SKIP("no tokenizer files beside the checkout");
+    char *old = test_dir(), *new = test_dir();
+    Tokenizer *a, *b;
+    Err err = {""};
+    size_t n_a, n_b;
+    REQUIRE(link_shared(old, "vocab.json", "tokenizer/vocab.json") &&
+            link_shared(old, "merges.txt", "tokenizer/merges.txt") &&
+            link_shared(new, "tokenizer.json", "tokenizer/tokenizer.json"));
+    int rc = tokenizer_files_load(&a, old, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    REQUIRE(rc == 0 && tokenizer_files_load(&b, new, &err) == 0 && a && b);
+    char *x = saved(a, old, &n_a), *y = saved(b, new, &n_b);
+    CHECK(n_a == n_b && !memcmp(x, y, n_a) && tokenizer_find_special(a, "<|endoftext|>") == 50256);
+    tokenizer_free(a);
+    tokenizer_free(b);
+    free(x);
+    free(y);
+    free(old);
+    free(new);
+}
+
+/* The 256 bytes, "ab" and what `more` says. */
+static char *small_vocab(const char *more) {
+    char *text = NULL;
+    size_t n;
+    int extra = 0;
+    FILE *f = open_memstream(&text, &n);
+    for (int b = 0; b < 256; b++) {
+        bool itself = (b >= '!' && b <= '~') || (b >= 0xA1 && b != 0xAD);
+        int c = itself ? b : 256 + extra++;
+        fprintf(f, "%c\"\\u%04x\":%d", b ? ',' : '{', (unsigned)c, b);
+    }
+    fprintf(f, ",\"ab\":256%s}", more);
+    fclose(f);
+    return text;
+}
+
+TEST(import_tokenizer_files) {
+    static const struct {
+        const char *more, *merges, *why;
+    } cases[] = {
+        {"", "#version: 0.2\na b\n", NULL},
+        {"", "a b", NULL},
+        {"", "#version: 0.2\r\na b\r\n\r\n", NULL},
+        {",\"<|endoftext|>\":257", "a b\n", NULL},
+        {",\"xa\":\"y\"", "a b\n", "vocab.json and merges.txt: model.vocab: \"xa\" has the id \"y\", want an integer"},
+        {",\"<|endoftext|>\":258", "a b\n", "vocab.json and merges.txt: no token has the id 257"},
+        {",\"<|endoftext|>\":{}", "a b\n", "vocab.json: not valid JSON: nesting too deep"},
+        {"", "a b\na\n", "vocab.json and merges.txt: model.merges[1] is \"a\", want two pieces"},
+        {"", "a b\na c\n", "vocab.json and merges.txt: model.merges[1]: \"ac\" is not in model.vocab"},
+        {"", "a b\n#version: 0.2\n", "model.merges[1]: \"#version:\" is not in model.vocab"},
+        {"", "a \xff\n", "UTF-8"},
+    };
+    char *dir = test_dir(), path[256];
+    Tokenizer *t;
+    Err err;
+    REQUIRE(tokenizer_files_load(&t, dir, &err) == 0 && !t);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *vocab = small_vocab(cases[i].more);
+        test_write_text(dir, "vocab.json", vocab);
+        test_write_text(dir, "merges.txt", cases[i].merges);
+        err.msg[0] = 0;
+        int rc = tokenizer_files_load(&t, dir, &err);
+        CHECK_MSG(cases[i].why ? rc == -1 && strstr(err.msg, cases[i].why) : rc == 0, "%zu: %s", i, err.msg);
+        if (rc == 0) {
+            TokenList ids = {0};
+            CHECK(tokenizer_encode(t, "xab", 3, false, &ids, NULL) == 0 && ids.n == 2 && ids.ids[1] == 256);
+            CHECK(tokenizer_find_special(t, "<|endoftext|>") == (*cases[i].more ? 257 : -1));
+            token_list_free(&ids);
+            tokenizer_free(t);
+        }
+        free(vocab);
+    }
+    test_path(path, dir, "merges.txt");
+    test_write_file(path, "a b\na\0b\n", 8);
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: NUL at byte 5"));
+    test_write_text(dir, "added_tokens.json", "{}");
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 &&
+          strstr(err.msg, "added_tokens.json: only a tokenizer.json can add tokens to vocab.json and merges.txt"));
+    test_path(path, dir, "added_tokens.json");
+    unlink(path);
+    test_path(path, dir, "vocab.json");
+    unlink(path);
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "vocab.json: No such file"));
+    test_write_text(dir, "vocab.json", "{}");
+    test_path(path, dir, "merges.txt");
+    unlink(path);
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: No such file"));
+    test_write_text(dir, "tokenizer.json", "[]");
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "tokenizer.json: "));
+    free(dir);
+}

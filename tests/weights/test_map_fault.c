@@ -1,0 +1,232 @@
+/* Checkpoint files that are cut short or written to while they are mapped. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+#include "weights/map_guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- the module ---- */
+
+typedef struct Map {
+    char path[300];
+    char *data;
+    size_t n;
+    MapGuard guard;
+} Map;
+
+static bool map_open(Map *m, const char *dir, const char *name, size_t n) {
+    Err err;
+    snprintf(m->path, sizeof m->path, "%s/%s", dir, name);
+    char *text = xcalloc(1, n);
+    memset(text, 'x', n);
+    test_write_file(m->path, text, n);
+    free(text);
+    int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+    m->n = n;
+    m->data = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    if (m->data != MAP_FAILED && map_guard_open(&m->guard, m->data, n, fd, &err) == 0) return true;
+    test_fail(__FILE__, __LINE__, "no map of %s", m->path);
+    return false;
+}
+
+static void map_close(Map *m) {
+    map_guard_close(&m->guard);
+    map_guard_close(&m->guard);
+    munmap(m->data, m->n);
+}
+
+static int sum_of(const volatile char *data, size_t n) {
+    int sum = 0;
+    for (size_t i = 0; i < n; i += 512) sum += data[i];
+    return sum;
+}
+
+TEST(map_guard) {
+    enum { BYTES = 100000 };
+    Map cut, written, other;
+    Err err;
+    char *dir = test_dir();
+    struct sigaction before;
+    sigaction(SIGBUS, NULL, &before);
+    REQUIRE(map_guard_install(&err) == 0);
+    REQUIRE(map_open(&cut, dir, "cut", BYTES) && map_open(&written, dir, "written", BYTES) &&
+            map_open(&other, dir, "other", BYTES));
+    CHECK(map_guard_intact(&cut.guard) && map_guard_intact(&written.guard));
+    CHECK(sum_of(cut.data, BYTES) == 'x' * ((BYTES + 511) / 512));
+
+    CHECK(truncate(cut.path, 5000) == 0);
+    CHECK(!map_guard_intact(&cut.guard)); /* before anybody touched it */
+    CHECK(sum_of(cut.data + 8192, BYTES - 8192) == 0);
+    CHECK(truncate(cut.path, BYTES) == 0);
+    CHECK(!map_guard_intact(&cut.guard));
+
+    usleep(20000); /* times of files may be as coarse as the kernel's tick */
+    int fd = open(written.path, O_WRONLY);
+    CHECK(fd >= 0 && pwrite(fd, "y", 1, 77777) == 1);
+    close(fd);
+    CHECK(!map_guard_intact(&written.guard));
+
+    CHECK(unlink(other.path) == 0 && map_guard_intact(&other.guard));
+    CHECK(sum_of(other.data, BYTES) == 'x' * ((BYTES + 511) / 512));
+    map_close(&cut);
+    map_close(&written);
+    map_close(&other);
+    sigaction(SIGBUS, &before, NULL);
+    free(dir);
+}
+
+/* ---- the daemon ---- */
+
+typedef enum Damage { CUT_TO_NOTHING, CUT_IN_THE_MIDDLE, OVERWRITTEN } Damage;
+typedef enum Moment { WHEN_IDLE, IN_PREFILL, IN_DECODE } Moment;
+
+typedef struct FaultCase {
+    Damage damage;
+    Moment moment;
+} FaultCase;
+
+static const FaultCase fault_cases[] = {
+    {CUT_TO_NOTHING, WHEN_IDLE}, {CUT_IN_THE_MIDDLE, IN_PREFILL}, {OVERWRITTEN, IN_PREFILL},
+    {CUT_TO_NOTHING, IN_DECODE}, {CUT_IN_THE_MIDDLE, IN_DECODE},  {OVERWRITTEN, IN_DECODE},
+};
+
+static void damage(const char *path, Damage how) {
+    char zeros[4096] = {0};
+    int fd = open(path, O_WRONLY);
+    off_t size = lseek(fd, 0, SEEK_END);
+    bool done = how == OVERWRITTEN ? pwrite(fd, zeros, sizeof zeros, size / 2) == sizeof zeros
+                                   : ftruncate(fd, how == CUT_TO_NOTHING ? 0 : size / 2) == 0;
+    CHECK(fd >= 0 && done);
+    close(fd);
+}
+
+static bool wait_health(const Daemon *d, int status, double seconds) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < seconds; usleep(5000)) {
+        Answer a = http_get(d, "/health");
+        bool there = a.status == status;
+        answer_free(&a);
+        if (there) return true;
+    }
+    return false;
+}
+
+/* As an operator should: written beside it, renamed over it, loaded. */
+static void repair(const Daemon *d, const char *dir) {
+    char command[1024];
+    snprintf(command, sizeof command, "cp %s/model.safetensors %s/fresh && mv %s/fresh %s/model.safetensors",
+             test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir);
+    CHECK(system(command) == 0);
+    kill(d->pid, SIGHUP);
+    CHECK_MSG(wait_health(d, 200, 10), "not healthy after the reload");
+}
+
+/* Lasts long enough, however fast the machine is: the daemon computes one choice at a time. */
+#define DECODE                                                                                                         \
+    "\"prompt\":\"The river\",\"max_tokens\":480,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1"
+
+/* HTTP/1.0, whose answers are not cut into chunks. */
+static int start(const Daemon *d, const char *body) {
+    char head[128];
+    snprintf(head, sizeof head, "POST /v1/completions HTTP/1.0\r\nContent-Length: %zu\r\n\r\n", strlen(body));
+    int fd = raw_connect(d);
+    CHECK(raw_send(fd, head, strlen(head)) && raw_send(fd, body, strlen(body)));
+    return fd;
+}
+
+/* 64 prompts of 500 tokens that share no beginning, for one token each. */
+static int start_prefill(const Daemon *d) {
+    enum { PROMPTS = 64, TOKENS = 500 };
+    char *body = xcalloc(1, PROMPTS * TOKENS * 4 + 1024), *p = body;
+    p += sprintf(p, "{\"max_tokens\":1,\"stream\":true,\"prompt\":[");
+    for (int i = 0; i < PROMPTS; i++) {
+        p += sprintf(p, "%s[%d", i ? "," : "", 1 + i);
+        for (int k = 1; k < TOKENS; k++) p += sprintf(p, ",%d", 1 + k % 90);
+        p += sprintf(p, "]");
+    }
+    sprintf(p, "]}");
+    int fd = start(d, body);
+    free(body);
+    return fd;
+}
+
+/* The text of choice 0 in the events. */
+static char *text_of(const char *stream) {
+    char *text = xcalloc(1, strlen(stream) + 1), *end = text;
+    for (const char *p = stream; (p = strstr(p, "data: {\"id\"")) != NULL; p++) {
+        char *line = strndup(p + 6, strcspn(p + 6, "\n"));
+        for (char *zero = line; (zero = strstr(zero, "\\u0000")) != NULL;)
+            memcpy(zero, "\\u2400", 6); /* cut by cJSON */
+        cJSON *json = cJSON_Parse(line);
+        const char *piece = json_text(json, "choices.0.text");
+        if (piece && json_number(json, "choices.0.index") == 0) end += sprintf(end, "%s", piece);
+        cJSON_Delete(json);
+        free(line);
+    }
+    return text;
+}
+
+/* Ends with the error; what came before is the beginning of what comes when nothing is damaged. */
+static void check_stream(const char *stream, const char *whole, const char *what) {
+    const char *error = strstr(stream, "data: {\"error\":{"), *done = strstr(stream, "data: [DONE]\n\n");
+    CHECK_MSG(error && done && error < done && strstr(error, "checkpoint_damaged"), "%s: ...%s", what,
+              stream + strlen(stream) - MIN(strlen(stream), 300));
+    char *text = text_of(stream);
+    CHECK_MSG(!whole || (*text && !strncmp(text, whole, strlen(text))), "%s: \"%s\" of \"%s\"", what, text, whole);
+    free(text);
+}
+
+static void check_answer(const Daemon *d, const FaultCase *c, const char *path, const char *whole, const char *what) {
+    int fd = c->moment == IN_PREFILL ? start_prefill(d) : start(d, "{" DECODE ",\"n\":64}");
+    char *begin = raw_read_until(fd, "]}\n\n", 5);
+    damage(path, c->damage);
+    char *rest = raw_read_until(fd, "[DONE]", 5), *stream = xmalloc(strlen(begin) + strlen(rest) + 1);
+    sprintf(stream, "%s%s", begin, rest);
+    check_stream(stream, c->moment == IN_DECODE ? whole : NULL, what);
+    free(stream);
+    free(begin);
+    free(rest);
+    close(fd);
+}
+
+static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const char *whole) {
+    char path[300], what[64];
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    snprintf(what, sizeof what, "damage %d, moment %d", (int)c->damage, (int)c->moment);
+    if (c->moment == WHEN_IDLE)
+        damage(path, c->damage);
+    else
+        check_answer(d, c, path, whole, what);
+    CHECK_MSG(wait_health(d, 503, 2), "%s: /health stays green", what);
+    Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
+    answer_check_error(&a, 503, "", what);
+    answer_free(&a);
+    repair(d, dir);
+    a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
+    CHECK_MSG(a.status == 200, "%s: %d %s after the repair", what, a.status, a.body);
+    answer_free(&a);
+}
+
+TEST(map_fault_ends_answers_not_the_daemon) {
+    Daemon d;
+    char *parent = test_dir(), dir[256], command[1024];
+    snprintf(dir, sizeof dir, "%s/served", parent);
+    snprintf(command, sizeof command, "cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), dir);
+    REQUIRE(system(command) == 0 &&
+            daemon_start_at(&d, dir, "--max-batch 1 --prefill-chunk 16 --max-json-values 100000"));
+    int fd = start(&d, "{" DECODE "}");
+    char *stream = raw_read_until(fd, "[DONE]", 20), *whole = text_of(stream);
+    CHECK(strlen(whole) > 100);
+    close(fd);
+    for (size_t i = 0; i < COUNTOF(fault_cases); i++) run_case(&d, dir, &fault_cases[i], whole);
+    free(stream);
+    free(whole);
+    free(parent);
+    daemon_stop(&d);
+}

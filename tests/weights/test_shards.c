@@ -1,0 +1,211 @@
+/* Folders in several files, and what tells one set of weights from another. */
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ONE "model-00001-of-00002.safetensors"
+#define TWO "model-00002-of-00002.safetensors"
+#define INDEX "model.safetensors.index.json"
+
+/* ---- the digest ---- */
+
+static void flip_last_byte(const char *dir, const char *name) {
+    char path[256];
+    size_t n;
+    test_path(path, dir, name);
+    char *file = test_read_file(path, &n);
+    file[n - 1] ^= 1;
+    test_write_file(path, file, n);
+    free(file);
+}
+
+static void hash_of(const char *dir, char hash[65]) {
+    Checkpoint c;
+    Err err;
+    strcpy(hash, "");
+    int rc = checkpoint_open(&c, dir, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    if (rc) return;
+    strcpy(hash, c.hash);
+    checkpoint_close(&c);
+}
+
+TEST(shards_digest_names_both_values) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), out[4096], want[400], arguments[300], good[65], bad[65], hash[65];
+    Checkpoint c;
+    Err err;
+    test_checkpoint_save(dir, &cfg, DTYPE_BF16);
+    REQUIRE(checkpoint_open(&c, dir, NULL) == 0);
+    CHECK(shards_verify(&c.shards, &err) == 0);
+    strcpy(good, c.shards.files[0].metadata_sha256);
+    strcpy(hash, c.hash);
+    checkpoint_close(&c);
+    flip_last_byte(dir, "model.safetensors");
+    REQUIRE(checkpoint_open(&c, dir, NULL) == 0);
+    CHECK(!strcmp(c.hash, hash)); /* the header vouches for the data: verify finds that it does not hold */
+    Sha256 s;
+    sha256_init(&s);
+    safe_hash_data(&c.shards.files[0], &s);
+    sha256_hex(&s, bad);
+    checkpoint_close(&c);
+    snprintf(want, sizeof want,
+             "noised-weights: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad, good);
+    snprintf(arguments, sizeof arguments, "verify %s", dir);
+    CHECK_MSG(test_run_tool(arguments, out) == 1 && !strcmp(out, want), "%s", out);
+    free(dir);
+}
+
+/* A file without a digest is hashed whole: every byte counts. */
+TEST(shards_foreign_files_are_hashed_whole) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), hashes[4][65];
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    hash_of(dir, hashes[0]);
+    test_strip_metadata(dir, "model.safetensors");
+    hash_of(dir, hashes[1]);
+    flip_last_byte(dir, "model.safetensors");
+    hash_of(dir, hashes[2]);
+    flip_last_byte(dir, "model.safetensors");
+    hash_of(dir, hashes[3]);
+    CHECK(strcmp(hashes[0], hashes[1]) && strcmp(hashes[1], hashes[2]) && !strcmp(hashes[1], hashes[3]));
+    free(dir);
+}
+
+/* ---- several files ---- */
+
+/* An index that says where out[0..split) and the rest are, less the last `cut` entries, plus `more`. */
+static void write_index(const Edit *e, int split, int cut, const char *more, const char *dir) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    fprintf(f, "{\"metadata\":{\"total_size\":1},\"weight_map\":{");
+    for (int i = 0; i < e->n - cut; i++)
+        fprintf(f, "%s\"%s\":\"%s\"", i ? "," : "", e->out[i].name, i < split ? ONE : TWO);
+    fprintf(f, "%s}}", more);
+    fclose(f);
+    test_write_text(dir, INDEX, text);
+    free(text);
+}
+
+TEST(shards_good) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], one[65], other[65];
+    Checkpoint a, b;
+    Edit e;
+    Err err;
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    edit_open(&e, dir);
+    edit_save_part(&e, 0, 20, to, ONE);
+    edit_save_part(&e, 20, e.n - 20, to, TWO);
+    write_index(&e, 20, 0, "", to);
+    safe_close(&e.file);
+    REQUIRE(checkpoint_open(&a, dir, NULL) == 0);
+    int rc = checkpoint_open(&b, to, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    REQUIRE(rc == 0 && b.shards.n_files == 2 && b.shards.n == a.shards.n);
+    for (int i = 0; i < a.model.params.n; i++) {
+        const Weight *x = a.model.params.params[i].weight, *y = b.model.params.params[i].weight;
+        CHECK(!memcmp(x->data, y->data, weight_count(x) * sizeof(float)));
+    }
+    CHECK(shards_verify(&b.shards, &err) == 0);
+    checkpoint_close(&a);
+    checkpoint_close(&b);
+    hash_of(to, one);
+    flip_last_byte(to, TWO);
+    hash_of(to, other);
+    CHECK(!strcmp(one, other));
+    REQUIRE(checkpoint_open(&b, to, NULL) == 0);
+    CHECK(shards_verify(&b.shards, &err) == -1 && strstr(err.msg, TWO ": the data has sha256 "));
+    checkpoint_close(&b);
+    test_path(path, to, "model.safetensors");
+    test_write_file(path, "", 0);
+    test_checkpoint_open(to, "both model.safetensors and model.safetensors.index.json are there", "both forms");
+    free(dir);
+    free(to);
+}
+
+static const float zeros[300 * 64];
+
+TEST(shards_bad_files) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], why[600], last[128];
+    Edit e;
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    edit_open(&e, dir);
+    snprintf(last, sizeof last, "%s", e.out[e.n - 1].name);
+    const char *twentieth = e.out[20].name;
+    edit_save_part(&e, 0, 20, to, ONE);
+    write_index(&e, 20, 0, "", to);
+    test_checkpoint_open(to, TWO ": No such file", "a shard is missing");
+    edit_save_part(&e, 20, e.n - 21, to, TWO);
+    snprintf(why, sizeof why, INDEX ": weight_map: %s is not in " TWO, last);
+    test_checkpoint_open(to, why, "a tensor is nowhere");
+    edit_save_part(&e, 20, e.n - 20, to, TWO);
+    test_checkpoint_open(to, NULL, "good");
+    write_index(&e, 20, 1, "", to);
+    snprintf(why, sizeof why, INDEX ": weight_map: %s of " TWO " is missing", last);
+    test_checkpoint_open(to, why, "a tensor is not listed");
+    write_index(&e, 21, 0, "", to);
+    snprintf(why, sizeof why, INDEX ": weight_map: %s is in " TWO ", not in " ONE, twentieth);
+    test_checkpoint_open(to, why, "a tensor is elsewhere");
+    write_index(&e, 20, 0, ",\"zzz\":\"" ONE "\"", to);
+    test_checkpoint_open(to, "weight_map: zzz is not in " ONE, "an invented tensor");
+    write_index(&e, 20, 0, "", to);
+    edit_save_part(&e, 0, 21, to, ONE);
+    snprintf(why, sizeof why, INDEX ": %s is there twice: in " ONE " and in " TWO, twentieth);
+    test_checkpoint_open(to, why, "a tensor in both");
+    edit_add(&e, (SafeOut){.name = "zzz", .n_dims = 1, .dims = {3}, .data = zeros});
+    edit_save_part(&e, 0, 20, to, ONE);
+    edit_save_part(&e, 20, e.n - 20, to, TWO);
+    write_index(&e, 20, 0, "", to);
+    test_checkpoint_open(to, "1 unknown tensors, first zzz", "a tensor too many");
+    test_path(path, to, ONE);
+    test_write_file(path, "", 0);
+    test_checkpoint_open(to, ONE ": 0 bytes are no safetensors file", "an empty shard");
+    safe_close(&e.file);
+    free(dir);
+    free(to);
+}
+
+TEST(shards_bad_index) {
+    static const struct {
+        const char *index, *why;
+    } cases[] = {
+        {"", "not valid JSON"},
+        {"[]", INDEX ": weight_map is missing"},
+        {"{}", INDEX ": weight_map is missing"},
+        {"{\"weight_map\":[]}", "weight_map is missing"},
+        {"{\"weight_map\":{}}", "weight_map names 0 files, must be 1 to 256"},
+        {"{\"weight_map\":{\"a\":1}}", "weight_map: the file of a is no string"},
+        {"{\"weight_map\":{\"a\":\"\"}}", "weight_map: a is in \"\", which is no plain file name"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "weight_map: a is in \"..\", which is no plain file name"},
+        {"{\"weight_map\":{\"a\":\"../b\"}}", "weight_map: a is in \"../b\", which is no plain file name"},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "is in \"/etc/passwd\", which is no plain file name"},
+        {"{\"weight_map\":{\"a\":\"b\\n\"}}", "which is no plain file name"},
+        {"{\"weight_map\":{\"a\":\"b\",\"a\":\"c\"}}", "\"a\" occurs twice"},
+        {"{\"weight_map\":{\"a\":\"b.safetensors\"}}", "b.safetensors: No such file"},
+        {"{\"weight_map\":{\"a\":\"config.json\"}}", "config.json: a header of"},
+    };
+    Config cfg = test_checkpoint_config();
+    char *dir = test_config_folder(&cfg), *text = NULL;
+    size_t n;
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        test_write_text(dir, INDEX, cases[i].index);
+        test_checkpoint_open(dir, cases[i].why, cases[i].index);
+    }
+    FILE *f = open_memstream(&text, &n);
+    fprintf(f, "{\"weight_map\":{\"a\":\"0\"");
+    for (int i = 1; i <= SHARDS_MAX; i++) fprintf(f, ",\"%d\":\"%d\"", i, i);
+    fprintf(f, "}}");
+    fclose(f);
+    test_write_text(dir, INDEX, text);
+    test_checkpoint_open(dir, "weight_map names 257 files, must be 1 to 256", "many files");
+    free(text);
+    free(dir);
+}

@@ -1,0 +1,73 @@
+/* tokenizer_build: what a Tokenizer is made from. Filled in by bpe_train and weights/tokenizer_json, which check it;
+ * nobody else needs this header.
+ *
+ * The pipeline, in the order of Hugging Face's `tokenizers`, whose ids it gives:
+ *     1. cut out added tokens with normalized = false;
+ *     2. prepend a space when the policy is PREPEND_NORMALIZER, then cut out added tokens with normalized = true;
+ *     3. prepend a space under the other policies, cut into words (split), words into symbols;
+ *     4. merge neighbours, lowest rank first, leftmost first. */
+#ifndef NOISED_TOKENIZER_BUILD_H
+#define NOISED_TOKENIZER_BUILD_H
+
+#include "tokenizer/tokenizer.h"
+
+/* How SentencePiece spells a space: U+2581. */
+#define SPACE_MARK "\xE2\x96\x81"
+
+typedef enum TokenStyle {
+    TOKEN_BYTE_LEVEL,    /* GPT-2: words by regex, a symbol is a byte */
+    TOKEN_IDS_ONLY,      /* no text at all */
+    TOKEN_SENTENCE_PIECE /* Llama: spaces are spelled SPACE_MARK, a symbol is a character, or a byte of an unknown one
+                          */
+} TokenStyle;
+
+typedef enum TokenPrepend {
+    PREPEND_NEVER,
+    PREPEND_FIRST,     /* a piece at the very start of the text, unless it begins with a space */
+    PREPEND_ALWAYS,    /* every piece between added tokens, unless it begins with a space */
+    PREPEND_NORMALIZER /* every piece between added tokens, whatever it begins with */
+} TokenPrepend;
+
+typedef struct TokenText {
+    const char *data;
+    size_t n;
+} TokenText;
+
+typedef struct TokenMerge {
+    int left, right, result;
+} TokenMerge;
+
+typedef struct AddedToken {
+    int id;
+    TokenText text;
+    bool special;    /* found in a text only on request */
+    bool normalized; /* looked for in step 2 instead of 1 */
+} AddedToken;
+
+typedef struct TokenizerSpec {
+    TokenStyle style;
+    const TokenText *pieces; /* [n_pieces] by id: bytes (byte level) or with SPACE_MARK (SentencePiece);
+                              * n = 0 where an added token stands outside the model's vocabulary */
+    int n_pieces;
+    int byte_ids[256];
+    const TokenMerge *merges; /* [n_merges] by rank, no pair twice */
+    int n_merges;
+    const AddedToken *added; /* [n_added] no id and no text twice */
+    int n_added;
+    TokenPrepend prepend;
+    bool split;         /* words by GPT-2's regex, or one for each SPACE_MARK; else a piece is one word */
+    bool ignore_merges; /* a word that is a piece is that piece, whatever the merges would make of it */
+    bool strip_space;   /* decode drops one leading space */
+    int bos;            /* id that the file wants in front of a text, -1 for none */
+} TokenizerSpec;
+
+/* Copies everything. A spec that breaks the rules above is a bug of the caller. */
+Tokenizer *tokenizer_build(const TokenizerSpec *spec);
+
+/* What t was built from, for writing it; borrowed. */
+const TokenizerSpec *tokenizer_spec(const Tokenizer *t);
+
+/* GPT-2's alphabet: the byte whose single-byte piece comes i-th in every such vocabulary, i in 0..255. */
+int byte_level_order(int i);
+
+#endif

@@ -1,0 +1,162 @@
+#include "base/err.h"
+#include "base/memory.h"
+#include "tokenizer/impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Positions in a word are ints, and a spelling is up to three times as long as the text. */
+enum { MAX_TEXT = 1 << 29 };
+
+typedef struct Encoder {
+    const Tokenizer *t;
+    bool special;
+    WordScan *scan;
+    MergeScratch scratch;
+    TokenList *out;
+    Err *err;
+} Encoder;
+
+bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
+
+TokenText sentence_spelling(TokenText text, bool prepend) {
+    size_t spaces = prepend;
+    for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';
+    char *start = xmalloc(text.n + 3 * spaces), *at = start;
+    if (prepend) at = mempcpy(at, SPACE_MARK, 3);
+    for (size_t i = 0; i < text.n; i++)
+        if (text.data[i] == ' ')
+            at = mempcpy(at, SPACE_MARK, 3);
+        else
+            *at++ = text.data[i];
+    return (TokenText){.data = start, .n = (size_t)(at - start)};
+}
+
+/* ---- a word ---- */
+
+static size_t byte_symbols(const Tokenizer *t, TokenText word, Symbol *symbols) {
+    for (size_t i = 0; i < word.n; i++) symbols[i].id = t->spec.byte_ids[(unsigned char)word.data[i]];
+    return word.n;
+}
+
+static size_t char_symbols(const Tokenizer *t, TokenText word, Symbol *symbols) {
+    size_t n = 0;
+    for (size_t i = 0, length; i < word.n; i += length) {
+        length = utf8_char_length(word.data + i, word.n - i);
+        int id = length ? text_map_find(&t->ids, word.data + i, length) : -1;
+        length = MAX(length, 1);
+        if (id >= 0)
+            symbols[n++].id = id;
+        else
+            n += byte_symbols(t, (TokenText){.data = word.data + i, .n = length}, symbols + n);
+    }
+    return n;
+}
+
+static void encode_word(Encoder *e, TokenText word) {
+    const Tokenizer *t = e->t;
+    int whole = t->spec.ignore_merges ? text_map_find(&t->ids, word.data, word.n) : -1;
+    if (whole >= 0) {
+        token_list_push(e->out, whole);
+        return;
+    }
+    merge_scratch_reserve(&e->scratch, word.n);
+    Symbol *symbols = e->scratch.symbols;
+    size_t n = t->spec.style == TOKEN_BYTE_LEVEL ? byte_symbols(t, word, symbols) : char_symbols(t, word, symbols);
+    n = merge_symbols(t, &e->scratch, n);
+    for (size_t i = 0; i < n; i++) token_list_push(e->out, symbols[i].id);
+}
+
+/* ---- a text into words ---- */
+
+static void encode_marked_words(Encoder *e, TokenText text) {
+    size_t start = 0;
+    bool after_mark = false;
+    for (size_t i = 0; i < text.n;) {
+        bool mark = space_mark_at(text, i);
+        bool cut = mark && (e->t->spec.split || (e->t->mark_starts_word && !after_mark));
+        if (cut && i > start) {
+            encode_word(e, (TokenText){.data = text.data + start, .n = i - start});
+            start = i;
+        }
+        after_mark = mark;
+        i += mark ? 3 : 1;
+    }
+    encode_word(e, (TokenText){.data = text.data + start, .n = text.n - start});
+}
+
+static int encode_regex_words(Encoder *e, TokenText text) {
+    TokenText word;
+    int rc;
+    word_scan_start(e->scan, text.data, text.n);
+    while ((rc = word_scan_next(e->scan, &word.data, &word.n, e->err)) > 0) encode_word(e, word);
+    return rc;
+}
+
+static int encode_words(Encoder *e, TokenText text) {
+    if (e->scan) return encode_regex_words(e, text);
+    if (e->t->spec.style == TOKEN_BYTE_LEVEL)
+        encode_word(e, text);
+    else
+        encode_marked_words(e, text);
+    return 0;
+}
+
+/* ---- pieces between added tokens ---- */
+
+static TokenText with_space(TokenText text) {
+    char *copy = xmalloc(text.n + 1);
+    copy[0] = ' ';
+    memcpy(copy + 1, text.data, text.n);
+    return (TokenText){.data = copy, .n = text.n + 1};
+}
+
+/* Step 3 of tokenizer_build.h. */
+static int encode_piece(Encoder *e, TokenText text, bool first) {
+    const TokenizerSpec *s = &e->t->spec;
+    bool prepend = s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && first);
+    prepend = prepend && text.data[0] != ' ';
+    bool byte_level = s->style == TOKEN_BYTE_LEVEL;
+    if (byte_level ? !prepend : s->prepend == PREPEND_NORMALIZER) return encode_words(e, text);
+    prepend = prepend && (byte_level || !space_mark_at(text, 0));
+    TokenText spelt = byte_level ? with_space(text) : sentence_spelling(text, prepend);
+    int rc = encode_words(e, spelt);
+    free((char *)spelt.data);
+    return rc;
+}
+
+typedef int (*PieceFn)(Encoder *e, TokenText piece, bool first);
+
+static int encode_around(Encoder *e, const AddedTrie *added, TokenText text, bool first, PieceFn encode) {
+    AddedMatch match;
+    size_t at = 0;
+    while (at < text.n) {
+        bool found = added_trie_find(added, text.data, text.n, at, e->special, &match);
+        size_t end = found ? match.start : text.n;
+        if (end > at && encode(e, (TokenText){.data = text.data + at, .n = end - at}, first && at == 0)) return -1;
+        if (found) token_list_push(e->out, match.id);
+        at = found ? match.end : end;
+    }
+    return 0;
+}
+
+/* Step 2. */
+static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
+    if (e->t->spec.prepend != PREPEND_NORMALIZER) return encode_around(e, &e->t->normalized, text, first, encode_piece);
+    TokenText spelt = sentence_spelling(text, true);
+    int rc = encode_around(e, &e->t->normalized, spelt, first, encode_piece);
+    free((char *)spelt.data);
+    return rc;
+}
+
+int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
+    if (n == 0) return 0;
+    if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
+    if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
+    Encoder e = {.t = t, .special = special, .out = out, .err = err};
+    if (t->pretokenizer) e.scan = word_scan_open(t->pretokenizer);
+    int rc = encode_around(&e, &t->raw, (TokenText){.data = text, .n = n}, true, encode_raw_piece);
+    if (e.scan) word_scan_close(e.scan);
+    merge_scratch_free(&e.scratch);
+    return rc;
+}

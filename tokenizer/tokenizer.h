@@ -1,0 +1,53 @@
+/* Tokenizer: text <-> token ids. Byte-pair encoding, byte-level as GPT-2's (regex pre-tokenisation) or with spaces
+ * spelled U+2581 and byte fallback as Llama's (converted from SentencePiece).
+ *
+ * Any byte string is legal input (NUL and invalid UTF-8 included) and decode(encode(x)) == x byte for byte, with the
+ * exceptions that the format itself brings: a literal U+2581 comes back as a space from a Llama vocabulary, a space
+ * that the file asks to put in front of a text comes back unless the file asks for its removal too. Encoding is linear
+ * in the length of the text up to a log factor, whatever the text is. A Tokenizer is immutable once built; every
+ * function but tokenizer_free may be called from several threads at once. Files and JSON are weights/tokenizer_json.h's
+ * business. */
+#ifndef NOISED_TOKENIZER_H
+#define NOISED_TOKENIZER_H
+
+#include "base/err.h"
+
+typedef struct Tokenizer Tokenizer;
+
+typedef struct TokenList {
+    int *ids; /* malloc'ed, owned by the list */
+    size_t n, capacity;
+} TokenList;
+
+void token_list_push(TokenList *list, int id);
+void token_list_free(TokenList *list);
+
+/* Appends the ids of text[0..n), n < 2^29. Special tokens written out in the text become their id only when `special`;
+ * added tokens that the file does not call special always do. On failure the list holds a part. */
+int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err);
+
+/* The id that the file wants in front of every text (a Llama file's template), or -1. tokenizer_encode leaves it out.
+ */
+int tokenizer_bos(const Tokenizer *t);
+
+/* For a model without a vocabulary: every id is a token without text, and encoding any text is an error. */
+Tokenizer *tokenizer_ids_only(void);
+
+/* The bytes of one token: borrowed, valid while t lives, *n bytes, not NUL-terminated. NULL when id is no token.
+ * They may be a part of a UTF-8 sequence. */
+const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n);
+
+bool tokenizer_is_special(const Tokenizer *t, int id);
+
+/* Concatenated pieces (ids that are no tokens have none), less one leading space when tokenizer_strips_space;
+ * malloc'ed, NUL-terminated behind *n bytes. */
+char *tokenizer_decode(const Tokenizer *t, const int *ids, size_t n_ids, size_t *n);
+
+/* True for files that put a space in front of a text: the first space of a whole decoded text is not the text's. */
+bool tokenizer_strips_space(const Tokenizer *t);
+
+int tokenizer_vocab_size(const Tokenizer *t);                     /* highest id + 1 */
+int tokenizer_find_special(const Tokenizer *t, const char *text); /* id of the added token, or -1 */
+void tokenizer_free(Tokenizer *t);
+
+#endif

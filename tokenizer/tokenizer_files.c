@@ -1,0 +1,95 @@
+#include "tokenizer/tokenizer_files.h"
+
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 64 << 20, VOCAB_DEPTH = 1, VOCAB_VALUES = 1 << 22 };
+
+/* What a tokenizer.json says around the vocabulary and the merges. */
+static const char frame[] =
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
+    "\"model\":{\"type\":\"BPE\"},\"added_tokens\":[]}";
+static const char end_of_text[] =
+    "{\"content\":\"<|endoftext|>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
+    "\"special\":true}";
+
+static cJSON *read_vocab(const char *path, Err *err) {
+    Err why;
+    size_t n;
+    char *text = file_read(path, FILE_MAX, &n, err);
+    if (!text) return NULL;
+    cJSON *vocab = json_parse(text, n, VOCAB_DEPTH, VOCAB_VALUES, &why);
+    free(text);
+    if (!vocab) err_set(err, "%s: %s", path, why.msg);
+    return vocab;
+}
+
+/* One merge a line, behind a line that says "#version: 0.2". */
+static cJSON *read_merges(const char *path, Err *err) {
+    size_t n;
+    char *text = file_read(path, FILE_MAX, &n, err), *rest = text, *line;
+    if (!text) return NULL;
+    if (strlen(text) != n) {
+        err_set(err, "%s: NUL at byte %zu", path, strlen(text));
+        free(text);
+        return NULL;
+    }
+    cJSON *merges = cJSON_CreateArray();
+    while ((line = strsep(&rest, "\n"))) {
+        line[strcspn(line, "\r")] = 0;
+        if (*line && (line != text || strncmp(line, "#version", 8)))
+            cJSON_AddItemToArray(merges, cJSON_CreateString(line));
+    }
+    free(text);
+    return merges;
+}
+
+/* The same tokenizer as the text of a tokenizer.json; takes both trees. */
+static char *print_tokenizer(cJSON *vocab, cJSON *merges) {
+    cJSON *root = cJSON_Parse(frame), *model = cJSON_GetObjectItemCaseSensitive(root, "model");
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(vocab, "<|endoftext|>");
+    if (id) {
+        cJSON *token = cJSON_Parse(end_of_text);
+        cJSON_AddItemToObject(token, "id", cJSON_Duplicate(id, true));
+        cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(root, "added_tokens"), token);
+    }
+    cJSON_AddItemToObject(model, "vocab", vocab);
+    cJSON_AddItemToObject(model, "merges", merges);
+    char *text = cJSON_PrintUnformatted(root);
+    BUG_ON(!text);
+    cJSON_Delete(root);
+    return text;
+}
+
+static int load_pair(Tokenizer **out, const char *dir, const char *vocab_path, const char *merges_path, Err *err) {
+    Err why;
+    cJSON *vocab = read_vocab(vocab_path, err), *merges = vocab ? read_merges(merges_path, err) : NULL;
+    if (!merges) {
+        cJSON_Delete(vocab);
+        return -1;
+    }
+    char *text = print_tokenizer(vocab, merges);
+    int rc = tokenizer_json_parse(out, text, strlen(text), &why);
+    cJSON_free(text);
+    return rc ? err_set(err, "%s: vocab.json and merges.txt: %s", dir, why.msg) : 0;
+}
+
+int tokenizer_files_load(Tokenizer **out, const char *dir, Err *err) {
+    char path[PATH_BYTES], vocab[PATH_BYTES], merges[PATH_BYTES];
+    *out = NULL;
+    if (path_join(path, dir, "tokenizer.json", err) || path_join(vocab, dir, "vocab.json", err) ||
+        path_join(merges, dir, "merges.txt", err))
+        return -1;
+    if (access(path, F_OK) == 0) return tokenizer_json_load(out, path, err);
+    if (access(vocab, F_OK) && access(merges, F_OK)) return 0;
+    if (path_join(path, dir, "added_tokens.json", err)) return -1;
+    if (access(path, F_OK) == 0)
+        return err_set(err, "%s: only a tokenizer.json can add tokens to vocab.json and merges.txt", path);
+    return load_pair(out, dir, vocab, merges, err);
+}

@@ -1,0 +1,159 @@
+#include "base/atomic_file.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer_json_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE = 256 << 20, MAX_DEPTH = 32, MAX_VALUES = 1 << 23 };
+
+/* ---- fields with messages ---- */
+
+Shown show_text(const char *data, size_t n) {
+    enum { LONGEST = 48 };
+    Shown s;
+    size_t clip = MIN(n, LONGEST);
+    while (clip < n && clip > 0 && ((unsigned char)data[clip] & 0xC0) == 0x80) clip--;
+    snprintf(s.text, sizeof s.text, "\"%.*s%s\"", (int)clip, data, clip < n ? "..." : "");
+    return s;
+}
+
+Shown show_json(const cJSON *v) {
+    Shown s = {"missing"};
+    if (cJSON_IsString(v)) return show_text(v->valuestring, strlen(v->valuestring));
+    if (cJSON_IsNumber(v))
+        snprintf(s.text, sizeof s.text, "%.17g", v->valuedouble);
+    else if (v)
+        snprintf(s.text, sizeof s.text, "%s",
+                 cJSON_IsNull(v)     ? "null"
+                 : cJSON_IsTrue(v)   ? "true"
+                 : cJSON_IsFalse(v)  ? "false"
+                 : cJSON_IsObject(v) ? "an object"
+                                     : "an array");
+    return s;
+}
+
+const cJSON *json_field(const cJSON *o, const char *name) { return cJSON_GetObjectItemCaseSensitive(o, name); }
+
+bool json_is_text(const cJSON *v, const char *text) { return cJSON_IsString(v) && strcmp(v->valuestring, text) == 0; }
+
+bool json_is_null(const cJSON *v) { return !v || cJSON_IsNull(v); }
+
+static bool key_known(const char *known, const char *key) {
+    size_t n = strlen(key);
+    while (*known) {
+        size_t length = strcspn(known, " ");
+        if (length == n && memcmp(known, key, n) == 0) return true;
+        known += length + (known[length] == ' ');
+    }
+    return false;
+}
+
+int json_check_keys(const cJSON *o, const char *where, const char *known, Err *err) {
+    if (!cJSON_IsObject(o)) return err_set(err, "%s is %s, want an object", where, show_json(o).text);
+    for (const cJSON *v = o->child; v; v = v->next) {
+        if (!key_known(known, v->string))
+            return err_set(err, "%s has the unknown key %s (known: %s)", where,
+                           show_text(v->string, strlen(v->string)).text, known);
+    }
+    return 0;
+}
+
+int json_get_bool(const cJSON *o, const char *where, const char *name, int absent, bool *out, Err *err) {
+    const cJSON *v = json_field(o, name);
+    if (v ? !cJSON_IsBool(v) : absent < 0)
+        return err_set(err, "%s.%s is %s, want true or false", where, name, show_json(v).text);
+    *out = v ? cJSON_IsTrue(v) : absent;
+    return 0;
+}
+
+/* ---- top level and model ---- */
+
+static int check_null(const Reader *r, const char *name) {
+    const cJSON *v = json_field(r->root, name);
+    if (json_is_null(v)) return 0;
+    return err_set(r->err, "%s is %s, only null is supported", name, show_json(v).text);
+}
+
+static int check_empty_text(const Reader *r, const char *name) {
+    const cJSON *v = json_field(r->model, name);
+    if (json_is_null(v) || json_is_text(v, "")) return 0;
+    return err_set(r->err, "model.%s is %s, only \"\" is supported", name, show_json(v).text);
+}
+
+static int read_model_header(Reader *r) {
+    bool ignored, byte_fallback = false;
+    if (json_check_keys(r->model, "model",
+                        "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
+                        "ignore_merges vocab merges",
+                        r->err))
+        return -1;
+    const cJSON *type = json_field(r->model, "type"), *dropout = json_field(r->model, "dropout");
+    if (type && !json_is_text(type, "BPE"))
+        return err_set(r->err, "model.type is %s, only \"BPE\" is supported", show_json(type).text);
+    if (!json_is_null(dropout) && !(cJSON_IsNumber(dropout) && fpclassify(dropout->valuedouble) == FP_ZERO))
+        return err_set(r->err, "model.dropout is %s, only null is supported", show_json(dropout).text);
+    if (check_empty_text(r, "continuing_subword_prefix") || check_empty_text(r, "end_of_word_suffix") ||
+        json_get_bool(r->model, "model", "fuse_unk", 0, &ignored, r->err) ||
+        json_get_bool(r->model, "model", "byte_fallback", 0, &byte_fallback, r->err) ||
+        json_get_bool(r->model, "model", "ignore_merges", 0, &r->spec.ignore_merges, r->err))
+        return -1;
+    r->spec.style = byte_fallback ? TOKEN_SENTENCE_PIECE : TOKEN_BYTE_LEVEL;
+    return 0;
+}
+
+/* Every byte has a piece, so the unknown token is never used; it must only exist. */
+static int check_unk_token(const Reader *r) {
+    const cJSON *unk = json_field(r->model, "unk_token");
+    if (json_is_null(unk)) return 0;
+    if (!cJSON_IsString(unk))
+        return err_set(r->err, "model.unk_token is %s, want a string or null", show_json(unk).text);
+    if (text_map_find(&r->keys, unk->valuestring, strlen(unk->valuestring)) >= 0) return 0;
+    return err_set(r->err, "model.unk_token is %s, which is not in model.vocab", show_json(unk).text);
+}
+
+static int read_all(Reader *r) {
+    if (json_check_keys(r->root, "the file",
+                        "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
+                        r->err))
+        return -1;
+    const cJSON *version = json_field(r->root, "version");
+    if (version && !json_is_text(version, "1.0"))
+        return err_set(r->err, "version is %s, only \"1.0\" is supported", show_json(version).text);
+    r->model = json_field(r->root, "model");
+    return check_null(r, "truncation") || check_null(r, "padding") || read_model_header(r) ||
+                   tokenizer_read_pipeline(r) || tokenizer_read_vocabulary(r) || tokenizer_read_merges(r) ||
+                   check_unk_token(r) || tokenizer_read_post_processor(r)
+               ? -1
+               : 0;
+}
+
+int tokenizer_json_parse(Tokenizer **out, const char *text, size_t n, Err *err) {
+    cJSON *root = json_parse(text, n, MAX_DEPTH, MAX_VALUES, err);
+    if (!root) return -1;
+    Reader r = {.root = root, .spec = {.bos = -1}, .err = err};
+    int rc = read_all(&r);
+    if (rc == 0) *out = tokenizer_build(&r.spec);
+    text_map_free(&r.keys);
+    free(r.spelling);
+    free(r.added_index);
+    free(r.pieces);
+    free(r.bytes);
+    free(r.added);
+    free(r.merges);
+    cJSON_Delete(root);
+    return rc;
+}
+
+int tokenizer_json_load(Tokenizer **out, const char *path, Err *err) {
+    size_t n;
+    char *text = file_read(path, MAX_FILE, &n, err);
+    if (!text) return -1;
+    Err inner;
+    int rc = tokenizer_json_parse(out, text, n, &inner);
+    if (rc) err_set(err, "%s: %s", path, inner.msg);
+    free(text);
+    return rc;
+}

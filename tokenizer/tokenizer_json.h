@@ -1,0 +1,25 @@
+/* tokenizer_json: Hugging Face tokenizer.json <-> Tokenizer.
+ *
+ * Two families are read, both of model.type BPE:
+ *     byte level     pre_tokenizer ByteLevel, decoder ByteLevel, no normalizer (GPT-2)
+ *     SentencePiece  model.byte_fallback true; normalizer [Prepend, Replace] or pre_tokenizer Metaspace;
+ *                    decoder [Replace, ByteFallback, Fuse(, Strip)] (Llama, Mistral)
+ * post_processor may be null, ByteLevel, or a template that puts one token in front (tokenizer_bos).
+ * Whatever else would change the ids is refused by name, never ignored, and so is a vocabulary that is not whole: ids
+ * with holes, duplicates, merges of unknown pieces, missing byte pieces, NUL in a string.
+ *
+ * Files written are loadable by `tokenizers` and give the same ids there; saving, loading and saving again gives the
+ * same bytes. Loading may run in several threads at once. */
+#ifndef NOISED_TOKENIZER_JSON_H
+#define NOISED_TOKENIZER_JSON_H
+
+#include "base/err.h"
+#include "tokenizer/tokenizer.h"
+
+int tokenizer_json_load(Tokenizer **out, const char *path, Err *err);
+int tokenizer_json_parse(Tokenizer **out, const char *text, size_t n, Err *err);
+
+/* Atomic: temp + fsync + rename. */
+int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err);
+
+#endif

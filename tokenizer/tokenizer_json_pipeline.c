@@ -1,0 +1,167 @@
+#include "base/err.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer_json_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int check_type(const cJSON *v, const char *where, const char *type, const char *keys, Err *err) {
+    const cJSON *found = json_field(v, "type");
+    if (!json_is_text(found, type))
+        return err_set(err, "%s.type is %s, only \"%s\" is supported here", where,
+                       show_json(cJSON_IsObject(v) ? found : v).text, type);
+    return json_check_keys(v, where, keys, err);
+}
+
+static int check_text(const cJSON *o, const char *where, const char *name, const char *text, Err *err) {
+    const cJSON *v = json_field(o, name);
+    if (json_is_text(v, text)) return 0;
+    return err_set(err, "%s.%s is %s, only \"%s\" is supported", where, name, show_json(v).text, text);
+}
+
+/* The elements of {"type": "Sequence", list: [...]}, at least `least` and at most `most` of them. */
+static const cJSON *sequence(const cJSON *v, const char *where, const char *list, int least, int most, Err *err) {
+    char keys[64];
+    snprintf(keys, sizeof keys, "type %s", list);
+    if (check_type(v, where, "Sequence", keys, err)) return NULL;
+    const cJSON *items = json_field(v, list);
+    int n = cJSON_GetArraySize(items);
+    if (cJSON_IsArray(items) && n >= least && n <= most) return items->child;
+    err_set(err, "%s.%s has %d elements, only %d to %d are supported", where, list, n, least, most);
+    return NULL;
+}
+
+static int check_replace(const cJSON *v, const char *where, const char *from, const char *to, Err *err) {
+    if (check_type(v, where, "Replace", "type pattern content", err)) return -1;
+    const cJSON *pattern = json_field(v, "pattern");
+    if (!json_is_text(json_field(pattern, "String"), from) || json_check_keys(pattern, where, "String", NULL))
+        return err_set(err, "%s.pattern is not {\"String\": \"%s\"}, the only one supported", where, from);
+    return check_text(v, where, "content", to, err);
+}
+
+/* ---- byte level ---- */
+
+static int read_byte_level(Reader *r) {
+    const char *keys = "type add_prefix_space trim_offsets use_regex";
+    const cJSON *normalizer = json_field(r->root, "normalizer"), *pre = json_field(r->root, "pre_tokenizer");
+    bool prefix_space;
+    if (!json_is_null(normalizer))
+        return err_set(r->err, "normalizer is %s, only null is supported with a byte-level vocabulary",
+                       show_json(cJSON_IsObject(normalizer) ? json_field(normalizer, "type") : normalizer).text);
+    if (check_type(pre, "pre_tokenizer", "ByteLevel", keys, r->err) ||
+        json_get_bool(pre, "pre_tokenizer", "add_prefix_space", -1, &prefix_space, r->err) ||
+        json_get_bool(pre, "pre_tokenizer", "use_regex", 1, &r->spec.split, r->err) ||
+        check_type(json_field(r->root, "decoder"), "decoder", "ByteLevel", keys, r->err))
+        return -1;
+    r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
+    return 0;
+}
+
+/* ---- SentencePiece ---- */
+
+static int read_normalizer(Reader *r, const cJSON *normalizer) {
+    const cJSON *first = sequence(normalizer, "normalizer", "normalizers", 2, 2, r->err);
+    if (!first || check_type(first, "normalizer.normalizers[0]", "Prepend", "type prepend", r->err) ||
+        check_text(first, "normalizer.normalizers[0]", "prepend", SPACE_MARK, r->err))
+        return -1;
+    r->spec.prepend = PREPEND_NORMALIZER;
+    return check_replace(first->next, "normalizer.normalizers[1]", " ", SPACE_MARK, r->err);
+}
+
+static int read_metaspace(Reader *r, const cJSON *pre) {
+    static const char *const schemes[] = {
+        [PREPEND_NEVER] = "never", [PREPEND_FIRST] = "first", [PREPEND_ALWAYS] = "always"};
+    bool prefix_space;
+    if (check_type(pre, "pre_tokenizer", "Metaspace", "type replacement prepend_scheme add_prefix_space str_rep split",
+                   r->err) ||
+        check_text(pre, "pre_tokenizer", "replacement", SPACE_MARK, r->err) ||
+        json_get_bool(pre, "pre_tokenizer", "add_prefix_space", 1, &prefix_space, r->err) ||
+        json_get_bool(pre, "pre_tokenizer", "split", 1, &r->spec.split, r->err))
+        return -1;
+    const cJSON *scheme = json_field(pre, "prepend_scheme");
+    r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
+    if (!scheme) return 0;
+    for (size_t i = 0; i < COUNTOF(schemes); i++) {
+        if (!json_is_text(scheme, schemes[i])) continue;
+        r->spec.prepend = (TokenPrepend)i;
+        if (prefix_space || i == PREPEND_NEVER) return 0;
+        return err_set(r->err, "pre_tokenizer.prepend_scheme is \"%s\", but add_prefix_space is false", schemes[i]);
+    }
+    return err_set(r->err, "pre_tokenizer.prepend_scheme is %s, want \"first\", \"always\" or \"never\"",
+                   show_json(scheme).text);
+}
+
+static int read_strip(Reader *r, const cJSON *v) {
+    int64_t start, stop;
+    if (check_type(v, "decoder.decoders[3]", "Strip", "type content start stop", r->err) ||
+        check_text(v, "decoder.decoders[3]", "content", " ", r->err))
+        return -1;
+    const cJSON *from = json_field(v, "start"), *to = json_field(v, "stop");
+    if (!json_integer(from, 0, 1, &start) || !json_integer(to, 0, 0, &stop))
+        return err_set(r->err, "decoder.decoders[3] strips start %s and stop %s, only 0 or 1 and 0 are supported",
+                       show_json(from).text, show_json(to).text);
+    r->spec.strip_space = start == 1;
+    return 0;
+}
+
+static int read_sentence_decoder(Reader *r) {
+    const cJSON *v = sequence(json_field(r->root, "decoder"), "decoder", "decoders", 3, 4, r->err);
+    if (!v || check_replace(v, "decoder.decoders[0]", SPACE_MARK, " ", r->err) ||
+        check_type(v->next, "decoder.decoders[1]", "ByteFallback", "type", r->err) ||
+        check_type(v->next->next, "decoder.decoders[2]", "Fuse", "type", r->err))
+        return -1;
+    const cJSON *strip = v->next->next->next;
+    return strip ? read_strip(r, strip) : 0;
+}
+
+static int read_sentence_piece(Reader *r) {
+    const cJSON *normalizer = json_field(r->root, "normalizer"), *pre = json_field(r->root, "pre_tokenizer");
+    if (json_is_null(normalizer) == json_is_null(pre))
+        return err_set(r->err, "normalizer is %s and pre_tokenizer is %s; model.byte_fallback wants one of them",
+                       show_json(normalizer).text, show_json(pre).text);
+    if (json_is_null(pre) ? read_normalizer(r, normalizer) : read_metaspace(r, pre)) return -1;
+    return read_sentence_decoder(r);
+}
+
+int tokenizer_read_pipeline(Reader *r) {
+    return r->spec.style == TOKEN_BYTE_LEVEL ? read_byte_level(r) : read_sentence_piece(r);
+}
+
+/* ---- post-processor ---- */
+
+/* {"id": name, "ids": [id], "tokens": [...]} */
+static int read_template_token(Reader *r, const cJSON *template, const cJSON *name) {
+    int64_t id = -1;
+    const cJSON *ids = cJSON_IsString(name)
+                           ? json_field(json_field(json_field(template, "special_tokens"), name->valuestring), "ids")
+                           : NULL;
+    if (!cJSON_IsArray(ids) || cJSON_GetArraySize(ids) != 1 || !json_integer(ids->child, 0, r->spec.n_pieces - 1, &id))
+        return err_set(r->err, "post_processor.special_tokens: %s does not name one id below %d", show_json(name).text,
+                       r->spec.n_pieces);
+    r->spec.bos = (int)id;
+    return 0;
+}
+
+/* The template of a single text: the text, or one token and the text. */
+static int read_template(Reader *r, const cJSON *v) {
+    if (check_type(v, "post_processor", "TemplateProcessing", "type single pair special_tokens", r->err)) return -1;
+    const cJSON *single = json_field(v, "single"), *token = NULL;
+    const cJSON *text = cJSON_IsArray(single) ? single->child : NULL;
+    if (text && text->next) {
+        token = json_field(text, "SpecialToken");
+        text = token ? text->next : NULL;
+    }
+    const cJSON *sequence_id = json_field(json_field(text, "Sequence"), "id");
+    if (!text || text->next || !json_is_text(sequence_id, "A"))
+        return err_set(r->err, "post_processor.single has %d elements, only [A] and [token, A] are supported",
+                       cJSON_GetArraySize(single));
+    return token ? read_template_token(r, v, json_field(token, "id")) : 0;
+}
+
+int tokenizer_read_post_processor(Reader *r) {
+    const cJSON *v = json_field(r->root, "post_processor");
+    if (json_is_null(v)) return 0;
+    /* It moves offsets, which we do not report. */
+    if (json_is_text(json_field(v, "type"), "ByteLevel")) return 0;
+    return read_template(r, v);
+}

@@ -1,0 +1,135 @@
+#include "weights/import/gpt2.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 320, PARTS_MAX = 3 };
+
+typedef struct Rule {
+    const char *theirs, *ours[PARTS_MAX];
+    bool in_layer, is_conv1d;
+} Rule;
+
+static const Rule rules[] = {
+    {.theirs = "wte", .ours = {"embed_tokens"}},
+    {.theirs = "wpe", .ours = {"embed_positions"}},
+    {.theirs = "ln_f", .ours = {"norm"}},
+    {.theirs = "ln_1", .ours = {"input_layernorm"}, .in_layer = true},
+    {.theirs = "ln_2", .ours = {"post_attention_layernorm"}, .in_layer = true},
+    {.theirs = "attn.c_attn",
+     .ours = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+     .in_layer = true,
+     .is_conv1d = true},
+    {.theirs = "attn.c_proj", .ours = {"self_attn.o_proj"}, .in_layer = true, .is_conv1d = true},
+    {.theirs = "mlp.c_fc", .ours = {"mlp.up_proj"}, .in_layer = true, .is_conv1d = true},
+    {.theirs = "mlp.c_proj", .ours = {"mlp.down_proj"}, .in_layer = true, .is_conv1d = true},
+};
+
+/* A name taken apart: "h.3.mlp.c_fc.weight" is layer "3", module "mlp.c_fc" and leaf "weight". */
+typedef struct Name {
+    const char *layer, *module, *leaf;
+    int layer_length, module_length; /* layer_length 0: in no layer */
+} Name;
+
+static Name take_apart(const char *name, const char *prefix) {
+    Name n = {.module = name};
+    if (!strncmp(name, prefix, strlen(prefix))) n.module += strlen(prefix);
+    size_t digits = strncmp(n.module, "h.", 2) ? 0 : strspn(n.module + 2, "0123456789");
+    if (digits && n.module[2 + digits] == '.') {
+        n.layer = n.module + 2;
+        n.layer_length = (int)digits;
+        n.module = n.layer + digits + 1;
+    }
+    const char *dot = strrchr(n.module, '.');
+    n.leaf = dot ? dot + 1 : "";
+    n.module_length = dot ? (int)(dot - n.module) : 0;
+    return n;
+}
+
+static bool module_is(const Name *n, const char *module) {
+    return (size_t)n->module_length == strlen(module) && !strncmp(n->module, module, strlen(module));
+}
+
+static const Rule *find_rule(const Name *n) {
+    if (strcmp(n->leaf, "weight") && strcmp(n->leaf, "bias")) return NULL;
+    for (size_t i = 0; i < COUNTOF(rules); i++)
+        if (rules[i].in_layer == (n->layer_length > 0) && module_is(n, rules[i].theirs)) return &rules[i];
+    return NULL;
+}
+
+static bool is_causal_mask(const Name *n) {
+    return n->layer_length && module_is(n, "attn") && (!strcmp(n->leaf, "bias") || !strcmp(n->leaf, "masked_bias"));
+}
+
+static char *our_name(Shards *s, const Name *n, const char *module) {
+    char text[NAME_BYTES];
+    if (n->layer_length)
+        snprintf(text, sizeof text, "model.layers.%.*s.%s.%s", n->layer_length, n->layer, module, n->leaf);
+    else
+        snprintf(text, sizeof text, "model.%s.%s", module, n->leaf);
+    char *name = shards_alloc(s, strlen(text) + 1);
+    strcpy(name, text);
+    return name;
+}
+
+/* [in, out] -> [out, in] */
+static void transpose(Shards *s, SafeTensor *t) {
+    size_t in = (size_t)t->dims[0], out = (size_t)t->dims[1], size = dtype_size(t->dtype);
+    const unsigned char *from = t->data;
+    unsigned char *to = shards_alloc(s, t->bytes);
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++) memcpy(to + (o * in + i) * size, from + (i * out + o) * size, size);
+    t->data = to;
+    t->dims[0] = (int)out;
+    t->dims[1] = (int)in;
+}
+
+/* Writes what becomes of t behind out; returns how many tensors that are, or -1. */
+static int translate(Shards *s, const SafeTensor *t, const char *prefix, SafeTensor *out, Err *err) {
+    Name n = take_apart(t->name, prefix);
+    const Rule *rule = find_rule(&n);
+    out[0] = *t;
+    if (!rule) return !is_causal_mask(&n);
+    int parts = 0;
+    while (parts < PARTS_MAX && rule->ours[parts]) parts++;
+    if (rule->is_conv1d) {
+        int dims = strcmp(n.leaf, "weight") ? 1 : 2;
+        if (t->n_dims != dims || t->dims[dims - 1] % parts)
+            return err_set(err, "%s has %d dimensions, the last %d; must be %d, the last a multiple of %d", t->name,
+                           t->n_dims, t->n_dims ? t->dims[t->n_dims - 1] : 1, dims, parts);
+        if (dims == 2) transpose(s, &out[0]);
+        out[0].dims[0] /= parts;
+        out[0].bytes /= (size_t)parts;
+    }
+    for (int k = parts - 1; k >= 0; k--) {
+        out[k] = out[0];
+        out[k].name = our_name(s, &n, rule->ours[k]);
+        out[k].data = (const unsigned char *)out[0].data + (size_t)k * out[0].bytes;
+    }
+    return parts;
+}
+
+int gpt2_translate(Shards *s, Err *err) {
+    const char *prefix = "transformer.";
+    if (!shards_find(s, "transformer.wte.weight")) {
+        if (!shards_find(s, "wte.weight")) return 0;
+        prefix = "";
+    }
+    SafeTensor *out = xcalloc(PARTS_MAX * (size_t)s->n + 1, sizeof *out);
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        int added = translate(s, &s->tensors[i], prefix, out + n, err);
+        if (added < 0) {
+            free(out);
+            return -1;
+        }
+        n += added;
+    }
+    free(s->tensors);
+    s->tensors = out;
+    s->n = n;
+    return shards_sort(s, err);
+}
