@@ -124,9 +124,41 @@ int file_write(const char *path, const void *data, size_t n, Err *err) {
     return atomic_commit(&f, err);
 }
 
-int folder_create(const char *path, Err *err) {
-    if (mkdir(path, 0777) == 0) return sync_folder_of(path, err);
+/* 1 made, 0 there already, -1 error. */
+static int make_one(const char *path, Err *err) {
     struct stat st;
+    if (mkdir(path, 0777) == 0) return sync_folder_of(path, err) ? -1 : 1;
     if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
     return err_set(err, "%s: %s", path, strerror(errno));
+}
+
+int folder_create(const char *path, int *made, Err *err) {
+    char *part = xstrdup(path), *end = part, *there = part; /* where the last folder that is there ends */
+    int rc = *part ? 0 : err_set(err, "the name of a folder is empty"), n = 0;
+    while (*end && rc >= 0) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char after = *end;
+        *end = 0;
+        rc = make_one(part, err);
+        *end = after;
+        n += rc > 0;
+        if (rc >= 0) there = end += strspn(end, "/"); /* "a/" ends with a */
+    }
+    *there = 0;
+    if (rc < 0) folder_remove(part, n);
+    if (made) *made = rc < 0 ? 0 : n;
+    free(part);
+    return MIN(rc, 0);
+}
+
+void folder_remove(const char *path, int made) {
+    char *part = xstrdup(path);
+    size_t n = strlen(part);
+    for (; made > 0 && n; made--) {
+        while (n && part[n - 1] == '/') part[--n] = 0;
+        if (rmdir(part) < 0) break;
+        while (n && part[n - 1] != '/') part[--n] = 0;
+    }
+    free(part);
 }

@@ -26,7 +26,10 @@ void atomic_abandon(AtomicFile *f); /* removes the temp; harmless after commit *
 
 int file_write(const char *path, const void *data, size_t n, Err *err); /* open, write, commit */
 
-/* mkdir, whose parent must exist, and fsync of the parent; an existing folder is fine. */
-int folder_create(const char *path, Err *err);
+/* mkdir -p, each followed by fsync of the parent; an existing folder is fine. *made, which may be NULL: how many were
+ * made; none are when it fails. */
+int folder_create(const char *path, int *made, Err *err);
+/* The way back: removes the last `made` folders of path, as far as they are empty. */
+void folder_remove(const char *path, int made);
 
 #endif

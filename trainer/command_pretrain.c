@@ -28,7 +28,7 @@ static void print_plan(const Run *r) {
            (double)s->steps * rows / (double)c->max_positions / (double)r->windows.n, (long long)s->seed, team_size(),
            team_size() == 1 ? "thread" : "threads", s->out);
     if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
-    if (r->saved) printf("resumed after step %lld\n", (long long)r->step);
+    if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);
     fflush(stdout);
 }
 
@@ -50,7 +50,7 @@ int command_pretrain(int argc, char **argv) {
     Err err;
     int status = EXIT_DONE;
     settings_init(&r->settings);
-    r->folder = -1;
+    r->folder.lock = -1;
     int parsed = flags_parse(r->settings.flags, r->settings.n_flags, argc, argv, &err);
     if (parsed == 1) {
         flags_print_help(r->settings.flags, r->settings.n_flags, usage);

@@ -4,7 +4,6 @@
 #include "weights/checkpoint.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* ---- resume ---- */
 
@@ -25,10 +24,9 @@ static int restore_flags(Run *r, Err *err) {
 
 static int open_settings(Run *r, Err *err) {
     Settings *s = &r->settings;
-    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(s->out, s->resume, &r->saved, &r->folder, err))
-        return -1;
-    if (r->saved && (run_state_load(&r->state, s->out, err) || restore_flags(r, err))) return -1;
-    if (!r->saved && flags_require(s->flags, s->n_flags, "data", err)) return -1;
+    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(&r->folder, s->out, s->resume, err)) return -1;
+    if (r->folder.saved && (run_state_load(&r->state, s->out, err) || restore_flags(r, err))) return -1;
+    if (!r->folder.saved && flags_require(s->flags, s->n_flags, "data", err)) return -1;
     if (settings_finish(s, err)) return -1;
     r->flags = flags_save(s->flags, s->n_flags);
     return 0;
@@ -38,7 +36,7 @@ static int open_settings(Run *r, Err *err) {
 
 static int open_corpus(Run *r, const Texts *texts, Err *err) {
     char path[RUN_PATH_MAX];
-    if (r->saved && strcmp(texts->hash, r->state.data_hash))
+    if (r->folder.saved && strcmp(texts->hash, r->state.data_hash))
         return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
                        texts->hash, r->state.data_hash);
     memcpy(r->data_hash, texts->hash, sizeof r->data_hash);
@@ -91,7 +89,7 @@ static int prepare_weights(Run *r, Err *err) {
     const ParamSet *ps = &r->model.params;
     if (model_init(&r->model, &r->config, err)) return -1;
     optimizer_init(&r->optimizer, &r->model.params);
-    if (r->saved) {
+    if (r->folder.saved) {
         Snapshot s = run_training(r).snapshot;
         if (snapshot_load(&s, &r->step, err)) return -1;
         if (r->step <= r->settings.steps) return 0;
@@ -107,7 +105,9 @@ static int prepare_weights(Run *r, Err *err) {
 /* ---- all ---- */
 
 int run_prepare(Run *r, Err *err) {
-    return open_settings(r, err) || prepare_data(r, err) || prepare_weights(r, err) ? -1 : 0;
+    if (open_settings(r, err) == 0 && prepare_data(r, err) == 0 && prepare_weights(r, err) == 0) return 0;
+    if (r->folder.lock >= 0) run_withdraw(&r->folder);
+    return -1;
 }
 
 Training run_training(Run *r) {
@@ -134,5 +134,5 @@ void run_free(Run *r) {
     cJSON_Delete(r->flags);
     settings_free(&r->settings);
     run_state_free(&r->state);
-    if (r->folder >= 0) close(r->folder);
+    run_close(&r->folder);
 }

@@ -8,9 +8,8 @@
 
 typedef struct Run {
     Settings settings;
-    int folder;     /* descriptor of --out, locked; -1: not open */
-    bool saved;     /* resumed from a saved state */
-    RunState state; /* the saved one */
+    RunFolder folder; /* --out */
+    RunState state;   /* the saved one, when there is one */
     Config config;
     Tokenizer *tokenizer;
     char tokenizer_hash[65], data_hash[65];
@@ -22,8 +21,8 @@ typedef struct Run {
     int64_t step; /* finished */
 } Run;
 
-/* settings must have been parsed, folder be -1. Whatever the outcome, run_free releases it. A Run must not move in
- * memory. */
+/* settings must have been parsed, folder.lock be -1. Whatever the outcome, run_free releases it; a failure leaves
+ * nothing of a new run on disk. A Run must not move in memory. */
 int run_prepare(Run *r, Err *err);
 Training run_training(Run *r);
 void run_free(Run *r);

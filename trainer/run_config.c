@@ -15,7 +15,7 @@ int run_config(Run *r, Err *err) {
     const Settings *s = &r->settings;
     char path[RUN_PATH_MAX];
     if (s->config) return preset_or_file(&r->config, s->config, err);
-    if (r->saved) {
+    if (r->folder.saved) {
         r->config = r->state.config;
         return 0;
     }
@@ -75,7 +75,7 @@ static int hash_file(const char *path, char hex[65], Err *err) {
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {
     char path[RUN_PATH_MAX];
     if (run_path(path, r->settings.out, "tokenizer.json", err)) return -1;
-    if (!r->saved && provide(r, texts, path, err)) return -1;
+    if (!r->folder.saved && provide(r, texts, path, err)) return -1;
     if (hash_file(path, r->tokenizer_hash, err)) return -1;
     return tokenizer_json_load(&r->tokenizer, path, err);
 }
@@ -125,6 +125,6 @@ int run_config_adopt(Run *r, Err *err) {
         return err_set(err, "the tokenizer has %d tokens, vocab_size of the config is %d", vocab, r->config.vocab_size);
     adopt_token(&r->config.eos_token_id, end, "eos_token_id");
     adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
-    if (r->saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
+    if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
     return config_check(&r->config, err);
 }

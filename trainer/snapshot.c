@@ -37,8 +37,9 @@ static bool is_temporary(const char *name) {
 }
 
 /* What a run writes before its first trainer_state.json. */
+static const char *const early[] = {"tokenizer.json", "tokens.bin", "optimizer.safetensors"};
+
 static bool is_early(const char *name) {
-    static const char *const early[] = {"tokenizer.json", "tokens.bin", "optimizer.safetensors"};
     for (size_t i = 0; i < COUNTOF(early); i++)
         if (!strcmp(name, early[i])) return true;
     return false;
@@ -72,17 +73,34 @@ static int lock_folder(const char *dir, int *lock, Err *err) {
     return err_set(err, "%s: flock: %s", dir, strerror(errno));
 }
 
-int run_open(const char *dir, bool resume, bool *saved, int *lock, Err *err) {
-    char path[RUN_PATH_MAX];
-    *lock = -1;
-    if (folder_create(dir, err) || run_path(path, dir, state_name, err) || lock_folder(dir, lock, err)) return -1;
-    *saved = resume && access(path, F_OK) == 0;
-    DIR *d = opendir(dir);
-    if (!d) return err_set(err, "%s: %s", dir, strerror(errno));
-    int rc = *saved ? 0 : check_empty(dir, d, resume, err);
-    if (rc == 0) rc = remove_temporaries(dir, d, err);
+static int look_inside(RunFolder *f, bool resume, Err *err) {
+    DIR *d = opendir(f->dir);
+    if (!d) return err_set(err, "%s: %s", f->dir, strerror(errno));
+    int rc = f->saved ? 0 : check_empty(f->dir, d, resume, err);
+    if (rc == 0) rc = remove_temporaries(f->dir, d, err);
     closedir(d);
+    f->ours = rc == 0 && !f->saved;
     return rc;
+}
+
+int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
+    char path[RUN_PATH_MAX];
+    *f = (RunFolder){.dir = dir, .lock = -1};
+    if (run_path(path, dir, state_name, err) || folder_create(dir, &f->made, err)) return -1;
+    f->saved = resume && access(path, F_OK) == 0;
+    if (lock_folder(dir, &f->lock, err) == 0 && look_inside(f, resume, err) == 0) return 0;
+    run_withdraw(f);
+    return -1;
+}
+
+void run_withdraw(const RunFolder *f) {
+    for (size_t i = 0; i < COUNTOF(early) && f->ours; i++) unlinkat(f->lock, early[i], 0);
+    folder_remove(f->dir, f->made);
+}
+
+void run_close(RunFolder *f) {
+    if (f->lock >= 0) close(f->lock);
+    f->lock = -1;
 }
 
 /* ---- trainer_state.json ---- */

@@ -21,10 +21,21 @@ enum { RUN_PATH_MAX = 1024 };
 
 int run_path(char out[RUN_PATH_MAX], const char *dir, const char *name, Err *err);
 
-/* Creates dir when it is not there. Without resume a dir with anything in it is an error; with it, anything in a dir
- * without a saved state but the leftovers of a start that was killed. Removes temporaries. *saved: there is a state.
- * *lock, also set on failure: keeps other trainers out until it is closed; -1 when there is none. */
-int run_open(const char *dir, bool resume, bool *saved, int *lock, Err *err);
+typedef struct RunFolder {
+    const char *dir; /* borrowed */
+    int lock;        /* descriptor that keeps other trainers out while it is open; -1: none */
+    bool saved;      /* there is a state to resume */
+    bool ours;       /* whatever is in it was written by this run or by a start that was killed */
+    int made;        /* folders that were created for it, parents too */
+} RunFolder;
+
+/* Creates dir and its parents where they are not there. Without resume a dir with anything in it is an error; with it,
+ * anything in a dir without a saved state but the leftovers of a start that was killed. Removes temporaries. On failure
+ * nothing is left behind; run_close is harmless then. */
+int run_open(RunFolder *f, const char *dir, bool resume, Err *err);
+/* For a run that is refused before its first step: what it has written and made goes, a saved run stays. */
+void run_withdraw(const RunFolder *f);
+void run_close(RunFolder *f);
 
 typedef struct RunState {
     cJSON *root;           /* owned */

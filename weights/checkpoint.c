@@ -147,6 +147,6 @@ static int save_weights(const char *dir, const ParamSet *ps, Dtype dtype, uint64
 
 int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err) {
     BUG_ON(save_dtype == DTYPE_F16);
-    if (folder_create(dir, err) || save_config(dir, &m->cfg, save_dtype, err)) return -1;
+    if (folder_create(dir, NULL, err) || save_config(dir, &m->cfg, save_dtype, err)) return -1;
     return save_weights(dir, &m->params, save_dtype, step, err);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static Dtype kept_dtype(const ParamSet *ps) {
     for (int i = 0; i < ps->n; i++)
@@ -16,12 +17,29 @@ static Dtype kept_dtype(const ParamSet *ps) {
     return DTYPE_BF16;
 }
 
-static int save_all(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
+static int save_files(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
     char path[PATH_BYTES];
     const char *step = c->shards.files[0].metadata_step;
-    if (path_join(path, to, "tokenizer.json", err) || folder_create(to, err)) return -1;
+    if (path_join(path, to, "tokenizer.json", err)) return -1;
     if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
     return checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err);
+}
+
+/* Half a checkpoint would only be in the way of the next try. */
+static void withdraw(const char *to, int made) {
+    static const char *const names[] = {"tokenizer.json", "config.json", "model.safetensors"};
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (path_join(path, to, names[i], NULL) == 0) unlink(path);
+    folder_remove(to, made);
+}
+
+static int save_all(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
+    int made;
+    if (folder_create(to, &made, err)) return -1;
+    int rc = save_files(c, to, dtype, err);
+    if (rc) withdraw(to, made);
+    return rc;
 }
 
 int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, Err *err) {

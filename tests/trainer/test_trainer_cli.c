@@ -46,6 +46,11 @@ static void check_run(const World *w, const char *args, int status, const char *
     free(r.output);
 }
 
+static bool is_empty(const char *dir) {
+    bool empty = rmdir(dir) == 0;
+    return empty && mkdir(dir, 0700) == 0;
+}
+
 TEST(trainer_cli_refuses_bad_words) {
     World w = world_open();
     static const struct {
@@ -84,7 +89,7 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config /no/config.json --out %D", "/no/config.json: No such file", 1},
         {"pretrain --data %T --config %T --out %D", "text.txt", 1},
         {"pretrain --data /no/text --config %C --out %D", "/no/text: No such file", 1},
-        {"pretrain --data %T --config %C --out /no/such/dir", "/no/such/dir: No such file", 1},
+        {"pretrain --data %T --config %C --out /proc/no/such/dir", "/proc/no: No such file", 1},
         {"pretrain --data %T --config %C --out %T", "text.txt: File exists", 1},
         {"pretrain --data %T --config %C --out %D --val /no/val", "/no/val: No such file", 1},
         {"pretrain --data %T --config %C --out %D --tokenizer /no/t.json", "/no/t.json: No such file", 1},
@@ -102,6 +107,37 @@ TEST(trainer_cli_refuses_bad_words) {
         {"eval --model %D --data %T --noise-scale -1", "--noise-scale is -1, must be 0 to", 2},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) check_run(&w, cases[i].args, cases[i].status, cases[i].message);
+    world_close(&w);
+}
+
+TEST(trainer_cli_makes_the_folders_above) {
+    World w = world_open();
+    check_run(&w, "pretrain --config %C --data %T --out %D/runs/of/mine/ --steps 1", 0, "done");
+    check_run(&w, "pretrain --config %C --data %T --out %D/runs/of/mine --steps 1", 1, "is not empty");
+    check_run(&w, "pretrain --resume --out %D/runs/of/mine --steps 1", 0, "done");
+    char *mine = trainer_join(w.dir, "runs/of/mine/model.safetensors");
+    CHECK(access(mine, F_OK) == 0);
+    free(mine);
+    world_close(&w);
+}
+
+TEST(trainer_cli_refused_runs_leave_nothing) {
+    World w = {.dir = test_dir(), .text = trainer_text_file(30), .config = trainer_config_file()};
+    static const struct {
+        const char *args, *message;
+    } cases[] = {
+        {"pretrain --config %C --out %D/runs/mine", "--data is missing"},
+        {"pretrain --resume --out %D/runs/mine", "--data is missing"},
+        {"pretrain --data %T --config %C --min-lr 1 --out %D/runs/mine", "--min-lr is 1"},
+        {"pretrain --data %T --config %T --out %D/runs/mine", "text.txt"},
+        /* found out behind tokenizer.json and tokens.bin */
+        {"pretrain --data %T --vocab-size 257 --config %C --out %D/runs/mine", "to train on, a window needs"},
+        {"pretrain --data %T --vocab-size 257 --config %C --out %D", "to train on, a window needs"},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        check_run(&w, cases[i].args, 1, cases[i].message);
+        CHECK_MSG(is_empty(w.dir), "%s: left something", cases[i].args);
+    }
     world_close(&w);
 }
 

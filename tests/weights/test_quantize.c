@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { G = INT8_GROUP };
 
@@ -118,8 +119,8 @@ static void check_quantized(const Config *cfg, const char *what) {
     Err err = {""};
     Dtype int8 = DTYPE_I8;
     test_checkpoint_save(dir, cfg, DTYPE_F32);
-    test_path(to, parent, "int8");
-    test_path(again, parent, "again");
+    test_path(to, parent, "new/int8"); /* parents are made */
+    test_path(again, parent, "newer/again");
     int rc = checkpoint_convert(dir, to, &int8, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0 && checkpoint_open(&a, dir, NULL) == 0);
@@ -137,6 +138,8 @@ static void check_quantized(const Config *cfg, const char *what) {
     checkpoint_close(&b);
     CHECK(checkpoint_convert(to, again, &int8, &err) == -1 &&
           strstr(err.msg, "model.embed_tokens.weight is I8, whose exact values are gone: save from the original"));
+    test_path(again, parent, "newer");
+    CHECK(access(again, F_OK)); /* and go again with what was refused */
     free(dir);
     free(parent);
 }
