@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -79,29 +80,4 @@ void buffer_float(Buffer *b, float f) {
     while (strtof(text, NULL) != f && digits++ < 9);
     buffer_text(b, text);
     if (!strpbrk(text, ".e")) buffer_text(b, ".0");
-}
-
-/* ---- UTF-8 ---- */
-
-Utf8 utf8_next(const char *text, size_t n, size_t *length) {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t want = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
-    *length = 1;
-    if (want == 0) return UTF8_INVALID;
-    /* The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
-    unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
-    unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
-    for (; *length < want; ++*length) {
-        if (*length == n) return UTF8_PARTIAL;
-        if (p[*length] < low || p[*length] > high) return UTF8_INVALID;
-        low = 0x80;
-        high = 0xBF;
-    }
-    return UTF8_VALID;
-}
-
-size_t utf8_count(const char *text, size_t n) {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) count += (text[i] & 0xC0) != 0x80;
-    return count;
 }

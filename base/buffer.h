@@ -22,19 +22,4 @@ void buffer_json(Buffer *b, const char *text, size_t n);
  * as vLLM does, NaN as null. */
 void buffer_float(Buffer *b, float f);
 
-/* ---- UTF-8 ---- */
-
-#define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
-
-typedef enum Utf8 {
-    UTF8_VALID,   /* *length bytes are one code point */
-    UTF8_INVALID, /* *length bytes can be no part of any: one U+FFFD stands for them */
-    UTF8_PARTIAL, /* all n bytes may become one with more behind */
-} Utf8;
-
-/* What text[0..n) begins with, n > 0. Ill-formed input is cut as the Unicode standard recommends (maximal subparts). */
-Utf8 utf8_next(const char *text, size_t n, size_t *length);
-
-size_t utf8_count(const char *text, size_t n); /* code points of valid UTF-8 */
-
 #endif

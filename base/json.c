@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,17 +42,6 @@ static bool accept(Scan *s, char c) {
 
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
-/* Length of the UTF-8 sequence at p, 0 when it is none (overlong, surrogate and beyond U+10FFFF included). */
-static size_t utf8_length(const unsigned char *p, const unsigned char *end) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
-    if ((size_t)(end - p) < n) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xF0 && p[1] < 0x90);
-    bool no_character = (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF4 && p[1] > 0x8F);
-    return overlong || no_character ? 0 : n;
-}
-
 /* Four hexadecimal digits; -1 when they are not. */
 static int hex4(Scan *s) {
     int v = 0;
@@ -65,14 +55,6 @@ static int hex4(Scan *s) {
             return -1;
     }
     return v;
-}
-
-static size_t utf8_put(uint32_t c, char *out) {
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)(lead[n] | c);
-    return n;
 }
 
 /* What follows \u; the code point in UTF-8 goes to out[4]. Returns its length, 0 on failure. */
@@ -93,7 +75,7 @@ static size_t scan_character(Scan *s, char *out) {
         int c = peek(s);
         if (c < 0) return fail(s, "a string without end"), 0;
         if (c < 0x20) return fail(s, "a control character in a string"), 0;
-        size_t n = utf8_length(s->p, s->end);
+        size_t n = utf8_char_length((const char *)s->p, (size_t)(s->end - s->p));
         if (n == 0) return fail(s, "invalid UTF-8"), 0;
         memcpy(out, s->p, n);
         s->p += n;

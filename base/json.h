@@ -16,7 +16,9 @@ int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err
 /* json_check, then cJSON: NULL on failure. The caller frees with cJSON_Delete. */
 cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
 
-/* item as an integer in low..high, both within +-2^53: false when it is none. */
+#define JSON_INTEGER_MAX ((int64_t)1 << 53) /* up to here doubles hold every integer */
+
+/* item as an integer in low..high, both within +-JSON_INTEGER_MAX: false when it is none. */
 bool json_integer(const cJSON *item, int64_t low, int64_t high, int64_t *out);
 
 #endif

@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,8 +13,7 @@ void log_line(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
+    text_make_printable(text);
     struct timespec now;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);

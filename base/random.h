@@ -10,6 +10,10 @@ typedef struct Philox {
     uint32_t v[4];
 } Philox;
 
+/* Seeds of all kinds are integers that a JSON number carries exactly. */
+enum { SEED_BITS = 53 };
+#define SEED_MAX (((int64_t)1 << SEED_BITS) - 1)
+
 /* counter (c0, c1, c2, c3), key = (low, high) 32 bits of key. All zeros gives 6627e8d5 e169c58d bc57ac4c 9b00dbd8. */
 Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t key);
 

@@ -59,6 +59,5 @@ void token_logprobs(const float *logits, int vocab, int id, float *chosen, Token
 
 /* Seeds of choice c (spec section 6): c = 0 the request's own, else derived from it. */
 uint64_t choice_seed(uint64_t request_seed, int c);
-enum { SEED_BITS = 53 };
 
 #endif

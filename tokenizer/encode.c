@@ -1,5 +1,6 @@
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/impl.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -86,22 +87,4 @@ int word_scan_next(WordScan *s, const char **word, size_t *n, Err *err) {
     BUG_ON(*n == 0);
     s->at += *n;
     return 1;
-}
-
-size_t utf8_char_length(const char *text, size_t n) {
-    const unsigned char *s = (const unsigned char *)text;
-    if (s[0] < 0x80) return 1;
-    size_t length = s[0] >= 0xC2 && s[0] <= 0xDF ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : 0;
-    if (length == 0 || n < length) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xED && s[1] > 0x9F, too_high = s[0] == 0xF4 && s[1] > 0x8F;
-    return overlong || surrogate || too_high ? 0 : length;
-}
-
-size_t utf8_valid_prefix(const char *text, size_t n) {
-    size_t i = 0, length;
-    while (i < n && (length = utf8_char_length(text + i, n - i)) > 0) i += length;
-    return i;
 }

@@ -24,10 +24,4 @@ void word_scan_start(WordScan *s, const char *text, size_t n);
 /* 1 and the next word (inside the text), 0 at its end, -1 when the matcher ran out of memory. */
 int word_scan_next(WordScan *s, const char **word, size_t *n, Err *err);
 
-/* Bytes of the longest prefix of text[0..n) that is well-formed UTF-8 (no surrogates, no overlong forms). */
-size_t utf8_valid_prefix(const char *text, size_t n);
-
-/* Bytes of the well-formed character at text, n > 0; 0 when there is none. */
-size_t utf8_char_length(const char *text, size_t n);
-
 #endif

@@ -1,6 +1,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer_json_impl.h"
 

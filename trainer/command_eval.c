@@ -1,5 +1,6 @@
 #include "base/atomic_file.h"
 #include "base/err.h"
+#include "base/random.h"
 #include "trainer/commands.h"
 #include "trainer/evaluate.h"
 #include "weights/checkpoint.h"
@@ -45,7 +46,7 @@ int command_eval(int argc, char **argv) {
         {.name = "noise-seed",
          .kind = FLAG_INTEGER,
          .value = &seed,
-         .high = 9007199254740991,
+         .high = (double)SEED_MAX,
          .hint = "N",
          .help = "noise seed, the same for every window"},
         {.name = "noise-scale",

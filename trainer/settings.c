@@ -1,6 +1,7 @@
 #include "trainer/settings.h"
 
 #include "base/err.h"
+#include "base/random.h"
 #include "tokenizer/bpe_train.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ static const char *const perturb_names[] = {"none", "all-before", "all-after", "
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
-static const double max_seed = 9007199254740991, many = 1e12;
+static const double many = 1e12;
 
 static Flag text_flag(const char *name, const char **value, FlagMemory memory, const char *hint, const char *help) {
     return (Flag){.name = name, .kind = FLAG_TEXT, .value = value, .memory = memory, .hint = hint, .help = help};
@@ -90,7 +91,7 @@ static void declare_flags(Settings *s) {
         choice_flag("precision", &s->precision, precision_names, "f32|bf16",
                     "operands of the training's matrix products"),
         choice_flag("save-dtype", &s->save_dtype, precision_names, "f32|bf16", "matrices in model.safetensors"),
-        integer_flag("seed", &s->seed, FLAG_FIXED, 0, max_seed, "of every random draw"),
+        integer_flag("seed", &s->seed, FLAG_FIXED, 0, (double)SEED_MAX, "of every random draw"),
         integer_flag("threads", &s->threads, FLAG_FORGET, 1, 1024, "threads (default: one per processor)"),
         switch_flag("recompute", &s->recompute, FLAG_FORGET,
                     "less memory, slower, the same bits: activations of one layer at a time"),

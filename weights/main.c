@@ -6,6 +6,7 @@
  *     noised-weights quantize [--dtype int8] FROM TO         the same with int8 matrices
  * Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
 #include "base/err.h"
+#include "base/utf8.h"
 #include "model/kernels/kernels.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
@@ -29,8 +30,7 @@ typedef struct Arguments {
 } Arguments;
 
 static int fail(Err *err) {
-    for (char *p = err->msg; *p; p++) /* names in a bad file may hold anything; a terminal must not obey it */
-        if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
+    text_make_printable(err->msg);
     fprintf(stderr, "noised-weights: %s\n", err->msg);
     return 1;
 }

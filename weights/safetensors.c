@@ -48,8 +48,8 @@ static int parse_shape(SafeTensor *t, const cJSON *item, Err *err) {
 static int parse_offsets(SafeTensor *t, const cJSON *item, const unsigned char *data, size_t data_bytes, Err *err) {
     int64_t begin, end;
     if (cJSON_GetArraySize(item) != 2 || !cJSON_IsArray(item) ||
-        !json_integer(item->child, 0, (int64_t)1 << 53, &begin) ||
-        !json_integer(item->child->next, 0, (int64_t)1 << 53, &end))
+        !json_integer(item->child, 0, JSON_INTEGER_MAX, &begin) ||
+        !json_integer(item->child->next, 0, JSON_INTEGER_MAX, &end))
         return err_set(err, "%s: data_offsets must be two integers", t->name);
     if (begin > end || (size_t)end > data_bytes)
         return err_set(err, "%s: data_offsets [%lld,%lld] do not lie within %zu bytes of data", t->name,

@@ -23,7 +23,7 @@ struct Completion {
 static uint64_t draw_seed(void) {
     uint64_t seed;
     BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
-    return seed >> (64 - MAX_SEED_BITS);
+    return seed >> (64 - SEED_BITS);
 }
 
 static void draw_missing_seeds(CompletionRequest *r) {

@@ -1,6 +1,7 @@
 #include "server/api/fields.h"
 
 #include "base/err.h"
+#include "base/random.h"
 
 #include <string.h>
 
@@ -54,7 +55,7 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         *(bool *)out = cJSON_IsTrue(item);
         return 0;
     case FIELD_SEED:
-        if (!json_integer(item, 0, MAX_SEED, &integer))
+        if (!json_integer(item, 0, SEED_MAX, &integer))
             return field_fail(r, item, "an integer between 0 and 9007199254740991");
         *(OptionalSeed *)out = (OptionalSeed){.given = true, .value = (uint64_t)integer};
         return 0;

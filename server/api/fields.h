@@ -6,9 +6,6 @@
 #include "base/json.h"
 #include "server/api/error.h"
 
-enum { MAX_SEED_BITS = 53 };
-#define MAX_SEED (((int64_t)1 << MAX_SEED_BITS) - 1) /* what a JSON number carries exactly */
-
 typedef struct OptionalSeed {
     bool given;
     uint64_t value;

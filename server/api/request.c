@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "server/engine/engine.h"
 
 #include <limits.h>
@@ -80,14 +81,14 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     static const char what[] = "an integer between 0 and 9007199254740991 or an array of such integers";
     int64_t seed;
     if (!cJSON_IsArray(item)) {
-        if (!json_integer(item, 0, MAX_SEED, &seed)) return field_fail(r, item, what);
+        if (!json_integer(item, 0, SEED_MAX, &seed)) return field_fail(r, item, what);
         request->noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)seed};
         return 0;
     }
     request->noise_seeds = xcalloc((size_t)cJSON_GetArraySize(item) + 1, sizeof *request->noise_seeds);
     const cJSON *element;
     cJSON_ArrayForEach(element, item) {
-        if (!json_integer(element, 0, MAX_SEED, &seed)) return field_fail(r, element, what);
+        if (!json_integer(element, 0, SEED_MAX, &seed)) return field_fail(r, element, what);
         request->noise_seeds[request->n_noise_seeds++] = (uint64_t)seed;
     }
     return 0;

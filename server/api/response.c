@@ -1,6 +1,7 @@
 #include "server/api/response.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -23,15 +24,13 @@ void response_open(Buffer *b, const ResponseHead *h) {
 
 /* Tokens that are no text by themselves are spelled in bytes, as OpenAI does. */
 static void print_token(Buffer *b, const Tokenizer *t, int id) {
-    size_t n, length;
+    size_t n;
     const char *piece = tokenizer_piece(t, id, &n);
     if (!piece) {
         buffer_print(b, "\"token_id:%d\"", id);
         return;
     }
-    bool text = true;
-    for (size_t i = 0; i < n && text; i += length) text = utf8_next(piece + i, n - i, &length) == UTF8_VALID;
-    if (text) {
+    if (utf8_is_valid(piece, n)) {
         buffer_json(b, piece, n);
         return;
     }

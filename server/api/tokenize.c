@@ -1,6 +1,7 @@
 #include "server/api/tokenize.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,10 @@ static int check_model(const ApiContext *ctx, const char *model, ApiError *e) {
 
 /* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
-    size_t n = 0, length;
+    size_t n = 0;
     const char *piece = tokenizer_piece(t, id, &n);
-    bool text = true;
-    for (size_t i = 0; i < n && text; i += length) text = utf8_next(piece + i, n - i, &length) == UTF8_VALID;
     buffer_print(out, "{\"id\":%d,\"piece\":", id);
-    if (text) {
+    if (utf8_is_valid(piece, n)) {
         buffer_json(out, piece, n);
     } else {
         for (size_t i = 0; i < n; i++) buffer_print(out, "%c%d", i ? ',' : '[', (unsigned char)piece[i]);

@@ -1,6 +1,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "server/api/text_stream.h"
+#include "base/utf8.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
