@@ -10,7 +10,7 @@ comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lm -lpthread
+LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lcrypto -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
@@ -37,7 +37,7 @@ SERVER := $(call sources,server server/http server/api server/engine server/metr
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
-KERNEL_TESTS := $(BASE) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
+KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err memory random) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)

@@ -1,18 +1,20 @@
-/* sha256: FIPS 180-4. Plain C, about 0.3 GB/s: weights are hashed once when written, and when opened only if the file
- * does not carry its own digest. */
+/* sha256: FIPS 180-4, by libcrypto: 1 to 2 GB/s where the CPU has instructions for it, 0.4 elsewhere. */
 #ifndef NOISED_SHA256_H
 #define NOISED_SHA256_H
 
 #include "base/err.h"
 
+enum { SHA256_BYTES = 32, SHA256_HEX = 65 };
+
 typedef struct Sha256 {
-    uint32_t state[8];
-    uint64_t bytes;
-    unsigned char block[64];
+    struct evp_md_ctx_st *state; /* NULL when ended */
 } Sha256;
 
 void sha256_init(Sha256 *s);
 void sha256_add(Sha256 *s, const void *data, size_t n);
-void sha256_hex(Sha256 *s, char hex[65]); /* ends the computation; 64 digits and NUL */
+/* Of what was added so far; more may be added. */
+void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]);
+void sha256_hex(Sha256 *s, char hex[SHA256_HEX]); /* ends the computation; 64 digits and NUL */
+void sha256_end(Sha256 *s);                       /* without a result; harmless when ended */
 
 #endif

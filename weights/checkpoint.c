@@ -53,13 +53,13 @@ int checkpoint_open(Checkpoint *c, const char *dir, Err *err) {
     Sha256 hash;
     *c = (Checkpoint){0};
     sha256_init(&hash);
-    if (open_config(&cfg, &hash, dir, err) || model_init(&c->model, &cfg, err)) return -1;
-    if (open_weights(c, &hash, dir, err) || open_tokenizer(c, dir, err)) {
-        checkpoint_close(c);
-        return -1;
-    }
+    int rc = open_config(&cfg, &hash, dir, err);
+    if (rc == 0) rc = model_init(&c->model, &cfg, err);
+    if (rc == 0) rc = open_weights(c, &hash, dir, err);
+    if (rc == 0) rc = open_tokenizer(c, dir, err);
     sha256_hex(&hash, c->hash);
-    return 0;
+    if (rc) checkpoint_close(c);
+    return rc;
 }
 
 void checkpoint_close(Checkpoint *c) {

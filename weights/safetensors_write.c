@@ -1,7 +1,7 @@
 #include "base/atomic_file.h"
 #include "base/err.h"
+#include "base/hash_thread.h"
 #include "base/memory.h"
-#include "base/sha256.h"
 #include "weights/safetensors.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
-static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[65],
+static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[SHA256_HEX],
                           size_t *n) {
     char *text = NULL;
     FILE *f = open_memstream(&text, n);
@@ -49,48 +49,55 @@ static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t
     return text;
 }
 
-static int write_data(AtomicFile *f, Sha256 *hash, const void *data, size_t n, Err *err) {
-    sha256_add(hash, data, n);
+static int write_data(AtomicFile *f, HashThread *hash, const void *data, size_t n, Err *err) {
+    hash_thread_add(hash, data, n);
     return atomic_write(f, data, n, err);
 }
 
-static int write_converted(AtomicFile *f, Sha256 *hash, const SafeOut *t, Err *err) {
+/* Two buffers in turn: the thread may still be at the one before. */
+static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
     size_t n = count_of(t), source_size = dtype_size(t->source), size = dtype_size(t->dtype);
-    float *values = xmalloc(CHUNK * sizeof *values);
-    uint16_t *halves = xmalloc(CHUNK * sizeof *halves);
+    float *values = xmalloc(2 * CHUNK * sizeof *values);
+    uint16_t *halves = xmalloc(2 * CHUNK * sizeof *halves);
     int rc = 0;
     BUG_ON(t->dtype != DTYPE_F32 && t->dtype != DTYPE_BF16);
-    for (size_t i = 0, m; i < n && rc == 0; i += m) {
+    for (size_t i = 0, m, turn = 0; i < n && rc == 0; i += m, turn ^= CHUNK) {
         m = MIN(n - i, CHUNK);
         Weight part = {.dtype = t->source, .n_dims = 1, .dims = {(int)m}, .data = (char *)t->data + i * source_size};
-        weight_read(&part, 0, m, values);
-        for (size_t k = 0; k < m; k++) halves[k] = f32_to_bf16(values[k]);
-        rc = write_data(f, hash, t->dtype == DTYPE_F32 ? (void *)values : halves, m * size, err);
+        weight_read(&part, 0, m, values + turn);
+        for (size_t k = 0; k < m; k++) halves[turn + k] = f32_to_bf16(values[turn + k]);
+        rc = write_data(f, hash, t->dtype == DTYPE_F32 ? (void *)(values + turn) : halves + turn, m * size, err);
     }
+    hash_thread_wait(hash);
     free(values);
     free(halves);
     return rc;
 }
 
-static int write_tensor(AtomicFile *f, Sha256 *hash, const SafeOut *t, Err *err) {
+static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
     if (t->dtype != t->source) return write_converted(f, hash, t, err);
     return write_data(f, hash, t->data, count_of(t) * dtype_size(t->dtype), err);
 }
 
+static int write_tensors(AtomicFile *f, const SafeOut *const *tensors, int n, char digest[SHA256_HEX], Err *err) {
+    HashThread hash;
+    int rc = hash_thread_start(&hash, err);
+    if (rc) return -1;
+    for (int i = 0; i < n && rc == 0; i++) rc = write_tensor(f, &hash, tensors[i], err);
+    hash_thread_end(&hash, digest);
+    return rc;
+}
+
 /* The header is written twice: what it says about the data is known only behind it. */
 static int write_file(AtomicFile *f, const SafeOut *const *tensors, int n, uint64_t step, Err *err) {
-    char digest[65];
-    Sha256 hash;
+    char digest[SHA256_HEX];
     size_t header_bytes;
-    memset(digest, '0', 64);
-    digest[64] = 0;
+    memset(digest, '0', sizeof digest - 1);
+    digest[sizeof digest - 1] = 0;
     char *header = header_print(tensors, n, step, digest, &header_bytes);
     int rc = atomic_write(f, header, header_bytes, err);
     free(header);
-    sha256_init(&hash);
-    for (int i = 0; i < n && rc == 0; i++) rc = write_tensor(f, &hash, tensors[i], err);
-    if (rc) return -1;
-    sha256_hex(&hash, digest);
+    if (rc || write_tensors(f, tensors, n, digest, err)) return -1;
     header = header_print(tensors, n, step, digest, &header_bytes);
     rc = atomic_rewrite(f, 0, header, header_bytes, err);
     free(header);

@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sha256.h"
+#include "model/kernels/kernels.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 
@@ -153,4 +155,14 @@ TEST(determinism_1000_requests_in_every_crowd) {
         results_close(crowd);
     }
     results_close(solo);
+}
+
+TEST(noise_quantile_table) {
+    Sha256 s;
+    char hex[65];
+    kernels_init(NULL);
+    sha256_init(&s);
+    sha256_add(&s, gaussian_quantiles, sizeof gaussian_quantiles);
+    sha256_hex(&s, hex);
+    CHECK_MSG(strcmp(hex, "e8eb444f05726695700203a75ec7530b3f40d467ad7dfe220ba549b4e3000556") == 0, "%s", hex);
 }

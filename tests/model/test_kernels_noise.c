@@ -1,7 +1,6 @@
 /* The Gaussians of the kernels: known answers, the table of quantiles, independence of how a row is cut in pieces. */
 #include "base/err.h"
 #include "base/random.h"
-#include "base/sha256.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
@@ -21,16 +20,6 @@ TEST(kernels_noise_known_answers) {
         levels[l]->gaussians(9007199254740991, 7, 11 << 16 | 5, 1000, 0, 1000, 2, out);
         CHECK_MSG(out[1] == -1.914612f, "%s: %.9g", levels[l]->name, (double)out[1]);
     }
-}
-
-TEST(kernels_noise_quantile_table) {
-    Sha256 s;
-    char hex[65];
-    kernels_init(NULL);
-    sha256_init(&s);
-    sha256_add(&s, gaussian_quantiles, sizeof gaussian_quantiles);
-    sha256_hex(&s, hex);
-    CHECK_MSG(strcmp(hex, "e8eb444f05726695700203a75ec7530b3f40d467ad7dfe220ba549b4e3000556") == 0, "%s", hex);
 }
 
 TEST(kernels_noise_does_not_know_its_pieces) {
