@@ -1,4 +1,4 @@
-/* runtime: what libgomp reads from the environment before main runs, set to what these programs want. */
+/* runtime: what these programs want of libgomp and of the kernel before anything else happens. */
 #ifndef NOISED_RUNTIME_H
 #define NOISED_RUNTIME_H
 
@@ -6,7 +6,8 @@
  * sleep (GOMP_SPINCOUNT=2000). With no wait, waking them for each of the many short loops of a decode step costs 40% of
  * it. By default they burn whole cores for milliseconds and starve every other thread; on cores that other programs use
  * too, any long wait is for somebody who is not running. libgomp has read its environment by now, so the program is
- * started again, once. */
+ * started again, once.
+ * SIGUSR1 and SIGUSR2, which mean nothing to us, are ignored: their default is to kill. */
 void runtime_tune(char **argv);
 
 #endif

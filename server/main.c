@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int usage_error(const char *message) {
     fprintf(stderr, "noised: %s (see noised --help)\n", message);
@@ -22,11 +23,19 @@ static int failure(const char *message) {
     return 1;
 }
 
-/* The last component of the folder's path. The string is the caller's. */
+/* The last component of the folder's path as it was given: a link keeps its name when its target changes. Only a path
+ * that ends in no name, as "." or "/", is looked up. The string is the caller's. */
 static char *folder_name(const char *dir) {
+    size_t end = strlen(dir);
+    while (end && dir[end - 1] == '/') end--;
+    size_t start = end;
+    while (start && dir[start - 1] != '/') start--;
+    char *name = strndup(dir + start, end - start);
+    if (name && *name && strcmp(name, ".") && strcmp(name, "..")) return name;
+    free(name);
     char *real = realpath(dir, NULL);
-    char *slash = real ? strrchr(real, '/') : NULL;
-    char *name = xstrdup(slash && slash[1] ? slash + 1 : "model");
+    const char *slash = real ? strrchr(real, '/') : NULL;
+    name = xstrdup(slash && slash[1] ? slash + 1 : "model");
     free(real);
     return name;
 }
@@ -39,7 +48,7 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
     bool v6 = strchr(o->http.host, ':') != NULL;
     printf("listening on http://%s%s%s:%d\n", v6 ? "[" : "", o->http.host, v6 ? "]" : "", http_port(http));
     fflush(stdout);
-    supervise(s, http, ctx, signals);
+    if (!supervise(s, http, ctx, signals)) _exit(0);
     http_stop(http);
     versions_close(&s->versions); /* after this nobody calls http_wake */
     http_free(http);
@@ -47,12 +56,39 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
     return 0;
 }
 
+/* ---- loading ---- */
+
+/* While there is nothing to finish yet, a signal that ends the server does so at once. */
+static void *watch_loading(void *arg) {
+    sigset_t ends;
+    int number;
+    (void)arg;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigwait(&ends, &number);
+    log_line("stopped before it was ready");
+    _exit(0);
+}
+
+static int load(Serving **first, const ServingContext *ctx, Err *err) {
+    pthread_t watcher;
+    int failed = pthread_create(&watcher, NULL, watch_loading, NULL);
+    int rc = serving_open(first, ctx, err);
+    if (failed) return rc;
+    pthread_cancel(watcher);
+    pthread_join(watcher, NULL);
+    return rc;
+}
+
+/* ---- from start to end ---- */
+
 static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals) {
     Err err;
     Server s = {.auth = auth, .model_name = name, .created = (int64_t)time(NULL)};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     Serving *first;
-    if (serving_open(&first, &ctx, &err)) return failure(err.msg);
+    if (load(&first, &ctx, &err)) return failure(err.msg);
     pthread_mutex_init(&s.versions.mutex, NULL);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
@@ -78,6 +114,7 @@ int main(int argc, char **argv) {
     Auth auth = {0};
     sigset_t signals;
     char host[64];
+    int port;
     runtime_tune(argv);
     if (options_parse(&o, argc, argv, &err)) return usage_error(err.msg);
     if (o.help) return options_print_help(stdout), 0;
@@ -88,6 +125,8 @@ int main(int argc, char **argv) {
     if (o.http.listen_fd >= 0) o.http.host = host;
     if (options_check_exposure(&o, &err)) return usage_error(err.msg);
     if (kernels_init(&err) || map_guard_install(&err)) return failure(err.msg);
+    /* Before it loads, for a port that somebody else has should not take that long to find out. */
+    if (o.http.listen_fd < 0 && (o.http.listen_fd = http_listen(&o.http, &port, &err)) < 0) return failure(err.msg);
     if (o.api_key_file && auth_load(&auth, o.api_key_file, &err)) return failure(err.msg);
     char *name = o.model_name ? xstrdup(o.model_name) : folder_name(o.model);
     int rc = run(&o, &auth, name, &signals);

@@ -134,7 +134,7 @@ static void drain(Supervisor *v, double limit) {
     while (now_seconds() < until && http_busy(v->http) > 0) wait_signal(v->signals, TICK);
 }
 
-void supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals) {
+bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals) {
     Supervisor v = {.server = s, .http = http, .ctx = ctx, .signals = signals, .watchdog = systemd_watchdog_seconds()};
     for (bool busy = true;;) {
         double pause = busy ? TICK : PAUSE;
@@ -145,8 +145,14 @@ void supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t 
         busy = advance(&v);
         show_life(&v);
     }
+    announce_start(&v);
+    if (!v.announced) {
+        log_line("stopped before it was ready");
+        return false;
+    }
     drain(&v, ctx->options->drain_seconds);
-    if (!v.loading) return;
+    if (!v.loading) return true;
     pthread_join(v.loader, NULL);
     serving_close(v.made);
+    return true;
 }

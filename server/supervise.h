@@ -4,8 +4,9 @@
  * ready it takes the new requests; when it is bad a line in the log says why and nothing changes. At most one version
  * drains at a time - the next reload waits for it - unless the newest is damaged.
  * SIGTERM and SIGINT let running answers finish within the limit (a second one ends them at once); what is left then is
- * cut with an error that its client gets to read.
- * The service manager hears READY, RELOADING, STOPPING, and WATCHDOG as long as the engine shows life. */
+ * cut with an error that its client gets to read. Before the engine is ready nothing has been promised yet: they end
+ * the process at once. The service manager hears READY, RELOADING, STOPPING, and WATCHDOG as long as the engine shows
+ * life. */
 #ifndef NOISED_SUPERVISE_H
 #define NOISED_SUPERVISE_H
 
@@ -13,7 +14,8 @@
 
 #include <signal.h>
 
-/* `signals` are blocked in every thread. Returns when everything is answered or cut and no loader runs. */
-void supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals);
+/* `signals` are blocked in every thread. True when everything is answered or cut and no loader runs; false when the
+ * process should end as it stands. */
+bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals);
 
 #endif

@@ -10,7 +10,7 @@
 
 static const char usage[] = "usage: noised-train pretrain --config FILE|PRESET --data FILE... --out DIR [flags]\n"
                             "       noised-train pretrain --resume --out DIR\n"
-                            "SIGINT and SIGTERM finish the step, save, and end with status 130 and 143.";
+                            "SIGINT, SIGTERM and SIGHUP finish the step, save, and end with status 130, 143 and 129.";
 
 static void print_plan(const Run *r) {
     const Settings *s = &r->settings;

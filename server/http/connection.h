@@ -64,8 +64,6 @@ void http_loop_nudge(struct Http *h);
 
 /* ---- http_listen.c ---- */
 
-/* The listening socket and its port, or -1. */
-int http_listen(const HttpOptions *o, int *port, Err *err);
 int http_affordable_connections(int wanted);
 
 /* ---- http_gate.c: framing that libmicrohttpd 0.9.75 lets through ---- */

@@ -65,6 +65,9 @@ typedef struct HttpOptions {
 
 typedef struct Http Http;
 
+/* A socket that listens as the options say, and its port; -1 when that fails. http_start does it where listen_fd is
+ * none; who calls it earlier knows of a busy port earlier. */
+int http_listen(const HttpOptions *options, int *port, Err *err);
 int http_start(Http **out, const HttpOptions *options, const HttpHandler *handler, Err *err);
 int http_port(const Http *h);
 

@@ -84,17 +84,17 @@ static void check_finishes(const Resume *r, const char *name, const char *more) 
     check_log(r, name);
 }
 
-TEST(trainer_resume_after_sigterm) {
+TEST(trainer_resume_after_signals) {
     Resume r = resume_open();
-    static const int signals[] = {SIGTERM, SIGINT};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     char args[2048], log[1024];
     int stopped = 0;
     snprintf(log, sizeof log, "%s/a/log.jsonl", r.dir);
     run_args(args, &r, "a", "--resume --save-every 0 --eval-every 3");
     for (int i = 0; i < 6; i++) {
-        ChildResult c = trainer_run_stopped(args, log, 100 + 800 * i, signals[i % 2]);
-        bool ended = c.status == 128 + signals[i % 2] && strstr(c.output, "--resume continues");
-        bool early = c.status == 128 + signals[i % 2] && !*c.output; /* before the first step, which is as good */
+        ChildResult c = trainer_run_stopped(args, log, 100 + 800 * i, signals[i % 3]);
+        bool ended = c.status == 128 + signals[i % 3] && strstr(c.output, "--resume continues");
+        bool early = c.status == 128 + signals[i % 3] && !*c.output; /* before the first step, which is as good */
         CHECK_MSG(ended || early || c.status == 0, "status %d: %s", c.status, c.output);
         stopped += ended;
         free(c.output);

@@ -1,0 +1,115 @@
+/* How the daemon starts: what it is called, what it says when it cannot, and what a signal does before it is ready. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void expect_failure(const char *options, const char *message) {
+    char *errors;
+    int status = daemon_run(options, &errors);
+    CHECK_MSG(status == 1 && strstr(errors, message), "%s: %d %s", options, status, errors);
+    free(errors);
+}
+
+TEST(start_finds_a_busy_port_before_it_loads) {
+    Daemon d;
+    char options[128];
+    if (!daemon_start(&d, CHECKPOINT_SMALL, NULL)) return;
+    snprintf(options, sizeof options, "--model /proc/no/model --port %d", d.port);
+    expect_failure(options, "cannot listen on 127.0.0.1 port");
+    daemon_stop(&d);
+    expect_failure("--model /proc/no/model --port 0", "/proc/no/model");
+}
+
+static void check_name(const char *dir, const char *name) {
+    Daemon d;
+    if (!daemon_start_at(&d, dir, NULL)) return;
+    Answer a = http_get(&d, "/v1/models");
+    char id[64];
+    snprintf(id, sizeof id, "\"id\":\"%s\"", name);
+    CHECK_MSG(a.status == 200 && strstr(a.body, id), "%s: %s", dir, a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(start_names_the_model_as_it_was_given) {
+    char *dir = test_dir(), path[300];
+    snprintf(path, sizeof path, "%s/current", dir);
+    REQUIRE(symlink(test_checkpoint(CHECKPOINT_SMALL), path) == 0);
+    check_name(path, "current");
+    strcat(path, "//");
+    check_name(path, "current");
+    strcat(path, ".");
+    check_name(path, "tiny");
+    free(dir);
+}
+
+/* The name that ps and top show. */
+static bool is_called(pid_t pid, const char *name) {
+    char path[64], comm[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *f = fopen(path, "r");
+    bool read = f && fgets(comm, sizeof comm, f);
+    if (f) fclose(f);
+    comm[strcspn(comm, "\n")] = 0;
+    return read && !strcmp(comm, name);
+}
+
+TEST(start_processes_have_their_names) {
+    Daemon d;
+    if (!daemon_start(&d, CHECKPOINT_SMALL, NULL)) return;
+    CHECK(is_called(d.pid, "noised"));
+    daemon_stop(&d);
+}
+
+TEST(start_is_not_harmed_by_harmless_signals) {
+    static const int harmless[] = {SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGCONT, SIGURG, SIGCHLD};
+    Daemon d;
+    if (!daemon_start(&d, CHECKPOINT_SMALL, NULL)) return;
+    for (size_t i = 0; i < COUNTOF(harmless); i++) {
+        kill(d.pid, harmless[i]);
+        Answer a = http_get(&d, "/health");
+        CHECK_MSG(a.status == 200, "signal %d: %d", harmless[i], a.status);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
+/* Its stderr when SIGTERM waits for it from the very start. */
+static char *stopped_at_start(const char *dir, int *status) {
+    char *folder = test_dir(), path[300];
+    const char *build = getenv("BUILD");
+    snprintf(path, sizeof path, "%s/stderr", folder);
+    fflush(stdout);
+    pid_t pid = fork();
+    BUG_ON(pid < 0);
+    if (pid == 0) {
+        char program[512];
+        sigset_t term;
+        sigemptyset(&term);
+        sigaddset(&term, SIGTERM);
+        sigprocmask(SIG_BLOCK, &term, NULL); /* both survive exec: the mask and what is pending */
+        raise(SIGTERM);
+        snprintf(program, sizeof program, "%s/noised", build ? build : "build");
+        if (!freopen(path, "w", stderr) || !freopen("/dev/null", "w", stdout)) _exit(127);
+        execl(program, program, "--model", dir, "--port", "0", "--prefill-chunk", "8192", (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, status, 0);
+    char *text = test_read_file(path, NULL);
+    free(folder);
+    return text ? text : xstrdup("");
+}
+
+TEST(start_is_ended_at_once_by_sigterm) {
+    int status;
+    char *errors = stopped_at_start(test_checkpoint(CHECKPOINT_SLOW), &status);
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    CHECK_MSG(strstr(errors, "stopped before it was ready") && !strstr(errors, "draining"), "%s", errors);
+    free(errors);
+}
