@@ -91,14 +91,17 @@ check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's s
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
-run: deps ## serve the demo checkpoint and stream one prompt with two noise seeds
+# Whatever is in it, quotes and dollars too, goes to the script by the environment.
+override export PROMPT := $(value PROMPT)
+
+run: deps ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080)
 	@$(MAKE) -s --no-print-directory all
-	@scripts/stream.sh weights/demo "$(or $(PROMPT),She looked)"
+	@scripts/demo.sh weights/demo "He opened the door, and"
 
 books: deps ## train a NoiseFormer on three public-domain books (three minutes), then do the same with it
 	@$(MAKE) -s --no-print-directory all
 	@scripts/train_books.sh
-	@scripts/stream.sh runs/noiseformer-v2 "$(or $(PROMPT),And it came to pass)"
+	@scripts/demo.sh runs/noiseformer-v2 "And it came to pass"
 
 train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
 	@$(MAKE) -s --no-print-directory all

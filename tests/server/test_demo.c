@@ -3,10 +3,14 @@
 #include "tests/support/http_client.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char demo[] = "weights/demo";
 
@@ -72,5 +76,70 @@ TEST(demo_noise_seeds_differ_and_repeat) {
     free(one);
     free(two);
     free(again);
+    daemon_stop(&d);
+}
+
+/* What `make run` prints, up to where it waits for Ctrl-C. NULL when the script ends before that. */
+static char *run_script(const char *prompt, int port) {
+    enum { MOST = 16384 };
+    char *text = calloc(1, MOST), number[16];
+    int ends[2];
+    size_t n = 0;
+    snprintf(number, sizeof number, "%d", port);
+    if (pipe2(ends, O_CLOEXEC)) return NULL;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("PROMPT", prompt, 1);
+        setenv("PORT", number, 1);
+        dup2(ends[1], STDOUT_FILENO);
+        if (freopen("/dev/null", "w", stderr)) execl("scripts/demo.sh", "demo.sh", demo, "It was", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    while (n < MOST - 1 && !strstr(text, "Ctrl-C")) {
+        ssize_t r = read(ends[0], text + n, MOST - 1 - n);
+        if (r <= 0) break;
+        n += (size_t)r;
+    }
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    close(ends[0]);
+    if (strstr(text, "Ctrl-C")) return text;
+    free(text);
+    return NULL;
+}
+
+/* The part of text from `from` to the next "---" or the end. */
+static char *part(const char *text, const char *from) {
+    const char *start = strstr(text, from);
+    if (!start) return NULL;
+    start += strlen(from);
+    const char *end = strstr(start, "---");
+    return strndup(start, end ? (size_t)(end - start) : strlen(start));
+}
+
+TEST(demo_script_shows_what_noise_is_for) {
+    static const char prompt[] = "He said: \"It's $5 \\ or 10%, and";
+    char *text = run_script(prompt, 0);
+    REQUIRE(text);
+    CHECK_MSG(strstr(text, "The same seed gave the same bytes."), "%s", text);
+    char *answers[4];
+    for (int seed = 1; seed <= 4; seed++) {
+        char title[32];
+        snprintf(title, sizeof title, "noise_seed %d ---\n", seed);
+        answers[seed - 1] = part(text, title);
+        REQUIRE(answers[seed - 1]);
+        CHECK_MSG(!strncmp(answers[seed - 1], prompt, strlen(prompt)), "%s", answers[seed - 1]);
+        for (int other = 0; other < seed - 1; other++) CHECK(strcmp(answers[other], answers[seed - 1]));
+    }
+    for (int i = 0; i < 4; i++) free(answers[i]);
+    free(text);
+}
+
+TEST(demo_script_asks_no_other_server) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    CHECK(!run_script("It was", d.port));
     daemon_stop(&d);
 }

@@ -1,0 +1,62 @@
+#!/bin/sh
+# demo.sh MODEL PROMPT: serves a checkpoint, answers one prompt with four noise seeds and the first of them again, and
+# stays until Ctrl-C. PORT (any free one) and PROMPT may come from the environment.
+set -eu
+model=${1:?usage: demo.sh MODEL PROMPT} prompt=${PROMPT:-${2:?usage: demo.sh MODEL PROMPT}}
+noised=${BUILD:-build}/noised
+
+# The daemon says where it listens; whoever has another port is not asked.
+out=$(mktemp)
+"$noised" --model "$model" --port "${PORT:-0}" >"$out" &
+daemon=$!
+trap 'rm -f "$out"; kill $daemon 2>/dev/null' EXIT
+trap 'exit 0' INT TERM
+url=
+until [ -n "$url" ] && "$noised" --probe "$url/health" 2>/dev/null; do
+    kill -0 $daemon 2>/dev/null || exit 1
+    sleep 0.1
+    url=$(sed -n 's/^listening on //p' "$out")
+done
+
+# As between the quotes of a JSON string.
+json() { printf '%s' "$1" | sed 's/[\\"]/\\&/g; s/	/\\t/g' | awk 'NR > 1 { printf "\\n" } { printf "%s", $0 }'; }
+body() {
+    printf '{"prompt":"%s","max_tokens":60,"temperature":0,"repetition_penalty":1.15,"noise_scale":8,"noise_seed":%d}' \
+        "$(json "$prompt")" "$1"
+}
+# The text of an answer, its escapes as they came.
+ask() {
+    answer=$(body "$1" | curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d @-)
+    text=$(printf '%s\n' "$answer" | sed -n 's/.*"text":"\(\([^"\\]\|\\.\)*\)".*/\1/p')
+    [ -n "$text" ] || { printf '%s\n' "$answer" >&2; exit 1; }
+}
+# Up to the end of its last sentence, if it has one.
+show() {
+    sentences=$(printf '%s\n' "$text" | sed -n 's/^\(.*[.!?]\(\\"\)\{0,1\}\)\([^A-Za-z].*\)\{0,1\}$/\1/p')
+    printf '\n--- noise_seed %s%s ---\n%s' "$1" "$2" "$prompt"
+    printf '%b\n' "$(printf '%s' "${sentences:-$text}" | sed 's/\\"/"/g')"
+}
+
+printf '\nTemperature 0, noise_scale 8: only the noise in the attention is drawn.\n'
+for seed in 1 2 3 4; do
+    ask $seed
+    [ $seed != 1 ] || first=$text
+    show $seed ''
+done
+ask 1
+show 1 ' again'
+if [ "$text" = "$first" ]; then
+    printf '\nThe same seed gave the same bytes.\n'
+else
+    printf '\nThe same seed gave other bytes: this is a bug.\n'
+    exit 1
+fi
+cat <<END
+With "temperature" above 0 the tokens are drawn too, and "seed" repeats that.
+
+The daemon is running at $url; Ctrl-C stops it:
+
+  curl -N $url/v1/completions -d '{"prompt":"She looked","max_tokens":40,"noise_seed":1,"stream":true}'
+
+END
+wait $daemon
