@@ -1,5 +1,5 @@
-/* progress: what a person sees on standard output. On a terminal one line that is drawn again and again, with a bar and
- * the time left; elsewhere a plain line now and then. Notes are lines of their own. */
+/* progress: what a person sees on standard output. On a terminal one line that is drawn again and again, as wide as it,
+ * with a bar and the time left; elsewhere a plain line now and then. Notes are lines of their own. */
 #ifndef NOISED_PROGRESS_H
 #define NOISED_PROGRESS_H
 
