@@ -3,10 +3,24 @@
 #include "trainer/commands.h"
 #include "trainer/texts.h"
 
+#include <unistd.h>
+
+/* A slip of the hand must not cost somebody a text. */
+static int check_target(const char *out, Err *err) {
+    Tokenizer *tok;
+    Err why;
+    if (access(out, F_OK)) return 0;
+    if (tokenizer_json_load(&tok, out, &why))
+        return err_set(err, "--out %.150s exists and is no tokenizer.json (%.250s): remove it or name another file",
+                       out, why.msg);
+    tokenizer_free(tok);
+    return 0;
+}
+
 static int learn(const FileList *data, int vocab_size, const char *out, Err *err) {
     Texts texts;
     Tokenizer *tok = NULL;
-    if (texts_load(&texts, data->paths, data->n, VAL_NONE, err)) return -1;
+    if (check_target(out, err) || texts_load(&texts, data->paths, data->n, VAL_NONE, err)) return -1;
     size_t bytes = 0;
     for (int i = 0; i < texts.n_train; i++) bytes += texts.train[i].n;
     int rc = bpe_train(&tok, &(BpeCorpus){.texts = texts.train, .n = (size_t)texts.n_train}, vocab_size, err);

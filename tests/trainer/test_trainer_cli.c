@@ -110,6 +110,19 @@ TEST(trainer_cli_refuses_bad_words) {
     world_close(&w);
 }
 
+TEST(trainer_cli_overwrites_no_text) {
+    World w = world_open();
+    check_run(&w, "tokenizer --data %T --vocab-size 300 --out %T", 1, "text.txt exists and is no tokenizer.json (");
+    check_run(&w, "tokenizer --data %T --vocab-size 300 --out %C", 1, "config.json exists and is no tokenizer.json (");
+    char *text = test_read_file(w.text, NULL), *want = trainer_text(20000);
+    CHECK(text && !strcmp(text, want));
+    free(text);
+    free(want);
+    check_run(&w, "tokenizer --data %T --vocab-size 300 --out %D/t.json", 0, "300 tokens");
+    check_run(&w, "tokenizer --data %T --vocab-size 301 --out %D/t.json", 0, "301 tokens"); /* its own kind it may */
+    world_close(&w);
+}
+
 TEST(trainer_cli_makes_the_folders_above) {
     World w = world_open();
     check_run(&w, "pretrain --config %C --data %T --out %D/runs/of/mine/ --steps 1", 0, "done");
