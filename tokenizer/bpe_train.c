@@ -54,7 +54,9 @@ static int count_stretch(WordCounts *w, WordScan *scan, const char *text, size_t
 
 static int count_words(WordCounts *w, const BpeCorpus *corpus, Err *err) {
     const size_t cut = strlen(BPE_END_OF_TEXT);
-    Pretokenizer *pretokenizer = pretokenizer_new();
+    static const char *const words[] = {GPT2_WORDS};
+    Pretokenizer *pretokenizer = pretokenizer_new(words, 1, NULL);
+    BUG_ON(!pretokenizer);
     WordScan *scan = word_scan_open(pretokenizer);
     int rc = 0;
     for (size_t i = 0; i < corpus->n && rc == 0; i++) {
@@ -264,7 +266,7 @@ static void trainer_free(Trainer *t) {
 static int learn(Tokenizer **out, const WordCounts *w, int vocab_size, Err *err) {
     const size_t most = MIN((size_t)vocab_size, BPE_FIRST_MERGE + w->total_bytes); /* a merge eats a byte of a word */
     Trainer t = {.pieces = xmalloc(most * sizeof *t.pieces), .merges = xmalloc(most * sizeof *t.merges)};
-    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .prepend = PREPEND_NEVER, .split = true, .bos = -1};
+    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .words = {GPT2_WORDS}, .n_words = 1, .bos = -1};
     const TokenText end_of_text = {.data = BPE_END_OF_TEXT, .n = strlen(BPE_END_OF_TEXT)}, nothing = {0};
     piece_add(&t, text_join(end_of_text, nothing));
     for (int i = 0; i < 256; i++) {
@@ -283,7 +285,8 @@ static int learn(Tokenizer **out, const WordCounts *w, int vocab_size, Err *err)
         spec.pieces = t.pieces, spec.n_pieces = t.n_pieces;
         spec.merges = t.merges, spec.n_merges = t.n_merges;
         spec.added = &special, spec.n_added = 1;
-        *out = tokenizer_build(&spec);
+        *out = tokenizer_build(&spec, err);
+        rc = *out ? 0 : -1;
     }
     trainer_free(&t);
     return rc;

@@ -1,21 +1,23 @@
-/* tokenizer_build: what a Tokenizer is made from. Filled in by bpe_train and weights/tokenizer_json, which check it;
+/* tokenizer_build: what a Tokenizer is made from. Filled in by bpe_train and tokenizer_json, which check it;
  * nobody else needs this header.
  *
  * The pipeline, in the order of Hugging Face's `tokenizers`, whose ids it gives:
  *     1. cut out added tokens with normalized = false;
- *     2. prepend a space when the policy is PREPEND_NORMALIZER, then cut out added tokens with normalized = true;
- *     3. prepend a space under the other policies, cut into words (split), words into symbols;
+ *     2. bring it to NFC (nfc), prepend a space when the policy is PREPEND_NORMALIZER, then cut out added tokens with
+ *        normalized = true;
+ *     3. prepend a space under the other policies, cut into words (words, split), words into symbols;
  *     4. merge neighbours, lowest rank first, leftmost first. */
 #ifndef NOISED_TOKENIZER_BUILD_H
 #define NOISED_TOKENIZER_BUILD_H
 
+#include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer.h"
 
 /* How SentencePiece spells a space: U+2581. */
 #define SPACE_MARK "\xE2\x96\x81"
 
 typedef enum TokenStyle {
-    TOKEN_BYTE_LEVEL,    /* GPT-2: words by regex, a symbol is a byte */
+    TOKEN_BYTE_LEVEL,    /* GPT-2, Llama 3, Qwen: words by regex, a symbol is a byte */
     TOKEN_IDS_ONLY,      /* no text at all */
     TOKEN_SENTENCE_PIECE /* Llama: spaces are spelled SPACE_MARK, a symbol is a character, or a byte of an unknown one
                           */
@@ -55,14 +57,18 @@ typedef struct TokenizerSpec {
     const AddedToken *added; /* [n_added] no id and no text twice */
     int n_added;
     TokenPrepend prepend;
-    bool split;         /* words by GPT-2's regex, or one for each SPACE_MARK; else a piece is one word */
+    const char *words[WORD_PATTERNS_MAX]; /* byte level: the expressions of pretokenize.h; none: a piece is one word */
+    int n_words;
+    bool split;         /* SentencePiece: a word for each SPACE_MARK; else a piece is one word */
+    bool nfc;           /* byte level: texts are composed to Unicode's NFC first */
     bool ignore_merges; /* a word that is a piece is that piece, whatever the merges would make of it */
     bool strip_space;   /* decode drops one leading space */
     int bos;            /* id that the file wants in front of a text, -1 for none */
 } TokenizerSpec;
 
-/* Copies everything. A spec that breaks the rules above is a bug of the caller. */
-Tokenizer *tokenizer_build(const TokenizerSpec *spec);
+/* Copies everything. A spec that breaks the rules above is a bug of the caller; NULL when one of `words` is no
+ * expression. */
+Tokenizer *tokenizer_build(const TokenizerSpec *spec, Err *err);
 
 /* What t was built from, for writing it; borrowed. */
 const TokenizerSpec *tokenizer_spec(const Tokenizer *t);

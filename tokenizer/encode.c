@@ -141,10 +141,19 @@ static int encode_around(Encoder *e, const AddedTrie *added, TokenText text, boo
     return 0;
 }
 
+static bool is_ascii(TokenText text) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < text.n; i++) all |= (unsigned char)text.data[i];
+    return all < 0x80;
+}
+
 /* Step 2. */
 static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
-    if (e->t->spec.prepend != PREPEND_NORMALIZER) return encode_around(e, &e->t->normalized, text, first, encode_piece);
-    TokenText spelt = sentence_spelling(text, true);
+    bool compose = e->t->spec.nfc && !is_ascii(text);
+    if (!compose && e->t->spec.prepend != PREPEND_NORMALIZER)
+        return encode_around(e, &e->t->normalized, text, first, encode_piece);
+    TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, true);
+    if (!spelt.data) return err_set(e->err, "out of memory: a text of %zu bytes", text.n);
     int rc = encode_around(e, &e->t->normalized, spelt, first, encode_piece);
     free((char *)spelt.data);
     return rc;

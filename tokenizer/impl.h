@@ -45,6 +45,9 @@ size_t merge_symbols(const Tokenizer *t, MergeScratch *m, size_t n);
 
 /* ---- spelling ---- */
 
+/* text in NFC, malloc'ed; bytes that are no UTF-8 stay as they are. data is NULL when memory ran out. */
+TokenText nfc_spelling(TokenText text);
+
 /* A SentencePiece text: every space becomes SPACE_MARK, one more in front when `prepend`. data is malloc'ed. */
 TokenText sentence_spelling(TokenText text, bool prepend);
 bool space_mark_at(TokenText text, size_t i);
@@ -59,7 +62,7 @@ struct Tokenizer {
     PairMap ranks;      /* pair -> index into spec.merges */
     TextMap ids;        /* vocabulary piece -> id */
     AddedTrie raw, normalized;
-    Pretokenizer *pretokenizer; /* NULL where the regex is not used */
+    Pretokenizer *pretokenizer; /* NULL where no regex is used */
     bool mark_starts_word;      /* SentencePiece: no merge reaches across a SPACE_MARK from the left */
 };
 

@@ -7,53 +7,135 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
-
-/* \p{White_Space} and not \s, which in pcre2 holds U+180E too. */
-#define SPACE "\\p{White_Space}"
-static const char PATTERN[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" SPACE "+(?!\\P{White_Space})|" SPACE "+";
+#include <string.h>
 
 struct Pretokenizer {
-    pcre2_code *code;
+    pcre2_code *codes[WORD_PATTERNS_MAX];
+    int n;
 };
 
-struct WordScan {
-    const Pretokenizer *pretokenizer;
+/* One expression at work on one piece. */
+typedef struct Cutter {
+    const pcre2_code *code;
     pcre2_match_data *match;
     const char *text;
-    size_t n, at, valid_end; /* text[at..valid_end) is UTF-8 */
+    size_t n, at;
+    size_t match_end; /* beyond `at`: text[at..match_end) is a match that was found behind a gap */
+} Cutter;
+
+struct WordScan {
+    Cutter cutters[WORD_PATTERNS_MAX];
+    int n_cutters;
+    const char *text;
+    size_t n, at;
 };
 
-Pretokenizer *pretokenizer_new(void) {
+/* ---- expressions ---- */
+
+/* \s and \S as Unicode's White_Space: pcre2's own \s holds U+180E too. malloc'ed. */
+static char *spell_spaces(const char *pattern) {
+    static const char space[] = "\\p{White_Space}";
+    char *out = xmalloc(strlen(pattern) * (sizeof space - 1) + 1), *at = out;
+    for (const char *p = pattern; *p; p++) {
+        if (*p != '\\' || !p[1]) {
+            *at++ = *p;
+            continue;
+        }
+        char escaped = *++p;
+        if (escaped == 's' || escaped == 'S') {
+            at = mempcpy(at, space, sizeof space - 1);
+            if (escaped == 'S') at[-(int)(sizeof space - 2)] = 'P';
+        } else {
+            *at++ = '\\';
+            *at++ = escaped;
+        }
+    }
+    *at = 0;
+    return out;
+}
+
+static pcre2_code *compile(const char *pattern, Err *err) {
     int code;
     PCRE2_SIZE offset;
-    Pretokenizer *p = xcalloc(1, sizeof *p);
-    /* Every character starts a match, so anchoring only spares the search for a start. */
-    p->code = pcre2_compile((PCRE2_SPTR)PATTERN, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &code,
-                            &offset, NULL);
-    BUG_ON(!p->code);
+    char *spelt = spell_spaces(pattern);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+    free(spelt);
+    if (!compiled) {
+        PCRE2_UCHAR why[160];
+        pcre2_get_error_message(code, why, sizeof why);
+        err_set(err, "the pattern \"%.200s\" is no regular expression: %s", pattern, (const char *)why);
+        return NULL;
+    }
     /* Where executable memory is denied (systemd's MemoryDenyWriteExecute) this fails and pcre2_match interprets. */
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
+    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    return compiled;
+}
+
+Pretokenizer *pretokenizer_new(const char *const *patterns, int n, Err *err) {
+    BUG_ON(n < 1 || n > WORD_PATTERNS_MAX);
+    Pretokenizer *p = xcalloc(1, sizeof *p);
+    for (; p->n < n; p->n++) {
+        p->codes[p->n] = compile(patterns[p->n], err);
+        if (p->codes[p->n]) continue;
+        pretokenizer_free(p);
+        return NULL;
+    }
     return p;
 }
 
 void pretokenizer_free(Pretokenizer *p) {
     if (!p) return;
-    pcre2_code_free(p->code);
+    for (int i = 0; i < p->n; i++) pcre2_code_free(p->codes[i]);
     free(p);
 }
 
+/* ---- one expression ---- */
+
+static void cutter_start(Cutter *c, const char *text, size_t n) {
+    c->text = text;
+    c->n = n;
+    c->at = c->match_end = 0;
+}
+
+static int cutter_next(Cutter *c, const char **piece, size_t *n, Err *err) {
+    if (c->at == c->n) return 0;
+    size_t start = c->at, end = c->match_end;
+    if (end <= start) {
+        /* Without NO_UTF_CHECK every call would walk the rest of the text: quadratic. */
+        int rc =
+            pcre2_match(c->code, (PCRE2_SPTR)c->text, c->n, start, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, c->match, NULL);
+        if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+            return err_set(err, "pre-tokenisation failed at byte %zu of %zu: pcre2 error %d", start, c->n, rc);
+        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(c->match);
+        end = rc < 0 ? c->n : found[1];
+        if (rc >= 0 && found[0] > start) {
+            c->match_end = end;
+            end = found[0];
+        }
+    }
+    *piece = c->text + start;
+    *n = end - start;
+    c->at = end;
+    return 1;
+}
+
+/* ---- all of them ---- */
+
 WordScan *word_scan_open(const Pretokenizer *p) {
     WordScan *s = xcalloc(1, sizeof *s);
-    s->pretokenizer = p;
-    s->match = pcre2_match_data_create(1, NULL);
-    BUG_ON(!s->match);
+    s->n_cutters = p->n;
+    for (int i = 0; i < p->n; i++) {
+        s->cutters[i].code = p->codes[i];
+        s->cutters[i].match = pcre2_match_data_create(1, NULL);
+        BUG_ON(!s->cutters[i].match);
+    }
     return s;
 }
 
 void word_scan_close(WordScan *s) {
     if (!s) return;
-    pcre2_match_data_free(s->match);
+    for (int i = 0; i < s->n_cutters; i++) pcre2_match_data_free(s->cutters[i].match);
     free(s);
 }
 
@@ -61,7 +143,7 @@ void word_scan_start(WordScan *s, const char *text, size_t n) {
     s->text = text;
     s->n = n;
     s->at = 0;
-    s->valid_end = utf8_valid_prefix(text, n);
+    for (int i = 0; i < s->n_cutters; i++) cutter_start(&s->cutters[i], text, 0);
 }
 
 static size_t invalid_run(const char *text, size_t n) {
@@ -71,20 +153,24 @@ static size_t invalid_run(const char *text, size_t n) {
 }
 
 int word_scan_next(WordScan *s, const char **word, size_t *n, Err *err) {
-    if (s->at == s->n) return 0;
-    *word = s->text + s->at;
-    if (s->at == s->valid_end) {
-        *n = invalid_run(*word, s->n - s->at);
+    /* The last expression that still has something gives a piece, which the ones behind it cut further. */
+    for (int level = s->n_cutters - 1;;) {
+        int rc = cutter_next(&s->cutters[level], word, n, err);
+        if (rc < 0) return -1;
+        if (rc > 0) {
+            if (++level == s->n_cutters) return 1;
+            cutter_start(&s->cutters[level], *word, *n);
+            continue;
+        }
+        if (--level >= 0) continue;
+        if (s->at == s->n) return 0;
+        *word = s->text + s->at;
+        *n = utf8_valid_prefix(*word, s->n - s->at);
+        bool valid = *n > 0;
+        if (!valid) *n = invalid_run(*word, s->n - s->at);
         s->at += *n;
-        s->valid_end = s->at + utf8_valid_prefix(s->text + s->at, s->n - s->at);
-        return 1;
+        if (!valid) return 1;
+        level = 0;
+        cutter_start(&s->cutters[level], *word, *n);
     }
-    /* Without NO_UTF_CHECK every call would walk the rest of the text: quadratic. */
-    int rc = pcre2_match(s->pretokenizer->code, (PCRE2_SPTR)*word, s->valid_end - s->at, 0, PCRE2_NO_UTF_CHECK,
-                         s->match, NULL);
-    if (rc < 0) return err_set(err, "pre-tokenisation failed at byte %zu of %zu: pcre2 error %d", s->at, s->n, rc);
-    *n = pcre2_get_ovector_pointer(s->match)[1];
-    BUG_ON(*n == 0);
-    s->at += *n;
-    return 1;
 }

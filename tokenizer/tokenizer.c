@@ -53,6 +53,7 @@ static size_t bytes_needed(const TokenizerSpec *s) {
     size_t n = 256;
     for (int i = 0; i < s->n_pieces; i++) n += 2 * s->pieces[i].n;
     for (int i = 0; i < s->n_added; i++) n += 1 + s->added[i].text.n;
+    for (int i = 0; i < s->n_words; i++) n += strlen(s->words[i]) + 1;
     return n;
 }
 
@@ -80,6 +81,8 @@ static void copy_texts(Tokenizer *t, const TokenizerSpec *s) {
         t->texts[added[i].id] = (TokenText){.data = added[i].text.data - spaced, .n = added[i].text.n + spaced};
         t->special[added[i].id] = added[i].special;
     }
+    for (int i = 0; i < s->n_words; i++)
+        t->spec.words[i] = text_copy(&at, (TokenText){.data = s->words[i], .n = strlen(s->words[i]) + 1}).data;
     t->spec.pieces = pieces;
     t->spec.added = added;
 }
@@ -140,15 +143,17 @@ static bool mark_starts_word(const TokenizerSpec *s, const TextMap *ids) {
     return true;
 }
 
-Tokenizer *tokenizer_build(const TokenizerSpec *spec) {
+Tokenizer *tokenizer_build(const TokenizerSpec *spec, Err *err) {
+    Pretokenizer *words = spec->n_words ? pretokenizer_new(spec->words, spec->n_words, err) : NULL;
+    if (spec->n_words && !words) return NULL;
     Tokenizer *t = xcalloc(1, sizeof *t);
+    t->pretokenizer = words;
     t->spec = *spec;
     copy_texts(t, spec);
     index_pieces(t);
     index_merges(t, spec->merges);
     index_added(t);
     t->mark_starts_word = mark_starts_word(&t->spec, &t->ids);
-    if (spec->style == TOKEN_BYTE_LEVEL && spec->split) t->pretokenizer = pretokenizer_new();
     return t;
 }
 

@@ -1,12 +1,12 @@
-/* Tokenizer: text <-> token ids. Byte-pair encoding, byte-level as GPT-2's (regex pre-tokenisation) or with spaces
- * spelled U+2581 and byte fallback as Llama's (converted from SentencePiece).
+/* Tokenizer: text <-> token ids. Byte-pair encoding, byte-level as GPT-2's, Llama 3's or Qwen's (pre-tokenised by
+ * regular expressions) or with spaces spelled U+2581 and byte fallback as Llama 2's (converted from SentencePiece).
  *
  * Any byte string is legal input (NUL and invalid UTF-8 included) and decode(encode(x)) == x byte for byte, with the
- * exceptions that the format itself brings: a literal U+2581 comes back as a space from a Llama vocabulary, a space
- * that the file asks to put in front of a text comes back unless the file asks for its removal too. Encoding is linear
- * in the length of the text up to a log factor, whatever the text is. A Tokenizer is immutable once built; every
- * function but tokenizer_free may be called from several threads at once. Files and JSON are weights/tokenizer_json.h's
- * business. */
+ * exceptions that the format itself brings: a literal U+2581 comes back as a space from a Llama vocabulary, a text
+ * that the file wants in NFC comes back composed, a space that the file asks to put in front of a text comes back
+ * unless the file asks for its removal too. Encoding is linear in the length of the text up to a log factor, whatever
+ * the text is. A Tokenizer is immutable once built; every function but tokenizer_free may be called from several
+ * threads at once. Files and JSON are tokenizer_json.h's business. */
 #ifndef NOISED_TOKENIZER_H
 #define NOISED_TOKENIZER_H
 

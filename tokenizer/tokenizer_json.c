@@ -135,7 +135,10 @@ int tokenizer_json_parse(Tokenizer **out, const char *text, size_t n, Err *err) 
     if (!root) return -1;
     Reader r = {.root = root, .spec = {.bos = -1}, .err = err};
     int rc = read_all(&r);
-    if (rc == 0) *out = tokenizer_build(&r.spec);
+    if (rc == 0) {
+        *out = tokenizer_build(&r.spec, err);
+        rc = *out ? 0 : -1;
+    }
     text_map_free(&r.keys);
     free(r.spelling);
     free(r.added_index);

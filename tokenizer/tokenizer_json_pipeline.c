@@ -41,20 +41,75 @@ static int check_replace(const cJSON *v, const char *where, const char *from, co
 
 /* ---- byte level ---- */
 
-static int read_byte_level(Reader *r) {
-    const char *keys = "type add_prefix_space trim_offsets use_regex";
-    const cJSON *normalizer = json_field(r->root, "normalizer"), *pre = json_field(r->root, "pre_tokenizer");
-    bool prefix_space;
-    if (!json_is_null(normalizer))
-        return err_set(r->err, "normalizer is %s, only null is supported with a byte-level vocabulary",
-                       show_json(cJSON_IsObject(normalizer) ? json_field(normalizer, "type") : normalizer).text);
-    if (check_type(pre, "pre_tokenizer", "ByteLevel", keys, r->err) ||
-        json_get_bool(pre, "pre_tokenizer", "add_prefix_space", -1, &prefix_space, r->err) ||
-        json_get_bool(pre, "pre_tokenizer", "use_regex", 1, &r->spec.split, r->err) ||
-        check_type(json_field(r->root, "decoder"), "decoder", "ByteLevel", keys, r->err))
-        return -1;
-    r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
+#define BYTE_LEVEL_KEYS "type add_prefix_space trim_offsets use_regex"
+
+static int add_words(Reader *r, const char *pattern, const char *where) {
+    if (r->spec.n_words == WORD_PATTERNS_MAX)
+        return err_set(r->err, "%s: only %d expressions after one another are supported", where, WORD_PATTERNS_MAX);
+    r->spec.words[r->spec.n_words++] = pattern;
     return 0;
+}
+
+static int read_byte_level_words(Reader *r, const cJSON *v, const char *where, bool alone) {
+    bool prefix_space, regex;
+    if (check_type(v, where, "ByteLevel", BYTE_LEVEL_KEYS, r->err) ||
+        json_get_bool(v, where, "add_prefix_space", -1, &prefix_space, r->err) ||
+        json_get_bool(v, where, "use_regex", 1, &regex, r->err))
+        return -1;
+    if (prefix_space && !alone)
+        return err_set(r->err, "%s.add_prefix_space is true, only false is supported in a sequence", where);
+    r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
+    return regex ? add_words(r, GPT2_WORDS, where) : 0;
+}
+
+static int read_split(Reader *r, const cJSON *v, const char *where) {
+    const cJSON *pattern = json_field(v, "pattern"), *regex = json_field(pattern, "Regex");
+    bool invert;
+    if (json_check_keys(v, where, "type pattern behavior invert", r->err) ||
+        check_text(v, where, "behavior", "Isolated", r->err) || json_get_bool(v, where, "invert", 0, &invert, r->err))
+        return -1;
+    if (invert) return err_set(r->err, "%s.invert is true, only false is supported", where);
+    if (!cJSON_IsString(regex) || regex->next || regex->prev != regex)
+        return err_set(r->err, "%s.pattern is not {\"Regex\": ...}, the only form supported", where);
+    return add_words(r, regex->valuestring, where);
+}
+
+static int read_digits(Reader *r, const cJSON *v, const char *where) {
+    bool each;
+    if (json_check_keys(v, where, "type individual_digits", r->err) ||
+        json_get_bool(v, where, "individual_digits", 0, &each, r->err))
+        return -1;
+    return add_words(r, each ? "\\p{N}" : "\\p{N}+", where);
+}
+
+/* One ByteLevel, or a sequence of Split and Digits with ByteLevel at its end. */
+static int read_words(Reader *r, const cJSON *pre) {
+    if (!json_is_text(json_field(pre, "type"), "Sequence")) return read_byte_level_words(r, pre, "pre_tokenizer", true);
+    const cJSON *v = sequence(pre, "pre_tokenizer", "pretokenizers", 1, WORD_PATTERNS_MAX + 1, r->err);
+    if (!v) return -1;
+    for (int i = 0; v->next; v = v->next, i++) {
+        char where[48];
+        snprintf(where, sizeof where, "pre_tokenizer.pretokenizers[%d]", i);
+        const cJSON *type = json_field(v, "type");
+        if (json_is_text(type, "Split") ? read_split(r, v, where)
+            : json_is_text(type, "Digits")
+                ? read_digits(r, v, where)
+                : err_set(r->err, "%s.type is %s, only \"Split\" and \"Digits\" are supported before the last", where,
+                          show_json(type).text))
+            return -1;
+    }
+    return read_byte_level_words(r, v, "the last of pre_tokenizer.pretokenizers", false);
+}
+
+static int read_byte_level(Reader *r) {
+    const cJSON *normalizer = json_field(r->root, "normalizer"), *form = json_field(normalizer, "type");
+    r->spec.nfc = json_is_text(form, "NFC");
+    if (!json_is_null(normalizer) && !r->spec.nfc)
+        return err_set(r->err, "normalizer is %s, only null and \"NFC\" are supported with a byte-level vocabulary",
+                       show_json(cJSON_IsObject(normalizer) ? form : normalizer).text);
+    if (r->spec.nfc && json_check_keys(normalizer, "normalizer", "type", r->err)) return -1;
+    if (read_words(r, json_field(r->root, "pre_tokenizer"))) return -1;
+    return check_type(json_field(r->root, "decoder"), "decoder", "ByteLevel", BYTE_LEVEL_KEYS, r->err);
 }
 
 /* ---- SentencePiece ---- */
@@ -158,10 +213,16 @@ static int read_template(Reader *r, const cJSON *v) {
     return token ? read_template_token(r, v, json_field(token, "id")) : 0;
 }
 
+/* ByteLevel moves offsets, which we do not report. */
+static int read_processor(Reader *r, const cJSON *v) {
+    return json_is_text(json_field(v, "type"), "ByteLevel") ? 0 : read_template(r, v);
+}
+
 int tokenizer_read_post_processor(Reader *r) {
     const cJSON *v = json_field(r->root, "post_processor");
     if (json_is_null(v)) return 0;
-    /* It moves offsets, which we do not report. */
-    if (json_is_text(json_field(v, "type"), "ByteLevel")) return 0;
-    return read_template(r, v);
+    if (!json_is_text(json_field(v, "type"), "Sequence")) return read_processor(r, v);
+    const cJSON *first = sequence(v, "post_processor", "processors", 1, 2, r->err);
+    if (!first) return -1;
+    return read_processor(r, first) || (first->next && read_processor(r, first->next)) ? -1 : 0;
 }

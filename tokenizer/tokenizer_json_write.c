@@ -78,17 +78,35 @@ static void put_normalizer(FILE *f, const TokenizerSpec *s) {
               "    " REPLACE(" ", SPACE_MARK) "\n  ]},\n",
               f);
     else
-        fputs("  \"normalizer\": null,\n", f);
+        fputs(s->nfc ? "  \"normalizer\": {\"type\": \"NFC\"},\n" : "  \"normalizer\": null,\n", f);
+}
+
+static void put_byte_level_words(FILE *f, const TokenizerSpec *s) {
+    static const char byte_level[] =
+        "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": %s}";
+    bool gpt2 = s->n_words == 1 && strcmp(s->words[0], GPT2_WORDS) == 0;
+    fputs("  \"pre_tokenizer\": ", f);
+    if (gpt2 || s->n_words == 0) {
+        fprintf(f, byte_level, truth(s->prepend == PREPEND_ALWAYS), truth(gpt2));
+    } else {
+        fputs("{\"type\": \"Sequence\", \"pretokenizers\": [\n", f);
+        for (int i = 0; i < s->n_words; i++) {
+            fputs("    {\"type\": \"Split\", \"pattern\": {\"Regex\": ", f);
+            put_text(f, (TokenText){.data = s->words[i], .n = strlen(s->words[i])});
+            fputs("}, \"behavior\": \"Isolated\", \"invert\": false},\n", f);
+        }
+        fputs("    ", f);
+        fprintf(f, byte_level, "false", "false");
+        fputs("\n  ]}", f);
+    }
+    fputs(",\n", f);
 }
 
 static void put_pre_tokenizer(FILE *f, const TokenizerSpec *s) {
     static const char *const schemes[] = {
         [PREPEND_NEVER] = "never", [PREPEND_FIRST] = "first", [PREPEND_ALWAYS] = "always"};
     if (s->style == TOKEN_BYTE_LEVEL)
-        fprintf(f,
-                "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, "
-                "\"use_regex\": %s},\n",
-                truth(s->prepend == PREPEND_ALWAYS), truth(s->split));
+        put_byte_level_words(f, s);
     else if (s->prepend == PREPEND_NORMALIZER)
         fputs("  \"pre_tokenizer\": null,\n", f);
     else

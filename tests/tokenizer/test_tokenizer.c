@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const GPT2[] = {GPT2_WORDS};
+
 const char SMALL_TEXT[] =
     "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, it "
     "was the epoch of belief, it was the epoch of incredulity, it was the season of Light, it was the season of "
@@ -108,7 +110,7 @@ TEST(tokenizer_words) {
         {"\xED\xA0\x80\xC0\x80x\xF4\x90\x80\x80", "\xED\xA0\x80\xC0\x80|x|\xF4\x90\x80\x80"},
         {"\xE2\x82", "\xE2\x82"},
     };
-    Pretokenizer *p = pretokenizer_new();
+    Pretokenizer *p = pretokenizer_new(GPT2, 1, NULL);
     for (size_t i = 0; i < COUNTOF(cases); i++) check_words(p, cases[i][0], strlen(cases[i][0]), cases[i][1]);
     WordScan *scan = word_scan_open(p);
     const char *word;
@@ -177,7 +179,7 @@ static Tokenizer *random_tokenizer(Draws *d, int n_merges) {
         merges[i] = merges[k];
         merges[k] = swap;
     }
-    return tokenizer_build(&spec);
+    return tokenizer_build(&spec, NULL);
 }
 
 TEST(tokenizer_merges_match_reference) {
@@ -202,7 +204,7 @@ static Tokenizer *with_added(const Tokenizer *t, const AddedToken *added, int n_
     TokenizerSpec spec = *tokenizer_spec(t);
     spec.added = added, spec.n_added = n_added;
     spec.pieces = pieces, spec.n_pieces += n_added;
-    return tokenizer_build(&spec);
+    return tokenizer_build(&spec, NULL);
 }
 
 TEST(tokenizer_special_tokens) {

@@ -52,8 +52,8 @@ static const Bad BAD_TOP[] = {
 };
 
 static const Bad BAD_PIPELINE[] = {
-    {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}",
-     "normalizer is \"NFC\", only null is supported with a byte-level vocabulary"},
+    {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFKC\"}",
+     "normalizer is \"NFKC\", only null and \"NFC\" are supported with a byte-level vocabulary"},
     {"\"pre_tokenizer\": {\"type\": \"ByteLevel\"", "\"pre_tokenizer\": {\"type\": \"Whitespace\"",
      "pre_tokenizer.type is \"Whitespace\", only \"ByteLevel\" is supported here"},
     {"\"pre_tokenizer\": {\"type\": \"ByteLevel\"", "\"pre_tokenizer\": {\"typ\": \"ByteLevel\"",
@@ -189,7 +189,7 @@ static const Bad BAD_LLAMA[] = {
     {"\"id\":0,\"content\":\"<unk>\"", "\"id\":3,\"content\":\"<0x00>\"",
      "added_tokens[0]: \"<0x00>\" is a byte piece"},
     {"\"byte_fallback\":true", "\"byte_fallback\":false",
-     "normalizer is \"Sequence\", only null is supported with a byte-level vocabulary"},
+     "normalizer is \"Sequence\", only null and \"NFC\" are supported with a byte-level vocabulary"},
     {"\"unk_token\":\"<unk>\"", "\"unk_token\":\"<pad>\"", "model.unk_token is \"<pad>\", which is not in model.vocab"},
     {"\"ids\":[1]", "\"ids\":[1,2]", "post_processor.special_tokens: \"<s>\" does not name one id below 278"},
 };

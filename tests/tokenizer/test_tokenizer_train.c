@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const GPT2[] = {GPT2_WORDS};
+
 /* ---- training as it is defined: count all pairs, merge the best one everywhere, begin again ---- */
 
 enum { MOST_WORDS = 400, MOST_SYMBOLS = 64, MOST_PIECES = 400 };
@@ -55,7 +57,7 @@ static bool reference_step(Reference *r) {
 }
 
 static void reference_words(Reference *r, const char *text) {
-    Pretokenizer *p = pretokenizer_new();
+    Pretokenizer *p = pretokenizer_new(GPT2, 1, NULL);
     WordScan *scan = word_scan_open(p);
     const char *word;
     size_t n;

@@ -179,3 +179,46 @@ TEST(tokenizer_gpt2_saves_what_it_loads) {
     tokenizer_free(b);
     tokenizer_free(c);
 }
+
+/* ---- published tokenizers ---- */
+
+/* With special tokens found in the text, as the other library does. NFC texts do not come back byte for byte. */
+static int count_differences(const Tokenizer *t, char *all) {
+    char *save = NULL;
+    int wrong = 0, number = 0;
+    for (char *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        TokenList want = ids_field(line);
+        size_t n = 0;
+        number++;
+        const char *text = string_field(line, "text", &n);
+        TokenList got = encode_text(t, text, n, true);
+        bool same = same_ids(&got, want.ids, want.n);
+        CHECK_MSG(same, "line %d, \"%.*s\": %zu ids, want %zu", number, (int)n, text, got.n, want.n);
+        wrong += !same;
+        token_list_free(&want);
+        token_list_free(&got);
+    }
+    CHECK(number > 0);
+    return wrong;
+}
+
+/* PUBLISHED is the folder that published/vectors.mjs wrote: `make check-tokenizers`. */
+TEST(tokenizer_published) {
+    static const char *const names[] = {"tokenizer-llama3", "tokenizer-qwen2_5", "tokenizer-qwen3",
+                                        "tokenizer-mistral_nemo"};
+    const char *folder = getenv("PUBLISHED");
+    if (!folder) SKIP("no PUBLISHED folder of tokenizers (make check-tokenizers)");
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        char path[512];
+        Tokenizer *t = NULL;
+        Err err = {""};
+        snprintf(path, sizeof path, "%s/%s/tokenizer.json", folder, names[i]);
+        CHECK_MSG(tokenizer_json_load(&t, path, &err) == 0, "%s", err.msg);
+        snprintf(path, sizeof path, "%s/%s/vectors.jsonl", folder, names[i]);
+        char *all = test_read_file(path, NULL);
+        CHECK_MSG(all, "%s cannot be read", path);
+        if (t && all) printf("%s: %d differences\n", names[i], count_differences(t, all));
+        free(all);
+        tokenizer_free(t);
+    }
+}
