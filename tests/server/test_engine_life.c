@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* An engine for one sequence that stands in `clock`, so that whatever is submitted next waits in the queue. */
 typedef struct Standstill {
@@ -176,11 +177,11 @@ TEST(engine_limits_queueing_and_streaming) {
     Standstill s;
     EngineOptions o = one_at_a_time();
     o.queue_limit = 0.02;
-    o.stream_limit = 0.04;
+    o.stream_limit = 1; /* long enough for three tokens on a busy machine: the gate is reached, or the test hangs */
     standstill(&s, o);
     Job *job = test_job(1, 10, 10, -1, false);
     test_submit(&s.t, job);
-    while (now_seconds() < job->submitted + 0.05) continue;
+    while (now_seconds() < s.clock->started + 1.01) usleep(1000);
     test_gate_open(&s.gate);
     CHECK(test_wait(job) == FINISH_ERROR && strstr(job->error, "queue"));
     CHECK(test_wait(s.clock) == FINISH_DEADLINE && s.clock->n_tokens == 3);

@@ -166,6 +166,7 @@ TEST(reload_under_load) {
     enum { CLIENTS = 3 };
     const char *wanted = getenv("RELOADS");
     int n = wanted ? atoi(wanted) : 20;
+    if (wanted) test_takes_long();
     Site s;
     Client clients[CLIENTS];
     Expected expected[VERSIONS];

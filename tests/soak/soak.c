@@ -24,6 +24,7 @@ int soak_count(int full) { return MAX((int)(full * environment("SCALE", 1)), 1);
 double soak_seconds(void) { return environment("SOAK_SECONDS", 600); }
 
 void soak_raise_limits(void) {
+    test_takes_long();
     struct rlimit limit;
     BUG_ON(getrlimit(RLIMIT_NOFILE, &limit));
     limit.rlim_cur = limit.rlim_max;

@@ -5,6 +5,7 @@
 #include "tests/support/test.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +88,24 @@ static bool wanted(const char *name, int argc, char **argv) {
     return argc == 1;
 }
 
+enum { STUCK_SECONDS = 300 };
+static const char *running;
+
+static void stuck(int signal) {
+    (void)signal;
+    static const char before[] = "FAIL ", after[] = " hangs\n";
+    if (write(1, before, sizeof before - 1) < 0 || write(1, running, strlen(running)) < 0 ||
+        write(1, after, sizeof after - 1) < 0)
+        _exit(3);
+    _exit(1);
+}
+
+void test_takes_long(void) { alarm(0); }
+
 int main(int argc, char **argv) {
     int passed = 0, failed = 0, skipped = 0;
     Err err;
+    signal(SIGALRM, stuck);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (kernels_init(&err)) {
         printf("%s\n", err.msg);
@@ -99,6 +115,8 @@ int main(int argc, char **argv) {
         if (!wanted(c->name, argc, argv)) continue;
         failures_here = 0;
         skip_reason = NULL;
+        running = c->name;
+        alarm(STUCK_SECONDS);
         double t0 = now_seconds();
         c->run();
         double t = now_seconds() - t0;
@@ -113,6 +131,7 @@ int main(int argc, char **argv) {
             printf("ok   %s (%.2f s)\n", c->name, t);
         }
     }
+    alarm(0);
     remove_dirs();
     if (skipped)
         printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

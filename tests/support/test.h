@@ -20,6 +20,9 @@ void test_register(TestCase *c);
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *reason);
 
+/* A case that runs for five minutes is taken for hanging and ends the run by its name, unless it has called this. */
+void test_takes_long(void);
+
 /* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
 char *test_dir(void);
 /* path inside ../shared/data when that exists beside the checkout, else NULL. The string is the caller's. */
