@@ -8,6 +8,8 @@ void sha256_init(Sha256 *s) {
     BUG_ON(!s->state || !EVP_DigestInit_ex(s->state, EVP_sha256(), NULL));
 }
 
+void sha256_restart(Sha256 *s) { BUG_ON(!EVP_DigestInit_ex(s->state, NULL, NULL)); }
+
 void sha256_add(Sha256 *s, const void *data, size_t n) { BUG_ON(!EVP_DigestUpdate(s->state, data, n)); }
 
 void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]) {
@@ -16,14 +18,22 @@ void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]) {
     EVP_MD_CTX_free(copy);
 }
 
-void sha256_hex(Sha256 *s, char hex[SHA256_HEX]) {
-    unsigned char digest[SHA256_BYTES];
+void sha256_final(Sha256 *s, unsigned char digest[SHA256_BYTES]) {
     BUG_ON(!EVP_DigestFinal_ex(s->state, digest, NULL));
-    for (int i = 0; i < SHA256_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    sha256_end(s);
 }
 
 void sha256_end(Sha256 *s) {
     EVP_MD_CTX_free(s->state);
     s->state = NULL;
+}
+
+void sha256_print(const unsigned char digest[SHA256_BYTES], char hex[SHA256_HEX]) {
+    for (int i = 0; i < SHA256_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+void sha256_hex(Sha256 *s, char hex[SHA256_HEX]) {
+    unsigned char digest[SHA256_BYTES];
+    sha256_final(s, digest);
+    sha256_print(digest, hex);
+    sha256_end(s);
 }

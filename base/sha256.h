@@ -11,10 +11,14 @@ typedef struct Sha256 {
 } Sha256;
 
 void sha256_init(Sha256 *s);
+void sha256_restart(Sha256 *s); /* as after init, without an allocation */
 void sha256_add(Sha256 *s, const void *data, size_t n);
 /* Of what was added so far; more may be added. */
 void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]);
-void sha256_hex(Sha256 *s, char hex[SHA256_HEX]); /* ends the computation; 64 digits and NUL */
-void sha256_end(Sha256 *s);                       /* without a result; harmless when ended */
+void sha256_final(Sha256 *s, unsigned char digest[SHA256_BYTES]); /* only restart or end may follow */
+void sha256_end(Sha256 *s);                                       /* harmless when ended */
+
+void sha256_print(const unsigned char digest[SHA256_BYTES], char hex[SHA256_HEX]); /* 64 digits and NUL */
+void sha256_hex(Sha256 *s, char hex[SHA256_HEX]);                                  /* final, print and end */
 
 #endif

@@ -53,13 +53,13 @@ static int open_folder(Checkpoint *c, const char *dir, Err *err) {
     return rc;
 }
 
-static int open_version(Serving **out, const ServingContext *ctx, bool verify, Err *err) {
+int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
     Serving *s = xcalloc(1, sizeof *s);
     if (open_folder(&s->checkpoint, ctx->options->model, err)) {
         free(s);
         return -1;
     }
-    if ((verify && shards_verify(&s->checkpoint.shards, err)) || start(s, ctx, err)) {
+    if (start(s, ctx, err)) {
         serving_close(s);
         return -1;
     }
@@ -67,12 +67,10 @@ static int open_version(Serving **out, const ServingContext *ctx, bool verify, E
     return 0;
 }
 
-int serving_open(Serving **out, const ServingContext *ctx, Err *err) { return open_version(out, ctx, false, err); }
-
-int serving_open_verified(Serving **out, const ServingContext *ctx, Err *err) {
+int serving_open_ready(Serving **out, const ServingContext *ctx, Err *err) {
     Serving *s;
     EngineStats stats;
-    if (open_version(&s, ctx, true, err)) return -1;
+    if (serving_open(&s, ctx, err)) return -1;
     while (isinf((stats = engine_stats(s->engine)).heartbeat_age)) usleep(2000);
     if (stats.damaged) {
         serving_close(s);

@@ -40,9 +40,8 @@ typedef struct ServingContext {
 int serving_open(Serving **out, const ServingContext *ctx, Err *err);
 void serving_close(Serving *s); /* nothing may be pinned to it; NULL is fine */
 
-/* The stricter way, for when another version serves meanwhile: the weights' digests must be right, and it returns when
- * the engine is ready. */
-int serving_open_verified(Serving **out, const ServingContext *ctx, Err *err);
+/* The same, for when another version serves meanwhile: returns when the engine is ready. */
+int serving_open_ready(Serving **out, const ServingContext *ctx, Err *err);
 
 void versions_add(Versions *v, Serving *s); /* s is the newest from now on */
 Serving *versions_pin(Versions *v);

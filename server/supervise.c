@@ -64,7 +64,7 @@ static void announce_start(Supervisor *v) {
 
 static void *load(void *arg) {
     Supervisor *v = arg;
-    if (serving_open_verified(&v->made, v->ctx, &v->err)) v->made = NULL;
+    if (serving_open_ready(&v->made, v->ctx, &v->err)) v->made = NULL;
     atomic_store(&v->loaded, true);
     return NULL;
 }

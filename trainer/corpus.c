@@ -134,12 +134,13 @@ static int open_cache(Corpus *c, const char *path, const CacheHeader *want, int 
     }
     c->map_bytes = (size_t)st.st_size;
     c->map = mmap(NULL, c->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    close(fd);
     if (c->map == MAP_FAILED) {
         c->map = NULL;
-        return err_set(err, "%s: %s", path, strerror(error));
+        err_set(err, "%s: %s", path, strerror(errno));
+        close(fd);
+        return -1;
     }
+    if (map_guard_open(&c->guard, c->map, c->map_bytes, fd, err)) return -1;
     if (map_matches(c, want, vocab)) return 1;
     corpus_close(c);
     return 0;
@@ -159,7 +160,13 @@ int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer
     return rc < 0 ? -1 : 0;
 }
 
+bool corpus_intact(const Corpus *c) {
+    int64_t changed;
+    return map_guard_look(&c->guard, &changed) != MAP_DAMAGED;
+}
+
 void corpus_close(Corpus *c) {
+    map_guard_close(&c->guard);
     if (c->map) munmap(c->map, c->map_bytes);
     *c = (Corpus){0};
 }

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "trainer/texts.h"
+#include "weights/map_guard.h"
 
 #include <string.h>
 
@@ -36,6 +37,7 @@ typedef struct Corpus {
     bool rebuilt;                  /* the cache was not there or stale */
     void *map;
     size_t map_bytes;
+    MapGuard guard;
 } Corpus;
 
 /* Encodes one text as training and evaluation see it. */
@@ -45,6 +47,7 @@ int corpus_encode(const Tokenizer *tok, const BpeText *text, TokenList *out, Err
 int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer *tok, const char *tokenizer_hash,
                 int separator, Err *err);
 void corpus_close(Corpus *c);
+bool corpus_intact(const Corpus *c); /* false: cut short or written to since it was mapped; ask after use */
 
 /* Windows of T inputs and T targets (T + 1 tokens) at offsets k T, in an order shuffled anew for every epoch by the run
  * seed: what the p-th window is, is a pure function of (seed, p). */

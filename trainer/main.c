@@ -3,6 +3,7 @@
 #include "base/omp_env.h"
 #include "model/kernels/kernels.h"
 #include "trainer/commands.h"
+#include "weights/map_guard.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return fputs(usage, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
     if (!strcmp(argv[1], "--version")) return puts("noised-train " NOISED_VERSION) < 0 ? EXIT_FAILED : EXIT_DONE;
-    if (kernels_init(&err)) return command_fail(argv[1], &err, EXIT_FAILED);
+    if (kernels_init(&err) || map_guard_install(&err)) return command_fail(argv[1], &err, EXIT_FAILED);
     for (size_t i = 0; i < COUNTOF(commands); i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 2, argv + 2);
     err_set(&err, "unknown command \"%.100s\"; there are tokenizer, pretrain and eval", argv[1]);

@@ -81,6 +81,7 @@ static int init_from(Run *r, const char *dir, Err *err) {
     if (c.model.params.n > ps->n)
         rc = err_set(err, "--init %s has %d tensors, the config %d", dir, c.model.params.n, ps->n);
     for (int i = 0; i < ps->n && rc == 0; i++) rc = take_weight(&c.model.params, ps->params[i].weight, dir, err);
+    if (rc == 0) rc = shards_check_intact(&c.shards, err);
     checkpoint_close(&c);
     return rc;
 }
@@ -115,8 +116,7 @@ Training run_training(Run *r) {
                       .model = &r->model,
                       .optimizer = &r->optimizer,
                       .windows = &r->windows,
-                      .val = r->corpus.val,
-                      .val_bytes = r->corpus.val_bytes,
+                      .corpus = &r->corpus,
                       .snapshot = {.dir = r->settings.out,
                                    .model = &r->model,
                                    .optimizer = &r->optimizer,

@@ -232,6 +232,7 @@ int snapshot_load(const Snapshot *s, int64_t *step, Err *err) {
     if (!end || end == f.metadata_step || *end || errno || *step < 0)
         rc = err_set(err, "%s: the step in its metadata is \"%.40s\"", path, f.metadata_step ? f.metadata_step : "");
     if (rc == 0) rc = load_tensors(s, &f, path, err);
+    if (rc == 0 && !safe_intact(&f)) rc = err_set(err, "%s was changed while it was read", path);
     safe_close(&f);
     return rc;
 }

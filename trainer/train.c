@@ -104,18 +104,19 @@ static void add_sigma(cJSON *line, const Model *m) {
 /* The noise is the one that a server draws for noise_seed 0. */
 static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     const Training *t = l->t;
+    const TokenSpan *val = &t->corpus->val;
     Evaluation e;
     size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
-    if (t->val.n < 2) return 0;
-    if (evaluate(t->model, t->val, most, (NoiseKey){.scale = 1}, &e, err)) return -1;
+    if (val->n < 2) return 0;
+    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, &e, err)) return -1;
     if (!e.complete) return 0;
-    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)t->val.n / (double)t->val_bytes;
+    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;
     cJSON_AddNumberToObject(line, "val_loss", loss);
     cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
     add_sigma(line, t->model);
     progress_note(&l->progress,
                   "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats per byte) on %zu of %zu held-out tokens",
-                  (long long)step, loss, exp(loss), loss * tokens_per_byte, e.tokens, t->val.n - 1);
+                  (long long)step, loss, exp(loss), loss * tokens_per_byte, e.tokens, val->n - 1);
     return 0;
 }
 
@@ -148,6 +149,9 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
         progress_step(&l->progress, step, r.loss, r.lr);
         bool last = step == s->steps;
         if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
+        if (!corpus_intact(t->corpus))
+            return err_set(err, "%s/tokens.bin was changed while it was read; the last checkpoint stands",
+                           t->snapshot.dir);
         int stopped = stop_signal();
         if ((last || stopped || is_due(step, s->save_every)) && snapshot_save(&t->snapshot, step, err)) return -1;
         if (stopped) {

@@ -13,8 +13,7 @@ typedef struct Training {
     Model *model; /* bound to the optimizer's buffers */
     Optimizer *optimizer;
     Windows *windows;
-    TokenSpan val;    /* fewer than 2 tokens: nothing to evaluate on */
-    size_t val_bytes; /* of the text behind val */
+    const Corpus *corpus; /* fewer than 2 tokens in val: nothing to evaluate on */
     Snapshot snapshot;
 } Training;
 

@@ -31,9 +31,9 @@ static int open_config(Config *cfg, Sha256 *hash, const char *dir, Err *err) {
     return rc ? at_path(path, &why, err) : 0;
 }
 
-static int open_weights(Checkpoint *c, Sha256 *hash, const char *dir, Err *err) {
+static int open_weights(Checkpoint *c, Sha256 *hash, const char *dir, bool copy, Err *err) {
     Err why;
-    if (shards_open(&c->shards, dir, err)) return -1;
+    if (shards_open(&c->shards, dir, copy, err)) return -1;
     shards_hash(&c->shards, hash);
     if (gpt2_translate(&c->shards, &why) || bind_model(&c->model, &c->shards, &c->owned, &why))
         return at_path(dir, &why, err);
@@ -48,19 +48,23 @@ static int open_tokenizer(Checkpoint *c, const char *dir, Err *err) {
     return err_set(err, "%s: the tokenizer has %d tokens, but vocab_size of config.json is %d", dir, n, vocab);
 }
 
-int checkpoint_open(Checkpoint *c, const char *dir, Err *err) {
+static int open_as(Checkpoint *c, const char *dir, bool copy, Err *err) {
     Config cfg;
     Sha256 hash;
     *c = (Checkpoint){0};
     sha256_init(&hash);
     int rc = open_config(&cfg, &hash, dir, err);
     if (rc == 0) rc = model_init(&c->model, &cfg, err);
-    if (rc == 0) rc = open_weights(c, &hash, dir, err);
+    if (rc == 0) rc = open_weights(c, &hash, dir, copy, err);
     if (rc == 0) rc = open_tokenizer(c, dir, err);
     sha256_hex(&hash, c->hash);
     if (rc) checkpoint_close(c);
     return rc;
 }
+
+int checkpoint_open(Checkpoint *c, const char *dir, Err *err) { return open_as(c, dir, false, err); }
+
+int checkpoint_open_copy(Checkpoint *c, const char *dir, Err *err) { return open_as(c, dir, true, err); }
 
 void checkpoint_close(Checkpoint *c) {
     if (c->tokenizer) tokenizer_free(c->tokenizer);

@@ -22,7 +22,8 @@ static int save_files(const Checkpoint *c, const char *to, Dtype dtype, Err *err
     const char *step = c->shards.files[0].metadata_step;
     if (path_join(path, to, "tokenizer.json", err)) return -1;
     if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
-    return checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err);
+    if (checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err)) return -1;
+    return shards_check_intact(&c->shards, err);
 }
 
 /* Half a checkpoint would only be in the way of the next try. */

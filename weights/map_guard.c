@@ -18,6 +18,9 @@ typedef struct Slot {
     atomic_uintptr_t begin; /* 0: free */
     atomic_size_t bytes;
     atomic_bool damaged;
+    /* ---- not for the handler ---- */
+    atomic_int_least64_t changed; /* the time of change that counts as harmless, nanoseconds */
+    atomic_bool named;            /* the file had a name */
 } Slot;
 
 static Slot slots[SLOTS + 1]; /* [0] is never used */
@@ -51,12 +54,18 @@ int map_guard_install(Err *err) {
     return sigaction(SIGBUS, &action, NULL) ? err_set(err, "sigaction: %s", strerror(errno)) : 0;
 }
 
-static int take_slot(void *map, size_t bytes) {
+static int64_t change_time(const struct stat *st) {
+    return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+}
+
+static int take_slot(void *map, size_t bytes, const struct stat *st) {
     int i = 1;
     pthread_mutex_lock(&mutex);
     while (i <= SLOTS && atomic_load(&slots[i].begin)) i++;
     if (i <= SLOTS) {
         atomic_store(&slots[i].damaged, false);
+        atomic_store(&slots[i].changed, change_time(st));
+        atomic_store(&slots[i].named, st->st_nlink > 0);
         atomic_store(&slots[i].bytes, bytes);
         atomic_store(&slots[i].begin, (uintptr_t)map);
     }
@@ -69,7 +78,7 @@ int map_guard_open(MapGuard *g, void *map, size_t bytes, int fd, Err *err) {
     *g = (MapGuard){0};
     if (fstat(fd, &st) < 0) {
         err_set(err, "fstat: %s", strerror(errno));
-    } else if ((g->slot = take_slot(map, bytes)) == 0) {
+    } else if ((g->slot = take_slot(map, bytes, &st)) == 0) {
         err_set(err, "more than %d files are mapped at once", SLOTS);
     } else {
         g->fd = fd;
@@ -88,9 +97,20 @@ void map_guard_close(MapGuard *g) {
     *g = (MapGuard){0};
 }
 
-bool map_guard_intact(const MapGuard *g) {
+MapState map_guard_look(const MapGuard *g, int64_t *changed) {
     struct stat st;
-    if (!g->slot) return true;
-    return !atomic_load(&slots[g->slot].damaged) && fstat(g->fd, &st) == 0 && st.st_size == g->size &&
-           st.st_mtim.tv_sec == g->modified.tv_sec && st.st_mtim.tv_nsec == g->modified.tv_nsec;
+    if (!g->slot) return MAP_INTACT;
+    Slot *s = &slots[g->slot];
+    if (atomic_load(&s->damaged) || fstat(g->fd, &st) || st.st_size != g->size ||
+        st.st_mtim.tv_sec != g->modified.tv_sec || st.st_mtim.tv_nsec != g->modified.tv_nsec)
+        return MAP_DAMAGED;
+    *changed = change_time(&st);
+    if (*changed == atomic_load(&s->changed)) return MAP_INTACT;
+    if (st.st_nlink > 0 || !atomic_exchange(&s->named, false)) return MAP_TOUCHED;
+    atomic_store(&s->changed, *changed);
+    return MAP_INTACT;
 }
+
+void map_guard_accept(const MapGuard *g, int64_t changed) { atomic_store(&slots[g->slot].changed, changed); }
+
+void map_guard_condemn(const MapGuard *g) { atomic_store(&slots[g->slot].damaged, true); }

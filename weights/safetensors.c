@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,7 +152,36 @@ static int check_coverage(SafeFile *f, const unsigned char *data, size_t data_by
     return err_set(err, "the tensors end at %zu, but the file has %zu bytes of data", at, data_bytes);
 }
 
-static int map_file(SafeFile *f, const char *path, Err *err) {
+/* ---- mapping ---- */
+
+/* All of `from` in memory, sealed; -1 with errno. */
+static int seal_copy(int from, off_t size) {
+    int fd = memfd_create("noised-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    ssize_t n = 1;
+    for (off_t at = 0; at < size && n > 0;) n = sendfile(fd, from, &at, (size_t)(size - at));
+    if (n == 0) errno = EIO; /* cut short meanwhile */
+    if (n > 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Private, for a sealed file may not be mapped shared. Nothing is ever written, so they are the file's pages anyway. */
+static int map_descriptor(SafeFile *f, const char *path, int fd, size_t size, Err *err) {
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED) {
+        err_set(err, "%s: cannot map %zu bytes: %s", path, size, strerror(errno));
+        close(fd);
+        return -1;
+    }
+    f->map = map;
+    f->map_bytes = size;
+    return map_guard_open(&f->guard, map, size, fd, err);
+}
+
+static int map_file(SafeFile *f, const char *path, bool copy, Err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
     struct stat st;
@@ -161,15 +191,15 @@ static int map_file(SafeFile *f, const char *path, Err *err) {
         err_set(err, "%s: not a regular file", path);
     } else if (st.st_size <= LENGTH_BYTES) {
         err_set(err, "%s: %lld bytes are no safetensors file", path, (long long)st.st_size);
-    } else {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED) {
-            err_set(err, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size, strerror(errno));
-        } else {
-            f->map = map;
-            f->map_bytes = (size_t)st.st_size;
-            return map_guard_open(&f->guard, map, f->map_bytes, fd, err);
+    } else if (copy) {
+        int sealed = seal_copy(fd, st.st_size);
+        if (sealed >= 0) {
+            close(fd);
+            return map_descriptor(f, path, sealed, (size_t)st.st_size, err);
         }
+        err_set(err, "%s: cannot copy %lld bytes into memory: %s", path, (long long)st.st_size, strerror(errno));
+    } else {
+        return map_descriptor(f, path, fd, (size_t)st.st_size, err);
     }
     close(fd);
     return -1;
@@ -180,11 +210,6 @@ size_t safe_header_bytes(const SafeFile *f) {
     uint64_t n = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
     return n > SIZE_MAX - LENGTH_BYTES ? SIZE_MAX : LENGTH_BYTES + (size_t)n;
-}
-
-void safe_hash_data(const SafeFile *f, Sha256 *s) {
-    size_t header = safe_header_bytes(f);
-    sha256_add(s, (const unsigned char *)f->map + header, f->map_bytes - header);
 }
 
 static int parse_mapping(SafeFile *f, Err *err) {
@@ -206,28 +231,81 @@ static int parse_mapping(SafeFile *f, Err *err) {
     return 0;
 }
 
-int safe_open(SafeFile *f, const char *path, Err *err) {
+/* ---- the data ---- */
+
+/* The first element that is NaN or infinite, n when there is none. */
+static size_t first_wild_16(const uint16_t *x, size_t n, uint16_t exponent) {
+    for (size_t i = 0; i < n; i++)
+        if ((x[i] & exponent) == exponent) return i;
+    return n;
+}
+
+static size_t first_wild_32(const uint32_t *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if ((x[i] & 0x7f800000) == 0x7f800000) return i;
+    return n;
+}
+
+static int check_finite(const SafeTensor *t, Err *err) {
+    size_t n = t->bytes / dtype_size(t->dtype), i = n;
+    if (t->dtype == DTYPE_F32) i = first_wild_32(t->data, n);
+    if (t->dtype == DTYPE_BF16) i = first_wild_16(t->data, n, 0x7f80);
+    if (t->dtype == DTYPE_F16) i = first_wild_16(t->data, n, 0x7c00);
+    return i == n ? 0 : err_set(err, "%s holds NaN or infinity, first at element %zu of %zu", t->name, i, n);
+}
+
+static int check_data(SafeFile *f, Err *err) {
+    size_t header = safe_header_bytes(f);
+    char digest[SHA256_HEX];
+    f->proof = proof_make((const unsigned char *)f->map + header, f->map_bytes - header);
+    proof_hex(f->proof, digest);
+    if (!safe_intact(f)) return err_set(err, "was changed while it was read");
+    if (f->metadata_sha256 && strcmp(digest, f->metadata_sha256))
+        return err_set(err, "the data has sha256 %s, but its header says %s", digest, f->metadata_sha256);
+    for (int i = 0; i < f->n; i++)
+        if (check_finite(&f->tensors[i], err)) return -1;
+    return 0;
+}
+
+/* ---- life ---- */
+
+static int open_as(SafeFile *f, const char *path, bool copy, Err *err) {
     Err why;
     *f = (SafeFile){0};
-    if (map_file(f, path, err) == 0) {
-        if (parse_mapping(f, &why) == 0) return 0;
+    if (map_file(f, path, copy, err) == 0) {
+        if (parse_mapping(f, &why) == 0 && check_data(f, &why) == 0) return 0;
         err_set(err, "%s: %s", path, why.msg);
     }
     safe_close(f);
     return -1;
 }
 
+int safe_open(SafeFile *f, const char *path, Err *err) { return open_as(f, path, false, err); }
+
+int safe_open_copy(SafeFile *f, const char *path, Err *err) { return open_as(f, path, true, err); }
+
 void safe_close(SafeFile *f) {
     for (int i = 0; i < f->n; i++) free(f->tensors[i].name);
     free(f->tensors);
     free(f->metadata_step);
     free(f->metadata_sha256);
+    proof_free(f->proof);
     map_guard_close(&f->guard);
     if (f->map) munmap(f->map, f->map_bytes);
     *f = (SafeFile){0};
 }
 
-bool safe_intact(const SafeFile *f) { return map_guard_intact(&f->guard); }
+bool safe_intact(const SafeFile *f) {
+    int64_t changed;
+    MapState state = map_guard_look(&f->guard, &changed);
+    if (state != MAP_TOUCHED) return state == MAP_INTACT;
+    if (!proof_holds(f->proof)) {
+        map_guard_condemn(&f->guard);
+        return false;
+    }
+    map_guard_accept(&f->guard, changed);
+    return true;
+}
 
 const SafeTensor *safe_find(const SafeFile *f, const char *name) {
     SafeTensor key = {.name = (char *)name};

@@ -5,14 +5,17 @@
  * that overlap, leave holes or do not end at the end of the file, more than SAFE_TENSORS_MAX tensors, misaligned data.
  * All arithmetic on numbers from the file is overflow-checked. Writing is atomic (temp + fsync + rename + dir fsync),
  * with data starting on a 64-byte boundary and tensors in name order, so equal contents give equal bytes. The metadata
- * of a file of ours holds the SHA-256 of its data: the header alone identifies the whole file. */
+ * of a file of ours holds the SHA-256 of its data: the header alone identifies the whole file.
+ *
+ * Opening reads all data once: it must have that digest and hold neither NaN nor infinity. Nobody sees other weights.
+ */
 #ifndef NOISED_SAFETENSORS_H
 #define NOISED_SAFETENSORS_H
 
 #include "base/err.h"
-#include "base/sha256.h"
 #include "model/tensor.h"
 #include "weights/map_guard.h"
+#include "weights/proof.h"
 
 enum { SAFE_HEADER_MAX = 16 << 20, SAFE_TENSORS_MAX = 65536, SAFE_DIMS_MAX = 4 };
 
@@ -34,13 +37,17 @@ typedef struct SafeFile {
     MapGuard guard;
     char *metadata_step;   /* "__metadata__".step, or NULL */
     char *metadata_sha256; /* of the data, 64 hexadecimal digits; NULL in other programs' files */
+    Proof *proof;          /* of the data */
 } SafeFile;
 
 int safe_open(SafeFile *f, const char *path, Err *err);
+/* The same from a copy in memory, which nobody can write to or cut short. */
+int safe_open_copy(SafeFile *f, const char *path, Err *err);
 void safe_close(SafeFile *f);
-bool safe_intact(const SafeFile *f);               /* the file is still what was mapped; ask after use (map_guard.h) */
-size_t safe_header_bytes(const SafeFile *f);       /* of the length and the header together: where the data begins */
-void safe_hash_data(const SafeFile *f, Sha256 *s); /* adds every byte behind the header */
+size_t safe_header_bytes(const SafeFile *f); /* of the length and the header together: where the data begins */
+/* Whether the data are still what was opened; ask after use. Where the file's times leave that open, all data are read
+ * again. Allocates nothing; thread-safe. */
+bool safe_intact(const SafeFile *f);
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */
 
 /* A tensor to be written: data read on the spot as F32 or as raw I8/BF16 bytes of `dtype`; `source` F32 with dtype

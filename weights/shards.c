@@ -118,10 +118,10 @@ void *shards_alloc(Shards *s, size_t n) {
     return s->owned[s->n_owned++] = xmalloc(n);
 }
 
-static int open_files(Shards *s, Err *err) {
+static int open_files(Shards *s, bool copy, Err *err) {
     s->files = xcalloc((size_t)s->n_files + 1, sizeof *s->files);
     for (int i = 0; i < s->n_files; i++) {
-        if (safe_open(&s->files[i], s->names[i], err)) return -1;
+        if ((copy ? safe_open_copy : safe_open)(&s->files[i], s->names[i], err)) return -1;
         s->n += s->files[i].n;
     }
     s->tensors = xcalloc((size_t)s->n + 1, sizeof *s->tensors);
@@ -134,30 +134,30 @@ static int open_files(Shards *s, Err *err) {
     return shards_sort(s, err);
 }
 
-static int open_indexed(Shards *s, const char *dir, const char *path, Err *err) {
+static int open_indexed(Shards *s, const char *dir, const char *path, bool copy, Err *err) {
     Err why;
     const cJSON *map;
     cJSON *root = read_index(path, &map, err);
     if (!root) return -1;
-    int rc = read_file_names(s, dir, map, &why) || open_files(s, &why) || check_index(s, map, &why) ? -1 : 0;
+    int rc = read_file_names(s, dir, map, &why) || open_files(s, copy, &why) || check_index(s, map, &why) ? -1 : 0;
     cJSON_Delete(root);
     return rc ? err_set(err, "%s: %s", path, why.msg) : 0;
 }
 
-static int open_folder(Shards *s, const char *dir, Err *err) {
+static int open_folder(Shards *s, const char *dir, bool copy, Err *err) {
     char single[PATH_BYTES], index[PATH_BYTES];
     if (path_join(single, dir, single_name, err) || path_join(index, dir, index_name, err)) return -1;
     bool has_single = access(single, F_OK) == 0, has_index = access(index, F_OK) == 0;
     if (has_single && has_index) return err_set(err, "%s: both %s and %s are there", dir, single_name, index_name);
-    if (has_index) return open_indexed(s, dir, index, err);
+    if (has_index) return open_indexed(s, dir, index, copy, err);
     s->names = xcalloc(1, sizeof *s->names);
     s->names[s->n_files++] = xstrdup(single);
-    return open_files(s, err);
+    return open_files(s, copy, err);
 }
 
-int shards_open(Shards *s, const char *dir, Err *err) {
+int shards_open(Shards *s, const char *dir, bool copy, Err *err) {
     *s = (Shards){0};
-    if (open_folder(s, dir, err) == 0) return 0;
+    if (open_folder(s, dir, copy, err) == 0) return 0;
     shards_close(s);
     return -1;
 }
@@ -185,8 +185,11 @@ const SafeTensor *shards_find(const Shards *s, const char *name) {
 void shards_hash(const Shards *s, Sha256 *h) {
     for (int i = 0; i < s->n_files; i++) {
         const SafeFile *f = &s->files[i];
+        char digest[SHA256_HEX];
         sha256_add(h, f->map, safe_header_bytes(f));
-        if (!f->metadata_sha256) safe_hash_data(f, h);
+        if (f->metadata_sha256) continue;
+        proof_hex(f->proof, digest);
+        sha256_add(h, digest, strlen(digest));
     }
 }
 
@@ -196,18 +199,8 @@ bool shards_intact(const Shards *s) {
     return true;
 }
 
-int shards_verify(const Shards *s, Err *err) {
-    for (int i = 0; i < s->n_files; i++) {
-        const SafeFile *f = &s->files[i];
-        char digest[65];
-        Sha256 h;
-        if (!f->metadata_sha256) continue;
-        sha256_init(&h);
-        safe_hash_data(f, &h);
-        sha256_hex(&h, digest);
-        if (strcmp(digest, f->metadata_sha256))
-            return err_set(err, "%s: the data has sha256 %s, but its header says %s", s->names[i], digest,
-                           f->metadata_sha256);
-    }
+int shards_check_intact(const Shards *s, Err *err) {
+    for (int i = 0; i < s->n_files; i++)
+        if (!safe_intact(&s->files[i])) return err_set(err, "%s was changed while it was read", s->names[i]);
     return 0;
 }

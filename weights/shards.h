@@ -23,7 +23,8 @@ typedef struct Shards {
     int n_owned;
 } Shards;
 
-int shards_open(Shards *s, const char *dir, Err *err);
+/* copy: safe_open_copy. */
+int shards_open(Shards *s, const char *dir, bool copy, Err *err);
 void shards_close(Shards *s);
 const SafeTensor *shards_find(const Shards *s, const char *name); /* NULL when absent; binary search */
 
@@ -31,12 +32,11 @@ const SafeTensor *shards_find(const Shards *s, const char *name); /* NULL when a
 void *shards_alloc(Shards *s, size_t n);
 int shards_sort(Shards *s, Err *err); /* -1 when two tensors bear the same name */
 
-/* Adds what identifies the files to h: their headers, which hold a digest of the data; of a file without one (other
- * programs write none) also all data, which reads it once from the disk, at about 0.3 GB/s. */
+/* Adds what identifies the files to h: their headers, which hold a digest of the data, and the digest of the data of
+ * those that do not say it (other programs write none). */
 void shards_hash(const Shards *s, Sha256 *h);
 /* False once a file was changed, cut short or could not be read: nothing computed from it counts. */
 bool shards_intact(const Shards *s);
-/* Compares the data of every file with the digest in its header. */
-int shards_verify(const Shards *s, Err *err);
+int shards_check_intact(const Shards *s, Err *err); /* the same; the error names the file */
 
 #endif

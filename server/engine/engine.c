@@ -92,8 +92,11 @@ static void wait_for_work(Engine *e) {
         clock_gettime(CLOCK_MONOTONIC, &t);
         t.tv_sec++;
         pthread_cond_timedwait(&e->work, &e->mutex, &t);
-        if (!shards_intact(e->files)) e->stats.damaged = true;
+        pthread_mutex_unlock(&e->mutex); /* it may have to read everything again */
+        bool intact = shards_intact(e->files);
         beat(e);
+        pthread_mutex_lock(&e->mutex);
+        if (!intact) e->stats.damaged = true;
     }
 }
 
@@ -176,8 +179,9 @@ static void *engine_main(void *arg) {
     if (e->options.threads > 0) team_resize(e->options.threads);
     runner_warm_up(&e->runner);
     alloc_forbid(true); /* all memory there will ever be is there */
+    bool intact = shards_intact(e->files);
     pthread_mutex_lock(&e->mutex);
-    e->stats.damaged = !shards_intact(e->files);
+    e->stats.damaged = !intact;
     beat(e);
     for (;;) {
         wait_for_work(e);

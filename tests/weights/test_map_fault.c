@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the module ---- */
@@ -48,6 +49,11 @@ static int sum_of(const volatile char *data, size_t n) {
     return sum;
 }
 
+static MapState look(const Map *m) {
+    int64_t changed;
+    return map_guard_look(&m->guard, &changed);
+}
+
 TEST(map_guard) {
     enum { BYTES = 100000 };
     Map cut, written, other;
@@ -58,23 +64,32 @@ TEST(map_guard) {
     REQUIRE(map_guard_install(&err) == 0);
     REQUIRE(map_open(&cut, dir, "cut", BYTES) && map_open(&written, dir, "written", BYTES) &&
             map_open(&other, dir, "other", BYTES));
-    CHECK(map_guard_intact(&cut.guard) && map_guard_intact(&written.guard));
+    CHECK(look(&cut) == MAP_INTACT && look(&written) == MAP_INTACT);
     CHECK(sum_of(cut.data, BYTES) == 'x' * ((BYTES + 511) / 512));
 
     CHECK(truncate(cut.path, 5000) == 0);
-    CHECK(!map_guard_intact(&cut.guard)); /* before anybody touched it */
+    CHECK(look(&cut) == MAP_DAMAGED); /* before anybody touched it */
     CHECK(sum_of(cut.data + 8192, BYTES - 8192) == 0);
     CHECK(truncate(cut.path, BYTES) == 0);
-    CHECK(!map_guard_intact(&cut.guard));
+    CHECK(look(&cut) == MAP_DAMAGED);
 
     usleep(20000); /* times of files may be as coarse as the kernel's tick */
     int fd = open(written.path, O_WRONLY);
     CHECK(fd >= 0 && pwrite(fd, "y", 1, 77777) == 1);
     close(fd);
-    CHECK(!map_guard_intact(&written.guard));
+    CHECK(look(&written) == MAP_DAMAGED);
 
-    CHECK(unlink(other.path) == 0 && map_guard_intact(&other.guard));
+    int64_t changed;
+    CHECK(chmod(other.path, 0600) == 0 && look(&other) == MAP_TOUCHED && look(&other) == MAP_TOUCHED);
+    CHECK(map_guard_look(&other.guard, &changed) == MAP_TOUCHED);
+    map_guard_accept(&other.guard, changed);
+    CHECK(look(&other) == MAP_INTACT);
+    CHECK(unlink(other.path) == 0 && look(&other) == MAP_INTACT);
     CHECK(sum_of(other.data, BYTES) == 'x' * ((BYTES + 511) / 512));
+    usleep(20000);
+    CHECK(fchmod(other.guard.fd, 0644) == 0 && look(&other) == MAP_TOUCHED); /* the name has gone already */
+    map_guard_condemn(&other.guard);
+    CHECK(look(&other) == MAP_DAMAGED);
     map_close(&cut);
     map_close(&written);
     map_close(&other);

@@ -37,23 +37,21 @@ static void hash_of(const char *dir, char hash[65]) {
 
 TEST(shards_digest_names_both_values) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), out[4096], want[400], arguments[300], good[65], bad[65], hash[65];
+    char *dir = test_dir(), path[256], out[4096], want[400], arguments[300], good[65], bad[65];
     Checkpoint c;
-    Err err;
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
     REQUIRE(checkpoint_open(&c, dir, NULL) == 0);
-    CHECK(shards_verify(&c.shards, &err) == 0);
     strcpy(good, c.shards.files[0].metadata_sha256);
-    strcpy(hash, c.hash);
+    size_t header = safe_header_bytes(&c.shards.files[0]), n;
     checkpoint_close(&c);
     flip_last_byte(dir, "model.safetensors");
-    REQUIRE(checkpoint_open(&c, dir, NULL) == 0);
-    CHECK(!strcmp(c.hash, hash)); /* the header vouches for the data: verify finds that it does not hold */
+    test_path(path, dir, "model.safetensors");
+    char *file = test_read_file(path, &n);
     Sha256 s;
     sha256_init(&s);
-    safe_hash_data(&c.shards.files[0], &s);
+    sha256_add(&s, file + header, n - header);
     sha256_hex(&s, bad);
-    checkpoint_close(&c);
+    free(file);
     snprintf(want, sizeof want,
              "noised-weights: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad, good);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
@@ -95,7 +93,7 @@ static void write_index(const Edit *e, int split, int cut, const char *more, con
 
 TEST(shards_good) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], one[65], other[65];
+    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256];
     Checkpoint a, b;
     Edit e;
     Err err;
@@ -113,16 +111,10 @@ TEST(shards_good) {
         const Weight *x = a.model.params.params[i].weight, *y = b.model.params.params[i].weight;
         CHECK(!memcmp(x->data, y->data, weight_count(x) * sizeof(float)));
     }
-    CHECK(shards_verify(&b.shards, &err) == 0);
     checkpoint_close(&a);
     checkpoint_close(&b);
-    hash_of(to, one);
     flip_last_byte(to, TWO);
-    hash_of(to, other);
-    CHECK(!strcmp(one, other));
-    REQUIRE(checkpoint_open(&b, to, NULL) == 0);
-    CHECK(shards_verify(&b.shards, &err) == -1 && strstr(err.msg, TWO ": the data has sha256 "));
-    checkpoint_close(&b);
+    test_checkpoint_open(to, TWO ": the data has sha256 ", "a flipped bit");
     test_path(path, to, "model.safetensors");
     test_write_file(path, "", 0);
     test_checkpoint_open(to, "both model.safetensors and model.safetensors.index.json are there", "both forms");

@@ -1,0 +1,165 @@
+/* One bit of the data is not what was written: whatever reads weights says so and makes nothing of them. And weights
+ * that are cut short while a program reads them end it with a message. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/daemon.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void flip(const char *path, long from_end) {
+    char byte;
+    int fd = open(path, O_RDWR);
+    off_t at = lseek(fd, -from_end, SEEK_END);
+    CHECK(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= 4;
+    CHECK(pwrite(fd, &byte, 1, at) == 1);
+    close(fd);
+}
+
+static const char wanted[] = "model.safetensors: the data has sha256 ";
+
+static void check_said(int status, const char *output, const char *want, const char *what) {
+    CHECK_MSG(status == 1 && strstr(output, want), "%s: %d %s", what, status, output);
+}
+
+static void check_trainer(const char *fmt, const char *a, const char *b, const char *c, const char *want) {
+    char arguments[1024];
+    snprintf(arguments, sizeof arguments, fmt, a, b, c);
+    ChildResult r = trainer_run(arguments);
+    check_said(r.status, r.output, want, arguments);
+    free(r.output);
+}
+
+TEST(flipped_bit_is_served_by_none_and_written_by_none) {
+    static const char *const commands[] = {"verify %s", "inspect %s", "quantize %s %s/new", "import %s %s/new",
+                                           "import --dtype bf16 %s %s/new"};
+    char *dir = test_dir(), *elsewhere = test_dir(), *text = trainer_text_file(20000), arguments[800], path[300];
+    char out[4096], *errors;
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    flip(path, 777);
+    for (size_t i = 0; i < COUNTOF(commands); i++) {
+        snprintf(arguments, sizeof arguments, commands[i], dir, elsewhere);
+        check_said(test_run_tool(arguments, out), out, wanted, commands[i]);
+    }
+    snprintf(path, sizeof path, "%s/new", elsewhere);
+    CHECK(access(path, F_OK));
+    snprintf(arguments, sizeof arguments, "--port 0 --model %s", dir);
+    int status = daemon_run(arguments, &errors);
+    check_said(status, errors, wanted, "noised");
+    free(errors);
+    check_trainer("eval --model %s --data %s%s", dir, text, "", wanted);
+    check_trainer("pretrain --init %s --data %s --out %s --steps 1", dir, text, path, wanted);
+    free(dir);
+    free(elsewhere);
+    free(text);
+}
+
+TEST(flipped_bit_is_not_trained_on) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), path[300], first[1024];
+    snprintf(first, sizeof first, "pretrain --config %s --data %s --out %s --steps 2 --schedule constant", config, text,
+             dir);
+    ChildResult r = trainer_run(first);
+    REQUIRE(r.status == 0);
+    free(r.output);
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
+    flip(path, 999);
+    check_trainer("pretrain --resume --out %s --steps 3%s%s", dir, "", "",
+                  "optimizer.safetensors: the data has sha256 ");
+    flip(path, 999);
+    snprintf(first, sizeof first, "pretrain --resume --out %s --steps 3", dir);
+    r = trainer_run(first);
+    CHECK_MSG(r.status == 0, "%s", r.output);
+    free(r.output);
+    free(dir);
+    free(text);
+    free(config);
+}
+
+/* ---- cut short ---- */
+
+typedef struct Cutter {
+    pthread_t thread;
+    const char *path, *after; /* when this file has something in it; NULL: */
+    double delay;
+} Cutter;
+
+static void *cut(void *arg) {
+    const Cutter *c = arg;
+    size_t n = 0;
+    for (double t0 = now_seconds(); c->after && n == 0 && now_seconds() - t0 < 60; usleep(5000))
+        free(test_read_file(c->after, &n));
+    usleep((useconds_t)(c->delay * 1e6));
+    CHECK(truncate(c->path, 4096) == 0);
+    return NULL;
+}
+
+static ChildResult run_and_cut(const char *arguments, Cutter c) {
+    pthread_create(&c.thread, NULL, cut, &c);
+    ChildResult r = trainer_run(arguments);
+    pthread_join(c.thread, NULL);
+    return r;
+}
+
+TEST(cut_short_under_eval) {
+    char *dir = test_dir(), *text = trainer_text_file(200000), arguments[800], path[300];
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    snprintf(arguments, sizeof arguments, "eval --model %s --data %s", dir, text);
+    ChildResult r = run_and_cut(arguments, (Cutter){.path = path, .delay = 0.2});
+    CHECK_MSG(r.status == 1 && strstr(r.output, "model.safetensors was changed while it was read"), "%d %s", r.status,
+              r.output);
+    free(r.output);
+    free(dir);
+    free(text);
+}
+
+TEST(cut_short_under_pretrain) {
+    char *dir = test_dir(), *text = trainer_text_file(200000), *config = trainer_config_file(), arguments[800];
+    char *tokens = trainer_join(dir, "tokens.bin"), *log = trainer_join(dir, "log.jsonl");
+    snprintf(arguments, sizeof arguments, "pretrain --config %s --data %s --out %s --steps 100000", config, text, dir);
+    ChildResult r = run_and_cut(arguments, (Cutter){.path = tokens, .after = log});
+    CHECK_MSG(r.status == 1 && strstr(r.output, "tokens.bin was changed while it was read"), "%d %s", r.status,
+              r.output);
+    free(r.output);
+    free(tokens);
+    free(log);
+    free(dir);
+    free(text);
+    free(config);
+}
+
+/* Whenever it comes, there is a message and no new folder, or it came too late. */
+TEST(cut_short_under_a_conversion) {
+    static const char *const commands[] = {"quantize", "import --dtype bf16"};
+    char *dir = test_dir(), arguments[800], path[300], to[300], out[4096];
+    Config cfg = test_checkpoint_config();
+    cfg.hidden_size = 512;
+    cfg.n_layers = 8;
+    snprintf(path, sizeof path, "%s/from/model.safetensors", dir);
+    snprintf(to, sizeof to, "%s/to", dir);
+    for (int i = 0; i < 10; i++) {
+        char from[300];
+        snprintf(from, sizeof from, "%s/from", dir);
+        test_checkpoint_save(from, &cfg, DTYPE_F32);
+        Cutter c = {.path = path, .delay = 0.01 * (i + 1)};
+        pthread_create(&c.thread, NULL, cut, &c);
+        snprintf(arguments, sizeof arguments, "%s %s %s", commands[i % 2], from, to);
+        int status = test_run_tool(arguments, out);
+        pthread_join(c.thread, NULL);
+        bool left = access(to, F_OK) == 0;
+        CHECK_MSG((status == 0 && left) || (status == 1 && !left && strstr(out, "noised-weights: ")), "%s: %d %s",
+                  arguments, status, out);
+        snprintf(arguments, sizeof arguments, "verify %s", to);
+        if (left) CHECK_MSG(test_run_tool(arguments, out) == 0, "%s", out);
+        snprintf(arguments, sizeof arguments, "rm -rf %s", to);
+        CHECK(system(arguments) == 0);
+    }
+    free(dir);
+}
