@@ -104,6 +104,7 @@ const char *server_status(Server *s, EngineStats *stats) {
     return atomic_load(&s->draining)             ? "draining"
            : isinf(stats->heartbeat_age)         ? "loading"
            : stats->damaged                      ? "damaged"
+           : stats->broken                       ? "broken"
            : stats->heartbeat_age > SIGN_OF_LIFE ? "stuck"
                                                  : "ok";
 }

@@ -177,11 +177,12 @@ static void end_all(Engine *e, Finish finish) {
 static void *engine_main(void *arg) {
     Engine *e = arg;
     if (e->options.threads > 0) team_resize(e->options.threads);
-    runner_warm_up(&e->runner);
+    bool finite = runner_warm_up(&e->runner);
     alloc_forbid(true); /* all memory there will ever be is there */
     bool intact = shards_intact(e->files);
     pthread_mutex_lock(&e->mutex);
     e->stats.damaged = !intact;
+    e->stats.broken = !finite;
     beat(e);
     for (;;) {
         wait_for_work(e);

@@ -120,6 +120,7 @@ typedef struct EngineStats {
     int kv_blocks, kv_blocks_used; /* used: by running jobs; kept prefixes do not count, as they give way */
     uint64_t steps, prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
     bool damaged;         /* the checkpoint's files are not what was mapped: every job ends as FINISH_DAMAGED */
+    bool broken;          /* the model's logits are NaN or infinite from the start */
     double heartbeat_age; /* seconds since the engine thread last showed life; INFINITY before it is ready */
 } EngineStats;
 EngineStats engine_stats(Engine *e);

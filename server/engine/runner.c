@@ -8,6 +8,7 @@
 #include "base/team.h"
 #include "server/engine/job.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,16 +62,19 @@ void runner_free(Runner *r) {
 
 /* The arena grows to what the largest batch takes; a smaller one never takes more of it. Block 0 gets scribbled on,
  * which is what blocks are for. */
-void runner_warm_up(Runner *r) {
+bool runner_warm_up(Runner *r) {
     const Config *c = &r->model->cfg;
     r->n_scratch = team_size();
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
     plan_largest(&r->plan, r->max_batch, c->max_positions, r->sequences[0].blocks);
-    model_forward(r->model, &r->tape, &r->plan.batch, &r->kv);
+    const Mat *logits = model_forward(r->model, &r->tape, &r->plan.batch, &r->kv);
+    bool finite = true;
+    for (size_t i = 0; i < (size_t)logits->n * (size_t)logits->d; i++) finite = finite && isfinite(logits->x[i]);
     tape_reset(&r->tape);
     arena_join(&r->tape.arena);
     r->arena_blocks = r->tape.arena.grown;
+    return finite;
 }
 
 bool runner_holds(const Runner *r, int64_t positions) {

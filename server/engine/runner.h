@@ -27,8 +27,9 @@ typedef struct Runner {
 } Runner;
 
 int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err);
-void runner_warm_up(Runner *r); /* on the thread that will step, with its team set */
-void runner_free(Runner *r);    /* no job may be running */
+/* On the thread that will step, with its team set. False when the logits that it gets are not finite. */
+bool runner_warm_up(Runner *r);
+void runner_free(Runner *r); /* no job may be running */
 
 /* Whether the whole cache and the context have room for so many positions. */
 bool runner_holds(const Runner *r, int64_t positions);
