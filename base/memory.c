@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static _Thread_local bool allocation_forbidden;
 
@@ -21,7 +22,7 @@ void __sanitizer_malloc_hook(const volatile void *p, size_t n) {
 static void *or_die(void *p, size_t n) {
     if (p || n == 0) return p;
     fprintf(stderr, "out of memory: %zu bytes\n", n);
-    abort();
+    _exit(1); /* not a bug of ours: no core */
 }
 
 void *xmalloc(size_t n) { return or_die(malloc(n), n); }

@@ -2,7 +2,9 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/memory.h"
+#include "base/team.h"
 #include "model/kernels/kernels.h"
 
 #include <math.h>
@@ -22,6 +24,17 @@ static KvForm kv_form(const Options *o, const Model *m) {
     return config_kv_form(&m->cfg);
 }
 
+/* What is about to run, told before its memory is taken. */
+static void announce(const Model *m, const EngineOptions *o) {
+    char cache[MEMORY_TEXT], work[MEMORY_TEXT];
+    EngineFootprint needs = engine_footprint(m, o);
+    log_line("%zu parameters in %s, context %d, %d %s, kernels %s", params_count(&m->params),
+             dtype_name(m->embed.dtype), m->cfg.max_positions, o->threads ? o->threads : team_size(),
+             (o->threads ? o->threads : team_size()) == 1 ? "thread" : "threads", kernels->name);
+    log_line("cache of %d tokens in %s takes %s, a full batch %s", needs.kv_tokens, dtype_name(o->kv_dtype),
+             memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
+}
+
 static int start(Serving *s, const ServingContext *ctx, Err *err) {
     const Checkpoint *c = &s->checkpoint;
     const Config *config = &c->model.cfg;
@@ -32,6 +45,8 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
+    if (config_check_kv_form(config, engine.kv_form, err)) return -1;
+    announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
     s->api = (ApiContext){

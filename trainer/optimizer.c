@@ -28,7 +28,7 @@ static void slices_add(Optimizer *o, const Param *p, size_t first) {
 
 void optimizer_init(Optimizer *o, ParamSet *ps) {
     *o = (Optimizer){.n = params_count(ps)};
-    float **buffers[] = {&o->w, &o->g, &o->m, &o->v};
+    float **buffers[OPTIMIZER_COPIES] = {&o->w, &o->g, &o->m, &o->v};
     arena_init(&o->memory, COUNTOF(buffers) * (o->n + 16) * sizeof(float));
     for (size_t i = 0; i < COUNTOF(buffers); i++) *buffers[i] = arena_calloc(&o->memory, o->n * sizeof(float));
     size_t first = 0;

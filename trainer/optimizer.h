@@ -15,6 +15,8 @@ typedef struct AdamW {
     double clip; /* bound on the global gradient norm; 0 = none */
 } AdamW;
 
+enum { OPTIMIZER_COPIES = 4 }; /* floats that an Optimizer takes for every parameter */
+
 typedef struct Slice Slice;
 
 typedef struct Optimizer {

@@ -1,6 +1,8 @@
 #include "trainer/run.h"
 
 #include "base/err.h"
+#include "base/machine.h"
+#include "model/footprint.h"
 #include "weights/checkpoint.h"
 
 #include <string.h>
@@ -86,9 +88,26 @@ static int init_from(Run *r, const char *dir, Err *err) {
     return rc;
 }
 
+/* Told before it is taken: the kernel's way of saying no is to kill. */
+static int check_memory(const Run *r, Err *err) {
+    const Settings *s = &r->settings;
+    int copies = s->perturb ? OPTIMIZER_COPIES + 1 : OPTIMIZER_COPIES;
+    size_t fixed = params_count(&r->model.params) * sizeof(float) * (size_t)copies;
+    size_t rows = footprint_training(&r->model, s->batch * r->config.max_positions, s->recompute);
+    char text[2][MEMORY_TEXT];
+    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(fixed, text[0]),
+           memory_text(rows, text[1]));
+    fflush(stdout);
+    return memory_check(fixed + rows, "the training",
+                        s->recompute
+                            ? "a smaller --batch with a larger --accumulate takes less"
+                            : "--recompute takes less, and so does a smaller --batch with a larger --accumulate",
+                        err);
+}
+
 static int prepare_weights(Run *r, Err *err) {
     const ParamSet *ps = &r->model.params;
-    if (model_init(&r->model, &r->config, err)) return -1;
+    if (model_init(&r->model, &r->config, err) || check_memory(r, err)) return -1;
     optimizer_init(&r->optimizer, &r->model.params);
     if (r->folder.saved) {
         Snapshot s = run_training(r).snapshot;

@@ -100,6 +100,13 @@ typedef struct EngineOptions {
 
 typedef struct Engine Engine;
 
+/* What it will allocate: known before it does. */
+typedef struct EngineFootprint {
+    int kv_tokens;
+    size_t kv_bytes, work_bytes; /* the cache; what the largest batch takes */
+} EngineFootprint;
+EngineFootprint engine_footprint(const Model *m, const EngineOptions *options);
+
 /* Starts the thread. The checkpoint is borrowed until engine_stop. */
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err);
 

@@ -4,31 +4,46 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
+#include "model/footprint.h"
 #include "server/engine/job.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int blocks_for(int64_t positions) { return (int)((positions + KV_BLOCK - 1) / KV_BLOCK); }
 
-/* By default every sequence may fill its context, as far as a quarter of the machine's memory goes. */
+/* By default every sequence may fill its context, as far as a quarter of the memory goes, or half of what is left. */
 static int pool_blocks(const Config *c, const EngineOptions *o) {
     if (o->kv_tokens > 0) return blocks_for(o->kv_tokens);
     int64_t context = blocks_for(c->max_positions), wanted = context * o->max_batch;
-    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
-    int64_t affordable = memory / ((int64_t)kv_bytes_per_token(c, o->kv_dtype, o->kv_form) * KV_BLOCK);
-    return (int)MAX(context, MIN(wanted, affordable));
+    MachineMemory machine = machine_memory();
+    size_t memory = MIN(machine.total / 4, machine.available / 2);
+    size_t affordable = memory / (kv_bytes_per_token(c, o->kv_dtype, o->kv_form) * KV_BLOCK);
+    return (int)MAX(context, (int64_t)MIN((size_t)wanted, affordable));
+}
+
+EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
+    const Config *c = &m->cfg;
+    int64_t tokens = (int64_t)pool_blocks(c, o) * KV_BLOCK, rows = (int64_t)o->max_batch + o->prefill_chunk;
+    return (EngineFootprint){.kv_tokens = (int)tokens,
+                             .kv_bytes = (size_t)tokens * kv_bytes_per_token(c, o->kv_dtype, o->kv_form),
+                             .work_bytes =
+                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORE_ROWS), o->kv_form)};
 }
 
 int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err) {
     const Model *m = &checkpoint->model;
     const Config *c = &m->cfg;
     *r = (Runner){.model = m, .files = &checkpoint->shards, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
-    int n_blocks = pool_blocks(c, o), per_context = blocks_for(c->max_positions);
+    EngineFootprint needs = engine_footprint(m, o);
+    if (memory_check(needs.kv_bytes + needs.work_bytes, "the cache and the largest batch",
+                     "a smaller --kv-tokens takes less, and so do --max-batch and --prefill-chunk", err))
+        return -1;
+    int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = blocks_for(c->max_positions);
     if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
     plan_init(&r->plan, o->max_batch, o->prefill_chunk);

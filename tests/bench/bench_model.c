@@ -6,6 +6,7 @@
  * Its tokenizer has a piece of ASCII for almost every id, so that random tokens are text that can be streamed. */
 #include "base/atomic_file.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "tokenizer/build.h"
 #include "tokenizer/tokenizer_json.h"
@@ -86,7 +87,11 @@ static int write_model(const char *of, Dtype dtype, const char *dir, Err *err) {
     Config c;
     Model m;
     if (preset_or_file(&c, of, err) || model_init(&m, &c, err)) return -1;
-    float *data = xmalloc(params_count(&m.params) * sizeof *data);
+    size_t bytes = params_count(&m.params) * sizeof(float);
+    char text[MEMORY_TEXT];
+    fprintf(stderr, "bench-model: %zu parameters take %s\n", params_count(&m.params), memory_text(bytes, text));
+    if (memory_check(bytes, "the model", "take a smaller preset", err)) return -1;
+    float *data = xmalloc(bytes);
     params_bind_flat(&m.params, data, NULL);
     for (int i = 0; i < m.params.n; i++) param_init(&m.params.params[i], 1, weight_f32(m.params.params[i].weight));
     int rc = checkpoint_save(dir, &m, dtype, 0, err) || write_tokenizer(dir, c.vocab_size, err) ? -1 : 0;

@@ -7,6 +7,7 @@
  * that they share the machine's moods. One line per checkpoint and test: DIR TEST median best. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "base/omp_env.h"
 #include "model/kernels/kernels.h"
 #include "weights/checkpoint.h"
@@ -83,9 +84,14 @@ static int open_bench(Bench *b, const char *dir, Err *err) {
     if (checkpoint_open(&b->checkpoint, dir, err)) return -1;
     const Model *m = &b->checkpoint.model;
     int blocks = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK);
+    Dtype dtype = m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+    KvForm form = config_kv_form(&m->cfg);
+    size_t bytes = (size_t)blocks * KV_BLOCK * kv_bytes_per_token(&m->cfg, dtype, form);
+    char text[MEMORY_TEXT];
+    fprintf(stderr, "bench-serve: the cache of %s takes %s\n", dir, memory_text(bytes, text));
+    if (memory_check(bytes, "the cache", "take fewer or smaller models", err)) return -1;
     tape_init(&b->tape, false);
-    return kv_init(&b->kv, &m->cfg, blocks, m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16,
-                   config_kv_form(&m->cfg), err);
+    return kv_init(&b->kv, &m->cfg, blocks, dtype, form, err);
 }
 
 static int by_value(const void *a, const void *b) {

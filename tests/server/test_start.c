@@ -26,6 +26,13 @@ TEST(start_finds_a_busy_port_before_it_loads) {
     expect_failure("--model /proc/no/model --port 0", "/proc/no/model");
 }
 
+TEST(start_refuses_more_memory_than_there_is) {
+    char options[512];
+    snprintf(options, sizeof options, "--port 0 --kv-tokens 1073741824 --model %s", test_checkpoint(CHECKPOINT_SLOW));
+    expect_failure(options, "cache of 1073741824 tokens in F32 takes 16 TiB");
+    expect_failure(options, "left: a smaller --kv-tokens takes less");
+}
+
 static void check_name(const char *dir, const char *name) {
     Daemon d;
     if (!daemon_start_at(&d, dir, NULL)) return;

@@ -110,6 +110,19 @@ TEST(trainer_cli_refuses_bad_words) {
     world_close(&w);
 }
 
+TEST(trainer_cli_refuses_more_memory_than_there_is) {
+    World w = world_open();
+    static const char huge[] =
+        "pretrain --config noiseformer-v2-1.5b --vocab-size 300 --data %T --out %D/a --batch 65535";
+    char more[256];
+    check_run(&w, huge, 1, "memory: 20 GiB for weights and optimizer, ");
+    check_run(&w, huge, 1, "left: --recompute takes less, and so does a smaller --batch");
+    snprintf(more, sizeof more, "%s --recompute", huge);
+    check_run(&w, more, 1, "left: a smaller --batch with a larger --accumulate takes less");
+    CHECK(is_empty(w.dir));
+    world_close(&w);
+}
+
 TEST(trainer_cli_overwrites_no_text) {
     World w = world_open();
     check_run(&w, "tokenizer --data %T --vocab-size 300 --out %T", 1, "text.txt exists and is no tokenizer.json (");

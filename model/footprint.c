@@ -1,0 +1,45 @@
+#include "model/footprint.h"
+
+#include "base/err.h"
+
+#include <string.h>
+
+/* Every product keeps its input and its output, where NOBLE's are the host's but for what lies between them. What is
+ * done to either on the way (rope, activation, residual) is about what inputs that several products share are counted
+ * too often. */
+static double products(const Model *m) {
+    double floats = 0;
+    for (int i = 0; i < m->params.n; i++) {
+        const Param *p = &m->params.params[i];
+        const int *dims = p->weight->dims;
+        if (p->bin != 1 || !p->matrix) continue;
+        floats += strstr(p->name, ".noble.") ? 4 * MIN(dims[0], dims[1]) : dims[0] + dims[1];
+    }
+    return floats;
+}
+
+static double attention_floats(const Config *c) {
+    HeadShape h = config_heads(c);
+    return (double)h.heads * h.k_dim + (double)h.kv_heads * (h.k_dim + h.v_dim);
+}
+
+/* Of a row in one block: between projection and scores stand about three shapes of q, k and v, with SAS five more. */
+static double block_floats(const Model *m) {
+    int shapes = m->cfg.sas.heads ? 8 : 3;
+    return 1.05 * (products(m) + shapes * attention_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
+}
+
+size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
+    const Config *c = &m->cfg;
+    double block = block_floats(m), kept = recompute ? c->hidden_size : block, n_blocks = c->n_layers;
+    double floats = n_blocks * kept + (recompute ? block : 0) + 3.0 * c->hidden_size + c->vocab_size;
+    return (size_t)(2 * sizeof(float) * (double)rows * floats);
+}
+
+size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {
+    const Config *c = &m->cfg;
+    double floats = (double)rows * (block_floats(m) + 2.0 * c->hidden_size);
+    floats += (double)wanted * (c->vocab_size + 2.0 * c->hidden_size);
+    if (form == KV_COMPACT) floats += 2.0 * c->max_positions * attention_floats(c); /* restored, a sequence at a time */
+    return (size_t)(sizeof(float) * floats);
+}

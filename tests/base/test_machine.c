@@ -1,0 +1,61 @@
+/* How much memory there is, by made-up machines. */
+#include "base/err.h"
+#include "base/machine.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char meminfo[] = "MemTotal:       8388608 kB\nMemFree:         100000 kB\nMemAvailable:   4194304 kB\n"
+                              "SwapTotal:      1048576 kB\nSwapFree:       1048576 kB\n";
+
+/* Writes a file below root, its folders too. */
+static void put(const char *root, const char *name, const char *text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
+        *p = 0;
+        mkdir(path, 0700);
+    }
+    test_write_file(path, text, strlen(text));
+}
+
+static void expect(const char *root, size_t total_mib, size_t available_mib, bool cgroup) {
+    MachineMemory m = machine_memory_at(root);
+    CHECK_MSG(m.total >> 20 == total_mib && m.available >> 20 == available_mib && m.cgroup == cgroup,
+              "%zu MiB, %zu MiB left, %d", m.total >> 20, m.available >> 20, m.cgroup);
+}
+
+TEST(machine_memory_of_cgroups) {
+    char *root = test_dir();
+    put(root, "proc/meminfo", meminfo);
+    expect(root, 8192, 5120, false);
+
+    /* v2: the cgroup itself has no limit, the one above leaves 1024 - (900 - 200 of files) MiB */
+    put(root, "proc/self/cgroup", "0::/system.slice/noised.service\n");
+    put(root, "sys/fs/cgroup/system.slice/noised.service/memory.max", "max\n");
+    expect(root, 8192, 5120, false);
+    put(root, "sys/fs/cgroup/system.slice/memory.max", "1073741824\n");
+    put(root, "sys/fs/cgroup/system.slice/memory.current", "943718400\n");
+    put(root, "sys/fs/cgroup/system.slice/memory.stat", "anon 1\ninactive_file 104857600\nactive_file 104857600\n");
+    expect(root, 1024, 324, true);
+
+    /* v1, in a container that does not see the path it has outside */
+    put(root, "proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n");
+    put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
+    put(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
+    put(root, "sys/fs/cgroup/memory/memory.stat", "inactive_file 5\ntotal_inactive_file 0\ntotal_active_file 0\n");
+    expect(root, 2048, 1024, true);
+    put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* how v1 says none */
+    expect(root, 8192, 5120, false);
+    free(root);
+}
+
+TEST(machine_memory_text) {
+    char text[MEMORY_TEXT];
+    CHECK(!strcmp(memory_text(1000, text), "1000 bytes"));
+    CHECK(!strcmp(memory_text(1536, text), "1.5 KiB"));
+    CHECK(!strcmp(memory_text((size_t)300 << 20, text), "300 MiB"));
+    CHECK(!strcmp(memory_text((size_t)1 << 40, text), "1.0 TiB"));
+}

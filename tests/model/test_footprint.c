@@ -1,0 +1,79 @@
+/* What footprint.h foretells against what the arena really takes. */
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/footprint.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+#include "weights/presets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 256, MARK = 0xA5 };
+
+/* One block that is large enough, marked, so that what is written to can be told. */
+static void open_tape(Tape *t, bool recording, size_t bytes) {
+    tape_init(t, recording);
+    arena_free(&t->arena);
+    arena_init(&t->arena, bytes);
+    memset(tape_alloc(t, bytes), MARK, bytes);
+    tape_reset(t);
+}
+
+static void compare(Tape *t, size_t bytes, size_t told, double most, const char *name, const char *what) {
+    tape_reset(t);
+    const unsigned char *p = tape_alloc(t, bytes);
+    size_t taken = bytes;
+    while (taken && p[taken - 1] == MARK) taken--;
+    double ratio = (double)told / (double)taken;
+    CHECK_MSG(t->arena.grown == 1 && ratio >= 1 && ratio <= most, "%s %s: told %zu, taken %zu", name, what, told,
+              taken);
+    tape_free(t);
+}
+
+static void check_training(TestModel *m, const char *name, bool recompute) {
+    int length = m->model.cfg.max_positions, tokens[ROWS] = {0};
+    Segment segments[ROWS];
+    size_t told = footprint_training(&m->model, ROWS, recompute), bytes = 2 * told;
+    Tape t;
+    open_tape(&t, true, bytes);
+    t.recompute = recompute;
+    Batch b = {.tokens = tokens, .n = ROWS, .segments = segments};
+    for (int row = 0; row < ROWS; row += length)
+        segments[b.n_segments++] = (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}};
+    Mat *logits = model_forward(&m->model, &t, &b, NULL);
+    tape_backward(&t, model_loss(&t, logits, tokens, 1e-3f, NULL));
+    compare(&t, bytes, told, 1.5, name, recompute ? "recomputed" : "training");
+}
+
+static void check_serving(TestModel *m, const char *name) {
+    const Config *c = &m->model.cfg;
+    int tokens[ROWS] = {0}, want[ROWS], blocks[ROWS], length = c->max_positions;
+    Segment segments[ROWS];
+    KvCache kv;
+    Tape t;
+    for (int i = 0; i < ROWS; i++) want[i] = i, blocks[i] = i;
+    if (kv_init(&kv, c, length / KV_BLOCK + 1, DTYPE_F32, config_kv_form(c), NULL)) return;
+    size_t told = footprint_serving(&m->model, ROWS, ROWS / 2, config_kv_form(c)), bytes = 2 * told;
+    open_tape(&t, false, bytes);
+    Batch b = {.tokens = tokens, .n = ROWS, .segments = segments, .want = want, .n_want = ROWS / 2};
+    for (int row = 0; row < ROWS; row += length)
+        segments[b.n_segments++] = (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}, .blocks = blocks};
+    model_forward(&m->model, &t, &b, &kv);
+    compare(&t, bytes, told, 4, name, "serving");
+    kv_free(&kv);
+}
+
+TEST(footprint_tells_what_is_taken) {
+    static const char *const names[] = {"mha-nano", "noiseformer-v2-nano", "pairwise-nano", "gqa-nano", "mqa-nano", "mla-nano", "tpa-nano", "sas-nano", "noble-nano"};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        TestModel m;
+        Config c;
+        if (preset_config(&c, names[i], NULL) || !test_model_init(&m, &c, 1)) continue;
+        check_training(&m, names[i], false);
+        check_training(&m, names[i], true);
+        check_serving(&m, names[i]);
+        test_model_free(&m);
+    }
+}
