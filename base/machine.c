@@ -64,7 +64,7 @@ static void look_at_cgroups(MachineMemory *m, const char *root, const CgroupName
         if (!at || (*names->line == '0' && at != line)) continue;
         at += strlen(names->line);
         at[strcspn(at, "\n")] = 0;
-        for (char *slash; ; *slash = 0) {
+        for (char *slash;; *slash = 0) {
             snprintf(dir, sizeof dir, "%s%s%s", root, names->mount, at);
             narrow(m, names, dir);
             if (!(slash = strrchr(at, '/'))) break;
@@ -79,7 +79,8 @@ MachineMemory machine_memory_at(const char *root) {
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     bool known = read_number(path, "MemTotal:", &total) && read_number(path, "MemAvailable:", &available);
     read_number(path, "SwapFree:", &swap);
-    MachineMemory m = {.total = known ? total << 10 : SIZE_MAX, .available = known ? (available + swap) << 10 : SIZE_MAX};
+    MachineMemory m = {.total = known ? total << 10 : SIZE_MAX,
+                       .available = known ? (available + swap) << 10 : SIZE_MAX};
     for (size_t i = 0; i < COUNTOF(versions); i++) look_at_cgroups(&m, root, &versions[i]);
     return m;
 }

@@ -8,9 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MANY_EPOCHS = 100 };
+
 static const char usage[] = "usage: noised-train pretrain --config FILE|PRESET --data FILE... --out DIR [flags]\n"
                             "       noised-train pretrain --resume --out DIR\n"
                             "SIGINT, SIGTERM and SIGHUP finish the step, save, and end with status 130, 143 and 129.";
+
+/* What is possible and yet hardly meant. */
+static void print_doubts(const Run *r, double epochs) {
+    int vocab = r->config.vocab_size, tokens = tokenizer_vocab_size(r->tokenizer);
+    if (epochs > MANY_EPOCHS)
+        printf("warning: every window is read %.0f times; the model will know the text by heart (more --data, or fewer "
+               "--steps)\n",
+               epochs);
+    if (vocab > 2 * tokens)
+        printf("warning: vocab_size is %d, but the tokenizer has %d tokens: %d rows of the embedding are never used\n",
+               vocab, tokens, vocab - tokens);
+}
 
 static void print_plan(const Run *r) {
     const Settings *s = &r->settings;
@@ -24,9 +38,10 @@ static void print_plan(const Run *r) {
     printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
            r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
            c->max_positions, r->corpus.val.n, c->vocab_size);
+    double epochs = (double)s->steps * rows / (double)c->max_positions / (double)r->windows.n;
     printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
-           (double)s->steps * rows / (double)c->max_positions / (double)r->windows.n, (long long)s->seed, team_size(),
-           team_size() == 1 ? "thread" : "threads", s->out);
+           epochs, (long long)s->seed, team_size(), team_size() == 1 ? "thread" : "threads", s->out);
+    print_doubts(r, epochs);
     if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
     if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);
     fflush(stdout);

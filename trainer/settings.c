@@ -129,6 +129,10 @@ void settings_free(Settings *s) { flags_free(s->flags, s->n_flags); }
 int settings_finish(Settings *s, Err *err) {
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if (s->warmup < 0) s->warmup = MIN(DEFAULT_WARMUP, s->steps / 10);
+    if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
+    if (s->warmup > s->steps)
+        return err_set(err, "--warmup is %lld, longer than the run: --steps is %lld", (long long)s->warmup,
+                       (long long)s->steps);
     if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
     if (s->tokenizer && s->vocab_size)
         return err_set(err, "--tokenizer %s and --vocab-size %lld exclude each other", s->tokenizer,

@@ -24,7 +24,11 @@ static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
     if (!data) return NULL;
     t->files[t->n_files++] = data;
     if (*n == 0) return err_set(err, "%s: the file is empty", path), NULL;
-    return data;
+    const char *zero = memchr(data, 0, *n);
+    if (!zero) return data;
+    err_set(err, "%s: byte %zu is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)", path,
+            (size_t)(zero - data));
+    return NULL;
 }
 
 static void hash_texts(Texts *t) {

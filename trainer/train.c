@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SAMPLE_WINDOWS = 64 }; /* evaluated during the run; at its end all are */
+static const double MEAN_STEPS = 16, HOPELESS = 1; /* nats */
+enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; at its end all are */
 
 /* ---- gradient ---- */
 
@@ -57,8 +58,16 @@ double micro_batch_gradient(MicroBatch *b, const Training *t, int64_t step, int6
 
 /* ---- one step ---- */
 
+/* A mean of the loss over about MEAN_STEPS steps, and what it was worth to know nothing: the first loss, or that of
+ * guessing every token alike. */
+typedef struct Health {
+    double mean, ignorant;
+} Health;
+
 typedef struct Loop {
     const Training *t;
+    Health health;
+    int64_t saved; /* step of the last checkpoint */
     MicroBatch batch;
     Perturb perturb;
     RunLog log;
@@ -86,8 +95,30 @@ static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     r->norm = optimizer_step(t->optimizer, &adamw, r->lr, step + 1, 1 / (double)s->accumulate);
     r->seconds = now_seconds() - started;
     if (isfinite(r->norm)) return 0;
-    return err_set(err, "step %lld: the gradient is not finite (loss %g, learning rate %g); the last checkpoint stands",
-                   (long long)(step + 1), r->loss, r->lr);
+    return err_set(
+        err,
+        "step %lld: the gradient is not finite (loss %g, learning rate %g); the checkpoint of step %lld stands: "
+        "try a lower --lr or a longer --warmup",
+        (long long)(step + 1), r->loss, r->lr, (long long)l->saved);
+}
+
+/* ---- divergence ---- */
+
+static void health_update(Health *h, double loss, int vocab) {
+    if (h->ignorant == 0) *h = (Health){.mean = loss, .ignorant = fmax(loss, log(vocab))};
+    h->mean += (loss - h->mean) / MEAN_STEPS;
+}
+
+/* In nats worse than a model that knows nothing. */
+static double ignorance(const Health *h) { return h->mean - h->ignorant; }
+
+static int check_health(const Loop *l, int64_t step, const StepResult *r, Err *err) {
+    if (ignorance(&l->health) < HOPELESS) return 0;
+    return err_set(
+        err,
+        "step %lld: the training diverges, its loss of %.2f is worse than the %.2f of knowing nothing (learning "
+        "rate %g); the checkpoint of step %lld stands: try a lower --lr or a longer --warmup",
+        (long long)step, l->health.mean, l->health.ignorant, r->lr, (long long)l->saved);
 }
 
 /* ---- evaluation and log ---- */
@@ -137,6 +168,11 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
 
 /* ---- the loop ---- */
 
+static int save(Loop *l, int64_t step, Err *err) {
+    l->saved = step;
+    return snapshot_save(&l->t->snapshot, step, err);
+}
+
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 /* `step` counts finished steps. Returns as train() does. */
@@ -147,13 +183,16 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
         StepResult r;
         if (run_step(l, step++, &r, err)) return -1;
         progress_step(&l->progress, step, r.loss, r.lr);
+        health_update(&l->health, r.loss, t->model->cfg.vocab_size);
         bool last = step == s->steps;
         if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
         if (!corpus_intact(t->corpus))
             return err_set(err, "%s/tokens.bin was changed while it was read; the last checkpoint stands",
                            t->snapshot.dir);
         int stopped = stop_signal();
-        if ((last || stopped || is_due(step, s->save_every)) && snapshot_save(&t->snapshot, step, err)) return -1;
+        if (check_health(l, step, &r, err)) return -1;
+        bool due = is_due(step, s->save_every) && fmax(r.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
+        if ((last || stopped || due) && save(l, step, err)) return -1;
         if (stopped) {
             progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", stopped,
                           (long long)step);
@@ -167,7 +206,7 @@ int train(const Training *t, int64_t step, Err *err) {
     const Settings *s = t->settings;
     Loop l = {.t = t,
               .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
-    if (snapshot_save(&t->snapshot, step, err) || runlog_open(&l.log, t->snapshot.dir, step, err)) return -1;
+    if (save(&l, step, err) || runlog_open(&l.log, t->snapshot.dir, step, err)) return -1;
     micro_batch_init(&l.batch, t);
     progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
     int rc = run_steps(&l, step, err);

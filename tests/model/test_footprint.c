@@ -59,14 +59,17 @@ static void check_serving(TestModel *m, const char *name) {
     open_tape(&t, false, bytes);
     Batch b = {.tokens = tokens, .n = ROWS, .segments = segments, .want = want, .n_want = ROWS / 2};
     for (int row = 0; row < ROWS; row += length)
-        segments[b.n_segments++] = (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}, .blocks = blocks};
+        segments[b.n_segments++] =
+            (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}, .blocks = blocks};
     model_forward(&m->model, &t, &b, &kv);
     compare(&t, bytes, told, 4, name, "serving");
     kv_free(&kv);
 }
 
 TEST(footprint_tells_what_is_taken) {
-    static const char *const names[] = {"mha-nano", "noiseformer-v2-nano", "pairwise-nano", "gqa-nano", "mqa-nano", "mla-nano", "tpa-nano", "sas-nano", "noble-nano"};
+    static const char *const names[] = {
+        "mha-nano", "noiseformer-v2-nano", "pairwise-nano", "gqa-nano", "mqa-nano", "mla-nano", "tpa-nano",
+        "sas-nano", "noble-nano"};
     for (size_t i = 0; i < COUNTOF(names); i++) {
         TestModel m;
         Config c;

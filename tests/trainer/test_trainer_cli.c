@@ -97,6 +97,9 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C --out %D --perturb all-after", "needs --perturb-sigma", 1},
         {"pretrain --data %T --config %C --out %D --perturb-sigma 1", "needs --perturb", 1},
         {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 1},
+        {"pretrain --data %T --config %C --out %D --lr 0", "--lr is 0: nothing would be learnt", 1},
+        {"pretrain --data %T --config %C --out %D --warmup 9 --steps 8", "longer than the run: --steps is 8", 1},
+        {"pretrain --data %T /bin/sh --config %C --out %D", "/bin/sh: byte 7 is zero, so this is no text", 1},
         {"pretrain --data %T --config %C --out %D --init /no/dir --vocab-size 300", "cannot learn others", 1},
         {"tokenizer --data %T --out %D/t.json", "--vocab-size is missing", 2},
         {"tokenizer --data %T --vocab-size 300", "--out is missing", 2},
@@ -243,6 +246,31 @@ TEST(trainer_cli_trains_and_evaluates) {
     check_run(&w, "pretrain --init %D/a --data %T --out %D/b --steps 1 --save-dtype bf16", 0, "done: ");
     check_run(&w, "eval --model %D/b --data %T", 0, "\"loss\":");
     check_run(&w, "pretrain --config noiseformer-v2-nano --init %D/a --data %T --out %D/c --steps 1", 1, "is [300,16");
+    world_close(&w);
+}
+
+TEST(trainer_cli_tells_of_doubts) {
+    World w = world_open();
+    check_run(&w, "tokenizer --data %T --vocab-size 270 --out %D/t.json", 0, "270 tokens");
+    check_run(&w, "pretrain --config noiseformer-v2-nano --tokenizer %D/t.json --data %T --out %D/b --steps 1", 0,
+              "done");
+    check_run(&w, "pretrain --config noiseformer-v2 --tokenizer %D/t.json --data %T --out %D/c --steps 1 --batch 1", 0,
+              "warning: vocab_size is 4096, but the tokenizer has 270 tokens: 3826 rows");
+    free(w.text);
+    w.text = trainer_text_file(80);
+    check_run(&w, "pretrain --config %C --vocab-size 257 --data %T --val none --out %D/d --steps 101 --batch 2", 0,
+              "warning: every window is read 101 times");
+    world_close(&w);
+}
+
+TEST(trainer_cli_stops_when_it_diverges) {
+    World w = world_open();
+    check_run(&w, "pretrain --config %C --data %T --out %D/a --steps 400 --batch 2 --save-every 5 --lr 9 --warmup 30",
+              1, "the training diverges, its loss of ");
+    ChildResult r = run_in(&w, "eval --model %D/a --data %T");
+    const char *loss = strstr(r.output, "\"loss\":");
+    CHECK_MSG(r.status == 0 && loss && atof(loss + 7) < 7, "%s", r.output); /* the one that stands is a good one */
+    free(r.output);
     world_close(&w);
 }
 
