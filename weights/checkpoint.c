@@ -7,6 +7,7 @@
 #include "tokenizer/tokenizer_files.h"
 #include "weights/bind.h"
 #include "weights/config_json.h"
+#include "weights/foreign.h"
 #include "weights/import/gpt2.h"
 #include "weights/quantize.h"
 
@@ -52,6 +53,7 @@ static int open_as(Checkpoint *c, const char *dir, bool copy, Err *err) {
     Config cfg;
     Sha256 hash;
     *c = (Checkpoint){0};
+    if (foreign_explain(dir, err)) return -1;
     sha256_init(&hash);
     int rc = open_config(&cfg, &hash, dir, err);
     if (rc == 0) rc = model_init(&c->model, &cfg, err);

@@ -159,7 +159,13 @@ static int read_config(Config *c, cJSON *root, Err *err) {
     *c = (Config){0};
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     JsonReader r = {.object = root, .path = "", .err = err};
+    bool named = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
     int type = json_take_name(&r, "model_type", types, COUNTOF(types), JSON_REQUIRED);
+    if (r.failed && named) {
+        Err why = *err;
+        return err_set(err, "%.300s: other networks cannot be read, and no conversion makes them one of these",
+                       why.msg);
+    }
     r.foreign = type > 0;
     readers[type](c, &r);
     if (r.foreign) read_foreign(c, &r);

@@ -66,7 +66,7 @@ static void check_changes(const char *text, const Change *changes, size_t n) {
 
 static const Change changes[] = {
     {"{\"model_type\":\"noised\",", "{", "model_type is missing"},
-    {"\"noised\"", "\"bert\"", "model_type is \"bert\", must be noised, llama or gpt2"},
+    {"\"noised\"", "\"bert\"", "model_type is \"bert\", must be noised, llama or gpt2: other networks cannot be read"},
     {"\"noised\"", "null", "model_type is null"},
     {"\"noised\"", "\"Noised\"", "model_type is \"Noised\""},
     {"\"vocab_size\":64,", "", "vocab_size is missing"},

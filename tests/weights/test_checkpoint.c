@@ -100,7 +100,7 @@ TEST(checkpoint_bad_folders) {
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     test_checkpoint_open(dir, NULL, "good");
     test_path(path, dir, "model.safetensors");
-    test_checkpoint_open(path, "Not a directory", "a file");
+    test_checkpoint_open(path, "is a file: a folder with config.json", "a file");
     unlink(path);
     test_checkpoint_open(dir, "model.safetensors: No such file", "no weights");
     test_write_file(path, "", 0);
