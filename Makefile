@@ -41,7 +41,7 @@ KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err memory random) $(wildcard 
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
-MAINS := server/main.c trainer/main.c weights/main.c
+MAINS := server/main.c server/api/main.c trainer/main.c weights/main.c
 SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
@@ -50,6 +50,7 @@ PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 all: $(PROGRAMS) ## build the three programs
 
 $(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c)
+$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c)
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
@@ -61,7 +62,7 @@ $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
 	$(CC) $(LDFLAGS) $^ -o $@ -lm
-$(PROGRAMS) $(BUILD)/run-tests $(BUILD)/run-soak:
+$(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak:
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # Instruction sets are switched on for their own files only; the table picks one at run time.
@@ -133,6 +134,11 @@ bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what cli
 
 bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights ## tokens/s of the forward pass beside PyTorch and llama.cpp (LLAMA=folder of its binaries, ROUNDS=3)
 	BUILD=$(BUILD) tests/bench/bench_serve.sh
+
+.PHONY: docs
+docs: $(BUILD)/print-schema ## print the tables of docs/api.md from the server's own
+	@$(BUILD)/print-schema > $(BUILD)/schema.md
+	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/api/schema.h"
 #include "server/api/tokenize.h"
 
 #include <inttypes.h>
@@ -86,7 +87,7 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
-    const char *name = request->path + strlen("/v1/models/");
+    const char *name = request->path + strlen(routes[ROUTE_MODEL].path);
     ApiError e;
     if (!strcmp(name, s->model_name)) {
         reply->status = 200;
@@ -160,46 +161,34 @@ static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) 
 
 /* ---- the table ---- */
 
-typedef struct Route {
-    const char *path;
-    bool prefix; /* whatever begins with path */
-    bool post;   /* POST with a JSON body; else GET and HEAD */
-    bool open;   /* needs no API key */
-    void (*answer)(Server *s, const HttpRequest *request, HttpReply *reply);
-} Route;
+typedef void Answer(Server *s, const HttpRequest *request, HttpReply *reply);
 
-static const Route routes[] = {
-    {.path = "/v1/completions", .post = true, .answer = completions},
-    {.path = "/v1/models", .answer = models},
-    {.path = "/v1/models/", .prefix = true, .answer = model},
-    {.path = "/tokenize", .post = true, .answer = tokenize},
-    {.path = "/detokenize", .post = true, .answer = detokenize},
-    {.path = "/health", .open = true, .answer = health},
-    {.path = "/health/live", .open = true, .answer = live},
-    {.path = "/metrics", .answer = metrics},
+static Answer *const answers[ROUTES] = {
+    [ROUTE_COMPLETIONS] = completions,
+    [ROUTE_TOKENIZE] = tokenize,
+    [ROUTE_DETOKENIZE] = detokenize,
+    [ROUTE_MODELS] = models,
+    [ROUTE_MODEL] = model,
+    [ROUTE_HEALTH] = health,
+    [ROUTE_LIVE] = live,
+    [ROUTE_METRICS] = metrics,
 };
 
-static const Route *find(const char *path) {
-    for (size_t i = 0; i < COUNTOF(routes); i++)
-        if (routes[i].prefix ? !strncmp(path, routes[i].path, strlen(routes[i].path)) : !strcmp(path, routes[i].path))
-            return &routes[i];
-    return NULL;
-}
-
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
-    const Route *r = find(request->path);
+    RouteId id = route_find(request->path);
+    const Route *r = id == ROUTE_NONE ? NULL : &routes[id];
     if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
     if (!r) return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s", request->path);
-    bool fits = r->post ? !strcmp(request->method, "POST")
+    bool fits = r->body ? !strcmp(request->method, "POST")
                         : !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
     if (!fits) {
-        reply->allow = r->post ? "POST" : "GET, HEAD";
+        reply->allow = r->body ? "POST" : "GET, HEAD";
         return api_fail(e, 405, "method_not_allowed", NULL, "%.200s allows %s only", request->path, reply->allow);
     }
     /* The body must be JSON whatever its label says (curl -d says form). What the label would have kept out, pages of
      * other origins that post to the reader's own machine, browsers mark by themselves. */
-    if (r->post && request->fetch_site && !strcasecmp(request->fetch_site, "cross-site"))
+    if (r->body && request->fetch_site && !strcasecmp(request->fetch_site, "cross-site"))
         return api_fail(e, 403, "cross_site", NULL,
                         "pages of another origin may not post here (Sec-Fetch-Site: cross-site)");
     return 0;
@@ -213,7 +202,7 @@ static bool admit(void *self, const HttpRequest *request, HttpReply *reply) {
 }
 
 static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
-    find(request->path)->answer(self, request, reply);
+    answers[route_find(request->path)](self, request, reply);
 }
 
 static void refuse(void *self, int status, const char *message, HttpReply *reply) {

@@ -37,6 +37,8 @@ static int range_fail(const FieldReader *r, const Field *f, const cJSON *item) {
     return field_fail(r, item, what);
 }
 
+static int read_rows(const FieldReader *outer, const cJSON *object, const FieldList *list);
+
 static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
     char *out = (char *)r->out + f->offset;
     int64_t integer;
@@ -63,23 +65,44 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         if (!cJSON_IsString(item)) return field_fail(r, item, "a string");
         *(const char **)out = item->valuestring;
         return 0;
+    case FIELD_OBJECT:
+        if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
+        *(bool *)out = true;
+        return read_rows(r, item, f->fields);
     case FIELD_OTHER:
         return f->read(r, item);
     }
     return 0;
 }
 
-int fields_read(FieldReader *r, const cJSON *object, const Field *fields, size_t n_fields) {
+/* A field of an object inside the body is called "object.field". */
+static int read_rows(const FieldReader *outer, const cJSON *object, const FieldList *list) {
     const cJSON *item;
     cJSON_ArrayForEach(item, object) {
-        const Field *f = fields;
-        while (f < fields + n_fields && strcmp(f->name, item->string)) f++;
-        if (f == fields + n_fields)
-            return api_fail(r->error, 400, NULL, item->string, "unknown field \"%.100s\"", item->string);
-        r->name = f->name;
-        if (!cJSON_IsNull(item) && read_field(r, f, item)) return -1;
+        char name[128];
+        snprintf(name, sizeof name, "%s%s%.100s", outer->name ? outer->name : "", outer->name ? "." : "", item->string);
+        const Field *f = list->rows, *end = f + list->n;
+        while (f < end && strcmp(f->name, item->string)) f++;
+        if (f == end) return api_fail(outer->error, 400, NULL, name, "unknown field \"%s\"", name);
+        FieldReader r = *outer;
+        r.name = name;
+        if (!cJSON_IsNull(item) && read_field(&r, f, item)) return -1;
     }
     return 0;
+}
+
+static void take_fallbacks(char *out, const FieldList *list) {
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        if (f->kind == FIELD_INT) *(int *)(out + f->offset) = (int)f->fallback;
+        if (f->kind == FIELD_FLOAT) *(float *)(out + f->offset) = (float)f->fallback;
+        if (f->kind == FIELD_BOOL) *(bool *)(out + f->offset) = f->fallback != 0;
+        if (f->kind == FIELD_OBJECT) take_fallbacks(out, f->fields);
+    }
+}
+
+int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list) {
+    take_fallbacks(r->out, list);
+    return read_rows(r, object, list);
 }
 
 cJSON *fields_parse_body(const char *body, size_t n, int max_depth, int max_values, ApiError *e) {

@@ -1,5 +1,6 @@
 /* api_fields: a JSON object read by a table of its legal fields, one row each. What the table does not name, has the
- * wrong type or lies outside the range is an error that names the field; null means absent. */
+ * wrong type or lies outside the range is an error that names the field; null means absent, and what is absent takes
+ * the table's fallback. docs/api.md is printed from the same rows (schema.h). */
 #ifndef NOISED_API_FIELDS_H
 #define NOISED_API_FIELDS_H
 
@@ -11,8 +12,6 @@ typedef struct OptionalSeed {
     uint64_t value;
 } OptionalSeed;
 
-typedef enum FieldKind { FIELD_INT, FIELD_FLOAT, FIELD_BOOL, FIELD_SEED, FIELD_TEXT, FIELD_OTHER } FieldKind;
-
 typedef struct FieldReader {
     const char *name;    /* of the field being read */
     void *out;           /* the struct being filled */
@@ -20,15 +19,56 @@ typedef struct FieldReader {
     ApiError *error;
 } FieldReader;
 
-typedef struct Field {
+typedef struct Field Field;
+typedef struct FieldList {
+    const Field *rows;
+    size_t n;
+} FieldList;
+
+/* What a FIELD_OTHER takes, for whoever describes it. */
+typedef enum TypeKind {
+    TYPE_INTEGER,
+    TYPE_NUMBER,
+    TYPE_BOOLEAN,
+    TYPE_STRING,
+    TYPE_ARRAY,
+    TYPE_MAP,
+    TYPE_ONE_OF
+} TypeKind;
+
+typedef struct Type {
+    TypeKind kind;
+    double low, high;  /* of a number; of a string's bytes, an array's or a map's elements: high 0 for no bound */
+    const char *limit; /* what stands for `high`, an option of the daemon or a size of the model; or NULL */
+    const struct Type *of[4]; /* the first: of an element; of TYPE_ONE_OF: the alternatives, up to a NULL */
+} Type;
+
+typedef enum FieldKind {
+    FIELD_INT,    /* int */
+    FIELD_FLOAT,  /* float */
+    FIELD_BOOL,   /* bool */
+    FIELD_SEED,   /* OptionalSeed, 0..SEED_MAX */
+    FIELD_TEXT,   /* const char *, borrowed from the JSON */
+    FIELD_OBJECT, /* `fields`, of the same struct */
+    FIELD_OTHER,  /* `type`, read by `read` */
+} FieldKind;
+
+struct Field {
     const char *name;
     FieldKind kind;
-    size_t offset;    /* in out: int, float, bool, OptionalSeed, const char * (borrowed from the JSON) */
-    double low, high; /* FIELD_INT and FIELD_FLOAT, both inclusive */
+    size_t offset;                                        /* of the value in the struct that is filled */
+    double low, high;                                     /* FIELD_INT and FIELD_FLOAT, both inclusive */
+    const char *limit;                                    /* as in Type; whoever uses the value checks it */
+    double fallback;                                      /* FIELD_INT, FIELD_FLOAT, FIELD_BOOL: when it is absent */
+    const char *absent;                                   /* what absence means where `fallback` does not say it */
     int (*read)(const FieldReader *r, const cJSON *item); /* FIELD_OTHER */
-} Field;
+    const Type *type;                                     /* FIELD_OTHER */
+    const FieldList *fields;                              /* FIELD_OBJECT; the value is a bool: whether it is there */
+    const char *help;                                     /* one sentence or two, Markdown */
+};
 
-int fields_read(FieldReader *r, const cJSON *object, const Field *fields, size_t n_fields);
+/* r->name is NULL here. */
+int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);
 
 /* "stop must be <what>, not <the value>". */
 int field_fail(const FieldReader *r, const cJSON *item, const char *what);

@@ -7,6 +7,9 @@
 
 static const char forms[] = "a string, an array of strings, an array of token ids or an array of such arrays";
 
+const Type api_id_type = {.kind = TYPE_INTEGER, .limit = "vocab_size - 1"};
+const Type api_ids_type = {.kind = TYPE_ARRAY, .of = {&api_id_type}};
+
 int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n) {
     const cJSON *element;
     int64_t id;

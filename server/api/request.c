@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STOP_IDS = 256 };
+
 static int read_stop(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
     const ApiLimits *limits = &((const ApiContext *)r->context)->limits;
@@ -69,7 +71,6 @@ static int read_logit_bias(const FieldReader *r, const cJSON *item) {
 static int read_stop_ids(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
     const ApiContext *ctx = r->context;
-    enum { STOP_IDS = 256 };
     if (cJSON_GetArraySize(item) > STOP_IDS)
         return api_fail(r->error, 400, NULL, r->name, "%s has %d ids, the limit is %d", r->name,
                         cJSON_GetArraySize(item), STOP_IDS);
@@ -94,61 +95,132 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static int read_stream_options(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    const cJSON *option;
-    if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
-    request->stream_options = true;
-    cJSON_ArrayForEach(option, item) {
-        char name[96];
-        snprintf(name, sizeof name, "stream_options.%.60s", option->string);
-        FieldReader inner = {.name = name, .error = r->error};
-        bool usage = !strcmp(option->string, "include_usage");
-        if (!usage && strcmp(option->string, "include_obfuscation"))
-            return api_fail(r->error, 400, NULL, name, "unknown field \"%s\"", name);
-        if (cJSON_IsNull(option)) continue;
-        if (!cJSON_IsBool(option)) return field_fail(&inner, option, "true or false");
-        if (usage)
-            request->include_usage = cJSON_IsTrue(option);
-        else if (cJSON_IsTrue(option))
-            return field_fail(&inner, option, "false: nothing is obfuscated here");
-    }
-    return 0;
+static int read_obfuscation(const FieldReader *r, const cJSON *item) {
+    if (!cJSON_IsBool(item)) return field_fail(r, item, "true or false");
+    return cJSON_IsTrue(item) ? field_fail(r, item, "false: nothing is obfuscated here") : 0;
 }
 
-#define AT(member) offsetof(CompletionRequest, member)
-static const Field fields[] = {
-    {"model", FIELD_TEXT, AT(model), 0, 0, NULL},
-    {"prompt", FIELD_OTHER, 0, 0, 0, api_prompt_read},
-    {"best_of", FIELD_INT, AT(best_of), 1, INT_MAX, NULL},
-    {"deadline_ms", FIELD_INT, AT(deadline_ms), 1, INT_MAX, NULL},
-    {"echo", FIELD_BOOL, AT(echo), 0, 0, NULL},
-    {"frequency_penalty", FIELD_FLOAT, AT(frequency_penalty), -2, 2, NULL},
-    {"ignore_eos", FIELD_BOOL, AT(ignore_eos), 0, 0, NULL},
-    {"logit_bias", FIELD_OTHER, 0, 0, 0, read_logit_bias},
-    {"logprobs", FIELD_INT, AT(logprobs), 0, 20, NULL},
-    {"max_tokens", FIELD_INT, AT(max_tokens), 0, INT_MAX, NULL},
-    {"min_p", FIELD_FLOAT, AT(min_p), 0, 1, NULL},
-    {"min_tokens", FIELD_INT, AT(min_tokens), 0, INT_MAX, NULL},
-    {"n", FIELD_INT, AT(n), 1, INT_MAX, NULL},
-    {"noise_prompt_seed", FIELD_SEED, AT(noise_prompt_seed), 0, 0, NULL},
-    {"noise_scale", FIELD_FLOAT, AT(noise_scale), 0, 8, NULL},
-    {"noise_seed", FIELD_OTHER, 0, 0, 0, read_noise_seed},
-    {"presence_penalty", FIELD_FLOAT, AT(presence_penalty), -2, 2, NULL},
-    {"repetition_penalty", FIELD_FLOAT, AT(repetition_penalty), 0.01, 100, NULL},
-    {"return_token_ids", FIELD_BOOL, AT(return_token_ids), 0, 0, NULL},
-    {"seed", FIELD_SEED, AT(seed), 0, 0, NULL},
-    {"stop", FIELD_OTHER, 0, 0, 0, read_stop},
-    {"stop_token_ids", FIELD_OTHER, 0, 0, 0, read_stop_ids},
-    {"stream", FIELD_BOOL, AT(stream), 0, 0, NULL},
-    {"stream_options", FIELD_OTHER, 0, 0, 0, read_stream_options},
-    {"suffix", FIELD_TEXT, AT(suffix), 0, 0, NULL},
-    {"temperature", FIELD_FLOAT, AT(temperature), 0, 2, NULL},
-    {"top_k", FIELD_INT, AT(top_k), -1, INT_MAX, NULL},
-    {"top_p", FIELD_FLOAT, AT(top_p), 0, 1, NULL},
-    {"typical_p", FIELD_FLOAT, AT(typical_p), 0.01, 1, NULL},
-    {"user", FIELD_TEXT, AT(user), 0, 0, NULL},
+/* ---- the table ---- */
+
+static const Type text = {.kind = TYPE_STRING}, boolean = {.kind = TYPE_BOOLEAN},
+                  seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
+                  seeds = {.kind = TYPE_ARRAY, .low = 1, .of = {&seed}},
+                  bias = {.kind = TYPE_NUMBER, .low = -100, .high = 100},
+                  stop = {.kind = TYPE_STRING, .low = 1, .limit = "--max-stop-bytes"},
+                  stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
+
+static const Type ids = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_id_type}};
+static const Type prompt = {.kind = TYPE_ONE_OF, .of = {&text, &ids}};
+static const Type prompts = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&prompt}};
+static const Type prompt_type = {.kind = TYPE_ONE_OF, .of = {&text, &ids, &prompts}};
+static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
+static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
+static const Type bias_type = {.kind = TYPE_MAP, .limit = "--max-logit-bias", .of = {&bias}};
+static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
+
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
+static const Field stream_options[] = {
+    {FIELD(include_usage, FIELD_BOOL),
+     .help = "One more event before `[DONE]`, with `choices: []` and `usage`; all others then have `usage: null`."},
+    {.name = "include_obfuscation",
+     .kind = FIELD_OTHER,
+     .read = read_obfuscation,
+     .type = &boolean,
+     .absent = "false",
+     .help = "Refused when true: nothing is obfuscated here."},
 };
+
+static const Field rows[] = {
+    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {.name = "prompt",
+     .kind = FIELD_OTHER,
+     .read = api_prompt_read,
+     .type = &prompt_type,
+     .absent = "the token that starts a document",
+     .help = "One text or several, each as a string or as token ids. Special tokens that a string spells out become "
+             "their ids."},
+    {FIELD(best_of, FIELD_INT), .low = 1, .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
+     .help = "Compute so many choices of each prompt and answer with the `n` of highest mean log-probability. At least "
+             "`n`; above `n` neither with `stream` nor with an array of noise seeds."},
+    {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
+     .help = "Milliseconds from the request's arrival. A choice that is not complete by then ends with `finish_reason` "
+             "`length` and `deadline: true`."},
+    {FIELD(echo, FIELD_BOOL), .help = "Put the prompt in front of the text, and its log-probabilities in front of the "
+                                      "others."},
+    {FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,
+     .help = "Subtracted from a token's logit for every time it was generated."},
+    {FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
+    {.name = "logit_bias",
+     .kind = FIELD_OTHER,
+     .read = read_logit_bias,
+     .type = &bias_type,
+     .absent = "none",
+     .help = "Added to the logits of token ids (decimal strings without leading zeros)."},
+    {FIELD(logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
+     .help = "Log-probabilities of the tokens, and of so many alternatives for each."},
+    {FIELD(max_tokens, FIELD_INT), .high = INT_MAX, .fallback = 16,
+     .help = "Tokens to generate at most. The prompt and `max_tokens` - 1 must fit the context. With 0, `echo` and "
+             "`logprobs` a text is scored."},
+    {FIELD(min_p, FIELD_FLOAT), .high = 1,
+     .help = "Drop tokens less probable than this share of the most probable one's."},
+    {FIELD(min_tokens, FIELD_INT), .high = INT_MAX,
+     .help = "Before so many tokens neither the end-of-text token, stop token ids nor stop strings end a choice. At "
+             "most `max_tokens`."},
+    {FIELD(n, FIELD_INT), .low = 1, .high = INT_MAX, .limit = "--max-n", .fallback = 1,
+     .help = "Choices of each prompt. Prompts times `best_of` must fit the queue (`--max-queue`)."},
+    {FIELD(noise_prompt_seed, FIELD_SEED), .absent = "the choice's noise seed",
+     .help = "Noise seed of the prompt's rows; choices that have it in common share the prompt's cache."},
+    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = 1,
+     .help = "Factor on every sigma. 0 turns the noise off."},
+    {.name = "noise_seed",
+     .kind = FIELD_OTHER,
+     .read = read_noise_seed,
+     .type = &seed_type,
+     .absent = "drawn",
+     .help = "Noise seed of choice 0, from which those of the others are derived; or one for each choice of the "
+             "answer."},
+    {FIELD(presence_penalty, FIELD_FLOAT), .low = -2, .high = 2,
+     .help = "Subtracted once from the logits of tokens that were generated."},
+    {FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 1,
+     .help = "Divides positive and multiplies negative logits of tokens in the prompt or the text so far."},
+    {FIELD(return_token_ids, FIELD_BOOL), .help = "Add `token_ids` to every choice."},
+    {FIELD(seed, FIELD_SEED), .absent = "drawn",
+     .help = "Sampling seed of choice 0, from which those of the others are derived."},
+    {.name = "stop",
+     .kind = FIELD_OTHER,
+     .read = read_stop,
+     .type = &stop_type,
+     .absent = "none",
+     .help = "The text ends before the first of these strings."},
+    {.name = "stop_token_ids",
+     .kind = FIELD_OTHER,
+     .read = read_stop_ids,
+     .type = &stop_ids_type,
+     .absent = "none",
+     .help = "Tokens that end the text, as the end-of-text token does."},
+    {FIELD(stream, FIELD_BOOL), .help = "Answer with server-sent events."},
+    {.name = "stream_options",
+     .kind = FIELD_OBJECT,
+     .offset = offsetof(CompletionRequest, stream_options),
+     .fields = &(const FieldList){stream_options, COUNTOF(stream_options)},
+     .absent = "none",
+     .help = "Only with `stream: true`."},
+    {FIELD(suffix, FIELD_TEXT), .absent = "none", .help = "Refused: the model only continues texts."},
+    {FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = 1,
+     .help = "0 takes the most probable token; otherwise at least 0.001."},
+    {FIELD(top_k, FIELD_INT), .low = -1, .high = INT_MAX,
+     .help = "Keep the `top_k` most probable tokens; 0 or -1: all."},
+    {FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = 1,
+     .help = "Keep the most probable tokens up to this share of the probability."},
+    {FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = 1,
+     .help = "Locally typical sampling: keep the tokens of nearly average surprise up to this share."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+};
+#undef FIELD
+
+const FieldList completion_fields = {rows, COUNTOF(rows)};
+
+/* ---- rules between fields ---- */
 
 static int check_counts(const CompletionRequest *r, const ApiLimits *limits, ApiError *e) {
     if (r->n > limits->n) return api_fail(e, 400, NULL, "n", "n is %d, the limit is %d", r->n, limits->n);
@@ -224,18 +296,11 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
 }
 
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e) {
-    *r = (CompletionRequest){.n = 1,
-                             .max_tokens = 16,
-                             .logprobs = -1,
-                             .temperature = 1,
-                             .top_p = 1,
-                             .typical_p = 1,
-                             .repetition_penalty = 1,
-                             .noise_scale = 1};
+    *r = (CompletionRequest){0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = r, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, fields, COUNTOF(fields)) || check(r, ctx, e) ? -1 : 0;
+    int rc = fields_read(&reader, root, &completion_fields) || check(r, ctx, e) ? -1 : 0;
     r->model = r->user = r->suffix = NULL;
     cJSON_Delete(root);
     if (rc) api_request_free(r);

@@ -56,6 +56,8 @@ typedef struct CompletionRequest {
     const char *model, *user, *suffix; /* valid during api_request_parse only */
 } CompletionRequest;
 
+extern const FieldList completion_fields;
+
 /* On failure nothing is left to free. */
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e);
 void api_request_free(CompletionRequest *r);
@@ -66,6 +68,7 @@ int api_prompt_read(const FieldReader *r, const cJSON *item);
 int api_prompt_default(CompletionRequest *r, const ApiContext *ctx, ApiError *e);
 
 /* An array of token ids below the vocabulary's size; *ids is the caller's. (api_prompt.c) */
+extern const Type api_id_type, api_ids_type;
 int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n);
 
 #endif

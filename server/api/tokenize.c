@@ -11,16 +11,23 @@ typedef struct Tokenize {
     bool add_special_tokens, add_special, with_pieces, parse_special;
 } Tokenize;
 
-#define AT(member) offsetof(Tokenize, member)
-static const Field tokenize_fields[] = {
-    {"model", FIELD_TEXT, AT(model), 0, 0, NULL},
-    {"prompt", FIELD_TEXT, AT(prompt), 0, 0, NULL},
-    {"add_special_tokens", FIELD_BOOL, AT(add_special_tokens), 0, 0, NULL},
-    {"content", FIELD_TEXT, AT(content), 0, 0, NULL},
-    {"add_special", FIELD_BOOL, AT(add_special), 0, 0, NULL},
-    {"with_pieces", FIELD_BOOL, AT(with_pieces), 0, 0, NULL},
-    {"parse_special", FIELD_BOOL, AT(parse_special), 0, 0, NULL},
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(Tokenize, member)
+static const Field tokenize_rows[] = {
+    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(prompt, FIELD_TEXT), .absent = "none", .help = "The text. Either `prompt` or `content` must be there."},
+    {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
+     .help = "With `prompt`: put the BOS token in front where the tokenizer does."},
+    {FIELD(content, FIELD_TEXT), .absent = "none", .help = "The text, with llama-server's answer."},
+    {FIELD(add_special, FIELD_BOOL), .help = "With `content`: put the BOS token in front where the tokenizer does."},
+    {FIELD(with_pieces, FIELD_BOOL),
+     .help = "Every token as an object of `id` and `piece`, a string, or an array of bytes where it is no text by "
+             "itself."},
+    {FIELD(parse_special, FIELD_BOOL), .fallback = true,
+     .help = "Special tokens that the text spells out become their ids."},
 };
+#undef FIELD
+
+const FieldList tokenize_fields = {tokenize_rows, COUNTOF(tokenize_rows)};
 
 static int check_model(const ApiContext *ctx, const char *model, ApiError *e) {
     if (!model || !strcmp(model, ctx->model_name)) return 0;
@@ -66,11 +73,11 @@ static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiEr
 }
 
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
-    Tokenize t = {.add_special_tokens = true, .parse_special = true};
+    Tokenize t = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &t, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, tokenize_fields, COUNTOF(tokenize_fields)) || check_model(ctx, t.model, e);
+    int rc = fields_read(&reader, root, &tokenize_fields) || check_model(ctx, t.model, e);
     if (rc == 0 && !t.prompt == !t.content) rc = api_fail(e, 400, NULL, "prompt", "give either prompt or content");
     if (rc == 0) rc = tokenize(ctx, &t, out, e);
     cJSON_Delete(root);
@@ -89,17 +96,28 @@ static int read_tokens(const FieldReader *r, const cJSON *item) {
     return api_ids_read(r, item, ctx->config->vocab_size, &d->ids, &d->n_ids);
 }
 
-static const Field detokenize_fields[] = {
-    {"model", FIELD_TEXT, offsetof(Detokenize, model), 0, 0, NULL},
-    {"tokens", FIELD_OTHER, 0, 0, 0, read_tokens},
+static const Field detokenize_rows[] = {
+    {.name = "model",
+     .kind = FIELD_TEXT,
+     .offset = offsetof(Detokenize, model),
+     .absent = "the one served",
+     .help = "Must be the served model's name; 404 otherwise."},
+    {.name = "tokens",
+     .kind = FIELD_OTHER,
+     .read = read_tokens,
+     .type = &api_ids_type,
+     .absent = "required",
+     .help = "The tokens of the text."},
 };
+
+const FieldList detokenize_fields = {detokenize_rows, COUNTOF(detokenize_rows)};
 
 int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
     Detokenize d = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &d, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, detokenize_fields, COUNTOF(detokenize_fields)) || check_model(ctx, d.model, e);
+    int rc = fields_read(&reader, root, &detokenize_fields) || check_model(ctx, d.model, e);
     if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
     if (rc == 0) {
         size_t n_text;

@@ -4,6 +4,8 @@
 
 #include "server/api/request.h"
 
+extern const FieldList tokenize_fields, detokenize_fields;
+
 /* {"prompt", "add_special_tokens": true} -> {"tokens", "count", "max_model_len"}
  * {"content", "add_special": false, "with_pieces": false, "parse_special": true} -> {"tokens"} */
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);

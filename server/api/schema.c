@@ -1,0 +1,139 @@
+#include "server/api/schema.h"
+
+#include "base/err.h"
+#include "base/random.h"
+#include "server/api/request.h"
+#include "server/api/tokenize.h"
+
+#include <string.h>
+
+const Route routes[ROUTES] = {
+    [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
+    [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
+    [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
+    [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},
+    [ROUTE_MODEL] = {.path = "/v1/models/", .parameter = "{model}", .help = "That model."},
+    [ROUTE_HEALTH] = {.path = "/health", .open = true, .help = "200 when requests are served, else 503 and why not."},
+    [ROUTE_LIVE] = {.path = "/health/live", .open = true, .help = "200 as long as the process answers."},
+    [ROUTE_METRICS] = {.path = "/metrics", .help = "Figures in Prometheus' text format."},
+};
+
+RouteId route_find(const char *path) {
+    for (int i = 0; i < ROUTES; i++)
+        if (routes[i].parameter ? !strncmp(path, routes[i].path, strlen(routes[i].path))
+                                : !strcmp(path, routes[i].path))
+            return (RouteId)i;
+    return ROUTE_NONE;
+}
+
+/* ---- Markdown ---- */
+
+static void print_bound(Buffer *b, double high, const char *limit) {
+    if (limit)
+        buffer_print(b, "`%s`", limit);
+    else
+        buffer_print(b, "%.16g", high);
+}
+
+static void print_range(Buffer *b, const char *what, double low, double high, const char *limit) {
+    buffer_print(b, "%s %.16g to ", what, low);
+    print_bound(b, high, limit);
+}
+
+/* " (1 to 16 bytes)", " (at least 1)", " (at most 16)", or nothing when anything goes. */
+static void print_size(Buffer *b, const Type *t, const char *unit) {
+    bool bound = t->limit || t->high > 0;
+    if (!bound && t->low <= 0) return;
+    if (t->low > 0) buffer_print(b, bound ? " (%.16g to " : " (at least %.16g", t->low);
+    if (t->low <= 0) buffer_text(b, " (at most ");
+    if (bound) print_bound(b, t->high, t->limit);
+    buffer_print(b, "%s)", unit);
+}
+
+static void print_type(Buffer *b, const Type *t, bool inside) {
+    switch (t->kind) {
+    case TYPE_INTEGER:
+    case TYPE_NUMBER:
+        print_range(b, t->kind == TYPE_INTEGER ? "integer" : "number", t->low, t->high, t->limit);
+        return;
+    case TYPE_BOOLEAN:
+        buffer_text(b, "boolean");
+        return;
+    case TYPE_STRING:
+        buffer_text(b, "string");
+        print_size(b, t, " bytes");
+        return;
+    case TYPE_ARRAY:
+    case TYPE_MAP:
+        buffer_text(b, t->kind == TYPE_ARRAY ? "array" : "object");
+        print_size(b, t, "");
+        buffer_text(b, " of ");
+        print_type(b, t->of[0], true);
+        return;
+    case TYPE_ONE_OF:
+        if (inside) buffer_text(b, "(");
+        for (size_t i = 0; i < COUNTOF(t->of) && t->of[i]; i++) {
+            if (i) buffer_text(b, " or ");
+            print_type(b, t->of[i], true);
+        }
+        if (inside) buffer_text(b, ")");
+        return;
+    }
+}
+
+static void print_field_type(Buffer *b, const Field *f) {
+    switch (f->kind) {
+    case FIELD_INT:
+    case FIELD_FLOAT:
+        print_range(b, f->kind == FIELD_INT ? "integer" : "number", f->low, f->high, f->limit);
+        return;
+    case FIELD_SEED:
+        print_range(b, "integer", 0, SEED_MAX, NULL);
+        return;
+    case FIELD_BOOL:
+        buffer_text(b, "boolean");
+        return;
+    case FIELD_TEXT:
+        buffer_text(b, "string");
+        return;
+    case FIELD_OBJECT:
+        buffer_text(b, "object");
+        return;
+    case FIELD_OTHER:
+        print_type(b, f->type, false);
+        return;
+    }
+}
+
+static void print_default(Buffer *b, const Field *f) {
+    if (f->absent)
+        buffer_text(b, f->absent);
+    else if (f->kind == FIELD_BOOL)
+        buffer_text(b, f->fallback != 0 ? "true" : "false");
+    else
+        buffer_print(b, "%.16g", f->fallback);
+}
+
+static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        buffer_print(b, "| `%s%s%s` | ", outer, *outer ? "." : "", f->name);
+        print_field_type(b, f);
+        buffer_text(b, " | ");
+        print_default(b, f);
+        buffer_print(b, " | %s |\n", f->help);
+        if (f->kind == FIELD_OBJECT) print_rows(b, f->fields, f->name);
+    }
+}
+
+void schema_print_markdown(Buffer *out) {
+    buffer_text(out, "| route | key | what it does |\n|---|---|---|\n");
+    for (const Route *r = routes; r < routes + ROUTES; r++)
+        buffer_print(out, "| `%s %s%s` | %s | %s |\n", r->body ? "POST" : "GET", r->path,
+                     r->parameter ? r->parameter : "", r->open ? "no" : "yes", r->help);
+    for (const Route *r = routes; r < routes + ROUTES; r++) {
+        if (!r->body) continue;
+        buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",
+                     r->path);
+        print_rows(out, r->body, "");
+    }
+}
