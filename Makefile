@@ -73,6 +73,16 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
+man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS)) ## manual pages and bash completion, from the tables of options
+
+$(BUILD)/man/%.1: $(BUILD)/%
+	@mkdir -p $(@D)
+	$< --help=man >$@
+
+$(BUILD)/completion/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	$< --help=completion >$@
+
 deps: ## install the Debian packages that are missing
 	@scripts/deps.sh
 
@@ -156,6 +166,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all deps test check check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross format lint clean help
+.PHONY: all man deps test check check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

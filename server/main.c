@@ -13,16 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static int usage_error(const char *message) {
-    fprintf(stderr, "noised: %s (see noised --help)\n", message);
-    return 2;
-}
-
-static int failure(const char *message) {
-    fprintf(stderr, "noised: %s\n", message);
-    return 1;
-}
-
 /* The last component of the folder's path as it was given: a link keeps its name when its target changes. Only a path
  * that ends in no name, as "." or "/", is looked up. The string is the caller's. */
 static char *folder_name(const char *dir) {
@@ -40,11 +30,10 @@ static char *folder_name(const char *dir) {
     return name;
 }
 
-static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals) {
-    Err err;
+static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals, Err *err) {
     Http *http;
     HttpHandler handler = routes_handler(s);
-    if (http_start(&http, &o->http, &handler, &err)) return failure(err.msg);
+    if (http_start(&http, &o->http, &handler, err)) return -1;
     bool v6 = strchr(o->http.host, ':') != NULL;
     printf("listening on http://%s%s%s:%d\n", v6 ? "[" : "", o->http.host, v6 ? "]" : "", http_port(http));
     fflush(stdout);
@@ -83,16 +72,15 @@ static int load(Serving **first, const ServingContext *ctx, Err *err) {
 
 /* ---- from start to end ---- */
 
-static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals) {
-    Err err;
+static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals, Err *err) {
     Server s = {.auth = auth, .model_name = name, .created = (int64_t)time(NULL)};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     Serving *first;
-    if (load(&first, &ctx, &err)) return failure(err.msg);
+    if (load(&first, &ctx, err)) return -1;
     pthread_mutex_init(&s.versions.mutex, NULL);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
-    int rc = serve(o, &s, &ctx, signals);
+    int rc = serve(o, &s, &ctx, signals, err);
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);
     return rc;
@@ -108,29 +96,49 @@ static void block_signals(sigset_t *signals) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-int main(int argc, char **argv) {
-    Options o;
+/* Everything that has to be there before the first connection. -1: the environment lacks something. */
+static int prepare(Options *o, Auth *auth, Err *err) {
+    int port;
+    if (kernels_init(err) || map_guard_install(err)) return -1;
+    /* Before it loads, for a port that somebody else has should not take that long to find out. */
+    if (o->http.listen_fd < 0 && (o->http.listen_fd = http_listen(&o->http, &port, err)) < 0) return -1;
+    return o->api_key_file ? auth_load(auth, o->api_key_file, err) : 0;
+}
+
+static int noised(const CommandLine *line) {
+    Options *o = line->values;
     Err err;
     Auth auth = {0};
     sigset_t signals;
     char host[64];
-    int port;
-    runtime_tune(argv);
-    if (options_parse(&o, argc, argv, &err)) return usage_error(err.msg);
-    if (o.help) return options_print_help(stdout), 0;
-    if (o.version) return puts("noised " NOISED_VERSION), 0;
-    if (o.probe) return probe_get(o.probe, &err) ? failure(err.msg) : 0;
+    if (o->probe) return probe_get(o->probe, &err) ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
+    o->limits.queue = o->engine.max_queue;
     block_signals(&signals);
-    if (systemd_socket(&o.http.listen_fd, host, &err)) return failure(err.msg);
-    if (o.http.listen_fd >= 0) o.http.host = host;
-    if (options_check_exposure(&o, &err)) return usage_error(err.msg);
-    if (kernels_init(&err) || map_guard_install(&err)) return failure(err.msg);
-    /* Before it loads, for a port that somebody else has should not take that long to find out. */
-    if (o.http.listen_fd < 0 && (o.http.listen_fd = http_listen(&o.http, &port, &err)) < 0) return failure(err.msg);
-    if (o.api_key_file && auth_load(&auth, o.api_key_file, &err)) return failure(err.msg);
-    char *name = o.model_name ? xstrdup(o.model_name) : folder_name(o.model);
-    int rc = run(&o, &auth, name, &signals);
-    free(name);
+    if (systemd_socket(&o->http.listen_fd, host, &err)) return command_fail(line, &err, EXIT_FAILED);
+    if (o->http.listen_fd >= 0) o->http.host = host;
+    if (options_check_exposure(o, &err)) return command_fail(line, &err, EXIT_USAGE);
+    int rc = prepare(o, &auth, &err);
+    if (rc == 0) {
+        char *name = o->model_name ? xstrdup(o->model_name) : folder_name(o->model);
+        rc = run(o, &auth, name, &signals, &err);
+        free(name);
+    }
     auth_free(&auth);
-    return rc;
+    return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
+}
+
+static const Command command = {
+    .summary = "Serves one checkpoint over HTTP, with an API like OpenAI's and a noise seed per request.",
+    .details = "SIGTERM and SIGINT let running answers end first; SIGHUP loads the checkpoint again.",
+    .size = sizeof(Options),
+    .options = options_table,
+    .n_options = OPTIONS_N,
+    .run = noised,
+};
+static const Program program = {
+    .name = "noised", .summary = "serve a small language model", .commands = (const Command *const[]){&command, NULL}};
+
+int main(int argc, char **argv) {
+    runtime_tune(argv);
+    return program_main(&program, argc, argv);
 }

@@ -1,8 +1,9 @@
-/* options: the command line of noised, checked. */
-#ifndef NOISED_OPTIONS_H
-#define NOISED_OPTIONS_H
+/* options: the command line of noised. */
+#ifndef NOISED_SERVER_OPTIONS_H
+#define NOISED_SERVER_OPTIONS_H
 
 #include "base/err.h"
+#include "base/options.h"
 #include "server/api/request.h"
 #include "server/engine/engine.h"
 #include "server/http/http.h"
@@ -10,16 +11,15 @@
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
-    bool insecure, help, version;
+    bool insecure;
     double drain_seconds;
     EngineOptions engine;
     HttpOptions http;
     ApiLimits limits;
 } Options;
 
-/* Strings point into argv. -1 with a message that names the option. */
-int options_parse(Options *o, int argc, char **argv, Err *err);
-void options_print_help(FILE *f);
+enum { OPTIONS_N = 31 };
+extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */
 int options_check_exposure(const Options *o, Err *err);

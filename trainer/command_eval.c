@@ -7,16 +7,21 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
-static const double ln2 = 0.6931471805599453;
+typedef struct Eval {
+    const char *model, *data;
+    int64_t seed;
+    double scale;
+} Eval;
 
 static int print_result(const Evaluation *e, size_t bytes, NoiseKey noise, Err *err) {
     double loss = e->nats / (double)e->tokens;
     if (!isfinite(loss)) return err_set(err, "the loss is not finite (%g)", loss);
-    printf("{\"loss\":%.9g,\"perplexity\":%.9g,\"bits_per_byte\":%.9g,\"tokens\":%zu,\"bytes\":%zu,"
-           "\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n",
-           loss, exp(loss), e->nats / ln2 / (double)bytes, e->tokens, bytes, noise.seed, (double)noise.scale);
+    double nats_per_byte = e->nats / (double)bytes;
+    printf(
+        "{\"loss\":%.9g,\"perplexity\":%.9g,\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,\"tokens\":%zu,\"bytes\":%zu,"
+        "\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n",
+        loss, exp(loss), nats_per_byte, nats_per_byte / M_LN2, e->tokens, bytes, noise.seed, (double)noise.scale);
     return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
@@ -37,40 +42,30 @@ static int evaluate_text(const Checkpoint *c, const char *dir, const char *path,
     return rc;
 }
 
-int command_eval(int argc, char **argv) {
-    const char *model = NULL, *data = NULL;
-    int64_t seed = 0;
-    double scale = 1;
-    Flag flags[] = {
-        {.name = "model", .kind = FLAG_TEXT, .value = &model, .hint = "DIR", .help = "checkpoint to evaluate"},
-        {.name = "data", .kind = FLAG_TEXT, .value = &data, .hint = "FILE", .help = "text to evaluate on, all of it"},
-        {.name = "noise-seed",
-         .kind = FLAG_INTEGER,
-         .value = &seed,
-         .high = (double)SEED_MAX,
-         .hint = "N",
-         .help = "noise seed, the same for every window"},
-        {.name = "noise-scale",
-         .kind = FLAG_REAL,
-         .value = &scale,
-         .high = 1e6,
-         .hint = "X",
-         .help = "factor on every sigma; 0: no noise"},
-    };
-    const int n = (int)COUNTOF(flags);
+static int run(const CommandLine *line) {
+    const Eval *e = line->values;
+    NoiseKey noise = {.seed = (uint64_t)e->seed, .scale = (float)e->scale};
     Checkpoint c;
     Err err;
-    int parsed = flags_parse(flags, n, argc, argv, &err);
-    if (parsed == 1) {
-        flags_print_help(flags, n,
-                         "usage: noised-train eval --model DIR --data FILE [--noise-seed N] [--noise-scale X]");
-        return EXIT_DONE;
-    }
-    if (parsed || flags_require(flags, n, "model", &err) || flags_require(flags, n, "data", &err))
-        return command_fail("eval", &err, EXIT_USAGE);
-    if (checkpoint_open(&c, model, &err)) return command_fail("eval", &err, EXIT_FAILED);
-    NoiseKey noise = {.seed = (uint64_t)seed, .scale = (float)scale};
-    int rc = evaluate_text(&c, model, data, noise, &err);
+    if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
+    int rc = evaluate_text(&c, e->model, e->data, noise, &err);
     checkpoint_close(&c);
-    return rc ? command_fail("eval", &err, EXIT_FAILED) : EXIT_DONE;
+    return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
+
+#define AT(member) offsetof(Eval, member)
+static const Option options[] = {
+    {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to evaluate"},
+    {"data", OPTION_TEXT, AT(data), "FILE", .required = true, .help = "text to evaluate on, all of it"},
+    {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
+     .help = "noise seed, the same for every window"},
+    {"noise-scale", OPTION_REAL, AT(scale), "X", 0, 1e6, "1", .help = "factor on every sigma; 0: no noise"},
+};
+const Command command_eval = {
+    .name = "eval",
+    .summary = "Prints a checkpoint's loss on a text, as one line of JSON.",
+    .size = sizeof(Eval),
+    .options = options,
+    .n_options = COUNTOF(options),
+    .run = run,
+};

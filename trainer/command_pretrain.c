@@ -6,13 +6,8 @@
 #include "trainer/stop.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MANY_EPOCHS = 100 };
-
-static const char usage[] = "usage: noised-train pretrain --config FILE|PRESET --data FILE... --out DIR [flags]\n"
-                            "       noised-train pretrain --resume --out DIR\n"
-                            "SIGINT, SIGTERM and SIGHUP finish the step, save, and end with status 130, 143 and 129.";
 
 /* What is possible and yet hardly meant. */
 static void print_doubts(const Run *r, double epochs) {
@@ -27,7 +22,7 @@ static void print_doubts(const Run *r, double epochs) {
 }
 
 static void print_plan(const Run *r) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     const Config *c = &r->config;
     double rows = (double)(s->batch * s->accumulate * c->max_positions);
     printf("model: %s%s%s%s, %d layers, %d heads, width %d, %zu parameters in %d tensors\n", c->attention.kind->name,
@@ -47,35 +42,38 @@ static void print_plan(const Run *r) {
     fflush(stdout);
 }
 
-static int pretrain(Run *r) {
-    Err err;
-    if (run_prepare(r, &err)) return command_fail("pretrain", &err, EXIT_FAILED);
+/* As train(). */
+static int pretrain(Run *r, Err *err) {
+    if (run_prepare(r, err)) return -1;
     print_plan(r);
     Training t = run_training(r);
     stop_install();
-    int rc = train(&t, r->step, &err);
-    if (rc < 0) return command_fail("pretrain", &err, EXIT_FAILED);
+    return train(&t, r->step, err);
+}
+
+static int run(const CommandLine *line) {
+    Settings *s = line->values;
+    Err err;
+    if (settings_check(line, &err)) return command_fail(line, &err, EXIT_USAGE);
+    team_resize(s->threads);
+    Run *r = xcalloc(1, sizeof *r);
+    *r = (Run){.line = line, .settings = s, .folder = {.lock = -1}};
+    int rc = pretrain(r, &err);
+    run_free(r);
+    free(r);
+    if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
     if (rc > 0) return 128 + rc;
-    printf("done: %s\n", r->settings.out);
+    printf("done: %s\n", s->out);
     return EXIT_DONE;
 }
 
-int command_pretrain(int argc, char **argv) {
-    Run *r = xcalloc(1, sizeof *r);
-    Err err;
-    int status = EXIT_DONE;
-    settings_init(&r->settings);
-    r->folder.lock = -1;
-    int parsed = flags_parse(r->settings.flags, r->settings.n_flags, argc, argv, &err);
-    if (parsed == 1) {
-        flags_print_help(r->settings.flags, r->settings.n_flags, usage);
-    } else if (parsed < 0) {
-        status = command_fail("pretrain", &err, EXIT_USAGE);
-    } else {
-        if (r->settings.threads) team_resize((int)r->settings.threads);
-        status = pretrain(r);
-    }
-    run_free(r);
-    free(r);
-    return status;
-}
+const Command command_pretrain = {
+    .name = "pretrain",
+    .summary = "Trains a model on texts, anew or from where a run was stopped.",
+    .details =
+        "SIGINT, SIGTERM and SIGHUP finish the step, save, and end with status 130, 143 and 129; --resume continues.",
+    .size = sizeof(Settings),
+    .options = settings_options,
+    .n_options = SETTINGS_N,
+    .run = run,
+};

@@ -17,45 +17,43 @@ static int check_target(const char *out, Err *err) {
     return 0;
 }
 
-static int learn(const FileList *data, int vocab_size, const char *out, Err *err) {
+typedef struct Learn {
+    OptionList data;
+    const char *out;
+    int vocab_size;
+} Learn;
+
+static int learn(const Learn *l, Err *err) {
     Texts texts;
     Tokenizer *tok = NULL;
-    if (check_target(out, err) || texts_load(&texts, data->paths, data->n, VAL_NONE, err)) return -1;
+    if (check_target(l->out, err) || texts_load(&texts, l->data.items, l->data.n, VAL_NONE, err)) return -1;
     size_t bytes = 0;
     for (int i = 0; i < texts.n_train; i++) bytes += texts.train[i].n;
-    int rc = bpe_train(&tok, &(BpeCorpus){.texts = texts.train, .n = (size_t)texts.n_train}, vocab_size, err);
-    if (rc == 0) rc = tokenizer_json_save(tok, out, err);
-    if (rc == 0) printf("%s: %d tokens from %zu bytes\n", out, tokenizer_vocab_size(tok), bytes);
+    int rc = bpe_train(&tok, &(BpeCorpus){.texts = texts.train, .n = (size_t)texts.n_train}, l->vocab_size, err);
+    if (rc == 0) rc = tokenizer_json_save(tok, l->out, err);
+    if (rc == 0) printf("%s: %d tokens from %zu bytes\n", l->out, tokenizer_vocab_size(tok), bytes);
     if (tok) tokenizer_free(tok);
     texts_free(&texts);
     return rc;
 }
 
-int command_tokenizer(int argc, char **argv) {
-    FileList data = {0};
-    const char *out = NULL;
-    int64_t vocab_size = 0;
-    Flag flags[] = {
-        {.name = "data", .kind = FLAG_FILES, .value = &data, .hint = "FILE...", .help = "texts to learn from"},
-        {.name = "vocab-size",
-         .kind = FLAG_INTEGER,
-         .value = &vocab_size,
-         .low = BPE_FIRST_MERGE,
-         .high = 1 << 20,
-         .hint = "N",
-         .help = "tokens to learn: <|endoftext|>, 256 bytes, merges"},
-        {.name = "out", .kind = FLAG_TEXT, .value = &out, .hint = "FILE", .help = "tokenizer.json to write"},
-    };
-    const int n = (int)COUNTOF(flags);
+static int run(const CommandLine *line) {
     Err err;
-    int status = EXIT_DONE, parsed = flags_parse(flags, n, argc, argv, &err);
-    if (parsed == 1)
-        flags_print_help(flags, n, "usage: noised-train tokenizer --data FILE... --vocab-size N --out FILE");
-    else if (parsed || flags_require(flags, n, "data", &err) || flags_require(flags, n, "vocab-size", &err) ||
-             flags_require(flags, n, "out", &err))
-        status = command_fail("tokenizer", &err, EXIT_USAGE);
-    else if (learn(&data, (int)vocab_size, out, &err))
-        status = command_fail("tokenizer", &err, EXIT_FAILED);
-    flags_free(flags, n);
-    return status;
+    return learn(line->values, &err) ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
+
+#define AT(member) offsetof(Learn, member)
+static const Option options[] = {
+    {"data", OPTION_LIST, AT(data), "FILE...", .required = true, .help = "texts to learn from"},
+    {"vocab-size", OPTION_INT, AT(vocab_size), "N", BPE_FIRST_MERGE, 1 << 20, .required = true,
+     .help = "tokens to learn: <|endoftext|>, 256 bytes, merges"},
+    {"out", OPTION_TEXT, AT(out), "FILE", .required = true, .help = "tokenizer.json to write"},
+};
+const Command command_tokenizer = {
+    .name = "tokenizer",
+    .summary = "Learns a tokenizer from texts.",
+    .size = sizeof(Learn),
+    .options = options,
+    .n_options = COUNTOF(options),
+    .run = run,
+};

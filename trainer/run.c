@@ -10,27 +10,26 @@
 /* ---- resume ---- */
 
 /* --steps may move only when no learning rate of the past would have been another. */
-static int restore_flags(Run *r, Err *err) {
-    Settings *s = &r->settings;
+static int restore_settings(Run *r, Err *err) {
     const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(r->state.settings, "schedule");
     const cJSON *steps = cJSON_GetObjectItemCaseSensitive(r->state.settings, "steps");
     bool constant = cJSON_IsString(schedule) && !strcmp(schedule->valuestring, "constant");
     char given[32];
-    snprintf(given, sizeof given, "%lld", (long long)s->steps);
-    if (!constant && flags_given(s->flags, s->n_flags, "steps") && cJSON_IsString(steps) &&
-        strcmp(given, steps->valuestring))
+    snprintf(given, sizeof given, "%lld", (long long)r->settings->steps);
+    if (!constant && command_line_given(r->line, "steps") && cJSON_IsString(steps) && strcmp(given, steps->valuestring))
         return err_set(err, "--steps is %s, the run to be resumed has %s: only a constant schedule can be extended",
                        given, steps->valuestring);
-    return flags_restore(s->flags, s->n_flags, r->state.settings, constant ? "steps" : NULL, err);
+    return settings_restore(r->line, r->state.settings, constant ? "steps" : NULL, err);
 }
 
 static int open_settings(Run *r, Err *err) {
-    Settings *s = &r->settings;
-    if (flags_require(s->flags, s->n_flags, "out", err) || run_open(&r->folder, s->out, s->resume, err)) return -1;
-    if (r->folder.saved && (run_state_load(&r->state, s->out, err) || restore_flags(r, err))) return -1;
-    if (!r->folder.saved && flags_require(s->flags, s->n_flags, "data", err)) return -1;
+    Settings *s = r->settings;
+    if (run_open(&r->folder, s->out, s->resume, err)) return -1;
+    if (r->folder.saved && (run_state_load(&r->state, s->out, err) || restore_settings(r, err))) return -1;
+    if (!r->folder.saved && s->data.n == 0)
+        return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
     if (settings_finish(s, err)) return -1;
-    r->flags = flags_save(s->flags, s->n_flags);
+    r->saved_settings = settings_save(s);
     return 0;
 }
 
@@ -45,16 +44,16 @@ static int open_corpus(Run *r, const Texts *texts, Err *err) {
     if (run_tokenizer(r, texts, err) || run_config_adopt(r, err)) return -1;
     int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     if (separator < 0) separator = r->config.eos_token_id;
-    return run_path(path, r->settings.out, "tokens.bin", err) ||
+    return run_path(path, r->settings->out, "tokens.bin", err) ||
                    corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err)
                ? -1
                : 0;
 }
 
 static int prepare_data(Run *r, Err *err) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     Texts texts;
-    if (run_config(r, err) || texts_load(&texts, s->data.paths, s->data.n, s->val, err)) return -1;
+    if (run_config(r, err) || texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
     int rc = open_corpus(r, &texts, err);
     texts_free(&texts);
     return rc ? -1 : windows_init(&r->windows, r->corpus.train, r->config.max_positions, (uint64_t)s->seed, err);
@@ -90,7 +89,7 @@ static int init_from(Run *r, const char *dir, Err *err) {
 
 /* Told before it is taken: the kernel's way of saying no is to kill. */
 static int check_memory(const Run *r, Err *err) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     int copies = s->perturb ? OPTIMIZER_COPIES + 1 : OPTIMIZER_COPIES;
     size_t fixed = params_count(&r->model.params) * sizeof(float) * (size_t)copies;
     size_t rows = footprint_training(&r->model, s->batch * r->config.max_positions, s->recompute);
@@ -112,13 +111,13 @@ static int prepare_weights(Run *r, Err *err) {
     if (r->folder.saved) {
         Snapshot s = run_training(r).snapshot;
         if (snapshot_load(&s, &r->step, err)) return -1;
-        if (r->step <= r->settings.steps) return 0;
-        return err_set(err, "--steps is %lld, the run has already done %lld", (long long)r->settings.steps,
+        if (r->step <= r->settings->steps) return 0;
+        return err_set(err, "--steps is %lld, the run has already done %lld", (long long)r->settings->steps,
                        (long long)r->step);
     }
-    if (r->settings.init) return init_from(r, r->settings.init, err);
+    if (r->settings->init) return init_from(r, r->settings->init, err);
     for (int i = 0; i < ps->n; i++)
-        param_init(&ps->params[i], (uint64_t)r->settings.seed, weight_f32(ps->params[i].weight));
+        param_init(&ps->params[i], (uint64_t)r->settings->seed, weight_f32(ps->params[i].weight));
     return 0;
 }
 
@@ -131,16 +130,16 @@ int run_prepare(Run *r, Err *err) {
 }
 
 Training run_training(Run *r) {
-    return (Training){.settings = &r->settings,
+    return (Training){.settings = r->settings,
                       .model = &r->model,
                       .optimizer = &r->optimizer,
                       .windows = &r->windows,
                       .corpus = &r->corpus,
-                      .snapshot = {.dir = r->settings.out,
+                      .snapshot = {.dir = r->settings->out,
                                    .model = &r->model,
                                    .optimizer = &r->optimizer,
-                                   .save_dtype = r->settings.save_dtype ? DTYPE_BF16 : DTYPE_F32,
-                                   .settings = r->flags,
+                                   .save_dtype = r->settings->save_dtype ? DTYPE_BF16 : DTYPE_F32,
+                                   .settings = r->saved_settings,
                                    .data_hash = r->data_hash}};
 }
 
@@ -150,8 +149,7 @@ void run_free(Run *r) {
     model_free(&r->model);
     corpus_close(&r->corpus);
     if (r->tokenizer) tokenizer_free(r->tokenizer);
-    cJSON_Delete(r->flags);
-    settings_free(&r->settings);
+    cJSON_Delete(r->saved_settings);
     run_state_free(&r->state);
     run_close(&r->folder);
 }

@@ -7,9 +7,10 @@
 #include "trainer/train.h"
 
 typedef struct Run {
-    Settings settings;
-    RunFolder folder; /* --out */
-    RunState state;   /* the saved one, when there is one */
+    const CommandLine *line;
+    Settings *settings; /* the values of line */
+    RunFolder folder;   /* --out */
+    RunState state;     /* the saved one, when there is one */
     Config config;
     Tokenizer *tokenizer;
     char tokenizer_hash[65], data_hash[65];
@@ -17,12 +18,12 @@ typedef struct Run {
     Model model;
     Optimizer optimizer;
     Windows windows;
-    cJSON *flags; /* as saved from now on */
-    int64_t step; /* finished */
+    cJSON *saved_settings; /* as saved from now on */
+    int64_t step;          /* finished */
 } Run;
 
-/* settings must have been parsed, folder.lock be -1. Whatever the outcome, run_free releases it; a failure leaves
- * nothing of a new run on disk. A Run must not move in memory. */
+/* line and settings must have been filled, folder.lock be -1. Whatever the outcome, run_free releases it; a failure
+ * leaves nothing of a new run on disk. A Run must not move in memory. */
 int run_prepare(Run *r, Err *err);
 Training run_training(Run *r);
 void run_free(Run *r);

@@ -12,14 +12,14 @@
 enum { TOKENIZER_MAX = 1 << 29 };
 
 int run_config(Run *r, Err *err) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     char path[RUN_PATH_MAX];
     if (s->config) return preset_or_file(&r->config, s->config, err);
     if (r->folder.saved) {
         r->config = r->state.config;
         return 0;
     }
-    if (!s->init) return err_set(err, "--config is missing; see --help");
+    if (!s->init) return err_set(err, "--config is missing: %s holds no run to be resumed", s->out);
     return run_path(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
 }
 
@@ -36,7 +36,7 @@ static int copy_file(const char *from, const char *to, Err *err) {
 
 static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
     Tokenizer *tok = NULL;
-    if (r->settings.vocab_size) r->config.vocab_size = (int)r->settings.vocab_size;
+    if (r->settings->vocab_size >= BPE_FIRST_MERGE) r->config.vocab_size = (int)r->settings->vocab_size;
     printf("learning %d tokens from %d %s\n", r->config.vocab_size, texts->n_train,
            texts->n_train == 1 ? "file" : "files");
     fflush(stdout);
@@ -48,7 +48,7 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
 }
 
 static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     char from[RUN_PATH_MAX];
     if (s->tokenizer) {
         Tokenizer *tok;
@@ -74,7 +74,7 @@ static int hash_file(const char *path, char hex[65], Err *err) {
 
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {
     char path[RUN_PATH_MAX];
-    if (run_path(path, r->settings.out, "tokenizer.json", err)) return -1;
+    if (run_path(path, r->settings->out, "tokenizer.json", err)) return -1;
     if (!r->folder.saved && provide(r, texts, path, err)) return -1;
     if (hash_file(path, r->tokenizer_hash, err)) return -1;
     return tokenizer_json_load(&r->tokenizer, path, err);
@@ -115,11 +115,11 @@ static int compare_configs(const Config *given, const Config *saved, Err *err) {
 }
 
 int run_config_adopt(Run *r, Err *err) {
-    const Settings *s = &r->settings;
+    const Settings *s = r->settings;
     int vocab = tokenizer_vocab_size(r->tokenizer), end = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     int bos = tokenizer_bos(r->tokenizer);
     /* a preset is a shape: it takes any vocabulary; a config.json means what it says */
-    if (s->config && preset_is(s->config) && (s->vocab_size || vocab > r->config.vocab_size))
+    if (s->config && preset_is(s->config) && (s->vocab_size >= BPE_FIRST_MERGE || vocab > r->config.vocab_size))
         r->config.vocab_size = vocab;
     if (vocab > r->config.vocab_size)
         return err_set(err, "the tokenizer has %d tokens, vocab_size of the config is %d", vocab, r->config.vocab_size);

@@ -1,36 +1,48 @@
-/* settings: the flags of `noised-train pretrain`, with their defaults, ranges and what --resume does with each. */
+/* settings: what `noised-train pretrain` is told, and what --resume does with each of it. */
 #ifndef NOISED_SETTINGS_H
 #define NOISED_SETTINGS_H
 
 #include "base/err.h"
-#include "trainer/flags.h"
+#include "base/options.h"
 #include "trainer/schedule.h"
 #include "trainer/weight_noise.h"
 
-enum { SETTINGS_FLAGS = 32 };
+#include <cjson/cJSON.h>
 
+enum { SETTINGS_N = 29 };
 enum { PRECISION_F32, PRECISION_BF16 };
 
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
-    FileList data;
+    OptionList data;
     bool resume, noise_per_sequence, recompute;
-    int64_t vocab_size; /* 0 = the config's */
-    int64_t steps, batch, accumulate, warmup, seed, threads, eval_every, save_every;
+    int64_t vocab_size; /* below BPE_FIRST_MERGE: the config's */
+    int64_t steps, batch, accumulate, warmup, seed, eval_every, save_every;
+    int threads;
     double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;
     int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */
-
-    Flag flags[SETTINGS_FLAGS];
-    int n_flags;
 } Settings;
 
-/* Must not move in memory afterwards: the flags point into it. */
-void settings_init(Settings *s);
-void settings_free(Settings *s);
+/* Their `tag` is a SettingMemory. */
+extern const Option settings_options[SETTINGS_N];
 
-/* Defaults that follow from other flags, and rules between flags; after flags_parse and, if need be, flags_restore. */
+/* What --resume does with a setting: nothing; takes the saved value unless another is given; insists on the saved one.
+ */
+typedef enum SettingMemory { SETTING_FORGET, SETTING_REMEMBER, SETTING_FIXED } SettingMemory;
+
+/* Rules between options as they were typed: those of a resumed run come from its state. */
+int settings_check(const CommandLine *line, Err *err);
+
+/* Defaults that follow from other settings, and rules between them; after settings_restore, if need be. */
 int settings_finish(Settings *s, Err *err);
 
 Schedule settings_schedule(const Settings *s);
+
+/* {"lr":"0.001", "data":["a.txt"], ...}: every setting that is not forgotten, as text that parses to it. */
+cJSON *settings_save(const Settings *s);
+
+/* The other way: settings not given take their saved value; a fixed one given with another value is an error naming
+ * both, except the one called `free_setting` (may be NULL). `saved` must outlive the settings. */
+int settings_restore(const CommandLine *line, const cJSON *saved, const char *free_setting, Err *err);
 
 #endif

@@ -39,7 +39,7 @@ void run_close(RunFolder *f);
 
 typedef struct RunState {
     cJSON *root;           /* owned */
-    const cJSON *settings; /* inside root: flags_save */
+    const cJSON *settings; /* inside root: settings_save */
     Config config;
     char data_hash[65];
 } RunState;

@@ -146,8 +146,10 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
     add_sigma(line, t->model);
     progress_note(&l->progress,
-                  "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats per byte) on %zu of %zu held-out tokens",
-                  (long long)step, loss, exp(loss), loss * tokens_per_byte, e.tokens, val->n - 1);
+                  "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats or %.4f bits per byte) on %zu of %zu "
+                  "held-out tokens",
+                  (long long)step, loss, exp(loss), loss * tokens_per_byte, loss * tokens_per_byte / M_LN2, e.tokens,
+                  val->n - 1);
     return 0;
 }
 

@@ -1,12 +1,6 @@
-/* noised-weights: looks at checkpoint folders and writes new ones.
- *     noised-weights inspect DIR                             what is in it: config, tensors, sizes, noise
- *     noised-weights verify DIR                              whether it would be served, has no NaN or infinity, and
- *                                                            the digests in its files are those of the data
- *     noised-weights import [--dtype f32|bf16] FROM TO       any folder that would be served, as one of ours
- *     noised-weights quantize [--dtype int8] FROM TO         the same with int8 matrices
- * Exit status: 0 fine, 1 the checkpoint is bad, 2 wrong usage. */
+/* noised-weights: looks at checkpoint folders and writes new ones. */
 #include "base/err.h"
-#include "base/utf8.h"
+#include "base/options.h"
 #include "model/kernels/kernels.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
@@ -16,22 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "usage: noised-weights inspect DIR\n"
-                            "       noised-weights verify DIR\n"
-                            "       noised-weights import [--dtype f32|bf16] FROM TO\n"
-                            "       noised-weights quantize [--dtype int8] FROM TO\n";
-
-/* The arguments behind the command. */
-typedef struct Arguments {
-    const char *dtype, *folders[2]; /* NULL where not given */
-    int n_folders;
-} Arguments;
-
-static int fail(Err *err) {
-    text_make_printable(err->msg);
-    fprintf(stderr, "noised-weights: %s\n", err->msg);
-    return 1;
-}
+typedef struct Folders {
+    const char *from, *to, *dtype; /* dtype NULL: as they are */
+} Folders;
 
 static size_t weight_bytes(const Weight *w) {
     size_t scales = w->scale ? weight_count(w) / INT8_GROUP * sizeof *w->scale : 0;
@@ -63,7 +44,7 @@ static void print_sigma(const Model *m) {
     }
 }
 
-static int inspect_checkpoint(const Checkpoint *c) {
+static void inspect_checkpoint(const Checkpoint *c) {
     const Model *m = &c->model;
     size_t bytes = 0;
     char *config = config_json_print(&m->cfg);
@@ -87,80 +68,83 @@ static int inspect_checkpoint(const Checkpoint *c) {
     const char *step = c->shards.files[0].metadata_step;
     if (c->tokenizer) printf("tokenizer: %d tokens\n", tokenizer_vocab_size(c->tokenizer));
     printf("step: %s\nhash: %s\n", step ? step : "unknown", c->hash);
-    return 0;
 }
 
 /* Whatever could be wrong is found by opening. */
-static int verify_checkpoint(const Checkpoint *c) {
+static void verify_checkpoint(const Checkpoint *c) {
     const ParamSet *ps = &c->model.params;
     printf("ok %d tensors, %zu parameters, hash %s\n", ps->n, params_count(ps), c->hash);
-    return 0;
 }
 
-static int with_checkpoint(const Arguments *a, int (*run)(const Checkpoint *c)) {
+static int with_checkpoint(const CommandLine *line, void (*look)(const Checkpoint *c)) {
+    const Folders *f = line->values;
     Checkpoint c;
     Err err;
-    if (checkpoint_open(&c, a->folders[0], &err)) return fail(&err);
-    int rc = run(&c);
-    if (rc == 0 && shards_check_intact(&c.shards, &err)) rc = fail(&err);
+    if (checkpoint_open(&c, f->from, &err)) return command_fail(line, &err, EXIT_FAILED);
+    look(&c);
+    int rc = shards_check_intact(&c.shards, &err);
     checkpoint_close(&c);
-    return rc;
+    return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
 
-static int inspect(const Arguments *a) { return with_checkpoint(a, inspect_checkpoint); }
+static int inspect(const CommandLine *line) { return with_checkpoint(line, inspect_checkpoint); }
 
-static int verify(const Arguments *a) { return with_checkpoint(a, verify_checkpoint); }
+static int verify(const CommandLine *line) { return with_checkpoint(line, verify_checkpoint); }
 
-static int import(const Arguments *a) {
+static int convert(const CommandLine *line, const Dtype *dtype) {
+    const Folders *f = line->values;
     Err err;
-    Dtype dtype = a->dtype && !strcmp(a->dtype, "bf16") ? DTYPE_BF16 : DTYPE_F32;
-    return checkpoint_convert(a->folders[0], a->folders[1], a->dtype ? &dtype : NULL, &err) ? fail(&err) : 0;
+    if (checkpoint_convert(f->from, f->to, dtype, &err)) return command_fail(line, &err, EXIT_FAILED);
+    return EXIT_DONE;
 }
 
-static int quantize(const Arguments *a) {
-    Err err;
-    Dtype dtype = DTYPE_I8;
-    if (kernels_init(&err)) return fail(&err);
-    return checkpoint_convert(a->folders[0], a->folders[1], &dtype, &err) ? fail(&err) : 0;
+static int import(const CommandLine *line) {
+    const Folders *f = line->values;
+    Dtype dtype = f->dtype && !strcmp(f->dtype, "bf16") ? DTYPE_BF16 : DTYPE_F32;
+    return convert(line, f->dtype ? &dtype : NULL);
 }
 
-static const struct Command {
-    const char *name;
-    int (*run)(const Arguments *a);
-    int n_folders;
-    const char *dtypes[2]; /* what --dtype may say */
-} commands[] = {{"inspect", inspect, 1, {NULL}},
-                {"verify", verify, 1, {NULL}},
-                {"import", import, 2, {"f32", "bf16"}},
-                {"quantize", quantize, 2, {"int8"}}};
+static int quantize(const CommandLine *line) { return convert(line, &(Dtype){DTYPE_I8}); }
 
-/* argv[2..] as the command wants them. */
-static bool read_arguments(Arguments *a, const struct Command *command, int argc, char **argv) {
-    *a = (Arguments){0};
-    for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], "--dtype") && i + 1 < argc && !a->dtype)
-            a->dtype = argv[++i];
-        else if (argv[i][0] == '-' || a->n_folders == command->n_folders)
-            return false;
-        else
-            a->folders[a->n_folders++] = argv[i];
-    }
-    if (a->n_folders != command->n_folders) return false;
-    for (size_t k = 0; k < COUNTOF(command->dtypes) && a->dtype && command->dtypes[k]; k++)
-        if (!strcmp(a->dtype, command->dtypes[k])) return true;
-    return !a->dtype;
-}
+static const char *const float_types[] = {"f32", "bf16", NULL}, *const int_types[] = {"int8", NULL};
 
-int main(int argc, char **argv) {
-    Arguments a;
-    Err err;
-    if (map_guard_install(&err)) return fail(&err);
-    for (size_t i = 0; i < COUNTOF(commands) && argc > 1; i++) {
-        if (strcmp(argv[1], commands[i].name) || !read_arguments(&a, &commands[i], argc, argv)) continue;
-        int rc = commands[i].run(&a);
-        return fflush(stdout) ? 1 : rc;
-    }
-    bool help = argc == 2 && !strcmp(argv[1], "--help");
-    fputs(usage, help ? stdout : stderr);
-    return help ? 0 : 2;
-}
+#define AT(member) offsetof(Folders, member)
+#define DIR_OPERAND                                                                                                    \
+    { "DIR", OPTION_OPERAND, AT(from), .help = "the checkpoint: config.json, *.safetensors, tokenizer.json" }
+#define FROM_OPERAND                                                                                                   \
+    { "FROM", OPTION_OPERAND, AT(from), .help = "the folder to read" }
+#define TO_OPERAND                                                                                                     \
+    { "TO", OPTION_OPERAND, AT(to), .help = "the folder to write" }
+static const Option look_options[] = {DIR_OPERAND};
+static const Option import_options[] = {
+    {"dtype", OPTION_TEXT, AT(dtype), "TYPE", .choices = float_types, .help = "of matrices", .absent = "as they are"},
+    FROM_OPERAND,
+    TO_OPERAND,
+};
+static const Option quantize_options[] = {
+    {"dtype", OPTION_TEXT, AT(dtype), "TYPE", .fallback = "int8", .choices = int_types, .help = "of matrices"},
+    FROM_OPERAND,
+    TO_OPERAND,
+};
+
+static const Command commands[] = {
+    {"inspect", "Prints what is in a checkpoint: config, tensors, sizes, noise.", .size = sizeof(Folders),
+     .options = look_options, .n_options = COUNTOF(look_options), .run = inspect},
+    {"verify", "Tells whether a checkpoint would be served.", .size = sizeof(Folders),
+     .details = "It fails too when a tensor holds NaN or infinity, or a file's digest is not that of its data.",
+     .options = look_options, .n_options = COUNTOF(look_options), .run = verify},
+    {"import", "Writes any folder that would be served as one of ours.", .size = sizeof(Folders),
+     .options = import_options, .n_options = COUNTOF(import_options), .run = import},
+    {"quantize", "Writes the same checkpoint with int8 matrices.", .size = sizeof(Folders), .options = quantize_options,
+     .n_options = COUNTOF(quantize_options), .run = quantize},
+};
+static int start(Err *err) { return kernels_init(err) || map_guard_install(err) ? -1 : 0; }
+
+static const Program program = {
+    .name = "noised-weights",
+    .summary = "inspect, verify, import and quantise checkpoints",
+    .commands = (const Command *const[]){&commands[0], &commands[1], &commands[2], &commands[3], NULL},
+    .start = start,
+};
+
+int main(int argc, char **argv) { return program_main(&program, argc, argv); }

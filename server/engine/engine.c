@@ -176,7 +176,7 @@ static void end_all(Engine *e, Finish finish) {
 
 static void *engine_main(void *arg) {
     Engine *e = arg;
-    if (e->options.threads > 0) team_resize(e->options.threads);
+    team_resize(e->options.threads);
     bool finite = runner_warm_up(&e->runner);
     alloc_forbid(true); /* all memory there will ever be is there */
     bool intact = shards_intact(e->files);

@@ -169,15 +169,19 @@ bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options) {
 bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
     char line[256] = "", *copy = xstrdup(options ? options : ""), *name = xstrdup(program());
     *d = (Daemon){0};
-    char *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--threads", "1", "--model", dir ? xstrdup(dir) : NULL};
-    int n = 7;
+    char *model = dir ? xstrdup(dir) : NULL, *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--model", model};
+    int n = 5;
+    if (!strstr(copy, "--threads")) {
+        arguments[n++] = "--threads";
+        arguments[n++] = "1";
+    }
     split(arguments, &n, copy);
     if (dir) d->output = spawn(&d->pid, arguments, STDOUT_FILENO);
     struct pollfd p = {.fd = d->output ? fileno(d->output) : -1, .events = POLLIN};
     bool up = dir && poll(&p, 1, (int)(1000 * PATIENCE)) == 1 && fgets(line, sizeof line, d->output);
     const char *port = strrchr(line, ':');
     d->port = port ? atoi(port + 1) : 0;
-    free(arguments[6]);
+    free(model);
     free(name);
     free(copy);
     if (up && d->port > 0 && is_ready(d)) return true;

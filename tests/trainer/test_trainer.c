@@ -1,5 +1,6 @@
 /* The trainer's parts: schedule, AdamW, perturbation, data order, held-out part, ids cache, flags, evaluation. */
 #include "tests/trainer/test_trainer.h"
+#include "trainer/commands.h"
 
 #include "base/err.h"
 #include "base/memory.h"
@@ -350,27 +351,31 @@ TEST(trainer_evaluation_equals_the_training_loss) {
 
 /* ---- flags and log ---- */
 
-TEST(trainer_flags_survive_saving) {
-    static char *argv[] = {"--data",     "a b",   "c", "--lr=0.1", "--betas", "0.8,0.123456789012345",
-                           "--schedule", "linear"};
-    Settings a, b;
+static int read_settings(CommandLine *line, Settings *s, int argc, char **argv, Err *err) {
+    return command_line_read(line, &command_pretrain, s, argc, argv, err);
+}
+
+TEST(trainer_settings_survive_saving) {
+    static char *argv[] = {"--data",     "a b",    "c",     "--lr=0.1", "--betas",  "0.8,0.123456789012345",
+                           "--schedule", "linear", "--out", "x",        "--config", "y"};
+    Settings a, b, c;
+    CommandLine line_a, line_b, line_c;
     Err err;
-    settings_init(&a);
-    settings_init(&b);
-    REQUIRE(flags_parse(a.flags, a.n_flags, COUNTOF(argv), argv, &err) == 0 && settings_finish(&a, &err) == 0);
-    cJSON *saved = flags_save(a.flags, a.n_flags);
-    REQUIRE(flags_restore(b.flags, b.n_flags, saved, NULL, &err) == 0);
+    REQUIRE(read_settings(&line_a, &a, COUNTOF(argv), argv, &err) == 0 && settings_check(&line_a, &err) == 0);
+    REQUIRE(settings_finish(&a, &err) == 0);
+    cJSON *saved = settings_save(&a);
+    static char *resumed[] = {"--out", "x", "--resume"};
+    REQUIRE(read_settings(&line_b, &b, COUNTOF(resumed), resumed, &err) == 0);
+    REQUIRE(settings_restore(&line_b, saved, NULL, &err) == 0);
     CHECK(b.lr == 0.1 && b.min_lr == a.min_lr && b.betas[1] == 0.123456789012345 && b.schedule == SCHEDULE_LINEAR);
-    CHECK(b.data.n == 2 && !strcmp(b.data.paths[0], "a b") && b.warmup == 100 && isnan(b.perturb_sigma) && !b.val);
-    Settings c;
-    settings_init(&c);
-    static char *other[] = {"--seed", "2"};
-    REQUIRE(flags_parse(c.flags, c.n_flags, COUNTOF(other), other, &err) == 0);
-    CHECK(flags_restore(c.flags, c.n_flags, saved, NULL, &err) == -1);
+    CHECK(b.data.n == 2 && !strcmp(b.data.items[0], "a b") && b.warmup == 100 && isnan(b.perturb_sigma) && !b.val);
+    static char *other[] = {"--seed", "2", "--resume", "--out", "x"};
+    REQUIRE(read_settings(&line_c, &c, COUNTOF(other), other, &err) == 0);
+    CHECK(settings_restore(&line_c, saved, NULL, &err) == -1);
     CHECK_MSG(strstr(err.msg, "--seed is 2") && strstr(err.msg, "has 1"), "%s", err.msg);
-    settings_free(&a);
-    settings_free(&b);
-    settings_free(&c);
+    command_line_free(&line_a);
+    command_line_free(&line_b);
+    command_line_free(&line_c);
     cJSON_Delete(saved);
 }
 

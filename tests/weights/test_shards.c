@@ -53,7 +53,8 @@ TEST(shards_digest_names_both_values) {
     sha256_hex(&s, bad);
     free(file);
     snprintf(want, sizeof want,
-             "noised-weights: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad, good);
+             "noised-weights: verify: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad,
+             good);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 1 && !strcmp(out, want), "%s", out);
     free(dir);
