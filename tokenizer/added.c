@@ -1,6 +1,7 @@
+#include "tokenizer/added.h"
+
 #include "base/err.h"
 #include "base/memory.h"
-#include "tokenizer/impl.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* tokenizer_build: what a Tokenizer is made from. Filled in by bpe_train and tokenizer_json, which check it;
+/* build: what a Tokenizer is made from. Filled in by bpe_train and tokenizer_json, which check it;
  * nobody else needs this header.
  *
  * The pipeline, in the order of Hugging Face's `tokenizers`, whose ids it gives:
@@ -11,10 +11,9 @@
 #define NOISED_TOKENIZER_BUILD_H
 
 #include "tokenizer/pretokenize.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/spelling.h"
 
-/* How SentencePiece spells a space: U+2581. */
-#define SPACE_MARK "\xE2\x96\x81"
+typedef struct Tokenizer Tokenizer; /* tokenizer.h */
 
 typedef enum TokenStyle {
     TOKEN_BYTE_LEVEL,    /* GPT-2, Llama 3, Qwen: words by regex, a symbol is a byte */
@@ -29,11 +28,6 @@ typedef enum TokenPrepend {
     PREPEND_ALWAYS,    /* every piece between added tokens, unless it begins with a space */
     PREPEND_NORMALIZER /* every piece between added tokens, whatever it begins with */
 } TokenPrepend;
-
-typedef struct TokenText {
-    const char *data;
-    size_t n;
-} TokenText;
 
 typedef struct TokenMerge {
     int left, right, result;
@@ -72,8 +66,5 @@ Tokenizer *tokenizer_build(const TokenizerSpec *spec, Err *err);
 
 /* What t was built from, for writing it; borrowed. */
 const TokenizerSpec *tokenizer_spec(const Tokenizer *t);
-
-/* GPT-2's alphabet: the byte whose single-byte piece comes i-th in every such vocabulary, i in 0..255. */
-int byte_level_order(int i);
 
 #endif

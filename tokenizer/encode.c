@@ -2,6 +2,8 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tokenizer/impl.h"
+#include "tokenizer/merge.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +19,6 @@ typedef struct Encoder {
     TokenList *out;
     Err *err;
 } Encoder;
-
-bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
-
-TokenText sentence_spelling(TokenText text, bool prepend) {
-    size_t spaces = prepend;
-    for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';
-    char *start = xmalloc(text.n + 3 * spaces), *at = start;
-    if (prepend) at = mempcpy(at, SPACE_MARK, 3);
-    for (size_t i = 0; i < text.n; i++)
-        if (text.data[i] == ' ')
-            at = mempcpy(at, SPACE_MARK, 3);
-        else
-            *at++ = text.data[i];
-    return (TokenText){.data = start, .n = (size_t)(at - start)};
-}
 
 /* ---- a word ---- */
 
@@ -112,7 +99,7 @@ static TokenText with_space(TokenText text) {
     return (TokenText){.data = copy, .n = text.n + 1};
 }
 
-/* Step 3 of tokenizer_build.h. */
+/* Step 3 of build.h. */
 static int encode_piece(Encoder *e, TokenText text, bool first) {
     const TokenizerSpec *s = &e->t->spec;
     bool prepend = s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && first);

@@ -1,3 +1,5 @@
+#include "tokenizer/merge.h"
+
 #include "base/err.h"
 #include "base/memory.h"
 #include "tokenizer/impl.h"

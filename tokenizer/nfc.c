@@ -1,5 +1,5 @@
 #include "base/utf8.h"
-#include "tokenizer/impl.h"
+#include "tokenizer/spelling.h"
 
 #include <stdlib.h>
 #include <uninorm.h>

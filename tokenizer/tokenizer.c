@@ -1,3 +1,5 @@
+#include "tokenizer/tokenizer.h"
+
 #include "base/err.h"
 #include "base/memory.h"
 #include "tokenizer/impl.h"
@@ -16,15 +18,6 @@ void token_list_push(TokenList *list, int id) {
 void token_list_free(TokenList *list) {
     free(list->ids);
     *list = (TokenList){0};
-}
-
-int byte_level_order(int i) {
-    /* '!'..'~', U+00A1..U+00AC and U+00AE..U+00FF stand for themselves and come first, then the rest. */
-    if (i < 94) return '!' + i;
-    if (i < 106) return 0xA1 + i - 94;
-    if (i < 188) return 0xAE + i - 106;
-    if (i < 221) return i - 188;
-    return i < 255 ? 0x7F + i - 221 : 0xAD;
 }
 
 /* ---- building ---- */

@@ -1,0 +1,30 @@
+#include "tokenizer/spelling.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
+
+TokenText sentence_spelling(TokenText text, bool prepend) {
+    size_t spaces = prepend;
+    for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';
+    char *start = xmalloc(text.n + 3 * spaces), *at = start;
+    if (prepend) at = mempcpy(at, SPACE_MARK, 3);
+    for (size_t i = 0; i < text.n; i++)
+        if (text.data[i] == ' ')
+            at = mempcpy(at, SPACE_MARK, 3);
+        else
+            *at++ = text.data[i];
+    return (TokenText){.data = start, .n = (size_t)(at - start)};
+}
+
+int byte_level_order(int i) {
+    /* '!'..'~', U+00A1..U+00AC and U+00AE..U+00FF stand for themselves and come first, then the rest. */
+    if (i < 94) return '!' + i;
+    if (i < 106) return 0xA1 + i - 94;
+    if (i < 188) return 0xAE + i - 106;
+    if (i < 221) return i - 188;
+    return i < 255 ? 0x7F + i - 221 : 0xAD;
+}
