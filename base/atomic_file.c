@@ -1,58 +1,11 @@
 #include "base/atomic_file.h"
 
 #include "base/err.h"
-#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-int path_join(char out[PATH_BYTES], const char *dir, const char *name, Err *err) {
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-    return n < 0 || n >= PATH_BYTES ? err_set(err, "%.200s…: the path is too long", dir) : 0;
-}
-
-char *file_read(const char *path, size_t max, size_t *n, Err *err) {
-    /* O_NONBLOCK: opening a FIFO must fail below, not wait for a writer. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno)), NULL;
-    struct stat st;
-    char *data = NULL;
-    size_t size = 0, got = 0;
-    if (fstat(fd, &st) < 0) {
-        err_set(err, "%s: %s", path, strerror(errno));
-        goto done;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        err_set(err, "%s: not a regular file", path);
-        goto done;
-    }
-    size = (size_t)st.st_size;
-    if (size > max) {
-        err_set(err, "%s: %zu bytes, at most %zu are read", path, size, max);
-        goto done;
-    }
-    data = xmalloc(size + 1);
-    while (got < size) {
-        ssize_t r = read(fd, data + got, size - got);
-        if (r < 0 && errno == EINTR) continue;
-        if (r <= 0) {
-            err_set(err, "%s: %s", path, r < 0 ? strerror(errno) : "became shorter while it was read");
-            free(data);
-            data = NULL;
-            goto done;
-        }
-        got += (size_t)r;
-    }
-    data[size] = 0;
-    *n = size;
-done:
-    close(fd);
-    return data;
-}
 
 /* The temporary has a fixed name, so that what a killed process leaves behind is overwritten by the next save. */
 int atomic_open(AtomicFile *f, const char *path, Err *err) {
@@ -82,18 +35,6 @@ int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
     return atomic_rewrite(f, end, data, n, err);
 }
 
-static int sync_folder_of(const char *path, Err *err) {
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? MAX((size_t)(slash - path), 1) : 1; /* "/x" lies in "/", "x" in "." */
-    char *folder = xstrdup(slash ? path : ".");
-    folder[n] = 0;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-    if (fd < 0 || fsync(fd) < 0) rc = err_set(err, "%s: %s", folder, strerror(errno));
-    if (fd >= 0) close(fd);
-    free(folder);
-    return rc;
-}
-
 /* A failed fsync is never tried again: the kernel may have dropped the pages, and a second call would succeed. */
 int atomic_commit(AtomicFile *f, Err *err) {
     int rc = fsync(f->fd) < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
@@ -104,7 +45,7 @@ int atomic_commit(AtomicFile *f, Err *err) {
         unlink(f->temp);
         return -1;
     }
-    return sync_folder_of(f->path, err);
+    return folder_sync_of(f->path, err);
 }
 
 void atomic_abandon(AtomicFile *f) {
@@ -122,43 +63,4 @@ int file_write(const char *path, const void *data, size_t n, Err *err) {
         return -1;
     }
     return atomic_commit(&f, err);
-}
-
-/* 1 made, 0 there already, -1 error. */
-static int make_one(const char *path, Err *err) {
-    struct stat st;
-    if (mkdir(path, 0777) == 0) return sync_folder_of(path, err) ? -1 : 1;
-    if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
-    return err_set(err, "%s: %s", path, strerror(errno));
-}
-
-int folder_create(const char *path, int *made, Err *err) {
-    char *part = xstrdup(path), *end = part, *there = part; /* where the last folder that is there ends */
-    int rc = *part ? 0 : err_set(err, "the name of a folder is empty"), n = 0;
-    while (*end && rc >= 0) {
-        end += strspn(end, "/");
-        end += strcspn(end, "/");
-        char after = *end;
-        *end = 0;
-        rc = make_one(part, err);
-        *end = after;
-        n += rc > 0;
-        if (rc >= 0) there = end += strspn(end, "/"); /* "a/" ends with a */
-    }
-    *there = 0;
-    if (rc < 0) folder_remove(part, n);
-    if (made) *made = rc < 0 ? 0 : n;
-    free(part);
-    return MIN(rc, 0);
-}
-
-void folder_remove(const char *path, int made) {
-    char *part = xstrdup(path);
-    size_t n = strlen(part);
-    for (; made > 0 && n; made--) {
-        while (n && part[n - 1] == '/') part[--n] = 0;
-        if (rmdir(part) < 0) break;
-        while (n && part[n - 1] != '/') part[--n] = 0;
-    }
-    free(part);
 }

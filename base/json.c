@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/err.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -239,6 +240,17 @@ cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, 
     if (json_check(text, n, max_depth, max_values, err)) return NULL;
     cJSON *root = cJSON_ParseWithLength(text, n);
     if (!root) err_set(err, "cJSON refuses what json_check accepts (or memory ran out)");
+    return root;
+}
+
+cJSON *json_load(const char *path, size_t max_bytes, int max_depth, size_t max_values, Err *err) {
+    Err why;
+    size_t n;
+    char *text = file_read(path, max_bytes, &n, err);
+    if (!text) return NULL;
+    cJSON *root = json_parse(text, n, max_depth, max_values, &why);
+    free(text);
+    if (!root) err_set(err, "%s: %s", path, why.msg);
     return root;
 }
 

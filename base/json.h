@@ -16,6 +16,9 @@ int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err
 /* json_check, then cJSON: NULL on failure. The caller frees with cJSON_Delete. */
 cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
 
+/* json_parse of a file of at most max_bytes; messages begin with its path. */
+cJSON *json_load(const char *path, size_t max_bytes, int max_depth, size_t max_values, Err *err);
+
 #define JSON_INTEGER_MAX ((int64_t)1 << 53) /* up to here doubles hold every integer */
 
 /* item as an integer in low..high, both within +-JSON_INTEGER_MAX: false when it is none. */

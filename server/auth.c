@@ -1,6 +1,6 @@
 #include "server/auth.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/memory.h"
 

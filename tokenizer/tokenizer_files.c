@@ -1,6 +1,6 @@
 #include "tokenizer/tokenizer_files.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "tokenizer/tokenizer_json.h"
@@ -19,17 +19,6 @@ static const char frame[] =
 static const char end_of_text[] =
     "{\"content\":\"<|endoftext|>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
     "\"special\":true}";
-
-static cJSON *read_vocab(const char *path, Err *err) {
-    Err why;
-    size_t n;
-    char *text = file_read(path, FILE_MAX, &n, err);
-    if (!text) return NULL;
-    cJSON *vocab = json_parse(text, n, VOCAB_DEPTH, VOCAB_VALUES, &why);
-    free(text);
-    if (!vocab) err_set(err, "%s: %s", path, why.msg);
-    return vocab;
-}
 
 /* One merge a line, behind a line that says "#version: 0.2". */
 static cJSON *read_merges(const char *path, Err *err) {
@@ -70,7 +59,8 @@ static char *print_tokenizer(cJSON *vocab, cJSON *merges) {
 
 static int load_pair(Tokenizer **out, const char *dir, const char *vocab_path, const char *merges_path, Err *err) {
     Err why;
-    cJSON *vocab = read_vocab(vocab_path, err), *merges = vocab ? read_merges(merges_path, err) : NULL;
+    cJSON *vocab = json_load(vocab_path, FILE_MAX, VOCAB_DEPTH, VOCAB_VALUES, err),
+          *merges = vocab ? read_merges(merges_path, err) : NULL;
     if (!merges) {
         cJSON_Delete(vocab);
         return -1;

@@ -1,34 +1,11 @@
-/* tokenizer_json_impl: shared by weights/tokenizer_json*.c only. */
+/* tokenizer_json_impl: the parts of a tokenizer.json, for tokenizer_json.c only. */
 #ifndef NOISED_TOKENIZER_JSON_IMPL_H
 #define NOISED_TOKENIZER_JSON_IMPL_H
 
 #include "base/err.h"
+#include "base/json_look.h"
 #include "tokenizer/build.h"
 #include "tokenizer/map.h"
-#include "tokenizer/tokenizer_json.h"
-
-#include <cjson/cJSON.h>
-
-/* ---- fields with messages ---- */
-
-/* A value as it stands in a message: clipped text of a scalar, else its kind. */
-typedef struct Shown {
-    char text[96];
-} Shown;
-Shown show_json(const cJSON *v); /* NULL: "missing" */
-Shown show_text(const char *data, size_t n);
-
-/* o[name]; NULL when absent. o may be no object. */
-const cJSON *json_field(const cJSON *o, const char *name);
-bool json_is_text(const cJSON *v, const char *text);
-bool json_is_null(const cJSON *v); /* null or absent */
-
-/* o is an object whose keys are among `known` (separated by spaces). */
-int json_check_keys(const cJSON *o, const char *where, const char *known, Err *err);
-/* o[name] is a boolean; absent is `absent` (0, 1), or refused when that is -1. */
-int json_get_bool(const cJSON *o, const char *where, const char *name, int absent, bool *out, Err *err);
-
-/* ---- reading in three parts ---- */
 
 typedef struct Reader {
     const cJSON *root, *model;

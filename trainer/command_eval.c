@@ -1,4 +1,3 @@
-#include "base/atomic_file.h"
 #include "base/err.h"
 #include "base/random.h"
 #include "trainer/commands.h"

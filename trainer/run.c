@@ -1,6 +1,8 @@
 #include "trainer/run.h"
 
 #include "base/err.h"
+#include "base/files.h"
+#include "base/json_look.h"
 #include "base/machine.h"
 #include "model/footprint.h"
 #include "weights/checkpoint.h"
@@ -11,9 +13,8 @@
 
 /* --steps may move only when no learning rate of the past would have been another. */
 static int restore_settings(Run *r, Err *err) {
-    const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(r->state.settings, "schedule");
-    const cJSON *steps = cJSON_GetObjectItemCaseSensitive(r->state.settings, "steps");
-    bool constant = cJSON_IsString(schedule) && !strcmp(schedule->valuestring, "constant");
+    const cJSON *steps = json_field(r->state.settings, "steps");
+    bool constant = json_is_text(json_field(r->state.settings, "schedule"), "constant");
     char given[32];
     snprintf(given, sizeof given, "%lld", (long long)r->settings->steps);
     if (!constant && command_line_given(r->line, "steps") && cJSON_IsString(steps) && strcmp(given, steps->valuestring))
@@ -36,7 +37,7 @@ static int open_settings(Run *r, Err *err) {
 /* ---- data ---- */
 
 static int open_corpus(Run *r, const Texts *texts, Err *err) {
-    char path[RUN_PATH_MAX];
+    char path[PATH_BYTES];
     if (r->folder.saved && strcmp(texts->hash, r->state.data_hash))
         return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
                        texts->hash, r->state.data_hash);
@@ -44,7 +45,7 @@ static int open_corpus(Run *r, const Texts *texts, Err *err) {
     if (run_tokenizer(r, texts, err) || run_config_adopt(r, err)) return -1;
     int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     if (separator < 0) separator = r->config.eos_token_id;
-    return run_path(path, r->settings->out, "tokens.bin", err) ||
+    return path_join(path, r->settings->out, "tokens.bin", err) ||
                    corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err)
                ? -1
                : 0;

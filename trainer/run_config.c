@@ -1,5 +1,6 @@
 /* The configuration and the tokenizer of a run: each depends on the other. */
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/sha256.h"
 #include "tokenizer/tokenizer_json.h"
@@ -13,14 +14,14 @@ enum { TOKENIZER_MAX = 1 << 29 };
 
 int run_config(Run *r, Err *err) {
     const Settings *s = r->settings;
-    char path[RUN_PATH_MAX];
+    char path[PATH_BYTES];
     if (s->config) return preset_or_file(&r->config, s->config, err);
     if (r->folder.saved) {
         r->config = r->state.config;
         return 0;
     }
     if (!s->init) return err_set(err, "--config is missing: %s holds no run to be resumed", s->out);
-    return run_path(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
+    return path_join(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
 }
 
 /* ---- tokenizer ---- */
@@ -49,7 +50,7 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
 
 static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     const Settings *s = r->settings;
-    char from[RUN_PATH_MAX];
+    char from[PATH_BYTES];
     if (s->tokenizer) {
         Tokenizer *tok;
         if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
@@ -57,7 +58,7 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
         return copy_file(s->tokenizer, path, err);
     }
     if (!s->init) return learn(r, texts, path, err);
-    return run_path(from, s->init, "tokenizer.json", err) ? -1 : copy_file(from, path, err);
+    return path_join(from, s->init, "tokenizer.json", err) ? -1 : copy_file(from, path, err);
 }
 
 static int hash_file(const char *path, char hex[65], Err *err) {
@@ -73,8 +74,8 @@ static int hash_file(const char *path, char hex[65], Err *err) {
 }
 
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {
-    char path[RUN_PATH_MAX];
-    if (run_path(path, r->settings->out, "tokenizer.json", err)) return -1;
+    char path[PATH_BYTES];
+    if (path_join(path, r->settings->out, "tokenizer.json", err)) return -1;
     if (!r->folder.saved && provide(r, texts, path, err)) return -1;
     if (hash_file(path, r->tokenizer_hash, err)) return -1;
     return tokenizer_json_load(&r->tokenizer, path, err);

@@ -1,8 +1,10 @@
 #include "trainer/runlog.h"
 
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_look.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@ static const size_t log_max = (size_t)1 << 34;
 static bool line_is_kept(const char *line, size_t n, int64_t last) {
     int64_t step;
     cJSON *o = json_parse(line, n, LINE_DEPTH, LINE_VALUES, NULL);
-    bool keep = o && json_integer(cJSON_GetObjectItemCaseSensitive(o, "step"), 0, last, &step);
+    bool keep = o && json_integer(json_field(o, "step"), 0, last, &step);
     cJSON_Delete(o);
     return keep;
 }
@@ -45,9 +47,7 @@ static int trim(const char *path, int64_t step, Err *err) {
 
 int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err) {
     log->file = NULL;
-    int n = snprintf(log->path, sizeof log->path, "%s/log.jsonl", dir);
-    if (n < 0 || (size_t)n >= sizeof log->path) return err_set(err, "--out %.200s…: the path is too long", dir);
-    if (trim(log->path, step, err)) return -1;
+    if (path_join(log->path, dir, "log.jsonl", err) || trim(log->path, step, err)) return -1;
     log->file = fopen(log->path, "ae");
     return log->file ? 0 : err_set(err, "%s: %s", log->path, strerror(errno));
 }

@@ -7,12 +7,13 @@
 #define NOISED_RUNLOG_H
 
 #include "base/err.h"
+#include "base/files.h"
 
 #include <cjson/cJSON.h>
 
 typedef struct RunLog {
     FILE *file;
-    char path[1024];
+    char path[PATH_BYTES];
 } RunLog;
 
 /* Opens for appending. What a resumed run will write again goes: lines of steps beyond `step`, and a line cut short. */

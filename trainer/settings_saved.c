@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "base/memory.h"
+#include "base/json_look.h"
 #include "trainer/settings.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ int settings_restore(const CommandLine *line, const cJSON *saved, const char *fr
     for (const Option *o = settings_options; o < settings_options + SETTINGS_N; o++) {
         if (o->tag == SETTING_FORGET) continue;
         bool fixed = o->tag == SETTING_FIXED && !(free_setting && !strcmp(free_setting, o->name));
-        if (restore_one(line, o, cJSON_GetObjectItemCaseSensitive(saved, o->name), fixed, err)) return -1;
+        if (restore_one(line, o, json_field(saved, o->name), fixed, err)) return -1;
     }
     return 0;
 }

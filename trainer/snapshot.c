@@ -1,8 +1,10 @@
 #include "trainer/snapshot.h"
 
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_look.h"
 #include "base/memory.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
@@ -19,11 +21,6 @@ enum { STATE_MAX = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 65536, COPIES = 3 };
 
 static const char state_name[] = "trainer_state.json", optimizer_name[] = "optimizer.safetensors";
 static const char *const copy_prefix[COPIES] = {"master", "m", "v"};
-
-int run_path(char out[RUN_PATH_MAX], const char *dir, const char *name, Err *err) {
-    int n = snprintf(out, RUN_PATH_MAX, "%s/%s", dir, name);
-    return n < 0 || n >= RUN_PATH_MAX ? err_set(err, "--out %.200s…: the path is too long", dir) : 0;
-}
 
 /* ---- the folder ---- */
 
@@ -84,9 +81,9 @@ static int look_inside(RunFolder *f, bool resume, Err *err) {
 }
 
 int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
-    char path[RUN_PATH_MAX];
+    char path[PATH_BYTES];
     *f = (RunFolder){.dir = dir, .lock = -1};
-    if (run_path(path, dir, state_name, err) || folder_create(dir, &f->made, err)) return -1;
+    if (path_join(path, dir, state_name, err) || folder_create(dir, &f->made, err)) return -1;
     f->saved = resume && access(path, F_OK) == 0;
     if (lock_folder(dir, &f->lock, err) == 0 && look_inside(f, resume, err) == 0) return 0;
     run_withdraw(f);
@@ -106,9 +103,8 @@ void run_close(RunFolder *f) {
 /* ---- trainer_state.json ---- */
 
 static int read_state(RunState *s, Err *err) {
-    const cJSON *hash = cJSON_GetObjectItemCaseSensitive(s->root, "data_sha256");
-    const cJSON *config = cJSON_GetObjectItemCaseSensitive(s->root, "config");
-    s->settings = cJSON_GetObjectItemCaseSensitive(s->root, "settings");
+    const cJSON *hash = json_field(s->root, "data_sha256"), *config = json_field(s->root, "config");
+    s->settings = json_field(s->root, "settings");
     if (!cJSON_IsObject(s->settings) || !cJSON_IsObject(config)) return err_set(err, "settings or config is missing");
     if (!cJSON_IsString(hash) || strlen(hash->valuestring) != sizeof s->data_hash - 1)
         return err_set(err, "data_sha256 is missing or no sha256");
@@ -121,16 +117,13 @@ static int read_state(RunState *s, Err *err) {
 }
 
 int run_state_load(RunState *s, const char *dir, Err *err) {
-    char path[RUN_PATH_MAX];
-    size_t n;
+    char path[PATH_BYTES];
     Err why;
     *s = (RunState){0};
-    if (run_path(path, dir, state_name, err)) return -1;
-    char *text = file_read(path, STATE_MAX, &n, err);
-    if (!text) return -1;
-    s->root = json_parse(text, n, STATE_DEPTH, STATE_VALUES, &why);
-    free(text);
-    if (s->root && read_state(s, &why) == 0) return 0;
+    if (path_join(path, dir, state_name, err)) return -1;
+    s->root = json_load(path, STATE_MAX, STATE_DEPTH, STATE_VALUES, err);
+    if (!s->root) return -1;
+    if (read_state(s, &why) == 0) return 0;
     run_state_free(s);
     return err_set(err, "%s: %s", path, why.msg);
 }
@@ -141,8 +134,8 @@ void run_state_free(RunState *s) {
 }
 
 static int save_state(const Snapshot *s, int64_t step, Err *err) {
-    char path[RUN_PATH_MAX];
-    if (run_path(path, s->dir, state_name, err)) return -1;
+    char path[PATH_BYTES];
+    if (path_join(path, s->dir, state_name, err)) return -1;
     cJSON *root = cJSON_CreateObject();
     char *config = config_json_print(&s->model->cfg);
     cJSON_AddNumberToObject(root, "step", (double)step);
@@ -171,8 +164,8 @@ static char *copy_name(int copy, const Weight *w) {
 
 static int save_optimizer(const Snapshot *s, int64_t step, Err *err) {
     const ParamSet *ps = &s->model->params;
-    char path[RUN_PATH_MAX];
-    if (run_path(path, s->dir, optimizer_name, err)) return -1;
+    char path[PATH_BYTES];
+    if (path_join(path, s->dir, optimizer_name, err)) return -1;
     SafeOut *out = xcalloc((size_t)(COPIES * ps->n), sizeof *out);
     int n = 0;
     for (int copy = 0; copy < COPIES; copy++) {
@@ -223,9 +216,9 @@ static int load_tensors(const Snapshot *s, const SafeFile *f, const char *path, 
 }
 
 int snapshot_load(const Snapshot *s, int64_t *step, Err *err) {
-    char path[RUN_PATH_MAX], *end = NULL;
+    char path[PATH_BYTES], *end = NULL;
     SafeFile f;
-    if (run_path(path, s->dir, optimizer_name, err) || safe_open(&f, path, err)) return -1;
+    if (path_join(path, s->dir, optimizer_name, err) || safe_open(&f, path, err)) return -1;
     errno = 0;
     *step = f.metadata_step ? strtoll(f.metadata_step, &end, 10) : -1;
     int rc = 0;

@@ -17,10 +17,6 @@
 
 #include <cjson/cJSON.h>
 
-enum { RUN_PATH_MAX = 1024 };
-
-int run_path(char out[RUN_PATH_MAX], const char *dir, const char *name, Err *err);
-
 typedef struct RunFolder {
     const char *dir; /* borrowed */
     int lock;        /* descriptor that keeps other trainers out while it is open; -1: none */

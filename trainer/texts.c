@@ -1,6 +1,6 @@
 #include "trainer/texts.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/sha256.h"

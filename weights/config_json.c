@@ -1,6 +1,6 @@
 #include "weights/config_json.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/json_reader.h"
 #include "model/attention/attention.h"

@@ -1,6 +1,6 @@
 #include "weights/convert.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "tokenizer/tokenizer_json.h"
 #include "weights/checkpoint.h"

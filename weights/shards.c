@@ -1,8 +1,9 @@
 #include "weights/shards.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_look.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -85,13 +86,9 @@ static int check_index(const Shards *s, const cJSON *map, Err *err) {
 /* The tree of the index; *map is its weight_map, checked. */
 static cJSON *read_index(const char *path, const cJSON **map, Err *err) {
     Err why;
-    size_t n;
-    char *text = file_read(path, INDEX_MAX, &n, err);
-    if (!text) return NULL;
-    cJSON *root = json_parse(text, n, INDEX_DEPTH, INDEX_VALUES, &why);
-    free(text);
-    if (!root) return err_set(err, "%s: %s", path, why.msg), NULL;
-    *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
+    cJSON *root = json_load(path, INDEX_MAX, INDEX_DEPTH, INDEX_VALUES, err);
+    if (!root) return NULL;
+    *map = json_field(root, "weight_map");
     int rc = cJSON_IsObject(*map) ? 0 : err_set(&why, "weight_map is missing");
     for (const cJSON *item = rc ? NULL : (*map)->child; item && rc == 0; item = item->next)
         rc = check_file_name(item, &why);

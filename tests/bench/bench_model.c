@@ -4,7 +4,7 @@
  *     bench-model noiseformer-v2-124m bf16 runs/bench-124m
  *
  * Its tokenizer has a piece of ASCII for almost every id, so that random tokens are text that can be streamed. */
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/machine.h"
 #include "base/memory.h"

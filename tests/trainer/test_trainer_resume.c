@@ -1,5 +1,4 @@
 /* A run that is stopped or killed and resumed ends in the same bits as one that never was. */
-#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/random.h"

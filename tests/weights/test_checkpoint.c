@@ -1,4 +1,3 @@
-#include "base/atomic_file.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"

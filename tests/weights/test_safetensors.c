@@ -1,4 +1,5 @@
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
