@@ -14,10 +14,6 @@
 
 #include <float.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { LANES = 16 };
-
 #include "model/kernels/gemm_body.h"
 #include "model/kernels/attention_body.h"
 #include "model/kernels/math_body.h"

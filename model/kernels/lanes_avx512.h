@@ -2,6 +2,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
+#include "model/kernels/words.h"
 #include "model/tensor.h"
 
 #include <immintrin.h>
@@ -108,5 +109,6 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
 }
 
 #include "model/kernels/ints_avx512.h"
+#include "model/kernels/units_avx512.h"
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
+#include "model/kernels/words.h"
 #include "model/tensor.h"
 
 #include <math.h>
@@ -116,5 +117,6 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
 }
 
 #include "model/kernels/ints_ref.h"
+#include "model/kernels/units_ref.h"
 
 #endif

@@ -3,14 +3,6 @@
 
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
 
-typedef union FloatBits {
-    float f;
-    uint32_t u;
-} FloatBits;
-
-INLINE float float_of_bits(uint32_t u) { return (FloatBits){.u = u}.f; }
-INLINE uint32_t bits_of_float(float f) { return (FloatBits){.f = f}.u; }
-
 /* 1.5 2^23: adding it rounds |x| < 2^22 to the nearest integer (ties to even), which then sits in the low bits. */
 static const float ROUND_MAGIC = 12582912.0f;
 static const uint32_t ROUND_MAGIC_BITS = 0x4b400000;

@@ -75,33 +75,6 @@ static void gaussian_bits(uint64_t seed, uint32_t stream, uint32_t head_layer, u
     }
 }
 
-#if defined(__AVX2__)
-INLINE __m128 quantiles4(uint64_t k) {
-    const float *q = gaussian_quantiles;
-    __m128 v = _mm_load_ss(q + (k >> 3 & 4095));
-    v = _mm_insert_ps(v, _mm_load_ss(q + (k >> 19 & 4095)), 0x10);
-    v = _mm_insert_ps(v, _mm_load_ss(q + (k >> 35 & 4095)), 0x20);
-    return _mm_insert_ps(v, _mm_load_ss(q + (k >> 51 & 4095)), 0x30);
-}
-
-/* Eight draws to eight Gaussians. Single loads: a gather takes 1.6 times as long on Zen 5, and far longer than that
- * on CPUs with the microcode against gather data sampling. */
-INLINE void gaussian8(const uint16_t *draws, float *out) {
-    uint64_t k[2];
-    memcpy(k, draws, sizeof k);
-    __m256i sign = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)draws)), 16);
-    __m256 sign_bit = _mm256_castsi256_ps(_mm256_and_si256(sign, _mm256_set1_epi32(INT32_MIN)));
-    _mm256_storeu_ps(out, _mm256_or_ps(_mm256_set_m128(quantiles4(k[1]), quantiles4(k[0])), sign_bit));
-}
-#else
-INLINE void gaussian8(const uint16_t *draws, float *out) {
-    for (int t = 0; t < 8; t++) {
-        float q = gaussian_quantiles[draws[t] >> 3 & 4095];
-        out[t] = draws[t] >> 15 ? -q : q;
-    }
-}
-#endif
-
 static void gaussians(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0, int n,
                       float *out) {
     NoiseCounter c = noise_counter(seed, stream, head_layer, i, sequence);

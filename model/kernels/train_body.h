@@ -2,89 +2,12 @@
  *
  * An operand is packed into panels of `width` vectors (rows of A: TILE_ROWS, columns of B: TILE_COLUMNS), element k of
  * all vectors of a panel side by side: [panels][units][width]. A unit is one f32, or two neighbours of k rounded to
- * bf16, the even one in the low half. A tile of C takes its units in order, so its bits depend on k alone.
- *
- * vdpbf16ps adds the odd product, then the even one, each as a fused multiply-add with denormals taken and made as
- * zero; levels without it do just that, avx2 and avx512 by the control register, ref in so many words. */
+ * bf16, the even one in the low half. A tile of C takes its units in order, so its bits depend on k alone. What a level
+ * does in words of its own is in units_*.h. */
 
-#if defined(__AVX512F__)
-enum { TILE_ROWS = 8, TILE_VECS = 3 };
-#elif defined(__AVX2__)
-enum { TILE_ROWS = 4, TILE_VECS = 1 };
-#else
-enum { TILE_ROWS = 1, TILE_VECS = 1 };
-#endif
 enum { TILE_COLUMNS = TILE_VECS * LANES };
 
 /* ---- packing ---- */
-
-typedef uint32_t UnitBlock[LANES][LANES]; /* units of LANES vectors */
-
-#if defined(__AVX512F__)
-INLINE void block_transpose(UnitBlock b) {
-    __m512i r[LANES], t[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) r[i] = _mm512_loadu_si512(b[i]);
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88), c = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-        __m512i d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88),
-                e = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-        _mm512_storeu_si512(b[i], _mm512_shuffle_i32x4(a, d, 0x88));
-        _mm512_storeu_si512(b[i + 4], _mm512_shuffle_i32x4(c, e, 0x88));
-        _mm512_storeu_si512(b[i + 8], _mm512_shuffle_i32x4(a, d, 0xdd));
-        _mm512_storeu_si512(b[i + 12], _mm512_shuffle_i32x4(c, e, 0xdd));
-    }
-}
-#else
-INLINE void block_transpose(UnitBlock b) {
-    for (int i = 0; i < LANES; i++)
-        for (int k = 0; k < i; k++) {
-            uint32_t kept = b[i][k];
-            b[i][k] = b[k][i];
-            b[k][i] = kept;
-        }
-}
-#endif
-
-/* To bf16 in the upper half, nearest even, denormals to zero; NaN stays NaN. */
-INLINE uint32_t round_to_upper(float f) {
-    uint32_t u = bits_of_float(f), size = u & 0x7fffffff, rounded = u + 0x7fff + (u >> 16 & 1);
-    rounded = size < 0x00800000 ? u & 0x80000000 : rounded;
-    return (size > 0x7f800000 ? u | 0x400000 : rounded) & 0xffff0000;
-}
-
-#if defined(__AVX512BF16__)
-INLINE void whole_pairs_along(const float *x, uint32_t *out) {
-    _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + LANES), _mm512_loadu_ps(x)));
-}
-INLINE void whole_pairs_across(const float *x, const float *next, uint32_t *out) {
-    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
-    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(next)));
-    _mm512_storeu_si512(out, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
-}
-#else
-INLINE void whole_pairs_along(const float *x, uint32_t *out) {
-#pragma GCC ivdep
-    for (int u = 0; u < LANES; u++) out[u] = round_to_upper(x[2 * u]) >> 16 | round_to_upper(x[2 * u + 1]);
-}
-INLINE void whole_pairs_across(const float *x, const float *next, uint32_t *out) {
-#pragma GCC ivdep
-    for (int i = 0; i < LANES; i++) out[i] = round_to_upper(x[i]) >> 16 | round_to_upper(next[i]);
-}
-#endif
 
 /* n <= LANES units of one vector, whose elements are neighbours; `odd`: the last one lacks its odd half. */
 INLINE void units_along(bool pairs, const float *x, int n, bool odd, uint32_t *out) {
@@ -94,7 +17,7 @@ INLINE void units_along(bool pairs, const float *x, int n, bool odd, uint32_t *o
     }
     int whole = n - odd;
     if (whole == LANES) {
-        whole_pairs_along(x, out);
+        pairs_along(x, out);
         return;
     }
     for (int u = 0; u < whole; u++) out[u] = round_to_upper(x[2 * u]) >> 16 | round_to_upper(x[2 * u + 1]);
@@ -108,7 +31,7 @@ INLINE void units_across(bool pairs, const float *x, const float *next, int n, u
         return;
     }
     if (next && n == LANES) {
-        whole_pairs_across(x, next, out);
+        pairs_across(x, next, out);
         return;
     }
     for (int i = 0; i < n; i++) out[i] = round_to_upper(x[i]) >> 16 | (next ? round_to_upper(next[i]) : 0);
@@ -183,7 +106,7 @@ static void pack_taps(bool pairs, int heads, int stride, int kernel, int n, cons
         const float *next = x + (tap + 1) / kernel * stride + (tap + 1) % kernel;
         for (int l = 0; l < n; l += LANES)
             if (pairs)
-                whole_pairs_across(at + l, tap + 1 < taps ? next + l : none, out + l);
+                pairs_across(at + l, tap + 1 < taps ? next + l : none, out + l);
             else
                 vec_store(to + l, vec_load(at + l));
     }
@@ -191,45 +114,11 @@ static void pack_taps(bool pairs, int heads, int stride, int kernel, int n, cons
 
 /* ---- tiles ---- */
 
-#if defined(__AVX512F__)
-INLINE Vec vec_upper(Vec a) {
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
-}
-INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
-#elif defined(__AVX2__)
-INLINE __m256 half_upper(__m256 a) {
-    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32((int)0xffff0000)));
-}
-INLINE __m256 half_lower(__m256 a) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 16)); }
-INLINE Vec vec_upper(Vec a) { return (Vec){half_upper(a.lo), half_upper(a.hi)}; }
-INLINE Vec vec_lower(Vec a) { return (Vec){half_lower(a.lo), half_lower(a.hi)}; }
-#else
-INLINE float flush(float a) { return __builtin_fabsf(a) < 0x1p-126f ? __builtin_copysignf(0.0f, a) : a; }
-INLINE Vec vec_flush(Vec a) {
-    for (int l = 0; l < LANES; l++) a.v[l] = flush(a.v[l]);
-    return a;
-}
-INLINE Vec vec_upper(Vec a) {
-    for (int l = 0; l < LANES; l++) a.v[l] = flush(float_of_bits(bits_of_float(a.v[l]) & 0xffff0000));
-    return a;
-}
-INLINE Vec vec_lower(Vec a) {
-    for (int l = 0; l < LANES; l++) a.v[l] = flush(float_of_bits(bits_of_float(a.v[l]) << 16));
-    return a;
-}
-#endif
-
 typedef enum UnitKind { UNIT_F32, UNIT_PAIR } UnitKind;
 
 INLINE Vec unit_multiply(UnitKind kind, Vec x, Vec w, Vec sum) {
     if (kind == UNIT_F32) return vec_fma(x, w, sum);
-#if defined(__AVX512BF16__)
-    return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)w);
-#elif defined(__AVX2__)
-    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
-#else
-    return vec_flush(vec_fma(vec_lower(x), vec_lower(w), vec_flush(vec_fma(vec_upper(x), vec_upper(w), sum))));
-#endif
+    return unit_pair_multiply(x, w, sum);
 }
 
 /* C of `rows` x (vecs - 1) * LANES + lanes. */
@@ -293,15 +182,7 @@ static void multiply(bool pairs, int m, int n, int units, Panels a, Panels b, fl
         multiply_tiles(UNIT_F32, m, n, units, a, b, c, ldc, add);
         return;
     }
-#if defined(__AVX2__) && !defined(__AVX512BF16__)
-    enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
-    unsigned control = _mm_getcsr();
-    _mm_setcsr(control | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
-    __asm__ volatile("" ::: "memory");
+    unsigned before = pairs_begin();
     multiply_tiles(UNIT_PAIR, m, n, units, a, b, c, ldc, add);
-    __asm__ volatile("" ::: "memory");
-    _mm_setcsr(control);
-#else
-    multiply_tiles(UNIT_PAIR, m, n, units, a, b, c, ldc, add);
-#endif
+    pairs_end(before);
 }

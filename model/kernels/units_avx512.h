@@ -1,0 +1,73 @@
+/* units_avx512: see units_ref.h for what each function means. */
+
+#include "model/kernels/noise_avx2.h"
+
+enum { TILE_ROWS = 8, TILE_VECS = 3 };
+
+INLINE void block_transpose(UnitBlock b) {
+    __m512i r[LANES], t[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) r[i] = _mm512_loadu_si512(b[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88), c = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        __m512i d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88),
+                e = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+        _mm512_storeu_si512(b[i], _mm512_shuffle_i32x4(a, d, 0x88));
+        _mm512_storeu_si512(b[i + 4], _mm512_shuffle_i32x4(c, e, 0x88));
+        _mm512_storeu_si512(b[i + 8], _mm512_shuffle_i32x4(a, d, 0xdd));
+        _mm512_storeu_si512(b[i + 12], _mm512_shuffle_i32x4(c, e, 0xdd));
+    }
+}
+
+#ifdef __AVX512BF16__
+INLINE void pairs_along(const float *x, uint32_t *out) {
+    _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + LANES), _mm512_loadu_ps(x)));
+}
+INLINE void pairs_across(const float *x, const float *next, uint32_t *out) {
+    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
+    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(next)));
+    _mm512_storeu_si512(out, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+}
+
+INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)w); }
+INLINE unsigned pairs_begin(void) { return 0; }
+INLINE void pairs_end(unsigned before) { (void)before; }
+#else
+INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
+INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
+
+INLINE Vec vec_upper(Vec a) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+}
+INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
+
+INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) {
+    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
+}
+
+/* Denormals are zero, in and out, while pairs are multiplied. The barriers keep the products between the two. */
+INLINE unsigned pairs_begin(void) {
+    enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
+    __asm__ volatile("" ::: "memory");
+    return before;
+}
+INLINE void pairs_end(unsigned before) {
+    __asm__ volatile("" ::: "memory");
+    _mm_setcsr(before);
+}
+#endif
