@@ -34,7 +34,7 @@ static int evaluate_text(const Checkpoint *c, const char *dir, const char *path,
     int rc = corpus_encode(c->tokenizer, &texts.train[0], &list, err);
     texts_free(&texts);
     TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
-    if (rc == 0) rc = evaluate(&c->model, span, 0, noise, &e, err);
+    if (rc == 0) rc = evaluate(&c->model, span, 0, noise, NULL, &e, err);
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
     if (rc == 0) rc = print_result(&e, bytes, noise, err);
     token_list_free(&list);

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
-#include "trainer/stop.h"
 
 #include <stdlib.h>
 
@@ -35,12 +34,12 @@ static double group_nats(const Model *m, Tape *tape, KvCache *kv, const Group *g
 }
 
 static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,
-                             KvCache *kv, Group *g, Evaluation *out) {
+                             int (*stopped)(void), KvCache *kv, Group *g, Evaluation *out) {
     int length = m->cfg.max_positions, most = MAX(1, ROWS / length), blocks = (length + KV_BLOCK - 1) / KV_BLOCK;
     Tape tape;
     tape_init(&tape, false);
     for (int i = 0; i < most * blocks; i++) g->blocks[i] = i;
-    for (size_t w = 0; w < chosen && !stop_signal();) {
+    for (size_t w = 0; w < chosen && !(stopped && stopped());) {
         g->n_rows = g->n_windows = 0;
         for (; w < chosen && g->n_windows < most; w++) {
             size_t first = w * total / chosen * (size_t)length;
@@ -53,7 +52,8 @@ static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chose
     tape_free(&tape);
 }
 
-int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, Evaluation *out, Err *err) {
+int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
+             Err *err) {
     size_t length = (size_t)m->cfg.max_positions, most = MAX(1, ROWS / length);
     size_t blocks = (length + KV_BLOCK - 1) / KV_BLOCK;
     KvCache kv;
@@ -67,7 +67,7 @@ int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise,
                .targets = xcalloc(most * length, sizeof(int)),
                .segments = xcalloc(most, sizeof(Segment)),
                .blocks = xcalloc(most * blocks, sizeof(int))};
-    evaluate_windows(m, &span, chosen, total, noise, &kv, &g, out);
+    evaluate_windows(m, &span, chosen, total, noise, stopped, &kv, &g, out);
     free(g.tokens);
     free(g.targets);
     free(g.segments);

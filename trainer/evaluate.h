@@ -10,11 +10,13 @@
 typedef struct Evaluation {
     double nats;   /* summed over tokens */
     size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped */
-    bool complete; /* false when stop_signal() cut it short */
+    bool complete; /* false when `stopped` cut it short */
 } Evaluation;
 
 /* Windows of max_positions tokens and their successors, side by side; the last may be shorter. At most max_windows of
- * them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. */
-int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, Evaluation *out, Err *err);
+ * them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `stopped`, which may be
+ * NULL, is asked between windows whether to go on (0). */
+int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
+             Err *err);
 
 #endif

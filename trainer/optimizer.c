@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SLICE = 1 << 14 };
 
@@ -45,6 +46,11 @@ void optimizer_free(Optimizer *o) {
     free(o->slices);
     free(o->partial);
     *o = (Optimizer){0};
+}
+
+void optimizer_clear_gradient(Optimizer *o) {
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < o->n_slices; i++) memset(o->g + o->slices[i].first, 0, (size_t)o->slices[i].n * sizeof *o->g);
 }
 
 static double gradient_norm(Optimizer *o) {

@@ -87,6 +87,7 @@ static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     double started = now_seconds(), kl;
     *r = (StepResult){.lr = schedule_lr(&schedule, step)};
     perturb_apply(&l->perturb, &t->model->params, t->optimizer->w, step);
+    optimizer_clear_gradient(t->optimizer);
     for (int64_t micro = 0; micro < s->accumulate; micro++) {
         r->loss += micro_batch_gradient(&l->batch, t, step, micro, &kl) / (double)s->accumulate;
         r->kl += kl / (double)s->accumulate;
@@ -139,7 +140,7 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     Evaluation e;
     size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
     if (val->n < 2) return 0;
-    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, &e, err)) return -1;
+    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, stop_signal, &e, err)) return -1;
     if (!e.complete) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;
     cJSON_AddNumberToObject(line, "val_loss", loss);

@@ -60,8 +60,8 @@ typedef struct TrainKernels {
     void (*norm_slope_row)(bool center, int d, const float *x, const float *w, float eps, const float *dy, bool add,
                            float *dx, float *dw, float *db, float *xh);
 
-    double (*squares)(int n, const float *g);                                        /* sum of g^2 in double */
-    void (*adamw)(const AdamwRow *u, int n, float *w, float *g, float *m, float *v); /* zeroes g */
+    double (*squares)(int n, const float *g); /* sum of g^2 in double */
+    void (*adamw)(const AdamwRow *u, int n, float *w, const float *g, float *m, float *v);
 } TrainKernels;
 
 #endif

@@ -141,7 +141,7 @@ static double squares(int n, const float *g) {
     return sum;
 }
 
-static void adamw(const AdamwRow *u, int n, float *w, float *g, float *m, float *v) {
+static void adamw(const AdamwRow *u, int n, float *w, const float *g, float *m, float *v) {
     AdamwRow c = *u;
 #pragma GCC ivdep
     for (int i = 0; i < n; i++) {
@@ -150,7 +150,6 @@ static void adamw(const AdamwRow *u, int n, float *w, float *g, float *m, float 
         m[i] = mi;
         v[i] = vi;
         w[i] = w[i] * c.keep - c.step * mi / (sqrtf(vi) * c.correction2 + c.eps);
-        g[i] = 0;
     }
 }
 
