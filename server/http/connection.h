@@ -1,88 +1,100 @@
 /* http_connection: the inside of http. One HttpConnection per socket, from an array that lives as long as the Http, so
- * a late http_wake finds at worst another connection, which then looks at its task once for nothing. */
+ * a late http_wake finds at worst another connection, which then looks at its task once for nothing.
+ *
+ * A connection is a machine that is run until it has to wait for its peer, its task or the clock; everything but the
+ * list of woken ones belongs to the loop's thread. */
 #ifndef NOISED_HTTP_CONNECTION_H
 #define NOISED_HTTP_CONNECTION_H
 
-#include "base/err.h"
+#include "server/http/body.h"
+#include "server/http/head.h"
 #include "server/http/http.h"
 
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef enum Phase { PHASE_FREE, PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_REPLY } Phase;
+typedef enum Phase {
+    PHASE_FREE,
+    PHASE_IDLE, /* between requests */
+    PHASE_HEAD, /* some of a head is here, or the connection is new */
+    PHASE_BODY,
+    PHASE_REPLY,
+    PHASE_LINGER /* answered for the last time: what still comes is dropped, lest a reset destroy the answer */
+} Phase;
 
 typedef struct HttpConnection {
     struct Http *http;
-    /* ---- guarded by mutex ---- */
-    pthread_mutex_t mutex;
-    struct MHD_Connection *mhd; /* NULL while free */
+    bool woken; /* in http->woken; guarded by http->mutex */
     int fd;
-    uint32_t generation; /* counts the sockets that this place has had */
-    Phase phase;         /* written by libmicrohttpd's thread only, so that thread may read it without the mutex */
-    double deadline;     /* of IDLE, HEAD and BODY */
-    bool waiting;        /* suspended: whoever clears it resumes the connection */
-    bool signalled;      /* woken since the last poll began */
-    bool gone;           /* the peer has closed its side */
-    bool ping;           /* a ping is due */
-    double quiet_since;  /* suspended without having sent anything since */
-    uint64_t acked;      /* bytes that the peer has confirmed */
-    double acked_at;
-    /* ---- libmicrohttpd's thread only ---- */
-    int uri_status; /* 0, or what to refuse the request line with */
+    uint32_t events; /* what epoll watches the socket for */
+    Phase phase;
+    double deadline; /* of every phase but REPLY, where it is the time of the next ping */
+    bool gone;       /* the peer has closed its side */
+    uint64_t acked;  /* bytes that the peer has confirmed */
+    double acked_at; /* 0: not looked yet */
+    Buffer in;       /* received and not yet taken */
+    size_t seen;     /* of `in`, by head_end */
+    char *head_text; /* of the request in hand, malloc'ed */
+    Head head;       /* in head_text */
+    BodyReader reader;
     Buffer body;
-    size_t n_received; /* of the body, kept or not */
     HttpReply reply;
-    size_t sent; /* of reply.body, streams only */
-    bool ended, wrote;
+    bool keep;         /* another request may follow */
+    bool begun, ended; /* the answer's head is in `out`; all of it is */
+    size_t dropped;    /* while lingering */
+    Buffer out;        /* to be sent, from `sent` on */
+    size_t sent;
     struct HttpConnection *next_free;
 } HttpConnection;
+
+enum { HTTP_REFUSALS = 8 }; /* places beyond the limit, for connections that are told of it */
 
 struct Http {
     HttpOptions options;
     HttpHandler handler;
-    struct MHD_Daemon *daemon;
-    int listen_fd, epoll_fd, port;
-    pthread_t loop, watcher; /* loop: libmicrohttpd's thread */
-    int nudge_fd;            /* readable: the loop has something to look at */
-    atomic_bool nudged;      /* nudge_fd is or will be readable */
+    int listen_fd, epoll_fd, nudge_fd, port; /* nudge_fd is readable while the list of woken ones is not empty */
+    int spare_fd;                            /* given up for a moment when no descriptor is left, to refuse with */
+    bool deaf;                               /* listen_fd is not watched until the next tick */
+    pthread_t loop;
     atomic_bool stopping;
-    HttpConnection *connections; /* [n_connections] */
+    atomic_int n_busy;           /* connections in BODY or REPLY */
+    HttpConnection *connections; /* [n_connections + HTTP_REFUSALS] */
     int n_connections;
-    atomic_int n_used; /* connections[0..n_used) have been in use */
+    atomic_int n_used; /* connections[n_used..n_connections) have never been touched: they cost no memory */
+    unsigned n_refusals, n_reported; /* so far, and in the log */
+    double reported_at;
     HttpConnection *first_free;
+    pthread_mutex_t mutex;
+    HttpConnection **woken, **waking; /* [n_connections + HTTP_REFUSALS] each; woken is guarded, waking the loop's */
+    int n_woken;
 };
 
-/* Resumes the connection if it is suspended. The caller holds the mutex. */
-void http_connection_resume(HttpConnection *c);
+/* ---- connection.c; all of it for the loop's thread ---- */
 
-/* ---- http_loop.c: the thread that all callbacks of libmicrohttpd run on ---- */
+void http_connection_open(struct Http *h, HttpConnection *c, int fd);
+void http_connection_close(HttpConnection *c);                  /* PHASE_FREE is fine */
+void http_connection_ready(HttpConnection *c, uint32_t events); /* epoll's */
+void http_connection_run(HttpConnection *c);                    /* its task may have something */
+void http_connection_look(HttpConnection *c, double now);       /* at its deadlines */
+void http_connection_turn_away(HttpConnection *c);              /* with a 503, before any request is read */
 
-int http_loop_start(struct Http *h); /* -1 with errno set */
-void http_loop_stop(struct Http *h); /* once h->stopping is set */
-void http_loop_nudge(struct Http *h);
+/* ---- reply.c ---- */
 
-/* ---- http_listen.c ---- */
+/* The status line and the fields. */
+void http_reply_head(Buffer *out, const HttpReply *r, bool http11, bool keep);
+void http_reply_chunk(Buffer *out, const Buffer *data); /* of no bytes: nothing */
+
+/* ---- listen.c ---- */
 
 int http_affordable_connections(int wanted);
+void http_accept(struct Http *h);
+int http_spare_file(void);
+void http_listen_watch(struct Http *h, bool on);
+void http_report_refusals(struct Http *h, double now); /* in the log, now and then */
 
-/* ---- http_gate.c: framing that libmicrohttpd 0.9.75 lets through ---- */
+/* ---- loop.c ---- */
 
-enum { HTTP_MAX_URI = 2048, HTTP_MAX_HEAD = 16384, HTTP_MAX_HEADERS = 64 };
-
-/* The raw request target: 0 or the status to refuse it with. */
-int http_gate_uri(const char *uri);
-
-/* The parsed head: 0, or a status and why. Whatever is refused must close the connection, for nobody knows where the
- * next request would begin. */
-int http_gate_head(struct MHD_Connection *mhd, const char *method, const char *version, size_t max_body,
-                   const char **why);
-
-/* ---- http_watch.c ---- */
-
-int http_watch_start(struct Http *h, Err *err);
-void http_watch_stop(struct Http *h); /* the thread; connections may still be removed until epoll_fd is closed */
-void http_watch_add(HttpConnection *c);
-void http_watch_remove(HttpConnection *c);
+int http_loop_start(struct Http *h, Err *err);
+void http_loop_stop(struct Http *h); /* and every connection */
 
 #endif

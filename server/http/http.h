@@ -1,11 +1,14 @@
-/* http: libmicrohttpd behind a small face. It knows HTTP and server-sent events, no JSON and no model.
+/* http: a small HTTP/1.1 server. It knows HTTP and server-sent events, no JSON and no model.
  *
- * One thread, libmicrohttpd's, reads requests, calls the handler and sends; it never waits. An answer that is not ready
- * is a Task: the connection sleeps until http_wake, then the task is polled again. A second thread watches: it cuts
- * connections that miss an absolute deadline or stop reading, notices peers that hang up while they wait for tokens
- * (so a client must not half-close its socket before the answer is complete), and asks for pings on silent streams.
+ * One thread, the loop, reads requests, calls the handler and sends; it never waits. An answer that is not ready is a
+ * Task: the connection sleeps until http_wake, then the task is polled again. The loop cuts connections that miss an
+ * absolute deadline or stop reading, notices peers that hang up while they wait for tokens (so a client must not
+ * half-close its socket before the answer is complete), and pings silent streams.
  *
- * Every handler function runs on libmicrohttpd's thread. */
+ * Every byte of a request passes head.c and body.c, which refuse whatever two readers might read in two ways. What is
+ * refused there, and whoever comes when all places are taken, gets one answer, the handler's, and the socket closes.
+ *
+ * Every handler function runs on the loop's thread. */
 #ifndef NOISED_HTTP_H
 #define NOISED_HTTP_H
 
@@ -47,7 +50,7 @@ typedef struct HttpHandler {
     bool (*admit)(void *self, const HttpRequest *request, HttpReply *reply);
     /* Sees the whole request and fills the reply, or its task. */
     void (*handle)(void *self, const HttpRequest *request, HttpReply *reply);
-    /* The body that tells of an error found here (400, 413, 414, 431, 501, 505). */
+    /* The body that tells of an error found here (400, 413, 414, 417, 431, 501, 503, 505). */
     void (*refuse)(void *self, int status, const char *message, HttpReply *reply);
     /* Once per answer, when its head goes out. */
     void (*answered)(void *self, int status);
@@ -78,7 +81,8 @@ void http_wake_all(Http *h);
 
 int http_busy(Http *h); /* requests that are being received or answered */
 
-/* Ends every connection; no handler function runs afterwards. http_wake may still be called until http_free. */
+/* Ends every connection, and the tasks with them; no handler function runs afterwards. http_wake may still be called
+ * until http_free. */
 void http_stop(Http *h);
 void http_free(Http *h);
 

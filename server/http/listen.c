@@ -4,9 +4,11 @@
 #include "server/http/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,8 +34,9 @@ int http_listen(const HttpOptions *o, int *port, Err *err) {
     socklen_t n = sizeof bound;
     int fd = o->listen_fd >= 0 ? o->listen_fd : bind_to(o, err);
     if (fd < 0) return -1;
-    if (getsockname(fd, (struct sockaddr *)&bound, &n)) {
-        err_set(err, "getsockname: %s", strerror(errno));
+    /* One that was handed over may block, and a client that has gone before accept would hold everybody up. */
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) || getsockname(fd, (struct sockaddr *)&bound, &n)) {
+        err_set(err, "the listening socket: %s", strerror(errno));
         close(fd);
         return -1;
     }
@@ -42,15 +45,92 @@ int http_listen(const HttpOptions *o, int *port, Err *err) {
     return fd;
 }
 
-/* Every connection needs a descriptor; the rest of the process has a few. */
+/* ---- how many ---- */
+
+static int count_open_files(void) {
+    enum { LOOKED_AT = 1024 };
+    int n = 0;
+    for (int fd = 0; fd < LOOKED_AT; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Every connection needs a descriptor, and the rest of the process a few: for a reload, a probe of the system. */
 int http_affordable_connections(int wanted) {
-    enum { RESERVED = 64 };
+    enum { REST = 24 };
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - RESERVED);
+    int reserved = count_open_files() + REST + HTTP_REFUSALS;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - reserved);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + RESERVED) return wanted;
-    int n = MAX((int)limit.rlim_cur - RESERVED, 1);
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + (rlim_t)reserved) return wanted;
+    int n = MAX((int)limit.rlim_cur - reserved, 1);
     log_line("http: the limit of %d open files allows %d connections, not %d", (int)limit.rlim_cur, n, wanted);
     return n;
+}
+
+void http_report_refusals(struct Http *h, double now) {
+    enum { EVERY = 60 }; /* seconds */
+    if (h->n_refusals == h->n_reported || (h->reported_at && now - h->reported_at < EVERY)) return;
+    log_line("http: %u connections refused: all %d places, or all file descriptors, were taken",
+             h->n_refusals - h->n_reported, h->n_connections);
+    h->reported_at = now;
+    h->n_reported = h->n_refusals;
+}
+
+/* The client hears why and when to come again. The last HTTP_REFUSALS of them may linger over it. */
+static HttpConnection *turn_away(struct Http *h, int fd) {
+    HttpConnection *c = &h->connections[h->n_connections + (int)(h->n_refusals++ % HTTP_REFUSALS)];
+    http_connection_close(c);
+    http_connection_open(h, c, fd);
+    http_connection_turn_away(c);
+    return c;
+}
+
+static void welcome(struct Http *h, int fd) {
+    HttpConnection *c = h->first_free;
+    int n = atomic_load(&h->n_used);
+    if (c) {
+        h->first_free = c->next_free;
+    } else if (n < h->n_connections) {
+        c = &h->connections[n];
+        atomic_store(&h->n_used, n + 1);
+    }
+    if (c)
+        http_connection_open(h, c, fd);
+    else
+        turn_away(h, fd);
+}
+
+static int accept_one(struct Http *h) { return accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+
+/* Descriptors may run out all the same, by files that others of the process have open. The spare one is given up to
+ * tell one client. Where even that fails, nobody is heard until the next tick, for the loop must not spin. */
+static void refuse_with_spare(struct Http *h) {
+    if (h->spare_fd >= 0) close(h->spare_fd);
+    int fd = accept_one(h);
+    if (fd >= 0) http_connection_close(turn_away(h, fd));
+    h->spare_fd = http_spare_file();
+    if (fd < 0 || h->spare_fd < 0) http_listen_watch(h, false);
+}
+
+int http_spare_file(void) { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+void http_accept(struct Http *h) {
+    enum { AT_ONCE = 64 }; /* then those that are here have their turn */
+    for (int i = 0; i < AT_ONCE; i++) {
+        int fd = accept_one(h);
+        if (fd >= 0)
+            welcome(h, fd);
+        else if (errno == EAGAIN)
+            return;
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            return refuse_with_spare(h);
+    }
+}
+
+void http_listen_watch(struct Http *h, bool on) {
+    if (on && h->spare_fd < 0) h->spare_fd = http_spare_file();
+    struct epoll_event e = {.events = on ? EPOLLIN : 0, .data.ptr = &h->listen_fd};
+    h->deaf = !on;
+    epoll_ctl(h->epoll_fd, EPOLL_CTL_MOD, h->listen_fd, &e);
 }

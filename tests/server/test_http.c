@@ -91,7 +91,6 @@ TEST(http_ordinary_framing) {
         {"Connection: close", "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" SMUGGLED, "1"},
         {"HTTP/1.0", "GET /health/live HTTP/1.0\r\n\r\n" SMUGGLED, "1"},
         {"a refused body closes", "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 41\r\n\r\n" SMUGGLED, "1"},
-        {"Expect: 100-continue", POST "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n" BODY, "2"},
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));

@@ -118,7 +118,7 @@ TEST(http_stalled_reader) {
     daemon_stop(&d);
 }
 
-/* libmicrohttpd takes 128 events at a time and asks for more, without end, when it got as many. */
+/* The loop takes 128 events at a time; those beyond must not wait for somebody else to send something. */
 TEST(http_as_many_requests_as_an_epoll_batch) {
     enum { MOST = 256 };
     static const char request[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";

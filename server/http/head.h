@@ -1,0 +1,34 @@
+/* http_head: the head of a request (RFC 9112), from raw bytes. Nothing is guessed and nothing repaired: what two
+ * readers could take for two different requests is refused, and so is every byte that has no place where it stands. */
+#ifndef NOISED_HTTP_HEAD_H
+#define NOISED_HTTP_HEAD_H
+
+#include "base/err.h"
+
+#include <sys/types.h>
+
+enum { HTTP_MAX_URI = 2048, HTTP_MAX_HEAD = 16384, HTTP_MAX_HEADERS = 64 }; /* bytes, bytes, lines */
+
+typedef struct Head {
+    const char *method, *path;                        /* decoded, without the query; as all strings here, in the text */
+    const char *authorization, *api_key, *fetch_site; /* NULL: absent */
+    bool http11;
+    bool keep_alive; /* the client would send another request */
+    bool expects;    /* 100-continue */
+    bool chunked;    /* else the body has `length` bytes */
+    size_t length;
+} Head;
+
+/* The bytes of the head that text[0..n) begins with, its empty line included; 0 when that line has not come yet; -1
+ * when no head begins like this (control characters, a CR or LF alone). *seen, 0 for a new head, spares the next call
+ * what this one has looked at. */
+ssize_t head_end(const char *text, size_t n, size_t *seen);
+
+/* text[0..n) is what head_end measured and is cut up in place. 0, or the status to refuse the request with and why. */
+int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **why);
+
+/* The grammar's characters, for what else is read byte by byte. */
+bool head_is_token(unsigned char c);
+bool head_is_text(unsigned char c); /* of a field value */
+
+#endif
