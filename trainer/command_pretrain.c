@@ -4,6 +4,7 @@
 #include "trainer/commands.h"
 #include "trainer/run.h"
 #include "trainer/stop.h"
+#include "trainer/train.h"
 
 #include <stdlib.h>
 

@@ -110,8 +110,8 @@ static int prepare_weights(Run *r, Err *err) {
     if (model_init(&r->model, &r->config, err) || check_memory(r, err)) return -1;
     optimizer_init(&r->optimizer, &r->model.params);
     if (r->folder.saved) {
-        Snapshot s = run_training(r).snapshot;
-        if (snapshot_load(&s, &r->step, err)) return -1;
+        Training t = run_training(r);
+        if (snapshot_load(&t, &r->step, err)) return -1;
         if (r->step <= r->settings->steps) return 0;
         return err_set(err, "--steps is %lld, the run has already done %lld", (long long)r->settings->steps,
                        (long long)r->step);
@@ -132,16 +132,12 @@ int run_prepare(Run *r, Err *err) {
 
 Training run_training(Run *r) {
     return (Training){.settings = r->settings,
+                      .saved_settings = r->saved_settings,
+                      .corpus = &r->corpus,
+                      .data_hash = r->data_hash,
                       .model = &r->model,
                       .optimizer = &r->optimizer,
-                      .windows = &r->windows,
-                      .corpus = &r->corpus,
-                      .snapshot = {.dir = r->settings->out,
-                                   .model = &r->model,
-                                   .optimizer = &r->optimizer,
-                                   .save_dtype = r->settings->save_dtype ? DTYPE_BF16 : DTYPE_F32,
-                                   .settings = r->saved_settings,
-                                   .data_hash = r->data_hash}};
+                      .windows = &r->windows};
 }
 
 void run_free(Run *r) {

@@ -4,7 +4,8 @@
 
 #include "base/err.h"
 #include "tokenizer/tokenizer.h"
-#include "trainer/train.h"
+#include "trainer/run_folder.h"
+#include "trainer/snapshot.h"
 
 typedef struct Run {
     const CommandLine *line;

@@ -6,6 +6,7 @@
 #include "trainer/evaluate.h"
 #include "trainer/progress.h"
 #include "trainer/runlog.h"
+#include "trainer/snapshot.h"
 #include "trainer/stop.h"
 
 #include <math.h>
@@ -173,7 +174,7 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
 
 static int save(Loop *l, int64_t step, Err *err) {
     l->saved = step;
-    return snapshot_save(&l->t->snapshot, step, err);
+    return snapshot_save(l->t, step, err);
 }
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -190,8 +191,7 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
         bool last = step == s->steps;
         if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
         if (!corpus_intact(t->corpus))
-            return err_set(err, "%s/tokens.bin was changed while it was read; the last checkpoint stands",
-                           t->snapshot.dir);
+            return err_set(err, "%s/tokens.bin was changed while it was read; the last checkpoint stands", s->out);
         int stopped = stop_signal();
         if (check_health(l, step, &r, err)) return -1;
         bool due = is_due(step, s->save_every) && fmax(r.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
@@ -209,7 +209,7 @@ int train(const Training *t, int64_t step, Err *err) {
     const Settings *s = t->settings;
     Loop l = {.t = t,
               .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
-    if (save(&l, step, err) || runlog_open(&l.log, t->snapshot.dir, step, err)) return -1;
+    if (save(&l, step, err) || runlog_open(&l.log, s->out, step, err)) return -1;
     micro_batch_init(&l.batch, t);
     progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
     int rc = run_steps(&l, step, err);

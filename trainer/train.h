@@ -4,18 +4,7 @@
 #define NOISED_TRAIN_H
 
 #include "base/err.h"
-#include "trainer/corpus.h"
-#include "trainer/settings.h"
-#include "trainer/snapshot.h"
-
-typedef struct Training {
-    const Settings *settings;
-    Model *model; /* bound to the optimizer's buffers */
-    Optimizer *optimizer;
-    Windows *windows;
-    const Corpus *corpus; /* fewer than 2 tokens in val: nothing to evaluate on */
-    Snapshot snapshot;
-} Training;
+#include "trainer/training.h"
 
 /* Gradient of one micro-batch, added to the weights' grad; the step's perturbation is the caller's. Returns the mean
  * cross-entropy, *kl the unweighted noise KL. For tests; train() calls it --accumulate times a step. */

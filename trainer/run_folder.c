@@ -1,0 +1,87 @@
+#include "trainer/run_folder.h"
+
+#include "base/err.h"
+#include "base/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool is_temporary(const char *name) {
+    static const char *const written[] = {RUN_OPTIMIZER ".tmp",    RUN_STATE ".tmp",     "config.json.tmp",
+                                          "model.safetensors.tmp", "tokenizer.json.tmp", "tokens.bin.tmp",
+                                          "log.jsonl.tmp"};
+    for (size_t i = 0; i < COUNTOF(written); i++)
+        if (!strcmp(name, written[i])) return true;
+    return false;
+}
+
+/* What a run writes before its first trainer_state.json. */
+static const char *const early[] = {"tokenizer.json", "tokens.bin", RUN_OPTIMIZER};
+
+static bool is_early(const char *name) {
+    for (size_t i = 0; i < COUNTOF(early); i++)
+        if (!strcmp(name, early[i])) return true;
+    return false;
+}
+
+static int check_empty(const char *dir, DIR *d, bool resume, Err *err) {
+    const struct dirent *e;
+    while ((e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        if (!resume) return err_set(err, "--out %s is not empty (%.100s); --resume continues a run", dir, e->d_name);
+        if (!is_early(e->d_name) && !is_temporary(e->d_name))
+            return err_set(err, "--resume: %s holds %.100s, but no %s to continue from", dir, e->d_name, RUN_STATE);
+    }
+    return 0;
+}
+
+static int remove_temporaries(const char *dir, DIR *d, Err *err) {
+    const struct dirent *e;
+    rewinddir(d);
+    while ((e = readdir(d)))
+        if (is_temporary(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
+            return err_set(err, "%s/%s: %s", dir, e->d_name, strerror(errno));
+    return 0;
+}
+
+static int lock_folder(const char *dir, int *lock, Err *err) {
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) return err_set(err, "%s: %s", dir, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno == EWOULDBLOCK) return err_set(err, "--out %s: another noised-train is at work in it", dir);
+    return err_set(err, "%s: flock: %s", dir, strerror(errno));
+}
+
+static int look_inside(RunFolder *f, bool resume, Err *err) {
+    DIR *d = opendir(f->dir);
+    if (!d) return err_set(err, "%s: %s", f->dir, strerror(errno));
+    int rc = f->saved ? 0 : check_empty(f->dir, d, resume, err);
+    if (rc == 0) rc = remove_temporaries(f->dir, d, err);
+    closedir(d);
+    f->ours = rc == 0 && !f->saved;
+    return rc;
+}
+
+int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
+    char path[PATH_BYTES];
+    *f = (RunFolder){.dir = dir, .lock = -1};
+    if (path_join(path, dir, RUN_STATE, err) || folder_create(dir, &f->made, err)) return -1;
+    f->saved = resume && access(path, F_OK) == 0;
+    if (lock_folder(dir, &f->lock, err) == 0 && look_inside(f, resume, err) == 0) return 0;
+    run_withdraw(f);
+    return -1;
+}
+
+void run_withdraw(const RunFolder *f) {
+    for (size_t i = 0; i < COUNTOF(early) && f->ours; i++) unlinkat(f->lock, early[i], 0);
+    folder_remove(f->dir, f->made);
+}
+
+void run_close(RunFolder *f) {
+    if (f->lock >= 0) close(f->lock);
+    f->lock = -1;
+}
