@@ -35,11 +35,11 @@ static void forget_request(HttpConnection *c) {
     c->begun = c->ended = false;
 }
 
-void http_connection_open(struct Http *h, HttpConnection *c, int fd) {
+void http_connection_open(HttpConnection *c, int fd) {
+    struct Http *h = c->http;
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    c->http = h;
     c->fd = fd;
     c->events = e.events;
     c->gone = false;

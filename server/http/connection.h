@@ -71,7 +71,7 @@ struct Http {
 
 /* ---- connection.c; all of it for the loop's thread ---- */
 
-void http_connection_open(struct Http *h, HttpConnection *c, int fd);
+void http_connection_open(HttpConnection *c, int fd);
 void http_connection_close(HttpConnection *c);                  /* PHASE_FREE is fine */
 void http_connection_ready(HttpConnection *c, uint32_t events); /* epoll's */
 void http_connection_run(HttpConnection *c);                    /* its task may have something */

@@ -11,6 +11,7 @@ static void make_connections(Http *h) {
     h->connections = xcalloc(places, sizeof *h->connections);
     h->woken = xcalloc(places, sizeof *h->woken);
     h->waking = xcalloc(places, sizeof *h->waking);
+    for (size_t i = (size_t)h->n_connections; i < places; i++) h->connections[i].http = h;
 }
 
 int http_start(Http **out, const HttpOptions *options, const HttpHandler *handler, Err *err) {

@@ -81,7 +81,7 @@ void http_report_refusals(struct Http *h, double now) {
 static HttpConnection *turn_away(struct Http *h, int fd) {
     HttpConnection *c = &h->connections[h->n_connections + (int)(h->n_refusals++ % HTTP_REFUSALS)];
     http_connection_close(c);
-    http_connection_open(h, c, fd);
+    http_connection_open(c, fd);
     http_connection_turn_away(c);
     return c;
 }
@@ -93,10 +93,11 @@ static void welcome(struct Http *h, int fd) {
         h->first_free = c->next_free;
     } else if (n < h->n_connections) {
         c = &h->connections[n];
+        c->http = h; /* before http_wake_all may find it */
         atomic_store(&h->n_used, n + 1);
     }
     if (c)
-        http_connection_open(h, c, fd);
+        http_connection_open(c, fd);
     else
         turn_away(h, fd);
 }
