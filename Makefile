@@ -10,7 +10,7 @@ comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LIBS := -lmicrohttpd -lcjson -lpcre2-8 -lcrypto -lunistring -lm -lpthread
+LIBS := -lcjson -lpcre2-8 -lcrypto -lunistring -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, those named besides too; quiet and quick when there are none.
 set -eu
-packages="gcc make libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libopenblas-openmp-dev libpcre2-dev
+packages="gcc make libc6-dev pkg-config libcjson-dev libopenblas-openmp-dev libpcre2-dev
           libssl-dev libunistring-dev libcurl4-openssl-dev curl $*"
 missing=
 for p in $packages; do
