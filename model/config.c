@@ -1,7 +1,7 @@
 #include "model/config.h"
 
 #include "base/err.h"
-#include "model/attention/attention.h"
+#include "model/attention/kind.h"
 
 #include <limits.h>
 #include <math.h>
@@ -63,22 +63,19 @@ static int check_sizes(const Config *c, Err *err) {
     return 0;
 }
 
-static bool kind_is(const Config *c, const char *name) { return !strcmp(c->attention.kind->name, name); }
-
 static int check_attention(const Config *c, Err *err) {
     const AttentionKind *kind = c->attention.kind;
     if (!kind) return err_set(err, "attention.kind is missing");
     for (int i = 0; i < ATTENTION_VALUES && kind->keys[i]; i++)
         if (c->attention.values[i] < 1 || c->attention.values[i] > 1 << 16)
             return err_set(err, "attention.%s is %d, must be 1 to %d", kind->keys[i], c->attention.values[i], 1 << 16);
-    if (!kind_is(c, "gqa") && c->n_kv_heads != c->n_heads)
+    if (!kind->own_kv_heads && c->n_kv_heads != c->n_heads)
         return err_set(err, "num_key_value_heads %d is not num_attention_heads %d, as attention.kind %s needs",
                        c->n_kv_heads, c->n_heads, kind->name);
     if (c->n_heads % c->n_kv_heads)
         return err_set(err, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c->n_heads,
                        c->n_kv_heads);
-    /* mla rotates only a part of its heads and checks that itself; after SAS, sas.head_dim is what rotates. */
-    bool rotates = c->position == POSITION_ROPE && !kind_is(c, "mla") && !(c->sas.heads && c->sas.rope_post);
+    bool rotates = c->position == POSITION_ROPE && !kind->rotates_part && !(c->sas.heads && c->sas.rope_post);
     if (rotates && c->head_dim % 2)
         return err_set(err, "head_dim is %d, but position rope needs an even one", c->head_dim);
     return kind->check ? kind->check(c, err) : 0;
@@ -108,14 +105,17 @@ static int check_sas(const Config *c, Err *err) {
         {"sas.kernel", c->sas.kernel, 1, 63},
     };
     if (check_ranges(r, COUNTOF(r), err)) return -1;
-    if (c->sas.heads % c->n_heads)
-        return err_set(err, "sas.heads %d is not a multiple of num_attention_heads %d", c->sas.heads, c->n_heads);
+    int base = config_base_heads(c).heads;
+    if (c->sas.heads % base)
+        return err_set(err, "sas.heads %d is not a multiple of %d, the heads of attention.kind %s", c->sas.heads, base,
+                       c->attention.kind->name);
     if (c->sas.kernel % 2 == 0) return err_set(err, "sas.kernel is %d, must be odd", c->sas.kernel);
     if (!c->sas.rope_post) return 0;
     if (c->position != POSITION_ROPE)
         return err_set(err, "sas.rope is post, but position is %s, not rope", position_names[c->position]);
-    if (!kind_is(c, "mha") && !kind_is(c, "symmetric") && !kind_is(c, "gqa"))
-        return err_set(err, "sas.rope is post, but attention.kind is %s, not mha, symmetric or gqa",
+    if (!c->attention.kind->rotates_late)
+        return err_set(err,
+                       "sas.rope is post, but attention.kind is %s, which does not rotate its queries and keys last",
                        c->attention.kind->name);
     if (c->sas.head_dim % 2)
         return err_set(err, "sas.head_dim is %d, but sas.rope post needs an even one", c->sas.head_dim);
@@ -163,17 +163,26 @@ int config_check(const Config *c, Err *err) {
     return check_products(c, err);
 }
 
-HeadShape config_base_heads(const Config *c) { return c->attention.kind->heads(c); }
+HeadShape config_base_heads(const Config *c) {
+    HeadShape h = c->attention.kind->heads(c);
+    if (!h.v_heads) h.v_heads = h.kv_heads;
+    return h;
+}
 
 HeadShape config_heads(const Config *c) {
     HeadShape h = config_base_heads(c);
     if (c->sas.heads) {
-        h.heads = h.kv_heads = c->sas.heads;
+        h.heads = h.kv_heads = h.v_heads = c->sas.heads;
         h.k_dim = c->sas.head_dim;
     }
     /* Conditioned noise: the key carries its mean, one for each distribution that reads it (attention.c). */
     if (c->noise.condition_dim) h.k_dim += c->noise.scope == NOISE_HEAD ? h.heads / h.kv_heads : 1;
     return h;
+}
+
+float config_score_scale(const Config *c) {
+    if (c->attention.kind->unscaled) return 1;
+    return 1 / sqrtf((float)(c->sas.heads ? c->sas.head_dim : config_base_heads(c).k_dim));
 }
 
 int config_noise_heads(const Config *c) {
@@ -186,6 +195,9 @@ KvForm config_kv_form(const Config *c) {
 }
 
 int config_check_kv_form(const Config *c, KvForm form, Err *err) {
+    if (!c->causal)
+        return err_set(err,
+                       "causal is false: a network that sees whole sequences has no KV cache and generates no text");
     if (form == KV_COMPACT && c->noise.condition_dim)
         return err_set(err, "conditioned noise (condition_dim %d) needs the expanded cache, compact was asked for",
                        c->noise.condition_dim);
@@ -195,5 +207,5 @@ int config_check_kv_form(const Config *c, KvForm form, Err *err) {
 int config_compact_width(const Config *c) {
     const CompactForm *compact = c->attention.kind->compact;
     HeadShape base = config_base_heads(c);
-    return compact ? compact->width(c) : base.kv_heads * (base.k_dim + base.v_dim);
+    return compact ? compact->width(c) : base.kv_heads * base.k_dim + base.v_heads * base.v_dim;
 }

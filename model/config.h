@@ -26,6 +26,7 @@ typedef struct Config {
     PositionKind position;
     float rope_theta;
     bool bias, tie_embeddings;
+    bool causal; /* row i sees rows 0..i; else all of its sequence, which then comes whole and has no cache */
     struct {
         Activation activation;
         bool gated;
@@ -69,19 +70,22 @@ int config_check(const Config *c, Err *err);
  * they are restored at every step (the latent of mla, the factors of tpa, the k and v before SAS). */
 typedef enum KvForm { KV_EXPANDED, KV_COMPACT } KvForm;
 
-/* What enters the softmax. */
+/* What enters the softmax: query head h reads key head h / (heads / kv_heads) and value head h / (heads / v_heads).
+ * v_heads divides kv_heads, and that heads. */
 typedef struct HeadShape {
-    int heads;        /* query heads that enter the softmax: H or Hx */
-    int kv_heads;     /* heads of k and v as cached: G, H or Hx */
-    int k_dim, v_dim; /* floats of one head's k and v */
+    int heads;             /* query heads: H or Hx */
+    int kv_heads, v_heads; /* heads of k and of v as cached: G, H or Hx; a kind's v_heads 0 means kv_heads */
+    int k_dim, v_dim;      /* floats of one head's k and v */
 } HeadShape;
 HeadShape config_heads(const Config *c);      /* after SAS and with the mean of conditioned noise, if any */
 HeadShape config_base_heads(const Config *c); /* before either */
+float config_score_scale(const Config *c);    /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
 int config_noise_heads(const Config *c);      /* distributions per layer: 1 (scope layer) or heads */
 
-/* COMPACT for mla and tpa without SAS, as their papers have it; EXPANDED otherwise. */
+/* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
 KvForm config_kv_form(const Config *c);
-/* Whether the form is possible at all: conditioned noise keeps a number with every expanded key. */
+/* Whether a cache of this form is possible at all: only causal networks have one, and conditioned noise keeps a number
+ * with every expanded key. */
 int config_check_kv_form(const Config *c, KvForm form, Err *err);
 int config_compact_width(const Config *c); /* floats of a compact row */
 

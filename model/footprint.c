@@ -20,7 +20,7 @@ static double products(const Model *m) {
 
 static double attention_floats(const Config *c) {
     HeadShape h = config_heads(c);
-    return (double)h.heads * h.k_dim + (double)h.kv_heads * (h.k_dim + h.v_dim);
+    return (double)(h.heads + h.kv_heads) * h.k_dim + (double)h.v_heads * h.v_dim;
 }
 
 /* Of a row in one block: between projection and scores stand about three shapes of q, k and v, with SAS five more. */

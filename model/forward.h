@@ -1,4 +1,5 @@
-/* forward: what every layer of one forward pass can see. */
+/* forward: what one layer of one forward pass can see. Every layer has its own, which lives as long as the tape's
+ * activations: the backward pass may point to it. */
 #ifndef NOISED_FORWARD_H
 #define NOISED_FORWARD_H
 
@@ -11,7 +12,7 @@ typedef struct Forward {
     const Config *cfg;
     const Batch *batch;
     const int *positions; /* [n] absolute position of every row */
-    KvCache *kv;          /* serving; NULL exactly when the tape records */
+    const KvLayer *kv;    /* serving: where this layer's keys and values are; NULL exactly when the tape records */
     int layer;
 } Forward;
 

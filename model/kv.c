@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/team.h"
 #include "model/kernels/kernels.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 
 static HeadShape cached_heads(const Config *c, KvForm form) {
     HeadShape heads = config_heads(c);
-    if (form == KV_COMPACT) heads = (HeadShape){.heads = heads.heads, .kv_heads = 1, .k_dim = config_compact_width(c)};
+    if (form == KV_COMPACT)
+        heads = (HeadShape){.heads = heads.heads, .kv_heads = 1, .v_heads = 1, .k_dim = config_compact_width(c)};
     return heads;
 }
 
@@ -19,26 +21,54 @@ static size_t key_width(HeadShape heads, Dtype dtype) {
 }
 
 /* A layer by itself; data is the caller's. */
-static KvLayer layer_of(HeadShape heads, Dtype dtype) {
+static KvLayer layer_of(HeadShape heads, KvForm form, Dtype dtype) {
     size_t per_feature = KV_BLOCK * dtype_size(dtype);
-    KvLayer kv = {.heads = heads, .dtype = dtype};
+    KvLayer kv = {.heads = heads, .form = form, .dtype = dtype};
     kv.k_bytes = key_width(heads, dtype) * per_feature;
     kv.v_bytes = (size_t)heads.v_dim * per_feature;
-    kv.block_stride = (size_t)heads.kv_heads * (kv.k_bytes + kv.v_bytes);
+    kv.block_stride = (size_t)heads.kv_heads * kv.k_bytes + (size_t)heads.v_heads * kv.v_bytes;
     return kv;
 }
 
 KvLayer kv_layer(const KvCache *kv, int layer) {
-    KvLayer l = layer_of(kv->heads, kv->dtype);
+    KvLayer l = layer_of(kv->heads, kv->form, kv->dtype);
     l.data = kv->data + (size_t)layer * l.block_stride;
     l.block_stride = kv->block_bytes;
     return l;
 }
 
-KvLayer kv_scratch(Tape *t, HeadShape heads, int n_blocks) {
-    KvLayer kv = layer_of(heads, DTYPE_F32);
+static KvLayer layer_on(Tape *t, KvLayer kv, int n_blocks) {
     kv.data = tape_alloc(t, (size_t)n_blocks * kv.block_stride);
     return kv;
+}
+
+KvLayer kv_scratch(Tape *t, HeadShape heads, Dtype dtype, int n_blocks) {
+    return layer_on(t, layer_of(heads, KV_EXPANDED, dtype), n_blocks);
+}
+
+KvLayer kv_local(Tape *t, const Config *c, int n_blocks) {
+    KvForm form = config_kv_form(c);
+    return layer_on(t, layer_of(cached_heads(c, form), form, kv_precision(t)), n_blocks);
+}
+
+Dtype kv_precision(const Tape *t) { return t->bf16 ? DTYPE_BF16 : DTYPE_F32; }
+
+const Batch *kv_number_blocks(Tape *t, const Batch *batch, int *n_blocks) {
+    Batch *b = tape_alloc(t, sizeof *b);
+    Segment *segments = tape_alloc(t, (size_t)batch->n_segments * sizeof *segments);
+    *n_blocks = 0;
+    for (int s = 0; s < batch->n_segments; s++) {
+        int n = (batch->segments[s].n + KV_BLOCK - 1) / KV_BLOCK;
+        int *blocks = tape_alloc(t, (size_t)n * sizeof *blocks);
+        BUG_ON(batch->segments[s].pos0 != 0);
+        for (int i = 0; i < n; i++) blocks[i] = *n_blocks + i;
+        segments[s] = batch->segments[s];
+        segments[s].blocks = blocks;
+        *n_blocks += n;
+    }
+    *b = *batch;
+    b->segments = segments;
+    return b;
 }
 
 int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, KvForm form, Err *err) {
@@ -47,7 +77,7 @@ int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, KvForm form
     if (config_check_kv_form(c, form, err)) return -1;
     HeadShape heads = cached_heads(c, form);
     *kv = (KvCache){.heads = heads, .form = form, .n_layers = c->n_layers, .n_blocks = n_blocks, .dtype = dtype};
-    size_t total, in_layer = layer_of(heads, dtype).block_stride;
+    size_t total, in_layer = layer_of(heads, form, dtype).block_stride;
     if (!size_mul(in_layer, (size_t)c->n_layers, &kv->block_bytes) ||
         !size_mul(kv->block_bytes, (size_t)n_blocks, &total))
         return err_set(err, "a cache of %d blocks of %zu bytes in %d layers overflows", n_blocks, in_layer,
@@ -68,29 +98,39 @@ void kv_free(KvCache *kv) {
 
 size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form) {
     HeadShape heads = cached_heads(c, form);
-    size_t width = key_width(heads, dtype) + (size_t)heads.v_dim;
-    return (size_t)c->n_layers * (size_t)heads.kv_heads * width * dtype_size(dtype);
+    size_t width = (size_t)heads.kv_heads * key_width(heads, dtype) + (size_t)(heads.v_heads * heads.v_dim);
+    return (size_t)c->n_layers * width * dtype_size(dtype);
 }
 
-/* Key and value `at` of a block. */
-static void store(const KvLayer *kv, unsigned char *k, unsigned char *v, int at, const float *from_k,
-                  const float *from_v) {
-    enum { PIECE = 128 };
-    int k_dim = kv->heads.k_dim, v_dim = kv->heads.v_dim;
+enum { PIECE = 128 };
+
+/* Key `at` of a block. */
+static void store_key(const KvLayer *kv, unsigned char *block, int at, const float *from_k) {
+    int k_dim = kv->heads.k_dim;
     if (kv->dtype == DTYPE_F32) {
-        float *into_k = (float *)(void *)k + at, *into_v = (float *)(void *)v + at * v_dim;
+        float *into_k = (float *)(void *)block + at;
         for (int d = 0; d < k_dim; d++) into_k[d * KV_BLOCK] = from_k[d];
-        for (int d = 0; d < v_dim; d++) into_v[d] = from_v[d];
         return;
     }
     uint16_t half[PIECE] = {0};
-    uint16_t *into_k = (uint16_t *)(void *)k, *into_v = (uint16_t *)(void *)v + kv_value_at(DTYPE_BF16, v_dim, 0, at);
+    uint16_t *into_k = (uint16_t *)(void *)block;
     for (int d0 = 0; d0 < k_dim; d0 += PIECE) {
         int n = MIN(PIECE, k_dim - d0);
         kernels->to_bf16(n, from_k + d0, half);
         if (n % 2) half[n] = 0;
         for (int d = 0; d < n; d += 2) memcpy(into_k + kv_key_at(DTYPE_BF16, d0 + d, at), half + d, 2 * sizeof *half);
     }
+}
+
+/* Value `at` of a block. */
+static void store_value(const KvLayer *kv, unsigned char *block, int at, const float *from_v) {
+    int v_dim = kv->heads.v_dim;
+    if (kv->dtype == DTYPE_F32) {
+        memcpy((float *)(void *)block + at * v_dim, from_v, (size_t)v_dim * sizeof(float));
+        return;
+    }
+    uint16_t half[PIECE];
+    uint16_t *into_v = (uint16_t *)(void *)block + kv_value_at(DTYPE_BF16, v_dim, 0, at);
     for (int d0 = 0; d0 < v_dim; d0 += PIECE) {
         int n = MIN(PIECE, v_dim - d0);
         kernels->to_bf16(n, from_v + d0, half);
@@ -100,17 +140,19 @@ static void store(const KvLayer *kv, unsigned char *k, unsigned char *v, int at,
 
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v) {
     HeadShape heads = kv->heads;
-    BUG_ON(k->d != heads.kv_heads * heads.k_dim || (v ? v->d : 0) != heads.kv_heads * heads.v_dim);
-#pragma omp parallel for if ((size_t)k->n * (size_t)k->d > 1 << 15)
+    BUG_ON(k->d != heads.kv_heads * heads.k_dim || (v ? v->d : 0) != heads.v_heads * heads.v_dim);
+#pragma omp parallel for if (team_pays((size_t)k->n * (size_t)k->d, TEAM_ELEMENTS))
     for (int head = 0; head < heads.kv_heads; head++)
         for (int s = 0; s < batch->n_segments; s++) {
             const Segment *seg = &batch->segments[s];
             for (int i = 0; i < seg->n; i++) {
                 int position = seg->pos0 + i, block = seg->blocks[position / KV_BLOCK];
                 size_t row = (size_t)(seg->row0 + i);
-                const float *from_v = v ? v->x + row * (size_t)v->d + (size_t)(head * heads.v_dim) : NULL;
-                store(kv, kv_k(kv, block, head), kv_v(kv, block, head), position % KV_BLOCK,
-                      k->x + row * (size_t)k->d + (size_t)(head * heads.k_dim), from_v);
+                store_key(kv, kv_k(kv, block, head), position % KV_BLOCK,
+                          k->x + row * (size_t)k->d + (size_t)(head * heads.k_dim));
+                if (v && head < heads.v_heads)
+                    store_value(kv, kv_v(kv, block, head), position % KV_BLOCK,
+                                v->x + row * (size_t)v->d + (size_t)(head * heads.v_dim));
             }
         }
 }
@@ -118,7 +160,7 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
 Mat *kv_rows(Tape *t, const KvLayer *kv, const Segment *seg, int n) {
     int width = kv->heads.k_dim;
     Mat *rows = tape_mat(t, n, width);
-#pragma omp parallel for if ((size_t)n * (size_t)width > 1 << 15)
+#pragma omp parallel for if (team_pays((size_t)n * (size_t)width, TEAM_ELEMENTS))
     for (int i = 0; i < n; i++) {
         const unsigned char *k = kv_k(kv, seg->blocks[i / KV_BLOCK], 0);
         float *row = rows->x + (size_t)i * (size_t)width;

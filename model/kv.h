@@ -3,8 +3,8 @@
  * A sequence owns a table of block numbers (Segment.blocks); block b of the table holds positions
  * b KV_BLOCK .. b KV_BLOCK + KV_BLOCK - 1 of every layer. Inside a block, keys are stored transposed so that the
  * scores of a whole block come out of one pass with a key per lane, and no reduction crosses lanes:
- *     k [G, k_dim, KV_BLOCK], v [G, KV_BLOCK, v_dim]                            F32, per layer and block
- *     k [G, ceil(k_dim / 2), KV_BLOCK, 2], v [G, KV_BLOCK / 2, v_dim, 2]        BF16: pairs of what is summed over
+ *     k [G, k_dim, KV_BLOCK], v [Gv, KV_BLOCK, v_dim]                           F32, per layer and block
+ *     k [G, ceil(k_dim / 2), KV_BLOCK, 2], v [Gv, KV_BLOCK / 2, v_dim, 2]       BF16: pairs of what is summed over
  * In the compact form (KvForm) there is one head, a row takes the place of its key, and v_dim is 0.
  * Which blocks are free, shared or whose is the engine's business. One thread appends and attends at a time; the op's
  * own team splits the work. */
@@ -26,7 +26,8 @@ typedef struct KvCache {
     unsigned char *data; /* [n_blocks, n_layers, block_bytes / n_layers] */
 } KvCache;
 
-/* -1 when the form does not fit the config or the memory is not to be had; the message says how much was asked for. */
+/* -1 when the config can have no cache of this form or the memory is not to be had; the message says how much was asked
+ * for. */
 int kv_init(KvCache *kv, const Config *c, int n_blocks, Dtype dtype, KvForm form, Err *err);
 void kv_free(KvCache *kv);
 size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form); /* all layers */
@@ -34,15 +35,22 @@ size_t kv_bytes_per_token(const Config *c, Dtype dtype, KvForm form); /* all lay
 /* One layer of a cache: what attention works on. */
 typedef struct KvLayer {
     HeadShape heads;
+    KvForm form;
     Dtype dtype;
     size_t k_bytes, v_bytes; /* of one head in one block */
-    size_t block_stride;     /* from a block to the next; G (k_bytes + v_bytes) of it are this layer's */
+    size_t block_stride;     /* from a block to the next; of it the k and v of all heads are this layer's */
     unsigned char *data;     /* of block 0 */
 } KvLayer;
 
 KvLayer kv_layer(const KvCache *kv, int layer);
-/* A layer of n_blocks in memory of t, F32: where restored keys and values are laid out for the kernels. */
-KvLayer kv_scratch(Tape *t, HeadShape heads, int n_blocks);
+
+/* Without a cache: layers in memory of t, which live as long as its activations. kv_local is what a cache of the
+ * config's own form would hold, at kv_precision; kv_scratch holds expanded k and v. */
+KvLayer kv_local(Tape *t, const Config *c, int n_blocks);
+KvLayer kv_scratch(Tape *t, HeadShape heads, Dtype dtype, int n_blocks);
+Dtype kv_precision(const Tape *t); /* BF16 where t rounds to it, else F32 */
+/* The same rows, all of them whole sequences, with blocks 0.. for its segments to name; *n_blocks is how many. */
+const Batch *kv_number_blocks(Tape *t, const Batch *batch, int *n_blocks);
 
 static inline unsigned char *kv_k(const KvLayer *kv, int block, int head) {
     return kv->data + (size_t)block * kv->block_stride + (size_t)head * kv->k_bytes;
@@ -60,7 +68,7 @@ static inline size_t kv_value_at(Dtype dtype, int v_dim, int d, int j) {
     return (size_t)(dtype == DTYPE_F32 ? j * v_dim + d : j / 2 * 2 * v_dim + 2 * d + j % 2);
 }
 
-/* Stores the new rows of every segment: k [n, G k_dim], v [n, G v_dim] (NULL in the compact form). */
+/* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). */
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v);
 
 /* The compact rows of positions 0..n-1 of a sequence -> [n, k_dim]. */

@@ -25,7 +25,8 @@ typedef struct Sampling {
     float typical_p;          /* 1 = off */
     float repetition_penalty; /* 1 = off; divides positive and multiplies negative logits of tokens seen */
     float frequency_penalty, presence_penalty; /* 0 = off; of generated tokens only */
-    const LogitBias *bias;                     /* borrowed, ids distinct and below V */
+    const LogitBias *bias; /* whoever fills in the Sampling owns it, for as long as the Sampling is used; ids distinct
+                              and below V */
     int n_bias;
     uint64_t seed;
 } Sampling;

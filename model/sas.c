@@ -22,7 +22,7 @@ static void declare_pair(ParamSet *ps, const char *name, Weight *w, Weight *b, i
 
 /* heads = H and kernel 1 means no head layers, Dx = D no feature layers. */
 static void stack_declare(SasStack *s, ParamSet *ps, const Config *c, const char *name, int dim, int dim_x) {
-    int heads = c->n_heads, heads_x = c->sas.heads, k = c->sas.kernel;
+    int heads = config_base_heads(c).heads, heads_x = c->sas.heads, k = c->sas.kernel;
     *s = (SasStack){.has_heads = heads_x != heads || k > 1, .has_features = dim_x != dim};
     size_t at = params_enter(ps, "%s.", name);
     if (s->has_heads) {
@@ -51,13 +51,13 @@ static Mat *between(Forward *f, Mat *x) { return f->cfg->sas.relu ? op_activatio
 
 /* Features of an expanded row. */
 static int stack_width(const Config *c, const SasStack *s, int width) {
-    int heads = s->has_heads ? c->sas.heads : c->n_heads;
-    return heads * (s->has_features ? c->sas.head_dim : width / c->n_heads);
+    int base = config_base_heads(c).heads, heads = s->has_heads ? c->sas.heads : base;
+    return heads * (s->has_features ? c->sas.head_dim : width / base);
 }
 
 static Mat *expand_rows(Forward *f, const SasStack *s, Mat *x) {
     Tape *t = f->tape;
-    int heads = f->cfg->n_heads, dim = x->d / heads;
+    int heads = config_base_heads(f->cfg).heads, dim = x->d / heads;
     if (s->has_heads) {
         Mat *x1 = op_head_conv(t, x, &s->head_in_w, &s->head_in_b, dim);
         Mat *x2 = op_head_conv(t, between(f, x1), &s->head_out_w, &s->head_out_b, dim);
@@ -93,4 +93,6 @@ Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
     return y;
 }
 
-Mat *sas_aggregate(Forward *f, Mat *x) { return op_head_average(f->tape, x, f->cfg->sas.heads / f->cfg->n_heads); }
+Mat *sas_aggregate(Forward *f, Mat *x) {
+    return op_head_average(f->tape, x, f->cfg->sas.heads / config_base_heads(f->cfg).heads);
+}

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/team.h"
 #include "model/kernels/kernels.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ void mat_pass_on(Mat *y, Mat *b) {
         owner(b);
         return;
     }
-#pragma omp parallel for if ((size_t)y->n * (size_t)y->d > 1 << 14)
+#pragma omp parallel for if (team_pays((size_t)y->n * (size_t)y->d, TEAM_ELEMENTS))
     for (int i = 0; i < y->n; i++)
         kernels->add_row(y->d, dy + (size_t)i * (size_t)y->d, to->dx + (size_t)i * (size_t)y->d);
 }

@@ -64,39 +64,67 @@ static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
 }
 
 typedef struct BlockCall {
-    Forward f; /* a copy: the layer number moves on */
+    Forward *f;
     const Block *block;
 } BlockCall;
 
 static Mat *block_again(void *context, Mat *x) {
-    BlockCall *c = context;
-    return block_forward(&c->f, c->block, x);
+    const BlockCall *c = context;
+    return block_forward(c->f, c->block, x);
 }
 
-static Mat *block_recompute(const Forward *f, const Block *b, Mat *x) {
+static Mat *block_recompute(Forward *f, const Block *b, Mat *x) {
     BlockCall *c = tape_alloc(f->tape, sizeof *c);
-    *c = (BlockCall){.f = *f, .block = b};
+    *c = (BlockCall){.f = f, .block = b};
     return tape_recompute(f->tape, block_again, c, x);
 }
 
-Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv) {
-    BUG_ON(tape->recording != (kv == NULL));
-    const Config *c = &m->cfg;
-    if (!tape->recording) tape->bf16 = m->embed.dtype != DTYPE_F32;
-    Forward f = {.tape = tape, .cfg = c, .batch = batch, .kv = kv, .positions = row_positions(tape, batch)};
-    Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
-    if (c->position == POSITION_LEARNED) x = op_residual(tape, x, op_embed(tape, &m->positions, f.positions, batch->n));
-    for (f.layer = 0; f.layer < c->n_layers; f.layer++) {
-        const Block *b = &m->blocks[f.layer];
-        x = tape->recompute ? block_recompute(&f, b, x) : block_forward(&f, b, x);
+Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
+    int n_layers = m->cfg.n_layers, n_blocks = 0;
+    Forward *f = tape_alloc(tape, (size_t)n_layers * sizeof *f);
+    KvLayer *layers = NULL;
+    if (!tape->recording) {
+        layers = tape_alloc(tape, (size_t)n_layers * sizeof *layers);
+        if (!kv) batch = kv_number_blocks(tape, batch, &n_blocks);
+        for (int l = 0; l < n_layers; l++)
+            layers[l] = kv ? kv_layer(kv, l) : l ? layers[0] : kv_local(tape, &m->cfg, n_blocks);
     }
-    if (batch->want) x = op_rows(tape, x, batch->want, batch->n_want);
-    x = norm(&f, &m->norm, x);
-    return op_linear(tape, x, c->tie_embeddings ? &m->embed : &m->lm_head, NULL);
+    const int *positions = row_positions(tape, batch);
+    for (int l = 0; l < n_layers; l++)
+        f[l] = (Forward){.tape = tape,
+                         .cfg = &m->cfg,
+                         .batch = batch,
+                         .positions = positions,
+                         .kv = layers ? &layers[l] : NULL,
+                         .layer = l};
+    return f;
 }
 
-Mat *model_loss(Tape *tape, Mat *logits, const int *targets, float kl_weight, double *kl) {
-    Mat *loss = op_cross_entropy(tape, logits, targets);
+Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
+    const Config *c = &m->cfg;
+    BUG_ON(kv && (tape->recording || !c->causal));
+    if (!tape->recording) tape->bf16 = m->embed.dtype != DTYPE_F32;
+    Forward *layers = model_layers(m, tape, batch, kv);
+    Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
+    if (c->position == POSITION_LEARNED)
+        x = op_residual(tape, x, op_embed(tape, &m->positions, layers->positions, batch->n));
+    for (int l = 0; l < c->n_layers; l++)
+        x = tape->recompute ? block_recompute(&layers[l], &m->blocks[l], x)
+                            : block_forward(&layers[l], &m->blocks[l], x);
+    if (batch->want) x = op_rows(tape, x, batch->want, batch->n_want);
+    return norm(layers, &m->norm, x);
+}
+
+Mat *model_logits(const Model *m, Tape *tape, Mat *hidden) {
+    return op_linear(tape, hidden, m->cfg.tie_embeddings ? &m->embed : &m->lm_head, NULL);
+}
+
+Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
+    return model_logits(m, tape, model_hidden(m, tape, batch, kv));
+}
+
+Mat *model_loss(Tape *tape, Mat *logits, const int *targets, const float *weights, float kl_weight, double *kl) {
+    Mat *loss = op_cross_entropy(tape, logits, targets, weights);
     if (kl) *kl = tape->penalty ? tape->penalty->x[0] : 0;
     return tape->penalty ? op_add_scaled(tape, loss, tape->penalty, kl_weight) : loss;
 }

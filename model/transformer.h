@@ -1,6 +1,8 @@
-/* transformer: the whole network and its one forward function for training, prefill and decode.
+/* transformer: the whole network and its one forward function for training, prefill, decode and evaluation.
  *
- *     tokens -> embed (+ position) -> L x [ norm -> attention -> +  ; norm -> mlp -> + ] -> norm -> logits
+ *     tokens -> embed (+ position) -> L x [ norm -> attention -> +  ; norm -> mlp -> + ] -> norm -> hidden -> a head
+ *
+ * A head is what is made of the hidden rows; model_logits is the one of language models.
  *
  * A Model is declared from a Config without any data; the trainer (params_bind_flat) or a checkpoint then binds the
  * weights. Bound and otherwise untouched, a Model may be read by many threads. */
@@ -33,12 +35,23 @@ typedef struct Model {
 int model_init(Model *m, const Config *c, Err *err);
 void model_free(Model *m);
 
-/* Logits [n_want, V]. Exactly one of: tape recording and kv NULL; tape not recording and kv given, whose blocks the
- * segments name. Serving: every row's result depends on its own sequence alone, bit for bit. */
-Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, KvCache *kv);
+/* The wanted rows after the last norm, [n_want, d]. Three ways, and every row's result depends on its own sequence
+ * alone in each, bit for bit in the last two:
+ *     tape recording, kv NULL            training: whole sequences, to be differentiated
+ *     not recording, kv NULL             evaluation: whole sequences, nothing is remembered
+ *     not recording, kv                  serving: the rows' keys and values go into the blocks that the segments name;
+ *                                        causal networks only, and the same bits as without
+ * Not recording, tape->bf16 is set to what the weights are. The batch must outlive the tape's activations. */
+Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
+Mat *model_logits(const Model *m, Tape *tape, Mat *hidden);                            /* [n, d] -> [n, V] */
+Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv); /* both: [n_want, V] */
 
-/* The training loss [1, 1]: mean cross-entropy of targets [n] plus kl_weight times the noise KL (spec section 5), the
- * latter alone in *kl (unweighted, may be NULL). Call it after a recording model_forward on the same tape. */
-Mat *model_loss(Tape *tape, Mat *logits, const int *targets, float kl_weight, double *kl);
+/* What model_hidden hands to the layers: an array of L, for whoever runs them one by one. */
+Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
+
+/* The training loss [1, 1]: weighted mean cross-entropy of targets [n] (op_cross_entropy: the logits are gone once it
+ * is differentiated) plus kl_weight times the noise KL (spec section 5), the latter alone in *kl (unweighted, may be
+ * NULL). Call it after a recording forward pass on the same tape. */
+Mat *model_loss(Tape *tape, Mat *logits, const int *targets, const float *weights, float kl_weight, double *kl);
 
 #endif

@@ -30,7 +30,7 @@ static double group_nats(const Model *m, Tape *tape, KvCache *kv, const Group *g
     Batch batch = {.tokens = g->tokens, .n = g->n_rows, .segments = g->segments, .n_segments = g->n_windows};
     tape_reset(tape);
     Mat *logits = model_forward(m, tape, &batch, kv);
-    return (double)op_cross_entropy(tape, logits, g->targets)->x[0] * g->n_rows;
+    return (double)op_cross_entropy(tape, logits, g->targets, NULL)->x[0] * g->n_rows;
 }
 
 static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,

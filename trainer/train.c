@@ -52,7 +52,7 @@ double micro_batch_gradient(MicroBatch *b, const Training *t, int64_t step, int6
     Batch rows = {.tokens = b->tokens, .n = batch * length, .segments = b->segments, .n_segments = batch};
     tape_reset(&b->tape);
     Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
-    Mat *loss = model_loss(&b->tape, logits, b->targets, (float)s->kl_weight, kl);
+    Mat *loss = model_loss(&b->tape, logits, b->targets, NULL, (float)s->kl_weight, kl);
     tape_backward(&b->tape, loss);
     return loss->x[0] - s->kl_weight * *kl;
 }

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/json_reader.h"
-#include "model/attention/attention.h"
+#include "model/attention/kind.h"
 #include "weights/import/config_gpt2.h"
 #include "weights/import/config_llama.h"
 
@@ -51,6 +51,7 @@ static void read_top(Config *c, JsonReader *r) {
     c->position = (PositionKind)json_take_name(r, "position", position_names, COUNTOF(position_names), JSON_REQUIRED);
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
     c->bias = json_take_bool(r, "bias", false);
+    c->causal = json_take_bool(r, "causal", true);
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", true);
     c->bos_token_id = take_token(r, "bos_token_id");
     c->eos_token_id = take_token(r, "eos_token_id");
@@ -156,7 +157,7 @@ static void read_foreign(Config *c, JsonReader *r) {
 static int read_config(Config *c, cJSON *root, Err *err) {
     static const char *const types[] = {"noised", "llama", "gpt2"};
     static void (*const readers[])(Config *, JsonReader *) = {read_noised, read_llama, config_gpt2_read};
-    *c = (Config){0};
+    *c = (Config){.causal = true};
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     JsonReader r = {.object = root, .path = "", .err = err};
     bool named = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
@@ -248,6 +249,7 @@ char *config_json_print(const Config *c) {
     fprintf(f, "  \"position\": \"%s\",\n", position_names[c->position]);
     print_float(f, "rope_theta", c->rope_theta);
     fprintf(f, "  \"bias\": %s,\n  \"tie_word_embeddings\": %s,\n", boolean(c->bias), boolean(c->tie_embeddings));
+    if (!c->causal) fprintf(f, "  \"causal\": false,\n");
     fprintf(f, "  \"mlp\": {\"activation\": \"%s\", \"gated\": %s, \"intermediate_size\": %d},\n",
             activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);
     print_switches(f, c);

@@ -1,7 +1,7 @@
 #include "weights/presets.h"
 
 #include "base/err.h"
-#include "model/attention/attention.h"
+#include "model/attention/kind.h"
 #include "weights/config_json.h"
 
 #include <string.h>
@@ -120,6 +120,7 @@ static Config skeleton(SizeId i, bool llama) {
         .position = llama ? POSITION_ROPE : POSITION_LEARNED,
         .rope_theta = 10000,
         .tie_embeddings = true,
+        .causal = true,
         .torch_dtype = "float32",
     };
     c.mlp.activation = llama ? ACT_SILU : ACT_GELU;

@@ -6,15 +6,7 @@
 #include "model/ops/op.h"
 #include "model/ops/op_attention.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-const AttentionKind *attention_kind_find(const char *name) {
-    for (int k = 0; attention_kinds[k]; k++)
-        if (!strcmp(attention_kinds[k]->name, name)) return attention_kinds[k];
-    return NULL;
-}
 
 void attention_declare(Attention *a, ParamSet *ps, const Config *c) {
     const AttentionKind *kind = c->attention.kind;
@@ -22,7 +14,8 @@ void attention_declare(Attention *a, ParamSet *ps, const Config *c) {
     size_t at = params_enter(ps, "self_attn.");
     a->weights = xcalloc(1, kind->weights_size);
     kind->declare(a->weights, ps, c);
-    linear_declare(&a->o_proj, ps, c, "o_proj", base.heads * base.v_dim, c->hidden_size, true);
+    int mixed = kind->o_width ? kind->o_width(c) : base.heads * base.v_dim;
+    linear_declare(&a->o_proj, ps, c, "o_proj", mixed, c->hidden_size, true);
     sas_declare(&a->sas, ps, c);
     noise_declare(&a->noise, ps, c);
     params_leave(ps, at);
@@ -36,7 +29,7 @@ Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
     return op_rope(f->tape, x, heads, dim, f->positions, c->rope_theta);
 }
 
-/* SAS on the queries; then on keys and values, kv heads being repeated to H first (spec section 3). */
+/* SAS on the queries; then on keys and values, their heads being repeated to H first (spec section 3). */
 static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate) {
     const Config *c = f->cfg;
     x = sas_expand(f, stack, x);
@@ -46,11 +39,8 @@ static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate)
 
 static void expand_keys(Forward *f, const Sas *sas, Qkv *p) {
     HeadShape base = config_base_heads(f->cfg);
-    int times = base.heads / base.kv_heads;
-    if (times > 1) {
-        p->k = op_head_repeat(f->tape, p->k, base.kv_heads, times);
-        p->v = op_head_repeat(f->tape, p->v, base.kv_heads, times);
-    }
+    if (base.kv_heads < base.heads) p->k = op_head_repeat(f->tape, p->k, base.kv_heads, base.heads / base.kv_heads);
+    if (base.v_heads < base.heads) p->v = op_head_repeat(f->tape, p->v, base.v_heads, base.heads / base.v_heads);
     p->k = expand_stack(f, &sas->k, p->k, true);
     p->v = expand_stack(f, &sas->v, p->v, false);
 }
@@ -59,18 +49,18 @@ static void expand_keys(Forward *f, const Sas *sas, Qkv *p) {
  * extra features that the query reads with the value 1 / scale; so the cache, the gradients and the kernels know it
  * already. One feature for scope layer; one for each query head of the kv head for scope head, of which a query reads
  * its own. */
-static void append_mean(Forward *f, Qkv *p, Mat *condition, HeadShape heads, int k_dim) {
-    Tape *t = f->tape;
-    int n_dist = condition->d / 2, group = n_dist > 1 ? heads.heads / heads.kv_heads : 1;
+static void append_mean(Tape *t, Qkv *p, Mat *condition, const AttentionSpec *spec) {
+    HeadShape heads = spec->heads;
+    int n_dist = condition->d / 2, group = n_dist > 1 ? heads.heads / heads.kv_heads : 1, k_dim = p->q->d / heads.heads;
     Mat *mean = op_head_columns(t, condition, 1, 0, n_dist);
     Mat *reader = tape_mat(t, p->q->n, heads.heads * group);
     for (int i = 0; i < reader->n; i++)
         for (int h = 0; h < heads.heads; h++)
             for (int g = 0; g < group; g++)
-                reader->x[(size_t)i * (size_t)reader->d + (size_t)(h * group + g)] = h % group == g ? 1 / p->scale : 0;
-    Mat *k = p->k;
+                reader->x[(size_t)i * (size_t)reader->d + (size_t)(h * group + g)] =
+                    h % group == g ? 1 / spec->scale : 0;
     p->q = op_head_join(t, p->q, k_dim, reader, group, heads.heads);
-    p->k = op_head_join(t, k, k_dim, mean, group, heads.kv_heads);
+    p->k = op_head_join(t, p->k, k_dim, mean, group, heads.kv_heads);
 }
 
 /* ---- the compact cache ---- */
@@ -90,7 +80,7 @@ static void restore(Forward *f, const Attention *a, Mat *rows, Qkv *p) {
         kind->compact->restore(f, a->weights, rows, p);
     } else {
         HeadShape base = config_base_heads(f->cfg);
-        int k_width = base.kv_heads * base.k_dim, v_width = base.kv_heads * base.v_dim;
+        int k_width = base.kv_heads * base.k_dim, v_width = base.v_heads * base.v_dim;
         p->k = op_head_columns(f->tape, rows, 1, 0, k_width);
         p->v = op_head_columns(f->tape, rows, 1, k_width, v_width);
     }
@@ -104,7 +94,7 @@ static const int *counting(Tape *t, int n) {
 }
 
 /* One segment: all keys and values of its sequence are restored from the rows into a scratch layer and attended to. */
-static void attend_restored(Forward *f, const Attention *a, const KvLayer *kv, const Segment *seg, Qkv p, Mat *y,
+static void attend_restored(Forward *f, const Attention *a, const Segment *seg, Qkv p, Mat *y,
                             const AttentionSpec *spec) {
     Tape *t = f->tape;
     ArenaMark mark = arena_mark(&t->arena);
@@ -113,67 +103,94 @@ static void attend_restored(Forward *f, const Attention *a, const KvLayer *kv, c
     Segment whole = {.n = n, .blocks = numbers}, own = *seg;
     own.blocks = numbers;
     Batch all = {.n = n, .segments = &whole, .n_segments = 1}, rows = {.n = seg->n, .segments = &own, .n_segments = 1};
-    Forward of_all = *f;
-    of_all.positions = numbers;
-    restore(&of_all, a, kv_rows(t, kv, seg, n), &p);
-    KvLayer scratch = kv_scratch(t, spec->heads, n_blocks);
+    Forward of_all = {.tape = t, .cfg = f->cfg, .batch = &all, .positions = numbers, .kv = f->kv, .layer = f->layer};
+    restore(&of_all, a, kv_rows(t, f->kv, seg, n), &p);
+    KvLayer scratch = kv_scratch(t, spec->heads, DTYPE_F32, n_blocks);
     kv_append(&scratch, &all, p.k, p.v);
     attention_serve(f, &scratch, &rows, p.q, y, spec);
     arena_rewind(&t->arena, mark);
 }
 
-static Mat *attend_compact(Forward *f, const Attention *a, Mat *x, AttentionSpec *spec) {
+static Mat *attend_compact(Forward *f, const Attention *a, Mat *x, const AttentionSpec *spec) {
     const Config *c = f->cfg;
     const CompactForm *compact = c->attention.kind->compact;
     Tape *t = f->tape;
-    KvLayer kv = kv_layer(f->kv, f->layer);
     Qkv p = project_compact(f, a, x);
-    kv_append(&kv, f->batch, p.k, NULL);
-    if (!c->sas.heads) spec->scale = p.scale;
+    kv_append(f->kv, f->batch, p.k, NULL);
     if (compact && compact->absorbs && !c->sas.heads && compact->absorbs(c, a->weights)) {
         int heads = spec->heads.heads;
         AttentionSpec latent = *spec;
-        latent.heads =
-            (HeadShape){.heads = heads, .kv_heads = 1, .k_dim = compact->width(c), .v_dim = compact->value_width(c)};
+        latent.heads = (HeadShape){
+            .heads = heads, .kv_heads = 1, .v_heads = 1, .k_dim = compact->width(c), .v_dim = compact->value_width(c)};
         Mat *y = tape_mat(t, x->n, heads * latent.heads.v_dim);
-        attention_serve(f, &kv, f->batch, compact->absorb(f, a->weights, p.q), y, &latent);
+        attention_serve(f, f->kv, f->batch, compact->absorb(f, a->weights, p.q), y, &latent);
         return compact->unfold(f, a->weights, y);
     }
     if (c->sas.heads) p.q = expand_stack(f, &a->sas.q, p.q, true);
     Mat *y = tape_mat(t, x->n, spec->heads.heads * spec->heads.v_dim);
-    for (int s = 0; s < f->batch->n_segments; s++) attend_restored(f, a, &kv, &f->batch->segments[s], p, y, spec);
+    for (int s = 0; s < f->batch->n_segments; s++) attend_restored(f, a, &f->batch->segments[s], p, y, spec);
     return y;
 }
 
 /* ---- the whole ---- */
 
-static Mat *attend(Forward *f, const Attention *a, Mat *x, AttentionSpec *spec) {
+/* Queries of x; keys and values of the same rows, or of those of another Forward. */
+static Mat *attend(Forward *f, const Attention *a, Mat *x, Forward *of_source, Mat *source, AttentionSpec *spec) {
     const Config *c = f->cfg;
-    Qkv p = c->attention.kind->project(f, a->weights, x);
+    const AttentionKind *kind = c->attention.kind;
+    Qkv p = kind->project(f, a->weights, x);
+    Mat *mean = spec->condition;
+    if (source != x) {
+        Qkv keys = kind->project(of_source, a->weights, source);
+        p.k = keys.k;
+        p.v = keys.v;
+        if (mean) mean = noise_condition(of_source, &a->noise, source);
+    }
     if (c->sas.heads) {
         p.q = expand_stack(f, &a->sas.q, p.q, true);
-        expand_keys(f, &a->sas, &p);
-        p.scale = spec->scale;
+        expand_keys(of_source, &a->sas, &p);
     }
-    spec->scale = p.scale;
-    if (spec->condition) append_mean(f, &p, spec->condition, spec->heads, p.q->d / spec->heads.heads);
+    if (mean) append_mean(f->tape, &p, mean, spec);
     return op_attention(f, p.q, p.k, p.v, spec);
 }
 
-Mat *attention(Forward *f, const Attention *a, Mat *x) {
-    const Config *c = f->cfg;
+static void add_penalty(Forward *f, const Attention *a, Mat *condition) {
     Tape *t = f->tape;
-    AttentionSpec spec = {.heads = config_heads(c)};
-    if (c->sas.heads) spec.scale = 1 / sqrtf((float)c->sas.head_dim);
-    if (c->noise.scope != NOISE_NONE) {
-        spec.noise = &a->noise;
-        if (c->noise.condition_dim) spec.condition = noise_condition(f, &a->noise, x);
-        if (t->recording) {
-            Mat *kl = noise_kl(t, c, &a->noise, spec.condition);
-            t->penalty = t->penalty ? op_add_scaled(t, t->penalty, kl, 1) : kl;
-        }
-    }
-    Mat *y = f->kv && f->kv->form == KV_COMPACT ? attend_compact(f, a, x, &spec) : attend(f, a, x, &spec);
-    if (c->sas.heads) y = sas_aggregate(f, y);
+    if (!t->recording) return;
+    Mat *kl = noise_kl(t, f->cfg, &a->noise, condition);
+    t->penalty = t->penalty ? op_add_scaled(t, t->penalty, kl, 1) : kl;
+}
+
+static AttentionSpec spec_of(Forward *f, const Attention *a, Mat *x) {
+    const Config *c = f->cfg;
+    AttentionSpec spec = {.heads = config_heads(c),
+                          .scale = config_score_scale(c),
+                          .causal = c->causal,
+                          .scores = c->attention.kind->scores};
+    if (c->noise.scope == NOISE_NONE) return spec;
+    spec.noise = &a->noise;
+    if (c->noise.condition_dim) spec.condition = noise_condition(f, &a->noise, x);
+    add_penalty(f, a, spec.condition);
+    return spec;
+}
+
+/* Mixed values to the layer's output. */
+static Mat *finish(Forward *f, const Attention *a, Mat *y) {
+    const AttentionKind *kind = f->cfg->attention.kind;
+    if (f->cfg->sas.heads) y = sas_aggregate(f, y);
+    if (kind->combine) y = kind->combine(f, a->weights, y);
     return linear(f, &a->o_proj, y);
+}
+
+Mat *attention(Forward *f, const Attention *a, Mat *x) {
+    AttentionSpec spec = spec_of(f, a, x);
+    bool compact = f->kv && f->kv->form == KV_COMPACT;
+    return finish(f, a, compact ? attend_compact(f, a, x, &spec) : attend(f, a, x, f, x, &spec));
+}
+
+Mat *attention_cross(Forward *f, const Attention *a, Mat *x, Forward *of_source, Mat *source) {
+    AttentionSpec spec = spec_of(f, a, x);
+    spec.causal = false;
+    spec.keys = of_source->batch;
+    return finish(f, a, attend(f, a, x, of_source, source, &spec));
 }

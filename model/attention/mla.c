@@ -2,12 +2,12 @@
  *     cq = rms(x W_DQ), [qn; qr]^h = cq W_UQ;   [c; kr] = x W_DKV, [kn; v]^h = rms(c) W_UKV;   qr, kr rotated
  *     s = [qn; qr]^h . [kn^h; kr] / sqrt(Dn + Dr), kr being one vector for all heads. */
 #include "base/err.h"
+#include "base/team.h"
 #include "model/attention/attention.h"
 #include "model/kernels/kernels.h"
 #include "model/norm.h"
 #include "model/ops/op.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { Q_RANK, KV_RANK, NOPE_DIM, ROPE_DIM, V_DIM };
@@ -50,8 +50,7 @@ static Qkv project_latent(Forward *f, const void *weights, Mat *x) {
     Mat *c = norm(f, &w->kv_norm, op_head_columns(t, latent, 1, 0, rank));
     Mat *k_rope = attention_rope(f, op_head_columns(t, latent, 1, rank, rope), 1, rope);
     return (Qkv){.q = op_head_join(t, op_head_columns(t, q, heads, 0, nope), nope, q_rope, rope, heads),
-                 .k = op_head_join(t, c, rank, k_rope, rope, 1),
-                 .scale = 1 / sqrtf((float)(nope + rope))};
+                 .k = op_head_join(t, c, rank, k_rope, rope, 1)};
 }
 
 static void restore(Forward *f, const void *weights, Mat *rows, Qkv *p) {
@@ -98,7 +97,7 @@ static Mat *absorb(Forward *f, const void *weights, Mat *q) {
     int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK], wide = rank + rope;
     Mat *out = tape_mat(f->tape, q->n, heads * wide);
     float *latent = tape_alloc(f->tape, (size_t)(q->n * heads) * (size_t)rank * sizeof(float));
-#pragma omp parallel for if ((size_t)q->n * (size_t)q->d * (size_t)rank > 1 << 17)
+#pragma omp parallel for if (team_pays((size_t)q->n * (size_t)q->d * (size_t)rank, TEAM_PRODUCTS))
     for (int h = 0; h < heads; h++) {
         Weight uk = head_rows(w, v, h, 0, nope);
         float *mine = latent + (size_t)(h * q->n) * (size_t)rank;
@@ -150,6 +149,7 @@ const AttentionKind attention_mla = {
              [ROPE_DIM] = "qk_rope_head_dim",
              [V_DIM] = "v_head_dim"},
     .weights_size = sizeof(Mla),
+    .rotates_part = true,
     .check = check,
     .declare = declare,
     .project = project,

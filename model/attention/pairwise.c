@@ -3,8 +3,6 @@
 #include "model/attention/attention.h"
 #include "model/ops/op.h"
 
-#include <math.h>
-
 typedef struct Pairwise {
     Linear q, v; /* [H D, d] */
     Weight pair; /* [H, D, D] */
@@ -23,10 +21,7 @@ static Qkv project(Forward *f, const void *weights, Mat *x) {
     const Pairwise *w = weights;
     const Config *c = f->cfg;
     Mat *q = attention_rope(f, linear(f, &w->q, x), c->n_heads, c->head_dim);
-    return (Qkv){.q = op_head_pair(f->tape, q, &w->pair),
-                 .k = q,
-                 .v = linear(f, &w->v, x),
-                 .scale = 1 / sqrtf((float)c->head_dim)};
+    return (Qkv){.q = op_head_matmul(f->tape, q, &w->pair), .k = q, .v = linear(f, &w->v, x)};
 }
 
 static HeadShape heads(const Config *c) {

@@ -1,8 +1,6 @@
 /* Symmetric attention (Courtois et al. 2024; NoiseFormer's base): K is Q, one projection, s = Q Q^T / sqrt(D). */
 #include "model/attention/attention.h"
 
-#include <math.h>
-
 typedef struct Symmetric {
     Linear q, v; /* [H D, d] */
 } Symmetric;
@@ -17,12 +15,16 @@ static Qkv project(Forward *f, const void *weights, Mat *x) {
     const Symmetric *w = weights;
     const Config *c = f->cfg;
     Mat *q = attention_rope(f, linear(f, &w->q, x), c->n_heads, c->head_dim);
-    return (Qkv){.q = q, .k = q, .v = linear(f, &w->v, x), .scale = 1 / sqrtf((float)c->head_dim)};
+    return (Qkv){.q = q, .k = q, .v = linear(f, &w->v, x)};
 }
 
 static HeadShape heads(const Config *c) {
     return (HeadShape){.heads = c->n_heads, .kv_heads = c->n_heads, .k_dim = c->head_dim, .v_dim = c->head_dim};
 }
 
-const AttentionKind attention_symmetric = {
-    .name = "symmetric", .weights_size = sizeof(Symmetric), .declare = declare, .project = project, .heads = heads};
+const AttentionKind attention_symmetric = {.name = "symmetric",
+                                           .weights_size = sizeof(Symmetric),
+                                           .declare = declare,
+                                           .project = project,
+                                           .heads = heads,
+                                           .rotates_late = true};

@@ -4,8 +4,6 @@
 #include "model/attention/attention.h"
 #include "model/ops/op.h"
 
-#include <math.h>
-
 enum { Q_RANK, RANK };
 
 typedef struct Tpa {
@@ -37,8 +35,7 @@ static Qkv project_factors(Forward *f, const void *weights, Mat *x) {
     Mat *k = op_head_join(t, linear(f, &w->a_k, x), a_width, b_k, b_width, 1);
     Mat *v = op_head_join(t, linear(f, &w->a_v, x), a_width, linear(f, &w->b_v, x), b_width, 1);
     return (Qkv){.q = op_head_factors(t, linear(f, &w->a_q, x), b_q, q_rank, dim),
-                 .k = op_head_join(t, k, a_width + b_width, v, a_width + b_width, 1),
-                 .scale = 1 / sqrtf((float)dim)};
+                 .k = op_head_join(t, k, a_width + b_width, v, a_width + b_width, 1)};
 }
 
 static void restore(Forward *f, const void *weights, Mat *rows, Qkv *p) {

@@ -159,26 +159,26 @@ INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int
 
 /* ---- short rows of W, as NOBLE's up has ---- */
 
-/* Where k is one or two vectors of pairs, tiles would spend their time on sums across lanes. So W is turned round, an
+/* Where k is one or two vectors of pairs, tiles would spend their time on sums across lanes. So W is transposed, an
  * output per lane, and those sums become sums of vectors: the same additions in the same order (vec_sum4), hence the
  * same bits. */
 enum { SHORT_K = 4 * LANES, SHORT_FROM = 32, SHORT_ROWS = 2, SHORT_VECS = 2, SHORT_TILE = SHORT_ROWS * SHORT_VECS };
 
-typedef uint16_t TurnedPair[SHORT_VECS][LANES][2];
+typedef uint16_t TransposedPair[SHORT_VECS][LANES][2];
 
 typedef struct ShortTile {
     int rows, vectors; /* vectors of pairs in a row of W */
     const uint16_t *x;
     size_t ldx;
-    const TurnedPair *w; /* [k / 2] */
+    const TransposedPair *w; /* [k / 2] */
 } ShortTile;
 
-static void short_turn(const Gemm *g, int o, TurnedPair *turned) {
+static void short_transpose(const Gemm *g, int o, TransposedPair *out) {
     const uint16_t *w = (const uint16_t *)g->w + (size_t)o * (size_t)g->k;
     int outs = MIN(SHORT_VECS * LANES, g->n_out - o);
-    memset(turned, 0, (size_t)g->k / 2 * sizeof *turned);
+    memset(out, 0, (size_t)g->k / 2 * sizeof *out);
     for (int c = 0; c < outs; c++)
-        for (int p = 0; p < g->k / 2; p++) memcpy(turned[p][c / LANES][c % LANES], w + c * g->k + 2 * p, 2 * sizeof *w);
+        for (int p = 0; p < g->k / 2; p++) memcpy(out[p][c / LANES][c % LANES], w + c * g->k + 2 * p, 2 * sizeof *w);
 }
 
 /* What lane `lane` of the accumulators of gemm_tile would hold, for every row and output. */
@@ -214,7 +214,7 @@ SHORT_SUM(short_sum4, short_sum8, 4)
 SHORT_SUM(short_sum2, short_sum4, 2)
 SHORT_SUM(short_sum1, short_sum2, 1)
 
-INLINE void short_rows(int rows, int vectors, const Gemm *g, int i, int o, const TurnedPair *w) {
+INLINE void short_rows(int rows, int vectors, const Gemm *g, int i, int o, const TransposedPair *w) {
     ShortTile t = {rows, vectors, (const uint16_t *)g->x + (size_t)i * g->ldx, g->ldx, w};
     Vec y[SHORT_TILE];
     short_sum1(&t, 0, y);
@@ -226,16 +226,16 @@ INLINE void short_rows(int rows, int vectors, const Gemm *g, int i, int o, const
 }
 
 INLINE void gemm_short(int vectors, const Gemm *g) {
-    _Alignas(64) TurnedPair turned[SHORT_K / 2];
+    _Alignas(64) TransposedPair transposed[SHORT_K / 2];
     for (int o = 0; o < g->n_out; o += SHORT_VECS * LANES) {
         int i = 0;
-        short_turn(g, o, turned);
-        for (; i + SHORT_ROWS <= g->n; i += SHORT_ROWS) short_rows(SHORT_ROWS, vectors, g, i, o, turned);
-        for (; i < g->n; i++) short_rows(1, vectors, g, i, o, turned);
+        short_transpose(g, o, transposed);
+        for (; i + SHORT_ROWS <= g->n; i += SHORT_ROWS) short_rows(SHORT_ROWS, vectors, g, i, o, transposed);
+        for (; i < g->n; i++) short_rows(1, vectors, g, i, o, transposed);
     }
 }
 
-/* From SHORT_FROM rows on it pays to turn W. */
+/* From SHORT_FROM rows on it pays to transpose W. */
 static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }

@@ -60,7 +60,7 @@ typedef struct Kernels {
     /* One more piece of a softmax over several: with m the larger of *max and all x, y = exp(x - m); *sum is scaled to
      * m and grows by the sum of y, *max becomes m. Returns exp(old *max - m), which scales what was made of older
      * pieces (1 when there are none). Start with *max = -INFINITY and *sum = 0. */
-    float (*soften_row)(int d, const float *x, float *y, float *max, float *sum);
+    float (*online_softmax_row)(int d, const float *x, float *y, float *max, float *sum);
     /* What the sampler does to all logits (sampler.c): y = x with NaN as -INFINITY and nothing above FLT_MAX; then
      * w = exp((x - max) / temperature) to the nearest multiple of 2^-33, and which bucket that is in. Returns how many
      * are not 0. */

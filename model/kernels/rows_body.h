@@ -59,7 +59,7 @@ static float exp_sum_row(int d, const float *x, float *y, float max) {
     return row_sum(d, y);
 }
 
-static float soften_row(int d, const float *x, float *y, float *max, float *sum) {
+static float online_softmax_row(int d, const float *x, float *y, float *max, float *sum) {
     float m = larger(*max, max_row(d, x)), factor = m == *max || *max == -INFINITY ? 1 : exp_of(*max - m);
     *sum = FMA(*sum, factor, exp_sum_row(d, x, y, m));
     *max = m;

@@ -43,19 +43,23 @@ Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float th
  * join: per head the features of a, then those of b; b may have one head for all -> [n, heads (da + db)].
  * repeat: head g becomes heads g m .. g m + m - 1 -> [n, heads m dim].
  * average: mean over consecutive groups of `heads` heads: x [n, groups heads dim] -> [n, heads dim] (PEAA).
- * pair: y_h = x_h F_h (row times matrix), F [heads, dim, dim].
- * conv: y[o, l] = b[o] + sum_c sum_u W[o, c, u] x[c, l + u - (k-1)/2] along the features, W [out, heads, k]. */
+ * matmul: y_h = x_h F_h (row times matrix), F [heads, dim, dim]. */
 Mat *op_head_columns(Tape *t, Mat *x, int heads, int first, int count);
 Mat *op_head_join(Tape *t, Mat *a, int da, Mat *b, int db, int heads);
 Mat *op_head_repeat(Tape *t, Mat *x, int heads, int times);
 Mat *op_head_average(Tape *t, Mat *x, int groups);
-Mat *op_head_pair(Tape *t, Mat *x, const Weight *f);
-Mat *op_head_conv(Tape *t, Mat *x, const Weight *w, const Weight *b, int dim);
+Mat *op_head_matmul(Tape *t, Mat *x, const Weight *f);
 /* TPA: y_h = (1/R) sum_r a[h, r] b[r, :]; a [n, H R], b [n, R D] -> [n, H D]. */
 Mat *op_head_factors(Tape *t, Mat *a, Mat *b, int rank, int dim);
 
-/* op_loss.c: mean negative log likelihood of targets[n] under logits [n, V] -> [1, 1]. targets must outlive the tape.
- */
-Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets);
+/* op_head_conv.c: y[o, l] = b[o] + sum_c sum_u W[o, c, u] x[c, l + u - (k-1)/2], a convolution along the features of a
+ * row, heads being channels; W [out, heads, k], odd k. x [n, heads dim] -> [n, out dim]. */
+Mat *op_head_conv(Tape *t, Mat *x, const Weight *w, const Weight *b, int dim);
+
+/* op_loss.c: weighted mean of the negative log likelihoods of targets[n] under logits [n, V] -> [1, 1]. weights [n],
+ * not below 0; NULL: all 1. A row of weight 0 is ignored, its target too; if all are, the loss is 0. targets and
+ * weights must outlive the tape. The backward pass writes the gradient over the logits, which must have no other
+ * reader. */
+Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets, const float *weights);
 
 #endif

@@ -30,9 +30,9 @@ typedef struct Serve {
 } Serve;
 
 typedef struct Task {
-    const Segment *seg;
-    int first, n;       /* queries of the segment */
-    int kv_head, heads; /* kv heads */
+    const Segment *seg, *keys; /* of the queries; of their keys, which is the same but in cross-attention */
+    int first, n;              /* queries of the segment */
+    int kv_head, heads;        /* kv heads */
 } Task;
 
 /* Row r of a tile is position r / group, head kv_head group + r % group. */
@@ -45,7 +45,7 @@ typedef struct Scratch {
     float *noise;        /* [tile_rows, CHUNK] */
     float *eps;          /* [CHUNK] */
     uint16_t *component; /* [CHUNK] */
-    void *turned;        /* [KV_BLOCK, v_dim] */
+    void *transposed;    /* [KV_BLOCK, v_dim] */
 } Scratch;
 
 static void *take(size_t *used, unsigned char *base, size_t bytes) {
@@ -68,7 +68,7 @@ static Scratch scratch_lay(const Serve *a, unsigned char *base, size_t *bytes) {
         .noise = take(bytes, base, (size_t)a->tile_rows * CHUNK * sizeof(float)),
         .eps = take(bytes, base, CHUNK * sizeof(float)),
         .component = take(bytes, base, CHUNK * sizeof(uint16_t)),
-        .turned = take(bytes, base, KV_BLOCK * v_dim * sizeof(float)),
+        .transposed = take(bytes, base, KV_BLOCK * v_dim * sizeof(float)),
     };
 }
 
@@ -102,7 +102,7 @@ static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
 static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
     int rows = t->n * a->group;
     for (int j = 0; j < n_keys; j += KV_BLOCK) {
-        const void *k = kv_k(a->kv, t->seg->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
+        const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
         if (a->pairs)
             kernels->scores_pairs(rows, a->q_width / 2, (uint16_t *)x->q + query_at(a, h, 0), k, x->s + j, CHUNK);
         else
@@ -114,19 +114,19 @@ static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h,
 static void add_noise(const Serve *a, const Task *t, const Scratch *x, int head, int r, int c0, int n, float *s) {
     int at = t->first + r;
     NoiseRow noise;
-    if (!attention_noise_row(a->f, a->spec, t->seg, head, t->seg->row0 + at, t->seg->pos0 + at, &noise)) return;
-    noise.first = c0;
-    noise.n = n;
+    if (!attention_noise_row(a->f, a->spec, t->seg, head, t->seg->row0 + at, t->seg->pos0 + at, c0, n, &noise)) return;
     noise_row_draw(&noise, x->eps, x->component);
     noise_row_add(&noise, x->eps, x->component, s);
 }
 
 /* Keys of chunk c0 that query r of the task sees. */
-static int keys_seen(const Task *t, int r, int c0) { return MIN(CHUNK, t->seg->pos0 + t->first + r + 1 - c0); }
+static int keys_seen(const Serve *a, const Task *t, int r, int c0) {
+    return MIN(CHUNK, attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + r) - c0);
+}
 
 static void draw_shared(const Serve *a, const Task *t, const Scratch *x, int c0) {
     for (int r = 0; r < t->n; r++) {
-        int seen = keys_seen(t, r, c0);
+        int seen = keys_seen(a, t, r, c0);
         if (seen <= 0) continue;
         float *noise = x->noise + r * CHUNK;
         memset(noise, 0, CHUNK * sizeof *noise);
@@ -134,39 +134,57 @@ static void draw_shared(const Serve *a, const Task *t, const Scratch *x, int c0)
     }
 }
 
+/* The kind's own word on the scores of row r of kv head h of the task; true when it leaves none of them to be seen. */
+static bool edit_scores(const Serve *a, const Task *t, int h, int r, int c0, int n, float *s) {
+    ScoreRow row = {.cfg = a->f->cfg,
+                    .layer = a->f->layer,
+                    .head = (t->kv_head + h) * a->group + r % a->group,
+                    .i = t->seg->pos0 + t->first + r / a->group,
+                    .first = c0,
+                    .n = n};
+    a->spec->scores(&row, s, NULL);
+    return kernels->max_row(n, s) == -INFINITY;
+}
+
 /* Scores to probabilities relative to the largest so far; what is mixed already is made relative to it too. */
-static void chunk_soften(const Serve *a, const Task *t, const Scratch *x, int h, int c0) {
+static void chunk_softmax(const Serve *a, const Task *t, const Scratch *x, int h, int c0) {
     int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
     for (int r = 0; r < rows; r++) {
-        int seen = keys_seen(t, r / a->group, c0), padded = (seen + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
+        int seen = keys_seen(a, t, r / a->group, c0), padded = (seen + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
         if (seen <= 0) continue;
         float *s = x->s + r * CHUNK;
         size_t at = (size_t)h * (size_t)a->rows_max + (size_t)r;
+        if (a->spec->scores && edit_scores(a, t, h, r, c0, seen, s)) {
+            memset(s, 0, (size_t)padded * sizeof *s);
+            if (a->pairs) memset(x->p + r * CHUNK, 0, (size_t)padded * sizeof *x->p);
+            continue;
+        }
         if (a->shared_noise)
             kernels->add_row(seen, x->noise + r / a->group * CHUNK, s);
         else if (a->spec->noise)
             add_noise(a, t, x, (t->kv_head + h) * a->group + r % a->group, r / a->group, c0, seen, s);
         for (int j = seen; j < padded; j++) s[j] = -INFINITY;
-        float factor = kernels->soften_row(padded, s, s, &x->max[at], &x->sum[at]), *acc = x->acc + at * (size_t)v_dim;
+        float factor = kernels->online_softmax_row(padded, s, s, &x->max[at], &x->sum[at]),
+              *acc = x->acc + at * (size_t)v_dim;
         if (factor != 1) kernels->scale_row(v_dim, factor, acc, acc);
         if (a->pairs) kernels->to_bf16(padded, s, x->p + r * CHUNK);
     }
 }
 
-/* Values of a block. Where a value is the beginning of its key, the keys are turned round first. */
-static const void *block_values(const Serve *a, int block, int kv_head, void *turned) {
+/* Values of a block. Where a value is the beginning of its key, the keys are transposed first. */
+static const void *block_values(const Serve *a, int block, int kv_head, void *transposed) {
     int v_dim = a->spec->heads.v_dim;
-    if (a->kv->heads.v_dim) return kv_v(a->kv, block, kv_head);
+    if (a->kv->heads.v_dim) return kv_v(a->kv, block, kv_head / (a->spec->heads.kv_heads / a->spec->heads.v_heads));
     const void *k = kv_k(a->kv, block, kv_head);
     for (int d = 0; d < v_dim; d++)
         for (int j = 0; j < KV_BLOCK; j++)
             if (a->pairs)
-                ((uint16_t *)turned)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
+                ((uint16_t *)transposed)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
                     ((const uint16_t *)k)[kv_key_at(a->kv->dtype, d, j)];
             else
-                ((float *)turned)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
+                ((float *)transposed)[kv_value_at(a->kv->dtype, v_dim, d, j)] =
                     ((const float *)k)[kv_key_at(a->kv->dtype, d, j)];
-    return turned;
+    return transposed;
 }
 
 /* acc += p v of `rows` rows from r on, keys j..j+n_keys-1 of the chunk (j even in its block); v as block_values. */
@@ -179,18 +197,18 @@ static void mix(const Serve *a, const Scratch *x, int r, int rows, int j, int n_
         kernels->mix_f32(rows, n_keys, v_dim, x->s + r * CHUNK + j, CHUNK, (const float *)v + key, acc);
 }
 
-/* Values behind a row's own position are never touched: they may be another request's leftovers. So all rows mix what
- * the first of them sees, in whole pairs, and then each the rest of its own. */
+/* Values of keys that a row does not see are never touched: they may be another request's leftovers. So all rows mix
+ * what the first of them sees, in whole pairs, and then each the rest of its own. */
 static void chunk_mix(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
     int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
     float *acc = x->acc + (size_t)h * (size_t)a->rows_max * (size_t)v_dim;
     for (int j = 0; j < n_keys; j += KV_BLOCK) {
-        const void *v = block_values(a, t->seg->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->turned);
-        int common = MAX(0, MIN(KV_BLOCK, keys_seen(t, 0, c0) - j));
+        const void *v = block_values(a, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->transposed);
+        int common = MAX(0, MIN(KV_BLOCK, keys_seen(a, t, 0, c0) - j));
         if (t->n > 1) common &= ~1;
         if (common) mix(a, x, 0, rows, j, common, v, acc);
         for (int r = 0; r < rows && common < KV_BLOCK; r++) {
-            int rest = MIN(KV_BLOCK, keys_seen(t, r / a->group, c0) - j) - common;
+            int rest = MIN(KV_BLOCK, keys_seen(a, t, r / a->group, c0) - j) - common;
             if (rest > 0) mix(a, x, r, 1, j + common, rest, v, acc + (size_t)r * (size_t)v_dim);
         }
     }
@@ -210,7 +228,7 @@ static void store(const Serve *a, const Task *t, const Scratch *x) {
 static void serve_task(const Serve *a, const Task *t) {
     size_t bytes, all = (size_t)t->heads * (size_t)a->rows_max;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
-    int n = t->seg->pos0 + t->first + t->n;
+    int n = attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + t->n - 1);
     load_queries(a, t, &x);
     memset(x.acc, 0, all * (size_t)a->spec->heads.v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
@@ -220,7 +238,7 @@ static void serve_task(const Serve *a, const Task *t) {
         if (a->shared_noise) draw_shared(a, t, &x, c0);
         for (int h = 0; h < t->heads; h++) {
             chunk_scores(a, t, &x, h, c0, n_keys);
-            chunk_soften(a, t, &x, h, c0);
+            chunk_softmax(a, t, &x, h, c0);
             chunk_mix(a, t, &x, h, c0, n_keys);
         }
     }
@@ -235,6 +253,7 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
                      const AttentionSpec *spec) {
     Tape *tape = f->tape;
     HeadShape h = spec->heads;
+    const Segment *key_segments = spec->keys ? spec->keys->segments : batch->segments;
     ArenaMark mark = arena_mark(&tape->arena);
     Serve a = {.f = f, .kv = kv, .q = q, .y = y, .spec = spec, .pairs = kv->dtype == DTYPE_BF16};
     a.group = h.heads / h.kv_heads;
@@ -245,7 +264,7 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     Tile *tiles = tape_alloc(tape, (size_t)q->n * sizeof *tiles);
     for (int s = 0; s < batch->n_segments; s++) {
         const Segment *seg = &batch->segments[s];
-        keys = MAX(keys, seg->pos0 + seg->n);
+        keys = MAX(keys, key_segments[s].pos0 + key_segments[s].n);
         for (int first = 0; first < seg->n; first += a.tile_rows)
             tiles[n_tiles++] = (Tile){.segment = s, .first = first};
     }
@@ -255,11 +274,12 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     int tasks = h.kv_heads / a.task_heads;
     scratch_lay(&a, NULL, &a.scratch_bytes);
     a.scratch = tape_alloc(tape, (size_t)team_size() * a.scratch_bytes);
-#pragma omp parallel for schedule(dynamic) if ((size_t)q->n * (size_t)q->d * (size_t)keys > 1 << 17)
+#pragma omp parallel for schedule(dynamic) if (team_pays((size_t)q->n * (size_t)q->d * (size_t)keys, TEAM_PRODUCTS))
     for (int i = 0; i < n_tiles * tasks; i++) {
         const Tile *tile = &tiles[n_tiles - 1 - i / tasks]; /* the longest of a prompt first */
         const Segment *seg = &batch->segments[tile->segment];
         serve_task(&a, &(Task){.seg = seg,
+                               .keys = &key_segments[tile->segment],
                                .first = tile->first,
                                .n = MIN(a.tile_rows, seg->n - tile->first),
                                .kv_head = i % tasks * a.task_heads,

@@ -9,10 +9,11 @@
 enum { TILE = 64 };
 
 typedef struct TrainContext {
-    Forward f; /* a copy: the layer number moves on */
+    const Forward *f;
     Mat *q, *k, *v, *y;
     AttentionSpec spec;
-    int group, longest;
+    const Segment *key_segments; /* the queries' own but in cross-attention */
+    int longest;                 /* segment of keys */
     size_t scratch_floats;
     float *scratch;        /* [threads, scratch_floats] */
     double *noise_sums;    /* [n_segments, H, 3 M] */
@@ -21,33 +22,39 @@ typedef struct TrainContext {
 
 /* Views of one head of one segment. */
 typedef struct HeadView {
-    const Segment *seg;
+    const Segment *seg, *keys;
     int head, ldq, ldk, ldv, ldy;
     size_t q, k, v, y; /* offsets of row 0 */
 } HeadView;
 
 static HeadView head_view(const TrainContext *c, int segment, int head) {
-    const Segment *seg = &c->f.batch->segments[segment];
-    size_t row = (size_t)seg->row0;
-    int kv = head / c->group, k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim;
+    const Segment *seg = &c->f->batch->segments[segment], *keys = &c->key_segments[segment];
+    HeadShape s = c->spec.heads;
+    size_t row = (size_t)seg->row0, key_row = (size_t)keys->row0;
+    int k_head = head / (s.heads / s.kv_heads), v_head = head / (s.heads / s.v_heads);
     return (HeadView){.seg = seg,
+                      .keys = keys,
                       .head = head,
                       .ldq = c->q->d,
                       .ldk = c->k->d,
                       .ldv = c->v->d,
                       .ldy = c->y->d,
-                      .q = row * (size_t)c->q->d + (size_t)(head * k_dim),
-                      .k = row * (size_t)c->k->d + (size_t)(kv * k_dim),
-                      .v = row * (size_t)c->v->d + (size_t)(kv * v_dim),
-                      .y = row * (size_t)c->y->d + (size_t)(head * v_dim)};
+                      .q = row * (size_t)c->q->d + (size_t)(head * s.k_dim),
+                      .k = key_row * (size_t)c->k->d + (size_t)(k_head * s.k_dim),
+                      .v = key_row * (size_t)c->v->d + (size_t)(v_head * s.v_dim),
+                      .y = row * (size_t)c->y->d + (size_t)(head * s.v_dim)};
+}
+
+static int keys_seen(const TrainContext *c, const HeadView *h, int i) {
+    return attention_keys_seen(&c->spec, h->keys, i);
 }
 
 /* ---- products ---- */
 
-/* A thread's memory: TILE rows of scores and of their gradients, a row of Gaussians and of components, packed operands:
- * what a head packs once and what a tile does. */
+/* A thread's memory: TILE rows of scores, of their gradients and of the slopes of the kind's edit, a row of Gaussians
+ * and of components, packed operands: what a head packs once and what a tile does. */
 typedef struct Scratch {
-    float *p, *ds, *eps;
+    float *p, *ds, *slope, *eps;
     uint16_t *component;
     uint32_t *keys_across, *keys, *values_across, *values; /* across: a vector is a key, else a feature */
     uint32_t *left, *right;
@@ -64,6 +71,7 @@ static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     size_t wide = MAX(t, MAX(k_dim, v_dim)) + TILE;
     const size_t sizes[] = {TILE * t,
                             TILE * t,
+                            c->spec.scores ? TILE * t : 0,
                             t,
                             t,
                             packed_words(c->longest, k_dim),
@@ -81,14 +89,15 @@ static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     uint32_t *words = (uint32_t *)(void *)at;
     *s = (Scratch){.p = at + first[0],
                    .ds = at + first[1],
-                   .eps = at + first[2],
-                   .component = (uint16_t *)(void *)(at + first[3]),
-                   .keys_across = words + first[4],
-                   .keys = words + first[5],
-                   .values_across = words + first[6],
-                   .values = words + first[7],
-                   .left = words + first[8],
-                   .right = words + first[9]};
+                   .slope = at + first[2],
+                   .eps = at + first[3],
+                   .component = (uint16_t *)(void *)(at + first[4]),
+                   .keys_across = words + first[5],
+                   .keys = words + first[6],
+                   .values_across = words + first[7],
+                   .values = words + first[8],
+                   .left = words + first[9],
+                   .right = words + first[10]};
     return total;
 }
 
@@ -98,7 +107,7 @@ static Scratch scratch_of(const TrainContext *c) {
     return s;
 }
 
-static int units_of(const TrainContext *c, int k) { return c->f.tape->bf16 ? (k + 1) / 2 : k; }
+static int units_of(const TrainContext *c, int k) { return c->f->tape->bf16 ? (k + 1) / 2 : k; }
 
 /* n vectors of k elements of the matrix x: its rows, or `across` its columns. */
 static PackSource source(const float *x, int ld, bool across, int n, int k) {
@@ -106,7 +115,7 @@ static PackSource source(const float *x, int ld, bool across, int n, int k) {
 }
 
 static Panels pack_left(const TrainContext *c, PackSource x, uint32_t *out) {
-    kernels->train->pack_rows(c->f.tape->bf16, &x, out);
+    kernels->train->pack_rows(c->f->tape->bf16, &x, out);
     return (Panels){out, (size_t)(kernels->train->tile_rows * units_of(c, x.k))};
 }
 
@@ -116,46 +125,50 @@ static Panels packed_right(const TrainContext *c, const uint32_t *at, int k) {
 }
 
 static Panels pack_right(const TrainContext *c, PackSource x, uint32_t *out) {
-    kernels->train->pack_columns(c->f.tape->bf16, &x, out);
+    kernels->train->pack_columns(c->f->tape->bf16, &x, out);
     return packed_right(c, out, x.k);
 }
 
 /* y [m, n] (+)= a b over k elements */
 static void product(const TrainContext *c, int m, int n, int k, Panels a, Panels b, float *y, int ldy, bool add) {
-    kernels->train->multiply(c->f.tape->bf16, m, n, units_of(c, k), a, b, y, (size_t)ldy, add);
+    kernels->train->multiply(c->f->tape->bf16, m, n, units_of(c, k), a, b, y, (size_t)ldy, add);
 }
 
 /* ---- forward ---- */
 
-/* p[r, 0..keys) = softmax of row i0 + r, zero behind the diagonal; keys = i0 + rows. */
+/* p[r, 0..keys) = softmax of row i0 + r, zero behind the keys that it sees; keys = those that the tile's last row sees.
+ */
 static void tile_probabilities(const TrainContext *c, const HeadView *h, int i0, int rows, const Scratch *s) {
-    int keys = i0 + rows, k_dim = c->spec.heads.k_dim;
+    int keys = keys_seen(c, h, i0 + rows - 1), k_dim = c->spec.heads.k_dim;
     const float *q = c->q->x + h->q + (size_t)i0 * (size_t)h->ldq;
     Panels left = pack_left(c, source(q, h->ldq, false, rows, k_dim), s->left);
     product(c, rows, keys, k_dim, left, packed_right(c, s->keys_across, k_dim), s->p, keys, false);
     for (int r = 0; r < rows; r++) {
         float *row = s->p + (size_t)r * (size_t)keys;
-        int i = i0 + r;
+        int i = i0 + r, seen = keys_seen(c, h, i);
         NoiseRow noise;
-        kernels->train->scale_in_place(i + 1, c->spec.scale, row);
-        if (attention_noise_row(&c->f, &c->spec, h->seg, h->head, h->seg->row0 + i, i, &noise)) {
+        kernels->train->scale_in_place(seen, c->spec.scale, row);
+        if (c->spec.scores)
+            c->spec.scores(&(ScoreRow){.cfg = c->f->cfg, .layer = c->f->layer, .head = h->head, .i = i, .n = seen}, row,
+                           s->slope + (size_t)r * (size_t)keys);
+        if (attention_noise_row(c->f, &c->spec, h->seg, h->head, h->seg->row0 + i, i, 0, seen, &noise)) {
             noise_row_draw(&noise, s->eps, s->component);
             noise_row_add(&noise, s->eps, s->component, row);
         }
-        float inverse = 1 / kernels->exp_sum_row(i + 1, row, row, kernels->max_row(i + 1, row));
-        kernels->train->scale_in_place(i + 1, inverse, row);
-        memset(row + i + 1, 0, (size_t)(keys - i - 1) * sizeof(float));
+        float inverse = 1 / kernels->exp_sum_row(seen, row, row, kernels->max_row(seen, row));
+        kernels->train->scale_in_place(seen, inverse, row);
+        memset(row + seen, 0, (size_t)(keys - seen) * sizeof(float));
     }
 }
 
 static void head_forward(const TrainContext *c, int segment, int head) {
     HeadView h = head_view(c, segment, head);
     Scratch s = scratch_of(c);
-    int k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h.seg->n;
-    pack_right(c, source(c->k->x + h.k, h.ldk, false, n, k_dim), s.keys_across);
-    Panels values = pack_right(c, source(c->v->x + h.v, h.ldv, true, v_dim, n), s.values);
+    int k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h.seg->n, n_keys = h.keys->n;
+    pack_right(c, source(c->k->x + h.k, h.ldk, false, n_keys, k_dim), s.keys_across);
+    Panels values = pack_right(c, source(c->v->x + h.v, h.ldv, true, v_dim, n_keys), s.values);
     for (int i0 = 0; i0 < n; i0 += TILE) {
-        int rows = MIN(TILE, n - i0), keys = i0 + rows;
+        int rows = MIN(TILE, n - i0), keys = keys_seen(c, &h, i0 + rows - 1);
         tile_probabilities(c, &h, i0, rows, &s);
         Panels left = pack_left(c, source(s.p, keys, false, rows, keys), s.left);
         product(c, rows, v_dim, keys, left, values, c->y->x + h.y + (size_t)i0 * (size_t)h.ldy, h.ldy, false);
@@ -167,31 +180,32 @@ static void head_forward(const TrainContext *c, int segment, int head) {
 /* dS = P (dP - dy . y), in place of dP; the noise's own gradients from dS; then dS scale. */
 static void tile_score_gradient(const TrainContext *c, const HeadView *h, int i0, int rows, const Scratch *s,
                                 double *sums) {
-    int keys = i0 + rows, v_dim = c->spec.heads.v_dim;
+    int keys = keys_seen(c, h, i0 + rows - 1), v_dim = c->spec.heads.v_dim;
     for (int r = 0; r < rows; r++) {
-        int i = i0 + r;
+        int i = i0 + r, seen = keys_seen(c, h, i);
         const float *y = c->y->x + h->y + (size_t)i * (size_t)h->ldy;
         const float *dy = c->y->dx + h->y + (size_t)i * (size_t)h->ldy;
         const float *pr = s->p + (size_t)r * (size_t)keys;
         float *row = s->ds + (size_t)r * (size_t)keys;
-        kernels->train->softmax_slope_row(i + 1, pr, kernels->train->dot_row(v_dim, dy, y), row);
-        memset(row + i + 1, 0, (size_t)(keys - i - 1) * sizeof(float));
+        kernels->train->softmax_slope_row(seen, pr, kernels->train->dot_row(v_dim, dy, y), row);
+        memset(row + seen, 0, (size_t)(keys - seen) * sizeof(float));
         NoiseRow noise;
         int batch_row = h->seg->row0 + i;
-        if (attention_noise_row(&c->f, &c->spec, h->seg, h->head, batch_row, i, &noise)) {
+        if (attention_noise_row(c->f, &c->spec, h->seg, h->head, batch_row, i, 0, seen, &noise)) {
             size_t at = (size_t)batch_row * (size_t)c->spec.heads.heads + (size_t)h->head;
             noise_row_draw(&noise, s->eps, s->component);
             noise_row_backward(&noise, row, s->eps, s->component, sums,
                                c->d_log_variance ? c->d_log_variance + at : NULL);
         }
-        kernels->train->scale_in_place(i + 1, c->spec.scale, row);
+        if (c->spec.scores) kernels->train->product_row(seen, row, s->slope + (size_t)r * (size_t)keys, false, row);
+        kernels->train->scale_in_place(seen, c->spec.scale, row);
     }
 }
 
 /* With S = scale Q K^T + N, P = softmax(S), Y = P V:
  * dV += P^T dY, dP = dY V^T, dQ += scale dS K, dK += scale dS^T Q. Symmetric attention has dK = dQ: both roles add. */
 static void tile_backward(const TrainContext *c, const HeadView *h, int i0, int rows, const Scratch *s, double *sums) {
-    int keys = i0 + rows, k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h->seg->n;
+    int keys = keys_seen(c, h, i0 + rows - 1), k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim;
     const float *dy = c->y->dx + h->y + (size_t)i0 * (size_t)h->ldy;
     size_t q = h->q + (size_t)i0 * (size_t)h->ldq;
     tile_probabilities(c, h, i0, rows, s);
@@ -204,7 +218,7 @@ static void tile_backward(const TrainContext *c, const HeadView *h, int i0, int 
     tile_score_gradient(c, h, i0, rows, s, sums);
 
     left = pack_left(c, source(s->ds, keys, false, rows, keys), s->left);
-    product(c, rows, k_dim, keys, left, packed_right(c, s->keys, n), c->q->dx + q, h->ldq, true);
+    product(c, rows, k_dim, keys, left, packed_right(c, s->keys, h->keys->n), c->q->dx + q, h->ldq, true);
 
     left = pack_left(c, source(s->ds, keys, true, keys, rows), s->left);
     right = pack_right(c, source(c->q->x + q, h->ldq, true, k_dim, rows), s->right);
@@ -214,18 +228,18 @@ static void tile_backward(const TrainContext *c, const HeadView *h, int i0, int 
 static void head_backward(const TrainContext *c, int segment, int head) {
     HeadView h = head_view(c, segment, head);
     Scratch s = scratch_of(c);
-    int k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h.seg->n;
-    int components = MAX(1, c->f.cfg->noise.components);
+    int k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h.seg->n, n_keys = h.keys->n;
+    int components = MAX(1, c->f->cfg->noise.components);
     double *sums = c->noise_sums + (size_t)(segment * c->spec.heads.heads + head) * (size_t)(3 * components);
-    pack_right(c, source(c->k->x + h.k, h.ldk, false, n, k_dim), s.keys_across);
-    pack_right(c, source(c->k->x + h.k, h.ldk, true, k_dim, n), s.keys);
-    pack_right(c, source(c->v->x + h.v, h.ldv, false, n, v_dim), s.values_across);
+    pack_right(c, source(c->k->x + h.k, h.ldk, false, n_keys, k_dim), s.keys_across);
+    pack_right(c, source(c->k->x + h.k, h.ldk, true, k_dim, n_keys), s.keys);
+    pack_right(c, source(c->v->x + h.v, h.ldv, false, n_keys, v_dim), s.values_across);
     for (int i0 = 0; i0 < n; i0 += TILE) tile_backward(c, &h, i0, MIN(TILE, n - i0), &s, sums);
 }
 
 /* Adds the per-head sums in segment and head order, whatever thread made them. */
 static void collect_noise_gradients(const TrainContext *c) {
-    const Config *cfg = c->f.cfg;
+    const Config *cfg = c->f->cfg;
     const Noise *z = c->spec.noise;
     int heads = c->spec.heads.heads, m = MAX(1, cfg->noise.components), n = config_noise_heads(cfg);
     if (c->spec.condition) {
@@ -238,7 +252,7 @@ static void collect_noise_gradients(const TrainContext *c) {
         return;
     }
     if (!z->mu.grad) return;
-    for (int s = 0; s < c->f.batch->n_segments; s++)
+    for (int s = 0; s < c->f->batch->n_segments; s++)
         for (int h = 0; h < heads; h++) {
             const double *sums = c->noise_sums + (size_t)(s * heads + h) * (size_t)(3 * m);
             int first = (cfg->noise.scope == NOISE_HEAD ? h : 0) * m;
@@ -252,30 +266,30 @@ static void collect_noise_gradients(const TrainContext *c) {
 
 static void train_backward(void *context) {
     const TrainContext *c = context;
-    int kv_heads = c->spec.heads.kv_heads;
+    int v_heads = c->spec.heads.v_heads, group = c->spec.heads.heads / v_heads;
     Mat *mats[] = {c->q, c->k, c->v, c->y};
     for (size_t i = 0; i < COUNTOF(mats); i++) mat_gradient(mats[i]);
     size_t sums =
-        (size_t)(c->f.batch->n_segments * c->spec.heads.heads) * (size_t)(3 * MAX(1, c->f.cfg->noise.components));
+        (size_t)(c->f->batch->n_segments * c->spec.heads.heads) * (size_t)(3 * MAX(1, c->f->cfg->noise.components));
     memset(c->noise_sums, 0, sums * sizeof(double));
     if (c->d_log_variance) memset(c->d_log_variance, 0, (size_t)c->q->n * (size_t)c->spec.heads.heads * sizeof(float));
-        /* query heads of one kv head add into the same dk, dv: they stay with one thread, in order */
+        /* query heads of one value head add into the same dk, dv: they stay with one thread, in order */
 #pragma omp parallel for collapse(2) schedule(dynamic)
-    for (int s = 0; s < c->f.batch->n_segments; s++)
-        for (int g = 0; g < kv_heads; g++)
-            for (int h = g * c->group; h < (g + 1) * c->group; h++) head_backward(c, s, h);
+    for (int s = 0; s < c->f->batch->n_segments; s++)
+        for (int g = 0; g < v_heads; g++)
+            for (int h = g * group; h < (g + 1) * group; h++) head_backward(c, s, h);
     if (c->spec.noise) collect_noise_gradients(c);
 }
 
 void attention_train(Forward *f, Mat *q, Mat *k, Mat *v, Mat *y, const AttentionSpec *spec) {
     Tape *t = f->tape;
     TrainContext *c = tape_alloc(t, sizeof *c);
-    *c = (TrainContext){
-        .f = *f, .q = q, .k = k, .v = v, .y = y, .spec = *spec, .group = spec->heads.heads / spec->heads.kv_heads};
+    *c = (TrainContext){.f = f, .q = q, .k = k, .v = v, .y = y, .spec = *spec};
+    c->key_segments = spec->keys ? spec->keys->segments : f->batch->segments;
     int n_segments = f->batch->n_segments, heads = spec->heads.heads;
     for (int s = 0; s < n_segments; s++) {
-        BUG_ON(f->batch->segments[s].pos0 != 0);
-        c->longest = MAX(c->longest, f->batch->segments[s].n);
+        BUG_ON(f->batch->segments[s].pos0 != 0 || c->key_segments[s].pos0 != 0);
+        c->longest = MAX(c->longest, c->key_segments[s].n);
     }
     c->scratch_floats = scratch_layout(c, NULL, NULL);
     c->scratch = tape_alloc(t, (size_t)team_size() * c->scratch_floats * sizeof(float));

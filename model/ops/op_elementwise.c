@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define PARALLEL_FROM ((size_t)1 << 14) /* elements worth waking the team for */
-
 static inline float *row_of(float *base, const Mat *m, int i) { return base + (size_t)i * (size_t)m->d; }
 
 /* ---- sums ---- */
@@ -21,7 +19,7 @@ static void add_into(Mat *x, const float *dy, float scale) {
     size_t n = (size_t)x->n * (size_t)x->d;
     bool first = mat_first(x);
     float *dx = x->dx;
-#pragma omp parallel for if (n > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays(n, TEAM_ELEMENTS))
     for (size_t i = 0; i < n; i++) dx[i] = first ? scale * dy[i] : dx[i] + scale * dy[i];
 }
 
@@ -39,7 +37,7 @@ Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale) {
     BUG_ON(a->n != b->n || a->d != b->d);
     Mat *y = tape_mat(t, a->n, a->d);
     size_t n = (size_t)a->n * (size_t)a->d;
-#pragma omp parallel for if (n > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays(n, TEAM_ELEMENTS))
     for (size_t i = 0; i < n; i++) y->x[i] = a->x[i] + scale * b->x[i];
     if (t->recording) {
         AddContext *c = tape_alloc(t, sizeof *c);
@@ -52,7 +50,7 @@ Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale) {
 Mat *op_residual(Tape *t, Mat *x, Mat *y) {
     if (t->recording) return op_add_scaled(t, x, y, 1);
     BUG_ON(x->n != y->n || x->d != y->d);
-#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) kernels->add_row(x->d, row_of(y->x, y, i), row_of(x->x, x, i));
     return x;
 }
@@ -93,7 +91,7 @@ static void activation_backward(void *context) {
     int d = c->x->d;
     float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
-#pragma omp parallel for if ((size_t)c->x->n * (size_t)d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->x->n * (size_t)d, TEAM_ELEMENTS))
     for (int i = 0; i < c->x->n; i++) {
         float *slope = c->slope + (size_t)team_member() * (size_t)d;
         kernels->train->slope_row(c->activation, d, row_of(c->x->x, c->x, i), row_of(c->y->x, c->y, i), slope);
@@ -103,7 +101,7 @@ static void activation_backward(void *context) {
 
 Mat *op_activation(Tape *t, Mat *x, Activation a) {
     Mat *y = tape_mat(t, x->n, x->d);
-#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) activate_row(a, x->d, row_of(x->x, x, i), row_of(y->x, y, i));
     if (t->recording) {
         ActivationContext *c = tape_alloc(t, sizeof *c);
@@ -128,7 +126,7 @@ static void gate_backward(void *context) {
     int h = c->y->d;
     float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
-#pragma omp parallel for if ((size_t)c->x->n * (size_t)c->x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->x->n * (size_t)c->x->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->x->n; i++) {
         const float *gate = row_of(c->x->x, c->x, i), *activated = c->activated + (size_t)i * (size_t)h;
         float *slope = c->slope + (size_t)team_member() * (size_t)h, *dgate = row_of(c->x->dx, c->x, i);
@@ -141,7 +139,7 @@ Mat *op_gate(Tape *t, Mat *x, Activation a) {
     int h = x->d / 2;
     Mat *y = tape_mat(t, x->n, h);
     float *activated = tape_alloc(t, (size_t)x->n * (size_t)h * sizeof(float));
-#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) {
         const float *row = row_of(x->x, x, i);
         float *act = activated + (size_t)i * (size_t)h, *out = row_of(y->x, y, i);
@@ -192,7 +190,7 @@ static void cos_backward(void *context) {
     const float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
     for (int k = 0; k < d; k++) sine_phase[k] = c->phase[k] - 1.5707963268f;
-#pragma omp parallel for schedule(static) if ((size_t)c->x->n * (size_t)d > PARALLEL_FROM)
+#pragma omp parallel for schedule(static) if (team_pays((size_t)c->x->n * (size_t)d, TEAM_ELEMENTS))
     for (int chunk = 0; chunk < CHUNKS; chunk++)
         cos_backward_chunk(c, chunk, dy, add, sine_phase, sums + (size_t)(3 * chunk) * (size_t)d);
     for (int chunk = 0; chunk < CHUNKS && c->d_freq; chunk++) {
@@ -217,7 +215,7 @@ Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase) {
                       .phase = phase ? weight_f32(phase) : constant_row(t, x->d, 0),
                       .d_freq = freq ? freq->grad : NULL,
                       .d_phase = phase ? phase->grad : NULL};
-#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) kernels->cos_row(x->d, row_of(x->x, x, i), c->freq, c->phase, row_of(y->x, y, i));
     if (t->recording) {
         c->scratch = tape_alloc(t, (size_t)((1 + 3 * CHUNKS) * x->d) * sizeof(float));

@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/team.h"
 #include "model/ops/op.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static void scatter_rows(Mat *y, const int *ids, float *into) {
     enum { WIDTH = 64 };
     size_t d = (size_t)y->d;
     const float *dy = mat_gradient(y);
-#pragma omp parallel for if ((size_t)y->n * d > 1 << 16)
+#pragma omp parallel for if (team_pays((size_t)y->n * d, TEAM_COPIES))
     for (int c0 = 0; c0 < y->d; c0 += WIDTH) {
         int c1 = MIN(c0 + WIDTH, y->d);
         for (int i = 0; i < y->n; i++)

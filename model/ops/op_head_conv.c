@@ -134,14 +134,14 @@ static void weight_gradient(const ConvContext *c, const float *dy) {
 }
 
 /* W'[c, o, u] = W[o, c, k - 1 - u] */
-static float *turned_weights(const ConvContext *c) {
-    float *turned = tape_alloc(c->tape, (size_t)(c->out * c->taps) * sizeof *turned);
+static float *transposed_weights(const ConvContext *c) {
+    float *transposed = tape_alloc(c->tape, (size_t)(c->out * c->taps) * sizeof *transposed);
     const float *w = weight_f32(c->w);
     for (int o = 0; o < c->out; o++)
         for (int i = 0; i < c->in; i++)
             for (int u = 0; u < c->kernel; u++)
-                turned[(i * c->out + o) * c->kernel + u] = w[(o * c->in + i) * c->kernel + c->kernel - 1 - u];
-    return turned;
+                transposed[(i * c->out + o) * c->kernel + u] = w[(o * c->in + i) * c->kernel + c->kernel - 1 - u];
+    return transposed;
 }
 
 static void conv_backward(void *context) {
@@ -150,7 +150,7 @@ static void conv_backward(void *context) {
     bool add = !mat_first(c->x);
     float *dx = c->x->dx;
     ArenaMark mark = arena_mark(&c->tape->arena);
-    Direction d = direction_open(c->tape, c->out, c->in, c->kernel, c->dim, turned_weights(c));
+    Direction d = direction_open(c->tape, c->out, c->in, c->kernel, c->dim, transposed_weights(c));
 #pragma omp parallel for schedule(static)
     for (int chunk = 0; chunk < CHUNKS; chunk++)
         for (int i = chunk_begin(c->x->n, chunk); i < chunk_begin(c->x->n, chunk + 1); i++)
@@ -188,7 +188,7 @@ Mat *op_head_conv(Tape *t, Mat *x, const Weight *w, const Weight *b, int dim) {
                        .taps = in * kernel};
     ArenaMark mark = arena_mark(&t->arena);
     Direction d = direction_open(t, in, out, kernel, dim, weight_f32(w));
-#pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)c->taps * (size_t)y->d > 1 << 17)
+#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)c->taps * (size_t)y->d, TEAM_PRODUCTS))
     for (int chunk = 0; chunk < CHUNKS; chunk++) forward_chunk(c, &d, chunk);
     arena_rewind(&t->arena, mark);
     if (t->recording) {

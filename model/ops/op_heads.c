@@ -1,12 +1,11 @@
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op.h"
 #include "model/ops/train_gemm.h"
 
 #include <string.h>
-
-#define PARALLEL_FROM ((size_t)1 << 14)
 
 /* ---- columns, join, repeat, average: linear maps that move features about, described by where each comes from ---- */
 
@@ -20,7 +19,7 @@ static void columns_backward(void *context) {
     mat_gradient(c->x);
     mat_gradient(c->y);
     int dim = c->x->d / c->heads;
-#pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->y->n; i++)
         for (int h = 0; h < c->heads; h++) {
             float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)(h * dim + c->first);
@@ -58,7 +57,7 @@ static void join_backward(void *context) {
     mat_gradient(c->b);
     mat_gradient(c->y);
     int shared = c->b->d == c->db; /* one head of b for all */
-#pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->y->n; i++)
         for (int h = 0; h < c->heads; h++) {
             const float *dy = c->y->dx + (size_t)i * (size_t)c->y->d + (size_t)(h * (c->da + c->db));
@@ -99,7 +98,7 @@ static void repeat_backward(void *context) {
     mat_gradient(c->x);
     mat_gradient(c->y);
     int dim = c->x->d / c->heads;
-#pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->y->n; i++)
         for (int h = 0; h < c->heads * c->times; h++) {
             float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)(h / c->times * dim);
@@ -136,7 +135,7 @@ static void average_backward(void *context) {
     float scale = 1.0f / (float)c->groups;
     const float *gradient = mat_gradient(c->y);
     bool first = mat_first(c->x);
-#pragma omp parallel for if ((size_t)c->x->n * (size_t)c->x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->x->n * (size_t)c->x->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->x->n; i++)
         for (int g = 0; g < c->groups; g++) {
             float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)g * (size_t)d;
@@ -149,7 +148,7 @@ Mat *op_head_average(Tape *t, Mat *x, int groups) {
     BUG_ON(x->d % groups);
     Mat *y = tape_mat(t, x->n, x->d / groups);
     float scale = 1.0f / (float)groups;
-#pragma omp parallel for if ((size_t)x->n * (size_t)x->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) {
         const float *from = x->x + (size_t)i * (size_t)x->d;
         float *to = y->x + (size_t)i * (size_t)y->d;
@@ -165,17 +164,17 @@ Mat *op_head_average(Tape *t, Mat *x, int groups) {
     return y;
 }
 
-/* ---- pairwise: a matrix per head ---- */
+/* ---- a matrix per head ---- */
 
-typedef struct PairContext {
+typedef struct MatmulContext {
     Tape *tape;
     Mat *x, *y;
     const Weight *f;
-} PairContext;
+} MatmulContext;
 
 /* y_h = x_h F_h: dx_h += dy_h F_h^T, dF_h += x_h^T dy_h */
-static void pair_backward(void *context) {
-    const PairContext *c = context;
+static void matmul_backward(void *context) {
+    const MatmulContext *c = context;
     int dim = c->f->dims[1], d = c->x->d, n = c->x->n;
     const float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
@@ -194,14 +193,14 @@ static void pair_backward(void *context) {
     }
 }
 
-Mat *op_head_pair(Tape *t, Mat *x, const Weight *f) {
+Mat *op_head_matmul(Tape *t, Mat *x, const Weight *f) {
     int heads = f->dims[0], dim = f->dims[1];
     BUG_ON(heads * dim != x->d);
     Mat *y = tape_mat(t, x->n, x->d);
     /* Row times matrix is what mixing values by probabilities is: one row of x weighs the rows of F. */
     size_t floats = (size_t)x->n * (size_t)dim;
     float *acc = arena_calloc(&t->arena, (size_t)heads * floats * sizeof(float));
-#pragma omp parallel for if (floats * (size_t)(heads * dim) > 1 << 17)
+#pragma omp parallel for if (team_pays(floats * (size_t)(heads * dim), TEAM_PRODUCTS))
     for (int h = 0; h < heads; h++) {
         float *head = acc + (size_t)h * floats;
         kernels->mix_f32(x->n, dim, dim, x->x + h * dim, x->d, weight_f32(f) + (size_t)h * (size_t)(dim * dim), head);
@@ -210,9 +209,9 @@ Mat *op_head_pair(Tape *t, Mat *x, const Weight *f) {
                    (size_t)dim * sizeof(float));
     }
     if (t->recording) {
-        PairContext *c = tape_alloc(t, sizeof *c);
-        *c = (PairContext){.tape = t, .x = x, .y = y, .f = f};
-        tape_push(t, pair_backward, c);
+        MatmulContext *c = tape_alloc(t, sizeof *c);
+        *c = (MatmulContext){.tape = t, .x = x, .y = y, .f = f};
+        tape_push(t, matmul_backward, c);
     }
     return y;
 }
@@ -231,7 +230,7 @@ static void factors_backward(void *context) {
     mat_gradient(c->y);
     int heads = c->a->d / c->rank, dim = c->dim;
     float scale = 1.0f / (float)c->rank;
-#pragma omp parallel for if ((size_t)c->y->n * (size_t)c->y->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->y->n; i++)
         for (int h = 0; h < heads; h++) {
             const float *dy = c->y->dx + (size_t)i * (size_t)c->y->d + (size_t)(h * dim);
@@ -253,7 +252,7 @@ Mat *op_head_factors(Tape *t, Mat *a, Mat *b, int rank, int dim) {
     BUG_ON(heads * rank != a->d || b->d != rank * dim);
     Mat *y = tape_mat(t, a->n, heads * dim);
     float scale = 1.0f / (float)rank;
-#pragma omp parallel for if ((size_t)y->n * (size_t)y->d > PARALLEL_FROM)
+#pragma omp parallel for if (team_pays((size_t)y->n * (size_t)y->d, TEAM_ELEMENTS))
     for (int i = 0; i < a->n; i++)
         for (int h = 0; h < heads; h++) {
             float *out = y->x + (size_t)i * (size_t)y->d + (size_t)(h * dim);

@@ -14,14 +14,14 @@ typedef struct LinearContext {
 } LinearContext;
 
 static void bias_forward(const Mat *y, const float *b) {
-#pragma omp parallel for schedule(static) if ((size_t)y->n * (size_t)y->d > 1 << 16)
+#pragma omp parallel for schedule(static) if (team_pays((size_t)y->n * (size_t)y->d, TEAM_COPIES))
     for (int i = 0; i < y->n; i++) memcpy(y->x + (size_t)i * (size_t)y->d, b, (size_t)y->d * sizeof *b);
 }
 
 /* db += sum over rows of dy. Split by column, so that the order of the sum is that of the rows on any team. */
 static void bias_backward(const Mat *y, float *db) {
     enum { WIDTH = 256 };
-#pragma omp parallel for if ((size_t)y->n * (size_t)y->d > 1 << 16)
+#pragma omp parallel for if (team_pays((size_t)y->n * (size_t)y->d, TEAM_COPIES))
     for (int c = 0; c < y->d; c += WIDTH)
         for (int i = 0; i < y->n; i++)
             kernels->add_row(MIN(WIDTH, y->d - c), y->dx + (size_t)i * (size_t)y->d + c, db + c);
@@ -75,7 +75,7 @@ static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
         a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
     }
     if (!a.bf16 && !a.codes) return a;
-#pragma omp parallel for schedule(static) if (n * d > 1 << 16)
+#pragma omp parallel for schedule(static) if (team_pays(n * d, TEAM_COPIES))
     for (size_t i = 0; i < n; i++) {
         if (a.bf16)
             kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
@@ -137,7 +137,7 @@ static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b
     int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
     size_t sums = (size_t)MIN(ADD_ROWS, x->n) * (size_t)(by_rows ? y->d : share);
     float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
-#pragma omp parallel for schedule(static) if ((size_t)x->n * (size_t)x->d * (size_t)y->d > 1 << 17)
+#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d * (size_t)y->d, TEAM_PRODUCTS))
     for (int first = 0; first < all; first += share) {
         int count = MIN(share, all - first);
         Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};

@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op.h"
 
@@ -30,7 +31,7 @@ static void norm_backward(void *context) {
     int d = c->x->d;
     const float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
-#pragma omp parallel for schedule(static) if ((size_t)c->x->n * (size_t)d > 1 << 14)
+#pragma omp parallel for schedule(static) if (team_pays((size_t)c->x->n * (size_t)d, TEAM_ELEMENTS))
     for (int chunk = 0; chunk < CHUNKS; chunk++)
         norm_backward_chunk(c, chunk, dy, add, c->scratch + (size_t)(3 * chunk) * (size_t)d);
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -44,7 +45,7 @@ static Mat *norm_forward(Tape *t, Mat *x, const Weight *w, const Weight *b, floa
     BUG_ON(w->dims[0] != x->d);
     Mat *y = tape_mat(t, x->n, x->d);
     size_t d = (size_t)x->d;
-#pragma omp parallel for if ((size_t)x->n * d > 1 << 14)
+#pragma omp parallel for if (team_pays((size_t)x->n * d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) {
         const float *row = x->x + (size_t)i * d;
         float *out = y->x + (size_t)i * d;

@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/team.h"
 #include "model/ops/op.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static void rope_backward(void *context) {
     size_t d = (size_t)c->x->d;
     const float *dy = mat_gradient(c->y);
     bool add = !mat_first(c->x);
-#pragma omp parallel for if ((size_t)c->x->n * d > 1 << 14)
+#pragma omp parallel for if (team_pays((size_t)c->x->n * d, TEAM_ELEMENTS))
     for (int i = 0; i < c->x->n; i++)
         rotate_row(dy + (size_t)i * d, c->x->dx + (size_t)i * d, c->heads, c->dim,
                    c->cos_sin + (size_t)i * (size_t)c->dim, -1, add);
@@ -41,7 +42,7 @@ Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float th
     float *cos_sin = tape_alloc(t, (size_t)x->n * (size_t)dim * sizeof(float));
     float *frequency = tape_alloc(t, (size_t)half * sizeof(float));
     for (int k = 0; k < half; k++) frequency[k] = (float)pow((double)theta, -2.0 * k / dim);
-#pragma omp parallel for if ((size_t)x->n * d > 1 << 14)
+#pragma omp parallel for if (team_pays((size_t)x->n * d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) {
         float *row = cos_sin + (size_t)i * (size_t)dim;
         for (int k = 0; k < half; k++) {

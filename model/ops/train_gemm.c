@@ -82,7 +82,7 @@ static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *
     const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
     int units = (k + p->units_per_k - 1) / p->units_per_k, share = BLOCK / s->panel * s->panel,
         block = block_vectors(o);
-#pragma omp parallel if ((size_t)p->g->m * (size_t)p->g->n * (size_t)k > 1 << 17)
+#pragma omp parallel if (team_pays((size_t)p->g->m * (size_t)p->g->n * (size_t)k, TEAM_PRODUCTS))
     {
 #pragma omp for schedule(static)
         for (int first = 0; first < s->n; first += share)

@@ -152,7 +152,7 @@ static const Change changes[] = {
     {SAS, "\"sas\":{}", "sas.heads is missing"},
     {SAS, "\"sas\":{\"heads\":0,\"head_dim\":10,\"kernel\":5}", "sas.heads is 0, must be a positive integer"},
     {SAS, "\"sas\":{\"heads\":10,\"head_dim\":10,\"kernel\":5}",
-     "sas.heads 10 is not a multiple of num_attention_heads 4"},
+     "sas.heads 10 is not a multiple of 4, the heads of attention.kind symmetric"},
     {SAS, "\"sas\":{\"heads\":4100,\"head_dim\":10,\"kernel\":5}", "sas.heads is 4100"},
     {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":4}", "sas.kernel is 4, must be odd"},
     {SAS, "\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":65}", "sas.kernel is 65"},

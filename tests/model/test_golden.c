@@ -130,7 +130,7 @@ static double golden_step(Golden *g, uint32_t stream, float *logits) {
     memset(g->t.grad, 0, g->t.count * sizeof(float));
     Mat *out = model_forward(&g->t.model, &tape, &batch, NULL);
     if (logits) memcpy(logits, out->x, (size_t)out->n * (size_t)out->d * sizeof(float));
-    Mat *loss = model_loss(&tape, out, g->targets, (float)number(g, "alpha"), NULL);
+    Mat *loss = model_loss(&tape, out, g->targets, NULL, (float)number(g, "alpha"), NULL);
     tape_backward(&tape, loss);
     double value = loss->x[0];
     tape_free(&tape);

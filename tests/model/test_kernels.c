@@ -114,7 +114,7 @@ static int run_sums(const Kernels *k, Shape s, float *y) {
 static int run_soften(const Kernels *k, Shape s, float *y) {
     float max = -INFINITY, sum = 0;
     for (int piece = 0; piece < 2; piece++) {
-        y[3 * piece] = k->soften_row(s.k, pool_a + s.at + piece, y + 6 + piece * s.k, &max, &sum);
+        y[3 * piece] = k->online_softmax_row(s.k, pool_a + s.at + piece, y + 6 + piece * s.k, &max, &sum);
         y[3 * piece + 1] = max;
         y[3 * piece + 2] = sum;
     }

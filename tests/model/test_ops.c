@@ -44,10 +44,15 @@ static Mat *build_join(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_jo
 static Mat *build_join_shared(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
 static Mat *build_repeat(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_repeat(t, x[0], 2, 3); }
 static Mat *build_average(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_average(t, x[0], 3); }
-static Mat *build_pair(Tape *t, Mat **x, Weight *w) { return op_head_pair(t, x[0], &w[0]); }
+static Mat *build_matmul(Tape *t, Mat **x, Weight *w) { return op_head_matmul(t, x[0], &w[0]); }
 static Mat *build_conv(Tape *t, Mat **x, Weight *w) { return op_head_conv(t, x[0], &w[0], &w[1], 6); }
 static Mat *build_factors(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_factors(t, x[0], x[1], 2, 5); }
-static Mat *build_loss(Tape *t, Mat **x, Weight *w) { return (void)w, op_cross_entropy(t, x[0], ids); }
+static Mat *build_loss(Tape *t, Mat **x, Weight *w) { return (void)w, op_cross_entropy(t, x[0], ids, NULL); }
+static Mat *build_weighted_loss(Tape *t, Mat **x, Weight *w) {
+    static const int targets[N] = {3, 0, -100, 3, 1};
+    static const float weights[N] = {1, 0.25f, 0, 3, 0};
+    return (void)w, op_cross_entropy(t, x[0], targets, weights);
+}
 
 static const OpCase op_cases[] = {
     {"linear", {7}, {{6, 7}, {6}}, build_linear, 0},
@@ -72,10 +77,11 @@ static const OpCase op_cases[] = {
     {"head_join_shared", {12, 2}, {{0}}, build_join_shared, 0},
     {"head_repeat", {6}, {{0}}, build_repeat, 0},
     {"head_average", {12}, {{0}}, build_average, 0},
-    {"head_pair", {12}, {{3, 4, 4}}, build_pair, 0},
+    {"head_matmul", {12}, {{3, 4, 4}}, build_matmul, 0},
     {"head_conv", {18}, {{4, 3, 5}, {4}}, build_conv, 0},
     {"head_factors", {6, 10}, {{0}}, build_factors, 0},
     {"cross_entropy", {11}, {{0}}, build_loss, 0},
+    {"weighted_cross_entropy", {11}, {{0}}, build_weighted_loss, 0},
 };
 
 typedef struct OpState {
@@ -207,4 +213,36 @@ TEST(op_serving_equals_training) {
         tape_free(&t[1]);
         state_free(&s);
     }
+}
+
+/* Weights of 1 are no weights, bit for bit; a weight of 0 is as if the row were not there; all 0 are a loss of 0. */
+TEST(op_cross_entropy_weights) {
+    enum { V = 7 };
+    static const float ones[N] = {1, 1, 1, 1, 1}, some[N] = {1, 0, 1, 1, 0}, zeros[N];
+    static const int kept_targets[3] = {3, 2, 3};
+    Draws d = draws_open(5, DRAW_TEST, 3);
+    float logits[N * V], loss[5], gradient[5][N * V];
+    const float *weights[5] = {NULL, ones, some, NULL, zeros};
+    for (int i = 0; i < N * V; i++) logits[i] = (float)draw_normal(&d);
+    for (int k = 0; k < 5; k++) {
+        Tape t;
+        tape_init(&t, true);
+        Mat *x = tape_mat(&t, k == 3 ? 3 : N, V);
+        for (int i = 0; i < x->n; i++) {
+            static const int kept_rows[3] = {0, 2, 3};
+            memcpy(x->x + i * V, logits + (k == 3 ? kept_rows[i] : i) * V, V * sizeof(float));
+        }
+        Mat *y = op_cross_entropy(&t, x, k == 3 ? kept_targets : ids, weights[k]);
+        loss[k] = y->x[0];
+        tape_backward(&t, y);
+        memcpy(gradient[k], x->dx, (size_t)(x->n * V) * sizeof(float));
+        tape_free(&t);
+    }
+    CHECK(loss[0] == loss[1] && !memcmp(gradient[0], gradient[1], sizeof gradient[0]));
+    CHECK(loss[2] == loss[3] && loss[2] != loss[0]);
+    CHECK(!memcmp(gradient[2], gradient[3], V * sizeof(float)) &&
+          !memcmp(gradient[2] + 2 * V, gradient[3] + V, 2 * V * sizeof(float)));
+    for (int i = 0; i < V; i++) CHECK(gradient[2][V + i] == 0 && gradient[2][4 * V + i] == 0);
+    CHECK(loss[4] == 0);
+    for (int i = 0; i < N * V; i++) CHECK(gradient[4][i] == 0);
 }

@@ -40,7 +40,7 @@ static void run_pass(TestModel *m, const Pass *p, double loss[4]) {
         Batch batch = {.tokens = tokens, .n = ROWS, .segments = segments, .n_segments = SEQUENCES};
         tape_reset(&tape);
         Mat *logits = model_forward(&m->model, &tape, &batch, NULL);
-        Mat *mean = model_loss(&tape, logits, targets, p->kl_weight, &loss[2 * micro + 1]);
+        Mat *mean = model_loss(&tape, logits, targets, NULL, p->kl_weight, &loss[2 * micro + 1]);
         tape_backward(&tape, mean);
         loss[2 * micro] = mean->x[0];
     }
@@ -97,7 +97,7 @@ static size_t tape_bytes(TestModel *m, bool recompute, size_t *blocks) {
     Tape tape;
     tape_init(&tape, true);
     tape.recompute = recompute;
-    Mat *loss = model_loss(&tape, model_forward(&m->model, &tape, &batch, NULL), tokens, 0, NULL);
+    Mat *loss = model_loss(&tape, model_forward(&m->model, &tape, &batch, NULL), tokens, NULL, 0, NULL);
     size_t bytes = arena_used(&tape.arena);
     tape_backward(&tape, loss);
     CHECK_MSG(arena_used(&tape.arena) == bytes, "%zu bytes before the backward pass, %zu after", bytes,

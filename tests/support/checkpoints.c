@@ -23,6 +23,7 @@ Config test_checkpoint_config(void) {
                     .rope_theta = 10000,
                     .bias = true,
                     .tie_embeddings = true,
+                    .causal = true,
                     .mlp = {.activation = ACT_SILU, .gated = true, .width = 96},
                     .attention = {.kind = attention_kind_find("gqa")},
                     .noise = {.scope = NOISE_HEAD},

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "tests/support/test.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,13 +52,14 @@ Config test_config(const AttentionKind *kind) {
                 .position = POSITION_LEARNED,
                 .rope_theta = 10000,
                 .bias = true,
+                .causal = true,
                 .tie_embeddings = true,
                 .mlp = {.activation = ACT_GELU, .width = 20},
                 .attention = {.kind = kind},
                 .bos_token_id = 0,
                 .eos_token_id = 0,
                 .torch_dtype = "float32"};
-    if (!strcmp(kind->name, "gqa")) c.n_kv_heads = 1;
+    if (kind->own_kv_heads) c.n_kv_heads = 1;
     for (int k = 0; k < ATTENTION_VALUES && kind->keys[k]; k++) c.attention.values[k] = 4 + 2 * (k % 2);
     return c;
 }
@@ -88,6 +90,39 @@ Config test_variant(const AttentionKind *kind, const char *variant) {
     return c;
 }
 
+void test_gradient(TestModel *t, const char *name, double (*loss)(const Model *m, void *context, bool backward),
+                   void *context) {
+    memset(t->grad, 0, t->count * sizeof(float));
+    loss(&t->model, context, true);
+    double norm = 0, side[2];
+    for (size_t i = 0; i < t->count; i++) norm += (double)t->grad[i] * t->grad[i];
+    norm = sqrt(norm);
+    float *kept = xmalloc(t->count * sizeof(float));
+    memcpy(kept, t->data, t->count * sizeof(float));
+    double h = 2e-3 / norm;
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < t->count; i++) t->data[i] = kept[i] + (float)((k ? -h : h) * t->grad[i]);
+        side[k] = loss(&t->model, context, false);
+    }
+    memcpy(t->data, kept, t->count * sizeof(float));
+    free(kept);
+    double numeric = (side[0] - side[1]) / (2 * h * norm);
+    CHECK_MSG(norm > 1e-3 && fabs(numeric - norm) < 2e-2 * norm, "%s: gradient norm %g, difference quotient %g", name,
+              norm, numeric);
+}
+
+static float *serve_whole(const Model *m, const int *tokens, int n, NoiseKey noise) {
+    size_t count = (size_t)n * (size_t)m->cfg.vocab_size;
+    float *logits = xmalloc(count * sizeof(float));
+    Segment seg = {.n = n, .noise = noise};
+    Batch batch = {.tokens = tokens, .n = n, .segments = &seg, .n_segments = 1};
+    Tape tape;
+    tape_init(&tape, false);
+    memcpy(logits, model_forward(m, &tape, &batch, NULL)->x, count * sizeof(float));
+    tape_free(&tape);
+    return logits;
+}
+
 float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
                        KvForm form) {
     int vocab = m->cfg.vocab_size, n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
@@ -114,5 +149,6 @@ float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise,
 }
 
 float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks) {
+    if (!m->cfg.causal) return serve_whole(m, tokens, n, noise);
     return test_serve_form(m, tokens, n, noise, chunks, n_chunks, config_kv_form(&m->cfg));
 }

@@ -21,9 +21,15 @@ Config test_config(const AttentionKind *kind);
 extern const char *const test_variants[5];
 Config test_variant(const AttentionKind *kind, const char *variant);
 
+/* Two evaluations along the gradient's own direction: d loss = |g| h. `loss` adds the gradient to t->grad on request.
+ */
+void test_gradient(TestModel *t, const char *name, double (*loss)(const Model *m, void *context, bool backward),
+                   void *context);
+
 /* Serving-path logits [n, V] of one sequence fed in the given chunk sizes (the last repeats), malloc'ed. */
 float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks);
-/* The same over a cache of the given form; test_serve takes the config's own. */
+/* The same over a cache of the given form; test_serve takes the config's own, and none where it can have none: then all
+ * rows go at once. */
 float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
                        KvForm form);
 

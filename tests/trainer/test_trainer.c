@@ -308,7 +308,7 @@ static double training_loss(const Model *m, const TokenSpan *span, size_t first,
     Batch batch = {.tokens = tokens, .n = n, .segments = &segment, .n_segments = 1};
     Tape tape;
     tape_init(&tape, true);
-    double loss = op_cross_entropy(&tape, model_forward(m, &tape, &batch, NULL), targets)->x[0];
+    double loss = op_cross_entropy(&tape, model_forward(m, &tape, &batch, NULL), targets, NULL)->x[0];
     tape_free(&tape);
     free(tokens);
     return loss;

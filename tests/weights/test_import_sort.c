@@ -130,16 +130,16 @@ static void compare_forward(const Model *m, const cJSON *partials, bool training
     Batch batch = {.tokens = tokens, .n = ROWS, .segments = segments, .n_segments = SEQUENCES};
     BUG_ON(kv_init(&kv, &m->cfg, SEQUENCES, DTYPE_F32, KV_EXPANDED, NULL));
     tape_init(&tape, training);
-    Forward f = {.tape = &tape, .cfg = &m->cfg, .batch = &batch, .positions = positions, .kv = training ? NULL : &kv};
+    Forward *layers = model_layers(m, &tape, &batch, training ? NULL : &kv);
     Mat *x = op_embed(&tape, &m->embed, tokens, ROWS);
     compare(partials, "tok_emb", x, 0, 48);
     x = op_residual(&tape, x, op_embed(&tape, &m->positions, positions, ROWS));
     compare(partials, "x", x, 0, 48);
-    for (f.layer = 0; f.layer < m->cfg.n_layers; f.layer++) x = compare_block(&f, m, partials, x);
-    x = norm(&f, &m->norm, x);
+    for (int l = 0; l < m->cfg.n_layers; l++) x = compare_block(&layers[l], m, partials, x);
+    x = norm(layers, &m->norm, x);
     compare(partials, "ln_f", x, 0, 48);
     compare(partials, "lm_head", op_linear(&tape, x, &m->lm_head, NULL), 0, 3);
-    compare(partials, "lm_head", model_forward(m, &tape, &batch, f.kv), 0, 3);
+    compare(partials, "lm_head", model_forward(m, &tape, &batch, training ? NULL : &kv), 0, 3);
     tape_free(&tape);
     kv_free(&kv);
 }

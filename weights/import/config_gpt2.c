@@ -1,7 +1,7 @@
 #include "weights/import/config_gpt2.h"
 
 #include "base/err.h"
-#include "model/attention/attention.h"
+#include "model/attention/kind.h"
 
 /* Keys of other networks than ours, which `wanted` alone makes the same. */
 static void check_standard(JsonReader *r) {

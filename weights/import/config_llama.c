@@ -1,7 +1,7 @@
 #include "weights/import/config_llama.h"
 
 #include "base/err.h"
-#include "model/attention/attention.h"
+#include "model/attention/kind.h"
 
 /* "rope_type" ("type" in older files) must be "default" where it stands. */
 static void check_rope_type(JsonReader *r, const char *key, const char *path, float *theta) {
