@@ -4,6 +4,7 @@
 #include "model/attention/kind.h"
 #include "weights/config_json.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -47,22 +48,45 @@ static void make_mqa(Config *c, SizeId size) {
     set_heads(c, 2 * c->n_heads - 1, 1);
 }
 
+/* The kind's own integer `key`. */
+static void set_key(Config *c, const char *key, int value) {
+    c->attention.values[attention_kind_key(c->attention.kind, key)] = value;
+}
+
 static void make_mla(Config *c, SizeId size) {
-    /* heads, then q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim */
-    static const int rows[N_SIZES][6] = {[NANO] = {4, 32, 16, 16, 8, 16},
-                                         [TINY] = {4, 128, 64, 64, 32, 64},
-                                         [M124] = {13, 512, 256, 64, 32, 64},
-                                         [M350] = {23, 1024, 512, 64, 32, 64},
-                                         [B1_5] = {49, 1024, 512, 64, 32, 64}};
-    set_heads(c, rows[size][0], rows[size][0]);
-    memcpy(c->attention.values, rows[size] + 1, 5 * sizeof(int));
+    static const struct {
+        int heads, q_rank, kv_rank, nope_dim, rope_dim, v_dim;
+    } rows[N_SIZES] = {[NANO] = {4, 32, 16, 16, 8, 16},
+                       [TINY] = {4, 128, 64, 64, 32, 64},
+                       [M124] = {13, 512, 256, 64, 32, 64},
+                       [M350] = {23, 1024, 512, 64, 32, 64},
+                       [B1_5] = {49, 1024, 512, 64, 32, 64}};
+    set_heads(c, rows[size].heads, rows[size].heads);
+    set_key(c, "q_lora_rank", rows[size].q_rank);
+    set_key(c, "kv_lora_rank", rows[size].kv_rank);
+    set_key(c, "qk_nope_head_dim", rows[size].nope_dim);
+    set_key(c, "qk_rope_head_dim", rows[size].rope_dim);
+    set_key(c, "v_head_dim", rows[size].v_dim);
 }
 
 static void make_tpa(Config *c, SizeId size) {
     static const int heads[N_SIZES] = {[NANO] = 12, [TINY] = 12, [M124] = 36, [M350] = 48, [B1_5] = 78};
     set_heads(c, heads[size], heads[size]);
-    c->attention.values[0] = 6; /* q_rank */
-    c->attention.values[1] = 2; /* rank */
+    set_key(c, "q_rank", 6);
+    set_key(c, "rank", 2);
+}
+
+/* Two maps a head: half the heads have mha's parameters. */
+static void make_differential(Config *c, SizeId size) {
+    (void)size;
+    set_heads(c, (c->n_heads + 1) / 2, (c->n_heads + 1) / 2);
+}
+
+/* A head of the full width has as many parameters as all heads of mha; two are the fewest to put under each other. */
+static void make_lecture(Config *c, SizeId size) {
+    (void)size;
+    set_heads(c, 2, 2);
+    c->head_dim = c->hidden_size;
 }
 
 static void make_sas(Config *c, SizeId size) {
@@ -101,6 +125,8 @@ static const struct {
     {"mqa", "gqa", true, make_mqa},
     {"mla", "mla", true, make_mla},
     {"tpa", "tpa", true, make_tpa},
+    {"differential", "differential", true, make_differential},
+    {"lecture", "lecture", false, make_lecture},
     {"sas", "mha", true, make_sas},
     {"noble", "mha", true, make_noble},
     {"noble-repository", "mha", true, make_noble_repository},
@@ -139,6 +165,17 @@ static SizeId size_after(const char *name, const char *member) {
     return i;
 }
 
+static int refuse(const char *name, Err *err) {
+    char text[400] = "";
+    size_t n = 0;
+    for (size_t m = 0; m < COUNTOF(members); m++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %s", members[m].name);
+    n += (size_t)snprintf(text + n, sizeof text - n, "; sizes:");
+    for (int i = 0; i < N_SIZES; i++) n += (size_t)snprintf(text + n, sizeof text - n, " %s", sizes[i].name);
+    BUG_ON(n >= sizeof text);
+    return err_set(err, "no preset %.60s: a preset is <member>-<size>; members:%s", name, text);
+}
+
 int preset_config(Config *c, const char *name, Err *err) {
     for (size_t m = 0; m < COUNTOF(members); m++) {
         SizeId size = size_after(name, members[m].name);
@@ -148,11 +185,7 @@ int preset_config(Config *c, const char *name, Err *err) {
         if (members[m].make) members[m].make(c, size);
         return config_check(c, err);
     }
-    return err_set(
-        err,
-        "no preset %.80s: <member>-<size> with member mha, symmetric, noiseformer-v1, noiseformer-v2, "
-        "pairwise, gqa, mqa, mla, tpa, sas, noble or noble-repository and size nano, tiny, 124m, 350m or 1.5b",
-        name);
+    return refuse(name, err);
 }
 
 static bool is_file(const char *path) {

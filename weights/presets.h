@@ -1,7 +1,7 @@
 /* presets: built-in configurations, named <member>-<size>; a bare <member> means its tiny size.
- * Members: mha symmetric noiseformer-v1 noiseformer-v2 pairwise (GPT-2 style: learned positions, layernorm, gelu) and
- * gqa mqa mla tpa sas noble (Llama style: rope, rmsnorm, gated). Sizes: nano (tests), tiny (minutes on two cores),
- * 124m, 350m, 1.5b (the papers'). */
+ * Members: mha symmetric noiseformer-v1 noiseformer-v2 pairwise lecture (GPT-2 style: learned positions, layernorm,
+ * gelu) and gqa mqa mla tpa differential sas noble noble-repository (Llama style: rope, rmsnorm, gated). Sizes: nano
+ * (tests), tiny (minutes on two cores), 124m, 350m, 1.5b (the papers'). */
 #ifndef NOISED_PRESETS_H
 #define NOISED_PRESETS_H
 

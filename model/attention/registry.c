@@ -9,7 +9,9 @@
     X(pairwise)                                                                                                        \
     X(gqa)                                                                                                             \
     X(mla)                                                                                                             \
-    X(tpa)
+    X(tpa)                                                                                                             \
+    X(differential)                                                                                                    \
+    X(lecture)
 
 #define DECLARED(kind) extern const AttentionKind attention_##kind;
 KINDS(DECLARED)

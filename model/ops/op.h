@@ -29,6 +29,7 @@ Mat *op_rmsnorm(Tape *t, Mat *x, const Weight *w, float eps);
 
 /* op_elementwise.c */
 Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale); /* a + scale b */
+Mat *op_scale(Tape *t, Mat *x, float a);                  /* a x */
 Mat *op_residual(Tape *t, Mat *x, Mat *y);                /* x + y; not recording: in place, returns x */
 Mat *op_activation(Tape *t, Mat *x, Activation a);
 Mat *op_gate(Tape *t, Mat *x, Activation a); /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
@@ -51,6 +52,10 @@ Mat *op_head_average(Tape *t, Mat *x, int groups);
 Mat *op_head_matmul(Tape *t, Mat *x, const Weight *f);
 /* TPA: y_h = (1/R) sum_r a[h, r] b[r, :]; a [n, H R], b [n, R D] -> [n, H D]. */
 Mat *op_head_factors(Tape *t, Mat *a, Mat *b, int rank, int dim);
+
+/* op_head_difference.c: y_h = x_2h - lambda x_2h+1 for heads of dim, lambda = exp(a . b) - exp(c . d) + base of the
+ * four vectors a, b, c, d; x [n, 2 H dim] -> [n, H dim]. */
+Mat *op_head_difference(Tape *t, Mat *x, int dim, const Weight vectors[4], float base);
 
 /* op_head_conv.c: y[o, l] = b[o] + sum_c sum_u W[o, c, u] x[c, l + u - (k-1)/2], a convolution along the features of a
  * row, heads being channels; W [out, heads, k], odd k. x [n, heads dim] -> [n, out dim]. */

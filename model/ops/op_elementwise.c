@@ -47,6 +47,27 @@ Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale) {
     return y;
 }
 
+typedef struct ScaleContext {
+    Mat *x, *y;
+    float a;
+} ScaleContext;
+
+static void scale_backward(void *context) {
+    const ScaleContext *c = context;
+    add_into(c->x, mat_gradient(c->y), c->a);
+}
+
+Mat *op_scale(Tape *t, Mat *x, float a) {
+    Mat *y = tape_mat(t, x->n, x->d);
+    for (int i = 0; i < x->n; i++) kernels->scale_row(x->d, a, row_of(x->x, x, i), row_of(y->x, y, i));
+    if (t->recording) {
+        ScaleContext *c = tape_alloc(t, sizeof *c);
+        *c = (ScaleContext){.x = x, .y = y, .a = a};
+        tape_push(t, scale_backward, c);
+    }
+    return y;
+}
+
 Mat *op_residual(Tape *t, Mat *x, Mat *y) {
     if (t->recording) return op_add_scaled(t, x, y, 1);
     BUG_ON(x->n != y->n || x->d != y->d);

@@ -164,6 +164,9 @@ static const Change changes[] = {
     {SYMMETRIC "," NOISE "," SAS,
      "\"attention\":{\"kind\":\"pairwise\"},\"sas\":{\"heads\":8,\"head_dim\":10,\"kernel\":5,\"rope\":\"post\"}",
      "sas.rope is post, but attention.kind is pairwise"},
+    {"\"attention\":{\"kind\":\"symmetric\"}", "\"attention\":{\"kind\":\"lecture\"}",
+     "head_dim is 6, but attention.kind lecture needs hidden_size, 24"},
+    {"\"torch_dtype\":\"bfloat16\"", "\"causal\":1", "causal is 1"},
     {NOBLE, "\"noble\":{\"activation\":\"relu\"}", "noble.rank is missing"},
     {NOBLE, "\"noble\":{\"rank\":0}", "noble.rank is 0"},
     {NOBLE, "\"noble\":{\"rank\":4,\"layers\":4}", "noble.layers is 4, must be 1 to 3"},
@@ -273,7 +276,8 @@ static void check_printing(const Config *c, const char *name) {
 
 TEST(config_printing) {
     static const char *const members[] = {
-        "mha", "symmetric", "noiseformer-v1", "noiseformer-v2", "pairwise", "gqa", "mqa", "mla", "tpa", "sas", "noble"};
+        "mha", "symmetric", "noiseformer-v1", "noiseformer-v2", "pairwise", "gqa",   "mqa",
+        "mla", "tpa",       "differential",   "lecture",        "sas",      "noble", "noble-repository"};
     static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-350m", "-1.5b"};
     for (size_t m = 0; m < COUNTOF(members); m++)
         for (size_t s = 0; s < COUNTOF(sizes); s++) {
@@ -333,7 +337,9 @@ TEST(config_parameter_counts) {
     CHECK(count_preset("noiseformer-v2-124m") - count_preset("symmetric-124m") == 12 * 2 * 12);
     CHECK(count_preset("pairwise-124m") - count_preset("symmetric-124m") == 12 * 12 * 64 * 64);
     CHECK(count_preset("gqa-124m") == count_preset("mqa-124m"));
-    Config c;
+    Config c; /* as many parameters as mha in the same skeleton, but for lambda and the gain of a layer's heads */
+    REQUIRE(preset_config(&c, "differential-124m", NULL) == 0 && c.n_heads == 6);
+    CHECK(count_preset("differential-124m") - 12 * (4 * 64 + 2 * 64) == count_preset("gqa-124m"));
     static const struct {
         const char *name;
         int kernel;

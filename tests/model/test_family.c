@@ -186,6 +186,10 @@ TEST(family_cache_sizes) {
     c.n_heads = c.n_kv_heads = 12;
     c.head_dim = 64;
     CHECK(kv_bytes_per_token(&c, DTYPE_F32, KV_EXPANDED) == 4 * 1536);
+    Config halved = c; /* two keys and one value of twice the width a head */
+    halved.attention.kind = attention_kind_find("differential");
+    halved.n_heads = halved.n_kv_heads = 6;
+    CHECK(kv_bytes_per_token(&halved, DTYPE_F32, KV_EXPANDED) == 4 * 1536);
     c.sas.heads = 36;
     c.sas.head_dim = 96;
     c.sas.kernel = 5;

@@ -247,6 +247,27 @@ TEST(noise_mixture_of_one_kind_is_gaussian) {
     test_model_free(&b);
 }
 
+/* The lecture notes' attention is MHA of the full width whose queries are sqrt(d) times as long. */
+TEST(lecture_is_mha_without_the_division) {
+    Config lecture = test_variant(attention_kind_find("lecture"), "plain"), mha = lecture;
+    mha.attention.kind = attention_kind_find("mha");
+    TestModel a, b;
+    REQUIRE(test_model_init(&a, &lecture, 42));
+    REQUIRE(test_model_init(&b, &mha, 43));
+    copy_shared(&b, &a);
+    CHECK(distance(&a, &b) > 1e-3);
+    for (int l = 0; l < lecture.n_layers; l++)
+        for (int k = 0; k < 2; k++) {
+            char q[96];
+            snprintf(q, sizeof q, "model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
+            for (size_t i = 0; i < weight_count(weight(&b, q)); i++)
+                weight_f32(weight(&b, q))[i] *= sqrtf((float)lecture.hidden_size);
+        }
+    CHECK_MSG(distance(&a, &b) < 2e-5, "they differ by %g", distance(&a, &b));
+    test_model_free(&a);
+    test_model_free(&b);
+}
+
 /* Symmetric attention is MHA whose K is its Q, pairwise with F = I is symmetric. */
 TEST(symmetric_is_mha_with_k_equal_to_q) {
     Config symmetric = test_variant(attention_kind_find("symmetric"), "plain"), mha = symmetric, pairwise = symmetric;

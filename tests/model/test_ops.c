@@ -45,6 +45,18 @@ static Mat *build_join_shared(Tape *t, Mat **x, Weight *w) { return (void)w, op_
 static Mat *build_repeat(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_repeat(t, x[0], 2, 3); }
 static Mat *build_average(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_average(t, x[0], 3); }
 static Mat *build_matmul(Tape *t, Mat **x, Weight *w) { return op_head_matmul(t, x[0], &w[0]); }
+static Mat *build_scale(Tape *t, Mat **x, Weight *w) { return (void)w, op_scale(t, x[0], -1.5f); }
+static Mat *build_difference(Tape *t, Mat **x, Weight *w) {
+    Weight *vectors = tape_alloc(t, 4 * sizeof *vectors); /* the halves of w[0] and w[1] */
+    for (int k = 0; k < 4; k++) {
+        const Weight *from = &w[k / 2];
+        vectors[k] = (Weight){.n_dims = 1,
+                              .dims = {3},
+                              .data = weight_f32(from) + k % 2 * 3,
+                              .grad = from->grad ? from->grad + k % 2 * 3 : NULL};
+    }
+    return op_head_difference(t, x[0], 4, vectors, 0.3f);
+}
 static Mat *build_conv(Tape *t, Mat **x, Weight *w) { return op_head_conv(t, x[0], &w[0], &w[1], 6); }
 static Mat *build_factors(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_factors(t, x[0], x[1], 2, 5); }
 static Mat *build_loss(Tape *t, Mat **x, Weight *w) { return (void)w, op_cross_entropy(t, x[0], ids, NULL); }
@@ -78,6 +90,8 @@ static const OpCase op_cases[] = {
     {"head_repeat", {6}, {{0}}, build_repeat, 0},
     {"head_average", {12}, {{0}}, build_average, 0},
     {"head_matmul", {12}, {{3, 4, 4}}, build_matmul, 0},
+    {"scale", {7}, {{0}}, build_scale, 0},
+    {"head_difference", {16}, {{6}, {6}}, build_difference, 0},
     {"head_conv", {18}, {{4, 3, 5}, {4}}, build_conv, 0},
     {"head_factors", {6, 10}, {{0}}, build_factors, 0},
     {"cross_entropy", {11}, {{0}}, build_loss, 0},

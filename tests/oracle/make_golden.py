@@ -57,6 +57,8 @@ KIND = {
                                    "qk_rope_head_dim": 2, "v_head_dim": 6}},
     "tpa": {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 3,
             "attention": {"kind": "tpa", "q_rank": 3, "rank": 2}},
+    "differential": {**LLAMA, "attention": {"kind": "differential"}},
+    "lecture": {"head_dim": 10, "position": "none", "attention": {"kind": "lecture"}},
 }
 NOISE = {"scope": "head", "density": "gaussian"}
 NOBLE = {"rank": 3, "activation": "cosnet", "layers": 2}
@@ -65,7 +67,8 @@ NOBLE = {"rank": 3, "activation": "cosnet", "layers": 2}
 def sas(kind, **changes):
     heads = KIND[kind].get("num_attention_heads", 2)
     groups = 2 if heads > 2 else 3
-    return {"heads": groups * heads, "head_dim": 8 if kind == "mla" else 6, "kernel": 3, "activation": "relu",
+    maps = 2 * heads if kind == "differential" else heads
+    return {"heads": groups * maps, "head_dim": 8 if kind == "mla" else 6, "kernel": 3, "activation": "relu",
             "rope": "pre", **changes}
 
 
@@ -133,6 +136,15 @@ def cases():
     for kind in ("mha", "symmetric", "gqa"):
         add(f"{kind}_sas_rope_post", kind, position="rope", sas=sas(kind, rope="post"), layers=1)
     add("symmetric_sas_noise_layer", "symmetric", noise={**NOISE, "scope": "layer"}, sas=sas("symmetric"), layers=1)
+    # whole sequences: no mask
+    add("lecture_notes", "lecture", causal=False)
+    add("mha_bidirectional", "mha", causal=False, layers=1)
+    add("symmetric_bidirectional_noise", "symmetric", causal=False, noise=NOISE)
+    # differential attention
+    add("differential_learned_bias", "differential", position="learned", bias=True, norm="layernorm")
+    add("differential_sas_rope_post", "differential", sas=sas("differential", rope="post"), layers=1)
+    add("differential_noise_layer", "differential", noise={**NOISE, "scope": "layer"}, layers=1)
+    add("differential_conditioned_head", "differential", noise={**conditioned, "scope": "head"}, layers=1)
     # noble
     add("mha_noble_cosnet1", "mha", noble={**NOBLE, "layers": 1}, layers=1)
     add("mha_noble_cosnet3", "mha", noble={**NOBLE, "layers": 3}, layers=1)
@@ -157,6 +169,8 @@ def initial(cfg, rng):
             t = np.sign(z) * (0.2 + 0.1 * np.abs(z)) if leaf == "sigma" else 0.5 * z if leaf == "weight" else 0.3 * z
         elif "norm" in name:
             t = 0.2 * z + (leaf == "weight")
+        elif leaf.startswith("lambda"):
+            t = 0.4 * z
         elif leaf == "bias" or leaf.startswith("phase"):
             t = 0.2 * z
         elif leaf.startswith("freq"):

@@ -129,7 +129,8 @@ OBJECT_KEYS = {
     "sas": {"heads", "head_dim", "kernel", "activation", "rope"},
     "noble": {"rank", "activation", "layers"},
 }
-KINDS = ("mha", "symmetric", "pairwise", "gqa", "mla", "tpa")
+KINDS = ("mha", "symmetric", "pairwise", "gqa", "mla", "tpa", "differential", "lecture")
+LATE_ROPE = ("mha", "symmetric", "gqa", "differential", "lecture")  # SAS may rotate in their place
 
 
 class Config:
@@ -152,6 +153,7 @@ class Config:
         self.norm, self.norm_eps = c.get("norm", "layernorm"), c.get("norm_eps", 1e-5)
         self.position, self.theta = c.get("position", "learned"), c.get("rope_theta", 10000.0)
         self.bias, self.tied = c.get("bias", False), c.get("tie_word_embeddings", True)
+        self.causal = c.get("causal", True)
         mlp = c.get("mlp") or {}
         self.act, self.gated = mlp.get("activation", "gelu"), mlp.get("gated", False)
         self.intermediate = mlp.get("intermediate_size", 4 * self.d)
@@ -163,17 +165,21 @@ class Config:
         # Dimensions that attention sees: the dotted vectors and the values.
         self.qk_dim = a["qk_nope_head_dim"] + a["qk_rope_head_dim"] if self.kind == "mla" else self.head_dim
         self.v_dim = a["v_head_dim"] if self.kind == "mla" else self.head_dim
+        self.maps = self.heads  # softmax maps before SAS
+        if self.kind == "differential":  # two maps a head, over one value of twice the width
+            self.maps, self.v_dim = 2 * self.heads, 2 * self.head_dim
+        assert self.kind != "lecture" or self.head_dim == self.d, "K, Q, V of the lecture notes are D x D"
         s = self.sas = c.get("sas")
         if s:
             self.sas_heads, self.sas_dim = s.get("heads", self.heads), s.get("head_dim", self.qk_dim)
             self.sas_kernel, self.sas_act = s.get("kernel", 1), s.get("activation", "relu")
             self.sas_rope = s.get("rope", "pre")
-            assert self.sas_heads % self.heads == 0 and self.sas_kernel % 2 == 1
+            assert self.sas_heads % self.maps == 0 and self.sas_kernel % 2 == 1
             assert self.sas_act in ("relu", "none") and self.sas_rope in ("pre", "post")
-            assert self.sas_rope == "pre" or self.kind in ("mha", "symmetric", "gqa")
-            self.sas_head_stage = not (self.sas_heads == self.heads and self.sas_kernel == 1)
+            assert self.sas_rope == "pre" or self.kind in LATE_ROPE
+            self.sas_head_stage = not (self.sas_heads == self.maps and self.sas_kernel == 1)
             self.sas_feature_stage = self.sas_dim != self.qk_dim
-        self.score_heads = self.sas_heads if s else self.heads
+        self.score_heads = self.sas_heads if s else self.maps
         n = self.noise = c.get("noise")
         if n:
             self.density, self.conditioned = n.get("density", "gaussian"), n.get("conditioned", False)
@@ -215,9 +221,11 @@ def block_linears(cfg):
         rq, r = a["q_rank"], a["rank"]
         out = [("a_q_proj", H * rq, d), ("a_k_proj", H * r, d), ("a_v_proj", H * r, d),
                ("b_q_proj", rq * D, d), ("b_k_proj", r * D, d), ("b_v_proj", r * D, d)]
+    elif cfg.kind == "differential":
+        out = [("q_proj", 2 * H * D, d), ("k_proj", 2 * H * D, d), ("v_proj", 2 * H * D, d)]
     else:
         out = [("q_proj", H * D, d), ("v_proj", G * D, d)]
-        if cfg.kind in ("mha", "gqa"):
+        if cfg.kind in ("mha", "gqa", "lecture"):
             out.append(("k_proj", G * D, d))
     out = [(attn + n, o, i) for n, o, i in out] + [(attn + "o_proj", d, H * cfg.v_dim)]
     h = cfg.intermediate
@@ -260,6 +268,10 @@ def param_shapes(cfg):
         s = p + "self_attn."
         if cfg.kind == "pairwise":
             shapes[s + "pair.weight"] = (H, cfg.head_dim, cfg.head_dim)
+        if cfg.kind == "differential":
+            for v in ("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"):
+                shapes[s + v] = (cfg.head_dim,)
+            norm(s + "head_norm", 2 * cfg.head_dim, bias=False)
         if cfg.kind == "mla":  # inner norms are always RMSNorm with a gain
             norm(s + "q_a_layernorm", cfg.attention["q_lora_rank"], bias=False)
             norm(s + "kv_a_layernorm", cfg.attention["kv_lora_rank"], bias=False)
@@ -276,7 +288,7 @@ def param_shapes(cfg):
         if cfg.sas:
             for x in "qkv":
                 if cfg.sas_head_stage:
-                    biased(s + f"sas.{x}.head_in", cfg.sas_heads, H, cfg.sas_kernel)
+                    biased(s + f"sas.{x}.head_in", cfg.sas_heads, cfg.maps, cfg.sas_kernel)
                     biased(s + f"sas.{x}.head_out", cfg.sas_heads, cfg.sas_heads, cfg.sas_kernel)
                 if cfg.sas_feature_stage and x != "v":
                     biased(s + f"sas.{x}.feature_in", cfg.sas_dim, cfg.qk_dim)
@@ -355,7 +367,8 @@ def rope(cfg, x):
 
 
 def project(cfg, P, p, x):
-    """x[B, T, d] -> q[B, T, H, Dk], k[B, T, H, Dk], v[B, T, H, Dv]: the base attention's vectors, kv heads repeated."""
+    """x[B, T, d] -> q[B, T, M, Dk], k[B, T, M, Dk], v[B, T, M, Dv]: the base attention's vectors for its M softmax maps,
+    shared ones repeated."""
     B, T, _ = x.shape
     H, D, a = cfg.heads, cfg.head_dim, cfg.attention
     rotate_base = cfg.position == "rope" and not (cfg.sas and cfg.sas_rope == "post")
@@ -377,6 +390,9 @@ def project(cfg, P, p, x):
         Ak, Bk = factors("k", a["rank"])
         Av, Bv = factors("v", a["rank"])
         return Aq @ turn(Bq) / a["q_rank"], Ak @ turn(Bk) / a["rank"], Av @ Bv / a["rank"]
+    if cfg.kind == "differential":  # maps 2h and 2h + 1 are head h's Q1 K1 and Q2 K2, and read the same V
+        q, k = (turn(lin(n).view(B, T, 2 * H, D)) for n in ("q_proj", "k_proj"))
+        return q, k, lin("v_proj").view(B, T, H, 2 * D).repeat_interleave(2, 2)
     q = turn(lin("q_proj").view(B, T, H, D))
     v = lin("v_proj").view(B, T, cfg.kv_heads, D)
     if cfg.kind == "symmetric":
@@ -454,6 +470,19 @@ def kl_normal(mu, variance, log_variance):
     return 0.5 * (mu * mu + variance - log_variance - 1)
 
 
+def lambda_init(layer):
+    """Differential attention: 0.8 - 0.6 exp(-0.3 (l - 1)), layers counted from l = 1."""
+    return 0.8 - 0.6 * math.exp(-0.3 * layer)
+
+
+def differential(P, p, layer, o):
+    """o[B, T, 2H, 2D], what each map mixed -> [B, T, H, 2D]: (A1 - lambda A2) V, normalised per head."""
+    lam = (P[p + "lambda_q1"] @ P[p + "lambda_k1"]).exp() - (P[p + "lambda_q2"] @ P[p + "lambda_k2"]).exp()
+    y = o[:, :, 0::2] - (lam + lambda_init(layer)) * o[:, :, 1::2]
+    y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5) * P[p + "head_norm.weight"]
+    return y * (1 - lambda_init(layer))
+
+
 def attention(cfg, P, p, layer, x, draw, kl, trace=None):
     B, T, _ = x.shape
     q, k, v = project(cfg, P, p, x)
@@ -462,17 +491,22 @@ def attention(cfg, P, p, layer, x, draw, kl, trace=None):
         if cfg.sas_rope == "post" and cfg.position == "rope":
             q, k = rope(cfg, q), rope(cfg, k)
     q, k, v = (y.transpose(1, 2) for y in (q, k, v))  # [B, heads, T, D]
-    s = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
+    s = q @ k.transpose(2, 3)
+    if cfg.kind != "lecture":
+        s = s / math.sqrt(q.shape[-1])
     if cfg.noise:
         n = noise(cfg, P, p, layer, x, draw, kl)
         if trace is not None:
             n.retain_grad()
             trace[layer] = n
         s = s + n
-    s = s.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -math.inf)
+    if cfg.causal:
+        s = s.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -math.inf)
     o = (torch.softmax(s, -1) @ v).transpose(1, 2)  # [B, T, heads, Dv]
     # Parameter-efficient aggregation: average the groups of H consecutive heads, then the one o_proj.
-    o = o.reshape(B, T, cfg.score_heads // cfg.heads, cfg.heads * cfg.v_dim).mean(2)
+    o = o.reshape(B, T, cfg.score_heads // cfg.maps, cfg.maps * cfg.v_dim).mean(2)
+    if cfg.kind == "differential":
+        o = differential(P, p, layer, o.view(B, T, cfg.maps, cfg.v_dim)).reshape(B, T, -1)
     return linear(cfg, P, p + "o_proj", o)
 
 

@@ -107,6 +107,11 @@ def causality():
         cfg, P = model(name)
         x = tokens(cfg)
         full = o.forward(cfg, P, x, o.Draw(11))
+        if not cfg.causal:
+            y = x.clone()
+            y[:, 10] = (y[:, 10] + 1) % cfg.vocab
+            differ(name + " sees the last token", full[:, :1], o.forward(cfg, P, y, o.Draw(11))[:, :1])
+            continue
         y = x.clone()
         y[:, 6] = (y[:, 6] + 1) % cfg.vocab
         other = o.forward(cfg, P, y, o.Draw(11))
@@ -169,6 +174,45 @@ def factored_tpa():
     bq, bk = o.rope(cfg, part("b_q_proj", rq, D)), o.rope(cfg, part("b_k_proj", r, D))
     s = torch.einsum("bihr,bjhs,bird,bjsd->bhij", part("a_q_proj", H, rq), part("a_k_proj", H, r), bq, bk) / (rq * r)
     same("factored TPA", s, torch.einsum("bihd,bjhd->bhij", q, k))
+
+
+def lecture_notes():
+    """The notes' own equation: items are columns, H in R^(D x K), and head h is
+    V_h H SoftMax((K_h H)^T Q_h H), SoftMax over the rows of each column, so that every column sums to 1."""
+    cfg, P = model("lecture_notes")
+    p, D = "model.layers.0.self_attn.", cfg.d
+    x = torch.randn(1, 7, D, generator=torch.Generator().manual_seed(3)).double()
+    H, heads = x[0].T, []
+    for h in range(cfg.heads):
+        Q, K, V = (P[p + n + "_proj.weight"][h * D : (h + 1) * D] for n in "qkv")
+        A = torch.softmax((K @ H).T @ (Q @ H), dim=0)
+        same("columns", A.sum(0), torch.ones(7).double())
+        heads.append(V @ H @ A)
+    told = (P[p + "o_proj.weight"] @ torch.cat(heads, 0)).T
+    same("lecture notes", told[None], o.attention(cfg, P, p, 0, x, o.Draw(), []))
+
+
+def differential_paper():
+    """DiffAttn(X) = (softmax(Q1 K1^T / sqrt d) - lambda softmax(Q2 K2^T / sqrt d)) V, per head and then
+    Concat((1 - lambda_init) RMSNorm(head)) W_O (Ye et al. 2024, equations 1 to 3)."""
+    cfg, P = model("differential_learned_bias", bias=False)
+    x = torch.randn(1, 9, cfg.d, generator=torch.Generator().manual_seed(4)).double()[0]
+    d, mask = cfg.head_dim, torch.full((9, 9), -math.inf).double().triu(1)
+    for layer, told in ((0, 0.2), (1, 0.8 - 0.6 * math.exp(-0.3))):
+        p = f"model.layers.{layer}.self_attn."
+        q1, k1, q2, k2 = (P[p + "lambda_" + n] for n in ("q1", "k1", "q2", "k2"))
+        lam = math.exp(float(q1 @ k1)) - math.exp(float(q2 @ k2)) + told
+        heads = []
+        for h in range(cfg.heads):
+            WQ, WK, WV = (P[p + n + "_proj.weight"][2 * d * h : 2 * d * (h + 1)].T for n in "qkv")
+            Q1, Q2 = (x @ WQ).split(d, -1)
+            K1, K2 = (x @ WK).split(d, -1)
+            A1, A2 = (torch.softmax(Q @ K.T / math.sqrt(d) + mask, -1) for Q, K in ((Q1, K1), (Q2, K2)))
+            y = (A1 - lam * A2) @ (x @ WV)
+            rms = y.pow(2).mean(-1, keepdim=True).add(1e-5).sqrt()
+            heads.append((1 - told) * (y / rms * P[p + "head_norm.weight"]))
+        out = torch.cat(heads, -1) @ P[p + "o_proj.weight"].T
+        same(f"differential layer {layer}", out[None], o.attention(cfg, P, p, layer, x[None], o.Draw(), []))
 
 
 def sas_facts():
@@ -340,6 +384,8 @@ def counts():
     assert base == 123_587_328
     assert base - total(**kind("symmetric")) == 7_077_888
     assert total(**kind("pairwise")) - total(**kind("symmetric")) == 12 * 12 * 64 * 64
+    # half the heads, each of two maps: mha's count but for lambda and the norm of a head
+    assert total(num_attention_heads=6, **kind("differential")) - base == 12 * (4 * 64 + 2 * 64)
     assert total(bias=True, **kind("mha")) - total(bias=True, **kind("symmetric")) == 12 * (768**2 + 768)
     for scope, told in (("layer", 2 * 12), ("head", 2 * 12 * 12)):
         assert total(noise={"scope": scope, "density": "gaussian"}) - base == told
@@ -396,7 +442,8 @@ def committed_cases():
         same(name + " loss", total, expected["loss"], 1e-5)
 
 
-TESTS = (random_numbers, files, noise_facts, causality, kinds, absorbed_mla, factored_tpa, sas_facts, noble_facts,
+TESTS = (random_numbers, files, noise_facts, causality, kinds, absorbed_mla, factored_tpa, lecture_notes, differential_paper,
+         sas_facts, noble_facts,
          finite_differences, noise_gradients, optimiser, counts, committed_cases)
 
 

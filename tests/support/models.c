@@ -61,6 +61,7 @@ Config test_config(const AttentionKind *kind) {
                 .torch_dtype = "float32"};
     if (kind->own_kv_heads) c.n_kv_heads = 1;
     for (int k = 0; k < ATTENTION_VALUES && kind->keys[k]; k++) c.attention.values[k] = 4 + 2 * (k % 2);
+    if (config_check(&c, NULL)) c.head_dim = c.hidden_size; /* a kind whose heads have the full width */
     return c;
 }
 
