@@ -153,8 +153,9 @@ docs: $(BUILD)/print-schema ## print the tables of docs/api.md from the server's
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')
 
-lint: ## warnings as errors are on anyway; the rooms, cppcheck and the formatter besides
+lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and the formatter besides
 	@scripts/rooms.sh
+	@scripts/embed.sh --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \
