@@ -127,5 +127,7 @@ int run_config_adopt(Run *r, Err *err) {
     adopt_token(&r->config.eos_token_id, end, "eos_token_id");
     adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
     if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
+    if (!r->config.causal)
+        return err_set(err, "causal is false: such a network sees the next token, which pretrain has it predict");
     return config_check(&r->config, err);
 }
