@@ -11,13 +11,11 @@ enum { ROWS = 512 }; /* computed together, unless one window is longer */
 typedef struct Group {
     int *tokens, *targets; /* [rows] */
     Segment *segments;
-    int *blocks; /* [windows, blocks per window] */
     int n_rows, n_windows;
 } Group;
 
-static void group_add(Group *g, const TokenSpan *span, size_t first, int n, int blocks_per_window, NoiseKey noise) {
-    g->segments[g->n_windows] =
-        (Segment){.row0 = g->n_rows, .n = n, .noise = noise, .blocks = g->blocks + g->n_windows * blocks_per_window};
+static void group_add(Group *g, const TokenSpan *span, size_t first, int n, NoiseKey noise) {
+    g->segments[g->n_windows] = (Segment){.row0 = g->n_rows, .n = n, .noise = noise};
     for (int i = 0; i < n; i++) {
         g->tokens[g->n_rows + i] = token_at(span, first + (size_t)i);
         g->targets[g->n_rows + i] = token_at(span, first + (size_t)i + 1);
@@ -26,26 +24,25 @@ static void group_add(Group *g, const TokenSpan *span, size_t first, int n, int 
     g->n_windows++;
 }
 
-static double group_nats(const Model *m, Tape *tape, KvCache *kv, const Group *g) {
+static double group_nats(const Model *m, Tape *tape, const Group *g) {
     Batch batch = {.tokens = g->tokens, .n = g->n_rows, .segments = g->segments, .n_segments = g->n_windows};
     tape_reset(tape);
-    Mat *logits = model_forward(m, tape, &batch, kv);
+    Mat *logits = model_forward(m, tape, &batch, NULL);
     return (double)op_cross_entropy(tape, logits, g->targets, NULL)->x[0] * g->n_rows;
 }
 
 static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,
-                             int (*stopped)(void), KvCache *kv, Group *g, Evaluation *out) {
-    int length = m->cfg.max_positions, most = MAX(1, ROWS / length), blocks = (length + KV_BLOCK - 1) / KV_BLOCK;
+                             int (*stopped)(void), Group *g, Evaluation *out) {
+    int length = m->cfg.max_positions, most = MAX(1, ROWS / length);
     Tape tape;
     tape_init(&tape, false);
-    for (int i = 0; i < most * blocks; i++) g->blocks[i] = i;
     for (size_t w = 0; w < chosen && !(stopped && stopped());) {
         g->n_rows = g->n_windows = 0;
         for (; w < chosen && g->n_windows < most; w++) {
             size_t first = w * total / chosen * (size_t)length;
-            group_add(g, span, first, (int)MIN(span->n - 1 - first, (size_t)length), blocks, noise);
+            group_add(g, span, first, (int)MIN(span->n - 1 - first, (size_t)length), noise);
         }
-        out->nats += group_nats(m, &tape, kv, g);
+        out->nats += group_nats(m, &tape, g);
         out->tokens += (size_t)g->n_rows;
         out->complete = w == chosen;
     }
@@ -55,23 +52,17 @@ static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chose
 int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
              Err *err) {
     size_t length = (size_t)m->cfg.max_positions, most = MAX(1, ROWS / length);
-    size_t blocks = (length + KV_BLOCK - 1) / KV_BLOCK;
-    KvCache kv;
     *out = (Evaluation){0};
+    if (!m->cfg.causal)
+        return err_set(err, "causal is false: such a network sees the next token, which it would be asked for");
     if (span.n < 2) return err_set(err, "%zu tokens to evaluate on, at least 2 are needed", span.n);
-    if (kv_init(&kv, &m->cfg, (int)(most * blocks), m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16,
-                config_kv_form(&m->cfg), err))
-        return -1;
     size_t total = (span.n - 1 + length - 1) / length, chosen = max_windows ? MIN(max_windows, total) : total;
     Group g = {.tokens = xcalloc(most * length, sizeof(int)),
                .targets = xcalloc(most * length, sizeof(int)),
-               .segments = xcalloc(most, sizeof(Segment)),
-               .blocks = xcalloc(most * blocks, sizeof(int))};
-    evaluate_windows(m, &span, chosen, total, noise, stopped, &kv, &g, out);
+               .segments = xcalloc(most, sizeof(Segment))};
+    evaluate_windows(m, &span, chosen, total, noise, stopped, &g, out);
     free(g.tokens);
     free(g.targets);
     free(g.segments);
-    free(g.blocks);
-    kv_free(&kv);
     return 0;
 }

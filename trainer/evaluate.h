@@ -1,5 +1,5 @@
-/* evaluate: the loss on held-out text, computed by the serving path (no tape, KV cache, serving kernels), so that the
- * number is about the very code that serves. */
+/* evaluate: the loss on held-out text, computed by the serving path (nothing recorded, serving kernels, no cache but
+ * the same bits as with one), so that the number is about the very code that serves. */
 #ifndef NOISED_EVALUATE_H
 #define NOISED_EVALUATE_H
 

@@ -6,6 +6,7 @@
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
+#include "trainer/evaluate.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 
@@ -188,6 +189,12 @@ TEST(encoder_predicts_no_next_token) {
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/out --vocab-size 300", path, text, dir);
     ChildResult child = trainer_run(args);
     CHECK_MSG(child.status == 1 && strstr(child.output, "causal is false"), "%s", child.output);
+    TestModel t;
+    Evaluation out;
+    Err err = {""};
+    REQUIRE(test_model_init(&t, &c, 3));
+    CHECK(evaluate(&t.model, (TokenSpan){0}, 0, KEY, NULL, &out, &err) == -1 && strstr(err.msg, "causal is false"));
+    test_model_free(&t);
     free(child.output);
     free(json);
     free(text);
