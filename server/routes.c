@@ -89,14 +89,12 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
     const char *name = request->path + strlen(routes[ROUTE_MODEL].path);
     ApiError e;
-    if (!strcmp(name, s->model_name)) {
-        reply->status = 200;
-        print_model(s, &reply->body);
+    if (api_check_model(name, s->model_name, &e)) {
+        reply_error(reply, &e);
         return;
     }
-    api_fail(&e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"", name,
-             s->model_name);
-    reply_error(reply, &e);
+    reply->status = 200;
+    print_model(s, &reply->body);
 }
 
 const char *server_status(Server *s, EngineStats *stats) {

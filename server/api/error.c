@@ -13,6 +13,12 @@ int api_fail(ApiError *e, int status, const char *code, const char *param, const
     return -1;
 }
 
+int api_check_model(const char *model, const char *served, ApiError *e) {
+    if (!model || !strcmp(model, served)) return 0;
+    return api_fail(e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"",
+                    model, served);
+}
+
 static const char *type_of(int status) {
     switch (status) {
     case 401:

@@ -17,6 +17,9 @@ typedef struct ApiError {
 int api_fail(ApiError *e, int status, const char *code, const char *param, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* 404 unless model is the one that is served; NULL, which names none, is fine. */
+int api_check_model(const char *model, const char *served, ApiError *e);
+
 void api_error_print(Buffer *b, const ApiError *e);
 
 #endif

@@ -276,9 +276,7 @@ static int check_lengths(const CompletionRequest *r, int max_positions, ApiError
 
 static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     enum { USER_BYTES = 256 };
-    if (r->model && strcmp(r->model, ctx->model_name))
-        return api_fail(e, 404, "model_not_found", "model",
-                        "the model \"%.200s\" does not exist, this server has \"%s\"", r->model, ctx->model_name);
+    if (api_check_model(r->model, ctx->model_name, e)) return -1;
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (r->user && strlen(r->user) > USER_BYTES)
         return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);

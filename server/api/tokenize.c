@@ -29,12 +29,6 @@ static const Field tokenize_rows[] = {
 
 const FieldList tokenize_fields = {tokenize_rows, COUNTOF(tokenize_rows)};
 
-static int check_model(const ApiContext *ctx, const char *model, ApiError *e) {
-    if (!model || !strcmp(model, ctx->model_name)) return 0;
-    return api_fail(e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"",
-                    model, ctx->model_name);
-}
-
 /* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
     size_t n = 0;
@@ -77,7 +71,7 @@ int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out,
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &t, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, &tokenize_fields) || check_model(ctx, t.model, e);
+    int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, ctx->model_name, e);
     if (rc == 0 && !t.prompt == !t.content) rc = api_fail(e, 400, NULL, "prompt", "give either prompt or content");
     if (rc == 0) rc = tokenize(ctx, &t, out, e);
     cJSON_Delete(root);
@@ -117,7 +111,7 @@ int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *ou
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &d, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, &detokenize_fields) || check_model(ctx, d.model, e);
+    int rc = fields_read(&reader, root, &detokenize_fields) || api_check_model(d.model, ctx->model_name, e);
     if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
     if (rc == 0) {
         size_t n_text;
