@@ -1,6 +1,7 @@
 #include "server/api/choice.h"
 
 #include "base/memory.h"
+#include "server/engine/job.h"
 
 #include <stdlib.h>
 
@@ -44,17 +45,10 @@ static void echo_prompt(Choice *c, int n_scored) {
     }
 }
 
-static bool ends_text(const ChoiceRules *r, int id) {
-    if (id == r->eos_id) return true;
-    for (int i = 0; i < r->n_stop_ids; i++)
-        if (r->stop_ids[i] == id) return true;
-    return false;
-}
-
 /* The tokens alone say when a text is complete: its last piece need not wait for the engine to say so. */
 static void read_token(Choice *c, const JobToken *token) {
     const ChoiceRules *r = c->rules;
-    bool last = ends_text(r, token->id);
+    bool last = job_is_end(c->job, token->id);
     push_slot(c, token->id, token);
     c->n_read++;
     if (!last && !tokenizer_is_special(r->tokenizer, token->id)) push_piece(c, token->id, c->n_read > r->min_tokens);

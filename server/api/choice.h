@@ -17,8 +17,6 @@ typedef struct Slot {
 typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
-    const int *stop_ids;
-    int n_stop_ids, eos_id; /* -1 for none or ignored */
     int min_tokens;
     bool echo, logprobs, token_ids;
 } ChoiceRules;
