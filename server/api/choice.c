@@ -86,6 +86,17 @@ int choice_settled_slots(const Choice *c) {
     return n - c->slots_sent;
 }
 
+bool choice_has_news(const Choice *c) {
+    return c->text.settled > c->text_sent || choice_settled_slots(c) > 0 ||
+           (c->finish != FINISH_NONE && !c->finish_sent);
+}
+
+void choice_mark_sent(Choice *c) {
+    c->slots_sent += choice_settled_slots(c);
+    c->text_sent = c->text.settled;
+    c->finish_sent = c->finish != FINISH_NONE;
+}
+
 double choice_mean_logprob(const Choice *c) {
     double sum = 0;
     for (int i = 0; i < c->n_read; i++) sum += (double)c->job->tokens[i].logprob;

@@ -46,6 +46,10 @@ void choice_advance(Choice *c);
 /* The slots from slots_sent on whose offset is final: their number. */
 int choice_settled_slots(const Choice *c);
 
+/* Whether anything has settled since choice_mark_sent. */
+bool choice_has_news(const Choice *c);
+void choice_mark_sent(Choice *c);
+
 double choice_mean_logprob(const Choice *c); /* of the generated tokens; 0 when there are none */
 
 #endif

@@ -218,14 +218,13 @@ static void print_whole(Completion *c, Buffer *out) {
 
 static void print_event(Completion *c, Buffer *out, int i) {
     Choice *choice = &c->choices[i];
-    bool news = choice->text.settled > choice->text_sent || choice_settled_slots(choice) > 0 ||
-                (choice->finish != FINISH_NONE && !choice->finish_sent);
-    if (!news) return;
+    if (!choice_has_news(choice)) return;
     buffer_text(out, "data: ");
     response_open(out, &c->head);
     response_choice(out, choice, i, c->ctx->has_noise, true);
     response_close(out, NULL, c->request.include_usage);
     buffer_text(out, "\n\n");
+    choice_mark_sent(choice);
 }
 
 static void print_end(Completion *c, Buffer *out) {
@@ -248,6 +247,15 @@ static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     return true;
 }
 
+/* True, and e says why, when the engine gave the job up. */
+static bool choice_failed(const Choice *c, ApiError *e) {
+    bool waited = c->job->started == 0; /* it never left the queue */
+    if (c->finish == FINISH_DAMAGED) return fail_damaged(e), true;
+    if (c->finish != FINISH_ERROR) return false;
+    api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", c->job->error);
+    return true;
+}
+
 /* False when the answer goes on. */
 static bool print_news(Completion *c, Buffer *out, int *status) {
     ApiError e;
@@ -255,15 +263,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
     for (int i = 0; i < c->n_choices; i++) {
         Choice *choice = &c->choices[i];
         choice_advance(choice);
-        if (choice->finish == FINISH_DAMAGED) {
-            fail_damaged(&e);
-            return fail(c, out, status, &e);
-        }
-        if (choice->finish == FINISH_ERROR) {
-            bool waited = choice->job->started == 0; /* it never left the queue */
-            api_fail(&e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", choice->job->error);
-            return fail(c, out, status, &e);
-        }
+        if (choice_failed(choice, &e)) return fail(c, out, status, &e);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
         if (c->request.stream && choice->finish != FINISH_CANCELLED) print_event(c, out, i);

@@ -70,28 +70,41 @@ static void print_top(Buffer *b, const Tokenizer *t, const JobToken *token, int 
     buffer_free(&keys);
 }
 
-static void print_slot(Buffer *b, const Choice *c, const Slot *s, int array) {
-    const Tokenizer *t = c->rules->tokenizer;
-    if (array == 0)
-        print_token(b, t, s->id);
-    else if (array == 3)
-        buffer_print(b, "%zu", MIN(s->offset, c->text.chars));
-    else if (!s->token)
-        buffer_text(b, "null");
-    else if (array == 1)
+static void print_slot_token(Buffer *b, const Choice *c, const Slot *s) { print_token(b, c->rules->tokenizer, s->id); }
+
+static void print_slot_logprob(Buffer *b, const Choice *c, const Slot *s) {
+    (void)c;
+    if (s->token)
         buffer_float(b, s->token->logprob);
     else
-        print_top(b, t, s->token, c->job->n_top);
+        buffer_text(b, "null");
 }
 
+static void print_slot_top(Buffer *b, const Choice *c, const Slot *s) {
+    if (s->token)
+        print_top(b, c->rules->tokenizer, s->token, c->job->n_top);
+    else
+        buffer_text(b, "null");
+}
+
+static void print_slot_offset(Buffer *b, const Choice *c, const Slot *s) {
+    buffer_print(b, "%zu", MIN(s->offset, c->text.chars));
+}
+
+/* Four arrays side by side, one entry a slot. */
 static void print_logprobs(Buffer *b, const Choice *c, int n) {
-    static const char *const names[] = {"{\"tokens\":[", "],\"token_logprobs\":[", "],\"top_logprobs\":[",
-                                        "],\"text_offset\":["};
-    for (int array = 0; array < 4; array++) {
-        buffer_text(b, names[array]);
+    static const struct {
+        const char *opening;
+        void (*print)(Buffer *b, const Choice *c, const Slot *s);
+    } arrays[] = {{"{\"tokens\":[", print_slot_token},
+                  {"],\"token_logprobs\":[", print_slot_logprob},
+                  {"],\"top_logprobs\":[", print_slot_top},
+                  {"],\"text_offset\":[", print_slot_offset}};
+    for (size_t a = 0; a < COUNTOF(arrays); a++) {
+        buffer_text(b, arrays[a].opening);
         for (int i = 0; i < n; i++) {
             if (i) buffer_text(b, ",");
-            print_slot(b, c, &c->slots[c->slots_sent + i], array);
+            arrays[a].print(b, c, &c->slots[c->slots_sent + i]);
         }
     }
     buffer_text(b, "]}");
@@ -105,7 +118,7 @@ static void print_token_ids(Buffer *b, const Choice *c, int n) {
     buffer_text(b, "]");
 }
 
-void response_choice(Buffer *b, Choice *c, int index, bool has_noise, bool first) {
+void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first) {
     const Job *job = c->job;
     int n = choice_settled_slots(c);
     buffer_print(b, "%s{\"text\":", first ? "" : ",");
@@ -125,9 +138,6 @@ void response_choice(Buffer *b, Choice *c, int index, bool has_noise, bool first
         buffer_text(b, "null");
     if (c->rules->token_ids) print_token_ids(b, c, n);
     buffer_text(b, "}");
-    c->text_sent = c->text.settled;
-    c->slots_sent += n;
-    c->finish_sent = done;
 }
 
 void response_close(Buffer *b, const Usage *usage, bool usage_null) {

@@ -22,9 +22,9 @@ typedef struct Usage {
 /* {"id":...,"choices":[ */
 void response_open(Buffer *b, const ResponseHead *h);
 
-/* What is new in c since the last call, with finish_reason when the choice is complete; marks it as sent. `first`: no
- * comma in front. The noise seed is null for a model without noise. */
-void response_choice(Buffer *b, Choice *c, int index, bool has_noise, bool first);
+/* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. `first`: no comma in front.
+ * The noise seed is null for a model without noise. */
+void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first);
 
 /* ]...}: usage NULL leaves it out, as `null` when usage_null. */
 void response_close(Buffer *b, const Usage *usage, bool usage_null);
