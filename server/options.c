@@ -12,6 +12,9 @@ static const char *const forms[] = {"expanded", "compact", NULL};
 const Option options_table[OPTIONS_N] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .unless = "probe", .help = "the checkpoint to serve"},
     {"model-name", OPTION_TEXT, AT(model_name), "NAME", .help = "what clients call it", .absent = "the folder's name"},
+    {"copy-weights", OPTION_SWITCH, AT(copy_weights), .help = "serve from a sealed copy in memory, not from the files"},
+    {"scrub-seconds", OPTION_REAL, AT(scrub_seconds), "S", 0, 1e9, "600", "seconds",
+     .help = "in which all weights are read again and verified; 0: never"},
     {"host", OPTION_TEXT, AT(http.host), "ADDRESS", .fallback = "127.0.0.1", .help = "address to listen on"},
     {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", .help = "port to listen on; 0: any free one"},
     {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", .help = "API keys, one a line"},

@@ -12,13 +12,15 @@ typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
     bool insecure;
+    bool copy_weights;    /* into sealed memory */
+    double scrub_seconds; /* in which all weights are read again; 0: never */
     double drain_seconds;
     EngineOptions engine;
     HttpOptions http;
     ApiLimits limits;
 } Options;
 
-enum { OPTIONS_N = 31 };
+enum { OPTIONS_N = 33 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */

@@ -35,6 +35,12 @@ static void announce(const Model *m, const EngineOptions *o) {
              memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
 }
 
+static int start_scrub(Serving *s, const Options *o, Err *err) {
+    if (o->scrub_seconds <= 0) return 0;
+    log_line("all weights are read again and verified every %g s", o->scrub_seconds);
+    return scrub_start(&s->scrub, &s->checkpoint.shards, o->scrub_seconds, err);
+}
+
 static int start(Serving *s, const ServingContext *ctx, Err *err) {
     const Checkpoint *c = &s->checkpoint;
     const Config *config = &c->model.cfg;
@@ -47,7 +53,7 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     engine.metrics = ctx->metrics;
     if (config_check_kv_form(config, engine.kv_form, err)) return -1;
     announce(&c->model, &engine);
-    if (engine_start(&s->engine, c, &engine, err)) return -1;
+    if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
     s->api = (ApiContext){
         .limits = ctx->options->limits, .model_name = ctx->model_name, .config = config, .tokenizer = s->tokenizer};
@@ -61,16 +67,16 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
 }
 
 /* A link to the folder is followed once: exchanged meanwhile, it does not mix two versions. */
-static int open_folder(Checkpoint *c, const char *dir, Err *err) {
-    char *real = realpath(dir, NULL);
-    int rc = checkpoint_open(c, real ? real : dir, err);
+static int open_folder(Checkpoint *c, const Options *o, Err *err) {
+    char *real = realpath(o->model, NULL);
+    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(c, real ? real : o->model, err);
     free(real);
     return rc;
 }
 
 int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
     Serving *s = xcalloc(1, sizeof *s);
-    if (open_folder(&s->checkpoint, ctx->options->model, err)) {
+    if (open_folder(&s->checkpoint, ctx->options, err)) {
         free(s);
         return -1;
     }
@@ -82,14 +88,22 @@ int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
     return 0;
 }
 
-int serving_open_ready(Serving **out, const ServingContext *ctx, Err *err) {
-    Serving *s;
+static int check_ready(const Serving *s, const Serving *before, const char *dir, Err *err) {
     EngineStats stats;
-    if (serving_open(&s, ctx, err)) return -1;
     while (isinf((stats = engine_stats(s->engine)).heartbeat_age)) usleep(2000);
-    if (stats.damaged) {
+    if (stats.damaged) return err_set(err, "%s was changed while it was loaded", dir);
+    if (stats.broken) return err_set(err, "%s: the model's logits are NaN or infinite", dir);
+    if (before->checkpoint.tokenizer && !s->checkpoint.tokenizer)
+        return err_set(err, "%s has no tokenizer.json any more", dir);
+    return 0;
+}
+
+int serving_open_ready(Serving **out, const ServingContext *ctx, const Serving *before, Err *err) {
+    Serving *s;
+    if (serving_open(&s, ctx, err)) return -1;
+    if (check_ready(s, before, ctx->options->model, err)) {
         serving_close(s);
-        return err_set(err, "%s was changed while it was loaded", ctx->options->model);
+        return -1;
     }
     *out = s;
     return 0;
@@ -98,6 +112,7 @@ int serving_open_ready(Serving **out, const ServingContext *ctx, Err *err) {
 void serving_close(Serving *s) {
     if (!s) return;
     BUG_ON(s->pins);
+    scrub_stop(s->scrub);
     engine_stop(s->engine);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);

@@ -10,11 +10,13 @@
 #include "base/err.h"
 #include "server/api/completion.h"
 #include "server/options.h"
+#include "weights/scrub.h"
 
 typedef struct Serving {
     Checkpoint checkpoint;
     Tokenizer *tokenizer; /* the checkpoint's, or one of ids only when it has none */
     Engine *engine;
+    Scrub *scrub;         /* NULL: nobody reads the weights again */
     char fingerprint[64]; /* checkpoint, version of the program, kernel family */
     ApiContext api;
     CompletionContext completion;
@@ -40,8 +42,9 @@ typedef struct ServingContext {
 int serving_open(Serving **out, const ServingContext *ctx, Err *err);
 void serving_close(Serving *s); /* nothing may be pinned to it; NULL is fine */
 
-/* The same, for when another version serves meanwhile: returns when the engine is ready. */
-int serving_open_ready(Serving **out, const ServingContext *ctx, Err *err);
+/* The same, for when another version serves meanwhile: returns when the engine is ready. A version that has lost the
+ * tokenizer which `before` has, or whose logits are not finite, is refused. */
+int serving_open_ready(Serving **out, const ServingContext *ctx, const Serving *before, Err *err);
 
 void versions_add(Versions *v, Serving *s); /* s is the newest from now on */
 Serving *versions_pin(Versions *v);

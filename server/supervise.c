@@ -64,7 +64,9 @@ static void announce_start(Supervisor *v) {
 
 static void *load(void *arg) {
     Supervisor *v = arg;
-    if (serving_open_ready(&v->made, v->ctx, &v->err)) v->made = NULL;
+    Serving *before = versions_pin(&v->server->versions);
+    if (serving_open_ready(&v->made, v->ctx, before, &v->err)) v->made = NULL;
+    versions_unpin(&v->server->versions, before);
     atomic_store(&v->loaded, true);
     return NULL;
 }

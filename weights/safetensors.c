@@ -17,6 +17,7 @@
 enum {
     LENGTH_BYTES = 8,
     NAME_MAX_BYTES = 255,
+    SCAN = 4096,
     HEADER_DEPTH = 3,                                             /* header, tensor, shape */
     HEADER_VALUES = SAFE_TENSORS_MAX * (6 + SAFE_DIMS_MAX) + 1024 /* and the metadata */
 };
@@ -233,22 +234,33 @@ static int parse_mapping(SafeFile *f, Err *err) {
 
 /* ---- the data ---- */
 
-/* The first element that is NaN or infinite, n when there is none. */
+/* The first element that is NaN or infinite, all exponent bits set; n when there is none. A piece at a time, which the
+ * compiler makes vectors of, and only in the piece that has one it is looked for. */
 static size_t first_wild_16(const uint16_t *x, size_t n, uint16_t exponent) {
-    for (size_t i = 0; i < n; i++)
-        if ((x[i] & exponent) == exponent) return i;
-    return n;
+    size_t at = 0, m;
+    for (unsigned wild = 0; at < n; at += m) {
+        m = MIN(n - at, (size_t)SCAN);
+        for (size_t i = 0; i < m; i++) wild |= (x[at + i] & exponent) == exponent;
+        if (wild) break;
+    }
+    while (at < n && (x[at] & exponent) != exponent) at++;
+    return at;
 }
 
-static size_t first_wild_32(const uint32_t *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if ((x[i] & 0x7f800000) == 0x7f800000) return i;
-    return n;
+static size_t first_wild_32(const uint32_t *x, size_t n, uint32_t exponent) {
+    size_t at = 0, m;
+    for (unsigned wild = 0; at < n; at += m) {
+        m = MIN(n - at, (size_t)SCAN);
+        for (size_t i = 0; i < m; i++) wild |= (x[at + i] & exponent) == exponent;
+        if (wild) break;
+    }
+    while (at < n && (x[at] & exponent) != exponent) at++;
+    return at;
 }
 
 static int check_finite(const SafeTensor *t, Err *err) {
     size_t n = t->bytes / dtype_size(t->dtype), i = n;
-    if (t->dtype == DTYPE_F32) i = first_wild_32(t->data, n);
+    if (t->dtype == DTYPE_F32) i = first_wild_32(t->data, n, 0x7f800000);
     if (t->dtype == DTYPE_BF16) i = first_wild_16(t->data, n, 0x7f80);
     if (t->dtype == DTYPE_F16) i = first_wild_16(t->data, n, 0x7c00);
     return i == n ? 0 : err_set(err, "%s holds NaN or infinity, first at element %zu of %zu", t->name, i, n);
@@ -294,6 +306,8 @@ void safe_close(SafeFile *f) {
     if (f->map) munmap(f->map, f->map_bytes);
     *f = (SafeFile){0};
 }
+
+void safe_condemn(const SafeFile *f) { map_guard_condemn(&f->guard); }
 
 bool safe_intact(const SafeFile *f) {
     int64_t changed;

@@ -2,9 +2,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -251,6 +253,18 @@ static void flip_byte(const char *path) {
     free(data);
 }
 
+/* A gain of the final norm that makes logits without end out of every hidden state. */
+static void fill_norm(const char *dir, float value) {
+    Edit e;
+    float gain[64];
+    edit_open(&e, dir);
+    SafeOut *norm = edit_find(&e, "model.norm.weight");
+    BUG_ON(norm->n_dims != 1 || norm->dims[0] > 64);
+    for (int i = 0; i < norm->dims[0]; i++) gain[i] = value;
+    norm->data = gain;
+    edit_save(&e, dir);
+}
+
 static void make_bad(const char *dir, int kind) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", dir, kind < 4 ? "model.safetensors" : "config.json");
@@ -264,11 +278,15 @@ static void make_bad(const char *dir, int kind) {
     if (kind == 5) shell("sed -i 's/\"hidden_size\": *32/\"hidden_size\": 64/' %s%s", path, "");
     if (kind == 6) CHECK(unlink(path) == 0);
     if (kind == 7) shell("echo '{}' > %s/tokenizer.json%s", dir, "");
+    if (kind == 8) shell("ln -sf /nowhere/tokenizer.json %s/tokenizer.json%s", dir, "");
+    if (kind == 9) shell("rm %s/tokenizer.json%s", dir, "");
+    if (kind == 10) fill_norm(dir, NAN);
+    if (kind == 11) fill_norm(dir, 3e38f);
     free(data);
 }
 
 TEST(reload_refuses_bad_checkpoints) {
-    enum { KINDS = 8 };
+    enum { KINDS = 12 };
     Site s;
     char a[300], bad[300];
     REQUIRE(site_open(&s, CHECKPOINT_SMALL, NULL));
@@ -295,4 +313,30 @@ TEST(reload_refuses_bad_checkpoints) {
     expected_free(&before);
     expected_free(&after);
     site_close(&s);
+}
+
+/* What no reload lets in is not healthy at the start either. */
+TEST(health_of_a_model_without_finite_logits) {
+    Daemon d;
+    char *dir = test_dir(), *errors, options[400];
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    fill_norm(dir, 3e38f);
+    REQUIRE(daemon_listen_at(&d, dir, NULL));
+    Answer health = {0};
+    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(5000)) {
+        answer_free(&health);
+        health = http_get(&d, "/health");
+        if (!strstr(health.body, "loading")) break;
+    }
+    CHECK_MSG(health.status == 503 && strstr(health.body, "\"status\":\"broken\""), "%d %s", health.status,
+              health.body);
+    answer_free(&health);
+    daemon_stop(&d);
+    fill_norm(dir, NAN);
+    snprintf(options, sizeof options, "--port 0 --model %s", dir);
+    int status = daemon_run(options, &errors);
+    CHECK_MSG(status == 1 && strstr(errors, "model.norm.weight holds NaN or infinity, first at element 0 of 32"),
+              "%d %s", status, errors);
+    free(errors);
+    free(dir);
 }

@@ -167,6 +167,15 @@ bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options) {
 }
 
 bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
+    if (!daemon_listen_at(d, dir, options)) return false;
+    if (is_ready(d)) return true;
+    test_fail(__FILE__, __LINE__, "%s does not get ready", program());
+    kill(d->pid, SIGKILL);
+    daemon_stop(d);
+    return false;
+}
+
+bool daemon_listen_at(Daemon *d, const char *dir, const char *options) {
     char line[256] = "", *copy = xstrdup(options ? options : ""), *name = xstrdup(program());
     *d = (Daemon){0};
     char *model = dir ? xstrdup(dir) : NULL, *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--model", model};
@@ -184,7 +193,7 @@ bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
     free(model);
     free(name);
     free(copy);
-    if (up && d->port > 0 && is_ready(d)) return true;
+    if (up && d->port > 0) return true;
     test_fail(__FILE__, __LINE__, "%s does not start: \"%s\"", program(), line);
     if (d->pid) kill(d->pid, SIGKILL);
     daemon_stop(d);

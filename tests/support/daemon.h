@@ -39,7 +39,8 @@ bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed);
 /* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
  * come up within a minute. */
 bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
-bool daemon_start_at(Daemon *d, const char *dir, const char *options); /* dir NULL fails */
+bool daemon_start_at(Daemon *d, const char *dir, const char *options);  /* dir NULL fails */
+bool daemon_listen_at(Daemon *d, const char *dir, const char *options); /* the same, but only until it listens */
 
 /* SIGTERM, then waits up to a minute. The exit status, or -1 (and a failed test) when it had to be killed or crashed.
  */

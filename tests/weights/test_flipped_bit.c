@@ -50,10 +50,13 @@ TEST(flipped_bit_is_served_by_none_and_written_by_none) {
     }
     snprintf(path, sizeof path, "%s/new", elsewhere);
     CHECK(access(path, F_OK));
-    snprintf(arguments, sizeof arguments, "--port 0 --model %s", dir);
-    int status = daemon_run(arguments, &errors);
-    check_said(status, errors, wanted, "noised");
-    free(errors);
+    static const char *const options[] = {"", " --copy-weights"};
+    for (size_t i = 0; i < COUNTOF(options); i++) {
+        snprintf(arguments, sizeof arguments, "--port 0 --model %s%s", dir, options[i]);
+        int status = daemon_run(arguments, &errors);
+        check_said(status, errors, wanted, "noised");
+        free(errors);
+    }
     check_trainer("eval --model %s --data %s%s", dir, text, "", wanted);
     check_trainer("pretrain --init %s --data %s --out %s --steps 1", dir, text, path, wanted);
     free(dir);

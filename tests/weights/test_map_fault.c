@@ -245,3 +245,95 @@ TEST(map_fault_ends_answers_not_the_daemon) {
     free(parent);
     daemon_stop(&d);
 }
+
+/* ---- what no signal and no time of modification tells ---- */
+
+typedef struct Victim {
+    Daemon daemon;
+    char *parent, dir[256], path[300];
+} Victim;
+
+static bool victim_open(Victim *v) {
+    char command[1024];
+    v->parent = test_dir();
+    snprintf(v->dir, sizeof v->dir, "%s/served", v->parent);
+    snprintf(v->path, sizeof v->path, "%s/model.safetensors", v->dir);
+    snprintf(command, sizeof command, "cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), v->dir);
+    return system(command) == 0;
+}
+
+static void victim_close(Victim *v) {
+    daemon_stop(&v->daemon);
+    free(v->parent);
+}
+
+static void check_damaged(const Daemon *d) {
+    CHECK_MSG(wait_health(d, 503, 5), "/health stays green");
+    Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
+    answer_check_error(&a, 503, "", "damaged");
+    answer_free(&a);
+}
+
+TEST(map_fault_restored_times) {
+    Victim v;
+    struct stat st;
+    REQUIRE(victim_open(&v) && daemon_start_at(&v.daemon, v.dir, "--scrub-seconds 0"));
+    CHECK(wait_health(&v.daemon, 200, 10));
+    usleep(20000);
+    CHECK(chmod(v.path, 0640) == 0); /* harmless: everything is read again, and is what it was */
+    Answer a = http_post(&v.daemon, "/v1/completions", "{\"max_tokens\":3,\"prompt\":\"The river\"}");
+    CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+    answer_free(&a);
+    CHECK(stat(v.path, &st) == 0);
+    usleep(20000);
+    damage(v.path, OVERWRITTEN);
+    CHECK(utimensat(AT_FDCWD, v.path, (struct timespec[]){st.st_atim, st.st_mtim}, 0) == 0);
+    a = http_post(&v.daemon, "/v1/completions", "{\"max_tokens\":3,\"prompt\":\"The river\"}");
+    answer_check_error(&a, 503, "", "restored times");
+    answer_free(&a);
+    check_damaged(&v.daemon);
+    repair(&v.daemon, v.dir);
+    victim_close(&v);
+}
+
+/* The page is dirty before the daemon looks for the first time: writing to it again moves no time. */
+TEST(map_fault_mapped_writer) {
+    Victim v;
+    struct stat st;
+    REQUIRE(victim_open(&v));
+    int fd = open(v.path, O_RDWR);
+    REQUIRE(fd >= 0 && fstat(fd, &st) == 0);
+    volatile char *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(map != MAP_FAILED);
+    map[st.st_size - 1] ^= 1;
+    map[st.st_size - 1] ^= 1;
+    REQUIRE(daemon_start_at(&v.daemon, v.dir, "--scrub-seconds 0.2"));
+    CHECK(wait_health(&v.daemon, 200, 10));
+    usleep(500000); /* two rounds: nothing is wrong */
+    CHECK(wait_health(&v.daemon, 200, 0.1));
+    map[st.st_size - 1] ^= 1;
+    check_damaged(&v.daemon);
+    map[st.st_size - 1] ^= 1;
+    munmap((void *)map, (size_t)st.st_size);
+    close(fd);
+    repair(&v.daemon, v.dir);
+    victim_close(&v);
+}
+
+TEST(map_fault_sealed_copy) {
+    static const char request[] = "{\"max_tokens\":20,\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":1}";
+    Victim v;
+    REQUIRE(victim_open(&v) && daemon_start_at(&v.daemon, v.dir, "--copy-weights --scrub-seconds 0.2"));
+    CHECK(wait_health(&v.daemon, 200, 10));
+    Answer before = http_post(&v.daemon, "/v1/completions", request);
+    damage(v.path, OVERWRITTEN);
+    damage(v.path, CUT_TO_NOTHING);
+    usleep(500000);
+    Answer after = http_post(&v.daemon, "/v1/completions", request);
+    CHECK_MSG(before.status == 200 && after.status == 200 && !strcmp(answer_text(&before, 0), answer_text(&after, 0)),
+              "%d %s", after.status, after.body);
+    CHECK(wait_health(&v.daemon, 200, 0.1));
+    answer_free(&before);
+    answer_free(&after);
+    victim_close(&v);
+}
