@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "weights/import/gpt2.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,18 @@ typedef struct Binder {
     size_t owned_used;
 } Binder;
 
+static void note_missing(Binder *b, const char *name) {
+    char theirs[NAME_BYTES];
+    bool counts = gpt2_name(b->shards, name, theirs, sizeof theirs);
+    if (counts && b->n_missing++ == 0) memcpy(b->missing, theirs, sizeof theirs);
+}
+
 static const SafeTensor *use(Binder *b, const char *name) {
     const SafeTensor *t = shards_find(b->shards, name);
     if (t)
         b->used[t - b->shards->tensors] = true;
-    else if (b->n_missing++ == 0)
-        snprintf(b->missing, sizeof b->missing, "%s", name);
+    else
+        note_missing(b, name);
     return t;
 }
 
@@ -84,7 +91,7 @@ static int match_names(Binder *b, Err *err) {
     const char *unknown = "";
     for (int i = 0; i < b->shards->n; i++) {
         if (b->used[i] || is_redundant(b, &b->shards->tensors[i])) continue;
-        if (n_unknown++ == 0) unknown = b->shards->tensors[i].name;
+        if (n_unknown++ == 0) unknown = safe_file_name(&b->shards->tensors[i]);
     }
     if (b->n_missing && n_unknown)
         return err_set(err, "%d tensors missing, first %.180s; %d unknown, first %.180s", b->n_missing, b->missing,
@@ -101,11 +108,24 @@ static const char *shape_text(char out[64], const int *dims, int n) {
     return out;
 }
 
+/* The shape that the file should have for the tensor to be `dims`. */
+static const char *file_shape(char out[64], const SafeTensor *t, const int *dims, int n) {
+    int d[SAFE_DIMS_MAX];
+    memcpy(d, dims, (size_t)n * sizeof *d);
+    if (t->part_of && n > 0) d[0] *= t->part_of;
+    if (t->transposed && n == 2) {
+        int swap = d[0];
+        d[0] = d[1];
+        d[1] = swap;
+    }
+    return shape_text(out, d, n);
+}
+
 static int check_shape(const SafeTensor *t, const int *dims, int n, Err *err) {
     char have[64], want[64];
     if (t->n_dims == n && !memcmp(t->dims, dims, (size_t)n * sizeof *dims)) return 0;
-    return err_set(err, "%s is %s, config wants %s", t->name, shape_text(have, t->dims, t->n_dims),
-                   shape_text(want, dims, n));
+    return err_set(err, "%s is %s, config wants %s", safe_file_name(t), file_shape(have, t, t->dims, t->n_dims),
+                   file_shape(want, t, dims, n));
 }
 
 static int check_scale(const SafeTensor *t, const SafeTensor *scale, Err *err) {
@@ -121,12 +141,12 @@ static int check_source(const Param *p, const Source *s, Err *err) {
     for (int k = 0; k < s->n; k++) {
         const SafeTensor *t = s->part[k];
         if (check_shape(t, dims, w->n_dims, err)) return -1;
-        if (t->is_mask) return err_set(err, "%s is BOOL or U8, must be F32, BF16 or F16", t->name);
+        if (t->is_mask) return err_set(err, "%s is BOOL or U8, must be F32, BF16 or F16", safe_file_name(t));
         if (t->dtype != s->part[0]->dtype)
-            return err_set(err, "%s is %s, but %s is %s", t->name, dtype_name(t->dtype), s->part[0]->name,
-                           dtype_name(s->part[0]->dtype));
+            return err_set(err, "%s is %s, but %s is %s", safe_file_name(t), dtype_name(t->dtype),
+                           safe_file_name(s->part[0]), dtype_name(s->part[0]->dtype));
         if (t->dtype != DTYPE_I8) continue;
-        if (!p->matrix) return err_set(err, "%s is I8, must be F32, BF16 or F16", t->name);
+        if (!p->matrix) return err_set(err, "%s is I8, must be F32, BF16 or F16", safe_file_name(t));
         if (check_scale(t, s->scale[k], err)) return -1;
     }
     return 0;

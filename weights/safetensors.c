@@ -321,6 +321,8 @@ bool safe_intact(const SafeFile *f) {
     return true;
 }
 
+const char *safe_file_name(const SafeTensor *t) { return t->theirs ? t->theirs : t->name; }
+
 const SafeTensor *safe_find(const SafeFile *f, const char *name) {
     SafeTensor key = {.name = (char *)name};
     return f->n ? bsearch(&key, f->tensors, (size_t)f->n, sizeof *f->tensors, by_name) : NULL;

@@ -27,6 +27,10 @@ typedef struct SafeTensor {
     int n_dims, dims[SAFE_DIMS_MAX];
     const void *data; /* into the mapping */
     size_t bytes;
+    /* ---- for messages, when it was made of a tensor of another program (gpt2.h) ---- */
+    const char *theirs; /* the name in the file; NULL: name */
+    bool transposed;    /* it lies there as [in, out] */
+    int part_of;        /* and is one of so many equal pieces of it, cut across the last dimension; 0: it is whole */
 } SafeTensor;
 
 typedef struct SafeFile {
@@ -48,7 +52,8 @@ size_t safe_header_bytes(const SafeFile *f); /* of the length and the header tog
 /* Whether the data are still what was opened; ask after use. Where the file's times leave that open, all data are read
  * again. Allocates nothing; thread-safe. */
 bool safe_intact(const SafeFile *f);
-void safe_condemn(const SafeFile *f); /* whoever knows that they are not: never intact again */
+void safe_condemn(const SafeFile *f);            /* whoever knows that they are not: never intact again */
+const char *safe_file_name(const SafeTensor *t); /* for messages */
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */
 
 /* A tensor to be written: data read on the spot as F32 or as raw I8/BF16 bytes of `dtype`; `source` F32 with dtype

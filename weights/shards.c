@@ -103,9 +103,11 @@ int shards_sort(Shards *s, Err *err) {
     qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_name);
     for (int i = 1; i < s->n; i++) {
         const SafeTensor *a = &s->tensors[i - 1], *b = &s->tensors[i];
-        if (!strcmp(a->name, b->name))
-            return err_set(err, "%s is there twice: in %s and in %s", a->name, file_name(s, MIN(a->shard, b->shard)),
-                           file_name(s, MAX(a->shard, b->shard)));
+        if (strcmp(a->name, b->name)) continue;
+        const char *x = safe_file_name(a), *y = safe_file_name(b);
+        if (strcmp(x, y)) return err_set(err, "%s and %s are the same tensor", x, y);
+        return err_set(err, "%s is there twice: in %s and in %s", x, file_name(s, MIN(a->shard, b->shard)),
+                       file_name(s, MAX(a->shard, b->shard)));
     }
     return 0;
 }

@@ -21,6 +21,7 @@ typedef struct Shards {
     int n;
     void **owned; /* [n_owned] what did not come from the files as it stands (gpt2.h) */
     int n_owned;
+    const char *gpt2; /* what stands before the names that were translated (gpt2.h); NULL: the names are the files' */
 } Shards;
 
 /* copy: safe_open_copy. */

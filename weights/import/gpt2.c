@@ -103,7 +103,10 @@ static int translate(Shards *s, const SafeTensor *t, const char *prefix, SafeTen
         if (dims == 2) transpose(s, &out[0]);
         out[0].dims[0] /= parts;
         out[0].bytes /= (size_t)parts;
+        out[0].transposed = dims == 2;
+        out[0].part_of = parts;
     }
+    out[0].theirs = t->name;
     for (int k = parts - 1; k >= 0; k--) {
         out[k] = out[0];
         out[k].name = our_name(s, &n, rule->ours[k]);
@@ -118,6 +121,7 @@ int gpt2_translate(Shards *s, Err *err) {
         if (!shards_find(s, "wte.weight")) return 0;
         prefix = "";
     }
+    s->gpt2 = prefix;
     SafeTensor *out = xcalloc(PARTS_MAX * (size_t)s->n + 1, sizeof *out);
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -132,4 +136,31 @@ int gpt2_translate(Shards *s, Err *err) {
     s->tensors = out;
     s->n = n;
     return shards_sort(s, err);
+}
+
+/* Behind "self_attn.q_proj" of "self_attn.q_proj.weight"; NULL when text begins with another module. */
+static const char *behind(const char *text, const char *module) {
+    size_t n = strlen(module);
+    return !strncmp(text, module, n) && text[n] == '.' ? text + n : NULL;
+}
+
+bool gpt2_name(const Shards *s, const char *ours, char *out, size_t n_out) {
+    static const char top[] = "model.", layers[] = "layers.";
+    snprintf(out, n_out, "%s", ours);
+    if (!s->gpt2 || strncmp(ours, top, strlen(top))) return true;
+    const char *rest = ours + strlen(top), *layer = NULL, *leaf;
+    int digits = 0;
+    if (!strncmp(rest, layers, strlen(layers))) {
+        layer = rest + strlen(layers);
+        digits = (int)strcspn(layer, ".");
+        rest = layer + digits + (layer[digits] == '.');
+    }
+    for (size_t i = 0; i < COUNTOF(rules); i++)
+        for (int k = 0; k < PARTS_MAX && rules[i].ours[k]; k++) {
+            if (rules[i].in_layer != (layer != NULL) || !(leaf = behind(rest, rules[i].ours[k]))) continue;
+            snprintf(out, n_out, "%s%s%.*s%s%s%s", s->gpt2, layer ? "h." : "", digits, layer ? layer : "",
+                     layer ? "." : "", rules[i].theirs, leaf);
+            return k == 0;
+        }
+    return true;
 }

@@ -14,4 +14,8 @@
 /* Does nothing to a folder without GPT-2's wte. Transposed matrices are copied into memory of the shards. */
 int gpt2_translate(Shards *s, Err *err);
 
+/* The other way, for messages: what a gpt2 file would call the tensor; `ours` itself when s was not translated or GPT-2
+ * has none such. False for the second and third piece of one, which the first speaks for. */
+bool gpt2_name(const Shards *s, const char *ours, char *out, size_t n_out);
+
 #endif
