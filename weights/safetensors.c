@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +91,7 @@ static int parse_metadata(SafeFile *f, const cJSON *item, Err *err) {
     if (!cJSON_IsObject(item)) return err_set(err, "__metadata__ is no object");
     for (const cJSON *child = item->child; child; child = child->next) {
         if (!cJSON_IsString(child)) return err_set(err, "__metadata__.%.64s is no string", child->string);
-        if (!strcmp(child->string, "step")) f->metadata_step = xstrdup(child->valuestring);
+        if (!strcmp(child->string, "step")) text_make_printable(f->metadata_step = xstrdup(child->valuestring));
         if (!strcmp(child->string, "sha256")) f->metadata_sha256 = xstrdup(child->valuestring);
     }
     const char *digest = f->metadata_sha256;

@@ -54,6 +54,16 @@ static int write_data(AtomicFile *f, HashThread *hash, const void *data, size_t 
     return atomic_write(f, data, n, err);
 }
 
+/* What is beyond BF16 would become infinity. */
+static int to_halves(const SafeOut *t, size_t first, size_t n, const float *values, uint16_t *halves, Err *err) {
+    for (size_t k = 0; k < n; k++) {
+        halves[k] = f32_to_bf16(values[k]);
+        if ((halves[k] & 0x7f80) == 0x7f80)
+            return err_set(err, "%s holds %g at element %zu, which BF16 cannot", t->name, (double)values[k], first + k);
+    }
+    return 0;
+}
+
 /* Two buffers in turn: the thread may still be at the one before. */
 static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
     size_t n = count_of(t), source_size = dtype_size(t->source), size = dtype_size(t->dtype);
@@ -65,8 +75,12 @@ static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Er
         m = MIN(n - i, CHUNK);
         Weight part = {.dtype = t->source, .n_dims = 1, .dims = {(int)m}, .data = (char *)t->data + i * source_size};
         weight_read(&part, 0, m, values + turn);
-        for (size_t k = 0; k < m; k++) halves[turn + k] = f32_to_bf16(values[turn + k]);
-        rc = write_data(f, hash, t->dtype == DTYPE_F32 ? (void *)(values + turn) : halves + turn, m * size, err);
+        const void *data = values + turn;
+        if (t->dtype == DTYPE_BF16) {
+            rc = to_halves(t, i, m, values + turn, halves + turn, err);
+            data = halves + turn;
+        }
+        if (rc == 0) rc = write_data(f, hash, data, m * size, err);
     }
     hash_thread_wait(hash);
     free(values);

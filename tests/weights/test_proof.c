@@ -143,3 +143,45 @@ TEST(proof_no_nan_is_opened) {
         }
     free(dir);
 }
+
+TEST(proof_nothing_is_rounded_to_infinity) {
+    static const float x[4] = {1, 3.38e38f, -3.4e38f, 0};
+    SafeOut out = {
+        .name = "some.weight", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {4}, .data = x};
+    char *dir = test_dir(), path[256];
+    Err err = {""};
+    test_path(path, dir, "x");
+    CHECK(safe_save(path, &out, 1, 0, &err) == -1 && access(path, F_OK));
+    CHECK_MSG(!strcmp(err.msg, "some.weight holds -3.4e+38 at element 2, which BF16 cannot"), "%s", err.msg);
+    out.dims[0] = 2;
+    CHECK_MSG(safe_save(path, &out, 1, 0, &err) == 0, "%s", err.msg);
+    free(dir);
+}
+
+/* ---- terminals ---- */
+
+/* A name with C1's "start of a sequence" in it, and a step with escapes. */
+TEST(weights_tool_shows_no_control_characters) {
+    static const char header[] =
+        "{\"__metadata__\":{\"step\":\"\\u001b[31m\\u009b\\u007f\"},\"a\\u009b31m\":{\"dtype\":\"F32\",\"shape\":[1],"
+        "\"data_offsets\":[0,4]}}";
+    Config cfg = test_checkpoint_config();
+    char *dir = test_config_folder(&cfg), out[4096], arguments[400], path[256], file[8 + sizeof header - 1 + 4] = {0};
+    static const char *const commands[] = {"inspect %s", "verify %s", "import %s %s/new"};
+    file[0] = (char)(sizeof header - 1);
+    memcpy(file + 8, header, sizeof header - 1);
+    test_path(path, dir, "model.safetensors");
+    test_write_file(path, file, sizeof file);
+    for (size_t i = 0; i < COUNTOF(commands); i++) {
+        snprintf(arguments, sizeof arguments, commands[i], dir, dir);
+        CHECK(test_run_tool(arguments, out) == 1 && strstr(out, "noised-weights: "));
+        for (const char *p = out; *p; p++)
+            CHECK_MSG(*p == '\n' || ((unsigned char)*p >= ' ' && *p != 0x7f), "%s: byte %d", commands[i], *p);
+        CHECK_MSG(!strstr(out, "\xC2\x9B"), "%s: C1", commands[i]);
+    }
+    SafeFile f;
+    REQUIRE(safe_open(&f, path, NULL) == 0);
+    CHECK_MSG(!strcmp(f.metadata_step, "?[31m??"), "%s", f.metadata_step);
+    safe_close(&f);
+    free(dir);
+}
