@@ -8,7 +8,11 @@
 
 static _Thread_local bool allocation_forbidden;
 
-void alloc_forbid(bool on) { allocation_forbidden = on; }
+bool alloc_forbid(bool on) {
+    bool before = allocation_forbidden;
+    allocation_forbidden = on;
+    return before;
+}
 
 #ifdef __SANITIZE_THREAD__
 /* The sanitizer calls it for every allocation. */

@@ -15,8 +15,8 @@ void *xaligned(size_t align, size_t n); /* n a multiple of align; free() */
 
 /* The calling thread's promise that it allocates nothing from here on, or its end. The thread sanitizer's build
  * (ALLOC_GUARD) aborts when it is broken, by whatever code; others do not look, for the OpenMP library, which that
- * build has not, allocates at many a parallel region. */
-void alloc_forbid(bool on);
+ * build has not, allocates at many a parallel region. Returns what was promised before. */
+bool alloc_forbid(bool on);
 #ifdef __SANITIZE_THREAD__
 enum { ALLOC_GUARD = 1 };
 #else

@@ -11,7 +11,7 @@ typedef struct Sha256 {
 } Sha256;
 
 void sha256_init(Sha256 *s);
-void sha256_restart(Sha256 *s); /* as after init, without an allocation */
+void sha256_restart(Sha256 *s); /* as after init */
 void sha256_add(Sha256 *s, const void *data, size_t n);
 /* Of what was added so far; more may be added. */
 void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]);

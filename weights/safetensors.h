@@ -50,7 +50,7 @@ int safe_open_copy(SafeFile *f, const char *path, Err *err);
 void safe_close(SafeFile *f);
 size_t safe_header_bytes(const SafeFile *f); /* of the length and the header together: where the data begins */
 /* Whether the data are still what was opened; ask after use. Where the file's times leave that open, all data are read
- * again. Allocates nothing; thread-safe. */
+ * again (proof_holds). Thread-safe. */
 bool safe_intact(const SafeFile *f);
 void safe_condemn(const SafeFile *f);            /* whoever knows that they are not: never intact again */
 const char *safe_file_name(const SafeTensor *t); /* for messages */
