@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/json_reader.h"
 #include "model/attention/kind.h"
-#include "weights/import/config_gpt2.h"
-#include "weights/import/config_llama.h"
+#include "weights/import/gpt2.h"
+#include "weights/import/llama.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static void read_noised(Config *c, JsonReader *r) {
 
 static void read_llama(Config *c, JsonReader *r) {
     read_sizes(c, r);
-    config_llama_read(c, r);
+    llama_config_read(c, r);
 }
 
 /* Hugging Face's: an integer, or a list whose first counts; null is none. */
@@ -156,7 +156,7 @@ static void read_foreign(Config *c, JsonReader *r) {
 
 static int read_config(Config *c, cJSON *root, Err *err) {
     static const char *const types[] = {"noised", "llama", "gpt2"};
-    static void (*const readers[])(Config *, JsonReader *) = {read_noised, read_llama, config_gpt2_read};
+    static void (*const readers[])(Config *, JsonReader *) = {read_noised, read_llama, gpt2_config_read};
     *c = (Config){.causal = true};
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     JsonReader r = {.object = root, .path = "", .err = err};

@@ -1,4 +1,4 @@
-#include "weights/import/config_llama.h"
+#include "weights/import/llama.h"
 
 #include "base/err.h"
 #include "model/attention/kind.h"
@@ -31,7 +31,7 @@ static void read_bias(Config *c, JsonReader *r) {
                          mlp ? "true" : "false");
 }
 
-void config_llama_read(Config *c, JsonReader *r) {
+void llama_config_read(Config *c, JsonReader *r) {
     static const char *const activations[] = {"silu"};
     c->mlp.width = json_take_int(r, "intermediate_size", JSON_REQUIRED);
     c->mlp.gated = true;
