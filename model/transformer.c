@@ -100,10 +100,12 @@ Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCa
     return f;
 }
 
+Dtype model_precision(const Model *m) { return m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16; }
+
 Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
     const Config *c = &m->cfg;
     BUG_ON(kv && (tape->recording || !c->causal));
-    if (!tape->recording) tape->bf16 = m->embed.dtype != DTYPE_F32;
+    if (!tape->recording) tape->bf16 = model_precision(m) == DTYPE_BF16;
     Forward *layers = model_layers(m, tape, batch, kv);
     Mat *x = op_embed(tape, &m->embed, batch->tokens, batch->n);
     if (c->position == POSITION_LEARNED)

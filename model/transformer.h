@@ -35,6 +35,10 @@ typedef struct Model {
 int model_init(Model *m, const Config *c, Err *err);
 void model_free(Model *m);
 
+/* What activations are rounded to while serving, and the cache keeps unless told otherwise: F32 for a model stored in
+ * F32, else BF16. The embedding speaks for all matrices. */
+Dtype model_precision(const Model *m);
+
 /* The wanted rows after the last norm, [n_want, d]. Three ways, and every row's result depends on its own sequence
  * alone in each, bit for bit in the last two:
  *     tape recording, kv NULL            training: whole sequences, to be differentiated

@@ -16,7 +16,7 @@
 
 static Dtype kv_dtype(const Options *o, const Model *m) {
     if (o->kv_dtype) return strcmp(o->kv_dtype, "f32") ? DTYPE_BF16 : DTYPE_F32;
-    return m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+    return model_precision(m);
 }
 
 static KvForm kv_form(const Options *o, const Model *m) {
