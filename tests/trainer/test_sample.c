@@ -1,0 +1,53 @@
+/* noised-train sample, beside the daemon. */
+#include "base/err.h"
+#include "tests/support/http_client.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/sample.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_same(const Daemon *d, const char *options, const char *fields) {
+    char args[512], body[512], *text;
+    snprintf(args, sizeof args, "sample --model weights/demo --prompt Whenever --max-tokens 40 %s", options);
+    ChildResult r = trainer_run(args);
+    snprintf(body, sizeof body, "{\"prompt\":\"Whenever\",\"max_tokens\":40,%s}", fields);
+    Answer a = http_post(d, "/v1/completions", body);
+    const char *want = answer_text(&a, 0);
+    REQUIRE(r.status == 0 && want);
+    text = strstr(r.output, "Whenever");
+    size_t n = strlen(want);
+    CHECK_MSG(text && !strncmp(text + 8, want, n) && !strcmp(text + 8 + n, "\n"), "%s\nagainst %s", r.output, want);
+    CHECK_MSG(!strncmp(r.output, "seed ", 5), "%s", r.output);
+    answer_free(&a);
+    free(r.output);
+}
+
+TEST(sample_says_what_the_daemon_says) {
+    Daemon d;
+    REQUIRE(daemon_start_at(&d, "weights/demo", NULL));
+    check_same(&d, "--seed 7 --noise-seed 1", "\"seed\":7,\"noise_seed\":1,\"temperature\":0.8,\"top_k\":50");
+    check_same(&d, "--seed 8 --noise-seed 2 --noise-scale 8 --temperature 1.2 --top-k 0 --top-p 0.9",
+               "\"seed\":8,\"noise_seed\":2,\"noise_scale\":8,\"temperature\":1.2,\"top_p\":0.9");
+    check_same(&d, "--noise-seed 3 --noise-scale 4 --temperature 0 --repetition-penalty 1.3",
+               "\"noise_seed\":3,\"noise_scale\":4,\"temperature\":0,\"repetition_penalty\":1.3");
+    daemon_stop(&d);
+}
+
+TEST(sample_refuses_what_has_no_room) {
+    ChildResult r = trainer_run("sample --model weights/demo --prompt Whenever --max-tokens 1000");
+    CHECK_MSG(r.status == 1 && strstr(r.output, "the model has 512"), "%s", r.output);
+    free(r.output);
+    r = trainer_run("sample --model weights/demo --prompt Whenever --threads 1");
+    CHECK_MSG(r.status == 0 && strstr(r.output, "noise_seed"), "%s", r.output);
+    free(r.output);
+}
+
+TEST(sample_ends_at_a_sentence) {
+    static const char *const texts[][2] = {
+        {"One. Two.  Thr", "One. Two."},       {"\"Go!\" he sa", "\"Go!\""},     {"no end", "no end"},
+        {"3.14 is less than", "3.14 is less than"}, {"Well? (Yes.) And", "Well? (Yes.)"}, {"", ""},
+    };
+    for (size_t i = 0; i < COUNTOF(texts); i++)
+        CHECK_MSG(sample_sentences(texts[i][0], strlen(texts[i][0])) == strlen(texts[i][1]), "%s", texts[i][0]);
+}

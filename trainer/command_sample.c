@@ -1,0 +1,115 @@
+#include "base/err.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "model/kernels/kernels.h"
+#include "trainer/commands.h"
+#include "trainer/sample.h"
+#include "trainer/stop.h"
+#include "weights/checkpoint.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+typedef struct Sample {
+    const char *model, *prompt;
+    int max_tokens, top_k, threads;
+    int64_t seed, noise_seed; /* -1: drawn */
+    double temperature, top_p, min_p, repetition_penalty, noise_scale;
+} Sample;
+
+static uint64_t seed_of(int64_t given) {
+    uint64_t seed;
+    if (given >= 0) return (uint64_t)given;
+    BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
+    return seed & SEED_MAX;
+}
+
+static bool show(void *self, const char *text, size_t n) {
+    (void)self;
+    fwrite(text, 1, n, stdout);
+    return fflush(stdout) == 0 && !stop_signal();
+}
+
+/* The prompt as the daemon reads it; without one, the token that starts a document. */
+static int read_prompt(const Checkpoint *c, const char *text, TokenList *ids, Err *err) {
+    const Config *cfg = &c->model.cfg;
+    int start = tokenizer_bos(c->tokenizer);
+    if (start < 0 && !text) start = cfg->bos_token_id >= 0 ? cfg->bos_token_id : cfg->eos_token_id;
+    if (start >= 0) token_list_push(ids, start);
+    if (text && tokenizer_encode(c->tokenizer, text, strlen(text), true, ids, err)) return -1;
+    return ids->n ? 0 : err_set(err, "--prompt is missing, and the model has no token to start a document with");
+}
+
+static int sample(const Checkpoint *c, const Sample *s, const TokenList *ids, Err *err) {
+    int room = c->model.cfg.max_positions - (int)ids->n + 1;
+    SampleRun r = {.model = &c->model,
+                   .tokenizer = c->tokenizer,
+                   .prompt = ids->ids,
+                   .n_prompt = (int)ids->n,
+                   .max_tokens = s->max_tokens ? s->max_tokens : MIN(100, room),
+                   .from_start = !s->prompt,
+                   .sampling = {.temperature = (float)s->temperature,
+                                .top_k = s->top_k,
+                                .top_p = (float)s->top_p,
+                                .min_p = (float)s->min_p,
+                                .typical_p = 1,
+                                .repetition_penalty = (float)s->repetition_penalty,
+                                .seed = seed_of(s->seed)},
+                   .noise = {.seed = seed_of(s->noise_seed), .scale = (float)s->noise_scale},
+                   .show = show};
+    Buffer text = {0};
+    fprintf(stderr, "seed %" PRIu64 ", noise_seed %" PRIu64 ", noise_scale %g, temperature %g, top_k %d, top_p %g\n",
+            r.sampling.seed, r.noise.seed, s->noise_scale, s->temperature, s->top_k, s->top_p);
+    if (s->prompt) fputs(s->prompt, stdout);
+    int rc = sample_text(&r, &text, err);
+    putchar('\n');
+    buffer_free(&text);
+    if (rc == 0 && (fflush(stdout) || ferror(stdout))) rc = err_set(err, "standard output cannot be written");
+    return rc;
+}
+
+static int run(const CommandLine *line) {
+    const Sample *s = line->values;
+    Checkpoint c;
+    TokenList ids = {0};
+    Err err;
+    if (s->threads) team_resize(s->threads);
+    if (kernels_init(&err) || checkpoint_open(&c, s->model, &err)) return command_fail(line, &err, EXIT_FAILED);
+    stop_install();
+    int rc = c.tokenizer ? read_prompt(&c, s->prompt, &ids, &err)
+                         : err_set(&err, "--model %s has no tokenizer.json", s->model);
+    if (rc == 0) rc = sample(&c, s, &ids, &err);
+    token_list_free(&ids);
+    checkpoint_close(&c);
+    if (rc) return command_fail(line, &err, EXIT_FAILED);
+    return stop_signal() ? 128 + stop_signal() : EXIT_DONE;
+}
+
+#define AT(member) offsetof(Sample, member)
+static const Option options[] = {
+    {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to sample from"},
+    {"prompt", OPTION_TEXT, AT(prompt), "TEXT", .help = "text to continue", .absent = "the start of a document"},
+    {"max-tokens", OPTION_INT, AT(max_tokens), "N", 1, 1 << 20, .unit = "tokens", .help = "length of the answer",
+     .absent = "100, or what the context has room for"},
+    {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, .help = "seed of the draws", .absent = "drawn"},
+    {"noise-seed", OPTION_INT64, AT(noise_seed), "N", 0, (double)SEED_MAX, .help = "seed of the noise",
+     .absent = "drawn"},
+    {"noise-scale", OPTION_REAL, AT(noise_scale), "X", 0, 8, "1", .help = "factor on every sigma; 0: no noise"},
+    {"temperature", OPTION_REAL, AT(temperature), "X", 0, 2, "0.8", .help = "0: always the likeliest token"},
+    {"top-k", OPTION_INT, AT(top_k), "N", 0, 1 << 20, "50", .help = "draw from the N likeliest tokens; 0: from all"},
+    {"top-p", OPTION_REAL, AT(top_p), "X", 0, 1, "1", .help = "draw from the likeliest tokens that make up X"},
+    {"min-p", OPTION_REAL, AT(min_p), "X", 0, 1, "0", .help = "draw from tokens at least X as likely as the likeliest"},
+    {"repetition-penalty", OPTION_REAL, AT(repetition_penalty), "X", 0.01, 100, "1",
+     .help = "above 1: what has been said becomes less likely"},
+    {"threads", OPTION_INT, AT(threads), "N", 0, 1024, "0",
+     .help = "threads that compute; 0: all cores that this process may use"},
+};
+const Command command_sample = {
+    .name = "sample",
+    .summary = "Continues a text on the terminal, with the bytes that the daemon answers with for the same seeds.",
+    .size = sizeof(Sample),
+    .options = options,
+    .n_options = COUNTOF(options),
+    .run = run,
+};
