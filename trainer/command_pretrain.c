@@ -1,7 +1,9 @@
 #include "base/err.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/team.h"
 #include "trainer/commands.h"
+#include "trainer/plot.h"
 #include "trainer/run.h"
 #include "trainer/stop.h"
 #include "trainer/train.h"
@@ -44,6 +46,16 @@ static void print_plan(const Run *r) {
 }
 
 /* As train(). */
+/* A picture is no reason to call a training failed. */
+static void draw(const char *dir) {
+    char path[PATH_BYTES];
+    Err err;
+    if (path_join(path, dir, "plot.svg", &err) || plot_run(dir, path, &err))
+        printf("warning: no picture of the training: %s\n", err.msg);
+    else
+        printf("picture: %s\n", path);
+}
+
 static int pretrain(Run *r, Err *err) {
     if (run_prepare(r, err)) return -1;
     print_plan(r);
@@ -64,6 +76,7 @@ static int run(const CommandLine *line) {
     free(r);
     if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
     if (rc > 0) return 128 + rc;
+    draw(s->out);
     printf("done: %s\n", s->out);
     return EXIT_DONE;
 }

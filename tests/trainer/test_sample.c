@@ -45,8 +45,12 @@ TEST(sample_refuses_what_has_no_room) {
 
 TEST(sample_ends_at_a_sentence) {
     static const char *const texts[][2] = {
-        {"One. Two.  Thr", "One. Two."},       {"\"Go!\" he sa", "\"Go!\""},     {"no end", "no end"},
-        {"3.14 is less than", "3.14 is less than"}, {"Well? (Yes.) And", "Well? (Yes.)"}, {"", ""},
+        {"One. Two.  Thr", "One. Two."},
+        {"\"Go!\" he sa", "\"Go!\""},
+        {"no end", "no end"},
+        {"3.14 is less than", "3.14 is less than"},
+        {"Well? (Yes.) And", "Well? (Yes.)"},
+        {"", ""},
     };
     for (size_t i = 0; i < COUNTOF(texts); i++)
         CHECK_MSG(sample_sentences(texts[i][0], strlen(texts[i][0])) == strlen(texts[i][1]), "%s", texts[i][0]);

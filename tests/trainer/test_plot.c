@@ -1,0 +1,60 @@
+/* The picture of a training. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/plot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int count(const char *text, const char *what) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    return n;
+}
+
+TEST(plot_ends_a_training) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/a --steps 30 --batch 2 --eval-every 10", config,
+             text, dir);
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 0 && strstr(r.output, "picture: "), "%s", r.output);
+    free(r.output);
+    char *path = trainer_join(dir, "a/plot.svg"), *svg = test_read_file(path, NULL);
+    REQUIRE(svg);
+    CHECK(!strncmp(svg, "<svg ", 5) && strstr(svg, "</svg>") && strstr(svg, "prefers-color-scheme:dark"));
+    CHECK(count(svg, "class=\"title\"") == 3 && strstr(svg, "validation loss") && strstr(svg, "learning rate"));
+    CHECK(count(svg, "<polyline") == 3 + 1 + 2 * 2); /* losses, rate, 2 layers of 2 heads */
+    CHECK(!strstr(svg, "nan") && !strstr(svg, "inf"));
+    free(svg);
+    snprintf(args, sizeof args, "plot %s/a --out %s/b.svg", dir, dir);
+    r = trainer_run(args);
+    CHECK_MSG(r.status == 0 && strstr(r.output, "b.svg"), "%s", r.output);
+    free(r.output);
+    free(path);
+    free(dir);
+    free(text);
+    free(config);
+}
+
+TEST(plot_of_what_is_no_log) {
+    static const char *const logs[][2] = {
+        {"", "no step in it"},
+        {"{\"step\":1,\"loss\":2}\n{\"st\n", "line 2 is no step"},
+        {"{\"loss\":2}\n", "line 1 is no step"},
+        {"{\"step\":1}\n{\"step\":2,\"sigma\":[[1],[2,3]]}\n", NULL}, /* nothing to see, nothing wrong */
+        {"{\"step\":5,\"loss\":3,\"lr\":0}\n{\"step\":6,\"loss\":null,\"sigma\":[[0.1]]}\n", NULL},
+    };
+    char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl"), *svg = trainer_join(dir, "plot.svg");
+    Err err;
+    CHECK(plot_run(dir, svg, &err) == -1 && strstr(err.msg, "log.jsonl: No such file"));
+    for (size_t i = 0; i < COUNTOF(logs); i++) {
+        test_write_file(path, logs[i][0], strlen(logs[i][0]));
+        int rc = plot_run(dir, svg, &err);
+        CHECK_MSG(logs[i][1] ? rc == -1 && strstr(err.msg, logs[i][1]) : rc == 0, "%zu: %d %s", i, rc, err.msg);
+    }
+    free(path);
+    free(svg);
+    free(dir);
+}
