@@ -108,6 +108,8 @@ check-tokenizers: $(BUILD)/run-tests ## ids of published tokenizers against Hugg
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
+export PREFIX DESTDIR
+
 # Whatever is in it, quotes and dollars too, goes to the script by the environment.
 override export PROMPT := $(value PROMPT)
 
@@ -149,6 +151,15 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 docs: $(BUILD)/print-schema ## print the tables of docs/api.md from the server's own
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
+
+install: all ## programs, manual pages, completion, units and demo below PREFIX (/usr/local), in DESTDIR if it is given
+	@scripts/install.sh install $(BUILD)
+
+uninstall: ## takes them away again
+	@scripts/install.sh uninstall $(BUILD)
+
+deb: all ## a Debian package of them, in build/
+	@scripts/deb.sh $(BUILD)
 
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')

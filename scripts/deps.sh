@@ -3,6 +3,11 @@
 set -eu
 packages="gcc make libc6-dev pkg-config libcjson-dev libopenblas-openmp-dev libpcre2-dev
           libssl-dev libunistring-dev libcurl4-openssl-dev curl $*"
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "This is not Debian, so nothing is installed. What is needed, by the names it has there:"
+    for p in $packages; do echo "  $p"; done
+    exit 0
+fi
 missing=
 for p in $packages; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"

@@ -110,12 +110,13 @@ static int noised(const CommandLine *line) {
     Err err;
     Auth auth = {0};
     sigset_t signals;
-    char host[64];
+    char host[64], keys[PATH_MAX];
     if (o->probe) return probe_get(o->probe, &err) ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
     o->limits.queue = o->engine.max_queue;
     block_signals(&signals);
     if (systemd_socket(&o->http.listen_fd, host, &err)) return command_fail(line, &err, EXIT_FAILED);
     if (o->http.listen_fd >= 0) o->http.host = host;
+    if (!o->api_key_file) o->api_key_file = systemd_credential("noised.api-key", keys);
     if (options_check_exposure(o, &err)) return command_fail(line, &err, EXIT_USAGE);
     int rc = prepare(o, &auth, &err);
     if (rc == 0) {

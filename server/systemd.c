@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -68,4 +69,10 @@ int systemd_socket(int *fd, char host[64], Err *err) {
         return err_set(err, "the passed socket: %s", strerror(errno));
     *fd = FIRST;
     return 0;
+}
+
+const char *systemd_credential(const char *name, char path[PATH_MAX]) {
+    const char *dir = getenv("CREDENTIALS_DIRECTORY");
+    if (!dir || snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX) return NULL;
+    return access(path, F_OK) == 0 ? path : NULL;
 }

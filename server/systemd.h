@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 
+#include <limits.h>
+
 /* Sends lines like "READY=1" to $NOTIFY_SOCKET. Nobody can do anything about a failure. */
 void systemd_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -13,5 +15,8 @@ double systemd_watchdog_seconds(void);
 
 /* The one listening TCP socket passed by $LISTEN_FDS, with its numeric host; *fd is -1 when none is. */
 int systemd_socket(int *fd, char host[64], Err *err);
+
+/* The file of a credential (LoadCredential=), in path; NULL when there is none. */
+const char *systemd_credential(const char *name, char path[PATH_MAX]);
 
 #endif

@@ -177,3 +177,20 @@ TEST(systemd_socket_refused) {
     close(pipes[0]);
     close(pipes[1]);
 }
+
+TEST(systemd_credential_is_the_key_file) {
+    Daemon d;
+    char *dir = test_dir(), path[300];
+    snprintf(path, sizeof path, "%s/noised.api-key", dir);
+    test_write_file(path, "sesame-sesame-sesame\n", 21);
+    setenv("CREDENTIALS_DIRECTORY", dir, 1);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
+    unsetenv("CREDENTIALS_DIRECTORY");
+    if (up) {
+        Answer a = http_get(&d, "/v1/models");
+        CHECK_MSG(a.status == 401, "%d", a.status);
+        answer_free(&a);
+        daemon_stop(&d);
+    }
+    free(dir);
+}

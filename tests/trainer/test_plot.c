@@ -16,8 +16,8 @@ static int count(const char *text, const char *what) {
 
 TEST(plot_ends_a_training) {
     char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/a --steps 30 --batch 2 --eval-every 10", config,
-             text, dir);
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/a --steps 30 --batch 2 --eval-every 10",
+             config, text, dir);
     ChildResult r = trainer_run(args);
     CHECK_MSG(r.status == 0 && strstr(r.output, "picture: "), "%s", r.output);
     free(r.output);

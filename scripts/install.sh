@@ -1,0 +1,32 @@
+#!/bin/sh
+# install.sh install|uninstall BUILD: puts the programs of BUILD, their manual pages and completions, the units and the
+# demo below $DESTDIR$PREFIX, or takes exactly these away again.
+set -eu
+what=${1:?usage: install.sh install|uninstall BUILD} build=${2:?usage: install.sh install|uninstall BUILD}
+prefix=${PREFIX:-/usr/local}
+root=${DESTDIR:-}$prefix
+programs="noised noised-train noised-weights"
+
+# $1: where it goes below the prefix, $2: its mode; the contents come from standard input.
+put() {
+    if [ "$what" = uninstall ]; then
+        rm -f "$root/$1"
+        return
+    fi
+    mkdir -p "$root/$(dirname "$1")"
+    cat >"$root/$1.new"
+    chmod "$2" "$root/$1.new"
+    mv "$root/$1.new" "$root/$1"
+}
+
+for p in $programs; do
+    [ "$what" = uninstall ] || [ -x "$build/$p" ] || { echo "$build/$p is not there: make all" >&2; exit 1; }
+    put "bin/$p" 755 <"$build/$p"
+    "$build/$p" --help=man | gzip -9n | put "share/man/man1/$p.1.gz" 644
+    "$build/$p" --help=completion | put "share/bash-completion/completions/$p" 644
+done
+sed "s|/usr/local/bin|$prefix/bin|; /^#   install -m/d" deploy/noised.service | put lib/systemd/system/noised.service 644
+put lib/systemd/system/noised.socket 644 <deploy/noised.socket
+put lib/sysusers.d/noised.conf 644 <deploy/noised.sysusers
+for f in config.json model.safetensors tokenizer.json README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
+[ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" 2>/dev/null || true

@@ -1,0 +1,72 @@
+/* make install, make uninstall, make deb and make deps, in a root of their own. */
+#include "base/err.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Runs a shell command with BUILD and ROOT set; its output in out, its exit status. */
+static int shell(const char *root, const char *command, char out[4096]) {
+    char line[1024];
+    snprintf(line, sizeof line, "export BUILD=${BUILD:-build} ROOT=%s; { %s; } 2>&1", root, command);
+    fflush(stdout);
+    FILE *f = popen(line, "r");
+    if (!f) return -1;
+    size_t n = fread(out, 1, 4095, f);
+    out[n] = 0;
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void expect(const char *root, const char *command, int status, const char *output) {
+    char out[4096];
+    int rc = shell(root, command, out);
+    CHECK_MSG(rc == status && strstr(out, output), "%s: %d\n%s", command, rc, out);
+}
+
+TEST(install_and_uninstall) {
+    char *root = test_dir();
+    expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh install $BUILD", 0, "");
+    expect(root, "$ROOT/opt/noised/bin/noised --version", 0, NOISED_VERSION);
+    expect(root, "$ROOT/opt/noised/bin/noised-weights verify $ROOT/opt/noised/share/noised/demo", 0, "ok ");
+    expect(root, "zcat $ROOT/opt/noised/share/man/man1/noised-train.1.gz", 0, ".TH NOISED-TRAIN 1");
+    expect(root, "bash -n $ROOT/opt/noised/share/bash-completion/completions/noised", 0, "");
+    expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "ExecStart=/opt/noised/bin/noised ");
+    expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "LoadCredential=noised.api-key");
+    expect(root, "test -s $ROOT/opt/noised/lib/systemd/system/noised.socket && echo there", 0, "there");
+    expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh uninstall $BUILD", 0, "");
+    expect(root, "find $ROOT -type f | wc -l", 0, "0\n");
+    free(root);
+}
+
+TEST(install_package_pleases_lintian) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("a sanitizer's build is not packed");
+#endif
+    if (system("{ command -v dpkg-deb && command -v dpkg-shlibdeps && command -v lintian; } >/dev/null"))
+        SKIP("needs dpkg-dev and lintian");
+    char *root = test_dir();
+    expect(root, "mkdir $ROOT/b && cp $BUILD/noised $BUILD/noised-train $BUILD/noised-weights $ROOT/b", 0, "");
+    expect(root, "scripts/deb.sh $ROOT/b", 0, "noised_" NOISED_VERSION "_");
+    expect(root, "dpkg-deb --info $ROOT/b/*.deb", 0, "libpcre2-8-0");
+    expect(root, "dpkg-deb --contents $ROOT/b/*.deb", 0, "./usr/lib/sysusers.d/noised.conf");
+    expect(root, "lintian --allow-root --fail-on error,warning $ROOT/b/*.deb && echo fine", 0, "fine");
+    free(root);
+}
+
+TEST(install_names_the_libraries_elsewhere) {
+    expect("/", "PATH=/nowhere /bin/sh scripts/deps.sh", 0, "  libpcre2-dev\n");
+}
+
+/* Whatever the compose file mounts from this tree is there. */
+TEST(install_compose_mounts_what_is_there) {
+    expect("/",
+           "cd deploy; for f in $(sed -n 's/.*[\" -]\\(\\.\\/[a-z./]*\\):\\/.*/\\1/p' compose.yaml); do "
+           "test -f $f || echo missing: $f; echo $f; done",
+           0, "./grafana/datasources.yaml");
+    expect("/",
+           "cd deploy; for f in $(sed -n 's/.*[\" -]\\(\\.\\/[a-z./]*\\):\\/.*/\\1/p' compose.yaml); do "
+           "test -f $f || exit 1; done",
+           0, "");
+}
