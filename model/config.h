@@ -1,4 +1,4 @@
-/* config: what a checkpoint's config.json says, checked. One struct for the whole family (spec section 1):
+/* config: what a checkpoint's config.json says, checked. One struct for the whole family (docs/spec.md 1):
  * attention.kind x noise x sas x noble. JSON is read and written in weights/config_json.h. */
 #ifndef NOISED_CONFIG_H
 #define NOISED_CONFIG_H
@@ -62,8 +62,8 @@ extern const char *const norm_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
 
-/* Every range and every combination rule of the spec; the message names the key and both values. Sizes are bounded so
- * that no product of two dimensions overflows an int. */
+/* Every range and every combination rule of docs/spec.md 2.1; the message names the key and both values. Sizes are
+ * bounded so that no product of two dimensions overflows an int. */
 int config_check(const Config *c, Err *err);
 
 /* What the cache holds of a token: EXPANDED, the k and v that the scores are made of; COMPACT, a smaller row from which

@@ -100,7 +100,7 @@ void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *compon
     for (int j = 0; j < row->n; j++) s[j] += mu[component[j]] + sigma[component[j]] * row->key.scale * eps[j];
 }
 
-/* Mixture, straight-through (spec section 4): with x_k = mu_k + sigma_k eps, the weight of component c gets
+/* Mixture, straight-through (docs/spec.md 4): with x_k = mu_k + sigma_k eps, the weight of component c gets
  * dS p_c (x_c - sum_k p_k x_k). */
 static void mixture_backward(const NoiseRow *row, const float *ds, const float *eps, const uint16_t *component,
                              double *sums) {

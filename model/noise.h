@@ -1,4 +1,4 @@
-/* noise: the learned Gaussian noise of NoiseFormer, added to the attention scores (spec section 4).
+/* noise: the learned Gaussian noise of NoiseFormer, added to the attention scores (docs/spec.md 4).
  *
  *     n_ij = mu + sigma scale eps_ij        eps_ij standard normal, a pure function of (key, layer, head, i, j)
  *

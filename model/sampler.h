@@ -1,4 +1,4 @@
-/* sampler: logits of one position -> one token. A pure function of (logits, settings, seed, position): spec section 6.
+/* sampler: logits of one position -> one token. A pure function of (logits, settings, seed, position): docs/spec.md 6.
  *
  * Order of the filters: logit_bias, penalties, temperature, top_k, top_p, min_p (typical_p after top_p when below 1).
  * Candidates are sorted by probability, ties by lower id; the token is the first whose cumulative probability exceeds
@@ -58,7 +58,7 @@ typedef struct TokenLogprob {
  * Entries beyond what the vocabulary has are {-1, -INFINITY}; NaN logits make every logprob NaN. */
 void token_logprobs(const float *logits, int vocab, int id, float *chosen, TokenLogprob *top, int n_top);
 
-/* Seeds of choice c (spec section 6): c = 0 the request's own, else derived from it. */
+/* Seeds of choice c (docs/spec.md 6): c = 0 the request's own, else derived from it. */
 uint64_t choice_seed(uint64_t request_seed, int c);
 
 #endif

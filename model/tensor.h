@@ -41,7 +41,7 @@ typedef struct Mat {
     struct Mat *of; /* a view: the Mat whose memory it shows; NULL otherwise */
 } Mat;
 
-/* Which noise tensor acts on a segment's score rows (spec: Noise). The Gaussian of (layer, head, i, j) is a pure
+/* Which noise tensor acts on a segment's score rows (docs/spec.md 4). The Gaussian of (layer, head, i, j) is a pure
  * function of these numbers, so neither batch, chunk nor cache can change it. */
 typedef struct NoiseKey {
     uint64_t seed;

@@ -1,4 +1,4 @@
-/* optimizer: AdamW with decoupled decay over the flat buffers of all parameters (spec section 5).
+/* optimizer: AdamW with decoupled decay over the flat buffers of all parameters (docs/spec.md 5).
  *
  *     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2     a = lr lr_scale(parameter)
  *     w = w (1 - a decay) - a (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)

@@ -1,4 +1,4 @@
-/* quantize: a matrix as int8 codes (spec 2.3), by the rule that activations follow too (kernels.h, to_int8). */
+/* quantize: a matrix as int8 codes (docs/spec.md 2.3), by the rule that activations follow too (kernels.h, to_int8). */
 #ifndef NOISED_QUANTIZE_H
 #define NOISED_QUANTIZE_H
 

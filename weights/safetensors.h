@@ -1,4 +1,4 @@
-/* safetensors: the file format (spec section 2): 8-byte little-endian header length, JSON header, raw row-major data.
+/* safetensors: the file format (docs/spec.md 2.3): 8-byte little-endian header length, JSON header, raw row-major data.
  *
  * Reading maps the file read-only and refuses anything that is not exactly the format: header too long for the file or
  * for SAFE_HEADER_MAX, bad or duplicate JSON keys, unknown dtype, shape that does not match its byte range, offsets

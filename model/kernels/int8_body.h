@@ -1,5 +1,5 @@
-/* int8_body: rows to int8 codes, and products of them (spec 2.3). The sum over a group is an exact integer and the
- * groups are added in order, so no instruction set has a say in the result. */
+/* int8_body: rows to int8 codes, and products of them (docs/spec.md 2.3). The sum over a group is an exact integer and
+ * the groups are added in order, so no instruction set has a say in the result. */
 
 /* Nearest, ties to even, for |x| < 2^22: adding pushes the fraction out of the mantissa. */
 INLINE float round_small(float x) { return (x + ROUND_MAGIC) - ROUND_MAGIC; }

@@ -78,7 +78,7 @@ typedef struct Kernels {
     void (*tanh_row)(int d, const float *x, float *y);
     void (*cos_row)(int d, const float *x, const float *freq, const float *phase, float *y); /* cos(freq x + phase) */
 
-    /* n Gaussians for keys j0..j0+n-1 of one query row (spec section 4); j0 a multiple of 8.
+    /* n Gaussians for keys j0..j0+n-1 of one query row (docs/spec.md 4); j0 a multiple of 8.
      * counter (sequence << 16 | j / 8, i, head_layer, stream), key = seed. Bit-equal on every ISA. */
     void (*gaussians)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0, int n,
                       float *out);
