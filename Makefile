@@ -148,7 +148,8 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 	BUILD=$(BUILD) tests/bench/bench_serve.sh
 
 .PHONY: docs
-docs: $(BUILD)/print-schema ## print the tables of docs/api.md from the server's own
+docs: $(BUILD)/print-schema ## print into the pages what comes from the code: tables of docs/api.md, files shown in full
+	@scripts/embed.sh
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 

@@ -54,7 +54,7 @@ Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache
 Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
 
 /* The training loss [1, 1]: weighted mean cross-entropy of targets [n] (op_cross_entropy: the logits are gone once it
- * is differentiated) plus kl_weight times the noise KL (spec section 5), the latter alone in *kl (unweighted, may be
+ * is differentiated) plus kl_weight times the noise KL (docs/spec.md 5), the latter alone in *kl (unweighted, may be
  * NULL). Call it after a recording forward pass on the same tape. */
 Mat *model_loss(Tape *tape, Mat *logits, const int *targets, const float *weights, float kl_weight, double *kl);
 

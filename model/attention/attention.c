@@ -29,7 +29,7 @@ Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
     return op_rope(f->tape, x, heads, dim, f->positions, c->rope_theta);
 }
 
-/* SAS on the queries; then on keys and values, their heads being repeated to H first (spec section 3). */
+/* SAS on the queries; then on keys and values, their heads being repeated to H first (docs/spec.md 3). */
 static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate) {
     const Config *c = f->cfg;
     x = sas_expand(f, stack, x);
