@@ -1,5 +1,6 @@
 # make            builds into build/            make test   installs what is missing, builds, runs every test
 # make run        serves a trained model        make help   lists the rest
+# All cores work unless -j says how many; V=1 shows the commands.
 
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
@@ -8,21 +9,30 @@ BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas
 BLAS_LIB := $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp)
 comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-CFLAGS := -std=c11 -D_GNU_SOURCE -I. -O3 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
+OPTIMIZE := $(if $(SAN),-O1,-O2)
+CFLAGS := -std=c11 -D_GNU_SOURCE -I. -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LIBS := -lcjson -lpcre2-8 -lcrypto -lunistring -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
+# In `make clean all` one follows the other.
+ifeq ($(MAKELEVEL)$(findstring j,$(shell printenv MAKEFLAGS))$(filter clean,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+silent := $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $(2))
+Q := $(if $(V),,@)
+
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
-CFLAGS += -O1 -fsanitize=thread -Wno-unknown-pragmas
+CFLAGS += -fsanitize=thread -Wno-unknown-pragmas
 LDFLAGS += -fsanitize=thread
 else
 CFLAGS += -fopenmp
 LDFLAGS += -fopenmp
 endif
 ifneq ($(filter address undefined,$(SAN)),)
-CFLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
 endif
 
@@ -59,19 +69,27 @@ $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
-	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
-	$(CC) $(LDFLAGS) $^ -o $@ -lm
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ -lm
 $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak:
-	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
+# Loops over rows pay for -O3. To note where each variable of an unrolled kernel lies takes as long as compiling it, so
+# kernels have line numbers only.
+$(BUILD)/model/%.o: OPTIMIZE := $(if $(SAN),-O1,-O3)
+$(BUILD)/model/kernels/%.o: CFLAGS += -g1
 # Instruction sets are switched on for their own files only; the table picks one at run time.
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) $(OPTIMIZE) $(ISA) -MMD -MP -c $< -o $@
 
 man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS)) ## manual pages and bash completion, from the tables of options
 
