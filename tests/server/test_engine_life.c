@@ -176,7 +176,7 @@ TEST(engine_keeps_deadlines) {
 TEST(engine_limits_queueing_and_streaming) {
     Standstill s;
     EngineOptions o = one_at_a_time();
-    o.queue_limit = 0.02;
+    o.queue_limit = 0.5;
     o.stream_limit = 1; /* long enough for three tokens on a busy machine: the gate is reached, or the test hangs */
     standstill(&s, o);
     Job *job = test_job(1, 10, 10, -1, false);

@@ -132,8 +132,11 @@ static void gate_wake(void *arg) {
     TestGate *g = arg;
     pthread_mutex_lock(&g->job->mutex);
     int n_tokens = g->job->n_tokens, n_scored = g->job->n_scored;
+    bool ended = g->job->finish != FINISH_NONE;
     pthread_mutex_unlock(&g->job->mutex);
     pthread_mutex_lock(&g->mutex);
+    g->missed = ended && (n_tokens < g->n_tokens || n_scored < g->n_scored);
+    if (g->missed) pthread_cond_broadcast(&g->changed);
     while (n_tokens >= g->n_tokens && n_scored >= g->n_scored) {
         g->held = true;
         pthread_cond_broadcast(&g->changed);
@@ -155,8 +158,9 @@ void test_gate_set(TestGate *g, Job *job, int n_tokens, int n_scored) {
 
 void test_gate_wait(TestGate *g) {
     pthread_mutex_lock(&g->mutex);
-    while (!g->held) pthread_cond_wait(&g->changed, &g->mutex);
+    while (!g->held && !g->missed) pthread_cond_wait(&g->changed, &g->mutex);
     pthread_mutex_unlock(&g->mutex);
+    CHECK_MSG(g->held, "the job ended before it came to the gate");
 }
 
 void test_gate_move(TestGate *g, int n_tokens, int n_scored) {

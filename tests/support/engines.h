@@ -39,7 +39,7 @@ typedef struct TestGate {
     int n_tokens, n_scored;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool held;
+    bool held, missed;
 } TestGate;
 void test_gate_set(TestGate *g, Job *job, int n_tokens, int n_scored); /* before the job is submitted */
 void test_gate_wait(TestGate *g);                                      /* until the engine stands in it */
