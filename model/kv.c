@@ -157,6 +157,10 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
         }
 }
 
+void kv_copy_block(KvCache *kv, int from, int to) {
+    memcpy(kv->data + (size_t)to * kv->block_bytes, kv->data + (size_t)from * kv->block_bytes, kv->block_bytes);
+}
+
 Mat *kv_rows(Tape *t, const KvLayer *kv, const Segment *seg, int n) {
     int width = kv->heads.k_dim;
     Mat *rows = tape_mat(t, n, width);

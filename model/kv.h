@@ -71,6 +71,9 @@ static inline size_t kv_value_at(Dtype dtype, int v_dim, int d, int j) {
 /* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). */
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v);
 
+/* Makes block `to` equal to block `from`, all layers. */
+void kv_copy_block(KvCache *kv, int from, int to);
+
 /* The compact rows of positions 0..n-1 of a sequence -> [n, k_dim]. */
 Mat *kv_rows(Tape *t, const KvLayer *kv, const Segment *seg, int n);
 

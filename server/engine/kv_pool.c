@@ -49,36 +49,52 @@ static bool same_key(const PrefixKey *a, const PrefixKey *b) {
     return a->tenant == b->tenant && a->noise_seed == b->noise_seed && a->noise_scale == b->noise_scale;
 }
 
-static int *bucket_of(const KvPool *p, const PrefixKey *key, uint64_t previous, const int *tokens) {
+/* All blocks that may follow `previous` are in one bucket. */
+static int *bucket_of(const KvPool *p, const PrefixKey *key, uint64_t previous) {
     uint64_t h = key->tenant * 3 + key->noise_seed * 5 + previous * 7;
-    for (int i = 0; i < KV_BLOCK; i++) h = (h ^ (uint64_t)tokens[i]) * UINT64_C(0x9E3779B97F4A7C15) + (h >> 29);
+    h = (h ^ h >> 29) * UINT64_C(0x9E3779B97F4A7C15);
     return &p->buckets[(h >> 32) & (p->n_buckets - 1)];
 }
 
-static int shared_find(const KvPool *p, const PrefixKey *key, uint64_t previous, const int *tokens) {
-    int b = *bucket_of(p, key, previous, tokens);
-    for (; b >= 0; b = p->blocks[b].chain) {
-        const PoolBlock *k = &p->blocks[b];
-        if (k->previous == previous && same_key(&k->key, key) && !memcmp(k->tokens, tokens, sizeof k->tokens)) break;
-    }
-    return b;
+static int tokens_in_common(const PoolBlock *k, const int *tokens, int n) {
+    int i = 0;
+    while (i < n && i < k->n_tokens && k->tokens[i] == tokens[i]) i++;
+    return i;
 }
 
-static void shared_add(KvPool *p, int b, const PrefixKey *key, uint64_t previous, const int *tokens) {
+typedef struct Match {
+    int block, rows; /* how many rows of tokens it has: a whole block, ready or not, or fewer that are ready */
+    bool known;      /* some block has all of the tokens, or will have them */
+} Match;
+
+static Match shared_find(const KvPool *p, const PrefixKey *key, uint64_t previous, const int *tokens, int n) {
+    Match best = {0};
+    for (int b = *bucket_of(p, key, previous); b >= 0; b = p->blocks[b].chain) {
+        const PoolBlock *k = &p->blocks[b];
+        if (k->previous != previous || !same_key(&k->key, key)) continue;
+        int rows = tokens_in_common(k, tokens, n);
+        best.known |= rows == n;
+        if (rows > best.rows && (k->ready || rows == KV_BLOCK)) best.block = b, best.rows = rows;
+    }
+    return best;
+}
+
+static void shared_add(KvPool *p, int b, const PrefixKey *key, uint64_t previous, const int *tokens, int n) {
     PoolBlock *k = &p->blocks[b];
-    int *bucket = bucket_of(p, key, previous, tokens);
+    int *bucket = bucket_of(p, key, previous);
     k->chain = *bucket;
     *bucket = b;
     k->shared = true;
     k->serial = ++p->serial;
     k->previous = previous;
     k->key = *key;
-    memcpy(k->tokens, tokens, sizeof k->tokens);
+    k->n_tokens = n;
+    memcpy(k->tokens, tokens, (size_t)n * sizeof *tokens);
 }
 
 static void shared_remove(KvPool *p, int b) {
     PoolBlock *k = &p->blocks[b];
-    int *at = bucket_of(p, &k->key, k->previous, k->tokens);
+    int *at = bucket_of(p, &k->key, k->previous);
     while (*at != b) at = &p->blocks[*at].chain;
     *at = k->chain;
     k->shared = k->ready = false;
@@ -100,22 +116,33 @@ static int take_oldest(KvPool *p) {
     return b;
 }
 
-bool kv_pool_take(KvPool *p, int *table, int n, const int *prompt, int n_shared, const PrefixKey *key) {
-    int found = 0;
+/* Tokens of a prompt in block i. */
+static int tokens_in(int n_prompt, int i) { return MAX(MIN(n_prompt - i * KV_BLOCK, KV_BLOCK), 0); }
+
+bool kv_pool_take(KvPool *p, int *table, int n, const int *prompt, int n_prompt, const PrefixKey *key,
+                  PoolPrefix *found) {
+    int at = 0, in_block;
     uint64_t previous = 0;
-    for (int b; found < n_shared; found++, previous = p->blocks[b].serial) {
-        b = shared_find(p, key, previous, prompt + found * KV_BLOCK);
-        if (b < 0) break;
-        reference(p, table[found] = b);
+    Match m = {0};
+    for (; (in_block = tokens_in(n_prompt, at)) > 0; at++, previous = p->blocks[m.block].serial) {
+        m = shared_find(p, key, previous, prompt + at * KV_BLOCK, in_block);
+        if (m.rows < KV_BLOCK) break;
+        reference(p, table[at] = m.block);
     }
-    if (n - found > p->n - p->n_used) {
-        kv_pool_release(p, table, found);
+    int left = p->n - p->n_used - (n - at);
+    if (left < 0) {
+        kv_pool_release(p, table, at);
         return false;
     }
-    for (int i = found; i < n; i++) {
+    *found = (PoolPrefix){.n_blocks = at, .copy_from = m.block};
+    /* Not from a block that has to give way itself. */
+    if (in_block && left >= (p->blocks[m.block].references == 0))
+        found->copy_rows = MIN(m.rows, n_prompt - 1 - at * KV_BLOCK);
+    if (found->copy_rows) reference(p, m.block);
+    for (int i = at; i < n; i++) {
         table[i] = take_oldest(p);
-        if (i >= n_shared) continue;
-        shared_add(p, table[i], key, previous, prompt + i * KV_BLOCK);
+        if (!tokens_in(n_prompt, i) || (i == at && m.known)) continue;
+        shared_add(p, table[i], key, previous, prompt + i * KV_BLOCK, tokens_in(n_prompt, i));
         previous = p->blocks[table[i]].serial;
     }
     return true;

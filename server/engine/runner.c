@@ -105,11 +105,15 @@ bool runner_admit(Runner *r, Job *job) {
     PrefixKey key = {.tenant = job->tenant,
                      .noise_seed = noise ? job->noise_prompt_seed : 0,
                      .noise_scale = noise ? job->noise_scale : 0};
+    PoolPrefix found;
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
-    s->n_shared = job->score_prompt ? 0 : MAX(s->n_prompt - 1, 0) / KV_BLOCK;
+    s->n_shared = job->score_prompt ? 0 : s->n_prompt;
     s->n_blocks = s->n_prompt ? blocks_for(job_positions(s->n_prompt, job->max_tokens)) : 0;
-    if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key)) return false;
+    if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key, &found)) return false;
+    s->copy_from = found.copy_rows ? found.copy_from : -1;
+    /* Rows to copy are ready, so all before them are. */
+    if (found.copy_rows) s->n_rows = s->n_cached = found.n_blocks * KV_BLOCK + found.copy_rows;
     memcpy(s->tokens, job->prompt, (size_t)job->n_prompt * sizeof(int));
     s->job = job;
     r->n_running++;
@@ -219,7 +223,18 @@ static void push_all(Runner *r) {
     sweep(r);
 }
 
+static void copy_prefixes(Runner *r) {
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        if (s->copy_from < 0) continue;
+        kv_copy_block(&r->kv, s->copy_from, s->blocks[s->n_rows / KV_BLOCK]);
+        kv_pool_release(&r->pool, &s->copy_from, 1);
+        s->copy_from = -1;
+    }
+}
+
 int runner_step(Runner *r) {
+    copy_prefixes(r);
     cut(r, now_seconds());
     plan_step(&r->plan, r->running, r->n_running, &r->pool);
     int rows = r->plan.batch.n;

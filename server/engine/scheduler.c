@@ -50,18 +50,21 @@ static void add_rows(Plan *p, Sequence *s, int n) {
     b->n += n;
 }
 
+/* All but the last row of the prompt, which is computed again, to the same bits. */
 static void skip_ready(Sequence *s, const KvPool *pool) {
-    for (int b; (b = s->n_rows / KV_BLOCK) < s->n_shared && pool->blocks[s->blocks[b]].ready;) {
-        s->n_cached += (b + 1) * KV_BLOCK - s->n_rows;
-        s->n_rows = (b + 1) * KV_BLOCK;
+    for (int b = s->n_rows / KV_BLOCK; b < s->n_shared / KV_BLOCK && pool->blocks[s->blocks[b]].ready; b++) {
+        int end = MIN((b + 1) * KV_BLOCK, s->n_prompt - 1);
+        s->n_cached += end - s->n_rows;
+        s->n_rows = end;
     }
 }
 
 /* How many prompt rows s may compute now: up to the first block that somebody else already computes in this step. */
 static int claim_rows(const Plan *p, const Sequence *s, const KvPool *pool, int budget) {
     int end = MIN(s->n_rows + budget, s->n_prompt);
-    for (int b = s->n_rows / KV_BLOCK; b < s->n_shared && b * KV_BLOCK < end; b++) {
+    for (int b = s->n_rows / KV_BLOCK; b < s->n_shared / KV_BLOCK && b * KV_BLOCK < end; b++) {
         PoolBlock *k = &pool->blocks[s->blocks[b]];
+        if (k->ready) continue;
         if (k->step == p->step) end = MAX(s->n_rows, b * KV_BLOCK);
         k->step = p->step;
     }
@@ -93,7 +96,8 @@ void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
 void plan_commit(Sequence *s, const KvPool *pool) {
     int b = s->n_rows / KV_BLOCK;
     s->n_rows += s->step_rows;
-    for (; b < s->n_shared && (b + 1) * KV_BLOCK <= s->n_rows; b++) pool->blocks[s->blocks[b]].ready = true;
+    for (; b * KV_BLOCK < s->n_shared && MIN((b + 1) * KV_BLOCK, s->n_shared) <= s->n_rows; b++)
+        pool->blocks[s->blocks[b]].ready = pool->blocks[s->blocks[b]].shared;
 }
 
 void plan_largest(Plan *p, int max_batch, int context, const int *blocks) {

@@ -201,11 +201,12 @@ static Job *choice(int index, int n_prompt, uint64_t tenant) {
 /* Choices of one request, all at once and later again; another tenant and another seed share nothing. */
 TEST(engine_shared_prefixes_change_nothing) {
     enum { N = 6 };
-    static const int lengths[] = {32, 33, 64, 65, 130};
+    static const int lengths[] = {2, 31, 32, 33, 64, 65, 130};
     Config c = test_engine_config("all");
     EngineOptions o = test_engine_options();
     for (size_t k = 0; k < COUNTOF(lengths); k++) {
-        int n_prompt = lengths[k], shareable = (n_prompt - 1) / KV_BLOCK * KV_BLOCK;
+        /* At once, whole blocks are shared; later, all rows but the last. */
+        int n_prompt = lengths[k], repeated = n_prompt - 1, at_once = MIN(n_prompt / KV_BLOCK * KV_BLOCK, repeated);
         Job *shared[N], *later[N], *apart[N];
         TestEngine t;
         o.prefill_chunk = k % 2 ? 1000 : 50;
@@ -217,9 +218,9 @@ TEST(engine_shared_prefixes_change_nothing) {
         for (int i = 0; i < N; i++) later[i] = test_run(&t, choice(i, n_prompt, 1));
         for (int i = 0; i < N; i++) apart[i] = test_run(&t, choice(i, n_prompt, 2 + (uint64_t)i));
         for (int i = 0; i < N; i++) {
-            CHECK_MSG(shared[i]->cached_tokens == (i ? shareable : 0), "%d tokens of %d were shared",
+            CHECK_MSG(shared[i]->cached_tokens == (i ? at_once : 0), "%d tokens of %d were shared",
                       shared[i]->cached_tokens, n_prompt);
-            CHECK(later[i]->cached_tokens == shareable && apart[i]->cached_tokens == 0);
+            CHECK(later[i]->cached_tokens == repeated && apart[i]->cached_tokens == 0);
         }
         check_same(apart, shared, N, "shared");
         check_same(apart, later, N, "shared later");
@@ -231,7 +232,7 @@ TEST(engine_shared_prefixes_change_nothing) {
             other = choice(0, n_prompt, 1);
             other->noise_scale = quiet ? 0 : 0.5f;
             other->noise_prompt_seed = quiet ? (uint64_t)quiet : other->noise_prompt_seed;
-            CHECK(test_run(&t, other)->cached_tokens == (quiet == 2 ? shareable : 0));
+            CHECK(test_run(&t, other)->cached_tokens == (quiet == 2 ? repeated : 0));
             job_release(other);
         }
         test_wait_idle(&t);
@@ -239,6 +240,42 @@ TEST(engine_shared_prefixes_change_nothing) {
         release_all(shared, N);
         release_all(later, N);
         release_all(apart, N);
+    }
+}
+
+/* A prompt of `index` that leaves the others after `common` tokens. */
+static Job *parting(int n_prompt, int common, uint64_t tenant) {
+    Job *job = choice(0, n_prompt, tenant);
+    for (int i = common; i < n_prompt; i++) job->prompt[i] = (job->prompt[i] + 1 + common) % TEST_VOCAB;
+    return job;
+}
+
+/* Prompts that end or part anywhere in a block share all rows in common, whatever the form of the cache. */
+TEST(engine_shared_rows_change_nothing) {
+    static const char *const kinds[] = {"symmetric", "mla"};
+    /* in this order: prompt, tokens in common with those before, rows that are taken over */
+    static const int prompts[][3] = {{40, 40, 0},  {40, 40, 39}, {45, 45, 40}, {45, 45, 44},
+                                     {70, 39, 39}, {64, 64, 45}, {64, 64, 63}, {65, 1, 1}};
+    for (int form = 0; form < 8; form++) {
+        Config c = test_engine_kind(attention_kind_find(kinds[form & 1]), "noise");
+        EngineOptions o = test_engine_options();
+        TestEngine t;
+        o.kv_dtype = form & 2 ? DTYPE_BF16 : DTYPE_F32;
+        o.kv_form = form & 4 ? KV_COMPACT : KV_EXPANDED;
+        Err err;
+        if (config_check_kv_form(&c, o.kv_form, &err)) continue;
+        test_engine_open(&t, &c, &o);
+        for (size_t i = 0; i < COUNTOF(prompts); i++) {
+            const int *p = prompts[i];
+            Job *job = test_run(&t, parting(p[0], p[1], 1)), *alone = test_run(&t, parting(p[0], p[1], 100 + i));
+            CHECK_MSG(job->cached_tokens == p[2] && !alone->cached_tokens, "form %d, prompt %zu: %d rows, not %d", form,
+                      i, job->cached_tokens, p[2]);
+            CHECK_MSG(test_same_result(job, alone), "form %d, prompt %zu", form, i);
+            job_release(job);
+            job_release(alone);
+        }
+        test_wait_idle(&t);
+        test_engine_close(&t);
     }
 }
 

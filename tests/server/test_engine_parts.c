@@ -83,16 +83,29 @@ TEST(queue_sweeps) {
 
 /* ---- pool ---- */
 
+enum { POOL_BLOCKS = 24, HOLDERS = 9, HOLDER_BLOCKS = 8 };
+
 typedef struct Holder {
-    int table[8], n, n_shared;
+    int table[HOLDER_BLOCKS], n, n_prompt;
     bool held;
-    int prompt[8 * KV_BLOCK];
+    int prompt[HOLDER_BLOCKS * KV_BLOCK];
     PrefixKey key;
 } Holder;
 
+/* What stands for keys and values: a row is a hash of all that they depend on. */
+typedef struct Rows {
+    uint64_t at[POOL_BLOCKS][KV_BLOCK];
+} Rows;
+
+static uint64_t row_of(const Holder *h, int position) {
+    uint64_t hash = 1 + h->key.tenant * 2 + h->key.noise_seed;
+    for (int i = 0; i <= position; i++) hash = (hash + (uint64_t)h->prompt[i] + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash;
+}
+
 /* What must hold between any two calls. */
 static void check_pool(const KvPool *p, const Holder *h, int n_holders, int round) {
-    int references[64] = {0}, used = 0, unused = 0;
+    int references[POOL_BLOCKS] = {0}, used = 0, unused = 0;
     for (int i = 0; i < n_holders; i++)
         for (int b = 0; h[i].held && b < h[i].n; b++) references[h[i].table[b]]++;
     for (int b = 0; b < p->n; b++) {
@@ -105,45 +118,79 @@ static void check_pool(const KvPool *p, const Holder *h, int n_holders, int roun
               unused, p->n_used);
 }
 
-/* Blocks in common are exactly those of equal prefixes under equal keys. */
+/* Blocks in common are exactly the whole ones of equal prefixes under equal keys. */
 static void check_sharing(const Holder *a, const Holder *b, int round) {
     bool same_key = a->key.tenant == b->key.tenant && a->key.noise_seed == b->key.noise_seed;
     for (int i = 0; i < a->n; i++)
         for (int j = 0; j < b->n; j++) {
-            bool equal = same_key && i == j && i < a->n_shared && i < b->n_shared &&
-                         !memcmp(a->prompt, b->prompt, (size_t)(i + 1) * KV_BLOCK * sizeof(int));
+            int end = (i + 1) * KV_BLOCK;
+            bool equal = same_key && i == j && end <= a->n_prompt && end <= b->n_prompt &&
+                         !memcmp(a->prompt, b->prompt, (size_t)end * sizeof(int));
             CHECK_MSG((a->table[i] == b->table[j]) == equal, "round %d: blocks %d and %d", round, i, j);
         }
 }
 
+/* Prompts that part, and end, anywhere in a block. */
 static void draw_holder(Holder *h, Draws *d) {
-    h->n = (int)draw_below(d, 9);
-    h->n_shared = (int)draw_below(d, (uint64_t)h->n + 1);
+    h->n = (int)draw_below(d, HOLDER_BLOCKS + 1);
+    h->n_prompt = (int)draw_below(d, (uint64_t)h->n * KV_BLOCK + 1);
     h->key = (PrefixKey){.tenant = draw_below(d, 2), .noise_seed = draw_below(d, 2)};
     for (int b = 0; b < h->n; b++) {
-        int token = (int)draw_below(d, 2);
-        for (int i = 0; i < KV_BLOCK; i++) h->prompt[b * KV_BLOCK + i] = token;
+        int token = (int)draw_below(d, 2), part = (int)draw_below(d, 4 * KV_BLOCK);
+        for (int i = 0; i < KV_BLOCK; i++) h->prompt[b * KV_BLOCK + i] = i < part ? token : token + 2;
+    }
+}
+
+/* The first n rows of a prompt are what they should be. */
+static void check_rows(const Holder *h, const Rows *rows, int n, int round) {
+    for (int i = 0; i < n; i++)
+        CHECK_MSG(rows->at[h->table[i / KV_BLOCK]][i % KV_BLOCK] == row_of(h, i), "round %d: row %d of %d", round, i,
+                  h->n_prompt);
+}
+
+/* Takes blocks and copies what is to be copied; how many rows that were. */
+static int hold(KvPool *p, Holder *h, Rows *rows, int round) {
+    PoolPrefix found;
+    h->held = kv_pool_take(p, h->table, h->n, h->prompt, h->n_prompt, &h->key, &found);
+    if (!h->held || !found.copy_rows) return 0;
+    memcpy(rows->at[h->table[found.n_blocks]], rows->at[found.copy_from], sizeof rows->at[0]);
+    kv_pool_release(p, &found.copy_from, 1);
+    CHECK(found.copy_rows < KV_BLOCK && found.n_blocks * KV_BLOCK + found.copy_rows < h->n_prompt);
+    check_rows(h, rows, found.n_blocks * KV_BLOCK + found.copy_rows, round);
+    return found.copy_rows;
+}
+
+/* A job that gets as far as row `end`, where generated rows follow the prompt's. */
+static void compute(KvPool *p, Holder *h, Rows *rows, int end) {
+    for (int i = 0; i < end; i++) {
+        PoolBlock *k = &p->blocks[h->table[i / KV_BLOCK]];
+        rows->at[h->table[i / KV_BLOCK]][i % KV_BLOCK] = i < h->n_prompt ? row_of(h, i) : 0;
+        if (k->shared && i % KV_BLOCK == k->n_tokens - 1 && i < h->n_prompt) k->ready = true;
     }
 }
 
 TEST(kv_pool_random_life) {
-    enum { BLOCKS = 24, HOLDERS = 9 };
     static Holder h[HOLDERS];
+    static Rows rows;
     KvPool p;
-    kv_pool_init(&p, BLOCKS);
+    kv_pool_init(&p, POOL_BLOCKS);
     Draws d = draws_open(5, DRAW_TEST, 1);
-    int refused = 0, ready = 0;
+    int refused = 0, ready = 0, copied = 0;
     for (int round = 0; round < 20000; round++) {
         Holder *x = &h[draw_below(&d, HOLDERS)];
         if (x->held) {
-            for (int b = 0; b < x->n_shared && draw_below(&d, 4); b++) p.blocks[x->table[b]].ready = true;
+            bool to_the_end = draw_below(&d, 4) > 0;
+            int all = x->n * KV_BLOCK, end = to_the_end ? all : (int)draw_below(&d, (uint64_t)all + 1);
+            compute(&p, x, &rows, end);
+            check_rows(x, &rows, MIN(end, x->n_prompt), round);
             kv_pool_release(&p, x->table, x->n);
             x->held = false;
         } else {
             draw_holder(x, &d);
-            x->held = kv_pool_take(&p, x->table, x->n, x->prompt, x->n_shared, &x->key);
+            copied += hold(&p, x, &rows, round);
             refused += !x->held;
-            for (int b = 0; x->held && b < x->n_shared; b++) ready += p.blocks[x->table[b]].ready;
+            for (int b = 0; x->held && (b + 1) * KV_BLOCK <= x->n_prompt && p.blocks[x->table[b]].ready; b++, ready++)
+                check_rows(x, &rows, (b + 1) * KV_BLOCK, round);
         }
         if (round % 16) continue;
         check_pool(&p, h, HOLDERS, round);
@@ -151,10 +198,32 @@ TEST(kv_pool_random_life) {
             for (int j = 0; j < i; j++)
                 if (h[i].held && h[j].held) check_sharing(&h[i], &h[j], round);
     }
-    CHECK_MSG(refused > 100 && ready > 1000, "%d refused, %d ready: shows little", refused, ready);
+    CHECK_MSG(refused > 100 && ready > 1000 && copied > 10000, "%d refused, %d ready, %d rows copied: shows little",
+              refused, ready, copied);
     for (int i = 0; i < HOLDERS; i++)
         if (h[i].held) kv_pool_release(&p, h[i].table, h[i].n);
     CHECK(p.n_used == 0);
+    kv_pool_free(&p);
+}
+
+/* A prompt that comes again and again does not fill the cache with copies of its end. */
+TEST(kv_pool_keeps_one_end) {
+    KvPool p;
+    PrefixKey key = {0};
+    PoolPrefix found;
+    int prompt[40], table[2];
+    for (int i = 0; i < 40; i++) prompt[i] = i;
+    kv_pool_init(&p, 6);
+    for (int round = 0; round < 5; round++) {
+        int shared = 0;
+        CHECK(kv_pool_take(&p, table, 2, prompt, 40, &key, &found));
+        CHECK(found.n_blocks == (round > 0) && found.copy_rows == (round > 0 ? 7 : 0));
+        if (found.copy_rows) kv_pool_release(&p, &found.copy_from, 1);
+        for (int b = 0; b < 2; b++) p.blocks[table[b]].ready = p.blocks[table[b]].shared;
+        kv_pool_release(&p, table, 2);
+        for (int b = 0; b < p.n; b++) shared += p.blocks[b].shared;
+        CHECK_MSG(shared == 2 && p.n_used == 0, "round %d: %d blocks kept", round, shared);
+    }
     kv_pool_free(&p);
 }
 
@@ -163,15 +232,17 @@ TEST(kv_pool_forgets_the_oldest) {
     KvPool p;
     int a[3], b[3], c[2], prompt_a[3 * KV_BLOCK], prompt_b[3 * KV_BLOCK];
     PrefixKey key = {0};
+    PoolPrefix found;
     for (int i = 0; i < 3 * KV_BLOCK; i++) prompt_a[i] = i, prompt_b[i] = 1000 + i;
     kv_pool_init(&p, 6);
-    CHECK(kv_pool_take(&p, a, 3, prompt_a, 3, &key) && kv_pool_take(&p, b, 3, prompt_b, 3, &key));
+    CHECK(kv_pool_take(&p, a, 3, prompt_a, 3 * KV_BLOCK, &key, &found) &&
+          kv_pool_take(&p, b, 3, prompt_b, 3 * KV_BLOCK, &key, &found));
     for (int i = 0; i < 6; i++) p.blocks[i].ready = true;
     kv_pool_release(&p, a, 3);
     kv_pool_release(&p, b, 3);
-    CHECK(kv_pool_take(&p, c, 2, NULL, 0, &key));
+    CHECK(kv_pool_take(&p, c, 2, NULL, 0, &key, &found));
     CHECK(c[0] == a[2] && c[1] == a[1] && p.blocks[a[0]].shared && p.blocks[b[2]].shared);
-    CHECK(!kv_pool_take(&p, b, 5, NULL, 0, &key) && p.n_used == 2);
+    CHECK(!kv_pool_take(&p, b, 5, NULL, 0, &key, &found) && p.n_used == 2);
     kv_pool_release(&p, c, 2);
     CHECK(p.n_used == 0);
     kv_pool_free(&p);
