@@ -4,7 +4,7 @@
 
 #include "server/auth.h"
 #include "server/http/http.h"
-#include "server/serving.h"
+#include "server/versions.h"
 
 typedef struct Server {
     Versions versions;
