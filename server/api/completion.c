@@ -54,9 +54,9 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
         .n_bias = r->n_bias,
         .seed = choice_seed(r->seed.value, i),
     };
-    job->noise_seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
-    job->noise_prompt_seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise_seed;
-    job->noise_scale = r->noise_scale;
+    job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
+    job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
+    job->noise.scale = job->noise_prompt.scale = r->noise_scale;
     job->ignore_eos = r->ignore_eos;
     job->stop_ids = copy_of(r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids);
     job->n_stop_ids = r->n_stop_ids;

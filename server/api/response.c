@@ -133,7 +133,7 @@ void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool
     if (c->finish == FINISH_DEADLINE) buffer_text(b, ",\"deadline\":true");
     buffer_print(b, ",\"seed\":%" PRIu64 ",\"noise_seed\":", job->sampling.seed);
     if (has_noise)
-        buffer_print(b, "%" PRIu64, job->noise_seed);
+        buffer_print(b, "%" PRIu64, job->noise.seed);
     else
         buffer_text(b, "null");
     if (c->rules->token_ids) print_token_ids(b, c, n);

@@ -5,85 +5,14 @@
  * an array sized for all of them, so pushing never blocks and a slow reader never holds up anybody else.
  *
  * A job's result depends on the checkpoint and the job alone, bit for bit: not on the other jobs, the thread count,
- * the chunk size or on what the cache already held.
- *
- * Ownership: the submitter allocates a Job with job_new; it has two owners, submitter and engine, each calling
- * job_release once. Fields above the line are written before engine_submit and read-only afterwards; those below are
- * written by the engine only, under job->mutex, and job->wake(wake_arg) is called (without the mutex, from the engine
- * thread) after each change; it must not block and must not call back into the engine. */
+ * the chunk size or on what the cache already held. */
 #ifndef NOISED_ENGINE_H
 #define NOISED_ENGINE_H
 
 #include "base/err.h"
-#include "model/sampler.h"
+#include "server/engine/job.h"
 #include "server/metrics/metrics.h"
 #include "weights/checkpoint.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-
-typedef enum Finish {
-    FINISH_NONE,     /* still running */
-    FINISH_STOP,     /* EOS or a stop token id, which is the last token pushed */
-    FINISH_LENGTH,   /* max_tokens reached */
-    FINISH_DEADLINE, /* cut by its deadline */
-    FINISH_CANCELLED,
-    FINISH_DAMAGED, /* the checkpoint's files were changed under the engine, which computes nothing any more */
-    FINISH_ERROR,   /* see job->error */
-} Finish;
-
-typedef struct JobToken {
-    int id;
-    float logprob;     /* of the model itself, before temperature; valid when n_top >= 0 */
-    TokenLogprob *top; /* [n_top], into the job's own storage */
-} JobToken;
-
-typedef struct Job {
-    /* ---- the request: set by the submitter before engine_submit ---- */
-    int *prompt; /* [n_prompt], owned by the job, at least 1 token */
-    int n_prompt, max_tokens, min_tokens;
-    Sampling sampling; /* sampling.bias is owned by the job (may be NULL) */
-    uint64_t noise_seed, noise_prompt_seed;
-    float noise_scale;
-    int n_top;         /* -1: no logprobs; else number of alternatives per token, 0..20 */
-    bool score_prompt; /* echo with logprobs: also fill prompt_scores */
-    bool ignore_eos;
-    int *stop_ids; /* [n_stop_ids], owned by the job */
-    int n_stop_ids;
-    double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
-    uint64_t tenant;      /* key of fair queueing and of cache sharing */
-    void (*wake)(void *); /* may be NULL */
-    void *wake_arg;
-    /* ---- the result: guarded by mutex ---- */
-    pthread_mutex_t mutex;
-    JobToken *prompt_scores; /* [n_prompt]; entry 0 has no logprob (NaN) and no alternatives */
-    int n_scored;            /* entries of prompt_scores that are ready */
-    JobToken *tokens;        /* [max_tokens] */
-    int n_tokens;            /* tokens pushed so far */
-    Finish finish;
-    char error[160];
-    double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
-    int cached_tokens;                                            /* prompt tokens taken from shared blocks */
-    /* ---- anybody ---- */
-    atomic_bool cancelled;
-    atomic_int references;
-    /* ---- the engine's own ---- */
-    Metrics *metrics;
-    struct Job *next; /* queue link */
-    uint64_t round;   /* of fair turns */
-    int *ends;        /* [n_ends] stop_ids and, unless ignored, EOS */
-    int n_ends;
-} Job;
-
-/* Positions that a job takes up: the last token drawn is never fed back, so it needs none. */
-static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
-    return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
-}
-
-/* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
-Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
-void job_release(Job *job);
-void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 
 typedef struct EngineOptions {
     int threads;       /* OpenMP team; 0 = all cores */

@@ -21,7 +21,8 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     *job = (Job){.n_prompt = n_prompt,
                  .max_tokens = max_tokens,
                  .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
-                 .noise_scale = 1,
+                 .noise = {.scale = 1},
+                 .noise_prompt = {.scale = 1},
                  .n_top = n_top,
                  .score_prompt = score_prompt};
     JobToken *slot = (JobToken *)(job + 1);

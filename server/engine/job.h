@@ -1,8 +1,82 @@
-/* job: the engine's side of a Job. Called from the engine thread; wakes the submitter after every change. */
+/* job: one choice of one request, from the submitter to the engine and back.
+ *
+ * Ownership: the submitter allocates a Job with job_new; it has two owners, submitter and engine, each calling
+ * job_release once. Fields above the line are written before engine_submit and read-only afterwards; those below are
+ * written by the engine only, under job->mutex, and job->wake(wake_arg) is called (without the mutex, from the engine
+ * thread) after each change; it must not block and must not call back into the engine. */
 #ifndef NOISED_JOB_H
 #define NOISED_JOB_H
 
-#include "server/engine/engine.h"
+#include "model/sampler.h"
+#include "model/tensor.h"
+#include "server/metrics/metrics.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef enum Finish {
+    FINISH_NONE,     /* still running */
+    FINISH_STOP,     /* EOS or a stop token id, which is the last token pushed */
+    FINISH_LENGTH,   /* max_tokens reached */
+    FINISH_DEADLINE, /* cut by its deadline */
+    FINISH_CANCELLED,
+    FINISH_DAMAGED, /* the checkpoint's files were changed under the engine, which computes nothing any more */
+    FINISH_ERROR,   /* see job->error */
+} Finish;
+
+typedef struct JobToken {
+    int id;
+    float logprob;     /* of the model itself, before temperature; valid when n_top >= 0 */
+    TokenLogprob *top; /* [n_top], into the job's own storage */
+} JobToken;
+
+typedef struct Job {
+    /* ---- the request: set by the submitter before engine_submit ---- */
+    int *prompt; /* [n_prompt], owned by the job, at least 1 token */
+    int n_prompt, max_tokens, min_tokens;
+    Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release on whatever thread */
+    NoiseKey noise, noise_prompt; /* of generated rows and of those of the prompt */
+    int n_top;                    /* -1: no logprobs; else number of alternatives per token, 0..20 */
+    bool score_prompt;            /* echo with logprobs: also fill prompt_scores */
+    bool ignore_eos;
+    int *stop_ids; /* [n_stop_ids], owned by the job */
+    int n_stop_ids;
+    double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
+    uint64_t tenant;      /* key of fair queueing and of cache sharing */
+    void (*wake)(void *); /* may be NULL */
+    void *wake_arg;
+    /* ---- the result: guarded by mutex ---- */
+    pthread_mutex_t mutex;
+    JobToken *prompt_scores; /* [n_prompt]; entry 0 has no logprob (NaN) and no alternatives */
+    int n_scored;            /* entries of prompt_scores that are ready */
+    JobToken *tokens;        /* [max_tokens] */
+    int n_tokens;            /* tokens pushed so far */
+    Finish finish;
+    char error[160];
+    double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
+    int cached_tokens;                                            /* prompt tokens taken from shared blocks */
+    /* ---- anybody ---- */
+    atomic_bool cancelled;
+    atomic_int references;
+    /* ---- the engine's own ---- */
+    Metrics *metrics;
+    struct Job *next; /* queue link */
+    uint64_t round;   /* of fair turns */
+    int *ends;        /* [n_ends] stop_ids and, unless ignored, EOS */
+    int n_ends;
+} Job;
+
+/* Positions that a job takes up: the last token drawn is never fed back, so it needs none. */
+static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
+    return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
+}
+
+/* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
+Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
+void job_release(Job *job);
+void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
+
+/* ---- the engine's side: called from the engine thread, wakes the submitter after every change ---- */
 
 /* Prepares what only the engine needs; called by the submitter's thread, in engine_submit. -1 when out of memory. */
 int job_prepare(Job *job, int eos_token_id);

@@ -6,7 +6,7 @@
 #ifndef NOISED_QUEUE_H
 #define NOISED_QUEUE_H
 
-#include "server/engine/engine.h"
+#include "server/engine/job.h"
 
 typedef struct Queue {
     Job *first;

@@ -32,7 +32,7 @@ EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
     return (EngineFootprint){.kv_tokens = (int)tokens,
                              .kv_bytes = (size_t)tokens * kv_bytes_per_token(c, o->kv_dtype, o->kv_form),
                              .work_bytes =
-                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORE_ROWS), o->kv_form)};
+                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORED_ROWS), o->kv_form)};
 }
 
 int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err) {
@@ -46,7 +46,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = blocks_for(c->max_positions);
     if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
-    plan_init(&r->plan, o->max_batch, o->prefill_chunk);
+    scheduler_init(&r->scheduler, o->max_batch, o->prefill_chunk);
     tape_init(&r->tape, false);
     r->sequences = xcalloc((size_t)o->max_batch, sizeof *r->sequences);
     r->running = xcalloc((size_t)o->max_batch, sizeof(Sequence *));
@@ -68,7 +68,7 @@ void runner_free(Runner *r) {
     free(r->scratch);
     free(r->sequences);
     free(r->running);
-    plan_free(&r->plan);
+    scheduler_free(&r->scheduler);
     tape_free(&r->tape);
     kv_pool_free(&r->pool);
     kv_free(&r->kv);
@@ -82,8 +82,8 @@ bool runner_warm_up(Runner *r) {
     r->n_scratch = team_size();
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
-    plan_largest(&r->plan, r->max_batch, c->max_positions, r->sequences[0].blocks);
-    const Mat *logits = model_forward(r->model, &r->tape, &r->plan.batch, &r->kv);
+    scheduler_largest(&r->scheduler, r->max_batch, c->max_positions, r->sequences[0].blocks);
+    const Mat *logits = model_forward(r->model, &r->tape, &r->scheduler.batch, &r->kv);
     bool finite = true;
     for (size_t i = 0; i < (size_t)logits->n * (size_t)logits->d; i++) finite = finite && isfinite(logits->x[i]);
     tape_reset(&r->tape);
@@ -101,10 +101,10 @@ bool runner_holds(const Runner *r, int64_t positions) {
 bool runner_admit(Runner *r, Job *job) {
     if (r->n_running == r->max_batch) return false;
     Sequence *s = r->running[r->n_running];
-    bool noise = r->model->cfg.noise.scope != NOISE_NONE && job->noise_scale != 0;
+    bool noise = r->model->cfg.noise.scope != NOISE_NONE && job->noise_prompt.scale != 0;
     PrefixKey key = {.tenant = job->tenant,
-                     .noise_seed = noise ? job->noise_prompt_seed : 0,
-                     .noise_scale = noise ? job->noise_scale : 0};
+                     .noise_seed = noise ? job->noise_prompt.seed : 0,
+                     .noise_scale = noise ? job->noise_prompt.scale : 0};
     PoolPrefix found;
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
@@ -182,7 +182,7 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, Sa
 }
 
 static void sample(const Runner *r, const Mat *logits) {
-    const Plan *p = &r->plan;
+    const Scheduler *p = &r->scheduler;
 #pragma omp parallel for schedule(dynamic) if (p->batch.n_want > 1 &&                                                  \
                                                (size_t)p->batch.n_want * (size_t)logits->d > 1 << 14)
     for (int k = 0; k < p->batch.n_want; k++)
@@ -213,7 +213,7 @@ static void push_all(Runner *r) {
     for (int i = 0; i < r->n_running; i++) {
         Sequence *s = r->running[i];
         if (!s->step_rows && s->n_prompt) continue;
-        plan_commit(s, &r->pool);
+        scheduler_commit(s, &r->pool);
         Finish finish = push(r, s);
         if (finish == FINISH_ERROR)
             retire(r, s, finish, "the model's logits leave no token to choose from");
@@ -236,14 +236,14 @@ static void copy_prefixes(Runner *r) {
 int runner_step(Runner *r) {
     copy_prefixes(r);
     cut(r, now_seconds());
-    plan_step(&r->plan, r->running, r->n_running, &r->pool);
-    int rows = r->plan.batch.n;
-    const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->plan.batch, &r->kv) : NULL;
+    scheduler_step(&r->scheduler, r->running, r->n_running, &r->pool);
+    int rows = r->scheduler.batch.n;
+    const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->scheduler.batch, &r->kv) : NULL;
     bool intact = shards_intact(r->files);
     if (logits && intact) sample(r, logits);
     tape_reset(&r->tape);
     if (!intact) return -1;
-    r->prompt_tokens += (uint64_t)r->plan.prompt_rows;
+    r->prompt_tokens += (uint64_t)r->scheduler.prompt_rows;
     push_all(r);
     if (r->tape.arena.grown != r->arena_blocks) {
         log_line("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "server/engine/engine.h"
 #include "server/engine/scheduler.h"
 
 typedef struct Runner {
@@ -14,7 +15,7 @@ typedef struct Runner {
     const Shards *files; /* that its weights are in */
     KvCache kv;
     KvPool pool;
-    Plan plan;
+    Scheduler scheduler;
     Tape tape;
     Sequence *sequences; /* [max_batch] */
     Sequence **running;  /* [max_batch] the first n_running in order of admission, then those not in use */

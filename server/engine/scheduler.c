@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void plan_init(Plan *p, int max_batch, int prefill_chunk) {
+void scheduler_init(Scheduler *p, int max_batch, int prefill_chunk) {
     size_t rows = (size_t)max_batch + (size_t)prefill_chunk;
-    *p = (Plan){.prefill_chunk = prefill_chunk};
+    *p = (Scheduler){.prefill_chunk = prefill_chunk};
     p->tokens = xcalloc(rows, sizeof *p->tokens);
     p->rows = xcalloc(rows, sizeof *p->rows);
     p->wanted = xcalloc(rows, sizeof *p->wanted);
@@ -16,32 +16,31 @@ void plan_init(Plan *p, int max_batch, int prefill_chunk) {
     p->batch = (Batch){.tokens = p->tokens, .want = p->rows, .segments = p->segments};
 }
 
-void plan_free(Plan *p) {
+void scheduler_free(Scheduler *p) {
     free(p->tokens);
     free(p->rows);
     free(p->wanted);
     free(p->segments);
-    *p = (Plan){0};
+    *p = (Scheduler){0};
 }
 
-static void clear(Plan *p) {
+static void clear(Scheduler *p) {
     p->batch.n = p->batch.n_segments = p->batch.n_want = 0;
     p->prompt_rows = 0;
 }
 
 /* The next n rows of s. The last known token's logits give the next token; scoring wants those of every prompt row. */
-static void add_rows(Plan *p, Sequence *s, int n) {
+static void add_rows(Scheduler *p, Sequence *s, int n) {
     const Job *job = s->job;
     Batch *b = &p->batch;
     bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
     s->step_rows = n;
     s->step_wanted = in_prompt && job->score_prompt ? n : to_the_end;
-    p->segments[b->n_segments++] =
-        (Segment){.row0 = b->n,
-                  .n = n,
-                  .pos0 = s->n_rows,
-                  .noise = {.seed = in_prompt ? job->noise_prompt_seed : job->noise_seed, .scale = job->noise_scale},
-                  .blocks = s->blocks};
+    p->segments[b->n_segments++] = (Segment){.row0 = b->n,
+                                             .n = n,
+                                             .pos0 = s->n_rows,
+                                             .noise = in_prompt ? job->noise_prompt : job->noise,
+                                             .blocks = s->blocks};
     memcpy(p->tokens + b->n, s->tokens + s->n_rows, (size_t)n * sizeof *p->tokens);
     for (int i = n - s->step_wanted; i < n; i++) {
         p->wanted[b->n_want] = (Wanted){.sequence = s, .position = s->n_rows + i + 1};
@@ -60,7 +59,7 @@ static void skip_ready(Sequence *s, const KvPool *pool) {
 }
 
 /* How many prompt rows s may compute now: up to the first block that somebody else already computes in this step. */
-static int claim_rows(const Plan *p, const Sequence *s, const KvPool *pool, int budget) {
+static int claim_rows(const Scheduler *p, const Sequence *s, const KvPool *pool, int budget) {
     int end = MIN(s->n_rows + budget, s->n_prompt);
     for (int b = s->n_rows / KV_BLOCK; b < s->n_shared / KV_BLOCK && b * KV_BLOCK < end; b++) {
         PoolBlock *k = &pool->blocks[s->blocks[b]];
@@ -71,7 +70,7 @@ static int claim_rows(const Plan *p, const Sequence *s, const KvPool *pool, int 
     return end - s->n_rows;
 }
 
-void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
+void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool) {
     clear(p);
     p->step++;
     for (int i = 0; i < n; i++) {
@@ -79,7 +78,7 @@ void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
         s->step_rows = s->step_wanted = 0;
         if (s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
     }
-    int decode = p->batch.n, score_budget = SCORE_ROWS;
+    int decode = p->batch.n, score_budget = SCORED_ROWS;
     int most = decode ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decode), p->prefill_chunk) : p->prefill_chunk;
     for (int i = 0; i < n && p->prompt_rows < most; i++) {
         Sequence *s = running[i];
@@ -93,14 +92,14 @@ void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool) {
     }
 }
 
-void plan_commit(Sequence *s, const KvPool *pool) {
+void scheduler_commit(Sequence *s, const KvPool *pool) {
     int b = s->n_rows / KV_BLOCK;
     s->n_rows += s->step_rows;
     for (; b * KV_BLOCK < s->n_shared && MIN((b + 1) * KV_BLOCK, s->n_shared) <= s->n_rows; b++)
         pool->blocks[s->blocks[b]].ready = pool->blocks[s->blocks[b]].shared;
 }
 
-void plan_largest(Plan *p, int max_batch, int context, const int *blocks) {
+void scheduler_largest(Scheduler *p, int max_batch, int context, const int *blocks) {
     Batch *b = &p->batch;
     clear(p);
     for (int n, left = max_batch + p->prefill_chunk; left > 0; left -= n) {
@@ -110,5 +109,5 @@ void plan_largest(Plan *p, int max_batch, int context, const int *blocks) {
         b->n += n;
     }
     for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = i;
-    b->n_want = MIN(b->n, max_batch + SCORE_ROWS);
+    b->n_want = MIN(b->n, max_batch + SCORED_ROWS);
 }

@@ -1,19 +1,19 @@
-/* plan: the sequences that run, and which of their rows make up the next batch.
+/* scheduler: the sequences that run, and which of their rows make up the next batch.
  *
  * Decode rows come first, one for every sequence whose prompt is done; then prompt rows, first come, first served, at
- * most `prefill_chunk` of them and at most SCORE_ROWS whose logits are wanted for scoring. Beside decode rows there are
- * fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with fewer,
- * streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for a step
- * of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if another
- * one computes that block in this very step, it waits for the next. Arrays are made once; one thread. */
-#ifndef NOISED_PLAN_H
-#define NOISED_PLAN_H
+ * most `prefill_chunk` of them and at most SCORED_ROWS whose logits are wanted for scoring. Beside decode rows there
+ * are fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with
+ * fewer, streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for
+ * a step of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if
+ * another one computes that block in this very step, it waits for the next. Arrays are made once; one thread. */
+#ifndef NOISED_SCHEDULER_H
+#define NOISED_SCHEDULER_H
 
-#include "server/engine/engine.h"
+#include "server/engine/job.h"
 #include "server/engine/kv_pool.h"
 
 enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6 };
-enum { SCORE_ROWS = 128 }; /* bounds the logits of a step to max_batch + SCORE_ROWS rows */
+enum { SCORED_ROWS = 128 }; /* bounds the logits of a step to max_batch + SCORED_ROWS rows */
 
 typedef struct Sequence {
     Job *job;    /* NULL: not in use */
@@ -36,26 +36,26 @@ typedef struct Wanted {
     int position;
 } Wanted;
 
-typedef struct Plan {
+typedef struct Scheduler {
     Batch batch;        /* points into the arrays below */
     int *tokens, *rows; /* [max_batch + prefill_chunk] */
     Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
     Segment *segments;  /* [max_batch + prefill_chunk] */
     int prefill_chunk, prompt_rows;
     uint64_t step;
-} Plan;
+} Scheduler;
 
-void plan_init(Plan *p, int max_batch, int prefill_chunk);
-void plan_free(Plan *p);
+void scheduler_init(Scheduler *p, int max_batch, int prefill_chunk);
+void scheduler_free(Scheduler *p);
 
 /* The batch of the next step; batch.n is 0 when there is nothing to compute. */
-void plan_step(Plan *p, Sequence *const *running, int n, const KvPool *pool);
+void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool);
 
 /* After the forward pass: the rows are in the cache. */
-void plan_commit(Sequence *s, const KvPool *pool);
+void scheduler_commit(Sequence *s, const KvPool *pool);
 
 /* The largest batch there can be, every sequence at the end of a context: what memory must be there for. All its
  * segments use `blocks` [ceil(context / KV_BLOCK)]. */
-void plan_largest(Plan *p, int max_batch, int context, const int *blocks);
+void scheduler_largest(Scheduler *p, int max_batch, int context, const int *blocks);
 
 #endif

@@ -23,7 +23,7 @@ static int make_request(int index, uint64_t tenant, Job **jobs) {
         Draws words = draws_open(34, DRAW_TEST, (uint32_t)text);
         for (int i = 0; i < job->n_prompt && text < TEXTS; i++) job->prompt[i] = (int)draw_below(&words, TEST_VOCAB);
         job->sampling.seed = choice_seed(job->sampling.seed, c);
-        job->noise_seed = choice_seed(job->noise_seed, c);
+        job->noise.seed = choice_seed(job->noise.seed, c);
         job->tenant = tenant;
     }
     return n;

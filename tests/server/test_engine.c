@@ -137,7 +137,7 @@ TEST(engine_decoded_logprobs_equal_scored_ones) {
     for (int i = 0; i < 50; i++) text[37 + i] = decoded->tokens[i].id;
     for (int max_tokens = 0; max_tokens < 2; max_tokens++) {
         Job *scored = job_new(text, 37 + 50, max_tokens, 3, true);
-        scored->noise_seed = scored->noise_prompt_seed = decoded->noise_seed;
+        scored->noise.seed = scored->noise_prompt.seed = decoded->noise.seed;
         test_run(&t, scored);
         CHECK(scored->finish == FINISH_LENGTH && scored->n_scored == 87 && scored->n_tokens == max_tokens);
         CHECK(isnan(scored->prompt_scores[0].logprob) && scored->prompt_scores[0].id == text[0]);
@@ -161,9 +161,9 @@ static Job *noisy(TestEngine *t, uint64_t prompt_seed, uint64_t seed, float scal
     Job *job = test_job(3, 40, 12, 0, false);
     job->sampling.temperature = 0;
     job->ignore_eos = true;
-    job->noise_prompt_seed = prompt_seed;
-    job->noise_seed = seed;
-    job->noise_scale = scale;
+    job->noise_prompt.seed = prompt_seed;
+    job->noise.seed = seed;
+    job->noise.scale = job->noise_prompt.scale = scale;
     return test_run(t, job);
 }
 
@@ -192,8 +192,8 @@ TEST(engine_noise_follows_its_seeds) {
 
 static Job *choice(int index, int n_prompt, uint64_t tenant) {
     Job *job = test_job(4, n_prompt, 20, 2, false);
-    job->noise_prompt_seed = 77;
-    job->noise_seed = job->sampling.seed = 1000 + (uint64_t)index;
+    job->noise_prompt.seed = 77;
+    job->noise.seed = job->sampling.seed = 1000 + (uint64_t)index;
     job->tenant = tenant;
     return job;
 }
@@ -225,13 +225,13 @@ TEST(engine_shared_prefixes_change_nothing) {
         check_same(apart, shared, N, "shared");
         check_same(apart, later, N, "shared later");
         Job *other = choice(0, n_prompt, 1);
-        other->noise_prompt_seed = 78;
+        other->noise_prompt.seed = 78;
         CHECK(test_run(&t, other)->cached_tokens == 0);
         job_release(other);
         for (int quiet = 0; quiet < 3; quiet++) { /* without noise the seed does not matter */
             other = choice(0, n_prompt, 1);
-            other->noise_scale = quiet ? 0 : 0.5f;
-            other->noise_prompt_seed = quiet ? (uint64_t)quiet : other->noise_prompt_seed;
+            other->noise.scale = other->noise_prompt.scale = quiet ? 0 : 0.5f;
+            other->noise_prompt.seed = quiet ? (uint64_t)quiet : other->noise_prompt.seed;
             CHECK(test_run(&t, other)->cached_tokens == (quiet == 2 ? repeated : 0));
             job_release(other);
         }

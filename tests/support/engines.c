@@ -47,8 +47,8 @@ Job *test_job(int index, int n_prompt, int max_tokens, int n_top, bool score_pro
     Job *job = job_new(prompt, n_prompt, max_tokens, n_top, score_prompt);
     BUG_ON(!job);
     job->sampling.seed = draw_u32(&d);
-    job->noise_seed = draw_u32(&d);
-    job->noise_prompt_seed = job->noise_seed;
+    job->noise.seed = draw_u32(&d);
+    job->noise_prompt.seed = job->noise.seed;
     return job;
 }
 
@@ -70,8 +70,8 @@ Job *test_mixed_job(int index) {
         s->bias = memcpy(xmalloc(sizeof bias), bias, sizeof bias);
         s->n_bias = COUNTOF(bias);
     }
-    job->noise_prompt_seed = draw_below(&d, 2) ? 12 : job->noise_seed;
-    job->noise_scale = 0.5f * (float)draw_below(&d, 4);
+    job->noise_prompt.seed = draw_below(&d, 2) ? 12 : job->noise.seed;
+    job->noise.scale = job->noise_prompt.scale = 0.5f * (float)draw_below(&d, 4);
     job->ignore_eos = draw_below(&d, 2);
     job->n_stop_ids = (int)draw_below(&d, 2) * 6;
     job->stop_ids = xcalloc(6, sizeof(int));
