@@ -1,10 +1,16 @@
-/* amx_body: y = x W^T in tiles. x is read in place as operand A, 16 rows x 64 bytes; W is packed, a panel of AMX_OUTS
- * outputs at a time, into the units of operand B. What would reach beyond x or W counts as zeros.
+/* amx_body: y = x W^T in tiles. W is read in place as operand A, 16 outputs x 64 bytes, so that weights are touched
+ * once and never rearranged; x is packed into the units of operand B, 16 rows a tile, and y comes out turned: an output
+ * a row. What would reach beyond x or W counts as zeros.
+ *
+ * AMX_OUTS outputs and AMX_ROWS rows are a block, whose sums rest in tiles of their own while k goes by in pieces of
+ * AMX_STEPS: a pair of tiles of x then stays in the first level of cache, a piece of W in the second.
  *
  * A bf16 output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits
  * depend on k alone. An int8 step is one group. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
 
-enum { AMX_TILE = 16, AMX_OUTS = 2 * AMX_TILE, AMX_ROWS = 2 * AMX_TILE, AMX_STEPS = 16, AMX_BYTES = 64 };
+enum { AMX_TILE = 16, AMX_PAIR = 2 * AMX_TILE, AMX_BYTES = 64 };
+enum { AMX_STEPS = 16, AMX_OUTS = 512, AMX_ROWS = 64 };
+enum { OUT_PAIRS = AMX_OUTS / AMX_PAIR, ROW_PAIRS = AMX_ROWS / AMX_PAIR };
 
 typedef struct TileGemm {
     size_t n, n_out, bytes, steps; /* bytes: of a row of W; steps: of AMX_BYTES */
@@ -15,13 +21,19 @@ typedef struct TileGemm {
     size_t ldy;
 } TileGemm;
 
+/* Tiles of C, an output a row: [output tile of the pair][row tile of the pair]. */
+typedef union TileSums {
+    _Alignas(64) float f[2][2][AMX_TILE][AMX_TILE];
+    int32_t i[2][2][AMX_TILE][AMX_TILE];
+} TileSums;
+
 typedef struct TileScratch {
-    _Alignas(64) uint32_t w[AMX_STEPS][2][AMX_TILE][AMX_TILE], x[2][AMX_TILE][AMX_TILE];
-    float sums[AMX_ROWS][AMX_OUTS], scale[AMX_STEPS][AMX_OUTS];
-    int32_t products[AMX_ROWS][AMX_OUTS];
+    _Alignas(64) uint32_t x[ROW_PAIRS][AMX_STEPS][2][AMX_TILE][AMX_TILE], w[2][AMX_TILE][AMX_TILE];
+    TileSums sums[ROW_PAIRS][OUT_PAIRS], products;
+    float x_scale[ROW_PAIRS][AMX_STEPS][AMX_PAIR];
 } TileScratch;
 
-/* A block of y: rows i.., outputs o.., steps s0..s0+steps-1. */
+/* Rows i.., outputs o.., steps s0..s0+steps-1. */
 typedef struct TileBlock {
     size_t i, rows, o, outs, s0, steps;
 } TileBlock;
@@ -33,117 +45,154 @@ static void tile_rows(const char *from, size_t ld, size_t rows, size_t bytes, __
         r[l] = l < rows ? _mm512_maskz_loadu_epi8(present, from + l * ld) : _mm512_setzero_si512();
 }
 
+/* How many of n are left from `from` on, at most a tile. */
+static size_t tile_left(size_t n, size_t from) { return n > from ? MIN(n - from, AMX_TILE) : 0; }
+
 static void tile_pack(const TileGemm *g, const TileBlock *b, TileScratch *s) {
-    for (size_t step = 0; step < b->steps; step++)
-        for (size_t h = 0; h < 2; h++) {
+    for (size_t first = 0; first < b->rows; first += AMX_TILE)
+        for (size_t step = 0; step < b->steps; step++) {
             __m512i r[AMX_TILE];
-            size_t at = (b->s0 + step) * AMX_BYTES, first = h * AMX_TILE;
-            const char *w = g->w + (b->o + first) * g->bytes + at;
-            tile_rows(w, g->bytes, b->outs > first ? b->outs - first : 0, g->bytes - at, r);
+            size_t at = (b->s0 + step) * AMX_BYTES;
+            uint32_t(*to)[AMX_TILE] = s->x[first / AMX_PAIR][step][first / AMX_TILE % 2];
+            tile_rows(g->x + (b->i + first) * g->ldx + at, g->ldx, tile_left(b->rows, first), g->bytes - at, r);
             ints_transpose(r);
-            for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512(s->w[step][h][u], r[u]);
-            for (size_t l = 0; l < AMX_TILE; l++) __builtin_prefetch(w + (AMX_OUTS + l) * g->bytes); /* next panel */
+            for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512(to[u], r[u]);
         }
+    if (!g->x_scale) return;
+    for (size_t step = 0; step < b->steps; step++)
+        for (size_t r = 0; r < (b->rows + AMX_PAIR - 1) / AMX_PAIR * AMX_PAIR; r++)
+            s->x_scale[r / AMX_PAIR][step][r % AMX_PAIR] =
+                r < b->rows ? g->x_scale[(b->i + r) * g->steps + b->s0 + step] : 0;
 }
 
-/* Where rows i.. of x are to be loaded from: in place, or a copy where that would reach beyond x. */
-static const void *tile_of_x(const TileGemm *g, size_t i, size_t step, uint32_t copy[AMX_TILE][AMX_TILE], size_t *ld) {
-    size_t rows = g->n - i, at = step * AMX_BYTES;
-    const char *x = g->x + i * g->ldx + at;
-    *ld = g->ldx;
-    if (rows >= AMX_TILE && at + AMX_BYTES <= g->bytes) return x;
+/* Where outputs o.. of W are to be loaded from: in place, or a copy where that would reach beyond W. */
+static const void *tile_of_w(const TileGemm *g, size_t o, size_t step, uint32_t copy[AMX_TILE][AMX_TILE], size_t *ld) {
+    size_t at = step * AMX_BYTES;
+    const char *w = g->w + o * g->bytes + at;
+    *ld = g->bytes;
+    if (o + AMX_TILE <= g->n_out && at + AMX_BYTES <= g->bytes) return w;
     __m512i r[AMX_TILE];
-    tile_rows(x, g->ldx, rows, g->bytes - at, r);
+    tile_rows(w, g->bytes, tile_left(g->n_out, o), g->bytes - at, r);
     for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512(copy[l], r[l]);
     *ld = AMX_BYTES;
     return copy;
 }
 
-/* Between panels the sums rest in y. */
-static void tile_sums_load(const TileGemm *g, const TileBlock *b, TileScratch *s) {
-    for (size_t r = 0; r < AMX_ROWS; r++)
-        for (size_t c = 0; c < AMX_OUTS; c += AMX_TILE) {
-            int present = !b->s0 || r >= b->rows || c >= b->outs ? 0 : (int)MIN(b->outs - c, AMX_TILE);
-            vec_store(s->sums[r] + c, vec_load_n(g->y + (b->i + r) * g->ldy + b->o + c, present));
-        }
+/* Asks for the same step of the next pair of outputs. */
+static void tile_fetch(const TileGemm *g, size_t o, size_t step) {
+    const char *w = g->w + (o + AMX_PAIR) * g->bytes + step * AMX_BYTES;
+    for (size_t l = 0; l < AMX_PAIR; l++) __builtin_prefetch(w + l * g->bytes);
 }
 
-static void tile_sums_store(const TileGemm *g, const TileBlock *b, const TileScratch *s) {
-    for (size_t r = 0; r < b->rows; r++)
-        for (size_t c = 0; c < b->outs; c += AMX_TILE)
-            vec_store_n(g->y + (b->i + r) * g->ldy + b->o + c, vec_load(s->sums[r] + c),
-                        (int)MIN(b->outs - c, AMX_TILE));
-}
-
-static void tile_block_bf16(const TileGemm *g, const TileBlock *b, TileScratch *s) {
-    bool lower = b->rows > AMX_TILE;
-    TILE_LOAD(0, &s->sums[0][0], sizeof s->sums[0]);
-    TILE_LOAD(1, &s->sums[0][AMX_TILE], sizeof s->sums[0]);
-    TILE_LOAD(2, &s->sums[AMX_TILE][0], sizeof s->sums[0]);
-    TILE_LOAD(3, &s->sums[AMX_TILE][AMX_TILE], sizeof s->sums[0]);
+/* Outputs o.. against rows 32 p.. of the block: four tiles of sums. */
+static void tile_pair_bf16(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t p, size_t o, TileSums *c) {
+    bool more_outs = o + AMX_TILE<g->n_out, more_rows = b->rows> p * AMX_PAIR + AMX_TILE;
+    if (b->s0) {
+        TILE_LOAD(0, c->f[0][0], AMX_BYTES);
+        TILE_LOAD(1, c->f[0][1], AMX_BYTES);
+        TILE_LOAD(2, c->f[1][0], AMX_BYTES);
+        TILE_LOAD(3, c->f[1][1], AMX_BYTES);
+    } else {
+        TILE_ZERO(0);
+        TILE_ZERO(1);
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    }
     for (size_t step = 0; step < b->steps; step++) {
         size_t ld;
-        const void *x = tile_of_x(g, b->i, b->s0 + step, s->x[0], &ld);
-        TILE_LOAD(4, x, ld);
-        TILE_LOAD(6, s->w[step][0], AMX_BYTES);
-        TILE_LOAD(7, s->w[step][1], AMX_BYTES);
+        const void *w = tile_of_w(g, o, b->s0 + step, s->w[0], &ld);
+        if (p == 0) tile_fetch(g, o, b->s0 + step);
+        TILE_LOAD(4, w, ld);
+        TILE_LOAD(6, s->x[p][step][0], AMX_BYTES);
         TILE_DOT_BF16(0, 4, 6);
-        TILE_DOT_BF16(1, 4, 7);
-        if (!lower) continue;
-        x = tile_of_x(g, b->i + AMX_TILE, b->s0 + step, s->x[1], &ld);
-        TILE_LOAD(5, x, ld);
+        if (more_rows) {
+            TILE_LOAD(7, s->x[p][step][1], AMX_BYTES);
+            TILE_DOT_BF16(1, 4, 7);
+        }
+        if (!more_outs) continue;
+        w = tile_of_w(g, o + AMX_TILE, b->s0 + step, s->w[1], &ld);
+        TILE_LOAD(5, w, ld);
         TILE_DOT_BF16(2, 5, 6);
-        TILE_DOT_BF16(3, 5, 7);
+        if (more_rows) TILE_DOT_BF16(3, 5, 7);
     }
-    TILE_STORE(0, &s->sums[0][0], sizeof s->sums[0]);
-    TILE_STORE(1, &s->sums[0][AMX_TILE], sizeof s->sums[0]);
-    TILE_STORE(2, &s->sums[AMX_TILE][0], sizeof s->sums[0]);
-    TILE_STORE(3, &s->sums[AMX_TILE][AMX_TILE], sizeof s->sums[0]);
+    TILE_STORE(0, c->f[0][0], AMX_BYTES);
+    TILE_STORE(1, c->f[0][1], AMX_BYTES);
+    TILE_STORE(2, c->f[1][0], AMX_BYTES);
+    TILE_STORE(3, c->f[1][1], AMX_BYTES);
 }
 
-/* The products of group s0 + step, all integers. */
-static void tile_products_i8(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t step) {
+/* The products of a group, all integers. */
+static void tile_products_i8(const TileGemm *g, TileScratch *s, size_t p, size_t o, size_t s0, size_t step, bool both) {
     size_t ld;
-    const void *x = tile_of_x(g, b->i, b->s0 + step, s->x[0], &ld);
-    TILE_LOAD(4, x, ld);
-    TILE_LOAD(6, s->w[step][0], AMX_BYTES);
-    TILE_LOAD(7, s->w[step][1], AMX_BYTES);
+    TileSums *c = &s->products;
+    const void *w = tile_of_w(g, o, s0 + step, s->w[0], &ld);
     TILE_ZERO(0);
-    TILE_ZERO(1);
-    TILE_DOT_I8(0, 4, 6);
-    TILE_DOT_I8(1, 4, 7);
-    TILE_STORE(0, &s->products[0][0], sizeof s->products[0]);
-    TILE_STORE(1, &s->products[0][AMX_TILE], sizeof s->products[0]);
-    if (b->rows <= AMX_TILE) return;
-    x = tile_of_x(g, b->i + AMX_TILE, b->s0 + step, s->x[1], &ld);
-    TILE_LOAD(5, x, ld);
     TILE_ZERO(2);
+    TILE_LOAD(4, w, ld);
+    TILE_LOAD(6, s->x[p][step][0], AMX_BYTES);
+    TILE_DOT_I8(0, 4, 6);
+    if (o + AMX_TILE < g->n_out) {
+        w = tile_of_w(g, o + AMX_TILE, s0 + step, s->w[1], &ld);
+        TILE_LOAD(5, w, ld);
+        TILE_DOT_I8(2, 5, 6);
+    }
+    TILE_STORE(0, c->i[0][0], AMX_BYTES);
+    TILE_STORE(2, c->i[1][0], AMX_BYTES);
+    if (!both) return;
+    TILE_ZERO(1);
     TILE_ZERO(3);
-    TILE_DOT_I8(2, 5, 6);
-    TILE_DOT_I8(3, 5, 7);
-    TILE_STORE(2, &s->products[AMX_TILE][0], sizeof s->products[0]);
-    TILE_STORE(3, &s->products[AMX_TILE][AMX_TILE], sizeof s->products[0]);
+    TILE_LOAD(7, s->x[p][step][1], AMX_BYTES);
+    TILE_DOT_I8(1, 4, 7);
+    if (o + AMX_TILE < g->n_out) TILE_DOT_I8(3, 5, 7);
+    TILE_STORE(1, c->i[0][1], AMX_BYTES);
+    TILE_STORE(3, c->i[1][1], AMX_BYTES);
 }
 
-static void tile_block_i8(const TileGemm *g, const TileBlock *b, TileScratch *s) {
+static void tile_pair_i8(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t p, size_t o, TileSums *c) {
+    size_t outs = MIN(g->n_out - o, AMX_PAIR), row_tiles = b->rows > p * AMX_PAIR + AMX_TILE ? 2 : 1;
+    if (!b->s0) memset(c, 0, sizeof *c);
     for (size_t step = 0; step < b->steps; step++) {
-        tile_products_i8(g, b, s, step);
-        for (size_t r = 0; r < b->rows; r++) {
-            Vec x_scale = vec_set1(g->x_scale[(b->i + r) * g->steps + b->s0 + step]);
-            for (size_t c = 0; c < AMX_OUTS; c += AMX_TILE) {
-                float *sum = s->sums[r] + c;
-                Vec scale = vec_mul(x_scale, vec_load(s->scale[step] + c));
-                Vec product = _mm512_cvtepi32_ps(_mm512_load_si512(s->products[r] + c));
-                vec_store(sum, vec_fma(product, scale, vec_load(sum)));
+        tile_products_i8(g, s, p, o, b->s0, step, row_tiles == 2);
+        const float *w_scale = g->w_scale + o * g->steps + b->s0 + step;
+        for (size_t t = 0; t < row_tiles; t++) {
+            Vec x_scale = vec_load(s->x_scale[p][step] + t * AMX_TILE);
+            for (size_t l = 0; l < outs; l++) {
+                float *sum = c->f[l / AMX_TILE][t][l % AMX_TILE];
+                const int32_t *product = s->products.i[l / AMX_TILE][t][l % AMX_TILE];
+                Vec scale = vec_mul(x_scale, vec_set1(w_scale[l * g->steps]));
+                vec_store(sum, vec_fma(_mm512_cvtepi32_ps(_mm512_load_si512(product)), scale, vec_load(sum)));
             }
         }
     }
 }
 
-static void tile_scales(const TileGemm *g, const TileBlock *b, TileScratch *s) {
-    for (size_t step = 0; step < b->steps; step++)
-        for (size_t c = 0; c < AMX_OUTS; c++)
-            s->scale[step][c] = c < b->outs ? g->w_scale[(b->o + c) * g->steps + b->s0 + step] : 0;
+/* Turns the sums round into y. */
+static void tile_unload(const TileGemm *g, const TileBlock *b, const TileScratch *s) {
+    for (size_t i = 0; i < b->rows; i += AMX_TILE)
+        for (size_t o = 0; o < b->outs; o += AMX_TILE) {
+            const TileSums *c = &s->sums[i / AMX_PAIR][o / AMX_PAIR];
+            const float(*sums)[AMX_TILE] = c->f[o / AMX_TILE % 2][i / AMX_TILE % 2];
+            float *y = g->y + (b->i + i) * g->ldy + b->o + o;
+            __m512i r[AMX_TILE];
+            for (size_t l = 0; l < AMX_TILE; l++) r[l] = _mm512_load_si512(sums[l]);
+            ints_transpose(r);
+            for (size_t l = 0; l < tile_left(b->rows, i); l++)
+                vec_store_n(y + l * g->ldy, _mm512_castsi512_ps(r[l]), (int)tile_left(b->outs, o));
+        }
+}
+
+static void tile_block(const TileGemm *g, TileBlock *b, TileScratch *s) {
+    for (b->s0 = 0; b->s0 < MAX(g->steps, 1); b->s0 += AMX_STEPS) {
+        b->steps = MIN(g->steps - b->s0, AMX_STEPS);
+        tile_pack(g, b, s);
+        for (size_t p = 0; p * AMX_PAIR < b->rows; p++)
+            for (size_t o = 0; o < b->outs; o += AMX_PAIR)
+                if (g->w_scale)
+                    tile_pair_i8(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
+                else
+                    tile_pair_bf16(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
+    }
+    tile_unload(g, b, s);
 }
 
 static void tile_gemm(const TileGemm *g) {
@@ -151,22 +200,10 @@ static void tile_gemm(const TileGemm *g) {
     tiles_open();
     for (TileBlock b = {0}; b.o < g->n_out; b.o += AMX_OUTS) {
         b.outs = MIN(g->n_out - b.o, AMX_OUTS);
-        b.s0 = 0;
-        do {
-            b.steps = MIN(g->steps - b.s0, AMX_STEPS);
-            tile_pack(g, &b, &s);
-            if (g->w_scale) tile_scales(g, &b, &s);
-            for (b.i = 0; b.i < g->n; b.i += AMX_ROWS) {
-                b.rows = MIN(g->n - b.i, AMX_ROWS);
-                tile_sums_load(g, &b, &s);
-                if (g->w_scale)
-                    tile_block_i8(g, &b, &s);
-                else
-                    tile_block_bf16(g, &b, &s);
-                tile_sums_store(g, &b, &s);
-            }
-            b.s0 += b.steps;
-        } while (b.s0 < g->steps);
+        for (b.i = 0; b.i < g->n; b.i += AMX_ROWS) {
+            b.rows = MIN(g->n - b.i, AMX_ROWS);
+            tile_block(g, &b, &s);
+        }
     }
     tiles_close();
 }

@@ -29,6 +29,8 @@ typedef struct Limits {
 } Limits;
 
 #if defined(__x86_64__)
+#include "model/kernels/tiles.h"
+
 enum { PEAK_STEPS = 100000, PEAK_CHAINS = 12 };
 
 /* Twelve chains of one instruction. */
@@ -54,6 +56,21 @@ PEAK(madd_zmm, "vpmaddwd", "zmm")
 PEAK(dot_bf16, "vdpbf16ps", "zmm")
 PEAK(dot_i8, "vpdpbusd", "zmm")
 
+/* Four chains, as a block of 2 x 2 tiles has them. */
+#define TILE_PEAK(name, dot)                                                                                           \
+    static void name(void) {                                                                                           \
+        tiles_open();                                                                                                  \
+        for (int i = 0; i < PEAK_STEPS * PEAK_CHAINS / 4; i++) {                                                       \
+            dot(0, 4, 6);                                                                                              \
+            dot(1, 4, 7);                                                                                              \
+            dot(2, 5, 6);                                                                                              \
+            dot(3, 5, 7);                                                                                              \
+        }                                                                                                              \
+        tiles_close();                                                                                                 \
+    }
+TILE_PEAK(tiles_bf16, TILE_DOT_BF16)
+TILE_PEAK(tiles_i8, TILE_DOT_I8)
+
 static double peak(void (*chains)(void), int operations) {
     double best = 1e9;
     for (int round = 0; round < 20; round++) {
@@ -68,6 +85,7 @@ static Limits limits_of(const char *level) {
     if (!strcmp(level, "avx2")) return (Limits){peak(fma_ymm, 16), peak(fma_ymm, 16), peak(madd_ymm, 32)};
     if (!strcmp(level, "avx512")) return (Limits){peak(fma_zmm, 32), peak(fma_zmm, 32), peak(madd_zmm, 64)};
     if (!strcmp(level, "avx512bf16")) return (Limits){peak(fma_zmm, 32), peak(dot_bf16, 64), peak(dot_i8, 128)};
+    if (!strcmp(level, "amx")) return (Limits){peak(fma_zmm, 32), peak(tiles_bf16, 16384), peak(tiles_i8, 32768)};
     return (Limits){0};
 }
 #else
