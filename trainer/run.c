@@ -5,6 +5,7 @@
 #include "base/json_look.h"
 #include "base/machine.h"
 #include "model/footprint.h"
+#include "model/kernels/kernels.h"
 #include "weights/checkpoint.h"
 
 #include <string.h>
@@ -23,10 +24,22 @@ static int restore_settings(Run *r, Err *err) {
     return settings_restore(r->line, r->state.settings, constant ? "steps" : NULL, err);
 }
 
+/* Without bf16 products in the processor f32 is faster, and more exact. A new run is then one in f32, and stays that
+ * wherever it is resumed; one that began in bf16 keeps its bits on every processor. */
+static void choose_precision(Run *r) {
+    Settings *s = r->settings;
+    if (s->precision != PRECISION_BF16 || kernels->train->native_pairs) return;
+    if (r->folder.saved && json_is_text(json_field(r->state.settings, "precision"), "bf16")) return;
+    printf("precision: f32, because the level %s has no bf16 products\n", kernels->name);
+    s->precision = PRECISION_F32;
+}
+
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
     if (run_open(&r->folder, s->out, s->resume, err)) return -1;
-    if (r->folder.saved && (run_state_load(&r->state, s->out, err) || restore_settings(r, err))) return -1;
+    if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;
+    choose_precision(r);
+    if (r->folder.saved && restore_settings(r, err)) return -1;
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
     if (settings_finish(s, err)) return -1;
