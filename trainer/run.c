@@ -147,6 +147,7 @@ Training run_training(Run *r) {
     return (Training){.settings = r->settings,
                       .saved_settings = r->saved_settings,
                       .corpus = &r->corpus,
+                      .tokenizer = r->tokenizer,
                       .data_hash = r->data_hash,
                       .model = &r->model,
                       .optimizer = &r->optimizer,

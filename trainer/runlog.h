@@ -2,7 +2,8 @@
  *     {"step":200, "loss":4.1, "kl":97.3, "lr":0.001, "grad_norm":0.8, "tokens_per_second":5120}
  * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
  * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
- * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer. */
+ * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer; one with a sample
+ * adds sample. */
 #ifndef NOISED_RUNLOG_H
 #define NOISED_RUNLOG_H
 

@@ -3,12 +3,15 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "trainer/evaluate.h"
 #include "trainer/progress.h"
 #include "trainer/runlog.h"
+#include "trainer/sample.h"
 #include "trainer/snapshot.h"
 #include "trainer/stop.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -125,6 +128,8 @@ static int check_health(const Loop *l, int64_t step, const StepResult *r, Err *e
 
 /* ---- evaluation and log ---- */
 
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
 static void add_sigma(cJSON *line, const Model *m) {
     if (m->cfg.noise.scope == NOISE_NONE || m->cfg.noise.condition_dim) return;
     cJSON *layers = cJSON_AddArrayToObject(line, "sigma");
@@ -155,6 +160,43 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     return 0;
 }
 
+static char *on_one_line(char *text) {
+    for (char *p = text; *p; p++)
+        if (isspace((unsigned char)*p)) *p = ' ';
+    text_make_printable(text);
+    return text;
+}
+
+/* What the model makes of the first words of the held-out text, or of the training's; the draws are the same each time.
+ */
+static int add_sample(const Loop *l, cJSON *line, int64_t step, Err *err) {
+    enum { WORDS = 8, LENGTH = 60 };
+    const Training *t = l->t;
+    const TokenSpan *span = t->corpus->val.n >= WORDS ? &t->corpus->val : &t->corpus->train;
+    int prompt[WORDS], n = (int)MIN((size_t)MIN(WORDS, t->windows->length / 2), span->n);
+    for (int i = 0; i < n; i++) prompt[i] = token_at(span, (size_t)i);
+    SampleRun r = {
+        .model = t->model,
+        .tokenizer = t->tokenizer,
+        .prompt = prompt,
+        .n_prompt = n,
+        .max_tokens = MIN(LENGTH, t->windows->length - n),
+        .sampling = {.temperature = 0.8f, .top_k = 50, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
+        .noise = {.scale = 1},
+    };
+    Buffer text = {0};
+    size_t n_words;
+    if (sample_text(&r, &text, err)) return buffer_free(&text), -1;
+    char *words = tokenizer_decode(t->tokenizer, prompt, (size_t)n, &n_words);
+    text.data[sample_sentences(text.data, text.n)] = 0;
+    cJSON_AddStringToObject(line, "sample", text.data);
+    progress_note(&l->progress, "step %lld: sample: %s|%s", (long long)step, on_one_line(words),
+                  on_one_line(text.data));
+    free(words);
+    buffer_free(&text);
+    return 0;
+}
+
 static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, Err *err) {
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "step", (double)step);
@@ -163,7 +205,8 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
     cJSON_AddNumberToObject(line, "lr", r->lr);
     cJSON_AddNumberToObject(line, "grad_norm", r->norm);
     cJSON_AddNumberToObject(line, "tokens_per_second", round(l->progress.tokens_per_step / r->seconds));
-    if (evaluated && add_evaluation(l, line, step, err)) {
+    bool sampled = is_due(step, l->t->settings->sample_every);
+    if ((evaluated && add_evaluation(l, line, step, err)) || (sampled && add_sample(l, line, step, err))) {
         cJSON_Delete(line);
         return -1;
     }
@@ -176,8 +219,6 @@ static int save(Loop *l, int64_t step, Err *err) {
     l->saved = step;
     return snapshot_save(l->t, step, err);
 }
-
-static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 /* `step` counts finished steps. Returns as train() does. */
 static int run_steps(Loop *l, int64_t step, Err *err) {

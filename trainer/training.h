@@ -11,6 +11,7 @@ typedef struct Training {
     const Settings *settings;
     const cJSON *saved_settings; /* settings_save */
     const Corpus *corpus;        /* fewer than 2 tokens in val: nothing to evaluate on */
+    const Tokenizer *tokenizer;
     const char *data_hash;
     Model *model; /* bound to the optimizer's buffers */
     Optimizer *optimizer;

@@ -55,3 +55,21 @@ TEST(sample_ends_at_a_sentence) {
     for (size_t i = 0; i < COUNTOF(texts); i++)
         CHECK_MSG(sample_sentences(texts[i][0], strlen(texts[i][0])) == strlen(texts[i][1]), "%s", texts[i][0]);
 }
+
+TEST(sample_during_training) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
+    snprintf(args, sizeof args,
+             "pretrain --config %s --data %s --out %s/a --steps 20 --batch 2 --eval-every 0 --sample-every 10", config,
+             text, dir);
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 0 && strstr(r.output, "step 10: sample: ") && strstr(r.output, "step 20: sample: "), "%s",
+              r.output);
+    free(r.output);
+    char *path = trainer_join(dir, "a/log.jsonl"), *log = test_read_file(path, NULL);
+    CHECK(log && strstr(log, "\"sample\":\""));
+    free(log);
+    free(path);
+    free(dir);
+    free(text);
+    free(config);
+}
