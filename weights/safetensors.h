@@ -4,8 +4,9 @@
  * for SAFE_HEADER_MAX, bad or duplicate JSON keys, unknown dtype, shape that does not match its byte range, offsets
  * that overlap, leave holes or do not end at the end of the file, more than SAFE_TENSORS_MAX tensors, misaligned data.
  * All arithmetic on numbers from the file is overflow-checked. Writing is atomic (temp + fsync + rename + dir fsync),
- * with data starting on a 64-byte boundary and tensors in name order, so equal contents give equal bytes. The metadata
- * of a file of ours holds the SHA-256 of its data: the header alone identifies the whole file.
+ * with data starting on a 64-byte boundary and tensors in name order, so equal contents give equal bytes. Where that
+ * would leave one misaligned (F32 behind an odd number of BF16), the wider dtypes come first, as the format allows no
+ * padding. The metadata of a file of ours holds the SHA-256 of its data: the header alone identifies the whole file.
  *
  * Opening reads all data once: it must have that digest and hold neither NaN nor infinity. Nobody sees other weights.
  */

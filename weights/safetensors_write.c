@@ -20,6 +20,22 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(const SafeOut *const *)a)->name, (*(const SafeOut *const *)b)->name);
 }
 
+static int by_falling_size(const void *a, const void *b) {
+    size_t x = dtype_size((*(const SafeOut *const *)a)->dtype), y = dtype_size((*(const SafeOut *const *)b)->dtype);
+    return x == y ? by_name(a, b) : x < y ? 1 : -1;
+}
+
+/* Whether every tensor begins at a multiple of its element, one behind the other. */
+static bool aligned(const SafeOut *const *tensors, int n) {
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        size_t size = dtype_size(tensors[i]->dtype);
+        if (at % size) return false;
+        at += count_of(tensors[i]) * size;
+    }
+    return true;
+}
+
 /* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
 static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[SHA256_HEX],
                           size_t *n) {
@@ -122,6 +138,7 @@ int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Er
     const SafeOut **sorted = xmalloc(((size_t)n + 1) * sizeof *sorted);
     for (int i = 0; i < n; i++) sorted[i] = &tensors[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    if (!aligned(sorted, n)) qsort(sorted, (size_t)n, sizeof *sorted, by_falling_size);
     AtomicFile f;
     int rc = atomic_open(&f, path, err);
     if (rc == 0 && write_file(&f, sorted, n, step, err)) {

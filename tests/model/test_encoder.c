@@ -46,7 +46,6 @@ static void each_encoder(void (*check)(TestModel *t, const char *name)) {
                 if (conditioned && c.noise.scope == NOISE_NONE) continue;
                 if (c.noble.rank && c.noise.scope == NOISE_NONE) continue; /* a branch of the linears is no news here */
                 c.causal = false;
-                if (c.noble.rank) c.noble.rank = 4; /* even, so that a BF16 file keeps F32 tensors aligned */
                 c.noise.condition_dim = conditioned ? 4 : 0;
                 snprintf(name, sizeof name, "%s %s%s", attention_kinds[k]->name, test_variants[v],
                          conditioned ? ", conditioned" : "");

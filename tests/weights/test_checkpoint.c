@@ -69,6 +69,7 @@ TEST(checkpoint_round_trip) {
         for (size_t v = 0; v < COUNTOF(test_variants); v++) {
             c = test_variant(attention_kinds[k], test_variants[v]);
             check_round_trip(&c, DTYPE_F32, attention_kinds[k]->name);
+            check_round_trip(&c, DTYPE_BF16, attention_kinds[k]->name);
         }
 }
 

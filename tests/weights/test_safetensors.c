@@ -99,6 +99,38 @@ TEST(safetensors_masks) {
     free(dir);
 }
 
+/* In order of names "b" would begin at byte 6, and "d" at one of 17. */
+TEST(safetensors_odd_sizes_leave_nothing_misaligned) {
+    static const SafeOut odd[] = {
+        {.name = "a", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {3}, .data = numbers},
+        {.name = "b", .dtype = DTYPE_F32, .source = DTYPE_F32, .n_dims = 1, .dims = {2}, .data = numbers},
+        {.name = "c", .dtype = DTYPE_I8, .source = DTYPE_I8, .n_dims = 1, .dims = {3}, .data = bytes},
+        {.name = "d", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {2}, .data = numbers + 1},
+    };
+    const SafeOut shuffled[] = {odd[2], odd[3], odd[1], odd[0]};
+    char *dir = test_dir(), *one = path_in(dir, "1"), *two = path_in(dir, "2");
+    SafeFile f;
+    size_t n1, n2;
+    Err err;
+    REQUIRE(safe_save(one, odd, COUNTOF(odd), 1, NULL) == 0 && safe_save(two, shuffled, COUNTOF(odd), 1, NULL) == 0);
+    char *x = test_read_file(one, &n1), *y = test_read_file(two, &n2);
+    CHECK(n1 == n2 && !memcmp(x, y, n1));
+    int rc = safe_open(&f, one, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    REQUIRE(rc == 0 && f.n == COUNTOF(odd));
+    const unsigned char *data = f.tensors[1].data;
+    CHECK(data == (const unsigned char *)f.map + safe_header_bytes(&f) && !memcmp(data, numbers, 8));
+    CHECK((const unsigned char *)f.tensors[0].data == data + 8 &&
+          (const unsigned char *)f.tensors[3].data == data + 14);
+    CHECK((const unsigned char *)f.tensors[2].data == data + 18 && !memcmp(data + 18, bytes, 3));
+    safe_close(&f);
+    free(x);
+    free(y);
+    free(one);
+    free(two);
+    free(dir);
+}
+
 TEST(safetensors_equal_contents_equal_bytes) {
     char *dir = test_dir(), *one = path_in(dir, "1"), *two = path_in(dir, "2"), *temp = path_in(dir, "1.tmp");
     SafeOut reversed[COUNTOF(good)];
