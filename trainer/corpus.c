@@ -173,6 +173,19 @@ void corpus_close(Corpus *c) {
 
 /* ---- windows ---- */
 
+/* What is checked is what was copied: the file may change between the two. */
+int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, int *targets, Err *err) {
+    unsigned most = 0;
+    for (int i = 0; i < n; i++) {
+        tokens[i] = token_at(s, first + (size_t)i);
+        targets[i] = token_at(s, first + (size_t)i + 1);
+        most = MAX(most, MAX((unsigned)tokens[i], (unsigned)targets[i]));
+    }
+    if (most < (unsigned)vocab) return 0;
+    return err_set(err, "there is a token %u between the ids %zu and %zu, vocab_size is %d", most, first,
+                   first + (size_t)n, vocab);
+}
+
 static void shuffle(Windows *w, uint64_t epoch) {
     Draws d = draws_open(w->seed, DRAW_ORDER, (uint32_t)epoch);
     for (size_t i = 0; i < w->n; i++) w->order[i] = (uint32_t)i;
@@ -202,11 +215,7 @@ void windows_free(Windows *w) {
     w->order = NULL;
 }
 
-void windows_read(Windows *w, uint64_t p, int *tokens, int *targets) {
+int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err) {
     if (p / w->n != w->epoch) shuffle(w, p / w->n);
-    size_t first = (size_t)w->order[p % w->n] * (size_t)w->length;
-    for (int i = 0; i < w->length; i++) {
-        tokens[i] = token_at(&w->span, first + (size_t)i);
-        targets[i] = token_at(&w->span, first + (size_t)i + 1);
-    }
+    return span_read(&w->span, (size_t)w->order[p % w->n] * (size_t)w->length, w->length, vocab, tokens, targets, err);
 }

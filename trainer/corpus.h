@@ -31,6 +31,10 @@ static inline int token_at(const TokenSpan *s, size_t i) {
     return *(const uint16_t *)memcpy(&narrow, s->ids + 2 * i, 2);
 }
 
+/* tokens[i]: the id at first + i, targets[i] the one behind it, n each. -1 when one is not below vocab: a mapped file
+ * is written to by whoever likes, and nobody computes with an id that has no row. */
+int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, int *targets, Err *err);
+
 typedef struct Corpus {
     TokenSpan train, val;          /* into the mapping */
     size_t train_bytes, val_bytes; /* of text */
@@ -62,6 +66,6 @@ typedef struct Windows {
 /* Fails when there is not one whole window. */
 int windows_init(Windows *w, TokenSpan span, int length, uint64_t seed, Err *err);
 void windows_free(Windows *w);
-void windows_read(Windows *w, uint64_t p, int *tokens, int *targets); /* [T] each */
+int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err); /* span_read of T */
 
 #endif

@@ -14,14 +14,10 @@ typedef struct Group {
     int n_rows, n_windows;
 } Group;
 
-static void group_add(Group *g, const TokenSpan *span, size_t first, int n, NoiseKey noise) {
-    g->segments[g->n_windows] = (Segment){.row0 = g->n_rows, .n = n, .noise = noise};
-    for (int i = 0; i < n; i++) {
-        g->tokens[g->n_rows + i] = token_at(span, first + (size_t)i);
-        g->targets[g->n_rows + i] = token_at(span, first + (size_t)i + 1);
-    }
+static int group_add(Group *g, const TokenSpan *span, size_t first, int n, int vocab, NoiseKey noise, Err *err) {
+    g->segments[g->n_windows++] = (Segment){.row0 = g->n_rows, .n = n, .noise = noise};
     g->n_rows += n;
-    g->n_windows++;
+    return span_read(span, first, n, vocab, g->tokens + g->n_rows - n, g->targets + g->n_rows - n, err);
 }
 
 static double group_nats(const Model *m, Tape *tape, const Group *g) {
@@ -31,22 +27,25 @@ static double group_nats(const Model *m, Tape *tape, const Group *g) {
     return (double)op_cross_entropy(tape, logits, g->targets, NULL)->x[0] * g->n_rows;
 }
 
-static void evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,
-                             int (*stopped)(void), Group *g, Evaluation *out) {
-    int length = m->cfg.max_positions, most = MAX(1, ROWS / length);
+static int evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,
+                            int (*stopped)(void), Group *g, Evaluation *out, Err *err) {
+    int length = m->cfg.max_positions, most = MAX(1, ROWS / length), rc = 0;
     Tape tape;
     tape_init(&tape, false);
     for (size_t w = 0; w < chosen && !(stopped && stopped());) {
         g->n_rows = g->n_windows = 0;
-        for (; w < chosen && g->n_windows < most; w++) {
+        for (; w < chosen && g->n_windows < most && rc == 0; w++) {
             size_t first = w * total / chosen * (size_t)length;
-            group_add(g, span, first, (int)MIN(span->n - 1 - first, (size_t)length), noise);
+            int n = (int)MIN(span->n - 1 - first, (size_t)length);
+            rc = group_add(g, span, first, n, m->cfg.vocab_size, noise, err);
         }
+        if (rc) break;
         out->nats += group_nats(m, &tape, g);
         out->tokens += (size_t)g->n_rows;
         out->complete = w == chosen;
     }
     tape_free(&tape);
+    return rc;
 }
 
 int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
@@ -60,9 +59,9 @@ int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise,
     Group g = {.tokens = xcalloc(most * length, sizeof(int)),
                .targets = xcalloc(most * length, sizeof(int)),
                .segments = xcalloc(most, sizeof(Segment))};
-    evaluate_windows(m, &span, chosen, total, noise, stopped, &g, out);
+    int rc = evaluate_windows(m, &span, chosen, total, noise, stopped, &g, out, err);
     free(g.tokens);
     free(g.targets);
     free(g.segments);
-    return 0;
+    return rc;
 }

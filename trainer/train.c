@@ -20,7 +20,13 @@ enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; 
 
 /* ---- gradient ---- */
 
-void micro_batch_init(MicroBatch *b, const Training *t) {
+typedef struct MicroBatch {
+    Tape tape;
+    int *tokens, *targets; /* [batch T] */
+    Segment *segments;     /* [batch] */
+} MicroBatch;
+
+static void micro_batch_init(MicroBatch *b, const Training *t) {
     size_t windows = (size_t)t->settings->batch, rows = windows * (size_t)t->windows->length;
     *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
@@ -30,21 +36,23 @@ void micro_batch_init(MicroBatch *b, const Training *t) {
     b->tape.recompute = t->settings->recompute;
 }
 
-void micro_batch_free(MicroBatch *b) {
+static void micro_batch_free(MicroBatch *b) {
     tape_free(&b->tape);
     free(b->tokens);
     free(b->targets);
     free(b->segments);
 }
 
-double micro_batch_gradient(MicroBatch *b, const Training *t, int64_t step, int64_t micro, double *kl) {
+/* Its segments and their noise, and what the windows hold. */
+static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t micro, Err *err) {
     const Settings *s = t->settings;
     int batch = (int)s->batch, length = t->windows->length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
     uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
     for (int i = 0; i < batch; i++) {
-        windows_read(t->windows, number * (uint64_t)batch + (uint64_t)i, b->tokens + i * length,
-                     b->targets + i * length);
+        if (windows_read(t->windows, number * (uint64_t)batch + (uint64_t)i, t->model->cfg.vocab_size,
+                         b->tokens + i * length, b->targets + i * length, err))
+            return -1;
         b->segments[i] = (Segment){.row0 = i * length,
                                    .n = length,
                                    .noise = {.seed = (uint64_t)s->seed,
@@ -52,7 +60,14 @@ double micro_batch_gradient(MicroBatch *b, const Training *t, int64_t step, int6
                                              .sequence = s->noise_per_sequence ? (uint32_t)i : 0,
                                              .scale = 1}};
     }
-    Batch rows = {.tokens = b->tokens, .n = batch * length, .segments = b->segments, .n_segments = batch};
+    return 0;
+}
+
+/* Adds to the weights' grad. Returns the mean cross-entropy, *kl the unweighted noise KL. */
+static double micro_batch_gradient(MicroBatch *b, const Training *t, double *kl) {
+    const Settings *s = t->settings;
+    int batch = (int)s->batch, n = batch * t->windows->length;
+    Batch rows = {.tokens = b->tokens, .n = n, .segments = b->segments, .n_segments = batch};
     tape_reset(&b->tape);
     Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
     Mat *loss = model_loss(&b->tape, logits, b->targets, NULL, (float)s->kl_weight, kl);
@@ -82,20 +97,36 @@ typedef struct StepResult {
     double loss, kl, lr, norm, seconds;
 } StepResult;
 
+static int refuse_ids(const Loop *l, const char *why, Err *err) {
+    return err_set(err, "%s/tokens.bin was changed while it was read: %s; the checkpoint of step %lld stands",
+                   l->t->settings->out, why, (long long)l->saved);
+}
+
+/* The gradients of a step, summed; r's loss and kl. */
+static int add_gradients(Loop *l, int64_t step, StepResult *r, Err *err) {
+    const Training *t = l->t;
+    int64_t n = t->settings->accumulate;
+    Err why;
+    for (int64_t micro = 0; micro < n; micro++) {
+        double kl;
+        if (micro_batch_read(&l->batch, t, step, micro, &why)) return refuse_ids(l, why.msg, err);
+        r->loss += micro_batch_gradient(&l->batch, t, &kl) / (double)n;
+        r->kl += kl / (double)n;
+    }
+    return 0;
+}
+
 static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     const Training *t = l->t;
     const Settings *s = t->settings;
     Schedule schedule = settings_schedule(s);
     AdamW adamw = {
         .beta1 = s->betas[0], .beta2 = s->betas[1], .eps = 1e-8, .weight_decay = s->weight_decay, .clip = s->clip};
-    double started = now_seconds(), kl;
+    double started = now_seconds();
     *r = (StepResult){.lr = schedule_lr(&schedule, step)};
     perturb_apply(&l->perturb, &t->model->params, t->optimizer->w, step);
     optimizer_clear_gradient(t->optimizer);
-    for (int64_t micro = 0; micro < s->accumulate; micro++) {
-        r->loss += micro_batch_gradient(&l->batch, t, step, micro, &kl) / (double)s->accumulate;
-        r->kl += kl / (double)s->accumulate;
-    }
+    if (add_gradients(l, step, r, err)) return -1;
     perturb_restore(&l->perturb, &t->model->params, t->optimizer->w);
     r->norm = optimizer_step(t->optimizer, &adamw, r->lr, step + 1, 1 / (double)s->accumulate);
     r->seconds = now_seconds() - started;
@@ -144,9 +175,11 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     const Training *t = l->t;
     const TokenSpan *val = &t->corpus->val;
     Evaluation e;
+    Err why;
     size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
     if (val->n < 2) return 0;
-    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, stop_signal, &e, err)) return -1;
+    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, stop_signal, &e, &why))
+        return refuse_ids(l, why.msg, err);
     if (!e.complete) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;
     cJSON_AddNumberToObject(line, "val_loss", loss);
@@ -231,8 +264,7 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
         health_update(&l->health, r.loss, t->model->cfg.vocab_size);
         bool last = step == s->steps;
         if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
-        if (!corpus_intact(t->corpus))
-            return err_set(err, "%s/tokens.bin was changed while it was read; the last checkpoint stands", s->out);
+        if (!corpus_intact(t->corpus)) return refuse_ids(l, "its size or time is another", err);
         int stopped = stop_signal();
         if (check_health(l, step, &r, err)) return -1;
         bool due = is_due(step, s->save_every) && fmax(r.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;

@@ -190,7 +190,7 @@ TEST(trainer_windows_cover_every_epoch_once) {
     CHECK(w.n == N);
     int order[2][N];
     for (int p = 0; p < 2 * N; p++) {
-        windows_read(&w, (uint64_t)p, tokens, targets);
+        REQUIRE(windows_read(&w, (uint64_t)p, LENGTH * N + 1, tokens, targets, &err) == 0);
         order[p / N][p % N] = tokens[0] / LENGTH;
         CHECK(tokens[0] % LENGTH == 0 && targets[0] == tokens[1] && targets[LENGTH - 1] == tokens[LENGTH - 1] + 1);
     }
@@ -200,8 +200,9 @@ TEST(trainer_windows_cover_every_epoch_once) {
             CHECK(seen == 1);
         }
     CHECK(memcmp(order[0], order[1], sizeof order[0]));
-    windows_read(&other, 2 * N - 1, again, targets); /* straight to a position: the same window */
-    CHECK(!memcmp(again, tokens, sizeof tokens));
+    /* straight to a position: the same window */
+    CHECK(windows_read(&other, 2 * N - 1, LENGTH * N + 1, again, targets, &err) == 0 &&
+          !memcmp(again, tokens, sizeof tokens));
     windows_free(&w);
     windows_free(&other);
     span.n = LENGTH + 1;
@@ -210,6 +211,22 @@ TEST(trainer_windows_cover_every_epoch_once) {
     windows_free(&w);
     span.n = LENGTH;
     CHECK(windows_init(&w, span, LENGTH, 3, &err) == -1 && strstr(err.msg, "4 tokens") && strstr(err.msg, "needs 5"));
+}
+
+/* A mapped file may get any ids at any time. */
+TEST(trainer_ids_out_of_range) {
+    uint16_t narrow[] = {1, 2, 299, 3, 65535, 4};
+    uint32_t wide[] = {1, 2, 299, 3, 4, 0x80000001};
+    int tokens[5], targets[5];
+    Err err;
+    TokenSpan span = {.ids = (unsigned char *)narrow, .width = 2, .n = COUNTOF(narrow)};
+    CHECK(span_read(&span, 0, 3, 300, tokens, targets, &err) == 0 && tokens[2] == 299 && targets[1] == 299);
+    CHECK(span_read(&span, 0, 3, 299, tokens, targets, &err) == -1 && strstr(err.msg, "a token 299"));
+    CHECK(span_read(&span, 0, 4, 300, tokens, targets, &err) == -1 && strstr(err.msg, "a token 65535"));
+    CHECK(span_read(&span, 4, 1, 300, tokens, targets, &err) == -1 && strstr(err.msg, "vocab_size is 300"));
+    span = (TokenSpan){.ids = (unsigned char *)wide, .width = 4, .n = COUNTOF(wide)};
+    CHECK(span_read(&span, 0, 4, 300, tokens, targets, &err) == 0);
+    CHECK(span_read(&span, 0, 5, 300, tokens, targets, &err) == -1 && strstr(err.msg, "a token 2147483649"));
 }
 
 static void check_cache(Data *d, const char *tokenizer_hash, int separator, bool rebuilt) {

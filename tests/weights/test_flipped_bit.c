@@ -91,7 +91,19 @@ typedef struct Cutter {
     pthread_t thread;
     const char *path, *after; /* when this file has something in it; NULL: */
     double delay;
+    bool fill; /* it keeps its size, and all but its head becomes 0xff */
 } Cutter;
+
+static void fill(const char *path) {
+    size_t n = 0;
+    char *data = test_read_file(path, &n);
+    REQUIRE(data && n > 128);
+    memset(data, 0xff, n);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && pwrite(fd, data + 128, n - 128, 128) == (ssize_t)(n - 128));
+    close(fd);
+    free(data);
+}
 
 static void *cut(void *arg) {
     const Cutter *c = arg;
@@ -99,7 +111,10 @@ static void *cut(void *arg) {
     for (double t0 = now_seconds(); c->after && n == 0 && now_seconds() - t0 < 60; usleep(5000))
         free(test_read_file(c->after, &n));
     usleep((useconds_t)(c->delay * 1e6));
-    CHECK(truncate(c->path, 4096) == 0);
+    if (c->fill)
+        fill(c->path);
+    else
+        CHECK(truncate(c->path, 4096) == 0);
     return NULL;
 }
 
@@ -123,13 +138,14 @@ TEST(cut_short_under_eval) {
     free(text);
 }
 
-TEST(cut_short_under_pretrain) {
+static void check_pretrain(bool filled, const char *options, const char *why) {
     char *dir = test_dir(), *text = trainer_text_file(200000), *config = trainer_config_file(), arguments[800];
     char *tokens = trainer_join(dir, "tokens.bin"), *log = trainer_join(dir, "log.jsonl");
-    snprintf(arguments, sizeof arguments, "pretrain --config %s --data %s --out %s --steps 100000", config, text, dir);
-    ChildResult r = run_and_cut(arguments, (Cutter){.path = tokens, .after = log});
-    CHECK_MSG(r.status == 1 && strstr(r.output, "tokens.bin was changed while it was read"), "%d %s", r.status,
-              r.output);
+    snprintf(arguments, sizeof arguments, "pretrain --config %s --data %s --out %s --steps 100000 %s", config, text,
+             dir, options);
+    ChildResult r = run_and_cut(arguments, (Cutter){.path = tokens, .after = log, .fill = filled});
+    CHECK_MSG(r.status == 1 && strstr(r.output, "tokens.bin was changed while it was read") && strstr(r.output, why),
+              "%d %s", r.status, r.output);
     free(r.output);
     free(tokens);
     free(log);
@@ -137,6 +153,11 @@ TEST(cut_short_under_pretrain) {
     free(text);
     free(config);
 }
+
+TEST(cut_short_under_pretrain) { check_pretrain(false, "", ""); }
+
+/* Within a step, with ids that have no row: the rest of it would read beyond the table. */
+TEST(overwritten_under_pretrain) { check_pretrain(true, "--batch 1 --accumulate 2000", "there is a token 65535"); }
 
 /* Whenever it comes, there is a message and no new folder, or it came too late. */
 TEST(cut_short_under_a_conversion) {
