@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,12 @@ typedef struct Key {
     size_t at, n;
 } Key;
 
+/* Where an integer stands of which a double may lose digits. */
+typedef struct LongInteger {
+    size_t value; /* its number among the values, in the order of the text, from 1 */
+    size_t at, n;
+} LongInteger;
+
 typedef struct Scan {
     const unsigned char *start, *p, *end;
     int depth, max_depth;
@@ -22,6 +29,8 @@ typedef struct Scan {
     size_t n_keys, keys_capacity;
     char *text; /* unescaped keys of all open objects; never longer than the input */
     size_t text_used;
+    LongInteger *longs; /* [n_longs] */
+    size_t n_longs, longs_capacity;
     Err *err;
 } Scan;
 
@@ -113,6 +122,17 @@ static int scan_digits(Scan *s) {
     return 0;
 }
 
+static void note_integer(Scan *s, const unsigned char *first) {
+    enum { EXACT_DIGITS = 15 };
+    size_t n = (size_t)(s->p - first);
+    if (n <= EXACT_DIGITS) return;
+    if (s->n_longs == s->longs_capacity) {
+        s->longs_capacity = MAX(4, 2 * s->longs_capacity);
+        s->longs = xrealloc(s->longs, s->longs_capacity * sizeof *s->longs);
+    }
+    s->longs[s->n_longs++] = (LongInteger){.value = s->values, .at = (size_t)(first - s->start), .n = n};
+}
+
 static int scan_number(Scan *s) {
     const unsigned char *first = s->p;
     char copy[64];
@@ -122,6 +142,8 @@ static int scan_number(Scan *s) {
     } else if (scan_digits(s)) {
         return -1;
     }
+    int next = peek(s);
+    if (next != '.' && next != 'e' && next != 'E') note_integer(s, first);
     if (accept(s, '.') && scan_digits(s)) return -1;
     if (accept(s, 'e') || accept(s, 'E')) {
         if (!accept(s, '+')) accept(s, '-');
@@ -220,26 +242,57 @@ static int scan_value(Scan *s) {
     return fail(s, "no value where one must be");
 }
 
-int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err *err) {
-    const unsigned char *start = (const unsigned char *)text;
-    Scan s = {
-        .start = start, .p = start, .end = start + n, .max_depth = max_depth, .max_values = max_values, .err = err};
-    s.text = xmalloc(n + 1);
-    skip_space(&s);
-    int rc = scan_value(&s);
+/* s->longs is the caller's. */
+static int scan_text(Scan *s) {
+    size_t n = (size_t)(s->end - s->start);
+    s->text = xmalloc(n + 1);
+    skip_space(s);
+    int rc = scan_value(s);
     if (rc == 0) {
-        skip_space(&s);
-        if (s.p < s.end) rc = fail(&s, "something behind the end");
+        skip_space(s);
+        if (s->p < s->end) rc = fail(s, "something behind the end");
     }
-    free(s.text);
-    free(s.keys);
+    free(s->text);
+    free(s->keys);
     return rc;
 }
 
+static Scan scan_of(const char *text, size_t n, int max_depth, size_t max_values, Err *err) {
+    const unsigned char *start = (const unsigned char *)text;
+    return (Scan){
+        .start = start, .p = start, .end = start + n, .max_depth = max_depth, .max_values = max_values, .err = err};
+}
+
+int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err *err) {
+    Scan s = scan_of(text, n, max_depth, max_values, err);
+    int rc = scan_text(&s);
+    free(s.longs);
+    return rc;
+}
+
+/* cJSON's tree holds the values in the order of the text. `next` is the first of those not yet passed. */
+static void keep_digits(const Scan *s, cJSON *item, size_t *value, size_t *next) {
+    for (; item && *next < s->n_longs; item = item->next) {
+        const LongInteger *l = &s->longs[*next];
+        if (++*value == l->value) {
+            item->valuestring = xcalloc(1, l->n + 1);
+            memcpy(item->valuestring, s->start + l->at, l->n);
+            ++*next;
+        }
+        keep_digits(s, item->child, value, next);
+    }
+}
+
 cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err) {
-    if (json_check(text, n, max_depth, max_values, err)) return NULL;
-    cJSON *root = cJSON_ParseWithLength(text, n);
-    if (!root) err_set(err, "cJSON refuses what json_check accepts (or memory ran out)");
+    Scan s = scan_of(text, n, max_depth, max_values, err);
+    cJSON *root = NULL;
+    size_t value = 0, next = 0;
+    if (scan_text(&s) == 0) {
+        root = cJSON_ParseWithLength(text, n);
+        if (!root) err_set(err, "cJSON refuses what json_check accepts (or memory ran out)");
+        keep_digits(&s, root, &value, &next);
+    }
+    free(s.longs);
     return root;
 }
 
@@ -260,4 +313,12 @@ bool json_integer(const cJSON *item, int64_t low, int64_t high, int64_t *out) {
     if (!(d >= (double)low && d <= (double)high) || d != floor(d)) return false;
     *out = (int64_t)d;
     return true;
+}
+
+bool json_int64(const cJSON *item, int64_t *out) {
+    if (!cJSON_IsNumber(item)) return false;
+    if (!item->valuestring) return json_integer(item, 1 - JSON_INTEGER_MAX, JSON_INTEGER_MAX - 1, out);
+    errno = 0;
+    *out = strtoll(item->valuestring, NULL, 10);
+    return errno == 0;
 }

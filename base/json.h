@@ -13,7 +13,8 @@
  * one, keys do not). Time n log n, memory in proportion to n; any bytes may be given. The message says where. */
 int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
 
-/* json_check, then cJSON: NULL on failure. The caller frees with cJSON_Delete. */
+/* json_check, then cJSON: NULL on failure. The caller frees with cJSON_Delete. A double does not hold every integer of
+ * 16 digits and more: such a number keeps its digits, for json_int64, in its valuestring. */
 cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err);
 
 /* json_parse of a file of at most max_bytes; messages begin with its path. */
@@ -23,5 +24,8 @@ cJSON *json_load(const char *path, size_t max_bytes, int max_depth, size_t max_v
 
 /* item as an integer in low..high, both within +-JSON_INTEGER_MAX: false when it is none. */
 bool json_integer(const cJSON *item, int64_t low, int64_t high, int64_t *out);
+
+/* item as any int64_t, to the last digit; from +-JSON_INTEGER_MAX on it must be written in digits alone. */
+bool json_int64(const cJSON *item, int64_t *out);
 
 #endif

@@ -17,6 +17,13 @@ Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t k
     return (Philox){{c0, c1, c2, c3}};
 }
 
+uint64_t seed_fold(int64_t any) {
+    uint64_t bits = (uint64_t)any;
+    if (any >= 0 && any <= SEED_MAX) return bits;
+    Philox p = philox4x32((uint32_t)bits, (uint32_t)(bits >> 32), 0, 0x53454544, 0);
+    return (p.v[0] | (uint64_t)p.v[1] << 32) & SEED_MAX;
+}
+
 Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index) {
     return (Draws){.seed = seed, .purpose = purpose, .index = index};
 }

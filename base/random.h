@@ -14,6 +14,9 @@ typedef struct Philox {
 enum { SEED_BITS = 53 };
 #define SEED_MAX (((int64_t)1 << SEED_BITS) - 1)
 
+/* Any integer as a seed (spec section 6): 0..SEED_MAX stand for themselves, others are folded into that range. */
+uint64_t seed_fold(int64_t any);
+
 /* counter (c0, c1, c2, c3), key = (low, high) 32 bits of key. All zeros gives 6627e8d5 e169c58d bc57ac4c 9b00dbd8. */
 Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t key);
 

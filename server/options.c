@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include "base/err.h"
+#include "base/random.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -32,6 +33,10 @@ const Option options_table[OPTIONS_N] = {
      .absent = "that of the weights"},
     {"kv", OPTION_TEXT, AT(kv_form), "FORM", .choices = forms, .help = "what the cache keeps",
      .absent = "compact for mla and tpa without sas"},
+    {"noise-seed", OPTION_INT64, AT(defaults.noise_seed), "N", 0, (double)SEED_MAX, .absent = "drawn",
+     .help = "noise seed of requests that have no seed of their own"},
+    {"noise-scale", OPTION_REAL, AT(defaults.noise_scale), "X", 0, 8, "1",
+     .help = "factor on every sigma for requests that do not say"},
     {"max-body", OPTION_INT, AT(http.max_body), "N", 1024, 1 << 28, "262144", "bytes",
      .help = "length of a request's body"},
     {"max-connections", OPTION_INT, AT(http.max_connections), "N", 1, 1 << 20, "12000", .help = "open connections"},

@@ -18,9 +18,10 @@ typedef struct Options {
     EngineOptions engine;
     HttpOptions http;
     ApiLimits limits;
+    ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 33 };
+enum { OPTIONS_N = 35 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */

@@ -53,8 +53,11 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
-    s->api = (ApiContext){
-        .limits = ctx->options->limits, .model_name = ctx->model_name, .config = config, .tokenizer = s->tokenizer};
+    s->api = (ApiContext){.limits = ctx->options->limits,
+                          .defaults = ctx->options->defaults,
+                          .model_name = ctx->model_name,
+                          .config = config,
+                          .tokenizer = s->tokenizer};
     s->completion = (CompletionContext){.api = &s->api,
                                         .engine = s->engine,
                                         .fingerprint = s->fingerprint,

@@ -16,8 +16,9 @@ struct Completion {
     ResponseHead head;
     Choice *choices; /* [n_choices] of prompt index * best_of + i */
     int n_choices;
-    bool accepted; /* by the engine */
-    int n_counted; /* generated tokens that the metrics have */
+    bool has_noise; /* the noise seeds act on something */
+    bool accepted;  /* by the engine */
+    int n_counted;  /* generated tokens that the metrics have */
 };
 
 static uint64_t draw_seed(void) {
@@ -26,9 +27,11 @@ static uint64_t draw_seed(void) {
     return seed >> (64 - SEED_BITS);
 }
 
-static void draw_missing_seeds(CompletionRequest *r) {
+/* One number repeats everything: the counters of noise and sampling differ, so that under one key they share nothing.
+ */
+static void settle_seeds(CompletionRequest *r) {
     if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = draw_seed()};
-    if (!r->noise_seed.given) r->noise_seed = (OptionalSeed){.given = true, .value = draw_seed()};
+    if (!r->noise_seed.given) r->noise_seed = r->seed;
 }
 
 static void *copy_of(const void *data, size_t bytes) { return bytes ? memcpy(xmalloc(bytes), data, bytes) : NULL; }
@@ -125,7 +128,8 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     *c = (Completion){.ctx = ctx, .request = *r};
     *r = (CompletionRequest){0};
     r = &c->request;
-    draw_missing_seeds(r);
+    settle_seeds(r);
+    c->has_noise = ctx->has_noise && r->noise_scale > 0;
     response_head_init(&c->head, ctx->api->model_name, ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
@@ -209,7 +213,7 @@ static void print_whole(Completion *c, Buffer *out) {
     for (int p = 0; p < r->n_prompts; p++) {
         for (int i = 0; i < r->best_of; i++) order[i] = &c->choices[p * r->best_of + i];
         if (r->best_of > r->n) rank(order, r->best_of, r->n);
-        for (int i = 0; i < r->n; i++) response_choice(out, order[i], p * r->n + i, c->ctx->has_noise, p + i == 0);
+        for (int i = 0; i < r->n; i++) response_choice(out, order[i], p * r->n + i, c->has_noise, p + i == 0);
     }
     Usage u = usage_of(c);
     response_close(out, &u, false);
@@ -221,7 +225,7 @@ static void print_event(Completion *c, Buffer *out, int i) {
     if (!choice_has_news(choice)) return;
     buffer_text(out, "data: ");
     response_open(out, &c->head);
-    response_choice(out, choice, i, c->ctx->has_noise, true);
+    response_choice(out, choice, i, c->has_noise, true);
     response_close(out, NULL, c->request.include_usage);
     buffer_text(out, "\n\n");
     choice_mark_sent(choice);

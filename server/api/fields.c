@@ -61,6 +61,10 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
             return field_fail(r, item, "an integer between 0 and 9007199254740991");
         *(OptionalSeed *)out = (OptionalSeed){.given = true, .value = (uint64_t)integer};
         return 0;
+    case FIELD_FOLDED:
+        if (!json_int64(item, &integer)) return field_fail(r, item, "an integer of 64 bits with a sign");
+        *(OptionalSeed *)out = (OptionalSeed){.given = integer != -1, .value = seed_fold(integer)};
+        return 0;
     case FIELD_TEXT:
         if (!cJSON_IsString(item)) return field_fail(r, item, "a string");
         *(const char **)out = item->valuestring;

@@ -48,6 +48,7 @@ typedef enum FieldKind {
     FIELD_FLOAT,  /* float */
     FIELD_BOOL,   /* bool */
     FIELD_SEED,   /* OptionalSeed, 0..SEED_MAX */
+    FIELD_FOLDED, /* OptionalSeed, any int64_t: -1 is none, what is no seed is folded into one */
     FIELD_TEXT,   /* const char *, borrowed from the JSON */
     FIELD_OBJECT, /* `fields`, of the same struct */
     FIELD_OTHER,  /* `type`, read by `read` */

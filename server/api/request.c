@@ -170,13 +170,13 @@ static const Field rows[] = {
      .help = "Choices of each prompt. Prompts times `best_of` must fit the queue (`--max-queue`)."},
     {FIELD(noise_prompt_seed, FIELD_SEED), .absent = "the choice's noise seed",
      .help = "Noise seed of the prompt's rows; choices that have it in common share the prompt's cache."},
-    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = 1,
+    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
      .help = "Factor on every sigma. 0 turns the noise off."},
     {.name = "noise_seed",
      .kind = FIELD_OTHER,
      .read = read_noise_seed,
      .type = &seed_type,
-     .absent = "drawn",
+     .absent = "the choice's `seed`; without that `--noise-seed`",
      .help = "Noise seed of choice 0, from which those of the others are derived; or one for each choice of the "
              "answer."},
     {FIELD(presence_penalty, FIELD_FLOAT), .low = -2, .high = 2,
@@ -184,8 +184,10 @@ static const Field rows[] = {
     {FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 1,
      .help = "Divides positive and multiplies negative logits of tokens in the prompt or the text so far."},
     {FIELD(return_token_ids, FIELD_BOOL), .help = "Add `token_ids` to every choice."},
-    {FIELD(seed, FIELD_SEED), .absent = "drawn",
-     .help = "Sampling seed of choice 0, from which those of the others are derived."},
+    {FIELD(seed, FIELD_FOLDED), .absent = "drawn",
+     .help = "Seed of choice 0, from which those of the others are derived: of the sampling, and of the noise unless "
+             "`noise_seed` says otherwise. -1 means absent. Above 2^53 - 1 and below 0 it is folded to 53 bits, and "
+             "the choice reports what it became."},
     {.name = "stop",
      .kind = FIELD_OTHER,
      .read = read_stop,
@@ -288,6 +290,9 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     if (r->n_prompts == 0 && api_prompt_default(r, ctx, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
+    if (r->noise_scale < 0) r->noise_scale = (float)ctx->defaults.noise_scale;
+    if (!r->noise_seed.given && !r->seed.given && ctx->defaults.noise_seed >= 0)
+        r->noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)ctx->defaults.noise_seed};
     bool bad =
         check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) || check_results(r, e);
     return bad ? -1 : 0;

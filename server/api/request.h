@@ -19,9 +19,16 @@ typedef struct ApiLimits {
     int logit_bias, stop, stop_bytes;
 } ApiLimits;
 
+/* What a request that does not say it gets. */
+typedef struct ApiDefaults {
+    int64_t noise_seed; /* of a request without any seed; -1: drawn, with its sampling seed */
+    double noise_scale;
+} ApiDefaults;
+
 /* What a request is checked against; borrowed, constant while the server runs. */
 typedef struct ApiContext {
     ApiLimits limits;
+    ApiDefaults defaults;
     const char *model_name;
     const Config *config;
     const Tokenizer *tokenizer;

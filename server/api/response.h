@@ -23,7 +23,7 @@ typedef struct Usage {
 void response_open(Buffer *b, const ResponseHead *h);
 
 /* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. `first`: no comma in front.
- * The noise seed is null for a model without noise. */
+ * The noise seed is null where there is no noise. */
 void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first);
 
 /* ]...}: usage NULL leaves it out, as `null` when usage_null. */

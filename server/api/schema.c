@@ -90,6 +90,9 @@ static void print_field_type(Buffer *b, const Field *f) {
     case FIELD_SEED:
         print_range(b, "integer", 0, SEED_MAX, NULL);
         return;
+    case FIELD_FOLDED:
+        buffer_text(b, "integer -2^63 to 2^63 - 1");
+        return;
     case FIELD_BOOL:
         buffer_text(b, "boolean");
         return;

@@ -17,6 +17,13 @@ TEST(philox_known_answer) {
     CHECK(p.v[0] == 0x408f276d && p.v[1] == 0x41c83b0e && p.v[2] == 0xa20bc7c6 && p.v[3] == 0x6d5451fd);
 }
 
+/* Values of an independent computation. */
+TEST(seeds_fold) {
+    CHECK(seed_fold(0) == 0 && seed_fold(SEED_MAX) == (uint64_t)SEED_MAX);
+    CHECK(seed_fold(-1) == 7288636742845051 && seed_fold(SEED_MAX + 1) == 1414980677355368);
+    CHECK(seed_fold(INT64_MAX) == 6165828233021391 && seed_fold(INT64_MIN) == 6425575012308757);
+}
+
 /* The i-th draw is a function of i: streams can be entered anywhere. */
 TEST(draws_random_access) {
     Draws d = draws_open(5, DRAW_TEST, 3);

@@ -241,3 +241,28 @@ TEST(json_integers) {
     }
     CHECK(!json_integer(NULL, 0, 1, &(int64_t){0}));
 }
+
+/* Beyond what a double holds, to the last digit. */
+TEST(json_integers_of_64_bits) {
+    static const char text[] =
+        "{\"a\":[1,{\"b\":9007199254740993}],\"c\":-9223372036854775808,\"d\":\"x\","
+        "\"e\":9223372036854775807,\"f\":9223372036854775808,\"g\":1e17,\"h\":0.10000000000000001,"
+        "\"i\":1e3,\"j\":-9007199254740993}";
+    static const struct {
+        const char *key;
+        int64_t value;
+        bool ok;
+    } cases[] = {{"c", INT64_MIN, true}, {"d", 0, false}, {"e", INT64_MAX, true}, {"f", 0, false},
+                 {"g", 0, false},        {"h", 0, false}, {"i", 1000, true},      {"j", -9007199254740993, true}};
+    Err err;
+    int64_t v;
+    cJSON *root = json_parse(text, strlen(text), 8, 100, &err);
+    REQUIRE(root);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        bool ok = json_int64(cJSON_GetObjectItem(root, cases[i].key), &v);
+        CHECK_MSG(ok == cases[i].ok && (!ok || v == cases[i].value), "%s", cases[i].key);
+    }
+    CHECK(json_int64(cJSON_GetObjectItem(cJSON_GetArrayItem(root->child, 1), "b"), &v) && v == 9007199254740993);
+    CHECK(!json_int64(NULL, &v));
+    cJSON_Delete(root);
+}

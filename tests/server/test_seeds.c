@@ -1,0 +1,149 @@
+/* One number repeats an answer: what clients know as `seed` seeds the noise too. */
+#include "base/err.h"
+#include "tests/support/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A completion of the same prompt with these fields. */
+static Answer ask(const Daemon *d, const char *fields) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"prompt\":\"The mill\",\"max_tokens\":24,\"ignore_eos\":true%s%s}",
+             *fields ? "," : "", fields);
+    Answer a = http_post(d, "/v1/completions", body);
+    CHECK_MSG(a.status == 200, "%s: %d %s", body, a.status, a.body);
+    return a;
+}
+
+static char *choices(const Daemon *d, const char *fields) {
+    Answer a = ask(d, fields);
+    char *raw = json_raw(a.json, "choices");
+    CHECK(raw);
+    answer_free(&a);
+    return raw;
+}
+
+static void check_equal(const Daemon *d, const char *a, const char *b) {
+    char *x = choices(d, a), *y = choices(d, b);
+    CHECK_MSG(x && y && !strcmp(x, y), "%s\n%s\n%s\n%s", a, x, b, y);
+    free(x);
+    free(y);
+}
+
+static void check_seeds(const Daemon *d, const char *fields, double seed, double noise_seed) {
+    Answer a = ask(d, fields);
+    CHECK_MSG(json_number(a.json, "choices.0.seed") == seed, "%s: %s", fields, a.body);
+    CHECK_MSG(json_number(a.json, "choices.0.noise_seed") == noise_seed, "%s: %s", fields, a.body);
+    answer_free(&a);
+}
+
+TEST(seeds_seed_alone_repeats_everything) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    check_equal(&d, "\"seed\":42", "\"seed\":42");
+    check_equal(&d, "\"seed\":42,\"temperature\":0,\"n\":3", "\"seed\":42,\"temperature\":0,\"n\":3");
+    check_equal(&d, "\"seed\":42,\"n\":3", "\"seed\":42,\"noise_seed\":42,\"n\":3");
+    check_seeds(&d, "\"seed\":42,\"noise_seed\":7", 42, 7);
+    /* A drawn one too, and -1 counts as none. */
+    for (int i = 0; i < 2; i++) {
+        Answer a = ask(&d, i ? "\"seed\":-1" : ""), b = ask(&d, i ? "\"seed\":-1" : "\"seed\":null");
+        double seed = json_number(a.json, "choices.0.seed");
+        CHECK(seed == json_number(a.json, "choices.0.noise_seed"));
+        CHECK(seed >= 0 && seed != json_number(b.json, "choices.0.seed"));
+        answer_free(&a);
+        answer_free(&b);
+    }
+    daemon_stop(&d);
+}
+
+/* The values are those of an independent computation of spec.md, section 6. */
+TEST(seeds_of_64_bits_are_folded) {
+    static const struct {
+        const char *field;
+        double seed;
+    } cases[] = {
+        {"\"seed\":9007199254740991", 9007199254740991},
+        {"\"seed\":9007199254740992", 1414980677355368},
+        {"\"seed\":9007199254740993", 3757300419408259},
+        {"\"seed\":9223372036854775806", 5106263921663147},
+        {"\"seed\":9223372036854775807", 6165828233021391},
+        {"\"seed\":-9223372036854775808", 6425575012308757},
+        {"\"seed\":-2", 5328849676441032},
+    };
+    static const char *const refused[] = {
+        "{\"seed\":9223372036854775808}",
+        "{\"seed\":-9223372036854775809}",
+        "{\"seed\":1e18}",
+        "{\"seed\":1.5}",
+        "{\"seed\":\"1\"}",
+        "{\"seed\":[1]}",
+        "{\"seed\":true}",
+        "{\"seed\":1000000000000000000000}",
+        "{\"seed\":9007199254740992.5}",
+    };
+    Daemon d;
+    char fields[128];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        check_seeds(&d, cases[i].field, cases[i].seed, cases[i].seed);
+        snprintf(fields, sizeof fields, "\"seed\":%.0f", cases[i].seed);
+        check_equal(&d, cases[i].field, fields);
+    }
+    for (size_t i = 0; i < COUNTOF(refused); i++) {
+        Answer a = http_post(&d, "/v1/completions", refused[i]);
+        answer_check_error(&a, 400, "seed", refused[i]);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
+TEST(seeds_null_where_there_is_no_noise) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = ask(&d, "\"noise_scale\":0,\"noise_seed\":5,\"seed\":1");
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")) && json_number(a.json, "choices.0.seed") == 1);
+    answer_free(&a);
+    a = ask(&d, "\"noise_scale\":0.001,\"seed\":1");
+    CHECK(json_number(a.json, "choices.0.noise_seed") == 1);
+    answer_free(&a);
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
+    a = ask(&d, "\"seed\":1");
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(seeds_of_the_daemon) {
+    static const char greedy[] = "\"temperature\":0";
+    Daemon d;
+    char *errors;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--noise-seed 5 --noise-scale 2"));
+    Answer a = ask(&d, ""), b = ask(&d, "");
+    CHECK(json_number(a.json, "choices.0.noise_seed") == 5);
+    CHECK(json_number(a.json, "choices.0.seed") != json_number(b.json, "choices.0.seed"));
+    answer_free(&a);
+    answer_free(&b);
+    a = ask(&d, greedy);
+    b = ask(&d, "\"temperature\":0,\"noise_seed\":5,\"noise_scale\":2");
+    CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
+    answer_free(&b);
+    b = ask(&d, "\"temperature\":0,\"noise_scale\":1");
+    CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
+    answer_free(&a);
+    answer_free(&b);
+    check_seeds(&d, "\"seed\":9", 9, 9);
+    check_seeds(&d, "\"seed\":9,\"noise_seed\":8", 9, 8);
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--noise-scale 0"));
+    a = ask(&d, "\"seed\":9");
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
+    answer_free(&a);
+    daemon_stop(&d);
+    static const char *const wrong[] = {"--noise-seed -1", "--noise-seed 9007199254740992", "--noise-scale 8.1",
+                                        "--noise-scale -1"};
+    for (size_t i = 0; i < COUNTOF(wrong); i++) {
+        CHECK_MSG(daemon_run(wrong[i], &errors) == 2, "%s: %s", wrong[i], errors);
+        free(errors);
+    }
+}
