@@ -1,6 +1,8 @@
 # syntax=docker/dockerfile:1
 # Two stages: compilers stay in the first. The demo checkpoint is inside; serve another one with
-#   docker build -t noised . && docker run --read-only -v "$PWD/runs/noiseformer-v2:/model:ro" -p 127.0.0.1:8080:8080 noised
+#   docker build -t noised .
+#   docker run --read-only -v "$PWD/runs/noiseformer-v2:/model:ro" -v "$PWD/keys:/keys:ro" -p 127.0.0.1:8080:8080 \
+#       noised --host 0.0.0.0 --api-key-file /keys      # a file of the container's user: chown 10001, chmod 600
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev \
     libcjson-dev libpcre2-dev libssl-dev libunistring-dev && rm -rf /var/lib/apt/lists/*
@@ -21,7 +23,7 @@ COPY --from=build /src/build/noised /src/build/noised-train /src/build/noised-we
 COPY weights/demo /model
 USER noised
 EXPOSE 8080
-# --insecure: the container's own network is the boundary; publish the port on loopback or put an API key file in.
 HEALTHCHECK --interval=10s --timeout=6s CMD ["noised", "--probe", "http://127.0.0.1:8080/health"]
-ENTRYPOINT ["noised", "--model", "/model", "--host", "0.0.0.0", "--port", "8080"]
-CMD ["--insecure"]
+# On loopback inside the container, so nobody is let in by accident. `--host 0.0.0.0` opens it to the container's network
+# and needs `--api-key-file FILE`, or `--insecure`.
+ENTRYPOINT ["noised", "--model", "/model", "--port", "8080"]

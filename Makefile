@@ -31,6 +31,10 @@ else
 CFLAGS += -fopenmp
 LDFLAGS += -fopenmp
 endif
+ifeq ($(SAN),) # the sanitizers look themselves
+CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-clash-protection
+CFLAGS += $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-fcf-protection=full)
+endif
 ifneq ($(filter address undefined,$(SAN)),)
 CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
@@ -86,7 +90,7 @@ $(BUILD)/model/kernels/%.o: CFLAGS += -g1
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(OPTIMIZE) $(ISA) -MMD -MP -c $< -o $@

@@ -11,7 +11,7 @@
 
 /* dir/name becomes a link to a shared file; false without it. */
 static bool link_shared(const char *dir, const char *name, const char *shared) {
-    char path[256], full[1024], *from = test_shared(shared);
+    char path[256], full[4096], *from = test_shared(shared);
     bool there = from && realpath(from, full);
     test_path(path, dir, name);
     BUG_ON(there && symlink(full, path));
