@@ -4,9 +4,11 @@
 #include "base/err.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 static int add_key(Auth *a, const char *key, size_t n, const char *path, int line, Err *err) {
     if (n >= AUTH_KEY_BYTES)
@@ -20,13 +22,25 @@ static int add_key(Auth *a, const char *key, size_t n, const char *path, int lin
     return 0;
 }
 
+/* Who may read a key may use it. A group of root's choice may: that is how credentials are handed to a service. */
+static int check_access(const char *path, Err *err) {
+    struct stat st;
+    if (stat(path, &st)) return err_set(err, "%s: %s", path, strerror(errno));
+    unsigned mode = (unsigned)st.st_mode & 0777, allowed = st.st_uid == 0 ? 0740 : 0700;
+    if ((mode & ~allowed) == 0) return 0;
+    return err_set(err, "%s: its mode %04o lets others at the keys, it must be %s (chmod %s)", path, mode,
+                   st.st_uid == 0 ? "0640 or less" : "0600 or less", st.st_uid == 0 ? "640" : "600");
+}
+
 int auth_load(Auth *a, const char *path, Err *err) {
     enum { FILE_BYTES = 1 << 20 };
     size_t n;
     int line = 0, rc = 0;
     *a = (Auth){0};
+    if (check_access(path, err)) return -1;
     char *text = file_read(path, FILE_BYTES, &n, err);
     if (!text) return -1;
+    if (memchr(text, 0, n)) rc = err_set(err, "%s: there is a NUL byte in the file", path);
     for (char *p = text, *next; p && !rc; p = next) {
         next = strchr(p, '\n');
         size_t length = next ? (size_t)(next++ - p) : strlen(p);

@@ -1,5 +1,6 @@
-/* auth: API keys from a file, one a line (blank lines and lines that begin with # are skipped). The time of a check
- * depends on the number of keys alone, not on how much of a key was guessed. Read-only once loaded. */
+/* auth: API keys from a file, one a line (blank lines and lines that begin with # are skipped). A file that
+ * others than its owner can read is refused, but for a group of root's choice. The time of a check depends on the
+ * number of keys alone, not on how much of a key was guessed. Read-only once loaded. */
 #ifndef NOISED_AUTH_H
 #define NOISED_AUTH_H
 

@@ -1,9 +1,12 @@
 /* Every route, who may use it, and the command line that decides about that. */
 #include "base/err.h"
+#include "server/auth.h"
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct RouteCase {
     const char *method, *path, *header, *body;
@@ -127,6 +130,7 @@ TEST(api_keys) {
     snprintf(path, sizeof path, "%s/keys", dir);
     static const char keys[] = "# comment\nfirst-key\n\nsecond-key\r\n";
     test_write_file(path, keys, sizeof keys - 1);
+    chmod(path, 0600);
     snprintf(options, sizeof options, "--api-key-file %s --host 0.0.0.0", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     static const RouteCase cases[] = {
@@ -159,6 +163,39 @@ TEST(api_keys) {
     free(dir);
 }
 
+/* A key that others can read is theirs. */
+TEST(api_key_files) {
+    static const struct {
+        mode_t mode;
+        uid_t owner;
+        bool fine;
+    } cases[] = {{0600, 1, true}, {0400, 1, true}, {0604, 1, false}, {0640, 1, false}, {0644, 0, false},
+                 {0640, 0, true}, {0440, 0, true}, {0660, 0, false}, {0601, 0, false}, {0444, 0, false}};
+    char *dir = test_dir(), path[256];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "key\n", 4);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Auth auth;
+        Err err = {""};
+        bool root = getuid() == 0;
+        if (!root && cases[i].owner == 0) continue;
+        if (root && chown(path, cases[i].owner, 0)) continue;
+        chmod(path, cases[i].mode);
+        bool fine = auth_load(&auth, path, &err) == 0;
+        char mode[8];
+        snprintf(mode, sizeof mode, "%04o", (unsigned)cases[i].mode);
+        CHECK_MSG(fine == cases[i].fine, "%s of %d: %s", mode, (int)cases[i].owner, err.msg);
+        CHECK_MSG(fine || (strstr(err.msg, path) && strstr(err.msg, mode)), "%s", err.msg);
+        if (fine) auth_free(&auth);
+    }
+    chmod(path, 0600);
+    test_write_file(path, "key\0more\n", 9);
+    Auth auth;
+    Err err;
+    CHECK(auth_load(&auth, path, &err) && strstr(err.msg, "NUL"));
+    free(dir);
+}
+
 TEST(noised_command_line) {
     static const struct {
         const char *options;
@@ -168,6 +205,7 @@ TEST(noised_command_line) {
         {"", 2, "--model"},
         {"--model", 2, "--model needs a value"},
         {"--bogus 1", 2, "unknown option --bogus"},
+        {"--\x1b[31m\xC2\x9B", 2, "unknown option --?[31m?"},
         {"--model x --port 65536", 2, "--port is 65536, must be 0 to 65535"},
         {"--model x --port 1.5", 2, "--port"},
         {"--model x --port 80x", 2, "--port"},

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +184,7 @@ TEST(systemd_credential_is_the_key_file) {
     char *dir = test_dir(), path[300];
     snprintf(path, sizeof path, "%s/noised.api-key", dir);
     test_write_file(path, "sesame-sesame-sesame\n", 21);
+    chmod(path, 0400); /* as systemd makes them */
     setenv("CREDENTIALS_DIRECTORY", dir, 1);
     bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
     unsetenv("CREDENTIALS_DIRECTORY");
