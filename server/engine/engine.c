@@ -52,7 +52,7 @@ static double predicted_wait(const Engine *e) {
 static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
     if (e->draining) return SUBMIT_DRAINING;
     if (e->stats.damaged) return SUBMIT_DAMAGED;
-    if (e->queue.n >= e->options.max_queue) {
+    if (e->queue.n + n > e->options.max_queue) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
     }

@@ -18,7 +18,7 @@ typedef struct EngineOptions {
     int threads;       /* OpenMP team; 0 = all cores */
     int max_batch;     /* sequences running together */
     int prefill_chunk; /* prompt rows per step at most */
-    int max_queue;
+    int max_queue;     /* jobs that wait */
     int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
     Dtype kv_dtype;
     KvForm kv_form;      /* a form that config_check_kv_form refuses is an error of engine_start */
@@ -41,9 +41,10 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
 
 typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAINING, SUBMIT_DAMAGED } Submit;
 
-/* All jobs of one request, which have one tenant, or none: a request is taken whole while fewer than max_queue jobs
- * wait. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each. QUEUE_FULL sets
- * *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the whole cache.
+/* All jobs of one request, which have one tenant, or none: at most max_queue jobs wait together, so a request of more
+ * is never taken. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each.
+ * QUEUE_FULL sets *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the
+ * whole cache.
  */
 Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after);
 

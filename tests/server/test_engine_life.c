@@ -75,19 +75,27 @@ TEST(engine_refuses_what_it_cannot_hold) {
 TEST(engine_takes_a_request_whole_or_not_at_all) {
     enum { N = 40 };
     Standstill s;
-    standstill(&s, one_at_a_time());
+    EngineOptions o = one_at_a_time();
+    o.max_queue = N;
+    standstill(&s, o);
     Job *jobs[N + 1];
     double retry_after;
     for (int i = 0; i <= N; i++) jobs[i] = test_job(i, 5, i < N ? 3 : 5000, -1, false);
     CHECK(engine_submit(s.t.engine, jobs, N + 1, &retry_after) == SUBMIT_TOO_LONG);
     CHECK(engine_stats(s.t.engine).queued == 0);
-    CHECK(engine_submit(s.t.engine, jobs, N, &retry_after) == SUBMIT_OK);
+    /* A queue of N jobs holds N jobs, not N - 1 and whatever comes next. */
+    Job *before = test_job(N + 1, 5, 3, -1, false);
+    CHECK(engine_submit(s.t.engine, &before, 1, &retry_after) == SUBMIT_OK);
+    CHECK(engine_submit(s.t.engine, jobs, N, &retry_after) == SUBMIT_QUEUE_FULL);
+    CHECK(engine_stats(s.t.engine).queued == 1);
+    CHECK(engine_submit(s.t.engine, jobs, N - 1, &retry_after) == SUBMIT_OK);
     CHECK(engine_stats(s.t.engine).queued == N);
     standstill_end(&s);
     for (int i = 0; i <= N; i++) {
-        CHECK((jobs[i]->n_tokens == 3 || jobs[i]->finish == FINISH_STOP) == (i < N));
+        CHECK((jobs[i]->n_tokens == 3 || jobs[i]->finish == FINISH_STOP) == (i < N - 1));
         job_release(jobs[i]);
     }
+    job_release(before);
 }
 
 TEST(engine_start_refuses_bad_options) {

@@ -61,7 +61,13 @@ TEST(http_queue_full) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --max-queue 2"));
     int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
     CHECK(raw_expect(first, "data: ", 5));
-    int second = raw_completion(&d, "{" LONG ",\"n\":2}");
+    int second = raw_completion(&d, "{" LONG "}");
+    CHECK(isfinite(wait_load(&d, 1, 1)));
+    Answer two =
+        http_post(&d, "/v1/completions", "{\"max_tokens\":1,\"n\":2}"); /* one waits, two do not fit beside it */
+    CHECK_MSG(two.status == 429, "%d: %s", two.status, two.body);
+    answer_free(&two);
+    int third = raw_completion(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 2)));
     double t0 = now_seconds();
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
@@ -75,6 +81,7 @@ TEST(http_queue_full) {
     answer_free(&a);
     close(first);
     close(second);
+    close(third);
     daemon_stop(&d);
 }
 
