@@ -122,7 +122,8 @@ void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool
     const Job *job = c->job;
     int n = choice_settled_slots(c);
     buffer_print(b, "%s{\"text\":", first ? "" : ",");
-    buffer_json(b, c->text.text.data + c->text_sent, c->text.settled - c->text_sent);
+    size_t n_new = c->text.settled - c->text_sent;
+    buffer_json(b, n_new ? c->text.text.data + c->text_sent : "", n_new);
     buffer_print(b, ",\"index\":%d,\"logprobs\":", index);
     if (c->rules->logprobs)
         print_logprobs(b, c, n);

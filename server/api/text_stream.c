@@ -63,6 +63,7 @@ static void append_character(TextStream *t, const char *bytes, size_t n, bool ma
 }
 
 static void settle(TextStream *t, size_t settled) {
+    if (settled == t->settled) return; /* perhaps there is no text at all, and no pointer to count from */
     t->settled_chars += utf8_count(t->text.data + t->settled, settled - t->settled);
     t->settled = settled;
 }
