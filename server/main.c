@@ -30,15 +30,22 @@ static char *folder_name(const char *dir) {
     return name;
 }
 
+enum { WORKERS = 2 }; /* as many large bodies at a time; the other cores compute */
+
 static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals, Err *err) {
     Http *http;
     HttpHandler handler = routes_handler(s);
-    if (http_start(&http, &o->http, &handler, err)) return -1;
+    if (workers_start(&s->workers, WORKERS, o->engine.max_queue, err)) return -1;
+    if (http_start(&http, &o->http, &handler, err)) {
+        workers_stop(s->workers);
+        return -1;
+    }
     bool v6 = strchr(o->http.host, ':') != NULL;
     printf("listening on http://%s%s%s:%d\n", v6 ? "[" : "", o->http.host, v6 ? "]" : "", http_port(http));
     fflush(stdout);
     if (!supervise(s, http, ctx, signals)) _exit(0);
     http_stop(http);
+    workers_stop(s->workers);
     versions_close(&s->versions); /* after this nobody calls http_wake */
     http_free(http);
     log_line("stopped");

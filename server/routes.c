@@ -4,68 +4,13 @@
 #include "base/memory.h"
 #include "server/api/schema.h"
 #include "server/api/tokenize.h"
+#include "server/post.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-static void reply_error(HttpReply *reply, const ApiError *e) {
-    reply->body.n = 0;
-    reply->status = e->status;
-    reply->retry_after = e->retry_after;
-    api_error_print(&reply->body, e);
-}
-
-/* ---- completions ---- */
-
-typedef struct CompletionTask {
-    Server *server;
-    Serving *serving; /* pinned */
-    Completion *completion;
-} CompletionTask;
-
-static bool poll_completion(void *self, HttpReply *reply) {
-    CompletionTask *task = self;
-    return completion_poll(task->completion, &reply->body, &reply->status);
-}
-
-static void close_completion(void *self) {
-    CompletionTask *task = self;
-    completion_free(task->completion);
-    versions_unpin(&task->server->versions, task->serving);
-    free(task);
-}
-
-/* NULL with the error filled. */
-static Completion *start_completion(Server *s, const Serving *serving, const HttpRequest *request, HttpReply *reply,
-                                    ApiError *e) {
-    CompletionRequest r;
-    if (atomic_load(&s->draining)) {
-        api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
-        return NULL;
-    }
-    if (api_request_parse(&r, &serving->api, request->body, request->n_body, e)) return NULL;
-    uint64_t tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
-    reply->stream = r.stream;
-    return completion_start(&serving->completion, &r, tenant, http_wake, request->waker, e);
-}
-
-static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
-    ApiError e;
-    CompletionTask task = {.server = s, .serving = versions_pin(&s->versions)};
-    task.completion = start_completion(s, task.serving, request, reply, &e);
-    if (task.completion) {
-        CompletionTask *kept = xmalloc(sizeof *kept);
-        *kept = task;
-        reply->task = (HttpTask){.self = kept, .poll = poll_completion, .close = close_completion};
-        return;
-    }
-    versions_unpin(&s->versions, task.serving);
-    reply->stream = false;
-    reply_error(reply, &e);
-}
 
 /* ---- the small ones ---- */
 
@@ -139,22 +84,10 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
     metrics_print(&reply->body, &s->metrics, &gauges, s->model_name);
 }
 
-typedef int Convert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
-
-static void convert(Server *s, Convert *how, const HttpRequest *request, HttpReply *reply) {
-    ApiError e;
-    Serving *serving = versions_pin(&s->versions);
-    reply->status = 200;
-    if (how(&serving->api, request->body, request->n_body, &reply->body, &e)) reply_error(reply, &e);
-    versions_unpin(&s->versions, serving);
-}
-
-static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    convert(s, api_tokenize, request, reply);
-}
-
+static void completions(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, NULL, request, reply); }
+static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, api_tokenize, request, reply); }
 static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    convert(s, api_detokenize, request, reply);
+    post(s, api_detokenize, request, reply);
 }
 
 /* ---- the table ---- */
@@ -219,6 +152,12 @@ static void answered(void *self, int status) {
                   1);
 }
 
+static void turned(void *self, double seconds) {
+    Server *s = self;
+    metrics_observe(&s->metrics, TIME_TURN, seconds);
+}
+
 HttpHandler routes_handler(Server *s) {
-    return (HttpHandler){.self = s, .admit = admit, .handle = handle, .refuse = refuse, .answered = answered};
+    return (HttpHandler){
+        .self = s, .admit = admit, .handle = handle, .refuse = refuse, .answered = answered, .turned = turned};
 }

@@ -5,10 +5,12 @@
 #include "server/auth.h"
 #include "server/http/http.h"
 #include "server/versions.h"
+#include "server/workers.h"
 
 typedef struct Server {
     Versions versions;
     Metrics metrics;
+    Workers *workers;
     const Auth *auth;
     const char *model_name;
     int64_t created;

@@ -285,6 +285,28 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
     return true;
 }
 
+bool completion_streams(const Completion *c) { return c->request.stream; }
+
+bool completion_is_long(const Completion *c) {
+    enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
+    const CompletionRequest *r = &c->request;
+    int64_t values = 0;
+    if (r->stream) return false;
+    for (int i = 0; i < c->n_choices; i++) {
+        const Job *job = c->choices[i].job;
+        values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));
+    }
+    if (values <= MANY) return false;
+    for (int i = 0; i < c->n_choices; i++) {
+        Job *job = c->choices[i].job;
+        pthread_mutex_lock(&job->mutex);
+        bool runs = job->finish == FINISH_NONE;
+        pthread_mutex_unlock(&job->mutex);
+        if (runs) return false;
+    }
+    return true;
+}
+
 bool completion_poll(Completion *c, Buffer *out, int *status) {
     bool done = print_news(c, out, status);
     int generated = generated_tokens(c);

@@ -2,7 +2,7 @@
  * (prompt index * n + i), and each poll turns what the engine has pushed since into JSON: one object at the end, or a
  * server-sent event per choice with news.
  *
- * A Completion belongs to one thread; only `wake` is called from others. */
+ * A Completion belongs to one thread at a time; only `wake` is called from others. */
 #ifndef NOISED_COMPLETION_H
 #define NOISED_COMPLETION_H
 
@@ -31,6 +31,11 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
 /* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
  * whatever happens, errors are events of it). */
 bool completion_poll(Completion *c, Buffer *out, int *status);
+
+/* Whether the next poll writes so much that nobody should wait for it: a complete answer of many tokens, no stream. */
+bool completion_is_long(const Completion *c);
+
+bool completion_streams(const Completion *c);
 
 void completion_free(Completion *c); /* cancels what still runs */
 

@@ -28,7 +28,8 @@ typedef struct HttpReply HttpReply;
 /* An answer in the making; self NULL for none. */
 typedef struct HttpTask {
     void *self;
-    /* Appends to reply->body; true when the answer is complete. A task that is no stream sets reply->status by then. */
+    /* Appends to reply->body; true when the answer is complete. A task that is no stream sets reply->status by then, or
+     * becomes one: it sets reply->stream, returns true and is polled on. */
     bool (*poll)(void *self, HttpReply *reply);
     void (*close)(void *self); /* once, whether the answer was sent or the client went away */
 } HttpTask;
@@ -54,6 +55,8 @@ typedef struct HttpHandler {
     void (*refuse)(void *self, int status, const char *message, HttpReply *reply);
     /* Once per answer, when its head goes out. */
     void (*answered)(void *self, int status);
+    /* After each turn of the thread, unless NULL: how long nobody else was served. */
+    void (*turned)(void *self, double seconds);
 } HttpHandler;
 
 typedef struct HttpOptions {

@@ -55,6 +55,7 @@ static void *loop(void *arg) {
         struct epoll_event events[128];
         bool nudged = false, knocked = false;
         int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), TICK_MS);
+        double start = now_seconds();
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
             nudged = nudged || what == &h->nudge_fd;
@@ -65,6 +66,7 @@ static void *loop(void *arg) {
         double now = now_seconds();
         if (now - last >= 1e-3 * TICK_MS) tick(h, last = now);
         if (knocked) http_accept(h);
+        if (h->handler.turned) h->handler.turned(h->handler.self, now_seconds() - start);
     }
     return NULL;
 }

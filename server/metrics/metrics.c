@@ -1,6 +1,7 @@
 #include "server/metrics/metrics.h"
 
 #include "base/err.h"
+#include "base/log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,13 +20,14 @@ static const double bounds[DISTRIBUTIONS][METRIC_BOUNDS] = {
     [TIME_WHOLE] = {0.01, 0.05, 0.25, 0.5, 1, 2.5, 10, 30, 120, 600},
     [TIME_PREFILL] = {0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30},
     [TIME_DECODE] = {0.01, 0.05, 0.25, 0.5, 1, 2.5, 10, 30, 120, 600},
+    [TIME_TURN] = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.1, 1},
     [SIZE_STEP] = {1, 4, 16, 64, 256, 1024},
     [SIZE_PROMPT] = {1, 16, 64, 256, 1024, 4096},
     [SIZE_GENERATED] = {1, 16, 64, 256, 1024, 4096},
     [SIZE_CHOICES] = {1, 2, 4, 8, 16, 64},
 };
 
-static bool is_time(Distribution d) { return d <= TIME_DECODE; }
+static bool is_time(Distribution d) { return d <= TIME_TURN; }
 
 static int n_bounds(Distribution d) {
     int n = 0;
@@ -109,6 +111,7 @@ static const HistogramRow histograms[] = {
     {TIME_QUEUE, "noised_queue_seconds", "vllm:request_queue_time_seconds", "In the queue."},
     {TIME_PREFILL, NULL, "vllm:request_prefill_time_seconds", "From the start to the first token."},
     {TIME_DECODE, NULL, "vllm:request_decode_time_seconds", "From the first token to the last."},
+    {TIME_TURN, "noised_http_loop_turn_seconds", NULL, "One turn of the HTTP thread: what others wait for."},
     {SIZE_STEP, NULL, "vllm:iteration_tokens_total", "Rows of a batch."},
     {SIZE_PROMPT, NULL, "vllm:request_prompt_tokens", "Tokens of the prompt."},
     {SIZE_GENERATED, NULL, "vllm:request_generation_tokens", "Tokens of the answer."},
@@ -116,6 +119,11 @@ static const HistogramRow histograms[] = {
 };
 
 static double counter(const Metrics *m, Counter c) { return (double)atomic_load(&m->counters[c]); }
+
+static void print_counter(Buffer *b, const char *name, const char *help, double value) {
+    print_head(b, name, "counter", help);
+    print_series(b, name, "", value);
+}
 
 static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
     const struct {
@@ -138,6 +146,8 @@ static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
         if (r->help) print_head(b, r->name, "counter", r->help);
         print_series(b, r->name, r->label, counter(m, r->counter));
     }
+    print_counter(b, "noised_log_dropped_lines_total", "Log lines left out because too many of a kind came.",
+                  (double)log_dropped());
     for (size_t i = 0; i < COUNTOF(histograms); i++) {
         const HistogramRow *r = &histograms[i];
         if (!r->own) continue;
@@ -180,8 +190,10 @@ static void print_vllm(Buffer *b, const Metrics *m, const Gauges *g, const char 
         buffer_print(b, "vllm:request_success_total{%s,finished_reason=\"%s\"} %.15g\n", labels, ends[i].reason,
                      ends[i].value);
     for (size_t i = 0; i < COUNTOF(histograms); i++) {
-        print_head(b, histograms[i].vllm, "histogram", histograms[i].help);
-        print_histogram(b, histograms[i].vllm, labels, m, histograms[i].distribution);
+        const HistogramRow *r = &histograms[i];
+        if (!r->vllm) continue;
+        print_head(b, r->vllm, "histogram", r->help);
+        print_histogram(b, r->vllm, labels, m, r->distribution);
     }
 }
 

@@ -39,6 +39,7 @@ typedef enum Distribution {
     TIME_WHOLE,       /* submitted to finished */
     TIME_PREFILL,     /* started to the first token */
     TIME_DECODE,      /* first token to the last */
+    TIME_TURN,        /* of the HTTP thread, in which nobody else is served */
     SIZE_STEP,        /* rows of a batch */
     SIZE_PROMPT,      /* tokens of a choice's prompt */
     SIZE_GENERATED,   /* tokens of a finished choice */

@@ -1,0 +1,149 @@
+#include "server/post.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_BODY = 4096 }; /* bytes: less than a millisecond of work */
+
+typedef struct Post {
+    Work work; /* the first member */
+    Server *server;
+    Serving *serving; /* pinned */
+    PostConvert *convert;
+    const char *body;
+    size_t n_body;
+    char *copy;             /* of the body, while it waits for a worker */
+    HttpReply made;         /* by work.run; status 0: see completion */
+    Completion *completion; /* belongs to the worker until work.done */
+} Post;
+
+void reply_error(HttpReply *reply, const ApiError *e) {
+    reply->body.n = 0;
+    reply->status = e->status;
+    reply->retry_after = e->retry_after;
+    api_error_print(&reply->body, e);
+}
+
+static int fail_draining(ApiError *e) { return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down"); }
+
+/* ---- work ---- */
+
+static Completion *start_completion(const Post *p, ApiError *e) {
+    CompletionRequest r;
+    const Work *w = &p->work;
+    if (api_request_parse(&r, &p->serving->api, p->body, p->n_body, e)) return NULL;
+    return completion_start(&p->serving->completion, &r, w->tenant, w->wake, w->wake_arg, e);
+}
+
+static void read_body(Work *w) {
+    Post *p = (Post *)w;
+    ApiError e;
+    bool bad;
+    if (p->convert) {
+        p->made.status = 200;
+        bad = p->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
+    } else {
+        p->completion = start_completion(p, &e);
+        bad = !p->completion;
+    }
+    if (bad) reply_error(&p->made, &e);
+}
+
+static void write_answer(Work *w) {
+    Post *p = (Post *)w;
+    completion_poll(p->completion, &p->made.body, &p->made.status);
+}
+
+static void free_post(Work *w) {
+    Post *p = (Post *)w;
+    if (p->completion) completion_free(p->completion);
+    versions_unpin(&p->server->versions, p->serving);
+    buffer_free(&p->made.body);
+    free(p->copy);
+    free(p);
+}
+
+/* ---- the task ---- */
+
+static void hand_over(Post *p, HttpReply *reply) {
+    buffer_free(&reply->body);
+    reply->body = p->made.body;
+    reply->status = p->made.status;
+    reply->retry_after = p->made.retry_after;
+    p->made = (HttpReply){0};
+}
+
+static bool poll_post(void *self, HttpReply *reply) {
+    Post *p = self;
+    if (!atomic_load(&p->work.done)) {
+        ApiError e;
+        if (!atomic_load(&p->server->cut)) return false;
+        fail_draining(&e);
+        reply_error(reply, &e);
+        return true;
+    }
+    if (p->made.status) {
+        hand_over(p, reply);
+        return true;
+    }
+    if (completion_streams(p->completion) && !reply->stream) return reply->stream = true;
+    if (!completion_is_long(p->completion)) return completion_poll(p->completion, &reply->body, &reply->status);
+    p->work.run = write_answer;
+    workers_submit(p->server->workers, &p->work, true);
+    return false;
+}
+
+static void close_post(void *self) {
+    Post *p = self;
+    workers_release(p->server->workers, &p->work);
+}
+
+/* ---- from the route ---- */
+
+static Post *new_post(Server *s, PostConvert *convert, const HttpRequest *request) {
+    Post *p = xcalloc(1, sizeof *p);
+    *p = (Post){.server = s,
+                .serving = versions_pin(&s->versions),
+                .convert = convert,
+                .body = request->body,
+                .n_body = request->n_body};
+    p->work.run = read_body;
+    p->work.free = free_post;
+    p->work.wake = http_wake;
+    p->work.wake_arg = request->waker;
+    p->work.tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
+    atomic_init(&p->work.done, true);
+    atomic_init(&p->work.owners, 1);
+    return p;
+}
+
+/* False when its key has too many waiting. */
+static bool submit(Post *p) {
+    p->body = p->copy = memcpy(xmalloc(p->n_body), p->body, p->n_body);
+    return workers_submit(p->server->workers, &p->work, false);
+}
+
+void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    if (!convert && atomic_load(&s->draining)) {
+        fail_draining(&e);
+        reply_error(reply, &e);
+        return;
+    }
+    Post *p = new_post(s, convert, request);
+    if (p->n_body <= SMALL_BODY) {
+        read_body(&p->work);
+        reply->stream = p->completion && completion_streams(p->completion);
+        if (p->made.status) hand_over(p, reply);
+    } else if (!submit(p)) {
+        api_fail(&e, 429, "queue_full", NULL, "too many of this key's requests wait to be read");
+        e.retry_after = 1;
+        reply_error(reply, &e);
+    }
+    if (reply->status)
+        free_post(&p->work);
+    else
+        reply->task = (HttpTask){.self = p, .poll = poll_post, .close = close_post};
+}

@@ -1,0 +1,18 @@
+/* post: the routes that read a JSON body. A small one is read, checked and tokenised where it comes in, on the HTTP
+ * thread; a larger one, and a long answer, by the workers, while the connection sleeps. A key may have as many large
+ * bodies waiting as the engine's queue has places. */
+#ifndef NOISED_POST_H
+#define NOISED_POST_H
+
+#include "server/api/error.h"
+#include "server/routes.h"
+
+/* What needs no engine: the whole answer from the body alone. */
+typedef int PostConvert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+
+/* Fills the reply, or its task; convert NULL: a completion. */
+void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply);
+
+void reply_error(HttpReply *reply, const ApiError *e);
+
+#endif

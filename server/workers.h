@@ -1,0 +1,43 @@
+/* workers: a few threads for what would hold up the HTTP thread: reading, tokenising and writing large bodies.
+ *
+ * Tenants take turns: the k-th waiting piece of work of a tenant belongs to the k-th round from now, rounds are served
+ * in order and within a round first come, first served. A tenant has at most `most` pieces waiting.
+ *
+ * Work has two owners, who submitted it and the workers; each lets go once, and the last one's letting go calls `free`.
+ * So a client that is gone need not wait for what runs for it. */
+#ifndef NOISED_WORKERS_H
+#define NOISED_WORKERS_H
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+
+/* Embedded in what the work is about; owners is 1 and done true before it is submitted for the first time. */
+typedef struct Work {
+    void (*run)(struct Work *w);  /* on a worker */
+    void (*free)(struct Work *w); /* on whichever thread lets go last */
+    void (*wake)(void *);         /* on the worker, once done is true */
+    void *wake_arg;
+    uint64_t tenant;
+    atomic_bool done; /* what run has written may be read */
+    atomic_int owners;
+    /* ---- the workers' own ---- */
+    uint64_t round;
+    struct Work *next;
+} Work;
+
+typedef struct Workers Workers;
+
+int workers_start(Workers **out, int threads, int most, Err *err);
+
+/* False when the tenant has too much waiting; then nothing has happened. `always`: taken nevertheless, for the rest of
+ * what was begun. Work that is done may be submitted again. */
+bool workers_submit(Workers *p, Work *w, bool always);
+
+/* The submitter's end of it. What waits is never run then; what runs ends by itself. */
+void workers_release(Workers *p, Work *w);
+
+/* After every submitter has let go. Returns when nothing runs any more. NULL is fine. */
+void workers_stop(Workers *p);
+
+#endif

@@ -1,0 +1,268 @@
+/* The workers by themselves, and what clients see of them: nothing but that others are served meanwhile. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "server/workers.h"
+#include "tests/support/http_client.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the workers ---- */
+
+typedef struct Piece {
+    Work work;
+    int number;
+} Piece;
+
+static atomic_bool held; /* the pieces with number 0 wait for its end */
+static atomic_int n_run, n_freed, n_woken;
+static int order[64]; /* numbers in the order in which they ran, by one worker */
+
+static void run_piece(Work *w) {
+    Piece *p = (Piece *)w;
+    while (p->number == 0 && atomic_load(&held)) usleep(100);
+    order[atomic_fetch_add(&n_run, 1)] = p->number;
+}
+
+static void free_piece(Work *w) {
+    atomic_fetch_add(&n_freed, 1);
+    free(w);
+}
+
+static void wake(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&n_woken, 1);
+}
+
+static Piece *make_piece(uint64_t tenant, int number) {
+    Piece *p = xcalloc(1, sizeof *p);
+    p->number = number;
+    p->work = (Work){.run = run_piece, .free = free_piece, .wake = wake, .tenant = tenant};
+    atomic_init(&p->work.done, true);
+    atomic_init(&p->work.owners, 1);
+    return p;
+}
+
+static void wait_done(Piece *p) {
+    while (!atomic_load(&p->work.done)) usleep(100);
+}
+
+/* One worker that stands in a piece of tenant 9. */
+static Workers *start_held(Piece **blocker) {
+    Workers *p;
+    Err err;
+    if (workers_start(&p, 1, 3, &err)) return NULL;
+    atomic_store(&held, true);
+    atomic_store(&n_run, 0);
+    atomic_store(&n_freed, 0);
+    atomic_store(&n_woken, 0);
+    *blocker = make_piece(9, 0);
+    CHECK(workers_submit(p, &(*blocker)->work, false));
+    return p;
+}
+
+TEST(workers_take_fair_turns_within_bounds) {
+    Piece *blocker, *pieces[6];
+    Workers *p = start_held(&blocker);
+    REQUIRE(p);
+    usleep(2000); /* whether it waits or runs: its tenant is its own */
+    static const uint64_t tenants[] = {1, 1, 1, 1, 2, 3};
+    for (int i = 0; i < 6; i++) {
+        pieces[i] = make_piece(tenants[i], i + 1);
+        CHECK_MSG(workers_submit(p, &pieces[i]->work, false) == (i != 3), "piece %d", i); /* the fourth of a tenant */
+    }
+    CHECK(workers_submit(p, &pieces[3]->work, true));
+    atomic_store(&held, false);
+    for (int i = 0; i < 6; i++) wait_done(pieces[i]);
+    static const int expected[] = {0, 1, 5, 6, 2, 3, 4};
+    CHECK_MSG(!memcmp(order, expected, sizeof expected), "order %d %d %d %d %d %d %d", order[0], order[1], order[2],
+              order[3], order[4], order[5], order[6]);
+    for (int i = 0; i < 6; i++) workers_release(p, &pieces[i]->work);
+    workers_release(p, &blocker->work);
+    workers_stop(p);
+    CHECK(atomic_load(&n_freed) == 7 && atomic_load(&n_woken) == 7);
+}
+
+TEST(workers_let_go_of_who_has_gone) {
+    Piece *blocker, *waiting;
+    Workers *p = start_held(&blocker);
+    REQUIRE(p);
+    waiting = make_piece(1, 1);
+    CHECK(workers_submit(p, &waiting->work, false));
+    workers_release(p, &waiting->work); /* never runs */
+    CHECK(atomic_load(&n_freed) == 1);
+    workers_release(p, &blocker->work); /* runs, perhaps, and is freed by the worker then */
+    atomic_store(&held, false);
+    workers_stop(p);
+    CHECK_MSG(atomic_load(&n_freed) == 2 && atomic_load(&n_run) <= 1, "%d freed", atomic_load(&n_freed));
+}
+
+TEST(workers_do_the_same_work_twice) {
+    Piece *blocker;
+    Workers *p = start_held(&blocker);
+    REQUIRE(p);
+    atomic_store(&held, false);
+    for (int i = 0; i < 200; i++) { /* handed over again at once, while the worker is about to let go */
+        wait_done(blocker);
+        if (i < 199 && atomic_load(&n_run) < 60) CHECK(workers_submit(p, &blocker->work, true));
+    }
+    workers_release(p, &blocker->work);
+    workers_stop(p);
+    CHECK(atomic_load(&n_freed) == 1 && atomic_load(&n_run) == 60);
+}
+
+/* ---- large bodies ---- */
+
+enum { LARGE = 200 << 10 };
+
+/* json with so many spaces behind it that it is a large body. */
+static char *padded(const char *json, size_t n) {
+    char *text = xmalloc(n + 1);
+    size_t at = strlen(json);
+    memcpy(text, json, at);
+    memset(text + at, ' ', n - at);
+    text[n] = 0;
+    return text;
+}
+
+/* {"prompt":"..."} of n bytes that take long to tokenise, and whatever else. */
+static char *long_prompt(const char *rest, size_t n) {
+    char *text = xmalloc(n + 256);
+    size_t at = (size_t)sprintf(text, "{%s\"prompt\":\"", rest);
+    while (at < n) text[at] = "the river runs below the mill "[at % 30], at++;
+    strcpy(text + at, "\"}");
+    return text;
+}
+
+/* A large body is answered as a small one is, whoever reads it. */
+TEST(large_bodies_get_the_same_answers) {
+    static const struct {
+        const char *path, *body;
+    } cases[] = {
+        {"/tokenize", "{\"prompt\":\"The river runs.\"}"},
+        {"/detokenize", "{\"tokens\":[1,2,300]}"},
+        {"/tokenize", "{\"prompt\":1}"},
+        {"/v1/completions", "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2,\"logprobs\":2,\"n\":2}"},
+        {"/v1/completions", "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2,\"stream\":true}"},
+        {"/v1/completions", "{\"prompt\":\"The river\",\"n\":0}"},
+        {"/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":100000,\"stream\":true}"},
+        /* long answers, which a worker writes */
+        {"/v1/completions", "{\"seed\":1,\"noise_seed\":2,\"logprobs\":20,\"n\":8,\"max_tokens\":400,\"echo\":true}"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *large = padded(cases[i].body, 10000);
+        Answer a = http_post(&d, cases[i].path, cases[i].body), b = http_post(&d, cases[i].path, large);
+        CHECK_MSG(a.status == b.status, "%s: %d, %d", cases[i].body, a.status, b.status);
+        if (strstr(cases[i].body, "true}") && a.status == 200 && strstr(cases[i].body, "stream")) {
+            Events x = events_parse(a.body), y = events_parse(b.body);
+            char *s = events_text(&x, 0), *t = events_text(&y, 0);
+            CHECK_MSG(x.done && y.done && !strcmp(s, t), "%s: \"%s\", \"%s\"", cases[i].body, s, t);
+            free(s);
+            free(t);
+            events_free(&x);
+            events_free(&y);
+        } else if (a.status == 200 && strstr(cases[i].path, "completions")) {
+            CHECK(json_same(a.json, "choices", b.json, "choices"));
+            CHECK(json_number(b.json, "usage.completion_tokens") > 0);
+        } else {
+            CHECK(json_same(a.json, "", b.json, ""));
+        }
+        free(large);
+        answer_free(&a);
+        answer_free(&b);
+    }
+    daemon_stop(&d);
+}
+
+static double metric(const Daemon *d, const char *name) {
+    Answer a = http_get(d, "/metrics");
+    char line[128];
+    snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = a.body ? strstr(a.body, line) : NULL;
+    double value = at ? atof(at + strlen(line)) : NAN;
+    answer_free(&a);
+    return value;
+}
+
+typedef struct Flood {
+    const Daemon *d;
+    char *body;
+    atomic_bool stop;
+    int answers;
+} Flood;
+
+static void *flood(void *arg) {
+    Flood *f = arg;
+    while (!atomic_load(&f->stop)) {
+        Answer a = http_post(f->d, "/tokenize", f->body);
+        f->answers += a.status == 200;
+        answer_free(&a);
+    }
+    return NULL;
+}
+
+/* No turn of the thread that serves everybody contains the tokenising of a large body: the longest turn stays below
+ * what one such body takes. */
+TEST(large_bodies_hold_up_nobody) {
+    enum { CLIENTS = 4 };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Flood f = {.d = &d, .body = long_prompt("", LARGE)};
+    double start = now_seconds(), before = metric(&d, "noised_http_loop_turn_seconds_sum");
+    Answer a = http_post(&d, "/tokenize", f.body);
+    double alone = now_seconds() - start;
+    CHECK_MSG(a.status == 200 && json_number(a.json, "count") > 1000, "%d: %.200s", a.status, a.body);
+    answer_free(&a);
+    double turns = metric(&d, "noised_http_loop_turn_seconds_sum") - before;
+    CHECK_MSG(turns < alone / 2, "%.4f s of turns for %.4f s of work", turns, alone);
+    pthread_t threads[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) pthread_create(&threads[i], NULL, flood, &f);
+    for (int i = 0; i < 50; i++) {
+        Answer health = http_get(&d, "/health");
+        CHECK_MSG(health.status == 200, "%d", health.status);
+        answer_free(&health);
+        usleep(2000);
+    }
+    atomic_store(&f.stop, true);
+    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
+    CHECK(metric(&d, "noised_http_loop_turn_seconds_count") > 50);
+    free(f.body);
+    daemon_stop(&d);
+}
+
+/* Clients that go while their bodies wait or are read leave nothing behind, and so does the end of the server. */
+TEST(large_bodies_of_clients_that_go) {
+    enum { N = 40 };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-queue 8"));
+    char *body = long_prompt("\"max_tokens\":1,", LARGE), head[256];
+    snprintf(head, sizeof head, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+             strlen(body));
+    int fds[N], refused = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            fds[i] = raw_connect(&d);
+            CHECK(raw_send(fds[i], head, strlen(head)) && raw_send(fds[i], body, strlen(body)));
+        }
+        for (int i = N - 1; i >= 0 && round == 0; i--) { /* eight wait, two are read: the last ones are refused */
+            char *text = i > N - 4 ? raw_read_until(fds[i], "HTTP/1.1 429", 5) : NULL;
+            refused += text && strstr(text, "HTTP/1.1 429") != NULL;
+            free(text);
+        }
+        for (int i = 0; i < N && round == 0; i++) close(fds[i]);
+        if (round == 0) usleep(50000);
+    }
+    CHECK_MSG(refused > 0, "nobody is refused");
+    Answer a = http_get(&d, "/health");
+    CHECK(a.status == 200);
+    answer_free(&a);
+    daemon_stop(&d); /* with some waiting */
+    for (int i = 0; i < N; i++) close(fds[i]);
+    free(body);
+}
