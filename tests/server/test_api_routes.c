@@ -196,6 +196,34 @@ TEST(api_key_files) {
     free(dir);
 }
 
+/* What stands behind a NUL belongs to the key that was given: such a header is refused, whatever stands before. */
+TEST(api_keys_with_a_nul) {
+    static const char *const headers[] = {"Authorization: Bearer a-key", "X-Api-Key: a-key"};
+    static const char tails[][3] = {{0, 'y', 0}, {0, 0, 0}};
+    Daemon d;
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "a-key\n", 6);
+    chmod(path, 0600);
+    snprintf(options, sizeof options, "--api-key-file %s", path);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    for (size_t i = 0; i < COUNTOF(headers) * COUNTOF(tails); i++) {
+        char head[256];
+        size_t n = (size_t)snprintf(head, sizeof head, "GET /v1/models HTTP/1.1\r\nHost: x\r\n%s", headers[i / 2]);
+        size_t n_tail = i % 2 ? 1 : 2;
+        memcpy(head + n, tails[i % 2], n_tail);
+        memcpy(head + n + n_tail, "\r\n\r\n", 4);
+        int fd = raw_connect(&d);
+        CHECK(raw_send(fd, head, n + n_tail + 4));
+        char *text = raw_read(fd, 2, NULL);
+        CHECK_MSG(!strstr(text, "200 OK"), "%s: %s", headers[i / 2], text);
+        free(text);
+        close(fd);
+    }
+    daemon_stop(&d);
+    free(dir);
+}
+
 TEST(noised_command_line) {
     static const struct {
         const char *options;
