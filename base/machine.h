@@ -1,4 +1,5 @@
-/* machine: how much memory there is for this process, by the machine and by the cgroups (v2 and v1) around it. */
+/* machine: how much memory and how many processors there are for this process, by the machine and by the cgroups (v2
+ * and v1) around it. */
 #ifndef NOISED_MACHINE_H
 #define NOISED_MACHINE_H
 
@@ -13,6 +14,10 @@ typedef struct MachineMemory {
 MachineMemory machine_memory(void);
 /* The same with `root` in front of /proc and /sys: for tests. */
 MachineMemory machine_memory_at(const char *root);
+
+/* Those of the affinity mask, or what the narrowest cgroup grants of them (cpu.max, cpu.cfs_quota_us), rounded up. */
+int machine_cpus(void);
+int machine_cpus_at(const char *root);
 
 /* "512 bytes", "3.4 MiB", "120 GiB" */
 enum { MEMORY_TEXT = 32 };

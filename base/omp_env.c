@@ -1,6 +1,8 @@
 #include "base/omp_env.h"
 
 #include "base/err.h"
+#include "base/machine.h"
+#include "base/team.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -20,7 +22,15 @@ static void start_again(char **argv) {
 void runtime_tune(char **argv) {
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    setenv("GOMP_SPINCOUNT", "2000", 1);
+    int cpus = machine_cpus();
+    bool waits = getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT");
+    bool counts = getenv("OMP_NUM_THREADS") || cpus >= team_size();
+    if (waits && counts) return;
+    if (!waits) setenv("GOMP_SPINCOUNT", "2000", 1);
+    if (!counts) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", cpus);
+        setenv("OMP_NUM_THREADS", text, 1);
+    }
     start_again(argv);
 }

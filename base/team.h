@@ -9,7 +9,7 @@
 #include <omp.h>
 static inline int team_member(void) { return omp_get_thread_num(); }
 static inline int team_size(void) { return omp_get_max_threads(); }
-/* 0: as it is, all cores that this process may use (its affinity mask), or OMP_NUM_THREADS. */
+/* 0: as it is, all cores that this process may use (machine_cpus, by omp_env.h), or OMP_NUM_THREADS. */
 static inline void team_resize(int n) {
     if (n > 0) omp_set_num_threads(n);
 }

@@ -1,8 +1,9 @@
-/* How much memory there is, by made-up machines. */
+/* How much memory and how many processors there are, by made-up machines. */
 #include "base/err.h"
 #include "base/machine.h"
 #include "tests/support/test.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,6 +50,34 @@ TEST(machine_memory_of_cgroups) {
     expect(root, 2048, 1024, true);
     put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* how v1 says none */
     expect(root, 8192, 5120, false);
+    free(root);
+}
+
+TEST(machine_cpus_of_cgroups) {
+    char *root = test_dir();
+    cpu_set_t old;
+    REQUIRE(sched_getaffinity(0, sizeof old, &old) == 0);
+    if (CPU_COUNT(&old) < 2) SKIP("needs two processors");
+    int all = CPU_COUNT(&old);
+    CHECK(machine_cpus_at(root) == all);
+
+    put(root, "proc/self/cgroup", "0::/kubepods/pod\n");
+    put(root, "sys/fs/cgroup/kubepods/pod/cpu.max", "max 100000\n");
+    CHECK(machine_cpus_at(root) == all);
+    put(root, "sys/fs/cgroup/kubepods/cpu.max", "50000 100000\n");
+    CHECK(machine_cpus_at(root) == 1);
+    put(root, "sys/fs/cgroup/kubepods/cpu.max", "100001 100000\n"); /* a little more than one: the second is worth it */
+    CHECK(machine_cpus_at(root) == 2);
+    put(root, "sys/fs/cgroup/kubepods/cpu.max", "6400000 100000\n");
+    CHECK(machine_cpus_at(root) == MIN(all, 64));
+
+    put(root, "proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n");
+    put(root, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    put(root, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    CHECK(machine_cpus_at(root) == all);
+    put(root, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "20000\n");
+    put(root, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "50000\n");
+    CHECK(machine_cpus_at(root) == 1);
     free(root);
 }
 
