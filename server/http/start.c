@@ -1,3 +1,4 @@
+/* An Http from its beginning to its end. */
 #include "base/err.h"
 #include "base/memory.h"
 #include "server/http/connection.h"
