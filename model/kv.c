@@ -58,7 +58,7 @@ const Batch *kv_number_blocks(Tape *t, const Batch *batch, int *n_blocks) {
     Segment *segments = tape_alloc(t, (size_t)batch->n_segments * sizeof *segments);
     *n_blocks = 0;
     for (int s = 0; s < batch->n_segments; s++) {
-        int n = (batch->segments[s].n + KV_BLOCK - 1) / KV_BLOCK;
+        int n = kv_blocks(batch->segments[s].n);
         int *blocks = tape_alloc(t, (size_t)n * sizeof *blocks);
         BUG_ON(batch->segments[s].pos0 != 0);
         for (int i = 0; i < n; i++) blocks[i] = *n_blocks + i;

@@ -16,6 +16,7 @@
 #include "model/tape.h"
 
 enum { KV_BLOCK = 32 };
+static inline int kv_blocks(int64_t positions) { return (int)((positions + KV_BLOCK - 1) / KV_BLOCK); }
 
 typedef struct KvCache {
     HeadShape heads; /* of what is stored */

@@ -87,7 +87,7 @@ static int generate(State *s, Text *t, Err *err) {
 
 int sample_text(const SampleRun *r, Buffer *out, Err *err) {
     const Config *c = &r->model->cfg;
-    int positions = r->n_prompt + MAX(r->max_tokens, 1), n_blocks = (positions + KV_BLOCK - 1) / KV_BLOCK;
+    int positions = r->n_prompt + MAX(r->max_tokens, 1), n_blocks = kv_blocks(positions);
     if (positions - 1 > c->max_positions)
         return err_set(err, "%d tokens of prompt and %d more need %d positions, the model has %d", r->n_prompt,
                        r->max_tokens, positions - 1, c->max_positions);

@@ -98,7 +98,7 @@ static void attend_restored(Forward *f, const Attention *a, const Segment *seg, 
                             const AttentionSpec *spec) {
     Tape *t = f->tape;
     ArenaMark mark = arena_mark(&t->arena);
-    int n = seg->pos0 + seg->n, n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+    int n = seg->pos0 + seg->n, n_blocks = kv_blocks(n);
     const int *numbers = counting(t, MAX(n, n_blocks));
     Segment whole = {.n = n, .blocks = numbers}, own = *seg;
     own.blocks = numbers;

@@ -10,31 +10,11 @@
 #define NOISED_ENGINE_H
 
 #include "base/err.h"
+#include "server/engine/capacity.h"
 #include "server/engine/job.h"
-#include "server/metrics/metrics.h"
 #include "weights/checkpoint.h"
 
-typedef struct EngineOptions {
-    int threads;       /* OpenMP team; 0 = all cores */
-    int max_batch;     /* sequences running together */
-    int prefill_chunk; /* prompt rows per step at most */
-    int max_queue;     /* jobs that wait */
-    int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
-    Dtype kv_dtype;
-    KvForm kv_form;      /* a form that config_check_kv_form refuses is an error of engine_start */
-    double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
-    double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
-    Metrics *metrics;    /* where steps and times are counted; borrowed, may be NULL */
-} EngineOptions;
-
 typedef struct Engine Engine;
-
-/* What it will allocate: known before it does. */
-typedef struct EngineFootprint {
-    int kv_tokens;
-    size_t kv_bytes, work_bytes; /* the cache; what the largest batch takes */
-} EngineFootprint;
-EngineFootprint engine_footprint(const Model *m, const EngineOptions *options);
 
 /* Starts the thread. The checkpoint is borrowed until engine_stop. */
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err);

@@ -7,33 +7,11 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "model/footprint.h"
 #include "server/engine/job.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int blocks_for(int64_t positions) { return (int)((positions + KV_BLOCK - 1) / KV_BLOCK); }
-
-/* By default every sequence may fill its context, as far as a quarter of the memory goes, or half of what is left. */
-static int pool_blocks(const Config *c, const EngineOptions *o) {
-    if (o->kv_tokens > 0) return blocks_for(o->kv_tokens);
-    int64_t context = blocks_for(c->max_positions), wanted = context * o->max_batch;
-    MachineMemory machine = machine_memory();
-    size_t memory = MIN(machine.total / 4, machine.available / 2);
-    size_t affordable = memory / (kv_bytes_per_token(c, o->kv_dtype, o->kv_form) * KV_BLOCK);
-    return (int)MAX(context, (int64_t)MIN((size_t)wanted, affordable));
-}
-
-EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
-    const Config *c = &m->cfg;
-    int64_t tokens = (int64_t)pool_blocks(c, o) * KV_BLOCK, rows = (int64_t)o->max_batch + o->prefill_chunk;
-    return (EngineFootprint){.kv_tokens = (int)tokens,
-                             .kv_bytes = (size_t)tokens * kv_bytes_per_token(c, o->kv_dtype, o->kv_form),
-                             .work_bytes =
-                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORED_ROWS), o->kv_form)};
-}
 
 int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o, Err *err) {
     const Model *m = &checkpoint->model;
@@ -43,7 +21,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     if (memory_check(needs.kv_bytes + needs.work_bytes, "the cache and the largest batch",
                      "a smaller --kv-tokens takes less, and so do --max-batch and --prefill-chunk", err))
         return -1;
-    int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = blocks_for(c->max_positions);
+    int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = kv_blocks(c->max_positions);
     if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
     scheduler_init(&r->scheduler, o->max_batch, o->prefill_chunk);
@@ -93,7 +71,7 @@ bool runner_warm_up(Runner *r) {
 }
 
 bool runner_holds(const Runner *r, int64_t positions) {
-    return positions <= r->model->cfg.max_positions && blocks_for(positions) <= r->pool.n;
+    return positions <= r->model->cfg.max_positions && kv_blocks(positions) <= r->pool.n;
 }
 
 /* ---- admission ---- */
@@ -109,7 +87,7 @@ bool runner_admit(Runner *r, Job *job) {
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
     s->n_shared = job->score_prompt ? 0 : s->n_prompt;
-    s->n_blocks = s->n_prompt ? blocks_for(job_positions(s->n_prompt, job->max_tokens)) : 0;
+    s->n_blocks = s->n_prompt ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
     if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key, &found)) return false;
     s->copy_from = found.copy_rows ? found.copy_from : -1;
     /* Rows to copy are ready, so all before them are. */
@@ -184,7 +162,7 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, Sa
 static void sample(const Runner *r, const Mat *logits) {
     const Scheduler *p = &r->scheduler;
 #pragma omp parallel for schedule(dynamic) if (p->batch.n_want > 1 &&                                                  \
-                                               (size_t)p->batch.n_want * (size_t)logits->d > 1 << 14)
+                                               team_pays((size_t)p->batch.n_want * (size_t)logits->d, TEAM_ELEMENTS))
     for (int k = 0; k < p->batch.n_want; k++)
         sample_row(r, &p->wanted[k], logits->x + (size_t)k * (size_t)logits->d, &r->scratch[team_member()]);
 }

@@ -7,8 +7,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "server/engine/engine.h"
+#include "server/engine/capacity.h"
 #include "server/engine/scheduler.h"
+#include "weights/checkpoint.h"
 
 typedef struct Runner {
     const Model *model;

@@ -126,7 +126,7 @@ static float *serve_whole(const Model *m, const int *tokens, int n, NoiseKey noi
 
 float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
                        KvForm form) {
-    int vocab = m->cfg.vocab_size, n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+    int vocab = m->cfg.vocab_size, n_blocks = kv_blocks(n);
     float *logits = xmalloc((size_t)n * (size_t)vocab * sizeof(float));
     int *blocks = xmalloc((size_t)n_blocks * sizeof *blocks);
     KvCache kv;

@@ -1,0 +1,28 @@
+/* capacity: how large an engine is made, and what memory that takes. */
+#ifndef NOISED_CAPACITY_H
+#define NOISED_CAPACITY_H
+
+#include "model/transformer.h"
+#include "server/metrics/metrics.h"
+
+typedef struct EngineOptions {
+    int threads;       /* OpenMP team; 0 = all cores */
+    int max_batch;     /* sequences running together */
+    int prefill_chunk; /* prompt rows per step at most */
+    int max_queue;     /* jobs that wait */
+    int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
+    Dtype kv_dtype;
+    KvForm kv_form;      /* a form that config_check_kv_form refuses is an error of engine_start */
+    double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
+    double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
+    Metrics *metrics;    /* where steps and times are counted; borrowed, may be NULL */
+} EngineOptions;
+
+/* What it will allocate: known before it does. */
+typedef struct EngineFootprint {
+    int kv_tokens;
+    size_t kv_bytes, work_bytes; /* the cache; what the largest batch takes */
+} EngineFootprint;
+EngineFootprint engine_footprint(const Model *m, const EngineOptions *options);
+
+#endif
