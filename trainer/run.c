@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/json_look.h"
 #include "base/machine.h"
-#include "model/footprint.h"
 #include "model/kernels/kernels.h"
+#include "trainer/cost.h"
 #include "weights/checkpoint.h"
 
 #include <string.h>
@@ -104,14 +104,13 @@ static int init_from(Run *r, const char *dir, Err *err) {
 /* Told before it is taken: the kernel's way of saying no is to kill. */
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    int copies = s->perturb ? OPTIMIZER_COPIES + 1 : OPTIMIZER_COPIES;
-    size_t fixed = params_count(&r->model.params) * sizeof(float) * (size_t)copies;
-    size_t rows = footprint_training(&r->model, s->batch * r->config.max_positions, s->recompute);
+    CostMemory need = cost_memory(&r->model, s->batch, s->recompute);
+    if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);
     char text[2][MEMORY_TEXT];
-    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(fixed, text[0]),
-           memory_text(rows, text[1]));
+    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
+           memory_text(need.activations, text[1]));
     fflush(stdout);
-    return memory_check(fixed + rows, "the training",
+    return memory_check(need.weights + need.activations, "the training",
                         s->recompute
                             ? "a smaller --batch with a larger --accumulate takes less"
                             : "--recompute takes less, and so does a smaller --batch with a larger --accumulate",

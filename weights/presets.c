@@ -188,6 +188,13 @@ int preset_config(Config *c, const char *name, Err *err) {
     return refuse(name, err);
 }
 
+bool preset_name(int i, char out[PRESET_NAME]) {
+    size_t member = (size_t)i % COUNTOF(members), size = (size_t)i / COUNTOF(members);
+    if (size >= N_SIZES) return false;
+    snprintf(out, PRESET_NAME, "%s-%s", members[member].name, sizes[size].name);
+    return true;
+}
+
 static bool is_file(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);

@@ -10,6 +10,10 @@
 
 int preset_config(Config *c, const char *name, Err *err);
 
+/* Writes the name of preset i = 0, 1, ..., the small sizes first; false behind the last. */
+enum { PRESET_NAME = 32 };
+bool preset_name(int i, char out[PRESET_NAME]);
+
 /* What names a config: a preset, unless there is such a file or it has a slash; then the path of a config.json. */
 bool preset_is(const char *name);
 int preset_or_file(Config *c, const char *name, Err *err);

@@ -1,0 +1,59 @@
+#include "trainer/cost.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "model/footprint.h"
+#include "model/ops/train_gemm.h"
+#include "trainer/optimizer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
+
+CostMemory cost_memory(const Model *m, int64_t batch, bool recompute) {
+    return (CostMemory){.weights = params_count(&m->params) * sizeof(float) * OPTIMIZER_COPIES,
+                        .activations = footprint_training(m, batch * m->cfg.max_positions, recompute)};
+}
+
+/* Of ROWS rows of that width; the best of some rounds: what the machine can do when nothing else wants it. */
+double cost_rate(int width) {
+    Tape t;
+    size_t d = (size_t)width;
+    float *x = xcalloc(d * (d + 2 * ROWS), sizeof *x), *y = x + ROWS * d, *w = y + ROWS * d;
+    double best = INFINITY;
+    tape_init(&t, false);
+    for (int i = 0; i < ROUNDS; i++) {
+        double started = now_seconds();
+        train_gemm(&t, &(TrainGemm){.m = ROWS,
+                                    .n = width,
+                                    .k = width,
+                                    .a = {.x = x, .ld = width},
+                                    .b = {.x = w, .ld = width, .transposed = true},
+                                    .c = y,
+                                    .ldc = width});
+        best = fmin(best, now_seconds() - started);
+    }
+    tape_free(&t);
+    free(x);
+    return 2.0 * ROWS * width * width / best;
+}
+
+/* Multiply-adds of a row with weights. An embedding and positions are looked up, tied an embedding is the head as well;
+ * the kernels of SAS go over the features of all heads. */
+static double weight_products(const Model *m) {
+    double n = 0;
+    for (int i = 0; i < m->params.n; i++) {
+        const Weight *w = m->params.params[i].weight;
+        if (w->n_dims < 2 || w == &m->positions || (w == &m->embed && !m->cfg.tie_embeddings)) continue;
+        n += (double)weight_count(w) * (w->n_dims > 2 ? m->cfg.sas.head_dim : 1);
+    }
+    return n;
+}
+
+double cost_seconds(const Model *m, double rate) {
+    HeadShape h = config_heads(&m->cfg);
+    double attention = 0.5 * m->cfg.n_layers * m->cfg.max_positions * h.heads * (h.k_dim + h.v_dim);
+    double bytes = (double)footprint_training(m, 1, false);
+    return (6 * weight_products(m) + 6 * attention + BYTE_OPERATIONS * bytes) / rate;
+}

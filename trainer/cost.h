@@ -1,0 +1,25 @@
+/* cost: what a training takes, told before it begins: bytes by model/footprint.h, time by a matrix product measured
+ * here.
+ *
+ *     seconds of a token = (6 W + 6 A + 50 B) / rate
+ *
+ * W multiply-adds of a row in products with weights, A in scores and mixing over half a window (forward 2 operations
+ * each, backward 4), B bytes of activations, rate the operations per second of a matrix product of the model's width.
+ * That a byte costs as much as 50 operations is what the trainings in docs/figures.md took, within a quarter; SAS takes
+ * up to half as long again. */
+#ifndef NOISED_COST_H
+#define NOISED_COST_H
+
+#include "model/transformer.h"
+
+typedef struct CostMemory {
+    size_t weights, activations; /* bytes; weights with their gradients and the optimizer's averages */
+} CostMemory;
+
+/* m needs to be declared only; `batch` windows of its whole context. */
+CostMemory cost_memory(const Model *m, int64_t batch, bool recompute);
+
+double cost_rate(int width);                      /* in f32 on the whole team; takes some ms */
+double cost_seconds(const Model *m, double rate); /* of a token, without recomputation */
+
+#endif
