@@ -12,6 +12,7 @@ void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
     if (rules->logprobs || rules->token_ids) c->slots = xcalloc(most + 1, sizeof *c->slots);
     text_stream_open(&c->text, rules->stop);
+    c->text.keep_stop = rules->keep_stop;
 }
 
 void choice_close(Choice *c) {
@@ -51,7 +52,8 @@ static void read_token(Choice *c, const JobToken *token) {
     bool last = job_is_end(c->job, token->id);
     push_slot(c, token->id, token);
     c->n_read++;
-    if (!last && !tokenizer_is_special(r->tokenizer, token->id)) push_piece(c, token->id, c->n_read > r->min_tokens);
+    bool shown = (r->special || !tokenizer_is_special(r->tokenizer, token->id)) && (r->keep_stop || !last);
+    if (shown) push_piece(c, token->id, c->n_read > r->min_tokens);
     if (c->text.stopped) job_cancel(c->job);
     if (last || c->text.stopped)
         c->finish = FINISH_STOP;
@@ -73,6 +75,7 @@ void choice_advance(Choice *c) {
     if (!c->prompt_done) {
         if (job->score_prompt && n_scored < job->n_prompt && finish == FINISH_NONE) return;
         if (c->rules->echo) echo_prompt(c, n_scored);
+        c->n_scored = n_scored;
         c->prompt_done = true;
     }
     while (c->n_read < n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
@@ -94,6 +97,7 @@ bool choice_has_news(const Choice *c) {
 void choice_mark_sent(Choice *c) {
     c->slots_sent += choice_settled_slots(c);
     c->text_sent = c->text.settled;
+    c->begun = true;
     c->finish_sent = c->finish != FINISH_NONE;
 }
 

@@ -18,7 +18,9 @@ typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
     int min_tokens;
+    int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
+    bool keep_stop, special; /* in the text: what stopped it; special tokens */
 } ChoiceRules;
 
 typedef struct Choice {
@@ -28,12 +30,13 @@ typedef struct Choice {
     TextStream text;
     Slot *slots; /* [n_slots], kept when log-probabilities or token ids are wanted */
     int n_slots;
+    int n_scored; /* tokens of the prompt with log-probabilities, once prompt_done */
     bool prompt_done, strip_space;
     int n_read; /* generated tokens that belong to the answer so far */
     Finish finish;
     size_t text_sent;
     int slots_sent;
-    bool finish_sent;
+    bool begun, finish_sent; /* anything was sent; the end was */
 } Choice;
 
 void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden);

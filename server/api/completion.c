@@ -39,9 +39,8 @@ static void *copy_of(const void *data, size_t bytes) { return bytes ? memcpy(xma
 /* Choice i of prompt p. */
 static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     const CompletionRequest *r = &c->request;
-    bool rank = r->best_of > r->n;
-    Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, rank ? MAX(r->logprobs, 0) : r->logprobs,
-                       r->echo && r->logprobs >= 0);
+    int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
+    Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, n_top, api_scores_prompt(r));
     if (!job) return NULL;
     job->min_tokens = r->min_tokens;
     job->sampling = (Sampling){
@@ -137,7 +136,11 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
         .min_tokens = r->min_tokens,
         .echo = r->echo,
         .logprobs = r->logprobs >= 0,
+        .n_top = r->logprobs,
+        .prompt_top = r->prompt_logprobs,
         .token_ids = r->return_token_ids,
+        .keep_stop = r->include_stop_str_in_output,
+        .special = !r->skip_special_tokens,
     };
     int n;
     Job **jobs = xcalloc((size_t)(r->n_prompts * r->best_of), sizeof *jobs);
@@ -226,7 +229,9 @@ static void print_event(Completion *c, Buffer *out, int i) {
     buffer_text(out, "data: ");
     response_open(out, &c->head);
     response_choice(out, choice, i, c->has_noise, true);
-    response_close(out, NULL, c->request.include_usage);
+    bool counted = c->request.include_usage && c->request.continuous_usage_stats;
+    Usage u = counted ? usage_of(c) : (Usage){0};
+    response_close(out, counted ? &u : NULL, c->request.include_usage);
     buffer_text(out, "\n\n");
     choice_mark_sent(choice);
 }

@@ -18,6 +18,22 @@ static int range_fail(const FieldReader *r, const Field *f, const cJSON *item) {
     return field_fail(r, item, what);
 }
 
+static int read_neutral(const FieldReader *r, const Field *f, const cJSON *item) {
+    if (!f->neutral) return 0;
+    cJSON *values = cJSON_Parse(f->neutral);
+    const cJSON *v = values->child;
+    while (v && !cJSON_Compare(v, item, true)) v = v->next;
+    cJSON_Delete(values);
+    if (v) return 0;
+    if (r->ignored) {
+        buffer_print(r->ignored, "%s%s", r->ignored->n ? ", " : "", f->name);
+        return 0;
+    }
+    bool some = strcmp(f->neutral, "[]") != 0;
+    return api_fail(r->error, 400, NULL, r->name, "%s means nothing here: it may be absent%s%.*s (%s)", r->name,
+                    some ? " or " : "", some ? (int)strlen(f->neutral) - 2 : 0, f->neutral + 1, f->help);
+}
+
 static int read_rows(const FieldReader *outer, const cJSON *object, const FieldList *list);
 
 static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
@@ -56,8 +72,17 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         return read_rows(r, item, f->fields);
     case FIELD_OTHER:
         return f->read(r, item);
+    case FIELD_NEUTRAL:
+        return read_neutral(r, f, item);
     }
     return 0;
+}
+
+static const Field *find(const FieldList *list, const char *name) {
+    for (; list; list = list->also)
+        for (const Field *f = list->rows; f < list->rows + list->n; f++)
+            if (!strcmp(f->name, name)) return f;
+    return NULL;
 }
 
 /* A field of an object inside the body is called "object.field". */
@@ -66,9 +91,8 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
     cJSON_ArrayForEach(item, object) {
         char name[128];
         snprintf(name, sizeof name, "%s%s%.100s", outer->name ? outer->name : "", outer->name ? "." : "", item->string);
-        const Field *f = list->rows, *end = f + list->n;
-        while (f < end && strcmp(f->name, item->string)) f++;
-        if (f == end) return api_fail(outer->error, 400, NULL, name, "unknown field \"%s\"", name);
+        const Field *f = find(list, item->string);
+        if (!f) return api_fail(outer->error, 400, NULL, name, "unknown field \"%s\"", name);
         FieldReader r = *outer;
         r.name = name;
         if (!cJSON_IsNull(item) && read_field(&r, f, item)) return -1;

@@ -17,12 +17,14 @@ typedef struct FieldReader {
     void *out;           /* the struct being filled */
     const void *context; /* whatever the FIELD_OTHER readers need */
     ApiError *error;
+    Buffer *ignored; /* gets the names of FIELD_NEUTRALs at other values; NULL: these are refused */
 } FieldReader;
 
 typedef struct Field Field;
 typedef struct FieldList {
     const Field *rows;
     size_t n;
+    const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
 } FieldList;
 
 /* What a FIELD_OTHER takes, for whoever describes it. */
@@ -52,6 +54,7 @@ typedef enum FieldKind {
     FIELD_TEXT,   /* const char *, borrowed from the JSON */
     FIELD_OBJECT, /* `fields`, of the same struct */
     FIELD_OTHER,  /* `type`, read by `read` */
+    FIELD_NEUTRAL /* goes nowhere: it may have the values of `neutral` */
 } FieldKind;
 
 struct Field {
@@ -64,6 +67,7 @@ struct Field {
     const char *absent;                                   /* what absence means where `fallback` does not say it */
     int (*read)(const FieldReader *r, const cJSON *item); /* FIELD_OTHER */
     const Type *type;                                     /* FIELD_OTHER */
+    const char *neutral;                                  /* FIELD_NEUTRAL: a JSON array; NULL: any value */
     const FieldList *fields;                              /* FIELD_OBJECT; the value is a bool: whether it is there */
     const char *help;                                     /* one sentence or two, Markdown */
 };

@@ -14,7 +14,7 @@ int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, 
     const cJSON *element;
     int64_t id;
     char what[80];
-    snprintf(what, sizeof what, "token ids, integers between 0 and %d,", vocab - 1);
+    snprintf(what, sizeof what, "token ids, integers between 0 and %d", vocab - 1);
     if (!cJSON_IsArray(item)) return field_fail(r, item, "an array of token ids");
     *n = 0;
     *ids = xmalloc(((size_t)cJSON_GetArraySize(item) + 1) * sizeof **ids);
@@ -36,36 +36,79 @@ static int document_start(const ApiContext *ctx) {
     return bos >= 0 ? bos : ctx->config->eos_token_id;
 }
 
-static int prompt_from_text(Prompt *p, const ApiContext *ctx, const char *text, ApiError *e) {
-    TokenList list = {0};
+static int encode(TokenList *list, const ApiContext *ctx, const char *text, ApiError *e) {
     Err err;
-    int bos = *text ? tokenizer_bos(ctx->tokenizer) : document_start(ctx);
-    if (bos >= 0) token_list_push(&list, bos);
-    if (tokenizer_encode(ctx->tokenizer, text, strlen(text), true, &list, &err)) {
-        token_list_free(&list);
-        return api_fail(e, 400, NULL, "prompt", "%s", err.msg);
-    }
-    *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = bos >= 0};
-    if (p->n > 0) return 0;
-    return api_fail(e, 400, NULL, "prompt", "the prompt is empty and the model has no token to start a document with");
+    if (tokenizer_encode(ctx->tokenizer, text, strlen(text), true, list, &err) == 0) return 0;
+    return api_fail(e, 400, NULL, "prompt", "%s", err.msg);
 }
+
+/* Ids and texts in a row are one prompt. A text in front begins the document. */
+static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) {
+    const ApiContext *ctx = r->context;
+    char what[80];
+    int64_t id;
+    snprintf(what, sizeof what, "token ids, integers between 0 and %d", ctx->config->vocab_size - 1);
+    for (; part; part = part->next) {
+        if (cJSON_IsString(part)) {
+            if (encode(list, ctx, part->valuestring, r->error)) return -1;
+        } else {
+            if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id)) return field_fail(r, part, what);
+            token_list_push(list, (int)id);
+        }
+    }
+    return 0;
+}
+
+static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first) {
+    const CompletionRequest *request = r->out;
+    const ApiContext *ctx = r->context;
+    TokenList list = {0};
+    bool empty = cJSON_IsString(first) && !*first->valuestring;
+    int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer);
+    bool begins = cJSON_IsString(first) && request->add_special_tokens && bos >= 0;
+    if (begins) token_list_push(&list, bos);
+    if (read_parts(&list, r, first)) {
+        token_list_free(&list);
+        return -1;
+    }
+    *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins};
+    if (p->n > 0) return 0;
+    return api_fail(r->error, 400, NULL, "prompt", "the prompt is empty and %s",
+                    request->add_special_tokens ? "the model has no token to start a document with"
+                                                : "add_special_tokens is false");
+}
+
+static bool is_part(const cJSON *item) { return cJSON_IsNumber(item) || cJSON_IsString(item); }
 
 /* One prompt, or one element of a list of them. It is counted at once, so that a failure leaves nothing behind. */
 static int add_prompt(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
-    const ApiContext *ctx = r->context;
     Prompt *p = &request->prompts[request->n_prompts++];
-    if (cJSON_IsString(item)) return prompt_from_text(p, ctx, item->valuestring, r->error);
-    if (!cJSON_IsArray(item)) return field_fail(r, item, forms);
-    if (api_ids_read(r, item, ctx->config->vocab_size, &p->ids, &p->n)) return -1;
-    if (p->n == 0) return api_fail(r->error, 400, NULL, "prompt", "prompt must have at least one token");
-    return 0;
+    bool ids = cJSON_IsArray(item);
+    if (!ids && !cJSON_IsString(item)) return field_fail(r, item, forms);
+    if (ids && !item->child) return api_fail(r->error, 400, NULL, "prompt", "prompt must have at least one token");
+    if (ids) return read_prompt(p, r, item->child);
+    cJSON alone = *item;
+    alone.next = NULL;
+    return read_prompt(p, r, &alone);
+}
+
+/* [1,2], [1,"text"]: the parts of one prompt; ["a","b"] and [[1],[2]] are several. */
+static bool is_list(const cJSON *item) {
+    if (!cJSON_IsArray(item)) return false;
+    const cJSON *part;
+    bool ids = false;
+    cJSON_ArrayForEach(part, item) {
+        if (!is_part(part)) return !cJSON_IsNumber(item->child);
+        ids = ids || cJSON_IsNumber(part);
+    }
+    return !ids;
 }
 
 int api_prompt_read(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
     const ApiContext *ctx = r->context;
-    bool list = cJSON_IsArray(item) && !cJSON_IsNumber(item->child);
+    bool list = is_list(item);
     int n = list ? cJSON_GetArraySize(item) : 1;
     if (n == 0) return api_fail(r->error, 400, NULL, "prompt", "prompt must not be an empty array");
     if (n > ctx->limits.prompts)
@@ -78,8 +121,8 @@ int api_prompt_read(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-int api_prompt_default(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
-    r->prompts = xcalloc(1, sizeof *r->prompts);
-    r->n_prompts = 1;
-    return prompt_from_text(&r->prompts[0], ctx, "", e);
+void api_prompt_keep_last(Prompt *p, int n) {
+    if (p->n <= n) return;
+    memmove(p->ids, p->ids + p->n - n, (size_t)n * sizeof *p->ids);
+    *p = (Prompt){.ids = p->ids, .n = n};
 }

@@ -29,6 +29,7 @@ typedef struct ApiDefaults {
 typedef struct ApiContext {
     ApiLimits limits;
     ApiDefaults defaults;
+    bool lenient; /* fields of other servers may have any value */
     const char *model_name;
     const Config *config;
     const Tokenizer *tokenizer;
@@ -40,13 +41,16 @@ typedef struct Prompt {
     int n_hidden; /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
 } Prompt;
 
+/* The fallback of fields that go by several names, of which one may be given. */
+enum { API_ABSENT = -2 };
+
 typedef struct CompletionRequest {
     Prompt *prompts; /* [n_prompts], at least one, each of at least one token */
     int n_prompts;
     int n, best_of; /* best_of >= n */
     int max_tokens, min_tokens;
-    int logprobs;           /* -1: none */
-    int top_k, deadline_ms; /* deadline_ms 0: none */
+    int logprobs, prompt_logprobs; /* -1: none */
+    int top_k, deadline_ms;        /* deadline_ms 0: none */
     float temperature, top_p, min_p, typical_p;
     float repetition_penalty, frequency_penalty, presence_penalty;
     LogitBias *bias; /* [n_bias], ids distinct */
@@ -59,8 +63,15 @@ typedef struct CompletionRequest {
     int n_noise_seeds;
     float noise_scale;
     bool echo, ignore_eos, return_token_ids;
-    bool stream, stream_options, include_usage;
-    const char *model, *user, *suffix; /* valid during api_request_parse only */
+    bool include_stop_str_in_output, skip_special_tokens;
+    bool stream, stream_options, include_usage, continuous_usage_stats;
+    Buffer ignored; /* names of fields of other servers that a lenient server leaves aside, "a, b" */
+    /* ---- settled by api_request_parse, of no use behind it ---- */
+    int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, truncate_prompt_tokens;
+    float repeat_penalty;
+    bool add_special_tokens;
+    const char *model, *user, *suffix;
+    const cJSON *prompt;
 } CompletionRequest;
 
 extern const FieldList completion_fields;
@@ -69,12 +80,16 @@ extern const FieldList completion_fields;
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e);
 void api_request_free(CompletionRequest *r);
 
-/* The field "prompt": string, [string], [int], [[int]] or a list of both kinds. (api_prompt.c) */
-int api_prompt_read(const FieldReader *r, const cJSON *item);
-/* One prompt of the BOS token alone: an absent prompt starts a document. */
-int api_prompt_default(CompletionRequest *r, const ApiContext *ctx, ApiError *e);
+/* Whether the prompt's log-probabilities are wanted. */
+static inline bool api_scores_prompt(const CompletionRequest *r) {
+    return (r->echo && r->logprobs >= 0) || r->prompt_logprobs >= 0;
+}
 
-/* An array of token ids below the vocabulary's size; *ids is the caller's. (api_prompt.c) */
+/* The field "prompt": a string, token ids, both mixed, or a list of such prompts. (prompt.c) */
+int api_prompt_read(const FieldReader *r, const cJSON *item);
+void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
+
+/* An array of token ids below the vocabulary's size; *ids is the caller's. (prompt.c) */
 extern const Type api_id_type, api_ids_type;
 int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n);
 

@@ -82,7 +82,7 @@ static void print_slot_logprob(Buffer *b, const Choice *c, const Slot *s) {
 
 static void print_slot_top(Buffer *b, const Choice *c, const Slot *s) {
     if (s->token)
-        print_top(b, c->rules->tokenizer, s->token, c->job->n_top);
+        print_top(b, c->rules->tokenizer, s->token, c->rules->n_top);
     else
         buffer_text(b, "null");
 }
@@ -118,6 +118,48 @@ static void print_token_ids(Buffer *b, const Choice *c, int n) {
     buffer_text(b, "]");
 }
 
+static void print_prompt_ids(Buffer *b, const Job *job) {
+    buffer_text(b, ",\"prompt_token_ids\":[");
+    for (int i = 0; i < job->n_prompt; i++) buffer_print(b, "%s%d", i ? "," : "", job->prompt[i]);
+    buffer_text(b, "]");
+}
+
+/* vLLM's: {"id":{"logprob":...,"rank":...,"decoded_token":...}}. The rank of a token beyond the alternatives is null.
+ */
+static void print_prompt_token(Buffer *b, const Choice *c, const JobToken *token) {
+    const Tokenizer *t = c->rules->tokenizer;
+    int own = 0, n = c->rules->prompt_top;
+    while (own < n && token->top[own].id != token->id) own++;
+    buffer_text(b, "{");
+    for (int i = own < n ? 0 : -1; i < n; i++) {
+        TokenLogprob top = i < 0 ? (TokenLogprob){token->id, token->logprob} : token->top[i];
+        if (top.id < 0) break; /* no more tokens in the vocabulary */
+        buffer_print(b, "%s\"%d\":{\"logprob\":", b->data[b->n - 1] == '{' ? "" : ",", top.id);
+        buffer_float(b, top.logprob);
+        if (i < 0)
+            buffer_text(b, ",\"rank\":null,\"decoded_token\":");
+        else
+            buffer_print(b, ",\"rank\":%d,\"decoded_token\":", i + 1);
+        print_token(b, t, top.id);
+        buffer_text(b, "}");
+    }
+    buffer_text(b, "}");
+}
+
+/* A job cut by its deadline may have fewer scores than prompt tokens. */
+static void print_prompt_logprobs(Buffer *b, const Choice *c) {
+    const Job *job = c->job;
+    buffer_text(b, ",\"prompt_logprobs\":[");
+    for (int i = 0; i < job->n_prompt; i++) {
+        if (i) buffer_text(b, ",");
+        if (i > 0 && i < c->n_scored)
+            print_prompt_token(b, c, &job->prompt_scores[i]);
+        else
+            buffer_text(b, "null");
+    }
+    buffer_text(b, "]");
+}
+
 void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first) {
     const Job *job = c->job;
     int n = choice_settled_slots(c);
@@ -137,7 +179,9 @@ void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool
         buffer_print(b, "%" PRIu64, job->noise.seed);
     else
         buffer_text(b, "null");
+    if (c->rules->token_ids && !c->begun) print_prompt_ids(b, job);
     if (c->rules->token_ids) print_token_ids(b, c, n);
+    if (c->rules->prompt_top >= 0) print_prompt_logprobs(b, c);
     buffer_text(b, "}");
 }
 

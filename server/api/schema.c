@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "server/api/foreign.h"
 #include "server/api/request.h"
 #include "server/api/tokenize.h"
 
@@ -105,6 +106,8 @@ static void print_field_type(Buffer *b, const Field *f) {
     case FIELD_OTHER:
         print_type(b, f->type, false);
         return;
+    case FIELD_NEUTRAL:
+        break;
     }
 }
 
@@ -128,6 +131,27 @@ static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
     }
 }
 
+/* `1` or `2`, of "[1,2]". */
+static void print_neutral(Buffer *b, const char *neutral) {
+    cJSON *values = cJSON_Parse(neutral ? neutral : "[]");
+    if (!values->child) buffer_text(b, neutral ? "only absent" : "any");
+    for (const cJSON *v = values->child; v; v = v->next) {
+        char *text = cJSON_PrintUnformatted(v);
+        buffer_print(b, "%s`%s`", v == values->child ? "" : " or ", text);
+        cJSON_free(text);
+    }
+    cJSON_Delete(values);
+}
+
+static void print_foreign(Buffer *b, const FieldList *list) {
+    buffer_text(b, "\n### Fields of other servers\n\n| field | value | whose |\n|---|---|---|\n");
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        buffer_print(b, "| `%s` | ", f->name);
+        print_neutral(b, f->neutral);
+        buffer_print(b, " | %s |\n", f->help);
+    }
+}
+
 void schema_print_markdown(Buffer *out) {
     buffer_text(out, "| route | key | what it does |\n|---|---|---|\n");
     for (const Route *r = routes; r < routes + ROUTES; r++)
@@ -139,4 +163,5 @@ void schema_print_markdown(Buffer *out) {
                      r->path);
         print_rows(out, r->body, "");
     }
+    print_foreign(out, &foreign_fields);
 }

@@ -58,6 +58,7 @@ static void append_character(TextStream *t, const char *bytes, size_t n, bool ma
     size_t cut = (size_t)feed_stops(t, bytes, n);
     if (cut == 0) return;
     t->stopped = true;
+    if (t->keep_stop) return;
     t->chars -= utf8_count(t->text.data + t->text.n - cut, cut);
     t->text.n -= cut;
 }
@@ -70,6 +71,7 @@ static void settle(TextStream *t, size_t settled) {
 
 static size_t held_back(const TextStream *t) {
     int held = 0;
+    if (t->keep_stop) return 0;
     for (int s = 0; s < t->stops->n; s++) held = MAX(held, t->matched[s]);
     return (size_t)held;
 }

@@ -31,6 +31,7 @@ typedef struct TextStream {
     char partial[4];      /* an unfinished code point */
     size_t n_partial;
     const StopSet *stops; /* borrowed */
+    bool keep_stop;       /* the text ends behind the stop string; set before the first push */
     int *matched;         /* [stops->n] bytes of each stop string that text ends with */
 } TextStream;
 

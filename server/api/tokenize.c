@@ -27,7 +27,7 @@ static const Field tokenize_rows[] = {
 };
 #undef FIELD
 
-const FieldList tokenize_fields = {tokenize_rows, COUNTOF(tokenize_rows)};
+const FieldList tokenize_fields = {.rows = tokenize_rows, .n = COUNTOF(tokenize_rows)};
 
 /* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
@@ -104,7 +104,7 @@ static const Field detokenize_rows[] = {
      .help = "The tokens of the text."},
 };
 
-const FieldList detokenize_fields = {detokenize_rows, COUNTOF(detokenize_rows)};
+const FieldList detokenize_fields = {.rows = detokenize_rows, .n = COUNTOF(detokenize_rows)};
 
 int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
     Detokenize d = {0};

@@ -69,9 +69,8 @@ static int parse_target(Head *head, char *target, const char **why) {
     for (const char *p = target; *p; p++)
         if (*p <= ' ' || *p == 0x7f || *p == '\\' || *p == '#') clean = false; /* bytes beyond ASCII are negative */
     char *query = strchr(target, '?');
-    if (query) *query++ = 0;
+    if (query) *query = 0; /* nobody here reads it */
     if (!clean || !decode(target)) return refuse(why, 400, "malformed request target");
-    if (query && *query) return refuse(why, 400, "no route here takes query parameters");
     head->path = target;
     return 0;
 }

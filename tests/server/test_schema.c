@@ -33,7 +33,7 @@ static bool read_number(const Field *f, double value, Values *v) {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, f->name, value);
     FieldReader r = {.out = v->bytes, .error = &v->error};
-    int rc = fields_read(&r, object, &(FieldList){f, 1});
+    int rc = fields_read(&r, object, &(FieldList){.rows = f, .n = 1});
     cJSON_Delete(object);
     return rc == 0;
 }
