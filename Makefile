@@ -86,6 +86,8 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak:
 # kernels have line numbers only.
 $(BUILD)/model/%.o: OPTIMIZE := $(if $(SAN),-O1,-O3)
 $(BUILD)/model/kernels/%.o: CFLAGS += -g1
+# On x86-64 the reference is there to be compared with.
+$(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-O2,-O3))
 # Instruction sets are switched on for their own files only; the table picks one at run time.
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)

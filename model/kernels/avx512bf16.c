@@ -2,8 +2,29 @@
 
 #include "model/kernels/lanes_avx512.h"
 
+/* Most of the body is not in this table, and is not compiled for it again: only pairs of bf16 and int8 products have
+ * instructions of their own here. All else is avx512's, whose bits are the same. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
 #include "model/kernels/body.h"
 
-const Kernels kernels_avx512bf16 = KERNELS_TABLE("avx512bf16");
+Kernels kernels_avx512bf16(void) {
+    static TrainKernels train;
+    Kernels k = kernels_avx512;
+    train = *k.train;
+    train.native_pairs = true;
+    train.pack_rows = pack_rows;
+    train.pack_columns = pack_columns;
+    train.pack_taps = pack_taps;
+    train.multiply = multiply;
+    k.name = "avx512bf16";
+    k.gemm_bf16 = gemm_bf16;
+    k.gemm_i8 = gemm_i8;
+    k.to_bf16 = to_bf16;
+    k.scores_pairs = scores_pairs;
+    k.mix_pairs = mix_pairs;
+    k.train = &train;
+    return k;
+}
 
 #endif

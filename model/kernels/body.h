@@ -1,6 +1,6 @@
-/* body: every kernel, written once. ref.c, avx2.c, avx512.c and avx512bf16.c each include one lanes_<isa>.h and then
- * this file, are compiled with that ISA's flags and export one table; all functions are static, so no code leaks
- * between levels. amx.c (see isa.h) replaces two entries of the last.
+/* body: every kernel, written once. ref.c, avx2.c and avx512.c each include one lanes_<isa>.h and then this file, are
+ * compiled with that ISA's flags and export one table; all functions are static, so no code leaks between levels.
+ * avx512bf16.c does the same for the entries that it replaces, and amx.c (see isa.h) replaces two of those.
  *
  * Why all levels give the same bits:
  *   - reductions run in sixteen virtual lanes (type Vec), however many registers hold them, and end in vec_sum's tree;

@@ -16,7 +16,7 @@ typedef struct CpuFeatures {
     bool avx2, avx512, avx512bf16, amx;
 } CpuFeatures;
 
-static Kernels amx;
+static Kernels avx512bf16, amx;
 
 /* XCR0: the register states that the operating system saves. Only valid when CPUID reports OSXSAVE. */
 static uint64_t saved_states(void) {
@@ -57,7 +57,10 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     CpuFeatures f = cpu_features();
     if (f.avx2) out[n++] = &kernels_avx2;
     if (f.avx512) out[n++] = &kernels_avx512;
-    if (f.avx512bf16) out[n++] = &kernels_avx512bf16;
+    if (f.avx512bf16) {
+        avx512bf16 = kernels_avx512bf16();
+        out[n++] = &avx512bf16;
+    }
     if (f.amx) {
         amx = kernels_amx();
         out[n++] = &amx;

@@ -6,9 +6,11 @@
 
 extern const Kernels kernels_ref;
 #if defined(__x86_64__)
-extern const Kernels kernels_avx2;       /* AVX2, FMA, F16C */
-extern const Kernels kernels_avx512;     /* AVX-512 F, DQ, BW, VL besides */
-extern const Kernels kernels_avx512bf16; /* AVX-512 BF16 and VNNI besides */
+extern const Kernels kernels_avx2;   /* AVX2, FMA, F16C */
+extern const Kernels kernels_avx512; /* AVX-512 F, DQ, BW, VL besides */
+
+/* kernels_avx512 with what AVX-512 BF16 and VNNI do better. */
+Kernels kernels_avx512bf16(void);
 
 /* kernels_avx512bf16 with gemm_bf16 and gemm_i8 in AMX tiles. Its int8 products have the bits of ref. Its bf16 products
  * have their own: of every 32 elements, the even and the odd ones are two chains whose sum is added to the output. */
