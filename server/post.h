@@ -5,7 +5,8 @@
 #define NOISED_POST_H
 
 #include "server/api/error.h"
-#include "server/routes.h"
+#include "server/http/http.h"
+#include "server/server.h"
 
 /* What needs no engine: the whole answer from the body alone. */
 typedef int PostConvert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);

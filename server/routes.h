@@ -2,21 +2,8 @@
 #ifndef NOISED_ROUTES_H
 #define NOISED_ROUTES_H
 
-#include "server/auth.h"
 #include "server/http/http.h"
-#include "server/versions.h"
-#include "server/workers.h"
-
-typedef struct Server {
-    Versions versions;
-    Metrics metrics;
-    Workers *workers;
-    const Auth *auth;
-    const char *model_name;
-    int64_t created;
-    atomic_bool draining; /* refuse new completions, /health says so */
-    atomic_bool cut;      /* end running ones with an error */
-} Server;
+#include "server/server.h"
 
 /* The functions for http_start; the server is borrowed until http_stop. */
 HttpHandler routes_handler(Server *s);
