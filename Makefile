@@ -47,7 +47,7 @@ TOKENIZER := $(call sources,tokenizer)
 MODEL := $(call sources,model model/ops model/attention model/kernels)
 WEIGHTS := $(call sources,weights weights/import)
 TRAINER := $(call sources,trainer)
-SERVER := $(call sources,server server/http server/api server/engine server/metrics)
+SERVER := $(call sources,server server/http server/api server/engine server/metrics server/page)
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
@@ -55,22 +55,26 @@ KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err memory random) $(wildcard 
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
+BROWSER := $(wildcard tests/browser/*.c)
 MAINS := server/main.c server/api/main.c trainer/main.c weights/main.c
-SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(MAINS)
+SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 
 all: $(PROGRAMS) ## build the three programs
 
-$(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c)
-$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c)
+# The page of GET /, joined into one file of HTML and from there into bytes.
+PAGE := $(BUILD)/server/page/html.o
+$(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c) $(PAGE)
+$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(PAGE)
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
-$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
-$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD))
+$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
+$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(PAGE)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))
+$(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(call say,LD,$@)
@@ -78,7 +82,7 @@ $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ -lm
-$(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak:
+$(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests:
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
@@ -96,6 +100,14 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(OPTIMIZE) $(ISA) -MMD -MP -c $< -o $@
+
+$(BUILD)/server/page/html.c: server/page/join.sh $(wildcard server/page/*.html server/page/*.css server/page/*.js)
+	@mkdir -p $(@D)
+	$(call say,JOIN,server/page)
+	$(Q)server/page/join.sh >$@
+$(PAGE): $(BUILD)/server/page/html.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
 man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS)) ## manual pages and bash completion, from the tables of options
 
@@ -119,6 +131,15 @@ check: $(PROGRAMS) $(BUILD)/run-tests
 test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, 200 reloads (SCALE=0.1: a tenth)
 	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams idle hangups overload drains)
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
+
+test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium (installs it; axe-core too where npm is)
+	@scripts/deps.sh chromium chromium-driver
+	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BUILD)/axe axe-core@4.10.3
+	BUILD=$(BUILD) $(BUILD)/run-browser-tests $(ONLY)
+
+pictures: ## the page's pictures in docs/, by the test that looks at them
+	@$(MAKE) --no-print-directory test-browser ONLY=pictures
+	cp $(addprefix $(BUILD)/,page.png page-dark.png page-phone.png) docs
 
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
 	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
@@ -203,6 +224,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man deps test check check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs format lint clean help
+.PHONY: all man deps test check test-browser pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

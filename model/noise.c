@@ -60,6 +60,19 @@ static void softmax_double(const float *logits, int n, double *p) {
     for (int k = 0; k < n; k++) p[k] /= sum;
 }
 
+void noise_deviation(const Config *cfg, const Noise *z, float *out) {
+    BUG_ON(cfg->noise.scope == NOISE_NONE || cfg->noise.condition_dim);
+    int m = cfg->noise.density == DENSITY_MIXTURE ? cfg->noise.components : 1;
+    for (int k = 0; k < config_noise_heads(cfg); k++) {
+        const float *mu = weight_f32(&z->mu) + k * m, *sigma = weight_f32(&z->sigma) + k * m;
+        double p[NOISE_COMPONENTS_MAX] = {1}, mean = 0, variance = 0;
+        if (m > 1) softmax_double(weight_f32(&z->weight) + k * m, m, p);
+        for (int c = 0; c < m; c++) mean += p[c] * mu[c];
+        for (int c = 0; c < m; c++) variance += p[c] * (sigma[c] * sigma[c] + (mu[c] - mean) * (mu[c] - mean));
+        out[k] = (float)sqrt(variance);
+    }
+}
+
 /* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536. */
 static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
     int m = row->cfg->noise.components;

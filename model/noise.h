@@ -25,6 +25,10 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c);
 /* Conditioned noise: z = gelu(down x), (mu, log sigma^2) = up z -> [n, 2 distributions]. x [n, d]. */
 Mat *noise_condition(Forward *f, const Noise *z, Mat *x);
 
+/* Standard deviation of what is added to a score, noise_scale 1, for every distribution of a layer: out[n]. That of a
+ * mixture has the spread of its means in it. Conditioned noise has none of its own: it depends on the token. */
+void noise_deviation(const Config *c, const Noise *z, float *out);
+
 /* sum of 0.5 (mu^2 + sigma^2 - log(sigma^2 + 1e-12) - 1) over the distributions of one layer -> [1, 1]; a mixture
  * counts its components by their weights (convex bound), conditioned noise (condition as above) is the mean over rows.
  */

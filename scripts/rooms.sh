@@ -12,7 +12,7 @@ echo "$includes" | awk '
     }
     BEGIN {
         # Deepest first, so that a path finds its own room. server/ itself joins http, api and engine.
-        n_rooms = split("model/kernels model/attention model/ops server/http server/api server/engine server/metrics " \
+        n_rooms = split("model/kernels model/attention model/ops server/http server/api server/engine server/metrics server/page " \
                         "base tokenizer model weights trainer server tests", rooms)
         model = "base model/kernels model/ops model/attention model"
         allow("base", "")
@@ -25,9 +25,10 @@ echo "$includes" | awk '
         allow("trainer", "weights tokenizer " model)
         allow("server/http", "base")
         allow("server/metrics", "base")
+        allow("server/page", "base")
         allow("server/engine", "server/metrics weights tokenizer " model)
         allow("server/api", "server/http server/engine server/metrics weights tokenizer " model)
-        allow("server", "server/http server/api server/engine server/metrics weights tokenizer " model)
+        allow("server", "server/page server/http server/api server/engine server/metrics weights tokenizer " model)
         allow("tests", "trainer server server/http server/api server/engine server/metrics weights tokenizer " model)
     }
     {

@@ -2,8 +2,10 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/api/noise.h"
 #include "server/api/schema.h"
 #include "server/api/tokenize.h"
+#include "server/page/page.h"
 #include "server/post.h"
 
 #include <inttypes.h>
@@ -84,6 +86,22 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
     metrics_print(&reply->body, &s->metrics, &gauges, s->model_name);
 }
 
+static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    Serving *serving = versions_pin(&s->versions);
+    reply->status = 200;
+    noise_print(&reply->body, &serving->checkpoint.model);
+    versions_unpin(&s->versions, serving);
+}
+
+static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)s, (void)request;
+    reply->status = 200;
+    reply->type = "text/html; charset=utf-8";
+    reply->policy = page_policy();
+    buffer_append(&reply->body, page_html, page_bytes);
+}
+
 static void completions(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, NULL, request, reply); }
 static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, api_tokenize, request, reply); }
 static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -103,6 +121,8 @@ static Answer *const answers[ROUTES] = {
     [ROUTE_HEALTH] = health,
     [ROUTE_LIVE] = live,
     [ROUTE_METRICS] = metrics,
+    [ROUTE_NOISE] = noise,
+    [ROUTE_PAGE] = page,
 };
 
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {

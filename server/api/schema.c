@@ -17,6 +17,8 @@ const Route routes[ROUTES] = {
     [ROUTE_HEALTH] = {.path = "/health", .open = true, .help = "200 when requests are served, else 503 and why not."},
     [ROUTE_LIVE] = {.path = "/health/live", .open = true, .help = "200 as long as the process answers."},
     [ROUTE_METRICS] = {.path = "/metrics", .help = "Figures in Prometheus' text format."},
+    [ROUTE_NOISE] = {.path = "/noise", .help = "How strong the noise is, layer by layer and head by head."},
+    [ROUTE_PAGE] = {.path = "/", .open = true, .help = "The page: everything above, to play with in a browser."},
 };
 
 RouteId route_find(const char *path) {

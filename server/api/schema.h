@@ -15,6 +15,8 @@ typedef enum RouteId {
     ROUTE_HEALTH,
     ROUTE_LIVE,
     ROUTE_METRICS,
+    ROUTE_NOISE,
+    ROUTE_PAGE,
     ROUTES,
     ROUTE_NONE = -1
 } RouteId;

@@ -39,6 +39,7 @@ struct HttpReply {
     const char *type; /* Content-Type; NULL: application/json */
     Buffer body;
     const char *allow;  /* Allow header or NULL */
+    const char *policy; /* Content-Security-Policy or NULL; as `type`, it outlives the reply */
     double retry_after; /* seconds; 0: no header */
     bool close;         /* close the connection afterwards */
     bool stream;        /* server-sent events: status 200 and headers at once, then whatever the task appends */

@@ -48,6 +48,10 @@ void http_reply_head(Buffer *out, const HttpReply *r, bool http11, bool keep) {
     if (r->stream) buffer_text(out, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
     if (r->stream && http11) buffer_text(out, "Transfer-Encoding: chunked\r\n");
     if (r->allow) buffer_print(out, "Allow: %s\r\n", r->allow);
+    if (r->policy)
+        buffer_print(
+            out, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
+            r->policy);
     if (r->status == 401) buffer_text(out, "WWW-Authenticate: Bearer\r\n");
     if (r->retry_after > 0)
         buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(r->retry_after),

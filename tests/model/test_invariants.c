@@ -247,6 +247,34 @@ TEST(noise_mixture_of_one_kind_is_gaussian) {
     test_model_free(&b);
 }
 
+/* What noise_deviation says of a mixture is how far the drawn noise really spreads. */
+TEST(noise_deviation_is_that_of_the_draws) {
+    enum { N = 200000 };
+    static float eps[N], s[N];
+    static uint16_t component[N];
+    Config c = test_variant(attention_kind_find("symmetric"), "plain");
+    c.noise.scope = NOISE_HEAD;
+    c.noise.density = DENSITY_MIXTURE;
+    c.noise.components = 3;
+    TestModel t;
+    REQUIRE(test_model_init(&t, &c, 39));
+    const Noise *z = &t.model.blocks[0].attention.noise;
+    float told[16];
+    weight_f32(&z->mu)[0] += 2;
+    noise_deviation(&c, z, told);
+    for (int head = 0; head < c.n_heads; head++) {
+        NoiseRow row = {.cfg = &c, .noise = z, .key = {.seed = 5, .scale = 1}, .head = head, .i = N, .n = N};
+        double sum = 0, squares = 0;
+        memset(s, 0, sizeof s);
+        noise_row_draw(&row, eps, component);
+        noise_row_add(&row, eps, component, s);
+        for (int j = 0; j < N; j++) sum += s[j], squares += (double)s[j] * s[j];
+        double drawn = sqrt(squares / N - sum / N * (sum / N));
+        CHECK_MSG(fabs(drawn / told[head] - 1) < 0.01, "head %d: %g drawn, %g told", head, drawn, (double)told[head]);
+    }
+    test_model_free(&t);
+}
+
 /* The lecture notes' attention is MHA of the full width whose queries are sqrt(d) times as long. */
 TEST(lecture_is_mha_without_the_division) {
     Config lecture = test_variant(attention_kind_find("lecture"), "plain"), mha = lecture;

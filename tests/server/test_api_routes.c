@@ -18,7 +18,9 @@ TEST(api_routes) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--model-name some/name"));
     static const RouteCase cases[] = {
-        {"GET", "/", NULL, NULL, 404, NULL},
+        {"GET", "/", NULL, NULL, 200, NULL},
+        {"POST", "/", NULL, "{}", 405, "GET, HEAD"},
+        {"GET", "/noise", NULL, NULL, 200, NULL},
         {"GET", "/v1/completion", NULL, NULL, 404, NULL},
         {"GET", "/v1/completions/", NULL, NULL, 404, NULL},
         {"GET", "//v1/models", NULL, NULL, 404, NULL},

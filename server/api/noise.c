@@ -1,0 +1,33 @@
+#include "server/api/noise.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static void print_layer(Buffer *b, const Config *c, const Noise *z) {
+    int n = config_noise_heads(c);
+    float *sigma = xcalloc((size_t)n, sizeof *sigma);
+    noise_deviation(c, z, sigma);
+    for (int k = 0; k < n; k++) {
+        buffer_text(b, k ? "," : "[");
+        buffer_float(b, sigma[k]);
+    }
+    buffer_text(b, "]");
+    free(sigma);
+}
+
+void noise_print(Buffer *b, const Model *m) {
+    const Config *c = &m->cfg;
+    buffer_print(b, "{\"scope\":\"%s\",\"density\":\"%s\",\"conditioned\":%s,\"sigma\":", scope_names[c->noise.scope],
+                 density_names[c->noise.density], c->noise.condition_dim ? "true" : "false");
+    if (c->noise.condition_dim) {
+        buffer_text(b, "null}");
+        return;
+    }
+    buffer_text(b, "[");
+    for (int l = 0; l < c->n_layers && c->noise.scope != NOISE_NONE; l++) {
+        if (l) buffer_text(b, ",");
+        print_layer(b, c, &m->blocks[l].attention.noise);
+    }
+    buffer_text(b, "]}");
+}

@@ -1,0 +1,13 @@
+/* GET /noise: what a checkpoint's noise is. */
+#ifndef NOISED_API_NOISE_H
+#define NOISED_API_NOISE_H
+
+#include "base/buffer.h"
+#include "model/transformer.h"
+
+/* {"scope":"none"|"layer"|"head","density":"gaussian"|"mixture","conditioned":bool,"sigma":[[…],…]}: sigma
+ * [layer][head], the standard deviation at noise_scale 1 (one number a layer for scope layer); null when conditioned,
+ * for it then depends on the token; empty without noise. */
+void noise_print(Buffer *b, const Model *m);
+
+#endif

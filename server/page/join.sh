@@ -1,0 +1,28 @@
+#!/bin/sh
+# join.sh: the page of GET / as C. Puts style.css and the modules into index.html where it names them, a
+# module after those it imports from (their `import` lines and `export` words fall away: it is one module then), and
+# prints the bytes as the array page_html of server/page/page.h. join.sh --html prints the page itself.
+set -eu
+cd "$(dirname "$0")"
+modules="text state stream diversity columns tokens noise curl main"
+html() {
+    awk -v modules="$modules" '
+        function copy(path, line) { while ((getline line < path) > 0) print line; close(path) }
+        $1 == "@style" { copy("style.css"); next }
+        $1 == "@script" {
+            n = split(modules, names, " ")
+            for (i = 1; i <= n; i++) {
+                path = names[i] ".js"
+                while ((getline line < path) > 0) if (line !~ /^import /) { sub(/^export /, "", line); print line }
+                close(path)
+            }
+            next
+        }
+        { print }' index.html
+}
+if [ "${1:-}" = --html ]; then html; exit; fi
+echo '#include "server/page/page.h"'
+echo 'const char page_html[] = {'
+html | od -An -v -td1 | sed 's/\([0-9]\)\( \|$\)/\1,/g'
+echo '};'
+echo 'const size_t page_bytes = sizeof page_html;'

@@ -1,0 +1,201 @@
+// What the reader does, joined with what the other modules can.
+
+import {byId, count, element, listenNumber, showNumber} from "./text.js";
+import {MOST_COLUMNS, clampField, drawSeed, numbers, readFragment, requestOf, sliders, writeFragment} from "./state.js";
+import {getJson, setKey} from "./stream.js";
+import {DiversityPanel, differences} from "./diversity.js";
+import {Column} from "./columns.js";
+import {drawNoise} from "./noise.js";
+import {curlCommand} from "./curl.js";
+
+// The figures of long texts take long: drawing them gets a tenth of the time and no more.
+const REDRAW_MS = 100, REDRAW_SHARE = 0.1;
+
+let state = readFragment(location.hash);
+let columns = [];
+let running = null; // AbortController of what streams
+let redraw = 0;     // timer
+let redrawTook = 0; // ms
+const diversity = new DiversityPanel(byId("diversity"));
+
+/* ---- drawing ---- */
+
+function drawDifferences() {
+  const began = performance.now();
+  redraw = 0;
+  const words = columns.map((c) => c.tokens.words());
+  const shares = differences(words.map((list) => list.map((w) => w.text)));
+  columns.forEach((c, i) => c.tokens.mark(words[i], shares[i]));
+  diversity.update(columns.map((c) => c.tokens.tokens.map((t) => t.text)));
+  redrawTook = performance.now() - began;
+}
+
+function grown() {
+  if (!redraw) redraw = setTimeout(drawDifferences, Math.max(REDRAW_MS, redrawTook / REDRAW_SHARE));
+}
+
+function drawNow() {
+  clearTimeout(redraw);
+  drawDifferences();
+}
+
+function fail(message) {
+  byId("error").textContent = message ?? "";
+  byId("error").hidden = !message;
+}
+
+function failed(e) {
+  if (e.name === "AbortError") return;
+  fail(e.message);
+  if (e.status !== 401) return;
+  byId("access").open = true;
+  byId("key").focus();
+}
+
+function drawButtons() {
+  byId("stop").disabled = !running;
+  byId("repeat").disabled = !!running || !columns.some((c) => c.answered);
+  byId("redraw").disabled = state.seeds.slice(0, state.columns).every((s) => s.locked);
+}
+
+// After every change: the address, the command and the controls say the same.
+function changed() {
+  history.replaceState(null, "", writeFragment(state));
+  byId("curl").textContent = curlCommand(state);
+  for (const f of [...sliders, ...numbers]) {
+    showNumber(byId(f.name), state[f.name]);
+    const shown = byId(f.name + "-shown");
+    if (shown) shown.textContent = state[f.name];
+  }
+  if (byId("prompt").value !== state.prompt) byId("prompt").value = state.prompt;
+  columns.forEach((c) => c.sync());
+  drawButtons();
+}
+
+function drawColumns() {
+  while (columns.length > state.columns) columns.pop().node.remove();
+  while (columns.length < state.columns)
+    columns.push(new Column(byId("answers"), columns.length + 1, state.seeds[columns.length], changed, grown));
+}
+
+/* ---- running ---- */
+
+// work(column, signal) for each of them, side by side.
+async function together(list, doing, done, work) {
+  running?.abort();
+  const mine = running = new AbortController();
+  fail(null);
+  byId("status").textContent = `${count(list.length, "column")} ${doing} …`;
+  drawButtons();
+  const results = await Promise.allSettled(list.map((c) => work(c, mine.signal)));
+  if (running !== mine) return; // something newer has begun
+  running = null;
+  const reasons = results.filter((r) => r.status === "rejected").map((r) => r.reason);
+  const error = reasons.find((e) => e.name !== "AbortError");
+  if (error) failed(error);
+  byId("status").textContent = error ? "" : reasons.length ? "Stopped." : done;
+  drawNow();
+  drawButtons();
+}
+
+function run(list = columns) {
+  state.asked = true;
+  changed();
+  diversity.clear();
+  return together(list, "streaming", "Done. Words that other columns lack stand out.",
+    (c, signal) => c.run(requestOf(state, columns.indexOf(c)), signal));
+}
+
+// A locked column that has answered this very request would only say the same again.
+function redrawNoise() {
+  columns.forEach((c) => { if (!c.seed.locked) c.seed.value = drawSeed(); });
+  return run(columns.filter((c, i) => !c.seed.locked || c.answered !== JSON.stringify(requestOf(state, i))));
+}
+
+function repeat() {
+  return together(columns.filter((c) => c.answered), "repeating", "Repeated.", (c, signal) => c.repeat(signal));
+}
+
+/* ---- controls ---- */
+
+function set(name, value) {
+  state[name] = clampField(name, value);
+  drawColumns();
+  changed();
+  grown();
+}
+
+function makeControls() {
+  for (const f of sliders) {
+    const input = element("input", {id: f.name, type: "range", min: f.low, max: f.high, step: f.step});
+    listenNumber(input, () => state[f.name], (value) => set(f.name, value));
+    byId("sliders").append(element("div", {}, element("label", {for: f.name}, f.label,
+      element("output", {id: f.name + "-shown", for: f.name})), input));
+  }
+  for (const f of numbers) {
+    const input = element("input", {id: f.name, type: "number", min: f.low, max: f.high, step: f.step});
+    listenNumber(input, () => state[f.name], (value) => set(f.name, value));
+    byId("numbers").append(element("div", {}, element("label", {for: f.name}, f.label), input));
+  }
+}
+
+async function copy(button, text) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Not allowed";
+  }
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+function listen() {
+  byId("compose").addEventListener("submit", (e) => { e.preventDefault(); run(); });
+  byId("prompt").addEventListener("input", (e) => { state.prompt = e.target.value; changed(); });
+  byId("stop").addEventListener("click", () => running?.abort());
+  byId("redraw").addEventListener("click", redrawNoise);
+  byId("repeat").addEventListener("click", repeat);
+  byId("link").addEventListener("click", (e) => copy(e.target, location.href));
+  byId("copy-curl").addEventListener("click", (e) => copy(e.target, byId("curl").textContent));
+  byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); about(); });
+  document.addEventListener("keydown", (e) => {
+    if (e.key === "Escape") running?.abort();
+    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); run(); }
+  });
+  addEventListener("hashchange", open);
+}
+
+/* ---- beginning ---- */
+
+// What is served.
+async function about() {
+  try {
+    const [models, noise] = await Promise.all([getJson("v1/models"), getJson("noise")]);
+    const model = models.data[0];
+    byId("model").textContent = `Serving ${model.id}, context ${model.max_model_len} tokens.`;
+    document.title = `noised: ${model.id}`;
+    drawNoise(byId("noise"), noise);
+    fail(null);
+    return true;
+  } catch (e) {
+    failed(e);
+    return false;
+  }
+}
+
+// The address says what is asked, at the beginning and when another link is opened in its place.
+async function open() {
+  running?.abort();
+  document.activeElement?.blur();
+  state = readFragment(location.hash);
+  while (columns.length) columns.pop().node.remove();
+  drawColumns();
+  const again = state.asked;
+  changed();
+  if (await about() && again) run();
+}
+
+makeControls();
+listen();
+open();
