@@ -1,0 +1,67 @@
+#include "tests/browser/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool page_open(Page *p, const char *dir, const char *options, const char *fragment) {
+    char url[1024];
+    *p = (Page){0};
+    if (!daemon_start_at(&p->daemon, dir, options)) return false;
+    if (!browser_start(&p->browser)) {
+        daemon_stop(&p->daemon);
+        return false;
+    }
+    snprintf(p->url, sizeof p->url, "http://127.0.0.1:%d/", p->daemon.port);
+    snprintf(url, sizeof url, "%s%s", p->url, fragment);
+    browser_size(&p->browser, 1280, 1000);
+    browser_open(&p->browser, url);
+    return true;
+}
+
+/* The browser's own line about an answer of 4xx or 5xx, or none at all. */
+static bool only_refusals(char *errors) {
+    char *rest;
+    for (char *line = strtok_r(errors, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (!strstr(line, "Failed to load resource")) return false;
+    return true;
+}
+
+void page_close(Page *p, bool refusals) {
+    char *errors = browser_errors(&p->browser), *strangers = browser_strangers(&p->browser, p->url);
+    char *shown = strdup(errors);
+    CHECK_MSG(refusals ? only_refusals(errors) : !*errors, "console: %s", shown);
+    CHECK_MSG(!*strangers, "asked somebody else: %s", strangers);
+    free(errors);
+    free(shown);
+    free(strangers);
+    browser_stop(&p->browser);
+    if (p->daemon.pid) daemon_stop(&p->daemon);
+}
+
+bool page_wait_done(Page *p, int columns) {
+    char expression[256];
+    snprintf(expression, sizeof expression,
+             "document.getElementById('stop').disabled && [...document.querySelectorAll('.foot')].filter(f => "
+             "/ byte/.test(f.textContent)).length === %d",
+             columns);
+    return browser_wait(&p->browser, expression);
+}
+
+static char *read_column(Page *p, int column, const char *what) {
+    char script[256];
+    snprintf(script, sizeof script, "const c = document.querySelectorAll('.column')[%d]; return c ? %s : ''",
+             column - 1, what);
+    return browser_text(&p->browser, script);
+}
+
+char *page_column_text(Page *p, int column) {
+    return read_column(p, column, "[...c.querySelectorAll('.token')].map(t => t.textContent).join('')");
+}
+
+char *page_column_foot(Page *p, int column) { return read_column(p, column, "c.querySelector('.foot').textContent"); }
+
+char *page_text_of(Page *p, const char *selector) {
+    char script[256];
+    snprintf(script, sizeof script, "return document.querySelector('%s')?.textContent ?? ''", selector);
+    return browser_text(&p->browser, script);
+}

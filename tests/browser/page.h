@@ -1,0 +1,27 @@
+/* page: the daemon with its page open in a browser, and what every test of it asks. */
+#ifndef NOISED_TEST_PAGE_H
+#define NOISED_TEST_PAGE_H
+
+#include "tests/browser/webdriver.h"
+#include "tests/support/http_client.h"
+
+typedef struct Page {
+    Browser browser;
+    Daemon daemon;
+    char url[64]; /* ends in a slash */
+} Page;
+
+/* Serves the folder and opens the page with this fragment ("" or "#…"). False (and a failed test) otherwise. */
+bool page_open(Page *p, const char *dir, const char *options, const char *fragment);
+
+/* Fails the test unless the console has no errors and nobody else was asked. Those of a request that the server
+ * refused, which the browser reports by itself, may be there when they are expected. */
+void page_close(Page *p, bool refusals);
+
+/* Waits until nothing runs and every column has been answered. */
+bool page_wait_done(Page *p, int columns);
+char *page_column_text(Page *p, int column); /* from 1; what the model wrote */
+char *page_column_foot(Page *p, int column);
+char *page_text_of(Page *p, const char *selector); /* textContent, "" when it is not there */
+
+#endif

@@ -1,0 +1,380 @@
+/* The page of GET / in Chromium: what a reader does with it. */
+#include "tests/browser/page.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char demo[] = "weights/demo";
+
+/* WebDriver's names of keys that are no characters. */
+#define KEY_CONTROL "\xEE\x80\x89"
+#define KEY_ENTER "\xEE\x80\x87"
+#define KEY_ESCAPE "\xEE\x80\x8C"
+#define KEY_RIGHT "\xEE\x80\x94"
+
+/* What the server answers to the request of a column with these seeds and otherwise the given fields. */
+static char *answer_of(const Page *p, const char *fields, int noise_seed) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"noise_seed\":%d,%s}", noise_seed, fields);
+    Answer a = http_post(&p->daemon, "/v1/completions", body);
+    char *text = xstrdup(answer_text(&a, 0));
+    answer_free(&a);
+    return text;
+}
+
+#define SHORT "#prompt=The+river&max_tokens=20&seed=3&temperature=0.5&noise_scale=1&repetition_penalty=1"
+static const char short_fields[] =
+    "\"prompt\":\"The river\",\"max_tokens\":20,\"seed\":3,\"temperature\":0.5,\"noise_scale\":1";
+
+static void check_column(Page *p, int column, const char *fields, int noise_seed) {
+    char *shown = page_column_text(p, column), *asked = answer_of(p, fields, noise_seed);
+    CHECK_MSG(*asked && !strcmp(shown, asked), "column %d shows \"%s\", the server says \"%s\"", column, shown, asked);
+    free(shown);
+    free(asked);
+}
+
+TEST(page_columns_show_what_the_server_says) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5,6,7"));
+    browser_click(&p.browser, "#run");
+    if (page_wait_done(&p, 3))
+        for (int i = 0; i < 3; i++) check_column(&p, i + 1, short_fields, 5 + i);
+    page_close(&p, false);
+}
+
+TEST(page_streams_side_by_side_and_stops) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL, "#max_tokens=3000&noise_seeds=1,2,3"));
+    browser_type(&p.browser, "#prompt", "The miller");
+    browser_keys(&p.browser, KEY_ENTER, KEY_CONTROL);
+    browser_wait(&p.browser, "[...document.querySelectorAll('.column.busy')].filter(c => "
+                             "c.querySelectorAll('.token').length > 3).length === 3");
+    browser_click(&p.browser, "#stop");
+    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Stopped.'");
+    double stopped = browser_number(&p.browser, "return document.querySelectorAll('.token').length");
+    CHECK_MSG(stopped > 9 && stopped < 9000, "%g tokens", stopped);
+    for (int tries = 0, running = 1; running && tries < 100; tries++) {
+        Answer a = http_get(&p.daemon, "/health");
+        running = (int)json_number(a.json, "running");
+        CHECK_MSG(!running || tries < 99, "the server still computes");
+        answer_free(&a);
+    }
+    page_close(&p, false);
+}
+
+static double seed_of(Page *p, int column) {
+    char script[128];
+    snprintf(script, sizeof script, "return Number(document.getElementById('noise-seed-%d').value)", column);
+    return browser_number(&p->browser, script);
+}
+
+TEST(page_lock_keeps_a_seed) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=123456,234567"));
+    browser_click(&p.browser, "#run");
+    page_wait_done(&p, 2);
+    browser_click(&p.browser, ".column:nth-child(2) button");
+    browser_wait(&p.browser, "document.querySelector('.column:nth-child(2) button').ariaPressed === 'true'");
+    browser_click(&p.browser, "#redraw");
+    browser_wait(&p.browser, "document.getElementById('noise-seed-1').value !== '123456'");
+    page_wait_done(&p, 2);
+    CHECK(seed_of(&p, 1) < 10000 && seed_of(&p, 2) == 234567);
+    check_column(&p, 1, short_fields, (int)seed_of(&p, 1));
+    check_column(&p, 2, short_fields, 234567);
+    browser_click(&p.browser, ".column:nth-child(1) button");
+    browser_wait(&p.browser, "document.getElementById('redraw').disabled");
+    page_close(&p, false);
+}
+
+/* Per cent of the card: "12 %" of its first line. */
+TEST(page_token_tells_its_probability) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    char request[512], expected[64];
+    snprintf(request, sizeof request, "{\"noise_seed\":5,\"logprobs\":5,%s}", short_fields);
+    Answer a = http_post(&p.daemon, "/v1/completions", request);
+    double percent = 100 * exp(json_number(a.json, "choices.0.logprobs.token_logprobs.2"));
+    snprintf(expected, sizeof expected,
+             percent >= 10    ? " %.0f %%, token 3"
+             : percent >= 0.1 ? " %.1f %%, token 3"
+                              : " < 0.1 %%, token 3",
+             percent);
+    browser_hover(&p.browser, ".token:nth-child(4)"); /* the prompt is the first child */
+    browser_wait(&p.browser, "!document.getElementById('card').hidden");
+    char *card = page_text_of(&p, "#card");
+    CHECK_MSG(strstr(card, expected), "\"%s\" not in \"%s\"", expected, card);
+    int others = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs.2"));
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('#card tr').length") == others && others >= 5);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('#card .chosen').length") == 1);
+    free(card);
+    answer_free(&a);
+    page_close(&p, false);
+}
+
+TEST(page_tokens_by_keyboard) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    cJSON_Delete(browser_run(&p.browser, "document.querySelector('.text').focus()"));
+    browser_keys(&p.browser, KEY_RIGHT, NULL);
+    browser_keys(&p.browser, KEY_RIGHT, NULL);
+    char *spoken = page_text_of(&p, "#spoken");
+    CHECK_MSG(!strncmp(spoken, "Column 1, token ", 16) && strstr(spoken, "; otherwise "), "%s", spoken);
+    free(spoken);
+    CHECK(browser_number(&p.browser, "return [...document.querySelectorAll('.token')].findIndex(t => "
+                                     "t.classList.contains('current'))") == 1);
+    browser_keys(&p.browser, KEY_ESCAPE, NULL);
+    browser_wait(&p.browser, "document.getElementById('card').hidden");
+    page_close(&p, false);
+}
+
+TEST(page_permalink_says_the_same_elsewhere) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, ""));
+    browser_type(&p.browser, "#prompt", "100% \"a&b\" #\xC3\xBC");
+    browser_type(&p.browser, "#max_tokens", "12");
+    browser_type(&p.browser, "#noise-seed-2", "77");
+    cJSON_Delete(browser_run(&p.browser, "const t = document.getElementById('temperature'); t.value = 1.25; "
+                                         "t.dispatchEvent(new Event('input'))"));
+    browser_click(&p.browser, ".column:nth-child(2) button");
+    browser_click(&p.browser, "#run");
+    page_wait_done(&p, 4);
+    char *link = browser_text(&p.browser, "return location.href"), *text = page_column_text(&p, 2);
+    browser_open(&p.browser, "about:blank");
+    browser_open(&p.browser, link);
+    page_wait_done(&p, 4);
+    char *again = page_column_text(&p, 2), *link_again = browser_text(&p.browser, "return location.href");
+    char *prompt = browser_text(&p.browser, "return document.getElementById('prompt').value");
+    CHECK_MSG(*text && !strcmp(text, again), "\"%s\" and \"%s\"", text, again);
+    CHECK_MSG(!strcmp(link, link_again), "%s and %s", link, link_again);
+    CHECK_MSG(!strcmp(prompt, "100% \"a&b\" #\xC3\xBC"), "%s", prompt);
+    double temperature = browser_number(&p.browser, "return +document.getElementById('temperature').value");
+    CHECK_MSG(seed_of(&p, 2) == 77 && temperature == 1.25, "%g, %g", seed_of(&p, 2), temperature);
+    browser_wait(&p.browser, "document.querySelector('.column:nth-child(2) button').ariaPressed === 'true'");
+    free(link), free(text), free(again), free(link_again), free(prompt);
+    page_close(&p, false);
+}
+
+TEST(page_reloaded_in_the_middle_says_the_same) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL,
+                      "#max_tokens=150&noise_seeds=1,2&prompt=The&seed=3&noise_scale=1&repetition_penalty=1"));
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "document.querySelectorAll('.column.busy .token').length > 4");
+    browser_reload(&p.browser);
+    page_wait_done(&p, 2);
+    for (int i = 1; i <= 2; i++)
+        check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":150,\"seed\":3,\"temperature\":0,\"noise_scale\":1", i);
+    page_close(&p, false);
+}
+
+static void check_foot(Page *p, int column, const char *expected) {
+    char *foot = page_column_foot(p, column);
+    CHECK_MSG(strstr(foot, expected), "\"%s\" not in \"%s\"", expected, foot);
+    free(foot);
+}
+
+TEST(page_repeat_shows_the_same_bytes) {
+    Page p;
+    char expected[64];
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5,6&asked=1"));
+    page_wait_done(&p, 2);
+    char *text = page_column_text(&p, 1);
+    browser_click(&p.browser, "#repeat");
+    browser_wait(&p.browser, "document.querySelectorAll('.foot .same').length === 2");
+    snprintf(expected, sizeof expected, "the same %zu bytes and 20 log-probabilities.", strlen(text));
+    check_foot(&p, 1, expected);
+    free(text);
+    page_close(&p, false);
+}
+
+TEST(page_repeat_sees_another_answer) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    /* A server that has another text meanwhile. */
+    cJSON_Delete(browser_run(&p.browser,
+                             "const real = fetch; window.fetch = (to, options) => real(to, {...options, body: "
+                             "options.body?.replace('\"noise_seed\":5', '\"noise_seed\":6')})"));
+    browser_click(&p.browser, "#repeat");
+    browser_wait(&p.browser, "document.querySelectorAll('.foot .other').length === 1");
+    check_foot(&p, 1, " is another.");
+    page_close(&p, false);
+}
+
+/* The shown command, run by a shell, answers what the columns show. */
+TEST(page_curl_command_answers_the_same) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL,
+                      "#prompt=It's+a+%22mill%22&max_tokens=9&noise_seeds=5,6&asked=1"));
+    page_wait_done(&p, 2);
+    char *shell = page_text_of(&p, "#curl"), line[8192];
+    FILE *f = popen(shell, "r");
+    BUG_ON(!f);
+    for (int i = 1; i <= 2; i++) {
+        cJSON *answer = fgets(line, sizeof line, f) ? cJSON_Parse(line) : NULL;
+        const char *text = json_text(answer, "choices.0.text");
+        char *shown = page_column_text(&p, i);
+        CHECK_MSG(text && !strcmp(text, shown), "\"%s\" and \"%s\" by\n%s", text ? text : line, shown, shell);
+        free(shown);
+        cJSON_Delete(answer);
+    }
+    pclose(f);
+    free(shell);
+    page_close(&p, false);
+}
+
+static void check_error(Page *p, const char *expected) {
+    browser_wait(&p->browser, "!document.getElementById('error').hidden");
+    char *error = page_text_of(p, "#error");
+    CHECK_MSG(strstr(error, expected) && strchr(".!?", error[strlen(error) - 1]), "\"%s\" not in \"%s\"", expected,
+              error);
+    free(error);
+}
+
+TEST(page_errors_are_sentences) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), "--max-batch 1 --max-queue 1",
+                      "#max_tokens=4096&noise_seeds=1"));
+    browser_wait(&p.browser, "document.title !== 'noised'");
+    browser_click(&p.browser, "#run");
+    check_error(&p, "4096"); /* prompt and answer do not fit the context */
+    browser_type(&p.browser, "#columns", "6");
+    browser_type(&p.browser, "#max_tokens", "3000\t");
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "[...document.querySelectorAll('.failed')].some(f => /The server is busy; try again in "
+                             "\\d+ s\\./.test(f.textContent))");
+    browser_click(&p.browser, "#stop");
+    check_error(&p, "The server is busy");
+    daemon_stop(&p.daemon);
+    p.daemon.pid = 0;
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "/cannot be reached/.test(document.getElementById('error').textContent)");
+    page_close(&p, true);
+}
+
+TEST(page_asks_for_the_key) {
+    char *dir = test_dir(), path[256], options[300];
+    Page p;
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "secret\n", 7);
+    BUG_ON(chmod(path, 0600));
+    snprintf(options, sizeof options, "--api-key-file %s", path);
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, SHORT "&noise_seeds=5"));
+    check_error(&p, "wants an API key");
+    browser_type(&p.browser, "#key", "wrong" KEY_ENTER);
+    browser_wait(&p.browser, "/not one of the server/.test(document.getElementById('error').textContent)");
+    browser_type(&p.browser, "#key", "secret\t");
+    browser_wait(&p.browser, "document.title !== 'noised'");
+    browser_click(&p.browser, "#run");
+    page_wait_done(&p, 1);
+    char *everything =
+        browser_text(&p.browser, "return location.href + document.getElementById('curl').textContent + "
+                                 "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie");
+    CHECK_MSG(!strstr(everything, "secret") && strstr(everything, "$NOISED_API_KEY"), "%s", everything);
+    free(everything);
+    page_close(&p, true);
+    free(dir);
+}
+
+/* Distinct-1 and the heat map against figures computed another way. */
+TEST(page_draws_noise_and_diversity) {
+    Page p;
+    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=40&noise_seeds=1,2,3&asked=1"));
+    page_wait_done(&p, 3);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.map td').length") == 25);
+    char *sigma = browser_text(
+        &p.browser, "return document.querySelector('.map tbody tr:nth-child(2) td:nth-child(4)').textContent");
+    CHECK_MSG(!strcmp(sigma, "0.195"), "%s", sigma); /* |-0.19498| in the checkpoint */
+    free(sigma);
+    int n = 0, fresh = 0;
+    char *seen[120] = {0};
+    for (int seed = 1; seed <= 3; seed++) {
+        char body[300];
+        snprintf(body, sizeof body,
+                 "{\"prompt\":\"He opened the door, and\",\"max_tokens\":40,\"temperature\":0,\"noise_scale\":4,"
+                 "\"repetition_penalty\":1.15,\"seed\":1,\"noise_seed\":%d,\"logprobs\":0}",
+                 seed);
+        Answer a = http_post(&p.daemon, "/v1/completions", body);
+        const cJSON *token;
+        cJSON_ArrayForEach(token, json_at(a.json, "choices.0.logprobs.tokens")) {
+            bool known = false;
+            for (int i = 0; i < n && !known; i++) known = !strcmp(seen[i], token->valuestring);
+            fresh += !known;
+            seen[n++] = xstrdup(token->valuestring);
+        }
+        answer_free(&a);
+    }
+    double shown = browser_number(&p.browser, "return Number(document.querySelector('.figures dd').textContent)");
+    CHECK_MSG(fabs(shown - (double)fresh / n) < 6e-4, "%g, not %d of %d", shown, fresh, n);
+    CHECK(browser_number(&p.browser, "return document.querySelector('.distance').getAttribute('d').length") > 10);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.d1, .d2, .d3').length") > 3);
+    for (int i = 0; i < n; i++) free(seen[i]);
+    page_close(&p, false);
+}
+
+/* ---- access for everybody ---- */
+
+static void check_axe(Page *p, const char *axe, const char *what) {
+    cJSON_Delete(browser_run(&p->browser, axe));
+    char *found =
+        browser_text(&p->browser, "return axe.run().then(r => r.violations.map(v => v.id + ': ' + "
+                                  "v.nodes.map(n => n.html + ' ' + n.failureSummary).join('; ')).join('\\n'))");
+    double passes = browser_number(&p->browser, "return axe.run().then(r => r.passes.length)");
+    CHECK_MSG(!*found && passes > 20, "%s, %g passes: %s", what, passes, found);
+    free(found);
+}
+
+TEST(page_is_accessible) {
+    const char *build = getenv("BUILD");
+    char path[512];
+    Page p;
+    snprintf(path, sizeof path, "%s/axe/node_modules/axe-core/axe.min.js", build ? build : "build");
+    char *axe = test_read_file(path, NULL);
+    if (!axe) SKIP("no axe-core (it comes by npm)");
+    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=40&asked=1"));
+    page_wait_done(&p, 4);
+    check_axe(&p, axe, "light");
+    browser_scheme(&p.browser, true);
+    check_axe(&p, axe, "dark");
+    browser_size(&p.browser, 390, 844);
+    browser_hover(&p.browser, ".token:nth-child(4)");
+    check_axe(&p, axe, "a phone's width");
+    CHECK(browser_number(&p.browser, "return document.documentElement.scrollWidth") <= 390);
+    free(axe);
+    page_close(&p, false);
+}
+
+/* For README and docs, copied there by `make pictures`. */
+TEST(page_pictures) {
+    static const struct {
+        const char *name;
+        int width, height;
+        bool dark;
+    } pictures[] = {{"page", 1280, 1180, false}, {"page-dark", 1280, 1180, true}, {"page-phone", 390, 1200, false}};
+    const char *build = getenv("BUILD");
+    Page p;
+    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=48&asked=1"));
+    page_wait_done(&p, 4);
+    browser_click(&p.browser, "#repeat");
+    browser_wait(&p.browser, "document.querySelectorAll('.foot .same').length === 4");
+    for (size_t i = 0; i < COUNTOF(pictures); i++) {
+        char path[512];
+        size_t n = 0;
+        browser_scheme(&p.browser, pictures[i].dark);
+        browser_size(&p.browser, pictures[i].width, pictures[i].height);
+        cJSON_Delete(browser_run(&p.browser, "scrollTo(0, 0)"));
+        browser_hover(&p.browser, pictures[i].width > 400 ? ".column:nth-child(4) .token:nth-child(6)" : "h1");
+        snprintf(path, sizeof path, "%s/%s.png", build ? build : "build", pictures[i].name);
+        browser_screenshot(&p.browser, path);
+        char *png = test_read_file(path, &n);
+        CHECK_MSG(png && n > 10000 && n < 400000 && !memcmp(png, "\x89PNG", 4), "%s: %zu bytes", path, n);
+        free(png);
+    }
+    page_close(&p, false);
+}
