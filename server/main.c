@@ -80,8 +80,10 @@ static int load(Serving **first, const ServingContext *ctx, Err *err) {
 /* ---- from start to end ---- */
 
 static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals, Err *err) {
-    Server s = {.auth = auth, .model_name = name, .created = (int64_t)time(NULL)};
+    Server s = {.auth = auth, .models = options_models(o, name), .created = (int64_t)time(NULL)};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
+    s.browser = (BrowserRules){
+        .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};
     Serving *first;
     if (load(&first, &ctx, err)) return -1;
     pthread_mutex_init(&s.versions.mutex, NULL);

@@ -13,6 +13,8 @@ static const char *const forms[] = {"expanded", "compact", NULL};
 const Option options_table[OPTIONS_N] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .unless = "probe", .help = "the checkpoint to serve"},
     {"model-name", OPTION_TEXT, AT(model_name), "NAME", .help = "what clients call it", .absent = "the folder's name"},
+    {"alias", OPTION_LIST, AT(aliases), "NAME", .help = "another name that requests may call it by"},
+    {"any-model", OPTION_SWITCH, AT(any_model), .help = "requests may call it by any name"},
     {"copy-weights", OPTION_SWITCH, AT(copy_weights), .help = "serve from a sealed copy in memory, not from the files"},
     {"scrub-seconds", OPTION_REAL, AT(scrub_seconds), "S", 0, 1e9, "600", "seconds",
      .help = "in which all weights are read again and verified; 0: never"},
@@ -20,6 +22,11 @@ const Option options_table[OPTIONS_N] = {
     {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", .help = "port to listen on; 0: any free one"},
     {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", .help = "API keys, one a line"},
     {"insecure", OPTION_SWITCH, AT(insecure), .help = "listen beyond loopback without an API key"},
+    {"cors-origin", OPTION_LIST, AT(cors_origins), "ORIGIN",
+     .help = "pages of this origin may call the server from a browser; *: all may"},
+    {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME",
+     .help = "on loopback: a name that requests may have as their Host, as a proxy sends it"},
+    {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields of other servers aside that mean nothing here"},
     {"threads", OPTION_INT, AT(engine.threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},
     {"max-batch", OPTION_INT, AT(engine.max_batch), "N", 1, 4096, "64", "sequences",
@@ -68,6 +75,10 @@ const Option options_table[OPTIONS_N] = {
     {"probe", OPTION_TEXT, AT(probe), "URL",
      .help = "no server: GET http://HOST:PORT/PATH, exit 0 when the answer is 200"},
 };
+
+ApiModels options_models(const Options *o, const char *name) {
+    return (ApiModels){.name = name, .aliases = o->aliases.items, .n_aliases = o->aliases.n, .any = o->any_model};
+}
 
 bool options_is_loopback(const char *host) {
     struct in_addr v4;

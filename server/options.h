@@ -10,6 +10,8 @@
 
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
+    OptionList aliases, cors_origins, allowed_hosts;
+    bool any_model, lenient;
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
     bool insecure;
     bool copy_weights;    /* into sealed memory */
@@ -21,11 +23,14 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 35 };
+enum { OPTIONS_N = 40 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */
 int options_check_exposure(const Options *o, Err *err);
+
+/* The names that requests may use; borrows both. */
+ApiModels options_models(const Options *o, const char *name);
 
 /* 127.0.0.0/8, ::1 and the name localhost. */
 bool options_is_loopback(const char *host);

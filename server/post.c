@@ -30,10 +30,11 @@ static int fail_draining(ApiError *e) { return api_fail(e, 503, "shutting_down",
 
 /* ---- work ---- */
 
-static Completion *start_completion(const Post *p, ApiError *e) {
+static Completion *start_completion(Post *p, ApiError *e) {
     CompletionRequest r;
     const Work *w = &p->work;
     if (api_request_parse(&r, &p->serving->api, p->body, p->n_body, e)) return NULL;
+    if (r.ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)r.ignored.n, r.ignored.data);
     return completion_start(&p->serving->completion, &r, w->tenant, w->wake, w->wake_arg, e);
 }
 
@@ -61,13 +62,20 @@ static void free_post(Work *w) {
     if (p->completion) completion_free(p->completion);
     versions_unpin(&p->server->versions, p->serving);
     buffer_free(&p->made.body);
+    buffer_free(&p->made.headers);
     free(p->copy);
     free(p);
 }
 
 /* ---- the task ---- */
 
+static void hand_headers(Post *p, HttpReply *reply) {
+    buffer_append(&reply->headers, p->made.headers.data, p->made.headers.n);
+    buffer_free(&p->made.headers);
+}
+
 static void hand_over(Post *p, HttpReply *reply) {
+    hand_headers(p, reply);
     buffer_free(&reply->body);
     reply->body = p->made.body;
     reply->status = p->made.status;
@@ -88,6 +96,7 @@ static bool poll_post(void *self, HttpReply *reply) {
         hand_over(p, reply);
         return true;
     }
+    hand_headers(p, reply);
     if (completion_streams(p->completion) && !reply->stream) return reply->stream = true;
     if (!completion_is_long(p->completion)) return completion_poll(p->completion, &reply->body, &reply->status);
     p->work.run = write_answer;
@@ -136,6 +145,7 @@ void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply
     if (p->n_body <= SMALL_BODY) {
         read_body(&p->work);
         reply->stream = p->completion && completion_streams(p->completion);
+        hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
     } else if (!submit(p)) {
         api_fail(&e, 429, "queue_full", NULL, "too many of this key's requests wait to be read");

@@ -12,16 +12,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- the small ones ---- */
 
-static void print_model(Server *s, Buffer *b) {
+static void print_model(Server *s, Buffer *b, const char *id) {
     Serving *serving = versions_pin(&s->versions);
     buffer_text(b, "{\"id\":");
-    buffer_json(b, s->model_name, strlen(s->model_name));
-    buffer_print(b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"max_model_len\":%d}",
-                 s->created, serving->api.config->max_positions);
+    buffer_json(b, id, strlen(id));
+    buffer_print(b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"root\":", s->created);
+    buffer_json(b, s->models.name, strlen(s->models.name));
+    buffer_print(b, ",\"parent\":null,\"max_model_len\":%d}", serving->api.config->max_positions);
     versions_unpin(&s->versions, serving);
 }
 
@@ -29,19 +29,23 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
     reply->status = 200;
     buffer_text(&reply->body, "{\"object\":\"list\",\"data\":[");
-    print_model(s, &reply->body);
+    print_model(s, &reply->body, s->models.name);
+    for (int i = 0; i < s->models.n_aliases; i++) {
+        buffer_text(&reply->body, ",");
+        print_model(s, &reply->body, s->models.aliases[i]);
+    }
     buffer_text(&reply->body, "]}");
 }
 
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
     const char *name = request->path + strlen(routes[ROUTE_MODEL].path);
     ApiError e;
-    if (api_check_model(name, s->model_name, &e)) {
+    if (api_check_model(name, &s->models, &e)) {
         reply_error(reply, &e);
         return;
     }
     reply->status = 200;
-    print_model(s, &reply->body);
+    print_model(s, &reply->body, name);
 }
 
 const char *server_status(Server *s, EngineStats *stats) {
@@ -83,7 +87,7 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
                      .versions = versions_stats(&s->versions, &stats)};
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
-    metrics_print(&reply->body, &s->metrics, &gauges, s->model_name);
+    metrics_print(&reply->body, &s->metrics, &gauges, s->models.name);
 }
 
 static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -137,17 +141,15 @@ static int check(const Server *s, const HttpRequest *request, HttpReply *reply, 
         reply->allow = r->body ? "POST" : "GET, HEAD";
         return api_fail(e, 405, "method_not_allowed", NULL, "%.200s allows %s only", request->path, reply->allow);
     }
-    /* The body must be JSON whatever its label says (curl -d says form). What the label would have kept out, pages of
-     * other origins that post to the reader's own machine, browsers mark by themselves. */
-    if (r->body && request->fetch_site && !strcasecmp(request->fetch_site, "cross-site"))
-        return api_fail(e, 403, "cross_site", NULL,
-                        "pages of another origin may not post here (Sec-Fetch-Site: cross-site)");
     return 0;
 }
 
 static bool admit(void *self, const HttpRequest *request, HttpReply *reply) {
+    const Server *s = self;
     ApiError e;
-    if (check(self, request, reply, &e) == 0) return true;
+    bool bad = browser_check(&s->browser, request, reply, &e) != 0;
+    if (!bad && browser_preflight(&s->browser, request, reply)) return false;
+    if (!bad && check(s, request, reply, &e) == 0) return true;
     reply_error(reply, &e);
     return false;
 }

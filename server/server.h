@@ -3,6 +3,7 @@
 #define NOISED_SERVER_H
 
 #include "server/auth.h"
+#include "server/browser.h"
 #include "server/versions.h"
 #include "server/workers.h"
 
@@ -11,7 +12,8 @@ typedef struct Server {
     Metrics metrics;
     Workers *workers;
     const Auth *auth;
-    const char *model_name;
+    ApiModels models;
+    BrowserRules browser;
     int64_t created;
     atomic_bool draining; /* refuse new completions, /health says so */
     atomic_bool cut;      /* end running ones with an error */

@@ -55,7 +55,8 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
     s->api = (ApiContext){.limits = ctx->options->limits,
                           .defaults = ctx->options->defaults,
-                          .model_name = ctx->model_name,
+                          .lenient = ctx->options->lenient,
+                          .models = options_models(ctx->options, ctx->model_name),
                           .config = config,
                           .tokenizer = s->tokenizer};
     s->completion = (CompletionContext){.api = &s->api,

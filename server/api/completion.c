@@ -129,7 +129,7 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     r = &c->request;
     settle_seeds(r);
     c->has_noise = ctx->has_noise && r->noise_scale > 0;
-    response_head_init(&c->head, ctx->api->model_name, ctx->fingerprint);
+    response_head_init(&c->head, ctx->api->models.name, ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,

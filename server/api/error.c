@@ -13,10 +13,12 @@ int api_fail(ApiError *e, int status, const char *code, const char *param, const
     return -1;
 }
 
-int api_check_model(const char *model, const char *served, ApiError *e) {
-    if (!model || !strcmp(model, served)) return 0;
+int api_check_model(const char *model, const ApiModels *served, ApiError *e) {
+    if (!model || served->any || !strcmp(model, served->name)) return 0;
+    for (int i = 0; i < served->n_aliases; i++)
+        if (!strcmp(model, served->aliases[i])) return 0;
     return api_fail(e, 404, "model_not_found", "model", "the model \"%.200s\" does not exist, this server has \"%s\"",
-                    model, served);
+                    model, served->name);
 }
 
 static const char *type_of(int status) {

@@ -17,8 +17,15 @@ typedef struct ApiError {
 int api_fail(ApiError *e, int status, const char *code, const char *param, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* 404 unless model is the one that is served; NULL, which names none, is fine. */
-int api_check_model(const char *model, const char *served, ApiError *e);
+typedef struct ApiModels {
+    const char *name;           /* what answers call it */
+    const char *const *aliases; /* [n_aliases] further names that requests may use */
+    int n_aliases;
+    bool any; /* requests may use any name at all */
+} ApiModels;
+
+/* 404 unless model is one that is served; NULL, which names none, is fine. */
+int api_check_model(const char *model, const ApiModels *served, ApiError *e);
 
 void api_error_print(Buffer *b, const ApiError *e);
 

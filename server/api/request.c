@@ -127,7 +127,7 @@ static int read_prompts(CompletionRequest *r, const ApiContext *ctx, ApiError *e
 
 static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     enum { USER_BYTES = 256 };
-    if (api_check_model(r->model, ctx->model_name, e)) return -1;
+    if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (r->user && strlen(r->user) > USER_BYTES)
         return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);

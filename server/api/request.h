@@ -30,7 +30,7 @@ typedef struct ApiContext {
     ApiLimits limits;
     ApiDefaults defaults;
     bool lenient; /* fields of other servers may have any value */
-    const char *model_name;
+    ApiModels models;
     const Config *config;
     const Tokenizer *tokenizer;
 } ApiContext;

@@ -71,7 +71,7 @@ int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out,
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &t, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, ctx->model_name, e);
+    int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, e);
     if (rc == 0 && !t.prompt == !t.content) rc = api_fail(e, 400, NULL, "prompt", "give either prompt or content");
     if (rc == 0) rc = tokenize(ctx, &t, out, e);
     cJSON_Delete(root);
@@ -111,7 +111,7 @@ int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *ou
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &d, .context = ctx, .error = e};
-    int rc = fields_read(&reader, root, &detokenize_fields) || api_check_model(d.model, ctx->model_name, e);
+    int rc = fields_read(&reader, root, &detokenize_fields) || api_check_model(d.model, &ctx->models, e);
     if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
     if (rc == 0) {
         size_t n_text;

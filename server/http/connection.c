@@ -25,6 +25,7 @@ static void set_phase(HttpConnection *c, Phase phase, double seconds) {
 static void forget_request(HttpConnection *c) {
     if (c->reply.task.self) c->reply.task.close(c->reply.task.self);
     buffer_free(&c->reply.body);
+    buffer_free(&c->reply.headers);
     buffer_free(&c->body);
     buffer_free(&c->out);
     free(c->head_text);
@@ -82,7 +83,7 @@ static bool begin_answer(HttpConnection *c) {
     bool chunked = r->stream && c->head.http11;
     if (r->stream) r->status = 200;
     if (r->close || (r->stream && !chunked)) c->keep = false;
-    http_reply_head(&c->out, r, c->head.http11, c->keep);
+    http_reply_head(&c->out, r, &c->head, c->keep);
     if (!r->stream && !(c->head.method && !strcmp(c->head.method, "HEAD")))
         buffer_append(&c->out, r->body.data, r->body.n);
     if (!r->stream) buffer_free(&r->body);
@@ -95,7 +96,6 @@ static bool begin_answer(HttpConnection *c) {
 
 static bool refuse(HttpConnection *c, int status, const char *why) {
     c->http->handler.refuse(c->http->handler.self, status, why, &c->reply);
-    if (status == 503) c->reply.retry_after = 1;
     c->keep = false; /* nobody knows where the next request would begin */
     return begin_answer(c);
 }
@@ -163,6 +163,10 @@ static HttpRequest request_of(HttpConnection *c) {
         .authorization = c->head.authorization,
         .api_key = c->head.api_key,
         .fetch_site = c->head.fetch_site,
+        .host = c->head.host,
+        .origin = c->head.origin,
+        .wanted_method = c->head.wanted_method,
+        .wanted_headers = c->head.wanted_headers,
         .body = c->body.data,
         .n_body = c->body.n,
         .waker = c,

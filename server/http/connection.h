@@ -80,8 +80,8 @@ void http_connection_turn_away(HttpConnection *c);              /* with a 503, b
 
 /* ---- reply.c ---- */
 
-/* The status line and the fields. */
-void http_reply_head(Buffer *out, const HttpReply *r, bool http11, bool keep);
+/* The status line and the fields, with the request's id or one of ours. */
+void http_reply_head(Buffer *out, const HttpReply *r, const Head *head, bool keep);
 void http_reply_chunk(Buffer *out, const Buffer *data); /* of no bytes: nothing */
 
 /* ---- listen.c ---- */

@@ -93,7 +93,20 @@ static int parse_request_line(Head *head, char *line, const char **why) {
 
 /* ---- the fields ---- */
 
-enum { HOST, LENGTH, ENCODING, EXPECT, AUTHORIZATION, API_KEY, FETCH_SITE, KNOWN };
+enum {
+    HOST,
+    LENGTH,
+    ENCODING,
+    EXPECT,
+    AUTHORIZATION,
+    API_KEY,
+    FETCH_SITE,
+    ORIGIN,
+    WANTED_METHOD,
+    WANTED_HEADERS,
+    REQUEST_ID,
+    KNOWN
+};
 
 /* Of each of these there may be one: of two, another reader could take the other. */
 static const struct {
@@ -106,6 +119,10 @@ static const struct {
     [AUTHORIZATION] = {"Authorization", "more than one Authorization"},
     [API_KEY] = {"X-Api-Key", "more than one X-Api-Key"},
     [FETCH_SITE] = {"Sec-Fetch-Site", "more than one Sec-Fetch-Site"},
+    [ORIGIN] = {"Origin", "more than one Origin"},
+    [WANTED_METHOD] = {"Access-Control-Request-Method", "more than one Access-Control-Request-Method"},
+    [WANTED_HEADERS] = {"Access-Control-Request-Headers", "more than one Access-Control-Request-Headers"},
+    [REQUEST_ID] = {"X-Request-Id", "more than one X-Request-Id"},
 };
 
 /* Of `Connection: a, b`: whether `option` is among them. */
@@ -158,6 +175,13 @@ static int parse_length(const char *s, size_t max, size_t *length) {
 
 static bool is_host(const char *s) { return s[strcspn(s, " \t,/\\@?#\"<>{}|^`")] == 0; }
 
+static bool is_request_id(const char *s) {
+    enum { LONGEST = 128 };
+    size_t n = 0;
+    while (s[n] > ' ' && s[n] < 0x7f) n++;
+    return n > 0 && n <= LONGEST && !s[n];
+}
+
 static int judge(Head *head, const Fields *f, size_t max_body, const char **why) {
     const char *const *v = f->values;
     if (head->http11 && !v[HOST]) return refuse(why, 400, "there is no Host");
@@ -177,6 +201,11 @@ static int judge(Head *head, const Fields *f, size_t max_body, const char **why)
     head->authorization = v[AUTHORIZATION];
     head->api_key = v[API_KEY];
     head->fetch_site = v[FETCH_SITE];
+    head->host = v[HOST];
+    head->origin = v[ORIGIN];
+    head->wanted_method = v[WANTED_METHOD];
+    head->wanted_headers = v[WANTED_HEADERS];
+    head->request_id = v[REQUEST_ID] && is_request_id(v[REQUEST_ID]) ? v[REQUEST_ID] : NULL;
     return 0;
 }
 

@@ -12,6 +12,8 @@ enum { HTTP_MAX_URI = 2048, HTTP_MAX_HEAD = 16384, HTTP_MAX_HEADERS = 64 }; /* b
 typedef struct Head {
     const char *method, *path;                        /* decoded, without the query; as all strings here, in the text */
     const char *authorization, *api_key, *fetch_site; /* NULL: absent */
+    const char *host, *origin, *wanted_method, *wanted_headers;
+    const char *request_id; /* the client's, when it is 1 to 128 visible ASCII characters */
     bool http11;
     bool keep_alive; /* the client would send another request */
     bool expects;    /* 100-continue */

@@ -18,6 +18,8 @@
 typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
+    const char *host, *origin;
+    const char *wanted_method, *wanted_headers; /* Access-Control-Request-Method and -Headers */
     const char *body;
     size_t n_body;
     void *waker; /* for http_wake; stays valid until http_free */
@@ -38,9 +40,10 @@ struct HttpReply {
     int status;
     const char *type; /* Content-Type; NULL: application/json */
     Buffer body;
+    Buffer headers;     /* further lines, each with its CRLF */
     const char *allow;  /* Allow header or NULL */
     const char *policy; /* Content-Security-Policy or NULL; as `type`, it outlives the reply */
-    double retry_after; /* seconds; 0: no header */
+    double retry_after; /* seconds; 0: no header, but of a 503, which always has one */
     bool close;         /* close the connection afterwards */
     bool stream;        /* server-sent events: status 200 and headers at once, then whatever the task appends */
     HttpTask task;

@@ -1,6 +1,8 @@
 #include "server/http/connection.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <sys/random.h>
 #include <time.h>
 
 static const char *reason(int status) {
@@ -35,7 +37,17 @@ static const char *reason(int status) {
     return "";
 }
 
-void http_reply_head(Buffer *out, const HttpReply *r, bool http11, bool keep) {
+static void print_request_id(Buffer *out, const char *given) {
+    uint64_t drawn[2];
+    if (!given) BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
+    if (given)
+        buffer_print(out, "x-request-id: %s\r\n", given);
+    else
+        buffer_print(out, "x-request-id: %016" PRIx64 "%016" PRIx64 "\r\n", drawn[0], drawn[1]);
+}
+
+void http_reply_head(Buffer *out, const HttpReply *r, const Head *head, bool keep) {
+    bool http11 = head->http11;
     char date[64];
     struct tm tm;
     time_t now = time(NULL);
@@ -53,9 +65,10 @@ void http_reply_head(Buffer *out, const HttpReply *r, bool http11, bool keep) {
             out, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
             r->policy);
     if (r->status == 401) buffer_text(out, "WWW-Authenticate: Bearer\r\n");
-    if (r->retry_after > 0)
-        buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(r->retry_after),
-                     ceil(1000 * r->retry_after));
+    double wait = r->retry_after <= 0 && r->status == 503 ? 1 : r->retry_after;
+    if (wait > 0) buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(wait), ceil(1000 * wait));
+    print_request_id(out, head->request_id);
+    buffer_append(out, r->headers.data, r->headers.n);
     if (!keep) buffer_text(out, "Connection: close\r\n");
     if (keep && !http11) buffer_text(out, "Connection: keep-alive\r\n");
     buffer_text(out, "\r\n");

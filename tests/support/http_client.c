@@ -265,10 +265,10 @@ bool raw_expect(int fd, const char *what, double seconds) {
 int raw_completion(const Daemon *d, const char *body) {
     char text[2048];
     int fd = raw_connect(d);
-    snprintf(
-        text, sizeof text,
-        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-        strlen(body), body);
+    snprintf(text, sizeof text,
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+             "%zu\r\n\r\n%s",
+             strlen(body), body);
     CHECK(fd >= 0 && raw_send(fd, text, strlen(text)));
     return fd;
 }

@@ -1,0 +1,70 @@
+#include "server/browser.h"
+
+#include "server/options.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool lists(const OptionList *list, const char *word) {
+    for (int i = 0; i < list->n; i++)
+        if (!strcasecmp(list->items[i], word)) return true;
+    return false;
+}
+
+/* The name in "name", "name:port", "[v6]:port". */
+static void host_name(const char *host, char name[256]) {
+    bool v6 = *host == '[';
+    snprintf(name, 256, "%.*s", (int)(v6 ? strcspn(host + 1, "]") : strcspn(host, ":")), host + v6);
+}
+
+static int check_host(const BrowserRules *b, const char *host, ApiError *e) {
+    char name[256];
+    if (!b->loopback || !host || !*host) return 0; /* no browser leaves it empty */
+    host_name(host, name);
+    if (!strcasecmp(name, "localhost") || options_is_loopback(name) || lists(b->hosts, name)) return 0;
+    return api_fail(
+        e, 403, "unknown_host", NULL,
+        "the Host \"%.200s\" is no loopback name: start the server with --allowed-host %.200s to be called so", host,
+        name);
+}
+
+static bool is_own(const char *origin, const char *host) {
+    const char *authority = strstr(origin, "://");
+    return authority && host && !strcasecmp(authority + 3, host);
+}
+
+static bool is_foreign(const HttpRequest *r) {
+    if (r->fetch_site) return strcasecmp(r->fetch_site, "same-origin") != 0 && strcasecmp(r->fetch_site, "none") != 0;
+    return r->origin && !is_own(r->origin, r->host);
+}
+
+static bool is_named(const BrowserRules *b, const HttpRequest *r) {
+    return r->origin && (lists(b->origins, "*") || lists(b->origins, r->origin));
+}
+
+int browser_check(const BrowserRules *b, const HttpRequest *request, HttpReply *reply, ApiError *e) {
+    bool everybody = lists(b->origins, "*");
+    bool named = is_named(b, request);
+    if (check_host(b, request->host, e)) return -1;
+    if (b->origins->n > 0 && !everybody) buffer_text(&reply->headers, "Vary: Origin\r\n");
+    if (named)
+        buffer_print(&reply->headers,
+                     "Access-Control-Allow-Origin: %s\r\n"
+                     "Access-Control-Expose-Headers: x-request-id, x-noised-ignored, retry-after, retry-after-ms\r\n",
+                     everybody ? "*" : request->origin);
+    /* The body must be JSON whatever its label says (curl -d says form). What the label would have kept out, pages of
+     * other origins that post to the reader's own machine, browsers mark by themselves. */
+    if (named || strcmp(request->method, "POST") != 0 || !is_foreign(request)) return 0;
+    return api_fail(e, 403, "cross_site", NULL,
+                    "pages of another origin may not post here, but for those of --cors-origin");
+}
+
+bool browser_preflight(const BrowserRules *b, const HttpRequest *request, HttpReply *reply) {
+    if (strcmp(request->method, "OPTIONS") != 0 || !request->origin || !request->wanted_method) return false;
+    reply->status = 204;
+    if (!is_named(b, request)) return true; /* without the headers the browser refuses by itself */
+    buffer_text(&reply->headers, "Access-Control-Allow-Methods: GET, HEAD, POST\r\nAccess-Control-Max-Age: 600\r\n");
+    if (request->wanted_headers)
+        buffer_print(&reply->headers, "Access-Control-Allow-Headers: %s\r\n", request->wanted_headers);
+    return true;
+}
