@@ -69,6 +69,20 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
                  stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used);
 }
 
+static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)s, (void)request;
+    reply->status = 200;
+    buffer_text(&reply->body, "{\"version\":\"" NOISED_VERSION "\"}");
+}
+
+static void load(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    EngineStats stats;
+    versions_stats(&s->versions, &stats);
+    reply->status = 200;
+    buffer_print(&reply->body, "{\"server_load\":%d}", stats.running + stats.queued);
+}
+
 static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)s, (void)request;
     reply->status = 200;
@@ -122,6 +136,9 @@ static Answer *const answers[ROUTES] = {
     [ROUTE_DETOKENIZE] = detokenize,
     [ROUTE_MODELS] = models,
     [ROUTE_MODEL] = model,
+    [ROUTE_MODELS_SHORT] = models,
+    [ROUTE_VERSION] = version,
+    [ROUTE_LOAD] = load,
     [ROUTE_HEALTH] = health,
     [ROUTE_LIVE] = live,
     [ROUTE_METRICS] = metrics,

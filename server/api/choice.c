@@ -46,6 +46,11 @@ static void echo_prompt(Choice *c, int n_scored) {
     }
 }
 
+static void skip_settled(Choice *c) {
+    c->slots_sent += choice_settled_slots(c);
+    c->text_sent = c->text.settled;
+}
+
 /* The tokens alone say when a text is complete: its last piece need not wait for the engine to say so. */
 static void read_token(Choice *c, const JobToken *token) {
     const ChoiceRules *r = c->rules;
@@ -54,6 +59,7 @@ static void read_token(Choice *c, const JobToken *token) {
     c->n_read++;
     bool shown = (r->special || !tokenizer_is_special(r->tokenizer, token->id)) && (r->keep_stop || !last);
     if (shown) push_piece(c, token->id, c->n_read > r->min_tokens);
+    if (c->n_read == r->from) skip_settled(c);
     if (c->text.stopped) job_cancel(c->job);
     if (last || c->text.stopped)
         c->finish = FINISH_STOP;
@@ -90,13 +96,13 @@ int choice_settled_slots(const Choice *c) {
 }
 
 bool choice_has_news(const Choice *c) {
+    if (c->n_read < c->rules->from && c->finish == FINISH_NONE) return false;
     return c->text.settled > c->text_sent || choice_settled_slots(c) > 0 ||
            (c->finish != FINISH_NONE && !c->finish_sent);
 }
 
 void choice_mark_sent(Choice *c) {
-    c->slots_sent += choice_settled_slots(c);
-    c->text_sent = c->text.settled;
+    skip_settled(c);
     c->begun = true;
     c->finish_sent = c->finish != FINISH_NONE;
 }

@@ -18,6 +18,7 @@ typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
     int min_tokens;
+    int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
     bool keep_stop, special; /* in the text: what stopped it; special tokens */

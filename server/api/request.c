@@ -69,6 +69,9 @@ static int check_counts(const CompletionRequest *r, const ApiLimits *limits, Api
         return api_fail(e, 400, NULL, r->n_prompts > 1 ? "prompt" : "n",
                         "%d prompts of %d choices are %d, the server's queue holds %d", r->n_prompts, r->best_of,
                         r->best_of * r->n_prompts, limits->queue);
+    if (r->stream_from > 0 && r->best_of * r->n_prompts > 1)
+        return api_fail(e, 400, NULL, "stream_from", "stream_from needs a single choice, there are %d",
+                        r->best_of * r->n_prompts);
     if (r->noise_seeds && r->n_noise_seeds != r->n * r->n_prompts)
         return api_fail(e, 400, NULL, "noise_seed", "noise_seed has %d seeds, the answer has %d choices",
                         r->n_noise_seeds, r->n * r->n_prompts);
@@ -102,6 +105,9 @@ static int room(const CompletionRequest *r, int max_positions) {
 
 static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
     if (r->max_tokens < 0) r->max_tokens = room(r, max_positions);
+    if (r->stream_from > r->max_tokens)
+        return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, max_tokens only %d", r->stream_from,
+                        r->max_tokens);
     if (r->min_tokens > r->max_tokens)
         return api_fail(e, 400, NULL, "min_tokens", "min_tokens is %d, max_tokens only %d", r->min_tokens,
                         r->max_tokens);

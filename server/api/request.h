@@ -48,7 +48,7 @@ typedef struct CompletionRequest {
     Prompt *prompts; /* [n_prompts], at least one, each of at least one token */
     int n_prompts;
     int n, best_of; /* best_of >= n */
-    int max_tokens, min_tokens;
+    int max_tokens, min_tokens, stream_from;
     int logprobs, prompt_logprobs; /* -1: none */
     int top_k, deadline_ms;        /* deadline_ms 0: none */
     float temperature, top_p, min_p, typical_p;

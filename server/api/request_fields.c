@@ -232,6 +232,10 @@ static const Field rows[] = {
      .absent = "none",
      .help = "Tokens that end the text, as the end-of-text token does."},
     {FIELD(stream, FIELD_BOOL), .help = "Answer with server-sent events."},
+    {FIELD(stream_from, FIELD_INT), .high = INT_MAX,
+     .help =
+         "The first so many tokens are computed and not sent: a stream that was cut off behind them goes on byte for "
+         "byte. At most `max_tokens`, and with one choice only."},
     {.name = "stream_options",
      .kind = FIELD_OBJECT,
      .offset = offsetof(CompletionRequest, stream_options),

@@ -228,3 +228,69 @@ TEST(fields_stream_extras) {
     answer_free(&a);
     daemon_stop(&d);
 }
+
+static char *ids_of(const Events *e) {
+    Buffer b = {0};
+    for (int i = 0; i < e->n; i++) {
+        const cJSON *id;
+        cJSON_ArrayForEach(id, json_at(e->data[i], "choices.0.token_ids")) buffer_print(&b, "%d ", id->valueint);
+    }
+    buffer_append(&b, "", 1);
+    return b.data;
+}
+
+/* A stream cut off behind k tokens and the rest of it, asked for anew, are the whole. */
+TEST(fields_stream_from) {
+    static const char form[] = P "\"max_tokens\":40,\"ignore_eos\":true,\"stream\":true,\"return_token_ids\":true,"
+                                 "\"logprobs\":1,\"echo\":true,\"stream_from\":%d}";
+    static const Bad bad[] = {
+        {"{\"stream_from\":-1}", 400, "stream_from"},
+        {"{\"stream_from\":\"1\"}", 400, "stream_from"},
+        {"{\"stream_from\":1.5}", 400, "stream_from"},
+        {"{\"stream_from\":17}", 400, "stream_from"},
+        {"{\"stream_from\":1,\"n\":2}", 400, "stream_from"},
+        {"{\"stream_from\":1,\"prompt\":[\"a\",\"b\"]}", 400, "stream_from"},
+    };
+    Daemon d;
+    char body[512];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    check_refused(&d, bad, COUNTOF(bad));
+    snprintf(body, sizeof body, form, 0);
+    Answer whole = ask(&d, body);
+    Events all = events_parse(whole.body);
+    char *text = events_text(&all, 0), *ids = ids_of(&all), *rest_ids = ids;
+    for (int k = 1; k <= 40; k++) {
+        rest_ids = strchr(rest_ids, ' ') + 1;
+        snprintf(body, sizeof body, form, k);
+        Answer a = ask(&d, body);
+        Events e = events_parse(a.body);
+        char *tail = events_text(&e, 0), *tail_ids = ids_of(&e);
+        size_t n = strlen(text), m = strlen(tail), i = strlen(ids), j = strlen(tail_ids);
+        CHECK_MSG(m <= n && !strcmp(text + n - m, tail), "%d: %s", k, tail);
+        /* Tokens whose text is held back are sent later in both. */
+        CHECK_MSG(j <= i && j >= strlen(rest_ids) && !strcmp(ids + i - j, tail_ids), "%d: %s", k, tail_ids);
+        CHECK_MSG(e.done && events_finish(&e, 0), "%d", k);
+        free(tail);
+        free(tail_ids);
+        events_free(&e);
+        answer_free(&a);
+    }
+    free(text);
+    free(ids);
+    events_free(&all);
+    answer_free(&whole);
+    daemon_stop(&d);
+}
+
+TEST(routes_of_other_servers) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer v = http_get(&d, "/version"), l = http_get(&d, "/load"), m = http_get(&d, "/models");
+    CHECK(v.status == 200 && !strcmp(json_text(v.json, "version"), NOISED_VERSION));
+    CHECK(l.status == 200 && json_number(l.json, "server_load") == 0);
+    CHECK(m.status == 200 && !strcmp(json_text(m.json, "data.0.id"), "tiny"));
+    answer_free(&v);
+    answer_free(&l);
+    answer_free(&m);
+    daemon_stop(&d);
+}
