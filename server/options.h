@@ -12,6 +12,7 @@ typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
     OptionList aliases, cors_origins, allowed_hosts;
     bool any_model, lenient;
+    const char *chat_template; /* a name or a file; NULL: the checkpoint's */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
     bool insecure;
     bool copy_weights;    /* into sealed memory */
@@ -23,7 +24,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 40 };
+enum { OPTIONS_N = 42 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */

@@ -1,6 +1,7 @@
 #include "server/post.h"
 
 #include "base/memory.h"
+#include "server/api/schema.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ typedef struct Post {
     Server *server;
     Serving *serving; /* pinned */
     PostConvert *convert;
+    const FieldList *fields; /* of a completion */
     const char *body;
     size_t n_body;
     char *copy;             /* of the body, while it waits for a worker */
@@ -33,7 +35,7 @@ static int fail_draining(ApiError *e) { return api_fail(e, 503, "shutting_down",
 static Completion *start_completion(Post *p, ApiError *e) {
     CompletionRequest r;
     const Work *w = &p->work;
-    if (api_request_parse(&r, &p->serving->api, p->body, p->n_body, e)) return NULL;
+    if (api_request_parse(&r, &p->serving->api, p->fields, p->body, p->n_body, e)) return NULL;
     if (r.ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)r.ignored.n, r.ignored.data);
     return completion_start(&p->serving->completion, &r, w->tenant, w->wake, w->wake_arg, e);
 }
@@ -116,6 +118,7 @@ static Post *new_post(Server *s, PostConvert *convert, const HttpRequest *reques
     *p = (Post){.server = s,
                 .serving = versions_pin(&s->versions),
                 .convert = convert,
+                .fields = routes[route_find(request->path)].body,
                 .body = request->body,
                 .n_body = request->n_body};
     p->work.run = read_body;

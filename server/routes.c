@@ -132,6 +132,7 @@ typedef void Answer(Server *s, const HttpRequest *request, HttpReply *reply);
 
 static Answer *const answers[ROUTES] = {
     [ROUTE_COMPLETIONS] = completions,
+    [ROUTE_CHAT] = completions,
     [ROUTE_TOKENIZE] = tokenize,
     [ROUTE_DETOKENIZE] = detokenize,
     [ROUTE_MODELS] = models,

@@ -39,7 +39,8 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
     return scrub_start(&s->scrub, &s->checkpoint.shards, o->scrub_seconds, err);
 }
 
-static int start(Serving *s, const ServingContext *ctx, Err *err) {
+/* dir: where the checkpoint was opened. */
+static int start(Serving *s, const ServingContext *ctx, const char *dir, Err *err) {
     const Checkpoint *c = &s->checkpoint;
     const Config *config = &c->model.cfg;
     EngineOptions engine = ctx->options->engine;
@@ -49,7 +50,9 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
-    if (config_check_kv_form(config, engine.kv_form, err)) return -1;
+    if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
+        config_check_kv_form(config, engine.kv_form, err))
+        return -1;
     announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
@@ -58,7 +61,8 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
                           .lenient = ctx->options->lenient,
                           .models = options_models(ctx->options, ctx->model_name),
                           .config = config,
-                          .tokenizer = s->tokenizer};
+                          .tokenizer = s->tokenizer,
+                          .chat = &s->chat};
     s->completion = (CompletionContext){.api = &s->api,
                                         .engine = s->engine,
                                         .fingerprint = s->fingerprint,
@@ -69,25 +73,20 @@ static int start(Serving *s, const ServingContext *ctx, Err *err) {
 }
 
 /* A link to the folder is followed once: exchanged meanwhile, it does not mix two versions. */
-static int open_folder(Checkpoint *c, const Options *o, Err *err) {
+int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
+    const Options *o = ctx->options;
+    Serving *s = xcalloc(1, sizeof *s);
     char *real = realpath(o->model, NULL);
-    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(c, real ? real : o->model, err);
+    const char *dir = real ? real : o->model;
+    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(&s->checkpoint, dir, err);
+    if (rc)
+        free(s);
+    else if ((rc = start(s, ctx, dir, err)) != 0)
+        serving_close(s);
+    else
+        *out = s;
     free(real);
     return rc;
-}
-
-int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
-    Serving *s = xcalloc(1, sizeof *s);
-    if (open_folder(&s->checkpoint, ctx->options, err)) {
-        free(s);
-        return -1;
-    }
-    if (start(s, ctx, err)) {
-        serving_close(s);
-        return -1;
-    }
-    *out = s;
-    return 0;
 }
 
 static int check_ready(const Serving *s, const Serving *before, const char *dir, Err *err) {
@@ -116,6 +115,7 @@ void serving_close(Serving *s) {
     BUG_ON(s->pins);
     scrub_stop(s->scrub);
     engine_stop(s->engine);
+    chat_close(&s->chat);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     free(s);

@@ -4,6 +4,7 @@
 #define NOISED_SERVING_H
 
 #include "base/err.h"
+#include "server/api/chat.h"
 #include "server/api/completion.h"
 #include "server/options.h"
 #include "weights/scrub.h"
@@ -14,6 +15,7 @@ typedef struct Serving {
     Engine *engine;
     Scrub *scrub;         /* NULL: nobody reads the weights again */
     char fingerprint[64]; /* checkpoint, version of the program, kernel family */
+    Chat chat;
     ApiContext api;
     CompletionContext completion;
     /* ---- guarded by the mutex of the Versions ---- */

@@ -129,7 +129,7 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     r = &c->request;
     settle_seeds(r);
     c->has_noise = ctx->has_noise && r->noise_scale > 0;
-    response_head_init(&c->head, ctx->api->models.name, ctx->fingerprint);
+    response_head_init(&c->head, r->chat ? &response_chat : &response_text, ctx->api->models.name, ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
@@ -213,11 +213,14 @@ static void rank(Choice **best, int n, int wanted) {
 static void print_whole(Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
     Choice **order = xcalloc((size_t)r->best_of, sizeof *order);
-    response_open(out, &c->head);
+    response_open(out, &c->head, false);
     for (int p = 0; p < r->n_prompts; p++) {
         for (int i = 0; i < r->best_of; i++) order[i] = &c->choices[p * r->best_of + i];
         if (r->best_of > r->n) rank(order, r->best_of, r->n);
-        for (int i = 0; i < r->n; i++) response_choice(out, order[i], p * r->n + i, c->has_noise, p + i == 0);
+        for (int i = 0; i < r->n; i++) {
+            if (p + i > 0) buffer_text(out, ",");
+            c->head.form->choice(out, order[i], p * r->n + i, c->has_noise, false);
+        }
     }
     Usage u = usage_of(c);
     response_close(out, &u, false);
@@ -228,8 +231,8 @@ static void print_event(Completion *c, Buffer *out, int i) {
     Choice *choice = &c->choices[i];
     if (!choice_has_news(choice)) return;
     buffer_text(out, "data: ");
-    response_open(out, &c->head);
-    response_choice(out, choice, i, c->has_noise, true);
+    response_open(out, &c->head, true);
+    c->head.form->choice(out, choice, i, c->has_noise, true);
     bool counted = c->request.include_usage && c->request.continuous_usage_stats;
     Usage u = counted ? usage_of(c) : (Usage){0};
     response_close(out, counted ? &u : NULL, c->request.include_usage);
@@ -241,7 +244,7 @@ static void print_end(Completion *c, Buffer *out) {
     if (c->request.include_usage) {
         Usage u = usage_of(c);
         buffer_text(out, "data: ");
-        response_open(out, &c->head);
+        response_open(out, &c->head, true);
         response_close(out, &u, false);
         buffer_text(out, "\n\n");
     }

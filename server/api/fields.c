@@ -93,14 +93,16 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         return f->read(r, item);
     case FIELD_NEUTRAL:
         return read_neutral(r, f, item);
+    case FIELD_NONE: /* fields_find does not return it */
+        break;
     }
     return 0;
 }
 
-static const Field *find(const FieldList *list, const char *name) {
+const Field *fields_find(const FieldList *list, const char *name) {
     for (; list; list = list->also)
         for (const Field *f = list->rows; f < list->rows + list->n; f++)
-            if (!strcmp(f->name, name)) return f;
+            if (!strcmp(f->name, name)) return f->kind == FIELD_NONE ? NULL : f;
     return NULL;
 }
 
@@ -110,7 +112,7 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
     cJSON_ArrayForEach(item, object) {
         char name[128];
         snprintf(name, sizeof name, "%s%s%.100s", outer->name ? outer->name : "", outer->name ? "." : "", item->string);
-        const Field *f = find(list, item->string);
+        const Field *f = fields_find(list, item->string);
         if (!f) return api_fail(outer->error, 400, NULL, name, "unknown field \"%s\"", name);
         FieldReader r = *outer;
         r.name = name;
@@ -120,6 +122,7 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
 }
 
 static void take_fallbacks(char *out, const FieldList *list) {
+    if (list->also) take_fallbacks(out, list->also);
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
         if (f->kind == FIELD_INT) *(int *)(out + f->offset) = (int)f->fallback;
         if (f->kind == FIELD_FLOAT) *(float *)(out + f->offset) = (float)f->fallback;

@@ -46,15 +46,16 @@ typedef struct Type {
 } Type;
 
 typedef enum FieldKind {
-    FIELD_INT,    /* int */
-    FIELD_FLOAT,  /* float */
-    FIELD_BOOL,   /* bool */
-    FIELD_SEED,   /* OptionalSeed, 0..SEED_MAX */
-    FIELD_FOLDED, /* OptionalSeed, any int64_t: -1 is none, what is no seed is folded into one */
-    FIELD_TEXT,   /* const char *, borrowed from the JSON */
-    FIELD_OBJECT, /* `fields`, of the same struct */
-    FIELD_OTHER,  /* `type`, read by `read` */
-    FIELD_NEUTRAL /* goes nowhere: it may have the values of `neutral` */
+    FIELD_INT,     /* int */
+    FIELD_FLOAT,   /* float */
+    FIELD_BOOL,    /* bool */
+    FIELD_SEED,    /* OptionalSeed, 0..SEED_MAX */
+    FIELD_FOLDED,  /* OptionalSeed, any int64_t: -1 is none, what is no seed is folded into one */
+    FIELD_TEXT,    /* const char *, borrowed from the JSON */
+    FIELD_OBJECT,  /* `fields`, of the same struct */
+    FIELD_OTHER,   /* `type`, read by `read` */
+    FIELD_NEUTRAL, /* goes nowhere: it may have the values of `neutral` */
+    FIELD_NONE     /* of a list that is looked at next, but not of this one */
 } FieldKind;
 
 struct Field {
@@ -71,6 +72,9 @@ struct Field {
     const FieldList *fields;                              /* FIELD_OBJECT; the value is a bool: whether it is there */
     const char *help;                                     /* one sentence or two, Markdown */
 };
+
+/* The row of that name, here or in the lists that are looked at next; NULL when there is none. */
+const Field *fields_find(const FieldList *list, const char *name);
 
 /* r->name is NULL here. */
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);

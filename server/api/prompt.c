@@ -121,6 +121,17 @@ int api_prompt_read(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
+int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e) {
+    TokenList list = {0};
+    Err err;
+    r->prompts = xcalloc(1, sizeof *r->prompts);
+    r->n_prompts = 1;
+    int rc = tokenizer_encode(ctx->tokenizer, text, n, true, &list, &err);
+    r->prompts[0] = (Prompt){.ids = list.ids, .n = (int)list.n};
+    if (rc) return api_fail(e, 400, NULL, "messages", "%s", err.msg);
+    return list.n ? 0 : api_fail(e, 400, NULL, "messages", "the conversation has no token");
+}
+
 void api_prompt_keep_last(Prompt *p, int n) {
     if (p->n <= n) return;
     memmove(p->ids, p->ids + p->n - n, (size_t)n * sizeof *p->ids);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "server/api/chat.h"
 #include "server/engine/engine.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static int fail_range(const char *name, int value, int all, ApiError *e) {
 }
 
 static int settle_names(CompletionRequest *r, ApiError *e) {
-    double tokens = 16, penalty = 1, logprobs = -1;
+    double tokens = r->chat ? -1 : 16, penalty = 1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
                             {"max_completion_tokens", r->max_completion_tokens, API_ABSENT},
                             {"n_predict", r->n_predict, API_ABSENT}};
@@ -114,7 +115,10 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
     for (int i = 0; i < r->n_prompts; i++)
         if (job_positions(r->prompts[i].n, r->max_tokens) > max_positions)
             return api_fail(
-                e, 400, "context_length_exceeded", r->prompts[i].n > max_positions ? "prompt" : "max_tokens",
+                e, 400, "context_length_exceeded",
+                r->prompts[i].n <= max_positions ? "max_tokens"
+                : r->chat                        ? "messages"
+                                                 : "prompt",
                 "the request exceeds the available context size: %d tokens of prompt and max_tokens %d need "
                 "%lld positions, there are %d",
                 r->prompts[i].n, r->max_tokens, (long long)job_positions(r->prompts[i].n, r->max_tokens),
@@ -125,7 +129,7 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
 static int read_prompts(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     const FieldReader reader = {.name = "prompt", .out = r, .context = ctx, .error = e};
     const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
-    if (api_prompt_read(&reader, r->prompt ? r->prompt : &nothing)) return -1;
+    if (r->chat ? api_chat_read(r, ctx, e) : api_prompt_read(&reader, r->prompt ? r->prompt : &nothing)) return -1;
     int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
     for (int i = 0; i < r->n_prompts && most > 0; i++) api_prompt_keep_last(&r->prompts[i], most);
     return 0;
@@ -155,14 +159,15 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     return bad ? -1 : 0;
 }
 
-int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e) {
-    *r = (CompletionRequest){0};
+int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
+                      ApiError *e) {
+    *r = (CompletionRequest){.chat = fields == &chat_fields};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? &r->ignored : NULL};
-    int rc = fields_read(&reader, root, &completion_fields) || check(r, ctx, e) ? -1 : 0;
+    int rc = fields_read(&reader, root, fields) || check(r, ctx, e) ? -1 : 0;
     r->model = r->user = r->suffix = NULL;
-    r->prompt = NULL;
+    r->prompt = r->messages = NULL;
     cJSON_Delete(root);
     if (rc) api_request_free(r);
     return rc;

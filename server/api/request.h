@@ -1,5 +1,5 @@
-/* api_request: the body of POST /v1/completions as a checked struct. After api_request_parse nothing is left that a
- * client could have got wrong, but for the length limits of the engine's cache and its queue.
+/* api_request: the body of POST /v1/completions or /v1/chat/completions as a checked struct. After api_request_parse
+ * nothing is left that a client could have got wrong, but for the length limits of the engine's cache and its queue.
  *
  * Text is tokenised here. Special tokens that a prompt spells out become their ids, as everywhere in the field. */
 #ifndef NOISED_API_REQUEST_H
@@ -16,6 +16,7 @@ typedef struct ApiLimits {
     int n;       /* of n and best_of */
     int prompts; /* per request */
     int queue;   /* choices per request, all prompts together */
+    int messages;
     int logit_bias, stop, stop_bytes;
 } ApiLimits;
 
@@ -33,6 +34,7 @@ typedef struct ApiContext {
     ApiModels models;
     const Config *config;
     const Tokenizer *tokenizer;
+    const struct Chat *chat; /* chat.h */
 } ApiContext;
 
 typedef struct Prompt {
@@ -63,6 +65,7 @@ typedef struct CompletionRequest {
     int n_noise_seeds;
     float noise_scale;
     bool echo, ignore_eos, return_token_ids;
+    bool chat; /* the answer is a message */
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, stream_options, include_usage, continuous_usage_stats;
     Buffer ignored; /* names of fields of other servers that a lenient server leaves aside, "a, b" */
@@ -71,13 +74,16 @@ typedef struct CompletionRequest {
     float repeat_penalty;
     bool add_special_tokens;
     const char *model, *user, *suffix;
-    const cJSON *prompt;
+    const cJSON *prompt, *messages;
+    bool chat_logprobs;
+    int top_logprobs;
 } CompletionRequest;
 
 extern const FieldList completion_fields;
 
-/* On failure nothing is left to free. */
-int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const char *body, size_t n, ApiError *e);
+/* `fields` are completion_fields or chat_fields. On failure nothing is left to free. */
+int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
+                      ApiError *e);
 void api_request_free(CompletionRequest *r);
 
 /* Whether the prompt's log-probabilities are wanted. */
@@ -87,6 +93,8 @@ static inline bool api_scores_prompt(const CompletionRequest *r) {
 
 /* The field "prompt": a string, token ids, both mixed, or a list of such prompts. (prompt.c) */
 int api_prompt_read(const FieldReader *r, const cJSON *item);
+/* The text of a chat, which is complete as it stands. */
+int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
 
 /* An array of token ids below the vocabulary's size; *ids is the caller's. (prompt.c) */

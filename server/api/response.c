@@ -8,16 +8,16 @@
 #include <sys/random.h>
 #include <time.h>
 
-void response_head_init(ResponseHead *h, const char *model, const char *fingerprint) {
+void response_head_init(ResponseHead *h, const ResponseForm *form, const char *model, const char *fingerprint) {
     uint64_t random[2];
     BUG_ON(getrandom(random, sizeof random, 0) != sizeof random);
-    *h = (ResponseHead){.created = (int64_t)time(NULL), .model = model, .fingerprint = fingerprint};
-    snprintf(h->id, sizeof h->id, "cmpl-%016" PRIx64 "%08" PRIx32, random[0], (uint32_t)random[1]);
+    *h = (ResponseHead){.created = (int64_t)time(NULL), .form = form, .model = model, .fingerprint = fingerprint};
+    snprintf(h->id, sizeof h->id, "%s-%016" PRIx64 "%08" PRIx32, form->id, random[0], (uint32_t)random[1]);
 }
 
-void response_open(Buffer *b, const ResponseHead *h) {
-    buffer_print(b, "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%" PRId64 ",\"model\":", h->id,
-                 h->created);
+void response_open(Buffer *b, const ResponseHead *h, bool event) {
+    buffer_print(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%" PRId64 ",\"model\":", h->id,
+                 event ? h->form->event : h->form->object, h->created);
     buffer_json(b, h->model, strlen(h->model));
     buffer_print(b, ",\"system_fingerprint\":\"%s\",\"choices\":[", h->fingerprint);
 }
@@ -160,17 +160,13 @@ static void print_prompt_logprobs(Buffer *b, const Choice *c) {
     buffer_text(b, "]");
 }
 
-void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first) {
+void response_choice_text(Buffer *b, const Choice *c) {
+    size_t n = c->text.settled - c->text_sent;
+    buffer_json(b, n ? c->text.text.data + c->text_sent : "", n);
+}
+
+void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise) {
     const Job *job = c->job;
-    int n = choice_settled_slots(c);
-    buffer_print(b, "%s{\"text\":", first ? "" : ",");
-    size_t n_new = c->text.settled - c->text_sent;
-    buffer_json(b, n_new ? c->text.text.data + c->text_sent : "", n_new);
-    buffer_print(b, ",\"index\":%d,\"logprobs\":", index);
-    if (c->rules->logprobs)
-        print_logprobs(b, c, n);
-    else
-        buffer_text(b, "null");
     bool done = c->finish != FINISH_NONE;
     buffer_print(b, ",\"finish_reason\":%s", !done ? "null" : c->finish == FINISH_STOP ? "\"stop\"" : "\"length\"");
     if (c->finish == FINISH_DEADLINE) buffer_text(b, ",\"deadline\":true");
@@ -184,6 +180,22 @@ void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool
     if (c->rules->prompt_top >= 0) print_prompt_logprobs(b, c);
     buffer_text(b, "}");
 }
+
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+    int n = choice_settled_slots(c);
+    (void)event;
+    buffer_text(b, "{\"text\":");
+    response_choice_text(b, c);
+    buffer_print(b, ",\"index\":%d,\"logprobs\":", index);
+    if (c->rules->logprobs)
+        print_logprobs(b, c, n);
+    else
+        buffer_text(b, "null");
+    response_choice_end(b, c, n, has_noise);
+}
+
+const ResponseForm response_text = {
+    .id = "cmpl", .object = "text_completion", .event = "text_completion", .choice = print_choice};
 
 void response_close(Buffer *b, const Usage *usage, bool usage_null) {
     buffer_text(b, "]");

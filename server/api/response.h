@@ -1,30 +1,42 @@
-/* api_response: OpenAI's text_completion object, written piece by piece. A streamed event is the same object with the
- * new part of one choice.
+/* api_response: OpenAI's text_completion and chat.completion objects, written piece by piece. A streamed event is such
+ * an object with the new part of one choice.
  *
- *     response_open, response_choice (any number), response_close */
+ *     response_open, form->choice (any number), response_close */
 #ifndef NOISED_API_RESPONSE_H
 #define NOISED_API_RESPONSE_H
 
 #include "server/api/choice.h"
 
+/* What differs between the two. */
+typedef struct ResponseForm {
+    const char *id, *object, *event; /* beginning of the id; `object` of a whole answer and of an event */
+    /* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. The noise seed is null
+     * where there is no noise. */
+    void (*choice)(Buffer *b, const Choice *c, int index, bool has_noise, bool event);
+} ResponseForm;
+extern const ResponseForm response_text, response_chat;
+
 typedef struct ResponseHead {
     char id[40];
     int64_t created;
+    const ResponseForm *form;
     const char *model, *fingerprint; /* borrowed */
 } ResponseHead;
 
-void response_head_init(ResponseHead *h, const char *model, const char *fingerprint);
+void response_head_init(ResponseHead *h, const ResponseForm *form, const char *model, const char *fingerprint);
 
 typedef struct Usage {
     int prompt_tokens, completion_tokens, cached_tokens;
 } Usage;
 
 /* {"id":...,"choices":[ */
-void response_open(Buffer *b, const ResponseHead *h);
+void response_open(Buffer *b, const ResponseHead *h, bool event);
 
-/* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. `first`: no comma in front.
- * The noise seed is null where there is no noise. */
-void response_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool first);
+/* The text that is new, as a JSON string. For the forms. */
+void response_choice_text(Buffer *b, const Choice *c);
+
+/* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
+void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise);
 
 /* ]...}: usage NULL leaves it out, as `null` when usage_null. */
 void response_close(Buffer *b, const Usage *usage, bool usage_null);

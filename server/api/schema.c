@@ -2,14 +2,15 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "server/api/chat.h"
 #include "server/api/foreign.h"
-#include "server/api/request.h"
 #include "server/api/tokenize.h"
 
 #include <string.h>
 
 const Route routes[ROUTES] = {
     [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
+    [ROUTE_CHAT] = {.path = "/v1/chat/completions", .body = &chat_fields, .help = "Answer conversations."},
     [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
     [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
     [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},
@@ -87,6 +88,18 @@ static void print_type(Buffer *b, const Type *t, bool inside) {
     }
 }
 
+/* `1` or `2`, of "[1,2]". */
+static void print_neutral(Buffer *b, const char *neutral) {
+    cJSON *values = cJSON_Parse(neutral ? neutral : "[]");
+    if (!values->child) buffer_text(b, neutral ? "only absent" : "any");
+    for (const cJSON *v = values->child; v; v = v->next) {
+        char *text = cJSON_PrintUnformatted(v);
+        buffer_print(b, "%s`%s`", v == values->child ? "" : " or ", text);
+        cJSON_free(text);
+    }
+    cJSON_Delete(values);
+}
+
 static void print_field_type(Buffer *b, const Field *f) {
     switch (f->kind) {
     case FIELD_INT:
@@ -112,7 +125,10 @@ static void print_field_type(Buffer *b, const Field *f) {
         print_type(b, f->type, false);
         return;
     case FIELD_NEUTRAL:
-        break;
+        print_neutral(b, f->neutral);
+        return;
+    case FIELD_NONE:
+        return;
     }
 }
 
@@ -127,6 +143,7 @@ static void print_default(Buffer *b, const Field *f) {
 
 static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        if (f->kind == FIELD_NONE) continue;
         buffer_print(b, "| `%s%s%s` | ", outer, *outer ? "." : "", f->name);
         print_field_type(b, f);
         buffer_text(b, " | ");
@@ -136,18 +153,6 @@ static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
     }
 }
 
-/* `1` or `2`, of "[1,2]". */
-static void print_neutral(Buffer *b, const char *neutral) {
-    cJSON *values = cJSON_Parse(neutral ? neutral : "[]");
-    if (!values->child) buffer_text(b, neutral ? "only absent" : "any");
-    for (const cJSON *v = values->child; v; v = v->next) {
-        char *text = cJSON_PrintUnformatted(v);
-        buffer_print(b, "%s`%s`", v == values->child ? "" : " or ", text);
-        cJSON_free(text);
-    }
-    cJSON_Delete(values);
-}
-
 static void print_foreign(Buffer *b, const FieldList *list) {
     buffer_text(b, "\n### Fields of other servers\n\n| field | value | whose |\n|---|---|---|\n");
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
@@ -155,6 +160,21 @@ static void print_foreign(Buffer *b, const FieldList *list) {
         print_neutral(b, f->neutral);
         buffer_print(b, " | %s |\n", f->help);
     }
+}
+
+/* What a list shares with another route's, by name. */
+static void print_shared(Buffer *b, const FieldList *list) {
+    const char *path = NULL, *separator = "";
+    for (const Route *r = routes; r < routes + ROUTES; r++)
+        if (r->body && r->body == list->also) path = r->path;
+    if (!path) return;
+    buffer_print(b, "\nAs in `%s`: ", path);
+    for (const Field *f = list->also->rows; f < list->also->rows + list->also->n; f++) {
+        if (fields_find(list, f->name) != f) continue;
+        buffer_print(b, "%s`%s`", separator, f->name);
+        separator = ", ";
+    }
+    buffer_text(b, ".\n");
 }
 
 void schema_print_markdown(Buffer *out) {
@@ -167,6 +187,7 @@ void schema_print_markdown(Buffer *out) {
         buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",
                      r->path);
         print_rows(out, r->body, "");
+        print_shared(out, r->body);
     }
     print_foreign(out, &foreign_fields);
 }

@@ -8,6 +8,7 @@
 
 typedef enum RouteId {
     ROUTE_COMPLETIONS,
+    ROUTE_CHAT,
     ROUTE_TOKENIZE,
     ROUTE_DETOKENIZE,
     ROUTE_MODELS,

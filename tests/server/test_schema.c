@@ -73,6 +73,10 @@ static void check_rows(const FieldList *list, const char *help) {
     CHECK(fields_read(&r, nothing, list) == 0);
     cJSON_Delete(nothing);
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        if (f->kind == FIELD_NONE) {
+            CHECK_MSG(list->also && fields_find(list->also, f->name) && !fields_find(list, f->name), "%s", f->name);
+            continue;
+        }
         check_fallback(f, v.bytes);
         if (f->kind <= FIELD_FLOAT || f->kind == FIELD_SEED) check_number(f);
         if (f->kind == FIELD_OBJECT) check_rows(f->fields, help);

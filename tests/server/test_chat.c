@@ -1,0 +1,338 @@
+/* POST /v1/chat/completions against the real daemon. */
+#include "base/buffer.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"The river\"}]"
+
+static Answer chat(const Daemon *d, const char *json) { return http_post(d, "/v1/chat/completions", json); }
+
+TEST(chat_object) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer a =
+        chat(&d, "{\"model\":\"tiny\"," HELLO ",\"max_tokens\":8,\"seed\":1,\"noise_seed\":2,\"ignore_eos\":true}");
+    CHECK_MSG(a.status == 200, "%d: %s", a.status, a.body);
+    CHECK(!strcmp(json_text(a.json, "object"), "chat.completion"));
+    CHECK(!strncmp(json_text(a.json, "id"), "chatcmpl-", 9));
+    CHECK(!strcmp(json_text(a.json, "choices.0.message.role"), "assistant"));
+    CHECK(json_text(a.json, "choices.0.message.content") && cJSON_IsNull(json_at(a.json, "choices.0.message.refusal")));
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.logprobs")));
+    CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
+    CHECK(json_number(a.json, "choices.0.seed") == 1 && json_number(a.json, "choices.0.noise_seed") == 2);
+    CHECK(json_number(a.json, "usage.completion_tokens") == 8);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* The same request again, the same prompt without a chat, and a stream: all say the same. */
+TEST(chat_is_a_completion_of_the_rendered_text) {
+    static const char rest[] = "\"max_tokens\":24,\"seed\":5,\"noise_seed\":6,\"ignore_eos\":true,\"n\":2}";
+    Daemon d;
+    char request[1024];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    snprintf(request, sizeof request,
+             "{\"messages\":[{\"role\":\"developer\",\"content\":\"Count.\"},"
+             "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"stones\"},"
+             "{\"type\":\"text\",\"text\":\"words\"}],\"name\":null},"
+             "{\"role\":\"assistant\",\"content\":\"one\",\"refusal\":null,\"tool_calls\":[]},"
+             "{\"role\":\"user\",\"content\":\"\"}],%s",
+             rest);
+    Answer a = chat(&d, request), b = chat(&d, request);
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    CHECK(json_same(a.json, "choices", b.json, "choices"));
+    answer_free(&b);
+    snprintf(request, sizeof request,
+             "{\"prompt\":\"system: Count.\\nuser: stones\\nwords\\nassistant: one\\nuser: \\nassistant:\",%s", rest);
+    b = http_post(&d, "/v1/completions", request);
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "choices.%d.message.content", i);
+        CHECK(json_text(a.json, path) && !strcmp(json_text(a.json, path), answer_text(&b, i)));
+    }
+    CHECK(json_same(a.json, "usage.prompt_tokens", b.json, "usage.prompt_tokens"));
+    answer_free(&a);
+    answer_free(&b);
+    daemon_stop(&d);
+}
+
+TEST(chat_stream) {
+    static const char form[] = "{" HELLO ",\"max_tokens\":300,\"seed\":5,\"noise_seed\":6,\"ignore_eos\":true,"
+                               "\"logprobs\":true,\"top_logprobs\":2,\"stream\":%s}";
+    Daemon d;
+    char request[512];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    snprintf(request, sizeof request, form, "false");
+    Answer whole = chat(&d, request);
+    snprintf(request, sizeof request, form, "true");
+    Answer a = chat(&d, request);
+    Events events = events_parse(a.body);
+    REQUIRE(whole.status == 200 && events.n > 0 && events.done && !events.malformed);
+    Buffer text = {0};
+    cJSON *logprobs = cJSON_CreateArray();
+    for (int i = 0; i < events.n; i++) {
+        cJSON *entry, *next;
+        CHECK(!strcmp(json_text(events.data[i], "object"), "chat.completion.chunk"));
+        CHECK(!!json_text(events.data[i], "choices.0.delta.role") == (i == 0));
+        CHECK((json_text(events.data[i], "choices.0.finish_reason") != NULL) == (i == events.n - 1));
+        buffer_text(&text, json_text(events.data[i], "choices.0.delta.content"));
+        cJSON *content = (cJSON *)json_at(events.data[i], "choices.0.logprobs.content");
+        for (entry = content->child; entry; entry = next) {
+            next = entry->next;
+            cJSON_AddItemToArray(logprobs, cJSON_DetachItemViaPointer(content, entry));
+        }
+    }
+    buffer_append(&text, "", 1);
+    CHECK(!strcmp(text.data, json_text(whole.json, "choices.0.message.content")));
+    char *sent = cJSON_PrintUnformatted(logprobs), *plain = json_raw(whole.json, "choices.0.logprobs.content");
+    CHECK_MSG(!strcmp(sent, plain), "%s\n%s", sent, plain);
+    free(sent);
+    free(plain);
+    cJSON_Delete(logprobs);
+    buffer_free(&text);
+    events_free(&events);
+    answer_free(&a);
+    answer_free(&whole);
+    daemon_stop(&d);
+}
+
+TEST(chat_logprobs) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer a = chat(&d, "{" HELLO ",\"max_tokens\":6,\"seed\":5,\"ignore_eos\":true,\"logprobs\":true,"
+                        "\"top_logprobs\":3,\"temperature\":0}");
+    const cJSON *slot, *content = json_at(a.json, "choices.0.logprobs.content");
+    REQUIRE(cJSON_GetArraySize(content) == 6);
+    cJSON_ArrayForEach(slot, content) {
+        CHECK(cJSON_GetArraySize(json_at(slot, "top_logprobs")) == 3);
+        CHECK(json_text(slot, "token") && cJSON_IsArray(json_at(slot, "bytes")));
+        CHECK(json_same(slot, "logprob", slot, "top_logprobs.0.logprob")); /* greedy */
+        CHECK(json_same(slot, "bytes", slot, "top_logprobs.0.bytes"));
+    }
+    answer_free(&a);
+    a = chat(&d, "{" HELLO ",\"max_tokens\":2,\"ignore_eos\":true,\"logprobs\":true}");
+    CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) == 0);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(chat_lengths) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    /* Nothing said: to the end of the context, of which the last token needs no position. */
+    Answer a = chat(&d, "{" HELLO ",\"ignore_eos\":true,\"noise_scale\":0}");
+    CHECK_MSG(json_number(a.json, "usage.total_tokens") == 513, "%s", a.body);
+    answer_free(&a);
+    a = chat(&d, "{" HELLO ",\"ignore_eos\":true,\"max_completion_tokens\":3}");
+    CHECK(json_number(a.json, "usage.completion_tokens") == 3);
+    answer_free(&a);
+    a = chat(&d, "{" HELLO ",\"max_tokens\":0}");
+    CHECK_MSG(a.status == 200 && !strcmp(json_text(a.json, "choices.0.message.content"), ""), "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* ---- what the folder says ---- */
+
+/* A checkpoint with the token <|im_end|>, 300, and the files given. */
+static char *chat_folder(const char *config, const char *jinja) {
+    char *dir = test_dir(), path[256];
+    if (!test_checkpoint_write(dir, CHECKPOINT_SMALL, 1)) return dir;
+    test_path(path, dir, "tokenizer.json");
+    char *text = test_read_file(path, NULL);
+    cJSON *tokenizer = cJSON_Parse(text);
+    cJSON_AddItemToArray(
+        cJSON_GetObjectItem(tokenizer, "added_tokens"),
+        cJSON_Parse("{\"id\":300,\"content\":\"<|im_end|>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+                    "\"normalized\":false,\"special\":true}"));
+    free(text);
+    text = cJSON_PrintUnformatted(tokenizer);
+    test_write_text(dir, "tokenizer.json", text);
+    if (config) test_write_text(dir, "tokenizer_config.json", config);
+    if (jinja) test_write_text(dir, "chat_template.jinja", jinja);
+    free(text);
+    cJSON_Delete(tokenizer);
+    return dir;
+}
+
+#define CHATML "{{ '<|im_start|>' + role + '\\n' + content + '<|im_end|>\\n' }}"
+
+/* Status of a chat, and how many prompt tokens it had. */
+static int try_folder(const char *config, const char *jinja, const char *options, char *message, double *n_prompt) {
+    Daemon d;
+    char *dir = chat_folder(config, jinja);
+    int status = 0;
+    if (daemon_start_at(&d, dir, options)) {
+        Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1}");
+        status = a.status;
+        *n_prompt = json_number(a.json, "usage.prompt_tokens");
+        if (status != 200) answer_check_error(&a, 400, "messages", "no template");
+        const char *why = json_text(a.json, "error.message");
+        snprintf(message, 512, "%s", why ? why : "");
+        answer_free(&a);
+        daemon_stop(&d);
+    }
+    free(dir);
+    return status;
+}
+
+TEST(chat_template_of_the_folder) {
+    static const char string[] = "{\"chat_template\":\"" CHATML "\"}",
+                      named[] = "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"?\"},"
+                                "{\"name\":\"default\",\"template\":\"" CHATML "\"}]}",
+                      unknown[] = "{\"chat_template\":\"{{ messages }}\"}";
+    char message[512];
+    double n[4];
+    CHECK(try_folder(string, NULL, NULL, message, &n[0]) == 200);
+    CHECK(try_folder(named, NULL, NULL, message, &n[1]) == 200);
+    CHECK(try_folder(unknown, CHATML, NULL, message, &n[2]) == 200); /* the file of its own comes first */
+    CHECK(try_folder(unknown, NULL, "--chat-template chatml", message, &n[3]) == 200);
+    for (int i = 1; i < 4; i++) CHECK(n[i] == n[0]);
+    CHECK(try_folder(unknown, NULL, NULL, message, &n[0]) == 400);
+    CHECK_MSG(strstr(message, "none of the known") && strstr(message, "--chat-template NAME|FILE"), "%s", message);
+    CHECK(try_folder(NULL, NULL, NULL, message, &n[0]) == 400);
+    CHECK_MSG(strstr(message, "has no chat template") && strstr(message, "--chat-template NAME|FILE"), "%s", message);
+    CHECK(try_folder("{\"chat_template\":", NULL, NULL, message, &n[0]) == 400);
+    CHECK_MSG(strstr(message, "tokenizer_config.json") && strstr(message, "--chat-template NAME|FILE"), "%s", message);
+}
+
+TEST(chat_template_option) {
+    char options[512], *errors, *dir = chat_folder(NULL, NULL);
+    snprintf(options, sizeof options, "--port 0 --model %s --chat-template nonsense", dir);
+    CHECK(daemon_run(options, &errors) == 1);
+    CHECK_MSG(strstr(errors, "--chat-template nonsense") && strstr(errors, "chatml"), "%s", errors);
+    free(errors);
+    test_write_text(dir, "own.jinja", "{{ messages }}");
+    snprintf(options, sizeof options, "--port 0 --model %s --chat-template %s/own.jinja", dir, dir);
+    CHECK(daemon_run(options, &errors) == 1);
+    CHECK_MSG(strstr(errors, "holds none of the known"), "%s", errors);
+    free(errors);
+    free(dir);
+}
+
+/* The token that ends a turn ends the answer, as the end of text does. */
+TEST(chat_ends_with_the_turn) {
+    Daemon d;
+    char *dir = chat_folder(NULL, CHATML);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer a = chat(&d, "{" HELLO ",\"max_tokens\":9,\"logit_bias\":{\"300\":100}}");
+    CHECK_MSG(a.status == 200 && !strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"), "%s", a.body);
+    CHECK(json_number(a.json, "usage.completion_tokens") == 1);
+    CHECK(!strcmp(json_text(a.json, "choices.0.message.content"), ""));
+    answer_free(&a);
+    a = chat(&d, "{" HELLO ",\"max_tokens\":9,\"logit_bias\":{\"300\":100},\"ignore_eos\":true}");
+    CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
+    answer_free(&a);
+    daemon_stop(&d);
+    free(dir);
+}
+
+/* ---- bad input ---- */
+
+TEST(chat_bad_requests) {
+    static const Bad bad[] = {
+        {"{}", 400, "messages"},
+        {"{\"messages\":[]}", 400, "messages"},
+        {"{\"messages\":\"Hi\"}", 400, "messages"},
+        {"{\"messages\":[\"Hi\"]}", 400, "messages[0]"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":null}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]}]}",
+         400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"tool\",\"content\":\"b\"}]}", 400,
+         "messages[1].role"},
+        {"{\"messages\":[{\"role\":\"User\",\"content\":\"a\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":3,\"content\":\"a\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"weight\":1}]}", 400, "messages[0].weight"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", 400, "messages[0].tool_calls"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":\"me\"}]}", 400, "messages[0].name"},
+        {"{" HELLO ",\"prompt\":\"x\"}", 400, "prompt"},
+        {"{" HELLO ",\"echo\":true}", 400, "echo"},
+        {"{" HELLO ",\"suffix\":\"x\"}", 400, "suffix"},
+        {"{" HELLO ",\"logprobs\":2}", 400, "logprobs"},
+        {"{" HELLO ",\"top_logprobs\":2}", 400, "top_logprobs"},
+        {"{" HELLO ",\"logprobs\":true,\"top_logprobs\":21}", 400, "top_logprobs"},
+        {"{" HELLO ",\"logprobs\":true,\"top_logprobs\":-1}", 400, "top_logprobs"},
+        {"{" HELLO ",\"max_tokens\":3,\"max_completion_tokens\":4}", 400, "max_completion_tokens"},
+        {"{" HELLO ",\"max_completion_tokens\":-2}", 400, "max_completion_tokens"},
+        {"{" HELLO ",\"n_probs\":2}", 400, "n_probs"},
+        {"{" HELLO ",\"add_special_tokens\":true}", 400, "add_special_tokens"},
+        {"{" HELLO ",\"max_tokens\":4000}", 400, "max_tokens"},
+        {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools"},
+        {"{" HELLO ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
+        {"{" HELLO ",\"functions\":[{}]}", 400, "functions"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format"},
+        {"{" HELLO ",\"modalities\":[\"text\",\"audio\"]}", 400, "modalities"},
+        {"{" HELLO ",\"store\":true}", 400, "store"},
+        {"{" HELLO ",\"nonsense\":1}", 400, "nonsense"},
+        {"{" HELLO ",\"temperature\":3}", 400, "temperature"},
+        {"{" HELLO ",\"model\":\"other\"}", 404, "model"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template chatml"));
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        Answer a = chat(&d, bad[i].body);
+        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
+        answer_free(&a);
+    }
+    Answer a =
+        chat(&d, "{" HELLO ",\"max_tokens\":1,\"tools\":[],\"tool_choice\":\"none\",\"functions\":null,"
+                 "\"response_format\":{\"type\":\"text\"},\"parallel_tool_calls\":false,\"store\":false,"
+                 "\"modalities\":[\"text\"],\"service_tier\":\"auto\",\"metadata\":{},\"function_call\":\"none\"}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* A conversation of n messages of `bytes` bytes each; malloc'ed. */
+static char *long_chat(int n, size_t bytes) {
+    Buffer b = {0};
+    char *content = xmalloc(bytes);
+    memset(content, 'x', bytes);
+    buffer_text(&b, "{\"max_tokens\":1,\"messages\":[");
+    for (int i = 0; i < n; i++) {
+        buffer_print(&b, "%s{\"role\":\"user\",\"content\":", i ? "," : "");
+        buffer_json(&b, content, bytes);
+        buffer_text(&b, "}");
+    }
+    buffer_append(&b, "]}", 3);
+    free(content);
+    return b.data;
+}
+
+static void check_long(const Daemon *d, int n, size_t bytes, int status, const char *param) {
+    char *body = long_chat(n, bytes), what[64];
+    snprintf(what, sizeof what, "%d messages of %zu bytes", n, bytes);
+    Answer a = chat(d, body);
+    answer_check_error(&a, status, param, what);
+    answer_free(&a);
+    free(body);
+}
+
+TEST(chat_limits) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    check_long(&d, 1024, 1, 400, "messages"); /* as many as may be, but more than the context */
+    check_long(&d, 1025, 1, 400, "messages");
+    check_long(&d, 10000, 1, 413, "");
+    check_long(&d, 1, 262144, 413, "");
+    check_long(&d, 1, 262000, 400, "messages");
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain --max-body 1000000 --max-messages 2"));
+    check_long(&d, 10000, 1, 400, "");
+    check_long(&d, 3, 1, 400, "messages");
+    char *body = long_chat(2, 1);
+    Answer a = chat(&d, body);
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    answer_free(&a);
+    free(body);
+    daemon_stop(&d);
+}
