@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+const char *const bias_names[4] = {"none", "all", "attention", "qkv"};
+const char *const rope_scaling_names[3] = {"default", "linear", "llama3"};
 const char *const norm_names[2] = {[NORM_LAYER] = "layernorm", [NORM_RMS] = "rmsnorm"};
 const char *const position_names[3] = {
     [POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope", [POSITION_NONE] = "none"};
@@ -37,6 +39,23 @@ static int check_ranges(const Range *r, size_t n, Err *err) {
     return 0;
 }
 
+static int check_rope_scaling(const Config *c, Err *err) {
+    float factor = c->rope_scaling.factor, low = c->rope_scaling.low_freq_factor,
+          high = c->rope_scaling.high_freq_factor;
+    if (c->rope_scaling.kind == ROPE_DEFAULT) return 0;
+    if (c->position != POSITION_ROPE)
+        return err_set(err, "rope_scaling is %s, but position is %s, not rope",
+                       rope_scaling_names[c->rope_scaling.kind], position_names[c->position]);
+    if (!(factor >= 1 && factor <= 1e6f))
+        return err_set(err, "rope_scaling.factor is %g, must be 1 to 1e6", (double)factor);
+    if (c->rope_scaling.kind == ROPE_LINEAR) return 0;
+    if (!(low > 0 && low < high && high <= 1e6f))
+        return err_set(err, "rope_scaling.low_freq_factor is %g and high_freq_factor %g, must be 0 < low < high <= 1e6",
+                       (double)low, (double)high);
+    const Range r = {"rope_scaling.original_max_position_embeddings", c->rope_scaling.original_positions, 1, 1 << 20};
+    return check_ranges(&r, 1, err);
+}
+
 static int check_sizes(const Config *c, Err *err) {
     const Range r[] = {
         {"vocab_size", c->vocab_size, 1, 1 << 20},
@@ -47,6 +66,7 @@ static int check_sizes(const Config *c, Err *err) {
         {"head_dim", c->head_dim, 1, HEAD_DIM_MAX},
         {"max_position_embeddings", c->max_positions, 1, 1 << 20},
         {"mlp.intermediate_size", c->mlp.width, 1, WIDTH_MAX},
+        {"sliding_window", c->sliding_window, 0, 1 << 20},
         {"bos_token_id", c->bos_token_id, -1, c->vocab_size - 1},
         {"eos_token_id", c->eos_token_id, -1, c->vocab_size - 1},
     };
@@ -55,6 +75,7 @@ static int check_sizes(const Config *c, Err *err) {
         return err_set(err, "norm_eps is %g, must be above 0 and at most 1", (double)c->norm_eps);
     if (!(c->rope_theta >= 1 && c->rope_theta <= 1e12f))
         return err_set(err, "rope_theta is %g, must be 1 to 1e12", (double)c->rope_theta);
+    if (check_rope_scaling(c, err)) return -1;
     if (c->mlp.activation > ACT_RELU)
         return err_set(err, "mlp.activation is %s, must be gelu, gelu_tanh, silu or relu",
                        activation_names[c->mlp.activation]);
@@ -75,6 +96,10 @@ static int check_attention(const Config *c, Err *err) {
     if (c->n_heads % c->n_kv_heads)
         return err_set(err, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c->n_heads,
                        c->n_kv_heads);
+    if (c->qk_norm && !kind->norms_heads)
+        return err_set(err, "qk_norm is true, but attention.kind is %s, which has no norms of its heads", kind->name);
+    if (c->sliding_window && !c->causal)
+        return err_set(err, "sliding_window is %d, but causal is false", c->sliding_window);
     bool rotates = c->position == POSITION_ROPE && !kind->rotates_part && !(c->sas.heads && c->sas.rope_post);
     if (rotates && c->head_dim % 2)
         return err_set(err, "head_dim is %d, but position rope needs an even one", c->head_dim);
@@ -178,6 +203,16 @@ HeadShape config_heads(const Config *c) {
     /* Conditioned noise: the key carries its mean, one for each distribution that reads it (attention.c). */
     if (c->noise.condition_dim) h.k_dim += c->noise.scope == NOISE_HEAD ? h.heads / h.kv_heads : 1;
     return h;
+}
+
+float config_rope_frequency(const Config *c, int k, int dim) {
+    double f = pow((double)c->rope_theta, -2.0 * k / dim), factor = (double)c->rope_scaling.factor;
+    if (c->rope_scaling.kind == ROPE_LINEAR) return (float)(f / factor);
+    if (c->rope_scaling.kind != ROPE_LLAMA3) return (float)f;
+    double turns = c->rope_scaling.original_positions * f / 6.283185307179586; /* in the context of old */
+    double low = (double)c->rope_scaling.low_freq_factor, high = (double)c->rope_scaling.high_freq_factor;
+    double fast = MIN(1, MAX(0, (turns - low) / (high - low)));
+    return (float)((1 - fast) * f / factor + fast * f);
 }
 
 float config_score_scale(const Config *c) {

@@ -7,6 +7,8 @@
 
 typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum PositionKind { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE } PositionKind;
+typedef enum RopeScaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
+typedef enum BiasPlaces { BIAS_NONE, BIAS_ALL, BIAS_ATTENTION, BIAS_QKV } BiasPlaces; /* all: of layernorms too */
 typedef enum Activation { ACT_GELU, ACT_GELU_TANH, ACT_SILU, ACT_RELU, ACT_TANH, ACT_LEAKY_RELU } Activation;
 typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
 typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
@@ -25,8 +27,16 @@ typedef struct Config {
     float norm_eps;
     PositionKind position;
     float rope_theta;
-    bool bias, tie_embeddings;
-    bool causal; /* row i sees rows 0..i; else all of its sequence, which then comes whole and has no cache */
+    struct {
+        RopeScaling kind;
+        float factor, low_freq_factor, high_freq_factor; /* the last two: llama3 */
+        int original_positions;                          /* llama3: the context it was trained at first */
+    } rope_scaling;
+    BiasPlaces bias;
+    bool tie_embeddings;
+    bool qk_norm;       /* an rmsnorm with a gain over every head of q and k, before rope */
+    int sliding_window; /* row i sees rows i - sliding_window + 1 .. i; 0: all before it */
+    bool causal;        /* row i sees rows 0..i; else all of its sequence, which then comes whole and has no cache */
     struct {
         Activation activation;
         bool gated;
@@ -57,6 +67,7 @@ typedef struct Config {
 } Config;
 
 /* Names as config.json spells them, indexed by the enums above. */
+extern const char *const bias_names[4], *const rope_scaling_names[3]; /* bias: "none" and "all" are false and true */
 extern const char *const norm_names[2],
     *const position_names[3], *const activation_names[6], *const scope_names[3], *const density_names[2],
                                                                                      *const noble_activation_names[5],
@@ -79,8 +90,11 @@ typedef struct HeadShape {
 } HeadShape;
 HeadShape config_heads(const Config *c);      /* after SAS and with the mean of conditioned noise, if any */
 HeadShape config_base_heads(const Config *c); /* before either */
-float config_score_scale(const Config *c);    /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
-int config_noise_heads(const Config *c);      /* distributions per layer: 1 (scope layer) or heads */
+/* The angle by which pair k of a head of `dim` turns from one position to the next: theta^(-2 k / dim), scaled as
+ * rope_scaling says. llama3: slow pairs are divided by the factor, fast ones stay, between them it goes smoothly. */
+float config_rope_frequency(const Config *c, int k, int dim);
+float config_score_scale(const Config *c); /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
+int config_noise_heads(const Config *c);   /* distributions per layer: 1 (scope layer) or heads */
 
 /* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
 KvForm config_kv_form(const Config *c);

@@ -50,8 +50,15 @@ static void noble_declare(Noble *b, ParamSet *ps, const Config *c, int in, int o
     params_leave(ps, at);
 }
 
-void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, bool residual) {
-    *l = (Linear){.has_bias = c->bias, .has_noble = c->noble.rank > 0};
+static bool has_bias(BiasPlaces bias, LinearPlace place) {
+    if (bias == BIAS_QKV) return place == LINEAR_QKV;
+    if (bias == BIAS_ATTENTION) return place == LINEAR_QKV || place == LINEAR_OUT;
+    return bias == BIAS_ALL;
+}
+
+void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, LinearPlace place) {
+    bool residual = place == LINEAR_OUT || place == LINEAR_DOWN;
+    *l = (Linear){.has_bias = has_bias(c->bias, place), .has_noble = c->noble.rank > 0};
     double deviation = l->has_noble ? 0.5 / sqrt(in) : residual ? 0.02 / sqrt(2.0 * c->n_layers) : 0.02;
     size_t at = params_enter(ps, "%s.", name);
     param_declare(ps, &l->w, "weight", 2, (int[]){out, in}, (Init){.kind = INIT_NORMAL, .b = (float)deviation});

@@ -21,9 +21,12 @@ typedef struct Linear {
     bool has_bias, has_noble;
 } Linear;
 
-/* Declares <name>.weight, <name>.bias if cfg->bias, <name>.noble.* if cfg->noble. `residual` outputs start at
- * 0.02 / sqrt(2 L) instead of 0.02. */
-void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, bool residual);
+/* Its place in a block, which decides on its bias (Config.bias) and its start: what is added to the residual stream
+ * starts at 0.02 / sqrt(2 L) instead of 0.02. */
+typedef enum LinearPlace { LINEAR_QKV, LINEAR_OUT, LINEAR_UP, LINEAR_DOWN } LinearPlace;
+
+/* Declares <name>.weight, <name>.bias if cfg->bias says so, <name>.noble.* if cfg->noble. */
+void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, LinearPlace place);
 Mat *linear(Forward *f, const Linear *l, Mat *x); /* [n, in] -> [n, out] */
 
 #endif

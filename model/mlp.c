@@ -5,10 +5,10 @@
 void mlp_declare(Mlp *m, ParamSet *ps, const Config *c) {
     size_t at = params_enter(ps, "mlp.");
     if (c->mlp.gated)
-        linear_declare(&m->up, ps, c, "gate_up_proj", c->hidden_size, 2 * c->mlp.width, false);
+        linear_declare(&m->up, ps, c, "gate_up_proj", c->hidden_size, 2 * c->mlp.width, LINEAR_UP);
     else
-        linear_declare(&m->up, ps, c, "up_proj", c->hidden_size, c->mlp.width, false);
-    linear_declare(&m->down, ps, c, "down_proj", c->mlp.width, c->hidden_size, true);
+        linear_declare(&m->up, ps, c, "up_proj", c->hidden_size, c->mlp.width, LINEAR_UP);
+    linear_declare(&m->down, ps, c, "down_proj", c->mlp.width, c->hidden_size, LINEAR_DOWN);
     params_leave(ps, at);
 }
 

@@ -10,7 +10,7 @@ static void declare(Norm *n, ParamSet *ps, const char *name, int width) {
 }
 
 void norm_declare(Norm *n, ParamSet *ps, const Config *c, const char *name) {
-    *n = (Norm){.kind = c->norm, .has_bias = c->norm == NORM_LAYER && c->bias, .eps = c->norm_eps};
+    *n = (Norm){.kind = c->norm, .has_bias = c->norm == NORM_LAYER && c->bias == BIAS_ALL, .eps = c->norm_eps};
     declare(n, ps, name, c->hidden_size);
 }
 

@@ -6,6 +6,8 @@
 #include "model/attention/kind.h"
 #include "weights/import/gpt2.h"
 #include "weights/import/llama.h"
+#include "weights/import/mistral.h"
+#include "weights/import/qwen.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,12 +47,23 @@ static void read_sizes(Config *c, JsonReader *r) {
     c->max_positions = json_take_int(r, "max_position_embeddings", JSON_REQUIRED);
 }
 
+/* false, true, "attention" or "qkv". */
+static BiasPlaces take_bias(JsonReader *r) {
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, "bias");
+    if (cJSON_IsString(v))
+        return (BiasPlaces)(BIAS_ATTENTION + json_take_name(r, "bias", bias_names + BIAS_ATTENTION, 2, JSON_REQUIRED));
+    return json_take_bool(r, "bias", false) ? BIAS_ALL : BIAS_NONE;
+}
+
 static void read_top(Config *c, JsonReader *r) {
     c->norm = (NormKind)json_take_name(r, "norm", norm_names, COUNTOF(norm_names), JSON_REQUIRED);
     c->norm_eps = (float)json_take_number(r, "norm_eps", 1e-5);
     c->position = (PositionKind)json_take_name(r, "position", position_names, COUNTOF(position_names), JSON_REQUIRED);
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
-    c->bias = json_take_bool(r, "bias", false);
+    rope_scaling_read(c, r, "rope_scaling", "rope_scaling.");
+    c->bias = take_bias(r);
+    c->qk_norm = json_take_bool(r, "qk_norm", false);
+    c->sliding_window = json_take_positive(r, "sliding_window", 0);
     c->causal = json_take_bool(r, "causal", true);
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", true);
     c->bos_token_id = take_token(r, "bos_token_id");
@@ -120,18 +133,12 @@ static void read_noble(Config *c, JsonReader *r) {
 }
 
 static void read_noised(Config *c, JsonReader *r) {
-    read_sizes(c, r);
     read_top(c, r);
     read_mlp(c, r);
     read_attention(c, r);
     read_noise(c, r);
     read_sas(c, r);
     read_noble(c, r);
-}
-
-static void read_llama(Config *c, JsonReader *r) {
-    read_sizes(c, r);
-    llama_config_read(c, r);
 }
 
 /* Hugging Face's: an integer, or a list whose first counts; null is none. */
@@ -154,21 +161,31 @@ static void read_foreign(Config *c, JsonReader *r) {
     json_take_string(r, dtype, c->torch_dtype, sizeof c->torch_dtype, "float32");
 }
 
+/* One line for each model_type; the first is ours. */
+static const struct {
+    const char *name;
+    void (*read)(Config *c, JsonReader *r);
+    bool sizes; /* under our own keys */
+} architectures[] = {{"noised", read_noised, true},          {"llama", llama_config_read, true},
+                     {"mistral", mistral_config_read, true}, {"qwen2", qwen2_config_read, true},
+                     {"qwen3", qwen3_config_read, true},     {"gpt2", gpt2_config_read, false}};
+
 static int read_config(Config *c, cJSON *root, Err *err) {
-    static const char *const types[] = {"noised", "llama", "gpt2"};
-    static void (*const readers[])(Config *, JsonReader *) = {read_noised, read_llama, gpt2_config_read};
+    const char *names[COUNTOF(architectures)];
     *c = (Config){.causal = true};
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
+    for (size_t i = 0; i < COUNTOF(architectures); i++) names[i] = architectures[i].name;
     JsonReader r = {.object = root, .path = "", .err = err};
     bool named = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
-    int type = json_take_name(&r, "model_type", types, COUNTOF(types), JSON_REQUIRED);
+    int type = json_take_name(&r, "model_type", names, COUNTOF(names), JSON_REQUIRED);
     if (r.failed && named) {
         Err why = *err;
         return err_set(err, "%.300s: other networks cannot be read, and no conversion makes them one of these",
                        why.msg);
     }
     r.foreign = type > 0;
-    readers[type](c, &r);
+    if (architectures[type].sizes) read_sizes(c, &r);
+    architectures[type].read(c, &r);
     if (r.foreign) read_foreign(c, &r);
     json_reader_end(&r);
     return r.failed ? -1 : config_check(c, err);
@@ -207,6 +224,18 @@ static void print_token(FILE *f, const char *key, int id) {
 }
 
 static const char *boolean(bool b) { return b ? "true" : "false"; }
+
+static void print_rope_scaling(FILE *f, const Config *c) {
+    if (c->rope_scaling.kind == ROPE_DEFAULT) return;
+    fprintf(f, "  \"rope_scaling\": {\n");
+    if (c->rope_scaling.kind == ROPE_LLAMA3) {
+        print_float(f, "low_freq_factor", c->rope_scaling.low_freq_factor);
+        print_float(f, "high_freq_factor", c->rope_scaling.high_freq_factor);
+        fprintf(f, "  \"original_max_position_embeddings\": %d,\n", c->rope_scaling.original_positions);
+    }
+    print_float(f, "factor", c->rope_scaling.factor);
+    fprintf(f, "  \"rope_type\": \"%s\"},\n", rope_scaling_names[c->rope_scaling.kind]);
+}
 
 static void print_switches(FILE *f, const Config *c) {
     const AttentionKind *kind = c->attention.kind;
@@ -248,7 +277,12 @@ char *config_json_print(const Config *c) {
     print_float(f, "norm_eps", c->norm_eps);
     fprintf(f, "  \"position\": \"%s\",\n", position_names[c->position]);
     print_float(f, "rope_theta", c->rope_theta);
-    fprintf(f, "  \"bias\": %s,\n  \"tie_word_embeddings\": %s,\n", boolean(c->bias), boolean(c->tie_embeddings));
+    print_rope_scaling(f, c);
+    fprintf(f, c->bias > BIAS_ALL ? "  \"bias\": \"%s\",\n" : "  \"bias\": %s,\n",
+            c->bias > BIAS_ALL ? bias_names[c->bias] : boolean(c->bias == BIAS_ALL));
+    if (c->qk_norm) fprintf(f, "  \"qk_norm\": true,\n");
+    if (c->sliding_window) fprintf(f, "  \"sliding_window\": %d,\n", c->sliding_window);
+    fprintf(f, "  \"tie_word_embeddings\": %s,\n", boolean(c->tie_embeddings));
     if (!c->causal) fprintf(f, "  \"causal\": false,\n");
     fprintf(f, "  \"mlp\": {\"activation\": \"%s\", \"gated\": %s, \"intermediate_size\": %d},\n",
             activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);

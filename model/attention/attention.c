@@ -6,6 +6,7 @@
 #include "model/ops/op.h"
 #include "model/ops/op_attention.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void attention_declare(Attention *a, ParamSet *ps, const Config *c) {
@@ -15,7 +16,7 @@ void attention_declare(Attention *a, ParamSet *ps, const Config *c) {
     a->weights = xcalloc(1, kind->weights_size);
     kind->declare(a->weights, ps, c);
     int mixed = kind->o_width ? kind->o_width(c) : base.heads * base.v_dim;
-    linear_declare(&a->o_proj, ps, c, "o_proj", mixed, c->hidden_size, true);
+    linear_declare(&a->o_proj, ps, c, "o_proj", mixed, c->hidden_size, LINEAR_OUT);
     sas_declare(&a->sas, ps, c);
     noise_declare(&a->noise, ps, c);
     params_leave(ps, at);
@@ -26,7 +27,7 @@ void attention_free(Attention *a) { free(a->weights); }
 Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
     const Config *c = f->cfg;
     if (c->position != POSITION_ROPE || (c->sas.heads && c->sas.rope_post)) return x;
-    return op_rope(f->tape, x, heads, dim, f->positions, c->rope_theta);
+    return op_rope(f->tape, x, heads, dim, f->positions, c);
 }
 
 /* SAS on the queries; then on keys and values, their heads being repeated to H first (docs/spec.md 3). */
@@ -34,7 +35,7 @@ static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate)
     const Config *c = f->cfg;
     x = sas_expand(f, stack, x);
     if (!rotate || c->position != POSITION_ROPE || !c->sas.rope_post) return x;
-    return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, f->positions, c->rope_theta);
+    return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, f->positions, c);
 }
 
 static void expand_keys(Forward *f, const Sas *sas, Qkv *p) {
@@ -161,12 +162,25 @@ static void add_penalty(Forward *f, const Attention *a, Mat *condition) {
     t->penalty = t->penalty ? op_add_scaled(t, t->penalty, kl, 1) : kl;
 }
 
+/* The kind's own edit, and no sight of keys before the window. */
+static void window_scores(const ScoreRow *row, float *s, float *slope) {
+    const AttentionKind *kind = row->cfg->attention.kind;
+    for (int j = 0; slope && j < row->n; j++) slope[j] = 1;
+    if (kind->scores) kind->scores(row, s, slope);
+    int hidden = MIN(row->n, row->i - row->cfg->sliding_window + 1 - row->first);
+    for (int j = 0; j < hidden; j++) {
+        s[j] = -INFINITY;
+        if (slope) slope[j] = 0;
+    }
+}
+
 static AttentionSpec spec_of(Forward *f, const Attention *a, Mat *x) {
     const Config *c = f->cfg;
     AttentionSpec spec = {.heads = config_heads(c),
                           .scale = config_score_scale(c),
                           .causal = c->causal,
-                          .scores = c->attention.kind->scores};
+                          .window = c->sliding_window,
+                          .scores = c->sliding_window ? window_scores : c->attention.kind->scores};
     if (c->noise.scope == NOISE_NONE) return spec;
     spec.noise = &a->noise;
     if (c->noise.condition_dim) spec.condition = noise_condition(f, &a->noise, x);
@@ -191,6 +205,8 @@ Mat *attention(Forward *f, const Attention *a, Mat *x) {
 Mat *attention_cross(Forward *f, const Attention *a, Mat *x, Forward *of_source, Mat *source) {
     AttentionSpec spec = spec_of(f, a, x);
     spec.causal = false;
+    spec.window = 0;
+    spec.scores = f->cfg->attention.kind->scores;
     spec.keys = of_source->batch;
     return finish(f, a, attend(f, a, x, of_source, source, &spec));
 }

@@ -21,9 +21,9 @@ static int width(const Config *c) { return 2 * c->n_heads * c->head_dim; }
 static void declare(void *weights, ParamSet *ps, const Config *c) {
     Differential *w = weights;
     static const char *const names[4] = {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"};
-    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, width(c), false);
-    linear_declare(&w->k, ps, c, "k_proj", c->hidden_size, width(c), false);
-    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, width(c), false);
+    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, width(c), LINEAR_QKV);
+    linear_declare(&w->k, ps, c, "k_proj", c->hidden_size, width(c), LINEAR_QKV);
+    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, width(c), LINEAR_QKV);
     for (int i = 0; i < 4; i++)
         param_declare(ps, &w->lambda[i], names[i], 1, &c->head_dim, (Init){.kind = INIT_NORMAL, .b = 0.1f});
     norm_declare_rms(&w->norm, ps, c, "head_norm", 2 * c->head_dim);

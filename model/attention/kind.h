@@ -42,6 +42,7 @@ typedef struct AttentionKind {
 
     /* Traits; false and NULL are what most kinds want. */
     bool own_kv_heads; /* num_key_value_heads may be below num_attention_heads */
+    bool norms_heads;  /* knows what qk_norm asks for */
     bool unscaled;     /* the scores are q . k, not divided by sqrt(k_dim) */
     bool rotates_part; /* rope turns a part of a head only: `check` sees to its size, and SAS may not rotate instead */
     bool rotates_late; /* q and k are rotated last and whole, so that SAS may rotate instead (sas.rope post) */

@@ -17,9 +17,9 @@ static int check(const Config *c, Err *err) {
 
 static void declare(void *weights, ParamSet *ps, const Config *c) {
     Lecture *w = weights;
-    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, c->n_heads * c->head_dim, false);
-    linear_declare(&w->k, ps, c, "k_proj", c->hidden_size, c->n_heads * c->head_dim, false);
-    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, c->n_heads * c->head_dim, false);
+    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, c->n_heads * c->head_dim, LINEAR_QKV);
+    linear_declare(&w->k, ps, c, "k_proj", c->hidden_size, c->n_heads * c->head_dim, LINEAR_QKV);
+    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, c->n_heads * c->head_dim, LINEAR_QKV);
 }
 
 static Qkv project(Forward *f, const void *weights, Mat *x) {

@@ -28,12 +28,12 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
     Mla *w = weights;
     const int *v = c->attention.values;
     int d = c->hidden_size, heads = c->n_heads;
-    linear_declare(&w->q_a, ps, c, "q_a_proj", d, v[Q_RANK], false);
+    linear_declare(&w->q_a, ps, c, "q_a_proj", d, v[Q_RANK], LINEAR_QKV);
     norm_declare_rms(&w->q_norm, ps, c, "q_a_layernorm", v[Q_RANK]);
-    linear_declare(&w->q_b, ps, c, "q_b_proj", v[Q_RANK], heads * (v[NOPE_DIM] + v[ROPE_DIM]), false);
-    linear_declare(&w->kv_a, ps, c, "kv_a_proj_with_mqa", d, v[KV_RANK] + v[ROPE_DIM], false);
+    linear_declare(&w->q_b, ps, c, "q_b_proj", v[Q_RANK], heads * (v[NOPE_DIM] + v[ROPE_DIM]), LINEAR_QKV);
+    linear_declare(&w->kv_a, ps, c, "kv_a_proj_with_mqa", d, v[KV_RANK] + v[ROPE_DIM], LINEAR_QKV);
     norm_declare_rms(&w->kv_norm, ps, c, "kv_a_layernorm", v[KV_RANK]);
-    linear_declare(&w->kv_b, ps, c, "kv_b_proj", v[KV_RANK], heads * (v[NOPE_DIM] + v[V_DIM]), false);
+    linear_declare(&w->kv_b, ps, c, "kv_b_proj", v[KV_RANK], heads * (v[NOPE_DIM] + v[V_DIM]), LINEAR_QKV);
 }
 
 /* A cache row: rms(c) [dc], kr [Dr] after rope: what the paper caches. */

@@ -10,8 +10,8 @@ typedef struct Pairwise {
 
 static void declare(void *weights, ParamSet *ps, const Config *c) {
     Pairwise *w = weights;
-    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, c->n_heads * c->head_dim, false);
-    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, c->n_heads * c->head_dim, false);
+    linear_declare(&w->q, ps, c, "q_proj", c->hidden_size, c->n_heads * c->head_dim, LINEAR_QKV);
+    linear_declare(&w->v, ps, c, "v_proj", c->hidden_size, c->n_heads * c->head_dim, LINEAR_QKV);
     param_declare(ps, &w->pair, "pair.weight", 3, (int[]){c->n_heads, c->head_dim, c->head_dim},
                   (Init){.kind = INIT_NORMAL, .b = 1})
         ->matrix = false;

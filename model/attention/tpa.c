@@ -13,12 +13,12 @@ typedef struct Tpa {
 static void declare(void *weights, ParamSet *ps, const Config *c) {
     Tpa *w = weights;
     int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], d = c->hidden_size;
-    linear_declare(&w->a_q, ps, c, "a_q_proj", d, c->n_heads * q_rank, false);
-    linear_declare(&w->a_k, ps, c, "a_k_proj", d, c->n_heads * rank, false);
-    linear_declare(&w->a_v, ps, c, "a_v_proj", d, c->n_heads * rank, false);
-    linear_declare(&w->b_q, ps, c, "b_q_proj", d, q_rank * c->head_dim, false);
-    linear_declare(&w->b_k, ps, c, "b_k_proj", d, rank * c->head_dim, false);
-    linear_declare(&w->b_v, ps, c, "b_v_proj", d, rank * c->head_dim, false);
+    linear_declare(&w->a_q, ps, c, "a_q_proj", d, c->n_heads * q_rank, LINEAR_QKV);
+    linear_declare(&w->a_k, ps, c, "a_k_proj", d, c->n_heads * rank, LINEAR_QKV);
+    linear_declare(&w->a_v, ps, c, "a_v_proj", d, c->n_heads * rank, LINEAR_QKV);
+    linear_declare(&w->b_q, ps, c, "b_q_proj", d, q_rank * c->head_dim, LINEAR_QKV);
+    linear_declare(&w->b_k, ps, c, "b_k_proj", d, rank * c->head_dim, LINEAR_QKV);
+    linear_declare(&w->b_v, ps, c, "b_v_proj", d, rank * c->head_dim, LINEAR_QKV);
 }
 
 /* A cache row: a_k [H R], b_k [R D] after rope, a_v [H R], b_v [R D]: 2 R (H + D) floats. */

@@ -16,6 +16,7 @@ typedef struct AttentionSpec {
     HeadShape heads;
     float scale;
     bool causal;        /* query i sees keys 0..i; else all keys of its segment */
+    int window;         /* `scores` hides the keys before i - window + 1, so that they need not be looked at; 0: none */
     const Batch *keys;  /* whose rows k and v are: segment s of the queries sees segment s of these; NULL: their own */
     const Noise *noise; /* NULL: no noise */
     Mat *condition;     /* [n, 2 distributions] of noise_condition; NULL unless conditioned */

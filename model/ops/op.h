@@ -37,7 +37,7 @@ Mat *op_gate(Tape *t, Mat *x, Activation a); /* [n, 2h] -> [n, h]: a(x[:, :h]) *
 Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase);
 
 /* op_rope.c: split-half rotation of every head of `dim` features (docs/spec.md 3); x [n, heads dim], positions [n]. */
-Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float theta);
+Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, const Config *c);
 
 /* op_heads.c: rows seen as [heads, dim].
  * columns: of each head, features first..first+count-1 -> [n, heads count].

@@ -233,7 +233,8 @@ static void serve_task(const Serve *a, const Task *t) {
     memset(x.acc, 0, all * (size_t)a->spec->heads.v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
     for (size_t r = 0; r < all; r++) x.max[r] = -INFINITY;
-    for (int c0 = 0; c0 < n; c0 += CHUNK) {
+    int first = a->spec->window ? MAX(0, t->seg->pos0 + t->first - a->spec->window + 1) : 0;
+    for (int c0 = first / CHUNK * CHUNK; c0 < n; c0 += CHUNK) {
         int n_keys = MIN(CHUNK, n - c0);
         if (a->shared_noise) draw_shared(a, t, &x, c0);
         for (int h = 0; h < t->heads; h++) {

@@ -34,14 +34,14 @@ static void rope_backward(void *context) {
                    c->cos_sin + (size_t)i * (size_t)c->dim, -1, add);
 }
 
-Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, float theta) {
+Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, const Config *config) {
     BUG_ON(heads * dim != x->d || dim % 2);
     Mat *y = tape_mat(t, x->n, x->d);
     size_t d = (size_t)x->d;
     int half = dim / 2;
     float *cos_sin = tape_alloc(t, (size_t)x->n * (size_t)dim * sizeof(float));
     float *frequency = tape_alloc(t, (size_t)half * sizeof(float));
-    for (int k = 0; k < half; k++) frequency[k] = (float)pow((double)theta, -2.0 * k / dim);
+    for (int k = 0; k < half; k++) frequency[k] = config_rope_frequency(config, k, dim);
 #pragma omp parallel for if (team_pays((size_t)x->n * d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) {
         float *row = cos_sin + (size_t)i * (size_t)dim;

@@ -179,7 +179,7 @@ TEST(noble_branch_is_bounded) {
     Config c = test_variant(attention_kind_find("mha"), "noble");
     ParamSet ps = {0};
     Linear with, without;
-    linear_declare(&with, &ps, &c, "with", IN, OUT, false);
+    linear_declare(&with, &ps, &c, "with", IN, OUT, LINEAR_QKV);
     float *data = xcalloc(params_count(&ps), sizeof(float));
     params_bind_flat(&ps, data, NULL);
     Draws d = draws_open(2, DRAW_TEST, 7);

@@ -48,7 +48,7 @@ void gpt2_config_read(Config *c, JsonReader *r) {
     c->norm_eps = (float)json_take_number(r, "layer_norm_epsilon", 1e-5);
     c->position = POSITION_LEARNED;
     c->rope_theta = 10000;
-    c->bias = true;
+    c->bias = BIAS_ALL;
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", true);
     c->attention.kind = attention_kind_find("mha");
     check_standard(r);

@@ -3,35 +3,35 @@
 #include "base/err.h"
 #include "model/attention/kind.h"
 
-/* "rope_type" ("type" in older files) must be "default" where it stands. */
-static void check_rope_type(JsonReader *r, const char *key, const char *path, float *theta) {
-    static const char *const types[] = {"default"};
+#include <math.h>
+
+/* "rope_type" is "type" in older files. A theta inside is transformers 5's place for it. */
+void rope_scaling_read(Config *c, JsonReader *r, const char *key, const char *path) {
     JsonReader rope;
     if (!json_reader_enter(r, &rope, key, path)) return;
-    json_take_name(&rope, "rope_type", types, COUNTOF(types), 0);
-    json_take_name(&rope, "type", types, COUNTOF(types), 0);
-    *theta = (float)json_take_number(&rope, "rope_theta", *theta);
+    const char *type = cJSON_GetObjectItemCaseSensitive(rope.object, "rope_type") || !r->foreign ? "rope_type" : "type";
+    c->rope_scaling.kind = (RopeScaling)json_take_name(&rope, type, rope_scaling_names, COUNTOF(rope_scaling_names),
+                                                       r->foreign ? ROPE_DEFAULT : JSON_REQUIRED);
+    if (c->rope_scaling.kind != ROPE_DEFAULT) c->rope_scaling.factor = (float)json_take_number(&rope, "factor", NAN);
+    if (c->rope_scaling.kind == ROPE_LLAMA3) {
+        c->rope_scaling.low_freq_factor = (float)json_take_number(&rope, "low_freq_factor", NAN);
+        c->rope_scaling.high_freq_factor = (float)json_take_number(&rope, "high_freq_factor", NAN);
+        c->rope_scaling.original_positions = json_take_int(&rope, "original_max_position_embeddings", JSON_REQUIRED);
+    }
+    if (r->foreign) c->rope_theta = (float)json_take_number(&rope, "rope_theta", (double)c->rope_theta);
     json_reader_leave(r, &rope);
 }
 
 static void read_rope(Config *c, JsonReader *r) {
     c->position = POSITION_ROPE;
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
-    check_rope_type(r, "rope_scaling", "rope_scaling.", &c->rope_theta);
-    check_rope_type(r, "rope_parameters", "rope_parameters.", &c->rope_theta);
+    rope_scaling_read(c, r, "rope_scaling", "rope_scaling.");
+    rope_scaling_read(c, r, "rope_parameters", "rope_parameters.");
     double part = json_take_number(r, "partial_rotary_factor", 1);
     if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
 }
 
-static void read_bias(Config *c, JsonReader *r) {
-    bool mlp = json_take_bool(r, "mlp_bias", false);
-    c->bias = json_take_bool(r, "attention_bias", false);
-    if (c->bias != mlp)
-        json_reader_fail(r, "attention_bias is %s, but mlp_bias is %s: they must be equal", c->bias ? "true" : "false",
-                         mlp ? "true" : "false");
-}
-
-void llama_config_read(Config *c, JsonReader *r) {
+void llama_like_config_read(Config *c, JsonReader *r) {
     static const char *const activations[] = {"silu"};
     c->mlp.width = json_take_int(r, "intermediate_size", JSON_REQUIRED);
     c->mlp.gated = true;
@@ -40,9 +40,16 @@ void llama_config_read(Config *c, JsonReader *r) {
     c->norm = NORM_RMS;
     c->norm_eps = (float)json_take_number(r, "rms_norm_eps", 1e-6);
     read_rope(c, r);
-    read_bias(c, r);
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", false);
     c->attention.kind = attention_kind_find("gqa");
     c->bos_token_id = 1;
     c->eos_token_id = 2;
+}
+
+void llama_config_read(Config *c, JsonReader *r) {
+    llama_like_config_read(c, r);
+    bool attention = json_take_bool(r, "attention_bias", false), mlp = json_take_bool(r, "mlp_bias", false);
+    if (mlp && !attention)
+        json_reader_fail(r, "mlp_bias is true, but attention_bias is false: only both, none or attention_bias alone");
+    c->bias = mlp ? BIAS_ALL : attention ? BIAS_ATTENTION : BIAS_NONE;
 }
