@@ -46,6 +46,7 @@ static void each_encoder(void (*check)(TestModel *t, const char *name)) {
                 if (conditioned && c.noise.scope == NOISE_NONE) continue;
                 if (c.noble.rank && c.noise.scope == NOISE_NONE) continue; /* a branch of the linears is no news here */
                 c.causal = false;
+                c.sliding_window = 0;
                 c.noise.condition_dim = conditioned ? 4 : 0;
                 snprintf(name, sizeof name, "%s %s%s", attention_kinds[k]->name, test_variants[v],
                          conditioned ? ", conditioned" : "");
@@ -166,6 +167,7 @@ TEST(encoder_has_no_cache) {
     KvCache kv;
     Err err;
     c.causal = false;
+    c.sliding_window = 0;
     CHECK(kv_init(&kv, &c, 4, DTYPE_F32, KV_EXPANDED, &err) == -1 && strstr(err.msg, "causal is false"));
     char *text = config_json_print(&c);
     CHECK(strstr(text, "\"causal\": false") && !config_json_parse(&back, text, strlen(text), &err) && !back.causal);
@@ -181,6 +183,7 @@ TEST(encoder_predicts_no_next_token) {
     char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], path[512];
     Config c = test_config(attention_kind_find("mha"));
     c.causal = false;
+    c.sliding_window = 0;
     char *json = config_json_print(&c);
     snprintf(path, sizeof path, "%s/config.json", dir);
     FILE *f = fopen(path, "w");

@@ -65,7 +65,7 @@ Config test_config(const AttentionKind *kind) {
     return c;
 }
 
-const char *const test_variants[5] = {"plain", "noise", "sas", "noble", "all"};
+const char *const test_variants[6] = {"plain", "noise", "sas", "noble", "window", "all"};
 
 Config test_variant(const AttentionKind *kind, const char *variant) {
     Config c = test_config(kind);
@@ -80,6 +80,17 @@ Config test_variant(const AttentionKind *kind, const char *variant) {
     if (all || !strcmp(variant, "noble")) {
         c.noble.rank = 3;
         c.noble.layers = 2;
+    }
+    if (!strcmp(variant, "window")) { /* what Llama's descendants have */
+        c.position = POSITION_ROPE;
+        c.rope_scaling.kind = ROPE_LLAMA3;
+        c.rope_scaling.factor = 4;
+        c.rope_scaling.low_freq_factor = 1;
+        c.rope_scaling.high_freq_factor = 4;
+        c.rope_scaling.original_positions = 16;
+        c.bias = BIAS_QKV;
+        c.qk_norm = kind->norms_heads;
+        c.sliding_window = 5;
     }
     if (all) {
         c.position = POSITION_ROPE;
