@@ -71,6 +71,9 @@ static int check_sizes(const Config *c, Err *err) {
         {"eos_token_id", c->eos_token_id, -1, c->vocab_size - 1},
     };
     if (check_ranges(r, COUNTOF(r), err)) return -1;
+    for (int i = 0; i < c->n_more_ends; i++)
+        if (c->more_ends[i] < 0 || c->more_ends[i] >= c->vocab_size)
+            return err_set(err, "eos_token_id names %d, must be 0 to %d", c->more_ends[i], c->vocab_size - 1);
     if (!(c->norm_eps > 0 && c->norm_eps <= 1))
         return err_set(err, "norm_eps is %g, must be above 0 and at most 1", (double)c->norm_eps);
     if (!(c->rope_theta >= 1 && c->rope_theta <= 1e12f))

@@ -17,6 +17,7 @@ typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY
 /* Initial mixing matrices and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository. */
 typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY } NobleRecipe;
 
+enum { END_IDS_MAX = 8 };
 enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
 
 typedef struct AttentionKind AttentionKind;
@@ -63,7 +64,9 @@ typedef struct Config {
         NobleRecipe recipe;
     } noble;
     int bos_token_id, eos_token_id; /* -1 = none */
-    char torch_dtype[16];           /* informative: "float32", "bfloat16", … */
+    int more_ends[END_IDS_MAX];     /* [n_more_ends] further ids that end a text, as instruction-tuned models have */
+    int n_more_ends;
+    char torch_dtype[16]; /* informative: "float32", "bfloat16", … */
 } Config;
 
 /* Names as config.json spells them, indexed by the enums above. */

@@ -27,12 +27,34 @@ static const AttentionKind *take_kind(JsonReader *r) {
     return attention_kinds[json_take_name(r, "kind", names, n, JSON_REQUIRED)];
 }
 
-/* Absent or null: none. */
-static int take_token(JsonReader *r, const char *key) {
-    cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
-    if (!cJSON_IsNull(item)) return json_take_int(r, key, -1);
+/* An id or null for none, absent as `absent`. */
+static int take_token(JsonReader *r, const char *key, int absent) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    if (!cJSON_IsNull(item)) return json_take_int(r, key, absent);
     cJSON_Delete(json_take(r, key));
     return -1;
+}
+
+/* The same, or a list whose first is the one that separates documents. */
+static void take_ends(Config *c, JsonReader *r, int absent) {
+    const char *key = "eos_token_id";
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    if (!cJSON_IsArray(list)) {
+        c->eos_token_id = take_token(r, key, absent);
+        return;
+    }
+    list = json_take(r, key);
+    int n = cJSON_GetArraySize(list), i = 0;
+    if (n < 1 || n > END_IDS_MAX) json_reader_fail(r, "%s is a list of %d ids, must be 1 to %d", key, n, END_IDS_MAX);
+    for (const cJSON *v = list->child; v && !r->failed; v = v->next, i++) {
+        int64_t id = -1;
+        if (!json_integer(v, 0, INT_MAX, &id)) json_reader_fail(r, "%s: element %d is no token id", key, i);
+        if (i == 0)
+            c->eos_token_id = (int)id;
+        else
+            c->more_ends[c->n_more_ends++] = (int)id;
+    }
+    cJSON_Delete(list);
 }
 
 /* The keys that a noised and a llama file share. */
@@ -66,8 +88,8 @@ static void read_top(Config *c, JsonReader *r) {
     c->sliding_window = json_take_positive(r, "sliding_window", 0);
     c->causal = json_take_bool(r, "causal", true);
     c->tie_embeddings = json_take_bool(r, "tie_word_embeddings", true);
-    c->bos_token_id = take_token(r, "bos_token_id");
-    c->eos_token_id = take_token(r, "eos_token_id");
+    c->bos_token_id = take_token(r, "bos_token_id", -1);
+    take_ends(c, r, -1);
     json_take_string(r, "torch_dtype", c->torch_dtype, sizeof c->torch_dtype, "float32");
 }
 
@@ -141,21 +163,10 @@ static void read_noised(Config *c, JsonReader *r) {
     read_noble(c, r);
 }
 
-/* Hugging Face's: an integer, or a list whose first counts; null is none. */
-static int take_first_token(JsonReader *r, const char *key, int fallback) {
-    cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
-    int64_t id = fallback;
-    if (cJSON_IsNull(item)) id = -1;
-    if (!item || cJSON_IsNull(item)) return (int)id;
-    if (!json_integer(cJSON_IsArray(item) ? item->child : item, 0, INT_MAX, &id))
-        json_reader_fail(r, "%s is no token id", key);
-    return (int)id;
-}
-
 /* The keys that all of Hugging Face's files share; the defaults of the tokens are the model type's. */
 static void read_foreign(Config *c, JsonReader *r) {
-    c->bos_token_id = take_first_token(r, "bos_token_id", c->bos_token_id);
-    c->eos_token_id = take_first_token(r, "eos_token_id", c->eos_token_id);
+    c->bos_token_id = take_token(r, "bos_token_id", c->bos_token_id);
+    take_ends(c, r, c->eos_token_id);
     /* transformers 5 renamed the key. */
     const char *dtype = cJSON_GetObjectItemCaseSensitive(r->object, "dtype") ? "dtype" : "torch_dtype";
     json_take_string(r, dtype, c->torch_dtype, sizeof c->torch_dtype, "float32");
@@ -223,6 +234,16 @@ static void print_token(FILE *f, const char *key, int id) {
     if (id >= 0) fprintf(f, "  \"%s\": %d,\n", key, id);
 }
 
+static void print_ends(FILE *f, const Config *c) {
+    if (c->n_more_ends == 0) {
+        print_token(f, "eos_token_id", c->eos_token_id);
+        return;
+    }
+    fprintf(f, "  \"eos_token_id\": [%d", c->eos_token_id);
+    for (int i = 0; i < c->n_more_ends; i++) fprintf(f, ", %d", c->more_ends[i]);
+    fprintf(f, "],\n");
+}
+
 static const char *boolean(bool b) { return b ? "true" : "false"; }
 
 static void print_rope_scaling(FILE *f, const Config *c) {
@@ -288,7 +309,7 @@ char *config_json_print(const Config *c) {
             activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);
     print_switches(f, c);
     print_token(f, "bos_token_id", c->bos_token_id);
-    print_token(f, "eos_token_id", c->eos_token_id);
+    print_ends(f, c);
     fprintf(f, "  \"torch_dtype\": \"%s\"\n}\n", c->torch_dtype);
     BUG_ON(fclose(f));
     return text;

@@ -20,7 +20,7 @@ typedef struct Rate {
 
 struct Engine {
     EngineOptions options;
-    int eos_token_id, vocab_size;
+    const Config *config;
     const Shards *files; /* that the weights are in */
     pthread_t thread;
     Runner runner;                   /* the engine thread's, apart from runner_holds */
@@ -38,10 +38,10 @@ struct Engine {
 
 /* What the client can get wrong is checked where requests are parsed; here it would be a bug. */
 static void check_job(const Engine *e, const Job *job) {
-    for (int i = 0; i < job->n_prompt; i++) BUG_ON(job->prompt[i] < 0 || job->prompt[i] >= e->vocab_size);
-    for (int i = 0; i < job->n_stop_ids; i++) BUG_ON(job->stop_ids[i] < 0 || job->stop_ids[i] >= e->vocab_size);
+    for (int i = 0; i < job->n_prompt; i++) BUG_ON(job->prompt[i] < 0 || job->prompt[i] >= e->config->vocab_size);
+    for (int i = 0; i < job->n_stop_ids; i++) BUG_ON(job->stop_ids[i] < 0 || job->stop_ids[i] >= e->config->vocab_size);
     const Sampling *s = &job->sampling;
-    for (int i = 0; i < s->n_bias; i++) BUG_ON(s->bias[i].id < 0 || s->bias[i].id >= e->vocab_size);
+    for (int i = 0; i < s->n_bias; i++) BUG_ON(s->bias[i].id < 0 || s->bias[i].id >= e->config->vocab_size);
 }
 
 static double predicted_wait(const Engine *e) {
@@ -66,7 +66,7 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after) {
     for (int i = 0; i < n; i++) {
         check_job(e, jobs[i]);
         if (!runner_holds(&e->runner, job_positions(jobs[i]->n_prompt, jobs[i]->max_tokens))) return SUBMIT_TOO_LONG;
-        if (job_prepare(jobs[i], e->eos_token_id)) {
+        if (job_prepare(jobs[i], e->config)) {
             *retry_after = 1;
             return SUBMIT_QUEUE_FULL;
         }
@@ -241,10 +241,7 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
     if (check_options(options, err)) return -1;
     const Config *c = &checkpoint->model.cfg;
     Engine *e = xcalloc(1, sizeof *e);
-    *e = (Engine){.options = *options,
-                  .eos_token_id = c->eos_token_id,
-                  .vocab_size = c->vocab_size,
-                  .files = &checkpoint->shards};
+    *e = (Engine){.options = *options, .config = c, .files = &checkpoint->shards};
     if (runner_init(&e->runner, checkpoint, options, err)) {
         free(e);
         return -1;

@@ -51,13 +51,15 @@ void job_cancel(Job *job) { atomic_store(&job->cancelled, true); }
 
 /* ---- the engine's side ---- */
 
-int job_prepare(Job *job, int eos_token_id) {
+int job_prepare(Job *job, const Config *c) {
     free(job->ends);
     job->n_ends = 0;
-    job->ends = malloc(((size_t)job->n_stop_ids + 1) * sizeof *job->ends);
+    job->ends = malloc((size_t)(job->n_stop_ids + 1 + c->n_more_ends) * sizeof *job->ends);
     if (!job->ends) return -1;
     for (int i = 0; i < job->n_stop_ids; i++) job->ends[job->n_ends++] = job->stop_ids[i];
-    if (!job->ignore_eos && eos_token_id >= 0) job->ends[job->n_ends++] = eos_token_id;
+    if (job->ignore_eos) return 0;
+    if (c->eos_token_id >= 0) job->ends[job->n_ends++] = c->eos_token_id;
+    for (int i = 0; i < c->n_more_ends; i++) job->ends[job->n_ends++] = c->more_ends[i];
     return 0;
 }
 

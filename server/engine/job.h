@@ -7,6 +7,7 @@
 #ifndef NOISED_JOB_H
 #define NOISED_JOB_H
 
+#include "model/config.h"
 #include "model/sampler.h"
 #include "model/tensor.h"
 #include "server/metrics/metrics.h"
@@ -79,7 +80,7 @@ void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or
 /* ---- the engine's side: called from the engine thread, wakes the submitter after every change ---- */
 
 /* Prepares what only the engine needs; called by the submitter's thread, in engine_submit. -1 when out of memory. */
-int job_prepare(Job *job, int eos_token_id);
+int job_prepare(Job *job, const Config *c);
 
 void job_start(Job *job, double now);
 

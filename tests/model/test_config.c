@@ -183,7 +183,10 @@ static const Change changes[] = {
     {NOBLE, "\"noble\":{\"rank\":4,\"activation\":\"silu\"}", "noble.activation is \"silu\""},
     {NOBLE, "\"Noble\":{}", "unknown key Noble"},
     {"\"bos_token_id\":0", "\"bos_token_id\":64", "bos_token_id is 64, must be -1 to 63"},
-    {"\"eos_token_id\":1", "\"eos_token_id\":[1]", "eos_token_id is [1], must be an integer"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":[1,\"x\"]", "eos_token_id: element 1 is no token id"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":[1,2,3,4,5,6,7,8,9]", "eos_token_id is a list of 9 ids, must be 1 to 8"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":[1,99]", "eos_token_id names 99, must be 0 to 63"},
+    {"\"eos_token_id\":1", "\"eos_token_id\":[1,5]", NULL},
     {"\"eos_token_id\":1", "\"eos_token_id\":null", NULL},
     {"\"torch_dtype\":\"bfloat16\"", "\"torch_dtype\":7", "torch_dtype is 7, must be a string of at most 15 bytes"},
     {"\"torch_dtype\":\"bfloat16\"", "\"torch_dtype\":\"sixteen characters\"", "torch_dtype"},
@@ -248,8 +251,8 @@ TEST(config_llama) {
         {"\"mlp_bias\":false", "\"mlp_bias\":true", "mlp_bias is true, but attention_bias is false"},
         {"\"num_key_value_heads\":2,", "", NULL},
         {"\"num_key_value_heads\":2", "\"num_key_value_heads\":null,\"head_dim\":null", NULL},
-        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":[]", "eos_token_id is no token id"},
-        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":\"2\"", "eos_token_id is no token id"},
+        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":[]", "eos_token_id is a list of 0 ids"},
+        {"\"eos_token_id\":[2,7]", "\"eos_token_id\":\"2\"", "eos_token_id is \"2\", must be an integer"},
         {"\"eos_token_id\":[2,7]", "\"eos_token_id\":99", "eos_token_id is 99, must be -1 to 63"},
         {"\"intermediate_size\":40,", "", "intermediate_size is missing"},
         {"\"hidden_size\":24", "\"hidden_size\":30", "head_dim is missing"},
@@ -267,7 +270,8 @@ TEST(config_llama) {
     REQUIRE(config_json_parse(&c, llama, strlen(llama), &err) == 0);
     CHECK(c.norm == NORM_RMS && c.norm_eps == 1e-6f && c.position == POSITION_ROPE && c.rope_theta == 500000);
     CHECK(c.mlp.gated && c.mlp.activation == ACT_SILU && c.mlp.width == 40 && c.tie_embeddings && !c.bias);
-    CHECK(c.n_kv_heads == 2 && c.head_dim == 6 && c.bos_token_id == 1 && c.eos_token_id == 2);
+    CHECK(c.n_kv_heads == 2 && c.head_dim == 6 && c.bos_token_id == 1 && c.eos_token_id == 2 && c.n_more_ends == 1 &&
+          c.more_ends[0] == 7);
     CHECK(!strcmp(c.torch_dtype, "bfloat16") && !strcmp(c.attention.kind->name, "gqa"));
     char *changed = with(llama, "\"rope_scaling\":null,\"rope_theta\":500000.0",
                          "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":20000.0}");

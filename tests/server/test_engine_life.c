@@ -297,6 +297,26 @@ TEST(engine_eos_and_min_tokens) {
     test_engine_close(&t);
 }
 
+/* A model may have more ends than its EOS. */
+TEST(engine_further_ends) {
+    Config c = test_engine_config("plain");
+    c.more_ends[c.n_more_ends++] = TEST_EOS + 1;
+    EngineOptions o = test_engine_options();
+    TestEngine t;
+    test_engine_open(&t, &c, &o);
+    for (int k = 0; k < 2; k++) {
+        Job *job = test_job(1, 3, 10, -1, false);
+        LogitBias bias = {.id = TEST_EOS + 1, .bias = 1000};
+        job->sampling.bias = memcpy(xmalloc(sizeof bias), &bias, sizeof bias);
+        job->sampling.n_bias = 1;
+        job->ignore_eos = k == 1;
+        test_run(&t, job);
+        CHECK(job->finish == (k ? FINISH_LENGTH : FINISH_STOP) && job->n_tokens == (k ? 10 : 1));
+        job_release(job);
+    }
+    test_engine_close(&t);
+}
+
 TEST(engine_max_tokens_zero) {
     Config c = test_engine_config("noise");
     EngineOptions o = test_engine_options();
