@@ -38,7 +38,9 @@ static Mat *build_leaky(Tape *t, Mat **x, Weight *w) { return (void)w, op_activa
 static Mat *build_gate(Tape *t, Mat **x, Weight *w) { return (void)w, op_gate(t, x[0], ACT_SILU); }
 static Mat *build_cos(Tape *t, Mat **x, Weight *w) { return op_cos(t, x[0], &w[0], &w[1]); }
 static Mat *build_plain_cos(Tape *t, Mat **x, Weight *w) { return (void)w, op_cos(t, x[0], NULL, NULL); }
-static Mat *build_rope(Tape *t, Mat **x, Weight *w) { return (void)w, op_rope(t, x[0], 2, 6, positions, &(Config){.rope_theta = 10000}); }
+static Mat *build_rope(Tape *t, Mat **x, Weight *w) {
+    return (void)w, op_rope(t, x[0], 2, 6, positions, &(Config){.rope_theta = 10000});
+}
 static Mat *build_columns(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_columns(t, x[0], 3, 1, 2); }
 static Mat *build_join(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
 static Mat *build_join_shared(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
