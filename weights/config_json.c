@@ -44,6 +44,7 @@ static void take_ends(Config *c, JsonReader *r, int absent) {
         return;
     }
     list = json_take(r, key);
+    if (!list) return; /* an earlier failure */
     int n = cJSON_GetArraySize(list), i = 0;
     if (n < 1 || n > END_IDS_MAX) json_reader_fail(r, "%s is a list of %d ids, must be 1 to %d", key, n, END_IDS_MAX);
     for (const cJSON *v = list->child; v && !r->failed; v = v->next, i++) {
