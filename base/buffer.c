@@ -9,15 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void reserve(Buffer *b, size_t more) {
-    if (b->n + more <= b->capacity) return;
-    b->capacity = MAX(b->n + more, MAX(256, 2 * b->capacity));
-    b->data = xrealloc(b->data, b->capacity);
+/* False when there is no room, now or because something is missing before it. */
+static bool reserve(Buffer *b, size_t more) {
+    if (b->failed) return false;
+    if (b->n + more <= b->capacity) return true;
+    size_t capacity = MAX(b->n + more, MAX(256, 2 * b->capacity));
+    char *data = try_realloc(b->data, capacity);
+    b->failed = !data;
+    if (!data) return false;
+    b->data = data;
+    b->capacity = capacity;
+    return true;
 }
 
 void buffer_append(Buffer *b, const void *data, size_t n) {
-    if (n == 0) return;
-    reserve(b, n);
+    if (n == 0 || !reserve(b, n)) return;
     memcpy(b->data + b->n, data, n);
     b->n += n;
 }
@@ -30,7 +36,7 @@ void buffer_print(Buffer *b, const char *fmt, ...) {
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     BUG_ON(n < 0);
-    reserve(b, (size_t)n + 1);
+    if (!reserve(b, (size_t)n + 1)) return;
     va_start(ap, fmt);
     vsnprintf(b->data + b->n, (size_t)n + 1, fmt, ap);
     va_end(ap);
@@ -54,7 +60,7 @@ static void append_escaped(Buffer *b, unsigned char c) {
 }
 
 void buffer_json(Buffer *b, const char *text, size_t n) {
-    reserve(b, n + 2);
+    if (!reserve(b, n + 2)) return;
     buffer_append(b, "\"", 1);
     for (size_t i = 0, length; i < n; i += length) {
         Utf8 kind = utf8_next(text + i, n - i, &length);

@@ -1,5 +1,6 @@
 /* buffer: growing bytes, and the pieces of JSON that the server writes. A zeroed Buffer is empty; buffer_free empties
- * it again. Not thread-safe. */
+ * it again. When memory runs out it keeps what it has and takes nothing more: whoever hands it on asks `failed` once.
+ * Not thread-safe. */
 #ifndef NOISED_BUFFER_H
 #define NOISED_BUFFER_H
 
@@ -8,6 +9,7 @@
 typedef struct Buffer {
     char *data; /* malloc'ed, not NUL-terminated */
     size_t n, capacity;
+    bool failed; /* something is missing at the end */
 } Buffer;
 
 void buffer_append(Buffer *b, const void *data, size_t n);

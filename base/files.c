@@ -35,8 +35,9 @@ char *file_read(const char *path, size_t max, size_t *n, Err *err) {
         err_set(err, "%s: %zu bytes, at most %zu are read", path, size, max);
         goto done;
     }
-    data = xmalloc(size + 1);
-    while (got < size) {
+    data = try_malloc(size + 1);
+    if (!data) err_set(err, "%s: no memory for its %zu bytes", path, size);
+    while (data && got < size) {
         ssize_t r = read(fd, data + got, size - got);
         if (r < 0 && errno == EINTR) continue;
         if (r <= 0) {
@@ -47,7 +48,7 @@ char *file_read(const char *path, size_t max, size_t *n, Err *err) {
         }
         got += (size_t)r;
     }
-    data[size] = 0;
+    if (data) data[size] = 0;
     *n = size;
 done:
     close(fd);

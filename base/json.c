@@ -122,15 +122,19 @@ static int scan_digits(Scan *s) {
     return 0;
 }
 
-static void note_integer(Scan *s, const unsigned char *first) {
+static int note_integer(Scan *s, const unsigned char *first) {
     enum { EXACT_DIGITS = 15 };
     size_t n = (size_t)(s->p - first);
-    if (n <= EXACT_DIGITS) return;
+    if (n <= EXACT_DIGITS) return 0;
     if (s->n_longs == s->longs_capacity) {
-        s->longs_capacity = MAX(4, 2 * s->longs_capacity);
-        s->longs = xrealloc(s->longs, s->longs_capacity * sizeof *s->longs);
+        size_t capacity = MAX(4, 2 * s->longs_capacity);
+        LongInteger *longs = try_realloc(s->longs, capacity * sizeof *longs);
+        if (!longs) return err_set(s->err, "no memory to check the JSON");
+        s->longs = longs;
+        s->longs_capacity = capacity;
     }
     s->longs[s->n_longs++] = (LongInteger){.value = s->values, .at = (size_t)(first - s->start), .n = n};
+    return 0;
 }
 
 static int scan_number(Scan *s) {
@@ -143,7 +147,7 @@ static int scan_number(Scan *s) {
         return -1;
     }
     int next = peek(s);
-    if (next != '.' && next != 'e' && next != 'E') note_integer(s, first);
+    if (next != '.' && next != 'e' && next != 'E' && note_integer(s, first)) return -1;
     if (accept(s, '.') && scan_digits(s)) return -1;
     if (accept(s, 'e') || accept(s, 'E')) {
         if (!accept(s, '+')) accept(s, '-');
@@ -185,8 +189,11 @@ static int scan_value(Scan *s);
 
 static int scan_member(Scan *s) {
     if (s->n_keys == s->keys_capacity) {
-        s->keys_capacity = MAX(64, 2 * s->keys_capacity);
-        s->keys = xrealloc(s->keys, s->keys_capacity * sizeof *s->keys);
+        size_t capacity = MAX(64, 2 * s->keys_capacity);
+        Key *keys = try_realloc(s->keys, capacity * sizeof *keys);
+        if (!keys) return err_set(s->err, "no memory to check the JSON");
+        s->keys = keys;
+        s->keys_capacity = capacity;
     }
     if (peek(s) != '"') return fail(s, "no key where one must be");
     if (scan_string(s, &s->keys[s->n_keys++])) return -1;
@@ -242,10 +249,16 @@ static int scan_value(Scan *s) {
     return fail(s, "no value where one must be");
 }
 
+/* cJSON returns NULL where memory runs out. */
+__attribute__((constructor)) static void hook_allocations(void) {
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = try_malloc, .free_fn = free});
+}
+
 /* s->longs is the caller's. */
 static int scan_text(Scan *s) {
     size_t n = (size_t)(s->end - s->start);
-    s->text = xmalloc(n + 1);
+    s->text = try_malloc(n + 1);
+    if (!s->text) return err_set(s->err, "no memory to check the JSON");
     skip_space(s);
     int rc = scan_value(s);
     if (rc == 0) {
@@ -271,16 +284,18 @@ int json_check(const char *text, size_t n, int max_depth, size_t max_values, Err
 }
 
 /* cJSON's tree holds the values in the order of the text. `next` is the first of those not yet passed. */
-static void keep_digits(const Scan *s, cJSON *item, size_t *value, size_t *next) {
+static bool keep_digits(const Scan *s, cJSON *item, size_t *value, size_t *next) {
     for (; item && *next < s->n_longs; item = item->next) {
         const LongInteger *l = &s->longs[*next];
         if (++*value == l->value) {
-            item->valuestring = xcalloc(1, l->n + 1);
+            item->valuestring = try_calloc(1, l->n + 1);
+            if (!item->valuestring) return false;
             memcpy(item->valuestring, s->start + l->at, l->n);
             ++*next;
         }
-        keep_digits(s, item->child, value, next);
+        if (!keep_digits(s, item->child, value, next)) return false;
     }
+    return true;
 }
 
 cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, Err *err) {
@@ -289,8 +304,11 @@ cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, 
     size_t value = 0, next = 0;
     if (scan_text(&s) == 0) {
         root = cJSON_ParseWithLength(text, n);
-        if (!root) err_set(err, "cJSON refuses what json_check accepts (or memory ran out)");
-        keep_digits(&s, root, &value, &next);
+        if (!root || !keep_digits(&s, root, &value, &next)) { /* whatever json_check accepts cJSON accepts */
+            cJSON_Delete(root);
+            root = NULL;
+            err_set(err, "no memory for the JSON");
+        }
     }
     free(s.longs);
     return root;

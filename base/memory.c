@@ -2,6 +2,8 @@
 
 #include "base/err.h"
 
+#include <setjmp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,17 +25,81 @@ void __sanitizer_malloc_hook(const volatile void *p, size_t n) {
 }
 #endif
 
-static void *or_die(void *p, size_t n) {
-    if (p || n == 0) return p;
+/* ---- what may fail ---- */
+
+static _Thread_local bool ran_out;
+static atomic_llong n_asked, failing_call = -1;
+static atomic_bool failing_on;
+
+static bool may_allocate(void) {
+    long long call = atomic_fetch_add_explicit(&n_asked, 1, memory_order_relaxed), n = atomic_load(&failing_call);
+    return n < 0 || call < n || (call > n && !atomic_load(&failing_on));
+}
+
+int64_t memory_fail(int64_t n, bool for_ever) {
+    atomic_store(&failing_on, for_ever);
+    atomic_store(&failing_call, n);
+    return atomic_exchange(&n_asked, 0);
+}
+
+bool memory_ran_out(void) {
+    bool so = ran_out;
+    ran_out = false;
+    return so;
+}
+
+static void *noted(void *p) {
+    if (!p) ran_out = true;
+    return p;
+}
+
+void *try_malloc(size_t n) { return noted(may_allocate() ? malloc(MAX(n, 1)) : NULL); }
+void *try_calloc(size_t n, size_t size) { return noted(may_allocate() ? calloc(MAX(n, 1), MAX(size, 1)) : NULL); }
+void *try_realloc(void *p, size_t n) { return noted(may_allocate() ? realloc(p, MAX(n, 1)) : NULL); }
+
+char *try_strdup(const char *s) {
+    size_t n = strlen(s) + 1;
+    char *copy = try_malloc(n);
+    return copy ? memcpy(copy, s, n) : NULL;
+}
+
+/* ---- what may not ---- */
+
+static _Thread_local jmp_buf *survivor; /* of the innermost memory_survives */
+
+void memory_exhausted(size_t n) {
+    if (survivor) longjmp(*survivor, 1);
     fprintf(stderr, "out of memory: %zu bytes\n", n);
     _exit(1); /* not a bug of ours: no core */
 }
 
-void *xmalloc(size_t n) { return or_die(malloc(n), n); }
-void *xcalloc(size_t n, size_t size) { return or_die(calloc(n, size), n * size); }
-void *xrealloc(void *p, size_t n) { return or_die(realloc(p, n), n); }
+static void *or_die(void *p, size_t n) {
+    if (!p) memory_exhausted(n);
+    return p;
+}
 
-void *xaligned(size_t align, size_t n) { return or_die(aligned_alloc(align, n), n); }
+/* Where a failure would end the process no test wants one. */
+void *xmalloc(size_t n) { return or_die(survivor ? try_malloc(n) : malloc(MAX(n, 1)), n); }
+void *xcalloc(size_t n, size_t size) {
+    return or_die(survivor ? try_calloc(n, size) : calloc(MAX(n, 1), MAX(size, 1)), n * size);
+}
+void *xrealloc(void *p, size_t n) { return or_die(survivor ? try_realloc(p, n) : realloc(p, MAX(n, 1)), n); }
+
+void *xaligned(size_t align, size_t n) {
+    return or_die(!survivor || may_allocate() ? aligned_alloc(align, n) : NULL, n);
+}
+
+bool memory_survives(void (*work)(void *), void *arg) {
+    jmp_buf here, *before = survivor;
+    if (setjmp(here)) {
+        survivor = before;
+        return false;
+    }
+    survivor = &here;
+    work(arg);
+    survivor = before;
+    return true;
+}
 
 char *xstrdup(const char *s) {
     size_t n = strlen(s) + 1;

@@ -22,7 +22,7 @@ typedef struct Post {
 } Post;
 
 void reply_error(HttpReply *reply, const ApiError *e) {
-    reply->body.n = 0;
+    buffer_free(&reply->body); /* and with it that something is missing there */
     reply->status = e->status;
     reply->retry_after = e->retry_after;
     api_error_print(&reply->body, e);
@@ -44,6 +44,7 @@ static void read_body(Work *w) {
     Post *p = (Post *)w;
     ApiError e;
     bool bad;
+    memory_ran_out(); /* forget what was before */
     if (p->convert) {
         p->made.status = 200;
         bad = p->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
@@ -51,11 +52,13 @@ static void read_body(Work *w) {
         p->completion = start_completion(p, &e);
         bad = !p->completion;
     }
+    if (bad && memory_ran_out()) api_no_memory(&e); /* whoever noticed it called it something else, perhaps */
     if (bad) reply_error(&p->made, &e);
 }
 
 static void write_answer(Work *w) {
     Post *p = (Post *)w;
+    /* No tokens are pushed any more, so one poll takes all there is. */
     completion_poll(p->completion, &p->made.body, &p->made.status);
 }
 
@@ -113,8 +116,10 @@ static void close_post(void *self) {
 
 /* ---- from the route ---- */
 
+/* NULL when memory runs out. */
 static Post *new_post(Server *s, PostConvert *convert, const HttpRequest *request) {
-    Post *p = xcalloc(1, sizeof *p);
+    Post *p = try_calloc(1, sizeof *p);
+    if (!p) return NULL;
     *p = (Post){.server = s,
                 .serving = versions_pin(&s->versions),
                 .convert = convert,
@@ -131,10 +136,15 @@ static Post *new_post(Server *s, PostConvert *convert, const HttpRequest *reques
     return p;
 }
 
-/* False when its key has too many waiting. */
-static bool submit(Post *p) {
-    p->body = p->copy = memcpy(xmalloc(p->n_body), p->body, p->n_body);
-    return workers_submit(p->server->workers, &p->work, false);
+/* -1 when its key has too many waiting, or no memory is left. */
+static int submit(Post *p, ApiError *e) {
+    p->copy = try_malloc(p->n_body);
+    if (!p->copy) return api_no_memory(e);
+    p->body = memcpy(p->copy, p->body, p->n_body);
+    if (workers_submit(p->server->workers, &p->work, false)) return 0;
+    api_fail(e, 429, "queue_full", NULL, "too many of this key's requests wait to be read");
+    e->retry_after = 1;
+    return -1;
 }
 
 void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply) {
@@ -145,14 +155,17 @@ void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply
         return;
     }
     Post *p = new_post(s, convert, request);
+    if (!p) {
+        api_no_memory(&e);
+        reply_error(reply, &e);
+        return;
+    }
     if (p->n_body <= SMALL_BODY) {
         read_body(&p->work);
         reply->stream = p->completion && completion_streams(p->completion);
         hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
-    } else if (!submit(p)) {
-        api_fail(&e, 429, "queue_full", NULL, "too many of this key's requests wait to be read");
-        e.retry_after = 1;
+    } else if (submit(p, &e)) {
         reply_error(reply, &e);
     }
     if (reply->status)

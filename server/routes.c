@@ -197,7 +197,18 @@ static void turned(void *self, double seconds) {
     metrics_observe(&s->metrics, TIME_TURN, seconds);
 }
 
+#define NO_MEMORY                                                                                                      \
+    "{\"error\":{\"message\":\"no memory for the request at the "                                                      \
+    "moment\",\"type\":\"unavailable_error\",\"param\":null,"                                                          \
+    "\"code\":\"out_of_memory\"}}"
+
 HttpHandler routes_handler(Server *s) {
-    return (HttpHandler){
-        .self = s, .admit = admit, .handle = handle, .refuse = refuse, .answered = answered, .turned = turned};
+    return (HttpHandler){.self = s,
+                         .admit = admit,
+                         .handle = handle,
+                         .refuse = refuse,
+                         .answered = answered,
+                         .turned = turned,
+                         .no_memory = NO_MEMORY,
+                         .no_memory_event = "data: " NO_MEMORY "\n\ndata: [DONE]\n\n"};
 }

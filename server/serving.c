@@ -39,8 +39,8 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
     return scrub_start(&s->scrub, &s->checkpoint.shards, o->scrub_seconds, err);
 }
 
-/* dir: where the checkpoint was opened. */
-static int start(Serving *s, const ServingContext *ctx, const char *dir, Err *err) {
+/* dir: where the checkpoint was opened. spare: another version serves. */
+static int start(Serving *s, const ServingContext *ctx, const char *dir, bool spare, Err *err) {
     const Checkpoint *c = &s->checkpoint;
     const Config *config = &c->model.cfg;
     EngineOptions engine = ctx->options->engine;
@@ -50,6 +50,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, Err *er
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
+    engine.spare = spare;
     if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
         config_check_kv_form(config, engine.kv_form, err))
         return -1;
@@ -72,26 +73,44 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, Err *er
     return 0;
 }
 
+typedef struct Loading {
+    Serving *serving;
+    const ServingContext *ctx;
+    bool spare; /* another version serves */
+    Err *err;
+    int rc;
+} Loading;
+
 /* A link to the folder is followed once: exchanged meanwhile, it does not mix two versions. */
-int serving_open(Serving **out, const ServingContext *ctx, Err *err) {
-    const Options *o = ctx->options;
-    Serving *s = xcalloc(1, sizeof *s);
+static void load(void *arg) {
+    Loading *l = arg;
+    Serving *s = l->serving;
+    const Options *o = l->ctx->options;
     char *real = realpath(o->model, NULL);
     const char *dir = real ? real : o->model;
-    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(&s->checkpoint, dir, err);
-    if (rc)
-        free(s);
-    else if ((rc = start(s, ctx, dir, err)) != 0)
-        serving_close(s);
-    else
-        *out = s;
+    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(&s->checkpoint, dir, l->err);
+    l->rc = rc || start(s, l->ctx, dir, l->spare, l->err) ? -1 : 0;
     free(real);
-    return rc;
 }
+
+static int open_version(Serving **out, const ServingContext *ctx, bool spare, Err *err) {
+    Serving *s = try_calloc(1, sizeof *s);
+    Loading l = {.serving = s, .ctx = ctx, .spare = spare, .err = err, .rc = -1};
+    if (!s || !memory_survives(load, &l)) err_set(err, "%s: no memory to load it", ctx->options->model);
+    if (l.rc) {
+        serving_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+int serving_open(Serving **out, const ServingContext *ctx, Err *err) { return open_version(out, ctx, false, err); }
 
 static int check_ready(const Serving *s, const Serving *before, const char *dir, Err *err) {
     EngineStats stats;
     while (isinf((stats = engine_stats(s->engine)).heartbeat_age)) usleep(2000);
+    if (stats.no_memory) return err_set(err, "%s: no memory to run it", dir);
     if (stats.damaged) return err_set(err, "%s was changed while it was loaded", dir);
     if (stats.broken) return err_set(err, "%s: the model's logits are NaN or infinite", dir);
     if (before->checkpoint.tokenizer && !s->checkpoint.tokenizer)
@@ -101,7 +120,7 @@ static int check_ready(const Serving *s, const Serving *before, const char *dir,
 
 int serving_open_ready(Serving **out, const ServingContext *ctx, const Serving *before, Err *err) {
     Serving *s;
-    if (serving_open(&s, ctx, err)) return -1;
+    if (open_version(&s, ctx, true, err)) return -1;
     if (check_ready(s, before, ctx->options->model, err)) {
         serving_close(s);
         return -1;

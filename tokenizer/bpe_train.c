@@ -57,8 +57,8 @@ static int count_words(WordCounts *w, const BpeCorpus *corpus, Err *err) {
     static const char *const words[] = {GPT2_WORDS};
     Pretokenizer *pretokenizer = pretokenizer_new(words, 1, NULL);
     BUG_ON(!pretokenizer);
-    WordScan *scan = word_scan_open(pretokenizer);
-    int rc = 0;
+    WordScan *scan = pretokenizer ? word_scan_open(pretokenizer) : NULL;
+    int rc = scan ? 0 : err_set(err, "no memory to read the corpus");
     for (size_t i = 0; i < corpus->n && rc == 0; i++) {
         const char *at = corpus->texts[i].data, *end = at + corpus->texts[i].n;
         while (at < end && rc == 0) {

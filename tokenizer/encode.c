@@ -20,6 +20,8 @@ typedef struct Encoder {
     Err *err;
 } Encoder;
 
+static int fail_memory(Err *err) { return err_set(err, "no memory to encode the text"); }
+
 /* ---- a word ---- */
 
 static size_t byte_symbols(const Tokenizer *t, TokenText word, Symbol *symbols) {
@@ -48,7 +50,10 @@ static void encode_word(Encoder *e, TokenText word) {
         token_list_push(e->out, whole);
         return;
     }
-    merge_scratch_reserve(&e->scratch, word.n);
+    if (!merge_scratch_reserve(&e->scratch, word.n)) {
+        e->out->failed = true;
+        return;
+    }
     Symbol *symbols = e->scratch.symbols;
     size_t n = t->spec.style == TOKEN_BYTE_LEVEL ? byte_symbols(t, word, symbols) : char_symbols(t, word, symbols);
     n = merge_symbols(t, &e->scratch, n);
@@ -93,7 +98,8 @@ static int encode_words(Encoder *e, TokenText text) {
 /* ---- pieces between added tokens ---- */
 
 static TokenText with_space(TokenText text) {
-    char *copy = xmalloc(text.n + 1);
+    char *copy = try_malloc(text.n + 1);
+    if (!copy) return (TokenText){0};
     copy[0] = ' ';
     memcpy(copy + 1, text.data, text.n);
     return (TokenText){.data = copy, .n = text.n + 1};
@@ -108,6 +114,7 @@ static int encode_piece(Encoder *e, TokenText text, bool first) {
     if (byte_level ? !prepend : s->prepend == PREPEND_NORMALIZER) return encode_words(e, text);
     prepend = prepend && (byte_level || !space_mark_at(text, 0));
     TokenText spelt = byte_level ? with_space(text) : sentence_spelling(text, prepend);
+    if (!spelt.data) return fail_memory(e->err);
     int rc = encode_words(e, spelt);
     free((char *)spelt.data);
     return rc;
@@ -140,20 +147,23 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
     if (!compose && e->t->spec.prepend != PREPEND_NORMALIZER)
         return encode_around(e, &e->t->normalized, text, first, encode_piece);
     TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, true);
-    if (!spelt.data) return err_set(e->err, "out of memory: a text of %zu bytes", text.n);
+    if (!spelt.data) return fail_memory(e->err);
     int rc = encode_around(e, &e->t->normalized, spelt, first, encode_piece);
     free((char *)spelt.data);
     return rc;
 }
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
-    if (n == 0) return 0;
+    if (n == 0) return out->failed ? fail_memory(err) : 0;
     if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
     if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
     Encoder e = {.t = t, .special = special, .out = out, .err = err};
-    if (t->pretokenizer) e.scan = word_scan_open(t->pretokenizer);
+    if (t->pretokenizer) {
+        e.scan = word_scan_open(t->pretokenizer);
+        if (!e.scan) return fail_memory(err);
+    }
     int rc = encode_around(&e, &t->raw, (TokenText){.data = text, .n = n}, true, encode_raw_piece);
     if (e.scan) word_scan_close(e.scan);
     merge_scratch_free(&e.scratch);
-    return rc;
+    return rc == 0 && out->failed ? fail_memory(err) : rc;
 }

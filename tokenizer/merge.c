@@ -14,11 +14,15 @@ enum { SHORT_WORD = 32, NO_RANK = INT_MAX };
 /* Wide and flat: a long word's heap is larger than the cache. */
 enum { HEAP_WAYS = 4 };
 
-void merge_scratch_reserve(MergeScratch *m, size_t n) {
-    if (n <= m->capacity) return;
+bool merge_scratch_reserve(MergeScratch *m, size_t n) {
+    if (n <= m->capacity) return true;
+    merge_scratch_free(m);
     m->capacity = MAX(n, 256);
-    m->symbols = xrealloc(m->symbols, m->capacity * sizeof *m->symbols);
-    m->heap = xrealloc(m->heap, 2 * m->capacity * sizeof *m->heap);
+    m->symbols = try_malloc(m->capacity * sizeof *m->symbols);
+    m->heap = try_malloc(2 * m->capacity * sizeof *m->heap);
+    if (m->symbols && m->heap) return true;
+    merge_scratch_free(m);
+    return false;
 }
 
 void merge_scratch_free(MergeScratch *m) {

@@ -18,7 +18,7 @@ typedef struct MergeScratch {
     size_t n_heap, capacity;
 } MergeScratch;
 
-void merge_scratch_reserve(MergeScratch *m, size_t n);
+bool merge_scratch_reserve(MergeScratch *m, size_t n); /* false when memory runs out */
 void merge_scratch_free(MergeScratch *m);
 
 /* Merges m->symbols[0..n), whose ids are set, in place until no pair has a rank; returns how many are left. */

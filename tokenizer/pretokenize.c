@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct Pretokenizer {
+    pcre2_general_context *memory;
     pcre2_code *codes[WORD_PATTERNS_MAX];
     int n;
 };
@@ -54,12 +55,25 @@ static char *spell_spaces(const char *pattern) {
     return out;
 }
 
-static pcre2_code *compile(const char *pattern, Err *err) {
+static void *allocate(size_t n, void *data) {
+    (void)data;
+    return try_malloc(n);
+}
+
+static void release(void *p, void *data) {
+    (void)data;
+    free(p);
+}
+
+static pcre2_code *compile(const char *pattern, pcre2_general_context *memory, Err *err) {
     int code;
     PCRE2_SIZE offset;
     char *spelt = spell_spaces(pattern);
+    pcre2_compile_context *context = pcre2_compile_context_create(memory);
+    if (!context) memory_exhausted(strlen(pattern));
     pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+        pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, context);
+    pcre2_compile_context_free(context);
     free(spelt);
     if (!compiled) {
         PCRE2_UCHAR why[160];
@@ -75,8 +89,10 @@ static pcre2_code *compile(const char *pattern, Err *err) {
 Pretokenizer *pretokenizer_new(const char *const *patterns, int n, Err *err) {
     BUG_ON(n < 1 || n > WORD_PATTERNS_MAX);
     Pretokenizer *p = xcalloc(1, sizeof *p);
+    p->memory = pcre2_general_context_create(allocate, release, NULL);
+    if (!p->memory) memory_exhausted(sizeof *p);
     for (; p->n < n; p->n++) {
-        p->codes[p->n] = compile(patterns[p->n], err);
+        p->codes[p->n] = compile(patterns[p->n], p->memory, err);
         if (p->codes[p->n]) continue;
         pretokenizer_free(p);
         return NULL;
@@ -87,6 +103,7 @@ Pretokenizer *pretokenizer_new(const char *const *patterns, int n, Err *err) {
 void pretokenizer_free(Pretokenizer *p) {
     if (!p) return;
     for (int i = 0; i < p->n; i++) pcre2_code_free(p->codes[i]);
+    pcre2_general_context_free(p->memory);
     free(p);
 }
 
@@ -123,12 +140,14 @@ static int cutter_next(Cutter *c, const char **piece, size_t *n, Err *err) {
 /* ---- all of them ---- */
 
 WordScan *word_scan_open(const Pretokenizer *p) {
-    WordScan *s = xcalloc(1, sizeof *s);
-    s->n_cutters = p->n;
-    for (int i = 0; i < p->n; i++) {
+    WordScan *s = try_calloc(1, sizeof *s);
+    for (int i = 0; s && i < p->n; i++) {
+        s->n_cutters++;
         s->cutters[i].code = p->codes[i];
-        s->cutters[i].match = pcre2_match_data_create(1, NULL);
-        BUG_ON(!s->cutters[i].match);
+        s->cutters[i].match = pcre2_match_data_create(1, p->memory);
+        if (s->cutters[i].match) continue;
+        word_scan_close(s);
+        return NULL;
     }
     return s;
 }

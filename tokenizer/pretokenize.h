@@ -22,7 +22,7 @@ Pretokenizer *pretokenizer_new(const char *const *patterns, int n, Err *err);
 void pretokenizer_free(Pretokenizer *p);
 
 typedef struct WordScan WordScan;
-WordScan *word_scan_open(const Pretokenizer *p);
+WordScan *word_scan_open(const Pretokenizer *p); /* NULL when memory runs out */
 void word_scan_close(WordScan *s);
 
 /* Starts on a new text, borrowed until the next call of this. */

@@ -10,7 +10,8 @@ bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(
 TokenText sentence_spelling(TokenText text, bool prepend) {
     size_t spaces = prepend;
     for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';
-    char *start = xmalloc(text.n + 3 * spaces), *at = start;
+    char *start = try_malloc(text.n + 3 * spaces), *at = start;
+    if (!start) return (TokenText){0};
     if (prepend) at = mempcpy(at, SPACE_MARK, 3);
     for (size_t i = 0; i < text.n; i++)
         if (text.data[i] == ' ')

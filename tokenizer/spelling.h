@@ -13,7 +13,8 @@ typedef struct TokenText {
 #define SPACE_MARK "\xE2\x96\x81"
 bool space_mark_at(TokenText text, size_t i);
 
-/* A SentencePiece text: every space becomes SPACE_MARK, one more in front when `prepend`. data is malloc'ed. */
+/* A SentencePiece text: every space becomes SPACE_MARK, one more in front when `prepend`. data is malloc'ed, NULL when
+ * memory runs out. */
 TokenText sentence_spelling(TokenText text, bool prepend);
 
 /* text in NFC, malloc'ed; bytes that are no UTF-8 stay as they are. data is NULL when memory ran out. */

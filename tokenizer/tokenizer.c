@@ -8,9 +8,14 @@
 #include <string.h>
 
 void token_list_push(TokenList *list, int id) {
+    if (list->failed) return;
     if (list->n == list->capacity) {
-        list->capacity = MAX(64, 2 * list->capacity);
-        list->ids = xrealloc(list->ids, list->capacity * sizeof *list->ids);
+        size_t capacity = MAX(64, 2 * list->capacity);
+        int *ids = try_realloc(list->ids, capacity * sizeof *ids);
+        list->failed = !ids;
+        if (!ids) return;
+        list->ids = ids;
+        list->capacity = capacity;
     }
     list->ids[list->n++] = id;
 }
@@ -111,6 +116,7 @@ static void index_added(Tokenizer *t) {
             continue;
         }
         TokenText marked = sentence_spelling(a->text, true);
+        BUG_ON(!marked.data);
         added_trie_insert(&t->normalized, marked.data, marked.n, a->id, a->special);
         free((char *)marked.data);
     }
@@ -203,11 +209,12 @@ char *tokenizer_decode(const Tokenizer *t, const int *ids, size_t n_ids, size_t 
     size_t total = 0, piece = 0;
     for (size_t i = 0; i < n_ids; i++)
         if (tokenizer_piece(t, ids[i], &piece)) total += piece;
-    char *text = xmalloc(total + 1), *at = text;
-    for (size_t i = 0; i < n_ids; i++) {
+    char *text = try_malloc(total + 1), *at = text;
+    for (size_t i = 0; i < n_ids && text; i++) {
         const char *bytes = tokenizer_piece(t, ids[i], &piece);
         if (bytes) at = mempcpy(at, bytes, piece);
     }
+    if (!text) return NULL;
     if (t->spec.strip_space && total > 0 && text[0] == ' ') memmove(text, text + 1, --total);
     text[total] = 0;
     *n = total;

@@ -17,13 +17,15 @@ typedef struct Tokenizer Tokenizer;
 typedef struct TokenList {
     int *ids; /* malloc'ed, owned by the list */
     size_t n, capacity;
+    bool failed; /* memory ran out: ids are missing at the end */
 } TokenList;
 
 void token_list_push(TokenList *list, int id);
 void token_list_free(TokenList *list);
 
 /* Appends the ids of text[0..n), n < 2^29. Special tokens written out in the text become their id only when `special`;
- * added tokens that the file does not call special always do. On failure the list holds a part. */
+ * added tokens that the file does not call special always do. On failure, which may be for lack of memory, the list
+ * holds a part. */
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err);
 
 /* The id that the file wants in front of every text (a Llama file's template), or -1. tokenizer_encode leaves it out.
@@ -40,7 +42,7 @@ const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n);
 bool tokenizer_is_special(const Tokenizer *t, int id);
 
 /* Concatenated pieces (ids that are no tokens have none), less one leading space when tokenizer_strips_space;
- * malloc'ed, NUL-terminated behind *n bytes. */
+ * malloc'ed, NUL-terminated behind *n bytes. NULL when memory runs out. */
 char *tokenizer_decode(const Tokenizer *t, const int *ids, size_t n_ids, size_t *n);
 
 /* True for files that put a space in front of a text: the first space of a whole decoded text is not the text's. */

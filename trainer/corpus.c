@@ -48,6 +48,7 @@ int corpus_encode(const Tokenizer *tok, const BpeText *text, TokenList *out, Err
 }
 
 static int write_ids(AtomicFile *f, const TokenList *list, int width, Err *err) {
+    if (list->failed) return err_set(err, "no memory for the token ids");
     unsigned char *chunk = xmalloc(WRITE_CHUNK * sizeof(uint32_t));
     int rc = 0;
     for (size_t i = 0; i < list->n && rc == 0;) {

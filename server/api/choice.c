@@ -5,14 +5,16 @@
 
 #include <stdlib.h>
 
-void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
+int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
     bool from_start = rules->echo || job->n_prompt == n_hidden;
     c->strip_space = from_start && tokenizer_strips_space(rules->tokenizer);
     size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
-    if (rules->logprobs || rules->token_ids) c->slots = xcalloc(most + 1, sizeof *c->slots);
-    text_stream_open(&c->text, rules->stop);
+    bool slots = rules->logprobs || rules->token_ids;
+    if (slots) c->slots = try_calloc(most + 1, sizeof *c->slots);
+    int rc = text_stream_open(&c->text, rules->stop);
     c->text.keep_stop = rules->keep_stop;
+    return rc || (slots && !c->slots) ? -1 : 0;
 }
 
 void choice_close(Choice *c) {

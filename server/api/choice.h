@@ -40,11 +40,11 @@ typedef struct Choice {
     bool begun, finish_sent; /* anything was sent; the end was */
 } Choice;
 
-void choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden);
-void choice_close(Choice *c); /* cancels the job if it still runs */
+int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden); /* -1 when memory runs out */
+void choice_close(Choice *c);                                                 /* cancels the job if it still runs */
 
 /* Takes what the engine has pushed. Afterwards c->finish says whether the choice is complete (FINISH_STOP after a stop
- * string too: the job is then cancelled). */
+ * string too: the job is then cancelled). When memory runs out c->text.text.failed is set: the choice is not whole. */
 void choice_advance(Choice *c);
 
 /* The slots from slots_sent on whose offset is final: their number. */

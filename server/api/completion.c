@@ -34,9 +34,15 @@ static void settle_seeds(CompletionRequest *r) {
     if (!r->noise_seed.given) r->noise_seed = r->seed;
 }
 
-static void *copy_of(const void *data, size_t bytes) { return bytes ? memcpy(xmalloc(bytes), data, bytes) : NULL; }
+/* *out is NULL for no bytes; false when memory runs out. */
+static bool copy_of(void *out, const void *data, size_t bytes) {
+    void *copy = bytes ? try_malloc(bytes) : NULL;
+    memcpy(out, &copy, sizeof copy);
+    if (copy) memcpy(copy, data, bytes);
+    return copy || !bytes;
+}
 
-/* Choice i of prompt p. */
+/* Choice i of prompt p; NULL when memory runs out. */
 static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     const CompletionRequest *r = &c->request;
     int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
@@ -52,7 +58,6 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
         .repetition_penalty = r->repetition_penalty,
         .frequency_penalty = r->frequency_penalty,
         .presence_penalty = r->presence_penalty,
-        .bias = copy_of(r->bias, (size_t)r->n_bias * sizeof *r->bias),
         .n_bias = r->n_bias,
         .seed = choice_seed(r->seed.value, i),
     };
@@ -60,21 +65,14 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
     job->ignore_eos = r->ignore_eos;
-    job->stop_ids = copy_of(r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids);
     job->n_stop_ids = r->n_stop_ids;
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = tenant;
-    return job;
-}
-
-/* All jobs or none; the first *n of jobs[] exist in either case. */
-static int make_jobs(const Completion *c, Job **jobs, uint64_t tenant, int *n, ApiError *e) {
-    const CompletionRequest *r = &c->request;
-    for (*n = 0; *n < r->n_prompts * r->best_of; ++*n) {
-        jobs[*n] = make_job(c, *n / r->best_of, *n % r->best_of, tenant);
-        if (!jobs[*n]) return api_fail(e, 503, "out_of_memory", NULL, "no memory for the request at the moment");
-    }
-    return 0;
+    if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
+        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
+        return job;
+    job_release(job);
+    return NULL;
 }
 
 static int fail_damaged(ApiError *e) {
@@ -94,6 +92,8 @@ static int submit(const Completion *c, Job *const *jobs, int n, ApiError *e) {
         return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
     case SUBMIT_DAMAGED:
         return fail_damaged(e);
+    case SUBMIT_NO_MEMORY:
+        return api_no_memory(e);
     case SUBMIT_QUEUE_FULL:
         break;
     }
@@ -121,9 +121,38 @@ static Usage usage_of(const Completion *c) {
     return u;
 }
 
+/* Makes all jobs and hands them to the engine, or fails; what there is then belongs to c in either case. */
+static int open_choices(Completion *c, uint64_t tenant, void (*wake)(void *), void *wake_arg, ApiError *e) {
+    const CompletionRequest *r = &c->request;
+    int n = r->n_prompts * r->best_of, rc = 0;
+    Job **jobs = try_calloc((size_t)n, sizeof *jobs);
+    c->choices = try_calloc((size_t)n, sizeof *c->choices);
+    if (!jobs || !c->choices) rc = api_no_memory(e);
+    while (rc == 0 && c->n_choices < n) {
+        int i = c->n_choices;
+        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, tenant);
+        if (!job) {
+            rc = api_no_memory(e);
+            break;
+        }
+        job->wake = wake;
+        job->wake_arg = wake_arg;
+        c->n_choices++;
+        if (choice_open(&c->choices[i], job, &c->rules, r->prompts[i / r->best_of].n_hidden)) rc = api_no_memory(e);
+    }
+    if (rc == 0) rc = submit(c, jobs, n, e);
+    free(jobs);
+    return rc;
+}
+
 Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r, uint64_t tenant, void (*wake)(void *),
                              void *wake_arg, ApiError *e) {
-    Completion *c = xcalloc(1, sizeof *c);
+    Completion *c = try_calloc(1, sizeof *c);
+    if (!c) {
+        api_request_free(r);
+        api_no_memory(e);
+        return NULL;
+    }
     *c = (Completion){.ctx = ctx, .request = *r};
     *r = (CompletionRequest){0};
     r = &c->request;
@@ -143,19 +172,7 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,
     };
-    int n;
-    Job **jobs = xcalloc((size_t)(r->n_prompts * r->best_of), sizeof *jobs);
-    int rc = make_jobs(c, jobs, tenant, &n, e);
-    c->choices = xcalloc((size_t)MAX(n, 1), sizeof *c->choices);
-    for (; c->n_choices < n; c->n_choices++) {
-        Job *job = jobs[c->n_choices];
-        job->wake = wake;
-        job->wake_arg = wake_arg;
-        choice_open(&c->choices[c->n_choices], job, &c->rules, r->prompts[c->n_choices / r->best_of].n_hidden);
-    }
-    if (rc == 0) rc = submit(c, jobs, n, e);
-    free(jobs);
-    if (rc) {
+    if (open_choices(c, tenant, wake, wake_arg, e)) {
         completion_free(c);
         return NULL;
     }
@@ -212,7 +229,11 @@ static void rank(Choice **best, int n, int wanted) {
 
 static void print_whole(Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
-    Choice **order = xcalloc((size_t)r->best_of, sizeof *order);
+    Choice **order = try_calloc((size_t)r->best_of, sizeof *order);
+    if (!order) {
+        out->failed = true;
+        return;
+    }
     response_open(out, &c->head, false);
     for (int p = 0; p < r->n_prompts; p++) {
         for (int i = 0; i < r->best_of; i++) order[i] = &c->choices[p * r->best_of + i];
@@ -276,6 +297,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
     for (int i = 0; i < c->n_choices; i++) {
         Choice *choice = &c->choices[i];
         choice_advance(choice);
+        if (choice->text.text.failed) return out->failed = true;
         if (choice_failed(choice, &e)) return fail(c, out, status, &e);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
@@ -317,7 +339,13 @@ bool completion_is_long(const Completion *c) {
 }
 
 bool completion_poll(Completion *c, Buffer *out, int *status) {
+    size_t whole = out->n;
     bool done = print_news(c, out, status);
+    if (out->failed) { /* part of an object or of an event is of no use */
+        out->n = whole;
+        *status = 503;
+        done = true;
+    }
     int generated = generated_tokens(c);
     metrics_count(c->ctx->metrics, COUNT_GENERATED_TOKENS, (uint64_t)(generated - c->n_counted));
     c->n_counted = generated;

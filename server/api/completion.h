@@ -29,7 +29,8 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
                              void *wake_arg, ApiError *e);
 
 /* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
- * whatever happens, errors are events of it). */
+ * whatever happens, errors are events of it). When memory runs out that is so too: out->failed is set, whole events are
+ * in it, and the status is 503. */
 bool completion_poll(Completion *c, Buffer *out, int *status);
 
 /* Whether the next poll writes so much that nobody should wait for it: a complete answer of many tokens, no stream. */

@@ -21,6 +21,10 @@ int api_check_model(const char *model, const ApiModels *served, ApiError *e) {
                     model, served->name);
 }
 
+int api_no_memory(ApiError *e) {
+    return api_fail(e, 503, "out_of_memory", NULL, "no memory for the request at the moment");
+}
+
 static const char *type_of(int status) {
     switch (status) {
     case 401:

@@ -27,6 +27,8 @@ typedef struct ApiModels {
 /* 404 unless model is one that is served; NULL, which names none, is fine. */
 int api_check_model(const char *model, const ApiModels *served, ApiError *e);
 
+int api_no_memory(ApiError *e); /* a 503, returns -1 */
+
 void api_error_print(Buffer *b, const ApiError *e);
 
 #endif

@@ -17,7 +17,8 @@ int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, 
     snprintf(what, sizeof what, "token ids, integers between 0 and %d", vocab - 1);
     if (!cJSON_IsArray(item)) return field_fail(r, item, "an array of token ids");
     *n = 0;
-    *ids = xmalloc(((size_t)cJSON_GetArraySize(item) + 1) * sizeof **ids);
+    *ids = try_malloc(((size_t)cJSON_GetArraySize(item) + 1) * sizeof **ids);
+    if (!*ids) return api_no_memory(r->error);
     cJSON_ArrayForEach(element, item) {
         if (!json_integer(element, 0, vocab - 1, &id)) {
             free(*ids);
@@ -114,7 +115,8 @@ int api_prompt_read(const FieldReader *r, const cJSON *item) {
     if (n > ctx->limits.prompts)
         return api_fail(r->error, 400, NULL, "prompt", "prompt has %d prompts, the limit is %d", n,
                         ctx->limits.prompts);
-    request->prompts = xcalloc((size_t)n, sizeof *request->prompts);
+    request->prompts = try_calloc((size_t)n, sizeof *request->prompts);
+    if (!request->prompts) return api_no_memory(r->error);
     if (!list) return add_prompt(r, item);
     const cJSON *element;
     cJSON_ArrayForEach(element, item) if (add_prompt(r, element)) return -1;

@@ -24,7 +24,7 @@ static int read_stop(const FieldReader *r, const cJSON *item) {
         if (length == 0 || length > (size_t)limits->stop_bytes)
             return api_fail(r->error, 400, NULL, "stop", "a stop string has %zu bytes, it must have 1 to %d", length,
                             limits->stop_bytes);
-        stop_set_add(&request->stop, s->valuestring);
+        if (stop_set_add(&request->stop, s->valuestring)) return api_no_memory(r->error);
     }
     return 0;
 }
@@ -53,7 +53,8 @@ static int read_logit_bias(const FieldReader *r, const cJSON *item) {
     if (n > ctx->limits.logit_bias)
         return api_fail(r->error, 400, NULL, "logit_bias", "logit_bias has %d entries, the limit is %d", n,
                         ctx->limits.logit_bias);
-    request->bias = xcalloc((size_t)n + 1, sizeof *request->bias);
+    request->bias = try_calloc((size_t)n + 1, sizeof *request->bias);
+    if (!request->bias) return api_no_memory(r->error);
     const cJSON *entry;
     cJSON_ArrayForEach(entry, item) {
         int id = parse_id(entry->string, ctx->config->vocab_size);
@@ -86,7 +87,8 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
         request->noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)seed};
         return 0;
     }
-    request->noise_seeds = xcalloc((size_t)cJSON_GetArraySize(item) + 1, sizeof *request->noise_seeds);
+    request->noise_seeds = try_calloc((size_t)cJSON_GetArraySize(item) + 1, sizeof *request->noise_seeds);
+    if (!request->noise_seeds) return api_no_memory(r->error);
     const cJSON *element;
     cJSON_ArrayForEach(element, item) {
         if (!json_integer(element, 0, SEED_MAX, &seed)) return field_fail(r, element, what);

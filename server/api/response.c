@@ -51,6 +51,7 @@ static void print_top(Buffer *b, const Tokenizer *t, const JobToken *token, int 
         bool own = i == n_top;
         TokenLogprob top = own ? (TokenLogprob){token->id, token->logprob} : token->top[i];
         print_token(&keys, t, top.id);
+        if (keys.failed) break;
         size_t n = keys.n - start[n_keys];
         const char *key = keys.data + start[n_keys];
         bool known = false;
@@ -67,6 +68,7 @@ static void print_top(Buffer *b, const Tokenizer *t, const JobToken *token, int 
         start[++n_keys] = keys.n;
     }
     buffer_text(b, "}");
+    b->failed |= keys.failed;
     buffer_free(&keys);
 }
 

@@ -13,12 +13,16 @@ static int advance(const StopString *s, int matched, char byte) {
     return matched + (s->text[matched] == byte);
 }
 
-void stop_set_add(StopSet *set, const char *text) {
-    StopString s = {.text = xstrdup(text), .n = (int)strlen(text)};
-    s.fallback = xcalloc((size_t)s.n + 1, sizeof *s.fallback);
-    for (int i = 1; i < s.n; i++) s.fallback[i + 1] = advance(&s, s.fallback[i], text[i]);
-    set->items = xrealloc(set->items, (size_t)(set->n + 1) * sizeof *set->items);
-    set->items[set->n++] = s;
+int stop_set_add(StopSet *set, const char *text) {
+    StopString *items = try_realloc(set->items, (size_t)(set->n + 1) * sizeof *items);
+    if (!items) return -1;
+    set->items = items;
+    StopString *s = &items[set->n++];
+    *s = (StopString){.text = try_strdup(text), .n = (int)strlen(text)};
+    s->fallback = try_calloc((size_t)s->n + 1, sizeof *s->fallback);
+    if (!s->text || !s->fallback) return -1;
+    for (int i = 1; i < s->n; i++) s->fallback[i + 1] = advance(s, s->fallback[i], text[i]);
+    return 0;
 }
 
 void stop_set_free(StopSet *set) {
@@ -30,8 +34,9 @@ void stop_set_free(StopSet *set) {
     *set = (StopSet){0};
 }
 
-void text_stream_open(TextStream *t, const StopSet *stops) {
-    *t = (TextStream){.stops = stops, .matched = xcalloc((size_t)stops->n + 1, sizeof(int))};
+int text_stream_open(TextStream *t, const StopSet *stops) {
+    *t = (TextStream){.stops = stops, .matched = try_calloc((size_t)stops->n + 1, sizeof(int))};
+    return t->matched ? 0 : -1;
 }
 
 void text_stream_free(TextStream *t) {
@@ -53,6 +58,7 @@ static int feed_stops(TextStream *t, const char *bytes, size_t n) {
 
 static void append_character(TextStream *t, const char *bytes, size_t n, bool match) {
     buffer_append(&t->text, bytes, n);
+    if (t->text.failed) return;
     t->chars++;
     if (!match) return;
     size_t cut = (size_t)feed_stops(t, bytes, n);

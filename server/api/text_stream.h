@@ -19,7 +19,7 @@ typedef struct StopSet {
     int n;
 } StopSet;
 
-void stop_set_add(StopSet *set, const char *text);
+int stop_set_add(StopSet *set, const char *text); /* -1 when memory runs out */
 void stop_set_free(StopSet *set);
 
 typedef struct TextStream {
@@ -35,7 +35,8 @@ typedef struct TextStream {
     int *matched;         /* [stops->n] bytes of each stop string that text ends with */
 } TextStream;
 
-void text_stream_open(TextStream *t, const StopSet *stops);
+/* -1 when memory runs out. Later on that shows as text.failed: the text is what it was and takes nothing more. */
+int text_stream_open(TextStream *t, const StopSet *stops);
 void text_stream_free(TextStream *t);
 
 /* Bytes pushed with `match` false are not looked at for stop strings, not even for the beginning of one. The stop

@@ -114,8 +114,9 @@ int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *ou
     int rc = fields_read(&reader, root, &detokenize_fields) || api_check_model(d.model, &ctx->models, e);
     if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
     if (rc == 0) {
-        size_t n_text;
+        size_t n_text = 0;
         char *text = tokenizer_decode(ctx->tokenizer, d.ids, (size_t)d.n_ids, &n_text);
+        if (!text) rc = api_no_memory(e);
         buffer_text(out, "{\"prompt\":");
         buffer_json(out, text, n_text);
         buffer_text(out, ",\"content\":");

@@ -16,6 +16,7 @@ typedef struct EngineOptions {
     double stream_limit; /* seconds from its start until a job is cut (FINISH_DEADLINE); 0 = none */
     double queue_limit;  /* seconds in the queue until it fails (FINISH_ERROR); 0 = none */
     Metrics *metrics;    /* where steps and times are counted; borrowed, may be NULL */
+    bool spare;          /* another engine serves: no memory to warm up is stats.no_memory, not the process's end */
 } EngineOptions;
 
 /* What it will allocate: known before it does. */

@@ -66,10 +66,7 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after) {
     for (int i = 0; i < n; i++) {
         check_job(e, jobs[i]);
         if (!runner_holds(&e->runner, job_positions(jobs[i]->n_prompt, jobs[i]->max_tokens))) return SUBMIT_TOO_LONG;
-        if (job_prepare(jobs[i], e->config)) {
-            *retry_after = 1;
-            return SUBMIT_QUEUE_FULL;
-        }
+        if (job_prepare(jobs[i], e->config)) return SUBMIT_NO_MEMORY;
         jobs[i]->submitted = now;
         jobs[i]->metrics = e->options.metrics;
     }
@@ -174,15 +171,34 @@ static void end_all(Engine *e, Finish finish) {
     measure(e, 0, 0);
 }
 
+typedef struct WarmUp {
+    Runner *runner;
+    bool finite;
+} WarmUp;
+
+static void warm_up(void *arg) {
+    WarmUp *w = arg;
+    w->finite = runner_warm_up(w->runner);
+}
+
 static void *engine_main(void *arg) {
     Engine *e = arg;
     team_resize(e->options.threads);
-    bool finite = runner_warm_up(&e->runner);
+    WarmUp w = {.runner = &e->runner};
+    if (!e->options.spare) {
+        warm_up(&w);
+    } else if (!memory_survives(warm_up, &w)) {
+        pthread_mutex_lock(&e->mutex);
+        e->draining = e->stats.no_memory = true;
+        pthread_mutex_unlock(&e->mutex);
+        beat(e);
+        return NULL;
+    }
     alloc_forbid(true); /* all memory there will ever be is there */
     bool intact = shards_intact(e->files);
     pthread_mutex_lock(&e->mutex);
     e->stats.damaged = !intact;
-    e->stats.broken = !finite;
+    e->stats.broken = !w.finite;
     beat(e);
     for (;;) {
         wait_for_work(e);
@@ -236,13 +252,29 @@ static void engine_free(Engine *e) {
     free(e);
 }
 
+typedef struct Start {
+    Runner *runner;
+    const Checkpoint *checkpoint;
+    const EngineOptions *options;
+    Err *err;
+    int rc;
+} Start;
+
+static void init_runner(void *arg) {
+    Start *s = arg;
+    s->rc = runner_init(s->runner, s->checkpoint, s->options, s->err);
+}
+
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err) {
     *out = NULL;
     if (check_options(options, err)) return -1;
     const Config *c = &checkpoint->model.cfg;
     Engine *e = xcalloc(1, sizeof *e);
     *e = (Engine){.options = *options, .config = c, .files = &checkpoint->shards};
-    if (runner_init(&e->runner, checkpoint, options, err)) {
+    Start start = {.runner = &e->runner, .checkpoint = checkpoint, .options = options, .err = err, .rc = -1};
+    if (!memory_survives(init_runner, &start)) err_set(err, "no memory for the engine");
+    if (start.rc) {
+        runner_free(&e->runner);
         free(e);
         return -1;
     }

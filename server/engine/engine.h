@@ -19,7 +19,14 @@ typedef struct Engine Engine;
 /* Starts the thread. The checkpoint is borrowed until engine_stop. */
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err);
 
-typedef enum Submit { SUBMIT_OK, SUBMIT_QUEUE_FULL, SUBMIT_TOO_LONG, SUBMIT_DRAINING, SUBMIT_DAMAGED } Submit;
+typedef enum Submit {
+    SUBMIT_OK,
+    SUBMIT_QUEUE_FULL,
+    SUBMIT_TOO_LONG,
+    SUBMIT_DRAINING,
+    SUBMIT_DAMAGED,
+    SUBMIT_NO_MEMORY
+} Submit;
 
 /* All jobs of one request, which have one tenant, or none: at most max_queue jobs wait together, so a request of more
  * is never taken. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each.
@@ -38,6 +45,7 @@ typedef struct EngineStats {
     uint64_t steps, prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
     bool damaged;         /* the checkpoint's files are not what was mapped: every job ends as FINISH_DAMAGED */
     bool broken;          /* the model's logits are NaN or infinite from the start */
+    bool no_memory;       /* it could not warm up, and takes no jobs */
     double heartbeat_age; /* seconds since the engine thread last showed life; INFINITY before it is ready */
 } EngineStats;
 EngineStats engine_stats(Engine *e);

@@ -16,7 +16,7 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     if (!size_mul(slots, sizeof(JobToken), &bytes) || !size_add(size, bytes, &size)) return NULL;
     if (!size_mul(slots, top * sizeof(TokenLogprob), &tops) || !size_add(size, tops, &size)) return NULL;
     if (!size_add(size, (size_t)n_prompt * sizeof(int), &size)) return NULL;
-    Job *job = calloc(1, size);
+    Job *job = try_calloc(1, size);
     if (!job) return NULL;
     *job = (Job){.n_prompt = n_prompt,
                  .max_tokens = max_tokens,
@@ -54,7 +54,7 @@ void job_cancel(Job *job) { atomic_store(&job->cancelled, true); }
 int job_prepare(Job *job, const Config *c) {
     free(job->ends);
     job->n_ends = 0;
-    job->ends = malloc((size_t)(job->n_stop_ids + 1 + c->n_more_ends) * sizeof *job->ends);
+    job->ends = try_malloc((size_t)(job->n_stop_ids + 1 + c->n_more_ends) * sizeof *job->ends);
     if (!job->ends) return -1;
     for (int i = 0; i < job->n_stop_ids; i++) job->ends[job->n_ends++] = job->stop_ids[i];
     if (job->ignore_eos) return 0;

@@ -38,11 +38,11 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
 
 void runner_free(Runner *r) {
     BUG_ON(r->n_running);
-    for (int i = 0; i < r->max_batch; i++) {
+    for (int i = 0; i < r->max_batch && r->sequences; i++) {
         free(r->sequences[i].tokens);
         free(r->sequences[i].blocks);
     }
-    for (int i = 0; i < r->n_scratch; i++) sample_scratch_free(&r->scratch[i]);
+    for (int i = 0; i < r->n_scratch && r->scratch; i++) sample_scratch_free(&r->scratch[i]);
     free(r->scratch);
     free(r->sequences);
     free(r->running);

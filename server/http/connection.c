@@ -33,6 +33,7 @@ static void forget_request(HttpConnection *c) {
     c->head = (Head){0};
     c->reply = (HttpReply){0};
     c->sent = 0;
+    c->n_tail = 0;
     c->begun = c->ended = false;
 }
 
@@ -72,8 +73,38 @@ static bool flush(HttpConnection *c) {
         if (n < 0) return false;
         c->sent += (size_t)n;
     }
+    while (c->n_tail > 0) {
+        ssize_t n = send(c->fd, c->tail, c->n_tail, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno != EAGAIN) http_connection_close(c);
+        if (n < 0) return false;
+        c->tail += n;
+        c->n_tail -= (size_t)n;
+    }
     if (c->out.n > 0 && c->phase == PHASE_REPLY) c->deadline = now_seconds() + c->http->options.ping_seconds;
     c->out.n = c->sent = 0;
+    return true;
+}
+
+/* Memory has run out: a 503 instead of whatever was to be said, or the end of the stream that has begun. Takes none. */
+static bool end_without_memory(HttpConnection *c) {
+    struct Http *h = c->http;
+    c->ended = true;
+    c->keep = false;
+    if (c->begun) {
+        bool chunked = c->head.http11;
+        c->tail = chunked ? h->no_memory_chunk.data : h->handler.no_memory_event;
+        c->n_tail = chunked ? h->no_memory_chunk.n : strlen(c->tail);
+        return true;
+    }
+    bool head_only = c->head.method && !strcmp(c->head.method, "HEAD");
+    buffer_free(&c->out);
+    c->sent = 0;
+    c->tail = h->no_memory.data;
+    c->n_tail = head_only ? h->no_memory_head : h->no_memory.n;
+    c->begun = true;
+    h->handler.answered(h->handler.self, 503);
+    if (c->phase != PHASE_REPLY) set_phase(c, PHASE_REPLY, h->options.ping_seconds);
     return true;
 }
 
@@ -86,6 +117,7 @@ static bool begin_answer(HttpConnection *c) {
     http_reply_head(&c->out, r, &c->head, c->keep);
     if (!r->stream && !(c->head.method && !strcmp(c->head.method, "HEAD")))
         buffer_append(&c->out, r->body.data, r->body.n);
+    if (c->out.failed || r->body.failed) return end_without_memory(c);
     if (!r->stream) buffer_free(&r->body);
     c->begun = true;
     c->ended = !r->stream;
@@ -109,12 +141,15 @@ void http_connection_turn_away(HttpConnection *c) {
 /* What the task has appended goes out, as a chunk where the client knows chunks. */
 static void send_more(HttpConnection *c) {
     Buffer *body = &c->reply.body;
+    size_t whole = c->out.n;
     if (c->head.http11)
         http_reply_chunk(&c->out, body);
     else
         buffer_append(&c->out, body->data, body->n);
     body->n = 0;
-    if (c->ended && c->head.http11) buffer_text(&c->out, "0\r\n\r\n");
+    if (c->ended && !body->failed && c->head.http11) buffer_text(&c->out, "0\r\n\r\n");
+    if (c->out.failed) c->out.n = whole; /* part of a chunk is none */
+    if (c->out.failed || body->failed) end_without_memory(c);
 }
 
 /* Another request may follow, or the socket closes once the peer has read everything. */
@@ -140,7 +175,7 @@ static bool write_reply(HttpConnection *c) {
         if (c->begun) {
             c->ended = done;
             send_more(c);
-            if (!done && c->out.n == 0) return false; /* until it is woken */
+            if (!c->ended && c->out.n == 0) return false; /* until it is woken */
         } else {
             if (!done) return false;
             begin_answer(c);
@@ -177,7 +212,8 @@ static bool begin_request(HttpConnection *c, size_t n) {
     const HttpHandler *handler = &c->http->handler;
     size_t max = (size_t)c->http->options.max_body;
     const char *why;
-    c->head_text = xmalloc(n + 1);
+    c->head_text = try_malloc(n + 1);
+    if (!c->head_text) return end_without_memory(c);
     memcpy(c->head_text, c->in.data, n);
     c->head_text[n] = 0;
     c->seen = 0;
@@ -200,6 +236,7 @@ static bool begin_request(HttpConnection *c, size_t n) {
 
 static bool read_head(HttpConnection *c) {
     Buffer *in = &c->in;
+    if (in->failed) return end_without_memory(c);
     while (c->seen == 0 && in->n >= 2 && !memcmp(in->data, "\r\n", 2)) drop(in, 2); /* RFC 9112, 2.2 */
     if (in->n == 0) return false;
     if (c->phase == PHASE_IDLE) set_phase(c, PHASE_HEAD, c->http->options.head_seconds);
@@ -214,8 +251,10 @@ static bool read_head(HttpConnection *c) {
 static bool read_body(HttpConnection *c) {
     const HttpHandler *handler = &c->http->handler;
     size_t used;
+    if (c->in.failed) return end_without_memory(c);
     int rc = body_read(&c->reader, c->in.data, c->in.n, &used, &c->body);
     if (used > 0) drop(&c->in, used);
+    if (c->body.failed) return end_without_memory(c);
     if (rc == 0) return false;
     if (rc < 0)
         return refuse(c, -rc,
@@ -251,7 +290,7 @@ void http_connection_run(HttpConnection *c) {
     while (step(c)) {}
     if (c->phase == PHASE_FREE) return;
     uint32_t events = c->gone ? 0 : EPOLLRDHUP;
-    events |= c->phase != PHASE_REPLY ? EPOLLIN : c->sent < c->out.n ? EPOLLOUT : 0;
+    events |= c->phase != PHASE_REPLY ? EPOLLIN : c->sent < c->out.n || c->n_tail > 0 ? EPOLLOUT : 0;
     if (events == c->events) return;
     struct epoll_event e = {.events = events, .data.ptr = c};
     c->events = events;

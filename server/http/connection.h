@@ -44,12 +44,17 @@ typedef struct HttpConnection {
     size_t dropped;    /* while lingering */
     Buffer out;        /* to be sent, from `sent` on */
     size_t sent;
+    const char *tail; /* [n_tail] constant, sent behind `out`: what is said when memory runs out */
+    size_t n_tail;
     struct HttpConnection *next_free;
 } HttpConnection;
 
 enum { HTTP_REFUSALS = 8 }; /* places beyond the limit, for connections that are told of it */
 
 struct Http {
+    /* Made at start: the whole answer, of which the first no_memory_head bytes are its head; the end of a stream. */
+    Buffer no_memory, no_memory_chunk;
+    size_t no_memory_head;
     HttpOptions options;
     HttpHandler handler;
     int listen_fd, epoll_fd, nudge_fd, port; /* nudge_fd is readable while the list of woken ones is not empty */

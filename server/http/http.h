@@ -38,8 +38,8 @@ typedef struct HttpTask {
 
 struct HttpReply {
     int status;
-    const char *type; /* Content-Type; NULL: application/json */
-    Buffer body;
+    const char *type;   /* Content-Type; NULL: application/json */
+    Buffer body;        /* failed: the answer is a 503 about memory; a stream ends that way behind what is there */
     Buffer headers;     /* further lines, each with its CRLF */
     const char *allow;  /* Allow header or NULL */
     const char *policy; /* Content-Security-Policy or NULL; as `type`, it outlives the reply */
@@ -61,6 +61,8 @@ typedef struct HttpHandler {
     void (*answered)(void *self, int status);
     /* After each turn of the thread, unless NULL: how long nobody else was served. */
     void (*turned)(void *self, double seconds);
+    /* What is said when memory runs out, so constant: the body of a 503, and how a stream ends. */
+    const char *no_memory, *no_memory_event;
 } HttpHandler;
 
 typedef struct HttpOptions {

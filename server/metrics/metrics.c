@@ -203,6 +203,9 @@ void metrics_print(Buffer *out, const Metrics *m, const Gauges *g, const char *m
     buffer_json(&labels, model_name, strlen(model_name));
     buffer_append(&labels, "", 1);
     print_own(out, m, g);
-    print_vllm(out, m, g, labels.data);
+    if (labels.failed)
+        out->failed = true;
+    else
+        print_vllm(out, m, g, labels.data);
     buffer_free(&labels);
 }

@@ -378,7 +378,12 @@ TEST(http_random_requests) {
     HttpOptions options = {.host = "127.0.0.1", .listen_fd = -1, .max_body = 1000, .max_connections = 16};
     options.head_seconds = options.body_seconds = options.idle_seconds = options.stall_seconds = 10;
     options.ping_seconds = 10;
-    HttpHandler handler = {.admit = admit, .handle = handle, .refuse = refuse, .answered = answered};
+    HttpHandler handler = {.admit = admit,
+                           .handle = handle,
+                           .refuse = refuse,
+                           .answered = answered,
+                           .no_memory = "{}",
+                           .no_memory_event = "data: {}\n\n"};
     Http *http;
     Err err;
     REQUIRE(http_start(&http, &options, &handler, &err) == 0);
