@@ -40,13 +40,14 @@ static int range_fail(const FieldReader *r, const Field *f, const cJSON *item) {
 static int read_neutral(const FieldReader *r, const Field *f, const cJSON *item) {
     if (!f->neutral) return 0;
     cJSON *values = cJSON_Parse(f->neutral);
+    if (!values) return api_no_memory(r->error);
     const cJSON *v = values->child;
     while (v && !cJSON_Compare(v, item, true)) v = v->next;
     cJSON_Delete(values);
     if (v) return 0;
     if (r->ignored) {
         buffer_print(r->ignored, "%s%s", r->ignored->n ? ", " : "", f->name);
-        return 0;
+        return r->ignored->failed ? api_no_memory(r->error) : 0;
     }
     bool some = strcmp(f->neutral, "[]") != 0;
     return api_fail(r->error, 400, NULL, r->name, "%s means nothing here: it may be absent%s%.*s (%s)", r->name,
