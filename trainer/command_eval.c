@@ -9,6 +9,7 @@
 
 typedef struct Eval {
     const char *model, *data;
+    int window; /* below 2: max_position_embeddings */
     int64_t seed;
     double scale;
 } Eval;
@@ -24,17 +25,19 @@ static int print_result(const Evaluation *e, size_t bytes, NoiseKey noise, Err *
     return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
-static int evaluate_text(const Checkpoint *c, const char *dir, const char *path, NoiseKey noise, Err *err) {
+static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
     Texts texts;
+    int window = eval->window >= 2 ? eval->window : 0, most = c->model.cfg.max_positions;
     TokenList list = {0};
     Evaluation e;
-    if (!c->tokenizer) return err_set(err, "--model %s has no tokenizer.json", dir);
-    if (texts_load(&texts, &path, 1, VAL_NONE, err)) return -1;
+    if (!c->tokenizer) return err_set(err, "--model %s has no tokenizer.json", eval->model);
+    if (window > most) return err_set(err, "--window is %d, max_position_embeddings of the config %d", window, most);
+    if (texts_load(&texts, &eval->data, 1, VAL_NONE, err)) return -1;
     size_t bytes = texts.train[0].n;
     int rc = corpus_encode(c->tokenizer, &texts.train[0], &list, err);
     texts_free(&texts);
     TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
-    if (rc == 0) rc = evaluate(&c->model, span, 0, noise, NULL, &e, err);
+    if (rc == 0) rc = evaluate(&c->model, span, window, 0, noise, NULL, &e, err);
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
     if (rc == 0) rc = print_result(&e, bytes, noise, err);
     token_list_free(&list);
@@ -47,7 +50,7 @@ static int run(const CommandLine *line) {
     Checkpoint c;
     Err err;
     if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
-    int rc = evaluate_text(&c, e->model, e->data, noise, &err);
+    int rc = evaluate_text(&c, e, noise, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
@@ -56,6 +59,8 @@ static int run(const CommandLine *line) {
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to evaluate"},
     {"data", OPTION_TEXT, AT(data), "FILE", .required = true, .help = "text to evaluate on, all of it"},
+    {"window", OPTION_INT, AT(window), "N", 2, 1 << 30, .unit = "tokens", .help = "length of a window",
+     .absent = "max_position_embeddings of the config"},
     {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
      .help = "noise seed, the same for every window"},
     {"noise-scale", OPTION_REAL, AT(scale), "X", 0, 1e6, "1", .help = "factor on every sigma; 0: no noise"},

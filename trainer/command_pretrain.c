@@ -27,7 +27,7 @@ static void print_doubts(const Run *r, double epochs) {
 static void print_plan(const Run *r) {
     const Settings *s = r->settings;
     const Config *c = &r->config;
-    double rows = (double)(s->batch * s->accumulate * c->max_positions);
+    double rows = (double)(s->batch * s->accumulate * r->window);
     printf("model: %s%s%s%s, %d layers, %d heads, width %d, %zu parameters in %d tensors\n", c->attention.kind->name,
            c->noise.scope ? " + noise per " : "", c->noise.scope ? scope_names[c->noise.scope] : "",
            c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&r->model.params),
@@ -35,8 +35,8 @@ static void print_plan(const Run *r) {
     if (c->sas.heads) printf("sas: %d heads of %d\n", c->sas.heads, c->sas.head_dim);
     printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
            r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
-           c->max_positions, r->corpus.val.n, c->vocab_size);
-    double epochs = (double)s->steps * rows / (double)c->max_positions / (double)r->windows.n;
+           r->window, r->corpus.val.n, c->vocab_size);
+    double epochs = (double)s->steps * rows / r->window / (double)r->windows.n;
     printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
            epochs, (long long)s->seed, team_size(), team_size() == 1 ? "thread" : "threads", s->out);
     print_doubts(r, epochs);

@@ -11,9 +11,9 @@
 
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
-CostMemory cost_memory(const Model *m, int64_t batch, bool recompute) {
+CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
     return (CostMemory){.weights = params_count(&m->params) * sizeof(float) * OPTIMIZER_COPIES,
-                        .activations = footprint_training(m, batch * m->cfg.max_positions, recompute)};
+                        .activations = footprint_training(m, rows, recompute)};
 }
 
 /* Of ROWS rows of that width; the best of some rounds: what the machine can do when nothing else wants it. */

@@ -16,8 +16,8 @@ typedef struct CostMemory {
     size_t weights, activations; /* bytes; weights with their gradients and the optimizer's averages */
 } CostMemory;
 
-/* m needs to be declared only; `batch` windows of its whole context. */
-CostMemory cost_memory(const Model *m, int64_t batch, bool recompute);
+/* With `rows` tokens in a micro-batch; m needs to be declared only. */
+CostMemory cost_memory(const Model *m, int64_t rows, bool recompute);
 
 double cost_rate(int width);                      /* in f32 on the whole team; takes some ms */
 double cost_seconds(const Model *m, double rate); /* of a token, without recomputation */

@@ -27,9 +27,9 @@ static double group_nats(const Model *m, Tape *tape, const Group *g) {
     return (double)op_cross_entropy(tape, logits, g->targets, NULL)->x[0] * g->n_rows;
 }
 
-static int evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen, size_t total, NoiseKey noise,
-                            int (*stopped)(void), Group *g, Evaluation *out, Err *err) {
-    int length = m->cfg.max_positions, most = MAX(1, ROWS / length), rc = 0;
+static int evaluate_windows(const Model *m, const TokenSpan *span, int length, size_t chosen, size_t total,
+                            NoiseKey noise, int (*stopped)(void), Group *g, Evaluation *out, Err *err) {
+    int most = MAX(1, ROWS / length), rc = 0;
     Tape tape;
     tape_init(&tape, false);
     for (size_t w = 0; w < chosen && !(stopped && stopped());) {
@@ -48,18 +48,20 @@ static int evaluate_windows(const Model *m, const TokenSpan *span, size_t chosen
     return rc;
 }
 
-int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
-             Err *err) {
-    size_t length = (size_t)m->cfg.max_positions, most = MAX(1, ROWS / length);
+int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
+             Evaluation *out, Err *err) {
     *out = (Evaluation){0};
     if (!m->cfg.causal)
         return err_set(err, "causal is false: such a network sees the next token, which it would be asked for");
+    if (length == 0) length = m->cfg.max_positions;
+    BUG_ON(length < 0 || length > m->cfg.max_positions);
     if (span.n < 2) return err_set(err, "%zu tokens to evaluate on, at least 2 are needed", span.n);
-    size_t total = (span.n - 1 + length - 1) / length, chosen = max_windows ? MIN(max_windows, total) : total;
-    Group g = {.tokens = xcalloc(most * length, sizeof(int)),
-               .targets = xcalloc(most * length, sizeof(int)),
+    size_t most = (size_t)MAX(1, ROWS / length), room = most * (size_t)length;
+    size_t total = (span.n - 2) / (size_t)length + 1, chosen = max_windows ? MIN(max_windows, total) : total;
+    Group g = {.tokens = xcalloc(room, sizeof(int)),
+               .targets = xcalloc(room, sizeof(int)),
                .segments = xcalloc(most, sizeof(Segment))};
-    int rc = evaluate_windows(m, &span, chosen, total, noise, stopped, &g, out, err);
+    int rc = evaluate_windows(m, &span, length, chosen, total, noise, stopped, &g, out, err);
     free(g.tokens);
     free(g.targets);
     free(g.segments);

@@ -13,10 +13,10 @@ typedef struct Evaluation {
     bool complete; /* false when `stopped` cut it short */
 } Evaluation;
 
-/* Windows of max_positions tokens and their successors, side by side; the last may be shorter. At most max_windows of
- * them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `stopped`, which may be
- * NULL, is asked between windows whether to go on (0). */
-int evaluate(const Model *m, TokenSpan span, size_t max_windows, NoiseKey noise, int (*stopped)(void), Evaluation *out,
-             Err *err);
+/* Windows of `length` tokens (0: max_positions) and their successors, side by side; the last may be shorter. At most
+ * max_windows of them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `stopped`,
+ * which may be NULL, is asked between windows whether to go on (0). */
+int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
+             Evaluation *out, Err *err);
 
 #endif

@@ -49,13 +49,23 @@ static int open_settings(Run *r, Err *err) {
 
 /* ---- data ---- */
 
+/* A short window trains a long context in little memory; positions behind it are then as they were. */
+static int choose_window(Run *r, Err *err) {
+    int64_t given = r->settings->window, most = r->config.max_positions;
+    if (given > most)
+        return err_set(err, "--window is %lld, max_position_embeddings of the config %lld", (long long)given,
+                       (long long)most);
+    r->window = (int)(given >= 2 ? given : most);
+    return 0;
+}
+
 static int open_corpus(Run *r, const Texts *texts, Err *err) {
     char path[PATH_BYTES];
     if (r->folder.saved && strcmp(texts->hash, r->state.data_hash))
         return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
                        texts->hash, r->state.data_hash);
     memcpy(r->data_hash, texts->hash, sizeof r->data_hash);
-    if (run_tokenizer(r, texts, err) || run_config_adopt(r, err)) return -1;
+    if (run_tokenizer(r, texts, err) || run_config_adopt(r, err) || choose_window(r, err)) return -1;
     int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     if (separator < 0) separator = r->config.eos_token_id;
     return path_join(path, r->settings->out, "tokens.bin", err) ||
@@ -70,7 +80,7 @@ static int prepare_data(Run *r, Err *err) {
     if (run_config(r, err) || texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
     int rc = open_corpus(r, &texts, err);
     texts_free(&texts);
-    return rc ? -1 : windows_init(&r->windows, r->corpus.train, r->config.max_positions, (uint64_t)s->seed, err);
+    return rc ? -1 : windows_init(&r->windows, r->corpus.train, r->window, (uint64_t)s->seed, err);
 }
 
 /* ---- weights ---- */
@@ -104,7 +114,7 @@ static int init_from(Run *r, const char *dir, Err *err) {
 /* Told before it is taken: the kernel's way of saying no is to kill. */
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    CostMemory need = cost_memory(&r->model, s->batch, s->recompute);
+    CostMemory need = cost_memory(&r->model, s->batch * r->window, s->recompute);
     if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);
     char text[2][MEMORY_TEXT];
     printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
@@ -112,8 +122,9 @@ static int check_memory(const Run *r, Err *err) {
     fflush(stdout);
     return memory_check(need.weights + need.activations, "the training",
                         s->recompute
-                            ? "a smaller --batch with a larger --accumulate takes less"
-                            : "--recompute takes less, and so does a smaller --batch with a larger --accumulate",
+                            ? "a smaller --batch with a larger --accumulate takes less, and so does a shorter --window"
+                            : "--recompute takes less, and so do a smaller --batch with a larger --accumulate and a "
+                              "shorter --window",
                         err);
 }
 

@@ -13,6 +13,7 @@ typedef struct Run {
     RunFolder folder;   /* --out */
     RunState state;     /* the saved one, when there is one */
     Config config;
+    int window; /* tokens */
     Tokenizer *tokenizer;
     char tokenizer_hash[65], data_hash[65];
     Corpus corpus;

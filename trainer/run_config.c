@@ -3,9 +3,11 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/sha256.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/run.h"
 #include "weights/config_json.h"
+#include "weights/foreign.h"
 #include "weights/presets.h"
 
 #include <stdlib.h>
@@ -21,6 +23,7 @@ int run_config(Run *r, Err *err) {
         return 0;
     }
     if (!s->init) return err_set(err, "--config is missing: %s holds no run to be resumed", s->out);
+    if (foreign_explain(s->init, err)) return -1;
     return path_join(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
 }
 
@@ -50,15 +53,18 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
 
 static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     const Settings *s = r->settings;
-    char from[PATH_BYTES];
+    Tokenizer *tok;
     if (s->tokenizer) {
-        Tokenizer *tok;
         if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
         tokenizer_free(tok);
         return copy_file(s->tokenizer, path, err);
     }
     if (!s->init) return learn(r, texts, path, err);
-    return path_join(from, s->init, "tokenizer.json", err) ? -1 : copy_file(from, path, err);
+    if (tokenizer_files_load(&tok, s->init, err)) return -1;
+    if (!tok) return err_set(err, "--init %s has no tokenizer.json: --tokenizer FILE names one", s->init);
+    int rc = tokenizer_json_save(tok, path, err);
+    tokenizer_free(tok);
+    return rc;
 }
 
 static int hash_file(const char *path, char hex[65], Err *err) {
@@ -124,8 +130,10 @@ int run_config_adopt(Run *r, Err *err) {
         r->config.vocab_size = vocab;
     if (vocab > r->config.vocab_size)
         return err_set(err, "the tokenizer has %d tokens, vocab_size of the config is %d", vocab, r->config.vocab_size);
-    adopt_token(&r->config.eos_token_id, end, "eos_token_id");
-    adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
+    /* without --config they are those of --init, which has learnt them */
+    if (s->config || r->config.eos_token_id < 0) adopt_token(&r->config.eos_token_id, end, "eos_token_id");
+    if (s->config || r->config.bos_token_id < 0)
+        adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
     if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
     if (!r->config.causal)
         return err_set(err, "causal is false: such a network sees the next token, which pretrain has it predict");

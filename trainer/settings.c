@@ -33,6 +33,8 @@ const Option settings_options[SETTINGS_N] = {
     {"steps", OPTION_INT64, AT(steps), "N", 1, MANY, "1000", .help = "optimizer steps", .tag = SETTING_FIXED},
     {"batch", OPTION_INT64, AT(batch), "N", 1, 65535, "16", "windows", .help = "windows per micro-batch",
      .tag = SETTING_FIXED},
+    {"window", OPTION_INT64, AT(window), "N", 2, 1 << 30, .unit = "tokens", .tag = SETTING_FIXED,
+     .help = "length of a window", .absent = "max_position_embeddings of the config"},
     {"accumulate", OPTION_INT64, AT(accumulate), "N", 1, 1 << 20, "1", .help = "micro-batches per step",
      .tag = SETTING_FIXED},
     {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", .tag = SETTING_FIXED},

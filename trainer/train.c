@@ -178,7 +178,7 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     Err why;
     size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
     if (val->n < 2) return 0;
-    if (evaluate(t->model, *val, most, (NoiseKey){.scale = 1}, stop_signal, &e, &why))
+    if (evaluate(t->model, *val, t->windows->length, most, (NoiseKey){.scale = 1}, stop_signal, &e, &why))
         return refuse_ids(l, why.msg, err);
     if (!e.complete) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;

@@ -195,7 +195,7 @@ TEST(encoder_predicts_no_next_token) {
     Evaluation out;
     Err err = {""};
     REQUIRE(test_model_init(&t, &c, 3));
-    CHECK(evaluate(&t.model, (TokenSpan){0}, 0, KEY, NULL, &out, &err) == -1 && strstr(err.msg, "causal is false"));
+    CHECK(evaluate(&t.model, (TokenSpan){0}, 0, 0, KEY, NULL, &out, &err) == -1 && strstr(err.msg, "causal is false"));
     test_model_free(&t);
     free(child.output);
     free(json);

@@ -354,18 +354,18 @@ TEST(trainer_evaluation_equals_the_training_loss) {
         nats += n * training_loss(&m, &span, first, n, noise);
     }
     Evaluation e, off;
-    REQUIRE(evaluate(&m, span, 0, noise, NULL, &e, &err) == 0);
+    REQUIRE(evaluate(&m, span, 0, 0, noise, NULL, &e, &err) == 0);
     CHECK(e.complete && e.tokens == N - 1);
     CHECK_MSG(near(e.nats / (double)e.tokens, nats / (N - 1), 1e-5), "%.7f and %.7f", e.nats / (double)e.tokens,
               nats / (N - 1));
     noise.scale = 0;
-    REQUIRE(evaluate(&m, span, 0, noise, NULL, &off, &err) == 0);
+    REQUIRE(evaluate(&m, span, 0, 0, noise, NULL, &off, &err) == 0);
     CHECK(fabs(off.nats - e.nats) > 1e-3);
-    REQUIRE(evaluate(&m, span, 0, noise, stop_at_once, &off, &err) == 0 && !off.complete && off.tokens == 0);
-    REQUIRE(evaluate(&m, span, 7, noise, NULL, &off, &err) == 0);
+    REQUIRE(evaluate(&m, span, 0, 0, noise, stop_at_once, &off, &err) == 0 && !off.complete && off.tokens == 0);
+    REQUIRE(evaluate(&m, span, 0, 7, noise, NULL, &off, &err) == 0);
     CHECK(off.complete && off.tokens <= 7 * 32 && off.tokens > 6 * 32);
     span.n = 1;
-    CHECK(evaluate(&m, span, 0, noise, NULL, &off, &err) == -1);
+    CHECK(evaluate(&m, span, 0, 0, noise, NULL, &off, &err) == -1);
     optimizer_free(&o);
     model_free(&m);
     free(path);

@@ -121,7 +121,7 @@ TEST(trainer_cli_refuses_more_memory_than_there_is) {
         "pretrain --config noiseformer-v2-1.5b --vocab-size 300 --data %T --out %D/a --batch 65535";
     char more[256];
     check_run(&w, huge, 1, "memory: 20 GiB for weights and optimizer, ");
-    check_run(&w, huge, 1, "left: --recompute takes less, and so does a smaller --batch");
+    check_run(&w, huge, 1, "left: --recompute takes less, and so do a smaller --batch");
     snprintf(more, sizeof more, "%s --recompute", huge);
     check_run(&w, more, 1, "left: a smaller --batch with a larger --accumulate takes less");
     CHECK(is_empty(w.dir));
@@ -237,7 +237,7 @@ TEST(trainer_cost_follows_what_was_measured) {
     REQUIRE(preset_config(&c, "noiseformer-v2-tiny", &err) == 0 && model_init(&m, &c, &err) == 0);
     double speed = 1 / cost_seconds(&m, 430e9);
     CHECK_MSG(speed > 9300 / 1.3 && speed < 9300 * 1.3, "%g tokens/s", speed);
-    CostMemory plain = cost_memory(&m, 8, false), recompute = cost_memory(&m, 8, true);
+    CostMemory plain = cost_memory(&m, 2048, false), recompute = cost_memory(&m, 2048, true);
     CHECK(plain.weights == 16 * params_count(&m.params) && recompute.weights == plain.weights);
     CHECK(recompute.activations < plain.activations / 2);
     model_free(&m);

@@ -1,0 +1,123 @@
+/* pretrain --init: from our own demo, and from a folder of another program's. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { VOCAB = 300, WIDTH = 32, HIDDEN = 48 };
+
+static void check_run(const char *args, int status, const char *says) {
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == status && strstr(r.output, says), "%s: status %d, wanted \"%s\":\n%s", args, r.status, says,
+              r.output);
+    free(r.output);
+}
+
+/* Two heads of 16, one layer, untied, BF16, a context of 4,096, and an end of its own that is no special token. */
+static void write_llama(const char *dir) {
+    static const struct {
+        const char *name;
+        int rows, columns;
+    } tensors[] = {{"model.embed_tokens.weight", VOCAB, WIDTH},
+                   {"model.layers.0.input_layernorm.weight", WIDTH, 0},
+                   {"model.layers.0.self_attn.q_proj.weight", WIDTH, WIDTH},
+                   {"model.layers.0.self_attn.k_proj.weight", WIDTH / 2, WIDTH},
+                   {"model.layers.0.self_attn.v_proj.weight", WIDTH / 2, WIDTH},
+                   {"model.layers.0.self_attn.o_proj.weight", WIDTH, WIDTH},
+                   {"model.layers.0.post_attention_layernorm.weight", WIDTH, 0},
+                   {"model.layers.0.mlp.gate_proj.weight", HIDDEN, WIDTH},
+                   {"model.layers.0.mlp.up_proj.weight", HIDDEN, WIDTH},
+                   {"model.layers.0.mlp.down_proj.weight", WIDTH, HIDDEN},
+                   {"model.norm.weight", WIDTH, 0},
+                   {"lm_head.weight", VOCAB, WIDTH}};
+    SafeOut out[COUNTOF(tensors)];
+    char *path = trainer_join(dir, "model.safetensors");
+    Draws d = draws_open(3, DRAW_TEST, 1);
+    Err err;
+    for (size_t i = 0; i < COUNTOF(tensors); i++) {
+        size_t n = (size_t)(tensors[i].rows * (tensors[i].columns ? tensors[i].columns : 1));
+        float *x = xmalloc(n * sizeof *x);
+        for (size_t k = 0; k < n; k++) x[k] = tensors[i].columns ? 0.1f * (float)draw_normal(&d) : 1;
+        out[i] = (SafeOut){.name = tensors[i].name,
+                           .dtype = DTYPE_BF16,
+                           .source = DTYPE_F32,
+                           .n_dims = tensors[i].columns ? 2 : 1,
+                           .dims = {tensors[i].rows, tensors[i].columns},
+                           .data = x};
+    }
+    CHECK_MSG(safe_save(path, out, COUNTOF(tensors), 0, &err) == 0, "%s", err.msg);
+    test_strip_metadata(dir, "model.safetensors");
+    test_write_text(dir, "config.json",
+                    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":300,"
+                    "\"hidden_size\":32,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                    "\"intermediate_size\":48,\"max_position_embeddings\":4096,\"rms_norm_eps\":1e-5,"
+                    "\"hidden_act\":\"silu\",\"tie_word_embeddings\":false,\"bos_token_id\":6,\"eos_token_id\":7,"
+                    "\"torch_dtype\":\"bfloat16\"}");
+    for (size_t i = 0; i < COUNTOF(tensors); i++) free((void *)out[i].data);
+    free(path);
+}
+
+static double loss_of(const char *dir, const char *text) {
+    char args[1024];
+    snprintf(args, sizeof args, "eval --model %s --data %s --window 16", dir, text);
+    ChildResult r = trainer_run(args);
+    const char *loss = strstr(r.output, "\"loss\":");
+    CHECK_MSG(r.status == 0 && loss, "%s", r.output);
+    double v = loss ? atof(loss + 7) : 0;
+    free(r.output);
+    return v;
+}
+
+TEST(finetune_a_llama_folder) {
+    char *dir = test_dir(), *text = trainer_text_file(6000), args[1024], out[256];
+    write_llama(dir);
+    snprintf(args, sizeof args, "pretrain --init %s --data %s --out %s/none --window 16", dir, text, dir);
+    check_run(args, 1, "has no tokenizer.json: --tokenizer FILE names one");
+    snprintf(args, sizeof args, "tokenizer --data %s --vocab-size 290 --out %s/tokenizer.json", text, dir);
+    check_run(args, 0, "290 tokens");
+    snprintf(args, sizeof args, "pretrain --init %s --data %s --out %s/none --window 5000", dir, text, dir);
+    check_run(args, 1, "--window is 5000, max_position_embeddings of the config 4096");
+    snprintf(args, sizeof args,
+             "pretrain --init %s --data %s --out %s/tuned --window 16 --batch 4 --steps 40 --lr 3e-3 --eval-every 0",
+             dir, text, dir);
+    check_run(args, 0, "windows of 16");
+    test_path(out, dir, "tuned");
+    double before = loss_of(dir, text), after = loss_of(out, text);
+    CHECK_MSG(after < before - 0.5, "loss %g before, %g after", before, after);
+    Checkpoint c;
+    Err err;
+    int rc = checkpoint_open(&c, out, &err);
+    REQUIRE(rc == 0);
+    CHECK(c.model.cfg.max_positions == 4096 && c.model.cfg.eos_token_id == 7 && c.model.cfg.bos_token_id == 6);
+    CHECK(tokenizer_vocab_size(c.tokenizer) == 290);
+    checkpoint_close(&c);
+    snprintf(args, sizeof args, "pretrain --out %s/tuned --resume --window 8", dir);
+    check_run(args, 1, "--window is 8, the run to be resumed has 16");
+    snprintf(args, sizeof args, "sample --model %s/tuned --prompt we --max-tokens 5", dir);
+    check_run(args, 0, "seed ");
+    free(dir);
+    free(text);
+}
+
+/* Next to no learning rate: what comes out is what went in. */
+TEST(finetune_the_demo) {
+    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], out[256];
+    snprintf(
+        args, sizeof args,
+        "pretrain --init weights/demo --data %s --out %s/a --window 16 --batch 1 --steps 1 --lr 1e-9 --eval-every 0",
+        text, dir);
+    check_run(args, 0, "windows of 16");
+    test_path(out, dir, "a");
+    double before = loss_of("weights/demo", text), after = loss_of(out, text);
+    CHECK_MSG(before - after < 0.01 && after - before < 0.01, "loss %g before, %g after", before, after);
+    snprintf(args, sizeof args, "pretrain --init %s/x.gguf --data %s --out %s/b", dir, text, dir);
+    test_write_text(dir, "x.gguf", "GGUF");
+    check_run(args, 1, "is GGUF");
+    free(dir);
+    free(text);
+}
