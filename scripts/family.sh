@@ -157,7 +157,7 @@ write_documents() {
         -v shape="vocabulary $vocab, width $hidden, $layers layers, heads of $head_dim, context $positions" \
         -f "$awk/common.awk" -f "$awk/table.awk" "$new/members.csv" "$new/timing.csv" "$new/curves.csv" 'FS=|' - \
         >"$new/table.md"
-    awk -F, -f "$awk/common.awk" -f "$awk/svg.awk" "$new/curves.csv" >"$new/loss-curves.svg"
+    "$build/noised-train" plot "$new/curves.csv" --out "$new/loss-curves.svg" >/dev/null
     mv "$new"/* "$docs/"
     say "wrote $docs/table.md and $docs/loss-curves.svg"
 }

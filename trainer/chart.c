@@ -1,6 +1,9 @@
 #include "trainer/chart.h"
 
+#include "base/atomic_file.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WIDTH = 720, HEIGHT = 250, LEFT = 64, RIGHT = 150, TOP = 34, BOTTOM = 40, LEGEND_STEP = 17, TICKS = 5 };
@@ -130,11 +133,26 @@ static void write_chart(FILE *out, const Chart *c, double top) {
     write_legend(out, &f, c);
 }
 
-void charts_write(FILE *f, const Chart *charts, int n, const char *title) {
+static void write_all(FILE *f, const Chart *charts, int n, const char *title) {
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\" "
             "aria-label=\"%s\">\n<title>%s</title>\n%s",
             WIDTH, HEIGHT * n, WIDTH, title, title, style);
     for (int i = 0; i < n; i++) write_chart(f, &charts[i], (double)HEIGHT * i);
     fprintf(f, "</svg>\n");
+}
+
+int charts_save(const Chart *charts, int n, const char *title, const char *path, Err *err) {
+    char *text = NULL, plain[256];
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    BUG_ON(!f);
+    snprintf(plain, sizeof plain, "%s", title);
+    for (char *p = plain; *p; p++)
+        if (strchr("<>&\"", *p)) *p = '?';
+    write_all(f, charts, n, plain);
+    fclose(f);
+    int rc = file_write(path, text, size, err);
+    free(text);
+    return rc;
 }

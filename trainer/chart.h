@@ -22,7 +22,7 @@ typedef struct Chart {
     int n_lines;
 } Chart;
 
-/* All charts below each other, x from 0 on; the document is whole. Values that are not finite are left out. */
-void charts_write(FILE *f, const Chart *charts, int n, const char *title);
+/* All charts below each other, x from 0 on, into `path`, atomically. Values that are not finite are left out. */
+int charts_save(const Chart *charts, int n, const char *title, const char *path, Err *err);
 
 #endif

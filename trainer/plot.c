@@ -1,6 +1,5 @@
 #include "trainer/plot.h"
 
-#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -127,23 +126,8 @@ static ChartLine *sigma_lines(const Log *l, char (*names)[24]) {
     return lines;
 }
 
-static int write_charts(const Chart *charts, int n, const char *dir, const char *path, Err *err) {
-    char *text = NULL, title[256];
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    BUG_ON(!f);
-    snprintf(title, sizeof title, "training of %.200s", dir);
-    for (char *p = title; *p; p++)
-        if (strchr("<>&\"", *p)) *p = '?';
-    charts_write(f, charts, n, title);
-    fclose(f);
-    int rc = file_write(path, text, size, err);
-    free(text);
-    return rc;
-}
-
 int plot_run(const char *dir, const char *path, Err *err) {
-    char log_path[PATH_BYTES];
+    char log_path[PATH_BYTES], title[256];
     Log l;
     if (path_join(log_path, dir, "log.jsonl", err) || read_log(&l, log_path, err)) return -1;
     int n = 2, n_sigma = l.layers * l.heads;
@@ -159,7 +143,8 @@ int plot_run(const char *dir, const char *path, Err *err) {
     Chart charts[3] = {{"loss, nats per token", "step", losses, losses[2].n ? 3 : 2},
                        {"learning rate", "step", &rate, 1}};
     if (sigma) charts[n++] = (Chart){"noise: |sigma| of every head", "step", sigma, n_sigma};
-    int rc = write_charts(charts, n, dir, path, err);
+    snprintf(title, sizeof title, "training of %.200s", dir);
+    int rc = charts_save(charts, n, title, path, err);
     for (size_t i = 0; i < COUNTOF(steps); i++) free(steps[i]);
     free(sigma);
     free(names);
