@@ -283,7 +283,14 @@ static void answered(void *self, int status) {
     atomic_fetch_add(&n_answered, 1);
 }
 
-/* All answers to the bytes, sent in `pieces` pieces, without what depends on time. */
+static void drop_lines(char *text, const char *begin) {
+    for (char *line; (line = strstr(text, begin)) != NULL;) {
+        char *end = strstr(line + 2, "\r\n");
+        memmove(line, end, strlen(end) + 1);
+    }
+}
+
+/* All answers to the bytes, sent in `pieces` pieces, without what differs between any two. */
 static char *exchange(const Daemon *d, const Buffer *bytes, int pieces, Draws *draws) {
     int fd = raw_connect(d), one = 1;
     size_t sent = 0;
@@ -297,10 +304,8 @@ static char *exchange(const Daemon *d, const Buffer *bytes, int pieces, Draws *d
     shutdown(fd, SHUT_WR);
     char *text = raw_read(fd, 5, NULL);
     close(fd);
-    for (char *date; (date = strstr(text, "\r\nDate: ")) != NULL;) {
-        char *end = strstr(date + 2, "\r\n");
-        memmove(date, end, strlen(end) + 1);
-    }
+    drop_lines(text, "\r\nDate: ");
+    drop_lines(text, "\r\nx-request-id: ");
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     for (char *p; (p = strstr(text, go_on)) != NULL;)
         memmove(p, p + sizeof go_on - 1, strlen(p + sizeof go_on - 1) + 1);
