@@ -1,5 +1,7 @@
 #include "base/err.h"
 
+#include "base/log.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -14,6 +16,6 @@ int err_set(Err *err, const char *fmt, ...) {
 }
 
 void bug_abort(const char *file, int line, const char *expr) {
-    fprintf(stderr, "bug: %s:%d: %s\n", file, line, expr);
+    log_error("bug: %s:%d: %s", file, line, expr);
     abort();
 }

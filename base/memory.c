@@ -1,6 +1,7 @@
 #include "base/memory.h"
 
 #include "base/err.h"
+#include "base/log.h"
 
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -69,7 +70,7 @@ static _Thread_local jmp_buf *survivor; /* of the innermost memory_survives */
 
 void memory_exhausted(size_t n) {
     if (survivor) longjmp(*survivor, 1);
-    fprintf(stderr, "out of memory: %zu bytes\n", n);
+    log_error("out of memory: %zu bytes", n);
     _exit(1); /* not a bug of ours: no core */
 }
 

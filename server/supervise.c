@@ -82,7 +82,7 @@ static void start_reload(Supervisor *v) {
     atomic_store(&v->loaded, false);
     int rc = pthread_create(&v->loader, NULL, load, v);
     v->loading = rc == 0;
-    if (rc) log_line("reload: %s", strerror(rc));
+    if (rc) log_warning("reload: %s", strerror(rc));
 }
 
 static void end_reload(Supervisor *v) {
@@ -94,7 +94,7 @@ static void end_reload(Supervisor *v) {
         metrics_count(&v->server->metrics, COUNT_RELOADS, 1);
         announce(v, "serving");
     } else {
-        log_line("the reload is refused, the version before serves on: %s", v->err.msg);
+        log_warning("the reload is refused, the version before serves on: %s", v->err.msg);
         metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);
         announce(v, "the last reload was refused; still serving");
     }

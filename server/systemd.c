@@ -30,7 +30,7 @@ void systemd_notify(const char *fmt, ...) {
     if (fd < 0) return;
     if (sendto(fd, text, MIN((size_t)n, sizeof text - 1), MSG_NOSIGNAL, (struct sockaddr *)&to,
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n_path)) < 0)
-        log_line("%s: %s", path, strerror(errno));
+        log_warning("%s: %s", path, strerror(errno));
     close(fd);
 }
 

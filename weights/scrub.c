@@ -39,7 +39,7 @@ static bool scrub_file(Scrub *s, int i, double *due) {
     for (size_t b = 0; b < f->proof->n_blocks && go_on; b++) {
         go_on = wait_until(s, *due += s->pause);
         if (!go_on || proof_walk_step(&w, f->proof)) continue;
-        log_line("%s: the MiB of data at %zu is not what was loaded", s->files->names[i], b * PROOF_BLOCK);
+        log_error("%s: the MiB of data at %zu is not what was loaded", s->files->names[i], b * PROOF_BLOCK);
         safe_condemn(f);
         go_on = false;
     }

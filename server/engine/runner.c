@@ -224,7 +224,7 @@ int runner_step(Runner *r) {
     r->prompt_tokens += (uint64_t)r->scheduler.prompt_rows;
     push_all(r);
     if (r->tape.arena.grown != r->arena_blocks) {
-        log_line("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);
+        log_warning("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);
         r->arena_blocks = r->tape.arena.grown;
     }
     return rows;
