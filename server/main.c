@@ -80,7 +80,8 @@ static int load(Serving **first, const ServingContext *ctx, Err *err) {
 /* ---- from start to end ---- */
 
 static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals, Err *err) {
-    Server s = {.auth = auth, .models = options_models(o, name), .created = (int64_t)time(NULL)};
+    Server s = {
+        .auth = auth, .models = options_models(o, name), .created = (int64_t)time(NULL), .access_log = o->access_log};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     s.browser = (BrowserRules){
         .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};
@@ -114,6 +115,13 @@ static int prepare(Options *o, Auth *auth, Err *err) {
     return o->api_key_file ? auth_load(auth, o->api_key_file, err) : 0;
 }
 
+/* Like every other line of the server where programs read them; a person who mistypes an option gets plain words. */
+static int fail(const CommandLine *line, const Err *err) {
+    if (log_format() == LOG_TEXT) return command_fail(line, err, EXIT_FAILED);
+    log_error("%s", err->msg);
+    return EXIT_FAILED;
+}
+
 static int noised(const CommandLine *line) {
     Options *o = line->values;
     Err err;
@@ -121,9 +129,10 @@ static int noised(const CommandLine *line) {
     sigset_t signals;
     char host[64], keys[PATH_MAX];
     if (o->probe) return probe_get(o->probe, &err) ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
+    log_set_format((LogFormat)o->log);
     o->limits.queue = o->engine.max_queue;
     block_signals(&signals);
-    if (systemd_socket(&o->http.listen_fd, host, &err)) return command_fail(line, &err, EXIT_FAILED);
+    if (systemd_socket(&o->http.listen_fd, host, &err)) return fail(line, &err);
     if (o->http.listen_fd >= 0) o->http.host = host;
     if (!o->api_key_file) o->api_key_file = systemd_credential("noised.api-key", keys);
     if (options_check_exposure(o, &err)) return command_fail(line, &err, EXIT_USAGE);
@@ -134,7 +143,7 @@ static int noised(const CommandLine *line) {
         free(name);
     }
     auth_free(&auth);
-    return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
+    return rc ? fail(line, &err) : EXIT_DONE;
 }
 
 static const Command command = {

@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/random.h"
 
 #include <arpa/inet.h>
@@ -8,6 +9,7 @@
 
 static const char *const dtypes[] = {"f32", "bf16", NULL};
 static const char *const forms[] = {"expanded", "compact", NULL};
+static const char *const log_formats[] = {[LOG_TEXT] = "text", [LOG_JSON] = "json", NULL};
 
 #define AT(member) offsetof(Options, member)
 const Option options_table[OPTIONS_N] = {
@@ -75,6 +77,9 @@ const Option options_table[OPTIONS_N] = {
      .help = "of one answer; 0: no limit"},
     {"drain-seconds", OPTION_REAL, AT(drain_seconds), "S", 0, 1e6, "30", "seconds",
      .help = "for running answers after SIGTERM"},
+    {"log", OPTION_CHOICE, AT(log), "FORMAT", .fallback = "text", .choices = log_formats,
+     .help = "lines of the log as text or as JSON objects"},
+    {"access-log", OPTION_SWITCH, AT(access_log), .help = "a line in the log for every request"},
     {"probe", OPTION_TEXT, AT(probe), "URL",
      .help = "no server: GET http://HOST:PORT/PATH, exit 0 when the answer is 200"},
 };

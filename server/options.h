@@ -14,6 +14,8 @@ typedef struct Options {
     bool any_model, lenient;
     const char *chat_template; /* a name or a file; NULL: the checkpoint's */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
+    int log; /* LogFormat */
+    bool access_log;
     bool insecure;
     bool copy_weights;    /* into sealed memory */
     double scrub_seconds; /* in which all weights are read again; 0: never */

@@ -114,6 +114,13 @@ static void close_post(void *self) {
     workers_release(p->server->workers, &p->work);
 }
 
+bool post_story(const HttpTask *task, CompletionStory *story) {
+    const Post *p = task->self;
+    if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->completion) return false;
+    *story = completion_story(p->completion);
+    return true;
+}
+
 /* ---- from the route ---- */
 
 /* NULL when memory runs out. */

@@ -14,6 +14,9 @@ typedef int PostConvert(const ApiContext *ctx, const char *body, size_t n, Buffe
 /* Fills the reply, or its task; convert NULL: a completion. */
 void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply);
 
+/* What came of the completion that a task is; false for other tasks, and while a worker has it. */
+bool post_story(const HttpTask *task, CompletionStory *story);
+
 void reply_error(HttpReply *reply, const ApiError *e);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/access.h"
 #include "server/api/noise.h"
 #include "server/api/schema.h"
 #include "server/api/tokenize.h"
@@ -208,6 +209,7 @@ HttpHandler routes_handler(Server *s) {
                          .handle = handle,
                          .refuse = refuse,
                          .answered = answered,
+                         .visited = s->access_log ? access_line : NULL,
                          .turned = turned,
                          .no_memory = NO_MEMORY,
                          .no_memory_event = "data: " NO_MEMORY "\n\ndata: [DONE]\n\n"};

@@ -15,6 +15,7 @@ typedef struct Server {
     ApiModels models;
     BrowserRules browser;
     int64_t created;
+    bool access_log;
     atomic_bool draining; /* refuse new completions, /health says so */
     atomic_bool cut;      /* end running ones with an error */
 } Server;

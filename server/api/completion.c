@@ -206,6 +206,30 @@ static void count_choice(Metrics *m, const Choice *c) {
     if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
 }
 
+CompletionStory completion_story(const Completion *c) {
+    static const char *const names[] = {"stop", "length", "deadline", "cancelled", "error"};
+    static const int severity[] = {
+        [FINISH_NONE] = 3,      [FINISH_STOP] = 0,    [FINISH_LENGTH] = 1, [FINISH_DEADLINE] = 2,
+        [FINISH_CANCELLED] = 3, [FINISH_DAMAGED] = 4, [FINISH_ERROR] = 4};
+    Usage u = usage_of(c);
+    double queued = -1, first = -1;
+    int worst = 0;
+    for (int i = 0; i < c->n_choices; i++) {
+        Job *job = c->choices[i].job;
+        pthread_mutex_lock(&job->mutex);
+        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
+        double t = job->first_token > 0 ? job->first_token - job->submitted : -1;
+        pthread_mutex_unlock(&job->mutex);
+        if (t >= 0) first = first < 0 ? t : MIN(first, t);
+        worst = MAX(worst, severity[c->choices[i].finish]);
+    }
+    return (CompletionStory){.prompt_tokens = u.prompt_tokens,
+                             .completion_tokens = u.completion_tokens,
+                             .queue_seconds = queued,
+                             .first_token_seconds = first,
+                             .finish = names[worst]};
+}
+
 void completion_free(Completion *c) {
     for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
     for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);

@@ -38,6 +38,14 @@ bool completion_is_long(const Completion *c);
 
 bool completion_streams(const Completion *c);
 
+/* How it went so far, or in the end. */
+typedef struct CompletionStory {
+    int prompt_tokens, completion_tokens;
+    double queue_seconds, first_token_seconds; /* the longest wait and the first token of all choices; -1: not yet */
+    const char *finish; /* of several the last in this order: stop, length, deadline, cancelled, error */
+} CompletionStory;
+CompletionStory completion_story(const Completion *c);
+
 void completion_free(Completion *c); /* cancels what still runs */
 
 #endif

@@ -21,8 +21,23 @@ static void set_phase(HttpConnection *c, Phase phase, double seconds) {
     c->acked_at = 0;
 }
 
+static void tell(const HttpConnection *c, bool hung_up) {
+    const HttpHandler *handler = &c->http->handler;
+    if (!handler->visited || (!c->begun && !c->head.method)) return;
+    handler->visited(handler->self, &(HttpVisit){.client = c->client,
+                                                 .method = c->head.method,
+                                                 .path = c->head.path,
+                                                 .status = c->begun ? c->reply.status : 0,
+                                                 .bytes = c->bytes,
+                                                 .seconds = c->asked_at ? now_seconds() - c->asked_at : 0,
+                                                 .stream = c->reply.stream,
+                                                 .hung_up = hung_up,
+                                                 .task = &c->reply.task});
+}
+
 /* Idle connections hold no memory but their place. */
-static void forget_request(HttpConnection *c) {
+static void forget_request(HttpConnection *c, bool hung_up) {
+    tell(c, hung_up);
     if (c->reply.task.self) c->reply.task.close(c->reply.task.self);
     buffer_free(&c->reply.body);
     buffer_free(&c->reply.headers);
@@ -34,6 +49,8 @@ static void forget_request(HttpConnection *c) {
     c->reply = (HttpReply){0};
     c->sent = 0;
     c->n_tail = 0;
+    c->bytes = 0;
+    c->asked_at = 0;
     c->begun = c->ended = false;
 }
 
@@ -43,6 +60,7 @@ void http_connection_open(HttpConnection *c, int fd) {
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;
+    http_client_name(fd, c->client);
     c->events = e.events;
     c->gone = false;
     c->seen = c->dropped = 0;
@@ -54,7 +72,7 @@ void http_connection_close(HttpConnection *c) {
     if (c->phase == PHASE_FREE) return;
     struct Http *h = c->http;
     close(c->fd);
-    forget_request(c);
+    forget_request(c, true);
     buffer_free(&c->in);
     set_phase(c, PHASE_FREE, 0);
     if (c - h->connections >= h->n_connections) return;
@@ -72,6 +90,7 @@ static bool flush(HttpConnection *c) {
         if (n < 0 && errno != EAGAIN) http_connection_close(c);
         if (n < 0) return false;
         c->sent += (size_t)n;
+        c->bytes += (uint64_t)n;
     }
     while (c->n_tail > 0) {
         ssize_t n = send(c->fd, c->tail, c->n_tail, MSG_NOSIGNAL);
@@ -80,6 +99,7 @@ static bool flush(HttpConnection *c) {
         if (n < 0) return false;
         c->tail += n;
         c->n_tail -= (size_t)n;
+        c->bytes += (uint64_t)n;
     }
     if (c->out.n > 0 && c->phase == PHASE_REPLY) c->deadline = now_seconds() + c->http->options.ping_seconds;
     c->out.n = c->sent = 0;
@@ -155,7 +175,7 @@ static void send_more(HttpConnection *c) {
 /* Another request may follow, or the socket closes once the peer has read everything. */
 static void end_answer(HttpConnection *c) {
     enum { LINGER = 2 }; /* seconds */
-    forget_request(c);
+    forget_request(c, false);
     c->gone = false; /* epoll says it again */
     if (c->keep) {
         set_phase(c, PHASE_IDLE, c->http->options.idle_seconds);
@@ -217,6 +237,7 @@ static bool begin_request(HttpConnection *c, size_t n) {
     memcpy(c->head_text, c->in.data, n);
     c->head_text[n] = 0;
     c->seen = 0;
+    c->asked_at = now_seconds();
     drop(&c->in, n);
     int status = head_parse(&c->head, c->head_text, n, max, &why);
     if (status) return refuse(c, status, why);

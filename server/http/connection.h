@@ -10,6 +10,7 @@
 #include "server/http/head.h"
 #include "server/http/http.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -26,6 +27,7 @@ typedef struct HttpConnection {
     struct Http *http;
     bool woken; /* in http->woken; guarded by http->mutex */
     int fd;
+    char client[INET6_ADDRSTRLEN];
     uint32_t events; /* what epoll watches the socket for */
     Phase phase;
     double deadline; /* of every phase but REPLY, where it is the time of the next ping */
@@ -46,6 +48,8 @@ typedef struct HttpConnection {
     size_t sent;
     const char *tail; /* [n_tail] constant, sent behind `out`: what is said when memory runs out */
     size_t n_tail;
+    double asked_at; /* when the head was there */
+    uint64_t bytes;  /* of this answer that the socket has taken */
     struct HttpConnection *next_free;
 } HttpConnection;
 
@@ -94,6 +98,7 @@ void http_reply_chunk(Buffer *out, const Buffer *data); /* of no bytes: nothing 
 int http_affordable_connections(int wanted);
 void http_accept(struct Http *h);
 int http_spare_file(void);
+void http_client_name(int fd, char out[INET6_ADDRSTRLEN]); /* the peer's address, "" when it has none */
 void http_listen_watch(struct Http *h, bool on);
 void http_report_refusals(struct Http *h, double now); /* in the log, now and then */
 

@@ -15,6 +15,8 @@
 #include "base/buffer.h"
 #include "base/err.h"
 
+#include <stdint.h>
+
 typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
@@ -49,6 +51,18 @@ struct HttpReply {
     HttpTask task;
 };
 
+/* A request and what came of it, for a log. */
+typedef struct HttpVisit {
+    const char *client;        /* its address, "" where there is none */
+    const char *method, *path; /* as in HttpRequest; NULL: refused before that was read */
+    int status;                /* 0: the client went away before the answer began */
+    uint64_t bytes;            /* sent, heads and framing included */
+    double seconds;            /* since the request's head was there */
+    bool stream;
+    bool hung_up;         /* the connection ended before the answer did */
+    const HttpTask *task; /* not closed yet */
+} HttpVisit;
+
 typedef struct HttpHandler {
     void *self;
     /* Sees the head only: true to go on, false after filling the reply. */
@@ -59,6 +73,8 @@ typedef struct HttpHandler {
     void (*refuse)(void *self, int status, const char *message, HttpReply *reply);
     /* Once per answer, when its head goes out. */
     void (*answered)(void *self, int status);
+    /* Once per request, after its answer was sent or its connection ended, unless NULL. */
+    void (*visited)(void *self, const HttpVisit *visit);
     /* After each turn of the thread, unless NULL: how long nobody else was served. */
     void (*turned)(void *self, double seconds);
     /* What is said when memory runs out, so constant: the body of a 503, and how a stream ends. */

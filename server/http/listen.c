@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "server/http/connection.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -64,15 +65,15 @@ int http_affordable_connections(int wanted) {
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + (rlim_t)reserved) return wanted;
     int n = MAX((int)limit.rlim_cur - reserved, 1);
-    log_line("http: the limit of %d open files allows %d connections, not %d", (int)limit.rlim_cur, n, wanted);
+    log_warning("http: the limit of %d open files allows %d connections, not %d", (int)limit.rlim_cur, n, wanted);
     return n;
 }
 
 void http_report_refusals(struct Http *h, double now) {
     enum { EVERY = 60 }; /* seconds */
     if (h->n_refusals == h->n_reported || (h->reported_at && now - h->reported_at < EVERY)) return;
-    log_line("http: %u connections refused: all %d places, or all file descriptors, were taken",
-             h->n_refusals - h->n_reported, h->n_connections);
+    log_warning("http: %u connections refused: all %d places, or all file descriptors, were taken",
+                h->n_refusals - h->n_reported, h->n_connections);
     h->reported_at = now;
     h->n_reported = h->n_refusals;
 }
@@ -100,6 +101,17 @@ static void welcome(struct Http *h, int fd) {
         http_connection_open(c, fd);
     else
         turn_away(h, fd);
+}
+
+void http_client_name(int fd, char out[INET6_ADDRSTRLEN]) {
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
+    *out = 0;
+    if (getpeername(fd, (struct sockaddr *)&peer, &n)) return;
+    if (peer.ss_family == AF_INET) inet_ntop(AF_INET, &v4->sin_addr, out, INET6_ADDRSTRLEN);
+    if (peer.ss_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, out, INET6_ADDRSTRLEN);
 }
 
 static int accept_one(struct Http *h) { return accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }

@@ -96,6 +96,10 @@ static const char *program(void) {
     return path;
 }
 
+static const char *log_path = "/dev/null";
+
+void daemon_log_to(const char *path) { log_path = path ? path : "/dev/null"; }
+
 /* Forks and executes; the chosen descriptor of the child ends up in the pipe that is returned. */
 static FILE *spawn(pid_t *pid, char *const *arguments, int child_fd) {
     int ends[2];
@@ -106,7 +110,8 @@ static FILE *spawn(pid_t *pid, char *const *arguments, int child_fd) {
     if (*pid == 0) {
         dup2(ends[1], child_fd);
         FILE *other = child_fd == STDOUT_FILENO ? stderr : stdout;
-        if (!getenv("TEST_DAEMON_LOG") && !freopen("/dev/null", "w", other)) _exit(127);
+        const char *path = other == stderr ? log_path : "/dev/null";
+        if (!getenv("TEST_DAEMON_LOG") && !freopen(path, "a", other)) _exit(127);
         close(ends[0]);
         close(ends[1]);
         execv(arguments[0], arguments);

@@ -42,6 +42,9 @@ bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
 bool daemon_start_at(Daemon *d, const char *dir, const char *options);  /* dir NULL fails */
 bool daemon_listen_at(Daemon *d, const char *dir, const char *options); /* the same, but only until it listens */
 
+/* Where the log of the daemons started from now on goes; NULL: nowhere. Borrowed. */
+void daemon_log_to(const char *path);
+
 /* SIGTERM, then waits up to a minute. The exit status, or -1 (and a failed test) when it had to be killed or crashed.
  */
 int daemon_stop(Daemon *d);

@@ -1,0 +1,27 @@
+#include "server/access.h"
+
+#include "base/log.h"
+#include "server/post.h"
+
+void access_line(void *server, const HttpVisit *v) {
+    LogRecord r;
+    CompletionStory story;
+    (void)server;
+    log_begin(&r, "access");
+    log_text(&r, "client", v->client);
+    log_text(&r, "method", v->method);
+    log_text(&r, "path", v->path);
+    if (v->status) log_integer(&r, "status", v->status);
+    log_integer(&r, "bytes", (int64_t)v->bytes);
+    log_seconds(&r, "seconds", v->seconds);
+    log_flag(&r, "stream", v->stream);
+    log_flag(&r, "hung_up", v->hung_up);
+    if (post_story(v->task, &story)) {
+        log_integer(&r, "prompt_tokens", story.prompt_tokens);
+        log_integer(&r, "completion_tokens", story.completion_tokens);
+        log_seconds(&r, "queue_seconds", story.queue_seconds);
+        log_seconds(&r, "first_token_seconds", story.first_token_seconds);
+        log_text(&r, "finish", story.finish);
+    }
+    log_end(&r);
+}
