@@ -31,7 +31,7 @@ uint64_t log_dropped(void); /* lines left out since the start */
 enum { LOG_VALUE_BYTES = 1024 }; /* of one text; longer ones are cut */
 
 typedef struct LogRecord {
-    char text[8192]; /* room for three texts of the greatest length, all of it quotes, and many numbers */
+    char text[8192]; /* room for three texts of the greatest length, all quotes, and many short values */
     size_t n;
 } LogRecord;
 

@@ -8,6 +8,7 @@ void access_line(void *server, const HttpVisit *v) {
     CompletionStory story;
     (void)server;
     log_begin(&r, "access");
+    log_text(&r, "request_id", v->request_id);
     log_text(&r, "client", v->client);
     log_text(&r, "method", v->method);
     log_text(&r, "path", v->path);

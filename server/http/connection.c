@@ -25,6 +25,7 @@ static void tell(const HttpConnection *c, bool hung_up) {
     const HttpHandler *handler = &c->http->handler;
     if (!handler->visited || (!c->begun && !c->head.method)) return;
     handler->visited(handler->self, &(HttpVisit){.client = c->client,
+                                                 .request_id = c->head.request_id,
                                                  .method = c->head.method,
                                                  .path = c->head.path,
                                                  .status = c->begun ? c->reply.status : 0,
@@ -134,6 +135,7 @@ static bool begin_answer(HttpConnection *c) {
     bool chunked = r->stream && c->head.http11;
     if (r->stream) r->status = 200;
     if (r->close || (r->stream && !chunked)) c->keep = false;
+    if (!c->head.request_id) c->head.request_id = http_draw_id(c->drawn_id);
     http_reply_head(&c->out, r, &c->head, c->keep);
     if (!r->stream && !(c->head.method && !strcmp(c->head.method, "HEAD")))
         buffer_append(&c->out, r->body.data, r->body.n);

@@ -23,6 +23,8 @@ typedef enum Phase {
     PHASE_LINGER /* answered for the last time: what still comes is dropped, lest a reset destroy the answer */
 } Phase;
 
+enum { HTTP_ID_BYTES = 33 }; /* 128 bits in hexadecimal, and the NUL */
+
 typedef struct HttpConnection {
     struct Http *http;
     bool woken; /* in http->woken; guarded by http->mutex */
@@ -38,6 +40,7 @@ typedef struct HttpConnection {
     size_t seen;     /* of `in`, by head_end */
     char *head_text; /* of the request in hand, malloc'ed */
     Head head;       /* in head_text */
+    char drawn_id[HTTP_ID_BYTES];
     BodyReader reader;
     Buffer body;
     HttpReply reply;
@@ -89,7 +92,9 @@ void http_connection_turn_away(HttpConnection *c);              /* with a 503, b
 
 /* ---- reply.c ---- */
 
-/* The status line and the fields, with the request's id or one of ours. */
+const char *http_draw_id(char out[HTTP_ID_BYTES]); /* for a request without one; returns out */
+
+/* The status line and the fields, with the id, which the head must have. */
 void http_reply_head(Buffer *out, const HttpReply *r, const Head *head, bool keep);
 void http_reply_chunk(Buffer *out, const Buffer *data); /* of no bytes: nothing */
 

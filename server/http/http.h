@@ -55,6 +55,7 @@ struct HttpReply {
 typedef struct HttpVisit {
     const char *client;        /* its address, "" where there is none */
     const char *method, *path; /* as in HttpRequest; NULL: refused before that was read */
+    const char *request_id;    /* the client's, else the answer's; NULL: neither was there */
     int status;                /* 0: the client went away before the answer began */
     uint64_t bytes;            /* sent, heads and framing included */
     double seconds;            /* since the request's head was there */

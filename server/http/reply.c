@@ -37,13 +37,11 @@ static const char *reason(int status) {
     return "";
 }
 
-static void print_request_id(Buffer *out, const char *given) {
+const char *http_draw_id(char out[HTTP_ID_BYTES]) {
     uint64_t drawn[2];
-    if (!given) BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
-    if (given)
-        buffer_print(out, "x-request-id: %s\r\n", given);
-    else
-        buffer_print(out, "x-request-id: %016" PRIx64 "%016" PRIx64 "\r\n", drawn[0], drawn[1]);
+    BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
+    snprintf(out, HTTP_ID_BYTES, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
+    return out;
 }
 
 void http_reply_head(Buffer *out, const HttpReply *r, const Head *head, bool keep) {
@@ -67,7 +65,7 @@ void http_reply_head(Buffer *out, const HttpReply *r, const Head *head, bool kee
     if (r->status == 401) buffer_text(out, "WWW-Authenticate: Bearer\r\n");
     double wait = r->retry_after <= 0 && r->status == 503 ? 1 : r->retry_after;
     if (wait > 0) buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(wait), ceil(1000 * wait));
-    print_request_id(out, head->request_id);
+    buffer_print(out, "x-request-id: %s\r\n", head->request_id);
     buffer_append(out, r->headers.data, r->headers.n);
     if (!keep) buffer_text(out, "Connection: close\r\n");
     if (keep && !http11) buffer_text(out, "Connection: keep-alive\r\n");
