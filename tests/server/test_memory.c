@@ -48,6 +48,7 @@ static bool here_start(Here *h) {
     if (!dir) return false;
     h->server.auth = &h->auth;
     h->server.models = options_models(&h->options, "tiny");
+    h->server.browser = (BrowserRules){.origins = &h->options.cors_origins, .hosts = &h->options.allowed_hosts};
     h->ctx = (ServingContext){
         .options = &h->options, .model_name = "tiny", .metrics = &h->server.metrics, .cut = &h->server.cut};
     pthread_mutex_init(&h->server.versions.mutex, NULL);
