@@ -1,4 +1,4 @@
-/* config: what a checkpoint's config.json says, checked. One struct for the whole family (docs/spec.md 1):
+/* config: what a checkpoint's config.json says. One struct for the whole family (docs/spec.md 1):
  * attention.kind x noise x sas x noble. JSON is read and written in weights/config_json.h. */
 #ifndef NOISED_CONFIG_H
 #define NOISED_CONFIG_H
@@ -76,10 +76,6 @@ extern const char *const norm_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
 
-/* Every range and every combination rule of docs/spec.md 2.1; the message names the key and both values. Sizes are
- * bounded so that no product of two dimensions overflows an int. */
-int config_check(const Config *c, Err *err);
-
 /* What the cache holds of a token: EXPANDED, the k and v that the scores are made of; COMPACT, a smaller row from which
  * they are restored at every step (the latent of mla, the factors of tpa, the k and v before SAS). */
 typedef enum KvForm { KV_EXPANDED, KV_COMPACT } KvForm;
@@ -91,19 +87,5 @@ typedef struct HeadShape {
     int kv_heads, v_heads; /* heads of k and of v as cached: G, H or Hx; a kind's v_heads 0 means kv_heads */
     int k_dim, v_dim;      /* floats of one head's k and v */
 } HeadShape;
-HeadShape config_heads(const Config *c);      /* after SAS and with the mean of conditioned noise, if any */
-HeadShape config_base_heads(const Config *c); /* before either */
-/* The angle by which pair k of a head of `dim` turns from one position to the next: theta^(-2 k / dim), scaled as
- * rope_scaling says. llama3: slow pairs are divided by the factor, fast ones stay, between them it goes smoothly. */
-float config_rope_frequency(const Config *c, int k, int dim);
-float config_score_scale(const Config *c); /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
-int config_noise_heads(const Config *c);   /* distributions per layer: 1 (scope layer) or heads */
-
-/* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
-KvForm config_kv_form(const Config *c);
-/* Whether a cache of this form is possible at all: only causal networks have one, and conditioned noise keeps a number
- * with every expanded key. */
-int config_check_kv_form(const Config *c, KvForm form, Err *err);
-int config_compact_width(const Config *c); /* floats of a compact row */
 
 #endif

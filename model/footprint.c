@@ -1,6 +1,7 @@
 #include "model/footprint.h"
 
 #include "base/err.h"
+#include "model/shape.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 
 #include <string.h>
 #include <sys/mman.h>

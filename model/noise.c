@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op.h"
+#include "model/shape.h"
 
 #include <math.h>
 

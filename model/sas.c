@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "model/ops/op.h"
+#include "model/shape.h"
 
 #include <math.h>
 #include <string.h>

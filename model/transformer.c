@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "model/config_check.h"
 #include "model/ops/op.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 
 #include <math.h>
 #include <stdlib.h>

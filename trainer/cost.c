@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "model/footprint.h"
 #include "model/ops/train_gemm.h"
+#include "model/shape.h"
 #include "trainer/optimizer.h"
 
 #include <math.h>

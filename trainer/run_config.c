@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/sha256.h"
+#include "model/config_check.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/run.h"

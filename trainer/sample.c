@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "model/shape.h"
 
 #include <ctype.h>
 #include <stdlib.h>

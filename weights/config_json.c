@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json_reader.h"
 #include "model/attention/kind.h"
+#include "model/config_check.h"
 #include "weights/import/gpt2.h"
 #include "weights/import/llama.h"
 #include "weights/import/mistral.h"

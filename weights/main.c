@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/options.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 #include "weights/convert.h"

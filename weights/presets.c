@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "model/attention/kind.h"
+#include "model/config_check.h"
 #include "weights/config_json.h"
 
 #include <stdio.h>

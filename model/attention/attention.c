@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "model/ops/op.h"
 #include "model/ops/op_attention.h"
+#include "model/shape.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op_attention.h"
+#include "model/shape.h"
 
 #include <string.h>
 

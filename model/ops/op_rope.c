@@ -1,6 +1,7 @@
 #include "base/err.h"
 #include "base/team.h"
 #include "model/ops/op.h"
+#include "model/shape.h"
 
 #include <math.h>
 

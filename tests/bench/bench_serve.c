@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/omp_env.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 #include "weights/checkpoint.h"
 
 #include <stdlib.h>

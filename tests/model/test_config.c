@@ -1,5 +1,7 @@
 #include "base/err.h"
 #include "base/memory.h"
+#include "model/config_check.h"
+#include "model/shape.h"
 #include "model/transformer.h"
 #include "tests/support/test.h"
 #include "weights/config_json.h"

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "model/shape.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "weights/checkpoint.h"

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/footprint.h"
+#include "model/shape.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "weights/presets.h"

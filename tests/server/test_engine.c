@@ -1,5 +1,6 @@
 /* What a job gives depends on the checkpoint and the job alone, bit for bit. */
 #include "base/err.h"
+#include "model/shape.h"
 #include "server/engine/scheduler.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"

@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/config_check.h"
+#include "model/shape.h"
 #include "tests/support/test.h"
 
 #include <math.h>

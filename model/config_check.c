@@ -1,0 +1,174 @@
+#include "model/config_check.h"
+
+#include "base/err.h"
+#include "model/attention/kind.h"
+#include "model/shape.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { HEAD_DIM_MAX = 4096, WIDTH_MAX = 1 << 20 };
+
+typedef struct Range {
+    const char *key;
+    int value, low, high;
+} Range;
+
+static int check_ranges(const Range *r, size_t n, Err *err) {
+    for (size_t i = 0; i < n; i++)
+        if (r[i].value < r[i].low || r[i].value > r[i].high)
+            return err_set(err, "%s is %d, must be %d to %d", r[i].key, r[i].value, r[i].low, r[i].high);
+    return 0;
+}
+
+static int check_rope_scaling(const Config *c, Err *err) {
+    float factor = c->rope_scaling.factor, low = c->rope_scaling.low_freq_factor,
+          high = c->rope_scaling.high_freq_factor;
+    if (c->rope_scaling.kind == ROPE_DEFAULT) return 0;
+    if (c->position != POSITION_ROPE)
+        return err_set(err, "rope_scaling is %s, but position is %s, not rope",
+                       rope_scaling_names[c->rope_scaling.kind], position_names[c->position]);
+    if (!(factor >= 1 && factor <= 1e6f))
+        return err_set(err, "rope_scaling.factor is %g, must be 1 to 1e6", (double)factor);
+    if (c->rope_scaling.kind == ROPE_LINEAR) return 0;
+    if (!(low > 0 && low < high && high <= 1e6f))
+        return err_set(err, "rope_scaling.low_freq_factor is %g and high_freq_factor %g, must be 0 < low < high <= 1e6",
+                       (double)low, (double)high);
+    const Range r = {"rope_scaling.original_max_position_embeddings", c->rope_scaling.original_positions, 1, 1 << 20};
+    return check_ranges(&r, 1, err);
+}
+
+static int check_sizes(const Config *c, Err *err) {
+    const Range r[] = {
+        {"vocab_size", c->vocab_size, 1, 1 << 20},
+        {"hidden_size", c->hidden_size, 1, 1 << 16},
+        {"num_hidden_layers", c->n_layers, 1, 1024},
+        {"num_attention_heads", c->n_heads, 1, 1024},
+        {"num_key_value_heads", c->n_kv_heads, 1, 1024},
+        {"head_dim", c->head_dim, 1, HEAD_DIM_MAX},
+        {"max_position_embeddings", c->max_positions, 1, 1 << 20},
+        {"mlp.intermediate_size", c->mlp.width, 1, WIDTH_MAX},
+        {"sliding_window", c->sliding_window, 0, 1 << 20},
+        {"bos_token_id", c->bos_token_id, -1, c->vocab_size - 1},
+        {"eos_token_id", c->eos_token_id, -1, c->vocab_size - 1},
+    };
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    for (int i = 0; i < c->n_more_ends; i++)
+        if (c->more_ends[i] < 0 || c->more_ends[i] >= c->vocab_size)
+            return err_set(err, "eos_token_id names %d, must be 0 to %d", c->more_ends[i], c->vocab_size - 1);
+    if (!(c->norm_eps > 0 && c->norm_eps <= 1))
+        return err_set(err, "norm_eps is %g, must be above 0 and at most 1", (double)c->norm_eps);
+    if (!(c->rope_theta >= 1 && c->rope_theta <= 1e12f))
+        return err_set(err, "rope_theta is %g, must be 1 to 1e12", (double)c->rope_theta);
+    if (check_rope_scaling(c, err)) return -1;
+    if (c->mlp.activation > ACT_RELU)
+        return err_set(err, "mlp.activation is %s, must be gelu, gelu_tanh, silu or relu",
+                       activation_names[c->mlp.activation]);
+    size_t plain = strspn(c->torch_dtype, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (plain == 0 || c->torch_dtype[plain]) return err_set(err, "torch_dtype is no plain word");
+    return 0;
+}
+
+static int check_attention(const Config *c, Err *err) {
+    const AttentionKind *kind = c->attention.kind;
+    if (!kind) return err_set(err, "attention.kind is missing");
+    for (int i = 0; i < ATTENTION_VALUES && kind->keys[i]; i++)
+        if (c->attention.values[i] < 1 || c->attention.values[i] > 1 << 16)
+            return err_set(err, "attention.%s is %d, must be 1 to %d", kind->keys[i], c->attention.values[i], 1 << 16);
+    if (!kind->own_kv_heads && c->n_kv_heads != c->n_heads)
+        return err_set(err, "num_key_value_heads %d is not num_attention_heads %d, as attention.kind %s needs",
+                       c->n_kv_heads, c->n_heads, kind->name);
+    if (c->n_heads % c->n_kv_heads)
+        return err_set(err, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c->n_heads,
+                       c->n_kv_heads);
+    if (c->qk_norm && !kind->norms_heads)
+        return err_set(err, "qk_norm is true, but attention.kind is %s, which has no norms of its heads", kind->name);
+    if (c->sliding_window && !c->causal)
+        return err_set(err, "sliding_window is %d, but causal is false", c->sliding_window);
+    bool rotates = c->position == POSITION_ROPE && !kind->rotates_part && !(c->sas.heads && c->sas.rope_post);
+    if (rotates && c->head_dim % 2)
+        return err_set(err, "head_dim is %d, but position rope needs an even one", c->head_dim);
+    return kind->check ? kind->check(c, err) : 0;
+}
+
+static int check_noise(const Config *c, Err *err) {
+    if (c->noise.scope == NOISE_NONE) return 0;
+    const Range r[] = {
+        {"noise.components", c->noise.components, c->noise.density == DENSITY_MIXTURE, NOISE_COMPONENTS_MAX},
+        {"noise.condition_dim", c->noise.condition_dim, 0, 1 << 14},
+    };
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    if (c->noise.density != DENSITY_MIXTURE && c->noise.components)
+        return err_set(err, "noise.components is %d, but noise.density is %s, not mixture", c->noise.components,
+                       density_names[c->noise.density]);
+    if (c->noise.density != DENSITY_GAUSSIAN && c->noise.condition_dim)
+        return err_set(err, "noise.conditioned is true, but noise.density is %s, not gaussian",
+                       density_names[c->noise.density]);
+    return 0;
+}
+
+static int check_sas(const Config *c, Err *err) {
+    if (!c->sas.heads) return 0;
+    const Range r[] = {
+        {"sas.heads", c->sas.heads, 1, 4096},
+        {"sas.head_dim", c->sas.head_dim, 1, HEAD_DIM_MAX},
+        {"sas.kernel", c->sas.kernel, 1, 63},
+    };
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    int base = config_base_heads(c).heads;
+    if (c->sas.heads % base)
+        return err_set(err, "sas.heads %d is not a multiple of %d, the heads of attention.kind %s", c->sas.heads, base,
+                       c->attention.kind->name);
+    if (c->sas.kernel % 2 == 0) return err_set(err, "sas.kernel is %d, must be odd", c->sas.kernel);
+    if (!c->sas.rope_post) return 0;
+    if (c->position != POSITION_ROPE)
+        return err_set(err, "sas.rope is post, but position is %s, not rope", position_names[c->position]);
+    if (!c->attention.kind->rotates_late)
+        return err_set(err,
+                       "sas.rope is post, but attention.kind is %s, which does not rotate its queries and keys last",
+                       c->attention.kind->name);
+    if (c->sas.head_dim % 2)
+        return err_set(err, "sas.head_dim is %d, but sas.rope post needs an even one", c->sas.head_dim);
+    return 0;
+}
+
+static int check_noble(const Config *c, Err *err) {
+    if (!c->noble.rank) return 0;
+    const Range r[] = {{"noble.rank", c->noble.rank, 1, 1 << 14}, {"noble.layers", c->noble.layers, 1, 3}};
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    if (c->noble.layers == 3 && c->noble.activation != NOBLE_COSNET)
+        return err_set(err, "noble.layers is 3, but noble.activation is %s, not cosnet",
+                       noble_activation_names[c->noble.activation]);
+    return 0;
+}
+
+static int check_product(const char *a_key, int64_t a, const char *b_key, int64_t b, Err *err) {
+    if (a * b <= INT_MAX) return 0;
+    return err_set(err, "%s %lld times %s %lld is above %d", a_key, (long long)a, b_key, (long long)b, INT_MAX);
+}
+
+/* Every tensor's rows times columns must fit an int. Each linear has one side of at most `wide` and the other of at
+ * most `deep`, whatever the kind: its own integers are inner widths (mla) or ranks that multiply a head (tpa). */
+static int check_products(const Config *c, Err *err) {
+    int64_t values = 0;
+    for (int i = 0; i < ATTENTION_VALUES && c->attention.kind->keys[i]; i++) values += c->attention.values[i];
+    HeadShape base = config_base_heads(c), h = config_heads(c);
+    int64_t heads = base.heads, head = MAX((int64_t)base.k_dim + base.v_dim, values);
+    int64_t wide = MAX(MAX(c->hidden_size, 2 * (int64_t)c->mlp.width), heads * head);
+    int64_t deep = MAX(MAX(c->hidden_size, values), MAX(c->noble.rank, c->noise.condition_dim));
+    int64_t expanded = h.heads * ((int64_t)h.k_dim + h.v_dim), square = (int64_t)base.k_dim * base.k_dim;
+    if (expanded > WIDTH_MAX)
+        return err_set(err, "%s %d times head size %d is above %d", c->sas.heads ? "sas.heads" : "num_attention_heads",
+                       h.heads, h.k_dim + h.v_dim, WIDTH_MAX);
+    if (check_product("vocab_size", c->vocab_size, "hidden_size", c->hidden_size, err)) return -1;
+    if (check_product("max_position_embeddings", c->max_positions, "hidden_size", c->hidden_size, err)) return -1;
+    if (check_product("the widest linear's output", wide, "its input", deep, err)) return -1;
+    if (check_product("num_attention_heads", heads, "squared head size", square, err)) return -1;
+    return check_product("squared sas.heads", (int64_t)c->sas.heads * c->sas.heads, "sas.kernel", c->sas.kernel, err);
+}
+
+int config_check(const Config *c, Err *err) {
+    if (check_sizes(c, err) || check_attention(c, err) || check_noise(c, err)) return -1;
+    if (check_sas(c, err) || check_noble(c, err)) return -1;
+    return check_products(c, err);
+}

@@ -1,0 +1,63 @@
+#include "model/shape.h"
+
+#include "base/err.h"
+#include "model/attention/kind.h"
+
+#include <math.h>
+
+HeadShape config_base_heads(const Config *c) {
+    HeadShape h = c->attention.kind->heads(c);
+    if (!h.v_heads) h.v_heads = h.kv_heads;
+    return h;
+}
+
+HeadShape config_heads(const Config *c) {
+    HeadShape h = config_base_heads(c);
+    if (c->sas.heads) {
+        h.heads = h.kv_heads = h.v_heads = c->sas.heads;
+        h.k_dim = c->sas.head_dim;
+    }
+    /* Conditioned noise: the key carries its mean, one for each distribution that reads it (attention.c). */
+    if (c->noise.condition_dim) h.k_dim += c->noise.scope == NOISE_HEAD ? h.heads / h.kv_heads : 1;
+    return h;
+}
+
+float config_rope_frequency(const Config *c, int k, int dim) {
+    double f = pow((double)c->rope_theta, -2.0 * k / dim), factor = (double)c->rope_scaling.factor;
+    if (c->rope_scaling.kind == ROPE_LINEAR) return (float)(f / factor);
+    if (c->rope_scaling.kind != ROPE_LLAMA3) return (float)f;
+    double turns = c->rope_scaling.original_positions * f / 6.283185307179586; /* in the context of old */
+    double low = (double)c->rope_scaling.low_freq_factor, high = (double)c->rope_scaling.high_freq_factor;
+    double fast = MIN(1, MAX(0, (turns - low) / (high - low)));
+    return (float)((1 - fast) * f / factor + fast * f);
+}
+
+float config_score_scale(const Config *c) {
+    if (c->attention.kind->unscaled) return 1;
+    return 1 / sqrtf((float)(c->sas.heads ? c->sas.head_dim : config_base_heads(c).k_dim));
+}
+
+int config_noise_heads(const Config *c) {
+    if (c->noise.scope == NOISE_HEAD) return config_heads(c).heads;
+    return c->noise.scope == NOISE_LAYER;
+}
+
+KvForm config_kv_form(const Config *c) {
+    return c->attention.kind->compact && !c->sas.heads && !c->noise.condition_dim ? KV_COMPACT : KV_EXPANDED;
+}
+
+int config_check_kv_form(const Config *c, KvForm form, Err *err) {
+    if (!c->causal)
+        return err_set(err,
+                       "causal is false: a network that sees whole sequences has no KV cache and generates no text");
+    if (form == KV_COMPACT && c->noise.condition_dim)
+        return err_set(err, "conditioned noise (condition_dim %d) needs the expanded cache, compact was asked for",
+                       c->noise.condition_dim);
+    return 0;
+}
+
+int config_compact_width(const Config *c) {
+    const CompactForm *compact = c->attention.kind->compact;
+    HeadShape base = config_base_heads(c);
+    return compact ? compact->width(c) : base.kv_heads * base.k_dim + base.v_heads * base.v_dim;
+}
