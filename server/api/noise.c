@@ -1,6 +1,7 @@
 #include "server/api/noise.h"
 
 #include "base/memory.h"
+#include "model/shape.h"
 
 #include <stdlib.h>
 
