@@ -13,13 +13,13 @@ git clone -q --bare "$tree" noised.git
 git --git-dir=noised.git branch -q -f walk "$(git -C "$tree" rev-parse HEAD)"
 git --git-dir=noised.git symbolic-ref HEAD refs/heads/walk
 
-# Of a line that was drawn over and over the last state stays; of more than 30 lines the ends.
+# Of a line that was drawn over and over the last state stays; of more than 70 lines the ends.
 tidy() {
     sed -e 's/\r*$//' -e 's/.*\r//' -e 's/\x1b\[[0-9;]*[A-Za-z]//g' |
         awk '{ line[NR] = $0 } END {
             for (i = 1; i <= NR; i++) {
-                if (NR > 30 && i == 16) printf "[... %d lines ...]\n", NR - 30
-                if (NR <= 30 || i <= 15 || i > NR - 15) print line[i]
+                if (NR > 70 && i == 36) printf "[... %d lines ...]\n", NR - 70
+                if (NR <= 70 || i <= 35 || i > NR - 35) print line[i]
             } }'
 }
 
@@ -64,9 +64,10 @@ enter "build/noised-train pretrain --resume --out runs/mine"
 enter "build/noised-train plot runs/mine"
 enter "build/noised-train sample --model runs/mine --prompt 'The server' --max-tokens 32"
 enter "build/noised-train pretrain --confg noiseformer-v2-nano --out runs/mine"
-folder=tests/golden_foreign/qwen3
-[ ! -d $HOME/noised/$folder ] || say "## A folder of another program"
-[ ! -d $HOME/noised/$folder ] || enter "build/noised-weights inspect $folder | head -n 12"
+say "## A folder of another program, which has no tokenizer"
+enter "build/noised-weights inspect tests/golden_foreign/qwen3 | head -n 12"
+ask='{"prompt":[1,2,3],"max_tokens":4,"return_token_ids":true}'
+enter "build/noised --model tests/golden_foreign/qwen3 --port $port & sleep 2; curl -s localhost:$port/v1/completions -d '$ask'; kill %1; wait"
 say "## Install and package"
 enter "make install DESTDIR=\$HOME/root PREFIX=/usr >/dev/null && find ~/root -type f | sort"
 enter "make deb"
