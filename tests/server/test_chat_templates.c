@@ -1,4 +1,5 @@
-/* Conversations as text, against what the publishers' own templates write (tests/oracle/make_chat.py). */
+/* Conversations as text, against what published templates write (tests/oracle/make_chat.py, which says
+ * where each comes from). */
 #include "base/err.h"
 #include "base/memory.h"
 #include "server/api/chat_templates.h"
