@@ -23,7 +23,8 @@ COPY --from=build /src/build/noised /src/build/noised-train /src/build/noised-we
 COPY weights/demo /model
 USER noised
 EXPOSE 8080
+# Of the port that noised takes by default: with another --port comes a --health-cmd of your own, or none.
 HEALTHCHECK --interval=10s --timeout=6s CMD ["noised", "--probe", "http://127.0.0.1:8080/health"]
 # On loopback inside the container, so nobody is let in by accident. `--host 0.0.0.0` opens it to the container's network
 # and needs `--api-key-file FILE`, or `--insecure`.
-ENTRYPOINT ["noised", "--model", "/model", "--port", "8080"]
+ENTRYPOINT ["noised", "--model", "/model"]
