@@ -200,7 +200,8 @@ INLINE void short_lane(const ShortTile *t, int lane, Vec *acc) {
     }
 }
 
-/* Sums of the lanes that are `step` apart, a tree that is walked in depth, so that few of them are held at a time. */
+/* Sums of the lanes that are `step` apart, a tree that is walked in depth, so that few of them are held at a time. One
+ * recursive function in four copies, for compilers inline no recursion, and what is not inlined is not in registers. */
 #define SHORT_SUM(name, part, step)                                                                                    \
     INLINE void name(const ShortTile *t, int lane, Vec *sum) {                                                         \
         Vec a[SHORT_TILE];                                                                                             \
