@@ -1,5 +1,7 @@
 #include "base/json_look.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 Shown show_text(const char *data, size_t n) {
@@ -8,6 +10,7 @@ Shown show_text(const char *data, size_t n) {
     size_t clip = MIN(n, LONGEST);
     while (clip < n && clip > 0 && ((unsigned char)data[clip] & 0xC0) == 0x80) clip--;
     snprintf(s.text, sizeof s.text, "\"%.*s%s\"", (int)clip, data, clip < n ? "..." : "");
+    text_make_printable(s.text);
     return s;
 }
 

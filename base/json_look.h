@@ -7,7 +7,7 @@
 
 #include <cjson/cJSON.h>
 
-/* A value as it stands in a message: clipped text of a scalar, else its kind. */
+/* A value as it stands in a message: clipped text of a scalar, printable, else its kind. */
 typedef struct Shown {
     char text[96];
 } Shown;

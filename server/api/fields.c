@@ -1,32 +1,13 @@
 #include "server/api/fields.h"
 
 #include "base/err.h"
+#include "base/json_look.h"
 #include "base/random.h"
 
 #include <string.h>
 
-static void describe(Buffer *b, const cJSON *item) {
-    enum { SHOWN = 40 };
-    if (cJSON_IsNumber(item)) {
-        buffer_print(b, "%.17g", item->valuedouble);
-    } else if (cJSON_IsString(item)) {
-        size_t n = strlen(item->valuestring);
-        buffer_json(b, item->valuestring, MIN(n, SHOWN));
-        if (n > SHOWN) buffer_text(b, "...");
-    } else {
-        buffer_text(b, cJSON_IsArray(item)    ? "an array"
-                       : cJSON_IsObject(item) ? "an object"
-                       : cJSON_IsNull(item)   ? "null"
-                       : cJSON_IsTrue(item)   ? "true"
-                                              : "false");
-    }
-}
-
 int field_fail(const FieldReader *r, const cJSON *item, const char *what) {
-    Buffer b = {0};
-    describe(&b, item);
-    api_fail(r->error, 400, NULL, r->name, "%s must be %s, not %.*s", r->name, what, (int)b.n, b.data);
-    buffer_free(&b);
+    api_fail(r->error, 400, NULL, r->name, "%s must be %s, not %s", r->name, what, show_json(item).text);
     return -1;
 }
 

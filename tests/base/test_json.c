@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_look.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "tests/support/test.h"
@@ -265,4 +266,27 @@ TEST(json_integers_of_64_bits) {
     CHECK(json_int64(cJSON_GetObjectItem(cJSON_GetArrayItem(root->child, 1), "b"), &v) && v == 9007199254740993);
     CHECK(!json_int64(NULL, &v));
     cJSON_Delete(root);
+}
+
+/* Whatever a text is, its place in a message is one line that does nothing to a terminal. */
+TEST(json_shown_in_a_message) {
+    static const char text[] = "[\"a\\u001b[2J\\nb\",0.1,null,false,[],{\"a\":1},"
+                               "\"---------1---------2---------3---------4-------\xc3\xa9\"]";
+    static const char *const shown[] = {
+        "\"a?[2J?b\"",
+        "0.10000000000000001",
+        "null",
+        "false",
+        "an array",
+        "an object",
+        "\"---------1---------2---------3---------4-------...\"",
+    };
+    cJSON *list = json_parse(text, sizeof text - 1, DEPTH, VALUES, NULL);
+    REQUIRE(cJSON_GetArraySize(list) == COUNTOF(shown));
+    for (int i = 0; i < (int)COUNTOF(shown); i++) {
+        Shown s = show_json(cJSON_GetArrayItem(list, i));
+        CHECK_MSG(!strcmp(s.text, shown[i]), "%s, not %s", s.text, shown[i]);
+    }
+    CHECK(!strcmp(show_json(NULL).text, "missing"));
+    cJSON_Delete(list);
 }
