@@ -104,7 +104,7 @@ TEST(metrics_equal_usage) {
     Daemon d;
     Totals t = {0};
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    Answer before = http_get(&d, "/metrics");
+    Answer before = http_get(&d, "/metrics"); /* /health has said 503 as often as it was asked too early */
     ask(&d, "{\"prompt\":\"The river\",\"max_tokens\":20}", 1, &t);
     ask(&d, "{\"prompt\":[\"The river\",\"a stone\"],\"max_tokens\":9,\"n\":2,\"ignore_eos\":true}", 4, &t);
     ask(&d, "{\"prompt\":\"The mill\",\"max_tokens\":7,\"best_of\":3,\"n\":1}", 3, &t);
@@ -133,7 +133,8 @@ TEST(metrics_equal_usage) {
         {"vllm:prompt_tokens_total", "", t.prompt},
         {"vllm:generation_tokens_total", "", t.generated},
         {"noised_http_answers_total", "class=\"4xx\"", 30},
-        {"noised_http_answers_total", "class=\"5xx\"", 0},
+        {"noised_http_answers_total", "class=\"5xx\"",
+         value_of(before.body, "noised_http_answers_total", "class=\"5xx\"")},
         {"noised_end_to_end_seconds_count", "", t.choices},
         {"noised_queue_seconds_count", "", t.choices},
         {"vllm:request_prompt_tokens_count", "", t.choices},
