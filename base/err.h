@@ -6,15 +6,14 @@
 #ifndef NOISED_ERR_H
 #define NOISED_ERR_H
 
+#include "base/macros.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #define NOISED_VERSION "0.1.0"
-#define COUNTOF(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 typedef struct Err {
     char msg[512];

@@ -1,12 +1,13 @@
 #include "base/log.h"
 
 #include "base/clock.h"
-#include "base/err.h"
+#include "base/macros.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
