@@ -162,8 +162,6 @@ static const Field rows[] = {
 #undef FIELD
 #undef NEUTRAL
 
-const FieldList chat_fields = {.rows = rows, .n = COUNTOF(rows), .also = &completion_fields};
-
 /* ---- from the fields to the prompt ---- */
 
 /* The tokens that end a turn end the answer, as the end of text does. */
@@ -176,7 +174,10 @@ static void add_ends(CompletionRequest *r, const ApiContext *ctx) {
     }
 }
 
-int api_chat_read(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
+/* Makes the prompt out of the messages, and settles what these fields say in their own way. */
+static int read_chat(void *out, const void *context, ApiError *e) {
+    CompletionRequest *r = out;
+    const ApiContext *ctx = context;
     if (!r->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
     if (r->top_logprobs >= 0 && !r->chat_logprobs)
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");
@@ -185,3 +186,5 @@ int api_chat_read(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     if (!r->ignore_eos) add_ends(r, ctx);
     return 0;
 }
+
+const FieldList chat_fields = {.rows = rows, .n = COUNTOF(rows), .also = &completion_fields, .finish = read_chat};

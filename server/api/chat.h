@@ -25,7 +25,4 @@ void chat_close(Chat *chat);
 
 extern const FieldList chat_fields;
 
-/* Makes the prompt out of r->messages, and settles what chat_fields say in their own way. */
-int api_chat_read(CompletionRequest *r, const ApiContext *ctx, ApiError *e);
-
 #endif

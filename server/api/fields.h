@@ -25,6 +25,8 @@ typedef struct FieldList {
     const Field *rows;
     size_t n;
     const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
+    /* What the fields say together, for whoever reads an object into `out` to call; NULL: nothing more. */
+    int (*finish)(void *out, const void *context, ApiError *e);
 } FieldList;
 
 /* What a FIELD_OTHER takes, for whoever describes it. */

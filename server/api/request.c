@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "server/api/chat.h"
 #include "server/engine/engine.h"
 
 #include <stdlib.h>
@@ -126,16 +125,14 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
     return 0;
 }
 
-static int read_prompts(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
-    const FieldReader reader = {.name = "prompt", .out = r, .context = ctx, .error = e};
-    const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
-    if (r->chat ? api_chat_read(r, ctx, e) : api_prompt_read(&reader, r->prompt ? r->prompt : &nothing)) return -1;
+static int read_prompts(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
+    if (fields->finish(r, ctx, e)) return -1;
     int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
     for (int i = 0; i < r->n_prompts && most > 0; i++) api_prompt_keep_last(&r->prompts[i], most);
     return 0;
 }
 
-static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
+static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
     enum { USER_BYTES = 256 };
     if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
@@ -148,7 +145,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (read_prompts(r, ctx, e) || settle_names(r, e)) return -1;
+    if (read_prompts(r, ctx, fields, e) || settle_names(r, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
     if (r->noise_scale < 0) r->noise_scale = (float)ctx->defaults.noise_scale;
@@ -161,11 +158,11 @@ static int check(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
 
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
                       ApiError *e) {
-    *r = (CompletionRequest){.chat = fields == &chat_fields};
+    *r = (CompletionRequest){.chat = fields != &completion_fields};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? &r->ignored : NULL};
-    int rc = fields_read(&reader, root, fields) || check(r, ctx, e) ? -1 : 0;
+    int rc = fields_read(&reader, root, fields) || check(r, ctx, fields, e) ? -1 : 0;
     r->model = r->user = r->suffix = NULL;
     r->prompt = r->messages = NULL;
     cJSON_Delete(root);

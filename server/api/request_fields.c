@@ -259,4 +259,11 @@ static const Field rows[] = {
 };
 #undef FIELD
 
-const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields};
+static int read_prompt(void *out, const void *context, ApiError *e) {
+    const FieldReader reader = {.name = "prompt", .out = out, .context = context, .error = e};
+    const CompletionRequest *request = out;
+    const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
+    return api_prompt_read(&reader, request->prompt ? request->prompt : &nothing);
+}
+
+const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompt};
