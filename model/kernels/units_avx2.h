@@ -15,19 +15,4 @@ INLINE __m256 half_lower(__m256 a) { return _mm256_castsi256_ps(_mm256_slli_epi3
 INLINE Vec vec_upper(Vec a) { return (Vec){half_upper(a.lo), half_upper(a.hi)}; }
 INLINE Vec vec_lower(Vec a) { return (Vec){half_lower(a.lo), half_lower(a.hi)}; }
 
-INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) {
-    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
-}
-
-/* Denormals are zero, in and out, while pairs are multiplied. The barriers keep the products between the two. */
-INLINE unsigned pairs_begin(void) {
-    enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
-    __asm__ volatile("" ::: "memory");
-    return before;
-}
-INLINE void pairs_end(unsigned before) {
-    __asm__ volatile("" ::: "memory");
-    _mm_setcsr(before);
-}
+#include "model/kernels/units_pairs.h"
