@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "tests/support/http_client.h"
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -17,20 +18,6 @@ static const double PATIENCE = 30; /* seconds */
 
 /* ---- the protocol ---- */
 
-typedef struct Text {
-    char *data;
-    size_t n;
-} Text;
-
-static size_t collect(char *data, size_t size, size_t n, void *arg) {
-    Text *t = arg;
-    t->data = xrealloc(t->data, t->n + size * n + 1);
-    memcpy(t->data + t->n, data, size * n);
-    t->n += size * n;
-    t->data[t->n] = 0;
-    return size * n;
-}
-
 /* Sends and takes over body (NULL: GET, or DELETE of the session); the "value" of the answer, NULL when there is none.
  */
 static cJSON *command(Browser *b, const char *method, const char *path, cJSON *body) {
@@ -41,7 +28,7 @@ static cJSON *command(Browser *b, const char *method, const char *path, cJSON *b
     snprintf(url, sizeof url, "http://127.0.0.1:%d/session%s%s%s", b->port, *b->session ? "/" : "", b->session, path);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, text_collect);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, 120L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -295,8 +282,8 @@ static cJSON *take_log(Browser *b, const char *type) {
 }
 
 static void add_line(Text *lines, const char *line) {
-    collect((char *)line, 1, strlen(line), lines);
-    collect((char *)"\n", 1, 1, lines);
+    text_collect((char *)line, 1, strlen(line), lines);
+    text_collect((char *)"\n", 1, 1, lines);
 }
 
 char *browser_errors(Browser *b) {

@@ -24,12 +24,7 @@ static cJSON *parse_json(const char *text, size_t n) {
 
 /* ---- libcurl ---- */
 
-typedef struct Text {
-    char *data;
-    size_t n;
-} Text;
-
-static size_t collect(char *data, size_t size, size_t n, void *arg) {
+size_t text_collect(char *data, size_t size, size_t n, void *arg) {
     Text *t = arg;
     t->data = xrealloc(t->data, t->n + size * n + 1);
     memcpy(t->data + t->n, data, size * n);
@@ -50,9 +45,9 @@ Answer http_request(const Daemon *d, const char *method, const char *path, const
     if (header) list = curl_slist_append(list, header);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, text_collect);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, text_collect);
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &head);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -199,7 +194,7 @@ char *events_text(const Events *e, int index) {
     for (int i = 0; i < e->n; i++) {
         const char *delta = json_text(e->data[i], "choices.0.text");
         if (delta && json_number(e->data[i], "choices.0.index") == index)
-            collect((char *)(uintptr_t)delta, 1, strlen(delta), &text);
+            text_collect((char *)(uintptr_t)delta, 1, strlen(delta), &text);
     }
     return text.data;
 }
@@ -236,7 +231,7 @@ static bool read_more(int fd, Text *t, double until, bool *closed) {
     if (left <= 0 || poll(&p, 1, (int)(1000 * left) + 1) != 1) return false;
     ssize_t n = recv(fd, block, sizeof block, 0);
     *closed = n <= 0;
-    if (n > 0) collect(block, 1, (size_t)n, t);
+    if (n > 0) text_collect(block, 1, (size_t)n, t);
     return n > 0;
 }
 

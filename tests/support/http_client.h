@@ -67,6 +67,13 @@ int raw_completion(const Daemon *d, const char *body);
 char *raw_read_until(int fd, const char *what, double seconds);
 bool raw_expect(int fd, const char *what, double seconds);
 
+/* Bytes as they come from libcurl: data starts malloc'ed and empty, and ends with a NUL. */
+typedef struct Text {
+    char *data;
+    size_t n;
+} Text;
+size_t text_collect(char *data, size_t size, size_t n, void *text); /* CURLOPT_WRITEFUNCTION */
+
 int text_count(const char *text, const char *what); /* occurrences */
 
 #endif
