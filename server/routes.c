@@ -70,6 +70,22 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
                  stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used);
 }
 
+static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    Serving *serving = versions_pin(&s->versions);
+    reply->status = 200;
+    buffer_append(&reply->body, serving->tokenizer_info.data, serving->tokenizer_info.n);
+    versions_unpin(&s->versions, serving);
+}
+
+static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    Serving *serving = versions_pin(&s->versions);
+    reply->status = 200;
+    buffer_append(&reply->body, serving->props.data, serving->props.n);
+    versions_unpin(&s->versions, serving);
+}
+
 static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)s, (void)request;
     reply->status = 200;
@@ -139,6 +155,8 @@ static Answer *const answers[ROUTES] = {
     [ROUTE_MODELS] = models,
     [ROUTE_MODEL] = model,
     [ROUTE_MODELS_SHORT] = models,
+    [ROUTE_TOKENIZER_INFO] = tokenizer_info,
+    [ROUTE_PROPS] = props,
     [ROUTE_VERSION] = version,
     [ROUTE_LOAD] = load,
     [ROUTE_HEALTH] = health,

@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
+#include "server/api/describe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +41,16 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
     return scrub_start(&s->scrub, &s->checkpoint.shards, o->scrub_seconds, err);
 }
 
+/* A tokenizer_config.json that cannot be read is told by chats, which need it. */
+static int describe(Serving *s, const char *dir, int slots, Err *err) {
+    Err unreadable;
+    cJSON *config = chat_tokenizer_config(dir, &unreadable);
+    describe_tokenizer(&s->tokenizer_info, &s->api, config);
+    describe_props(&s->props, &s->api, slots);
+    cJSON_Delete(config);
+    return s->tokenizer_info.failed || s->props.failed ? err_set(err, "%s: no memory to load it", dir) : 0;
+}
+
 /* dir: where the checkpoint was opened. spare: another version serves. */
 static int start(Serving *s, const ServingContext *ctx, const char *dir, bool spare, Err *err) {
     const Checkpoint *c = &s->checkpoint;
@@ -71,7 +82,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                                         .has_noise = config->noise.scope != NOISE_NONE,
                                         .cut = ctx->cut,
                                         .metrics = ctx->metrics};
-    return 0;
+    return describe(s, dir, engine.max_batch, err);
 }
 
 typedef struct Loading {
@@ -136,6 +147,8 @@ void serving_close(Serving *s) {
     scrub_stop(s->scrub);
     engine_stop(s->engine);
     chat_close(&s->chat);
+    buffer_free(&s->tokenizer_info);
+    buffer_free(&s->props);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     free(s);

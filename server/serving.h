@@ -16,6 +16,7 @@ typedef struct Serving {
     Scrub *scrub;         /* NULL: nobody reads the weights again */
     char fingerprint[64]; /* checkpoint, version of the program, kernel family */
     Chat chat;
+    Buffer tokenizer_info, props; /* the answers of these routes */
     ApiContext api;
     CompletionContext completion;
     /* ---- guarded by the mutex of the Versions ---- */

@@ -14,6 +14,7 @@
 typedef struct Chat {
     const ChatTemplate *form; /* NULL: chats are refused with `why` */
     char why[400];
+    char *source;    /* owned: the Jinja program of the folder or of the option's file; NULL: none */
     ChatWords words; /* owned */
 } Chat;
 
@@ -22,6 +23,9 @@ typedef struct Chat {
 int chat_open(Chat *chat, const char *dir, const char *option, const Config *config, const Tokenizer *tokenizer,
               Err *err);
 void chat_close(Chat *chat);
+
+/* The folder's tokenizer_config.json; NULL, with an empty message when there is none. The caller frees. */
+cJSON *chat_tokenizer_config(const char *dir, Err *err);
 
 extern const FieldList chat_fields;
 

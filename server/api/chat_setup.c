@@ -1,5 +1,4 @@
 #include "base/files.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "server/api/chat.h"
 
@@ -30,6 +29,13 @@ static const char *default_template(const cJSON *config) {
     return NULL;
 }
 
+cJSON *chat_tokenizer_config(const char *dir, Err *err) {
+    char path[PATH_BYTES];
+    err->msg[0] = '\0';
+    if (path_join(path, dir, "tokenizer_config.json", err) || access(path, F_OK)) return NULL;
+    return json_load(path, CONFIG_BYTES, CONFIG_DEPTH, CONFIG_VALUES, err);
+}
+
 /* malloc'ed; NULL with *err when a file there cannot be read, with an empty message when there is no template. */
 static char *folder_template(const char *dir, Err *err) {
     char path[PATH_BYTES];
@@ -37,8 +43,7 @@ static char *folder_template(const char *dir, Err *err) {
     err->msg[0] = '\0';
     if (path_join(path, dir, "chat_template.jinja", err)) return NULL;
     if (access(path, F_OK) == 0) return file_read(path, TEMPLATE_BYTES, &n, err);
-    if (path_join(path, dir, "tokenizer_config.json", err) || access(path, F_OK)) return NULL;
-    cJSON *config = json_load(path, CONFIG_BYTES, CONFIG_DEPTH, CONFIG_VALUES, err);
+    cJSON *config = chat_tokenizer_config(dir, err);
     const char *text = default_template(config);
     char *copy = text ? xstrdup(text) : NULL;
     cJSON_Delete(config);
@@ -47,14 +52,13 @@ static char *folder_template(const char *dir, Err *err) {
 
 static void use_folder(Chat *chat, const char *dir) {
     Err err;
-    char *jinja = folder_template(dir, &err);
-    chat->form = jinja ? chat_template_recognise(jinja) : NULL;
+    chat->source = folder_template(dir, &err);
+    chat->form = chat->source ? chat_template_recognise(chat->source) : NULL;
     if (err.msg[0])
         snprintf(chat->why, sizeof chat->why, "the model's chat template cannot be read (%.200s); %s", err.msg, remedy);
     else
         snprintf(chat->why, sizeof chat->why, "the model %s; %s",
-                 jinja ? "has a chat template that is none of the known ones" : "has no chat template", remedy);
-    free(jinja);
+                 chat->source ? "has a chat template that is none of the known ones" : "has no chat template", remedy);
 }
 
 static int use_option(Chat *chat, const char *option, Err *err) {
@@ -62,17 +66,17 @@ static int use_option(Chat *chat, const char *option, Err *err) {
     Err unreadable;
     chat->form = chat_template_named(option);
     if (chat->form) return 0;
-    char *jinja = file_read(option, TEMPLATE_BYTES, &n, &unreadable);
-    chat->form = jinja ? chat_template_recognise(jinja) : NULL;
+    chat->source = file_read(option, TEMPLATE_BYTES, &n, &unreadable);
+    chat->form = chat->source ? chat_template_recognise(chat->source) : NULL;
     if (!chat->form) {
         Buffer names = {0};
         chat_template_names(&names);
         err_set(err, "--chat-template %.200s: %s; the known ones are %.*s", option,
-                jinja ? "the file holds none of the known templates" : "neither a known template nor a readable file",
+                chat->source ? "the file holds none of the known templates"
+                             : "neither a known template nor a readable file",
                 (int)names.n, names.data);
         buffer_free(&names);
     }
-    free(jinja);
     return chat->form ? 0 : -1;
 }
 
@@ -88,6 +92,7 @@ int chat_open(Chat *chat, const char *dir, const char *option, const Config *con
 }
 
 void chat_close(Chat *chat) {
+    free(chat->source);
     free((char *)chat->words.bos);
     free((char *)chat->words.eos);
     *chat = (Chat){0};

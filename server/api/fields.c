@@ -103,6 +103,30 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
     return 0;
 }
 
+/* Of "`name`". */
+static const Field *field_quoted(const FieldList *list, const char *text) {
+    char name[64];
+    size_t n = strlen(text);
+    if (n < 3 || n >= sizeof name || text[0] != '`' || text[n - 1] != '`') return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)n - 2, text + 1);
+    return fields_find(list, name);
+}
+
+bool field_print_default(Buffer *b, const FieldList *list, const Field *f) {
+    if (f->absent) {
+        const Field *same = field_quoted(list, f->absent);
+        if (same) return field_print_default(b, list, same);
+        bool value = f->absent[strspn(f->absent, "-0123456789.")] == '\0' || !strcmp(f->absent, "false");
+        if (value) buffer_text(b, f->absent);
+        return value;
+    }
+    if (f->kind == FIELD_BOOL)
+        buffer_text(b, f->fallback != 0 ? "true" : "false");
+    else
+        buffer_print(b, "%.16g", f->fallback);
+    return true;
+}
+
 static void take_fallbacks(char *out, const FieldList *list) {
     if (list->also) take_fallbacks(out, list->also);
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {

@@ -78,6 +78,10 @@ struct Field {
 /* The row of that name, here or in the lists that are looked at next; NULL when there is none. */
 const Field *fields_find(const FieldList *list, const char *name);
 
+/* The JSON value that stands for absence; where that is another field's, by its name in `absent`, the value of that
+ * one. False, and nothing printed, when there is none. */
+bool field_print_default(Buffer *b, const FieldList *list, const Field *f);
+
 /* r->name is NULL here. */
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);
 

@@ -1,0 +1,88 @@
+/* GET /tokenizer_info and GET /props: what other programs read of a server before they use it. */
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_text(const cJSON *json, const char *path, const char *text) {
+    const char *is = json_text(json, path);
+    return is && !strcmp(is, text);
+}
+
+/* As lm-evaluation-harness does: the texts of the special tokens, whose ids it asks /tokenize for. */
+TEST(describe_tokenizer) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = http_get(&d, "/tokenizer_info");
+    CHECK_MSG(a.status == 200 && is_text(a.json, "eos_token", "<|endoftext|>"), "%s", a.body);
+    CHECK(json_number(a.json, "vocab_size") == TEST_VOCAB && json_number(a.json, "model_max_length") == 512);
+    CHECK(cJSON_IsNull(json_at(a.json, "pad_token")) && cJSON_IsNull(json_at(a.json, "chat_template")));
+    CHECK(cJSON_IsNull(json_at(a.json, "tokenizer_class")) && cJSON_IsFalse(json_at(a.json, "add_bos_token")));
+    answer_free(&a);
+    a = http_post(&d, "/tokenize", "{\"prompt\":\"<|endoftext|>\",\"add_special_tokens\":false}");
+    CHECK(json_number(a.json, "tokens.0") == TEST_EOS && json_number(a.json, "count") == 1);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* Of tokenizer_config.json what says something about the tokenizer; and nothing of paths. */
+TEST(describe_folder) {
+    static const char jinja[] = "{{ '<|im_start|>' + role + '\\n' + \"<|im_end|>\" }}";
+    Daemon d;
+    char *dir = test_dir();
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"GPT2Tokenizer\",\"name_or_path\":\"/home/somebody/secret\","
+                    "\"pad_token\":{\"content\":\"<pad>\",\"special\":true},\"model_max_length\":1e30}");
+    test_write_text(dir, "chat_template.jinja", jinja);
+    REQUIRE(daemon_start_at(&d, dir, "--model-name some/name --max-batch 7"));
+    Answer a = http_get(&d, "/tokenizer_info");
+    CHECK_MSG(is_text(a.json, "tokenizer_class", "GPT2Tokenizer") && is_text(a.json, "pad_token", "<pad>"), "%s",
+              a.body);
+    CHECK(is_text(a.json, "chat_template", jinja) && json_number(a.json, "model_max_length") == 512);
+    CHECK(!strstr(a.body, "somebody") && !strstr(a.body, dir));
+    answer_free(&a);
+    a = http_get(&d, "/props");
+    CHECK_MSG(a.status == 200 && json_number(a.json, "total_slots") == 7, "%s", a.body);
+    CHECK(is_text(a.json, "model_path", "some/name") && is_text(a.json, "chat_template", jinja));
+    CHECK(!strstr(a.body, dir));
+    answer_free(&a);
+    daemon_stop(&d);
+    free(dir);
+}
+
+TEST(describe_props) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--noise-seed 5 --noise-scale 0.5"));
+    Answer a = http_get(&d, "/props");
+    const cJSON *settings = json_at(a.json, "default_generation_settings");
+    static const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"temperature", 1}, {"top_k", 0},         {"top_p", 1},           {"min_p", 0},           {"typical_p", 1},
+        {"n_predict", 16},  {"max_tokens", 16},   {"repeat_penalty", 1},  {"repeat_last_n", -1},  {"seed", -1},
+        {"noise_seed", 5},  {"noise_scale", 0.5}, {"xtc_probability", 0}, {"dry_multiplier", 0},  {"n", 1},
+        {"best_of", 1},     {"mirostat", 0},      {"top_n_sigma", 0},     {"presence_penalty", 0}};
+    REQUIRE(json_number(settings, "n_ctx") == 512);
+    for (size_t i = 0; i < COUNTOF(numbers); i++)
+        CHECK_MSG(json_number(json_at(settings, "params"), numbers[i].name) == numbers[i].value, "%s: %s",
+                  numbers[i].name, a.body);
+    CHECK(cJSON_IsFalse(json_at(settings, "params.ignore_eos")) &&
+          cJSON_IsTrue(json_at(settings, "params.cache_prompt")));
+    CHECK(is_text(a.json, "chat_template", ""));
+    answer_free(&a);
+
+    /* What it says acts when nothing is said does so when it is said. */
+    Answer plain = http_post(&d, "/v1/completions", "{\"prompt\":\"The\",\"temperature\":0}");
+    Answer said = http_post(&d, "/v1/completions",
+                            "{\"prompt\":\"The\",\"temperature\":0,\"max_tokens\":16,\"noise_seed\":5,"
+                            "\"noise_scale\":0.5,\"seed\":-1,\"top_k\":0,\"mirostat\":0,\"repeat_penalty\":1}");
+    CHECK_MSG(said.status == 200, "%s", said.body);
+    CHECK(!strcmp(answer_text(&plain, 0), answer_text(&said, 0)));
+    answer_free(&plain);
+    answer_free(&said);
+    daemon_stop(&d);
+}
