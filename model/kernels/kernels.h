@@ -77,6 +77,9 @@ typedef struct Kernels {
     void (*silu_row)(int d, const float *x, float *y);
     void (*tanh_row)(int d, const float *x, float *y);
     void (*cos_row)(int d, const float *x, const float *freq, const float *phase, float *y); /* cos(freq x + phase) */
+    /* A step of n LSTM cells. z [4][n]: the gates i, f, g, o, before and then after their nonlinearities;
+     * c = f c_before + i g, h = o tanh(c). */
+    void (*lstm_row)(int n, float *z, const float *c_before, float *c, float *h);
 
     /* n Gaussians for keys j0..j0+n-1 of one query row (docs/spec.md 4); j0 a multiple of 8.
      * counter (sequence << 16 | j / 8, i, head_layer, stream), key = seed. Bit-equal on every ISA. */

@@ -143,6 +143,21 @@ static void cos_row(int d, const float *x, const float *freq, const float *phase
         }
 }
 
+INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+static void lstm_row(int n, float *z, const float *c_before, float *c, float *h) {
+    float *i = z, *f = z + n, *g = z + 2 * n, *o = z + 3 * n;
+#pragma GCC ivdep
+    for (int k = 0; k < n; k++) {
+        i[k] = logistic_of(i[k]);
+        f[k] = logistic_of(f[k]);
+        g[k] = tanh_of(g[k]);
+        o[k] = logistic_of(o[k]);
+        c[k] = FMA(f[k], c_before[k], i[k] * g[k]);
+        h[k] = o[k] * tanh_of(c[k]);
+    }
+}
+
 static void clean_row(int d, const float *x, float *y) {
 #pragma GCC ivdep
     for (int i = 0; i < d; i++) {

@@ -56,6 +56,10 @@ typedef struct TrainKernels {
      * d_phase -= sine dy; d_freq and d_phase may be NULL */
     void (*cos_slope_row)(int d, const float *x, const float *freq, const float *sine, const float *dy, bool add,
                           float *dx, float *d_freq, float *d_phase);
+    /* lstm_row's z (after), c_before and c, and dh: writes dz [4][n], of the gates before their nonlinearities. dc
+     * holds what later steps want of c, and then what this one wants of c_before. */
+    void (*lstm_slope_row)(int n, const float *z, const float *c_before, const float *c, const float *dh, float *dc,
+                           float *dz);
     /* y = xh w + b, xh = (x - mean) rstd; mean 0 unless center. dx (+)= the derivative, dw += dy xh; db += dy unless
      * NULL. xh [d] is scratch. */
     void (*norm_slope_row)(bool center, int d, const float *x, const float *w, float eps, const float *dy, bool add,

@@ -101,6 +101,20 @@ static void cos_slope_row(int d, const float *x, const float *freq, const float 
     for (int i = 0; i < d; i++) d_phase[i] = FMA(-sine[i], dy[i], d_phase[i]);
 }
 
+static void lstm_slope_row(int n, const float *z, const float *c_before, const float *c, const float *dh, float *dc,
+                           float *dz) {
+    const float *i = z, *f = z + n, *g = z + 2 * n, *o = z + 3 * n;
+#pragma GCC ivdep
+    for (int k = 0; k < n; k++) {
+        float t = tanh_of(c[k]), d = FMA(dh[k] * o[k], 1 - t * t, dc[k]);
+        dz[k] = d * g[k] * i[k] * (1 - i[k]);
+        dz[n + k] = d * c_before[k] * f[k] * (1 - f[k]);
+        dz[2 * n + k] = d * i[k] * (1 - g[k] * g[k]);
+        dz[3 * n + k] = dh[k] * t * o[k] * (1 - o[k]);
+        dc[k] = d * f[k];
+    }
+}
+
 /* With g = dy w: dx += rstd (g - mean_d(g) [center] - xh mean_d(g xh)). */
 static void norm_slope_row(bool center, int d, const float *x, const float *w, float eps, const float *dy, bool add,
                            float *dx, float *dw, float *db, float *xh) {
@@ -159,5 +173,5 @@ static void adamw(const AdamwRow *u, int n, float *w, const float *g, float *m, 
         .pack_columns = pack_columns, .multiply = multiply, .pack_taps = pack_taps, .dot_row = dot_row,                \
         .scale_in_place = scale_in_place, .product_row = product_row, .gate_slope_row = gate_slope_row,                \
         .slope_row = slope_row, .softmax_slope_row = softmax_slope_row, .cos_slope_row = cos_slope_row,                \
-        .norm_slope_row = norm_slope_row, .squares = squares, .adamw = adamw,                                          \
+        .lstm_slope_row = lstm_slope_row, .norm_slope_row = norm_slope_row, .squares = squares, .adamw = adamw,        \
     }

@@ -61,6 +61,13 @@ Mat *op_head_difference(Tape *t, Mat *x, int dim, const Weight vectors[4], float
  * row, heads being channels; W [out, heads, k], odd k. x [n, heads dim] -> [n, out dim]. */
 Mat *op_head_conv(Tape *t, Mat *x, const Weight *w, const Weight *b, int dim);
 
+/* op_lstm.c: the recurrence of LSTM layers over the rows of every segment, forwards and, with a second direction,
+ * backwards. gates [n, directions 4 h]: what the inputs and biases give the gates i, f, g, o (each [h], of the first
+ * direction first); they have no other reader. w [directions, 4 h, h]. With s the logistic function
+ *     i, f, o = s(gate + W h_before)    g = tanh(gate + W h_before)    c = f c_before + i g    h = o tanh(c)
+ * and zeros before the first row. -> h of every direction, [n, directions h]. */
+Mat *op_lstm(Tape *t, Mat *gates, const Weight *w, const Segment *segments, int n_segments);
+
 /* op_loss.c: weighted mean of the negative log likelihoods of targets[n] under logits [n, V] -> [1, 1]. weights [n],
  * not below 0; NULL: all 1. A row of weight 0 is ignored, its target too; if all are, the loss is 0. targets and
  * weights must outlive the tape. The backward pass writes the gradient over the logits, which must have no other

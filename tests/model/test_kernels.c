@@ -147,6 +147,16 @@ static int run_elementwise(const Kernels *k, Shape s, float *y) {
     k->scale_row(s.k, 0.3f, x, y + 7 * s.k);
     return 8 * s.k;
 }
+/* One step of cells there and back. */
+static int run_lstm(const Kernels *k, Shape s, float *y) {
+    int n = s.k / 4;
+    float *dc = y + 6 * n, *dz = y + 7 * n;
+    memcpy(y, pool_a + s.at, (size_t)(4 * n) * sizeof *y);
+    memcpy(dc, pool_c + s.at, (size_t)n * sizeof *y);
+    k->lstm_row(n, y, pool_b + s.at, y + 4 * n, y + 5 * n);
+    k->train->lstm_slope_row(n, y, pool_b + s.at, y + 4 * n, pool_b + s.at + n, dc, dz);
+    return 11 * n;
+}
 static int run_noise(const Kernels *k, Shape s, float *y) {
     uint16_t bits[4096];
     uint64_t seed = 0x123456789abcdefu * (uint64_t)s.k;
@@ -219,8 +229,9 @@ TEST(kernels_attention_equals_ref) {
 }
 
 TEST(kernels_rows_equal_ref) {
-    Run runs[] = {run_to_bf16, run_softmax, run_sums, run_soften, run_weigh, run_norms, run_elementwise, run_noise};
-    const char *names[] = {"to_bf16", "softmax", "sums", "soften", "weigh", "norms", "elementwise", "noise"};
+    Run runs[] = {run_to_bf16, run_softmax,     run_sums, run_soften, run_weigh,
+                  run_norms,   run_elementwise, run_lstm, run_noise};
+    const char *names[] = {"to_bf16", "softmax", "sums", "soften", "weigh", "norms", "elementwise", "lstm", "noise"};
     kernels_init(NULL);
     for (uint32_t specials = 0; specials <= 60; specials += 20) {
         fill_pools(3, specials);

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/team.h"
 #include "model/ops/op.h"
 #include "tests/support/test.h"
 
@@ -61,6 +62,13 @@ static Mat *build_difference(Tape *t, Mat **x, Weight *w) {
 }
 static Mat *build_conv(Tape *t, Mat **x, Weight *w) { return op_head_conv(t, x[0], &w[0], &w[1], 6); }
 static Mat *build_factors(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_factors(t, x[0], x[1], 2, 5); }
+/* Three sentences in two directions; or one direction alone. */
+static const Segment sentences[3] = {{.row0 = 0, .n = 1}, {.row0 = 1, .n = 3}, {.row0 = 4, .n = 1}};
+static Mat *build_lstm(Tape *t, Mat **x, Weight *w) { return op_lstm(t, x[0], &w[0], sentences, 3); }
+static Mat *build_lstm_one_way(Tape *t, Mat **x, Weight *w) {
+    static const Segment all = {.n = N};
+    return op_lstm(t, x[0], &w[0], &all, 1);
+}
 static Mat *build_loss(Tape *t, Mat **x, Weight *w) { return (void)w, op_cross_entropy(t, x[0], ids, NULL); }
 static Mat *build_weighted_loss(Tape *t, Mat **x, Weight *w) {
     static const int targets[N] = {3, 0, -100, 3, 1};
@@ -96,6 +104,8 @@ static const OpCase op_cases[] = {
     {"head_difference", {16}, {{6}, {6}}, build_difference, 0},
     {"head_conv", {18}, {{4, 3, 5}, {4}}, build_conv, 0},
     {"head_factors", {6, 10}, {{0}}, build_factors, 0},
+    {"lstm", {24}, {{2, 12, 3}}, build_lstm, 0},
+    {"lstm_one_way", {12}, {{1, 12, 3}}, build_lstm_one_way, 0},
     {"cross_entropy", {11}, {{0}}, build_loss, 0},
     {"weighted_cross_entropy", {11}, {{0}}, build_weighted_loss, 0},
 };
@@ -261,4 +271,44 @@ TEST(op_cross_entropy_weights) {
     for (int i = 0; i < V; i++) CHECK(gradient[2][V + i] == 0 && gradient[2][4 * V + i] == 0);
     CHECK(loss[4] == 0);
     for (int i = 0; i < N * V; i++) CHECK(gradient[4][i] == 0);
+}
+
+/* Sentences of many lengths through a bidirectional op_lstm: what it gives is what each gives alone, and all gradients
+ * have the same bits on every team. */
+TEST(op_lstm_batch_and_team) {
+    enum { H = 37, SENTENCES = 7, ROWS = 60, GATES = 8 * H, WEIGHTS = 2 * 4 * H * H };
+    static const int lengths[SENTENCES] = {9, 1, 20, 9, 3, 17, 1}, teams[3] = {1, 2, 5};
+    static float x[ROWS * GATES], w[WEIGHTS], dw[3][WEIGHTS], y[3][ROWS * 2 * H], dx[3][ROWS * GATES];
+    Weight weight = {.n_dims = 3, .dims = {2, 4 * H, H}, .data = w};
+    Segment segments[SENTENCES];
+    Draws d = draws_open(11, DRAW_TEST, 4);
+    for (int i = 0; i < ROWS * GATES; i++) x[i] = (float)draw_normal(&d);
+    for (int i = 0; i < WEIGHTS; i++) w[i] = 0.2f * (float)draw_normal(&d);
+    for (int s = 0, row = 0; s < SENTENCES; row += lengths[s++]) segments[s] = (Segment){.row0 = row, .n = lengths[s]};
+    int team = team_size();
+    Tape t;
+    for (int k = 0; k < 3; k++) {
+        team_resize(teams[k]);
+        tape_init(&t, true);
+        weight.grad = dw[k];
+        Mat *gates = tape_mat(&t, ROWS, GATES);
+        memcpy(gates->x, x, sizeof x);
+        Mat *out = op_lstm(&t, gates, &weight, segments, SENTENCES);
+        memcpy(y[k], out->x, sizeof y[k]);
+        memcpy(mat_gradient(out), x, sizeof y[k]);
+        tape_backward(&t, tape_mat(&t, 1, 1));
+        memcpy(dx[k], gates->dx, sizeof dx[k]);
+        tape_free(&t);
+        CHECK(!memcmp(y[k], y[0], sizeof y[0]) && !memcmp(dx[k], dx[0], sizeof dx[0]) &&
+              !memcmp(dw[k], dw[0], sizeof dw[0]));
+    }
+    team_resize(team);
+    tape_init(&t, false);
+    for (int s = 0; s < SENTENCES; s++) {
+        Mat *gates = tape_mat(&t, lengths[s], GATES);
+        memcpy(gates->x, x + segments[s].row0 * GATES, (size_t)(lengths[s] * GATES) * sizeof *x);
+        const Mat *out = op_lstm(&t, gates, &weight, &(Segment){.n = lengths[s]}, 1);
+        CHECK(!memcmp(out->x, y[0] + segments[s].row0 * 2 * H, (size_t)(lengths[s] * 2 * H) * sizeof *x));
+    }
+    tape_free(&t);
 }
