@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "server/api/diversity.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -251,25 +252,46 @@ static void rank(Choice **best, int n, int wanted) {
     }
 }
 
-static void print_whole(Completion *c, Buffer *out) {
+/* Those of prompt p, the answer's first. NULL when memory runs out. */
+static Choice **order_choices(const Completion *c, int p) {
     const CompletionRequest *r = &c->request;
     Choice **order = try_calloc((size_t)r->best_of, sizeof *order);
-    if (!order) {
-        out->failed = true;
-        return;
+    for (int i = 0; i < r->best_of && order; i++) order[i] = &c->choices[p * r->best_of + i];
+    if (order && r->best_of > r->n) rank(order, r->best_of, r->n);
+    return order;
+}
+
+static void print_diversity(const Completion *c, Buffer *more) {
+    const CompletionRequest *r = &c->request;
+    for (int p = 0; p < r->n_prompts && r->diversity; p++) {
+        Choice **order = order_choices(c, p);
+        buffer_text(more, p ? "," : ",\"diversity\":[");
+        if (order)
+            diversity_print(more, order, r->n);
+        else
+            more->failed = true;
+        free(order);
     }
+    if (r->diversity) buffer_text(more, "]");
+}
+
+static void print_whole(Completion *c, Buffer *out) {
+    const CompletionRequest *r = &c->request;
+    Buffer more = {0};
     response_open(out, &c->head, false);
     for (int p = 0; p < r->n_prompts; p++) {
-        for (int i = 0; i < r->best_of; i++) order[i] = &c->choices[p * r->best_of + i];
-        if (r->best_of > r->n) rank(order, r->best_of, r->n);
-        for (int i = 0; i < r->n; i++) {
+        Choice **order = order_choices(c, p);
+        if (!order) more.failed = true;
+        for (int i = 0; i < r->n && order; i++) {
             if (p + i > 0) buffer_text(out, ",");
             c->head.form->choice(out, order[i], p * r->n + i, c->has_noise, false);
         }
+        free(order);
     }
     Usage u = usage_of(c);
-    response_close(out, &u, false);
-    free(order);
+    print_diversity(c, &more);
+    response_close(out, &u, false, &more);
+    buffer_free(&more);
 }
 
 static void print_event(Completion *c, Buffer *out, int i) {
@@ -280,18 +302,21 @@ static void print_event(Completion *c, Buffer *out, int i) {
     c->head.form->choice(out, choice, i, c->has_noise, true);
     bool counted = c->request.include_usage && c->request.continuous_usage_stats;
     Usage u = counted ? usage_of(c) : (Usage){0};
-    response_close(out, counted ? &u : NULL, c->request.include_usage);
+    response_close(out, counted ? &u : NULL, c->request.include_usage, NULL);
     buffer_text(out, "\n\n");
     choice_mark_sent(choice);
 }
 
 static void print_end(Completion *c, Buffer *out) {
-    if (c->request.include_usage) {
+    if (c->request.include_usage || c->request.diversity) {
         Usage u = usage_of(c);
+        Buffer more = {0};
+        print_diversity(c, &more);
         buffer_text(out, "data: ");
         response_open(out, &c->head, true);
-        response_close(out, &u, false);
+        response_close(out, c->request.include_usage ? &u : NULL, false, &more);
         buffer_text(out, "\n\n");
+        buffer_free(&more);
     }
     buffer_text(out, "data: [DONE]\n\n");
 }
@@ -346,7 +371,7 @@ bool completion_is_long(const Completion *c) {
     enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
     const CompletionRequest *r = &c->request;
     int64_t values = 0;
-    if (r->stream) return false;
+    if (r->stream && !r->diversity) return false;
     for (int i = 0; i < c->n_choices; i++) {
         const Job *job = c->choices[i].job;
         values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));

@@ -33,7 +33,8 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
  * in it, and the status is 503. */
 bool completion_poll(Completion *c, Buffer *out, int *status);
 
-/* Whether the next poll writes so much that nobody should wait for it: a complete answer of many tokens, no stream. */
+/* Whether the next poll does so much that nobody should wait for it: a complete answer of many tokens, or of a stream
+ * with diversity the end. */
 bool completion_is_long(const Completion *c);
 
 bool completion_streams(const Completion *c);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "server/api/diversity.h"
 #include "server/engine/engine.h"
 
 #include <stdlib.h>
@@ -87,6 +88,11 @@ static int check_results(const CompletionRequest *r, ApiError *e) {
     if (tokens > MOST_TOKENS)
         return api_fail(e, 400, NULL, "max_tokens", "the request's choices have up to %lld tokens, the limit is %d",
                         (long long)tokens, MOST_TOKENS);
+    int64_t answered = (int64_t)r->n_prompts * r->n * r->max_tokens;
+    if (r->diversity && answered > DIVERSITY_TOKENS)
+        return api_fail(e, 400, NULL, "diversity",
+                        "the answer's choices have up to %lld tokens, the limit with diversity is %d",
+                        (long long)answered, DIVERSITY_TOKENS);
     int top = MAX(r->logprobs, r->prompt_logprobs);
     if (top > 0 && tokens * top > MOST_ALTERNATIVES)
         return api_fail(

@@ -64,7 +64,7 @@ typedef struct CompletionRequest {
     uint64_t *noise_seeds; /* [n_prompts * n], given as an array; else NULL */
     int n_noise_seeds;
     float noise_scale;
-    bool echo, ignore_eos, return_token_ids;
+    bool diversity, echo, ignore_eos, return_token_ids;
     bool chat; /* the answer is a message */
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, stream_options, include_usage, continuous_usage_stats;

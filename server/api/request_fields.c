@@ -159,6 +159,10 @@ static const Field rows[] = {
     {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
      .help = "Milliseconds from the request's arrival. A choice that is not complete by then ends with `finish_reason` "
              "`length` and `deadline: true`."},
+    {FIELD(diversity, FIELD_BOOL),
+     .help =
+         "Add `diversity` to the answer, or to an event of the stream before `[DONE]`: how much the choices differ. "
+         "Prompts, `n` and `max_tokens` multiplied are at most 65536."},
     {FIELD(echo, FIELD_BOOL), .help = "Put the prompt in front of the text, and its log-probabilities in front of the "
                                       "others."},
     {FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,

@@ -199,8 +199,10 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
 const ResponseForm response_text = {
     .id = "cmpl", .object = "text_completion", .event = "text_completion", .choice = print_choice};
 
-void response_close(Buffer *b, const Usage *usage, bool usage_null) {
+void response_close(Buffer *b, const Usage *usage, bool usage_null, const Buffer *more) {
     buffer_text(b, "]");
+    if (more) buffer_append(b, more->data, more->n);
+    if (more && more->failed) b->failed = true;
     if (usage)
         buffer_print(b,
                      ",\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"

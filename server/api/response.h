@@ -38,7 +38,7 @@ void response_choice_text(Buffer *b, const Choice *c);
 /* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
 void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise);
 
-/* ]...}: usage NULL leaves it out, as `null` when usage_null. */
-void response_close(Buffer *b, const Usage *usage, bool usage_null);
+/* ]...}: usage NULL leaves it out, as `null` when usage_null. `more`: further members, each behind a comma, or NULL. */
+void response_close(Buffer *b, const Usage *usage, bool usage_null, const Buffer *more);
 
 #endif

@@ -123,6 +123,10 @@ static const Bad bad[] = {
     {"{\"stop_token_ids\":[\"1\"]}", 400, "stop_token_ids"},
     /* flags and the rest */
     {"{\"echo\":1}", 400, "echo"},
+    {"{\"diversity\":1}", 400, "diversity"},
+    {"{\"diversity\":\"true\"}", 400, "diversity"},
+    {"{\"diversity\":{}}", 400, "diversity"},
+    {"{\"prompt\":[[1],[2],[3]],\"n\":64,\"max_tokens\":400,\"diversity\":true}", 400, "diversity"},
     {"{\"ignore_eos\":\"true\"}", 400, "ignore_eos"},
     {"{\"return_token_ids\":0}", 400, "return_token_ids"},
     {"{\"logprobs\":-1}", 400, "logprobs"},
