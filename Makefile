@@ -109,6 +109,15 @@ $(PAGE): $(BUILD)/server/page/html.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
+# Which commit this is, where git knows; the file is written only when it is another one.
+COMMIT := $(shell test -e .git && GIT_OPTIONAL_LOCKS=0 git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo $(COMMIT) | cmp -s - $@ || echo $(COMMIT) >$@
+FORCE:
+$(BUILD)/server/metrics/families.o: $(BUILD)/commit
+$(BUILD)/server/metrics/families.o: CFLAGS += -DNOISED_COMMIT='"$(COMMIT)"'
+
 man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS)) ## manual pages and bash completion, from the tables of options
 
 $(BUILD)/man/%.1: $(BUILD)/%

@@ -79,9 +79,14 @@ static int load(Serving **first, const ServingContext *ctx, Err *err) {
 
 /* ---- from start to end ---- */
 
+static double started(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals, Err *err) {
-    Server s = {
-        .auth = auth, .models = options_models(o, name), .created = (int64_t)time(NULL), .access_log = o->access_log};
+    Server s = {.auth = auth, .models = options_models(o, name), .started = started(), .access_log = o->access_log};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     s.browser = (BrowserRules){
         .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};

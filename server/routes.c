@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "model/kernels/kernels.h"
 #include "server/access.h"
 #include "server/api/noise.h"
 #include "server/api/schema.h"
@@ -20,7 +21,8 @@ static void print_model(Server *s, Buffer *b, const char *id) {
     Serving *serving = versions_pin(&s->versions);
     buffer_text(b, "{\"id\":");
     buffer_json(b, id, strlen(id));
-    buffer_print(b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"root\":", s->created);
+    buffer_print(
+        b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"root\":", (int64_t)s->started);
     buffer_json(b, s->models.name, strlen(s->models.name));
     buffer_print(b, ",\"parent\":null,\"max_model_len\":%d}", serving->api.config->max_positions);
     versions_unpin(&s->versions, serving);
@@ -110,15 +112,22 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
     EngineStats stats;
     bool healthy = !strcmp(server_status(s, &stats), "ok");
+    Serving *newest = versions_pin(&s->versions);
+    EngineStats of_newest = engine_stats(newest->engine);
+    versions_unpin(&s->versions, newest);
     Gauges gauges = {.healthy = healthy,
                      .running = stats.running,
                      .queued = stats.queued,
                      .kv_blocks = stats.kv_blocks,
                      .kv_blocks_used = stats.kv_blocks_used,
-                     .versions = versions_stats(&s->versions, &stats)};
+                     .versions = versions_stats(&s->versions, &stats),
+                     .started = s->started,
+                     .model = s->models.name,
+                     .isa = kernels->name,
+                     .cache = {of_newest.kv_type, KV_BLOCK, of_newest.kv_blocks}};
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
-    metrics_print(&reply->body, &s->metrics, &gauges, s->models.name);
+    metrics_print(&reply->body, &s->metrics, &gauges);
 }
 
 static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {

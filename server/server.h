@@ -14,7 +14,7 @@ typedef struct Server {
     const Auth *auth;
     ApiModels models;
     BrowserRules browser;
-    int64_t created;
+    double started; /* seconds since 1970 */
     bool access_log;
     atomic_bool draining; /* refuse new completions, /health says so */
     atomic_bool cut;      /* end running ones with an error */

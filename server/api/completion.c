@@ -200,11 +200,13 @@ static void count_choice(Metrics *m, const Choice *c) {
         metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
     }
     metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    metrics_observe(m, SIZE_MAX_TOKENS, job->max_tokens);
     if (c->finish != FINISH_STOP && c->finish != FINISH_LENGTH && c->finish != FINISH_DEADLINE) return;
     metrics_observe(m, SIZE_GENERATED, c->n_read);
     metrics_observe(m, TIME_WHOLE, now_seconds() - job->submitted);
     if (first > 0) metrics_observe(m, TIME_PREFILL, first - started);
     if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
+    if (first > 0) metrics_observe(m, TIME_INFERENCE, last - started);
 }
 
 CompletionStory completion_story(const Completion *c) {

@@ -138,11 +138,16 @@ static void admit(Engine *e) {
     pthread_mutex_lock(&e->mutex);
 }
 
+static void count_step(Engine *e) {
+    Metrics *m = e->options.metrics;
+    metrics_count(m, COUNT_STEPS, 1);
+    metrics_observe(m, SIZE_STEP, e->runner.step_tokens);
+    phases_count(&e->runner.phases, m);
+}
+
 static void measure(Engine *e, int rows, double seconds) {
     const Runner *r = &e->runner;
     const double keep = 31.0 / 32;
-    if (rows > 0) metrics_count(e->options.metrics, COUNT_STEPS, 1);
-    if (rows > 0) metrics_observe(e->options.metrics, SIZE_STEP, rows);
     e->rate = (Rate){.rows = keep * e->rate.rows + rows, .seconds = keep * e->rate.seconds + seconds};
     e->stats.steps += rows > 0;
     e->stats.running = r->n_running;
@@ -200,8 +205,10 @@ static void *engine_main(void *arg) {
     e->stats.damaged = !intact;
     e->stats.broken = !w.finite;
     beat(e);
+    phases_begin(&e->runner.phases);
     for (;;) {
         wait_for_work(e);
+        phase_ends(&e->runner.phases, TIME_STEP_WAIT);
         if (e->stopping) break;
         if (e->stats.damaged) {
             end_all(e, FINISH_DAMAGED);
@@ -212,6 +219,7 @@ static void *engine_main(void *arg) {
         double start = now_seconds();
         int rows = runner_step(&e->runner);
         double seconds = now_seconds() - start;
+        if (rows > 0) count_step(e);
         beat(e);
         pthread_mutex_lock(&e->mutex);
         if (rows < 0) e->stats.damaged = true;
@@ -279,6 +287,7 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
         return -1;
     }
     e->stats.kv_blocks = e->runner.pool.n;
+    e->stats.kv_type = dtype_name(options->kv_dtype);
     atomic_init(&e->heartbeat, 0);
     pthread_mutex_init(&e->mutex, NULL);
     pthread_condattr_t monotonic;

@@ -173,11 +173,13 @@ static Finish push(Runner *r, Sequence *s) {
     Finish finish = FINISH_NONE;
     int generated = s->n_tokens - job->n_prompt;
     bool drew = s->step_wanted && s->n_rows == s->n_tokens;
+    if (generated == 0 && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
     if (drew) {
         int id = job->tokens[generated].id;
         if (id < 0) return FINISH_ERROR;
         s->tokens[s->n_tokens++] = id;
         r->generated_tokens++;
+        r->step_tokens++;
         generated++;
         if (job_is_end(job, id)) finish = FINISH_STOP;
     }
@@ -215,17 +217,22 @@ int runner_step(Runner *r) {
     copy_prefixes(r);
     cut(r, now_seconds());
     scheduler_step(&r->scheduler, r->running, r->n_running, &r->pool);
+    phase_ends(&r->phases, TIME_STEP_PLAN);
     int rows = r->scheduler.batch.n;
     const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->scheduler.batch, &r->kv) : NULL;
     bool intact = shards_intact(r->files);
+    phase_ends(&r->phases, TIME_STEP_FORWARD);
     if (logits && intact) sample(r, logits);
+    phase_ends(&r->phases, TIME_STEP_SAMPLE);
     tape_reset(&r->tape);
     if (!intact) return -1;
     r->prompt_tokens += (uint64_t)r->scheduler.prompt_rows;
+    r->step_tokens = 0;
     push_all(r);
     if (r->tape.arena.grown != r->arena_blocks) {
         log_warning("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);
         r->arena_blocks = r->tape.arena.grown;
     }
+    phase_ends(&r->phases, TIME_STEP_PUBLISH);
     return rows;
 }

@@ -39,15 +39,24 @@ typedef enum Distribution {
     TIME_WHOLE,       /* submitted to finished */
     TIME_PREFILL,     /* started to the first token */
     TIME_DECODE,      /* first token to the last */
+    TIME_INFERENCE,   /* started to the last token */
     TIME_TURN,        /* of the HTTP thread, in which nobody else is served */
-    SIZE_STEP,        /* rows of a batch */
-    SIZE_PROMPT,      /* tokens of a choice's prompt */
-    SIZE_GENERATED,   /* tokens of a finished choice */
-    SIZE_CHOICES,     /* n of a request */
+    TIME_STEP_WAIT,   /* phases of the time from one step's end to the next one's: see engine/phases.h */
+    TIME_STEP_PLAN,
+    TIME_STEP_FORWARD,
+    TIME_STEP_SAMPLE,
+    TIME_STEP_PUBLISH,
+    SIZE_STEP,       /* tokens that a step drew, and those of the prompts that it completed */
+    SIZE_PROMPT,     /* tokens of a choice's prompt */
+    SIZE_GENERATED,  /* tokens of a finished choice */
+    SIZE_MAX_TOKENS, /* that a choice may generate */
+    SIZE_CHOICES,    /* n of a request */
     DISTRIBUTIONS
 } Distribution;
 
 enum { METRIC_BOUNDS = 10 };
+extern const double metric_bounds[DISTRIBUTIONS][METRIC_BOUNDS]; /* ascending; a row may end early, with 0 */
+static inline bool metric_is_time(Distribution d) { return d < SIZE_STEP; }
 
 typedef struct Histogram {
     atomic_uint_least64_t counts[METRIC_BOUNDS + 1]; /* the last: above all bounds */
@@ -64,12 +73,20 @@ typedef struct Metrics {
 void metrics_count(Metrics *m, Counter c, uint64_t n);
 void metrics_observe(Metrics *m, Distribution d, double value); /* seconds or tokens; negative counts as 0 */
 
+typedef struct CacheShape {
+    const char *type;  /* of what it holds */
+    int block, blocks; /* positions in one; how many */
+} CacheShape;
+
 typedef struct Gauges {
     bool healthy; /* what /health says */
     int running, queued, kv_blocks, kv_blocks_used;
-    int versions; /* of the checkpoint that are in memory */
+    int versions;            /* of the checkpoint that are in memory */
+    CacheShape cache;        /* the newest version's */
+    double started;          /* seconds since 1970 */
+    const char *model, *isa; /* its name; the level of the kernels */
 } Gauges;
 
-void metrics_print(Buffer *out, const Metrics *m, const Gauges *g, const char *model_name);
+void metrics_print(Buffer *out, const Metrics *m, const Gauges *g);
 
 #endif
