@@ -15,13 +15,17 @@
 /* --steps may move only when no learning rate of the past would have been another. */
 static int restore_settings(Run *r, Err *err) {
     const cJSON *steps = json_field(r->state.settings, "steps");
-    bool constant = json_is_text(json_field(r->state.settings, "schedule"), "constant");
+    bool free_steps = json_is_text(json_field(r->state.settings, "schedule"), "constant") ||
+                      !json_is_text(json_field(r->state.settings, "decay-steps"), "");
     char given[32];
     snprintf(given, sizeof given, "%lld", (long long)r->settings->steps);
-    if (!constant && command_line_given(r->line, "steps") && cJSON_IsString(steps) && strcmp(given, steps->valuestring))
-        return err_set(err, "--steps is %s, the run to be resumed has %s: only a constant schedule can be extended",
+    if (!free_steps && command_line_given(r->line, "steps") && cJSON_IsString(steps) &&
+        strcmp(given, steps->valuestring))
+        return err_set(err,
+                       "--steps is %s, the run to be resumed has %s: only a constant schedule can be extended, or "
+                       "one with --decay-steps",
                        given, steps->valuestring);
-    return settings_restore(r->line, r->state.settings, constant ? "steps" : NULL, err);
+    return settings_restore(r->line, r->state.settings, free_steps ? "steps" : NULL, err);
 }
 
 /* Without bf16 products in the processor f32 is faster, and more exact. A new run is then one in f32, and stays that

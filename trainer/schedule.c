@@ -4,7 +4,7 @@
 
 double schedule_lr(const Schedule *c, int64_t step) {
     if (step < c->warmup) return c->lr * (double)(step + 1) / (double)c->warmup;
-    int64_t span = c->steps - 1 - c->warmup;
+    int64_t span = c->decay - 1 - c->warmup;
     double done = span > 0 ? fmin(1, (double)(step - c->warmup) / (double)span) : 0;
     switch (c->kind) {
     case SCHEDULE_COSINE:

@@ -38,12 +38,14 @@ const Option settings_options[SETTINGS_N] = {
     {"accumulate", OPTION_INT64, AT(accumulate), "N", 1, 1 << 20, "1", .help = "micro-batches per step",
      .tag = SETTING_FIXED},
     {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", .tag = SETTING_FIXED},
-    {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, .tag = SETTING_FIXED, .help = "learning rate of the last step",
-     .absent = "a tenth of --lr"},
+    {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, .tag = SETTING_FIXED,
+     .help = "learning rate at the end of the decay", .absent = "a tenth of --lr"},
     {"warmup", OPTION_INT64, AT(warmup), "N", 0, MANY, .unit = "steps", .tag = SETTING_FIXED,
      .help = "steps up to the peak", .absent = "100, a tenth of --steps if that is less"},
     {"schedule", OPTION_CHOICE, AT(schedule), "KIND", .fallback = "cosine", .choices = schedule_names,
      .tag = SETTING_FIXED, .help = "learning rate after warm-up"},
+    {"decay-steps", OPTION_INT64, AT(decay_steps), "N", 1, MANY, .unit = "steps", .tag = SETTING_FIXED,
+     .help = "step that reaches --min-lr; behind --steps, the schedule is cut there", .absent = "--steps"},
     {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.1", .help = "decoupled decay of matrices",
      .tag = SETTING_FIXED},
     {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none",
@@ -92,6 +94,11 @@ int settings_finish(Settings *s, Err *err) {
     if (s->warmup > s->steps)
         return err_set(err, "--warmup is %lld, longer than the run: --steps is %lld", (long long)s->warmup,
                        (long long)s->steps);
+    if (s->decay_steps > 0 && s->schedule == SCHEDULE_CONSTANT)
+        return err_set(err, "--decay-steps is %lld, but --schedule constant never decays", (long long)s->decay_steps);
+    if (s->decay_steps > 0 && s->decay_steps < s->warmup)
+        return err_set(err, "--decay-steps is %lld, below --warmup %lld", (long long)s->decay_steps,
+                       (long long)s->warmup);
     if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
     if (s->tokenizer && vocab_given)
         return err_set(err, "--tokenizer %s and --vocab-size %lld exclude each other", s->tokenizer,
@@ -107,6 +114,9 @@ int settings_finish(Settings *s, Err *err) {
 }
 
 Schedule settings_schedule(const Settings *s) {
-    return (Schedule){
-        .kind = (ScheduleKind)s->schedule, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .steps = s->steps};
+    return (Schedule){.kind = (ScheduleKind)s->schedule,
+                      .lr = s->lr,
+                      .min_lr = s->min_lr,
+                      .warmup = s->warmup,
+                      .decay = s->decay_steps > 0 ? s->decay_steps : s->steps};
 }

@@ -9,7 +9,7 @@
 
 #include <cjson/cJSON.h>
 
-enum { SETTINGS_N = 31 };
+enum { SETTINGS_N = 32 };
 enum { PRECISION_F32, PRECISION_BF16 };
 
 typedef struct Settings {
@@ -18,7 +18,7 @@ typedef struct Settings {
     bool resume, noise_per_sequence, recompute;
     int64_t vocab_size; /* below BPE_FIRST_MERGE: the config's */
     int64_t window;     /* below 2: max_position_embeddings */
-    int64_t steps, batch, accumulate, warmup, seed, eval_every, save_every, sample_every;
+    int64_t steps, decay_steps, batch, accumulate, warmup, seed, eval_every, save_every, sample_every;
     int threads;
     double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;
     int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */

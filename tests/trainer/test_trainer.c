@@ -25,15 +25,15 @@
 static bool near(double a, double b, double tolerance) { return fabs(a - b) <= tolerance * (1 + fabs(b)); }
 
 TEST(trainer_schedule) {
-    Schedule c = {.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .steps = 111};
+    Schedule c = {.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .decay = 111};
     CHECK(near(schedule_lr(&c, 0), 0.1, 1e-12) && near(schedule_lr(&c, 9), 1, 1e-12));
     CHECK(near(schedule_lr(&c, 10), 1, 1e-12) && near(schedule_lr(&c, 110), 0.1, 1e-12));
-    CHECK(near(schedule_lr(&c, 60), 0.55, 1e-12));
+    CHECK(near(schedule_lr(&c, 60), 0.55, 1e-12) && near(schedule_lr(&c, 5000), 0.1, 1e-12));
     c.kind = SCHEDULE_LINEAR;
     CHECK(near(schedule_lr(&c, 35), 0.775, 1e-12) && near(schedule_lr(&c, 110), 0.1, 1e-12));
     c.kind = SCHEDULE_CONSTANT;
     CHECK(schedule_lr(&c, 4) == 0.5 && schedule_lr(&c, 10) == 1 && schedule_lr(&c, 110) == 1);
-    c = (Schedule){.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .steps = 1};
+    c = (Schedule){.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .decay = 1};
     CHECK(schedule_lr(&c, 0) == 1);
 }
 

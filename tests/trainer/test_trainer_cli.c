@@ -199,7 +199,8 @@ TEST(trainer_cli_help_names_every_flag) {
         "accumulate", "lr",           "min-lr",        "clip",      "warmup",
         "schedule",   "weight-decay", "betas",         "seed",      "threads",
         "kl-weight",  "perturb",      "perturb-sigma", "precision", "noise-per-sequence",
-        "save-dtype", "eval-every",   "save-every",    "recompute", "sample-every"};
+        "save-dtype", "eval-every",   "save-every",    "recompute", "sample-every",
+        "decay-steps"};
     for (size_t i = 0; i < COUNTOF(flags); i++) {
         char line[64];
         snprintf(line, sizeof line, "  --%s ", flags[i]);

@@ -171,10 +171,11 @@ TEST(trainer_resume_refuses_contradictions) {
     resume_close(&r);
 }
 
-TEST(trainer_resume_extends_a_constant_schedule) {
+/* A run of 20 steps that goes on to 30 is one of 30 where no past learning rate depends on --steps. */
+static void check_extends(const char *schedule) {
     Resume r = resume_open();
-    char args[2048];
-    static const char constant[] = "--schedule constant --batch 2 --warmup 4 --save-every 0 --eval-every 0";
+    char args[2048], constant[128];
+    snprintf(constant, sizeof constant, "%s --batch 2 --warmup 4 --save-every 0 --eval-every 0", schedule);
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/b --steps 20 %s", r.config, r.text, r.dir,
              constant);
     ChildResult c = trainer_run(args);
@@ -197,3 +198,6 @@ TEST(trainer_resume_extends_a_constant_schedule) {
     free(whole);
     resume_close(&r);
 }
+
+TEST(trainer_resume_extends_a_constant_schedule) { check_extends("--schedule constant"); }
+TEST(trainer_resume_extends_a_cut_cosine) { check_extends("--decay-steps 40"); }
