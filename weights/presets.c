@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef enum SizeId { NANO, TINY, M124, M350, B1_5, N_SIZES } SizeId;
+typedef enum SizeId { NANO, TINY, M124, M250, M350, B1_4, B1_5, N_SIZES } SizeId;
 
-/* Of the papers' sizes, gated widths are floor(8/3 d); the small ones are rounded up to a multiple of 64. */
+/* Gated widths are 8/3 d, down to an integer for 124m, 350m and 1.5b (SAS), up to a multiple of 64 for the small ones
+ * and for 250m and 1.4b, the hosts of NOBLE. */
 static const struct {
     const char *name;
     int vocab, hidden, layers, heads, head_dim, width, gated_width, positions;
@@ -19,7 +20,9 @@ static const struct {
     [NANO] = {"nano", 512, 64, 2, 4, 16, 256, 192, 64},
     [TINY] = {"tiny", 4096, 256, 4, 4, 64, 1024, 704, 256},
     [M124] = {"124m", 50304, 768, 12, 12, 64, 3072, 2048, 1024},
+    [M250] = {"250m", 50257, 1024, 12, 8, 128, 4096, 2752, 1024},
     [M350] = {"350m", 50304, 1024, 24, 16, 64, 4096, 2730, 1024},
+    [B1_4] = {"1.4b", 50257, 2048, 24, 16, 128, 8192, 5504, 1024},
     [B1_5] = {"1.5b", 50304, 1600, 48, 25, 64, 6400, 4266, 1024},
 };
 
@@ -57,10 +60,9 @@ static void set_key(Config *c, const char *key, int value) {
 static void make_mla(Config *c, SizeId size) {
     static const struct {
         int heads, q_rank, kv_rank, nope_dim, rope_dim, v_dim;
-    } rows[N_SIZES] = {[NANO] = {4, 32, 16, 16, 8, 16},
-                       [TINY] = {4, 128, 64, 64, 32, 64},
-                       [M124] = {13, 512, 256, 64, 32, 64},
-                       [M350] = {23, 1024, 512, 64, 32, 64},
+    } rows[N_SIZES] = {[NANO] = {4, 32, 16, 16, 8, 16},      [TINY] = {4, 128, 64, 64, 32, 64},
+                       [M124] = {13, 512, 256, 64, 32, 64},  [M250] = {11, 1024, 512, 64, 32, 64},
+                       [M350] = {23, 1024, 512, 64, 32, 64}, [B1_4] = {46, 1024, 512, 64, 32, 64},
                        [B1_5] = {49, 1024, 512, 64, 32, 64}};
     set_heads(c, rows[size].heads, rows[size].heads);
     set_key(c, "q_lora_rank", rows[size].q_rank);
@@ -71,7 +73,8 @@ static void make_mla(Config *c, SizeId size) {
 }
 
 static void make_tpa(Config *c, SizeId size) {
-    static const int heads[N_SIZES] = {[NANO] = 12, [TINY] = 12, [M124] = 36, [M350] = 48, [B1_5] = 78};
+    static const int heads[N_SIZES] = {
+        [NANO] = 12, [TINY] = 12, [M124] = 36, [M250] = 20, [M350] = 48, [B1_4] = 50, [B1_5] = 78};
     set_heads(c, heads[size], heads[size]);
     set_key(c, "q_rank", 6);
     set_key(c, "rank", 2);
@@ -98,13 +101,17 @@ static void make_sas(Config *c, SizeId size) {
     c->sas.relu = true;
 }
 
-/* NOBLE's host is GEGLU with an untied head. */
+static void make_noble_host(Config *c, SizeId size) {
+    (void)size;
+    c->mlp.activation = ACT_GELU;
+    c->tie_embeddings = false;
+}
+
 static void make_noble(Config *c, SizeId size) {
+    make_noble_host(c, size);
     c->noble.rank = size == NANO ? 8 : size == TINY ? 16 : 64;
     c->noble.activation = NOBLE_COSNET;
     c->noble.layers = 2;
-    c->mlp.activation = ACT_GELU;
-    c->tie_embeddings = false;
 }
 
 static void make_noble_repository(Config *c, SizeId size) {
@@ -130,6 +137,7 @@ static const struct {
     {"lecture", "lecture", false, make_lecture},
     {"sas", "mha", true, make_sas},
     {"noble", "mha", true, make_noble},
+    {"noble-host", "mha", true, make_noble_host},
     {"noble-repository", "mha", true, make_noble_repository},
 };
 
