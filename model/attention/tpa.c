@@ -4,21 +4,32 @@
 #include "model/attention/attention.h"
 #include "model/ops/op.h"
 
+#include <math.h>
+
 enum { Q_RANK, RANK };
 
 typedef struct Tpa {
     Linear a_q, a_k, a_v, b_q, b_k, b_v; /* [H Rq, d] [H R, d] [H R, d] [Rq D, d] [R D, d] [R D, d] */
 } Tpa;
 
+/* A factor of m rows of n. It starts by Xavier's uniform distribution on the weight seen as [d, m, n], as the paper's
+ * code has it: the fan in of such a tensor is m n, its fan out d n. A main weight beside NOBLE starts as NOBLE says. */
+static void declare_factor(Linear *l, ParamSet *ps, const Config *c, const char *name, int m, int n) {
+    float bound = (float)sqrt(6.0 / ((double)n * (m + c->hidden_size)));
+    int weight = ps->n;
+    linear_declare(l, ps, c, name, c->hidden_size, m * n, LINEAR_QKV);
+    if (!l->has_noble) ps->params[weight].init = (Init){.kind = INIT_UNIFORM, .a = -bound, .b = bound};
+}
+
 static void declare(void *weights, ParamSet *ps, const Config *c) {
     Tpa *w = weights;
-    int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], d = c->hidden_size;
-    linear_declare(&w->a_q, ps, c, "a_q_proj", d, c->n_heads * q_rank, LINEAR_QKV);
-    linear_declare(&w->a_k, ps, c, "a_k_proj", d, c->n_heads * rank, LINEAR_QKV);
-    linear_declare(&w->a_v, ps, c, "a_v_proj", d, c->n_heads * rank, LINEAR_QKV);
-    linear_declare(&w->b_q, ps, c, "b_q_proj", d, q_rank * c->head_dim, LINEAR_QKV);
-    linear_declare(&w->b_k, ps, c, "b_k_proj", d, rank * c->head_dim, LINEAR_QKV);
-    linear_declare(&w->b_v, ps, c, "b_v_proj", d, rank * c->head_dim, LINEAR_QKV);
+    int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK];
+    declare_factor(&w->a_q, ps, c, "a_q_proj", c->n_heads, q_rank);
+    declare_factor(&w->a_k, ps, c, "a_k_proj", c->n_heads, rank);
+    declare_factor(&w->a_v, ps, c, "a_v_proj", c->n_heads, rank);
+    declare_factor(&w->b_q, ps, c, "b_q_proj", q_rank, c->head_dim);
+    declare_factor(&w->b_k, ps, c, "b_k_proj", rank, c->head_dim);
+    declare_factor(&w->b_v, ps, c, "b_v_proj", rank, c->head_dim);
 }
 
 /* A cache row: a_k [H R], b_k [R D] after rope, a_v [H R], b_v [R D]: 2 R (H + D) floats. */
