@@ -4,6 +4,7 @@
 #include "model/ops/op.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const Activation plain_activations[] = {
     [NOBLE_TANH] = ACT_TANH, [NOBLE_GELU] = ACT_GELU, [NOBLE_LEAKY_RELU] = ACT_LEAKY_RELU, [NOBLE_RELU] = ACT_RELU};
@@ -37,15 +38,14 @@ static void noble_declare(Noble *b, ParamSet *ps, const Config *c, int in, int o
     param_declare(ps, &b->up, "up.weight", 2, (int[]){out, r},
                   (Init){.kind = INIT_NORMAL, .b = (float)(0.01 / sqrt(r))})
         ->lr_scale = (float)pow(m, rates->up);
-    if (c->noble.activation == NOBLE_COSNET) {
-        Weight *freq[2] = {&b->freq_in, &b->freq_out}, *phase[2] = {&b->phase_in, &b->phase_out};
-        for (int k = 0; k < (layers > 1 ? 2 : 1); k++) {
-            param_declare(ps, freq[k], k ? "freq_out" : "freq_in", 1, &r,
-                          (Init){.kind = INIT_UNIFORM, .a = 0.8f, .b = 1.2f})
-                ->lr_scale = rates->freq;
-            param_declare(ps, phase[k], k ? "phase_out" : "phase_in", 1, &r, (Init){.kind = INIT_NORMAL, .b = 0.1f})
-                ->lr_scale = rates->phase;
-        }
+    for (int k = 0; k < layers && c->noble.activation == NOBLE_COSNET; k++) {
+        const char *place = k == 0 ? "in" : k == layers - 1 ? "out" : "mid";
+        char freq[16], phase[16];
+        snprintf(freq, sizeof freq, "freq_%s", place);
+        snprintf(phase, sizeof phase, "phase_%s", place);
+        param_declare(ps, &b->freq[k], freq, 1, &r, (Init){.kind = INIT_UNIFORM, .a = 0.8f, .b = 1.2f})->lr_scale =
+            rates->freq;
+        param_declare(ps, &b->phase[k], phase, 1, &r, (Init){.kind = INIT_NORMAL, .b = 0.1f})->lr_scale = rates->phase;
     }
     params_leave(ps, at);
 }
@@ -70,17 +70,12 @@ void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, 
 /* act(down x) through 1, 2 or 3 activations with a mixing matrix between each two. */
 static Mat *noble_activate(Forward *f, const Noble *b, Mat *h) {
     Tape *t = f->tape;
-    int layers = f->cfg->noble.layers;
-    if (f->cfg->noble.activation != NOBLE_COSNET) {
-        Activation a = plain_activations[f->cfg->noble.activation];
-        h = op_activation(t, h, a);
-        for (int k = 0; k < layers - 1; k++) h = op_activation(t, op_linear(t, h, &b->mix[k], NULL), a);
-        return h;
+    NobleActivation a = f->cfg->noble.activation;
+    for (int k = 0; k < f->cfg->noble.layers; k++) {
+        if (k > 0) h = op_linear(t, h, &b->mix[k - 1], NULL);
+        h = a == NOBLE_COSNET ? op_cos(t, h, &b->freq[k], &b->phase[k]) : op_activation(t, h, plain_activations[a]);
     }
-    h = op_cos(t, h, &b->freq_in, &b->phase_in);
-    if (layers == 1) return h;
-    if (layers == 3) h = op_cos(t, op_linear(t, h, &b->mix[0], NULL), NULL, NULL);
-    return op_cos(t, op_linear(t, h, &b->mix[layers - 2], NULL), &b->freq_out, &b->phase_out);
+    return h;
 }
 
 Mat *linear(Forward *f, const Linear *l, Mat *x) {

@@ -1,5 +1,6 @@
 /* linear: y = x W^T + b, plus the NOBLE branch when the config has one. NOBLE lives here and nowhere else:
- *     y = W x + b + up act(down x),   cosnet of two layers: act(h) = cos(f_out (M cos(f_in h + p_in)) + p_out).
+ *     y = W x + b + up act(down x),   cosnet of two layers: act(h) = cos(f_out (M cos(f_in h + p_in)) + p_out),
+ * and of three a cosine with a frequency and a phase of its own between the two.
  * Only linears of a block carry a branch; embeddings and the head do not. */
 #ifndef NOISED_LINEAR_H
 #define NOISED_LINEAR_H
@@ -8,10 +9,9 @@
 #include "model/params.h"
 
 typedef struct Noble {
-    Weight down, up;                               /* [r, in], [out, r] */
-    Weight mix[2];                                 /* [r, r]: layers - 1 of them */
-    Weight freq_in, phase_in, freq_out, phase_out; /* [r]; cosnet only; one layer has only *_in, and the middle
-                                                      cosine of three layers is plain */
+    Weight down, up;          /* [r, in], [out, r] */
+    Weight mix[2];            /* [r, r]: layers - 1 of them */
+    Weight freq[3], phase[3]; /* [r], one a layer; cosnet only */
 } Noble;
 
 typedef struct Linear {

@@ -17,11 +17,12 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c) {
     if (c->noise.condition_dim) {
         int m = c->noise.condition_dim;
         Init weights = {.kind = INIT_NORMAL, .b = 0.02f}, zero = {0};
+        Init start = {.kind = INIT_HALVES, .b = (float)(2 * log(0.01))}; /* means 0, sigmas 0.01 */
         param_declare(ps, &z->condition_down_w, "condition.down.weight", 2, (int[]){m, c->hidden_size}, weights)
             ->decay = false;
         param_declare(ps, &z->condition_down_b, "condition.down.bias", 1, (int[]){m}, zero);
         param_declare(ps, &z->condition_up_w, "condition.up.weight", 2, (int[]){2 * n, m}, weights)->decay = false;
-        param_declare(ps, &z->condition_up_b, "condition.up.bias", 1, (int[]){2 * n}, zero);
+        param_declare(ps, &z->condition_up_b, "condition.up.bias", 1, (int[]){2 * n}, start);
     } else if (c->noise.density == DENSITY_MIXTURE) {
         int dims[2] = {n, c->noise.components};
         Weight *weights[3] = {&z->weight, &z->mu, &z->sigma};

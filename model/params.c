@@ -86,6 +86,9 @@ void param_init(const Param *p, uint64_t seed, float *value) {
     case INIT_CONSTANT:
         for (size_t i = 0; i < n; i++) value[i] = p->init.a;
         return;
+    case INIT_HALVES:
+        for (size_t i = 0; i < n; i++) value[i] = i < n / 2 ? p->init.a : p->init.b;
+        return;
     case INIT_NORMAL:
         for (size_t i = 0; i < n; i++) value[i] = (float)(a + b * draw_normal(&d));
         return;

@@ -8,9 +8,9 @@
 
 #include "model/tensor.h"
 
-typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
+typedef enum InitKind { INIT_CONSTANT, INIT_HALVES, INIT_NORMAL, INIT_UNIFORM } InitKind;
 
-/* CONSTANT: a. NORMAL: mean a, standard deviation b. UNIFORM: in [a, b]. */
+/* CONSTANT: a. HALVES: a, then from the middle on b. NORMAL: mean a, standard deviation b. UNIFORM: in [a, b]. */
 typedef struct Init {
     InitKind kind;
     float a, b;

@@ -42,6 +42,10 @@ int config_noise_heads(const Config *c) {
     return c->noise.scope == NOISE_LAYER;
 }
 
+bool config_noise_acts(const Config *c, float scale) {
+    return c->noise.scope != NOISE_NONE && (scale != 0 || c->noise.density == DENSITY_MIXTURE);
+}
+
 KvForm config_kv_form(const Config *c) {
     return c->attention.kind->compact && !c->sas.heads && !c->noise.condition_dim ? KV_COMPACT : KV_EXPANDED;
 }

@@ -13,6 +13,8 @@ HeadShape config_base_heads(const Config *c); /* before either */
 float config_rope_frequency(const Config *c, int k, int dim);
 float config_score_scale(const Config *c); /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
 int config_noise_heads(const Config *c);   /* distributions per layer: 1 (scope layer) or heads */
+/* Whether anything is drawn at this noise_scale, a factor on sigma: at 0 the components of a mixture still are. */
+bool config_noise_acts(const Config *c, float scale);
 
 /* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
 KvForm config_kv_form(const Config *c);

@@ -47,7 +47,7 @@ typedef struct NoiseKey {
     uint64_t seed;
     uint32_t stream;   /* 0 inference, else 1 + training micro-batch */
     uint32_t sequence; /* row of the micro-batch when noise is drawn per sequence, else 0; below 65,536 */
-    float scale;       /* factor on sigma; 0 = no noise at all */
+    float scale;       /* factor on sigma */
 } NoiseKey;
 
 /* n consecutive rows of one sequence that already has pos0 tokens in the cache. */

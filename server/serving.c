@@ -76,12 +76,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .config = config,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
-    s->completion = (CompletionContext){.api = &s->api,
-                                        .engine = s->engine,
-                                        .fingerprint = s->fingerprint,
-                                        .has_noise = config->noise.scope != NOISE_NONE,
-                                        .cut = ctx->cut,
-                                        .metrics = ctx->metrics};
+    s->completion = (CompletionContext){
+        .api = &s->api, .engine = s->engine, .fingerprint = s->fingerprint, .cut = ctx->cut, .metrics = ctx->metrics};
     return describe(s, dir, engine.max_batch, err);
 }
 

@@ -1,12 +1,14 @@
 #include "model/ops/attention_spec.h"
 
+#include "model/shape.h"
+
 int attention_keys_seen(const AttentionSpec *spec, const Segment *keys, int i) {
     return spec->causal ? i + 1 : keys->pos0 + keys->n;
 }
 
 bool attention_noise_row(const Forward *f, const AttentionSpec *spec, const Segment *seg, int head, int row, int i,
                          int first, int n, NoiseRow *out) {
-    if (!spec->noise || seg->noise.scale == 0) return false;
+    if (!spec->noise || !config_noise_acts(f->cfg, seg->noise.scale)) return false;
     *out = (NoiseRow){.cfg = f->cfg,
                       .noise = spec->noise,
                       .key = seg->noise,

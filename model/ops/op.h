@@ -32,9 +32,8 @@ Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale); /* a + scale b */
 Mat *op_scale(Tape *t, Mat *x, float a);                  /* a x */
 Mat *op_residual(Tape *t, Mat *x, Mat *y);                /* x + y; not recording: in place, returns x */
 Mat *op_activation(Tape *t, Mat *x, Activation a);
-Mat *op_gate(Tape *t, Mat *x, Activation a); /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
-/* cos(freq x + phase), CosNet; NULL for both = plain cos(x). */
-Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase);
+Mat *op_gate(Tape *t, Mat *x, Activation a);                           /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
+Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase); /* cos(freq x + phase), CosNet */
 
 /* op_rope.c: split-half rotation of every head of `dim` features (docs/spec.md 3); x [n, heads dim], positions [n]. */
 Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, const Config *c);

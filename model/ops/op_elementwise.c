@@ -220,22 +220,16 @@ static void cos_backward(void *context) {
     }
 }
 
-static const float *constant_row(Tape *t, int d, float value) {
-    float *row = tape_alloc(t, (size_t)d * sizeof(float));
-    for (int k = 0; k < d; k++) row[k] = value;
-    return row;
-}
-
 Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase) {
-    BUG_ON((freq && freq->dims[0] != x->d) || (phase && phase->dims[0] != x->d));
+    BUG_ON(freq->dims[0] != x->d || phase->dims[0] != x->d);
     Mat *y = tape_mat(t, x->n, x->d);
     CosContext *c = tape_alloc(t, sizeof *c);
     *c = (CosContext){.x = x,
                       .y = y,
-                      .freq = freq ? weight_f32(freq) : constant_row(t, x->d, 1),
-                      .phase = phase ? weight_f32(phase) : constant_row(t, x->d, 0),
-                      .d_freq = freq ? freq->grad : NULL,
-                      .d_phase = phase ? phase->grad : NULL};
+                      .freq = weight_f32(freq),
+                      .phase = weight_f32(phase),
+                      .d_freq = freq->grad,
+                      .d_phase = phase->grad};
 #pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
     for (int i = 0; i < x->n; i++) kernels->cos_row(x->d, row_of(x->x, x, i), c->freq, c->phase, row_of(y->x, y, i));
     if (t->recording) {

@@ -158,7 +158,7 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     *r = (CompletionRequest){0};
     r = &c->request;
     settle_seeds(r);
-    c->has_noise = ctx->has_noise && r->noise_scale > 0;
+    c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
     response_head_init(&c->head, r->chat ? &response_chat : &response_text, ctx->api->models.name, ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,

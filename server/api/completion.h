@@ -6,6 +6,7 @@
 #ifndef NOISED_COMPLETION_H
 #define NOISED_COMPLETION_H
 
+#include "model/shape.h"
 #include "server/api/request.h"
 #include "server/api/response.h"
 
@@ -16,7 +17,6 @@ typedef struct CompletionContext {
     const ApiContext *api;
     Engine *engine;
     const char *fingerprint;
-    bool has_noise;
     const atomic_bool *cut; /* true: end what is unfinished with an error, now */
     Metrics *metrics;
 } CompletionContext;

@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
+#include "model/shape.h"
 #include "server/engine/job.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ bool runner_holds(const Runner *r, int64_t positions) {
 bool runner_admit(Runner *r, Job *job) {
     if (r->n_running == r->max_batch) return false;
     Sequence *s = r->running[r->n_running];
-    bool noise = r->model->cfg.noise.scope != NOISE_NONE && job->noise_prompt.scale != 0;
+    bool noise = config_noise_acts(&r->model->cfg, job->noise_prompt.scale);
     PrefixKey key = {.tenant = job->tenant,
                      .noise_seed = noise ? job->noise_prompt.seed : 0,
                      .noise_scale = noise ? job->noise_prompt.scale : 0};

@@ -299,10 +299,22 @@ static void check_printing(const Config *c, const char *name) {
 }
 
 TEST(config_printing) {
-    static const char *const members[] = {
-        "mha", "symmetric", "noiseformer-v1", "noiseformer-v2", "pairwise", "gqa",   "mqa",
-        "mla", "tpa",       "differential",   "lecture",        "sas",      "noble", "noble-repository"};
-    static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-350m", "-1.5b"};
+    static const char *const members[] = {"mha",
+                                          "symmetric",
+                                          "noiseformer-v1",
+                                          "noiseformer-v2",
+                                          "pairwise",
+                                          "gqa",
+                                          "mqa",
+                                          "mla",
+                                          "tpa",
+                                          "differential",
+                                          "lecture",
+                                          "sas",
+                                          "noble",
+                                          "noble-host",
+                                          "noble-repository"};
+    static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-250m", "-350m", "-1.4b", "-1.5b"};
     for (size_t m = 0; m < COUNTOF(members); m++)
         for (size_t s = 0; s < COUNTOF(sizes); s++) {
             char name[64];
@@ -377,18 +389,24 @@ TEST(config_parameter_counts) {
         c.sas.heads = 0;
         CHECK_MSG(with_sas - count_parameters(&c) == sas[i].extra, "%s, kernel %d", sas[i].name, sas[i].kernel);
     }
-    /* NOBLE's base model: L12 d1024 H8, hidden 2752, rank 64 adds 5.70%. */
-    REQUIRE(preset_config(&c, "noble-124m", NULL) == 0);
-    c.hidden_size = 1024;
-    c.n_heads = c.n_kv_heads = 8;
-    c.head_dim = 128;
-    c.mlp.width = 2752;
-    c.vocab_size = 50257;
-    size_t noble = count_parameters(&c);
-    c.noble.rank = 0;
-    size_t host = count_parameters(&c);
-    double percent = 100.0 * (double)(noble - host) / (double)host;
-    CHECK_MSG(percent > 5.69 && percent < 5.71, "%zu + %.3f%%", host, percent);
+    /* NOBLE's two hosts and what a rank adds. */
+    static const struct {
+        const char *size;
+        int rank;
+        double host, percent;
+    } noble[] = {{"250m", 64, 254.7e6, 5.70}, {"250m", 128, 254.7e6, 11.63}, {"250m", 256, 254.7e6, 24.19},
+                 {"1.4b", 64, 1420e6, 4.04},  {"1.4b", 128, 1420e6, 8.17},   {"1.4b", 256, 1420e6, 16.68}};
+    for (size_t i = 0; i < COUNTOF(noble); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "noble-%s", noble[i].size);
+        REQUIRE(preset_config(&c, name, NULL) == 0);
+        c.noble.rank = noble[i].rank;
+        double all = (double)count_parameters(&c);
+        snprintf(name, sizeof name, "noble-host-%s", noble[i].size);
+        double host = (double)count_preset(name), percent = 100 * (all - host) / host;
+        CHECK_MSG(fabs(host / noble[i].host - 1) < 5e-4, "%s: %.0f", name, host);
+        CHECK_MSG(fabs(percent - noble[i].percent) < 0.005, "%s, rank %d: + %.3f%%", name, noble[i].rank, percent);
+    }
 }
 
 TEST(config_heads_after_sas) {
@@ -397,11 +415,13 @@ TEST(config_heads_after_sas) {
     HeadShape base = config_base_heads(&c), h = config_heads(&c);
     CHECK(base.heads == 12 && base.kv_heads == 12 && base.k_dim == 64 && base.v_dim == 64);
     CHECK(h.heads == 36 && h.kv_heads == 36 && h.k_dim == 96 && h.v_dim == 64);
-    CHECK(config_noise_heads(&c) == 0);
+    CHECK(config_noise_heads(&c) == 0 && !config_noise_acts(&c, 1));
     c.noise.scope = NOISE_HEAD;
     CHECK(config_noise_heads(&c) == 36);
     c.noise.scope = NOISE_LAYER;
-    CHECK(config_noise_heads(&c) == 1);
+    CHECK(config_noise_heads(&c) == 1 && config_noise_acts(&c, 1) && !config_noise_acts(&c, 0));
+    c.noise.density = DENSITY_MIXTURE;
+    CHECK(config_noise_acts(&c, 0));
     REQUIRE(preset_config(&c, "mla-124m", NULL) == 0);
     h = config_heads(&c);
     CHECK(h.heads == 13 && h.kv_heads == 13 && h.k_dim == 96 && h.v_dim == 64);

@@ -161,6 +161,10 @@ static void check_serving(Golden *g) {
         float *got = test_serve(&g->t.model, g->inputs + s * g->length, g->length, noise, (int[]){3}, 1);
         check_close(g, "logits_stream0", got, stream0 + (size_t)s * n, n, 2e-5);
         free(got);
+        noise.scale = 0;
+        got = test_serve(&g->t.model, g->inputs + s * g->length, g->length, noise, (int[]){3}, 1);
+        check_close(g, "logits_scale0", got, scale0 + (size_t)s * n, n, 2e-5);
+        free(got);
     }
 }
 

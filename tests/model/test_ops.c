@@ -38,7 +38,6 @@ static Mat *build_relu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activat
 static Mat *build_leaky(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_LEAKY_RELU); }
 static Mat *build_gate(Tape *t, Mat **x, Weight *w) { return (void)w, op_gate(t, x[0], ACT_SILU); }
 static Mat *build_cos(Tape *t, Mat **x, Weight *w) { return op_cos(t, x[0], &w[0], &w[1]); }
-static Mat *build_plain_cos(Tape *t, Mat **x, Weight *w) { return (void)w, op_cos(t, x[0], NULL, NULL); }
 static Mat *build_rope(Tape *t, Mat **x, Weight *w) {
     return (void)w, op_rope(t, x[0], 2, 6, positions, &(Config){.rope_theta = 10000});
 }
@@ -92,7 +91,6 @@ static const OpCase op_cases[] = {
     {"leaky_relu", {8}, {{0}}, build_leaky, -6},
     {"gate", {10}, {{0}}, build_gate, 0},
     {"cos", {7}, {{7}, {7}}, build_cos, 0},
-    {"plain_cos", {7}, {{0}}, build_plain_cos, 0},
     {"rope", {12}, {{0}}, build_rope, 0},
     {"head_columns", {12}, {{0}}, build_columns, 0},
     {"head_join", {12, 6}, {{0}}, build_join, 0},

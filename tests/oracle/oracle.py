@@ -209,6 +209,9 @@ def from_llama(c):
     }
 
 
+COSINES = {1: ("in",), 2: ("in", "out"), 3: ("in", "mid", "out")}  # of CosNet, by its layers
+
+
 def block_linears(cfg):
     """The linears of one block: [(name, out, in)]. Each may have a bias and carry a NOBLE branch."""
     d, H, G, D = cfg.d, cfg.heads, cfg.kv_heads, cfg.head_dim
@@ -263,8 +266,8 @@ def param_shapes(cfg):
                 if cfg.noble_layers == 3:
                     shapes[b + "mix2.weight"] = (r, r)
                 if cfg.noble_act == "cosnet":
-                    for v in ("freq_in", "phase_in") + (("freq_out", "phase_out") if cfg.noble_layers >= 2 else ()):
-                        shapes[b + v] = (r,)
+                    for place in COSINES[cfg.noble_layers]:
+                        shapes[b + "freq_" + place] = shapes[b + "phase_" + place] = (r,)
         s = p + "self_attn."
         if cfg.kind == "pairwise":
             shapes[s + "pair.weight"] = (H, cfg.head_dim, cfg.head_dim)
@@ -330,17 +333,16 @@ def rmsnorm(cfg, P, name, x):
 
 
 def noble_branch(cfg, P, name, x):
-    """up * act(down x). CosNet: cos(f_out * (M cos(f_in * h + p_in)) + p_out); the middle cosine of the three-layer
-    form has no frequency or phase of its own (the checkpoint names none): cos(f_out * (M2 cos(M cos(..))) + p_out)."""
+    """up * act(down x). CosNet: cosines, each of a frequency and a phase a dimension, h = cos(f * h + p), with a mixing
+    matrix between each two (paper eq. 5 to 7; its authors' code of three layers has three such cosines)."""
     b = name + ".noble."
     h = x @ P[b + "down.weight"].T
     if cfg.noble_act == "cosnet":
-        h = torch.cos(P[b + "freq_in"] * h + P[b + "phase_in"])
-        if cfg.noble_layers == 3:
-            h = torch.cos(h @ P[b + "mix.weight"].T)
-        if cfg.noble_layers >= 2:
-            last = "mix2.weight" if cfg.noble_layers == 3 else "mix.weight"
-            h = torch.cos(P[b + "freq_out"] * (h @ P[b + last].T) + P[b + "phase_out"])
+        mixes = iter(("mix.weight", "mix2.weight"))
+        for n, place in enumerate(COSINES[cfg.noble_layers]):
+            if n > 0:
+                h = h @ P[b + next(mixes)].T
+            h = torch.cos(P[b + "freq_" + place] * h + P[b + "phase_" + place])
     else:
         act = ACTIVATIONS[cfg.noble_act]
         h = act(h)

@@ -274,6 +274,19 @@ def noble_facts():
     name = "model.layers.0.mlp.up_proj"
     branch = o.noble_branch(cfg, P, name, 10 * torch.randn(50, cfg.d).double())
     assert (branch.abs() <= P[name + ".noble.up.weight"].abs().sum(1) + 1e-12).all()
+    # Three layers, term by term: out_i = sum_j U_ij cos(f3_j sum_k M2_jk cos(f2_k sum_l M1_kl cos(f1_l h_l + p1_l) + p2_k) + p3_j)
+    cfg, P = model("mha_noble_cosnet3")
+    t = {n: P["model.layers.0.mlp.up_proj.noble." + n] for n in (
+        "down.weight", "up.weight", "mix.weight", "mix2.weight", "freq_in", "phase_in", "freq_mid", "phase_mid",
+        "freq_out", "phase_out")}
+    x, r = torch.randn(cfg.d).double(), range(cfg.rank)
+    h = [math.fsum(float(w * v) for w, v in zip(row, x)) for row in t["down.weight"]]
+    for mix, place in (("", "in"), ("mix.weight", "mid"), ("mix2.weight", "out")):
+        if mix:
+            h = [math.fsum(float(t[mix][j, k]) * h[k] for k in r) for j in r]
+        h = [math.cos(float(t["freq_" + place][j]) * h[j] + float(t["phase_" + place][j])) for j in r]
+    told = torch.tensor([math.fsum(float(row[j]) * h[j] for j in r) for row in t["up.weight"]]).double()
+    same("three cosines", o.noble_branch(cfg, P, "model.layers.0.mlp.up_proj", x[None])[0], told, 1e-6)
     shapes = o.param_shapes(o.Config({**CASES["mha_plain"][0], "hidden_size": 1024, "num_attention_heads": 8,
                                       "num_key_value_heads": 8, "head_dim": 128, "noble": {"rank": 64}}))
     stem = "model.layers.0.self_attn.q_proj.noble."

@@ -80,6 +80,23 @@ TEST(checkpoint_bad_tensors) {
     free(to);
 }
 
+/* CosNet of three layers as it was before its middle cosine had a frequency and a phase. */
+TEST(checkpoint_without_the_middle_cosine) {
+    Config cfg = test_checkpoint_config();
+    cfg.noble.layers = 3;
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    test_checkpoint_open(dir, NULL, "three cosines");
+    Edit e;
+    edit_open(&e, dir);
+    for (int i = e.n - 1; i >= 0; i--)
+        if (strstr(e.out[i].name, "_mid")) edit_remove(&e, e.out[i].name);
+    edit_save(&e, to);
+    test_checkpoint_open(to, "tensors missing, first model.layers.0.self_attn.q_proj.noble.freq_mid", "two of three");
+    free(dir);
+    free(to);
+}
+
 TEST(checkpoint_vectors_of_other_dtypes) {
     Config cfg = test_checkpoint_config();
     char *dir = test_dir(), *to = test_config_folder(&cfg);

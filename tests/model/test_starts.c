@@ -1,0 +1,86 @@
+/* How members start, told by what their papers say of it (docs/spec.md 5). */
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/transformer.h"
+#include "tests/support/test.h"
+#include "weights/presets.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* The parameter `name` of a new run of the config, malloc'ed; *n elements. */
+static float *start_of(const Config *c, const char *name, size_t *n) {
+    Model m;
+    Err err = {""};
+    if (model_init(&m, c, &err)) return test_fail(__FILE__, __LINE__, "%s", err.msg), NULL;
+    const Param *p = params_find(&m.params, name);
+    BUG_ON(!p);
+    *n = weight_count(p->weight);
+    float *value = xmalloc(*n * sizeof *value);
+    param_init(p, 3, value);
+    model_free(&m);
+    return value;
+}
+
+/* "Noise factor as 0.01": a sigma of 0.01 whatever the token, which is log sigma^2 = 2 ln 0.01. */
+TEST(starts_conditioned_noise) {
+    Config c;
+    REQUIRE(preset_config(&c, "noiseformer-v2-nano", NULL) == 0);
+    c.noise.condition_dim = 8;
+    size_t n;
+    float *up = start_of(&c, "model.layers.1.self_attn.noise.condition.up.bias", &n);
+    REQUIRE(n == 8);
+    for (int h = 0; h < 4; h++) CHECK(up[h] == 0 && fabs(exp(0.5 * (double)up[4 + h]) - 0.01) < 1e-8);
+    free(up);
+}
+
+/* Xavier's bound on [d, H, R] and [d, R, D], torch's fans: H R in and d R out, R D in and d D out. */
+TEST(starts_tpa) {
+    static const struct {
+        const char *name;
+        double m, n;
+    } factors[] = {{"a_q_proj", 12, 6}, {"a_k_proj", 12, 2}, {"a_v_proj", 12, 2},
+                   {"b_q_proj", 6, 64}, {"b_k_proj", 2, 64}, {"b_v_proj", 2, 64}};
+    Config c;
+    REQUIRE(preset_config(&c, "tpa-tiny", NULL) == 0);
+    for (size_t i = 0; i < COUNTOF(factors); i++) {
+        char name[96];
+        size_t count;
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s.weight", factors[i].name);
+        float *w = start_of(&c, name, &count);
+        REQUIRE((double)count == factors[i].m * factors[i].n * 256);
+        double bound = sqrt(6 / (factors[i].m * factors[i].n + 256 * factors[i].n)), most = 0, squares = 0;
+        for (size_t k = 0; k < count; k++) {
+            most = fmax(most, fabs((double)w[k]));
+            squares += (double)w[k] * w[k];
+        }
+        CHECK_MSG(most <= bound * (1 + 1e-6) && most > 0.99 * bound, "%s: %g, bound %g", name, most, bound);
+        CHECK(fabs(sqrt(3 * squares / (double)count) / bound - 1) < 0.02);
+        free(w);
+    }
+}
+
+/* Each of CosNet's cosines has a frequency and a phase of its own, the middle one of three too. */
+TEST(starts_cosnet) {
+    static const char *const places[] = {"in", "mid", "out"};
+    Config c;
+    REQUIRE(preset_config(&c, "noble-tiny", NULL) == 0);
+    c.noble.layers = 3;
+    for (size_t i = 0; i < COUNTOF(places); i++) {
+        char name[96];
+        size_t n;
+        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.freq_%s", places[i]);
+        float *freq = start_of(&c, name, &n);
+        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.phase_%s", places[i]);
+        float *phase = start_of(&c, name, &n);
+        REQUIRE(n == 16);
+        double sum = 0;
+        for (size_t k = 0; k < n; k++) {
+            CHECK(freq[k] >= 0.8f && freq[k] <= 1.2f && fabsf(phase[k]) < 0.5f);
+            sum += fabs((double)phase[k]);
+        }
+        CHECK(sum > 0.4 && sum < 3);
+        free(freq);
+        free(phase);
+    }
+}
