@@ -16,10 +16,11 @@
 typedef struct Tokenizer Tokenizer; /* tokenizer.h */
 
 typedef enum TokenStyle {
-    TOKEN_BYTE_LEVEL,    /* GPT-2, Llama 3, Qwen: words by regex, a symbol is a byte */
-    TOKEN_IDS_ONLY,      /* no text at all */
-    TOKEN_SENTENCE_PIECE /* Llama: spaces are spelled SPACE_MARK, a symbol is a character, or a byte of an unknown one
-                          */
+    TOKEN_BYTE_LEVEL,     /* GPT-2, Llama 3, Qwen: words by regex, a symbol is a byte */
+    TOKEN_IDS_ONLY,       /* no text at all */
+    TOKEN_SENTENCE_PIECE, /* Llama: spaces are spelled SPACE_MARK, a symbol is a character, or a byte of an unknown one
+                           */
+    TOKEN_WORDS /* word vectors: a word between white space is a piece or unknown; no steps but word_level.h's */
 } TokenStyle;
 
 typedef enum TokenPrepend {
@@ -57,6 +58,8 @@ typedef struct TokenizerSpec {
     bool nfc;           /* byte level: texts are composed to Unicode's NFC first */
     bool ignore_merges; /* a word that is a piece is that piece, whatever the merges would make of it */
     bool strip_space;   /* decode drops one leading space */
+    bool lowercase;     /* words: looked up in lower case, every character by itself */
+    int unknown;        /* words: id of those that are no piece */
     int bos;            /* id that the file wants in front of a text, -1 for none */
 } TokenizerSpec;
 

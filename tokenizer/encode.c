@@ -4,6 +4,7 @@
 #include "tokenizer/impl.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/word_level.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,7 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specia
     if (n == 0) return out->failed ? fail_memory(err) : 0;
     if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
     if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
+    if (t->spec.style == TOKEN_WORDS) return word_level_encode(t, text, n, out) ? fail_memory(err) : 0;
     Encoder e = {.t = t, .special = special, .out = out, .err = err};
     if (t->pretokenizer) {
         e.scan = word_scan_open(t->pretokenizer);

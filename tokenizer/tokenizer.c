@@ -64,9 +64,9 @@ static void copy_texts(Tokenizer *t, const TokenizerSpec *s) {
     char *at = t->bytes;
     for (int i = 0; i < s->n_pieces; i++) {
         pieces[i] = text_copy(&at, s->pieces[i]);
-        t->texts[i] = s->style == TOKEN_BYTE_LEVEL ? pieces[i] : text_unmark(&at, pieces[i]);
+        t->texts[i] = s->style != TOKEN_SENTENCE_PIECE ? pieces[i] : text_unmark(&at, pieces[i]);
     }
-    for (int byte = 0; byte < 256; byte++) {
+    for (int byte = 0; byte < 256 && s->style != TOKEN_WORDS; byte++) {
         *at = (char)byte;
         t->texts[s->byte_ids[byte]] = (TokenText){.data = at++, .n = 1};
     }

@@ -1,5 +1,6 @@
 /* Tokenizer: text <-> token ids. Byte-pair encoding, byte-level as GPT-2's, Llama 3's or Qwen's (pre-tokenised by
  * regular expressions) or with spaces spelled U+2581 and byte fallback as Llama 2's (converted from SentencePiece).
+ * Or the words of a list of word vectors, between white space; those tokens are no bytes of the text.
  *
  * Any byte string is legal input (NUL and invalid UTF-8 included) and decode(encode(x)) == x byte for byte, with the
  * exceptions that the format itself brings: a literal U+2581 comes back as a space from a Llama vocabulary, a text

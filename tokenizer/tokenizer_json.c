@@ -23,16 +23,14 @@ static int check_empty_text(const Reader *r, const char *name) {
     return err_set(r->err, "model.%s is %s, only \"\" is supported", name, show_json(v).text);
 }
 
-static int read_model_header(Reader *r) {
+static int read_bpe_header(Reader *r) {
     bool ignored, byte_fallback = false;
     if (json_check_keys(r->model, "model",
                         "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
                         "ignore_merges vocab merges",
                         r->err))
         return -1;
-    const cJSON *type = json_field(r->model, "type"), *dropout = json_field(r->model, "dropout");
-    if (type && !json_is_text(type, "BPE"))
-        return err_set(r->err, "model.type is %s, only \"BPE\" is supported", show_json(type).text);
+    const cJSON *dropout = json_field(r->model, "dropout");
     if (!json_is_null(dropout) && !(cJSON_IsNumber(dropout) && fpclassify(dropout->valuedouble) == FP_ZERO))
         return err_set(r->err, "model.dropout is %s, only null is supported", show_json(dropout).text);
     if (check_empty_text(r, "continuing_subword_prefix") || check_empty_text(r, "end_of_word_suffix") ||
@@ -44,13 +42,26 @@ static int read_model_header(Reader *r) {
     return 0;
 }
 
-/* Every byte has a piece, so the unknown token is never used; it must only exist. */
-static int check_unk_token(const Reader *r) {
+static int read_model_header(Reader *r) {
+    const cJSON *type = json_field(r->model, "type");
+    if (json_is_text(type, "WordLevel")) {
+        r->spec.style = TOKEN_WORDS;
+        return json_check_keys(r->model, "model", "type vocab unk_token", r->err);
+    }
+    if (type && !json_is_text(type, "BPE"))
+        return err_set(r->err, "model.type is %s, only \"BPE\" and \"WordLevel\" are supported", show_json(type).text);
+    return read_bpe_header(r);
+}
+
+/* Every byte of a BPE vocabulary has a piece, so that its unknown token is never used; it must only exist. */
+static int check_unk_token(Reader *r) {
     const cJSON *unk = json_field(r->model, "unk_token");
-    if (json_is_null(unk)) return 0;
+    if (json_is_null(unk) && r->spec.style != TOKEN_WORDS) return 0;
     if (!cJSON_IsString(unk))
-        return err_set(r->err, "model.unk_token is %s, want a string or null", show_json(unk).text);
-    if (text_map_find(&r->keys, unk->valuestring, strlen(unk->valuestring)) >= 0) return 0;
+        return err_set(r->err, "model.unk_token is %s, want a string%s", show_json(unk).text,
+                       r->spec.style == TOKEN_WORDS ? "" : " or null");
+    r->spec.unknown = text_map_find(&r->keys, unk->valuestring, strlen(unk->valuestring));
+    if (r->spec.unknown >= 0) return 0;
     return err_set(r->err, "model.unk_token is %s, which is not in model.vocab", show_json(unk).text);
 }
 

@@ -1,9 +1,11 @@
 /* tokenizer_json: Hugging Face tokenizer.json <-> Tokenizer.
  *
- * Two families are read, both of model.type BPE:
+ * Two families are read of model.type BPE:
  *     byte level     pre_tokenizer ByteLevel, decoder ByteLevel, no normalizer (GPT-2)
  *     SentencePiece  model.byte_fallback true; normalizer [Prepend, Replace] or pre_tokenizer Metaspace;
  *                    decoder [Replace, ByteFallback, Fuse(, Strip)] (Llama, Mistral)
+ * and of model.type WordLevel the lists of word vectors: pre_tokenizer WhitespaceSplit, normalizer Lowercase or null,
+ * no decoder, no added tokens, model.unk_token in the vocabulary.
  * post_processor may be null, ByteLevel, or a template that puts one token in front (tokenizer_bos).
  * Whatever else would change the ids is refused by name, never ignored, and so is a vocabulary that is not whole: ids
  * with holes, duplicates, merges of unknown pieces, missing byte pieces, NUL in a string.

@@ -178,7 +178,20 @@ static int read_sentence_piece(Reader *r) {
     return read_sentence_decoder(r);
 }
 
+/* ---- words ---- */
+
+static int read_word_level(Reader *r) {
+    const cJSON *normalizer = json_field(r->root, "normalizer"), *decoder = json_field(r->root, "decoder");
+    r->spec.lowercase = !json_is_null(normalizer);
+    if (r->spec.lowercase && check_type(normalizer, "normalizer", "Lowercase", "type", r->err)) return -1;
+    if (!json_is_null(decoder))
+        return err_set(r->err, "decoder is %s, only null is supported with model.type WordLevel",
+                       show_json(decoder).text);
+    return check_type(json_field(r->root, "pre_tokenizer"), "pre_tokenizer", "WhitespaceSplit", "type", r->err);
+}
+
 int tokenizer_read_pipeline(Reader *r) {
+    if (r->spec.style == TOKEN_WORDS) return read_word_level(r);
     return r->spec.style == TOKEN_BYTE_LEVEL ? read_byte_level(r) : read_sentence_piece(r);
 }
 

@@ -196,7 +196,11 @@ int tokenizer_read_vocabulary(Reader *r) {
     r->added_index = xmalloc((size_t)bound * sizeof *r->added_index);
     for (int i = 0; i < bound; i++) r->added_index[i] = -1;
     if (read_keys(r, bound) || read_added(r, bound) || check_holes(r)) return -1;
-    return r->spec.style == TOKEN_BYTE_LEVEL ? decode_keys(r) : find_byte_pieces(r);
+    if (r->spec.style != TOKEN_WORDS) return r->spec.style == TOKEN_BYTE_LEVEL ? decode_keys(r) : find_byte_pieces(r);
+    r->spec.pieces = r->spelling;
+    if (r->spec.n_added)
+        return err_set(r->err, "added_tokens has %d elements, but model.type is WordLevel", r->spec.n_added);
+    return 0;
 }
 
 /* ---- merges ---- */
@@ -246,6 +250,7 @@ static int read_merge(const Reader *r, const cJSON *v, int rank, TokenMerge *m) 
 
 int tokenizer_read_merges(Reader *r) {
     const cJSON *list = json_field(r->model, "merges");
+    if (r->spec.style == TOKEN_WORDS) return 0;
     if (!cJSON_IsArray(list)) return err_set(r->err, "model.merges is %s, want an array", show_json(list).text);
     PairMap seen = {0};
     int rc = 0;

@@ -36,7 +36,7 @@ static char *spell_pieces(const TokenizerSpec *s, TokenText *keys) {
     char *all = xmalloc(total), *at = all;
     for (int id = 0; id < s->n_pieces; id++) {
         keys[id] = s->pieces[id];
-        if (s->style == TOKEN_SENTENCE_PIECE) continue;
+        if (s->style != TOKEN_BYTE_LEVEL) continue;
         keys[id].data = at;
         for (size_t i = 0; i < s->pieces[id].n; i++) {
             int c = code[(unsigned char)s->pieces[id].data[i]];
@@ -72,7 +72,9 @@ static void put_added(FILE *f, const TokenizerSpec *s) {
 #define REPLACE(from, to) "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
 
 static void put_normalizer(FILE *f, const TokenizerSpec *s) {
-    if (s->style == TOKEN_SENTENCE_PIECE && s->prepend == PREPEND_NORMALIZER)
+    if (s->lowercase)
+        fputs("  \"normalizer\": {\"type\": \"Lowercase\"},\n", f);
+    else if (s->style == TOKEN_SENTENCE_PIECE && s->prepend == PREPEND_NORMALIZER)
         fputs("  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n"
               "    {\"type\": \"Prepend\", \"prepend\": \"" SPACE_MARK "\"},\n"
               "    " REPLACE(" ", SPACE_MARK) "\n  ]},\n",
@@ -105,7 +107,9 @@ static void put_byte_level_words(FILE *f, const TokenizerSpec *s) {
 static void put_pre_tokenizer(FILE *f, const TokenizerSpec *s) {
     static const char *const schemes[] = {
         [PREPEND_NEVER] = "never", [PREPEND_FIRST] = "first", [PREPEND_ALWAYS] = "always"};
-    if (s->style == TOKEN_BYTE_LEVEL)
+    if (s->style == TOKEN_WORDS)
+        fputs("  \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"},\n", f);
+    else if (s->style == TOKEN_BYTE_LEVEL)
         put_byte_level_words(f, s);
     else if (s->prepend == PREPEND_NORMALIZER)
         fputs("  \"pre_tokenizer\": null,\n", f);
@@ -137,7 +141,9 @@ static void put_post_processor(FILE *f, const TokenizerSpec *s, const TokenText 
 }
 
 static void put_decoder(FILE *f, const TokenizerSpec *s) {
-    if (s->style == TOKEN_BYTE_LEVEL)
+    if (s->style == TOKEN_WORDS)
+        fputs("  \"decoder\": null,\n", f);
+    else if (s->style == TOKEN_BYTE_LEVEL)
         fputs("  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
               "\"use_regex\": true},\n",
               f);
@@ -166,18 +172,32 @@ static void put_merge(FILE *f, const TokenizerSpec *s, TokenText left, TokenText
     }
 }
 
-static void put_model(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
-    fprintf(f,
-            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-            "    \"continuing_subword_prefix\": \"\",\n    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": false,\n"
-            "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n    \"vocab\": {",
-            truth(s->style == TOKEN_SENTENCE_PIECE), truth(s->ignore_merges));
+static void put_vocabulary(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
+    fputs("    \"vocab\": {", f);
     for (int id = 0; id < s->n_pieces; id++) {
         fputs(id ? ",\n      " : "\n      ", f);
         put_text(f, keys[id]);
         fprintf(f, ": %d", id);
     }
-    fputs("\n    },\n    \"merges\": [", f);
+    fputs("\n    }", f);
+}
+
+static void put_word_level(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
+    fputs("  \"model\": {\n    \"type\": \"WordLevel\",\n    \"unk_token\": ", f);
+    put_text(f, keys[s->unknown]);
+    fputs(",\n", f);
+    put_vocabulary(f, s, keys);
+    fputs("\n  }\n}\n", f);
+}
+
+static void put_bpe(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
+    fprintf(f,
+            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+            "    \"continuing_subword_prefix\": \"\",\n    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": false,\n"
+            "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+            truth(s->style == TOKEN_SENTENCE_PIECE), truth(s->ignore_merges));
+    put_vocabulary(f, s, keys);
+    fputs(",\n    \"merges\": [", f);
     for (int rank = 0; rank < s->n_merges; rank++) {
         fputs(rank ? ",\n      " : "\n      ", f);
         put_merge(f, s, keys[s->merges[rank].left], keys[s->merges[rank].right]);
@@ -198,7 +218,7 @@ int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err) {
     put_pre_tokenizer(f, s);
     put_post_processor(f, s, keys);
     put_decoder(f, s);
-    put_model(f, s, keys);
+    (s->style == TOKEN_WORDS ? put_word_level : put_bpe)(f, s, keys);
     BUG_ON(fclose(f));
     int rc = file_write(path, text, n, err);
     free(text);

@@ -45,11 +45,6 @@ static uint32_t *pack_weights(const LstmContext *c, bool back) {
     size_t each = (size_t)h * (size_t)h, words = right_words(c);
     uint32_t *packed = tape_alloc(t, (size_t)n * words * sizeof *packed);
     const float *w = weight_f32(c->w);
-    if (c->w->dtype != DTYPE_F32) {
-        float *copy = tape_alloc(t, (size_t)n * each * sizeof *copy);
-        weight_read(c->w, 0, (size_t)n * each, copy);
-        w = copy;
-    }
 #pragma omp parallel for schedule(static) if (team_pays((size_t)n * each, TEAM_COPIES))
     for (int g = 0; g < n; g++) {
         PackSource s = {.x = w + (size_t)g * each, .n = h, .k = h, .stride = back ? 1 : (size_t)h, .step = 1};

@@ -99,7 +99,8 @@ static const Bad BAD_ADDED[] = {
 };
 
 static const Bad BAD_MODEL[] = {
-    {"\"type\": \"BPE\"", "\"type\": \"WordLevel\"", "model.type is \"WordLevel\", only \"BPE\" is supported"},
+    {"\"type\": \"BPE\"", "\"type\": \"Unigram\"",
+     "model.type is \"Unigram\", only \"BPE\" and \"WordLevel\" are supported"},
     {"\"dropout\": null", "\"dropout\": 0.25", "model.dropout is 0.25, only null is supported"},
     {"\"unk_token\": null", "\"unk_token\": \"<unk>\"", "model.unk_token is \"<unk>\", which is not in model.vocab"},
     {"\"unk_token\": null", "\"unk_token\": []", "model.unk_token is an array, want a string or null"},
