@@ -207,6 +207,10 @@ docs: $(BUILD)/print-schema ## print into the pages what comes from the code: ta
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
+notebook: $(BUILD)/noised ## run the code in docs/walk-seeds.md and write what it prints there (NOISED_ISA: any but amx)
+	NOISED_ISA=$(or $(NOISED_ISA),avx2) BUILD=$(BUILD) scripts/with_daemon.sh --model weights/demo -- \
+	    sh -c 'python3 scripts/notebook.py docs/walk-seeds.md $$URL --write'
+
 install: all ## programs, manual pages, completion, units and demo below PREFIX (/usr/local), in DESTDIR if it is given
 	@scripts/install.sh install $(BUILD)
 
@@ -233,6 +237,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man deps test check test-browser pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs format lint clean help
+.PHONY: all man deps test check test-browser pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

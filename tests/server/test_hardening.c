@@ -79,7 +79,8 @@ TEST(hardening_of_the_image) {
     for (struct dirent *e; top && (e = readdir(top)) != NULL;) {
         char line[600];
         snprintf(line, sizeof line, "\nCOPY %s %s\n", e->d_name, e->d_name);
-        if (e->d_name[0] != '.' && has_sources(e->d_name)) CHECK_MSG(strstr(text, line), "no room %s", e->d_name);
+        if (e->d_name[0] != '.' && strcmp(e->d_name, "examples") && has_sources(e->d_name))
+            CHECK_MSG(strstr(text, line), "no room %s", e->d_name);
     }
     if (top) closedir(top);
     free(text);
