@@ -23,7 +23,7 @@ int examples_read_conll(Examples *e, const Labels *known, Err *err) {
     Lines l;
     int wanted = 0;
     e->kind = EXAMPLES_SENTENCES;
-    if (lines_open(&l, e, err)) return -1;
+    if (lines_open(&l, e->path, &e->file, err)) return -1;
     for (char *line; (line = lines_next(&l));) {
         char *word, *label;
         if (text_is_blank(line)) {

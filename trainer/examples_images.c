@@ -12,7 +12,7 @@
  * bytes, the data. Fills dims[0..n_dims); the data are behind the header, exactly as many as the dimensions say. */
 static uint8_t *idx_read(const char *path, int n_dims, int *dims, Err *err) {
     size_t n, count = 1, header = 4 + 4 * (size_t)n_dims;
-    uint8_t *file = (uint8_t *)file_read(path, EXAMPLES_FILE_MAX, &n, err), magic[4] = {0, 0, 8, (uint8_t)n_dims};
+    uint8_t *file = (uint8_t *)file_read(path, LINES_FILE_MAX, &n, err), magic[4] = {0, 0, 8, (uint8_t)n_dims};
     if (!file) return NULL;
     if (n < header) {
         err_set(err, "%s: %zu bytes, its header alone has %zu", path, n, header);

@@ -1,53 +1,8 @@
 #include "trainer/examples_reader.h"
 
-#include "base/files.h"
 #include "base/memory.h"
-#include "base/utf8.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-static int line_of(const char *data, size_t at) {
-    int line = 1;
-    for (size_t i = 0; i < at; i++) line += data[i] == '\n';
-    return line;
-}
-
-int lines_open(Lines *l, Examples *e, Err *err) {
-    size_t n;
-    e->file = file_read(e->path, EXAMPLES_FILE_MAX, &n, err);
-    if (!e->file) return -1;
-    size_t good = utf8_valid_prefix(e->file, n);
-    if (good < n) return err_set(err, "%s:%d: bytes that are no UTF-8", e->path, line_of(e->file, good));
-    const char *zero = memchr(e->file, 0, n);
-    if (zero) return err_set(err, "%s:%d: a zero byte", e->path, line_of(e->file, (size_t)(zero - e->file)));
-    *l = (Lines){.path = e->path, .at = e->file, .end = e->file + n};
-    return 0;
-}
-
-char *lines_next(Lines *l) {
-    if (l->at >= l->end) return NULL;
-    char *line = l->at, *stop = memchr(line, '\n', (size_t)(l->end - line));
-    if (!stop) stop = l->end; /* file_read leaves room for a NUL there */
-    l->at = stop + 1;
-    *stop = 0;
-    if (stop > line && stop[-1] == '\r') stop[-1] = 0;
-    l->number++;
-    return strncmp(line, "\xEF\xBB\xBF", 3) ? line : line + 3;
-}
-
-int lines_fail(const Lines *l, Err *err, const char *fmt, ...) {
-    char text[400];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    text_make_printable(text);
-    return err_set(err, "%s:%d: %s", l->path, l->number, text);
-}
-
-bool text_is_blank(const char *text) { return text[strspn(text, " \t\r\v\f\n")] == 0; }
 
 int examples_add(Examples *e, const Lines *l, const char *text, const char *second, const char *label,
                  const Labels *known, Err *err) {

@@ -73,7 +73,7 @@ static int add_json(Examples *e, const Lines *l, const cJSON *o, char *line, con
 int examples_read_jsonl(Examples *e, const Labels *known, Err *err) {
     Lines l;
     Err why;
-    if (lines_open(&l, e, err)) return -1;
+    if (lines_open(&l, e->path, &e->file, err)) return -1;
     for (char *line; (line = lines_next(&l));) {
         cJSON *o = json_parse(line, strlen(line), 2, JSON_VALUES, &why);
         int rc = o ? add_json(e, &l, o, line, known, err) : lines_fail(&l, err, "%s", why.msg);
@@ -117,7 +117,7 @@ int examples_read_tsv(Examples *e, const Labels *known, Err *err) {
     Lines l;
     char *cells[COLUMNS_MOST];
     int place[COLUMN_NUMBER];
-    if (lines_open(&l, e, err)) return -1;
+    if (lines_open(&l, e->path, &e->file, err)) return -1;
     char *line = lines_next(&l);
     if (!line) return err_set(err, "%s: the file is empty", e->path);
     int wanted = split_tabs(line, cells);
@@ -136,7 +136,7 @@ int examples_read_cola(Examples *e, const Labels *known, Err *err) {
     enum { COLA_LABEL = 1, COLA_TEXT = 3, COLA_COLUMNS = 4 };
     Lines l;
     char *cells[COLUMNS_MOST];
-    if (lines_open(&l, e, err)) return -1;
+    if (lines_open(&l, e->path, &e->file, err)) return -1;
     for (char *line; (line = lines_next(&l));) {
         int n = split_tabs(line, cells);
         if (n != COLA_COLUMNS) return lines_fail(&l, err, "%d columns, CoLA's files have %d", n, COLA_COLUMNS);
@@ -147,7 +147,7 @@ int examples_read_cola(Examples *e, const Labels *known, Err *err) {
 
 int examples_read_trec(Examples *e, const Labels *known, Err *err) {
     Lines l;
-    if (lines_open(&l, e, err)) return -1;
+    if (lines_open(&l, e->path, &e->file, err)) return -1;
     for (char *line; (line = lines_next(&l));) {
         char *text = strchr(line, ' ');
         if (!text) return lines_fail(&l, err, "no space between a label and a text");
