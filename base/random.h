@@ -29,7 +29,13 @@ typedef struct Draws {
     Philox block;  /* the last four words, of draws 4 (filled - 1) .. 4 filled - 1; filled 0 = none yet */
     uint64_t filled;
 } Draws;
-enum { DRAW_INIT = 0x494E4954, DRAW_ORDER = 0x4F524445, DRAW_PERTURB = 0x50455254, DRAW_TEST = 0x54455354 };
+enum {
+    DRAW_INIT = 0x494E4954,
+    DRAW_ORDER = 0x4F524445,
+    DRAW_PERTURB = 0x50455254,
+    DRAW_DROPOUT = 0x44524F50,
+    DRAW_TEST = 0x54455354
+};
 Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index);
 uint32_t draw_u32(Draws *d);
 double draw_uniform(Draws *d); /* in (0, 1), 32 bits */

@@ -6,10 +6,28 @@
 #include "base/err.h"
 
 typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
-typedef enum PositionKind { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE } PositionKind;
+typedef enum PositionKind {
+    POSITION_LEARNED,
+    POSITION_ROPE,
+    POSITION_NONE,
+    POSITION_SINUSOIDAL,
+    POSITION_ROPE2D
+} PositionKind;
 typedef enum RopeScaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
 typedef enum BiasPlaces { BIAS_NONE, BIAS_ALL, BIAS_ATTENTION, BIAS_QKV } BiasPlaces; /* all: of layernorms too */
-typedef enum Activation { ACT_GELU, ACT_GELU_TANH, ACT_SILU, ACT_RELU, ACT_TANH, ACT_LEAKY_RELU } Activation;
+/* The last two are NOBLE's alone. */
+typedef enum Activation {
+    ACT_GELU,
+    ACT_GELU_TANH,
+    ACT_SILU,
+    ACT_RELU,
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_LEAKY_RELU
+} Activation;
+typedef enum BlockNorm { BLOCK_PRE, BLOCK_POST, BLOCK_NO_NORM } BlockNorm;
+typedef enum InputKind { INPUT_TOKENS, INPUT_PATCHES } InputKind;
+typedef enum Pool { POOL_LAST, POOL_MEAN, POOL_FIRST } Pool;
 typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
 typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
 typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY_RELU, NOBLE_RELU } NobleActivation;
@@ -17,7 +35,16 @@ typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY
 /* Initial mixing matrices and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository. */
 typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY } NobleRecipe;
 
-enum { END_IDS_MAX = 8 };
+/* What the network is for, and so which head it has (shape.h). */
+typedef enum TaskKind {
+    TASK_TEXT_GENERATION,
+    TASK_FILL_MASK,
+    TASK_TEXT_CLASSIFICATION,
+    TASK_TOKEN_CLASSIFICATION,
+    TASK_IMAGE_CLASSIFICATION
+} TaskKind;
+
+enum { END_IDS_MAX = 8, LABEL_BYTES_MAX = 4096 };
 enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
 
 typedef struct AttentionKind AttentionKind;
@@ -43,6 +70,23 @@ typedef struct Config {
         bool gated;
         int width; /* intermediate_size */
     } mlp;
+    struct {
+        BlockNorm norm;
+        bool no_residual; /* what a sublayer makes takes the place of its input, instead of being added to it */
+    } block;
+    float dropout; /* training: of the embedded input and of what each sublayer makes */
+    TaskKind task;
+    int mask_token_id; /* fill-mask only */
+    struct {
+        int n;                       /* classes; 0 unless the task is a classification */
+        char names[LABEL_BYTES_MAX]; /* n strings behind each other (shape.h: config_label) */
+    } labels;
+    Pool pool; /* which rows of a sequence are classified */
+    struct {
+        InputKind kind;
+        int height, width; /* of an image in pixels: patches, or tokens that are the pixels of an image; else 0 */
+        int channels, patch;
+    } input;
     struct {
         const AttentionKind *kind;
         int values[ATTENTION_VALUES]; /* the kind's own integers, in the order of kind->keys */
@@ -72,9 +116,11 @@ typedef struct Config {
 /* Names as config.json spells them, indexed by the enums above. */
 extern const char *const bias_names[4], *const rope_scaling_names[3]; /* bias: "none" and "all" are false and true */
 extern const char *const norm_names[2],
-    *const position_names[3], *const activation_names[6], *const scope_names[3], *const density_names[2],
+    *const position_names[5], *const activation_names[7], *const scope_names[3], *const density_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
+
+extern const char *const task_names[5], *const pool_names[3], *const input_names[2], *const block_norm_names[3];
 
 /* What the cache holds of a token: EXPANDED, the k and v that the scores are made of; COMPACT, a smaller row from which
  * they are restored at every step (the latent of mla, the factors of tpa, the k and v before SAS). */

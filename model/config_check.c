@@ -39,8 +39,9 @@ static int check_rope_scaling(const Config *c, Err *err) {
 }
 
 static int check_sizes(const Config *c, Err *err) {
+    bool tokens = c->input.kind == INPUT_TOKENS;
     const Range r[] = {
-        {"vocab_size", c->vocab_size, 1, 1 << 20},
+        {"vocab_size", c->vocab_size, tokens, tokens ? 1 << 20 : 0},
         {"hidden_size", c->hidden_size, 1, 1 << 16},
         {"num_hidden_layers", c->n_layers, 1, 1024},
         {"num_attention_heads", c->n_heads, 1, 1024},
@@ -61,12 +62,20 @@ static int check_sizes(const Config *c, Err *err) {
     if (!(c->rope_theta >= 1 && c->rope_theta <= 1e12f))
         return err_set(err, "rope_theta is %g, must be 1 to 1e12", (double)c->rope_theta);
     if (check_rope_scaling(c, err)) return -1;
-    if (c->mlp.activation > ACT_RELU)
-        return err_set(err, "mlp.activation is %s, must be gelu, gelu_tanh, silu or relu",
+    if (c->mlp.activation > ACT_SIGMOID)
+        return err_set(err, "mlp.activation is %s, must be gelu, gelu_tanh, silu, relu or sigmoid",
                        activation_names[c->mlp.activation]);
     size_t plain = strspn(c->torch_dtype, "abcdefghijklmnopqrstuvwxyz0123456789_");
     if (plain == 0 || c->torch_dtype[plain]) return err_set(err, "torch_dtype is no plain word");
     return 0;
+}
+
+/* Of a rotated size: a part turns its halves against each other. */
+static int check_rotated(const char *key, int size, const Config *c, Err *err) {
+    int parts = config_rope_parts(c);
+    if (parts == 0 || size % (2 * parts) == 0) return 0;
+    return err_set(err, "%s is %d, but position %s needs %s", key, size, position_names[c->position],
+                   parts == 1 ? "an even one" : "a multiple of 4");
 }
 
 static int check_attention(const Config *c, Err *err) {
@@ -85,9 +94,8 @@ static int check_attention(const Config *c, Err *err) {
         return err_set(err, "qk_norm is true, but attention.kind is %s, which has no norms of its heads", kind->name);
     if (c->sliding_window && !c->causal)
         return err_set(err, "sliding_window is %d, but causal is false", c->sliding_window);
-    bool rotates = c->position == POSITION_ROPE && !kind->rotates_part && !(c->sas.heads && c->sas.rope_post);
-    if (rotates && c->head_dim % 2)
-        return err_set(err, "head_dim is %d, but position rope needs an even one", c->head_dim);
+    bool rotates = !kind->rotates_part && !(c->sas.heads && c->sas.rope_post);
+    if (rotates && check_rotated("head_dim", c->head_dim, c, err)) return -1;
     return kind->check ? kind->check(c, err) : 0;
 }
 
@@ -121,15 +129,51 @@ static int check_sas(const Config *c, Err *err) {
                        c->attention.kind->name);
     if (c->sas.kernel % 2 == 0) return err_set(err, "sas.kernel is %d, must be odd", c->sas.kernel);
     if (!c->sas.rope_post) return 0;
-    if (c->position != POSITION_ROPE)
+    if (!config_rope_parts(c))
         return err_set(err, "sas.rope is post, but position is %s, not rope", position_names[c->position]);
     if (!c->attention.kind->rotates_late)
         return err_set(err,
                        "sas.rope is post, but attention.kind is %s, which does not rotate its queries and keys last",
                        c->attention.kind->name);
-    if (c->sas.head_dim % 2)
-        return err_set(err, "sas.head_dim is %d, but sas.rope post needs an even one", c->sas.head_dim);
+    return check_rotated("sas.head_dim", c->sas.head_dim, c, err);
+}
+
+static int check_image(const Config *c, Err *err) {
+    bool patches = c->input.kind == INPUT_PATCHES;
+    int height = c->input.height, width = c->input.width, patch = c->input.patch;
+    const Range r[] = {{"input.image_size[0]", height, 1, 1 << 12},
+                       {"input.image_size[1]", width, 1, 1 << 12},
+                       {"input.channels", c->input.channels, patches, patches ? 64 : 0},
+                       {"input.patch_size", patch, patches, patches ? 1 << 10 : 0}};
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    if (patches && (height % patch || width % patch))
+        return err_set(err, "input.image_size is [%d,%d], must be multiples of input.patch_size %d", height, width,
+                       patch);
+    int rows = config_image_rows(c);
+    if (patches && rows > c->max_positions)
+        return err_set(err, "an image has %d rows, but max_position_embeddings is %d", rows, c->max_positions);
+    if (c->position == POSITION_ROPE2D && rows < c->max_positions)
+        return err_set(err, "position is rope2d and max_position_embeddings %d, but an image has %d rows",
+                       c->max_positions, rows);
     return 0;
+}
+
+static int check_task(const Config *c, Err *err) {
+    const char *task = task_names[c->task];
+    bool images = c->task == TASK_IMAGE_CLASSIFICATION, patches = c->input.kind == INPUT_PATCHES;
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return err_set(err, "dropout is %g, must be 0 or more and below 1", (double)c->dropout);
+    if (c->task == TASK_FILL_MASK && c->causal)
+        return err_set(err, "task is fill-mask, but causal is true: the words after a mask would not be seen");
+    if (c->task == TASK_FILL_MASK && (c->mask_token_id < 0 || c->mask_token_id >= c->vocab_size))
+        return err_set(err, "mask_token_id is %d, must be 0 to %d", c->mask_token_id, c->vocab_size - 1);
+    if (config_classifies(c) ? c->labels.n < 2 : c->labels.n > 0)
+        return err_set(err, "id2label has %d names, but task is %s, which has %s", c->labels.n, task,
+                       config_classifies(c) ? "two or more" : "none");
+    if (images != patches) return err_set(err, "task is %s, but input.kind is %s", task, input_names[c->input.kind]);
+    if (c->position == POSITION_ROPE2D && c->input.height == 0)
+        return err_set(err, "position is rope2d, but input.image_size is missing");
+    return patches || c->input.height ? check_image(c, err) : 0;
 }
 
 static int check_noble(const Config *c, Err *err) {
@@ -161,6 +205,8 @@ static int check_products(const Config *c, Err *err) {
         return err_set(err, "%s %d times head size %d is above %d", c->sas.heads ? "sas.heads" : "num_attention_heads",
                        h.heads, h.k_dim + h.v_dim, WIDTH_MAX);
     if (check_product("vocab_size", c->vocab_size, "hidden_size", c->hidden_size, err)) return -1;
+    int64_t pixels = (int64_t)c->input.channels * c->input.patch * c->input.patch;
+    if (check_product("the pixels of a patch,", pixels, "hidden_size", c->hidden_size, err)) return -1;
     if (check_product("max_position_embeddings", c->max_positions, "hidden_size", c->hidden_size, err)) return -1;
     if (check_product("the widest linear's output", wide, "its input", deep, err)) return -1;
     if (check_product("num_attention_heads", heads, "squared head size", square, err)) return -1;
@@ -169,6 +215,6 @@ static int check_products(const Config *c, Err *err) {
 
 int config_check(const Config *c, Err *err) {
     if (check_sizes(c, err) || check_attention(c, err) || check_noise(c, err)) return -1;
-    if (check_sas(c, err) || check_noble(c, err)) return -1;
+    if (check_sas(c, err) || check_noble(c, err) || check_task(c, err)) return -1;
     return check_products(c, err);
 }

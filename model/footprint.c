@@ -33,14 +33,14 @@ static double block_floats(const Model *m) {
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
     double block = block_floats(m), kept = recompute ? c->hidden_size : block, n_blocks = c->n_layers;
-    double floats = n_blocks * kept + (recompute ? block : 0) + 3.0 * c->hidden_size + c->vocab_size;
+    double floats = n_blocks * kept + (recompute ? block : 0) + 3.0 * c->hidden_size + config_outputs(c);
     return (size_t)(2 * sizeof(float) * (double)rows * floats);
 }
 
 size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {
     const Config *c = &m->cfg;
     double floats = (double)rows * (block_floats(m) + 2.0 * c->hidden_size);
-    floats += (double)wanted * (c->vocab_size + 2.0 * c->hidden_size);
+    floats += (double)wanted * (config_outputs(c) + 2.0 * c->hidden_size);
     if (form == KV_COMPACT) floats += 2.0 * c->max_positions * attention_floats(c); /* restored, a sequence at a time */
     return (size_t)(sizeof(float) * floats);
 }

@@ -4,6 +4,7 @@
 #include "model/attention/kind.h"
 
 #include <math.h>
+#include <string.h>
 
 HeadShape config_base_heads(const Config *c) {
     HeadShape h = c->attention.kind->heads(c);
@@ -32,6 +33,40 @@ float config_rope_frequency(const Config *c, int k, int dim) {
     return (float)((1 - fast) * f / factor + fast * f);
 }
 
+int config_rope_parts(const Config *c) {
+    return c->position == POSITION_ROPE ? 1 : c->position == POSITION_ROPE2D ? 2 : 0;
+}
+
+/* Rows before those of the image itself: the token of its class, or the row that is classified. */
+static int leading_rows(const Config *c) { return c->input.kind == INPUT_TOKENS || c->pool == POOL_FIRST; }
+
+static int image_columns(const Config *c) { return c->input.width / MAX(c->input.patch, 1); }
+
+static int image_places(const Config *c) { return c->input.height / MAX(c->input.patch, 1) * image_columns(c); }
+
+void config_place(const Config *c, int position, int place[2]) {
+    int i = MAX(position - leading_rows(c), 0), columns = image_columns(c);
+    place[0] = i / columns;
+    place[1] = i % columns;
+}
+
+int config_image_rows(const Config *c) { return leading_rows(c) + image_places(c); }
+
+bool config_classifies(const Config *c) { return c->task >= TASK_TEXT_CLASSIFICATION; }
+
+bool config_pools(const Config *c) {
+    return c->task == TASK_TEXT_CLASSIFICATION || c->task == TASK_IMAGE_CLASSIFICATION;
+}
+
+int config_outputs(const Config *c) { return config_classifies(c) ? c->labels.n : c->vocab_size; }
+
+const char *config_label(const Config *c, int i) {
+    const char *name = c->labels.names;
+    BUG_ON(i < 0 || i >= c->labels.n);
+    while (i-- > 0) name += strlen(name) + 1;
+    return name;
+}
+
 float config_score_scale(const Config *c) {
     if (c->attention.kind->unscaled) return 1;
     return 1 / sqrtf((float)(c->sas.heads ? c->sas.head_dim : config_base_heads(c).k_dim));
@@ -51,6 +86,8 @@ KvForm config_kv_form(const Config *c) {
 }
 
 int config_check_kv_form(const Config *c, KvForm form, Err *err) {
+    if (c->task != TASK_TEXT_GENERATION)
+        return err_set(err, "task is %s: such a network generates no text", task_names[c->task]);
     if (!c->causal)
         return err_set(err,
                        "causal is false: a network that sees whole sequences has no KV cache and generates no text");

@@ -11,10 +11,22 @@ HeadShape config_base_heads(const Config *c); /* before either */
 /* The angle by which pair k of a head of `dim` turns from one position to the next: theta^(-2 k / dim), scaled as
  * rope_scaling says. llama3: slow pairs are divided by the factor, fast ones stay, between them it goes smoothly. */
 float config_rope_frequency(const Config *c, int k, int dim);
+/* Parts of a head that rope turns by numbers of their own: 0 no rope, 1 by the position, 2 (rope2d) the first half by
+ * the row, the second by the column of the place in an image that config_place says. */
+int config_rope_parts(const Config *c);
+/* The first row of a sequence (an image's class, or the row that is classified) is at (0, 0); those behind it walk the
+ * image line by line. */
+void config_place(const Config *c, int position, int place[2]);
 float config_score_scale(const Config *c); /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
 int config_noise_heads(const Config *c);   /* distributions per layer: 1 (scope layer) or heads */
 /* Whether anything is drawn at this noise_scale, a factor on sigma: at 0 the components of a mixture still are. */
 bool config_noise_acts(const Config *c, float scale);
+
+int config_outputs(const Config *c);     /* columns of the logits: V, or the classes */
+bool config_classifies(const Config *c); /* has classes, of tokens or of sequences */
+bool config_pools(const Config *c);      /* one row of logits for a sequence, not for a row */
+const char *config_label(const Config *c, int i);
+int config_image_rows(const Config *c); /* rows of one image, the first row of the sequence among them */
 
 /* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
 KvForm config_kv_form(const Config *c);

@@ -58,7 +58,9 @@ typedef struct Segment {
 } Segment;
 
 typedef struct Batch {
-    const int *tokens; /* [n] */
+    const int *tokens;   /* [n] */
+    const float *images; /* instead of tokens (Config.input): a segment each, [n_segments, channels, height, width];
+                            a grey byte b is the pixel b / 127.5 - 1 */
     int n;
     const Segment *segments; /* [n_segments], covering rows 0..n-1 in order */
     int n_segments;

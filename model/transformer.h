@@ -2,7 +2,10 @@
  *
  *     tokens -> embed (+ position) -> L x [ norm -> attention -> +  ; norm -> mlp -> + ] -> norm -> hidden -> a head
  *
- * A head is what is made of the hidden rows; model_logits is the one of language models.
+ * Images begin as patches: a linear of their pixels, and before those of each image a class row if that is the one to
+ * be classified. Config.block moves the norms behind the sums, or leaves out either.
+ * The head is the task's: scores of all tokens, of the classes for every row, or of the classes for the one row that
+ * is pooled of a sequence.
  *
  * A Model is declared from a Config without any data; the trainer (params_bind_flat) or a checkpoint then binds the
  * weights. Bound and otherwise untouched, a Model may be read by many threads. */
@@ -24,11 +27,14 @@ typedef struct Block {
 typedef struct Model {
     Config cfg;
     ParamSet params;
-    Weight embed;     /* [V, d] */
+    Weight embed;     /* [V, d], tokens only */
     Weight positions; /* [max_positions, d], learned positions only */
-    Block *blocks;    /* [L] */
+    Weight patches, patch_bias,
+        class_row; /* [d, channels patch patch], [d], [d]: images only, the last for pool first */
+    Block *blocks; /* [L] */
     Norm norm;
-    Weight lm_head; /* [V, d], untied only */
+    Weight lm_head;           /* [V, d], untied and no classes */
+    Weight score, score_bias; /* [classes, d], [classes] where biases are */
 } Model;
 
 /* Checks the config and declares every parameter. The Model must not move in memory afterwards. */
@@ -45,10 +51,15 @@ Dtype model_precision(const Model *m);
  *     not recording, kv NULL             evaluation: whole sequences, nothing is remembered
  *     not recording, kv                  serving: the rows' keys and values go into the blocks that the segments name;
  *                                        causal networks only, and the same bits as without
- * Not recording, tape->bf16 is set to what the weights are. The batch must outlive the tape's activations. */
+ * Not recording, tape->bf16 is set to what the weights are. The batch must outlive the tape's activations. A dropout
+ * acts in the first alone, by the seed and stream of the first segment's noise key. */
 Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
-Mat *model_logits(const Model *m, Tape *tape, Mat *hidden);                            /* [n, d] -> [n, V] */
-Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv); /* both: [n_want, V] */
+/* The rows that the head reads: those that are hidden, or, where sequences are classified, one for each segment: its
+ * last, its first, or the mean of all of them; `hidden` must then be all rows. */
+Mat *model_pool(const Model *m, Tape *tape, const Batch *batch, Mat *hidden);
+Mat *model_logits(const Model *m, Tape *tape, Mat *pooled); /* [n, d] -> [n, V], or [n, classes] (config_outputs) */
+const Weight *model_head(const Model *m);                   /* the matrix that model_logits multiplies by */
+Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv); /* all three */
 
 /* What model_hidden hands to the layers: an array of L, for whoever runs them one by one. */
 Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);

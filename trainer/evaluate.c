@@ -51,6 +51,8 @@ static int evaluate_windows(const Model *m, const TokenSpan *span, int length, s
 int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
              Evaluation *out, Err *err) {
     *out = (Evaluation){0};
+    if (m->cfg.task != TASK_TEXT_GENERATION)
+        return err_set(err, "task is %s: such a network predicts no next token", task_names[m->cfg.task]);
     if (!m->cfg.causal)
         return err_set(err, "causal is false: such a network sees the next token, which it would be asked for");
     if (length == 0) length = m->cfg.max_positions;

@@ -136,6 +136,8 @@ int run_config_adopt(Run *r, Err *err) {
     if (s->config || r->config.bos_token_id < 0)
         adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
     if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
+    if (r->config.task != TASK_TEXT_GENERATION)
+        return err_set(err, "task is %s, but pretrain makes networks for text-generation", task_names[r->config.task]);
     if (!r->config.causal)
         return err_set(err, "causal is false: such a network sees the next token, which pretrain has it predict");
     return config_check(&r->config, err);

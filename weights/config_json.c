@@ -5,6 +5,7 @@
 #include "base/json_reader.h"
 #include "model/attention/kind.h"
 #include "model/config_check.h"
+#include "weights/config_task.h"
 #include "weights/import/gpt2.h"
 #include "weights/import/llama.h"
 #include "weights/import/mistral.h"
@@ -61,7 +62,7 @@ static void take_ends(Config *c, JsonReader *r, int absent) {
 
 /* The keys that a noised and a llama file share. */
 static void read_sizes(Config *c, JsonReader *r) {
-    c->vocab_size = json_take_int(r, "vocab_size", JSON_REQUIRED);
+    c->vocab_size = json_take_int(r, "vocab_size", c->task == TASK_IMAGE_CLASSIFICATION ? 0 : JSON_REQUIRED);
     c->hidden_size = json_take_int(r, "hidden_size", JSON_REQUIRED);
     c->n_layers = json_take_int(r, "num_hidden_layers", JSON_REQUIRED);
     c->n_heads = json_take_positive(r, "num_attention_heads", JSON_REQUIRED);
@@ -197,6 +198,7 @@ static int read_config(Config *c, cJSON *root, Err *err) {
                        why.msg);
     }
     r.foreign = type > 0;
+    if (!r.foreign) config_task_read(c, &r);
     if (architectures[type].sizes) read_sizes(c, &r);
     architectures[type].read(c, &r);
     if (r.foreign) read_foreign(c, &r);
@@ -291,8 +293,11 @@ char *config_json_print(const Config *c) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     BUG_ON(!f);
-    fprintf(f, "{\n  \"model_type\": \"noised\",\n  \"vocab_size\": %d,\n  \"hidden_size\": %d,\n", c->vocab_size,
-            c->hidden_size);
+    fprintf(f, "{\n  \"model_type\": \"noised\",\n");
+    config_task_print(f, c);
+    if (c->dropout > 0) print_float(f, "dropout", c->dropout);
+    if (c->vocab_size) fprintf(f, "  \"vocab_size\": %d,\n", c->vocab_size);
+    fprintf(f, "  \"hidden_size\": %d,\n", c->hidden_size);
     fprintf(f, "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n",
             c->n_layers, c->n_heads, c->n_kv_heads);
     fprintf(f, "  \"head_dim\": %d,\n  \"max_position_embeddings\": %d,\n  \"norm\": \"%s\",\n", c->head_dim,

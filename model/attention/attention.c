@@ -27,7 +27,7 @@ void attention_free(Attention *a) { free(a->weights); }
 
 Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
     const Config *c = f->cfg;
-    if (c->position != POSITION_ROPE || (c->sas.heads && c->sas.rope_post)) return x;
+    if (!config_rope_parts(c) || (c->sas.heads && c->sas.rope_post)) return x;
     return op_rope(f->tape, x, heads, dim, f->positions, c);
 }
 
@@ -35,7 +35,7 @@ Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
 static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate) {
     const Config *c = f->cfg;
     x = sas_expand(f, stack, x);
-    if (!rotate || c->position != POSITION_ROPE || !c->sas.rope_post) return x;
+    if (!rotate || !config_rope_parts(c) || !c->sas.rope_post) return x;
     return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, f->positions, c);
 }
 

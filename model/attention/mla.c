@@ -7,6 +7,7 @@
 #include "model/kernels/kernels.h"
 #include "model/norm.h"
 #include "model/ops/op.h"
+#include "model/shape.h"
 
 #include <string.h>
 
@@ -19,8 +20,10 @@ typedef struct Mla {
 
 static int check(const Config *c, Err *err) {
     const int *v = c->attention.values;
-    if (c->position == POSITION_ROPE && v[ROPE_DIM] % 2)
-        return err_set(err, "attention.qk_rope_head_dim %d is odd, rope rotates halves", v[ROPE_DIM]);
+    int parts = config_rope_parts(c);
+    if (parts && v[ROPE_DIM] % (2 * parts))
+        return err_set(err, "attention.qk_rope_head_dim is %d, but position %s needs a multiple of %d", v[ROPE_DIM],
+                       position_names[c->position], 2 * parts);
     return 0;
 }
 

@@ -75,6 +75,7 @@ typedef struct Kernels {
     void (*gelu_row)(int d, const float *x, float *y);                         /* exact: x Phi(x), erf form */
     void (*gelu_tanh_row)(int d, const float *x, float *y);
     void (*silu_row)(int d, const float *x, float *y);
+    void (*sigmoid_row)(int d, const float *x, float *y);
     void (*tanh_row)(int d, const float *x, float *y);
     void (*cos_row)(int d, const float *x, const float *freq, const float *phase, float *y); /* cos(freq x + phase) */
     /* A step of n LSTM cells. z [4][n]: the gates i, f, g, o, before and then after their nonlinearities;

@@ -124,6 +124,11 @@ static void silu_row(int d, const float *x, float *y) {
     for (int i = 0; i < d; i++) y[i] = x[i] / (1.0f + exp_of(-x[i]));
 }
 
+static void sigmoid_row(int d, const float *x, float *y) {
+#pragma GCC ivdep
+    for (int i = 0; i < d; i++) y[i] = 1.0f / (1.0f + exp_of(-x[i]));
+}
+
 static void tanh_row(int d, const float *x, float *y) {
 #pragma GCC ivdep
     for (int i = 0; i < d; i++) y[i] = tanh_of(x[i]);

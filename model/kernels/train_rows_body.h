@@ -66,6 +66,10 @@ static void slope_row(Activation a, int d, const float *x, const float *y, float
             slope[k] = s * (1 + x[k] * (1 - s));
         }
         break;
+    case ACT_SIGMOID:
+#pragma GCC ivdep
+        for (int k = 0; k < d; k++) slope[k] = y[k] * (1 - y[k]);
+        break;
     case ACT_TANH:
 #pragma GCC ivdep
         for (int k = 0; k < d; k++) slope[k] = 1 - y[k] * y[k];

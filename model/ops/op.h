@@ -23,6 +23,23 @@ Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n);
 /* Rows rows[0..n) of x. */
 Mat *op_rows(Tape *t, Mat *x, const int *rows, int n);
 
+/* op_image.c: n images [channels, height, width] cut into patches line by line, the pixels of each as a convolution's
+ * kernel [channels, patch, patch] meets them: [n patches, channels patch patch]. The pixels have no gradient.
+ * class_rows: w [d] before the rows of each of n equal groups, [n rows, d] -> [n (rows + 1), d]. */
+Mat *op_patches(Tape *t, const float *images, int n, const Config *c);
+Mat *op_class_rows(Tape *t, Mat *x, const Weight *w, int n);
+
+/* op_position.c: x[i] + (sin(p w_0), cos(p w_0), sin(p w_1), ...), w_k = 10000^(-2 k / d), p = positions[i]. */
+Mat *op_add_sinusoids(Tape *t, Mat *x, const int *positions);
+
+/* op_pool.c: the mean of the rows of each segment, added up in their order: [n, d] -> [n_segments, d]. The batch must
+ * outlive the tape. */
+Mat *op_mean(Tape *t, Mat *x, const Batch *batch);
+
+/* op_dropout.c: while recording each element is 0 with probability rate, else divided by 1 - rate: a pure function of
+ * (seed and stream of the key, place, row, column), docs/spec.md 7. Not recording: x. */
+Mat *op_dropout(Tape *t, Mat *x, float rate, int place, const NoiseKey *key);
+
 /* op_norm.c: over each row of d. b may be NULL. */
 Mat *op_layernorm(Tape *t, Mat *x, const Weight *w, const Weight *b, float eps);
 Mat *op_rmsnorm(Tape *t, Mat *x, const Weight *w, float eps);
@@ -35,7 +52,8 @@ Mat *op_activation(Tape *t, Mat *x, Activation a);
 Mat *op_gate(Tape *t, Mat *x, Activation a);                           /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
 Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase); /* cos(freq x + phase), CosNet */
 
-/* op_rope.c: split-half rotation of every head of `dim` features (docs/spec.md 3); x [n, heads dim], positions [n]. */
+/* op_rope.c: split-half rotation of every head of `dim` features, with rope2d of each half of it (docs/spec.md 3);
+ * x [n, heads dim], positions [n]. */
 Mat *op_rope(Tape *t, Mat *x, int heads, int dim, const int *positions, const Config *c);
 
 /* op_heads.c: rows seen as [heads, dim].

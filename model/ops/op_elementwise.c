@@ -89,6 +89,9 @@ static void activate_row(Activation a, int d, const float *x, float *y) {
     case ACT_SILU:
         kernels->silu_row(d, x, y);
         break;
+    case ACT_SIGMOID:
+        kernels->sigmoid_row(d, x, y);
+        break;
     case ACT_TANH:
         kernels->tanh_row(d, x, y);
         break;

@@ -173,6 +173,9 @@ TEST(encoder_has_no_cache) {
     CHECK(strstr(text, "\"causal\": false") && !config_json_parse(&back, text, strlen(text), &err) && !back.causal);
     free(text);
     c.causal = true;
+    c.task = TASK_TEXT_CLASSIFICATION;
+    CHECK(kv_init(&kv, &c, 4, DTYPE_F32, KV_EXPANDED, &err) == -1 && strstr(err.msg, "task is text-classification"));
+    c.task = TASK_TEXT_GENERATION;
     text = config_json_print(&c);
     CHECK(!strstr(text, "causal") && !config_json_parse(&back, text, strlen(text), &err) && back.causal);
     free(text);

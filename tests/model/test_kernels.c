@@ -288,7 +288,8 @@ TEST(kernels_in_place_equals_out_of_place) {
     fill_pools(5, 0);
     for (int l = 0; l < n; l++) {
         const Kernels *k = levels[l];
-        void (*const rows[])(int, const float *, float *) = {k->gelu_row, k->gelu_tanh_row, k->silu_row, k->tanh_row};
+        void (*const rows[])(int, const float *, float *) = {k->gelu_row, k->gelu_tanh_row, k->silu_row, k->sigmoid_row,
+                                                             k->tanh_row};
         for (size_t r = 0; r < COUNTOF(rows) + 3; r++) {
             memcpy(in_place, pool_a, bytes);
             for (int pass = 0; pass < 2; pass++) {
@@ -311,6 +312,7 @@ static double gelu_tanh_exact(double x) {
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 static double silu_exact(double x) { return x / (1 + exp(-x)); }
+static double sigmoid_exact(double x) { return 1 / (1 + exp(-x)); }
 
 static void check_function(const char *name, void (*row)(int, const float *, float *), double (*exact)(double),
                            double tolerance) {
@@ -331,6 +333,7 @@ TEST(kernels_ref_functions_are_accurate) {
     check_function("gelu", k->gelu_row, gelu_exact, 3e-7);
     check_function("gelu_tanh", k->gelu_tanh_row, gelu_tanh_exact, 2e-7);
     check_function("silu", k->silu_row, silu_exact, 2e-7);
+    check_function("sigmoid", k->sigmoid_row, sigmoid_exact, 2e-7);
     check_function("tanh", k->tanh_row, tanh, 3e-7);
 
     double exp_worst = 0, cos_worst = 0;

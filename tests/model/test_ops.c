@@ -33,6 +33,7 @@ static Mat *build_residual(Tape *t, Mat **x, Weight *w) { return (void)w, op_res
 static Mat *build_gelu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_GELU); }
 static Mat *build_gelu_tanh(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_GELU_TANH); }
 static Mat *build_silu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_SILU); }
+static Mat *build_sigmoid(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_SIGMOID); }
 static Mat *build_tanh(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_TANH); }
 static Mat *build_relu(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_RELU); }
 static Mat *build_leaky(Tape *t, Mat **x, Weight *w) { return (void)w, op_activation(t, x[0], ACT_LEAKY_RELU); }
@@ -41,6 +42,15 @@ static Mat *build_cos(Tape *t, Mat **x, Weight *w) { return op_cos(t, x[0], &w[0
 static Mat *build_rope(Tape *t, Mat **x, Weight *w) {
     return (void)w, op_rope(t, x[0], 2, 6, positions, &(Config){.rope_theta = 10000});
 }
+static Mat *build_rope2d(Tape *t, Mat **x, Weight *w) {
+    static const Config places = {.rope_theta = 100, .position = POSITION_ROPE2D, .input = {.height = 7, .width = 6}};
+    return (void)w, op_rope(t, x[0], 2, 8, positions, &places);
+}
+static const Segment two_segments[2] = {{.n = 2}, {.row0 = 2, .n = 3}};
+static const Batch two_sequences = {.n = N, .segments = two_segments, .n_segments = 2};
+static Mat *build_mean(Tape *t, Mat **x, Weight *w) { return (void)w, op_mean(t, x[0], &two_sequences); }
+static Mat *build_class_rows(Tape *t, Mat **x, Weight *w) { return op_class_rows(t, x[0], &w[0], N); }
+static Mat *build_sinusoids(Tape *t, Mat **x, Weight *w) { return (void)w, op_add_sinusoids(t, x[0], positions); }
 static Mat *build_columns(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_columns(t, x[0], 3, 1, 2); }
 static Mat *build_join(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
 static Mat *build_join_shared(Tape *t, Mat **x, Weight *w) { return (void)w, op_head_join(t, x[0], 4, x[1], 2, 3); }
@@ -86,12 +96,17 @@ static const OpCase op_cases[] = {
     {"gelu", {33}, {{0}}, build_gelu, 0},
     {"gelu_tanh", {33}, {{0}}, build_gelu_tanh, 0},
     {"silu", {33}, {{0}}, build_silu, 0},
+    {"sigmoid", {33}, {{0}}, build_sigmoid, 0},
     {"tanh", {33}, {{0}}, build_tanh, 0},
     {"relu", {8}, {{0}}, build_relu, 6},
     {"leaky_relu", {8}, {{0}}, build_leaky, -6},
     {"gate", {10}, {{0}}, build_gate, 0},
     {"cos", {7}, {{7}, {7}}, build_cos, 0},
     {"rope", {12}, {{0}}, build_rope, 0},
+    {"rope2d", {16}, {{0}}, build_rope2d, 0},
+    {"mean", {6}, {{0}}, build_mean, 0},
+    {"class_rows", {6}, {{6}}, build_class_rows, 0},
+    {"sinusoids", {7}, {{0}}, build_sinusoids, 0},
     {"head_columns", {12}, {{0}}, build_columns, 0},
     {"head_join", {12, 6}, {{0}}, build_join, 0},
     {"head_join_shared", {12, 2}, {{0}}, build_join_shared, 0},

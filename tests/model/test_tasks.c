@@ -1,0 +1,348 @@
+/* Networks with other ends than language models: what they read, how their blocks are built, what their heads make. */
+#include "base/err.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "model/ops/op.h"
+#include "model/shape.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+#include "weights/checkpoint.h"
+#include "weights/config_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEIGHT = 6, WIDTH = 4, CHANNELS = 2, SEGMENTS = 3, ROWS_MAX = 80 };
+
+static void classes(Config *c, TaskKind task, Pool pool) {
+    static const char names[] = "NEG\0POS\0n\303\251 \"ither\"";
+    c->task = task;
+    c->pool = pool;
+    c->labels.n = 3;
+    memcpy(c->labels.names, names, sizeof names);
+}
+
+static void make_fill_mask(Config *c) {
+    c->task = TASK_FILL_MASK;
+    c->causal = false;
+    c->position = POSITION_ROPE;
+    c->mask_token_id = 3;
+}
+
+static void make_last(Config *c) {
+    classes(c, TASK_TEXT_CLASSIFICATION, POOL_LAST);
+    c->noise.scope = NOISE_HEAD;
+}
+
+static void make_mean(Config *c) {
+    classes(c, TASK_TEXT_CLASSIFICATION, POOL_MEAN);
+    c->causal = false;
+    c->position = POSITION_SINUSOIDAL;
+    c->block.norm = BLOCK_POST;
+}
+
+static void make_first(Config *c) {
+    classes(c, TASK_TEXT_CLASSIFICATION, POOL_FIRST);
+    c->causal = false;
+    c->block.norm = BLOCK_NO_NORM;
+    c->block.no_residual = true;
+    c->mlp.activation = ACT_SIGMOID;
+}
+
+static void make_tags(Config *c) {
+    classes(c, TASK_TOKEN_CLASSIFICATION, POOL_LAST);
+    c->causal = false;
+    c->block.no_residual = true;
+    c->bias = BIAS_NONE;
+}
+
+static void image(Config *c, int channels, int patch) {
+    c->input.height = HEIGHT;
+    c->input.width = WIDTH;
+    c->input.channels = channels;
+    c->input.patch = patch;
+}
+
+static void make_image(Config *c) {
+    classes(c, TASK_IMAGE_CLASSIFICATION, POOL_FIRST);
+    c->input.kind = INPUT_PATCHES;
+    image(c, CHANNELS, 2);
+    c->causal = false;
+    c->vocab_size = 0;
+    c->bos_token_id = c->eos_token_id = -1;
+}
+
+static void turn_by_place(Config *c) {
+    const AttentionKind *kind = c->attention.kind;
+    c->position = POSITION_ROPE2D;
+    for (int k = 0; k < ATTENTION_VALUES && kind->keys[k]; k++)
+        if (strstr(kind->keys[k], "rope")) c->attention.values[k] = 4;
+}
+
+static void make_image_places(Config *c) {
+    make_image(c);
+    c->pool = POOL_MEAN;
+    c->max_positions = 6;
+    turn_by_place(c);
+}
+
+static void make_pixels(Config *c) {
+    c->input.height = HEIGHT;
+    c->input.width = WIDTH;
+    c->max_positions = 1 + HEIGHT * WIDTH;
+    turn_by_place(c);
+}
+
+static const struct {
+    const char *name;
+    void (*make)(Config *c);
+} ends[] = {{"fill-mask", make_fill_mask}, {"last", make_last},    {"mean", make_mean},
+            {"first", make_first},         {"tags", make_tags},    {"image", make_image},
+            {"places", make_image_places}, {"pixels", make_pixels}};
+
+static void each_end(void (*check)(TestModel *t, const char *name)) {
+    for (int k = 0; attention_kinds[k]; k++)
+        for (size_t e = 0; e < COUNTOF(ends); e++) {
+            Config c = test_config(attention_kinds[k]);
+            char name[64];
+            ends[e].make(&c);
+            snprintf(name, sizeof name, "%s %s", attention_kinds[k]->name, ends[e].name);
+            TestModel t;
+            if (test_model_init(&t, &c, 23)) check(&t, name);
+            test_model_free(&t);
+        }
+}
+
+/* Sequences of different lengths, or as many images, with a target for each row of logits. */
+typedef struct Examples {
+    int tokens[ROWS_MAX], targets[ROWS_MAX], n_targets;
+    float images[SEGMENTS * CHANNELS * HEIGHT * WIDTH];
+    Segment segments[SEGMENTS];
+    Batch batch;
+} Examples;
+
+static void examples_init(Examples *e, const Config *c) {
+    static const int lengths[SEGMENTS] = {7, 1, 20};
+    Draws d = draws_open(31, DRAW_TEST, 1);
+    *e = (Examples){.batch = {.segments = e->segments, .n_segments = SEGMENTS}};
+    bool patches = c->input.kind == INPUT_PATCHES;
+    for (int s = 0; s < SEGMENTS; s++) {
+        int n = patches ? config_image_rows(c) : lengths[s];
+        e->segments[s] = (Segment){.row0 = e->batch.n, .n = n, .noise = {.seed = 5, .stream = 2, .scale = 1.5f}};
+        e->batch.n += n;
+    }
+    for (int i = 0; i < e->batch.n && !patches; i++) e->tokens[i] = (int)draw_below(&d, (uint64_t)c->vocab_size);
+    for (size_t i = 0; i < COUNTOF(e->images); i++) e->images[i] = (float)draw_normal(&d);
+    e->n_targets = config_pools(c) ? SEGMENTS : e->batch.n;
+    for (int i = 0; i < e->n_targets; i++) e->targets[i] = (int)draw_below(&d, (uint64_t)config_outputs(c));
+    if (patches)
+        e->batch.images = e->images;
+    else
+        e->batch.tokens = e->tokens;
+}
+
+static double task_loss(const Model *m, void *context, bool backward) {
+    const Examples *e = context;
+    Tape tape;
+    tape_init(&tape, true);
+    Mat *logits = model_forward(m, &tape, &e->batch, NULL);
+    BUG_ON(logits->n != e->n_targets || logits->d != config_outputs(&m->cfg));
+    Mat *loss = model_loss(&tape, logits, e->targets, NULL, 1e-3f, NULL);
+    if (backward) tape_backward(&tape, loss);
+    double value = loss->x[0];
+    tape_free(&tape);
+    return value;
+}
+
+static void check_gradient(TestModel *t, const char *name) {
+    Examples e;
+    examples_init(&e, &t->model.cfg);
+    test_gradient(t, name, task_loss, &e);
+}
+
+TEST(task_gradients) { each_end(check_gradient); }
+
+/* With a layer computed again, and with dropout: the same masks each time. */
+static void check_recomputed(TestModel *t, const char *name) {
+    Examples e;
+    Tape tape[2];
+    const Mat *logits[2];
+    float *grad[2];
+    t->model.cfg.dropout = 0.3f;
+    examples_init(&e, &t->model.cfg);
+    test_gradient(t, name, task_loss, &e);
+    for (int k = 0; k < 2; k++) {
+        tape_init(&tape[k], true);
+        tape[k].recompute = k;
+        memset(t->grad, 0, t->count * sizeof(float));
+        Mat *y = model_forward(&t->model, &tape[k], &e.batch, NULL);
+        logits[k] = y;
+        float *copy = malloc((size_t)(y->n * y->d) * sizeof(float));
+        BUG_ON(!copy);
+        memcpy(copy, y->x, (size_t)(y->n * y->d) * sizeof(float));
+        tape_backward(&tape[k], model_loss(&tape[k], y, e.targets, NULL, 1e-3f, NULL));
+        memcpy(y->x, copy, (size_t)(y->n * y->d) * sizeof(float));
+        free(copy);
+        grad[k] = malloc(t->count * sizeof(float));
+        BUG_ON(!grad[k]);
+        memcpy(grad[k], t->grad, t->count * sizeof(float));
+    }
+    CHECK_MSG(!memcmp(logits[0]->x, logits[1]->x, (size_t)(logits[0]->n * logits[0]->d) * sizeof(float)),
+              "%s: logits computed again differ", name);
+    CHECK_MSG(!memcmp(grad[0], grad[1], t->count * sizeof(float)), "%s: gradients computed again differ", name);
+    for (int k = 0; k < 2; k++) {
+        tape_free(&tape[k]);
+        free(grad[k]);
+    }
+}
+
+TEST(task_dropout_and_recompute) { each_end(check_recomputed); }
+
+/* Not recording: near what is trained; a sequence has the bits that it has alone, on any team. */
+static void check_alone(TestModel *t, const char *name) {
+    const Config *c = &t->model.cfg;
+    int outputs = config_outputs(c), before = team_size();
+    Examples e;
+    Tape recorded, tape;
+    examples_init(&e, c);
+    tape_init(&recorded, true);
+    tape_init(&tape, false);
+    const Mat *training = model_forward(&t->model, &recorded, &e.batch, NULL);
+    const Mat *both = model_forward(&t->model, &tape, &e.batch, NULL);
+    double worst = 0;
+    for (int i = 0; i < both->n * outputs; i++)
+        worst = fmax(worst, fabs((double)both->x[i] - training->x[i]) / (1 + fabs(training->x[i])));
+    CHECK_MSG(worst < 5e-5, "%s: recorded and not, the logits differ by %g", name, worst);
+    for (int s = 0; s < SEGMENTS; s++) {
+        team_resize(1 + s);
+        Segment own = e.segments[s];
+        int at = own.row0, rows = config_pools(c) ? 1 : own.n;
+        own.row0 = 0;
+        Batch one = {.n = own.n, .segments = &own, .n_segments = 1};
+        if (e.batch.images)
+            one.images = e.images + s * CHANNELS * HEIGHT * WIDTH;
+        else
+            one.tokens = e.tokens + at;
+        const Mat *alone = model_forward(&t->model, &tape, &one, NULL);
+        const float *wanted = both->x + (config_pools(c) ? s : at) * outputs;
+        CHECK_MSG(alone->n == rows && !memcmp(alone->x, wanted, (size_t)(rows * outputs) * sizeof(float)),
+                  "%s: sequence %d differs in a batch", name, s);
+    }
+    team_resize(before);
+    tape_free(&tape);
+    tape_free(&recorded);
+}
+
+TEST(task_alone_and_in_a_batch) { each_end(check_alone); }
+
+/* Saved, opened and saved again: the same bytes, and of bf16 about the same logits. */
+static void check_saved(TestModel *t, const char *name) {
+    char *dir = test_dir(), *again = test_dir(), path[2][512];
+    Checkpoint c;
+    Err err;
+    Examples e;
+    Tape tape[2];
+    examples_init(&e, &t->model.cfg);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        Dtype dtype = bf16 ? DTYPE_BF16 : DTYPE_F32;
+        if (checkpoint_save(dir, &t->model, dtype, 1, &err) || checkpoint_open(&c, dir, &err))
+            return test_fail(__FILE__, __LINE__, "%s: %s", name, err.msg);
+        CHECK(checkpoint_save(again, &c.model, dtype, 1, &err) == 0);
+        for (int f = 0; f < 2; f++) {
+            size_t n[2];
+            char *bytes[2];
+            for (int k = 0; k < 2; k++) {
+                snprintf(path[k], sizeof path[k], "%s/%s", k ? again : dir, f ? "config.json" : "model.safetensors");
+                bytes[k] = test_read_file(path[k], &n[k]);
+            }
+            CHECK_MSG(n[0] == n[1] && !memcmp(bytes[0], bytes[1], n[0]), "%s: %s changed", name, path[0]);
+            for (int k = 0; k < 2; k++) free(bytes[k]);
+        }
+        const Model *models[2] = {&t->model, &c.model};
+        const Mat *logits[2];
+        double worst = 0;
+        for (int k = 0; k < 2; k++) {
+            tape_init(&tape[k], false);
+            logits[k] = model_forward(models[k], &tape[k], &e.batch, NULL);
+        }
+        for (int i = 0; i < logits[0]->n * logits[0]->d; i++)
+            worst = fmax(worst, fabs((double)logits[0]->x[i] - logits[1]->x[i]));
+        CHECK_MSG(worst <= (bf16 ? 0.4 : 0), "%s: %s logits are off by %g", name, dtype_name(dtype), worst);
+        for (int k = 0; k < 2; k++) tape_free(&tape[k]);
+        checkpoint_close(&c);
+    }
+    free(dir);
+    free(again);
+}
+
+TEST(task_checkpoints) { each_end(check_saved); }
+
+/* What is behind the end of a sequence is another's: the mean, the first and the last row are of its own rows. */
+TEST(task_pools) {
+    static const float rows[6][2] = {{1, 8}, {2, 6}, {6, 1}, {5, 5}, {7, 1}, {0, 3}};
+    static const float wanted[3][2][2] = {
+        [POOL_LAST] = {{6, 1}, {0, 3}}, [POOL_MEAN] = {{3, 5}, {4, 3}}, [POOL_FIRST] = {{1, 8}, {5, 5}}};
+    const Segment segments[2] = {{.n = 3}, {.row0 = 3, .n = 3}};
+    const Batch batch = {.n = 6, .segments = segments, .n_segments = 2};
+    for (Pool pool = POOL_LAST; pool <= POOL_FIRST; pool++) {
+        Model m = {.cfg = {.task = TASK_TEXT_CLASSIFICATION, .pool = pool}};
+        Tape tape;
+        tape_init(&tape, false);
+        Mat *x = tape_mat(&tape, 6, 2);
+        memcpy(x->x, rows, sizeof rows);
+        const Mat *y = model_pool(&m, &tape, &batch, x);
+        CHECK(y->n == 2 && y->d == 2 && !memcmp(y->x, wanted[pool], sizeof wanted[pool]));
+        tape_free(&tape);
+    }
+}
+
+/* Patches in the order of the image, channel behind channel, and where rope2d finds each. */
+TEST(task_patches) {
+    Config c = {.input = {.kind = INPUT_PATCHES, .height = 4, .width = 6, .channels = 2, .patch = 2},
+                .pool = POOL_FIRST};
+    float image[2 * 4 * 6];
+    int place[2];
+    Tape tape;
+    for (int i = 0; i < 48; i++) image[i] = (float)i;
+    tape_init(&tape, false);
+    const Mat *y = op_patches(&tape, image, 1, &c);
+    const float fifth[8] = {14, 15, 20, 21, 38, 39, 44, 45}; /* second line, second column */
+    CHECK(y->n == 6 && y->d == 8 && !memcmp(y->x + 4 * 8, fifth, sizeof fifth));
+    tape_free(&tape);
+    CHECK(config_image_rows(&c) == 7);
+    config_place(&c, 0, place);
+    CHECK(place[0] == 0 && place[1] == 0);
+    config_place(&c, 1 + 4, place);
+    CHECK(place[0] == 1 && place[1] == 1);
+    c.pool = POOL_MEAN;
+    config_place(&c, 4, place);
+    CHECK(config_image_rows(&c) == 6 && place[0] == 1 && place[1] == 1);
+}
+
+/* About as many elements are dropped as asked for, others at another place, step or seed; the mean stays. */
+TEST(task_dropout_draws) {
+    enum { N = 64, D = 102 };
+    const NoiseKey keys[4] = {
+        {.seed = 1, .stream = 1}, {.seed = 1, .stream = 1}, {.seed = 1, .stream = 2}, {.seed = 2, .stream = 1}};
+    const int places[4] = {1, 2, 1, 1};
+    Tape tape;
+    tape_init(&tape, true);
+    Mat *x = tape_mat(&tape, N, D), *y[4];
+    for (int i = 0; i < N * D; i++) x->x[i] = 1;
+    for (int k = 0; k < 4; k++) y[k] = op_dropout(&tape, x, 0.25f, places[k], &keys[k]);
+    for (int k = 0; k < 4; k++) {
+        int dropped = 0, agree = 0;
+        for (int i = 0; i < N * D; i++) {
+            CHECK(y[k]->x[i] == 0 || fabsf(y[k]->x[i] - 4 / 3.0f) < 1e-6f);
+            dropped += y[k]->x[i] == 0;
+            agree += (y[k]->x[i] == 0) == (y[0]->x[i] == 0);
+        }
+        CHECK_MSG(abs(dropped - N * D / 4) < 150, "%d of %d dropped", dropped, N * D);
+        CHECK_MSG(k == 0 || abs(agree - N * D * 10 / 16) < 250, "%d: %d of %d agree", k, agree, N * D);
+    }
+    CHECK(!memcmp(op_dropout(&tape, x, 0.25f, 1, &keys[0])->x, y[0]->x, N * D * sizeof(float)));
+    tape.recording = false;
+    CHECK(op_dropout(&tape, x, 0.25f, 1, &keys[0]) == x);
+    tape_free(&tape);
+}

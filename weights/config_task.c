@@ -1,0 +1,122 @@
+#include "weights/config_task.h"
+
+#include "base/err.h"
+#include "model/shape.h"
+
+#include <string.h>
+
+/* A key that only some tasks have. */
+static bool belongs(JsonReader *r, const char *key, const Config *c, bool has) {
+    bool there = cJSON_GetObjectItemCaseSensitive(r->object, key) != NULL;
+    if (there && !has) json_reader_fail(r, "%s is given, but task is %s", key, task_names[c->task]);
+    return has;
+}
+
+static bool is_known(const Config *c, const char *name) {
+    for (int i = 0; i < c->labels.n; i++)
+        if (!strcmp(config_label(c, i), name)) return true;
+    return false;
+}
+
+/* {"0": name, "1": name, ...}, in any order. */
+static void read_labels(Config *c, JsonReader *r) {
+    JsonReader l;
+    size_t used = 0;
+    char key[16];
+    if (!json_reader_enter(r, &l, "id2label", "id2label.")) {
+        json_reader_fail(r, "id2label is missing, but task is %s", task_names[c->task]);
+        return;
+    }
+    for (int n = cJSON_GetArraySize(l.object); c->labels.n < n && !l.failed; c->labels.n++) {
+        char *name = c->labels.names + used;
+        snprintf(key, sizeof key, "%d", c->labels.n);
+        if (!cJSON_GetObjectItemCaseSensitive(l.object, key))
+            json_reader_fail(&l, "id2label has %d names, but none for %s", n, key);
+        json_take_string(&l, key, name, sizeof c->labels.names - used, "");
+        if (!*name) json_reader_fail(&l, "id2label.%s is empty", key);
+        if (is_known(c, name)) json_reader_fail(&l, "id2label.%s is %.80s, which has an id before", key, name);
+        used += strlen(name) + 1;
+        if (used == sizeof c->labels.names)
+            json_reader_fail(&l, "id2label.%s: the names have more than %d bytes", key, LABEL_BYTES_MAX);
+    }
+    json_reader_leave(r, &l);
+}
+
+static void read_image_size(Config *c, JsonReader *r) {
+    cJSON *size = json_take(r, "image_size");
+    int64_t pixels[2] = {0};
+    bool good = cJSON_GetArraySize(size) == 2;
+    if (!size) return;
+    for (int i = 0; i < 2 && good; i++) good = json_integer(cJSON_GetArrayItem(size, i), 1, INT_MAX, &pixels[i]);
+    if (!good) json_reader_fail(r, "input.image_size must be [height, width] in pixels");
+    c->input.height = (int)pixels[0];
+    c->input.width = (int)pixels[1];
+    cJSON_Delete(size);
+}
+
+static void read_input(Config *c, JsonReader *r) {
+    JsonReader i;
+    if (!json_reader_enter(r, &i, "input", "input.")) return;
+    c->input.kind = (InputKind)json_take_name(&i, "kind", input_names, COUNTOF(input_names), JSON_REQUIRED);
+    read_image_size(c, &i);
+    if (c->input.kind == INPUT_PATCHES) {
+        if (!c->input.height) json_reader_fail(&i, "input.image_size is missing");
+        c->input.channels = json_take_positive(&i, "channels", 1);
+        c->input.patch = json_take_positive(&i, "patch_size", JSON_REQUIRED);
+    }
+    json_reader_leave(r, &i);
+}
+
+static void read_block(Config *c, JsonReader *r) {
+    JsonReader b;
+    if (!json_reader_enter(r, &b, "block", "block.")) return;
+    c->block.norm = (BlockNorm)json_take_name(&b, "norm", block_norm_names, COUNTOF(block_norm_names), BLOCK_PRE);
+    c->block.no_residual = !json_take_bool(&b, "residual", true);
+    json_reader_leave(r, &b);
+}
+
+void config_task_read(Config *c, JsonReader *r) {
+    c->task = (TaskKind)json_take_name(r, "task", task_names, COUNTOF(task_names), TASK_TEXT_GENERATION);
+    if (belongs(r, "id2label", c, config_classifies(c))) read_labels(c, r);
+    if (belongs(r, "pool", c, config_pools(c))) {
+        Pool usual = c->task == TASK_IMAGE_CLASSIFICATION ? POOL_FIRST : POOL_LAST;
+        c->pool = (Pool)json_take_name(r, "pool", pool_names, COUNTOF(pool_names), (int)usual);
+    }
+    if (belongs(r, "mask_token_id", c, c->task == TASK_FILL_MASK))
+        c->mask_token_id = json_take_int(r, "mask_token_id", JSON_REQUIRED);
+    read_input(c, r);
+    read_block(c, r);
+    c->dropout = (float)json_take_number(r, "dropout", 0);
+}
+
+static void print_labels(FILE *f, const Config *c) {
+    fprintf(f, "  \"id2label\": {");
+    for (int i = 0; i < c->labels.n; i++) {
+        cJSON *name = cJSON_CreateString(config_label(c, i));
+        char *text = cJSON_PrintUnformatted(name);
+        BUG_ON(!text);
+        fprintf(f, "%s\"%d\": %s", i ? ", " : "", i, text);
+        cJSON_free(text);
+        cJSON_Delete(name);
+    }
+    fprintf(f, "},\n");
+}
+
+static void print_input(FILE *f, const Config *c) {
+    fprintf(f, "  \"input\": {\"kind\": \"%s\", \"image_size\": [%d, %d]", input_names[c->input.kind], c->input.height,
+            c->input.width);
+    if (c->input.kind == INPUT_PATCHES)
+        fprintf(f, ", \"channels\": %d, \"patch_size\": %d", c->input.channels, c->input.patch);
+    fprintf(f, "},\n");
+}
+
+void config_task_print(FILE *f, const Config *c) {
+    if (c->task != TASK_TEXT_GENERATION) fprintf(f, "  \"task\": \"%s\",\n", task_names[c->task]);
+    if (config_classifies(c)) print_labels(f, c);
+    if (config_pools(c)) fprintf(f, "  \"pool\": \"%s\",\n", pool_names[c->pool]);
+    if (c->task == TASK_FILL_MASK) fprintf(f, "  \"mask_token_id\": %d,\n", c->mask_token_id);
+    if (c->input.height) print_input(f, c);
+    if (c->block.norm != BLOCK_PRE || c->block.no_residual)
+        fprintf(f, "  \"block\": {\"norm\": \"%s\", \"residual\": %s},\n", block_norm_names[c->block.norm],
+                c->block.no_residual ? "false" : "true");
+}
