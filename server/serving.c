@@ -69,6 +69,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
+    snprintf(s->chat_fingerprint, sizeof s->chat_fingerprint, "%s-%s", s->fingerprint,
+             s->chat.form ? s->chat.form->name : "none");
     s->api = (ApiContext){.limits = ctx->options->limits,
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
@@ -76,8 +78,12 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .config = config,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
-    s->completion = (CompletionContext){
-        .api = &s->api, .engine = s->engine, .fingerprint = s->fingerprint, .cut = ctx->cut, .metrics = ctx->metrics};
+    s->completion = (CompletionContext){.api = &s->api,
+                                        .engine = s->engine,
+                                        .fingerprint = s->fingerprint,
+                                        .chat_fingerprint = s->chat_fingerprint,
+                                        .cut = ctx->cut,
+                                        .metrics = ctx->metrics};
     return describe(s, dir, engine.max_batch, err);
 }
 

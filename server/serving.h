@@ -13,8 +13,9 @@ typedef struct Serving {
     Checkpoint checkpoint;
     Tokenizer *tokenizer; /* the checkpoint's, or one of ids only when it has none */
     Engine *engine;
-    Scrub *scrub;         /* NULL: nobody reads the weights again */
-    char fingerprint[64]; /* checkpoint, version of the program, kernel family */
+    Scrub *scrub;              /* NULL: nobody reads the weights again */
+    char fingerprint[64];      /* checkpoint, version of the program, kernel family */
+    char chat_fingerprint[96]; /* and the template */
     Chat chat;
     Buffer tokenizer_info, props; /* the answers of these routes */
     ApiContext api;

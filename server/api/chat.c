@@ -87,8 +87,11 @@ static int render(const Reading *reading, CompletionRequest *r, const ApiContext
     const Chat *chat = ctx->chat;
     Buffer text = {0};
     ChatFault fault;
+    ChatWords words = chat->words;
     int rc;
-    if (chat->form->render(chat->form, reading->messages, reading->n, &chat->words, &text, &fault))
+    words.date = r->date_string;
+    words.think = r->enable_thinking;
+    if (chat->form->render(chat->form, reading->messages, reading->n, &words, &text, &fault))
         rc = message_fail(reading, fault.message, "role", fault.why);
     else
         rc = api_prompt_rendered(r, ctx, text.data, text.n, reading->error);
@@ -104,6 +107,9 @@ static int read_messages(CompletionRequest *r, const ApiContext *ctx, ApiError *
     if (n > ctx->limits.messages)
         return api_fail(e, 400, NULL, "messages", "messages has %d messages, the limit is %d", n, ctx->limits.messages);
     if (!ctx->chat->form) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
+    if (r->date_string && !ctx->chat->form->dated)
+        return api_fail(e, 400, NULL, "chat_template_kwargs.date_string",
+                        "chat_template_kwargs.date_string: the template %s writes no date", ctx->chat->form->name);
     Reading reading = {.error = e, .messages = xcalloc((size_t)n, sizeof *reading.messages)};
     for (object = r->messages->child; object && rc == 0; object = object->next) {
         rc = read_message(&reading, object);
@@ -129,6 +135,14 @@ static const Type messages = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-mess
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
 #define NEUTRAL(field, values, why)                                                                                    \
     { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
+static const Field template_kwargs[] = {
+    {FIELD(date_string, FIELD_TEXT), .absent = "`26 Jul 2024`",
+     .help = "What a template that writes a date (`llama-3.1`) calls today; others refuse it. Never the true date by "
+             "itself, for the same request has the same prompt tomorrow."},
+    {FIELD(enable_thinking, FIELD_BOOL), .fallback = true,
+     .help = "False: a template that lets the model think first (`qwen3`) leaves it no place for that."},
+};
+
 static const Field rows[] = {
     {.name = "messages",
      .kind = FIELD_OTHER,
@@ -140,6 +154,12 @@ static const Field rows[] = {
          "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines. Special tokens that a "
          "content spells out become their ids."},
     NEUTRAL("add_special_tokens", "[false]", "The template writes them."),
+    {.name = "chat_template_kwargs",
+     .kind = FIELD_OBJECT,
+     .offset = offsetof(CompletionRequest, chat_template_kwargs),
+     .fields = &(const FieldList){.rows = template_kwargs, .n = COUNTOF(template_kwargs)},
+     .absent = "none",
+     .help = "What the template is given besides the messages."},
     {.name = "echo", .kind = FIELD_NONE},
     NEUTRAL("function_call", "[\"none\",\"auto\"]", "No model here calls functions."),
     NEUTRAL("functions", "[[]]", "No model here calls functions."),

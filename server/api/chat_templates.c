@@ -1,8 +1,8 @@
 #include "server/api/chat_templates.h"
 
 #include "base/err.h"
+#include "server/api/chat_qwen3.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static int fail(ChatFault *fault, int message, const char *why) {
@@ -10,13 +10,29 @@ static int fail(ChatFault *fault, int message, const char *why) {
     return -1;
 }
 
+/* Bytes of the white space, as Python's str.strip sees it, that text begins with: one character's, 0 for none. */
+static size_t white(const char *text) {
+    static const char *const wide[] = {"\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81",
+                                       "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86",
+                                       "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xA8",
+                                       "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+    if (!*text) return 0;
+    if (strchr(" \t\n\v\f\r\x1C\x1D\x1E\x1F", *text)) return 1;
+    for (size_t i = 0; i < COUNTOF(wide); i++)
+        if (!strncmp(text, wide[i], strlen(wide[i]))) return strlen(wide[i]);
+    return 0;
+}
+
 /* Jinja's trim: white space of both ends. */
 static void append_trimmed(Buffer *out, const char *text) {
-    static const char white[] = " \t\n\v\f\r";
-    size_t n = strlen(text);
-    while (n && strchr(white, text[n - 1])) n--;
-    size_t skip = strspn(text, white);
-    if (skip < n) buffer_append(out, text + skip, n - skip);
+    while (white(text)) text += white(text);
+    size_t n = strlen(text), length = 1;
+    while (n && length <= 3)
+        if (length <= n && white(text + n - length) == length)
+            n -= length, length = 1;
+        else
+            length++;
+    buffer_append(out, text, n);
 }
 
 /* One system message at most, in front; then users and assistants in turn. The index of the first user's. */
@@ -33,6 +49,7 @@ static int check_turns(const ChatMessage *m, int n, ChatFault *fault) {
 
 typedef struct Tagged {
     bool bos, trim;
+    bool no_empty_system; /* a system message without text is left out */
     const char *roles[3]; /* openings */
     const char *close;    /* NULL: the end-of-text token and a newline */
     const char *answer;   /* opens the next answer */
@@ -46,6 +63,7 @@ static int render_tagged(const ChatTemplate *t, const ChatMessage *m, int n, con
     if (form->bos) buffer_text(out, words->bos);
     if (form->system && m[0].role != CHAT_SYSTEM) buffer_text(out, form->system);
     for (int i = 0; i < n; i++) {
+        if (form->no_empty_system && m[i].role == CHAT_SYSTEM && !*m[i].content) continue;
         buffer_text(out, form->roles[m[i].role]);
         if (form->trim)
             append_trimmed(out, m[i].content);
@@ -76,7 +94,26 @@ static const Tagged zephyr = {.roles = {"<|system|>\n", "<|user|>\n", "<|assista
 static const Tagged phi_3 = {
     .roles = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"}, .close = "<|end|>\n", .answer = "<|assistant|>\n"};
 
+static const Tagged phi_3_5 = {.no_empty_system = true,
+                               .roles = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+                               .close = "<|end|>\n",
+                               .answer = "<|assistant|>\n"};
+
 static const Tagged plain = {.roles = {"system: ", "user: ", "assistant: "}, .close = "\n", .answer = "assistant:"};
+
+/* ---- Llama 3.1, 3.2 and 3.3: a system message with a date in any case ---- */
+
+static int render_llama_3_1(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
+                            ChatFault *fault) {
+    bool system = m[0].role == CHAT_SYSTEM;
+    const ChatWords inside = {.bos = ""};
+    buffer_print(out, "%s" LLAMA_3("system") "Cutting Knowledge Date: December 2023\nToday Date: ", words->bos);
+    buffer_text(out, words->date ? words->date : "26 Jul 2024");
+    buffer_text(out, "\n\n");
+    if (system) append_trimmed(out, m[0].content);
+    buffer_text(out, llama_3.close);
+    return render_tagged(t, m + system, n - system, &inside, out, fault);
+}
 
 /* ---- [INST] ---- */
 
@@ -193,6 +230,26 @@ static const ChatTemplate templates[] = {
      .render = render_tagged,
      .form = CHATML(
          "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n")},
+    {.name = "smollm2",
+     .marks = {"<|im_start|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>"},
+     .without = {"<think>", "bos_token", "trim", "tools"},
+     .ends = {"<|im_end|>", "<|endoftext|>"},
+     .longest = 500,
+     .render = render_tagged,
+     .form = CHATML("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+                    "<|im_end|>\n")},
+    {.name = "qwen3",
+     .marks = {"namespace(multi_step_tool=true, last_query_index=messages|length - 1)",
+               "{%- if loop.index0 > ns.last_query_index %}\n            {%- if loop.last or (not loop.last and "
+               "reasoning_content) %}",
+               "'\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n')",
+               "(message.role == \"user\") or (message.role == \"system\" and not loop.first)",
+               "{%- if enable_thinking is defined and enable_thinking is false %}\n"
+               "        {{- '<think>\\n\\n</think>\\n\\n' }}"},
+     .without = {"bos_token", "<|im_start|>system\\nYou are"},
+     .ends = {"<|im_end|>", "<|endoftext|>"},
+     .longest = 4500,
+     .render = chat_render_qwen3},
     {.name = "chatml",
      .marks = {"<|im_start|>", "<|im_end|>"},
      .without = {"<think>", "bos_token", "You are ", "trim"},
@@ -200,9 +257,25 @@ static const ChatTemplate templates[] = {
      .longest = 600,
      .render = render_tagged,
      .form = CHATML(NULL)},
+    {.name = "llama-3.1",
+     .marks =
+         {"{{- bos_token }}\n", "{%- if not tools is defined %}\n    {%- set tools = none %}",
+          "{%- set date_string = \"26 Jul 2024\" %}", "{%- set system_message = messages[0]['content']|trim %}",
+          "\n{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + \"\\n\\n\" }}\n",
+          "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + "
+          "'<|eot_id|>' }}"},
+     .without = {"if system_message", "<think>", "You are "},
+     .longest = 5000,
+     .dated = true,
+     .ends = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"},
+     .render = render_llama_3_1,
+     .form = &(const Tagged){.trim = true,
+                             .roles = {LLAMA_3("system"), LLAMA_3("user"), LLAMA_3("assistant")},
+                             .close = "<|eot_id|>",
+                             .answer = LLAMA_3("assistant")}},
     {.name = "llama-3",
      .marks = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "trim"},
-     .without = {"Today Date", "python_tag", "<think>"},
+     .without = {"Today Date", "python_tag", "<think>", "date_string"},
      .ends = {"<|eot_id|>", "<|end_of_text|>"},
      .longest = 600,
      .render = render_tagged,
@@ -230,6 +303,13 @@ static const ChatTemplate templates[] = {
      .longest = 600,
      .render = render_tagged,
      .form = &zephyr},
+    {.name = "phi-3.5",
+     .marks = {"message['role'] == 'system' and message['content'] %}", "<|user|>", "<|assistant|>", "<|end|>"},
+     .without = {"bos_token", "trim", "tools", "<|im_sep|>"},
+     .ends = {"<|end|>", "<|endoftext|>"},
+     .longest = 600,
+     .render = render_tagged,
+     .form = &phi_3_5},
     {.name = "phi-3",
      .marks = {"<|user|>", "<|system|>", "<|assistant|>", "<|end|>"},
      .without = {"bos_token", "trim", "tools", "<|im_sep|>"},
@@ -268,6 +348,9 @@ static bool is_one(const ChatTemplate *t, const char *jinja) {
 }
 
 const ChatTemplate *chat_template_recognise(const char *jinja) {
+    static const char *const programs[] = {"macro ", "recursive", "include ", "import ", "extends "};
+    for (size_t i = 0; i < COUNTOF(programs); i++) /* none of the known ones has any */
+        if (strstr(jinja, programs[i])) return NULL;
     for (size_t i = 0; i < COUNTOF(templates); i++)
         if (is_one(&templates[i], jinja)) return &templates[i];
     return NULL;

@@ -159,7 +159,8 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
     r = &c->request;
     settle_seeds(r);
     c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
-    response_head_init(&c->head, r->chat ? &response_chat : &response_text, ctx->api->models.name, ctx->fingerprint);
+    response_head_init(&c->head, r->chat ? &response_chat : &response_text, ctx->api->models.name,
+                       r->chat ? ctx->chat_fingerprint : ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,

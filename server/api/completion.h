@@ -16,8 +16,8 @@
 typedef struct CompletionContext {
     const ApiContext *api;
     Engine *engine;
-    const char *fingerprint;
-    const atomic_bool *cut; /* true: end what is unfinished with an error, now */
+    const char *fingerprint, *chat_fingerprint; /* of completions and of chats */
+    const atomic_bool *cut;                     /* true: end what is unfinished with an error, now */
     Metrics *metrics;
 } CompletionContext;
 

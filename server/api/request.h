@@ -75,7 +75,8 @@ typedef struct CompletionRequest {
     bool add_special_tokens;
     const char *model, *user, *suffix;
     const cJSON *prompt, *messages;
-    bool chat_logprobs;
+    bool chat_logprobs, chat_template_kwargs, enable_thinking;
+    const char *date_string;
     int top_logprobs;
 } CompletionRequest;
 

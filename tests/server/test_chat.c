@@ -201,6 +201,52 @@ TEST(chat_template_of_the_folder) {
     CHECK_MSG(strstr(message, "tokenizer_config.json") && strstr(message, "--chat-template NAME|FILE"), "%s", message);
 }
 
+/* No template is run, so none can run away. */
+TEST(chat_template_absurd) {
+    static const char endless[] = "{% macro f(m) %}<|im_start|>{{ f(m) }}<|im_end|>{% endmacro %}{{ f(messages) }}";
+    char message[512];
+    double n;
+    CHECK(try_folder(NULL, endless, NULL, message, &n) == 400);
+    CHECK_MSG(strstr(message, "none of the known"), "%s", message);
+    const size_t long_bytes = 900000, longer_bytes = 2000000;
+    char *text = xcalloc(1, longer_bytes + 1);
+    memset(text, '{', long_bytes);
+    CHECK(try_folder(NULL, text, NULL, message, &n) == 400);
+    CHECK_MSG(strstr(message, "none of the known"), "%s", message);
+    memset(text, '{', longer_bytes);
+    CHECK(try_folder(NULL, text, NULL, message, &n) == 400);
+    CHECK_MSG(strstr(message, "chat_template.jinja"), "%s", message);
+    free(text);
+}
+
+/* What a template is given besides decides the prompt, and the fingerprint says which template it was. */
+TEST(chat_template_kwargs) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template llama-3.1"));
+    Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1}");
+    Answer same = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"date_string\":\"26 Jul 2024\"}}");
+    Answer longer = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"date_string\":\"1 January 2030\","
+                             "\"enable_thinking\":true}}");
+    CHECK_MSG(a.status == 200 && strstr(json_text(a.json, "system_fingerprint"), "-llama-3.1"), "%s", a.body);
+    CHECK(json_same(a.json, "usage.prompt_tokens", same.json, "usage.prompt_tokens"));
+    CHECK(json_number(longer.json, "usage.prompt_tokens") > json_number(a.json, "usage.prompt_tokens"));
+    answer_free(&a);
+    answer_free(&same);
+    answer_free(&longer);
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template qwen3"));
+    a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"enable_thinking\":null}}");
+    longer = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
+    CHECK_MSG(json_number(longer.json, "usage.prompt_tokens") > json_number(a.json, "usage.prompt_tokens"), "%s",
+              a.body);
+    answer_free(&a);
+    answer_free(&longer);
+    a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
+    CHECK(a.status == 200 && !strstr(json_text(a.json, "system_fingerprint"), "qwen3"));
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 TEST(chat_template_option) {
     char options[512], *errors, *dir = chat_folder(NULL, NULL);
     snprintf(options, sizeof options, "--port 0 --model %s --chat-template nonsense", dir);
@@ -274,6 +320,11 @@ TEST(chat_bad_requests) {
         {"{" HELLO ",\"store\":true}", 400, "store"},
         {"{" HELLO ",\"nonsense\":1}", 400, "nonsense"},
         {"{" HELLO ",\"temperature\":3}", 400, "temperature"},
+        {"{" HELLO ",\"chat_template_kwargs\":[]}", 400, "chat_template_kwargs"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"date_string\":1}}", 400, "chat_template_kwargs.date_string"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"date_string\":\"x\"}}", 400, "chat_template_kwargs.date_string"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"enable_thinking\":0}}", 400, "chat_template_kwargs.enable_thinking"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"tools\":[]}}", 400, "chat_template_kwargs.tools"},
         {"{" HELLO ",\"model\":\"other\"}", 404, "model"},
     };
     Daemon d;
@@ -293,11 +344,11 @@ TEST(chat_bad_requests) {
 }
 
 /* A conversation of n messages of `bytes` bytes each; malloc'ed. */
-static char *long_chat(int n, size_t bytes) {
+static char *long_chat(int n, size_t bytes, const char *more) {
     Buffer b = {0};
     char *content = xmalloc(bytes);
     memset(content, 'x', bytes);
-    buffer_text(&b, "{\"max_tokens\":1,\"messages\":[");
+    buffer_print(&b, "{\"max_tokens\":1%s,\"messages\":[", more);
     for (int i = 0; i < n; i++) {
         buffer_print(&b, "%s{\"role\":\"user\",\"content\":", i ? "," : "");
         buffer_json(&b, content, bytes);
@@ -309,7 +360,7 @@ static char *long_chat(int n, size_t bytes) {
 }
 
 static void check_long(const Daemon *d, int n, size_t bytes, int status, const char *param) {
-    char *body = long_chat(n, bytes), what[64];
+    char *body = long_chat(n, bytes, ""), what[64];
     snprintf(what, sizeof what, "%d messages of %zu bytes", n, bytes);
     Answer a = chat(d, body);
     answer_check_error(&a, status, param, what);
@@ -329,10 +380,31 @@ TEST(chat_limits) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain --max-body 1000000 --max-messages 2"));
     check_long(&d, 10000, 1, 400, "");
     check_long(&d, 3, 1, 400, "messages");
-    char *body = long_chat(2, 1);
+    char *body = long_chat(2, 1, "");
     Answer a = chat(&d, body);
     CHECK_MSG(a.status == 200, "%s", a.body);
     answer_free(&a);
     free(body);
     daemon_stop(&d);
+}
+
+/* Where the operator lets them through, 10,000 messages are an answer too. */
+TEST(chat_of_many_messages) {
+    static const char *const names[] = {"plain", "chatml", "llama-3.1", "qwen3", "gemma-3"};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        Daemon d;
+        char options[160];
+        snprintf(options, sizeof options,
+                 "--chat-template %s --max-body 1000000 --max-messages 10000 --max-json-values 100000", names[i]);
+        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+        bool turns = !strcmp(names[i], "gemma-3");
+        check_long(&d, 10000, 1, 400, turns ? "messages[1].role" : "messages");
+        check_long(&d, 10001, 1, 400, "messages");
+        char *body = long_chat(10000, 1, ",\"truncate_prompt_tokens\":100");
+        Answer a = chat(&d, body);
+        CHECK_MSG(turns || json_number(a.json, "usage.prompt_tokens") == 100, "%s: %s", names[i], a.body);
+        answer_free(&a);
+        free(body);
+        daemon_stop(&d);
+    }
 }

@@ -13,12 +13,12 @@ static ChatRole role_of(const char *name) {
 }
 
 /* The text, malloc'ed; NULL when the template refuses the conversation. */
-static char *render(const char *name, const char *bos, const char *eos, const ChatMessage *m, int n) {
+static char *render(const char *name, const ChatWords *words, const ChatMessage *m, int n) {
     const ChatTemplate *t = chat_template_named(name);
     Buffer out = {0};
     ChatFault fault = {.message = -1};
     BUG_ON(!t);
-    if (t->render(t, m, n, &(ChatWords){bos, eos}, &out, &fault)) {
+    if (t->render(t, m, n, words, &out, &fault)) {
         CHECK(fault.message >= 0 && fault.message < n && fault.why);
         buffer_free(&out);
         return NULL;
@@ -37,7 +37,11 @@ static void check_case(const cJSON *one) {
         REQUIRE(n < MOST);
         m[n++] = (ChatMessage){role_of(json_text(message, "role")), json_text(message, "content")};
     }
-    char *text = render(name, json_text(one, "bos"), json_text(one, "eos"), m, n);
+    const ChatWords words = {.bos = json_text(one, "bos"),
+                             .eos = json_text(one, "eos"),
+                             .date = json_text(one, "kwargs.date_string"),
+                             .think = !cJSON_IsFalse(json_at(one, "kwargs.enable_thinking"))};
+    char *text = render(name, &words, m, n);
     bool same = expected && text ? !strcmp(text, expected) : !expected && !text;
     CHECK_MSG(same, "%s, %d messages:\n%s\nnot\n%s", name, n, text ? text : "(refused)",
               expected ? expected : "(refused)");
@@ -45,8 +49,9 @@ static void check_case(const cJSON *one) {
 }
 
 TEST(chat_templates_are_the_publishers) {
-    static const char *const names[] = {"chatml", "qwen2.5", "llama-2", "llama-3", "mistral", "mistral-nemo",
-                                        "zephyr", "phi-3",   "gemma",   "gemma-3", "alpaca"};
+    static const char *const names[] = {"chatml",  "qwen2.5",   "qwen3",   "smollm2",      "llama-2",
+                                        "llama-3", "llama-3.1", "mistral", "mistral-nemo", "zephyr",
+                                        "phi-3",   "phi-3.5",   "gemma",   "gemma-3",      "alpaca"};
     char *text = test_read_file("tests/server/chat_golden.json", NULL);
     cJSON *cases = cJSON_Parse(text);
     const cJSON *one;
@@ -63,7 +68,7 @@ TEST(chat_templates_are_the_publishers) {
 
 TEST(chat_template_plain) {
     const ChatMessage m[] = {{CHAT_SYSTEM, "Be brief."}, {CHAT_USER, "Hi"}, {CHAT_ASSISTANT, "Yes?"}, {CHAT_USER, ""}};
-    char *text = render("plain", "<s>", "</s>", m, 4);
+    char *text = render("plain", &(ChatWords){.bos = "<s>", .eos = "</s>"}, m, 4);
     CHECK(text && !strcmp(text, "system: Be brief.\nuser: Hi\nassistant: Yes?\nuser: \nassistant:"));
     free(text);
 }
@@ -74,10 +79,11 @@ TEST(chat_template_faults) {
                              late[] = {{CHAT_USER, "a"}, {CHAT_ASSISTANT, "b"}, {CHAT_SYSTEM, "c"}},
                              alone[] = {{CHAT_SYSTEM, "a"}};
     static const char *const strict[] = {"llama-2", "mistral", "mistral-nemo", "gemma", "gemma-3", "alpaca"};
+    const ChatWords none = {.bos = "", .eos = ""};
     for (size_t i = 0; i < COUNTOF(strict); i++) {
-        CHECK_MSG(!render(strict[i], "", "", twice, 2), "%s", strict[i]);
-        CHECK_MSG(!render(strict[i], "", "", late, 3), "%s", strict[i]);
-        CHECK_MSG(!render(strict[i], "", "", alone, 1), "%s", strict[i]);
+        CHECK_MSG(!render(strict[i], &none, twice, 2), "%s", strict[i]);
+        CHECK_MSG(!render(strict[i], &none, late, 3), "%s", strict[i]);
+        CHECK_MSG(!render(strict[i], &none, alone, 1), "%s", strict[i]);
     }
 }
 
@@ -114,9 +120,57 @@ TEST(chat_templates_are_recognised) {
     check_source("", NULL);
     check_source("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", NULL);
 
+    check_source("'system' and '<|user|>' '<|system|>' '<|assistant|>' '<|end|>' "
+                 "{% if message['role'] == 'system' and message['content'] %}",
+                 "phi-3.5");
+    check_source("'<|im_start|>' 'You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n'",
+                 "smollm2");
+    check_source("'<|im_start|>' '<think>' 'You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+                 "<|im_end|>\n'",
+                 NULL);
+
+    /* What calls itself or other files does more than it shows. */
+    check_source("{% macro f(m) %}<|im_start|>{{ f(m) }}<|im_end|>{% endmacro %}{{ f(messages) }}", NULL);
+    check_source("{% for m in messages recursive %}<|im_start|>{{ loop(m) }}<|im_end|>{% endfor %}", NULL);
+    check_source("{% include '/etc/passwd' %}<|im_start|><|im_end|>", NULL);
+
     /* What does more is longer. */
     char longer[4096] = "<|start_header_id|>{{ role }}<|end_header_id|>{{ content | trim }}<|eot_id|>";
     check_source(longer, "llama-3");
     memset(longer + strlen(longer), ' ', sizeof longer - strlen(longer) - 1);
     check_source(longer, NULL);
+}
+
+#define DATE_LINES                                                                                                     \
+    "{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + \"\\n\\n\" }}\n"
+#define TOOLS_NONE "{%- if not tools is defined %}\n    {%- set tools = none %}\n{%- endif %}\n"
+#define REST                                                                                                           \
+    "{%- set date_string = \"26 Jul 2024\" %}\n{%- set system_message = messages[0]['content']|trim %}\n"              \
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + "            \
+    "'<|eot_id|>' }}\n"
+
+/* Copies are in circulation that write no date, or only with a system message, or a line on tools that nobody gave. */
+TEST(chat_templates_nearly_llama_3_1) {
+    check_source("{{- bos_token }}\n" TOOLS_NONE REST DATE_LINES, "llama-3.1");
+    check_source(TOOLS_NONE REST DATE_LINES, NULL);
+    check_source("{{- bos_token }}\n" REST DATE_LINES, NULL);
+    check_source("{{- bos_token }}\n" TOOLS_NONE REST, NULL);
+    check_source("{{- bos_token }}\n" TOOLS_NONE REST "{%- if system_message %}\n" DATE_LINES, NULL);
+}
+
+#define QUESTION "{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}\n"
+#define TURNS "{%- if (message.role == \"user\") or (message.role == \"system\" and not loop.first) %}\n"
+#define THINKING                                                                                                       \
+    "        {%- if loop.index0 > ns.last_query_index %}\n            {%- if loop.last or (not loop.last and "         \
+    "reasoning_content) %}\n{{- '<|im_start|>' + message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + "   \
+    "'\\n</think>\\n\\n' + content.lstrip('\\n') }}\n"
+#define PLACE                                                                                                          \
+    "    {%- if enable_thinking is defined and enable_thinking is false %}\n"                                          \
+    "        {{- '<think>\\n\\n</think>\\n\\n' }}\n"
+
+TEST(chat_templates_nearly_qwen3) {
+    check_source("{{- \"# Tools\\n\\nYou are provided with\" }}" QUESTION TURNS THINKING PLACE, "qwen3");
+    check_source(QUESTION TURNS THINKING, NULL); /* one that always thinks */
+    check_source(QUESTION TURNS PLACE, NULL);
+    check_source("{{ '<|im_start|>system\\nYou are Qwen<|im_end|>' }}" QUESTION TURNS THINKING PLACE, NULL);
 }
