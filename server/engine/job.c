@@ -8,6 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What both kinds of jobs start from. */
+static Job *job_allocate(size_t size, Job start) {
+    Job *job = try_calloc(1, size);
+    if (!job) return NULL;
+    *job = start;
+    pthread_mutex_init(&job->mutex, NULL);
+    atomic_init(&job->cancelled, false);
+    atomic_init(&job->references, 1);
+    return job;
+}
+
 /* The job and its results are one allocation: Job, prompt_scores, tokens, alternatives of both, prompt. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt) {
     BUG_ON(n_prompt < 1 || max_tokens < 0 || n_top < -1);
@@ -16,15 +27,15 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     if (!size_mul(slots, sizeof(JobToken), &bytes) || !size_add(size, bytes, &size)) return NULL;
     if (!size_mul(slots, top * sizeof(TokenLogprob), &tops) || !size_add(size, tops, &size)) return NULL;
     if (!size_add(size, (size_t)n_prompt * sizeof(int), &size)) return NULL;
-    Job *job = try_calloc(1, size);
+    Job *job = job_allocate(
+        size, (Job){.n_prompt = n_prompt,
+                    .max_tokens = max_tokens,
+                    .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
+                    .noise = {.scale = 1},
+                    .noise_prompt = {.scale = 1},
+                    .n_top = n_top,
+                    .score_prompt = score_prompt});
     if (!job) return NULL;
-    *job = (Job){.n_prompt = n_prompt,
-                 .max_tokens = max_tokens,
-                 .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
-                 .noise = {.scale = 1},
-                 .noise_prompt = {.scale = 1},
-                 .n_top = n_top,
-                 .score_prompt = score_prompt};
     JobToken *slot = (JobToken *)(job + 1);
     TokenLogprob *alternatives = (TokenLogprob *)(slot + slots);
     for (size_t i = 0; i < slots && top; i++) slot[i].top = alternatives + i * top;
@@ -32,9 +43,18 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     job->tokens = slot + n_scores;
     job->prompt = memcpy(alternatives + slots * top, prompt, (size_t)n_prompt * sizeof(int));
     if (score_prompt) job->prompt_scores[0] = (JobToken){.id = prompt[0], .logprob = NAN};
-    pthread_mutex_init(&job->mutex, NULL);
-    atomic_init(&job->cancelled, false);
-    atomic_init(&job->references, 1);
+    return job;
+}
+
+/* One allocation too: Job, values, prompt. */
+Job *job_new_reading(JobKind kind, const int *prompt, int n_prompt, int n_values) {
+    BUG_ON(kind == JOB_TOKENS || n_prompt < 1 || n_values < 1);
+    size_t values = (size_t)n_values * sizeof(float);
+    Job *job = job_allocate(sizeof(Job) + values + (size_t)n_prompt * sizeof(int),
+                            (Job){.kind = kind, .n_prompt = n_prompt, .noise_prompt = {.scale = 1}, .n_top = -1});
+    if (!job) return NULL;
+    job->values = (float *)(job + 1);
+    job->prompt = memcpy(job->values + n_values, prompt, (size_t)n_prompt * sizeof(int));
     return job;
 }
 

@@ -1,4 +1,4 @@
-/* job: one choice of one request, from the submitter to the engine and back.
+/* job: one choice of one request, or one text to be embedded, from the submitter to the engine and back.
  *
  * Ownership: the submitter allocates a Job with job_new; it has two owners, submitter and engine, each calling
  * job_release once. Fields above the line are written before engine_submit and read-only afterwards; those below are
@@ -25,6 +25,12 @@ typedef enum Finish {
     FINISH_ERROR,   /* see job->error */
 } Finish;
 
+typedef enum JobKind {
+    JOB_TOKENS,    /* the prompt is continued */
+    JOB_LAST_ROW,  /* values [d]: the hidden row of the prompt's last token, after the last norm */
+    JOB_MEAN_ROW,  /* values [d]: the mean of the hidden rows of all its tokens */
+} JobKind;
+
 typedef struct JobToken {
     int id;
     float logprob;     /* of the model itself, before temperature; valid when n_top >= 0 */
@@ -33,6 +39,7 @@ typedef struct JobToken {
 
 typedef struct Job {
     /* ---- the request: set by the submitter before engine_submit ---- */
+    JobKind kind;
     int *prompt; /* [n_prompt], owned by the job, at least 1 token */
     int n_prompt, max_tokens, min_tokens;
     Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release on whatever thread */
@@ -52,6 +59,7 @@ typedef struct Job {
     int n_scored;            /* entries of prompt_scores that are ready */
     JobToken *tokens;        /* [max_tokens] */
     int n_tokens;            /* tokens pushed so far */
+    float *values;           /* of other kinds than JOB_TOKENS; all there with FINISH_LENGTH */
     Finish finish;
     char error[160];
     double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
@@ -72,8 +80,14 @@ static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
     return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
 }
 
+/* Whether it is the prompt's rows, not only the last, that something is made of: nothing of them may come from a cache.
+ */
+static inline bool job_wants_all(const Job *job) { return job->score_prompt || job->kind == JOB_MEAN_ROW; }
+
 /* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
+/* One that wants `n_values` numbers and no token. */
+Job *job_new_reading(JobKind kind, const int *prompt, int n_prompt, int n_values);
 void job_release(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 

@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
+#include "model/ops/op.h"
 #include "model/shape.h"
 #include "server/engine/job.h"
 
@@ -54,6 +55,15 @@ void runner_free(Runner *r) {
     *r = (Runner){0};
 }
 
+/* The hidden rows that are wanted; *logits are those of the rows that have some. */
+static const Mat *forward(Runner *r, const Mat **logits) {
+    const Scheduler *p = &r->scheduler;
+    Mat *hidden = model_hidden(r->model, &r->tape, &p->batch, &r->kv), *rows = hidden;
+    if (p->n_logit_rows < p->batch.n_want) rows = op_rows(&r->tape, hidden, p->logit_rows, p->n_logit_rows);
+    *logits = p->n_logit_rows ? model_logits(r->model, &r->tape, rows) : NULL;
+    return hidden;
+}
+
 /* The arena grows to what the largest batch takes; a smaller one never takes more of it. Block 0 gets scribbled on,
  * which is what blocks are for. */
 bool runner_warm_up(Runner *r) {
@@ -62,7 +72,8 @@ bool runner_warm_up(Runner *r) {
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
     scheduler_largest(&r->scheduler, r->max_batch, c->max_positions, r->sequences[0].blocks);
-    const Mat *logits = model_forward(r->model, &r->tape, &r->scheduler.batch, &r->kv);
+    const Mat *logits;
+    forward(r, &logits);
     bool finite = true;
     for (size_t i = 0; i < (size_t)logits->n * (size_t)logits->d; i++) finite = finite && isfinite(logits->x[i]);
     tape_reset(&r->tape);
@@ -86,8 +97,9 @@ bool runner_admit(Runner *r, Job *job) {
                      .noise_scale = noise ? job->noise_prompt.scale : 0};
     PoolPrefix found;
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
-    s->n_prompt = job->max_tokens > 0 ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
-    s->n_shared = job->score_prompt ? 0 : s->n_prompt;
+    bool whole = job->max_tokens > 0 || job->kind != JOB_TOKENS;
+    s->n_prompt = whole ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
+    s->n_shared = job_wants_all(job) ? 0 : s->n_prompt;
     s->n_blocks = s->n_prompt ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
     if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key, &found)) return false;
     s->copy_from = found.copy_rows ? found.copy_from : -1;
@@ -162,10 +174,25 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, Sa
 
 static void sample(const Runner *r, const Mat *logits) {
     const Scheduler *p = &r->scheduler;
-#pragma omp parallel for schedule(dynamic) if (p->batch.n_want > 1 &&                                                  \
-                                               team_pays((size_t)p->batch.n_want * (size_t)logits->d, TEAM_ELEMENTS))
-    for (int k = 0; k < p->batch.n_want; k++)
-        sample_row(r, &p->wanted[k], logits->x + (size_t)k * (size_t)logits->d, &r->scratch[team_member()]);
+#pragma omp parallel for schedule(dynamic) if (p->n_logit_rows > 1 &&                                                  \
+                                               team_pays((size_t)p->n_logit_rows * (size_t)logits->d, TEAM_ELEMENTS))
+    for (int k = 0; k < p->n_logit_rows; k++)
+        sample_row(r, &p->wanted[p->logit_rows[k]], logits->x + (size_t)k * (size_t)logits->d, &r->scratch[team_member()]);
+}
+
+/* The readings' share of the hidden rows. A mean is summed in the order of the rows, whatever the chunks. */
+static void read_rows(const Runner *r, const Mat *hidden) {
+    const Scheduler *p = &r->scheduler;
+    for (int k = 0; k < p->batch.n_want; k++) {
+        Job *job = p->wanted[k].sequence->job;
+        if (job->kind == JOB_TOKENS) continue;
+        const float *x = hidden->x + (size_t)k * (size_t)hidden->d;
+        bool last = p->wanted[k].position == job->n_prompt;
+        for (int i = 0; i < hidden->d; i++) {
+            job->values[i] += x[i];
+            if (last && job->kind == JOB_MEAN_ROW) job->values[i] /= (float)job->n_prompt;
+        }
+    }
 }
 
 /* Publishes what the step brought; FINISH_NONE when the job goes on. */
@@ -173,7 +200,7 @@ static Finish push(Runner *r, Sequence *s) {
     Job *job = s->job;
     Finish finish = FINISH_NONE;
     int generated = s->n_tokens - job->n_prompt;
-    bool drew = s->step_wanted && s->n_rows == s->n_tokens;
+    bool drew = job->kind == JOB_TOKENS && s->step_wanted && s->n_rows == s->n_tokens;
     if (generated == 0 && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
     if (drew) {
         int id = job->tokens[generated].id;
@@ -185,7 +212,7 @@ static Finish push(Runner *r, Sequence *s) {
         if (job_is_end(job, id)) finish = FINISH_STOP;
     }
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
-    if (s->step_wanted || finish != FINISH_NONE)
+    if ((s->step_wanted && job->kind == JOB_TOKENS) || finish != FINISH_NONE)
         job_publish(job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
     return finish;
 }
@@ -220,10 +247,11 @@ int runner_step(Runner *r) {
     scheduler_step(&r->scheduler, r->running, r->n_running, &r->pool);
     phase_ends(&r->phases, TIME_STEP_PLAN);
     int rows = r->scheduler.batch.n;
-    const Mat *logits = rows > 0 ? model_forward(r->model, &r->tape, &r->scheduler.batch, &r->kv) : NULL;
+    const Mat *logits = NULL, *hidden = rows > 0 ? forward(r, &logits) : NULL;
     bool intact = shards_intact(r->files);
     phase_ends(&r->phases, TIME_STEP_FORWARD);
     if (logits && intact) sample(r, logits);
+    if (hidden && intact) read_rows(r, hidden);
     phase_ends(&r->phases, TIME_STEP_SAMPLE);
     tape_reset(&r->tape);
     if (!intact) return -1;

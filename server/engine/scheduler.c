@@ -12,6 +12,7 @@ void scheduler_init(Scheduler *p, int max_batch, int prefill_chunk) {
     p->tokens = xcalloc(rows, sizeof *p->tokens);
     p->rows = xcalloc(rows, sizeof *p->rows);
     p->wanted = xcalloc(rows, sizeof *p->wanted);
+    p->logit_rows = xcalloc(rows, sizeof *p->logit_rows);
     p->segments = xcalloc(rows, sizeof *p->segments);
     p->batch = (Batch){.tokens = p->tokens, .want = p->rows, .segments = p->segments};
 }
@@ -20,13 +21,14 @@ void scheduler_free(Scheduler *p) {
     free(p->tokens);
     free(p->rows);
     free(p->wanted);
+    free(p->logit_rows);
     free(p->segments);
     *p = (Scheduler){0};
 }
 
 static void clear(Scheduler *p) {
     p->batch.n = p->batch.n_segments = p->batch.n_want = 0;
-    p->prompt_rows = 0;
+    p->prompt_rows = p->n_logit_rows = 0;
 }
 
 /* The next n rows of s. The last known token's logits give the next token; scoring wants those of every prompt row. */
@@ -35,7 +37,7 @@ static void add_rows(Scheduler *p, Sequence *s, int n) {
     Batch *b = &p->batch;
     bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
     s->step_rows = n;
-    s->step_wanted = in_prompt && job->score_prompt ? n : to_the_end;
+    s->step_wanted = in_prompt && job_wants_all(job) ? n : to_the_end;
     p->segments[b->n_segments++] = (Segment){.row0 = b->n,
                                              .n = n,
                                              .pos0 = s->n_rows,
@@ -44,6 +46,7 @@ static void add_rows(Scheduler *p, Sequence *s, int n) {
     memcpy(p->tokens + b->n, s->tokens + s->n_rows, (size_t)n * sizeof *p->tokens);
     for (int i = n - s->step_wanted; i < n; i++) {
         p->wanted[b->n_want] = (Wanted){.sequence = s, .position = s->n_rows + i + 1};
+        if (job->kind == JOB_TOKENS) p->logit_rows[p->n_logit_rows++] = b->n_want;
         p->rows[b->n_want++] = b->n + i;
     }
     b->n += n;
@@ -108,6 +111,7 @@ void scheduler_largest(Scheduler *p, int max_batch, int context, const int *bloc
             (Segment){.row0 = b->n, .n = n, .pos0 = context - n, .noise = {.scale = 1}, .blocks = blocks};
         b->n += n;
     }
-    for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = i;
-    b->n_want = MIN(b->n, max_batch + SCORED_ROWS);
+    for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = p->logit_rows[i] = i;
+    b->n_want = b->n;
+    p->n_logit_rows = MIN(b->n, max_batch + SCORED_ROWS);
 }

@@ -30,7 +30,7 @@ typedef struct Sequence {
     int step_wanted; /* the last of them, whose logits are wanted */
 } Sequence;
 
-/* Where a row of logits belongs: it predicts the token at `position`. */
+/* Whose a wanted row is: it predicts the token at `position`. */
 typedef struct Wanted {
     Sequence *sequence;
     int position;
@@ -40,6 +40,8 @@ typedef struct Scheduler {
     Batch batch;        /* points into the arrays below */
     int *tokens, *rows; /* [max_batch + prefill_chunk] */
     Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
+    int *logit_rows;    /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not the readings' */
+    int n_logit_rows;
     Segment *segments;  /* [max_batch + prefill_chunk] */
     int prefill_chunk, prompt_rows;
     uint64_t step;
