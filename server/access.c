@@ -5,7 +5,7 @@
 
 void access_line(void *server, const HttpVisit *v) {
     LogRecord r;
-    CompletionStory story;
+    AnswerStory story;
     (void)server;
     log_begin(&r, "access");
     log_text(&r, "request_id", v->request_id);

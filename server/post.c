@@ -11,14 +11,15 @@ enum { SMALL_BODY = 4096 }; /* bytes: less than a millisecond of work */
 typedef struct Post {
     Work work; /* the first member */
     Server *server;
-    Serving *serving; /* pinned */
-    PostConvert *convert;
-    const FieldList *fields; /* of a completion */
+    Serving *serving;     /* pinned */
+    PostConvert *convert; /* or: */
+    const AnswerKind *kind;
+    const FieldList *fields;
     const char *body;
     size_t n_body;
-    char *copy;             /* of the body, while it waits for a worker */
-    HttpReply made;         /* by work.run; status 0: see completion */
-    Completion *completion; /* belongs to the worker until work.done */
+    char *copy;     /* of the body, while it waits for a worker */
+    HttpReply made; /* by work.run; status 0: see answer */
+    void *answer;   /* of kind; belongs to the worker until work.done */
 } Post;
 
 void reply_error(HttpReply *reply, const ApiError *e) {
@@ -28,16 +29,16 @@ void reply_error(HttpReply *reply, const ApiError *e) {
     api_error_print(&reply->body, e);
 }
 
-static int fail_draining(ApiError *e) { return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down"); }
-
 /* ---- work ---- */
 
-static Completion *start_completion(Post *p, ApiError *e) {
-    CompletionRequest r;
+static void *start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
-    if (api_request_parse(&r, &p->serving->api, p->fields, p->body, p->n_body, e)) return NULL;
-    if (r.ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)r.ignored.n, r.ignored.data);
-    return completion_start(&p->serving->completion, &r, w->tenant, w->wake, w->wake_arg, e);
+    const Asker asker = {.tenant = w->tenant, .wake = w->wake, .wake_arg = w->wake_arg};
+    Buffer ignored = {0};
+    void *answer = p->kind->start(&p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
+    if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
+    buffer_free(&ignored);
+    return answer;
 }
 
 static void read_body(Work *w) {
@@ -49,8 +50,8 @@ static void read_body(Work *w) {
         p->made.status = 200;
         bad = p->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
     } else {
-        p->completion = start_completion(p, &e);
-        bad = !p->completion;
+        p->answer = start_answer(p, &e);
+        bad = !p->answer;
     }
     if (bad && memory_ran_out()) api_no_memory(&e); /* whoever noticed it called it something else, perhaps */
     if (bad) reply_error(&p->made, &e);
@@ -59,12 +60,12 @@ static void read_body(Work *w) {
 static void write_answer(Work *w) {
     Post *p = (Post *)w;
     /* No tokens are pushed any more, so one poll takes all there is. */
-    completion_poll(p->completion, &p->made.body, &p->made.status);
+    p->kind->poll(p->answer, &p->made.body, &p->made.status);
 }
 
 static void free_post(Work *w) {
     Post *p = (Post *)w;
-    if (p->completion) completion_free(p->completion);
+    if (p->answer) p->kind->free(p->answer);
     versions_unpin(&p->server->versions, p->serving);
     buffer_free(&p->made.body);
     buffer_free(&p->made.headers);
@@ -93,7 +94,7 @@ static bool poll_post(void *self, HttpReply *reply) {
     if (!atomic_load(&p->work.done)) {
         ApiError e;
         if (!atomic_load(&p->server->cut)) return false;
-        fail_draining(&e);
+        answer_shutting_down(&e);
         reply_error(reply, &e);
         return true;
     }
@@ -102,8 +103,8 @@ static bool poll_post(void *self, HttpReply *reply) {
         return true;
     }
     hand_headers(p, reply);
-    if (completion_streams(p->completion) && !reply->stream) return reply->stream = true;
-    if (!completion_is_long(p->completion)) return completion_poll(p->completion, &reply->body, &reply->status);
+    if (p->kind->streams(p->answer) && !reply->stream) return reply->stream = true;
+    if (!p->kind->is_long(p->answer)) return p->kind->poll(p->answer, &reply->body, &reply->status);
     p->work.run = write_answer;
     workers_submit(p->server->workers, &p->work, true);
     return false;
@@ -114,22 +115,21 @@ static void close_post(void *self) {
     workers_release(p->server->workers, &p->work);
 }
 
-bool post_story(const HttpTask *task, CompletionStory *story) {
+bool post_story(const HttpTask *task, AnswerStory *story) {
     const Post *p = task->self;
-    if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->completion) return false;
-    *story = completion_story(p->completion);
+    if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->answer) return false;
+    *story = p->kind->story(p->answer);
     return true;
 }
 
 /* ---- from the route ---- */
 
 /* NULL when memory runs out. */
-static Post *new_post(Server *s, PostConvert *convert, const HttpRequest *request) {
+static Post *new_post(Server *s, const HttpRequest *request) {
     Post *p = try_calloc(1, sizeof *p);
     if (!p) return NULL;
     *p = (Post){.server = s,
                 .serving = versions_pin(&s->versions),
-                .convert = convert,
                 .fields = routes[route_find(request->path)].body,
                 .body = request->body,
                 .n_body = request->n_body};
@@ -154,14 +154,9 @@ static int submit(Post *p, ApiError *e) {
     return -1;
 }
 
-void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply) {
+/* p NULL: no memory for it. */
+static void begin(Post *p, HttpReply *reply) {
     ApiError e;
-    if (!convert && atomic_load(&s->draining)) {
-        fail_draining(&e);
-        reply_error(reply, &e);
-        return;
-    }
-    Post *p = new_post(s, convert, request);
     if (!p) {
         api_no_memory(&e);
         reply_error(reply, &e);
@@ -169,7 +164,7 @@ void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply
     }
     if (p->n_body <= SMALL_BODY) {
         read_body(&p->work);
-        reply->stream = p->completion && completion_streams(p->completion);
+        reply->stream = p->answer && p->kind->streams(p->answer);
         hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
     } else if (submit(p, &e)) {
@@ -179,4 +174,22 @@ void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply
         free_post(&p->work);
     else
         reply->task = (HttpTask){.self = p, .poll = poll_post, .close = close_post};
+}
+
+void post_convert(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply) {
+    Post *p = new_post(s, request);
+    if (p) p->convert = convert;
+    begin(p, reply);
+}
+
+void post_answer(Server *s, const AnswerKind *kind, const HttpRequest *request, HttpReply *reply) {
+    ApiError e;
+    if (atomic_load(&s->draining)) {
+        answer_shutting_down(&e);
+        reply_error(reply, &e);
+        return;
+    }
+    Post *p = new_post(s, request);
+    if (p) p->kind = kind;
+    begin(p, reply);
 }

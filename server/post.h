@@ -11,11 +11,12 @@
 /* What needs no engine: the whole answer from the body alone. */
 typedef int PostConvert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
 
-/* Fills the reply, or its task; convert NULL: a completion. */
-void post(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply);
+/* Either fills the reply, or its task. */
+void post_convert(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply);
+void post_answer(Server *s, const AnswerKind *kind, const HttpRequest *request, HttpReply *reply);
 
-/* What came of the completion that a task is; false for other tasks, and while a worker has it. */
-bool post_story(const HttpTask *task, CompletionStory *story);
+/* What came of the answer that a task is; false for other tasks, and while a worker has it. */
+bool post_story(const HttpTask *task, AnswerStory *story);
 
 void reply_error(HttpReply *reply, const ApiError *e);
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
 #include "server/access.h"
+#include "server/api/completion.h"
 #include "server/api/noise.h"
 #include "server/api/schema.h"
 #include "server/api/tokenize.h"
@@ -146,10 +147,14 @@ static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
     buffer_append(&reply->body, page_html, page_bytes);
 }
 
-static void completions(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, NULL, request, reply); }
-static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) { post(s, api_tokenize, request, reply); }
+static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_answer(s, &completion_answer, request, reply);
+}
+static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_convert(s, api_tokenize, request, reply);
+}
 static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post(s, api_detokenize, request, reply);
+    post_convert(s, api_detokenize, request, reply);
 }
 
 /* ---- the table ---- */

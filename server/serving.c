@@ -78,12 +78,12 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .config = config,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
-    s->completion = (CompletionContext){.api = &s->api,
-                                        .engine = s->engine,
-                                        .fingerprint = s->fingerprint,
-                                        .chat_fingerprint = s->chat_fingerprint,
-                                        .cut = ctx->cut,
-                                        .metrics = ctx->metrics};
+    s->answer = (AnswerContext){.api = &s->api,
+                                .engine = s->engine,
+                                .fingerprint = s->fingerprint,
+                                .chat_fingerprint = s->chat_fingerprint,
+                                .cut = ctx->cut,
+                                .metrics = ctx->metrics};
     return describe(s, dir, engine.max_batch, err);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "server/api/chat.h"
-#include "server/api/completion.h"
+#include "server/api/answer.h"
 #include "server/options.h"
 #include "weights/scrub.h"
 
@@ -19,7 +19,7 @@ typedef struct Serving {
     Chat chat;
     Buffer tokenizer_info, props; /* the answers of these routes */
     ApiContext api;
-    CompletionContext completion;
+    AnswerContext answer;
     /* ---- guarded by the mutex of the Versions ---- */
     int pins;
     struct Serving *older;

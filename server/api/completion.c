@@ -5,13 +5,13 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "server/api/diversity.h"
+#include "server/api/response.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-struct Completion {
-    const CompletionContext *ctx;
+typedef struct Completion {
+    const AnswerContext *ctx;
     CompletionRequest request;
     ChoiceRules rules;
     ResponseHead head;
@@ -20,18 +20,12 @@ struct Completion {
     bool has_noise; /* the noise seeds act on something */
     bool accepted;  /* by the engine */
     int n_counted;  /* generated tokens that the metrics have */
-};
-
-static uint64_t draw_seed(void) {
-    uint64_t seed;
-    BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
-    return seed >> (64 - SEED_BITS);
-}
+} Completion;
 
 /* One number repeats everything: the counters of noise and sampling differ, so that under one key they share nothing.
  */
 static void settle_seeds(CompletionRequest *r) {
-    if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = draw_seed()};
+    if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = answer_draw_seed()};
     if (!r->noise_seed.given) r->noise_seed = r->seed;
 }
 
@@ -76,33 +70,6 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     return NULL;
 }
 
-static int fail_damaged(ApiError *e) {
-    return api_fail(e, 503, "checkpoint_damaged", NULL,
-                    "the checkpoint's files were changed while they were served; it must be loaded again");
-}
-
-static int submit(const Completion *c, Job *const *jobs, int n, ApiError *e) {
-    double retry_after = 0;
-    switch (engine_submit(c->ctx->engine, jobs, n, &retry_after)) {
-    case SUBMIT_OK:
-        return 0;
-    case SUBMIT_TOO_LONG:
-        return api_fail(e, 400, "context_length_exceeded", "max_tokens",
-                        "prompt and max_tokens %d exceed what the server's cache holds", c->request.max_tokens);
-    case SUBMIT_DRAINING:
-        return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
-    case SUBMIT_DAMAGED:
-        return fail_damaged(e);
-    case SUBMIT_NO_MEMORY:
-        return api_no_memory(e);
-    case SUBMIT_QUEUE_FULL:
-        break;
-    }
-    api_fail(e, 429, "queue_full", NULL, "the queue is full");
-    e->retry_after = retry_after;
-    return -1;
-}
-
 static int generated_tokens(const Completion *c) {
     int n = 0;
     for (int i = 0; i < c->n_choices; i++) n += c->choices[i].n_read;
@@ -123,7 +90,7 @@ static Usage usage_of(const Completion *c) {
 }
 
 /* Makes all jobs and hands them to the engine, or fails; what there is then belongs to c in either case. */
-static int open_choices(Completion *c, uint64_t tenant, void (*wake)(void *), void *wake_arg, ApiError *e) {
+static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
     const CompletionRequest *r = &c->request;
     int n = r->n_prompts * r->best_of, rc = 0;
     Job **jobs = try_calloc((size_t)n, sizeof *jobs);
@@ -131,23 +98,25 @@ static int open_choices(Completion *c, uint64_t tenant, void (*wake)(void *), vo
     if (!jobs || !c->choices) rc = api_no_memory(e);
     while (rc == 0 && c->n_choices < n) {
         int i = c->n_choices;
-        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, tenant);
+        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, asker->tenant);
         if (!job) {
             rc = api_no_memory(e);
             break;
         }
-        job->wake = wake;
-        job->wake_arg = wake_arg;
+        job->wake = asker->wake;
+        job->wake_arg = asker->wake_arg;
         c->n_choices++;
         if (choice_open(&c->choices[i], job, &c->rules, r->prompts[i / r->best_of].n_hidden)) rc = api_no_memory(e);
     }
-    if (rc == 0) rc = submit(c, jobs, n, e);
+    if (rc == 0) rc = answer_submit(c->ctx, jobs, n, "max_tokens", e);
     free(jobs);
     return rc;
 }
 
-Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r, uint64_t tenant, void (*wake)(void *),
-                             void *wake_arg, ApiError *e) {
+static void free_completion(void *self);
+
+/* Takes over what *r owns, on failure too. */
+static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const Asker *asker, ApiError *e) {
     Completion *c = try_calloc(1, sizeof *c);
     if (!c) {
         api_request_free(r);
@@ -174,8 +143,8 @@ Completion *completion_start(const CompletionContext *ctx, CompletionRequest *r,
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,
     };
-    if (open_choices(c, tenant, wake, wake_arg, e)) {
-        completion_free(c);
+    if (open_choices(c, asker, e)) {
+        free_completion(c);
         return NULL;
     }
     c->accepted = true;
@@ -210,14 +179,11 @@ static void count_choice(Metrics *m, const Choice *c) {
     if (first > 0) metrics_observe(m, TIME_INFERENCE, last - started);
 }
 
-CompletionStory completion_story(const Completion *c) {
-    static const char *const names[] = {"stop", "length", "deadline", "cancelled", "error"};
-    static const int severity[] = {
-        [FINISH_NONE] = 3,      [FINISH_STOP] = 0,    [FINISH_LENGTH] = 1, [FINISH_DEADLINE] = 2,
-        [FINISH_CANCELLED] = 3, [FINISH_DAMAGED] = 4, [FINISH_ERROR] = 4};
+static AnswerStory story(const void *self) {
+    const Completion *c = self;
     Usage u = usage_of(c);
     double queued = -1, first = -1;
-    int worst = 0;
+    Finish worst = FINISH_STOP;
     for (int i = 0; i < c->n_choices; i++) {
         Job *job = c->choices[i].job;
         pthread_mutex_lock(&job->mutex);
@@ -225,16 +191,17 @@ CompletionStory completion_story(const Completion *c) {
         double t = job->first_token > 0 ? job->first_token - job->submitted : -1;
         pthread_mutex_unlock(&job->mutex);
         if (t >= 0) first = first < 0 ? t : MIN(first, t);
-        worst = MAX(worst, severity[c->choices[i].finish]);
+        worst = answer_worse(worst, c->choices[i].finish);
     }
-    return (CompletionStory){.prompt_tokens = u.prompt_tokens,
-                             .completion_tokens = u.completion_tokens,
-                             .queue_seconds = queued,
-                             .first_token_seconds = first,
-                             .finish = names[worst]};
+    return (AnswerStory){.prompt_tokens = u.prompt_tokens,
+                         .completion_tokens = u.completion_tokens,
+                         .queue_seconds = queued,
+                         .first_token_seconds = first,
+                         .finish = answer_finish_name(worst)};
 }
 
-void completion_free(Completion *c) {
+static void free_completion(void *self) {
+    Completion *c = self;
     for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
     for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);
     free(c->choices);
@@ -333,15 +300,6 @@ static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     return true;
 }
 
-/* True, and e says why, when the engine gave the job up. */
-static bool choice_failed(const Choice *c, ApiError *e) {
-    bool waited = c->job->started == 0; /* it never left the queue */
-    if (c->finish == FINISH_DAMAGED) return fail_damaged(e), true;
-    if (c->finish != FINISH_ERROR) return false;
-    api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", c->job->error);
-    return true;
-}
-
 /* False when the answer goes on. */
 static bool print_news(Completion *c, Buffer *out, int *status) {
     ApiError e;
@@ -350,13 +308,13 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
         Choice *choice = &c->choices[i];
         choice_advance(choice);
         if (choice->text.text.failed) return out->failed = true;
-        if (choice_failed(choice, &e)) return fail(c, out, status, &e);
+        if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
         if (c->request.stream && choice->finish != FINISH_CANCELLED) print_event(c, out, i);
     }
     if (cut || (!done && atomic_load(c->ctx->cut))) {
-        api_fail(&e, 503, "shutting_down", NULL, "the server is shutting down");
+        answer_shutting_down(&e);
         return fail(c, out, status, &e);
     }
     if (!done) return false;
@@ -368,10 +326,11 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
     return true;
 }
 
-bool completion_streams(const Completion *c) { return c->request.stream; }
+static bool streams(const void *self) { return ((const Completion *)self)->request.stream; }
 
-bool completion_is_long(const Completion *c) {
+static bool is_long(const void *self) {
     enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
+    const Completion *c = self;
     const CompletionRequest *r = &c->request;
     int64_t values = 0;
     if (r->stream && !r->diversity) return false;
@@ -390,7 +349,8 @@ bool completion_is_long(const Completion *c) {
     return true;
 }
 
-bool completion_poll(Completion *c, Buffer *out, int *status) {
+static bool poll(void *self, Buffer *out, int *status) {
+    Completion *c = self;
     size_t whole = out->n;
     bool done = print_news(c, out, status);
     if (out->failed) { /* part of an object or of an event is of no use */
@@ -403,3 +363,18 @@ bool completion_poll(Completion *c, Buffer *out, int *status) {
     c->n_counted = generated;
     return done;
 }
+
+static void *start_completion(const AnswerContext *ctx, const FieldList *fields, const char *body, size_t n,
+                              const Asker *asker, Buffer *ignored, ApiError *e) {
+    CompletionRequest r;
+    if (api_request_parse(&r, ctx->api, fields, body, n, e)) return NULL;
+    buffer_append(ignored, r.ignored.data, r.ignored.n);
+    return start(ctx, &r, asker, e);
+}
+
+const AnswerKind completion_answer = {.start = start_completion,
+                                      .poll = poll,
+                                      .is_long = is_long,
+                                      .streams = streams,
+                                      .story = story,
+                                      .free = free_completion};

@@ -27,14 +27,14 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     if (!size_mul(slots, sizeof(JobToken), &bytes) || !size_add(size, bytes, &size)) return NULL;
     if (!size_mul(slots, top * sizeof(TokenLogprob), &tops) || !size_add(size, tops, &size)) return NULL;
     if (!size_add(size, (size_t)n_prompt * sizeof(int), &size)) return NULL;
-    Job *job = job_allocate(
-        size, (Job){.n_prompt = n_prompt,
-                    .max_tokens = max_tokens,
-                    .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
-                    .noise = {.scale = 1},
-                    .noise_prompt = {.scale = 1},
-                    .n_top = n_top,
-                    .score_prompt = score_prompt});
+    Job *job =
+        job_allocate(size, (Job){.n_prompt = n_prompt,
+                                 .max_tokens = max_tokens,
+                                 .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
+                                 .noise = {.scale = 1},
+                                 .noise_prompt = {.scale = 1},
+                                 .n_top = n_top,
+                                 .score_prompt = score_prompt});
     if (!job) return NULL;
     JobToken *slot = (JobToken *)(job + 1);
     TokenLogprob *alternatives = (TokenLogprob *)(slot + slots);

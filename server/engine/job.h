@@ -26,9 +26,9 @@ typedef enum Finish {
 } Finish;
 
 typedef enum JobKind {
-    JOB_TOKENS,    /* the prompt is continued */
-    JOB_LAST_ROW,  /* values [d]: the hidden row of the prompt's last token, after the last norm */
-    JOB_MEAN_ROW,  /* values [d]: the mean of the hidden rows of all its tokens */
+    JOB_TOKENS,   /* the prompt is continued */
+    JOB_LAST_ROW, /* values [d]: the hidden row of the prompt's last token, after the last norm */
+    JOB_MEAN_ROW, /* values [d]: the mean of the hidden rows of all its tokens */
 } JobKind;
 
 typedef struct JobToken {

@@ -177,7 +177,8 @@ static void sample(const Runner *r, const Mat *logits) {
 #pragma omp parallel for schedule(dynamic) if (p->n_logit_rows > 1 &&                                                  \
                                                team_pays((size_t)p->n_logit_rows * (size_t)logits->d, TEAM_ELEMENTS))
     for (int k = 0; k < p->n_logit_rows; k++)
-        sample_row(r, &p->wanted[p->logit_rows[k]], logits->x + (size_t)k * (size_t)logits->d, &r->scratch[team_member()]);
+        sample_row(r, &p->wanted[p->logit_rows[k]], logits->x + (size_t)k * (size_t)logits->d,
+                   &r->scratch[team_member()]);
 }
 
 /* The readings' share of the hidden rows. A mean is summed in the order of the rows, whatever the chunks. */

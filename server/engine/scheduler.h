@@ -42,7 +42,7 @@ typedef struct Scheduler {
     Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
     int *logit_rows;    /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not the readings' */
     int n_logit_rows;
-    Segment *segments;  /* [max_batch + prefill_chunk] */
+    Segment *segments; /* [max_batch + prefill_chunk] */
     int prefill_chunk, prompt_rows;
     uint64_t step;
 } Scheduler;

@@ -1,0 +1,65 @@
+#include "server/api/answer.h"
+
+#include "base/err.h"
+#include "base/random.h"
+
+#include <sys/random.h>
+
+uint64_t answer_draw_seed(void) {
+    uint64_t seed;
+    BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
+    return seed >> (64 - SEED_BITS);
+}
+
+int answer_shutting_down(ApiError *e) { return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down"); }
+
+static int fail_damaged(ApiError *e) {
+    return api_fail(e, 503, "checkpoint_damaged", NULL,
+                    "the checkpoint's files were changed while they were served; it must be loaded again");
+}
+
+int answer_submit(const AnswerContext *ctx, Job *const *jobs, int n, const char *too_long, ApiError *e) {
+    double retry_after = 0;
+    switch (engine_submit(ctx->engine, jobs, n, &retry_after)) {
+    case SUBMIT_OK:
+        return 0;
+    case SUBMIT_TOO_LONG:
+        return api_fail(e, 400, "context_length_exceeded", too_long,
+                        "%d tokens of prompt and %d to generate exceed what the server's cache holds",
+                        jobs[0]->n_prompt, jobs[0]->max_tokens);
+    case SUBMIT_DRAINING:
+        return answer_shutting_down(e);
+    case SUBMIT_DAMAGED:
+        return fail_damaged(e);
+    case SUBMIT_NO_MEMORY:
+        return api_no_memory(e);
+    case SUBMIT_QUEUE_FULL:
+        break;
+    }
+    api_fail(e, 429, "queue_full", NULL, "the queue is full");
+    e->retry_after = retry_after;
+    return -1;
+}
+
+bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
+    bool waited = job->started == 0; /* it never left the queue */
+    if (finish == FINISH_DAMAGED) return fail_damaged(e), true;
+    if (finish != FINISH_ERROR) return false;
+    api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
+    return true;
+}
+
+Finish answer_worse(Finish a, Finish b) {
+    static const int severity[] = {
+        [FINISH_STOP] = 0,      [FINISH_LENGTH] = 1,  [FINISH_DEADLINE] = 2, [FINISH_NONE] = 3,
+        [FINISH_CANCELLED] = 3, [FINISH_DAMAGED] = 4, [FINISH_ERROR] = 4};
+    return severity[b] > severity[a] ? b : a;
+}
+
+const char *answer_finish_name(Finish f) {
+    static const char *const names[] = {
+        [FINISH_STOP] = "stop",      [FINISH_LENGTH] = "length",       [FINISH_DEADLINE] = "deadline",
+        [FINISH_NONE] = "cancelled", [FINISH_CANCELLED] = "cancelled", [FINISH_DAMAGED] = "error",
+        [FINISH_ERROR] = "error"};
+    return names[f];
+}

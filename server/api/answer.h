@@ -1,0 +1,64 @@
+/* answer: what the engine's work for one request becomes, of whatever kind: completions, readings (reading.h).
+ *
+ * An answer belongs to one thread at a time; only `wake` is called from others. */
+#ifndef NOISED_API_ANSWER_H
+#define NOISED_API_ANSWER_H
+
+#include "server/api/request.h"
+#include "server/engine/engine.h"
+
+/* Borrowed, constant while the server runs, but for `cut`. */
+typedef struct AnswerContext {
+    const ApiContext *api;
+    Engine *engine;
+    const char *fingerprint, *chat_fingerprint; /* of chats */
+    const atomic_bool *cut; /* true: end what is unfinished with an error, now */
+    Metrics *metrics;
+} AnswerContext;
+
+/* Who asks. wake(wake_arg) is called from the engine's thread whenever a poll may have news, and perhaps once more
+ * after the answer is gone. */
+typedef struct Asker {
+    uint64_t tenant;
+    void (*wake)(void *);
+    void *wake_arg;
+} Asker;
+
+/* How it went so far, or in the end. */
+typedef struct AnswerStory {
+    int prompt_tokens, completion_tokens;
+    double queue_seconds, first_token_seconds; /* the longest wait and the first token of all jobs; -1: not yet */
+    const char *finish;                        /* of several the last of: stop, length, deadline, cancelled, error */
+} AnswerStory;
+
+typedef struct AnswerKind {
+    /* Reads the body by the route's fields and hands the jobs to the engine. NULL with e filled otherwise. Names of
+     * fields that were left aside go to *ignored. */
+    void *(*start)(const AnswerContext *ctx, const FieldList *fields, const char *body, size_t n, const Asker *asker,
+                   Buffer *ignored, ApiError *e);
+    /* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
+     * whatever happens, errors are events of it). When memory runs out that is so too: out->failed is set, whole events
+     * are in it, and the status is 503. */
+    bool (*poll)(void *answer, Buffer *out, int *status);
+    /* Whether the next poll writes so much that nobody should wait for it: a complete answer of many numbers, or of
+     * a stream with diversity the end. */
+    bool (*is_long)(const void *answer);
+    bool (*streams)(const void *answer);
+    AnswerStory (*story)(const void *answer);
+    void (*free)(void *answer); /* cancels what still runs */
+} AnswerKind;
+
+/* ---- for the kinds ---- */
+
+/* Hands all jobs of a request to the engine, or none: -1 with e filled. `too_long` names the field that is to blame. */
+int answer_submit(const AnswerContext *ctx, Job *const *jobs, int n, const char *too_long, ApiError *e);
+
+/* True, and e says why, when the engine gave the job up. */
+bool answer_gave_up(Job *job, Finish finish, ApiError *e);
+
+int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
+uint64_t answer_draw_seed(void);
+Finish answer_worse(Finish a, Finish b); /* the later in the order of AnswerStory */
+const char *answer_finish_name(Finish f);
+
+#endif
