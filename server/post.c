@@ -35,7 +35,7 @@ static void *start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
     const Asker asker = {.tenant = w->tenant, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
-    void *answer = p->kind->start(&p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
+    void *answer = p->kind->start(p->kind, &p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
     buffer_free(&ignored);
     return answer;

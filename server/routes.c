@@ -6,6 +6,7 @@
 #include "server/access.h"
 #include "server/api/completion.h"
 #include "server/api/noise.h"
+#include "server/api/embeddings.h"
 #include "server/api/schema.h"
 #include "server/api/tokenize.h"
 #include "server/page/page.h"
@@ -150,6 +151,9 @@ static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
 static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
     post_answer(s, &completion_answer, request, reply);
 }
+static void embeddings(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_answer(s, &embeddings_answer, request, reply);
+}
 static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
     post_convert(s, api_tokenize, request, reply);
 }
@@ -164,6 +168,7 @@ typedef void Answer(Server *s, const HttpRequest *request, HttpReply *reply);
 static Answer *const answers[ROUTES] = {
     [ROUTE_COMPLETIONS] = completions,
     [ROUTE_CHAT] = completions,
+    [ROUTE_EMBEDDINGS] = embeddings,
     [ROUTE_TOKENIZE] = tokenize,
     [ROUTE_DETOKENIZE] = detokenize,
     [ROUTE_MODELS] = models,

@@ -63,3 +63,11 @@ const char *answer_finish_name(Finish f) {
         [FINISH_ERROR] = "error"};
     return names[f];
 }
+
+void answer_count_end(Metrics *m, Finish f) {
+    static const Counter ends[] = {
+        [FINISH_NONE] = COUNT_CANCELLED,    [FINISH_STOP] = COUNT_STOP,           [FINISH_LENGTH] = COUNT_LENGTH,
+        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
+        [FINISH_ERROR] = COUNT_ERROR};
+    metrics_count(m, ends[f], 1);
+}

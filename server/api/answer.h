@@ -31,11 +31,12 @@ typedef struct AnswerStory {
     const char *finish;                        /* of several the last of: stop, length, deadline, cancelled, error */
 } AnswerStory;
 
-typedef struct AnswerKind {
+typedef struct AnswerKind AnswerKind;
+struct AnswerKind {
     /* Reads the body by the route's fields and hands the jobs to the engine. NULL with e filled otherwise. Names of
      * fields that were left aside go to *ignored. */
-    void *(*start)(const AnswerContext *ctx, const FieldList *fields, const char *body, size_t n, const Asker *asker,
-                   Buffer *ignored, ApiError *e);
+    void *(*start)(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
+                   size_t n, const Asker *asker, Buffer *ignored, ApiError *e);
     /* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
      * whatever happens, errors are events of it). When memory runs out that is so too: out->failed is set, whole events
      * are in it, and the status is 503. */
@@ -46,7 +47,8 @@ typedef struct AnswerKind {
     bool (*streams)(const void *answer);
     AnswerStory (*story)(const void *answer);
     void (*free)(void *answer); /* cancels what still runs */
-} AnswerKind;
+    const void *form;           /* for start: what distinguishes kinds of the same functions */
+};
 
 /* ---- for the kinds ---- */
 
@@ -60,5 +62,6 @@ int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
 Finish answer_worse(Finish a, Finish b); /* the later in the order of AnswerStory */
 const char *answer_finish_name(Finish f);
+void answer_count_end(Metrics *m, Finish f); /* how a job ended, when nothing more will come of it */
 
 #endif

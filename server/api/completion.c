@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/shape.h"
 #include "server/api/diversity.h"
 #include "server/api/response.h"
 
@@ -155,16 +156,12 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
 
 /* How a choice went, when nothing more will come of it. */
 static void count_choice(Metrics *m, const Choice *c) {
-    static const Counter ends[] = {
-        [FINISH_NONE] = COUNT_CANCELLED,    [FINISH_STOP] = COUNT_STOP,           [FINISH_LENGTH] = COUNT_LENGTH,
-        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
-        [FINISH_ERROR] = COUNT_ERROR};
     Job *job = c->job;
     pthread_mutex_lock(&job->mutex);
     double started = job->started, first = job->first_token, last = job->last_token;
     int cached = job->cached_tokens;
     pthread_mutex_unlock(&job->mutex);
-    metrics_count(m, ends[c->finish], 1);
+    answer_count_end(m, c->finish);
     if (started > 0) {
         metrics_count(m, COUNT_PREFIX_QUERIES, (uint64_t)job->n_prompt);
         metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
@@ -364,9 +361,10 @@ static bool poll(void *self, Buffer *out, int *status) {
     return done;
 }
 
-static void *start_completion(const AnswerContext *ctx, const FieldList *fields, const char *body, size_t n,
-                              const Asker *asker, Buffer *ignored, ApiError *e) {
+static void *start_completion(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields,
+                              const char *body, size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
     CompletionRequest r;
+    (void)kind;
     if (api_request_parse(&r, ctx->api, fields, body, n, e)) return NULL;
     buffer_append(ignored, r.ignored.data, r.ignored.n);
     return start(ctx, &r, asker, e);

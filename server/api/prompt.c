@@ -37,10 +37,10 @@ static int document_start(const ApiContext *ctx) {
     return bos >= 0 ? bos : ctx->config->eos_token_id;
 }
 
-static int encode(TokenList *list, const ApiContext *ctx, const char *text, ApiError *e) {
+static int encode(TokenList *list, const ApiContext *ctx, const char *text, const char *field, ApiError *e) {
     Err err;
     if (tokenizer_encode(ctx->tokenizer, text, strlen(text), true, list, &err) == 0) return 0;
-    return api_fail(e, 400, NULL, "prompt", "%s", err.msg);
+    return api_fail(e, 400, NULL, field, "%s", err.msg);
 }
 
 /* Ids and texts in a row are one prompt. A text in front begins the document. */
@@ -51,7 +51,7 @@ static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) 
     snprintf(what, sizeof what, "token ids, integers between 0 and %d", ctx->config->vocab_size - 1);
     for (; part; part = part->next) {
         if (cJSON_IsString(part)) {
-            if (encode(list, ctx, part->valuestring, r->error)) return -1;
+            if (encode(list, ctx, part->valuestring, r->name, r->error)) return -1;
         } else {
             if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id)) return field_fail(r, part, what);
             token_list_push(list, (int)id);
@@ -60,13 +60,12 @@ static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) 
     return 0;
 }
 
-static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first) {
-    const CompletionRequest *request = r->out;
+static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first, bool special) {
     const ApiContext *ctx = r->context;
     TokenList list = {0};
     bool empty = cJSON_IsString(first) && !*first->valuestring;
     int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer);
-    bool begins = cJSON_IsString(first) && request->add_special_tokens && bos >= 0;
+    bool begins = cJSON_IsString(first) && special && bos >= 0;
     if (begins) token_list_push(&list, bos);
     if (read_parts(&list, r, first)) {
         token_list_free(&list);
@@ -74,24 +73,21 @@ static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first) {
     }
     *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins};
     if (p->n > 0) return 0;
-    return api_fail(r->error, 400, NULL, "prompt", "the prompt is empty and %s",
-                    request->add_special_tokens ? "the model has no token to start a document with"
-                                                : "add_special_tokens is false");
+    return api_fail(r->error, 400, NULL, r->name, "the %s is empty and %s", r->name,
+                    special ? "the model has no token to start a document with" : "add_special_tokens is false");
 }
 
 static bool is_part(const cJSON *item) { return cJSON_IsNumber(item) || cJSON_IsString(item); }
 
-/* One prompt, or one element of a list of them. It is counted at once, so that a failure leaves nothing behind. */
-static int add_prompt(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    Prompt *p = &request->prompts[request->n_prompts++];
+/* One prompt, or one element of a list of them. */
+static int read_one(Prompt *p, const FieldReader *r, const cJSON *item, bool special) {
     bool ids = cJSON_IsArray(item);
     if (!ids && !cJSON_IsString(item)) return field_fail(r, item, forms);
-    if (ids && !item->child) return api_fail(r->error, 400, NULL, "prompt", "prompt must have at least one token");
-    if (ids) return read_prompt(p, r, item->child);
+    if (ids && !item->child) return api_fail(r->error, 400, NULL, r->name, "%s must have at least one token", r->name);
+    if (ids) return read_prompt(p, r, item->child, special);
     cJSON alone = *item;
     alone.next = NULL;
-    return read_prompt(p, r, &alone);
+    return read_prompt(p, r, &alone, special);
 }
 
 /* [1,2], [1,"text"]: the parts of one prompt; ["a","b"] and [[1],[2]] are several. */
@@ -106,20 +102,20 @@ static bool is_list(const cJSON *item) {
     return !ids;
 }
 
-int api_prompt_read(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+/* Each is counted before it is read, so that a failure leaves nothing behind. */
+int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts) {
     const ApiContext *ctx = r->context;
     bool list = is_list(item);
     int n = list ? cJSON_GetArraySize(item) : 1;
-    if (n == 0) return api_fail(r->error, 400, NULL, "prompt", "prompt must not be an empty array");
+    if (n == 0) return api_fail(r->error, 400, NULL, r->name, "%s must not be an empty array", r->name);
     if (n > ctx->limits.prompts)
-        return api_fail(r->error, 400, NULL, "prompt", "prompt has %d prompts, the limit is %d", n,
+        return api_fail(r->error, 400, NULL, r->name, "%s has %d texts, the limit is %d", r->name, n,
                         ctx->limits.prompts);
-    request->prompts = try_calloc((size_t)n, sizeof *request->prompts);
-    if (!request->prompts) return api_no_memory(r->error);
-    if (!list) return add_prompt(r, item);
-    const cJSON *element;
-    cJSON_ArrayForEach(element, item) if (add_prompt(r, element)) return -1;
+    *prompts = try_calloc((size_t)n, sizeof **prompts);
+    if (!*prompts) return api_no_memory(r->error);
+    const cJSON *element = list ? item->child : item;
+    for (int i = 0; i < n; i++, element = element->next)
+        if (read_one(&(*prompts)[(*n_prompts)++], r, element, special)) return -1;
     return 0;
 }
 

@@ -92,8 +92,9 @@ static inline bool api_scores_prompt(const CompletionRequest *r) {
     return (r->echo && r->logprobs >= 0) || r->prompt_logprobs >= 0;
 }
 
-/* The field "prompt": a string, token ids, both mixed, or a list of such prompts. (prompt.c) */
-int api_prompt_read(const FieldReader *r, const cJSON *item);
+/* A string, token ids, both mixed, or a list of such prompts. What there is then is the caller's, on failure too.
+ * special: a text gets the token in front that starts a document. (prompt.c) */
+int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts);
 /* The text of a chat, which is complete as it stands. */
 int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */

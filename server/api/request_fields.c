@@ -265,9 +265,10 @@ static const Field rows[] = {
 
 static int read_prompt(void *out, const void *context, ApiError *e) {
     const FieldReader reader = {.name = "prompt", .out = out, .context = context, .error = e};
-    const CompletionRequest *request = out;
+    CompletionRequest *request = out;
     const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
-    return api_prompt_read(&reader, request->prompt ? request->prompt : &nothing);
+    return api_prompts_read(&reader, request->prompt ? request->prompt : &nothing, request->add_special_tokens,
+                            &request->prompts, &request->n_prompts);
 }
 
 const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompt};

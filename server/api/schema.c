@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "server/api/chat.h"
+#include "server/api/embeddings.h"
 #include "server/api/foreign.h"
 #include "server/api/tokenize.h"
 
@@ -11,6 +12,7 @@
 const Route routes[ROUTES] = {
     [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
     [ROUTE_CHAT] = {.path = "/v1/chat/completions", .body = &chat_fields, .help = "Answer conversations."},
+    [ROUTE_EMBEDDINGS] = {.path = "/v1/embeddings", .body = &embeddings_fields, .help = "Texts to vectors."},
     [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
     [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
     [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},

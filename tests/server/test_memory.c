@@ -168,6 +168,8 @@ TEST(memory_runs_out_at_every_allocation) {
          0},
         {"diverse stream", "/v1/completions",
          "{\"prompt\":\"The river\",\"stream\":true,\"n\":3,\"diversity\":true," COMMON "}", 0},
+        {"embeddings", "/v1/embeddings", "{\"input\":[\"The river runs\",\"The mill\"],\"seed\":1}", 0},
+        {"base64", "/v1/embeddings", "{\"input\":\"The mill\",\"encoding_format\":\"base64\"}", 6000},
         {"tokenize", "/tokenize", "{\"content\":\"The river runs\",\"with_pieces\":true}", 0},
         {"large tokenize", "/tokenize", "{\"prompt\":\"The river runs\"}", 6000},
         {"detokenize", "/detokenize", "{\"tokens\":[1,2,3]}", 0},

@@ -1,0 +1,180 @@
+#include "server/api/reading.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/shape.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void request_free(ReadingRequest *r) {
+    for (int i = 0; i < r->n_inputs; i++) free(r->inputs[i].ids);
+    free(r->inputs);
+}
+
+static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *ctx, ApiError *e) {
+    enum { USER_BYTES = 256 };
+    int context = ctx->config->max_positions;
+    if (api_check_model(r->model, &ctx->models, e)) return -1;
+    if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
+    if (r->user && strlen(r->user) > USER_BYTES)
+        return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);
+    const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
+    if (api_prompts_read(&reader, r->input, true, &r->inputs, &r->n_inputs) || form->settle(r, ctx, e)) return -1;
+    for (int i = 0; i < r->n_inputs; i++)
+        if (r->inputs[i].n > context)
+            return api_fail(e, 400, "context_length_exceeded", "input", "input %d has %d tokens, the context %d", i,
+                            r->inputs[i].n, context);
+    return 0;
+}
+
+static int read_request(ReadingRequest *r, const ReadingForm *form, const FieldList *fields, const ApiContext *ctx,
+                        const char *body, size_t n, Buffer *ignored, ApiError *e) {
+    cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
+    if (!root) return -1;
+    const FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
+    int rc = fields_read(&reader, root, fields) || check(r, form, ctx, e) ? -1 : 0;
+    r->model = r->user = r->encoding_format = r->pooling = NULL;
+    r->input = NULL;
+    cJSON_Delete(root);
+    return rc;
+}
+
+static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
+    const ReadingRequest *request = &r->request;
+    r->jobs = try_calloc((size_t)request->n_inputs, sizeof(Job *));
+    if (!r->jobs) return api_no_memory(e);
+    for (int i = 0; i < request->n_inputs; i++) {
+        Job *job = job_new_reading(request->kind, request->inputs[i].ids, request->inputs[i].n, request->n_values);
+        if (!job) return api_no_memory(e);
+        job->noise_prompt = (NoiseKey){.seed = r->noise_seed, .scale = request->noise_scale};
+        job->tenant = asker->tenant;
+        job->wake = asker->wake;
+        job->wake_arg = asker->wake_arg;
+        r->jobs[r->n_jobs++] = job;
+    }
+    if (answer_submit(r->ctx, r->jobs, r->n_jobs, "input", e)) return -1;
+    r->accepted = true;
+    return 0;
+}
+
+static int count_tokens(const Reading *r) {
+    int tokens = 0;
+    for (int i = 0; i < r->n_jobs; i++) tokens += r->jobs[i]->n_prompt;
+    return tokens;
+}
+
+void *reading_start(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
+                    size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
+    Reading *r = try_calloc(1, sizeof *r);
+    if (!r) {
+        api_no_memory(e);
+        return NULL;
+    }
+    *r = (Reading){.ctx = ctx, .form = kind->form};
+    ReadingRequest *request = &r->request;
+    int rc = read_request(request, r->form, fields, ctx->api, body, n, ignored, e);
+    if (rc == 0) {
+        OptionalSeed given = request->noise_seed.given ? request->noise_seed : request->seed;
+        r->noise_seed = given.given ? given.value : answer_draw_seed();
+        r->has_noise = config_noise_acts(ctx->api->config, request->noise_scale);
+        rc = open_jobs(r, asker, e);
+    }
+    if (rc) {
+        reading_free(r);
+        return NULL;
+    }
+    metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)count_tokens(r));
+    return r;
+}
+
+static Finish finish_of(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Finish f = job->finish;
+    pthread_mutex_unlock(&job->mutex);
+    return f;
+}
+
+bool reading_poll(void *self, Buffer *out, int *status) {
+    Reading *r = self;
+    size_t whole = out->n;
+    bool done = true, cut = false;
+    ApiError e = {0};
+    for (int i = 0; i < r->n_jobs && !e.status; i++) {
+        Finish finish = finish_of(r->jobs[i]);
+        done = done && finish != FINISH_NONE;
+        cut = cut || finish == FINISH_CANCELLED;
+        answer_gave_up(r->jobs[i], finish, &e);
+        if (finish == FINISH_DEADLINE)
+            api_fail(&e, 503, "deadline", NULL, "the answer took longer than the server's limit");
+    }
+    if (!e.status && (cut || (!done && atomic_load(r->ctx->cut)))) answer_shutting_down(&e);
+    if (e.status) {
+        *status = e.status;
+        api_error_print(out, &e);
+        return true;
+    }
+    if (!done) return false;
+    *status = 200;
+    r->form->print(out, r);
+    if (out->failed) { /* part of an object is of no use */
+        out->n = whole;
+        *status = 503;
+    }
+    return true;
+}
+
+bool reading_is_long(const void *self) {
+    enum { MANY = 1024 }; /* numbers: below a millisecond */
+    const Reading *r = self;
+    if ((int64_t)r->n_jobs * r->request.n_values <= MANY) return false;
+    for (int i = 0; i < r->n_jobs; i++)
+        if (finish_of(r->jobs[i]) == FINISH_NONE) return false;
+    return true;
+}
+
+bool reading_streams(const void *self) {
+    (void)self;
+    return false;
+}
+
+AnswerStory reading_story(const void *self) {
+    const Reading *r = self;
+    Finish worst = FINISH_STOP;
+    double queued = -1;
+    for (int i = 0; i < r->n_jobs; i++) {
+        Job *job = r->jobs[i];
+        pthread_mutex_lock(&job->mutex);
+        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
+        worst = answer_worse(worst, job->finish == FINISH_LENGTH ? FINISH_STOP : job->finish);
+        pthread_mutex_unlock(&job->mutex);
+    }
+    return (AnswerStory){.prompt_tokens = count_tokens(r),
+                         .queue_seconds = queued,
+                         .first_token_seconds = -1,
+                         .finish = answer_finish_name(worst)};
+}
+
+void reading_free(void *self) {
+    Reading *r = self;
+    for (int i = 0; i < r->n_jobs; i++) {
+        if (r->accepted) answer_count_end(r->ctx->metrics, finish_of(r->jobs[i]));
+        job_cancel(r->jobs[i]);
+        job_release(r->jobs[i]);
+    }
+    free(r->jobs);
+    request_free(&r->request);
+    free(r);
+}
+
+void reading_print_end(Buffer *out, const Reading *r) {
+    buffer_text(out, "\"model\":");
+    buffer_json(out, r->ctx->api->models.name, strlen(r->ctx->api->models.name));
+    buffer_print(out, ",\"system_fingerprint\":\"%s\",\"noise_seed\":", r->ctx->fingerprint);
+    if (r->has_noise)
+        buffer_print(out, "%" PRIu64, r->noise_seed);
+    else
+        buffer_text(out, "null");
+}
