@@ -31,14 +31,13 @@ void reply_error(HttpReply *reply, const ApiError *e) {
 
 /* ---- work ---- */
 
-static void *start_answer(Post *p, ApiError *e) {
+static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
     const Asker asker = {.tenant = w->tenant, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
-    void *answer = p->kind->start(p->kind, &p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
+    p->answer = p->kind->start(p->kind, &p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
     buffer_free(&ignored);
-    return answer;
 }
 
 static void read_body(Work *w) {
@@ -50,7 +49,7 @@ static void read_body(Work *w) {
         p->made.status = 200;
         bad = p->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
     } else {
-        p->answer = start_answer(p, &e);
+        start_answer(p, &e);
         bad = !p->answer;
     }
     if (bad && memory_ran_out()) api_no_memory(&e); /* whoever noticed it called it something else, perhaps */
