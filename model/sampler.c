@@ -35,11 +35,12 @@ void sample_scratch_free(SampleScratch *s) {
 
 static void penalise(const Sampling *s, float *x, const int *history, int n_prompt, int n_history, int *counts) {
     if (s->repetition_penalty == 1 && s->frequency_penalty == 0 && s->presence_penalty == 0) return;
+    int first = s->repetition_window > 0 && s->repetition_window < n_history ? n_history - s->repetition_window : 0;
     for (int i = n_prompt; i < n_history; i++) counts[history[i]]++;
-    for (int i = 0; i < n_history; i++) {
+    for (int i = n_history - 1; i >= 0; i--) {
         int id = history[i], count = counts[id];
         if (count < 0) continue;
-        x[id] = x[id] > 0 ? x[id] / s->repetition_penalty : x[id] * s->repetition_penalty;
+        if (i >= first) x[id] = x[id] > 0 ? x[id] / s->repetition_penalty : x[id] * s->repetition_penalty;
         x[id] -= s->frequency_penalty * (float)count + (count > 0 ? s->presence_penalty : 0);
         counts[id] = -1; /* done */
     }

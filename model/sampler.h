@@ -24,6 +24,7 @@ typedef struct Sampling {
     float top_p, min_p;       /* 1 and 0 = off */
     float typical_p;          /* 1 = off */
     float repetition_penalty; /* 1 = off; divides positive and multiplies negative logits of tokens seen */
+    int repetition_window;    /* 0 = all tokens; else so many of the last */
     float frequency_penalty, presence_penalty; /* 0 = off; of generated tokens only */
     const LogitBias *bias; /* whoever fills in the Sampling owns it, for as long as the Sampling is used; ids distinct
                               and below V */

@@ -52,6 +52,7 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
         .min_p = r->min_p,
         .typical_p = r->typical_p,
         .repetition_penalty = r->repetition_penalty,
+        .repetition_window = r->repetition_window,
         .frequency_penalty = r->frequency_penalty,
         .presence_penalty = r->presence_penalty,
         .n_bias = r->n_bias,

@@ -30,29 +30,23 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
     return 0;
 }
 
-static int fail_range(const char *name, int value, int all, ApiError *e) {
-    return api_fail(e, 400, NULL, name, "%s is %d, but the penalty looks at all of the prompt and the text: %d", name,
-                    value, all);
-}
-
 static int settle_names(CompletionRequest *r, ApiError *e) {
-    double tokens = r->chat ? -1 : 16, penalty = 1, logprobs = -1;
+    double tokens = r->chat ? -1 : 16, penalty = 1, window = -1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
                             {"max_completion_tokens", r->max_completion_tokens, API_ABSENT},
                             {"n_predict", r->n_predict, API_ABSENT}};
     const Name penalties[] = {{"repetition_penalty", (double)r->repetition_penalty, 0},
                               {"repeat_penalty", (double)r->repeat_penalty, 0}};
+    const Name windows[] = {{"repeat_last_n", r->repeat_last_n, -1},
+                            {"repetition_penalty_range", r->repetition_penalty_range, 0}};
     const Name alternatives[] = {{"logprobs", r->logprobs, -1}, {"n_probs", r->n_probs, 0}};
     if (settle(lengths, COUNTOF(lengths), &tokens, e) || settle(penalties, COUNTOF(penalties), &penalty, e) ||
-        settle(alternatives, COUNTOF(alternatives), &logprobs, e))
+        settle(windows, COUNTOF(windows), &window, e) || settle(alternatives, COUNTOF(alternatives), &logprobs, e))
         return -1;
     r->max_tokens = (int)tokens;
-    r->repetition_penalty = (float)penalty;
+    r->repetition_penalty = window == 0 ? 1 : (float)penalty;
+    r->repetition_window = window > 0 ? (int)window : 0;
     r->logprobs = (int)logprobs;
-    if (r->repetition_penalty != 1 && r->repeat_last_n != -1)
-        return fail_range("repeat_last_n", r->repeat_last_n, -1, e);
-    if (r->repetition_penalty != 1 && r->repetition_penalty_range != 0)
-        return fail_range("repetition_penalty_range", r->repetition_penalty_range, 0, e);
     return 0;
 }
 
@@ -134,7 +128,15 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
 static int read_prompts(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
     if (fields->finish(r, ctx, e)) return -1;
     int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
-    for (int i = 0; i < r->n_prompts && most > 0; i++) api_prompt_keep_last(&r->prompts[i], most);
+    bool right = r->truncation_side && !strcmp(r->truncation_side, "right");
+    if (r->truncation_side && !right && strcmp(r->truncation_side, "left"))
+        return api_fail(e, 400, NULL, "truncation_side", "truncation_side is \"%.32s\", it must be left or right",
+                        r->truncation_side);
+    for (int i = 0; i < r->n_prompts && most > 0; i++)
+        if (right)
+            r->prompts[i].n = r->prompts[i].n < most ? r->prompts[i].n : most;
+        else
+            api_prompt_keep_last(&r->prompts[i], most);
     return 0;
 }
 

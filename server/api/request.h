@@ -55,7 +55,8 @@ typedef struct CompletionRequest {
     int top_k, deadline_ms;        /* deadline_ms 0: none */
     float temperature, top_p, min_p, typical_p;
     float repetition_penalty, frequency_penalty, presence_penalty;
-    LogitBias *bias; /* [n_bias], ids distinct */
+    int repetition_window; /* as in Sampling */
+    LogitBias *bias;       /* [n_bias], ids distinct */
     int n_bias;
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */
@@ -73,7 +74,7 @@ typedef struct CompletionRequest {
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, truncate_prompt_tokens;
     float repeat_penalty;
     bool add_special_tokens;
-    const char *model, *user, *suffix;
+    const char *model, *user, *suffix, *truncation_side;
     const cJSON *prompt, *messages;
     bool chat_logprobs, chat_template_kwargs, enable_thinking;
     const char *date_string;

@@ -210,8 +210,7 @@ static const Field rows[] = {
      .help = "Add `prompt_logprobs` to every choice: for each token of the prompt its log-probability and so many "
              "alternatives, by token id. Not with `stream`."},
     {FIELD(repeat_last_n, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = -1,
-     .help = "Of how many tokens `repetition_penalty` takes account: -1 for all. Other values only where the penalty "
-             "is 1."},
+     .help = "Of how many of the last tokens `repetition_penalty` takes account: -1 for all, 0 for none."},
     {FIELD(repeat_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "`repetition_penalty`",
      .help = "The same as `repetition_penalty`."},
     {FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "1",
@@ -256,7 +255,9 @@ static const Field rows[] = {
     {FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = 1,
      .help = "Keep the most probable tokens up to this share of the probability."},
     {FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
-     .help = "Of a longer prompt the last so many tokens count; -1: as many as the context holds."},
+     .help = "So many tokens of a longer prompt count, the last ones; -1: as many as the context holds."},
+    {FIELD(truncation_side, FIELD_TEXT), .absent = "`left`",
+     .help = "The side that a longer prompt loses: `left` or `right`."},
     {FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = 1,
      .help = "Locally typical sampling: keep the tokens of nearly average surprise up to this share."},
     {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},

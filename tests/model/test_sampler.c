@@ -210,6 +210,13 @@ TEST(sampler_penalties) {
     s.repetition_penalty = 2; /* 2, 1.75, -2, -1.5 */
     CHECK(sample_token(&s, logits, 4, history, 2, 4, NULL, 0, &scratch) == 0);
     CHECK(sample_token(&s, logits, 4, history, 2, 4, (int[]){0, 1}, 2, &scratch) == 3);
+    float close[] = {3, 3.5f, -1, -1.5f};
+    CHECK(sample_token(&s, close, 4, history, 2, 4, NULL, 0, &scratch) == 1);
+    s.repetition_window = 2; /* 3, 1.75 */
+    CHECK(sample_token(&s, close, 4, history, 2, 4, NULL, 0, &scratch) == 0);
+    s.frequency_penalty = 1; /* 3, -0.25, of both that were generated */
+    s.repetition_window = 1;
+    CHECK(sample_token(&s, close, 4, history, 2, 4, (int[]){0}, 1, &scratch) == 1);
     s.repetition_penalty = 1;
     s.frequency_penalty = -1; /* only the generated one, twice: 4, 5.5 */
     CHECK(sample_token(&s, logits, 4, history, 2, 4, NULL, 0, &scratch) == 1);
