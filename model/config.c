@@ -16,7 +16,8 @@ const char *const activation_names[7] = {[ACT_GELU] = "gelu",
                                          [ACT_TANH] = "tanh",
                                          [ACT_LEAKY_RELU] = "leaky_relu"};
 const char *const block_norm_names[3] = {[BLOCK_PRE] = "pre", [BLOCK_POST] = "post", [BLOCK_NO_NORM] = "none"};
-const char *const input_names[2] = {[INPUT_TOKENS] = "tokens", [INPUT_PATCHES] = "patches"};
+const char *const input_names[3] = {
+    [INPUT_TOKENS] = "tokens", [INPUT_PATCHES] = "patches", [INPUT_VECTORS] = "vectors"};
 const char *const pool_names[3] = {[POOL_LAST] = "last", [POOL_MEAN] = "mean", [POOL_FIRST] = "first"};
 const char *const task_names[5] = {[TASK_TEXT_GENERATION] = "text-generation",
                                    [TASK_FILL_MASK] = "fill-mask",

@@ -26,7 +26,7 @@ typedef enum Activation {
     ACT_LEAKY_RELU
 } Activation;
 typedef enum BlockNorm { BLOCK_PRE, BLOCK_POST, BLOCK_NO_NORM } BlockNorm;
-typedef enum InputKind { INPUT_TOKENS, INPUT_PATCHES } InputKind;
+typedef enum InputKind { INPUT_TOKENS, INPUT_PATCHES, INPUT_VECTORS } InputKind;
 typedef enum Pool { POOL_LAST, POOL_MEAN, POOL_FIRST } Pool;
 typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
 typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
@@ -48,6 +48,7 @@ enum { END_IDS_MAX = 8, LABEL_BYTES_MAX = 4096 };
 enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
 
 typedef struct AttentionKind AttentionKind;
+typedef struct Network Network;
 
 typedef struct Config {
     int vocab_size, hidden_size, n_layers, n_heads, n_kv_heads, head_dim, max_positions;
@@ -74,7 +75,9 @@ typedef struct Config {
         BlockNorm norm;
         bool no_residual; /* what a sublayer makes takes the place of its input, instead of being added to it */
     } block;
-    float dropout; /* training: of the embedded input and of what each sublayer makes */
+    float dropout;          /* training: of the embedded input and of what each sublayer makes */
+    const Network *network; /* NULL: the transformer */
+    int decoder_layers;     /* encoder-decoder only */
     TaskKind task;
     int mask_token_id; /* fill-mask only */
     struct {
@@ -86,6 +89,7 @@ typedef struct Config {
         InputKind kind;
         int height, width; /* of an image in pixels: patches, or tokens that are the pixels of an image; else 0 */
         int channels, patch;
+        int size; /* vectors: of the frozen vector of a word */
     } input;
     struct {
         const AttentionKind *kind;
@@ -120,7 +124,7 @@ extern const char *const norm_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
 
-extern const char *const task_names[5], *const pool_names[3], *const input_names[2], *const block_norm_names[3];
+extern const char *const task_names[5], *const pool_names[3], *const input_names[3], *const block_norm_names[3];
 
 /* What the cache holds of a token: EXPANDED, the k and v that the scores are made of; COMPACT, a smaller row from which
  * they are restored at every step (the latent of mla, the factors of tpa, the k and v before SAS). */

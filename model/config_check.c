@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "model/attention/kind.h"
+#include "model/network.h"
 #include "model/shape.h"
 
 #include <limits.h>
@@ -38,10 +39,13 @@ static int check_rope_scaling(const Config *c, Err *err) {
     return check_ranges(&r, 1, err);
 }
 
+/* Tables of word vectors are long. */
+static int most_words(const Config *c) { return c->input.kind == INPUT_VECTORS ? 1 << 24 : 1 << 20; }
+
 static int check_sizes(const Config *c, Err *err) {
-    bool tokens = c->input.kind == INPUT_TOKENS;
+    bool patches = c->input.kind == INPUT_PATCHES;
     const Range r[] = {
-        {"vocab_size", c->vocab_size, tokens, tokens ? 1 << 20 : 0},
+        {"vocab_size", c->vocab_size, !patches, patches ? 0 : most_words(c)},
         {"hidden_size", c->hidden_size, 1, 1 << 16},
         {"num_hidden_layers", c->n_layers, 1, 1024},
         {"num_attention_heads", c->n_heads, 1, 1024},
@@ -204,7 +208,8 @@ static int check_products(const Config *c, Err *err) {
     if (expanded > WIDTH_MAX)
         return err_set(err, "%s %d times head size %d is above %d", c->sas.heads ? "sas.heads" : "num_attention_heads",
                        h.heads, h.k_dim + h.v_dim, WIDTH_MAX);
-    if (check_product("vocab_size", c->vocab_size, "hidden_size", c->hidden_size, err)) return -1;
+    int rows = c->network ? 0 : c->vocab_size;
+    if (check_product("vocab_size", rows, "hidden_size", c->hidden_size, err)) return -1;
     int64_t pixels = (int64_t)c->input.channels * c->input.patch * c->input.patch;
     if (check_product("the pixels of a patch,", pixels, "hidden_size", c->hidden_size, err)) return -1;
     if (check_product("max_position_embeddings", c->max_positions, "hidden_size", c->hidden_size, err)) return -1;
@@ -213,8 +218,29 @@ static int check_products(const Config *c, Err *err) {
     return check_product("squared sas.heads", (int64_t)c->sas.heads * c->sas.heads, "sas.kernel", c->sas.kernel, err);
 }
 
+static int check_network(const Config *c, Err *err) {
+    const char *name = c->network ? c->network->name : "transformer", *kind = input_names[c->input.kind];
+    if ((c->input.kind == INPUT_VECTORS) != (c->network != NULL))
+        return err_set(err, "network is %s, but input.kind is %s", name, kind);
+    const Range r[] = {{"input.size", c->input.size, c->network != NULL, c->network ? 1 << 12 : 0}};
+    if (check_ranges(r, COUNTOF(r), err)) return -1;
+    if (check_product("vocab_size", c->vocab_size, "input.size", c->input.size, err)) return -1;
+    return c->network ? c->network->check(c, err) : 0;
+}
+
+/* A network without attention has few keys. */
+static int check_few(const Config *c, Err *err) {
+    const Range r[] = {{"vocab_size", c->vocab_size, 1, most_words(c)},
+                       {"hidden_size", c->hidden_size, 1, 1 << 13},
+                       {"num_hidden_layers", c->n_layers, 1, 1024},
+                       {"max_position_embeddings", c->max_positions, 1, 1 << 20}};
+    return check_ranges(r, COUNTOF(r), err) || check_task(c, err) || check_network(c, err) ? -1 : 0;
+}
+
 int config_check(const Config *c, Err *err) {
+    if (c->network && !c->network->attends) return check_few(c, err);
     if (check_sizes(c, err) || check_attention(c, err) || check_noise(c, err)) return -1;
     if (check_sas(c, err) || check_noble(c, err) || check_task(c, err)) return -1;
+    if (check_network(c, err)) return -1;
     return check_products(c, err);
 }

@@ -16,4 +16,8 @@ typedef struct Forward {
     int layer;
 } Forward;
 
+/* Layers first .. first + n - 1 of a network over the rows of a batch, in memory of the tape. kv is NULL where nothing
+ * is remembered; the keys and values of a layer then live until the next one's. */
+Forward *forward_layers(const Config *c, int first, int n, Tape *tape, const Batch *batch, const KvCache *kv);
+
 #endif

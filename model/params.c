@@ -60,6 +60,14 @@ size_t params_count(const ParamSet *ps) {
     return n;
 }
 
+size_t param_trained(const Param *p) { return p->frozen ? 0 : weight_count(p->weight); }
+
+size_t params_trained(const ParamSet *ps) {
+    size_t n = 0;
+    for (int i = 0; i < ps->n; i++) n += param_trained(&ps->params[i]);
+    return n;
+}
+
 Param *params_find(const ParamSet *ps, const char *name) {
     for (int i = 0; i < ps->n; i++)
         if (!strcmp(ps->params[i].name, name)) return &ps->params[i];
@@ -101,7 +109,8 @@ void param_init(const Param *p, uint64_t seed, float *value) {
 void params_bind_flat(ParamSet *ps, float *data, float *grad) {
     for (int i = 0; i < ps->n; i++) {
         Weight *w = ps->params[i].weight;
-        size_t n = weight_count(w);
+        size_t n = param_trained(&ps->params[i]);
+        if (!n) continue;
         w->dtype = DTYPE_F32;
         w->data = data;
         w->scale = NULL;

@@ -21,6 +21,7 @@ typedef struct Param {
     char *name; /* owned by the set; weight->name points here */
     Init init;
     bool matrix;    /* may be stored and held as BF16, F16 or I8; every other parameter is F32 in memory */
+    bool frozen;    /* never trained: in none of the flat buffers, bound by whoever has the values */
     bool decay;     /* weight decay acts on it */
     float lr_scale; /* NOBLE's learning-rate multipliers; 1 elsewhere */
     int bin;        /* weight-noise bin: layer number + 1, 0 for what belongs to no layer */
@@ -42,14 +43,16 @@ size_t params_enter(ParamSet *ps, const char *fmt, ...) __attribute__((format(pr
 void params_leave(ParamSet *ps, size_t prefix_length);
 
 size_t params_count(const ParamSet *ps);                  /* elements of all parameters */
+size_t param_trained(const Param *p);                     /* elements in a flat buffer: 0 of a frozen one */
+size_t params_trained(const ParamSet *ps);                /* of all: the length of a flat buffer */
 Param *params_find(const ParamSet *ps, const char *name); /* NULL when there is none; linear */
 void params_free(ParamSet *ps);
 
 /* value[0..count) by the declared distribution; draws depend on (seed, name), so adding a tensor moves no other. */
 void param_init(const Param *p, uint64_t seed, float *value);
 
-/* Points every weight's data and grad into flat buffers of params_count() floats (64-byte aligned pieces are not
- * needed: kernels take any float alignment). grad may be NULL. */
+/* Points every weight's data and grad into flat buffers of params_trained() floats (64-byte aligned pieces are not
+ * needed: kernels take any float alignment). grad may be NULL. Frozen parameters keep what they are bound to. */
 void params_bind_flat(ParamSet *ps, float *data, float *grad);
 
 #endif

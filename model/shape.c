@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+/* A network without attention has heads of nothing. */
 HeadShape config_base_heads(const Config *c) {
+    if (!c->attention.kind) return (HeadShape){.heads = 1, .kv_heads = 1, .v_heads = 1};
     HeadShape h = c->attention.kind->heads(c);
     if (!h.v_heads) h.v_heads = h.kv_heads;
     return h;

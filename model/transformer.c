@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/config_check.h"
+#include "model/network.h"
 #include "model/ops/op.h"
 #include "model/shape.h"
 
@@ -37,6 +38,11 @@ int model_init(Model *m, const Config *c, Err *err) {
     *m = (Model){.cfg = *c};
     if (config_check(c, err)) return -1;
     ParamSet *ps = &m->params;
+    if (c->network) {
+        m->network = xcalloc(1, c->network->weights_size);
+        c->network->declare(m->network, ps, c);
+        return 0;
+    }
     Init small = {.kind = INIT_NORMAL, .b = 0.02f};
     size_t model = params_enter(ps, "model.");
     declare_input(m, ps, c, small);
@@ -50,7 +56,7 @@ int model_init(Model *m, const Config *c, Err *err) {
         /* Llama's names where the norms come first, OLMo 2's where they come last. */
         bool first = c->block.norm == BLOCK_PRE, normed = c->block.norm != BLOCK_NO_NORM;
         if (normed) norm_declare(&b->attention_norm, ps, c, first ? "input_layernorm" : "post_attention_layernorm");
-        attention_declare(&b->attention, ps, c);
+        attention_declare(&b->attention, ps, c, "self_attn");
         if (normed)
             norm_declare(&b->mlp_norm, ps, c, first ? "post_attention_layernorm" : "post_feedforward_layernorm");
         mlp_declare(&b->mlp, ps, c);
@@ -66,20 +72,10 @@ int model_init(Model *m, const Config *c, Err *err) {
 void model_free(Model *m) {
     for (int l = 0; m->blocks && l < m->cfg.n_layers; l++) attention_free(&m->blocks[l].attention);
     free(m->blocks);
+    if (m->network) m->cfg.network->release(m->network);
+    free(m->network);
     params_free(&m->params);
     *m = (Model){0};
-}
-
-static const int *row_positions(Tape *t, const Batch *batch) {
-    int *positions = tape_alloc(t, (size_t)batch->n * sizeof *positions);
-    int row = 0;
-    for (int s = 0; s < batch->n_segments; s++) {
-        const Segment *seg = &batch->segments[s];
-        BUG_ON(seg->row0 != row);
-        for (int i = 0; i < seg->n; i++) positions[row++] = seg->pos0 + i;
-    }
-    BUG_ON(row != batch->n);
-    return positions;
 }
 
 static Mat *norm_first(Forward *f, const Norm *n, Mat *x) {
@@ -123,27 +119,11 @@ static Mat *block_recompute(Forward *f, const Block *b, Mat *x) {
 }
 
 Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
-    int n_layers = m->cfg.n_layers, n_blocks = 0;
-    Forward *f = tape_alloc(tape, (size_t)n_layers * sizeof *f);
-    KvLayer *layers = NULL;
-    if (!tape->recording) {
-        layers = tape_alloc(tape, (size_t)n_layers * sizeof *layers);
-        if (!kv) batch = kv_number_blocks(tape, batch, &n_blocks);
-        for (int l = 0; l < n_layers; l++)
-            layers[l] = kv ? kv_layer(kv, l) : l ? layers[0] : kv_local(tape, &m->cfg, n_blocks);
-    }
-    const int *positions = row_positions(tape, batch);
-    for (int l = 0; l < n_layers; l++)
-        f[l] = (Forward){.tape = tape,
-                         .cfg = &m->cfg,
-                         .batch = batch,
-                         .positions = positions,
-                         .kv = layers ? &layers[l] : NULL,
-                         .layer = l};
-    return f;
+    return forward_layers(&m->cfg, 0, m->cfg.n_layers, tape, batch, kv);
 }
 
 Dtype model_precision(const Model *m) {
+    if (m->network) return DTYPE_F32;
     const Weight *first = m->cfg.input.kind == INPUT_TOKENS ? &m->embed : &m->patches;
     return first->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
 }
@@ -199,6 +179,11 @@ Mat *model_logits(const Model *m, Tape *tape, Mat *pooled) {
 }
 
 Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
+    if (m->network) {
+        BUG_ON(kv);
+        if (!tape->recording) tape->bf16 = false;
+        return m->cfg.network->forward(m->network, &m->cfg, tape, batch);
+    }
     return model_logits(m, tape, model_pool(m, tape, batch, model_hidden(m, tape, batch, kv)));
 }
 

@@ -35,6 +35,8 @@ typedef struct Model {
     Norm norm;
     Weight lm_head;           /* [V, d], untied and no classes */
     Weight score, score_bias; /* [classes, d], [classes] where biases are */
+    void *network; /* the weights of another network (Config.network), which has nothing of the above but cfg and params
+                    */
 } Model;
 
 /* Checks the config and declares every parameter. The Model must not move in memory afterwards. */
@@ -59,7 +61,9 @@ Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache 
 Mat *model_pool(const Model *m, Tape *tape, const Batch *batch, Mat *hidden);
 Mat *model_logits(const Model *m, Tape *tape, Mat *pooled); /* [n, d] -> [n, V], or [n, classes] (config_outputs) */
 const Weight *model_head(const Model *m);                   /* the matrix that model_logits multiplies by */
-Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv); /* all three */
+/* All three; of another network (network.h) what it makes of the batch, and then kv is NULL and the others are not for
+ * it. */
+Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
 
 /* What model_hidden hands to the layers: an array of L, for whoever runs them one by one. */
 Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);

@@ -20,7 +20,7 @@ struct Slice {
 };
 
 static void slices_add(Optimizer *o, const Param *p, size_t first) {
-    size_t n = weight_count(p->weight), pieces = (n + SLICE - 1) / SLICE;
+    size_t n = param_trained(p), pieces = (n + SLICE - 1) / SLICE;
     o->slices = xrealloc(o->slices, ((size_t)o->n_slices + pieces) * sizeof *o->slices);
     for (size_t at = 0; at < n; at += SLICE)
         o->slices[o->n_slices++] = (Slice){
@@ -28,14 +28,14 @@ static void slices_add(Optimizer *o, const Param *p, size_t first) {
 }
 
 void optimizer_init(Optimizer *o, ParamSet *ps) {
-    *o = (Optimizer){.n = params_count(ps)};
+    *o = (Optimizer){.n = params_trained(ps)};
     float **buffers[OPTIMIZER_COPIES] = {&o->w, &o->g, &o->m, &o->v};
     arena_init(&o->memory, COUNTOF(buffers) * (o->n + 16) * sizeof(float));
     for (size_t i = 0; i < COUNTOF(buffers); i++) *buffers[i] = arena_calloc(&o->memory, o->n * sizeof(float));
     size_t first = 0;
     for (int i = 0; i < ps->n; i++) {
         slices_add(o, &ps->params[i], first);
-        first += weight_count(ps->params[i].weight);
+        first += param_trained(&ps->params[i]);
     }
     o->partial = xcalloc((size_t)o->n_slices, sizeof *o->partial);
     params_bind_flat(ps, o->w, o->g);

@@ -20,7 +20,7 @@ enum { OPTIMIZER_COPIES = 4 }; /* floats that an Optimizer takes for every param
 typedef struct Slice Slice;
 
 typedef struct Optimizer {
-    size_t n; /* params_count */
+    size_t n; /* params_trained */
     Arena memory;
     float *w, *g, *m, *v; /* [n] each, in the order of the ParamSet */
     Slice *slices;

@@ -90,6 +90,7 @@ static int save_optimizer(const Training *t, int64_t step, Err *err) {
         const float *data = copy_of(t->optimizer, copy);
         for (int i = 0; i < ps->n; i++) {
             const Weight *w = ps->params[i].weight;
+            if (ps->params[i].frozen) continue;
             out[n++] = (SafeOut){.name = copy_name(copy, w),
                                  .dtype = DTYPE_F32,
                                  .source = DTYPE_F32,
@@ -118,11 +119,14 @@ static int load_tensor(const SafeFile *f, const char *path, const char *name, co
 
 static int load_tensors(const Training *t, const SafeFile *f, const char *path, Err *err) {
     const ParamSet *ps = &t->model->params;
-    if (f->n != COPIES * ps->n) return err_set(err, "%s: %d tensors, the model wants %d", path, f->n, COPIES * ps->n);
+    int wanted = 0;
+    for (int i = 0; i < ps->n; i++) wanted += ps->params[i].frozen ? 0 : COPIES;
+    if (f->n != wanted) return err_set(err, "%s: %d tensors, the model wants %d", path, f->n, wanted);
     for (int copy = 0; copy < COPIES; copy++) {
         float *data = copy_of(t->optimizer, copy);
         for (int i = 0; i < ps->n; i++) {
             const Weight *w = ps->params[i].weight;
+            if (ps->params[i].frozen) continue;
             char *name = copy_name(copy, w);
             int rc = load_tensor(f, path, name, w, data, err);
             free(name);

@@ -31,7 +31,7 @@ static void add_noise(float *w, size_t first, size_t n, double sigma, Draws step
 void perturb_apply(Perturb *p, const ParamSet *ps, float *w, int64_t step) {
     if (p->mode == PERTURB_NONE || p->sigma == 0) return;
     if (restores(p)) {
-        size_t bytes = params_count(ps) * sizeof *w;
+        size_t bytes = params_trained(ps) * sizeof *w;
         if (!p->kept) p->kept = xmalloc(bytes);
         memcpy(p->kept, w, bytes);
     }
@@ -44,14 +44,14 @@ void perturb_apply(Perturb *p, const ParamSet *ps, float *w, int64_t step) {
     }
     size_t first = 0;
     for (int i = 0; i < ps->n; i++) {
-        size_t n = weight_count(ps->params[i].weight);
+        size_t n = param_trained(&ps->params[i]);
         if (only < 0 || ps->params[i].bin == only) add_noise(w, first, n, sigma, draws);
         first += n;
     }
 }
 
 void perturb_restore(const Perturb *p, const ParamSet *ps, float *w) {
-    if (p->kept) memcpy(w, p->kept, params_count(ps) * sizeof *w);
+    if (p->kept) memcpy(w, p->kept, params_trained(ps) * sizeof *w);
 }
 
 void perturb_free(Perturb *p) {

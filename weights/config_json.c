@@ -5,6 +5,7 @@
 #include "base/json_reader.h"
 #include "model/attention/kind.h"
 #include "model/config_check.h"
+#include "model/network.h"
 #include "weights/config_task.h"
 #include "weights/import/gpt2.h"
 #include "weights/import/llama.h"
@@ -70,6 +71,17 @@ static void read_sizes(Config *c, JsonReader *r) {
     bool divides = c->hidden_size % c->n_heads == 0;
     c->head_dim = json_take_int(r, "head_dim", divides ? c->hidden_size / c->n_heads : JSON_REQUIRED);
     c->max_positions = json_take_int(r, "max_position_embeddings", JSON_REQUIRED);
+}
+
+/* Those of a network without attention. */
+static void read_few(Config *c, JsonReader *r) {
+    c->vocab_size = json_take_int(r, "vocab_size", JSON_REQUIRED);
+    c->hidden_size = json_take_int(r, "hidden_size", JSON_REQUIRED);
+    c->n_layers = json_take_int(r, "num_hidden_layers", JSON_REQUIRED);
+    c->max_positions = json_take_int(r, "max_position_embeddings", JSON_REQUIRED);
+    c->bos_token_id = c->eos_token_id = -1;
+    c->causal = false;
+    json_take_string(r, "torch_dtype", c->torch_dtype, sizeof c->torch_dtype, "float32");
 }
 
 /* false, true, "attention" or "qkv". */
@@ -199,8 +211,10 @@ static int read_config(Config *c, cJSON *root, Err *err) {
     }
     r.foreign = type > 0;
     if (!r.foreign) config_task_read(c, &r);
-    if (architectures[type].sizes) read_sizes(c, &r);
-    architectures[type].read(c, &r);
+    bool few = c->network && !c->network->attends;
+    if (few) read_few(c, &r);
+    if (!few && architectures[type].sizes) read_sizes(c, &r);
+    if (!few) architectures[type].read(c, &r);
     if (r.foreign) read_foreign(c, &r);
     json_reader_end(&r);
     return r.failed ? -1 : config_check(c, err);
@@ -288,20 +302,9 @@ static void print_switches(FILE *f, const Config *c) {
                 c->noble.recipe == RECIPE_REPOSITORY ? ", \"recipe\": \"repository\"" : "");
 }
 
-char *config_json_print(const Config *c) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    BUG_ON(!f);
-    fprintf(f, "{\n  \"model_type\": \"noised\",\n");
-    config_task_print(f, c);
-    if (c->dropout > 0) print_float(f, "dropout", c->dropout);
-    if (c->vocab_size) fprintf(f, "  \"vocab_size\": %d,\n", c->vocab_size);
-    fprintf(f, "  \"hidden_size\": %d,\n", c->hidden_size);
-    fprintf(f, "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n",
-            c->n_layers, c->n_heads, c->n_kv_heads);
-    fprintf(f, "  \"head_dim\": %d,\n  \"max_position_embeddings\": %d,\n  \"norm\": \"%s\",\n", c->head_dim,
-            c->max_positions, norm_names[c->norm]);
+static void print_blocks(FILE *f, const Config *c) {
+    fprintf(f, "  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n", c->n_heads, c->n_kv_heads);
+    fprintf(f, "  \"head_dim\": %d,\n  \"norm\": \"%s\",\n", c->head_dim, norm_names[c->norm]);
     print_float(f, "norm_eps", c->norm_eps);
     fprintf(f, "  \"position\": \"%s\",\n", position_names[c->position]);
     print_float(f, "rope_theta", c->rope_theta);
@@ -315,6 +318,20 @@ char *config_json_print(const Config *c) {
     fprintf(f, "  \"mlp\": {\"activation\": \"%s\", \"gated\": %s, \"intermediate_size\": %d},\n",
             activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);
     print_switches(f, c);
+}
+
+char *config_json_print(const Config *c) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    BUG_ON(!f);
+    fprintf(f, "{\n  \"model_type\": \"noised\",\n");
+    config_task_print(f, c);
+    if (c->dropout > 0) print_float(f, "dropout", c->dropout);
+    if (c->vocab_size) fprintf(f, "  \"vocab_size\": %d,\n", c->vocab_size);
+    fprintf(f, "  \"hidden_size\": %d,\n", c->hidden_size);
+    fprintf(f, "  \"num_hidden_layers\": %d,\n  \"max_position_embeddings\": %d,\n", c->n_layers, c->max_positions);
+    if (c->attention.kind) print_blocks(f, c);
     print_token(f, "bos_token_id", c->bos_token_id);
     print_ends(f, c);
     fprintf(f, "  \"torch_dtype\": \"%s\"\n}\n", c->torch_dtype);

@@ -1,6 +1,7 @@
 #include "weights/config_task.h"
 
 #include "base/err.h"
+#include "model/encoder_decoder.h"
 #include "model/shape.h"
 
 #include <string.h>
@@ -58,6 +59,11 @@ static void read_input(Config *c, JsonReader *r) {
     JsonReader i;
     if (!json_reader_enter(r, &i, "input", "input.")) return;
     c->input.kind = (InputKind)json_take_name(&i, "kind", input_names, COUNTOF(input_names), JSON_REQUIRED);
+    if (c->input.kind == INPUT_VECTORS) {
+        c->input.size = json_take_positive(&i, "size", JSON_REQUIRED);
+        json_reader_leave(r, &i);
+        return;
+    }
     read_image_size(c, &i);
     if (c->input.kind == INPUT_PATCHES) {
         if (!c->input.height) json_reader_fail(&i, "input.image_size is missing");
@@ -75,7 +81,18 @@ static void read_block(Config *c, JsonReader *r) {
     json_reader_leave(r, &b);
 }
 
+static void read_network(Config *c, JsonReader *r) {
+    const char *names[1 + NETWORKS_MAX] = {"transformer"};
+    int n = 1;
+    for (; networks[n - 1]; n++) names[n] = networks[n - 1]->name;
+    int found = json_take_name(r, "network", names, n, 0);
+    c->network = found > 0 ? networks[found - 1] : NULL;
+    if (c->network == &encoder_decoder_network)
+        c->decoder_layers = json_take_positive(r, "num_decoder_layers", JSON_REQUIRED);
+}
+
 void config_task_read(Config *c, JsonReader *r) {
+    read_network(c, r);
     c->task = (TaskKind)json_take_name(r, "task", task_names, COUNTOF(task_names), TASK_TEXT_GENERATION);
     if (belongs(r, "id2label", c, config_classifies(c))) read_labels(c, r);
     if (belongs(r, "pool", c, config_pools(c))) {
@@ -103,6 +120,10 @@ static void print_labels(FILE *f, const Config *c) {
 }
 
 static void print_input(FILE *f, const Config *c) {
+    if (c->input.kind == INPUT_VECTORS) {
+        fprintf(f, "  \"input\": {\"kind\": \"vectors\", \"size\": %d},\n", c->input.size);
+        return;
+    }
     fprintf(f, "  \"input\": {\"kind\": \"%s\", \"image_size\": [%d, %d]", input_names[c->input.kind], c->input.height,
             c->input.width);
     if (c->input.kind == INPUT_PATCHES)
@@ -111,11 +132,13 @@ static void print_input(FILE *f, const Config *c) {
 }
 
 void config_task_print(FILE *f, const Config *c) {
+    if (c->network) fprintf(f, "  \"network\": \"%s\",\n", c->network->name);
+    if (c->decoder_layers) fprintf(f, "  \"num_decoder_layers\": %d,\n", c->decoder_layers);
     if (c->task != TASK_TEXT_GENERATION) fprintf(f, "  \"task\": \"%s\",\n", task_names[c->task]);
     if (config_classifies(c)) print_labels(f, c);
     if (config_pools(c)) fprintf(f, "  \"pool\": \"%s\",\n", pool_names[c->pool]);
     if (c->task == TASK_FILL_MASK) fprintf(f, "  \"mask_token_id\": %d,\n", c->mask_token_id);
-    if (c->input.height) print_input(f, c);
+    if (c->input.height || c->input.size) print_input(f, c);
     if (c->block.norm != BLOCK_PRE || c->block.no_residual)
         fprintf(f, "  \"block\": {\"norm\": \"%s\", \"residual\": %s},\n", block_norm_names[c->block.norm],
                 c->block.no_residual ? "false" : "true");

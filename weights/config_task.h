@@ -1,5 +1,6 @@
 /* config_task: the keys of config.json that say what a network is for and what it reads: task, id2label, pool,
- * mask_token_id, input, block, dropout. Defaults are those of a language model, and are not written. */
+ * mask_token_id, input, block, dropout; and what network it is. Defaults are those of a language model, and are not
+ * written. */
 #ifndef NOISED_CONFIG_TASK_H
 #define NOISED_CONFIG_TASK_H
 

@@ -30,7 +30,7 @@ static void print_tensor(const Weight *w) {
 
 /* Noise of one layer: the standard deviation of every head, of every component for a mixture. */
 static void print_sigma(const Model *m) {
-    if (m->cfg.noise.scope == NOISE_NONE) return;
+    if (m->cfg.noise.scope == NOISE_NONE || m->network) return;
     if (m->cfg.noise.condition_dim) {
         printf("noise sigma: conditioned on the token, none stored\n");
         return;

@@ -10,10 +10,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-void attention_declare(Attention *a, ParamSet *ps, const Config *c) {
+void attention_declare(Attention *a, ParamSet *ps, const Config *c, const char *name) {
     const AttentionKind *kind = c->attention.kind;
     HeadShape base = config_base_heads(c);
-    size_t at = params_enter(ps, "self_attn.");
+    size_t at = params_enter(ps, "%s.", name);
     a->weights = xcalloc(1, kind->weights_size);
     kind->declare(a->weights, ps, c);
     int mixed = kind->o_width ? kind->o_width(c) : base.heads * base.v_dim;

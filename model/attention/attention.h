@@ -16,7 +16,7 @@ typedef struct Attention {
     Noise noise;
 } Attention;
 
-void attention_declare(Attention *a, ParamSet *ps, const Config *c);
+void attention_declare(Attention *a, ParamSet *ps, const Config *c, const char *name); /* below <name>. */
 void attention_free(Attention *a);
 
 /* Self-attention, causal or not as the config says: [n, d] -> [n, d]. Serving, the keys and values are in f->kv, where

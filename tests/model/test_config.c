@@ -219,7 +219,7 @@ static const Change changes[] = {
     {TASK("\"task\":\"token-classification\""), "id2label is missing, but task is token-classification"},
     {TASK("\"task\":\"token-classification\",\"id2label\":{\"0\":\"O\",\"1\":\"B\"},\"pool\":\"last\""),
      "pool is given, but task is token-classification"},
-    {TASK("\"input\":{\"kind\":\"words\"}"), "input.kind is \"words\", must be tokens or patches"},
+    {TASK("\"input\":{\"kind\":\"words\"}"), "input.kind is \"words\", must be tokens, patches or vectors"},
     {TASK("\"input\":{\"kind\":\"tokens\",\"image_size\":[14,14]}"), NULL},
     {TASK("\"input\":{\"kind\":\"tokens\",\"image_size\":[14]}"), "input.image_size must be [height, width]"},
     {TASK("\"input\":{\"kind\":\"tokens\",\"patch_size\":2}"), "unknown key input.patch_size"},

@@ -293,11 +293,11 @@ TEST(op_lstm_batch_and_team) {
     static const int lengths[SENTENCES] = {9, 1, 20, 9, 3, 17, 1}, teams[3] = {1, 2, 5};
     static float x[ROWS * GATES], w[WEIGHTS], dw[3][WEIGHTS], y[3][ROWS * 2 * H], dx[3][ROWS * GATES];
     Weight weight = {.n_dims = 3, .dims = {2, 4 * H, H}, .data = w};
-    Segment segments[SENTENCES];
+    Segment parts[SENTENCES];
     Draws d = draws_open(11, DRAW_TEST, 4);
     for (int i = 0; i < ROWS * GATES; i++) x[i] = (float)draw_normal(&d);
     for (int i = 0; i < WEIGHTS; i++) w[i] = 0.2f * (float)draw_normal(&d);
-    for (int s = 0, row = 0; s < SENTENCES; row += lengths[s++]) segments[s] = (Segment){.row0 = row, .n = lengths[s]};
+    for (int s = 0, row = 0; s < SENTENCES; row += lengths[s++]) parts[s] = (Segment){.row0 = row, .n = lengths[s]};
     int team = team_size();
     Tape t;
     for (int k = 0; k < 3; k++) {
@@ -306,7 +306,7 @@ TEST(op_lstm_batch_and_team) {
         weight.grad = dw[k];
         Mat *gates = tape_mat(&t, ROWS, GATES);
         memcpy(gates->x, x, sizeof x);
-        Mat *out = op_lstm(&t, gates, &weight, segments, SENTENCES);
+        Mat *out = op_lstm(&t, gates, &weight, parts, SENTENCES);
         memcpy(y[k], out->x, sizeof y[k]);
         memcpy(mat_gradient(out), x, sizeof y[k]);
         tape_backward(&t, tape_mat(&t, 1, 1));
@@ -319,9 +319,9 @@ TEST(op_lstm_batch_and_team) {
     tape_init(&t, false);
     for (int s = 0; s < SENTENCES; s++) {
         Mat *gates = tape_mat(&t, lengths[s], GATES);
-        memcpy(gates->x, x + segments[s].row0 * GATES, (size_t)(lengths[s] * GATES) * sizeof *x);
+        memcpy(gates->x, x + parts[s].row0 * GATES, (size_t)(lengths[s] * GATES) * sizeof *x);
         const Mat *out = op_lstm(&t, gates, &weight, &(Segment){.n = lengths[s]}, 1);
-        CHECK(!memcmp(out->x, y[0] + segments[s].row0 * 2 * H, (size_t)(lengths[s] * 2 * H) * sizeof *x));
+        CHECK(!memcmp(out->x, y[0] + parts[s].row0 * 2 * H, (size_t)(lengths[s] * 2 * H) * sizeof *x));
     }
     tape_free(&t);
 }

@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "model/bilstm.h"
+#include "model/encoder_decoder.h"
 #include "model/ops/op.h"
 #include "model/shape.h"
 #include "tests/support/models.h"
@@ -94,12 +96,35 @@ static void make_pixels(Config *c) {
     turn_by_place(c);
 }
 
+static void make_encoder_decoder(Config *c) {
+    classes(c, TASK_TEXT_CLASSIFICATION, POOL_MEAN);
+    c->network = &encoder_decoder_network;
+    c->n_layers = 1;
+    c->decoder_layers = 1;
+    c->input.kind = INPUT_VECTORS;
+    c->input.size = 7;
+    c->causal = false;
+    c->position = POSITION_SINUSOIDAL;
+    c->block.norm = BLOCK_POST;
+}
+
+static void make_bilstm(Config *c) {
+    *c = (Config){.vocab_size = 19, .hidden_size = 6, .n_layers = 2, .max_positions = 128};
+    classes(c, TASK_TOKEN_CLASSIFICATION, POOL_LAST);
+    c->network = &bilstm_network;
+    c->input.kind = INPUT_VECTORS;
+    c->input.size = 7;
+    c->bos_token_id = c->eos_token_id = -1;
+    memcpy(c->torch_dtype, "float32", sizeof "float32");
+}
+
 static const struct {
     const char *name;
     void (*make)(Config *c);
-} ends[] = {{"fill-mask", make_fill_mask}, {"last", make_last},    {"mean", make_mean},
-            {"first", make_first},         {"tags", make_tags},    {"image", make_image},
-            {"places", make_image_places}, {"pixels", make_pixels}};
+} ends[] = {{"fill-mask", make_fill_mask}, {"last", make_last},     {"mean", make_mean},
+            {"first", make_first},         {"tags", make_tags},     {"image", make_image},
+            {"places", make_image_places}, {"pixels", make_pixels}, {"encoder-decoder", make_encoder_decoder},
+            {"bilstm", make_bilstm}};
 
 static void each_end(void (*check)(TestModel *t, const char *name)) {
     for (int k = 0; attention_kinds[k]; k++)

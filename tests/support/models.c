@@ -19,18 +19,22 @@ bool test_model_init(TestModel *t, const Config *c, uint64_t seed) {
         return false;
     }
     ParamSet *ps = &t->model.params;
-    t->count = params_count(ps);
-    t->data = xcalloc(t->count, sizeof(float));
+    t->count = params_trained(ps);
+    t->data = xcalloc(params_count(ps), sizeof(float));
     t->grad = xcalloc(t->count, sizeof(float));
     params_bind_flat(ps, t->data, t->grad);
-    float *at = t->data;
+    float *frozen = t->data + t->count;
     for (int i = 0; i < ps->n; i++) {
-        const Weight *w = ps->params[i].weight;
+        Weight *w = ps->params[i].weight;
         Draws d = draws_open(seed, DRAW_TEST, (uint32_t)i);
         bool centered_at_one = strstr(w->name, "norm.weight") || strstr(w->name, "freq");
         float spread = w->n_dims >= 2 ? 0.25f : 0.15f;
+        if (ps->params[i].frozen) {
+            w->data = frozen;
+            frozen += weight_count(w);
+        }
         for (size_t k = 0; k < weight_count(w); k++)
-            *at++ = (centered_at_one ? 1.0f : 0.0f) + spread * (float)draw_normal(&d);
+            weight_f32(w)[k] = (centered_at_one ? 1.0f : 0.0f) + spread * (float)draw_normal(&d);
     }
     return true;
 }

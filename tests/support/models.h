@@ -6,7 +6,7 @@
 
 typedef struct TestModel {
     Model model;
-    float *data, *grad; /* [params_count] */
+    float *data, *grad; /* [count] what is trained; behind it in data what is not */
     size_t count;
 } TestModel;
 
