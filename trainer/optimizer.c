@@ -62,10 +62,33 @@ static double gradient_norm(Optimizer *o) {
     return sqrt(sum);
 }
 
+/* The scale of a gradient of this norm. */
+static double clipped(double grad_scale, double norm, double clip) {
+    return clip > 0 ? grad_scale * fmin(1, clip / norm) : grad_scale;
+}
+
+double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_scale) {
+    double norm = gradient_norm(o) * grad_scale;
+    if (!isfinite(norm)) return norm;
+    float scale = (float)clipped(grad_scale, norm, c->clip), momentum = (float)c->momentum;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < o->n_slices; i++) {
+        const Slice *s = &o->slices[i];
+        float *w = o->w + s->first, *m = o->m + s->first, a = (float)(lr * s->lr_scale);
+        const float *g = o->g + s->first;
+        float keep = (float)(s->decay ? 1 - lr * s->lr_scale * c->weight_decay : 1);
+        for (int k = 0; k < s->n; k++) {
+            m[k] = momentum * m[k] + scale * g[k];
+            w[k] = keep * w[k] - a * m[k];
+        }
+    }
+    return norm;
+}
+
 double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale) {
     double norm = gradient_norm(o) * grad_scale;
     if (!isfinite(norm)) return norm;
-    if (c->clip > 0) grad_scale *= fmin(1, c->clip / norm);
+    grad_scale = clipped(grad_scale, norm, c->clip);
     double correction1 = 1 - pow(c->beta1, (double)t), correction2 = 1 - pow(c->beta2, (double)t);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < o->n_slices; i++) {

@@ -1,7 +1,10 @@
-/* optimizer: AdamW with decoupled decay over the flat buffers of all parameters (docs/spec.md 5).
+/* optimizer: AdamW and plain gradient descent with decoupled decay over the flat buffers of all parameters
+ * (docs/spec.md 5). With a = lr lr_scale(parameter):
  *
- *     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2     a = lr lr_scale(parameter)
+ *     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2
  *     w = w (1 - a decay) - a (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ *
+ *     m = momentum m + g        w = w (1 - a decay) - a m                           (descent; v stays 0)
  *
  * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in. */
 #ifndef NOISED_OPTIMIZER_H
@@ -14,6 +17,10 @@ typedef struct AdamW {
     double beta1, beta2, eps, weight_decay;
     double clip; /* bound on the global gradient norm; 0 = none */
 } AdamW;
+
+typedef struct Descent {
+    double momentum, weight_decay, clip;
+} Descent;
 
 enum { OPTIMIZER_COPIES = 4 }; /* floats that an Optimizer takes for every parameter */
 
@@ -38,5 +45,6 @@ void optimizer_clear_gradient(Optimizer *o);
 /* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm).
  * Returns the norm before clipping; when that is not finite, nothing is touched. */
 double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale);
+double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_scale);
 
 #endif

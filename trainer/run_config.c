@@ -11,6 +11,7 @@
 #include "weights/foreign.h"
 #include "weights/presets.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { TOKENIZER_MAX = 1 << 29 };
@@ -135,6 +136,7 @@ int run_config_adopt(Run *r, Err *err) {
     if (s->config || r->config.eos_token_id < 0) adopt_token(&r->config.eos_token_id, end, "eos_token_id");
     if (s->config || r->config.bos_token_id < 0)
         adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
+    if (!isnan(s->dropout)) r->config.dropout = (float)s->dropout;
     if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
     if (r->config.task != TASK_TEXT_GENERATION)
         return err_set(err, "task is %s, but pretrain makes networks for text-generation", task_names[r->config.task]);

@@ -9,6 +9,7 @@
 
 static const char *const schedule_names[] = {"cosine", "linear", "constant", NULL};
 static const char *const perturb_names[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
+static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
@@ -46,6 +47,11 @@ const Option settings_options[SETTINGS_N] = {
      .tag = SETTING_FIXED, .help = "learning rate after warm-up"},
     {"decay-steps", OPTION_INT64, AT(decay_steps), "N", 1, MANY, .unit = "steps", .tag = SETTING_FIXED,
      .help = "step that reaches --min-lr; behind --steps, the schedule is cut there", .absent = "--steps"},
+    {"optimizer", OPTION_CHOICE, AT(optimizer), "KIND", .fallback = "adamw", .choices = optimizer_names,
+     .tag = SETTING_FIXED, .help = "sgd is plain gradient descent"},
+    {"momentum", OPTION_REAL, AT(momentum), "X", 0, 0.999999, "0", .help = "of --optimizer sgd", .tag = SETTING_FIXED},
+    {"dropout", OPTION_REAL, AT(dropout), "X", 0, 0.999999, .tag = SETTING_FIXED,
+     .help = "share of the rows' elements that is dropped between the layers", .absent = "dropout of the config"},
     {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.1", .help = "decoupled decay of matrices",
      .tag = SETTING_FIXED},
     {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none",
@@ -83,6 +89,8 @@ int settings_check(const CommandLine *line, Err *err) {
     Settings s = *(const Settings *)line->values; /* a copy: the defaults are filled in when the saved run is known */
     if (s.resume) return 0;
     if (!s.config && !s.init) return err_set(err, "--config is missing");
+    if (s.optimizer == OPTIMIZER_SGD && command_line_given(line, "betas"))
+        return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", s.betas[0], s.betas[1]);
     return settings_finish(&s, err);
 }
 
@@ -106,6 +114,8 @@ int settings_finish(Settings *s, Err *err) {
     if (s->init && vocab_given)
         return err_set(err, "--init %s brings its own tokens, --vocab-size %lld cannot learn others", s->init,
                        (long long)s->vocab_size);
+    if (s->momentum > 0 && s->optimizer != OPTIMIZER_SGD)
+        return err_set(err, "--momentum %g needs --optimizer sgd", s->momentum);
     if (s->perturb != PERTURB_NONE && isnan(s->perturb_sigma))
         return err_set(err, "--perturb %s needs --perturb-sigma", perturb_names[s->perturb]);
     if (s->perturb == PERTURB_NONE && !isnan(s->perturb_sigma))

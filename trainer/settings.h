@@ -9,8 +9,9 @@
 
 #include <cjson/cJSON.h>
 
-enum { SETTINGS_N = 32 };
+enum { SETTINGS_N = 35 };
 enum { PRECISION_F32, PRECISION_BF16 };
+typedef enum OptimizerKind { OPTIMIZER_ADAMW, OPTIMIZER_SGD } OptimizerKind;
 
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
@@ -20,8 +21,10 @@ typedef struct Settings {
     int64_t window;     /* below 2: max_position_embeddings */
     int64_t steps, decay_steps, batch, accumulate, warmup, seed, eval_every, save_every, sample_every;
     int threads;
-    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma;
+    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma, momentum;
+    double dropout;                               /* NaN: the config's */
     int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */
+    int optimizer;                                /* OptimizerKind */
 } Settings;
 
 /* Their `tag` is a SettingMemory. */

@@ -116,19 +116,28 @@ static int add_gradients(Loop *l, int64_t step, StepResult *r, Err *err) {
     return 0;
 }
 
+/* Returns the gradient's norm. */
+static double update(const Training *t, double lr, int64_t step) {
+    const Settings *s = t->settings;
+    const AdamW adamw = {
+        .beta1 = s->betas[0], .beta2 = s->betas[1], .eps = 1e-8, .weight_decay = s->weight_decay, .clip = s->clip};
+    const Descent descent = {.momentum = s->momentum, .weight_decay = s->weight_decay, .clip = s->clip};
+    double grad_scale = 1 / (double)s->accumulate;
+    return s->optimizer == OPTIMIZER_SGD ? optimizer_descend(t->optimizer, &descent, lr, grad_scale)
+                                         : optimizer_step(t->optimizer, &adamw, lr, step, grad_scale);
+}
+
 static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     const Training *t = l->t;
     const Settings *s = t->settings;
     Schedule schedule = settings_schedule(s);
-    AdamW adamw = {
-        .beta1 = s->betas[0], .beta2 = s->betas[1], .eps = 1e-8, .weight_decay = s->weight_decay, .clip = s->clip};
     double started = now_seconds();
     *r = (StepResult){.lr = schedule_lr(&schedule, step)};
     perturb_apply(&l->perturb, &t->model->params, t->optimizer->w, step);
     optimizer_clear_gradient(t->optimizer);
     if (add_gradients(l, step, r, err)) return -1;
     perturb_restore(&l->perturb, &t->model->params, t->optimizer->w);
-    r->norm = optimizer_step(t->optimizer, &adamw, r->lr, step + 1, 1 / (double)s->accumulate);
+    r->norm = update(t, r->lr, step + 1);
     r->seconds = now_seconds() - started;
     if (isfinite(r->norm)) return 0;
     return err_set(

@@ -99,6 +99,36 @@ TEST(trainer_adamw_matches_scalar_reference) {
     params_free(&toy.ps);
 }
 
+/* torch.optim.SGD's equations, but for the decay, which is AdamW's. */
+TEST(trainer_descent_matches_scalar_reference) {
+    Toy toy;
+    Optimizer o;
+    toy_init(&toy);
+    optimizer_init(&o, &toy.ps);
+    double *w = xcalloc(2 * TOY_N, sizeof *w), *m = w + TOY_N, worst = 0;
+    Draws d = draws_open(1, DRAW_TEST, 2);
+    for (int i = 0; i < TOY_N; i++) w[i] = o.w[i] = (float)draw_normal(&d);
+    Descent c = {.momentum = 0.9, .weight_decay = 0.1, .clip = 20};
+    for (int t = 1; t <= 5; t++) {
+        double squares = 0;
+        for (int i = 0; i < TOY_N; i++) {
+            o.g[i] = (float)draw_normal(&d);
+            squares += pow(o.g[i] * 0.5, 2);
+        }
+        for (int i = 0; i < TOY_N; i++) {
+            double lr = 0.01 * (i < TOY_MATRIX ? 2.5 : 1), decay = i < TOY_MATRIX ? 0.1 : 0;
+            m[i] = 0.9 * m[i] + o.g[i] * 0.5 * fmin(1, c.clip / sqrt(squares));
+            w[i] = w[i] * (1 - lr * decay) - lr * m[i];
+        }
+        CHECK(near(optimizer_descend(&o, &c, 0.01, 0.5), sqrt(squares), 1e-9));
+    }
+    for (int i = 0; i < TOY_N; i++) worst = fmax(worst, fabs(o.w[i] - w[i]));
+    CHECK_MSG(worst < 2e-6, "worst difference %g", worst);
+    free(w);
+    optimizer_free(&o);
+    params_free(&toy.ps);
+}
+
 TEST(trainer_adamw_refuses_what_is_not_finite) {
     Toy toy;
     Optimizer o;

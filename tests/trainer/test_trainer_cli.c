@@ -98,6 +98,9 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C --out %D --tokenizer %C --vocab-size 300", "exclude each other", 2},
         {"pretrain --data %T --config %C --out %D --perturb all-after", "needs --perturb-sigma", 2},
         {"pretrain --data %T --config %C --out %D --perturb-sigma 1", "needs --perturb", 2},
+        {"pretrain --data %T --config %C --out %D --momentum 0.5", "--momentum 0.5 needs --optimizer sgd", 2},
+        {"pretrain --data %T --config %C --out %D --optimizer sgd --betas 0.9,0.9", "belong to --optimizer adamw", 2},
+        {"pretrain --data %T --config %C --out %D --dropout 1", "--dropout is 1, must be 0 to", 2},
         {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 2},
         {"pretrain --data %T --config %C --out %D --lr 0", "--lr is 0: nothing would be learnt", 2},
         {"pretrain --data %T --config %C --out %D --warmup 9 --steps 8", "longer than the run: --steps is 8", 2},
@@ -194,13 +197,13 @@ TEST(trainer_cli_help_names_every_flag) {
     check_run(&w, "eval --help", 0, "--noise-scale X");
     ChildResult r = run_in(&w, "pretrain --help");
     static const char *const flags[] = {
-        "config",     "data",         "out",           "tokenizer", "vocab-size",
-        "val",        "init",         "steps",         "resume",    "batch",
-        "accumulate", "lr",           "min-lr",        "clip",      "warmup",
-        "schedule",   "weight-decay", "betas",         "seed",      "threads",
-        "kl-weight",  "perturb",      "perturb-sigma", "precision", "noise-per-sequence",
-        "save-dtype", "eval-every",   "save-every",    "recompute", "sample-every",
-        "decay-steps"};
+        "config",      "data",         "out",           "tokenizer", "vocab-size",
+        "val",         "init",         "steps",         "resume",    "batch",
+        "accumulate",  "lr",           "min-lr",        "clip",      "warmup",
+        "schedule",    "weight-decay", "betas",         "seed",      "threads",
+        "kl-weight",   "perturb",      "perturb-sigma", "precision", "noise-per-sequence",
+        "save-dtype",  "eval-every",   "save-every",    "recompute", "sample-every",
+        "decay-steps", "optimizer",    "momentum",      "dropout"};
     for (size_t i = 0; i < COUNTOF(flags); i++) {
         char line[64];
         snprintf(line, sizeof line, "  --%s ", flags[i]);

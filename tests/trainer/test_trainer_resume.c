@@ -12,7 +12,7 @@
 
 /* Everything that draws random numbers is on. */
 static const char flags[] = "--steps 40 --batch 2 --accumulate 2 --warmup 4 --lr 1e-2 --noise-per-sequence "
-                            "--perturb layer-after --perturb-sigma 0.001 --save-dtype bf16 --threads 1";
+                            "--perturb layer-after --perturb-sigma 0.001 --dropout 0.1 --save-dtype bf16 --threads 1";
 
 typedef struct Resume {
     char *dir, *text, *config;
@@ -200,4 +200,5 @@ static void check_extends(const char *schedule) {
 }
 
 TEST(trainer_resume_extends_a_constant_schedule) { check_extends("--schedule constant"); }
+TEST(trainer_resume_extends_a_descent) { check_extends("--schedule constant --optimizer sgd --momentum 0.9"); }
 TEST(trainer_resume_extends_a_cut_cosine) { check_extends("--decay-steps 40"); }
