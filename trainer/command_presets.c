@@ -44,7 +44,7 @@ static int print_row(const char *name, int *width, double *rate, Err *err) {
         memory_text(need.weights + need.activations, memory[i]);
     }
     double seconds = cost_seconds(&m, *rate), tokens = (double)STEPS * BATCH * c.max_positions;
-    printf("%-21s %10zu %6d  %8s  %8s %9g  %s\n", name, params_count(&m.params), c.max_positions, memory[0], memory[1],
+    printf("%-23s %10zu %6d %8s %9s %8g  %s\n", name, params_count(&m.params), c.max_positions, memory[0], memory[1],
            two_digits(1 / seconds), time_text(tokens * seconds, time));
     model_free(&m);
     return 0;
@@ -57,7 +57,7 @@ static int run(const CommandLine *line) {
     team_resize(p->threads);
     double rate = 0;
     int width = 0;
-    printf("%-21s %10s %6s  %8s  %8s %9s  %s\n", "preset", "parameters", "window", "memory", "--recomp.", "tokens/s",
+    printf("%-23s %10s %6s %8s %9s %8s  %s\n", "preset", "parameters", "window", "memory", "--recomp.", "tokens/s",
            "time");
     for (int i = 0; preset_name(i, name); i++)
         if (print_row(name, &width, &rate, &err)) return command_fail(line, &err, EXIT_FAILED);

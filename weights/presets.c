@@ -119,6 +119,63 @@ static void make_noble_repository(Config *c, SizeId size) {
     c->noble.recipe = RECIPE_REPOSITORY;
 }
 
+/* ---- other tasks than text ---- */
+
+/* BERT's task in NOBLE's host. */
+static void make_mlm(Config *c, SizeId size) {
+    (void)size;
+    c->mlp.activation = ACT_GELU;
+    c->causal = false;
+    c->task = TASK_FILL_MASK;
+    c->mask_token_id = c->vocab_size - 1;
+}
+
+static void make_mlm_noble(Config *c, SizeId size) {
+    make_noble(c, size);
+    c->tie_embeddings = true;
+    make_mlm(c, size);
+}
+
+/* A vision transformer for images of 28 x 28 with ten classes, as MNIST's: 16 patches behind the class row. */
+static void make_vit(Config *c, SizeId size) {
+    static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
+    if (size == NANO) c->n_layers = 4;
+    c->task = TASK_IMAGE_CLASSIFICATION;
+    c->labels.n = 10;
+    memcpy(c->labels.names, digits, sizeof digits);
+    c->pool = POOL_FIRST;
+    c->input.kind = INPUT_PATCHES;
+    c->input.height = c->input.width = 28;
+    c->input.channels = 1;
+    c->input.patch = 7;
+    c->max_positions = 17;
+    c->vocab_size = 0;
+    c->bos_token_id = c->eos_token_id = -1;
+    c->bias = BIAS_ALL;
+    c->causal = false;
+}
+
+static void make_vit_noble(Config *c, SizeId size) {
+    make_vit(c, size);
+    c->noble.rank = size == NANO ? 4 : size == TINY ? 16 : 64;
+    c->noble.layers = 2;
+}
+
+/* Images of 14 x 14 pixels in 16 shades of grey, each behind the token of one of ten classes. */
+static void make_image_tokens(Config *c, SizeId size) {
+    make_noble_host(c, size);
+    c->vocab_size = 16 + 10;
+    c->position = POSITION_ROPE2D;
+    c->input.height = c->input.width = 14;
+    c->max_positions = 1 + 14 * 14;
+    c->bos_token_id = c->eos_token_id = -1;
+}
+
+static void make_image_tokens_noble(Config *c, SizeId size) {
+    make_noble(c, size);
+    make_image_tokens(c, size);
+}
+
 static const struct {
     const char *name, *kind;
     bool llama;
@@ -139,6 +196,12 @@ static const struct {
     {"noble", "mha", true, make_noble},
     {"noble-host", "mha", true, make_noble_host},
     {"noble-repository", "mha", true, make_noble_repository},
+    {"mlm", "mha", true, make_mlm},
+    {"mlm-noble", "mha", true, make_mlm_noble},
+    {"vit", "mha", false, make_vit},
+    {"vit-noble", "mha", false, make_vit_noble},
+    {"image-tokens", "mha", true, make_image_tokens},
+    {"image-tokens-noble", "mha", true, make_image_tokens_noble},
 };
 
 static Config skeleton(SizeId i, bool llama) {
@@ -175,7 +238,7 @@ static SizeId size_after(const char *name, const char *member) {
 }
 
 static int refuse(const char *name, Err *err) {
-    char text[400] = "";
+    char text[600] = "";
     size_t n = 0;
     for (size_t m = 0; m < COUNTOF(members); m++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %s", members[m].name);

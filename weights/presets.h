@@ -1,8 +1,9 @@
 /* presets: built-in configurations, named <member>-<size>; a bare <member> means its tiny size.
  * Members: mha symmetric noiseformer-v1 noiseformer-v2 pairwise lecture (GPT-2 style: learned positions, layernorm,
  * gelu) and gqa mqa mla tpa differential sas noble noble-host (without its branches) noble-repository (Llama style:
- * rope, rmsnorm, gated). Sizes: nano (tests), tiny (minutes on two cores), 124m, 350m, 1.5b (the papers'), 250m and
- * 1.4b (NOBLE's). */
+ * rope, rmsnorm, gated); other tasks: mlm (fills masks), vit (digits of 28 x 28), image-tokens (14 x 14), each also
+ * with -noble. Sizes: nano (tests), tiny (minutes on two cores), 124m, 350m, 1.5b (the papers'), 250m and 1.4b
+ * (NOBLE's). */
 #ifndef NOISED_PRESETS_H
 #define NOISED_PRESETS_H
 

@@ -348,7 +348,13 @@ TEST(config_printing) {
                                           "sas",
                                           "noble",
                                           "noble-host",
-                                          "noble-repository"};
+                                          "noble-repository",
+                                          "mlm",
+                                          "mlm-noble",
+                                          "vit",
+                                          "vit-noble",
+                                          "image-tokens",
+                                          "image-tokens-noble"};
     static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-250m", "-350m", "-1.4b", "-1.5b"};
     for (size_t m = 0; m < COUNTOF(members); m++)
         for (size_t s = 0; s < COUNTOF(sizes); s++) {
@@ -424,6 +430,9 @@ TEST(config_parameter_counts) {
         c.sas.heads = 0;
         CHECK_MSG(with_sas - count_parameters(&c) == sas[i].extra, "%s, kernel %d", sas[i].name, sas[i].kernel);
     }
+    /* Patches, class row, positions; four blocks of norms, attention and mlp with biases; norm and head. */
+    CHECK(count_preset("vit-nano") ==
+          64 * 49 + 64 + 64 + 17 * 64 + 4 * (256 + 4 * 65 * 64 + 65 * 256 + 257 * 64) + 128 + 650);
     /* NOBLE's two hosts and what a rank adds. */
     static const struct {
         const char *size;

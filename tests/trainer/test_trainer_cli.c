@@ -225,7 +225,7 @@ TEST(trainer_cli_lists_the_presets) {
         CHECK_MSG(strstr(r.output, line), "%s is not in the list", name);
         CHECK_MSG(preset_config(&c, name, &err) == 0, "%s: %s", name, err.msg);
     }
-    CHECK(n > 50 && strstr(r.output, "\nnoiseformer-v2-tiny      4000032    256 "));
+    CHECK(n > 50 && strstr(r.output, "\nnoiseformer-v2-tiny        4000032    256 "));
     CHECK(strstr(r.output, "-nano") < strstr(r.output, "-tiny") &&
           strstr(r.output, "-tiny") < strstr(r.output, "-124m"));
     for (const char *p = r.output; *p; p += strcspn(p, "\n") + 1)
