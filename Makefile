@@ -12,7 +12,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -W
 OPTIMIZE := $(if $(SAN),-O1,-O2)
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LIBS := -lcjson -lpcre2-8 -lcrypto -lunistring -lm -lpthread
+LIBS := -lcjson -lpng16 -lpcre2-8 -lcrypto -lunistring -lm -lpthread
 TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # In `make clean all` one follows the other.

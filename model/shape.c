@@ -56,6 +56,8 @@ int config_image_rows(const Config *c) { return leading_rows(c) + image_places(c
 
 bool config_classifies(const Config *c) { return c->task >= TASK_TEXT_CLASSIFICATION; }
 
+bool config_generates(const Config *c) { return c->task == TASK_TEXT_GENERATION && c->causal; }
+
 bool config_pools(const Config *c) {
     return c->task == TASK_TEXT_CLASSIFICATION || c->task == TASK_IMAGE_CLASSIFICATION;
 }

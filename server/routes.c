@@ -8,6 +8,7 @@
 #include "server/api/noise.h"
 #include "server/api/embeddings.h"
 #include "server/api/schema.h"
+#include "server/api/tasks.h"
 #include "server/api/tokenize.h"
 #include "server/page/page.h"
 #include "server/post.h"
@@ -154,6 +155,15 @@ static void completions(Server *s, const HttpRequest *request, HttpReply *reply)
 static void embeddings(Server *s, const HttpRequest *request, HttpReply *reply) {
     post_answer(s, &embeddings_answer, request, reply);
 }
+static void classify(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_answer(s, &classify_answer, request, reply);
+}
+static void tag(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_answer(s, &tag_answer, request, reply);
+}
+static void fill_mask(Server *s, const HttpRequest *request, HttpReply *reply) {
+    post_answer(s, &fill_mask_answer, request, reply);
+}
 static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
     post_convert(s, api_tokenize, request, reply);
 }
@@ -169,6 +179,9 @@ static Answer *const answers[ROUTES] = {
     [ROUTE_COMPLETIONS] = completions,
     [ROUTE_CHAT] = completions,
     [ROUTE_EMBEDDINGS] = embeddings,
+    [ROUTE_CLASSIFY] = classify,
+    [ROUTE_TAG] = tag,
+    [ROUTE_FILL_MASK] = fill_mask,
     [ROUTE_TOKENIZE] = tokenize,
     [ROUTE_DETOKENIZE] = detokenize,
     [ROUTE_MODELS] = models,

@@ -29,8 +29,13 @@ static void announce(const Model *m, const EngineOptions *o) {
     char cache[MEMORY_TEXT], work[MEMORY_TEXT];
     EngineFootprint needs = engine_footprint(m, o);
     log_line("%zu parameters in %s, context %d, %d %s, kernels %s", params_count(&m->params),
-             dtype_name(m->embed.dtype), m->cfg.max_positions, o->threads ? o->threads : team_size(),
+             dtype_name(model_head(m)->dtype), m->cfg.max_positions, o->threads ? o->threads : team_size(),
              (o->threads ? o->threads : team_size()) == 1 ? "thread" : "threads", kernels->name);
+    if (!config_generates(&m->cfg)) {
+        log_line("task %s: whole sequences without a cache, a full batch takes %s", task_names[m->cfg.task],
+                 memory_text(needs.work_bytes, work));
+        return;
+    }
     log_line("cache of %d tokens in %s takes %s, a full batch %s", needs.kv_tokens, dtype_name(o->kv_dtype),
              memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
 }
@@ -64,7 +69,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     engine.metrics = ctx->metrics;
     engine.spare = spare;
     if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
-        config_check_kv_form(config, engine.kv_form, err))
+        (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
         return -1;
     announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;

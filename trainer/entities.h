@@ -1,7 +1,5 @@
-/* entities: chunks of tagged words, counted by the rules of conlleval, so that IOB1, IOB2 and tags with E and S can be
- * read alike. A tag is O or a letter and a type, "B-PER". A chunk ends and another one begins
- *     where the type changes, before B and S, and behind E and S;
- * an I behind O begins one too. A chunk is right when its first word, its last word and its type are. */
+/* entities: chunks of tagged words (tags.h), counted as conlleval does: a chunk is right when its first word, its last
+ * word and its type are. */
 #ifndef NOISED_ENTITIES_H
 #define NOISED_ENTITIES_H
 

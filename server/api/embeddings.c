@@ -9,17 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Type text_type = {.kind = TYPE_STRING}, texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&text_type}},
-                  lists_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_ids_type}},
-                  input_type = {.kind = TYPE_ONE_OF, .of = {&text_type, &texts_type, &api_ids_type, &lists_type}};
-
-/* Whoever has all the fields reads it: reading.c. */
-static int keep_input(const FieldReader *r, const cJSON *item) {
-    ReadingRequest *request = r->out;
-    request->input = item;
-    return 0;
-}
-
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
 static const Field rows[] = {
     {FIELD(dimensions, FIELD_INT), .low = 1, .high = 1 << 20, .fallback = 0, .absent = "the model's",
@@ -28,8 +17,8 @@ static const Field rows[] = {
      .help = "`float`: an array of numbers; `base64`: their 32-bit floats, little-endian."},
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = keep_input,
-     .type = &input_type,
+     .read = reading_keep_input,
+     .type = &reading_tokens_type,
      .absent = "required",
      .help = "The texts, or their token ids."},
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
@@ -64,7 +53,9 @@ static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
     if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
     r->base64 = format == 1;
     r->kind = pooling ? JOB_LAST_ROW : JOB_MEAN_ROW;
-    r->n_values = width;
+    r->noise_samples = 1;
+    if (reading_read_texts(r, ctx, e)) return -1;
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = width;
     return 0;
 }
 
@@ -98,7 +89,7 @@ static void print_floats(Buffer *out, const float *x, int n) {
 
 static void print(Buffer *out, const Reading *r) {
     const ReadingRequest *request = &r->request;
-    int width = request->n_values, tokens = 0;
+    int width = r->ctx->api->config->hidden_size;
     float *unit = try_malloc((size_t)width * sizeof *unit);
     if (!unit) {
         out->failed = true;
@@ -110,11 +101,11 @@ static void print(Buffer *out, const Reading *r) {
         to_unit_length(unit, r->jobs[i]->values, width);
         (request->base64 ? print_base64 : print_floats)(out, unit, width);
         buffer_text(out, "}");
-        tokens += r->jobs[i]->n_prompt;
     }
     buffer_text(out, "],");
     reading_print_end(out, r);
-    buffer_print(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", tokens, tokens);
+    reading_print_usage(out, r);
+    buffer_text(out, "}");
     free(unit);
 }
 

@@ -3,56 +3,124 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "model/shape.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- the request ---- */
+
+const Type reading_text_type = {.kind = TYPE_STRING},
+           reading_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&reading_text_type}};
+static const Type lists_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_ids_type}};
+const Type reading_tokens_type = {.kind = TYPE_ONE_OF,
+                                  .of = {&reading_text_type, &reading_texts_type, &api_ids_type, &lists_type}};
+
+int reading_keep_input(const FieldReader *r, const cJSON *item) {
+    ReadingRequest *request = r->out;
+    request->input = item;
+    return 0;
+}
+
+int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
+    Prompt *prompts = NULL;
+    int n = 0, rc = api_prompts_read(&reader, r->input, true, &prompts, &n);
+    r->inputs = rc ? NULL : try_calloc((size_t)n, sizeof *r->inputs);
+    if (rc == 0 && !r->inputs) rc = api_no_memory(e);
+    for (int i = 0; i < n && rc; i++) free(prompts[i].ids);
+    for (int i = 0; i < n && rc == 0; i++)
+        r->inputs[r->n_inputs++] = (ReadingInput){.ids = prompts[i].ids, .n = prompts[i].n};
+    free(prompts);
+    return rc;
+}
+
 static void request_free(ReadingRequest *r) {
-    for (int i = 0; i < r->n_inputs; i++) free(r->inputs[i].ids);
+    for (int i = 0; i < r->n_inputs; i++) {
+        free(r->inputs[i].ids);
+        free(r->inputs[i].image);
+        free(r->inputs[i].words);
+    }
     free(r->inputs);
+    cJSON_Delete(r->json);
+}
+
+static int check_length(const ReadingRequest *r, int i, int context, ApiError *e) {
+    ReadingInput *input = &r->inputs[i];
+    if (input->n <= context) return 0;
+    if (!r->truncate)
+        return api_fail(e, 400, "context_length_exceeded", "input",
+                        "input %d has %d tokens, the context %d (truncate: true takes the first of them)", i, input->n,
+                        context);
+    input->n = context;
+    input->truncated = true;
+    return 0;
+}
+
+/* What a request may hold in memory until it is answered. */
+static int check_size(const ReadingRequest *r, const ApiLimits *limits, ApiError *e) {
+    enum { MOST_VALUES = 1 << 24 };
+    int64_t values = 0;
+    if (r->noise_samples > limits->n)
+        return api_fail(e, 400, NULL, "noise_samples", "noise_samples is %d, the limit is %d", r->noise_samples,
+                        limits->n);
+    if (r->n_inputs * r->noise_samples > limits->queue)
+        return api_fail(e, 400, NULL, r->noise_samples > 1 ? "noise_samples" : "input",
+                        "%d inputs of %d samples are %d, the server's queue holds %d", r->n_inputs, r->noise_samples,
+                        r->n_inputs * r->noise_samples, limits->queue);
+    for (int i = 0; i < r->n_inputs; i++) values += (int64_t)r->noise_samples * r->inputs[i].n_values;
+    if (values > MOST_VALUES)
+        return api_fail(e, 400, NULL, "input", "the answer is made of %lld numbers, the limit is %d", (long long)values,
+                        MOST_VALUES);
+    return 0;
 }
 
 static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *ctx, ApiError *e) {
     enum { USER_BYTES = 256 };
-    int context = ctx->config->max_positions;
     if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
     if (r->user && strlen(r->user) > USER_BYTES)
         return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);
-    const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
-    if (api_prompts_read(&reader, r->input, true, &r->inputs, &r->n_inputs) || form->settle(r, ctx, e)) return -1;
+    if (form->settle(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++)
-        if (r->inputs[i].n > context)
-            return api_fail(e, 400, "context_length_exceeded", "input", "input %d has %d tokens, the context %d", i,
-                            r->inputs[i].n, context);
-    return 0;
+        if (check_length(r, i, ctx->config->max_positions, e)) return -1;
+    return check_size(r, &ctx->limits, e);
 }
 
 static int read_request(ReadingRequest *r, const ReadingForm *form, const FieldList *fields, const ApiContext *ctx,
                         const char *body, size_t n, Buffer *ignored, ApiError *e) {
-    cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
-    if (!root) return -1;
+    r->json = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
+    if (!r->json) return -1;
     const FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
-    int rc = fields_read(&reader, root, fields) || check(r, form, ctx, e) ? -1 : 0;
-    r->model = r->user = r->encoding_format = r->pooling = NULL;
-    r->input = NULL;
-    cJSON_Delete(root);
-    return rc;
+    return fields_read(&reader, r->json, fields) || check(r, form, ctx, e) ? -1 : 0;
+}
+
+/* ---- the jobs ---- */
+
+static Job *make_job(const Reading *r, const ReadingInput *input, int sample, const Asker *asker) {
+    const ReadingRequest *request = &r->request;
+    const Config *c = r->ctx->api->config;
+    size_t floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
+    Job *job = input->image ? job_new_image(request->kind, input->image, floats, input->n, input->n_values)
+                            : job_new_reading(request->kind, input->ids, input->n, input->n_values);
+    if (!job) return NULL;
+    job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
+    job->tenant = asker->tenant;
+    job->wake = asker->wake;
+    job->wake_arg = asker->wake_arg;
+    return job;
 }
 
 static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
     const ReadingRequest *request = &r->request;
-    r->jobs = try_calloc((size_t)request->n_inputs, sizeof(Job *));
+    int n = request->n_inputs * request->noise_samples;
+    r->jobs = try_calloc((size_t)n, sizeof(Job *));
     if (!r->jobs) return api_no_memory(e);
-    for (int i = 0; i < request->n_inputs; i++) {
-        Job *job = job_new_reading(request->kind, request->inputs[i].ids, request->inputs[i].n, request->n_values);
+    for (int i = 0; i < n; i++) {
+        Job *job = make_job(r, &request->inputs[i / request->noise_samples], i % request->noise_samples, asker);
         if (!job) return api_no_memory(e);
-        job->noise_prompt = (NoiseKey){.seed = r->noise_seed, .scale = request->noise_scale};
-        job->tenant = asker->tenant;
-        job->wake = asker->wake;
-        job->wake_arg = asker->wake_arg;
         r->jobs[r->n_jobs++] = job;
     }
     if (answer_submit(r->ctx, r->jobs, r->n_jobs, "input", e)) return -1;
@@ -62,7 +130,7 @@ static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
 
 static int count_tokens(const Reading *r) {
     int tokens = 0;
-    for (int i = 0; i < r->n_jobs; i++) tokens += r->jobs[i]->n_prompt;
+    for (int i = 0; i < r->request.n_inputs; i++) tokens += r->request.inputs[i].n;
     return tokens;
 }
 
@@ -129,7 +197,9 @@ bool reading_poll(void *self, Buffer *out, int *status) {
 bool reading_is_long(const void *self) {
     enum { MANY = 1024 }; /* numbers: below a millisecond */
     const Reading *r = self;
-    if ((int64_t)r->n_jobs * r->request.n_values <= MANY) return false;
+    int64_t values = 0;
+    for (int i = 0; i < r->request.n_inputs; i++) values += r->request.inputs[i].n_values;
+    if (values * r->request.noise_samples <= MANY) return false;
     for (int i = 0; i < r->n_jobs; i++)
         if (finish_of(r->jobs[i]) == FINISH_NONE) return false;
     return true;
@@ -177,4 +247,9 @@ void reading_print_end(Buffer *out, const Reading *r) {
         buffer_print(out, "%" PRIu64, r->noise_seed);
     else
         buffer_text(out, "null");
+}
+
+void reading_print_usage(Buffer *out, const Reading *r) {
+    int tokens = count_tokens(r);
+    buffer_print(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}", tokens, tokens);
 }

@@ -1,20 +1,41 @@
-/* reading: what a request is that wants numbers about texts instead of more text: POST /v1/embeddings and the tasks of
- * models that classify, tag or fill in. Every input is one job or, with several noise samples, several; when all are
- * done, the route's form prints the answer. */
+/* reading: what a request is that wants numbers about texts or pictures instead of more text: POST /v1/embeddings and
+ * the tasks of models that classify, tag or fill in. Every input is one job for each noise sample; when all are done,
+ * the route's form prints the answer. */
 #ifndef NOISED_API_READING_H
 #define NOISED_API_READING_H
 
 #include "server/api/answer.h"
 
+/* A word of a text that is tagged. */
+typedef struct ReadingWord {
+    int start, end; /* of its characters in the text */
+    int first, n;   /* of its bytes */
+    int row;        /* that tells its tag */
+} ReadingWord;
+
+typedef struct ReadingInput {
+    int *ids; /* [n] tokens, or NULL and: */
+    float *image;
+    int n;            /* rows */
+    int n_values;     /* that a job brings */
+    bool truncated;   /* it was longer than the context and lost its end */
+    const char *text; /* of tags, borrowed from the request's JSON */
+    ReadingWord *words;
+    int n_words;
+} ReadingInput;
+
 typedef struct ReadingRequest {
-    Prompt *inputs; /* [n_inputs] */
+    ReadingInput *inputs; /* [n_inputs] */
     int n_inputs;
     JobKind kind;
-    int n_values; /* that a job brings */
     OptionalSeed seed, noise_seed;
     float noise_scale;
+    int noise_samples;
+    int top_k;   /* fill-mask */
     bool base64; /* embeddings */
-    /* ---- settled when the request is read, of no use behind it ---- */
+    bool truncate;
+    cJSON *json;
+    /* ---- of the JSON ---- */
     const char *model, *user, *encoding_format, *pooling;
     const cJSON *input;
     int dimensions;
@@ -24,16 +45,17 @@ typedef struct Reading {
     const AnswerContext *ctx;
     const struct ReadingForm *form;
     ReadingRequest request;
-    uint64_t noise_seed; /* that was used */
+    uint64_t noise_seed; /* of sample 0, from which those of the others are derived */
     bool has_noise;
-    Job **jobs; /* [n_jobs], that of input i at i */
+    Job **jobs; /* [n_jobs], sample s of input i at i * noise_samples + s */
     int n_jobs;
     bool accepted; /* by the engine */
 } Reading;
 
 /* A route's rules and how its answer looks. */
 typedef struct ReadingForm {
-    int (*settle)(ReadingRequest *r, const ApiContext *ctx, ApiError *e); /* rules between fields; what a job is */
+    /* Rules between fields, `kind` and the inputs with their n_values. What there is then is r's, on failure too. */
+    int (*settle)(ReadingRequest *r, const ApiContext *ctx, ApiError *e);
     void (*print)(Buffer *out, const Reading *r);
 } ReadingForm;
 
@@ -51,7 +73,17 @@ void reading_free(void *self);
         .story = reading_story, .free = reading_free, .form = &(form_of)                                               \
     }
 
-/* "model", "system_fingerprint" and "noise_seed", null where there was no noise: without braces. For the forms. */
+/* ---- for the forms ---- */
+
+/* For a FIELD_OTHER "input": keeps the item until settle. */
+int reading_keep_input(const FieldReader *r, const cJSON *item);
+/* Inputs that are texts or token ids, one or a list of them. */
+int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e);
+extern const Type reading_text_type, reading_texts_type, reading_tokens_type;
+
+/* "model", "system_fingerprint" and "noise_seed", null where there was no noise: without braces. */
 void reading_print_end(Buffer *out, const Reading *r);
+/* ,"usage":{...} */
+void reading_print_usage(Buffer *out, const Reading *r);
 
 #endif

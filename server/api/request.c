@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/shape.h"
 #include "server/api/diversity.h"
 #include "server/engine/engine.h"
 
@@ -143,6 +144,9 @@ static int read_prompts(CompletionRequest *r, const ApiContext *ctx, const Field
 static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
     enum { USER_BYTES = 256 };
     if (api_check_model(r->model, &ctx->models, e)) return -1;
+    if (!config_generates(ctx->config))
+        return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
+                        task_names[ctx->config->task]);
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (r->user && strlen(r->user) > USER_BYTES)
         return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);

@@ -5,6 +5,7 @@
 #include "server/api/chat.h"
 #include "server/api/embeddings.h"
 #include "server/api/foreign.h"
+#include "server/api/tasks.h"
 #include "server/api/tokenize.h"
 
 #include <string.h>
@@ -13,6 +14,9 @@ const Route routes[ROUTES] = {
     [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
     [ROUTE_CHAT] = {.path = "/v1/chat/completions", .body = &chat_fields, .help = "Answer conversations."},
     [ROUTE_EMBEDDINGS] = {.path = "/v1/embeddings", .body = &embeddings_fields, .help = "Texts to vectors."},
+    [ROUTE_CLASSIFY] = {.path = "/v1/classify", .body = &classify_fields, .help = "Classes of texts or pictures."},
+    [ROUTE_TAG] = {.path = "/v1/tag", .body = &tag_fields, .help = "Labels of words, and the entities they make."},
+    [ROUTE_FILL_MASK] = {.path = "/v1/fill-mask", .body = &fill_mask_fields, .help = "Tokens in the place of masks."},
     [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
     [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
     [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/machine.h"
 #include "model/footprint.h"
+#include "model/shape.h"
 #include "server/engine/kv_pool.h"
 #include "server/engine/scheduler.h"
 
@@ -18,6 +19,10 @@ static int pool_blocks(const Config *c, const EngineOptions *o) {
 
 EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
     const Config *c = &m->cfg;
+    if (!config_generates(c)) {
+        int64_t rows = scheduler_chunk(c, o->prefill_chunk);
+        return (EngineFootprint){.work_bytes = footprint_serving(m, rows, rows, KV_EXPANDED)};
+    }
     int64_t tokens = (int64_t)pool_blocks(c, o) * KV_BLOCK, rows = (int64_t)o->max_batch + o->prefill_chunk;
     return (EngineFootprint){.kv_tokens = (int)tokens,
                              .kv_bytes = (size_t)tokens * kv_bytes_per_token(c, o->kv_dtype, o->kv_form),

@@ -21,7 +21,7 @@ typedef struct EngineOptions {
 
 /* What it will allocate: known before it does. */
 typedef struct EngineFootprint {
-    int kv_tokens;
+    int kv_tokens;               /* 0: the network reads whole sequences */
     size_t kv_bytes, work_bytes; /* the cache; what the largest batch takes */
 } EngineFootprint;
 EngineFootprint engine_footprint(const Model *m, const EngineOptions *options);

@@ -29,6 +29,8 @@ typedef enum JobKind {
     JOB_TOKENS,   /* the prompt is continued */
     JOB_LAST_ROW, /* values [d]: the hidden row of the prompt's last token, after the last norm */
     JOB_MEAN_ROW, /* values [d]: the mean of the hidden rows of all its tokens */
+    JOB_LOGITS,   /* values [rows, config_outputs], of a network that does not generate: what its head makes of what is
+                     pooled, of every row, or of those whose token is the mask */
 } JobKind;
 
 typedef struct JobToken {
@@ -40,7 +42,8 @@ typedef struct JobToken {
 typedef struct Job {
     /* ---- the request: set by the submitter before engine_submit ---- */
     JobKind kind;
-    int *prompt; /* [n_prompt], owned by the job, at least 1 token */
+    int *prompt;  /* [n_prompt], owned by the job, at least 1 token; of an image zeros, one a row */
+    float *image; /* [channels, height, width] (Batch.images), owned by the job; NULL for tokens */
     int n_prompt, max_tokens, min_tokens;
     Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release on whatever thread */
     NoiseKey noise, noise_prompt; /* of generated rows and of those of the prompt */
@@ -88,6 +91,7 @@ static inline bool job_wants_all(const Job *job) { return job->score_prompt || j
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
 /* One that wants `n_values` numbers and no token. */
 Job *job_new_reading(JobKind kind, const int *prompt, int n_prompt, int n_values);
+Job *job_new_image(JobKind kind, const float *image, size_t n_floats, int rows, int n_values);
 void job_release(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 

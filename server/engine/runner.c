@@ -24,9 +24,9 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
                      "a smaller --kv-tokens takes less, and so do --max-batch and --prefill-chunk", err))
         return -1;
     int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = kv_blocks(c->max_positions);
-    if (kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
+    if (n_blocks && kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
-    scheduler_init(&r->scheduler, o->max_batch, o->prefill_chunk);
+    scheduler_init(&r->scheduler, c, o->max_batch, o->prefill_chunk);
     tape_init(&r->tape, false);
     r->sequences = xcalloc((size_t)o->max_batch, sizeof *r->sequences);
     r->running = xcalloc((size_t)o->max_batch, sizeof(Sequence *));
@@ -55,12 +55,16 @@ void runner_free(Runner *r) {
     *r = (Runner){0};
 }
 
-/* The hidden rows that are wanted; *logits are those of the rows that have some. */
+/* The hidden rows that are wanted; *logits are those of the rows that have some, or of what is pooled. */
 static const Mat *forward(Runner *r, const Mat **logits) {
     const Scheduler *p = &r->scheduler;
-    Mat *hidden = model_hidden(r->model, &r->tape, &p->batch, &r->kv), *rows = hidden;
-    if (p->n_logit_rows < p->batch.n_want) rows = op_rows(&r->tape, hidden, p->logit_rows, p->n_logit_rows);
-    *logits = p->n_logit_rows ? model_logits(r->model, &r->tape, rows) : NULL;
+    const KvCache *kv = p->whole ? NULL : &r->kv;
+    Mat *hidden = model_hidden(r->model, &r->tape, &p->batch, kv), *rows = hidden;
+    if (p->head_token == HEAD_OF_SEQUENCES)
+        rows = model_pool(r->model, &r->tape, &p->batch, hidden);
+    else if (p->n_logit_rows < p->batch.n_want)
+        rows = op_rows(&r->tape, hidden, p->logit_rows, p->n_logit_rows);
+    *logits = rows->n ? model_logits(r->model, &r->tape, rows) : NULL;
     return hidden;
 }
 
@@ -83,7 +87,7 @@ bool runner_warm_up(Runner *r) {
 }
 
 bool runner_holds(const Runner *r, int64_t positions) {
-    return positions <= r->model->cfg.max_positions && kv_blocks(positions) <= r->pool.n;
+    return positions <= r->model->cfg.max_positions && (r->scheduler.whole || kv_blocks(positions) <= r->pool.n);
 }
 
 /* ---- admission ---- */
@@ -99,8 +103,8 @@ bool runner_admit(Runner *r, Job *job) {
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     bool whole = job->max_tokens > 0 || job->kind != JOB_TOKENS;
     s->n_prompt = whole ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
-    s->n_shared = job_wants_all(job) ? 0 : s->n_prompt;
-    s->n_blocks = s->n_prompt ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
+    s->n_shared = r->scheduler.whole || job_wants_all(job) ? 0 : s->n_prompt;
+    s->n_blocks = s->n_prompt && !r->scheduler.whole ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
     if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key, &found)) return false;
     s->copy_from = found.copy_rows ? found.copy_from : -1;
     /* Rows to copy are ready, so all before them are. */
@@ -186,13 +190,26 @@ static void read_rows(const Runner *r, const Mat *hidden) {
     const Scheduler *p = &r->scheduler;
     for (int k = 0; k < p->batch.n_want; k++) {
         Job *job = p->wanted[k].sequence->job;
-        if (job->kind == JOB_TOKENS) continue;
+        if (job->kind == JOB_TOKENS || job->kind == JOB_LOGITS) continue;
+        if (job->kind == JOB_LAST_ROW && p->wanted[k].position < job->n_prompt) continue;
         const float *x = hidden->x + (size_t)k * (size_t)hidden->d;
         bool last = p->wanted[k].position == job->n_prompt;
         for (int i = 0; i < hidden->d; i++) {
             job->values[i] += x[i];
             if (last && job->kind == JOB_MEAN_ROW) job->values[i] /= (float)job->n_prompt;
         }
+    }
+}
+
+/* Rows of logits go to their jobs in order: one of each sequence, or those of its rows. */
+static void read_logits(const Runner *r, const Mat *logits) {
+    const Scheduler *p = &r->scheduler;
+    size_t row = (size_t)logits->d;
+    bool pooled = p->head_token == HEAD_OF_SEQUENCES;
+    for (int k = 0; k < logits->n; k++) {
+        Sequence *s = p->wanted[pooled ? p->segments[k].row0 : p->logit_rows[k]].sequence;
+        if (s->job->kind == JOB_LOGITS)
+            memcpy(s->job->values + (size_t)s->n_read++ * row, logits->x + (size_t)k * row, row * sizeof(float));
     }
 }
 
@@ -251,7 +268,8 @@ int runner_step(Runner *r) {
     const Mat *logits = NULL, *hidden = rows > 0 ? forward(r, &logits) : NULL;
     bool intact = shards_intact(r->files);
     phase_ends(&r->phases, TIME_STEP_FORWARD);
-    if (logits && intact) sample(r, logits);
+    if (logits && intact && !r->scheduler.whole) sample(r, logits);
+    if (logits && intact && r->scheduler.whole) read_logits(r, logits);
     if (hidden && intact) read_rows(r, hidden);
     phase_ends(&r->phases, TIME_STEP_SAMPLE);
     tape_reset(&r->tape);

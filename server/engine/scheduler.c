@@ -2,19 +2,35 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "model/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void scheduler_init(Scheduler *p, int max_batch, int prefill_chunk) {
-    size_t rows = (size_t)max_batch + (size_t)prefill_chunk;
-    *p = (Scheduler){.prefill_chunk = prefill_chunk};
+int scheduler_chunk(const Config *c, int prefill_chunk) {
+    return config_generates(c) ? prefill_chunk : MAX(prefill_chunk, c->max_positions);
+}
+
+void scheduler_init(Scheduler *p, const Config *c, int max_batch, int prefill_chunk) {
+    int chunk = scheduler_chunk(c, prefill_chunk);
+    size_t rows = (size_t)max_batch + (size_t)chunk;
+    *p = (Scheduler){.prefill_chunk = chunk,
+                     .whole = !config_generates(c),
+                     .head_token = config_pools(c)             ? HEAD_OF_SEQUENCES
+                                   : c->task == TASK_FILL_MASK ? c->mask_token_id
+                                                               : HEAD_OF_ROWS};
+    if (c->input.kind == INPUT_PATCHES) {
+        p->image_floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
+        p->image_rows = config_image_rows(c);
+        p->images = xcalloc((size_t)max_batch * p->image_floats, sizeof *p->images);
+    }
     p->tokens = xcalloc(rows, sizeof *p->tokens);
     p->rows = xcalloc(rows, sizeof *p->rows);
     p->wanted = xcalloc(rows, sizeof *p->wanted);
     p->logit_rows = xcalloc(rows, sizeof *p->logit_rows);
     p->segments = xcalloc(rows, sizeof *p->segments);
-    p->batch = (Batch){.tokens = p->tokens, .want = p->rows, .segments = p->segments};
+    p->batch =
+        (Batch){.tokens = p->tokens, .images = p->images, .want = p->whole ? NULL : p->rows, .segments = p->segments};
 }
 
 void scheduler_free(Scheduler *p) {
@@ -23,6 +39,7 @@ void scheduler_free(Scheduler *p) {
     free(p->wanted);
     free(p->logit_rows);
     free(p->segments);
+    free(p->images);
     *p = (Scheduler){0};
 }
 
@@ -31,13 +48,20 @@ static void clear(Scheduler *p) {
     p->prompt_rows = p->n_logit_rows = 0;
 }
 
+static bool has_logits(const Scheduler *p, const Job *job, int token) {
+    if (job->kind == JOB_TOKENS) return true;
+    return job->kind == JOB_LOGITS && (p->head_token == HEAD_OF_ROWS || p->head_token == token);
+}
+
 /* The next n rows of s. The last known token's logits give the next token; scoring wants those of every prompt row. */
 static void add_rows(Scheduler *p, Sequence *s, int n) {
     const Job *job = s->job;
     Batch *b = &p->batch;
     bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
     s->step_rows = n;
-    s->step_wanted = in_prompt && job_wants_all(job) ? n : to_the_end;
+    s->step_wanted = p->whole || (in_prompt && job_wants_all(job)) ? n : to_the_end;
+    if (p->images)
+        memcpy(p->images + (size_t)b->n_segments * p->image_floats, job->image, p->image_floats * sizeof(float));
     p->segments[b->n_segments++] = (Segment){.row0 = b->n,
                                              .n = n,
                                              .pos0 = s->n_rows,
@@ -46,7 +70,7 @@ static void add_rows(Scheduler *p, Sequence *s, int n) {
     memcpy(p->tokens + b->n, s->tokens + s->n_rows, (size_t)n * sizeof *p->tokens);
     for (int i = n - s->step_wanted; i < n; i++) {
         p->wanted[b->n_want] = (Wanted){.sequence = s, .position = s->n_rows + i + 1};
-        if (job->kind == JOB_TOKENS) p->logit_rows[p->n_logit_rows++] = b->n_want;
+        if (has_logits(p, job, s->tokens[s->n_rows + i])) p->logit_rows[p->n_logit_rows++] = b->n_want;
         p->rows[b->n_want++] = b->n + i;
     }
     b->n += n;
@@ -73,6 +97,13 @@ static int claim_rows(const Scheduler *p, const Sequence *s, const KvPool *pool,
     return end - s->n_rows;
 }
 
+/* Rows of a whole vocabulary's logits. */
+static int masks(const Scheduler *p, const Sequence *s) {
+    int n = 0;
+    for (int i = 0; i < s->n_prompt && p->head_token >= 0; i++) n += s->tokens[i] == p->head_token;
+    return n;
+}
+
 void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool) {
     clear(p);
     p->step++;
@@ -89,6 +120,7 @@ void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool 
         skip_ready(s, pool);
         int budget = most - p->prompt_rows;
         int rows = claim_rows(p, s, pool, s->job->score_prompt ? MIN(budget, score_budget) : budget);
+        if (p->whole && (rows < s->n_prompt || p->n_logit_rows + masks(p, s) > SCORED_ROWS)) break;
         if (rows > 0) add_rows(p, s, rows);
         if (s->job->score_prompt) score_budget -= rows;
         p->prompt_rows = p->batch.n - decode;
@@ -102,16 +134,41 @@ void scheduler_commit(Sequence *s, const KvPool *pool) {
         pool->blocks[s->blocks[b]].ready = pool->blocks[s->blocks[b]].shared;
 }
 
+static void want_all(Scheduler *p) {
+    Batch *b = &p->batch;
+    for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = p->logit_rows[i] = i;
+    b->n_want = b->n;
+}
+
+/* Many sequences take more than a long one: each begins a block of its own. */
+static void largest_whole(Scheduler *p, int max_batch, int context) {
+    Batch *b = &p->batch;
+    int least = p->images ? p->image_rows : 1;
+    for (int n, left = p->prefill_chunk; left >= least && b->n_segments < max_batch; left -= n) {
+        int others = MIN(max_batch - b->n_segments - 1, left - 1);
+        n = p->images ? p->image_rows : MIN(left - others, context);
+        p->segments[b->n_segments++] = (Segment){.row0 = b->n, .n = n, .noise = {.scale = 1}};
+        b->n += n;
+    }
+    want_all(p);
+    p->n_logit_rows = p->head_token == HEAD_OF_ROWS        ? b->n
+                      : p->head_token == HEAD_OF_SEQUENCES ? 0
+                                                           : MIN(b->n, max_batch + SCORED_ROWS);
+}
+
 void scheduler_largest(Scheduler *p, int max_batch, int context, const int *blocks) {
     Batch *b = &p->batch;
     clear(p);
+    if (p->whole) {
+        largest_whole(p, max_batch, context);
+        return;
+    }
     for (int n, left = max_batch + p->prefill_chunk; left > 0; left -= n) {
         n = left > max_batch ? MIN(left - max_batch, context) : 1;
         p->segments[b->n_segments++] =
             (Segment){.row0 = b->n, .n = n, .pos0 = context - n, .noise = {.scale = 1}, .blocks = blocks};
         b->n += n;
     }
-    for (int i = 0; i < b->n; i++) p->tokens[i] = 0, p->rows[i] = p->logit_rows[i] = i;
-    b->n_want = b->n;
+    want_all(p);
     p->n_logit_rows = MIN(b->n, max_batch + SCORED_ROWS);
 }

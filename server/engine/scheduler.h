@@ -5,7 +5,10 @@
  * are fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with
  * fewer, streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for
  * a step of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if
- * another one computes that block in this very step, it waits for the next. Arrays are made once; one thread. */
+ * another one computes that block in this very step, it waits for the next. Arrays are made once; one thread.
+ *
+ * A network that does not generate (config_generates) reads whole sequences: a step has as many as fit, in the order
+ * they came. */
 #ifndef NOISED_SCHEDULER_H
 #define NOISED_SCHEDULER_H
 
@@ -13,7 +16,8 @@
 #include "server/engine/kv_pool.h"
 
 enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6 };
-enum { SCORED_ROWS = 128 }; /* bounds the logits of a step to max_batch + SCORED_ROWS rows */
+/* Bounds the logits of a step to max_batch + SCORED_ROWS rows of a whole vocabulary; so a text has no more masks. */
+enum { SCORED_ROWS = 128 };
 
 typedef struct Sequence {
     Job *job;    /* NULL: not in use */
@@ -26,6 +30,7 @@ typedef struct Sequence {
     int n_prompt;    /* rows of the prompt to compute: all, or all but the last when nothing is generated */
     int n_rows;      /* rows in the cache */
     int n_cached;    /* of these, rows that somebody else computed */
+    int n_read;      /* rows of logits that a reading has got */
     int step_rows;   /* in the batch of this step */
     int step_wanted; /* the last of them, whose logits are wanted */
 } Sequence;
@@ -36,18 +41,28 @@ typedef struct Wanted {
     int position;
 } Wanted;
 
+enum { HEAD_OF_ROWS = -1, HEAD_OF_SEQUENCES = -2 }; /* of all rows; of none: the head reads what is pooled */
+
 typedef struct Scheduler {
     Batch batch;        /* points into the arrays below */
     int *tokens, *rows; /* [max_batch + prefill_chunk] */
     Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
     int *logit_rows;    /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not the readings' */
     int n_logit_rows;
+    bool whole;     /* sequences come whole; all their rows are wanted */
+    int head_token; /* whole: rows of this token have logits, or: */
+    float *images;  /* [max_batch, image_floats], beside the segments */
+    size_t image_floats;
+    int image_rows;
     Segment *segments; /* [max_batch + prefill_chunk] */
     int prefill_chunk, prompt_rows;
     uint64_t step;
 } Scheduler;
 
-void scheduler_init(Scheduler *p, int max_batch, int prefill_chunk);
+/* Rows of prompts that a step has at most: prefill_chunk, or those of the longest sequence where it must come whole. */
+int scheduler_chunk(const Config *c, int prefill_chunk);
+
+void scheduler_init(Scheduler *p, const Config *c, int max_batch, int prefill_chunk);
 void scheduler_free(Scheduler *p);
 
 /* The batch of the next step; batch.n is 0 when there is nothing to compute. */
@@ -56,8 +71,8 @@ void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool 
 /* After the forward pass: the rows are in the cache. */
 void scheduler_commit(Sequence *s, const KvPool *pool);
 
-/* The largest batch there can be, every sequence at the end of a context: what memory must be there for. All its
- * segments use `blocks` [ceil(context / KV_BLOCK)]. */
+/* The largest batch there can be: what memory must be there for. Every sequence is at the end of a context and all
+ * segments use `blocks` [ceil(context / KV_BLOCK)]; or they are as many whole sequences as there can be. */
 void scheduler_largest(Scheduler *p, int max_batch, int context, const int *blocks);
 
 #endif

@@ -20,9 +20,9 @@ typedef struct Here {
     Daemon daemon; /* for the client: its port */
 } Here;
 
-static bool here_start(Here *h) {
+static bool here_start(Here *h, TestCheckpoint kind) {
     Err err = {""};
-    const char *dir = test_checkpoint(CHECKPOINT_SMALL);
+    const char *dir = test_checkpoint(kind);
     *h = (Here){0};
     h->options = (Options){
         .model = dir,
@@ -142,12 +142,28 @@ static Tried fail_each(Here *h, const char *path, const char *body, size_t n_bod
     return t;
 }
 
+typedef struct MemoryCase {
+    const char *what, *path, *body;
+    size_t padded; /* bytes with spaces behind it; 0: as it is */
+} MemoryCase;
+
+static void try_case(Here *h, const MemoryCase *c) {
+    for (int for_ever = 0; for_ever < 2; for_ever++) {
+        size_t n = strlen(c->body), all = MAX(c->padded, n);
+        char *body = malloc(all + 1);
+        memcpy(body, c->body, n);
+        memset(body + n, ' ', all - n);
+        body[all] = 0;
+        Tried t = fail_each(h, c->path, body, all, for_ever);
+        printf("  %-14s %s: %3d allocations: %3d answers 503, %2d streams cut, %2d served\n", c->what,
+               for_ever ? "for ever" : "once    ", t.points, t.refused, t.cut, t.served);
+        free(body);
+    }
+}
+
 TEST(memory_runs_out_at_every_allocation) {
 #define COMMON "\"seed\":1,\"noise_seed\":2,\"max_tokens\":6"
-    static const struct {
-        const char *what, *path, *body;
-        size_t padded; /* bytes with spaces behind it; 0: as it is */
-    } cases[] = {
+    static const MemoryCase cases[] = {
         {"request", "/v1/completions",
          "{\"prompt\":[\"The river \\u00fc runs\",\"The mill\"],\"n\":2,\"best_of\":3,\"stop\":[\"zzz\",\"qqq\"],"
          "\"logit_bias\":{\"1\":-5,\"2\":3},\"stop_token_ids\":[3,4],\"mirostat\":0,\"noise_prompt_seed\":"
@@ -178,21 +194,29 @@ TEST(memory_runs_out_at_every_allocation) {
         {"metrics", "/metrics", "", 0},
     };
     Here h;
-    REQUIRE(here_start(&h));
-    for (size_t i = 0; i < COUNTOF(cases); i++)
-        for (int for_ever = 0; for_ever < 2; for_ever++) {
-            size_t n = strlen(cases[i].body), all = MAX(cases[i].padded, n);
-            char *body = malloc(all + 1);
-            memcpy(body, cases[i].body, n);
-            memset(body + n, ' ', all - n);
-            body[all] = 0;
-            Tried t = fail_each(&h, cases[i].path, body, all, for_ever);
-            printf("  %-14s %s: %3d allocations: %3d answers 503, %2d streams cut, %2d served\n", cases[i].what,
-                   for_ever ? "for ever" : "once    ", t.points, t.refused, t.cut, t.served);
-            free(body);
-        }
+    REQUIRE(here_start(&h, CHECKPOINT_SMALL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) try_case(&h, &cases[i]);
     wait_idle(&h);
     here_stop(&h);
+}
+
+TEST(memory_runs_out_in_tasks) {
+    static const struct {
+        TestCheckpoint kind;
+        MemoryCase request;
+    } cases[] = {
+        {CHECKPOINT_CLASSES,
+         {"classify", "/v1/classify", "{\"input\":[\"The river\",\"a\"],\"seed\":1,\"noise_samples\":3}", 0}},
+        {CHECKPOINT_TAGS, {"tag", "/v1/tag", "{\"input\":[\"The river runs\"],\"seed\":1}", 5000}},
+        {CHECKPOINT_MASKS, {"fill-mask", "/v1/fill-mask", "{\"input\":[1,7,7],\"seed\":1,\"top_k\":2}", 0}},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Here h;
+        REQUIRE(here_start(&h, cases[i].kind));
+        try_case(&h, &cases[i].request);
+        wait_idle(&h);
+        here_stop(&h);
+    }
 }
 
 /* ---- reload ---- */
@@ -227,7 +251,7 @@ static int fail_each_load(const Here *h, bool for_ever, int *refused) {
 /* A reload that memory is missing for is refused, wherever it runs out, and what serves goes on. */
 TEST(memory_runs_out_while_reloading) {
     Here h;
-    REQUIRE(here_start(&h));
+    REQUIRE(here_start(&h, CHECKPOINT_SMALL));
     static const char question[] = "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2}";
     char *good = ask(&h, "/v1/completions", question, sizeof question - 1);
     for (int for_ever = 0; for_ever < 2; for_ever++) {

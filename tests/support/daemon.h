@@ -13,10 +13,14 @@ typedef struct Daemon {
 } Daemon;
 
 typedef enum TestCheckpoint {
-    CHECKPOINT_SMALL, /* 512 positions, 300 tokens known to the tokenizer of 320, noise per head, well under 1 ms a
-                         token */
-    CHECKPOINT_QUIET, /* the same without noise */
-    CHECKPOINT_SLOW,  /* 4096 positions, a full answer takes seconds: for what must happen meanwhile */
+    CHECKPOINT_SMALL,   /* 512 positions, 300 tokens known to the tokenizer of 320, noise per head, well under 1 ms a
+                           token */
+    CHECKPOINT_QUIET,   /* the same without noise */
+    CHECKPOINT_SLOW,    /* 4096 positions, a full answer takes seconds: for what must happen meanwhile */
+    CHECKPOINT_CLASSES, /* SMALL, but it classifies texts: NEG and POS, by the mean row */
+    CHECKPOINT_TAGS,    /* the same, words: O, B-PER, I-PER, B-LOC */
+    CHECKPOINT_MASKS,   /* the same, token 7 being the mask */
+    CHECKPOINT_IMAGES,  /* the same, grey images of 6 x 4 pixels, patches of 2: 0, 1, 2 */
     CHECKPOINT_KINDS
 } TestCheckpoint;
 

@@ -1,0 +1,116 @@
+/* Networks that read whole sequences: what the engine hands out is what a forward pass over each alone gives, bit for
+ * bit, whatever shares its step. */
+#include "base/err.h"
+#include "base/random.h"
+#include "model/shape.h"
+#include "tests/support/engines.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS = 24, MASK = 3, SIDE = 6, PIXELS = SIDE * SIDE };
+
+static Config task(TaskKind task, Pool pool, bool noise) {
+    static const char names[] = "a\0b\0c";
+    Config c = test_engine_config(noise ? "noise" : "plain");
+    c.task = task;
+    c.causal = false;
+    if (task == TASK_FILL_MASK) c.mask_token_id = MASK;
+    if (!config_classifies(&c)) return c;
+    c.pool = pool;
+    c.labels.n = 3;
+    memcpy(c.labels.names, names, sizeof names);
+    return c;
+}
+
+static Config image_task(bool noise) {
+    Config c = task(TASK_IMAGE_CLASSIFICATION, POOL_FIRST, noise);
+    c.input.kind = INPUT_PATCHES;
+    c.input.height = c.input.width = SIDE;
+    c.input.channels = 1;
+    c.input.patch = 2;
+    c.vocab_size = 0;
+    c.bos_token_id = c.eos_token_id = -1;
+    return c;
+}
+
+static int count_masks(const int *ids, int n) {
+    int masks = 0;
+    for (int i = 0; i < n; i++) masks += ids[i] == MASK;
+    return masks;
+}
+
+static int rows_of(const Config *c, const Job *job) {
+    return config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(job->prompt, job->n_prompt) : job->n_prompt;
+}
+
+static Job *text_job(const Config *c, int index, JobKind kind) {
+    Draws d = draws_open(77, DRAW_TEST, (uint32_t)index);
+    int n = index == 5 ? TEST_CONTEXT : 1 + (int)draw_below(&d, 60), ids[TEST_CONTEXT];
+    for (int i = 0; i < n; i++) ids[i] = i % 7 == 2 ? MASK : 4 + (int)draw_below(&d, TEST_VOCAB - 4);
+    ids[0] = MASK;
+    int rows = config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(ids, n) : n;
+    return job_new_reading(kind, ids, n, kind == JOB_LOGITS ? rows * config_outputs(c) : c->hidden_size);
+}
+
+static Job *image_job(const Config *c, int index, JobKind kind) {
+    Draws d = draws_open(78, DRAW_TEST, (uint32_t)index);
+    float pixels[PIXELS];
+    for (int i = 0; i < PIXELS; i++) pixels[i] = (float)draw_normal(&d);
+    return job_new_image(kind, pixels, PIXELS, config_image_rows(c),
+                         kind == JOB_LOGITS ? config_outputs(c) : c->hidden_size);
+}
+
+static void check_alone(const Model *m, const Job *job, int index) {
+    const Config *c = &m->cfg;
+    Tape t;
+    tape_init(&t, false);
+    int want[TEST_CONTEXT], n_want = 0;
+    Segment all = {.n = job->n_prompt, .noise = job->noise_prompt};
+    Batch b = {.tokens = job->prompt, .images = job->image, .n = job->n_prompt, .segments = &all, .n_segments = 1};
+    for (int i = 0; i < job->n_prompt && c->task == TASK_FILL_MASK; i++)
+        if (job->prompt[i] == MASK) want[n_want++] = i;
+    if (n_want) b.want = want, b.n_want = n_want;
+    const Mat *y = model_forward(m, &t, &b, NULL);
+    CHECK(y->n == rows_of(c, job) && y->d == config_outputs(c));
+    CHECK_MSG(!memcmp(y->x, job->values, (size_t)y->n * (size_t)y->d * sizeof(float)), "%s, job %d: %.9g, alone %.9g",
+              task_names[c->task], index, (double)job->values[0], (double)y->x[0]);
+    tape_free(&t);
+}
+
+static void check_task(const Config *c, int chunk, int max_batch) {
+    EngineOptions o = test_engine_options();
+    o.prefill_chunk = chunk;
+    o.max_batch = max_batch;
+    TestEngine t;
+    test_engine_open(&t, c, &o);
+    Job *jobs[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        JobKind kind = i % 4 < 3 ? JOB_LOGITS : JOB_MEAN_ROW;
+        jobs[i] = c->input.kind == INPUT_PATCHES ? image_job(c, i, kind) : text_job(c, i, kind);
+        jobs[i]->noise_prompt = (NoiseKey){.seed = (uint64_t)i, .scale = i % 5 ? 1 : 0};
+        test_submit(&t, jobs[i]);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        CHECK(test_wait(jobs[i]) == FINISH_LENGTH);
+        if (jobs[i]->kind == JOB_LOGITS) check_alone(&t.checkpoint.model, jobs[i], i);
+        job_release(jobs[i]);
+    }
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
+
+TEST(engine_tasks_are_whole_forward_passes) {
+    for (int noise = 0; noise < 2; noise++) {
+        Config all[] = {task(TASK_TEXT_CLASSIFICATION, POOL_LAST, noise),
+                        task(TASK_TEXT_CLASSIFICATION, POOL_MEAN, noise),
+                        task(TASK_TOKEN_CLASSIFICATION, POOL_LAST, noise), task(TASK_FILL_MASK, POOL_LAST, noise),
+                        image_task(noise)};
+        all[0].causal = true;
+        for (size_t i = 0; i < COUNTOF(all); i++) {
+            check_task(&all[i], 64, 16);
+            check_task(&all[i], 300, 3);
+        }
+    }
+}
