@@ -42,7 +42,11 @@ static int choose(const char *field, const char *value, const char *first, const
 }
 
 static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
-    int width = ctx->config->hidden_size;
+    const Config *c = ctx->config;
+    int width = c->hidden_size;
+    if (c->network || c->input.kind != INPUT_TOKENS)
+        return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, and it has no embeddings of texts",
+                        task_names[c->task]);
     int format = choose("encoding_format", r->encoding_format, "float", "base64", e);
     if (format < 0) return -1;
     int pooling = choose("pooling", r->pooling, "mean", "last", e);

@@ -55,10 +55,15 @@ void runner_free(Runner *r) {
     *r = (Runner){0};
 }
 
-/* The hidden rows that are wanted; *logits are those of the rows that have some, or of what is pooled. */
+/* The hidden rows that are wanted; *logits are those of the rows that have some, or of what is pooled. Networks besides
+ * the transformer have logits alone. */
 static const Mat *forward(Runner *r, const Mat **logits) {
     const Scheduler *p = &r->scheduler;
     const KvCache *kv = p->whole ? NULL : &r->kv;
+    if (r->model->cfg.network) {
+        *logits = model_forward(r->model, &r->tape, &p->batch, NULL);
+        return NULL;
+    }
     Mat *hidden = model_hidden(r->model, &r->tape, &p->batch, kv), *rows = hidden;
     if (p->head_token == HEAD_OF_SEQUENCES)
         rows = model_pool(r->model, &r->tape, &p->batch, hidden);

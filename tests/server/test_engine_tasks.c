@@ -5,6 +5,7 @@
 #include "model/shape.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
+#include "weights/config_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,9 @@ static int rows_of(const Config *c, const Job *job) {
 
 static Job *text_job(const Config *c, int index, JobKind kind) {
     Draws d = draws_open(77, DRAW_TEST, (uint32_t)index);
-    int n = index == 5 ? TEST_CONTEXT : 1 + (int)draw_below(&d, 60), ids[TEST_CONTEXT];
-    for (int i = 0; i < n; i++) ids[i] = i % 7 == 2 ? MASK : 4 + (int)draw_below(&d, TEST_VOCAB - 4);
+    int context = MIN(c->max_positions, TEST_CONTEXT), ids[TEST_CONTEXT];
+    int n = index == 5 ? context : 1 + (int)draw_below(&d, (uint64_t)MIN(60, context));
+    for (int i = 0; i < n; i++) ids[i] = i % 7 == 2 ? MASK : 4 + (int)draw_below(&d, (uint64_t)c->vocab_size - 4);
     ids[0] = MASK;
     int rows = config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(ids, n) : n;
     return job_new_reading(kind, ids, n, kind == JOB_LOGITS ? rows * config_outputs(c) : c->hidden_size);
@@ -87,7 +89,7 @@ static void check_task(const Config *c, int chunk, int max_batch) {
     test_engine_open(&t, c, &o);
     Job *jobs[JOBS];
     for (int i = 0; i < JOBS; i++) {
-        JobKind kind = i % 4 < 3 ? JOB_LOGITS : JOB_MEAN_ROW;
+        JobKind kind = i % 4 < 3 || c->network ? JOB_LOGITS : JOB_MEAN_ROW;
         jobs[i] = c->input.kind == INPUT_PATCHES ? image_job(c, i, kind) : text_job(c, i, kind);
         jobs[i]->noise_prompt = (NoiseKey){.seed = (uint64_t)i, .scale = i % 5 ? 1 : 0};
         test_submit(&t, jobs[i]);
@@ -112,5 +114,18 @@ TEST(engine_tasks_are_whole_forward_passes) {
             check_task(&all[i], 64, 16);
             check_task(&all[i], 300, 3);
         }
+    }
+}
+
+TEST(engine_tasks_of_other_networks) {
+    static const char *const names[] = {"bilstm", "encoder_decoder"};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        char path[80];
+        Config c;
+        Err err;
+        snprintf(path, sizeof path, "tests/golden_networks/%s/config.json", names[i]);
+        REQUIRE(config_json_load(&c, path, &err) == 0);
+        check_task(&c, 64, 16);
+        check_task(&c, 20, 3);
     }
 }

@@ -90,7 +90,8 @@ bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) 
     Config c = config_of(kind);
     if (!test_model_init(&t, &c, seed)) return false;
     amplify_noise(&t);
-    int rc = checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || (c.vocab_size && write_tokenizer(dir, &err)) ? -1 : 0;
+    int rc =
+        checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || (c.vocab_size && write_tokenizer(dir, &err)) ? -1 : 0;
     test_model_free(&t);
     if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
     return rc == 0;

@@ -29,7 +29,10 @@ void test_engine_open(TestEngine *t, const Config *c, const EngineOptions *o) {
     *t = (TestEngine){0};
     BUG_ON(!test_model_init(&t->model, c, 21));
     BUG_ON(model_init(&t->checkpoint.model, c, &err));
-    params_bind_flat(&t->checkpoint.model.params, t->model.data, NULL);
+    ParamSet *ps = &t->checkpoint.model.params;
+    params_bind_flat(ps, t->model.data, NULL);
+    for (int i = 0; i < ps->n; i++)
+        if (ps->params[i].frozen) ps->params[i].weight->data = t->model.model.params.params[i].weight->data;
     if (engine_start(&t->engine, &t->checkpoint, o, &err)) test_fail(__FILE__, __LINE__, "%s", err.msg);
     BUG_ON(!t->engine);
 }
