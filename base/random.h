@@ -34,6 +34,7 @@ enum {
     DRAW_ORDER = 0x4F524445,
     DRAW_PERTURB = 0x50455254,
     DRAW_DROPOUT = 0x44524F50,
+    DRAW_MASK = 0x4D41534B,
     DRAW_TEST = 0x54455354
 };
 Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index);

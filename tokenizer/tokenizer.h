@@ -51,6 +51,9 @@ bool tokenizer_strips_space(const Tokenizer *t);
 
 int tokenizer_vocab_size(const Tokenizer *t);                     /* highest id + 1 */
 int tokenizer_find_special(const Tokenizer *t, const char *text); /* id of the added token, or -1 */
+
+/* t with one special token more, behind all ids; text must not be one yet. NULL on failure. */
+Tokenizer *tokenizer_with_special(const Tokenizer *t, const char *text, Err *err);
 void tokenizer_free(Tokenizer *t);
 
 #endif

@@ -14,14 +14,17 @@ typedef struct Eval {
     double scale;
 } Eval;
 
-static int print_result(const Evaluation *e, size_t bytes, NoiseKey noise, Err *err) {
+/* Of a fill-mask model the tokens are those masked, whose loss says nothing about bytes. */
+static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseKey noise, Err *err) {
+    if (e->tokens == 0) return err_set(err, "no token of the text is masked");
     double loss = e->nats / (double)e->tokens;
     if (!isfinite(loss)) return err_set(err, "the loss is not finite (%g)", loss);
     double nats_per_byte = e->nats / (double)bytes;
-    printf(
-        "{\"loss\":%.9g,\"perplexity\":%.9g,\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,\"tokens\":%zu,\"bytes\":%zu,"
-        "\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n",
-        loss, exp(loss), nats_per_byte, nats_per_byte / M_LN2, e->tokens, bytes, noise.seed, (double)noise.scale);
+    printf("{\"loss\":%.9g,\"perplexity\":%.9g,", loss, exp(loss));
+    if (task != TASK_FILL_MASK)
+        printf("\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,", nats_per_byte, nats_per_byte / M_LN2);
+    printf("\"tokens\":%zu,\"bytes\":%zu,\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n", e->tokens, bytes,
+           noise.seed, (double)noise.scale);
     return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
@@ -39,7 +42,7 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, 
     TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
     if (rc == 0) rc = evaluate(&c->model, span, window, 0, noise, NULL, &e, err);
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
-    if (rc == 0) rc = print_result(&e, bytes, noise, err);
+    if (rc == 0) rc = print_result(&e, c->model.cfg.task, bytes, noise, err);
     token_list_free(&list);
     return rc;
 }

@@ -9,7 +9,8 @@
 
 typedef struct Evaluation {
     double nats;   /* summed over tokens */
-    size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped */
+    size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped; those masked, of a fill-mask
+                      model, whose masks are the same whenever it is evaluated */
     bool complete; /* false when `stopped` cut it short */
 } Evaluation;
 

@@ -4,8 +4,10 @@
 #include "base/err.h"
 #include "base/sha256.h"
 #include "model/config_check.h"
+#include "model/shape.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
+#include "trainer/masks.h"
 #include "trainer/run.h"
 #include "weights/config_json.h"
 #include "weights/foreign.h"
@@ -40,6 +42,19 @@ static int copy_file(const char *from, const char *to, Err *err) {
     return rc;
 }
 
+/* Writes tok, with a mask if the task needs one that it has not. Frees it. */
+static int save_tokenizer(const Run *r, Tokenizer *tok, const char *path, Err *err) {
+    if (r->config.task == TASK_FILL_MASK && tokenizer_find_special(tok, MASK_TOKEN) < 0) {
+        Tokenizer *more = tokenizer_with_special(tok, MASK_TOKEN, err);
+        tokenizer_free(tok);
+        if (!more) return -1;
+        tok = more;
+    }
+    int rc = tokenizer_json_save(tok, path, err);
+    tokenizer_free(tok);
+    return rc;
+}
+
 static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
     Tokenizer *tok = NULL;
     if (r->settings->vocab_size >= BPE_FIRST_MERGE) r->config.vocab_size = (int)r->settings->vocab_size;
@@ -47,10 +62,8 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
            texts->n_train == 1 ? "file" : "files");
     fflush(stdout);
     BpeCorpus corpus = {.texts = texts->train, .n = (size_t)texts->n_train};
-    if (bpe_train(&tok, &corpus, r->config.vocab_size, err)) return -1;
-    int rc = tokenizer_json_save(tok, path, err);
-    tokenizer_free(tok);
-    return rc;
+    int learnt = r->config.vocab_size - (r->config.task == TASK_FILL_MASK); /* the mask is the last */
+    return bpe_train(&tok, &corpus, learnt, err) ? -1 : save_tokenizer(r, tok, path, err);
 }
 
 static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
@@ -58,15 +71,14 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     Tokenizer *tok;
     if (s->tokenizer) {
         if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
+        if (r->config.task == TASK_FILL_MASK) return save_tokenizer(r, tok, path, err);
         tokenizer_free(tok);
         return copy_file(s->tokenizer, path, err);
     }
     if (!s->init) return learn(r, texts, path, err);
     if (tokenizer_files_load(&tok, s->init, err)) return -1;
     if (!tok) return err_set(err, "--init %s has no tokenizer.json: --tokenizer FILE names one", s->init);
-    int rc = tokenizer_json_save(tok, path, err);
-    tokenizer_free(tok);
-    return rc;
+    return save_tokenizer(r, tok, path, err);
 }
 
 static int hash_file(const char *path, char hex[65], Err *err) {
@@ -83,6 +95,9 @@ static int hash_file(const char *path, char hex[65], Err *err) {
 
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {
     char path[PATH_BYTES];
+    if (config_classifies(&r->config))
+        return err_set(err, "task is %s, but pretrain makes networks for text-generation and fill-mask",
+                       task_names[r->config.task]);
     if (path_join(path, r->settings->out, "tokenizer.json", err)) return -1;
     if (!r->folder.saved && provide(r, texts, path, err)) return -1;
     if (hash_file(path, r->tokenizer_hash, err)) return -1;
@@ -136,11 +151,14 @@ int run_config_adopt(Run *r, Err *err) {
     if (s->config || r->config.eos_token_id < 0) adopt_token(&r->config.eos_token_id, end, "eos_token_id");
     if (s->config || r->config.bos_token_id < 0)
         adopt_token(&r->config.bos_token_id, bos >= 0 ? bos : end, "bos_token_id");
+    if (r->config.task == TASK_FILL_MASK)
+        adopt_token(&r->config.mask_token_id, tokenizer_find_special(r->tokenizer, MASK_TOKEN), "mask_token_id");
     if (!isnan(s->dropout)) r->config.dropout = (float)s->dropout;
     if (r->folder.saved && s->config && compare_configs(&r->config, &r->state.config, err)) return -1;
-    if (r->config.task != TASK_TEXT_GENERATION)
-        return err_set(err, "task is %s, but pretrain makes networks for text-generation", task_names[r->config.task]);
-    if (!r->config.causal)
+    if (r->config.task == TASK_FILL_MASK && s->sample_every)
+        return err_set(err, "--sample-every is %lld, but task is fill-mask, which generates no text",
+                       (long long)s->sample_every);
+    if (!r->config.causal && r->config.task == TASK_TEXT_GENERATION)
         return err_set(err, "causal is false: such a network sees the next token, which pretrain has it predict");
     return config_check(&r->config, err);
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "trainer/evaluate.h"
+#include "trainer/masks.h"
 #include "trainer/progress.h"
 #include "trainer/runlog.h"
 #include "trainer/sample.h"
@@ -23,6 +24,7 @@ enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; 
 typedef struct MicroBatch {
     Tape tape;
     int *tokens, *targets; /* [batch T] */
+    float *weights;        /* [batch T] of the targets; NULL: all 1 */
     Segment *segments;     /* [batch] */
 } MicroBatch;
 
@@ -31,6 +33,7 @@ static void micro_batch_init(MicroBatch *b, const Training *t) {
     *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
                       .segments = xcalloc(windows, sizeof *b->segments)};
+    if (t->model->cfg.task == TASK_FILL_MASK) b->weights = xcalloc(rows, sizeof *b->weights);
     tape_init(&b->tape, true);
     b->tape.bf16 = t->settings->precision == PRECISION_BF16;
     b->tape.recompute = t->settings->recompute;
@@ -40,6 +43,7 @@ static void micro_batch_free(MicroBatch *b) {
     tape_free(&b->tape);
     free(b->tokens);
     free(b->targets);
+    free(b->weights);
     free(b->segments);
 }
 
@@ -50,10 +54,12 @@ static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int6
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
     uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
     for (int i = 0; i < batch; i++) {
-        if (windows_read(t->windows, number * (uint64_t)batch + (uint64_t)i, t->model->cfg.vocab_size,
-                         b->tokens + i * length, b->targets + i * length, err))
-            return -1;
-        b->segments[i] = (Segment){.row0 = i * length,
+        int at = i * length, *tokens = b->tokens + at, *targets = b->targets + at;
+        uint64_t window = number * (uint64_t)batch + (uint64_t)i;
+        if (windows_read(t->windows, window, t->model->cfg.vocab_size, tokens, targets, err)) return -1;
+        if (b->weights)
+            masks_apply(&t->model->cfg, (uint64_t)s->seed, window, length, tokens, targets, b->weights + at);
+        b->segments[i] = (Segment){.row0 = at,
                                    .n = length,
                                    .noise = {.seed = (uint64_t)s->seed,
                                              .stream = stream,
@@ -70,7 +76,7 @@ static double micro_batch_gradient(MicroBatch *b, const Training *t, double *kl)
     Batch rows = {.tokens = b->tokens, .n = n, .segments = b->segments, .n_segments = batch};
     tape_reset(&b->tape);
     Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
-    Mat *loss = model_loss(&b->tape, logits, b->targets, NULL, (float)s->kl_weight, kl);
+    Mat *loss = model_loss(&b->tape, logits, b->targets, b->weights, (float)s->kl_weight, kl);
     tape_backward(&b->tape, loss);
     return loss->x[0] - s->kl_weight * *kl;
 }
@@ -189,11 +195,17 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     if (val->n < 2) return 0;
     if (evaluate(t->model, *val, t->windows->length, most, (NoiseKey){.scale = 1}, stop_signal, &e, &why))
         return refuse_ids(l, why.msg, err);
-    if (!e.complete) return 0;
+    if (!e.complete || e.tokens == 0) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;
     cJSON_AddNumberToObject(line, "val_loss", loss);
     cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
     add_sigma(line, t->model);
+    if (t->model->cfg.task == TASK_FILL_MASK) {
+        progress_note(&l->progress,
+                      "step %lld: validation loss %.4f (perplexity %.2f) on %zu masked of %zu held-out tokens",
+                      (long long)step, loss, exp(loss), e.tokens, val->n);
+        return 0;
+    }
     progress_note(&l->progress,
                   "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats or %.4f bits per byte) on %zu of %zu "
                   "held-out tokens",

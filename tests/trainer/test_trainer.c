@@ -10,6 +10,7 @@
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/corpus.h"
 #include "trainer/evaluate.h"
+#include "trainer/masks.h"
 #include "trainer/optimizer.h"
 #include "trainer/runlog.h"
 #include "trainer/schedule.h"
@@ -429,6 +430,36 @@ TEST(trainer_settings_survive_saving) {
     command_line_free(&line_b);
     command_line_free(&line_c);
     cJSON_Delete(saved);
+}
+
+/* BERT's shares, and no others at the same window; at another, other places. */
+TEST(trainer_masks) {
+    enum { N = 40000, V = 1000, END = 7 };
+    Config c = {.task = TASK_FILL_MASK, .vocab_size = V, .mask_token_id = 3, .eos_token_id = END};
+    int *tokens = xcalloc(4 * N, sizeof *tokens), *targets = tokens + N, *again = targets + N, *ignored = again + N;
+    float *weights = xcalloc(2 * N, sizeof *weights);
+    int masked = 0, same = 0, chosen = 0, shared = 0;
+    for (int i = 0; i < N; i++) tokens[i] = again[i] = i % 10 ? 10 + i % 900 : END;
+    int n = masks_apply(&c, 5, 1ull << 33, N, tokens, targets, weights);
+    for (int i = 0; i < N; i++) {
+        CHECK(targets[i] == again[i] && (weights[i] == 0 || weights[i] == 1));
+        CHECK(weights[i] == 1 ? targets[i] != END : tokens[i] == targets[i]);
+        chosen += weights[i] == 1;
+        masked += weights[i] == 1 && tokens[i] == 3;
+        same += weights[i] == 1 && tokens[i] == targets[i];
+    }
+    CHECK(n == chosen);
+    CHECK_MSG(abs(n - N * 135 / 1000) < 300, "%d of %d chosen", n, N);
+    CHECK_MSG(abs(masked - n * 8 / 10) < 120 && abs(same - n / 10) < 90, "of %d, %d masked and %d left", n, masked,
+              same);
+    memcpy(ignored, again, N * sizeof *again);
+    masks_apply(&c, 5, 1ull << 33, N, again, ignored, weights + N);
+    CHECK(!memcmp(again, tokens, N * sizeof *again) && !memcmp(weights, weights + N, N * sizeof *weights));
+    masks_apply(&c, 5, 1, N, targets, ignored, weights + N);
+    for (int i = 0; i < N; i++) shared += weights[i] == 1 && weights[N + i] == 1;
+    CHECK_MSG(abs(shared - N * 9 * 225 / 100000) < 150, "%d shared", shared);
+    free(tokens);
+    free(weights);
 }
 
 TEST(trainer_log_is_cut_back_to_the_resumed_step) {

@@ -296,6 +296,41 @@ TEST(trainer_cli_trains_and_evaluates) {
     world_close(&w);
 }
 
+/* The mask is the tokenizer's last token; the text is evaluated on the same masks each time. */
+TEST(trainer_cli_fills_masks) {
+    World w = world_open();
+    check_run(&w,
+              "pretrain --config mlm-noble-nano --vocab-size 300 --data %T --val %T --out %D/a --steps 30 --batch 8 "
+              "--lr 1e-2",
+              0, "masked of");
+    ChildResult r = run_in(&w, "eval --model %D/a --data %T");
+    REQUIRE(r.status == 0);
+    double loss = number_in(r.output, "loss"), tokens = number_in(r.output, "tokens");
+    CHECK_MSG(loss > 0.5 && loss < log(300) && !strstr(r.output, "per_byte"), "%s", r.output);
+    free(r.output);
+    char *dir = trainer_join(w.dir, "a"), *path = trainer_join(dir, "log.jsonl"), *log = test_read_file(path, NULL);
+    REQUIRE(log);
+    log[strlen(log) - 1] = 0;
+    const char *last = strrchr(log, '\n') + 1;
+    CHECK(number_in(last, "val_tokens") == tokens && fabs(number_in(last, "val_loss") - loss) < 1e-5);
+    free(log);
+    free(path);
+    path = trainer_join(dir, "config.json");
+    log = test_read_file(path, NULL);
+    CHECK(log && strstr(log, "\"mask_token_id\": 299,") && strstr(log, "\"vocab_size\": 300,"));
+    free(log);
+    free(path);
+    free(dir);
+    check_run(&w, "pretrain --init %D/a --data %T --out %D/b --steps 1", 0, "done: ");
+    check_run(&w, "pretrain --config mlm-nano --tokenizer %D/a/tokenizer.json --data %T --out %D/c --steps 1", 0,
+              "done: ");
+    check_run(&w, "sample --model %D/a --prompt x", 1, "task is fill-mask");
+    check_run(&w, "pretrain --config mlm-nano --vocab-size 300 --data %T --out %D/d --sample-every 1", 1,
+              "--sample-every is 1, but task is fill-mask");
+    check_run(&w, "pretrain --config vit-nano --data %T --out %D/d", 1, "task is image-classification, but pretrain");
+    world_close(&w);
+}
+
 TEST(trainer_cli_tells_of_doubts) {
     World w = world_open();
     check_run(&w, "tokenizer --data %T --vocab-size 270 --out %D/t.json", 0, "270 tokens");
