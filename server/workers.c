@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct Workers {
     pthread_mutex_t mutex; /* guards what follows */
@@ -20,8 +21,10 @@ static void let_go(Work *w) {
     if (atomic_fetch_sub(&w->owners, 1) == 1) w->free(w);
 }
 
+/* Linux has a nice value for each thread, 0 is the caller. Where a sandbox forbids this, bodies slow the streams. */
 static void *work(void *arg) {
     Workers *p = arg;
+    (void)setpriority(PRIO_PROCESS, 0, 19);
     pthread_mutex_lock(&p->mutex);
     for (;;) {
         while (!p->first && !p->stopping) pthread_cond_wait(&p->changed, &p->mutex);

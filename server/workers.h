@@ -4,7 +4,11 @@
  * in order and within a round first come, first served. A tenant has at most `most` pieces waiting.
  *
  * Work has two owners, who submitted it and the workers; each lets go once, and the last one's letting go calls `free`.
- * So a client that is gone need not wait for what runs for it. */
+ * So a client that is gone need not wait for what runs for it.
+ *
+ * Streams come first: workers run at the lowest nice value, so on a core that computes they get a seventieth of the
+ * time, elsewhere all of it. At the same rank two bodies at a time double the gaps of every stream on two cores; with
+ * no share at all a long prompt would wait for as long as the machine is full. */
 #ifndef NOISED_WORKERS_H
 #define NOISED_WORKERS_H
 

@@ -4,10 +4,13 @@
  *     bench-load --url http://127.0.0.1:8080 --url http://127.0.0.1:8081 --clients 1,8,32 --prompt-tokens 512
  *
  * --clients C: C clients, each of which sends its next request when it has its answer (closed loop).
- * --rate R: R requests a second that arrive by chance, however slow the answers are (open loop). */
+ * --rate R: R requests a second that arrive by chance, however slow the answers are (open loop).
+ * --beside N: each row alone and with N more clients beside it that send large bodies, by turns; then what that does to
+ * the gaps. */
 #include "base/err.h"
 #include "base/memory.h"
 #include "tests/bench/load_report.h"
+#include "tests/bench/load_uploads.h"
 #include "tests/bench/load_workload.h"
 
 #include <curl/curl.h>
@@ -21,6 +24,7 @@ typedef struct Options {
     double clients[MOST_LOADS], rates[MOST_LOADS];
     int n_urls, n_clients, n_rates;
     int requests; /* 0: four a client, or ten seconds' worth */
+    int beside, rounds;
     Workload workload;
     Slo slo;
 } Options;
@@ -29,6 +33,8 @@ static const char usage[] = "usage: bench-load --url http://HOST:PORT [--url ...
                             "  --clients N,N,...    clients that send one request after the other (1,8,16,32)\n"
                             "  --rate R,R,...       requests a second that arrive by chance, instead of clients\n"
                             "  --requests N         per row (4 a client, or 10 seconds' worth)\n"
+                            "  --beside N           each row also with N clients beside it that send 256 KiB bodies\n"
+                            "  --rounds N           such pairs of rows (5)\n"
                             "  --prompt-tokens N    random prompts of so many token ids (64)\n"
                             "  --prompt TEXT        the prompt of all requests, instead\n"
                             "  --max-tokens N       tokens to generate, no fewer (128)\n"
@@ -78,6 +84,8 @@ static int read_option(Options *o, const char *name, const char *value) {
     if (!strcmp(name, "--clients")) return read_list(o->clients, MOST_LOADS, &o->n_clients, value);
     if (!strcmp(name, "--rate")) return read_list(o->rates, MOST_LOADS, &o->n_rates, value);
     if (!strcmp(name, "--requests")) return read_count(&o->requests, value);
+    if (!strcmp(name, "--beside")) return read_count(&o->beside, value);
+    if (!strcmp(name, "--rounds")) return read_count(&o->rounds, value);
     if (!strcmp(name, "--prompt-tokens")) return read_count(&w->prompt_tokens, value);
     if (!strcmp(name, "--prompt")) return w->prompt = value, 0;
     if (!strcmp(name, "--max-tokens")) return read_count(&w->max_tokens, value);
@@ -148,24 +156,53 @@ static int run_same(const Options *o, const char *url, int clients, int *n_same)
     return distinct;
 }
 
-static void run_row(const Options *o, const char *server, int clients, double rate) {
+static Figures run_row(const Options *o, const char *server, int clients, double rate, int beside) {
     Workload w = o->workload;
     w.rate = rate;
     int n = o->requests ? o->requests : rate > 0 ? MAX((int)(10 * rate), 1) : 4 * clients, n_same = 0, n_distinct = 0;
     char load[32], *url = completions_of(server);
     double seconds;
+    Uploads *uploads = beside ? uploads_start(server, beside) : NULL;
     LoadAnswer *answers = run(&w, url, n, rate > 0 ? n : clients, &seconds);
+    int sent = beside ? uploads_stop(uploads) : 0;
     Figures f = figures_of(answers, n, seconds, o->slo);
     load_answers_free(answers, n);
     free(answers);
-    if (clients > 0) n_distinct = run_same(o, url, clients, &n_same);
+    if (clients > 0 && !o->beside) n_distinct = run_same(o, url, clients, &n_same);
     snprintf(load, sizeof load, rate > 0 ? "%g req/s" : "%g clients", rate > 0 ? rate : (double)clients);
     report_row(strstr(server, "://") ? strstr(server, "://") + 3 : server, load, &f, n_distinct, n_same);
+    if (beside) printf("  with %d beside, %.1f bodies/s answered\n", beside, sent / seconds);
     free(url);
+    return f;
+}
+
+/* Row by row in turns, for the machine's mood changes from one minute to the next. */
+static void run_beside(const Options *o, const char *server, int clients, double rate) {
+    double *alone = xcalloc((size_t)o->rounds, sizeof *alone), *beside = xcalloc((size_t)o->rounds, sizeof *beside);
+    double *ratio = xcalloc((size_t)o->rounds, sizeof *ratio);
+    for (int i = 0; i < o->rounds; i++) {
+        alone[i] = run_row(o, server, clients, rate, 0).gap.p99;
+        beside[i] = run_row(o, server, clients, rate, o->beside).gap.p99;
+        ratio[i] = beside[i] / alone[i];
+    }
+    printf("gap p99, medians of %d: alone %.1f ms, with %d beside %.1f ms; ratio of a pair %.2f\n", o->rounds,
+           1000 * spread_of(alone, o->rounds).p50, o->beside, 1000 * spread_of(beside, o->rounds).p50,
+           spread_of(ratio, o->rounds).p50);
+    free(alone);
+    free(beside);
+    free(ratio);
+}
+
+static void run_load(const Options *o, const char *server, int clients, double rate) {
+    if (o->beside)
+        run_beside(o, server, clients, rate);
+    else
+        run_row(o, server, clients, rate, 0);
 }
 
 int main(int argc, char **argv) {
-    Options o = {.workload = {.prompt_tokens = 64, .max_tokens = 128, .seed = 1}, .slo = {.first = 1, .gap = 0.1}};
+    Options o = {
+        .workload = {.prompt_tokens = 64, .max_tokens = 128, .seed = 1}, .slo = {.first = 1, .gap = 0.1}, .rounds = 5};
     if (argc > 1 && !strcmp(argv[1], "--help")) return fputs(usage, stdout), 0;
     if (read_options(&o, argc, argv)) return fputs(usage, stderr), 2;
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -179,9 +216,9 @@ int main(int argc, char **argv) {
            1000 * o.slo.first, 1000 * o.slo.gap);
     report_head();
     for (int k = 0; k < o.n_clients; k++)
-        for (int u = 0; u < o.n_urls; u++) run_row(&o, o.urls[u], (int)o.clients[k], 0);
+        for (int u = 0; u < o.n_urls; u++) run_load(&o, o.urls[u], (int)o.clients[k], 0);
     for (int k = 0; k < o.n_rates; k++)
-        for (int u = 0; u < o.n_urls; u++) run_row(&o, o.urls[u], 0, o.rates[k]);
+        for (int u = 0; u < o.n_urls; u++) run_load(&o, o.urls[u], 0, o.rates[k]);
     curl_global_cleanup();
     return 0;
 }

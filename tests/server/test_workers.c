@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- the workers ---- */
@@ -20,11 +21,13 @@ typedef struct Piece {
 
 static atomic_bool held; /* the pieces with number 0 wait for its end */
 static atomic_int n_run, n_freed, n_woken;
+static int niceness;  /* of the thread that ran the last piece */
 static int order[64]; /* numbers in the order in which they ran, by one worker */
 
 static void run_piece(Work *w) {
     Piece *p = (Piece *)w;
     while (p->number == 0 && atomic_load(&held)) usleep(100);
+    niceness = getpriority(PRIO_PROCESS, 0);
     order[atomic_fetch_add(&n_run, 1)] = p->number;
 }
 
@@ -113,6 +116,17 @@ TEST(workers_do_the_same_work_twice) {
     workers_release(p, &blocker->work);
     workers_stop(p);
     CHECK(atomic_load(&n_freed) == 1 && atomic_load(&n_run) == 60);
+}
+
+TEST(workers_give_way_to_streams) {
+    Piece *blocker;
+    Workers *p = start_held(&blocker);
+    REQUIRE(p);
+    atomic_store(&held, false);
+    wait_done(blocker);
+    CHECK_MSG(niceness == 19, "nice %d", niceness);
+    workers_release(p, &blocker->work);
+    workers_stop(p);
 }
 
 /* ---- large bodies ---- */

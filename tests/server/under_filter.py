@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """under_filter.py UNIT COMMAND...: runs a command under the SystemCallFilter of a systemd unit, as systemd would build it:
-the sets named by the first line, less those of lines that begin with ~; everything else fails with SystemCallErrorNumber.
+the sets and calls of each line, less those of lines that begin with ~; everything else fails with SystemCallErrorNumber.
 Needs python3-seccomp and systemd-analyze."""
 import errno, os, subprocess, sys
 
@@ -8,7 +8,10 @@ import seccomp
 
 
 def members(name, seen):
-    """The system calls of a set and of the sets inside it."""
+    """The system calls of a set and of the sets inside it; a name without @ is a call itself."""
+    if not name.startswith("@"):
+        yield name
+        return
     if name in seen:
         return
     seen.add(name)
