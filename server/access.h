@@ -4,7 +4,7 @@
 
 #include "server/http/http.h"
 
-/* HttpHandler.visited. A client that hangs up is no error: its record says so. */
+/* A client that hangs up is no error: its record says so. */
 void access_line(void *server, const HttpVisit *v);
 
 #endif

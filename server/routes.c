@@ -243,6 +243,12 @@ static void answered(void *self, int status) {
                   1);
 }
 
+static void visited(void *self, const HttpVisit *v) {
+    Server *s = self;
+    if (v->hung_up) metrics_count(&s->metrics, COUNT_HUNG_UP, 1);
+    if (s->access_log) access_line(s, v);
+}
+
 static void turned(void *self, double seconds) {
     Server *s = self;
     metrics_observe(&s->metrics, TIME_TURN, seconds);
@@ -259,7 +265,7 @@ HttpHandler routes_handler(Server *s) {
                          .handle = handle,
                          .refuse = refuse,
                          .answered = answered,
-                         .visited = s->access_log ? access_line : NULL,
+                         .visited = visited,
                          .turned = turned,
                          .no_memory = NO_MEMORY,
                          .no_memory_event = "data: " NO_MEMORY "\n\ndata: [DONE]\n\n"};

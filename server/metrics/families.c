@@ -41,6 +41,7 @@ static const CounterRow own_counters[] = {
     {COUNT_ANSWERS_2XX, "noised_http_answers_total", "class=\"2xx\"", "Answers by class of their status."},
     {COUNT_ANSWERS_4XX, "noised_http_answers_total", "class=\"4xx\"", NULL},
     {COUNT_ANSWERS_5XX, "noised_http_answers_total", "class=\"5xx\"", NULL},
+    {COUNT_HUNG_UP, "noised_http_hung_up_total", "", "Requests whose connection ended before their answer did."},
     {COUNT_PROMPT_TOKENS, "noised_prompt_tokens_total", "", "Prompt tokens of accepted requests, as in usage."},
     {COUNT_GENERATED_TOKENS, "noised_generated_tokens_total", "", "Tokens of answers, as in usage."},
     {COUNT_PREFIX_QUERIES, "noised_prefix_queries_total", "", "Prompt tokens looked up in the cache, per choice."},

@@ -17,6 +17,7 @@ typedef enum Counter {
     COUNT_ANSWERS_2XX,
     COUNT_ANSWERS_4XX,
     COUNT_ANSWERS_5XX,
+    COUNT_HUNG_UP, /* requests whose connection ended before their answer did */
     COUNT_PROMPT_TOKENS,
     COUNT_GENERATED_TOKENS,
     COUNT_PREFIX_QUERIES, /* prompt tokens of choices that started */

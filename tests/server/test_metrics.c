@@ -70,11 +70,12 @@ static const char *const families[][2] = {
               "process_virtual_memory_bytes process_resident_memory_bytes process_open_fds process_max_fds "
               "process_start_time_seconds noised_healthy noised_running noised_queued noised_kv_blocks "
               "noised_kv_blocks_used noised_versions noised_build_info"},
-    {"counter", "vllm:prefix_cache_queries_total vllm:prefix_cache_hits_total vllm:num_preemptions_total "
-                "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total "
-                "process_cpu_seconds_total noised_http_answers_total noised_prompt_tokens_total "
-                "noised_generated_tokens_total noised_prefix_queries_total noised_prefix_hits_total noised_steps_total "
-                "noised_choices_total noised_reloads_total noised_log_dropped_lines_total"},
+    {"counter",
+     "vllm:prefix_cache_queries_total vllm:prefix_cache_hits_total vllm:num_preemptions_total "
+     "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total "
+     "process_cpu_seconds_total noised_http_answers_total noised_http_hung_up_total noised_prompt_tokens_total "
+     "noised_generated_tokens_total noised_prefix_queries_total noised_prefix_hits_total noised_steps_total "
+     "noised_choices_total noised_reloads_total noised_log_dropped_lines_total"},
     {"histogram", "vllm:iteration_tokens_total vllm:request_prompt_tokens vllm:request_generation_tokens "
                   "vllm:request_params_n vllm:request_params_max_tokens vllm:time_to_first_token_seconds "
                   "vllm:inter_token_latency_seconds vllm:e2e_request_latency_seconds "
@@ -220,6 +221,7 @@ TEST(metrics_gauges_return) {
     for (size_t i = 0; i < COUNTOF(zero); i++)
         CHECK_MSG(value_of(a.body, zero[i], "") == 0, "%s is %g", zero[i], value_of(a.body, zero[i], ""));
     CHECK(value_of(a.body, "noised_choices_total", "cancelled") == 3);
+    CHECK(value_of(a.body, "noised_http_hung_up_total", "") == 1);
     CHECK(value_of(a.body, "vllm:request_success_total", "abort") == 3);
     answer_free(&a);
     daemon_stop(&d);
@@ -319,4 +321,40 @@ TEST(metrics_of_the_process) {
     for (size_t i = 0; i < COUNTOF(fds); i++) close(fds[i]);
     answer_free(&a);
     daemon_stop(&d);
+}
+
+/* Every name of ours that a page or the board mentions is one that /metrics has. */
+static void check_mentions(const char *file, const char *metrics) {
+    static const char *const ends[] = {"", "_bucket", "_sum", "_count"};
+    int n = 0;
+    char *text = test_read_file(file, NULL);
+    REQUIRE(text);
+    for (char *at = text; (at = strpbrk(at, "np")) != NULL; at++) {
+        if (strncmp(at, "noised_", 7) && strncmp(at, "process_", 8)) continue;
+        size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        bool found = false;
+        for (size_t i = 0; i < COUNTOF(ends) && !found; i++) {
+            char family[128];
+            size_t end = strlen(ends[i]);
+            if (length <= end || strncmp(at + length - end, ends[i], end)) continue;
+            snprintf(family, sizeof family, "# TYPE %.*s ", (int)(length - end), at);
+            found = strstr(metrics, family) != NULL;
+        }
+        CHECK_MSG(found || at[length] == '*', "%s: %.*s is no figure", file, (int)length, at);
+        at += length - 1;
+        n++;
+    }
+    CHECK_MSG(n > 10, "%s mentions %d", file, n);
+    free(text);
+}
+
+TEST(metrics_that_pages_mention_are_there) {
+    static Metrics m;
+    Buffer b = {0};
+    metrics_print(&b, &m, &(Gauges){.model = "m", .isa = "ref", .cache = {"F32", 32, 8}});
+    buffer_append(&b, "", 1);
+    check_mentions("deploy/grafana.json", b.data);
+    check_mentions("deploy/RUNBOOK.md", b.data);
+    check_mentions("docs/api.md", b.data);
+    buffer_free(&b);
 }

@@ -1,0 +1,138 @@
+/* What stands in deploy/ works with the programs it is for. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "tests/support/http_client.h"
+
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- nginx ---- */
+
+typedef struct Proxy {
+    char *dir;
+    int port;
+} Proxy;
+
+/* Nobody's at the moment. */
+static int free_port(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool bound = bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0;
+    close(fd);
+    return bound ? ntohs(a.sin_port) : 0;
+}
+
+static int in_dir(const Proxy *p, const char *command) {
+    char line[2048];
+    snprintf(line, sizeof line, "export DIR=%s PORT=%d PATH=$PATH:/usr/sbin; { %s; } >>$DIR/out 2>&1", p->dir, p->port,
+             command);
+    return system(line);
+}
+
+static void show_output(const Proxy *p) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/out", p->dir);
+    char *text = test_read_file(path, NULL);
+    CHECK_MSG(false, "%s", text ? text : "no output");
+    free(text);
+}
+
+/* deploy/nginx.conf as it is, but for its port, its certificate and where the daemon is. */
+static bool proxy_start(Proxy *p, const Daemon *d) {
+    char command[1024];
+    *p = (Proxy){.dir = test_dir(), .port = free_port()};
+    snprintf(
+        command, sizeof command,
+        "sed 's/listen 443/listen 127.0.0.1:'$PORT'/; s#/etc/ssl/noised#'$DIR'/noised#; "
+        "s/127.0.0.1:8080/127.0.0.1:%d/' "
+        "deploy/nginx.conf >$DIR/noised.conf && "
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout $DIR/noised.key -out "
+        "$DIR/noised.pem && "
+        "for t in client_body proxy fastcgi uwsgi scgi; do echo ${t}_temp_path $DIR/$t';'; done >$DIR/paths && "
+        "echo \"daemon on; pid $DIR/pid; error_log $DIR/errors; events {} http { access_log off; include $DIR/paths; "
+        "include $DIR/noised.conf; }\" >$DIR/nginx.conf && "
+        "nginx -t -e $DIR/errors -c $DIR/nginx.conf && nginx -e $DIR/errors -c $DIR/nginx.conf",
+        d->port);
+    if (in_dir(p, command) == 0) return true;
+    show_output(p);
+    return false;
+}
+
+static void proxy_stop(Proxy *p) {
+    in_dir(p, "kill $(cat $DIR/pid)");
+    free(p->dir);
+}
+
+/* By https; body NULL: GET. */
+static Answer ask(const Proxy *p, const char *path, const char *body) {
+    Answer a = {0};
+    char url[256];
+    long status = 0;
+    Text text = {0}, headers = {0};
+    CURL *curl = curl_easy_init();
+    snprintf(url, sizeof url, "https://127.0.0.1:%d%s", p->port, path);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L); /* the certificate is a minute old and its own authority */
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    if (!body) curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L);
+    text.data = calloc(1, 1), headers.data = calloc(1, 1);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, text_collect);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, text_collect);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &headers);
+    if (curl_easy_perform(curl) == CURLE_OK) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(curl);
+    a = (Answer){.status = (int)status, .body = text.data, .headers = headers.data, .json = cJSON_Parse(text.data)};
+    return a;
+}
+
+static void expect_error(const Proxy *p, const char *path, const char *body, int status) {
+    Answer a = ask(p, path, body);
+    char *type = answer_header(&a, "Content-Type"), *retry = answer_header(&a, "Retry-After");
+    CHECK_MSG(a.status == status, "%s: %d, not %d: %s", path, a.status, status, a.body);
+    CHECK_MSG(type && !strcmp(type, "application/json"), "%s: %s", path, type);
+    CHECK_MSG((status >= 502) == (retry != NULL), "%s: Retry-After %s", path, retry);
+    CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "error")) == 4 && json_text(a.json, "error.message") &&
+                  json_text(a.json, "error.type") && json_at(a.json, "error.param") && json_at(a.json, "error.code"),
+              "%s: %s", path, a.body);
+    free(type);
+    free(retry);
+    answer_free(&a);
+}
+
+TEST(deploy_nginx_passes_and_refuses_in_json) {
+    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
+        SKIP("needs nginx and openssl");
+    Daemon d;
+    Proxy p;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    REQUIRE(proxy_start(&p, &d));
+    static const char *const fine[] = {"/health", "/health/live", "/v1/models"};
+    for (size_t i = 0; i < COUNTOF(fine); i++) {
+        Answer a = ask(&p, fine[i], NULL);
+        CHECK_MSG(a.status == 200, "%s: %d %s", fine[i], a.status, a.body);
+        answer_free(&a);
+    }
+    Answer a = ask(&p, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":5,\"stream\":true}");
+    CHECK_MSG(a.status == 200 && strstr(a.body, "data: [DONE]"), "%d %s", a.status, a.body);
+    answer_free(&a);
+    char *large = malloc(300 << 10);
+    memset(large, ' ', 300 << 10);
+    large[(300 << 10) - 1] = 0;
+    expect_error(&p, "/v1/completions", large, 413);
+    expect_error(&p, "/v1/completions", "{\"nonsense\":1}", 400); /* noised's own passes */
+    expect_error(&p, "/metrics", NULL, 404);
+    expect_error(&p, "/error", NULL, 404);
+    daemon_stop(&d);
+    expect_error(&p, "/v1/models", NULL, 502);
+    expect_error(&p, "/health/live", NULL, 502);
+    free(large);
+    proxy_stop(&p);
+}
