@@ -146,6 +146,12 @@ test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium
 	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BUILD)/axe axe-core@4.10.3
 	BUILD=$(BUILD) $(BUILD)/run-browser-tests $(ONLY)
 
+test-clients: $(BUILD)/noised ## clients as they come, other servers' tests translated, against docs/api.md (python3; node, npm)
+	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BUILD)/clients openai@7.57.0 \
+	    ai@7.0.173 @ai-sdk/openai-compatible@3.0.92 langchain@1.5.14 @langchain/core@1.4.0 @langchain/openai@1.6.0 || \
+	    echo "npm installed nothing: the suites in JavaScript are skipped"
+	@BUILD=$(BUILD) python3 tests/clients/run.py $(WRITE) $(ONLY)
+
 pictures: ## the page's pictures in docs/, by the test that looks at them
 	@$(MAKE) --no-print-directory test-browser ONLY=pictures
 	cp $(addprefix $(BUILD)/,page.png page-dark.png page-phone.png) docs
@@ -237,6 +243,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man deps test check test-browser pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
+.PHONY: all man deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

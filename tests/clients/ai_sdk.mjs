@@ -1,0 +1,50 @@
+// Vercel's AI SDK with @ai-sdk/openai-compatible: completions and chats.
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { embed, generateText, streamText } from "ai";
+globalThis.AI_SDK_LOG_WARNINGS = false;
+import { assert, collect, key, keyed, run, test, url } from "./suite.mjs";
+
+const make = (more) => createOpenAICompatible({ name: "noised", baseURL: url + "/v1", ...more });
+const provider = make();
+const model = provider.completionModel("demo"), chat = provider.chatModel("demo");
+const base = { model, prompt: "It was", maxOutputTokens: 8, seed: 7, maxRetries: 0 };
+
+test("generateText", async () => {
+    const answer = await generateText(base);
+    assert.ok(answer.text.length > 0 && answer.usage.outputTokens === 8 && answer.finishReason === "length");
+});
+test("generateText repeats", async () =>
+    assert.equal((await generateText({ ...base, temperature: 0.7 })).text, (await generateText({ ...base, temperature: 0.7 })).text));
+test("generateText with every setting", () =>
+    generateText({ ...base, temperature: 0.7, topP: 0.9, presencePenalty: 0.5, frequencyPenalty: 0.5, stopSequences: ["\n\n"] }));
+test("generateText with providerOptions", {
+    user: { user: "me", echo: true }, logitBias: { logitBias: { 50: -100 } }, suffix: { suffix: "." },
+}, (noised) => generateText({ ...base, providerOptions: { noised } }));
+test("streamText", async () => {
+    const stream = streamText(base);
+    const parts = await collect(stream.textStream);
+    assert.equal(parts.join(""), (await generateText(base)).text);
+});
+test("streamText with usage", async () => {
+    const stream = streamText({ ...base, model: make({ includeUsage: true }).completionModel("demo") });
+    await collect(stream.textStream);
+    assert.equal((await stream.usage).outputTokens, 8);
+});
+test("streamText aborted", async () => {
+    const abort = new AbortController();
+    const stream = streamText({ ...base, maxOutputTokens: 400, abortSignal: abort.signal });
+    for await (const _ of stream.textStream) abort.abort();
+});
+test("error of a field", () => assert.rejects(generateText({ ...base, temperature: 3 }), /temperature/));
+test("a key", () =>
+    generateText({ ...base, model: make({ baseURL: keyed + "/v1", apiKey: key }).completionModel("demo") }));
+test("chat", async () => assert.ok((await generateText({ ...base, model: chat })).text));
+test("chat stream", async () =>
+    assert.equal((await collect(streamText({ ...base, model: chat }).textStream)).join(""), (await generateText({ ...base, model: chat })).text));
+test("chat with turns", () =>
+    generateText({ ...base, prompt: undefined, model: chat, system: "Be brief", messages: [
+        { role: "user", content: "a" }, { role: "assistant", content: "b" }, { role: "user", content: [{ type: "text", text: "c" }] }] ,
+        allowSystemInMessages: true }));
+test("embed", () => embed({ model: provider.textEmbeddingModel("demo"), value: "Hello", maxRetries: 0 }));
+
+await run();
