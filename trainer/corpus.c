@@ -3,8 +3,8 @@
 #include "base/atomic_file.h"
 #include "base/err.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "base/sha256.h"
+#include "trainer/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,14 +188,7 @@ int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, i
 }
 
 static void shuffle(Windows *w, uint64_t epoch) {
-    Draws d = draws_open(w->seed, DRAW_ORDER, (uint32_t)epoch);
-    for (size_t i = 0; i < w->n; i++) w->order[i] = (uint32_t)i;
-    for (size_t i = w->n; i > 1; i--) {
-        size_t k = draw_below(&d, i);
-        uint32_t swap = w->order[i - 1];
-        w->order[i - 1] = w->order[k];
-        w->order[k] = swap;
-    }
+    order_shuffle(w->order, w->n, w->seed, epoch);
     w->epoch = epoch;
 }
 

@@ -47,7 +47,7 @@ static int open_settings(Run *r, Err *err) {
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
     if (settings_finish(s, err)) return -1;
-    r->saved_settings = settings_save(s);
+    r->saved_settings = settings_save(r->line->command, s);
     return 0;
 }
 

@@ -5,9 +5,8 @@
 #include "base/err.h"
 #include "base/options.h"
 #include "trainer/schedule.h"
+#include "trainer/settings_saved.h"
 #include "trainer/weight_noise.h"
-
-#include <cjson/cJSON.h>
 
 enum { SETTINGS_N = 35 };
 enum { PRECISION_F32, PRECISION_BF16 };
@@ -30,10 +29,6 @@ typedef struct Settings {
 /* Their `tag` is a SettingMemory. */
 extern const Option settings_options[SETTINGS_N];
 
-/* What --resume does with a setting: nothing; takes the saved value unless another is given; insists on the saved one.
- */
-typedef enum SettingMemory { SETTING_FORGET, SETTING_REMEMBER, SETTING_FIXED } SettingMemory;
-
 /* Rules between options as they were typed: those of a resumed run come from its state. */
 int settings_check(const CommandLine *line, Err *err);
 
@@ -41,12 +36,5 @@ int settings_check(const CommandLine *line, Err *err);
 int settings_finish(Settings *s, Err *err);
 
 Schedule settings_schedule(const Settings *s);
-
-/* {"lr":"0.001", "data":["a.txt"], ...}: every setting that is not forgotten, as text that parses to it. */
-cJSON *settings_save(const Settings *s);
-
-/* The other way: settings not given take their saved value; a fixed one given with another value is an error naming
- * both, except the one called `free_setting` (may be NULL). `saved` must outlive the settings. */
-int settings_restore(const CommandLine *line, const cJSON *saved, const char *free_setting, Err *err);
 
 #endif

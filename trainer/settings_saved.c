@@ -1,19 +1,20 @@
 #include "base/err.h"
 #include "base/json_look.h"
-#include "trainer/settings.h"
+#include "trainer/settings_saved.h"
 
 #include <string.h>
 
-cJSON *settings_save(const Settings *s) {
+cJSON *settings_save(const Command *c, const void *values) {
     cJSON *saved = cJSON_CreateObject();
-    for (const Option *o = settings_options; o < settings_options + SETTINGS_N; o++) {
+    for (const Option *o = c->options; o < c->options + c->n_options; o++) {
         char text[OPTION_TEXT_BYTES];
         if (o->tag == SETTING_FORGET) continue;
         if (o->kind == OPTION_LIST) {
-            cJSON_AddItemToObject(saved, o->name, cJSON_CreateStringArray(s->data.items, s->data.n));
+            const OptionList *list = (const OptionList *)((const char *)values + o->offset);
+            cJSON_AddItemToObject(saved, o->name, cJSON_CreateStringArray(list->items, list->n));
             continue;
         }
-        option_text(o, s, text);
+        option_text(o, values, text);
         cJSON_AddStringToObject(saved, o->name, text);
     }
     return saved;
@@ -45,7 +46,8 @@ static int restore_one(const CommandLine *line, const Option *o, const cJSON *sa
 }
 
 int settings_restore(const CommandLine *line, const cJSON *saved, const char *free_setting, Err *err) {
-    for (const Option *o = settings_options; o < settings_options + SETTINGS_N; o++) {
+    const Command *c = line->command;
+    for (const Option *o = c->options; o < c->options + c->n_options; o++) {
         if (o->tag == SETTING_FORGET) continue;
         bool fixed = o->tag == SETTING_FIXED && !(free_setting && !strcmp(free_setting, o->name));
         if (restore_one(line, o, json_field(saved, o->name), fixed, err)) return -1;

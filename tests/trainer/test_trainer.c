@@ -416,7 +416,7 @@ TEST(trainer_settings_survive_saving) {
     Err err;
     REQUIRE(read_settings(&line_a, &a, COUNTOF(argv), argv, &err) == 0 && settings_check(&line_a, &err) == 0);
     REQUIRE(settings_finish(&a, &err) == 0);
-    cJSON *saved = settings_save(&a);
+    cJSON *saved = settings_save(&command_pretrain, &a);
     static char *resumed[] = {"--out", "x", "--resume"};
     REQUIRE(read_settings(&line_b, &b, COUNTOF(resumed), resumed, &err) == 0);
     REQUIRE(settings_restore(&line_b, saved, NULL, &err) == 0);
