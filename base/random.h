@@ -30,6 +30,7 @@ typedef struct Draws {
     uint64_t filled;
 } Draws;
 enum {
+    DRAW_MIX = 0x4D495849,
     DRAW_INIT = 0x494E4954,
     DRAW_ORDER = 0x4F524445,
     DRAW_PERTURB = 0x50455254,

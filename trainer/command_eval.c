@@ -2,14 +2,19 @@
 #include "base/random.h"
 #include "trainer/commands.h"
 #include "trainer/evaluate.h"
+#include "trainer/examples_load.h"
+#include "trainer/task_score.h"
+#include "model/shape.h"
 #include "weights/checkpoint.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 typedef struct Eval {
-    const char *model, *data;
+    const char *model, *data, *task_data;
     int window; /* below 2: max_position_embeddings */
+    int format; /* ExamplesFormat */
+    bool truncate;
     int64_t seed;
     double scale;
 } Eval;
@@ -47,13 +52,53 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, 
     return rc;
 }
 
+static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Err *err) {
+    cJSON *o = task_score_json(s);
+    cJSON_AddNumberToObject(o, "truncated", d->truncated);
+    cJSON_AddNumberToObject(o, "noise_seed", (double)noise.seed);
+    cJSON_AddNumberToObject(o, "noise_scale", (double)noise.scale);
+    char *text = cJSON_PrintUnformatted(o);
+    BUG_ON(!text);
+    puts(text);
+    cJSON_free(text);
+    cJSON_Delete(o);
+    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+}
+
+static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
+    const Config *cfg = &c->model.cfg;
+    Labels known = {0};
+    Examples e;
+    TaskData d;
+    TaskScore s;
+    if (!config_classifies(cfg))
+        return err_set(err, "--model %s has no labels: its task is %s", eval->model, task_names[cfg->task]);
+    int rc = labels_of(&known, cfg, err);
+    if (rc == 0) rc = examples_load(&e, eval->task_data, (ExamplesFormat)eval->format, &known, err);
+    labels_free(&known);
+    if (rc) return -1;
+    rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
+    if (rc == 0) {
+        task_score(&c->model, &d, NULL, noise, task_majority(&e), NULL, &s);
+        rc = shards_check_intact(&c->shards, err);
+        if (rc == 0) rc = print_score(&s, &d, noise, err);
+        task_data_free(&d);
+    }
+    examples_free(&e);
+    return rc;
+}
+
 static int run(const CommandLine *line) {
     const Eval *e = line->values;
     NoiseKey noise = {.seed = (uint64_t)e->seed, .scale = (float)e->scale};
     Checkpoint c;
     Err err;
+    if (!e->data == !e->task_data) {
+        err_set(&err, e->data ? "--data and --task-data exclude each other" : "--data or --task-data is missing");
+        return command_fail(line, &err, EXIT_USAGE);
+    }
     if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
-    int rc = evaluate_text(&c, e, noise, &err);
+    int rc = e->data ? evaluate_text(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
@@ -61,7 +106,12 @@ static int run(const CommandLine *line) {
 #define AT(member) offsetof(Eval, member)
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to evaluate"},
-    {"data", OPTION_TEXT, AT(data), "FILE", .required = true, .help = "text to evaluate on, all of it"},
+    {"data", OPTION_TEXT, AT(data), "FILE", .help = "text to evaluate on, all of it"},
+    {"task-data", OPTION_TEXT, AT(task_data), "FILE", .help = "or labelled data, for a network that knows the labels"},
+    {"format", OPTION_CHOICE, AT(format), "NAME", .fallback = "auto", .choices = examples_formats,
+     .help = "of the labelled data; auto: by the file's name"},
+    {"truncate", OPTION_SWITCH, AT(truncate),
+     .help = "cut the end of labelled texts beyond max_position_embeddings, and count them, in place of refusing"},
     {"window", OPTION_INT, AT(window), "N", 2, 1 << 30, .unit = "tokens", .help = "length of a window",
      .absent = "max_position_embeddings of the config"},
     {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
@@ -70,7 +120,7 @@ static const Option options[] = {
 };
 const Command command_eval = {
     .name = "eval",
-    .summary = "Prints a checkpoint's loss on a text, as one line of JSON.",
+    .summary = "Prints a checkpoint's loss on a text, or its scores on labelled data, as one line of JSON.",
     .size = sizeof(Eval),
     .options = options,
     .n_options = COUNTOF(options),

@@ -1,6 +1,7 @@
 #include "trainer/labels.h"
 
 #include "base/memory.h"
+#include "model/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,12 @@ int labels_add(Labels *l, const char *name, Err *err) {
     l->names = xrealloc(l->names, ((size_t)l->n + 1) * sizeof *l->names);
     memcpy(l->names[l->n], name, n + 1);
     return l->n++;
+}
+
+int labels_of(Labels *l, const Config *c, Err *err) {
+    for (int i = 0; i < c->labels.n; i++)
+        if (labels_add(l, config_label(c, i), err) < 0) return -1;
+    return 0;
 }
 
 Labels labels_copy(const Labels *l) {

@@ -3,6 +3,7 @@
 #define NOISED_LABELS_H
 
 #include "base/err.h"
+#include "model/config.h"
 
 enum { LABELS_MOST = 1024, LABEL_BYTES = 64 };
 
@@ -15,6 +16,7 @@ typedef struct Labels {
 int labels_find(const Labels *l, const char *name); /* -1: unknown */
 /* Finds or appends; -1 for a name that is empty or too long, and for one too many. */
 int labels_add(Labels *l, const char *name, Err *err);
+int labels_of(Labels *l, const Config *c, Err *err); /* appends those of a network, in their order */
 Labels labels_copy(const Labels *l);
 void labels_free(Labels *l);
 

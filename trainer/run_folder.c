@@ -13,7 +13,7 @@
 static bool is_temporary(const char *name) {
     static const char *const written[] = {RUN_OPTIMIZER ".tmp",    RUN_STATE ".tmp",     "config.json.tmp",
                                           "model.safetensors.tmp", "tokenizer.json.tmp", "tokens.bin.tmp",
-                                          "log.jsonl.tmp",         "plot.svg.tmp"};
+                                          "log.jsonl.tmp",         "plot.svg.tmp",       "results.json.tmp"};
     for (size_t i = 0; i < COUNTOF(written); i++)
         if (!strcmp(name, written[i])) return true;
     return false;

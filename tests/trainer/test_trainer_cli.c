@@ -110,7 +110,7 @@ TEST(trainer_cli_refuses_bad_words) {
         {"tokenizer --data %T --vocab-size 300", "--out is missing", 2},
         {"tokenizer --data %T --vocab-size 300 --out /no/t.json", "/no/t.json", 1},
         {"tokenizer --data %T --vocab-size 100000 --out %D/t.json", "100000", 1},
-        {"eval --model %D", "--data is missing", 2},
+        {"eval --model %D", "--data or --task-data is missing", 2},
         {"eval --model %D --data %T", "config.json: No such file", 1},
         {"eval --model %D --data %T --noise-scale -1", "--noise-scale is -1, must be 0 to", 2},
     };

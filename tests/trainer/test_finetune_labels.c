@@ -1,0 +1,256 @@
+/* finetune: texts, words and images by labels; what it refuses; that it resumes to the same bits. */
+#include "base/memory.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/daemon.h"
+#include "tests/support/http_client.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/examples_load.h"
+#include "trainer/task_score.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A folder with data: a text is about stones or about books, which the label says. */
+static char *put_data(void) {
+    static const char *const words[] = {"river", "mill", "wheel", "word"};
+    char *dir = test_dir(), text[8192], tags[8192];
+    size_t n = 0, m = 0;
+    for (int i = 0; i < 24; i++) {
+        const char *word = words[i % 4], *what = i / 4 % 2 ? "stone" : "book";
+        n += (size_t)snprintf(text + n, sizeof text - n, "{\"text\":\"the %s and the %s\",\"label\":\"%s\"}\n", word,
+                              what, i / 4 % 2 ? "HARD" : "SOFT");
+        m += (size_t)snprintf(tags + m, sizeof tags - m, "the\tO\n%s\tO\nand\tO\nthe\tO\n%s\tB-%s\n\n", word, what,
+                              i / 4 % 2 ? "HARD" : "SOFT");
+    }
+    test_write_text(dir, "train.jsonl", text);
+    test_write_text(dir, "train.conll", tags);
+    test_write_text(dir, "dev.jsonl",
+                    "{\"text\":\"the mill and the stone\",\"label\":\"HARD\"}\n"
+                    "{\"text\":\"the wheel and the book\",\"label\":\"SOFT\"}\n"
+                    "{\"text\":\"the book\",\"label\":\"SOFT\"}\n");
+    return dir;
+}
+
+/* %D = the folder, %M = the model. */
+static ChildResult run_in(const char *dir, const char *args) {
+    char full[2048];
+    size_t used = 0;
+    const char *model = test_checkpoint(CHECKPOINT_SMALL);
+    for (const char *p = args; *p; p++) {
+        bool name = p[0] == '%' && (p[1] == 'D' || p[1] == 'M');
+        used += (size_t)snprintf(full + used, sizeof full - used, name ? "%s" : "%.1s",
+                                 !name         ? p
+                                 : p[1] == 'D' ? dir
+                                               : model);
+        BUG_ON(used >= sizeof full);
+        if (name) p++;
+    }
+    return trainer_run(full);
+}
+
+static void check_run(const char *dir, const char *args, int status, const char *says) {
+    ChildResult r = run_in(dir, args);
+    CHECK_MSG(r.status == status && strstr(r.output, says), "%s: status %d, wanted \"%s\":\n%s", args, r.status, says,
+              r.output);
+    free(r.output);
+}
+
+static cJSON *results_of(const char *dir, const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s/results.json", dir, name);
+    char *text = test_read_file(path, NULL);
+    cJSON *o = text ? cJSON_Parse(text) : NULL;
+    CHECK_MSG(o, "%s is not there", path);
+    free(text);
+    return o;
+}
+
+TEST(finetune_learns_texts) {
+    char *dir = put_data(), path[300];
+    check_run(
+        dir,
+        "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --test %D/train.jsonl --epochs 12 --batch 8 "
+        "--lr 1e-2 --patience 8 --out %D/run",
+        0, "(majority 0.5000, chance 0.5000)");
+    cJSON *o = results_of(dir, "run");
+    CHECK(json_number(o, "test.accuracy.mean") == 1 && json_number(o, "dev.accuracy.mean") == 1);
+    CHECK(json_number(o, "runs.0.test.majority") == 0.5 && json_number(o, "runs.0.test_without_noise.n") == 24);
+    /* a checkpoint like any other, by which each text alone has the bits of all together */
+    Checkpoint c;
+    Examples e;
+    TaskData d;
+    Labels known = {0};
+    Err err;
+    snprintf(path, sizeof path, "%s/run", dir);
+    REQUIRE(checkpoint_open(&c, path, &err) == 0);
+    CHECK(c.model.cfg.task == TASK_TEXT_CLASSIFICATION && c.model.cfg.labels.n == 2 && c.tokenizer);
+    snprintf(path, sizeof path, "%s/dev.jsonl", dir);
+    REQUIRE(labels_of(&known, &c.model.cfg, &err) == 0 && examples_load(&e, path, 0, &known, &err) == 0);
+    REQUIRE(task_data_encode(&d, &e, c.tokenizer, &c.model.cfg, false, &err) == 0);
+    NoiseKey noise = {.scale = 1};
+    TaskScore all;
+    task_score(&c.model, &d, NULL, noise, 0, NULL, &all);
+    CHECK(all.metric[METRIC_ACCURACY] == json_number(o, "dev.accuracy.mean"));
+    CHECK(all.loss == json_number(o, "runs.0.dev.loss"));
+    TaskBatch together = {0}, alone = {0};
+    Tape tape, other;
+    tape_init(&tape, false);
+    tape_init(&other, false);
+    task_batch_fill(&together, &d, (uint32_t[]){0, 1, 2}, 3, noise, false);
+    const Mat *logits = model_forward(&c.model, &tape, &together.batch, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        task_batch_fill(&alone, &d, &i, 1, noise, false);
+        tape_reset(&other);
+        const Mat *one = model_forward(&c.model, &other, &alone.batch, NULL);
+        CHECK(!memcmp(one->x, logits->x + 2 * i, 2 * sizeof(float)));
+    }
+    tape_free(&tape);
+    tape_free(&other);
+    task_batch_free(&together);
+    task_batch_free(&alone);
+    task_data_free(&d);
+    examples_free(&e);
+    labels_free(&known);
+    checkpoint_close(&c);
+    check_run(dir, "eval --model %D/run --task-data %D/dev.jsonl", 0, "\"accuracy\":1,");
+    check_run(dir, "eval --model %D/run --task-data %D/train.conll", 1, "train.conll:1: unknown label \"O\"");
+    check_run(dir, "eval --model %M --task-data %D/dev.jsonl", 1, "has no labels: its task is text-generation");
+    check_run(dir, "eval --model %D/run --data %D/dev.jsonl", 1, "such a network predicts no ");
+    cJSON_Delete(o);
+    free(dir);
+}
+
+TEST(finetune_resumes_to_the_same_bits) {
+    static const char plan[] =
+        "finetune --init %%M --train %%D/train.jsonl --dev %%D/dev.jsonl --epochs 6 --batch 5 --lr "
+        "3e-3 --seeds 2 --schedule linear --warmup-epochs 1 --out %%D/%s%s";
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "log.jsonl", "config.json"};
+    char *dir = put_data(), args[512], sums[2][65];
+    snprintf(args, sizeof args, plan, "whole", "");
+    check_run(dir, args, 0, "2 runs from seed 1");
+    char log[300], full[1024];
+    snprintf(log, sizeof log, "%s/cut/seed-1/log.jsonl", dir);
+    snprintf(full, sizeof full,
+             "finetune --init %s --train %s/train.jsonl --dev %s/dev.jsonl --epochs 6 --batch 5 --lr 3e-3 --seeds 2 "
+             "--schedule linear --warmup-epochs 1 --out %s/cut",
+             test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir);
+    ChildResult r = trainer_run_stopped(full, log, 400, SIGKILL);
+    CHECK_MSG(r.status == 128 + SIGKILL, "status %d: %s", r.status, r.output);
+    free(r.output);
+    check_run(dir, "finetune --resume --out %D/cut --lr 1e-3", 1, "--lr is 0.001, the run to be resumed has 0.003");
+    check_run(dir, "finetune --resume --out %D/cut", 0, "done");
+    for (int seed = 1; seed <= 2; seed++)
+        for (size_t i = 0; i < COUNTOF(files); i++) {
+            char name[2][80];
+            snprintf(name[0], sizeof name[0], "whole/seed-%d/%s", seed, files[i]);
+            snprintf(name[1], sizeof name[1], "cut/seed-%d/%s", seed, files[i]);
+            trainer_hash_file(dir, name[0], sums[0]);
+            trainer_hash_file(dir, name[1], sums[1]);
+            CHECK_MSG(!strcmp(sums[0], sums[1]), "%s differs", name[1]);
+        }
+    trainer_hash_file(dir, "whole/results.json", sums[0]);
+    trainer_hash_file(dir, "cut/results.json", sums[1]);
+    CHECK(!strcmp(sums[0], sums[1]));
+    trainer_hash_file(dir, "whole/seed-2/model.safetensors", sums[0]);
+    trainer_hash_file(dir, "whole/seed-1/model.safetensors", sums[1]);
+    CHECK(strcmp(sums[0], sums[1])); /* a seed is a run of its own */
+    test_write_text(dir, "dev.jsonl", "{\"text\":\"the stone\",\"label\":\"HARD\"}\n");
+    check_run(dir, "finetune --resume --out %D/cut", 1, "are not what the run to be resumed began with");
+    free(dir);
+}
+
+/* The head alone learns, and what was computed once says what the whole network says. */
+TEST(finetune_freezes_all_but_the_head) {
+    char *dir = put_data(), path[300];
+    check_run(dir,
+              "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --freeze --epochs 3 --lr 3e-2 --batch 8 "
+              "--noise-seed 5 --noise-scale 0.5 --out %D/run",
+              0, "done");
+    cJSON *o = results_of(dir, "run");
+    snprintf(path, sizeof path, "%s/run/log.jsonl", dir);
+    char *log = test_read_file(path, NULL), said[64];
+    int epoch = (int)json_number(o, "runs.0.epoch");
+    char *line = log;
+    for (int i = 1; line && i < epoch; i++) line = strchr(line, '\n') + 1;
+    cJSON *logged = cJSON_Parse(line);
+    CHECK(json_number(logged, "dev.loss") == json_number(o, "runs.0.dev.loss"));
+    snprintf(said, sizeof said, "%d", epoch);
+    CHECK_MSG(epoch == (int)json_number(logged, "epoch"), "epoch %s", said);
+    Checkpoint before, after;
+    Err err;
+    snprintf(path, sizeof path, "%s/run", dir);
+    REQUIRE(checkpoint_open(&before, test_checkpoint(CHECKPOINT_SMALL), &err) == 0);
+    REQUIRE(checkpoint_open(&after, path, &err) == 0);
+    for (int i = 0; i < after.model.params.n; i++) {
+        const Weight *w = after.model.params.params[i].weight;
+        const Param *p = params_find(&before.model.params, w->name);
+        if (!p) CHECK_MSG(!strncmp(w->name, "score.", 6), "%s is new", w->name);
+        if (p) CHECK_MSG(!memcmp(w->data, p->weight->data, weight_count(w) * sizeof(float)), "%s has moved", w->name);
+    }
+    checkpoint_close(&before);
+    checkpoint_close(&after);
+    cJSON_Delete(o);
+    cJSON_Delete(logged);
+    free(log);
+    free(dir);
+}
+
+TEST(finetune_learns_tags) {
+    char *dir = put_data();
+    check_run(
+        dir,
+        "finetune --init %M --train %D/train.conll --dev %D/train.conll --epochs 12 --batch 8 --lr 1e-2 --out %D/run",
+        0, "entity-f1");
+    cJSON *o = results_of(dir, "run");
+    CHECK(json_number(o, "dev.entity_f1.mean") == 1 && json_number(o, "dev.majority") == 0.8);
+    CHECK(!strcmp(json_text(o, "metric"), "entity-f1"));
+    cJSON_Delete(o);
+    free(dir);
+}
+
+TEST(finetune_refuses) {
+    static const struct {
+        const char *args, *says;
+        int status;
+    } cases[] = {
+        {"finetune --init %M --out %D/x", "--train is missing", 2},
+        {"finetune --train %D/train.jsonl --out %D/x", "--init or --config is missing", 2},
+        {"finetune --init %M --config y --train %D/train.jsonl --out %D/x", "exclude each other", 2},
+        {"finetune --init %M --train %D/train.jsonl --out %D/x --patience 2", "--patience needs --dev", 2},
+        {"finetune --init %M --train %D/train.jsonl --out %D/x --perturb all-after", "need each other", 2},
+        {"finetune --config y --train %D/train.jsonl --out %D/x --freeze", "--freeze needs --init", 2},
+        {"finetune --init %M --train %D/train.jsonl --out %D/x --mixup 0.8", "--mixup and --cutmix are for images", 1},
+        {"finetune --init %M --train %D/train.conll --out %D/x --pool mean", "--pool is for texts and images", 1},
+        {"finetune --init %M --train %D/train.jsonl --dev %D/train.jsonl --metric entity-f1 --out %D/x",
+         "are no tags of chunks", 1},
+        {"finetune --init %M --train %D/bad.jsonl --out %D/x", "bad.jsonl:2: the text is empty", 1},
+        {"finetune --init %M --train %D/train.jsonl --dev %D/other.jsonl --out %D/x",
+         "other.jsonl:1: unknown label \"NONE\"; there are HARD, SOFT", 1},
+        {"finetune --init %M --train %D/long.jsonl --out %D/x", "long.jsonl:1: ", 1},
+        {"finetune --init %M --train %D/long.jsonl --out %D/x", "max_position_embeddings is 512", 1},
+        {"finetune --init %M --train %D/other.jsonl --out %D/x", "all labels are \"NONE\"", 1},
+        {"finetune --init %M --train %D/train.jsonl --dev %D/train.conll --out %D/x", "unknown label \"O\"", 1},
+        {"finetune --init %M --train /no/file.jsonl --out %D/x", "/no/file.jsonl: No such file", 1},
+        {"finetune --init /no/dir --train %D/train.jsonl --out %D/x", "/no/dir", 1},
+        {"finetune --resume --out %D/x", "--train is missing: ", 1},
+        {"finetune --init %M --train %D/train.jsonl --out %D", "is not empty", 1},
+    };
+    char *dir = put_data(), *x = xmalloc(4096);
+    test_write_text(dir, "bad.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"\",\"label\":\"y\"}\n");
+    test_write_text(dir, "other.jsonl", "{\"text\":\"a\",\"label\":\"NONE\"}\n");
+    size_t n = (size_t)snprintf(x, 64, "{\"label\":\"HARD\",\"text\":\"");
+    memset(x + n, 'z', 3000);
+    snprintf(x + n + 3000, 64, "\"}\n{\"label\":\"SOFT\",\"text\":\"b\"}\n");
+    test_write_text(dir, "long.jsonl", x);
+    for (size_t i = 0; i < COUNTOF(cases); i++) check_run(dir, cases[i].args, cases[i].status, cases[i].says);
+    char path[300];
+    snprintf(path, sizeof path, "%s/x", dir);
+    CHECK(access(path, F_OK) < 0); /* nothing is left behind */
+    check_run(dir, "finetune --init %M --train %D/long.jsonl --out %D/x --truncate --epochs 1 --freeze", 0,
+              "1 texts of");
+    free(x);
+    free(dir);
+}

@@ -1,0 +1,123 @@
+/* What stands ready before the first epoch. */
+#include "base/memory.h"
+#include "model/config_check.h"
+#include "model/shape.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/entities.h"
+#include "trainer/examples_load.h"
+#include "trainer/finetune.h"
+#include "weights/config_json.h"
+#include "weights/presets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const task_splits[] = {"train", "dev", "test"};
+
+static int open_network(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    if (s->config) {
+        if (s->tokenizer && tokenizer_json_load(&f->owned, s->tokenizer, err)) return -1;
+        f->tokenizer = f->owned;
+        return preset_or_file(&f->config, s->config, err);
+    }
+    if (checkpoint_open(&f->init, s->init, err)) return -1;
+    f->tokenizer = f->init.tokenizer;
+    f->config = f->init.model.cfg;
+    return 0;
+}
+
+/* Labels of a network that has some stay what they are; otherwise the training data say which there are. */
+static int load_examples(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    const char *const paths[SPLITS] = {s->train, s->dev, s->test};
+    Labels known = {0};
+    bool fixed = config_classifies(&f->config);
+    int rc = labels_of(&known, &f->config, err);
+    for (int k = 0; k < SPLITS && rc == 0; k++) {
+        const Labels *labels = fixed ? &known : k ? &f->examples[SPLIT_TRAIN].labels : NULL;
+        if (paths[k]) rc = examples_load(&f->examples[k], paths[k], (ExamplesFormat)s->format, labels, err);
+    }
+    labels_free(&known);
+    return rc;
+}
+
+/* The config of init with the data's labels and a head for them. */
+static int adopt_labels(Finetune *f, Err *err) {
+    const Examples *e = &f->examples[SPLIT_TRAIN];
+    Config *c = &f->config;
+    size_t used = 0;
+    if (config_classifies(c)) return 0;
+    if (e->kind == EXAMPLES_IMAGES)
+        return err_set(err, "%s holds images, but task of the config is %s", e->path, task_names[c->task]);
+    if (e->labels.n < 2) return err_set(err, "%s: all labels are \"%s\"", e->path, e->labels.names[0]);
+    c->task = e->kind == EXAMPLES_TEXTS ? TASK_TEXT_CLASSIFICATION : TASK_TOKEN_CLASSIFICATION;
+    c->pool = POOL_LAST;
+    c->mask_token_id = 0;
+    c->labels.n = e->labels.n;
+    for (int i = 0; i < e->labels.n; i++) {
+        size_t n = strlen(e->labels.names[i]) + 1;
+        if (used + n > sizeof c->labels.names)
+            return err_set(err, "%s: the names of %d labels have more than %d bytes", e->path, e->labels.n,
+                           LABEL_BYTES_MAX);
+        memcpy(c->labels.names + used, e->labels.names[i], n);
+        used += n;
+    }
+    return 0;
+}
+
+static int choose_config(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    const Examples *e = &f->examples[SPLIT_TRAIN];
+    if (adopt_labels(f, err)) return -1;
+    if (s->pool && !config_pools(&f->config))
+        return err_set(err, "--pool is for texts and images, task is %s", task_names[f->config.task]);
+    if (s->pool) f->config.pool = (Pool)(s->pool - 1);
+    bool mixes = s->mixing.mixup > 0 || s->mixing.cutmix > 0;
+    if (mixes && (e->kind != EXAMPLES_IMAGES || s->freeze))
+        return err_set(err, "--mixup and --cutmix are for images, and not with --freeze");
+    bool tagged = e->kind == EXAMPLES_SENTENCES && entities_tagged(&e->labels);
+    f->metric = s->metric ? (TaskMetric)(s->metric - 1) : tagged ? METRIC_ENTITY_F1 : METRIC_ACCURACY;
+    if (f->metric == METRIC_ENTITY_F1 && !tagged)
+        return err_set(err, "--metric entity-f1: the labels of %s are no tags of chunks such as B-PER", e->path);
+    return config_check(&f->config, err);
+}
+
+static void hash_all(Finetune *f) {
+    Sha256 hash;
+    char *config = config_json_print(&f->config);
+    sha256_init(&hash);
+    sha256_add(&hash, config, strlen(config));
+    sha256_add(&hash, f->init.hash, sizeof f->init.hash);
+    for (int k = 0; k < SPLITS; k++)
+        if (f->examples[k].path) task_data_hash(&f->examples[k], &hash);
+    sha256_hex(&hash, f->hash);
+    free(config);
+}
+
+int finetune_open(Finetune *f, const FinetuneSettings *s, Err *err) {
+    *f = (Finetune){.settings = s};
+    if (open_network(f, err) || load_examples(f, err) || choose_config(f, err)) return -1;
+    for (int k = 0; k < SPLITS; k++)
+        if (f->examples[k].path &&
+            task_data_encode(&f->data[k], &f->examples[k], f->tokenizer, &f->config, s->truncate, err))
+            return -1;
+    f->majority = task_majority(&f->examples[SPLIT_TRAIN]);
+    hash_all(f);
+    return 0;
+}
+
+void finetune_close(Finetune *f) {
+    for (int k = 0; k < SPLITS; k++) {
+        if (f->data[k].examples) task_data_free(&f->data[k]);
+        if (f->examples[k].path) examples_free(&f->examples[k]);
+        free(f->features[k]);
+    }
+    if (f->owned) tokenizer_free(f->owned);
+    if (f->init.hash[0]) checkpoint_close(&f->init);
+    *f = (Finetune){0};
+}
+
+bool finetune_has_noise(const Finetune *f) {
+    return f->config.noise.scope != NOISE_NONE && f->settings->noise_scale > 0;
+}

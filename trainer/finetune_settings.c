@@ -1,0 +1,90 @@
+#include "trainer/finetune_settings.h"
+
+#include "base/random.h"
+#include "trainer/examples_load.h"
+#include "trainer/task_score.h"
+#include "trainer/weight_noise.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const pools[] = {"auto", "last", "mean", "first", NULL};
+static const char *const metrics[] = {"auto", "accuracy", "f1", "matthews", "entity-f1", NULL};
+static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
+static const char *const modes[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
+
+#define AT(member) offsetof(FinetuneSettings, member)
+#define FIXED .tag = SETTING_FIXED
+const Option finetune_options[FINETUNE_OPTIONS_N] = {
+    {"train", OPTION_TEXT, AT(train), "FILE", .required = true, .unless = "resume", FIXED,
+     .help = "labelled data to train on"},
+    {"dev", OPTION_TEXT, AT(dev), "FILE", FIXED,
+     .help = "labelled data that say after every epoch whether the network is the best so far", .absent = "none"},
+    {"test", OPTION_TEXT, AT(test), "FILE", FIXED, .help = "labelled data to score the result on", .absent = "none"},
+    {"format", OPTION_CHOICE, AT(format), "NAME", .fallback = "auto", .choices = examples_formats, FIXED,
+     .help = "of these files; auto: by their names"},
+    {"init", OPTION_TEXT, AT(init), "DIR", FIXED, .help = "start from this checkpoint, with a new head for new labels"},
+    {"config", OPTION_TEXT, AT(config), "FILE|PRESET", FIXED, .help = "start anew from a config with labels",
+     .absent = "that of --init"},
+    {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", FIXED, .help = "tokenizer.json, with --config",
+     .absent = "that of --init"},
+    {"out", OPTION_TEXT, AT(out), "DIR", .required = true, .help = "where the checkpoint and everything else goes"},
+    {"resume", OPTION_SWITCH, AT(resume),
+     .help = "continue the run in --out behind its last whole epoch; options not given are its own"},
+    {"pool", OPTION_CHOICE, AT(pool), "ROW", .fallback = "auto", .choices = pools, FIXED,
+     .help = "which rows of a text or image the head reads; auto: as the config says, last for a new head"},
+    {"freeze", OPTION_SWITCH, AT(freeze), FIXED,
+     .help = "train the head alone, on what the rest makes of the data once"},
+    {"truncate", OPTION_SWITCH, AT(truncate), FIXED,
+     .help = "cut the end of texts beyond max_position_embeddings, and count them, in place of refusing"},
+    {"epochs", OPTION_INT64, AT(epochs), "N", 1, 1 << 20, "3", .help = "passes over the training data at most", FIXED},
+    {"patience", OPTION_INT, AT(patience), "N", 0, 1 << 20, "0", "epochs", FIXED,
+     .help = "stop after so many without a better score on --dev; 0: never"},
+    {"metric", OPTION_CHOICE, AT(metric), "NAME", .fallback = "auto", .choices = metrics, FIXED,
+     .help = "by which epochs are compared; auto: entity-f1 for tags of chunks, else accuracy"},
+    {"batch", OPTION_INT64, AT(batch), "N", 1, 65535, "32", "examples", .help = "examples of a step", FIXED},
+    {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", FIXED},
+    {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, "0", .help = "learning rate of the last step", FIXED},
+    {"schedule", OPTION_CHOICE, AT(schedule), "KIND", .fallback = "constant", .choices = schedules, FIXED,
+     .help = "learning rate after warm-up"},
+    {"warmup-epochs", OPTION_INT64, AT(warmup_epochs), "N", 0, 1 << 20, "0", "epochs", FIXED,
+     .help = "epochs up to the peak"},
+    {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.01", .help = "decoupled decay of matrices", FIXED},
+    {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none", FIXED},
+    {"betas", OPTION_PAIR, AT(betas), "X,Y", 0, 0.999999, "0.9,0.999", .help = "AdamW's two averages", FIXED},
+    {"kl-weight", OPTION_REAL, AT(kl_weight), "X", 0, 1e6, "5e-06", .help = "weight of the noise KL in the loss",
+     FIXED},
+    {"perturb", OPTION_CHOICE, AT(perturb), "MODE", .fallback = "none", .choices = modes, .help = "weight noise",
+     FIXED},
+    {"perturb-sigma", OPTION_REAL, AT(perturb_sigma), "X", 0, 100, FIXED,
+     .help = "standard deviation of the weight noise"},
+    {"mixup", OPTION_REAL, AT(mixing.mixup), "A", 0, 100, "0", FIXED,
+     .help = "add images to each other, shares by Beta(A, A); 0: off"},
+    {"cutmix", OPTION_REAL, AT(mixing.cutmix), "A", 0, 100, "0", FIXED,
+     .help = "paste parts of images into each other, areas by Beta(A, A); 0: off"},
+    {"noise-seed", OPTION_INT64, AT(noise_seed), "N", 0, (double)SEED_MAX, "0", FIXED,
+     .help = "noise seed of evaluations and of --freeze"},
+    {"noise-scale", OPTION_REAL, AT(noise_scale), "X", 0, 1e6, "1", FIXED, .help = "factor on every sigma there"},
+    {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX - 1000, "1", .help = "seed of every random draw", FIXED},
+    {"seeds", OPTION_INT, AT(seeds), "N", 1, 1000, "1", FIXED,
+     .help = "so many runs with seeds from --seed on, each in a folder in --out, their mean and spread"},
+    {"threads", OPTION_INT, AT(threads), "N", 0, 1024, "0",
+     .help = "threads that compute; 0: all cores that this process may use"},
+};
+
+int finetune_settings_finish(FinetuneSettings *s, Err *err) {
+    if (!s->init == !s->config)
+        return err_set(err, "%s", s->init ? "--init and --config exclude each other" : "--init or --config is missing");
+    if (s->tokenizer && s->init) return err_set(err, "--init %s brings its own tokenizer", s->init);
+    if (s->freeze && s->config) return err_set(err, "--freeze needs --init: there is nothing learnt to be kept");
+    if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
+    if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
+    if (s->patience && !s->dev) return err_set(err, "--patience needs --dev");
+    if (s->metric && !s->dev) return err_set(err, "--metric needs --dev");
+    if (s->warmup_epochs > s->epochs)
+        return err_set(err, "--warmup-epochs is %lld, --epochs %lld", (long long)s->warmup_epochs,
+                       (long long)s->epochs);
+    if ((s->perturb != PERTURB_NONE) == isnan(s->perturb_sigma))
+        return err_set(err, "--perturb and --perturb-sigma need each other");
+    return 0;
+}

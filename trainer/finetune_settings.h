@@ -1,0 +1,27 @@
+/* finetune_settings: what `noised-train finetune` is told. Each option's tag is its SettingMemory. */
+#ifndef NOISED_FINETUNE_SETTINGS_H
+#define NOISED_FINETUNE_SETTINGS_H
+
+#include "trainer/mixing.h"
+#include "trainer/schedule.h"
+#include "trainer/settings_saved.h"
+
+enum { FINETUNE_OPTIONS_N = 33 };
+
+typedef struct FinetuneSettings {
+    const char *config, *init, *train, *dev, *test, *out, *tokenizer; /* NULL = not given */
+    bool resume, freeze, truncate;
+    int format, schedule, perturb; /* ExamplesFormat, ScheduleKind, PerturbMode */
+    int pool, metric;              /* Pool + 1, TaskMetric + 1; 0: auto */
+    int threads, seeds, patience;
+    int64_t epochs, warmup_epochs, batch, seed, noise_seed;
+    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma, noise_scale;
+    Mixing mixing;
+} FinetuneSettings;
+
+extern const Option finetune_options[FINETUNE_OPTIONS_N];
+
+/* Rules between options, and defaults that follow from others; on a resumed run after settings_restore. */
+int finetune_settings_finish(FinetuneSettings *s, Err *err);
+
+#endif
