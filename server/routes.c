@@ -123,6 +123,7 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
                      .queued = stats.queued,
                      .kv_blocks = stats.kv_blocks,
                      .kv_blocks_used = stats.kv_blocks_used,
+                     .threads = of_newest.threads,
                      .versions = versions_stats(&s->versions, &stats),
                      .started = s->started,
                      .model = s->models.name,

@@ -154,6 +154,7 @@ static void measure(Engine *e, int rows, double seconds) {
     const double keep = 31.0 / 32;
     e->rate = (Rate){.rows = keep * e->rate.rows + rows, .seconds = keep * e->rate.seconds + seconds};
     e->stats.steps += rows > 0;
+    e->stats.threads = r->crew.size;
     e->stats.running = r->n_running;
     e->stats.kv_blocks_used = r->pool.n_used;
     e->stats.prompt_tokens = r->prompt_tokens;
@@ -206,6 +207,7 @@ static void *engine_main(void *arg) {
     alloc_forbid(true); /* all memory there will ever be is there */
     bool intact = shards_intact(e->files);
     pthread_mutex_lock(&e->mutex);
+    e->stats.threads = e->runner.crew.size;
     e->stats.damaged = !intact;
     e->stats.broken = !w.finite;
     beat(e);
@@ -222,8 +224,9 @@ static void *engine_main(void *arg) {
         pthread_mutex_unlock(&e->mutex);
         double start = now_seconds();
         int rows = runner_step(&e->runner);
-        double seconds = now_seconds() - start;
+        double now = now_seconds(), seconds = now - start;
         if (rows > 0) count_step(e);
+        if (rows > 0) crew_look(&e->runner.crew, seconds, now);
         beat(e);
         pthread_mutex_lock(&e->mutex);
         if (rows < 0) e->stats.damaged = true;

@@ -42,6 +42,7 @@ void engine_stop(Engine *e);  /* cancels what is left, joins the thread, frees *
 typedef struct EngineStats {
     int running, queued;
     int kv_blocks, kv_blocks_used; /* used: by running jobs; kept prefixes do not count, as they give way */
+    int threads;                   /* that compute: fewer than the team's where other programs have its cores */
     const char *kv_type;           /* what the cache holds: F32 or BF16 */
     uint64_t steps, prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
     bool damaged;         /* the checkpoint's files are not what was mapped: every job ends as FINISH_DAMAGED */

@@ -46,6 +46,7 @@ void runner_free(Runner *r) {
     }
     for (int i = 0; i < r->n_scratch && r->scratch; i++) sample_scratch_free(&r->scratch[i]);
     free(r->scratch);
+    crew_free(&r->crew);
     free(r->sequences);
     free(r->running);
     scheduler_free(&r->scheduler);
@@ -77,7 +78,8 @@ static const Mat *forward(Runner *r, const Mat **logits) {
  * which is what blocks are for. */
 bool runner_warm_up(Runner *r) {
     const Config *c = &r->model->cfg;
-    r->n_scratch = team_size();
+    crew_init(&r->crew);
+    r->n_scratch = r->crew.most;
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
     scheduler_largest(&r->scheduler, r->max_batch, c->max_positions, r->sequences[0].blocks);

@@ -99,6 +99,7 @@ static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
         {"noised_queued", "Choices in the queue.", g->queued},
         {"noised_kv_blocks", "Blocks of the cache.", g->kv_blocks},
         {"noised_kv_blocks_used", "Blocks in use by running choices.", g->kv_blocks_used},
+        {"noised_threads", "Threads that compute: fewer while other programs have cores.", g->threads},
         {"noised_versions", "Versions of the checkpoint in memory.", g->versions},
     };
     for (size_t i = 0; i < COUNTOF(gauges); i++)

@@ -82,6 +82,7 @@ typedef struct CacheShape {
 typedef struct Gauges {
     bool healthy; /* what /health says */
     int running, queued, kv_blocks, kv_blocks_used;
+    int threads;             /* that compute, of the newest version */
     int versions;            /* of the checkpoint that are in memory */
     CacheShape cache;        /* the newest version's */
     double started;          /* seconds since 1970 */

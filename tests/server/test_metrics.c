@@ -69,7 +69,7 @@ static const char *const families[][2] = {
     {"gauge", "vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc vllm:cache_config_info "
               "process_virtual_memory_bytes process_resident_memory_bytes process_open_fds process_max_fds "
               "process_start_time_seconds noised_healthy noised_running noised_queued noised_kv_blocks "
-              "noised_kv_blocks_used noised_versions noised_build_info"},
+              "noised_kv_blocks_used noised_threads noised_versions noised_build_info"},
     {"counter",
      "vllm:prefix_cache_queries_total vllm:prefix_cache_hits_total vllm:num_preemptions_total "
      "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total "

@@ -1,0 +1,101 @@
+#include "server/engine/crew.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/team.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const double LOOK = 0.1, PATIENCE = 0.5, MOST_PATIENCE = 16; /* seconds */
+
+/* Of those that compute now. */
+static int best_of(const Crew *c, double delayed) {
+    double others = c->size * delayed / fmax(1 - delayed, 0.01);
+    int best = c->size - (int)fmin((double)lround(others), c->size);
+    return 2 * best >= c->most ? best : c->size;
+}
+
+int crew_decide(Crew *c, double delayed, double now) {
+    const double kept_waiting = 0.2;
+    int best = best_of(c, delayed);
+    bool full = c->size == c->most, useless = full ? best < c->size : delayed > kept_waiting;
+    bool tried = c->trying;
+    c->trying = false;
+    if (full && !useless) c->patience = PATIENCE;
+    if (useless && tried) c->patience = fmin(2 * c->patience, MOST_PATIENCE);
+    if (full) {
+        if (!useless || now < c->until) return c->size;
+        c->trying = true;
+        c->until = now + c->patience;
+        return best;
+    }
+    if (!useless && now < c->until) return c->size;
+    c->trying = !useless;
+    c->until = useless ? now + c->patience : now;
+    return c->most;
+}
+
+/* Seconds; negative when the kernel does not tell. Nothing is allocated. */
+static double delay_of(pid_t thread) {
+    char path[64], text[128];
+    unsigned long long ran, waited;
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", (int)thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? 1e-9 * (double)waited : -1;
+}
+
+/* The mean share of the time since the last look; negative when one is not known, or when that was not a time of
+ * computing: who has just come from doing nothing has waited for other things. */
+static double look(Crew *c, double now) {
+    double sum = 0;
+    bool known = now - c->since < 2 * c->busy;
+    for (int i = 0; i < c->size; i++) {
+        double before = c->delays[i];
+        c->delays[i] = delay_of(c->threads[i]);
+        known = known && before >= 0 && c->delays[i] >= 0;
+        sum += c->delays[i] - before;
+    }
+    double share = sum / c->size / c->busy;
+    c->since = now;
+    c->busy = 0;
+    return known ? fmin(fmax(share, 0), 1) : -1;
+}
+
+/* Makes the team this large; its members are other threads from now on, perhaps. */
+static void resize(Crew *c, int size, double now) {
+    c->size = size;
+    team_resize(size);
+#pragma omp parallel
+    c->threads[team_member()] = gettid();
+    look(c, now);
+}
+
+void crew_init(Crew *c) {
+    int most = team_size();
+    *c = (Crew){.most = most, .size = most, .patience = PATIENCE};
+    c->threads = xcalloc((size_t)most, sizeof *c->threads);
+    c->delays = xcalloc((size_t)most, sizeof *c->delays);
+    resize(c, most, now_seconds());
+}
+
+void crew_free(Crew *c) {
+    free(c->threads);
+    free(c->delays);
+    *c = (Crew){0};
+}
+
+void crew_look(Crew *c, double seconds, double now) {
+    c->busy += seconds;
+    if (c->most == 1 || c->busy < LOOK) return;
+    double delayed = look(c, now);
+    if (delayed < 0) return;
+    int size = crew_decide(c, delayed, now);
+    if (size != c->size) resize(c, size, now);
+}

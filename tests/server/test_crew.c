@@ -1,0 +1,75 @@
+/* How many threads compute beside other programs: the decision by itself, and the looks at the real team. */
+#include "base/team.h"
+#include "server/engine/crew.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+/* A look every tenth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
+ * for how many of n looks the team was full. */
+static int looks(Crew *c, double *now, double full, double few, int n) {
+    int n_full = 0;
+    for (int i = 0; i < n; i++, *now += 0.1) {
+        n_full += c->size == c->most;
+        c->size = crew_decide(c, c->size == c->most ? full : few, *now);
+        CHECK(c->size >= 1 && c->size <= c->most);
+    }
+    return n_full;
+}
+
+static Crew crew_of(int n) { return (Crew){.most = n, .size = n, .patience = 0.5}; }
+
+TEST(crew_is_full_when_alone) {
+    static const int sizes[] = {1, 2, 3, 16, 64};
+    for (size_t i = 0; i < COUNTOF(sizes); i++) {
+        double now = 1000;
+        Crew c = crew_of(sizes[i]);
+        CHECK(looks(&c, &now, 0.004, 0, 1000) == 1000);
+    }
+}
+
+/* One other on one of two cores: three who take turns wait for a third of the time each. */
+TEST(crew_leaves_a_core_to_another) {
+    double now = 1000;
+    Crew c = crew_of(2);
+    int full = looks(&c, &now, 0.33, 0.01, 1000);
+    CHECK_MSG(full >= 6 && full <= 14, "%d of 1000 looks", full); /* tried after 0.5, 1, 2, ... 16 seconds */
+    full = looks(&c, &now, 0, 0, 1000);                           /* it has gone */
+    CHECK_MSG(full >= 1000 - 170, "%d of 1000 looks", full);
+    full = looks(&c, &now, 0.33, 0.01, 1000); /* and comes again: no time is lost */
+    CHECK_MSG(full <= 14, "%d of 1000 looks", full);
+}
+
+TEST(crew_leaves_as_many_as_there_are_others) {
+    static const struct {
+        int size, others, best;
+    } cases[] = {{16, 1, 15}, {16, 2, 14}, {16, 8, 8}, {16, 9, 16}, {16, 16, 16},
+                 {4, 1, 3},   {4, 3, 4},   {3, 1, 2},  {3, 2, 3}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Crew c = crew_of(cases[i].size);
+        double delayed = (double)cases[i].others / (cases[i].size + cases[i].others);
+        int size = crew_decide(&c, delayed, 1000);
+        CHECK_MSG(size == cases[i].best, "%d beside %d others: %d", cases[i].size, cases[i].others, size);
+    }
+}
+
+/* Others everywhere: fewer would wait as long. */
+TEST(crew_is_full_when_fewer_wait_too) {
+    double now = 1000;
+    Crew c = crew_of(2);
+    int full = looks(&c, &now, 0.37, 0.4, 1000);
+    CHECK_MSG(full >= 985, "%d of 1000 looks", full);
+}
+
+/* A crew whose members are asked for their delays: this kernel tells, and nobody waited before it computed. */
+TEST(crew_looks_at_the_real_members) {
+    int before = team_size();
+    Crew c;
+    crew_init(&c);
+    CHECK(c.most == before && c.size == before);
+    for (int i = 0; i < c.size; i++) CHECK_MSG(c.threads[i] > 0 && isfinite(c.delays[i]), "member %d", i);
+    for (int i = 0; i < 50; i++) crew_look(&c, 0.03, 1000 + 0.03 * i);
+    CHECK(c.size >= 1 && c.size <= c.most && team_size() == c.size);
+    crew_free(&c);
+    team_resize(before);
+}
