@@ -201,6 +201,10 @@ bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against th
 bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=124m,small ROUNDS=3 STEPS=4 LLMC=folder)
 	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_train.py
 
+.PHONY: bench-lstm
+bench-lstm: $(BUILD)/bench-lstm ## training steps of BiLSTM taggers beside PyTorch's (SHAPES=50x8,400x4 SENTENCES=32 ROUNDS=3 STEPS=10)
+	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_lstm.py
+
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
 

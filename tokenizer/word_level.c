@@ -16,6 +16,11 @@ enum { CAPITAL_DOTTED_I = 0x130, DOT_ABOVE = 0x307 };
 /* Lower case needs at most three bytes for two. */
 enum { GROWTH = 2 };
 
+Tokenizer *word_level_new(const TokenText *words, int n) {
+    TokenizerSpec spec = {.style = TOKEN_WORDS, .pieces = words, .n_pieces = n, .lowercase = true, .bos = -1};
+    return tokenizer_build(&spec, NULL);
+}
+
 static size_t put_lower(ucs4_t c, char *out) {
     if (c != CAPITAL_DOTTED_I) return utf8_put(uc_tolower(c), out);
     out[0] = 'i';

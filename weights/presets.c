@@ -4,6 +4,7 @@
 #include "model/attention/kind.h"
 #include "model/config_check.h"
 #include "weights/config_json.h"
+#include "weights/presets_words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -238,17 +239,21 @@ static SizeId size_after(const char *name, const char *member) {
 }
 
 static int refuse(const char *name, Err *err) {
-    char text[600] = "";
+    char text[900] = "";
     size_t n = 0;
     for (size_t m = 0; m < COUNTOF(members); m++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %s", members[m].name);
     n += (size_t)snprintf(text + n, sizeof text - n, "; sizes:");
     for (int i = 0; i < N_SIZES; i++) n += (size_t)snprintf(text + n, sizeof text - n, " %s", sizes[i].name);
+    n += (size_t)snprintf(text + n, sizeof text - n, "; on word vectors:");
+    for (int i = 0; preset_words_name(i); i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %s", preset_words_name(i));
     BUG_ON(n >= sizeof text);
     return err_set(err, "no preset %.60s: a preset is <member>-<size>; members:%s", name, text);
 }
 
 int preset_config(Config *c, const char *name, Err *err) {
+    if (preset_words(c, name)) return config_check(c, err);
     for (size_t m = 0; m < COUNTOF(members); m++) {
         SizeId size = size_after(name, members[m].name);
         if (size == N_SIZES) continue;

@@ -3,7 +3,7 @@
  * gelu) and gqa mqa mla tpa differential sas noble noble-host (without its branches) noble-repository (Llama style:
  * rope, rmsnorm, gated); other tasks: mlm (fills masks), vit (digits of 28 x 28), image-tokens (14 x 14), each also
  * with -noble. Sizes: nano (tests), tiny (minutes on two cores), 124m, 350m, 1.5b (the papers'), 250m and 1.4b
- * (NOBLE's). */
+ * (NOBLE's). Those on word vectors have names of their own: presets_words.h. */
 #ifndef NOISED_PRESETS_H
 #define NOISED_PRESETS_H
 

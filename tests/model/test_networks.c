@@ -7,6 +7,8 @@
 #include "tests/support/test.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
+#include "weights/presets.h"
+#include "weights/presets_words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -186,5 +188,28 @@ TEST(networks_bad_configs) {
         CHECK(config_json_parse(&c, changed, (size_t)n, &err) == -1);
         CHECK_MSG(strstr(err.msg, cases[k].why), "%s -> %s: %s", cases[k].from, cases[k].to, err.msg);
         free(text);
+    }
+}
+
+/* Tables 1 and 2 of the noise-injection paper: sizes by counting what they have. */
+TEST(networks_presets) {
+    for (int i = 0; preset_words_name(i); i++) {
+        Config c;
+        Model m;
+        Err err = {""};
+        const char *name = preset_words_name(i);
+        CHECK_MSG(preset_config(&c, name, &err) == 0 && model_init(&m, &c, &err) == 0, "%s: %s", name, err.msg);
+        size_t d = (size_t)c.hidden_size, width = (size_t)c.mlp.width, L = (size_t)c.n_layers, count;
+        if (c.decoder_layers) { /* attention 4 (d d + d), mlp 2 d width + width + d, a norm 2 d */
+            size_t attention = 4 * (d * d + d), mlp = 2 * d * width + width + d;
+            count = L * (attention + mlp + 4 * d) + L * (2 * attention + mlp + 6 * d) + 4 * d + 26 * d;
+            count += (d / 2) * (d + 1) + (d / 4) * (d / 2 + 1) + 2 * (d / 4 + 1);
+            CHECK_MSG(c.n_heads * 5 == c.hidden_size && c.decoder_layers == c.n_layers, "%s", name);
+        } else { /* 8 h (in + 1 + h) a layer */
+            count = 8 * d * (26 + d) + (L - 1) * 8 * d * (2 * d + 1 + d) + 2 * (2 * d + 1);
+        }
+        CHECK_MSG(params_trained(&m.params) == count, "%s: %zu parameters, not %zu", name, params_trained(&m.params),
+                  count);
+        model_free(&m);
     }
 }
