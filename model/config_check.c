@@ -116,6 +116,10 @@ static int check_noise(const Config *c, Err *err) {
     if (c->noise.density != DENSITY_GAUSSIAN && c->noise.condition_dim)
         return err_set(err, "noise.conditioned is true, but noise.density is %s, not gaussian",
                        density_names[c->noise.density]);
+    if (c->noise.span == SPAN_SEQUENCE && (c->noise.density != DENSITY_GAUSSIAN || c->noise.condition_dim))
+        return err_set(err, "noise.span is sequence, but noise.%s is %s",
+                       c->noise.condition_dim ? "conditioned" : "density",
+                       c->noise.condition_dim ? "true" : density_names[c->noise.density]);
     return 0;
 }
 

@@ -19,6 +19,12 @@ static double products(const Model *m) {
     return floats;
 }
 
+/* Noise of span sequence makes the queries once more. */
+static double code_floats(const Config *c) {
+    HeadShape h = config_heads(c);
+    return c->noise.scope != NOISE_NONE && c->noise.span == SPAN_SEQUENCE ? (double)h.heads * h.k_dim : 0;
+}
+
 static double attention_floats(const Config *c) {
     HeadShape h = config_heads(c);
     return (double)(h.heads + h.kv_heads) * h.k_dim + (double)h.v_heads * h.v_dim;
@@ -27,7 +33,7 @@ static double attention_floats(const Config *c) {
 /* Of a row in one block: between projection and scores stand about three shapes of q, k and v, with SAS five more. */
 static double block_floats(const Model *m) {
     int shapes = m->cfg.sas.heads ? 8 : 3;
-    return 1.05 * (products(m) + shapes * attention_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
+    return 1.05 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
 }
 
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {

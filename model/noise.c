@@ -32,7 +32,7 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c) {
             p->matrix = p->decay = false;
         }
     } else {
-        param_declare(ps, &z->mu, "mu", 1, &n, small);
+        if (c->noise.span != SPAN_SEQUENCE) param_declare(ps, &z->mu, "mu", 1, &n, small);
         param_declare(ps, &z->sigma, "sigma", 1, &n, small);
     }
     params_leave(ps, at);
@@ -62,18 +62,26 @@ static void softmax_double(const float *logits, int n, double *p) {
     for (int k = 0; k < n; k++) p[k] /= sum;
 }
 
+static double mean_of(const Noise *z, int k) { return z->mu.data ? weight_f32(&z->mu)[k] : 0; }
+
 void noise_deviation(const Config *cfg, const Noise *z, float *out) {
     BUG_ON(cfg->noise.scope == NOISE_NONE || cfg->noise.condition_dim);
     int m = cfg->noise.density == DENSITY_MIXTURE ? cfg->noise.components : 1;
     for (int k = 0; k < config_noise_heads(cfg); k++) {
-        const float *mu = weight_f32(&z->mu) + k * m, *sigma = weight_f32(&z->sigma) + k * m;
+        const float *sigma = weight_f32(&z->sigma) + k * m;
         double p[NOISE_COMPONENTS_MAX] = {1}, mean = 0, variance = 0;
         if (m > 1) softmax_double(weight_f32(&z->weight) + k * m, m, p);
-        for (int c = 0; c < m; c++) mean += p[c] * mu[c];
-        for (int c = 0; c < m; c++) variance += p[c] * (sigma[c] * sigma[c] + (mu[c] - mean) * (mu[c] - mean));
+        for (int c = 0; c < m; c++) mean += p[c] * mean_of(z, k * m + c);
+        for (int c = 0; c < m; c++) {
+            double off = mean_of(z, k * m + c) - mean;
+            variance += p[c] * (sigma[c] * sigma[c] + off * off);
+        }
         out[k] = (float)sqrt(variance);
     }
 }
+
+/* The query's word of the counter. */
+static uint32_t counter_query(const NoiseRow *row) { return row->cfg->noise.span == SPAN_KEY ? 0 : (uint32_t)row->i; }
 
 /* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536. */
 static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
@@ -81,7 +89,7 @@ static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *
     double p[NOISE_COMPONENTS_MAX], limit[NOISE_COMPONENTS_MAX], sum = 0;
     softmax_double(weight_f32(&row->noise->weight) + distribution_of(row) * m, m, p);
     for (int c = 0; c < m; c++) limit[c] = sum += p[c];
-    kernels->gaussian_bits(row->key.seed, row->key.stream | 0x80000000u, head_layer, (uint32_t)row->i,
+    kernels->gaussian_bits(row->key.seed, row->key.stream | 0x80000000u, head_layer, counter_query(row),
                            row->key.sequence, row->first, row->n, component);
     for (int j = 0; j < row->n; j++) {
         double u = (component[j] + 0.5) / 65536;
@@ -93,7 +101,7 @@ static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *
 
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component) {
     uint32_t head_layer = (uint32_t)distribution_of(row) | (uint32_t)row->layer << 16;
-    kernels->gaussians(row->key.seed, row->key.stream, head_layer, (uint32_t)row->i, row->key.sequence, row->first,
+    kernels->gaussians(row->key.seed, row->key.stream, head_layer, counter_query(row), row->key.sequence, row->first,
                        row->n, eps);
     if (row->cfg->noise.density == DENSITY_MIXTURE) draw_components(row, head_layer, component);
 }
@@ -197,13 +205,13 @@ static void kl_backward(void *context) {
             }
         return;
     }
-    if (!c->noise->mu.grad) return;
+    if (!c->noise->sigma.grad) return;
     for (int k = 0; k < n; k++) {
         if (c->cfg->noise.density == DENSITY_MIXTURE) {
             kl_mixture_backward(c, k * c->cfg->noise.components, g);
             continue;
         }
-        c->noise->mu.grad[k] += (float)(g * weight_f32(&c->noise->mu)[k]);
+        if (c->noise->mu.grad) c->noise->mu.grad[k] += (float)(g * weight_f32(&c->noise->mu)[k]);
         c->noise->sigma.grad[k] += (float)(g * kl_slope(weight_f32(&c->noise->sigma)[k]));
     }
 }
@@ -215,7 +223,7 @@ static double kl_parameters(const Config *c, const Noise *z) {
         if (m > 1) softmax_double(weight_f32(&z->weight) + k * m, m, p);
         for (int q = k * m; q < (k + 1) * m; q++) {
             double sigma = weight_f32(&z->sigma)[q];
-            sum += p[q - k * m] * kl_term(weight_f32(&z->mu)[q], sigma * sigma);
+            sum += p[q - k * m] * kl_term(mean_of(z, q), sigma * sigma);
         }
     }
     return sum;

@@ -5,6 +5,9 @@
  * It is never stored: forward, backward, prefill, decode and every cache draw the same number from the counter.
  * The mean of the gaussian density adds a constant to a whole row of scores and cancels in the softmax.
  * mixture: component c_ij is drawn from a second counter against softmax(weight); n = mu_c + sigma_c scale eps.
+ * span key: one number for a key, eps_j, whoever looks at it: the counter's query is 0.
+ * span sequence: eps is a vector for a head, the same for all tokens of a sequence. sigma scale eps is added to every
+ * query, n_ij = sigma scale (eps . k_j) / sqrt(k_dim), before the scores; they have no noise of their own, and no mean.
  * conditioned: n_ij = mu_j + sigma_i scale eps_ij with mu and log sigma^2 computed from the rows themselves; mu, being
  * indexed by the key, travels as extra features of k (attention.c), so only log sigma^2 is seen here.
  * "Distributions" of a layer: one (scope layer) or one per head (scope head). */
@@ -15,7 +18,7 @@
 #include "model/params.h"
 
 typedef struct Noise {
-    Weight mu, sigma; /* [n] (gaussian), [n, M] (mixture); n = 1 or heads */
+    Weight mu, sigma; /* [n] (gaussian), [n, M] (mixture); n = 1 or heads; span sequence has no mu */
     Weight weight;    /* [n, M] logits of the mixture */
     Weight condition_down_w, condition_down_b, condition_up_w, condition_up_b; /* [m, d], [m], [2n, m], [2n] */
 } Noise;
@@ -25,8 +28,12 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c);
 /* Conditioned noise: z = gelu(down x), (mu, log sigma^2) = up z -> [n, 2 distributions]. x [n, d]. */
 Mat *noise_condition(Forward *f, const Noise *z, Mat *x);
 
-/* Standard deviation of what is added to a score, noise_scale 1, for every distribution of a layer: out[n]. That of a
- * mixture has the spread of its means in it. Conditioned noise has none of its own: it depends on the token. */
+/* Span sequence: q + sigma scale eps for every row of q [n, heads k_dim], the queries as they enter the scores. */
+Mat *noise_code(Forward *f, const Noise *z, Mat *q);
+
+/* Standard deviation of what is added to a score (span sequence: to a feature of the query), noise_scale 1, for every
+ * distribution of a layer: out[n]. That of a mixture has the spread of its means in it. Conditioned noise has none of
+ * its own: it depends on the token. */
 void noise_deviation(const Config *c, const Noise *z, float *out);
 
 /* sum of 0.5 (mu^2 + sigma^2 - log(sigma^2 + 1e-12) - 1) over the distributions of one layer -> [1, 1]; a mixture

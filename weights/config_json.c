@@ -139,6 +139,7 @@ static void read_noise(Config *c, JsonReader *r) {
     c->noise.scope = NOISE_LAYER + json_take_name(&z, "scope", scope_names + NOISE_LAYER, 2, JSON_REQUIRED);
     c->noise.density =
         (NoiseDensity)json_take_name(&z, "density", density_names, COUNTOF(density_names), DENSITY_GAUSSIAN);
+    c->noise.span = (NoiseSpan)json_take_name(&z, "span", span_names, COUNTOF(span_names), SPAN_PAIR);
     c->noise.components = json_take_positive(&z, "components", c->noise.density == DENSITY_MIXTURE ? JSON_REQUIRED : 0);
     bool conditioned = json_take_bool(&z, "conditioned", false);
     c->noise.condition_dim = json_take_positive(&z, "condition_dim", conditioned ? JSON_REQUIRED : 0);
@@ -285,6 +286,7 @@ static void print_switches(FILE *f, const Config *c) {
     if (c->noise.scope != NOISE_NONE) {
         fprintf(f, "  \"noise\": {\"scope\": \"%s\", \"density\": \"%s\"", scope_names[c->noise.scope],
                 density_names[c->noise.density]);
+        if (c->noise.span != SPAN_PAIR) fprintf(f, ", \"span\": \"%s\"", span_names[c->noise.span]);
         if (c->noise.components) fprintf(f, ", \"components\": %d", c->noise.components);
         if (c->noise.condition_dim)
             fprintf(f, ", \"conditioned\": true, \"condition_dim\": %d", c->noise.condition_dim);

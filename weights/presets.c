@@ -42,6 +42,16 @@ static void make_noise_head(Config *c, SizeId size) {
     c->noise.scope = NOISE_HEAD;
 }
 
+static void make_noise_key(Config *c, SizeId size) {
+    make_noise_head(c, size);
+    c->noise.span = SPAN_KEY;
+}
+
+static void make_noise_sequence(Config *c, SizeId size) {
+    make_noise_head(c, size);
+    c->noise.span = SPAN_SEQUENCE;
+}
+
 /* gqa and mqa have as many parameters as mha: 2 heads + 2 kv heads = 4 of mha's heads. */
 static void make_gqa(Config *c, SizeId size) {
     (void)size;
@@ -186,6 +196,8 @@ static const struct {
     {"symmetric", "symmetric", false, NULL},
     {"noiseformer-v1", "symmetric", false, make_noise_layer},
     {"noiseformer-v2", "symmetric", false, make_noise_head},
+    {"noiseformer-key", "symmetric", false, make_noise_key},
+    {"noiseformer-seq", "symmetric", false, make_noise_sequence},
     {"pairwise", "pairwise", false, NULL},
     {"gqa", "gqa", true, make_gqa},
     {"mqa", "gqa", true, make_mqa},

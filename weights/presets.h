@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "model/config.h"
 
+/* noiseformer-key and noiseformer-seq are noiseformer-v2 with noise of another span (docs/noise.md). */
 int preset_config(Config *c, const char *name, Err *err);
 
 /* Writes the name of preset i = 0, 1, ..., the small sizes first; false behind the last. */

@@ -39,6 +39,13 @@ static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate)
     return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, f->positions, c);
 }
 
+/* What is left to be done to projected queries before they meet keys. */
+static Mat *finish_queries(Forward *f, const Attention *a, Mat *q) {
+    const Config *c = f->cfg;
+    if (c->sas.heads) q = expand_stack(f, &a->sas.q, q, true);
+    return c->noise.scope != NOISE_NONE && c->noise.span == SPAN_SEQUENCE ? noise_code(f, &a->noise, q) : q;
+}
+
 static void expand_keys(Forward *f, const Sas *sas, Qkv *p) {
     HeadShape base = config_base_heads(f->cfg);
     if (base.kv_heads < base.heads) p->k = op_head_repeat(f->tape, p->k, base.kv_heads, base.heads / base.kv_heads);
@@ -119,6 +126,7 @@ static Mat *attend_compact(Forward *f, const Attention *a, Mat *x, const Attenti
     Tape *t = f->tape;
     Qkv p = project_compact(f, a, x);
     kv_append(f->kv, f->batch, p.k, NULL);
+    p.q = finish_queries(f, a, p.q);
     if (compact && compact->absorbs && !c->sas.heads && compact->absorbs(c, a->weights)) {
         int heads = spec->heads.heads;
         AttentionSpec latent = *spec;
@@ -128,7 +136,6 @@ static Mat *attend_compact(Forward *f, const Attention *a, Mat *x, const Attenti
         attention_serve(f, f->kv, f->batch, compact->absorb(f, a->weights, p.q), y, &latent);
         return compact->unfold(f, a->weights, y);
     }
-    if (c->sas.heads) p.q = expand_stack(f, &a->sas.q, p.q, true);
     Mat *y = tape_mat(t, x->n, spec->heads.heads * spec->heads.v_dim);
     for (int s = 0; s < f->batch->n_segments; s++) attend_restored(f, a, &f->batch->segments[s], p, y, spec);
     return y;
@@ -148,10 +155,8 @@ static Mat *attend(Forward *f, const Attention *a, Mat *x, Forward *of_source, M
         p.v = keys.v;
         if (mean) mean = noise_condition(of_source, &a->noise, source);
     }
-    if (c->sas.heads) {
-        p.q = expand_stack(f, &a->sas.q, p.q, true);
-        expand_keys(of_source, &a->sas, &p);
-    }
+    p.q = finish_queries(f, a, p.q);
+    if (c->sas.heads) expand_keys(of_source, &a->sas, &p);
     if (mean) append_mean(f->tape, &p, mean, spec);
     return op_attention(f, p.q, p.k, p.v, spec);
 }
@@ -183,7 +188,7 @@ static AttentionSpec spec_of(Forward *f, const Attention *a, Mat *x) {
                           .window = c->sliding_window,
                           .scores = c->sliding_window ? window_scores : c->attention.kind->scores};
     if (c->noise.scope == NOISE_NONE) return spec;
-    spec.noise = &a->noise;
+    if (c->noise.span != SPAN_SEQUENCE) spec.noise = &a->noise;
     if (c->noise.condition_dim) spec.condition = noise_condition(f, &a->noise, x);
     add_penalty(f, a, spec.condition);
     return spec;

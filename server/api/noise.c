@@ -19,8 +19,9 @@ static void print_layer(Buffer *b, const Config *c, const Noise *z) {
 
 void noise_print(Buffer *b, const Model *m) {
     const Config *c = &m->cfg;
-    buffer_print(b, "{\"scope\":\"%s\",\"density\":\"%s\",\"conditioned\":%s,\"sigma\":", scope_names[c->noise.scope],
-                 density_names[c->noise.density], c->noise.condition_dim ? "true" : "false");
+    buffer_print(b, "{\"scope\":\"%s\",\"density\":\"%s\",\"span\":\"%s\",\"conditioned\":%s,\"sigma\":",
+                 scope_names[c->noise.scope], density_names[c->noise.density], span_names[c->noise.span],
+                 c->noise.condition_dim ? "true" : "false");
     if (c->noise.condition_dim) {
         buffer_text(b, "null}");
         return;

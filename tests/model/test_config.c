@@ -152,6 +152,13 @@ static const Change changes[] = {
     {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":65}", "noise.components is 65"},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"mixture\",\"components\":64}", NULL},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\",\"components\":2}", "is gaussian, not mixture"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"row\"}", "noise.span is \"row\""},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\"}", NULL},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"key\",\"density\":\"mixture\",\"components\":2}", NULL},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"density\":\"mixture\",\"components\":2}",
+     "noise.span is sequence, but noise.density is mixture"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"conditioned\":true,\"condition_dim\":3}",
+     "noise.span is sequence, but noise.conditioned is true"},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true}", "noise.condition_dim is missing"},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true,\"condition_dim\":0}", "noise.condition_dim is 0"},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"condition_dim\":3}", "noise.conditioned is not true"},
@@ -338,6 +345,8 @@ TEST(config_printing) {
                                           "symmetric",
                                           "noiseformer-v1",
                                           "noiseformer-v2",
+                                          "noiseformer-key",
+                                          "noiseformer-seq",
                                           "pairwise",
                                           "gqa",
                                           "mqa",
@@ -374,6 +383,9 @@ TEST(config_printing) {
     c.noise.condition_dim = 3;
     check_printing(&c, "good");
     c.noise.condition_dim = 0;
+    c.noise.span = SPAN_SEQUENCE;
+    check_printing(&c, "sequence");
+    c.noise.span = SPAN_KEY;
     c.noise.density = DENSITY_MIXTURE;
     c.noise.components = 2;
     check_printing(&c, "mixture");

@@ -43,7 +43,7 @@ static void each_encoder(void (*check)(TestModel *t, const char *name)) {
             for (int conditioned = 0; conditioned < 2; conditioned++) {
                 Config c = test_variant(attention_kinds[k], test_variants[v]);
                 char name[64];
-                if (conditioned && c.noise.scope == NOISE_NONE) continue;
+                if (conditioned && (c.noise.scope == NOISE_NONE || c.noise.span != SPAN_PAIR)) continue;
                 if (c.noble.rank && c.noise.scope == NOISE_NONE) continue; /* a branch of the linears is no news here */
                 c.causal = false;
                 c.sliding_window = 0;

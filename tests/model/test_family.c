@@ -74,19 +74,22 @@ static void check_gradient(Case *c) {
 
 TEST(family_gradients) { each_member(check_gradient); }
 
-/* Each density and scope of noise; the straight-through weight of a mixture has no difference quotient (its draw
+/* Each density, scope and span of noise; the straight-through weight of a mixture has no difference quotient (its draw
  * jumps), so it is left where it is: tests/golden holds it to the formula. */
 TEST(family_noise_gradients) {
     for (int k = 0; attention_kinds[k]; k++)
-        for (int density = 0; density < 6; density++) {
+        for (int form = 0; form < 18; form++) {
+            int density = form % 6, span = form / 6;
+            if (span == SPAN_SEQUENCE && density % 3 != 0) continue;
             Case c = {.cfg = test_variant(attention_kinds[k], density % 2 ? "sas" : "plain")};
             c.cfg.noise.scope = density < 3 ? NOISE_LAYER : NOISE_HEAD;
+            c.cfg.noise.span = (NoiseSpan)span;
             if (density % 3 == 1) c.cfg.noise.condition_dim = 4;
             if (density % 3 == 2) {
                 c.cfg.noise.density = DENSITY_MIXTURE;
                 c.cfg.noise.components = 3;
             }
-            snprintf(c.name, sizeof c.name, "%s noise %d", attention_kinds[k]->name, density);
+            snprintf(c.name, sizeof c.name, "%s noise %d", attention_kinds[k]->name, form);
             if (!test_model_init(&c.t, &c.cfg, 12)) continue;
             for (int l = 0; l < c.cfg.n_layers && density % 3 == 2; l++) {
                 /* equal weights draw on exact thirds; nudged, no draw sits on an edge */

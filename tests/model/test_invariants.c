@@ -202,11 +202,13 @@ TEST(noble_branch_is_bounded) {
     free(data);
 }
 
-/* NoiseFormer with sigma = 0 is symmetric attention, for both scopes. */
+/* NoiseFormer with sigma = 0 is symmetric attention, for both scopes and every span. */
 TEST(noise_of_sigma_zero_is_symmetric) {
-    for (int scope = NOISE_LAYER; scope <= NOISE_HEAD; scope++) {
+    for (int form = 0; form < 6; form++) {
+        int scope = form % 2 ? NOISE_LAYER : NOISE_HEAD;
         Config plain = test_variant(attention_kind_find("symmetric"), "plain"), noisy = plain;
         noisy.noise.scope = (NoiseScope)scope;
+        noisy.noise.span = (NoiseSpan)(form / 2);
         TestModel a, b;
         REQUIRE(test_model_init(&a, &plain, 35));
         REQUIRE(test_model_init(&b, &noisy, 36));

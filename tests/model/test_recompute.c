@@ -74,7 +74,7 @@ TEST(recompute_same_gradients) {
             for (int density = 0; density < 3; density++) {
                 Config c = test_variant(attention_kinds[k], test_variants[v]);
                 char name[64];
-                if (density && !c.noise.scope) continue;
+                if (density && (!c.noise.scope || c.noise.span != SPAN_PAIR)) continue;
                 c.n_layers = 3;
                 if (density == 1) c.noise.condition_dim = 4;
                 if (density == 2) {

@@ -106,6 +106,17 @@ def cases():
     add("mla_sas_conditioned_head", "mla", noise={**conditioned, "scope": "head"}, sas=sas("mla"), layers=1)
     add("tpa_noise_layer", "tpa", noise={**NOISE, "scope": "layer"}, layers=1)
     add("symmetric_noise_scale_half", "symmetric", {"noise_scale": 0.5}, noise=NOISE)
+    # spans
+    for span in ("key", "sequence"):
+        for scope in ("layer", "head"):
+            add(f"symmetric_noise_{span}_{scope}", "symmetric", noise={**NOISE, "scope": scope, "span": span})
+        add(f"gqa_noise_{span}_per_sequence", "gqa", rows, noise={**NOISE, "span": span}, layers=1)
+        add(f"mla_noise_{span}", "mla", noise={**NOISE, "span": span}, layers=1)
+        add(f"symmetric_sas_noise_{span}", "symmetric", noise={**NOISE, "span": span}, sas=sas("symmetric"), layers=1)
+    add("symmetric_mixture_key", "symmetric", noise={**mixture, "scope": "head", "span": "key"}, layers=1)
+    add("symmetric_conditioned_key", "symmetric", noise={**conditioned, "scope": "head", "span": "key"}, layers=1)
+    add("pairwise_noise_sequence", "pairwise", noise={**NOISE, "span": "sequence"}, layers=1)
+    add("differential_noise_sequence", "differential", noise={**NOISE, "span": "sequence"}, layers=1)
     # positions, norms, biases, mlp, head
     add("mha_rope", "mha", position="rope")
     add("mha_none", "mha", position="none")

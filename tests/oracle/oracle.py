@@ -47,11 +47,12 @@ def normal_table():
 Q = normal_table()
 
 
-def draw16(seed, stream, layer, heads, t_query, t_key, row=0):
-    """The 16-bit draws k[head, i, j]: one Philox block serves eight neighbouring keys j, two 16-bit halves a word."""
+def draw16(seed, stream, layer, heads, t_query, t_key, row=0, first=0):
+    """The 16-bit draws k[head, i, j], i from `first` on: one Philox block serves eight neighbouring keys j, two 16-bit
+    halves a word."""
     blocks = (t_key + 7) // 8
     head = np.arange(heads).reshape(-1, 1, 1)
-    i = np.arange(t_query).reshape(1, -1, 1)
+    i = first + np.arange(t_query).reshape(1, -1, 1)
     j8 = np.arange(blocks).reshape(1, 1, -1)
     words = philox((row << 16) | j8, i, head | (layer << 16), stream, seed)
     out = np.empty((heads, t_query, blocks, 8), dtype=np.uint32)
@@ -69,6 +70,11 @@ def normal_of(k):
 def gaussian(seed, stream, layer, heads, t_query, t_key, row=0):
     """eps[head, i, j] ~ N(0, 1), a pure function of (seed, stream, layer, head, i, j)."""
     return normal_of(draw16(seed, stream, layer, heads, t_query, t_key, row))
+
+
+def code(seed, stream, layer, heads, dim, row=0):
+    """eps[head, feature] ~ N(0, 1): one vector a head for the whole sequence, at the query 0xFFFFFFFF that no row is."""
+    return normal_of(draw16(seed, stream, layer, heads, 1, dim, row, first=0xFFFFFFFF))[:, 0]
 
 
 def component_uniform(seed, stream, layer, heads, t_query, t_key, row=0):
@@ -125,7 +131,7 @@ MLA_KEYS = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim
 OBJECT_KEYS = {
     "mlp": {"activation", "gated", "intermediate_size"},
     "attention": {"kind", *MLA_KEYS, "q_rank", "rank"},
-    "noise": {"scope", "density", "components", "conditioned", "condition_dim"},
+    "noise": {"scope", "density", "span", "components", "conditioned", "condition_dim"},
     "sas": {"heads", "head_dim", "kernel", "activation", "rope"},
     "noble": {"rank", "activation", "layers"},
 }
@@ -185,6 +191,9 @@ class Config:
             self.density, self.conditioned = n.get("density", "gaussian"), n.get("conditioned", False)
             assert n["scope"] in ("layer", "head") and self.density in ("gaussian", "mixture")
             assert not (self.conditioned and self.density == "mixture"), "the specification conditions a Gaussian only"
+            self.span = n.get("span", "pair")
+            assert self.span in ("pair", "key", "sequence")
+            assert self.span != "sequence" or (self.density == "gaussian" and not self.conditioned)
             self.noise_heads = 1 if n["scope"] == "layer" else self.score_heads
             self.components, self.condition_dim = n.get("components", 4), n.get("condition_dim", 16)
         b = self.noble = c.get("noble")
@@ -287,7 +296,8 @@ def param_shapes(cfg):
                 for v in ("weight", "mu", "sigma"):
                     shapes[s + "noise." + v] = (n, cfg.components)
             else:
-                shapes[s + "noise.mu"] = shapes[s + "noise.sigma"] = (n,)
+                for v in ("mu", "sigma") if cfg.span != "sequence" else ("sigma",):
+                    shapes[s + "noise." + v] = (n,)
         if cfg.sas:
             for x in "qkv":
                 if cfg.sas_head_stage:
@@ -426,10 +436,14 @@ class Draw:
     def __init__(self, seed=0, scale=1.0, stream=0, per_sequence=False):
         self.seed, self.scale, self.stream, self.per_sequence = seed, scale, stream, per_sequence
 
-    def arrays(self, f, cfg, layer, B, T, dtype):
+    def stack(self, f, cfg, layer, B, dtype, *shape):
         rows = range(B) if self.per_sequence else range(1)
-        a = np.stack([f(self.seed, self.stream, layer, cfg.noise_heads, T, T, row) for row in rows])
-        return torch.from_numpy(a).to(dtype)  # [B or 1, noise_heads, T, T]
+        a = np.stack([f(self.seed, self.stream, layer, cfg.noise_heads, *shape, row) for row in rows])
+        return torch.from_numpy(a).to(dtype)  # [B or 1, noise_heads, *shape]
+
+    def arrays(self, f, cfg, layer, B, T, dtype):
+        """[B or 1, noise_heads, T, T]; span key: one row of keys for all queries, [.., 1, T]."""
+        return self.stack(f, cfg, layer, B, dtype, 1 if cfg.span == "key" else T, T)
 
 
 def condition(cfg, P, p, x):
@@ -467,6 +481,15 @@ def noise(cfg, P, p, layer, x, draw, kl):
     return hard + (soft - soft.detach())
 
 
+def noise_code(cfg, P, p, layer, q, draw, kl):
+    """Span sequence: q[B, heads, T, D] + sigma eps, a vector of D features that every token of a sequence shares."""
+    sigma = P[p + "noise.sigma"]
+    variance = sigma * sigma + 1e-12
+    kl.append(kl_normal(torch.zeros_like(sigma), variance, torch.log(variance)).sum())
+    eps = draw.scale * draw.stack(code, cfg, layer, q.shape[0], q.dtype, q.shape[3])
+    return q + (sigma[:, None] * eps)[:, :, None, :]
+
+
 def kl_normal(mu, variance, log_variance):
     """KL(N(mu, sigma^2) || N(0, 1))"""
     return 0.5 * (mu * mu + variance - log_variance - 1)
@@ -493,10 +516,12 @@ def attention(cfg, P, p, layer, x, draw, kl, trace=None):
         if cfg.sas_rope == "post" and cfg.position == "rope":
             q, k = rope(cfg, q), rope(cfg, k)
     q, k, v = (y.transpose(1, 2) for y in (q, k, v))  # [B, heads, T, D]
+    if cfg.noise and cfg.span == "sequence":
+        q = noise_code(cfg, P, p, layer, q, draw, kl)
     s = q @ k.transpose(2, 3)
     if cfg.kind != "lecture":
         s = s / math.sqrt(q.shape[-1])
-    if cfg.noise:
+    if cfg.noise and cfg.span != "sequence":
         n = noise(cfg, P, p, layer, x, draw, kl)
         if trace is not None:
             n.retain_grad()

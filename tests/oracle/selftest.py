@@ -294,6 +294,30 @@ def noble_facts():
     assert abs(up - 5.278) < 1e-3 and abs(mix - 3.482) < 1e-3
 
 
+def spans():
+    """What a noise that lasts may be: constant along a row of scores it cancels."""
+    cfg, P = model("symmetric_noise_key_head")
+    x, s = tokens(cfg), "model.layers.0.self_attn.noise."
+    key = o.gaussian(7, 3, 1, 2, 1, 9)
+    assert (o.Draw(7, 1.0, 3).arrays(o.gaussian, cfg, 1, 1, 9, torch.float64).numpy()[0] == key).all()
+    logits = o.forward(cfg, P, x, o.Draw(7))
+    same("mean of span key", o.forward(cfg, {**P, s + "mu": P[s + "mu"] + 3}, x, o.Draw(7)), logits)
+    differ("seed of span key", o.forward(cfg, P, x, o.Draw(8)), logits)
+    # The same as one more feature of the key that the query reads with sqrt(D), for then q . k / sqrt(D) gains it.
+    q, k, eps = torch.randn(5, 4).double(), torch.randn(5, 4).double(), torch.randn(5).double()
+    more = torch.cat([q, 2 * torch.ones(5, 1)], 1) @ torch.cat([k, eps[:, None]], 1).T / 2
+    same("key as a feature", torch.softmax(more, -1), torch.softmax(q @ k.T / 2 + eps, -1))
+    code = torch.randn(4).double()
+    differ("code on the queries", torch.softmax((q + code) @ k.T, -1), torch.softmax(q @ k.T, -1))
+    same("code on the keys", torch.softmax(q @ (k + code).T, -1), torch.softmax(q @ k.T, -1))
+    cfg, P = model("symmetric_noise_sequence_head")
+    logits = o.forward(cfg, P, x, o.Draw(7))
+    differ("seed of span sequence", o.forward(cfg, P, x, o.Draw(8)), logits)
+    off = {n: torch.zeros_like(t) if "sigma" in n else t for n, t in P.items()}
+    plain, _ = model("symmetric_noise_sequence_head", noise=None)
+    same("sigma 0", o.forward(cfg, off, x, o.Draw(7)), o.forward(plain, P, x))
+
+
 def finite_differences():
     """Directional derivative of the loss against the gradient, for every case that is differentiable."""
     for name in CASES:
@@ -455,7 +479,7 @@ def committed_cases():
         same(name + " loss", total, expected["loss"], 1e-5)
 
 
-TESTS = (random_numbers, files, noise_facts, causality, kinds, absorbed_mla, factored_tpa, lecture_notes, differential_paper,
+TESTS = (random_numbers, files, noise_facts, spans, causality, kinds, absorbed_mla, factored_tpa, lecture_notes, differential_paper,
          sas_facts, noble_facts,
          finite_differences, noise_gradients, optimiser, counts, committed_cases)
 

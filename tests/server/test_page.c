@@ -67,19 +67,19 @@ TEST(noise_route_tells_sigma) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = http_get(&d, "/noise");
-    CHECK_MSG(
-        !strcmp(
-            a.body,
-            "{\"scope\":\"head\",\"density\":\"gaussian\",\"conditioned\":false,\"sigma\":[[2.0,2.0],[2.0,2.0]]}") ||
-            !strcmp(a.body,
-                    "{\"scope\":\"head\",\"density\":\"gaussian\",\"conditioned\":false,\"sigma\":[[2,2],[2,2]]}"),
-        "%s", a.body);
+    CHECK_MSG(!strcmp(a.body, "{\"scope\":\"head\",\"density\":\"gaussian\",\"span\":\"pair\",\"conditioned\":false,"
+                              "\"sigma\":[[2.0,2.0],[2.0,2.0]]}") ||
+                  !strcmp(a.body, "{\"scope\":\"head\",\"density\":\"gaussian\",\"span\":\"pair\",\"conditioned\":"
+                                  "false,\"sigma\":[[2,2],[2,2]]}"),
+              "%s", a.body);
     answer_free(&a);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
     a = http_get(&d, "/noise");
-    CHECK_MSG(!strcmp(a.body, "{\"scope\":\"none\",\"density\":\"gaussian\",\"conditioned\":false,\"sigma\":[]}"), "%s",
-              a.body);
+    CHECK_MSG(
+        !strcmp(a.body,
+                "{\"scope\":\"none\",\"density\":\"gaussian\",\"span\":\"pair\",\"conditioned\":false,\"sigma\":[]}"),
+        "%s", a.body);
     answer_free(&a);
     daemon_stop(&d);
 }

@@ -71,12 +71,17 @@ Config test_config(const AttentionKind *kind) {
     return c;
 }
 
-const char *const test_variants[6] = {"plain", "noise", "sas", "noble", "window", "all"};
+const char *const test_variants[8] = {"plain", "noise", "key", "sequence", "sas", "noble", "window", "all"};
 
 Config test_variant(const AttentionKind *kind, const char *variant) {
     Config c = test_config(kind);
     bool all = !strcmp(variant, "all");
     if (all || !strcmp(variant, "noise")) c.noise.scope = NOISE_HEAD;
+    for (int span = SPAN_KEY; span <= SPAN_SEQUENCE; span++)
+        if (!strcmp(variant, span_names[span])) {
+            c.noise.scope = NOISE_HEAD;
+            c.noise.span = (NoiseSpan)span;
+        }
     if (all || !strcmp(variant, "sas")) {
         c.sas.heads = 2 * c.n_heads;
         c.sas.head_dim = kind->heads(&c).k_dim + 2;
