@@ -188,7 +188,10 @@ Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache
 }
 
 Mat *model_loss(Tape *tape, Mat *logits, const int *targets, const float *weights, float kl_weight, double *kl) {
-    Mat *loss = op_cross_entropy(tape, logits, targets, weights);
+    return model_penalised(tape, op_cross_entropy(tape, logits, targets, weights), kl_weight, kl);
+}
+
+Mat *model_penalised(Tape *tape, Mat *loss, float kl_weight, double *kl) {
     if (kl) *kl = tape->penalty ? tape->penalty->x[0] : 0;
     return tape->penalty ? op_add_scaled(tape, loss, tape->penalty, kl_weight) : loss;
 }

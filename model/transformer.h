@@ -72,5 +72,6 @@ Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCa
  * is differentiated) plus kl_weight times the noise KL (docs/spec.md 5), the latter alone in *kl (unweighted, may be
  * NULL). Call it after a recording forward pass on the same tape. */
 Mat *model_loss(Tape *tape, Mat *logits, const int *targets, const float *weights, float kl_weight, double *kl);
+Mat *model_penalised(Tape *tape, Mat *loss, float kl_weight, double *kl); /* any loss plus that KL */
 
 #endif

@@ -118,7 +118,7 @@ static int init_from(Run *r, const char *dir, Err *err) {
 /* Told before it is taken: the kernel's way of saying no is to kill. */
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    CostMemory need = cost_memory(&r->model, s->batch * r->window, s->recompute);
+    CostMemory need = cost_memory(&r->model, s->batch * s->noise_draws * r->window, s->recompute);
     if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);
     char text[2][MEMORY_TEXT];
     printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
@@ -134,6 +134,8 @@ static int check_memory(const Run *r, Err *err) {
 
 static int prepare_weights(Run *r, Err *err) {
     const ParamSet *ps = &r->model.params;
+    if (r->settings->noise_draws > 1 && r->config.noise.scope == NOISE_NONE)
+        return err_set(err, "--noise-draws is %lld, but the config has no noise", (long long)r->settings->noise_draws);
     if (model_init(&r->model, &r->config, err) || check_memory(r, err)) return -1;
     optimizer_init(&r->optimizer, &r->model.params);
     if (r->folder.saved) {

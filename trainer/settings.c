@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "model/ops/op.h"
 #include "tokenizer/bpe_train.h"
 
 #include <math.h>
@@ -10,9 +11,10 @@
 static const char *const schedule_names[] = {"cosine", "linear", "constant", NULL};
 static const char *const perturb_names[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
+static const char *const draws_names[] = {"importance", "best", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
-enum { DEFAULT_WARMUP = 100 };
+enum { DEFAULT_WARMUP = 100, MOST_WINDOWS = 65535 };
 #define MANY 1e12
 
 #define AT(member) offsetof(Settings, member)
@@ -32,7 +34,7 @@ const Option settings_options[SETTINGS_N] = {
      .help = "start from the weights and tokenizer of this checkpoint"},
     {"resume", OPTION_SWITCH, AT(resume), .help = "continue the run in --out; options not given are its own"},
     {"steps", OPTION_INT64, AT(steps), "N", 1, MANY, "1000", .help = "optimizer steps", .tag = SETTING_FIXED},
-    {"batch", OPTION_INT64, AT(batch), "N", 1, 65535, "16", "windows", .help = "windows per micro-batch",
+    {"batch", OPTION_INT64, AT(batch), "N", 1, MOST_WINDOWS, "16", "windows", .help = "windows per micro-batch",
      .tag = SETTING_FIXED},
     {"window", OPTION_INT64, AT(window), "N", 2, 1 << 30, .unit = "tokens", .tag = SETTING_FIXED,
      .help = "length of a window", .absent = "max_position_embeddings of the config"},
@@ -62,6 +64,11 @@ const Option settings_options[SETTINGS_N] = {
      .tag = SETTING_FIXED},
     {"noise-per-sequence", OPTION_SWITCH, AT(noise_per_sequence), .tag = SETTING_FIXED,
      .help = "noise of its own for every window of a micro-batch"},
+    {"noise-draws", OPTION_INT64, AT(noise_draws), "N", 1, NOISE_DRAWS_MAX, "1", .tag = SETTING_FIXED,
+     .help = "noises that every window is seen under; the better one explains it, the more it learns"},
+    {"noise-draws-weight", OPTION_CHOICE, AT(noise_draws_weight), "HOW", .fallback = "importance",
+     .choices = draws_names, .tag = SETTING_FIXED,
+     .help = "by its share of the likelihood, or the likeliest noise alone"},
     {"perturb", OPTION_CHOICE, AT(perturb), "MODE", .fallback = "none", .choices = perturb_names, .tag = SETTING_FIXED,
      .help = "weight noise"},
     {"perturb-sigma", OPTION_REAL, AT(perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,
@@ -108,6 +115,11 @@ int settings_finish(Settings *s, Err *err) {
         return err_set(err, "--decay-steps is %lld, below --warmup %lld", (long long)s->decay_steps,
                        (long long)s->warmup);
     if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
+    if (s->noise_draws_weight == DRAWS_BEST && s->noise_draws == 1)
+        return err_set(err, "--noise-draws-weight best needs --noise-draws");
+    if (s->batch * s->noise_draws > MOST_WINDOWS)
+        return err_set(err, "--batch %lld times --noise-draws %lld is above %d", (long long)s->batch,
+                       (long long)s->noise_draws, MOST_WINDOWS);
     if (s->tokenizer && vocab_given)
         return err_set(err, "--tokenizer %s and --vocab-size %lld exclude each other", s->tokenizer,
                        (long long)s->vocab_size);

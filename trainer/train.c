@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "model/ops/op.h"
 #include "trainer/evaluate.h"
 #include "trainer/masks.h"
 #include "trainer/progress.h"
@@ -23,13 +24,14 @@ enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; 
 
 typedef struct MicroBatch {
     Tape tape;
-    int *tokens, *targets; /* [batch T] */
-    float *weights;        /* [batch T] of the targets; NULL: all 1 */
-    Segment *segments;     /* [batch] */
+    int *tokens, *targets; /* [batch draws T] */
+    float *weights;        /* [batch draws T] of the targets; NULL: all 1 */
+    Segment *segments;     /* [batch draws] */
 } MicroBatch;
 
 static void micro_batch_init(MicroBatch *b, const Training *t) {
-    size_t windows = (size_t)t->settings->batch, rows = windows * (size_t)t->windows->length;
+    size_t windows = (size_t)(t->settings->batch * t->settings->noise_draws),
+           rows = windows * (size_t)t->windows->length;
     *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
                       .segments = xcalloc(windows, sizeof *b->segments)};
@@ -50,35 +52,51 @@ static void micro_batch_free(MicroBatch *b) {
 /* Its segments and their noise, and what the windows hold. */
 static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t micro, Err *err) {
     const Settings *s = t->settings;
-    int batch = (int)s->batch, length = t->windows->length;
+    int draws = (int)s->noise_draws, length = t->windows->length, rows = draws * length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
     uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
-    for (int i = 0; i < batch; i++) {
-        int at = i * length, *tokens = b->tokens + at, *targets = b->targets + at;
-        uint64_t window = number * (uint64_t)batch + (uint64_t)i;
+    for (int i = 0; i < (int)s->batch; i++) {
+        int at = i * rows, *tokens = b->tokens + at, *targets = b->targets + at;
+        float *weights = b->weights ? b->weights + at : NULL;
+        uint64_t window = number * (uint64_t)s->batch + (uint64_t)i;
         if (windows_read(t->windows, window, t->model->cfg.vocab_size, tokens, targets, err)) return -1;
-        if (b->weights)
-            masks_apply(&t->model->cfg, (uint64_t)s->seed, window, length, tokens, targets, b->weights + at);
-        b->segments[i] = (Segment){.row0 = at,
+        if (weights) masks_apply(&t->model->cfg, (uint64_t)s->seed, window, length, tokens, targets, weights);
+        for (int k = length; k < rows; k++) {
+            tokens[k] = tokens[k - length];
+            targets[k] = targets[k - length];
+            if (weights) weights[k] = weights[k - length];
+        }
+    }
+    for (int i = 0; i < (int)s->batch * draws; i++)
+        b->segments[i] = (Segment){.row0 = i * length,
                                    .n = length,
                                    .noise = {.seed = (uint64_t)s->seed,
                                              .stream = stream,
-                                             .sequence = s->noise_per_sequence ? (uint32_t)i : 0,
+                                             .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)i : 0,
                                              .scale = 1}};
-    }
     return 0;
 }
 
-/* Adds to the weights' grad. Returns the mean cross-entropy, *kl the unweighted noise KL. */
-static double micro_batch_gradient(MicroBatch *b, const Training *t, double *kl) {
+typedef struct StepResult {
+    double loss, kl, draws, lr, norm, seconds; /* draws: the effective number of them */
+} StepResult;
+
+/* Adds to the weights' grad, and of r to the mean cross-entropy, the unweighted noise KL and the draws. */
+static void micro_batch_gradient(MicroBatch *b, const Training *t, StepResult *r) {
     const Settings *s = t->settings;
-    int batch = (int)s->batch, n = batch * t->windows->length;
-    Batch rows = {.tokens = b->tokens, .n = n, .segments = b->segments, .n_segments = batch};
+    int windows = (int)(s->batch * s->noise_draws), length = t->windows->length;
+    Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
+    NoiseDraws draws = {.n = (int)s->noise_draws, .length = length, .best = s->noise_draws_weight == DRAWS_BEST};
+    double kl, effective = 1, n = (double)s->accumulate;
     tape_reset(&b->tape);
     Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
-    Mat *loss = model_loss(&b->tape, logits, b->targets, b->weights, (float)s->kl_weight, kl);
+    Mat *loss = draws.n > 1 ? op_cross_entropy_draws(&b->tape, logits, b->targets, b->weights, &draws, &effective)
+                            : op_cross_entropy(&b->tape, logits, b->targets, b->weights);
+    loss = model_penalised(&b->tape, loss, (float)s->kl_weight, &kl);
     tape_backward(&b->tape, loss);
-    return loss->x[0] - s->kl_weight * *kl;
+    r->loss += (loss->x[0] - s->kl_weight * kl) / n;
+    r->kl += kl / n;
+    r->draws += effective / n;
 }
 
 /* ---- one step ---- */
@@ -99,25 +117,19 @@ typedef struct Loop {
     Progress progress;
 } Loop;
 
-typedef struct StepResult {
-    double loss, kl, lr, norm, seconds;
-} StepResult;
-
 static int refuse_ids(const Loop *l, const char *why, Err *err) {
     return err_set(err, "%s/tokens.bin was changed while it was read: %s; the checkpoint of step %lld stands",
                    l->t->settings->out, why, (long long)l->saved);
 }
 
-/* The gradients of a step, summed; r's loss and kl. */
+/* The gradients of a step, summed; r's means over it. */
 static int add_gradients(Loop *l, int64_t step, StepResult *r, Err *err) {
     const Training *t = l->t;
     int64_t n = t->settings->accumulate;
     Err why;
     for (int64_t micro = 0; micro < n; micro++) {
-        double kl;
         if (micro_batch_read(&l->batch, t, step, micro, &why)) return refuse_ids(l, why.msg, err);
-        r->loss += micro_batch_gradient(&l->batch, t, &kl) / (double)n;
-        r->kl += kl / (double)n;
+        micro_batch_gradient(&l->batch, t, r);
     }
     return 0;
 }
@@ -256,6 +268,7 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
     cJSON_AddNumberToObject(line, "step", (double)step);
     cJSON_AddNumberToObject(line, "loss", r->loss);
     cJSON_AddNumberToObject(line, "kl", r->kl);
+    if (l->t->settings->noise_draws > 1) cJSON_AddNumberToObject(line, "effective_draws", r->draws);
     cJSON_AddNumberToObject(line, "lr", r->lr);
     cJSON_AddNumberToObject(line, "grad_norm", r->norm);
     cJSON_AddNumberToObject(line, "tokens_per_second", round(l->progress.tokens_per_step / r->seconds));

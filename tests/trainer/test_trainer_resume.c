@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Everything that draws random numbers is on. */
-static const char flags[] = "--steps 40 --batch 2 --accumulate 2 --warmup 4 --lr 1e-2 --noise-per-sequence "
+static const char flags[] = "--steps 40 --batch 2 --accumulate 2 --warmup 4 --lr 1e-2 --noise-draws 2 "
                             "--perturb layer-after --perturb-sigma 0.001 --dropout 0.1 --save-dtype bf16 --threads 1";
 
 typedef struct Resume {
