@@ -186,6 +186,11 @@ train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
 	@$(MAKE) -s --no-print-directory all
 	@scripts/train_demo.sh
 
+diversity: deps ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (hours; tiny: STEPS=20 MEMBERS=key SAMPLES=8)
+	@scripts/deps.sh python3
+	@$(MAKE) -s --no-print-directory all
+	@BUILD=$(BUILD) scripts/diversity.sh runs/diversity docs/diversity
+
 family: deps ## train every member at equal cost and compare them in docs/family (half an hour)
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family

@@ -1,0 +1,154 @@
+"""Has the models of a study write and judge, through the daemon, and keeps what they say: RUNS/texts/<member>/<setting>.json,
+one file a setting, none asked twice. A setting is "T,S", temperature and noise_scale; "T,S,seeds" is the one that asks
+whether a seed means something: every noise seed draws several texts.
+
+    {"prompts": [{"prompt": [ids], "texts": [[ids], ...], "noise_seeds": [...], "diversity": {...},
+                  "judge": [mean log-probability of each text's tokens], "twin": [...]}, ...]}
+RUNS/books.json holds what tokens each book is made of, for measure.py."""
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import re
+import subprocess
+
+TEMPERATURES = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+SCALES = (0.5, 1, 2, 4, 8)
+MANNERS = ("0.7,1,seeds", "0.7,2,seeds")
+
+
+def settings(member):
+    """By temperature alone, by noise alone, and both."""
+    if member == "none":
+        return ["0,0"] + [f"{t},0" for t in TEMPERATURES] + ["0.7,0,seeds"]
+    return [f"{t},{s}" for t in (0, 0.3) for s in SCALES] + list(MANNERS)
+
+
+@contextlib.contextmanager
+def serving(noised, model):
+    """-> ask(path, body): the daemon's answer. It is there until the block ends; what it logs goes to MODEL/daemon.log."""
+    command = [noised, "--model", model, "--port", "0"]
+    with (open(os.path.join(model, "daemon.log"), "w") as log,
+          subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as daemon):
+        try:
+            for line in daemon.stdout:
+                at = re.match(r"listening on http://(\S+)", line)
+                if at:
+                    break
+            else:
+                raise SystemExit(f"diversity: {noised} --model {model} does not serve: {model}/daemon.log")
+
+            def ask(path, body):
+                connection = http.client.HTTPConnection(at[1], timeout=600)
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                text = answer.read()
+                if answer.status != 200:
+                    raise SystemExit(f"diversity: {path} answered {answer.status}: {text.decode()}")
+                return json.loads(text)
+
+            yield ask
+        finally:
+            daemon.terminate()
+
+
+def held_out(path, n, words=8):
+    """n beginnings of lines, evenly spaced over the last 5% of a text, which nothing was trained on."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    lines = [line.split() for line in text[len(text) * 96 // 100 :].split("\n")]
+    lines = [" ".join(line[:words]) for line in lines if len(line) >= words]
+    if len(lines) < n:
+        raise SystemExit(f"diversity: {path} has {len(lines)} lines to begin with in its last 4%, {n} are needed")
+    return [lines[i * len(lines) // n] for i in range(n)]
+
+
+def tokens_of(ask, text):
+    return ask("/tokenize", {"prompt": text, "add_special_tokens": False})["tokens"]
+
+
+def write_texts(ask, setting, prompts, n, length):
+    temperature, scale, *seeds = setting.split(",")
+    out = []
+    for p, prompt in enumerate(prompts):
+        body = {"prompt": prompt, "n": n, "max_tokens": length, "temperature": float(temperature),
+                "noise_scale": float(scale), "seed": p, "noise_seed": p, "ignore_eos": True, "return_token_ids": True}
+        groups = [body | {"diversity": True}]
+        if seeds:  # a quarter of the texts for each of four times as many seeds as choices
+            each = max(2, n // 8)
+            groups = [body | {"n": each, "seed": 1000 * p + s, "noise_seed": [s] * each} for s in range(max(4, n // 4))]
+        answers = [ask("/v1/completions", g) for g in groups]
+        choices = [c for a in answers for c in a["choices"]]
+        out.append({"prompt": prompt, "texts": [c["token_ids"] for c in choices],
+                    "noise_seeds": [s for g in groups for s in (g["noise_seed"] if seeds else [p])],
+                    "diversity": answers[0].get("diversity", [None])[0]})
+    return out
+
+
+def judge_texts(ask, entry):
+    """The mean log-probability of a text's tokens, given the prompt, without noise."""
+    n, scores = len(entry["prompt"]), []
+    for first in range(0, len(entry["texts"]), 32):
+        answer = ask("/v1/completions", {
+            "prompt": [entry["prompt"] + t for t in entry["texts"][first : first + 32]], "max_tokens": 0, "echo": True,
+            "logprobs": 0, "noise_scale": 0})
+        for choice in sorted(answer["choices"], key=lambda c: c["index"]):
+            told = choice["logprobs"]["token_logprobs"][n:]
+            scores.append(sum(told) / len(told))
+    return scores
+
+
+def save(path, value):
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        json.dump(value, f)
+    os.replace(path + ".new", path)
+
+
+def count_books(ask, books, path):
+    counts = {}
+    for book in books:
+        with open(book, encoding="utf-8") as f:
+            text = f.read()
+        tokens, part = {}, 20000
+        for at in range(0, min(len(text) * 95 // 100, 60 * part), part):
+            for t in tokens_of(ask, text[at : at + part]):
+                tokens[t] = tokens.get(t, 0) + 1
+        counts[os.path.basename(book)] = tokens
+    save(path, counts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="texts of all settings, written and judged")
+    for name in ("noised", "runs"):
+        parser.add_argument("--" + name, required=True)
+    for name in ("books", "members"):
+        parser.add_argument("--" + name, required=True, nargs="+")
+    for name in ("prompts", "samples", "tokens"):
+        parser.add_argument("--" + name, required=True, type=int)
+    a = parser.parse_args()
+    per_book = -(-a.prompts // len(a.books))
+    beginnings = [b for book in a.books for b in held_out(book, per_book)][: a.prompts]
+    model = lambda name: os.path.join(a.runs, name)
+    with serving(a.noised, model("judge")) as judge, serving(a.noised, model("none")) as twin:
+        if not os.path.exists(model("books.json")):
+            count_books(judge, a.books, model("books.json"))
+        prompts = [tokens_of(judge, b) for b in beginnings]
+        for member in a.members:
+            folder = os.path.join(a.runs, "texts", member)
+            os.makedirs(folder, exist_ok=True)
+            missing = [s for s in settings(member) if not os.path.exists(os.path.join(folder, s + ".json"))]
+            if not missing:
+                continue
+            with serving(a.noised, model(member)) as ask:
+                for setting in missing:
+                    some = prompts[:: max(1, len(prompts) // 4)][:4] if setting.endswith("seeds") else prompts
+                    entries = write_texts(ask, setting, some, a.samples, a.tokens)
+                    for entry in entries:
+                        entry |= {"judge": judge_texts(judge, entry), "twin": judge_texts(twin, entry)}
+                    save(os.path.join(folder, setting + ".json"), {"prompts": entries})
+            print(f"diversity: {member} has written", flush=True)
+
+
+if __name__ == "__main__":
+    main()
