@@ -195,6 +195,15 @@ family: deps ## train every member at equal cost and compare them in docs/family
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family
 
+# Each experiment is a script of its own; DATA names the folder of data that nobody packages.
+PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
+papers: ## the experiments of the papers, each a target of its own
+	@for e in $(subst _,-,$(PAPERS)); do \
+	    printf '  make papers-%-14s %s\n' $$e "$$(sed -n '2s/^"""//p' scripts/papers/$$(echo $$e | tr - _).py)"; done
+
+$(addprefix papers-,$(subst _,-,$(PAPERS))): papers-%: deps $(BUILD)/noised-train
+	BUILD=$(BUILD) python3 scripts/papers/$(subst -,_,$*).py
+
 cross: ## compile the network for ARM64 and run the kernel tests there (gcc-aarch64-linux-gnu, qemu-user)
 	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC=aarch64-linux-gnu-gcc build-arm64/run-kernel-tests
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build-arm64/run-kernel-tests kernels
@@ -252,6 +261,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))
