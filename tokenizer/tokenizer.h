@@ -52,6 +52,9 @@ bool tokenizer_strips_space(const Tokenizer *t);
 int tokenizer_vocab_size(const Tokenizer *t);                     /* highest id + 1 */
 int tokenizer_find_special(const Tokenizer *t, const char *text); /* id of the added token, or -1 */
 
+/* Words between white space, with their places as ids; what is no such word is words[0]. No word twice. NULL on
+ * failure. */
+Tokenizer *tokenizer_of_words(const char *const *words, int n, Err *err);
 /* t with one special token more, behind all ids; text must not be one yet. NULL on failure. */
 Tokenizer *tokenizer_with_special(const Tokenizer *t, const char *text, Err *err);
 void tokenizer_free(Tokenizer *t);

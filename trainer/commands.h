@@ -6,6 +6,6 @@
 #include "base/options.h"
 
 extern const Command command_tokenizer, command_pretrain, command_eval, command_sample, command_plot, command_presets,
-    command_score, command_finetune;
+    command_score, command_finetune, command_images;
 
 #endif

@@ -1,0 +1,83 @@
+/* Images as texts, and a model that draws them. */
+#include "base/err.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGES = 60, SIDE = 28 };
+
+/* Image i is of class i % 10: all of one shade, brighter by class, but for its first pixel. */
+static char *write_images(const char *dir) {
+    char *path = trainer_join(dir, "small-images-idx3-ubyte"), *labels = trainer_join(dir, "small-labels-idx1-ubyte");
+    FILE *f = fopen(path, "wb"), *g = fopen(labels, "wb");
+    const unsigned char head[16] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
+    const unsigned char label_head[8] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
+    BUG_ON(!f || !g || fwrite(head, 1, 16, f) != 16 || fwrite(label_head, 1, 8, g) != 8);
+    for (int i = 0; i < IMAGES; i++) {
+        putc(i % 10, g);
+        for (int k = 0; k < SIDE * SIDE; k++) putc(k ? 25 * (i % 10) : 255, f);
+    }
+    BUG_ON(fclose(f) || fclose(g));
+    free(labels);
+    return path;
+}
+
+static void check_run(const char *args, int status, const char *output) {
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == status && strstr(r.output, output), "%s\n    gave %d, wanted %d: %s", args, r.status, status,
+              r.output);
+    free(r.output);
+}
+
+TEST(images_become_texts) {
+    char *dir = test_dir(), *images = write_images(dir), args[2048];
+    size_t n;
+    snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
+    check_run(args, 0, "60 images of 14 x 14 tokens, each behind one of 10 classes");
+    char *path = trainer_join(dir, "a/images.txt"), *text = test_read_file(path, &n);
+    /* the first token of image 1 is (255 + 3 x 25) / 4 = 82.5 of 256, in sixteenths 5; the others are 25 */
+    REQUIRE(text && !strncmp(text, "[0] 3 0 0 0", 11));
+    const char *second = strchr(text, '\n') + 1;
+    CHECK_MSG(!strncmp(second, "[1] 5 1 1 1", 11), "%.20s", second);
+    char *file = trainer_join(dir, "a/tokenizer.json");
+    Tokenizer *tok;
+    Err err;
+    TokenList list = {0};
+    REQUIRE(tokenizer_json_load(&tok, file, &err) == 0);
+    CHECK(tokenizer_vocab_size(tok) == 26 &&
+          tokenizer_encode(tok, second, strcspn(second, "\n"), false, &list, &err) == 0);
+    CHECK(list.n == 197 && list.ids[0] == 17 && list.ids[1] == 5 && list.ids[196] == 1);
+    token_list_free(&list);
+    tokenizer_free(tok);
+    snprintf(args, sizeof args, "images --data %s --out %s/b --pool 3", images, dir);
+    check_run(args, 1, "--pool is 3, but the images are 28 x 28");
+    snprintf(args, sizeof args, "images --data %s --out %s/b", path, dir);
+    check_run(args, 1, "images.txt");
+    free(file);
+    free(path);
+    free(text);
+    free(images);
+    free(dir);
+}
+
+/* A class determines all but nothing here, so a little training tells the shades. */
+TEST(images_are_learnt) {
+    char *dir = test_dir(), *images = write_images(dir), args[2048];
+    snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
+    check_run(args, 0, "60 images");
+    snprintf(args, sizeof args,
+             "pretrain --config image-tokens-nano --tokenizer %s/a/tokenizer.json --data %s/a/images.txt --out %s/run "
+             "--steps 40 --batch 2 --lr 1e-2 --warmup 4",
+             dir, dir, dir);
+    check_run(args, 0, "windows of 197");
+    snprintf(args, sizeof args, "eval --model %s/run --data %s/a/images.txt", dir, dir);
+    ChildResult r = trainer_run(args);
+    const char *loss = strstr(r.output, "\"loss\":");
+    CHECK_MSG(loss && atof(loss + 7) < 2, "%s", r.output);
+    free(r.output);
+    free(images);
+    free(dir);
+}
