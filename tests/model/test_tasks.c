@@ -6,10 +6,12 @@
 #include "model/encoder_decoder.h"
 #include "model/ops/op.h"
 #include "model/shape.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "weights/checkpoint.h"
-#include "weights/config_json.h"
+#include "weights/convert.h"
+#include "weights/presets.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -370,4 +372,61 @@ TEST(task_dropout_draws) {
     tape.recording = false;
     CHECK(op_dropout(&tape, x, 0.25f, 1, &keys[0]) == x);
     tape_free(&tape);
+}
+
+/* The presets of other tasks, as the programs see them: int8 of a network of patches, whose rows are no whole groups,
+ * of one without a cache, of classes. */
+TEST(task_presets_in_int8) {
+    static const struct {
+        const char *preset, *shows;
+    } cases[] = {{"vit-nano", "score.weight                                             I8"},
+                 {"mlm-noble-nano", "\"task\": \"fill-mask\""},
+                 {"image-tokens-nano", "KV cache per token"}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *dir = test_dir(), to[256], out[16384], arguments[600];
+        Config c;
+        TestModel t;
+        Checkpoint q;
+        Err err = {""};
+        REQUIRE(preset_config(&c, cases[i].preset, &err) == 0 && test_model_init(&t, &c, 5));
+        for (int p = 0; p < t.model.params.n; p++)
+            param_init(&t.model.params.params[p], 1, weight_f32(t.model.params.params[p].weight));
+        REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 1, &err) == 0);
+        snprintf(to, sizeof to, "%s/int8", dir);
+        snprintf(arguments, sizeof arguments, "quantize %s %s", dir, to);
+        CHECK_MSG(test_run_tool(arguments, out) == 0, "%s: %s", cases[i].preset, out);
+        snprintf(arguments, sizeof arguments, "verify %s", to);
+        CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s: %s", cases[i].preset, out);
+        snprintf(arguments, sizeof arguments, "inspect %s | grep -F '%s'", to, cases[i].shows);
+        CHECK_MSG(test_run_tool(arguments, out) == 0, "%s: %s", cases[i].preset, out);
+        REQUIRE(checkpoint_open(&q, to, &err) == 0);
+        static float image[28 * 28];
+        static int tokens[17];
+        Draws d = draws_open(3, DRAW_TEST, 1);
+        for (size_t k = 0; k < COUNTOF(image); k++) image[k] = (float)draw_normal(&d);
+        for (size_t k = 0; k < COUNTOF(tokens); k++) tokens[k] = (int)k;
+        const Segment whole = {.n = 17};
+        const bool patches = c.input.kind == INPUT_PATCHES;
+        const Batch batch = {.tokens = patches ? NULL : tokens,
+                             .images = patches ? image : NULL,
+                             .n = 17,
+                             .segments = &whole,
+                             .n_segments = 1};
+        Tape tape[2];
+        double error = 0, sum = 0;
+        tape_init(&tape[0], false);
+        tape_init(&tape[1], false);
+        const Mat *a = model_forward(&t.model, &tape[0], &batch, NULL);
+        const Mat *b = model_forward(&q.model, &tape[1], &batch, NULL);
+        for (int k = 0; k < a->n * a->d; k++) {
+            error += pow((double)a->x[k] - b->x[k], 2);
+            sum += pow(a->x[k], 2);
+        }
+        CHECK_MSG(sqrt(error / sum) < 0.1, "%s: int8 is off by %.3f", cases[i].preset, sqrt(error / sum));
+        tape_free(&tape[0]);
+        tape_free(&tape[1]);
+        checkpoint_close(&q);
+        test_model_free(&t);
+        free(dir);
+    }
 }
