@@ -16,6 +16,7 @@ void sample_scratch_init(SampleScratch *s, int vocab) {
     *s = (SampleScratch){.logits = xmalloc(v * sizeof *s->logits),
                          .weights = xmalloc(v * sizeof *s->weights),
                          .typical = xmalloc(v * sizeof *s->typical),
+                         .masked = xmalloc(v * sizeof *s->masked),
                          .buckets = xmalloc(v * sizeof *s->buckets),
                          .candidates = xmalloc(v * sizeof *s->candidates),
                          .counts = xcalloc(v, sizeof *s->counts)};
@@ -25,6 +26,7 @@ void sample_scratch_free(SampleScratch *s) {
     free(s->logits);
     free(s->weights);
     free(s->typical);
+    free(s->masked);
     free(s->buckets);
     free(s->candidates);
     free(s->counts);
@@ -55,6 +57,13 @@ static void adjust(const Sampling *s, const float *logits, int vocab, const int 
     penalise(s, x, history, n_prompt, n_history, scratch->counts);
     for (int i = 0; i < n_banned; i++) x[banned[i]] = -INFINITY;
     kernels->clean_row(vocab, x, x);
+}
+
+const float *mask_logits(const float *logits, int vocab, const int *allowed, int n, SampleScratch *scratch) {
+    float *x = scratch->masked;
+    for (int i = 0; i < vocab; i++) x[i] = -INFINITY;
+    for (int i = 0; i < n; i++) x[allowed[i]] = logits[allowed[i]];
+    return x;
 }
 
 /* The first element of x [n] that equals value; there is one. */

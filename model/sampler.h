@@ -34,13 +34,17 @@ typedef struct Sampling {
 
 /* One thread's working memory; the functions that draw and score allocate nothing. */
 typedef struct SampleScratch {
-    float *logits, *weights, *typical; /* [V] */
-    uint16_t *buckets;                 /* [V] */
-    int *candidates;                   /* [V] */
-    int *counts;                       /* [V], zero between calls */
+    float *logits, *weights, *typical, *masked; /* [V] */
+    uint16_t *buckets;                          /* [V] */
+    int *candidates;                            /* [V] */
+    int *counts;                                /* [V], zero between calls */
 } SampleScratch;
 void sample_scratch_init(SampleScratch *s, int vocab);
 void sample_scratch_free(SampleScratch *s);
+
+/* logits with -INFINITY for all but the n ids that are allowed: drawn from and scored like any others, they give the
+ * probabilities among these alone. In the scratch, until the next call. */
+const float *mask_logits(const float *logits, int vocab, const int *allowed, int n, SampleScratch *scratch);
 
 /* history[0..n_prompt) is the prompt, history[n_prompt..n_history) what was generated so far; n_history is the
  * absolute position of the token to be drawn. banned ids (EOS before min_tokens) are never chosen. -1 when no token is

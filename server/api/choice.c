@@ -9,6 +9,7 @@ int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
     bool from_start = rules->echo || job->n_prompt == n_hidden;
     c->strip_space = from_start && tokenizer_strips_space(rules->tokenizer);
+    if (job->trie) c->node = trie_root(job->trie);
     size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
     bool slots = rules->logprobs || rules->token_ids;
     if (slots) c->slots = try_calloc(most + 1, sizeof *c->slots);
@@ -63,7 +64,8 @@ static void read_token(Choice *c, const JobToken *token) {
     if (shown) push_piece(c, token->id, c->n_read > r->min_tokens);
     if (c->n_read == r->from) skip_settled(c);
     if (c->text.stopped) job_cancel(c->job);
-    if (last || c->text.stopped)
+    if (!last && c->job->trie) c->node = trie_step(c->job->trie, c->node, token->id);
+    if (last || c->text.stopped || (c->job->trie && trie_is_leaf(c->job->trie, c->node)))
         c->finish = FINISH_STOP;
     else if (c->n_read == c->job->max_tokens)
         c->finish = FINISH_LENGTH;
@@ -83,6 +85,7 @@ void choice_advance(Choice *c) {
     if (!c->prompt_done) {
         if (job->score_prompt && n_scored < job->n_prompt && finish == FINISH_NONE) return;
         if (c->rules->echo) echo_prompt(c, n_scored);
+        if (job->trie) c->strip_space = c->rules->answer_spaced;
         c->n_scored = n_scored;
         c->prompt_done = true;
     }

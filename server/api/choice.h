@@ -21,6 +21,7 @@ typedef struct ChoiceRules {
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
+    bool answer_spaced;      /* the tokens of the job's trie begin with a space that is not the text's */
     bool keep_stop, special; /* in the text: what stopped it; special tokens */
 } ChoiceRules;
 
@@ -31,7 +32,8 @@ typedef struct Choice {
     TextStream text;
     Slot *slots; /* [n_slots], kept when log-probabilities or token ids are wanted */
     int n_slots;
-    int n_scored; /* tokens of the prompt with log-probabilities, once prompt_done */
+    int n_scored;  /* tokens of the prompt with log-probabilities, once prompt_done */
+    TrieNode node; /* of job->trie */
     bool prompt_done, strip_space;
     int n_read; /* generated tokens that belong to the answer so far */
     Finish finish;

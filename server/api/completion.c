@@ -63,6 +63,7 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
     job->ignore_eos = r->ignore_eos;
     job->n_stop_ids = r->n_stop_ids;
+    job->trie = trie_hold(r->trie);
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = tenant;
     if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
@@ -142,6 +143,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
         .n_top = r->logprobs,
         .prompt_top = r->prompt_logprobs,
         .token_ids = r->return_token_ids,
+        .answer_spaced = r->choice_spaced,
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,
     };

@@ -57,6 +57,7 @@ static const Field rows[] = {
     ROW("json_schema", "[]", "llama-server"),
     ROW("response_format", "[{\"type\":\"text\"}]", "OpenAI"),
     ROW("guided_json", "[]", "vLLM"),
+    ROW("guided_choice", "[]", "vLLM: use `choice`"),
     ROW("guided_regex", "[]", "vLLM"),
     ROW("guided_grammar", "[]", "vLLM"),
     ROW("structured_outputs", "[]", "vLLM"),

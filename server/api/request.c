@@ -32,7 +32,7 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
 }
 
 static int settle_names(CompletionRequest *r, ApiError *e) {
-    double tokens = r->chat ? -1 : 16, penalty = 1, window = -1, logprobs = -1;
+    double tokens = r->trie ? r->trie->longest : r->chat ? -1 : 16, penalty = 1, window = -1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
                             {"max_completion_tokens", r->max_completion_tokens, API_ABSENT},
                             {"n_predict", r->n_predict, API_ABSENT}};
@@ -105,6 +105,10 @@ static int room(const CompletionRequest *r, int max_positions) {
 }
 
 static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
+    if (r->trie && r->max_tokens >= 0 && r->max_tokens < r->trie->longest)
+        return api_fail(e, 400, NULL, "max_tokens", "max_tokens is %d, the longest choice has %d tokens", r->max_tokens,
+                        r->trie->longest);
+    if (r->trie) r->max_tokens = r->trie->longest;
     if (r->max_tokens < 0) r->max_tokens = room(r, max_positions);
     if (r->stream_from > r->max_tokens)
         return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, max_tokens only %d", r->stream_from,
@@ -157,7 +161,8 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (read_prompts(r, ctx, fields, e) || settle_names(r, e)) return -1;
+    if (api_choice_check(r, e) || read_prompts(r, ctx, fields, e) || api_choice_check_ends(r, ctx, e)) return -1;
+    if (settle_names(r, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
     if (r->noise_scale < 0) r->noise_scale = (float)ctx->defaults.noise_scale;
@@ -186,6 +191,7 @@ void api_request_free(CompletionRequest *r) {
     for (int i = 0; i < r->n_prompts; i++) free(r->prompts[i].ids);
     free(r->prompts);
     free(r->bias);
+    trie_release(r->trie);
     free(r->stop_ids);
     free(r->noise_seeds);
     buffer_free(&r->ignored);

@@ -9,6 +9,7 @@
 #include "model/sampler.h"
 #include "server/api/fields.h"
 #include "server/api/text_stream.h"
+#include "server/engine/trie.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct ApiLimits {
@@ -58,6 +59,8 @@ typedef struct CompletionRequest {
     int repetition_window; /* as in Sampling */
     LogitBias *bias;       /* [n_bias], ids distinct */
     int n_bias;
+    Trie *trie;         /* of "choice", held; NULL: any text */
+    bool choice_spaced; /* its tokens begin with a space that its strings lack */
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */
     int n_stop_ids;
@@ -96,6 +99,13 @@ static inline bool api_scores_prompt(const CompletionRequest *r) {
 /* A string, token ids, both mixed, or a list of such prompts. What there is then is the caller's, on failure too.
  * special: a text gets the token in front that starts a document. (prompt.c) */
 int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts);
+
+/* The field "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
+extern const Type api_choice_type;
+int api_choice_read(const FieldReader *r, const cJSON *item);
+int api_choice_check(const CompletionRequest *r, ApiError *e);
+int api_choice_check_ends(const CompletionRequest *r, const ApiContext *ctx, ApiError *e);
+
 /* The text of a chat, which is complete as it stands. */
 int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */

@@ -156,6 +156,13 @@ static const Field rows[] = {
     {FIELD(best_of, FIELD_INT), .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
      .help = "Compute so many choices of each prompt and answer with the `n` of highest mean log-probability. At least "
              "`n`; above `n` neither with `stream` nor with an array of noise seeds. 0 means absent."},
+    {.name = "choice",
+     .kind = FIELD_OTHER,
+     .read = api_choice_read,
+     .type = &api_choice_type,
+     .absent = "any text",
+     .help = "The answer is one of these strings. Not with what says where a text ends: `stop`, `stop_token_ids`, "
+             "`ignore_eos`, `min_tokens`, `include_stop_str_in_output`; `max_tokens`, if given, holds the longest."},
     {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
      .help = "Milliseconds from the request's arrival. A choice that is not complete by then ends with `finish_reason` "
              "`length` and `deadline: true`."},

@@ -50,6 +50,7 @@ static void print_top(Buffer *b, const Tokenizer *t, const JobToken *token, int 
     for (int i = 0; i <= n_top; i++) {
         bool own = i == n_top;
         TokenLogprob top = own ? (TokenLogprob){token->id, token->logprob} : token->top[i];
+        if (top.id < 0) continue; /* there were no more tokens to choose from */
         print_token(&keys, t, top.id);
         if (keys.failed) break;
         size_t n = keys.n - start[n_keys];

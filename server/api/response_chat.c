@@ -24,7 +24,7 @@ static void print_logprobs(Buffer *b, const Choice *c, int n) {
         buffer_text(b, i ? ",{" : "{");
         print_token(b, t, token->id, token->logprob);
         buffer_text(b, ",\"top_logprobs\":[");
-        for (int k = 0; k < c->rules->n_top; k++) {
+        for (int k = 0; k < c->rules->n_top && token->top[k].id >= 0; k++) {
             buffer_text(b, k ? ",{" : "{");
             print_token(b, t, token->top[k].id, token->top[k].logprob);
             buffer_text(b, "}");

@@ -77,6 +77,8 @@ void job_release(Job *job) {
     free((void *)job->sampling.bias);
     free(job->stop_ids);
     free(job->ends);
+    free(job->allowed);
+    trie_release(job->trie);
     free(job);
 }
 
@@ -85,10 +87,13 @@ void job_cancel(Job *job) { atomic_store(&job->cancelled, true); }
 /* ---- the engine's side ---- */
 
 int job_prepare(Job *job, const Config *c) {
+    int most = job->n_stop_ids + 1 + c->n_more_ends;
     free(job->ends);
+    free(job->allowed);
     job->n_ends = 0;
-    job->ends = try_malloc((size_t)(job->n_stop_ids + 1 + c->n_more_ends) * sizeof *job->ends);
-    if (!job->ends) return -1;
+    job->ends = try_malloc((size_t)most * sizeof *job->ends);
+    job->allowed = job->trie ? try_malloc((size_t)(most + job->trie->n) * sizeof *job->allowed) : NULL;
+    if (!job->ends || (job->trie && !job->allowed)) return -1;
     for (int i = 0; i < job->n_stop_ids; i++) job->ends[job->n_ends++] = job->stop_ids[i];
     if (job->ignore_eos) return 0;
     if (c->eos_token_id >= 0) job->ends[job->n_ends++] = c->eos_token_id;

@@ -10,15 +10,16 @@
 #include "model/config.h"
 #include "model/sampler.h"
 #include "model/tensor.h"
+#include "server/engine/trie.h"
 #include "server/metrics/metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 typedef enum Finish {
-    FINISH_NONE,     /* still running */
-    FINISH_STOP,     /* EOS or a stop token id, which is the last token pushed */
-    FINISH_LENGTH,   /* max_tokens reached */
+    FINISH_NONE,   /* still running */
+    FINISH_STOP,   /* EOS or a stop token id, which is the last token pushed, or the last token of an answer of trie */
+    FINISH_LENGTH, /* max_tokens reached */
     FINISH_DEADLINE, /* cut by its deadline */
     FINISH_CANCELLED,
     FINISH_DAMAGED, /* the checkpoint's files were changed under the engine, which computes nothing any more */
@@ -52,6 +53,7 @@ typedef struct Job {
     bool ignore_eos;
     int *stop_ids; /* [n_stop_ids], owned by the job */
     int n_stop_ids;
+    Trie *trie;           /* NULL, or the answers that the job may give; held by the job */
     double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
     uint64_t tenant;      /* key of fair queueing and of cache sharing */
     void (*wake)(void *); /* may be NULL */
@@ -76,6 +78,7 @@ typedef struct Job {
     uint64_t round;   /* of fair turns */
     int *ends;        /* [n_ends] stop_ids and, unless ignored, EOS */
     int n_ends;
+    int *allowed; /* [n_ends + answers of trie] */
 } Job;
 
 /* Positions that a job takes up: the last token drawn is never fed back, so it needs none. */

@@ -118,6 +118,7 @@ bool runner_admit(Runner *r, Job *job) {
     if (found.copy_rows) s->n_rows = s->n_cached = found.n_blocks * KV_BLOCK + found.copy_rows;
     memcpy(s->tokens, job->prompt, (size_t)job->n_prompt * sizeof(int));
     s->job = job;
+    if (job->trie) s->node = trie_root(job->trie);
     r->n_running++;
     return true;
 }
@@ -174,6 +175,10 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, Sa
     int vocab = r->model->cfg.vocab_size, generated = w->position - job->n_prompt;
     JobToken *slot = generated < 0 ? &job->prompt_scores[w->position] : &job->tokens[generated];
     bool banned = generated < job->min_tokens;
+    if (generated >= 0 && job->trie) {
+        int n = trie_next(job->trie, s->node, job->ends, job->n_ends, job->allowed);
+        logits = mask_logits(logits, vocab, job->allowed, n, scratch);
+    }
     if (generated < 0)
         slot->id = job->prompt[w->position];
     else
@@ -234,7 +239,9 @@ static Finish push(Runner *r, Sequence *s) {
         r->generated_tokens++;
         r->step_tokens++;
         generated++;
-        if (job_is_end(job, id)) finish = FINISH_STOP;
+        bool last = job_is_end(job, id);
+        if (!last && job->trie) s->node = trie_step(job->trie, s->node, id);
+        if (last || (job->trie && trie_is_leaf(job->trie, s->node))) finish = FINISH_STOP;
     }
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
     if ((s->step_wanted && job->kind == JOB_TOKENS) || finish != FINISH_NONE)

@@ -31,6 +31,7 @@ typedef struct Sequence {
     int n_rows;      /* rows in the cache */
     int n_cached;    /* of these, rows that somebody else computed */
     int n_read;      /* rows of logits that a reading has got */
+    TrieNode node;   /* of job->trie, where it stands */
     int step_rows;   /* in the batch of this step */
     int step_wanted; /* the last of them, whose logits are wanted */
 } Sequence;

@@ -288,3 +288,36 @@ TEST(sampler_choice_seeds) {
     CHECK(choice_seed(42, 3) == (((uint64_t)p.v[1] << 32 | p.v[0]) & 0x1FFFFFFFFFFFFF));
     for (int c = 1; c < 100; c++) CHECK(choice_seed(42, c) >> 53 == 0 && choice_seed(42, c) != choice_seed(43, c));
 }
+
+/* Masked logits are drawn from and scored as if there were no other tokens. */
+TEST(sampler_mask) {
+    enum { V = 1500 };
+    static const int allowed[] = {3, 700, 701, 1499};
+    float logits[V], few[COUNTOF(allowed)];
+    TokenLogprob top[6];
+    SampleScratch scratch;
+    sample_scratch_init(&scratch, V);
+    for (int i = 0; i < V; i++) logits[i] = (float)((i * 37) % 101) / 10;
+    for (size_t i = 0; i < COUNTOF(allowed); i++) few[i] = logits[allowed[i]];
+    const float *masked = mask_logits(logits, V, allowed, COUNTOF(allowed), &scratch);
+    int seen[COUNTOF(allowed)] = {0};
+    for (int p = 0; p < 400; p++) {
+        const Sampling s = {.temperature = 2, .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .seed = 5};
+        int id = sample_token(&s, masked, V, NULL, 0, p, NULL, 0, &scratch), k = 0;
+        while (k < (int)COUNTOF(allowed) && allowed[k] != id) k++;
+        REQUIRE(k < (int)COUNTOF(allowed));
+        CHECK(sample_token(&s, few, COUNTOF(allowed), NULL, 0, p, NULL, 0, &scratch) == k);
+        seen[k]++;
+    }
+    double sum = 0;
+    for (size_t i = 0; i < COUNTOF(allowed); i++) {
+        float own, alone;
+        token_logprobs(masked, V, allowed[i], &own, top, 6);
+        token_logprobs(few, COUNTOF(allowed), (int)i, &alone, NULL, 0);
+        CHECK_MSG(fabsf(own - alone) < 1e-6f && seen[i] > 0, "%.9g, %.9g, seen %d", (double)own, (double)alone,
+                  seen[i]);
+        sum += exp((double)own);
+    }
+    CHECK(fabs(sum - 1) < 1e-6 && top[3].id >= 0 && top[4].id == -1 && top[5].id == -1);
+    sample_scratch_free(&scratch);
+}

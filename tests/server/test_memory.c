@@ -180,6 +180,8 @@ TEST(memory_runs_out_at_every_allocation) {
         {"large stream", "/v1/completions", "{\"prompt\":\"The river\",\"stream\":true," COMMON "}", 6000},
         {"long answer", "/v1/completions",
          "{\"prompt\":\"The river\",\"n\":3,\"logprobs\":9,\"seed\":1,\"noise_seed\":2,\"max_tokens\":36}", 0},
+        {"choice", "/v1/completions",
+         "{\"prompt\":\"The river\",\"choice\":[\"yes\",\"no\",\"not\"],\"n\":2,\"seed\":1,\"noise_seed\":2}", 0},
         {"diversity", "/v1/completions", "{\"prompt\":[\"The river\",\"The\"],\"n\":2,\"diversity\":true," COMMON "}",
          0},
         {"diverse stream", "/v1/completions",
