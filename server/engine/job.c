@@ -34,7 +34,8 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
                                  .noise = {.scale = 1},
                                  .noise_prompt = {.scale = 1},
                                  .n_top = n_top,
-                                 .score_prompt = score_prompt});
+                                 .score_prompt = score_prompt,
+                                 .score_from = 1});
     if (!job) return NULL;
     JobToken *slot = (JobToken *)(job + 1);
     TokenLogprob *alternatives = (TokenLogprob *)(slot + slots);

@@ -50,6 +50,8 @@ typedef struct Job {
     NoiseKey noise, noise_prompt; /* of generated rows and of those of the prompt */
     int n_top;                    /* -1: no logprobs; else number of alternatives per token, 0..20 */
     bool score_prompt;            /* echo with logprobs: also fill prompt_scores */
+    int score_from;               /* with it: from this token on, 1 (the first that has a score) unless set; what is
+                                     before the token in front of it may come from the cache */
     bool ignore_eos;
     int *stop_ids; /* [n_stop_ids], owned by the job */
     int n_stop_ids;
@@ -60,7 +62,7 @@ typedef struct Job {
     void *wake_arg;
     /* ---- the result: guarded by mutex ---- */
     pthread_mutex_t mutex;
-    JobToken *prompt_scores; /* [n_prompt]; entry 0 has no logprob (NaN) and no alternatives */
+    JobToken *prompt_scores; /* [n_prompt], valid from score_from on; entry 0 has no logprob (NaN) */
     int n_scored;            /* entries of prompt_scores that are ready */
     JobToken *tokens;        /* [max_tokens] */
     int n_tokens;            /* tokens pushed so far */
@@ -86,9 +88,11 @@ static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
     return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
 }
 
-/* Whether it is the prompt's rows, not only the last, that something is made of: nothing of them may come from a cache.
- */
-static inline bool job_wants_all(const Job *job) { return job->score_prompt || job->kind == JOB_MEAN_ROW; }
+/* The first row of the prompt that something is made of beside the last: from there on none may come from a cache.
+ * n_prompt: there is none. */
+static inline int job_wants_from(const Job *job) {
+    return job->kind == JOB_MEAN_ROW ? 0 : job->score_prompt ? job->score_from - 1 : job->n_prompt;
+}
 
 /* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);

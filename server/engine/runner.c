@@ -110,7 +110,7 @@ bool runner_admit(Runner *r, Job *job) {
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     bool whole = job->max_tokens > 0 || job->kind != JOB_TOKENS;
     s->n_prompt = whole ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
-    s->n_shared = r->scheduler.whole || job_wants_all(job) ? 0 : s->n_prompt;
+    s->n_shared = r->scheduler.whole ? 0 : MIN(s->n_prompt, job_wants_from(job));
     s->n_blocks = s->n_prompt && !r->scheduler.whole ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
     if (!kv_pool_take(&r->pool, s->blocks, s->n_blocks, job->prompt, s->n_shared, &key, &found)) return false;
     s->copy_from = found.copy_rows ? found.copy_from : -1;

@@ -53,13 +53,22 @@ static bool has_logits(const Scheduler *p, const Job *job, int token) {
     return job->kind == JOB_LOGITS && (p->head_token == HEAD_OF_ROWS || p->head_token == token);
 }
 
-/* The next n rows of s. The last known token's logits give the next token; scoring wants those of every prompt row. */
+/* Of the next n rows of s, those in the prompt that something is made of: the last so many. */
+static int wanted_rows(const Sequence *s, int n) {
+    bool in_prompt = s->n_rows < s->job->n_prompt;
+    return in_prompt ? MAX(0, s->n_rows + n - MAX(s->n_rows, job_wants_from(s->job))) : 0;
+}
+
+/* Likewise, those whose logits score a token. */
+static int scored_rows(const Sequence *s, int n) { return s->job->score_prompt ? wanted_rows(s, n) : 0; }
+
+/* The next n rows of s. The last known token's logits give the next token; scoring wants those of prompt rows too. */
 static void add_rows(Scheduler *p, Sequence *s, int n) {
     const Job *job = s->job;
     Batch *b = &p->batch;
     bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
     s->step_rows = n;
-    s->step_wanted = p->whole || (in_prompt && job_wants_all(job)) ? n : to_the_end;
+    s->step_wanted = p->whole ? n : MAX(wanted_rows(s, n), to_the_end);
     if (p->images)
         memcpy(p->images + (size_t)b->n_segments * p->image_floats, job->image, p->image_floats * sizeof(float));
     p->segments[b->n_segments++] = (Segment){.row0 = b->n,
@@ -119,10 +128,11 @@ void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool 
         if (s->n_rows >= s->n_prompt) continue;
         skip_ready(s, pool);
         int budget = most - p->prompt_rows;
-        int rows = claim_rows(p, s, pool, s->job->score_prompt ? MIN(budget, score_budget) : budget);
+        int over = scored_rows(s, budget) - score_budget;
+        int rows = claim_rows(p, s, pool, budget - MAX(0, over));
         if (p->whole && (rows < s->n_prompt || p->n_logit_rows + masks(p, s) > SCORED_ROWS)) break;
+        score_budget -= scored_rows(s, rows);
         if (rows > 0) add_rows(p, s, rows);
-        if (s->job->score_prompt) score_budget -= rows;
         p->prompt_rows = p->batch.n - decode;
     }
 }

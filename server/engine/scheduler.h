@@ -24,7 +24,7 @@ typedef struct Sequence {
     int *tokens; /* [context] the prompt, then what was generated */
     int *blocks; /* [n_blocks] of the cache, room for a whole context */
     int n_blocks;
-    int n_shared;    /* rows of the prompt that are shared: n_prompt, or none when they are scored */
+    int n_shared;    /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */
     int copy_from;   /* block of which the next step begins with a copy, -1 if none; a reference to it is held */
     int n_tokens;    /* known */
     int n_prompt;    /* rows of the prompt to compute: all, or all but the last when nothing is generated */
