@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/api/response.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -198,6 +199,8 @@ static void add_ends(CompletionRequest *r, const ApiContext *ctx) {
 static int read_chat(void *out, const void *context, ApiError *e) {
     CompletionRequest *r = out;
     const ApiContext *ctx = context;
+    r->chat = true;
+    r->form = &response_chat;
     if (!r->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
     if (r->top_logprobs >= 0 && !r->chat_logprobs)
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");

@@ -43,7 +43,7 @@ static void push_slot(Choice *c, int id, const JobToken *token) {
 /* A job cut by its deadline may have fewer scores than prompt tokens. */
 static void echo_prompt(Choice *c, int n_scored) {
     const Job *job = c->job;
-    for (int i = 0; i < job->n_prompt; i++) {
+    for (int i = c->rules->only_scored ? job->score_from : 0; i < job->n_prompt; i++) {
         if (c->rules->logprobs) push_slot(c, job->prompt[i], i > 0 && i < n_scored ? &job->prompt_scores[i] : NULL);
         if (i >= c->n_hidden) push_piece(c, job->prompt[i], false);
     }

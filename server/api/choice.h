@@ -17,10 +17,12 @@ typedef struct Slot {
 typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
+    const struct Former *former; /* by the choice's index, or NULL */
     int min_tokens;
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
+    bool only_scored;        /* echo: not what is in front of job->score_from */
     bool answer_spaced;      /* the tokens of the job's trie begin with a space that is not the text's */
     bool keep_stop, special; /* in the text: what stopped it; special tokens */
 } ChoiceRules;

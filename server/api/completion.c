@@ -42,8 +42,10 @@ static bool copy_of(void *out, const void *data, size_t bytes) {
 static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     const CompletionRequest *r = &c->request;
     int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
+    if (r->prompts[p].score_from) n_top = MAX(n_top, 1); /* whether it is the most probable */
     Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, n_top, api_scores_prompt(r));
     if (!job) return NULL;
+    if (r->prompts[p].score_from) job->score_from = r->prompts[p].score_from;
     job->min_tokens = r->min_tokens;
     job->sampling = (Sampling){
         .temperature = r->temperature,
@@ -56,7 +58,7 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
         .frequency_penalty = r->frequency_penalty,
         .presence_penalty = r->presence_penalty,
         .n_bias = r->n_bias,
-        .seed = choice_seed(r->seed.value, i),
+        .seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i),
     };
     job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
     job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
@@ -131,14 +133,15 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
     r = &c->request;
     settle_seeds(r);
     c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
-    response_head_init(&c->head, r->chat ? &response_chat : &response_text, ctx->api->models.name,
-                       r->chat ? ctx->chat_fingerprint : ctx->fingerprint);
+    response_head_init(&c->head, r->form, ctx->api->models.name, r->chat ? ctx->chat_fingerprint : ctx->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
+        .former = r->former,
         .min_tokens = r->min_tokens,
         .echo = r->echo,
         .logprobs = r->logprobs >= 0,
+        .only_scored = r->prompts[0].score_from > 0,
         .from = r->stream_from,
         .n_top = r->logprobs,
         .prompt_top = r->prompt_logprobs,
@@ -260,6 +263,7 @@ static void print_whole(Completion *c, Buffer *out) {
     }
     Usage u = usage_of(c);
     print_diversity(c, &more);
+    if (c->head.form->more) c->head.form->more(&more, &c->head, c->choices, c->n_choices);
     response_close(out, &u, false, &more);
     buffer_free(&more);
 }

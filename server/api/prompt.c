@@ -119,6 +119,54 @@ int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prom
     return 0;
 }
 
+int api_prompt_read(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
+    const FieldReader reader = {.name = "prompt", .out = r, .context = ctx, .error = e};
+    const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
+    return api_prompts_read(&reader, r->prompt ? r->prompt : &nothing, r->add_special_tokens, &r->prompts,
+                            &r->n_prompts);
+}
+
+/* The tokens of one continuation, behind what is in the list. */
+static int read_continuation(TokenList *list, const FieldReader *r, const cJSON *item) {
+    const ApiContext *ctx = r->context;
+    size_t before = list->n;
+    int *ids = NULL, n = 0;
+    if (cJSON_IsString(item)) {
+        if (encode(list, ctx, item->valuestring, r->name, r->error)) return -1;
+    } else if (cJSON_IsArray(item)) {
+        if (api_ids_read(r, item, ctx->config->vocab_size, &ids, &n)) return -1;
+        for (int i = 0; i < n; i++) token_list_push(list, ids[i]);
+        free(ids);
+    } else {
+        return field_fail(r, item, "an array of strings or of arrays of token ids");
+    }
+    if (list->failed) return api_no_memory(r->error);
+    return list->n > before ? 0 : api_fail(r->error, 400, NULL, r->name, "a continuation has no token");
+}
+
+int api_prompt_continue(CompletionRequest *r, const ApiContext *ctx, const cJSON *continuations, ApiError *e) {
+    const FieldReader reader = {.name = "continuations", .out = r, .context = ctx, .error = e};
+    int n = cJSON_GetArraySize(continuations), most = MIN(ctx->limits.prompts, ctx->limits.queue), rc = 0;
+    if (!cJSON_IsArray(continuations))
+        return field_fail(&reader, continuations, "an array of strings or of arrays of token ids");
+    if (n < 1 || n > most)
+        return api_fail(e, 400, NULL, "continuations", "continuations has %d elements, it must have 1 to %d", n, most);
+    Prompt front = r->prompts[0], *prompts = try_calloc((size_t)n, sizeof *prompts);
+    if (!prompts) return api_no_memory(e);
+    free(r->prompts);
+    r->prompts = prompts;
+    r->n_prompts = 0;
+    for (const cJSON *item = continuations->child; item && rc == 0; item = item->next) {
+        TokenList list = {0};
+        for (int i = 0; i < front.n; i++) token_list_push(&list, front.ids[i]);
+        rc = read_continuation(&list, &reader, item);
+        prompts[r->n_prompts++] =
+            (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = front.n_hidden, .score_from = front.n};
+    }
+    free(front.ids);
+    return rc;
+}
+
 int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e) {
     TokenList list = {0};
     Err err;

@@ -81,8 +81,9 @@ static int check_results(const CompletionRequest *r, ApiError *e) {
     for (int i = 0; i < r->n_prompts; i++)
         tokens += (int64_t)r->best_of * (r->max_tokens + (api_scores_prompt(r) ? r->prompts[i].n : 0));
     if (tokens > MOST_TOKENS)
-        return api_fail(e, 400, NULL, "max_tokens", "the request's choices have up to %lld tokens, the limit is %d",
-                        (long long)tokens, MOST_TOKENS);
+        return api_fail(e, 400, NULL, r->max_tokens ? "max_tokens" : "prompt",
+                        "the request's choices have up to %lld tokens, the limit is %d", (long long)tokens,
+                        MOST_TOKENS);
     int64_t answered = (int64_t)r->n_prompts * r->n * r->max_tokens;
     if (r->diversity && answered > DIVERSITY_TOKENS)
         return api_fail(e, 400, NULL, "diversity",
@@ -173,15 +174,24 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
     return bad ? -1 : 0;
 }
 
+/* The fields of a request inside a request are request.n and so on. */
+static void name_inner(ApiError *e) {
+    char name[sizeof e->param];
+    if (!*e->param || !strncmp(e->param, "request", 7) || !strncmp(e->param, "response", 8)) return;
+    snprintf(name, sizeof name, "request.%.80s", e->param);
+    memcpy(e->param, name, sizeof name);
+}
+
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
                       ApiError *e) {
-    *r = (CompletionRequest){.chat = fields != &completion_fields};
+    *r = (CompletionRequest){0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? &r->ignored : NULL};
     int rc = fields_read(&reader, root, fields) || check(r, ctx, fields, e) ? -1 : 0;
     r->model = r->user = r->suffix = NULL;
-    r->prompt = r->messages = NULL;
+    if (rc && r->response) name_inner(e);
+    r->prompt = r->messages = r->continuations = r->response = NULL;
     cJSON_Delete(root);
     if (rc) api_request_free(r);
     return rc;
@@ -193,7 +203,9 @@ void api_request_free(CompletionRequest *r) {
     free(r->bias);
     trie_release(r->trie);
     free(r->stop_ids);
+    free(r->seeds);
     free(r->noise_seeds);
+    former_free(r->former);
     buffer_free(&r->ignored);
     stop_set_free(&r->stop);
     *r = (CompletionRequest){0};

@@ -8,6 +8,7 @@
 #include "model/config.h"
 #include "model/sampler.h"
 #include "server/api/fields.h"
+#include "server/api/former.h"
 #include "server/api/text_stream.h"
 #include "server/engine/trie.h"
 #include "tokenizer/tokenizer.h"
@@ -41,7 +42,8 @@ typedef struct ApiContext {
 typedef struct Prompt {
     int *ids;
     int n;
-    int n_hidden; /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
+    int n_hidden;   /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
+    int score_from; /* 0, or in front of it nothing is scored or printed */
 } Prompt;
 
 /* The fallback of fields that go by several names, of which one may be given. */
@@ -65,20 +67,24 @@ typedef struct CompletionRequest {
     int *stop_ids; /* [n_stop_ids] */
     int n_stop_ids;
     OptionalSeed seed, noise_seed, noise_prompt_seed;
-    uint64_t *noise_seeds; /* [n_prompts * n], given as an array; else NULL */
+    uint64_t *seeds;       /* [n_prompts * n] of an answer that is repeated; else NULL */
+    uint64_t *noise_seeds; /* [n_prompts * n], likewise or given as an array; else NULL */
     int n_noise_seeds;
     float noise_scale;
     bool diversity, echo, ignore_eos, return_token_ids;
-    bool chat; /* the answer is a message */
+    bool chat;                       /* the answer is a message */
+    const struct ResponseForm *form; /* response.h */
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, stream_options, include_usage, continuous_usage_stats;
+    Former *former; /* the answer that is repeated, or NULL */
     Buffer ignored; /* names of fields of other servers that a lenient server leaves aside, "a, b" */
     /* ---- settled by api_request_parse, of no use behind it ---- */
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, truncate_prompt_tokens;
     float repeat_penalty;
     bool add_special_tokens;
     const char *model, *user, *suffix, *truncation_side;
-    const cJSON *prompt, *messages;
+    const cJSON *prompt, *messages, *continuations, *response;
+    const FieldList *replayed; /* whose fields those of the request to repeat are */
     bool chat_logprobs, chat_template_kwargs, enable_thinking;
     const char *date_string;
     int top_logprobs;
@@ -86,7 +92,7 @@ typedef struct CompletionRequest {
 
 extern const FieldList completion_fields;
 
-/* `fields` are completion_fields or chat_fields. On failure nothing is left to free. */
+/* `fields` are completion_fields, chat_fields, score_fields or replay_fields. On failure nothing is left to free. */
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
                       ApiError *e);
 void api_request_free(CompletionRequest *r);
@@ -106,6 +112,10 @@ int api_choice_read(const FieldReader *r, const cJSON *item);
 int api_choice_check(const CompletionRequest *r, ApiError *e);
 int api_choice_check_ends(const CompletionRequest *r, const ApiContext *ctx, ApiError *e);
 
+/* The field "prompt". (prompt.c) */
+int api_prompt_read(CompletionRequest *r, const ApiContext *ctx, ApiError *e);
+/* One prompt for each of these strings or arrays of token ids, behind the only prompt that there is. */
+int api_prompt_continue(CompletionRequest *r, const ApiContext *ctx, const cJSON *continuations, ApiError *e);
 /* The text of a chat, which is complete as it stands. */
 int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */

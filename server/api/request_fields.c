@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "server/api/foreign.h"
 #include "server/api/request.h"
+#include "server/api/response.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -271,12 +272,10 @@ static const Field rows[] = {
 };
 #undef FIELD
 
-static int read_prompt(void *out, const void *context, ApiError *e) {
-    const FieldReader reader = {.name = "prompt", .out = out, .context = context, .error = e};
+static int read_prompts(void *out, const void *context, ApiError *e) {
     CompletionRequest *request = out;
-    const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
-    return api_prompts_read(&reader, request->prompt ? request->prompt : &nothing, request->add_special_tokens,
-                            &request->prompts, &request->n_prompts);
+    request->form = &response_text;
+    return api_prompt_read(request, context, e);
 }
 
-const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompt};
+const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompts};

@@ -95,7 +95,7 @@ static void print_slot_offset(Buffer *b, const Choice *c, const Slot *s) {
 }
 
 /* Four arrays side by side, one entry a slot. */
-static void print_logprobs(Buffer *b, const Choice *c, int n) {
+void response_logprobs(Buffer *b, const Choice *c, int n) {
     static const struct {
         const char *opening;
         void (*print)(Buffer *b, const Choice *c, const Slot *s);
@@ -168,16 +168,20 @@ void response_choice_text(Buffer *b, const Choice *c) {
     buffer_json(b, n ? c->text.text.data + c->text_sent : "", n);
 }
 
+void response_noise_seed(Buffer *b, const Choice *c, bool has_noise) {
+    if (has_noise)
+        buffer_print(b, "\"noise_seed\":%" PRIu64, c->job->noise.seed);
+    else
+        buffer_text(b, "\"noise_seed\":null");
+}
+
 void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise) {
     const Job *job = c->job;
     bool done = c->finish != FINISH_NONE;
     buffer_print(b, ",\"finish_reason\":%s", !done ? "null" : c->finish == FINISH_STOP ? "\"stop\"" : "\"length\"");
     if (c->finish == FINISH_DEADLINE) buffer_text(b, ",\"deadline\":true");
-    buffer_print(b, ",\"seed\":%" PRIu64 ",\"noise_seed\":", job->sampling.seed);
-    if (has_noise)
-        buffer_print(b, "%" PRIu64, job->noise.seed);
-    else
-        buffer_text(b, "null");
+    buffer_print(b, ",\"seed\":%" PRIu64 ",", job->sampling.seed);
+    response_noise_seed(b, c, has_noise);
     if (c->rules->token_ids && !c->begun) print_prompt_ids(b, job);
     if (c->rules->token_ids) print_token_ids(b, c, n);
     if (c->rules->prompt_top >= 0) print_prompt_logprobs(b, c);
@@ -191,7 +195,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
     response_choice_text(b, c);
     buffer_print(b, ",\"index\":%d,\"logprobs\":", index);
     if (c->rules->logprobs)
-        print_logprobs(b, c, n);
+        response_logprobs(b, c, n);
     else
         buffer_text(b, "null");
     response_choice_end(b, c, n, has_noise);

@@ -6,6 +6,8 @@
 #include "server/api/embeddings.h"
 #include "server/api/foreign.h"
 #include "server/api/tasks.h"
+#include "server/api/replay.h"
+#include "server/api/score.h"
 #include "server/api/tokenize.h"
 
 #include <string.h>
@@ -17,6 +19,8 @@ const Route routes[ROUTES] = {
     [ROUTE_CLASSIFY] = {.path = "/v1/classify", .body = &classify_fields, .help = "Classes of texts or pictures."},
     [ROUTE_TAG] = {.path = "/v1/tag", .body = &tag_fields, .help = "Labels of words, and the entities they make."},
     [ROUTE_FILL_MASK] = {.path = "/v1/fill-mask", .body = &fill_mask_fields, .help = "Tokens in the place of masks."},
+    [ROUTE_SCORE] = {.path = "/v1/score", .body = &score_fields, .help = "How probable given continuations are."},
+    [ROUTE_REPLAY] = {.path = "/v1/replay", .body = &replay_fields, .help = "Repeat an answer and compare the bytes."},
     [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
     [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
     [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},

@@ -182,6 +182,12 @@ TEST(memory_runs_out_at_every_allocation) {
          "{\"prompt\":\"The river\",\"n\":3,\"logprobs\":9,\"seed\":1,\"noise_seed\":2,\"max_tokens\":36}", 0},
         {"choice", "/v1/completions",
          "{\"prompt\":\"The river\",\"choice\":[\"yes\",\"no\",\"not\"],\"n\":2,\"seed\":1,\"noise_seed\":2}", 0},
+        {"score", "/v1/score",
+         "{\"prompt\":\"The river\",\"continuations\":[\" runs\",[1,2]],\"logprobs\":2,\"noise_seed\":2}", 0},
+        {"replay", "/v1/replay",
+         "{\"request\":{\"prompt\":\"The river\",\"n\":2,\"max_tokens\":6},\"response\":[{\"choices\":[{\"index\":0,"
+         "\"text\":\"a\",\"seed\":1,\"noise_seed\":2}]},{\"choices\":[{\"index\":1,\"text\":\"b\",\"seed\":3}]}]}",
+         0},
         {"diversity", "/v1/completions", "{\"prompt\":[\"The river\",\"The\"],\"n\":2,\"diversity\":true," COMMON "}",
          0},
         {"diverse stream", "/v1/completions",

@@ -1,0 +1,153 @@
+#include "server/api/former.h"
+
+#include "base/json_look.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+static int fail(ApiError *e, int index, const char *key, const char *what, const cJSON *item) {
+    char name[64];
+    snprintf(name, sizeof name, "response.choices[%d].%s", index, key);
+    return api_fail(e, 400, NULL, name, "%s must be %s, not %s", name, what, show_json(item).text);
+}
+
+/* null and absence leave *out. */
+static int read_seed(const cJSON *item, int index, const char *key, uint64_t *out, ApiError *e) {
+    int64_t seed;
+    if (json_is_null(item)) return 0;
+    if (!json_integer(item, 0, SEED_MAX, &seed))
+        return fail(e, index, key, "an integer between 0 and 9007199254740991", item);
+    *out = (uint64_t)seed;
+    return 0;
+}
+
+static int read_text(FormerChoice *c, const cJSON *choice, int index, ApiError *e) {
+    const cJSON *inner = json_field(choice, "message");
+    if (!inner) inner = json_field(choice, "delta");
+    const cJSON *text = inner ? json_field(inner, "content") : json_field(choice, "text");
+    const char *key = inner ? "message.content" : "text";
+    if (inner && json_is_null(text)) return 0; /* the delta of another thing */
+    if (!cJSON_IsString(text)) return fail(e, index, key, "a string", text);
+    buffer_text(&c->text, text->valuestring);
+    return c->text.failed ? api_no_memory(e) : 0;
+}
+
+static int read_choice(Former *f, const cJSON *choice, ApiError *e) {
+    const cJSON *at = json_field(choice, "index"), *finish = json_field(choice, "finish_reason");
+    int64_t index;
+    if (!json_integer(at, 0, f->n - 1, &index))
+        return api_fail(e, 400, NULL, "response",
+                        "a choice of the response has the index %s, the request's are 0 to %d", show_json(at).text,
+                        f->n - 1);
+    FormerChoice *c = &f->choices[index];
+    const cJSON *seed = json_field(choice, "seed");
+    c->seen = true;
+    if (!c->has_seed && read_seed(seed, (int)index, "seed", &c->seed, e)) return -1;
+    if (!c->has_seed) c->noise_seed = c->seed;
+    c->has_seed = c->has_seed || cJSON_IsNumber(seed);
+    if (read_seed(json_field(choice, "noise_seed"), (int)index, "noise_seed", &c->noise_seed, e)) return -1;
+    if (cJSON_IsTrue(json_field(choice, "deadline"))) c->partial = true;
+    if (!json_is_null(finish)) {
+        if (!json_is_text(finish, "stop") && !json_is_text(finish, "length"))
+            return fail(e, (int)index, "finish_reason", "\"stop\" or \"length\"", finish);
+        snprintf(c->finish, sizeof c->finish, "%s", finish->valuestring);
+    }
+    return read_text(c, choice, (int)index, e);
+}
+
+static int read_object(Former *f, const cJSON *object, ApiError *e) {
+    const cJSON *choices = json_field(object, "choices"), *choice;
+    const char *fingerprint = cJSON_GetStringValue(json_field(object, "system_fingerprint"));
+    if (!cJSON_IsArray(choices))
+        return api_fail(e, 400, NULL, "response",
+                        "response must be an answer, or an array of the events of one, with "
+                        "choices");
+    if (fingerprint) snprintf(f->fingerprint, sizeof f->fingerprint, "%s", fingerprint);
+    cJSON_ArrayForEach(choice, choices) if (read_choice(f, choice, e)) return -1;
+    return 0;
+}
+
+static int check_whole(Former *f, ApiError *e) {
+    static const char replaced[] = UTF8_REPLACEMENT;
+    const size_t length = sizeof replaced - 1;
+    for (int i = 0; i < f->n; i++) {
+        FormerChoice *c = &f->choices[i];
+        if (!c->seen)
+            return api_fail(e, 400, NULL, "response", "response has no choice %d, the request has %d choices", i, f->n);
+        if (!c->has_seed)
+            return api_fail(e, 400, NULL, "response", "choice %d of the response has no seed: nothing repeats it", i);
+        if (!*c->finish) c->partial = true;
+        /* The deadline came in the middle of a character. */
+        bool cut = c->partial && c->text.n >= length && !memcmp(c->text.data + c->text.n - length, replaced, length);
+        if (cut) c->text.n -= length;
+    }
+    return 0;
+}
+
+Former *former_read(const cJSON *response, int n, ApiError *e) {
+    Former *f = try_calloc(1, sizeof *f);
+    if (f) f->choices = try_calloc((size_t)n, sizeof *f->choices);
+    int rc = f && f->choices ? 0 : api_no_memory(e);
+    if (rc == 0) {
+        f->n = n;
+        const cJSON *object = cJSON_IsArray(response) ? response->child : response;
+        do {
+            rc = read_object(f, object, e);
+        } while (rc == 0 && cJSON_IsArray(response) && (object = object->next));
+    }
+    if (rc == 0) rc = check_whole(f, e);
+    if (rc == 0) return f;
+    former_free(f);
+    return NULL;
+}
+
+void former_free(Former *f) {
+    for (int i = 0; f && i < f->n; i++) buffer_free(&f->choices[i].text);
+    if (f) free(f->choices);
+    free(f);
+}
+
+/* ---- comparing ---- */
+
+int64_t former_difference(const FormerChoice *c, const char *text, size_t n) {
+    size_t same = 0, most = MIN(n, c->text.n);
+    while (same < most && text[same] == c->text.data[same]) same++;
+    if (same == c->text.n && (c->partial || same == n)) return -1;
+    return (int64_t)same;
+}
+
+static bool continues(char byte) { return ((unsigned char)byte & 0xC0) == 0x80; }
+
+void former_print_around(Buffer *b, const char *text, size_t n, size_t at) {
+    enum { BEFORE = 16, BEHIND = 24 };
+    size_t from = at > BEFORE ? at - BEFORE : 0, to = MIN(n, at + BEHIND);
+    while (from > 0 && continues(text[from])) from--;
+    while (to < n && continues(text[to])) to++;
+    buffer_json(b, n ? text + from : "", to - from);
+}
+
+/* The next part of a fingerprint, up to a hyphen; the last one has the rest. */
+static size_t next_part(const char **rest, bool last) {
+    size_t n = last ? strlen(*rest) : strcspn(*rest, "-");
+    *rest += n + ((*rest)[n] == '-');
+    return n;
+}
+
+void former_print_parts(Buffer *b, const char *former, const char *now) {
+    static const char *const names[] = {"checkpoint", "version", "kernels", "template"};
+    const char *separator = "";
+    buffer_text(b, "[");
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        const char *was = former, *is = now;
+        size_t n_was = next_part(&former, i + 1 == COUNTOF(names)), n_is = next_part(&now, i + 1 == COUNTOF(names));
+        if (n_was == n_is && !memcmp(was, is, n_is)) continue;
+        buffer_print(b, "%s\"%s\"", separator, names[i]);
+        separator = ",";
+    }
+    buffer_text(b, "]");
+}

@@ -1,0 +1,36 @@
+/* former: an answer that was given once, read from its JSON, and how a new one differs from it. The JSON is a whole
+ * answer, or an array of the events of a stream, whose texts are joined. */
+#ifndef NOISED_FORMER_H
+#define NOISED_FORMER_H
+
+#include "base/json.h"
+#include "server/api/error.h"
+
+typedef struct FormerChoice {
+    Buffer text;
+    char finish[8];     /* finish_reason; "" when the stream broke off before it */
+    bool seen, partial; /* cut by a deadline or broken off: the text goes on */
+    bool has_seed;
+    uint64_t seed, noise_seed; /* noise_seed: seed where there was no noise */
+} FormerChoice;
+
+typedef struct Former {
+    FormerChoice *choices; /* [n] by index */
+    int n;
+    char fingerprint[96]; /* "" where none is given */
+} Former;
+
+/* An answer of n choices; NULL, and e names the place, when it is none. */
+Former *former_read(const cJSON *response, int n, ApiError *e);
+void former_free(Former *f); /* NULL is fine */
+
+/* The first byte at which text differs from c's; -1 when it does not, as far as c's goes when that is partial. */
+int64_t former_difference(const FormerChoice *c, const char *text, size_t n);
+
+/* Up to 40 bytes of text around that byte, whole characters, as a JSON string. */
+void former_print_around(Buffer *b, const char *text, size_t n, size_t at);
+
+/* ["checkpoint","version","kernels","template"]: the parts in which two fingerprints differ. */
+void former_print_parts(Buffer *b, const char *former, const char *now);
+
+#endif

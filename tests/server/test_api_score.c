@@ -1,0 +1,189 @@
+/* POST /v1/score: the numbers of echo with logprobs, for several continuations of one prompt. */
+#include "base/buffer.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Answer score(const Daemon *d, const char *json) { return http_post(d, "/v1/score", json); }
+
+/* "1,2,3": the ids of a text. */
+static char *ids_of(const Daemon *d, const char *text, int *n) {
+    char body[1024];
+    snprintf(body, sizeof body, "{\"content\":\"%s\"}", text);
+    Answer a = http_post(d, "/tokenize", body);
+    char *ids = json_raw(a.json, "tokens");
+    *n = cJSON_GetArraySize(json_at(a.json, "tokens"));
+    answer_free(&a);
+    memmove(ids, ids + 1, strlen(ids));
+    ids[strlen(ids) - 1] = 0;
+    return ids;
+}
+
+/* Choice i of a against echo with logprobs for the same tokens. */
+static void check_echo(const Daemon *d, const Answer *a, int i, const char *prompt, int n_prompt, const char *ids) {
+    char body[4096], path[96], other[96];
+    snprintf(body, sizeof body, "{\"prompt\":[%s,%s],\"max_tokens\":0,\"echo\":true,\"logprobs\":3,\"noise_seed\":5}",
+             prompt, ids);
+    Answer b = http_post(d, "/v1/completions", body);
+    snprintf(path, sizeof path, "choices.%d.logprobs.tokens", i);
+    int n = cJSON_GetArraySize(json_at(a->json, path));
+    CHECK_MSG(n > 0 && cJSON_GetArraySize(json_at(b.json, "choices.0.logprobs.tokens")) == n_prompt + n, "%s", b.body);
+    static const char *const arrays[] = {"tokens", "token_logprobs", "top_logprobs"};
+    for (size_t k = 0; k < COUNTOF(arrays); k++)
+        for (int t = 0; t < n; t++) {
+            snprintf(path, sizeof path, "choices.%d.logprobs.%s.%d", i, arrays[k], t);
+            snprintf(other, sizeof other, "choices.0.logprobs.%s.%d", arrays[k], n_prompt + t);
+            CHECK(json_same(a->json, path, b.json, other));
+        }
+    double sum = 0;
+    for (int t = 0; t < n; t++) {
+        snprintf(other, sizeof other, "choices.0.logprobs.token_logprobs.%d", n_prompt + t);
+        sum += (double)(float)json_number(b.json, other);
+    }
+    snprintf(path, sizeof path, "choices.%d.logprob", i);
+    CHECK_MSG((float)json_number(a->json, path) == (float)sum, "%.9g, not %.9g", json_number(a->json, path), sum);
+    answer_free(&b);
+}
+
+/* A prompt of several blocks of the cache, which is warm the second time, and for the second continuation. */
+TEST(score_is_echo_with_logprobs) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    static const char prompt[] =
+        "The miller had a river behind his house, and the river had a mill in front of it, and "
+        "whoever came along the road could see that neither of them was in a hurry. One day";
+    static const char *const texts[] = {" the", " two strangers came", "!"};
+    char body[2048], *ids[3];
+    int n_prompt, n;
+    char *front = ids_of(&d, prompt, &n_prompt);
+    CHECK(n_prompt > 64);
+    for (int i = 0; i < 3; i++) ids[i] = ids_of(&d, texts[i], &n);
+    snprintf(body, sizeof body,
+             "{\"prompt\":\"%s\",\"continuations\":[\"%s\",\"%s\",[%s]],\"noise_seed\":5,\"logprobs\":3}", prompt,
+             texts[0], texts[1], ids[2]);
+    for (int warm = 0; warm < 2; warm++) {
+        Answer a = score(&d, body);
+        CHECK_MSG(a.status == 200, "%s", a.body);
+        CHECK(!strcmp(json_text(a.json, "object"), "score") && cJSON_GetArraySize(json_at(a.json, "choices")) == 3);
+        for (int i = 0; i < 3; i++) {
+            CHECK(!strcmp(answer_text(&a, i), texts[i]));
+            check_echo(&d, &a, i, front, n_prompt, ids[i]);
+        }
+        CHECK(json_number(a.json, "choices.1.noise_seed") == 5);
+        CHECK(json_number(a.json, "choices.1.logprobs.text_offset.0") == 0);
+        CHECK(json_number(a.json, "usage.prompt_tokens") > 3 * n_prompt);
+        CHECK(json_number(a.json, "usage.completion_tokens") == 0);
+        if (warm) CHECK(json_number(a.json, "usage.prompt_tokens_details.cached_tokens") > 3 * (n_prompt - 64));
+        answer_free(&a);
+    }
+    for (int i = 0; i < 3; i++) free(ids[i]);
+    free(front);
+    daemon_stop(&d);
+}
+
+/* What is decoded at temperature 0 is greedy, with the log-probabilities that it was decoded with. */
+TEST(score_of_what_was_decoded) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = http_post(&d, "/v1/completions",
+                         "{\"prompt\":\"The river\",\"max_tokens\":12,\"temperature\":0,"
+                         "\"ignore_eos\":true,\"noise_seed\":5,\"logprobs\":1,"
+                         "\"return_token_ids\":true}");
+    char *ids = json_raw(a.json, "choices.0.token_ids"), body[512];
+    REQUIRE(ids);
+    snprintf(body, sizeof body,
+             "{\"prompt\":\"The river\",\"continuations\":[%s,[7,7,7]],\"noise_seed\":5,\"logprobs\":1}", ids);
+    Answer b = score(&d, body);
+    CHECK_MSG(b.status == 200, "%s", b.body);
+    CHECK(cJSON_IsTrue(json_at(b.json, "choices.0.is_greedy")) &&
+          cJSON_IsFalse(json_at(b.json, "choices.1.is_greedy")));
+    CHECK(json_same(a.json, "choices.0.logprobs.token_logprobs", b.json, "choices.0.logprobs.token_logprobs"));
+    CHECK(json_same(a.json, "choices.0.logprobs.top_logprobs", b.json, "choices.0.logprobs.top_logprobs"));
+    answer_free(&b);
+    answer_free(&a);
+    free(ids);
+    /* No prompt: behind the token that starts a document. Without alternatives each token stands alone. */
+    a = score(&d, "{\"continuations\":[\"The river\"],\"noise_seed\":5}");
+    CHECK_MSG(a.status == 200 && json_number(a.json, "choices.0.logprob") < 0, "%s", a.body);
+    CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs.0")) == 1);
+    answer_free(&a);
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
+    a = score(&d, "{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":5}");
+    CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")), "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+static const Bad bad[] = {
+    {"{}", 400, "continuations"},
+    {"{\"prompt\":\"x\"}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":\"y\"}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":{}}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[1]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"\"]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[[]]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[[320]]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[[\"y\"]]}", 400, "continuations"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\",null]}", 400, "continuations"},
+    {"{\"prompt\":[\"x\",\"z\"],\"continuations\":[\"y\"]}", 400, "prompt"},
+    {"{\"prompt\":[[1],[2]],\"continuations\":[\"y\"]}", 400, "prompt"},
+    {"{\"prompt\":[],\"continuations\":[\"y\"]}", 400, "prompt"},
+    {"{\"prompt\":[320],\"continuations\":[\"y\"]}", 400, "prompt"},
+    {"{\"prompt\":7,\"continuations\":[\"y\"]}", 400, "prompt"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"logprobs\":21}", 400, "logprobs"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"logprobs\":-1}", 400, "logprobs"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":[1]}", 400, "noise_seed"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_scale\":8.1}", 400, "noise_scale"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"deadline_ms\":0}", 400, "deadline_ms"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"temperature\":1}", 400, "temperature"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"stream\":false}", 400, "stream"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"model\":\"other\"}", 404, "model"},
+};
+
+static int status_of_many(const Daemon *d, int n) {
+    Buffer b = {0};
+    buffer_text(&b, "{\"prompt\":\"x\",\"continuations\":[");
+    for (int i = 0; i < n; i++) buffer_text(&b, i ? ",[1]" : "[1]");
+    buffer_text(&b, "]}");
+    buffer_append(&b, "", 1);
+    Answer a = score(d, b.data);
+    int status = a.status;
+    if (status != 200) answer_check_error(&a, 400, "continuations", "many");
+    answer_free(&a);
+    buffer_free(&b);
+    return status;
+}
+
+/* n tokens of prompt and one of a continuation. */
+static int status_of_long(const Daemon *d, int n) {
+    Buffer b = {0};
+    buffer_text(&b, "{\"prompt\":[1");
+    for (int i = 1; i < n; i++) buffer_text(&b, ",1");
+    buffer_text(&b, "],\"continuations\":[[1]]}");
+    buffer_append(&b, "", 1);
+    Answer a = score(d, b.data);
+    int status = a.status;
+    if (status != 200) answer_check_error(&a, 400, "prompt", "long");
+    answer_free(&a);
+    buffer_free(&b);
+    return status;
+}
+
+TEST(score_bounds) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        Answer a = score(&d, bad[i].body);
+        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
+        answer_free(&a);
+    }
+    CHECK(status_of_many(&d, 128) == 200 && status_of_many(&d, 129) == 400);
+    CHECK(status_of_long(&d, 511) == 200 && status_of_long(&d, 512) == 400);
+    daemon_stop(&d);
+}
