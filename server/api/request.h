@@ -106,6 +106,10 @@ static inline bool api_scores_prompt(const CompletionRequest *r) {
  * special: a text gets the token in front that starts a document. (prompt.c) */
 int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts);
 
+/* The field "logit_bias". (request_bias.c) */
+extern const Type api_bias_type;
+int api_bias_read(const FieldReader *r, const cJSON *item);
+
 /* The field "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
 extern const Type api_choice_type;
 int api_choice_read(const FieldReader *r, const cJSON *item);

@@ -30,46 +30,6 @@ static int read_stop(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static int compare_bias(const void *a, const void *b) {
-    return ((const LogitBias *)a)->id - ((const LogitBias *)b)->id;
-}
-
-/* Decimal digits without leading zeros, below limit; -1 otherwise. */
-static int parse_id(const char *text, int limit) {
-    long id = 0;
-    if (!*text || (*text == '0' && text[1])) return -1;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9') return -1;
-        id = id * 10 + (*text - '0');
-        if (id >= limit) return -1;
-    }
-    return (int)id;
-}
-
-static int read_logit_bias(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    const ApiContext *ctx = r->context;
-    if (!cJSON_IsObject(item)) return field_fail(r, item, "an object of token ids and numbers");
-    int n = cJSON_GetArraySize(item);
-    if (n > ctx->limits.logit_bias)
-        return api_fail(r->error, 400, NULL, "logit_bias", "logit_bias has %d entries, the limit is %d", n,
-                        ctx->limits.logit_bias);
-    request->bias = try_calloc((size_t)n + 1, sizeof *request->bias);
-    if (!request->bias) return api_no_memory(r->error);
-    const cJSON *entry;
-    cJSON_ArrayForEach(entry, item) {
-        int id = parse_id(entry->string, ctx->config->vocab_size);
-        if (id < 0)
-            return api_fail(r->error, 400, NULL, "logit_bias", "logit_bias names \"%.60s\", token ids are 0 to %d",
-                            entry->string, ctx->config->vocab_size - 1);
-        if (!cJSON_IsNumber(entry) || !(entry->valuedouble >= -100 && entry->valuedouble <= 100))
-            return field_fail(r, entry, "an object of token ids and numbers between -100 and 100");
-        request->bias[request->n_bias++] = (LogitBias){.id = id, .bias = (float)entry->valuedouble};
-    }
-    qsort(request->bias, (size_t)request->n_bias, sizeof *request->bias, compare_bias);
-    return 0;
-}
-
 static int read_stop_ids(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
     const ApiContext *ctx = r->context;
@@ -115,7 +75,6 @@ static int keep_prompt(const FieldReader *r, const cJSON *item) {
 static const Type text = {.kind = TYPE_STRING}, boolean = {.kind = TYPE_BOOLEAN},
                   seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
                   seeds = {.kind = TYPE_ARRAY, .low = 1, .of = {&seed}},
-                  bias = {.kind = TYPE_NUMBER, .low = -100, .high = 100},
                   stop = {.kind = TYPE_STRING, .low = 1, .limit = "--max-stop-bytes"},
                   stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
 
@@ -126,7 +85,6 @@ static const Type prompts = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-promp
 static const Type prompt_type = {.kind = TYPE_ONE_OF, .of = {&text, &parts, &prompts}};
 static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
 static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
-static const Type bias_type = {.kind = TYPE_MAP, .limit = "--max-logit-bias", .of = {&bias}};
 static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
@@ -180,10 +138,13 @@ static const Field rows[] = {
      .help = "The text ends behind the stop string, or with the stop token, instead of before it."},
     {.name = "logit_bias",
      .kind = FIELD_OTHER,
-     .read = read_logit_bias,
-     .type = &bias_type,
+     .read = api_bias_read,
+     .type = &api_bias_type,
      .absent = "none",
-     .help = "Added to the logits of token ids (decimal strings without leading zeros)."},
+     .help =
+         "Added to the logits of tokens: an object of token ids (decimal strings) or texts, or an array of pairs. A "
+         "text stands for each of its tokens; in an object what looks like a number is an id, in a pair a string is "
+         "a text. Biases of one token add up; `false`: it never comes. The limit counts tokens."},
     {FIELD(logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "Log-probabilities of the tokens, and of so many alternatives for each."},
     {FIELD(max_completion_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT,

@@ -166,7 +166,7 @@ TEST(memory_runs_out_at_every_allocation) {
     static const MemoryCase cases[] = {
         {"request", "/v1/completions",
          "{\"prompt\":[\"The river \\u00fc runs\",\"The mill\"],\"n\":2,\"best_of\":3,\"stop\":[\"zzz\",\"qqq\"],"
-         "\"logit_bias\":{\"1\":-5,\"2\":3},\"stop_token_ids\":[3,4],\"mirostat\":0,\"noise_prompt_seed\":"
+         "\"logit_bias\":{\"1\":-5,\"two\":3},\"stop_token_ids\":[3,4],\"mirostat\":0,\"noise_prompt_seed\":"
          "9007199254740991,"
          "\"logprobs\":3,\"echo\":true," COMMON "}",
          0},
