@@ -58,7 +58,6 @@ static cJSON *run_json(const Finetune *f, const FinetuneResult *r) {
 
 /* {"accuracy": {"mean", "deviation"}, ...} of one split over the seeds, and a line for people. */
 static cJSON *spread_json(const FinetuneResult *results, int n, int split) {
-    static const char *const keys[] = {"accuracy", "f1", "matthews", "entity_f1"};
     cJSON *o = cJSON_CreateObject();
     double *x = xcalloc((size_t)n, sizeof *x);
     printf("%s:", task_splits[split]);
@@ -66,7 +65,7 @@ static cJSON *spread_json(const FinetuneResult *results, int n, int split) {
         for (int i = 0; i < n; i++) x[i] = results[i].score[split].metric[m];
         if (isnan(x[0])) continue;
         Spread s = score_spread(x, n);
-        cJSON *one = cJSON_AddObjectToObject(o, keys[m]);
+        cJSON *one = cJSON_AddObjectToObject(o, task_metric_keys[m]);
         cJSON_AddNumberToObject(one, "mean", s.mean);
         cJSON_AddNumberToObject(one, "deviation", s.deviation);
         printf("%s %s %.4f", m ? "," : "", task_metrics[m], s.mean);

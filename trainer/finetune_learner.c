@@ -39,10 +39,22 @@ static void choose_trained(Learner *l) {
             l->trained.params[l->trained.n++] = all->params[i];
 }
 
+/* Behind the flat ones. */
+static void bind_frozen(Learner *l) {
+    float *at = l->weights + params_trained(&l->model.params);
+    for (int i = 0; i < l->model.params.n; i++) {
+        const Param *p = &l->model.params.params[i];
+        if (!p->frozen) continue;
+        p->weight->data = at;
+        at += weight_count(p->weight);
+    }
+}
+
 static int open_weights(Learner *l, Err *err) {
     ParamSet *all = &l->model.params;
     l->weights = xcalloc(params_count(all), sizeof *l->weights);
     params_bind_flat(all, l->weights, NULL);
+    bind_frozen(l);
     choose_trained(l);
     optimizer_init(&l->optimizer, &l->trained);
     for (int i = 0; i < all->n; i++)
@@ -151,6 +163,8 @@ static double update(Learner *l) {
     const FinetuneSettings *s = l->f->settings;
     AdamW adamw = {
         .beta1 = s->betas[0], .beta2 = s->betas[1], .eps = 1e-8, .weight_decay = s->weight_decay, .clip = s->clip};
+    Descent descent = {.momentum = s->momentum, .weight_decay = s->weight_decay, .clip = s->clip};
+    if (s->optimizer == OPTIMIZER_SGD) return optimizer_descend(&l->optimizer, &descent, l->lr, 1);
     return optimizer_step(&l->optimizer, &adamw, l->lr, l->step + 1, 1);
 }
 

@@ -1,6 +1,7 @@
 /* What stands ready before the first epoch. */
 #include "base/memory.h"
 #include "model/config_check.h"
+#include "model/network.h"
 #include "model/shape.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/entities.h"
@@ -9,21 +10,35 @@
 #include "weights/config_json.h"
 #include "weights/presets.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const task_splits[] = {"train", "dev", "test"};
 
+/* A preset is a shape: it takes any words and labels; a config.json means what it says. */
+static bool is_shape(const FinetuneSettings *s) { return s->config && preset_is(s->config); }
+
+static int open_tokenizer(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    if (!s->tokenizer) return 0;
+    if (tokenizer_json_load(&f->owned, s->tokenizer, err)) return -1;
+    f->tokenizer = f->owned;
+    int words = tokenizer_vocab_size(f->owned);
+    if (is_shape(s)) f->config.vocab_size = words;
+    return words <= f->config.vocab_size ? 0
+                                         : err_set(err, "--tokenizer %s has %d tokens, vocab_size of the config is %d",
+                                                   s->tokenizer, words, f->config.vocab_size);
+}
+
 static int open_network(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
-    if (s->config) {
-        if (s->tokenizer && tokenizer_json_load(&f->owned, s->tokenizer, err)) return -1;
-        f->tokenizer = f->owned;
-        return preset_or_file(&f->config, s->config, err);
-    }
+    if (s->config) return preset_or_file(&f->config, s->config, err) || open_tokenizer(f, err) ? -1 : 0;
     if (checkpoint_open(&f->init, s->init, err)) return -1;
     f->tokenizer = f->init.tokenizer;
     f->config = f->init.model.cfg;
+    if (s->freeze && f->config.network)
+        return err_set(err, "--freeze: network %s learns as a whole", f->config.network->name);
     return 0;
 }
 
@@ -32,8 +47,8 @@ static int load_examples(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
     const char *const paths[SPLITS] = {s->train, s->dev, s->test};
     Labels known = {0};
-    bool fixed = config_classifies(&f->config);
-    int rc = labels_of(&known, &f->config, err);
+    bool fixed = config_classifies(&f->config) && !is_shape(s);
+    int rc = fixed ? labels_of(&known, &f->config, err) : 0;
     for (int k = 0; k < SPLITS && rc == 0; k++) {
         const Labels *labels = fixed ? &known : k ? &f->examples[SPLIT_TRAIN].labels : NULL;
         if (paths[k]) rc = examples_load(&f->examples[k], paths[k], (ExamplesFormat)s->format, labels, err);
@@ -42,18 +57,24 @@ static int load_examples(Finetune *f, Err *err) {
     return rc;
 }
 
-/* The config of init with the data's labels and a head for them. */
+/* A task for a network that has none yet. */
+static int adopt_task(Config *c, const Examples *e, Err *err) {
+    if (e->kind == EXAMPLES_IMAGES)
+        return err_set(err, "%s holds images, but task of the config is %s", e->path, task_names[c->task]);
+    c->task = e->kind == EXAMPLES_TEXTS ? TASK_TEXT_CLASSIFICATION : TASK_TOKEN_CLASSIFICATION;
+    c->pool = POOL_LAST;
+    c->mask_token_id = 0;
+    return 0;
+}
+
+/* The data's labels, where the network has none that are fixed. */
 static int adopt_labels(Finetune *f, Err *err) {
     const Examples *e = &f->examples[SPLIT_TRAIN];
     Config *c = &f->config;
     size_t used = 0;
-    if (config_classifies(c)) return 0;
-    if (e->kind == EXAMPLES_IMAGES)
-        return err_set(err, "%s holds images, but task of the config is %s", e->path, task_names[c->task]);
+    if (config_classifies(c) && !is_shape(f->settings)) return 0;
+    if (!config_classifies(c) && adopt_task(c, e, err)) return -1;
     if (e->labels.n < 2) return err_set(err, "%s: all labels are \"%s\"", e->path, e->labels.names[0]);
-    c->task = e->kind == EXAMPLES_TEXTS ? TASK_TEXT_CLASSIFICATION : TASK_TOKEN_CLASSIFICATION;
-    c->pool = POOL_LAST;
-    c->mask_token_id = 0;
     c->labels.n = e->labels.n;
     for (int i = 0; i < e->labels.n; i++) {
         size_t n = strlen(e->labels.names[i]) + 1;
@@ -73,6 +94,7 @@ static int choose_config(Finetune *f, Err *err) {
     if (s->pool && !config_pools(&f->config))
         return err_set(err, "--pool is for texts and images, task is %s", task_names[f->config.task]);
     if (s->pool) f->config.pool = (Pool)(s->pool - 1);
+    if (!isnan(s->dropout)) f->config.dropout = (float)s->dropout;
     bool mixes = s->mixing.mixup > 0 || s->mixing.cutmix > 0;
     if (mixes && (e->kind != EXAMPLES_IMAGES || s->freeze))
         return err_set(err, "--mixup and --cutmix are for images, and not with --freeze");

@@ -41,13 +41,12 @@ static void see_epoch(Best *b, int epoch, double value, bool judged) {
 /* The log of a resumed run, once runlog_open has cut off what comes behind its step. */
 static int read_best(FinetuneRun *r, Err *err) {
     enum { LINE_DEPTH = 4, LINE_VALUES = 256 };
-    static const char *const keys[] = {"accuracy", "f1", "matthews", "entity_f1"};
     size_t size;
     char *text = file_read(r->log.path, (size_t)1 << 30, &size, err), *rest = text;
     int rc = text ? 0 : -1;
     for (char *line; rc == 0 && (line = strtok_r(rest, "\n", &rest));) {
         cJSON *o = json_parse(line, strlen(line), LINE_DEPTH, LINE_VALUES, NULL);
-        const cJSON *value = json_field(json_field(o, "dev"), keys[r->f->metric]);
+        const cJSON *value = json_field(json_field(o, "dev"), task_metric_keys[r->f->metric]);
         int64_t epoch;
         if (!json_integer(json_field(o, "epoch"), 1, INT32_MAX, &epoch) || (r->f->settings->dev && !value))
             rc = err_set(err, "%s: a line is no epoch: %.80s", r->log.path, line);

@@ -10,6 +10,7 @@
 
 static const char *const pools[] = {"auto", "last", "mean", "first", NULL};
 static const char *const metrics[] = {"auto", "accuracy", "f1", "matthews", "entity-f1", NULL};
+static const char *const optimizers[] = {"adamw", "sgd", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 static const char *const modes[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
 
@@ -43,6 +44,9 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
     {"metric", OPTION_CHOICE, AT(metric), "NAME", .fallback = "auto", .choices = metrics, FIXED,
      .help = "by which epochs are compared; auto: entity-f1 for tags of chunks, else accuracy"},
     {"batch", OPTION_INT64, AT(batch), "N", 1, 65535, "32", "examples", .help = "examples of a step", FIXED},
+    {"optimizer", OPTION_CHOICE, AT(optimizer), "NAME", .fallback = "adamw", .choices = optimizers, FIXED,
+     .help = "AdamW, or gradient descent"},
+    {"momentum", OPTION_REAL, AT(momentum), "X", 0, 0.999999, "0", .help = "gradient descent's", FIXED},
     {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", FIXED},
     {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, "0", .help = "learning rate of the last step", FIXED},
     {"schedule", OPTION_CHOICE, AT(schedule), "KIND", .fallback = "constant", .choices = schedules, FIXED,
@@ -52,6 +56,8 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
     {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.01", .help = "decoupled decay of matrices", FIXED},
     {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none", FIXED},
     {"betas", OPTION_PAIR, AT(betas), "X,Y", 0, 0.999999, "0.9,0.999", .help = "AdamW's two averages", FIXED},
+    {"dropout", OPTION_REAL, AT(dropout), "X", 0, 0.99, FIXED, .help = "share of activations left out in training",
+     .absent = "that of the config"},
     {"kl-weight", OPTION_REAL, AT(kl_weight), "X", 0, 1e6, "5e-06", .help = "weight of the noise KL in the loss",
      FIXED},
     {"perturb", OPTION_CHOICE, AT(perturb), "MODE", .fallback = "none", .choices = modes, .help = "weight noise",
@@ -77,6 +83,7 @@ int finetune_settings_finish(FinetuneSettings *s, Err *err) {
         return err_set(err, "%s", s->init ? "--init and --config exclude each other" : "--init or --config is missing");
     if (s->tokenizer && s->init) return err_set(err, "--init %s brings its own tokenizer", s->init);
     if (s->freeze && s->config) return err_set(err, "--freeze needs --init: there is nothing learnt to be kept");
+    if (s->momentum > 0 && s->optimizer != OPTIMIZER_SGD) return err_set(err, "--momentum is for --optimizer sgd");
     if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
     if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
     if (s->patience && !s->dev) return err_set(err, "--patience needs --dev");

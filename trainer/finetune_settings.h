@@ -3,19 +3,21 @@
 #define NOISED_FINETUNE_SETTINGS_H
 
 #include "trainer/mixing.h"
+#include "trainer/settings.h"
 #include "trainer/schedule.h"
 #include "trainer/settings_saved.h"
 
-enum { FINETUNE_OPTIONS_N = 33 };
+enum { FINETUNE_OPTIONS_N = 36 };
 
 typedef struct FinetuneSettings {
     const char *config, *init, *train, *dev, *test, *out, *tokenizer; /* NULL = not given */
     bool resume, freeze, truncate;
-    int format, schedule, perturb; /* ExamplesFormat, ScheduleKind, PerturbMode */
-    int pool, metric;              /* Pool + 1, TaskMetric + 1; 0: auto */
+    int format, optimizer, schedule, perturb; /* ExamplesFormat, OptimizerKind, ScheduleKind, PerturbMode */
+    int pool, metric;                         /* Pool + 1, TaskMetric + 1; 0: auto */
     int threads, seeds, patience;
     int64_t epochs, warmup_epochs, batch, seed, noise_seed;
-    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma, noise_scale;
+    double lr, min_lr, weight_decay, clip, betas[2], momentum, dropout, kl_weight, perturb_sigma,
+        noise_scale; /* dropout NaN: the config's */
     Mixing mixing;
 } FinetuneSettings;
 

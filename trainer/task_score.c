@@ -11,8 +11,8 @@
 
 enum { ROWS = 512 }; /* computed together, unless one example is longer */
 
-const char *const task_metrics[] = {"accuracy", "f1", "matthews", "entity-f1", NULL};
-static const char *const json_names[] = {"accuracy", "f1", "matthews", "entity_f1"};
+const char *const task_metrics[] = {"accuracy", "f1", "matthews", "entity-f1"};
+const char *const task_metric_keys[] = {"accuracy", "f1", "matthews", "entity_f1"};
 
 /* Examples first, first + 1, ... up to ROWS rows; how many. */
 static int fill(TaskBatch *b, const TaskData *d, int first, NoiseKey noise) {
@@ -133,7 +133,7 @@ cJSON *task_score_json(const TaskScore *s) {
     cJSON_AddNumberToObject(o, "n", s->n);
     cJSON_AddNumberToObject(o, "loss", s->loss);
     for (int k = 0; k < METRICS; k++)
-        if (!isnan(s->metric[k])) cJSON_AddNumberToObject(o, json_names[k], s->metric[k]);
+        if (!isnan(s->metric[k])) cJSON_AddNumberToObject(o, task_metric_keys[k], s->metric[k]);
     cJSON_AddNumberToObject(o, "majority", s->majority);
     cJSON_AddNumberToObject(o, "chance", s->chance);
     return o;

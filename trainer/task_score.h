@@ -9,7 +9,7 @@
 #include <cjson/cJSON.h>
 
 typedef enum TaskMetric { METRIC_ACCURACY, METRIC_F1, METRIC_MATTHEWS, METRIC_ENTITY_F1, METRICS } TaskMetric;
-extern const char *const task_metrics[METRICS + 1]; /* NULL-terminated, as in JSON but for its underscores */
+extern const char *const task_metrics[METRICS], *const task_metric_keys[METRICS]; /* "entity-f1", in JSON "entity_f1" */
 
 typedef struct TaskScore {
     int n;       /* units */

@@ -112,7 +112,8 @@ TEST(finetune_learns_images) {
     } cases[] = {
         {"--epochs 30", "dev: accuracy 1.0000", 0},
         {"--epochs 3 --mixup 0.8 --cutmix 1 --warmup-epochs 1 --schedule cosine", "epoch 3 of 3", 0},
-        {"--epochs 30 --pool mean --perturb layer-before --perturb-sigma 0.001", "dev: accuracy 1.0000", 0},
+        {"--epochs 30 --pool mean --optimizer sgd --lr 0.1 --momentum 0.5 --perturb layer-before --perturb-sigma 0.001",
+         "dev: accuracy 1.0000", 0},
         {"--pool mean --epochs 1", "done", 0},
     };
     char *dir = put_images(), args[1024];

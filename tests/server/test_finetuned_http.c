@@ -1,0 +1,136 @@
+/* What `noised-train finetune` has made, served: the daemon's probabilities are those of the trainer's evaluation, bit
+ * for bit. */
+#include "base/memory.h"
+#include "model/shape.h"
+#include "server/api/probabilities.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/examples_load.h"
+#include "trainer/task_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Tuned {
+    char *dir;
+    Checkpoint checkpoint;
+    Examples examples;
+    TaskData data;
+    float *logits; /* [n_units, classes] */
+} Tuned;
+
+/* What the checkpoint makes of its data, all at once. */
+static void compute(Tuned *t) {
+    uint32_t all[] = {0, 1, 2};
+    TaskBatch b = {0};
+    Tape tape;
+    tape_init(&tape, false);
+    task_batch_fill(&b, &t->data, all, t->examples.n, (NoiseKey){.seed = 9, .scale = 1}, false);
+    const Mat *x = model_forward(&t->checkpoint.model, &tape, &b.batch, NULL);
+    size_t bytes = (size_t)x->n * (size_t)x->d * sizeof(float);
+    t->logits = memcpy(xmalloc(bytes), x->x, bytes);
+    tape_free(&tape);
+    task_batch_free(&b);
+}
+
+/* Trains on a file for an epoch; at most three examples. */
+static bool tune(Tuned *t, const char *name, const char *text) {
+    char args[1024], path[300];
+    Err err;
+    Labels known = {0};
+    t->dir = test_dir();
+    test_write_text(t->dir, name, text);
+    snprintf(args, sizeof args, "finetune --init %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run",
+             test_checkpoint(CHECKPOINT_SMALL), t->dir, name, t->dir);
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 0, "%s", r.output);
+    free(r.output);
+    snprintf(path, sizeof path, "%s/run", t->dir);
+    if (checkpoint_open(&t->checkpoint, path, &err)) return false;
+    const Config *c = &t->checkpoint.model.cfg;
+    snprintf(path, sizeof path, "%s/%s", t->dir, name);
+    if (labels_of(&known, c, &err) || examples_load(&t->examples, path, FORMAT_AUTO, &known, &err)) return false;
+    labels_free(&known);
+    if (task_data_encode(&t->data, &t->examples, t->checkpoint.tokenizer, c, false, &err)) return false;
+    compute(t);
+    return true;
+}
+
+static void tuned_close(Tuned *t) {
+    task_data_free(&t->data);
+    examples_free(&t->examples);
+    checkpoint_close(&t->checkpoint);
+    free(t->logits);
+    free(t->dir);
+}
+
+/* The probabilities of a unit, as the daemon makes them of logits. */
+static Probabilities probabilities(const Tuned *t, int unit) {
+    Probabilities p;
+    int n = t->checkpoint.model.cfg.labels.n;
+    const float *logits = t->logits + (size_t)unit * (size_t)n;
+    BUG_ON(probabilities_init(&p, n));
+    probabilities_of(&p, &logits, 1);
+    return p;
+}
+
+static bool serve(Daemon *d, const Tuned *t) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/run", t->dir);
+    return daemon_start_at(d, path, NULL);
+}
+
+TEST(finetuned_texts_are_served) {
+    Tuned t;
+    Daemon d;
+    REQUIRE(tune(&t, "x.jsonl",
+                 "{\"text\":\"the river and the mill\",\"label\":\"B\"}\n"
+                 "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n"));
+    REQUIRE(serve(&d, &t));
+    Answer a =
+        http_post(&d, "/v1/classify", "{\"input\":[\"the river and the mill\",\"a word\",\"stone\"],\"noise_seed\":9}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int i = 0; i < 3 && a.status == 200; i++) {
+        Probabilities p = probabilities(&t, i);
+        char path[60];
+        snprintf(path, sizeof path, "data.%d.label", i);
+        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        for (int k = 0; k < 3; k++) {
+            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
+            CHECK((float)json_number(a.json, path) == p.mean[k]);
+        }
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    daemon_stop(&d);
+    tuned_close(&t);
+}
+
+TEST(finetuned_tags_are_served) {
+    Tuned t;
+    Daemon d;
+    REQUIRE(tune(&t, "x.conll",
+                 "the\tO\nriver\tB-W\nGr\xC3\xBC\xC3\x9F"
+                 "e\tO\n\nmiller\tB-P\nsaid\tO\n"));
+    REQUIRE(serve(&d, &t));
+    Answer a = http_post(&d, "/v1/tag",
+                         "{\"input\":[\"the river Gr\xC3\xBC\xC3\x9F"
+                         "e\",\"miller said\"],\"noise_seed\":9}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int unit = 0; unit < 5 && a.status == 200; unit++) {
+        Probabilities p = probabilities(&t, unit);
+        int best = probabilities_best(&p);
+        char path[60];
+        snprintf(path, sizeof path, "data.%d.tokens.%d", unit / 3, unit % 3);
+        const cJSON *word = json_at(a.json, path);
+        CHECK_MSG(word && !strcmp(json_text(word, "text"), t.examples.text[unit]) &&
+                      !strcmp(json_text(word, "label"), config_label(&t.checkpoint.model.cfg, best)) &&
+                      (float)json_number(word, "score") == p.mean[best],
+                  "word %d of %s", unit, a.body);
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    daemon_stop(&d);
+    tuned_close(&t);
+}
