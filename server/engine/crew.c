@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const double LOOK = 0.1, PATIENCE = 0.5, MOST_PATIENCE = 16; /* seconds */
+static const double LOOK = 0.2, PATIENCE = 0.5, MOST_PATIENCE = 16; /* seconds */
 
 /* Of those that compute now. */
 static int best_of(const Crew *c, double delayed) {
     double others = c->size * delayed / fmax(1 - delayed, 0.01);
-    int best = c->size - (int)fmin((double)lround(others), c->size);
+    int best = c->size - (int)fmin(floor(others + 0.25), c->size);
     return 2 * best >= c->most ? best : c->size;
 }
 

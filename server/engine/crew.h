@@ -2,7 +2,7 @@
  * done when its last member is, so one core of two that somebody else wants costs more than that core is worth. No
  * result depends on the number.
  *
- * Every tenth of a second of computing the kernel is asked how long each member has been ready to run without a core
+ * Every fifth of a second of computing the kernel is asked how long each member has been ready to run without a core
  * (the second number of /proc/self/task/N/schedstat). Where n members and h others share cores by turns, each waits for
  * d = h / (n + h) of the time, so from the mean d of all members
  *

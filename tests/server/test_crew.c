@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-/* A look every tenth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
+/* A look every fifth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
  * for how many of n looks the team was full. */
 static int looks(Crew *c, double *now, double full, double few, int n) {
     int n_full = 0;
-    for (int i = 0; i < n; i++, *now += 0.1) {
+    for (int i = 0; i < n; i++, *now += 0.2) {
         n_full += c->size == c->most;
         c->size = crew_decide(c, c->size == c->most ? full : few, *now);
         CHECK(c->size >= 1 && c->size <= c->most);
@@ -33,11 +33,11 @@ TEST(crew_leaves_a_core_to_another) {
     double now = 1000;
     Crew c = crew_of(2);
     int full = looks(&c, &now, 0.33, 0.01, 1000);
-    CHECK_MSG(full >= 6 && full <= 14, "%d of 1000 looks", full); /* tried after 0.5, 1, 2, ... 16 seconds */
-    full = looks(&c, &now, 0, 0, 1000);                           /* it has gone */
-    CHECK_MSG(full >= 1000 - 170, "%d of 1000 looks", full);
+    CHECK_MSG(full >= 10 && full <= 20, "%d of 1000 looks", full); /* tried after 0.5, 1, 2, ... 16 seconds */
+    full = looks(&c, &now, 0, 0, 1000);                            /* it has gone */
+    CHECK_MSG(full >= 1000 - 90, "%d of 1000 looks", full);
     full = looks(&c, &now, 0.33, 0.01, 1000); /* and comes again: no time is lost */
-    CHECK_MSG(full <= 14, "%d of 1000 looks", full);
+    CHECK_MSG(full <= 20, "%d of 1000 looks", full);
 }
 
 TEST(crew_leaves_as_many_as_there_are_others) {
@@ -53,12 +53,19 @@ TEST(crew_leaves_as_many_as_there_are_others) {
     }
 }
 
+/* What serves the streams, half a core's worth of it, is no reason to leave a core to it. */
+TEST(crew_bears_with_a_little) {
+    double now = 1000;
+    Crew c = crew_of(2);
+    CHECK(looks(&c, &now, 0.24, 0.01, 1000) == 1000);
+}
+
 /* Others everywhere: fewer would wait as long. */
 TEST(crew_is_full_when_fewer_wait_too) {
     double now = 1000;
     Crew c = crew_of(2);
     int full = looks(&c, &now, 0.37, 0.4, 1000);
-    CHECK_MSG(full >= 985, "%d of 1000 looks", full);
+    CHECK_MSG(full >= 975, "%d of 1000 looks", full);
 }
 
 /* A crew whose members are asked for their delays: this kernel tells, and nobody waited before it computed. */
