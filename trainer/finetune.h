@@ -10,6 +10,7 @@
 
 #include "trainer/finetune_settings.h"
 #include "trainer/task_score.h"
+#include "trainer/vectors.h"
 #include "weights/checkpoint.h"
 
 typedef enum TaskSplit { SPLIT_TRAIN, SPLIT_DEV, SPLIT_TEST, SPLITS } TaskSplit;
@@ -20,8 +21,9 @@ typedef struct Finetune {
     const FinetuneSettings *settings;
     Checkpoint init; /* --init; without it zeroed */
     Config config;
-    Tokenizer *tokenizer; /* init's or owned; NULL for images */
+    Tokenizer *tokenizer; /* init's, that of vectors or owned; NULL for images */
     Tokenizer *owned;
+    Vectors vectors; /* --vectors */
     Examples examples[SPLITS];
     TaskData data[SPLITS]; /* examples NULL: there is none */
     char hash[65];         /* of the data, the config and the weights to start from */

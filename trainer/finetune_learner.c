@@ -1,7 +1,9 @@
 #include "trainer/finetune_learner.h"
 
+#include "base/machine.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
+#include "trainer/cost.h"
 #include "trainer/order.h"
 #include "trainer/stop.h"
 
@@ -18,6 +20,7 @@ static int take_weight(const Learner *l, const Param *p, Err *err) {
     const Weight *w = p->weight;
     const char *dir = f->settings->init;
     param_init(p, l->seed, weight_f32(w));
+    if (p->frozen && l->f->vectors.values) memcpy(w->data, l->f->vectors.values, weight_count(w) * sizeof(float));
     if (!dir) return 0;
     const Param *found = params_find(&f->init.model.params, w->name);
     if (!found && is_head(&l->model, w)) return 0;
@@ -77,12 +80,32 @@ static int make_features(Learner *l) {
     return 0;
 }
 
+/* Of a step at most: its examples are the longest. */
+static int64_t most_rows(const TaskData *d, int64_t batch) {
+    int64_t *count = xcalloc((size_t)d->cfg->max_positions + 1, sizeof *count), rows = 0;
+    for (int i = 0; i < d->examples->n; i++) count[task_data_rows(d, i)]++;
+    for (int n = d->cfg->max_positions; n > 0 && batch > 0; n--) {
+        rows += n * MIN(batch, count[n]);
+        batch -= count[n];
+    }
+    free(count);
+    return rows;
+}
+
+/* Told before it is taken: the kernel's way of saying no is to kill. */
+static int check_memory(const Learner *l, Err *err) {
+    const FinetuneSettings *s = l->f->settings;
+    if (s->freeze || l->model.cfg.network) return 0;
+    CostMemory need = cost_memory(&l->model, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false);
+    return memory_check(need.weights + need.activations, "the training", "a smaller --batch takes less", err);
+}
+
 int learner_open(Learner *l, Finetune *f, uint64_t seed, Err *err) {
     const FinetuneSettings *s = f->settings;
     int64_t n = f->examples[SPLIT_TRAIN].n;
     *l = (Learner){.f = f, .seed = seed, .steps_per_epoch = (n + s->batch - 1) / s->batch};
     l->perturb = (Perturb){.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = seed};
-    if (model_init(&l->model, &f->config, err)) return -1;
+    if (model_init(&l->model, &f->config, err) || check_memory(l, err)) return -1;
     tape_init(&l->tape, true);
     l->order = xcalloc((size_t)n, sizeof *l->order);
     l->both = xcalloc(2 * (size_t)s->batch, sizeof *l->both);

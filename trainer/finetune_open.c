@@ -16,8 +16,27 @@
 
 const char *const task_splits[] = {"train", "dev", "test"};
 
-/* A preset is a shape: it takes any words and labels; a config.json means what it says. */
+/* A preset is a shape: it takes any words, vectors and labels; a config.json means what it says. */
 static bool is_shape(const FinetuneSettings *s) { return s->config && preset_is(s->config); }
+
+static int open_vectors(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    Config *c = &f->config;
+    bool wanted = c->input.kind == INPUT_VECTORS;
+    if (wanted != (s->vectors != NULL))
+        return err_set(err, wanted ? "--vectors is missing: %s reads word vectors" : "--vectors: %s reads none",
+                       s->config);
+    if (!wanted) return 0;
+    if (vectors_load(&f->vectors, s->vectors, err)) return -1;
+    if (is_shape(s)) {
+        c->vocab_size = f->vectors.n;
+        c->input.size = f->vectors.size;
+    }
+    f->tokenizer = f->vectors.tokenizer;
+    if (f->vectors.n == c->vocab_size && f->vectors.size == c->input.size) return 0;
+    return err_set(err, "%s has %d words (the unknown one among them) of %d, vocab_size is %d and input.size %d",
+                   s->vectors, f->vectors.n, f->vectors.size, c->vocab_size, c->input.size);
+}
 
 static int open_tokenizer(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
@@ -33,7 +52,8 @@ static int open_tokenizer(Finetune *f, Err *err) {
 
 static int open_network(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
-    if (s->config) return preset_or_file(&f->config, s->config, err) || open_tokenizer(f, err) ? -1 : 0;
+    if (s->config)
+        return preset_or_file(&f->config, s->config, err) || open_vectors(f, err) || open_tokenizer(f, err) ? -1 : 0;
     if (checkpoint_open(&f->init, s->init, err)) return -1;
     f->tokenizer = f->init.tokenizer;
     f->config = f->init.model.cfg;
@@ -113,6 +133,8 @@ static void hash_all(Finetune *f) {
     sha256_add(&hash, f->init.hash, sizeof f->init.hash);
     for (int k = 0; k < SPLITS; k++)
         if (f->examples[k].path) task_data_hash(&f->examples[k], &hash);
+    size_t values = (size_t)f->vectors.n * (size_t)f->vectors.size;
+    if (values) sha256_add(&hash, f->vectors.values, values * sizeof(float));
     sha256_hex(&hash, f->hash);
     free(config);
 }
@@ -136,6 +158,7 @@ void finetune_close(Finetune *f) {
         free(f->features[k]);
     }
     if (f->owned) tokenizer_free(f->owned);
+    vectors_free(&f->vectors);
     if (f->init.hash[0]) checkpoint_close(&f->init);
     *f = (Finetune){0};
 }

@@ -29,6 +29,8 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
      .absent = "that of --init"},
     {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", FIXED, .help = "tokenizer.json, with --config",
      .absent = "that of --init"},
+    {"vectors", OPTION_TEXT, AT(vectors), "FILE", FIXED,
+     .help = "word vectors as GloVe's, of a --config that reads such"},
     {"out", OPTION_TEXT, AT(out), "DIR", .required = true, .help = "where the checkpoint and everything else goes"},
     {"resume", OPTION_SWITCH, AT(resume),
      .help = "continue the run in --out behind its last whole epoch; options not given are its own"},
@@ -83,6 +85,7 @@ int finetune_settings_finish(FinetuneSettings *s, Err *err) {
         return err_set(err, "%s", s->init ? "--init and --config exclude each other" : "--init or --config is missing");
     if (s->tokenizer && s->init) return err_set(err, "--init %s brings its own tokenizer", s->init);
     if (s->freeze && s->config) return err_set(err, "--freeze needs --init: there is nothing learnt to be kept");
+    if (s->vectors && !s->config) return err_set(err, "--init %s brings its own word vectors", s->init);
     if (s->momentum > 0 && s->optimizer != OPTIMIZER_SGD) return err_set(err, "--momentum is for --optimizer sgd");
     if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
     if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);

@@ -4,13 +4,11 @@
 
 #include "trainer/mixing.h"
 #include "trainer/settings.h"
-#include "trainer/schedule.h"
-#include "trainer/settings_saved.h"
 
-enum { FINETUNE_OPTIONS_N = 36 };
+enum { FINETUNE_OPTIONS_N = 37 };
 
 typedef struct FinetuneSettings {
-    const char *config, *init, *train, *dev, *test, *out, *tokenizer; /* NULL = not given */
+    const char *config, *init, *train, *dev, *test, *out, *tokenizer, *vectors; /* NULL = not given */
     bool resume, freeze, truncate;
     int format, optimizer, schedule, perturb; /* ExamplesFormat, OptimizerKind, ScheduleKind, PerturbMode */
     int pool, metric;                         /* Pool + 1, TaskMetric + 1; 0: auto */

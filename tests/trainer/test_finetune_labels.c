@@ -211,6 +211,37 @@ TEST(finetune_learns_tags) {
     free(dir);
 }
 
+/* The networks of the noise-injection paper, by its rule of learning. */
+TEST(finetune_learns_on_word_vectors) {
+    char *dir = put_data(), text[2048];
+    static const char *const words[] = {"the", "and", "river", "mill", "wheel", "word", "stone", "book"};
+    size_t n = 0;
+    for (int i = 0; i < 8; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s", words[i]);
+        for (int k = 0; k < 8; k++) n += (size_t)snprintf(text + n, sizeof text - n, " %d", k == i ? 2 : 0);
+        text[n++] = '\n';
+    }
+    text[n] = 0;
+    test_write_text(dir, "vectors.txt", text);
+    check_run(dir,
+              "finetune --config ner-shallow --vectors %D/vectors.txt --train %D/train.conll --dev %D/train.conll "
+              "--epochs 6 --batch 4 --lr 1e-2 --perturb layer-before --perturb-sigma 0.001 --out %D/ner",
+              0, "entity-f1 1.0000");
+    check_run(dir,
+              "finetune --config trec-narrowshallow --vectors %D/vectors.txt --train %D/train.jsonl --dev %D/dev.jsonl "
+              "--optimizer sgd --momentum 0.9 --lr 1e-2 --dropout 0 --epochs 2 --batch 4 --out %D/trec",
+              0, "done");
+    check_run(dir, "eval --model %D/ner --task-data %D/train.conll", 0, "\"entity_f1\":1,");
+    check_run(dir, "finetune --init %D/ner --train %D/train.conll --epochs 1 --out %D/more", 0, "done");
+    check_run(dir, "finetune --init %D/ner --freeze --train %D/train.conll --out %D/x", 1, "bilstm learns as a whole");
+    check_run(dir, "finetune --config ner-shallow --train %D/train.conll --out %D/x", 1, "--vectors is missing");
+    check_run(dir, "finetune --config vit-nano --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 1,
+              "vit-nano reads none");
+    check_run(dir, "finetune --init %M --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 2,
+              "brings its own word vectors");
+    free(dir);
+}
+
 TEST(finetune_refuses) {
     static const struct {
         const char *args, *says;
