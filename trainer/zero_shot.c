@@ -138,6 +138,9 @@ int zero_shot(const ZeroShot *z, const Questions *q, Likelihood *likelihoods, in
     Tape tape;
     int rc = 0, k = 0;
     *truncated = 0;
+    TaskKind task = z->checkpoint->model.cfg.task;
+    if (task != TASK_TEXT_GENERATION)
+        return err_set(err, "task is %s: such a network predicts no next token", task_names[task]);
     if (!z->checkpoint->model.cfg.causal)
         return err_set(err, "causal is false: such a network sees the continuation, which it would be asked for");
     tape_init(&tape, false);

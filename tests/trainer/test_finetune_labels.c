@@ -118,6 +118,8 @@ TEST(finetune_learns_texts) {
     check_run(dir, "eval --model %D/run --task-data %D/dev.jsonl", 0, "\"accuracy\":1,");
     check_run(dir, "eval --model %D/run --task-data %D/train.conll", 1, "train.conll:1: unknown label \"O\"");
     check_run(dir, "eval --model %M --task-data %D/dev.jsonl", 1, "has no labels: its task is text-generation");
+    check_run(dir, "score --model %D/run --task tests/trainer/data/cloze.jsonl", 1, "predicts no next token");
+    check_run(dir, "sample --model %D/run --prompt a", 1, "task is text-classification");
     check_run(dir, "eval --model %D/run --data %D/dev.jsonl", 1, "such a network predicts no ");
     cJSON_Delete(o);
     free(dir);
