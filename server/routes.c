@@ -5,6 +5,7 @@
 #include "model/kernels/kernels.h"
 #include "server/access.h"
 #include "server/api/completion.h"
+#include "server/api/describe.h"
 #include "server/api/noise.h"
 #include "server/api/embeddings.h"
 #include "server/api/schema.h"
@@ -27,7 +28,9 @@ static void print_model(Server *s, Buffer *b, const char *id) {
     buffer_print(
         b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"root\":", (int64_t)s->started);
     buffer_json(b, s->models.name, strlen(s->models.name));
-    buffer_print(b, ",\"parent\":null,\"max_model_len\":%d}", serving->api.config->max_positions);
+    buffer_print(b, ",\"parent\":null,\"max_model_len\":%d", serving->api.config->max_positions);
+    describe_task(b, &serving->api);
+    buffer_text(b, "}");
     versions_unpin(&s->versions, serving);
 }
 

@@ -1,6 +1,8 @@
 #include "server/api/describe.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
+#include "model/shape.h"
 #include "server/api/foreign.h"
 
 #include <inttypes.h>
@@ -100,4 +102,22 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
     buffer_json(b, chat->source ? chat->source : "", chat->source ? strlen(chat->source) : 0);
     buffer_print(b, ",\"modalities\":{\"vision\":false,\"audio\":false},\"build_info\":\"noised %s\"", NOISED_VERSION);
     buffer_text(b, ",\"endpoint_slots\":false,\"endpoint_props\":false,\"endpoint_metrics\":true}");
+}
+
+void describe_task(Buffer *b, const ApiContext *ctx) {
+    const Config *c = ctx->config;
+    buffer_print(b, ",\"task\":\"%s\"", task_names[c->task]);
+    for (int i = 0; i < c->labels.n; i++) {
+        const char *label = config_label(c, i);
+        buffer_text(b, i ? "," : ",\"labels\":[");
+        buffer_json(b, label, strlen(label));
+    }
+    if (c->labels.n) buffer_text(b, "]");
+    size_t n;
+    const char *mask = c->task == TASK_FILL_MASK ? tokenizer_piece(ctx->tokenizer, c->mask_token_id, &n) : NULL;
+    if (mask && utf8_is_valid(mask, n)) {
+        buffer_text(b, ",\"mask\":");
+        buffer_json(b, mask, n);
+    }
+    if (c->input.kind == INPUT_PATCHES) buffer_print(b, ",\"image_size\":[%d,%d]", c->input.height, c->input.width);
 }

@@ -4,7 +4,7 @@
 # prints the bytes as the array page_html of server/page/page.h. join.sh --html prints the page itself.
 set -eu
 cd "$(dirname "$0")"
-modules="text state stream diversity columns tokens noise curl main"
+modules="text state stream diversity columns tokens noise curl tasks main"
 html() {
     awk -v modules="$modules" '
         function copy(path, line) { while ((getline line < path) > 0) print line; close(path) }

@@ -6,7 +6,8 @@ import {getJson, setKey} from "./stream.js";
 import {DiversityPanel, differences} from "./diversity.js";
 import {Column} from "./columns.js";
 import {drawNoise} from "./noise.js";
-import {curlCommand} from "./curl.js";
+import {curlCommand, taskCommand} from "./curl.js";
+import {isTask, showTask, taskInWords} from "./tasks.js";
 
 // The figures of long texts take long: drawing them gets a tenth of the time and no more.
 const REDRAW_MS = 100, REDRAW_SHARE = 0.1;
@@ -16,6 +17,7 @@ let columns = [];
 let running = null; // AbortController of what streams
 let redraw = 0;     // timer
 let redrawTook = 0; // ms
+let task = null;    // the form of a model that generates no text
 const diversity = new DiversityPanel(byId("diversity"));
 
 /* ---- drawing ---- */
@@ -173,11 +175,16 @@ async function about() {
   try {
     const [models, noise] = await Promise.all([getJson("v1/models"), getJson("noise")]);
     const model = models.data[0];
-    byId("model").textContent = `Serving ${model.id}, context ${model.max_model_len} tokens.`;
+    byId("model").textContent = isTask(model.task) ? `Serving ${model.id}, which ${taskInWords(model.task)}.`
+      : `Serving ${model.id}, context ${model.max_model_len} tokens.`;
     document.title = `noised: ${model.id}`;
     drawNoise(byId("noise"), noise);
     fail(null);
-    return true;
+    if (!isTask(model.task)) return true;
+    task ??= showTask(model, (request, route) => { byId("curl").textContent = taskCommand(request, route); },
+      (e) => (e ? failed(e) : fail(null)));
+    task.tell();
+    return false;
   } catch (e) {
     failed(e);
     return false;

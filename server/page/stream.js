@@ -42,6 +42,9 @@ async function ask(path, options) {
   return response;
 }
 
+const posted = (body) => ({method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
+
+export const postJson = async (path, body) => (await ask(path, posted(body))).json();
 export const getJson = async (path) => (await ask(path, {})).json();
 
 // The data of each event as it comes.
@@ -61,10 +64,8 @@ async function* events(body) {
 // Calls take(choice, fingerprint) for every piece of the answer.
 export async function complete(request, signal, take) {
   const response = await ask("v1/completions", {
-    method: "POST",
+    ...posted({...request, logprobs: 5, stream: true}),
     signal,
-    headers: {"Content-Type": "application/json"},
-    body: JSON.stringify({...request, logprobs: 5, stream: true}),
   });
   let ended = false;
   try {

@@ -65,3 +65,20 @@ char *page_text_of(Page *p, const char *selector) {
     snprintf(script, sizeof script, "return document.querySelector('%s')?.textContent ?? ''", selector);
     return browser_text(&p->browser, script);
 }
+
+char *page_axe(void) {
+    const char *build = getenv("BUILD");
+    char path[512];
+    snprintf(path, sizeof path, "%s/axe/node_modules/axe-core/axe.min.js", build ? build : "build");
+    return test_read_file(path, NULL);
+}
+
+void page_check_axe(Page *p, const char *axe, const char *what) {
+    cJSON_Delete(browser_run(&p->browser, axe));
+    char *found =
+        browser_text(&p->browser, "return axe.run().then(r => r.violations.map(v => v.id + ': ' + "
+                                  "v.nodes.map(n => n.html + ' ' + n.failureSummary).join('; ')).join('\\n'))");
+    double passes = browser_number(&p->browser, "return axe.run().then(r => r.passes.length)");
+    CHECK_MSG(!*found && passes > 20, "%s, %g passes: %s", what, passes, found);
+    free(found);
+}

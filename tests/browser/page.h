@@ -24,4 +24,7 @@ char *page_column_text(Page *p, int column); /* from 1; what the model wrote */
 char *page_column_foot(Page *p, int column);
 char *page_text_of(Page *p, const char *selector); /* textContent, "" when it is not there */
 
+char *page_axe(void); /* axe-core's source, malloc'ed; NULL when npm has not brought it */
+void page_check_axe(Page *p, const char *axe, const char *what); /* no finding */
+
 #endif

@@ -320,31 +320,18 @@ TEST(page_draws_noise_and_diversity) {
 
 /* ---- access for everybody ---- */
 
-static void check_axe(Page *p, const char *axe, const char *what) {
-    cJSON_Delete(browser_run(&p->browser, axe));
-    char *found =
-        browser_text(&p->browser, "return axe.run().then(r => r.violations.map(v => v.id + ': ' + "
-                                  "v.nodes.map(n => n.html + ' ' + n.failureSummary).join('; ')).join('\\n'))");
-    double passes = browser_number(&p->browser, "return axe.run().then(r => r.passes.length)");
-    CHECK_MSG(!*found && passes > 20, "%s, %g passes: %s", what, passes, found);
-    free(found);
-}
-
 TEST(page_is_accessible) {
-    const char *build = getenv("BUILD");
-    char path[512];
     Page p;
-    snprintf(path, sizeof path, "%s/axe/node_modules/axe-core/axe.min.js", build ? build : "build");
-    char *axe = test_read_file(path, NULL);
+    char *axe = page_axe();
     if (!axe) SKIP("no axe-core (it comes by npm)");
     REQUIRE(page_open(&p, demo, NULL, "#max_tokens=40&asked=1"));
     page_wait_done(&p, 4);
-    check_axe(&p, axe, "light");
+    page_check_axe(&p, axe, "light");
     browser_scheme(&p.browser, true);
-    check_axe(&p, axe, "dark");
+    page_check_axe(&p, axe, "dark");
     browser_size(&p.browser, 390, 844);
     browser_hover(&p.browser, ".token:nth-child(4)");
-    check_axe(&p, axe, "a phone's width");
+    page_check_axe(&p, axe, "a phone's width");
     CHECK(browser_number(&p.browser, "return document.documentElement.scrollWidth") <= 390);
     free(axe);
     page_close(&p, false);

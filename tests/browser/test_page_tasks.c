@@ -1,0 +1,87 @@
+/* The page of a model that generates no text: the form of its task. */
+#include "base/memory.h"
+#include "tests/browser/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL "document.querySelector('.scores caption')?.textContent"
+
+static void check_axe_of(Page *p) {
+    char *axe = page_axe();
+    if (axe) page_check_axe(p, axe, "a task");
+    free(axe);
+}
+
+/* What the server says for the request that the page would send. */
+static Answer ask(const Page *p, const char *path, const char *input) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"input\":%s,\"noise_seed\":1,\"noise_samples\":8,\"noise_scale\":1}", input);
+    Answer a = http_post(&p->daemon, path, body);
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    return a;
+}
+
+TEST(page_classifies_texts) {
+    Page p;
+    char wanted[80];
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_CLASSES), NULL, ""));
+    browser_wait(&p.browser, "document.querySelector('#task-run')");
+    browser_type(&p.browser, "#task-text", "The mill");
+    browser_click(&p.browser, "#task-run");
+    browser_wait(&p.browser, LABEL);
+    Answer a = ask(&p, "/v1/classify", "\"The mill\"");
+    char *shown = browser_text(&p.browser, "return " LABEL);
+    snprintf(wanted, sizeof wanted, "It is %s.", json_text(a.json, "data.0.label"));
+    CHECK_MSG(!strcmp(shown, wanted), "%s, not %s", shown, wanted);
+    char *command = browser_text(&p.browser, "return document.getElementById('curl').textContent");
+    CHECK_MSG(strstr(command, "/v1/classify") && strstr(command, "The mill"), "%s", command);
+    CHECK(browser_number(&p.browser, "return getComputedStyle(document.getElementById('compose')).display === 'none' "
+                                     "? 1 : 0") == 1);
+    check_axe_of(&p);
+    free(command);
+    free(shown);
+    answer_free(&a);
+    page_close(&p, false);
+}
+
+TEST(page_tags_words) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_TAGS), NULL, ""));
+    browser_wait(&p.browser, "document.querySelector('#task-run')");
+    browser_type(&p.browser, "#task-text", "The miller counts the stones below the mill");
+    browser_click(&p.browser, "#task-run");
+    browser_wait(&p.browser, "document.querySelector('.tagged')");
+    Answer a = ask(&p, "/v1/tag", "\"The miller counts the stones below the mill\"");
+    int n = cJSON_GetArraySize(json_at(a.json, "data.0.entities"));
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.tagged mark').length") == n);
+    answer_free(&a);
+    page_close(&p, false);
+}
+
+TEST(page_fills_masks_and_tells_errors) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_MASKS), NULL, ""));
+    browser_wait(&p.browser, "document.querySelector('#task-run')");
+    browser_type(&p.browser, "#task-text", "no mask");
+    browser_click(&p.browser, "#task-run");
+    browser_wait(&p.browser, "!document.getElementById('error').hidden");
+    char *error = browser_text(&p.browser, "return document.getElementById('error').textContent");
+    CHECK_MSG(strstr(error, "no mask") && error[strlen(error) - 1] == '.', "%s", error);
+    free(error);
+    page_close(&p, true);
+}
+
+TEST(page_classifies_drawings) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_IMAGES), NULL, ""));
+    browser_wait(&p.browser, "document.querySelector('canvas')");
+    browser_click(&p.browser, "canvas");
+    CHECK(browser_number(&p.browser, "const c = document.querySelector('canvas'); return Math.max(...c.getContext('2d')"
+                                     ".getImageData(0, 0, c.width, c.height).data.filter((x, i) => i % 4 < 3))") > 0);
+    browser_click(&p.browser, "#task-run");
+    browser_wait(&p.browser, LABEL);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.scores tbody tr').length") == 3);
+    check_axe_of(&p);
+    page_close(&p, false);
+}
