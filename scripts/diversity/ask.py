@@ -20,9 +20,10 @@ MANNERS = ("0.7,1,seeds", "0.7,2,seeds")
 
 def settings(member):
     """By temperature alone, by noise alone, and both."""
+    temperature = ["0,0"] + [f"{t},0" for t in TEMPERATURES]
     if member == "none":
-        return ["0,0"] + [f"{t},0" for t in TEMPERATURES] + ["0.7,0,seeds"]
-    return [f"{t},{s}" for t in (0, 0.3) for s in SCALES] + list(MANNERS)
+        return temperature + ["0.7,0,seeds"]
+    return temperature + [f"{t},{s}" for t in (0, 0.3) for s in SCALES] + list(MANNERS)
 
 
 @contextlib.contextmanager

@@ -24,9 +24,9 @@ def ticks(low, high, step):
 
 class Plot:
     def __init__(self, rows):
-        xs = [1 - float(r["self_bleu"]) for r in rows]
+        xs = [1 - float(r["self_bleu_low"]) for r in rows]
         ys = [float(r[k]) for r in rows for k in ("judge_low", "judge_high")]
-        self.x0, self.x1 = 0.0, max(xs) * 1.05 + 1e-3
+        self.x0, self.x1 = 0.0, max(xs) * 1.02 + 1e-3
         pad = 0.05 * (max(ys) - min(ys)) + 1e-3
         self.y0, self.y1 = min(ys) - pad, max(ys) + pad
 
@@ -41,7 +41,7 @@ class Plot:
         for v in ticks(self.x0, self.x1, 0.1):
             yield f'<path d="M{self.x(v):.1f} {TOP} V{bottom}" stroke="#ddd"/>'
             yield f'<text x="{self.x(v):.1f}" y="{bottom + 18}" text-anchor="middle">{v:.1f}</text>'
-        for v in ticks(self.y0, self.y1, 0.25 if self.y1 - self.y0 < 2 else 0.5):
+        for v in ticks(self.y0, self.y1, 0.1 if self.y1 - self.y0 < 1 else 0.5):
             yield f'<path d="M{LEFT} {self.y(v):.1f} H{right}" stroke="#ddd"/>'
             yield f'<text x="{LEFT - 8}" y="{self.y(v) + 4:.1f}" text-anchor="end">{v:.2f}</text>'
         yield (f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 14}" text-anchor="middle">'
@@ -69,10 +69,12 @@ class Plot:
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
-    curves = {"temperature, no noise": [r for r in rows if r["member"] == "none"]}
-    for r in rows:
-        if r["member"] != "none" and float(r["temperature"]) == 0:
-            curves.setdefault(f"{r['member']}, T 0", []).append(r)
+    noisy = [r for r in rows if float(r["temperature"]) == 0 and float(r["noise_scale"]) > 0]
+    # Temperature goes on far to the right of where any noise gets.
+    limit = 2 * max(1 - float(r["self_bleu"]) for r in noisy) + 0.05
+    curves = {"temperature, no noise": [r for r in rows if r["member"] == "none" and 1 - float(r["self_bleu"]) < limit]}
+    for r in noisy:
+        curves.setdefault(f"{r['member']}, T 0", []).append(r)
     plot = Plot([r for c in curves.values() for r in c])
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
           'font-size="13" role="img"><title>How good texts are against how much they differ</title>')

@@ -1,8 +1,8 @@
 """measure.py RUNS OUT: figures of the texts that ask.py had written, as OUT/frontier.csv and OUT/table.md.
 
 A setting is better than temperature if, at the self-BLEU that it has, the judge gives its tokens more than temperature's
-curve (of the model without noise) has there: `gain`, in nats a token, with the 95% interval of a bootstrap over prompts
-that draws the same prompts for both. Whether a seed carries a manner is asked of three numbers, how much a text's tokens
+curve has there: that of the same model with its noise off, gain_own, and that of the model without noise, gain_none, in
+nats a token, with the 95% interval of a bootstrap over prompts that draws the same prompts for both. Whether a seed carries a manner is asked of three numbers, how much a text's tokens
 speak for each book: F of the seeds, prompts taken out, and its p among permutations of the seeds within prompts."""
 import csv
 import json
@@ -72,10 +72,10 @@ def at(x, curve):
     return None
 
 
-def gain_of(p, temperature, judge, prompts):
+def gain_of(p, temperature, prompts):
     pick = lambda q, f: mean([q[f][i] for i in prompts])
-    level = at(pick(p, "self_bleu"), [(pick(q, "self_bleu"), pick(q, judge)) for q in temperature])
-    return None if level is None else pick(p, judge) - level
+    level = at(pick(p, "self_bleu"), [(pick(q, "self_bleu"), pick(q, "judge")) for q in temperature])
+    return None if level is None else pick(p, "judge") - level
 
 
 def interval(values):
@@ -119,43 +119,44 @@ def manner(entries, books):
 
 def rows_of(data, books):
     points = {m: {s: point(e, books) for s, e in all_.items() if not s.endswith("seeds")} for m, all_ in data.items()}
-    temperature = list(points["none"].values())
+    temperature = {m: [p for s, p in settings.items() if s.endswith(",0")] for m, settings in points.items()}
     for member, settings in points.items():
-        for setting, p in settings.items():
-            t, scale = map(float, setting.split(","))
+        for (t, scale), p in sorted((tuple(map(float, s.split(","))), p) for s, p in settings.items()):
             n = len(p["judge"])
             row = {"member": member, "temperature": t, "noise_scale": scale}
             for f in (*FIELDS, "distinct_texts", "same_book", "judge", "twin"):
                 row[f], low, high = bootstrap(lambda i, f=f: mean([p[f][k] for k in i]), n, RESAMPLES)
                 if f in ("self_bleu", "judge"):
                     row |= {f + "_low": low, f + "_high": high}
-            for judge in ("judge", "twin"):
-                known = member != "none"
-                gain = bootstrap(lambda i, j=judge: gain_of(p, temperature, j, i), n, RESAMPLES) if known else [None] * 3
-                row |= dict(zip((f"gain_{judge}", f"gain_{judge}_low", f"gain_{judge}_high"), gain))
+            for base, curve in (("own", temperature[member]), ("none", temperature["none"])):
+                gain = (bootstrap(lambda i, c=curve: gain_of(p, c, i), n, RESAMPLES) if scale > 0 else [None] * 3)
+                row |= dict(zip((f"gain_{base}", f"gain_{base}_low", f"gain_{base}_high"), gain))
             yield row
 
 
-def number(x, digits=3):
-    return "" if x is None else f"{x:+.{digits}f}"
+def gain_text(r, base):
+    told = [r[f"gain_{base}{end}"] for end in ("", "_low", "_high")]
+    return "" if told[0] is None else "{:+.3f} ({:+.3f} to {:+.3f})".format(*told)
+
+
+def is_better(r):
+    return all(r[f"gain_{b}"] is not None and r[f"gain_{b}"] >= 0.05 and r[f"gain_{b}_low"] > 0 for b in ("own", "none"))
 
 
 def write_table(f, rows, manners):
-    f.write("| noise | T | scale | different texts | self-BLEU | judge, nats a token | gain on temperature | same book |\n")
-    f.write("|---|---|---|---|---|---|---|---|\n")
+    f.write("| noise | T | scale | different texts | self-BLEU | judge, nats a token | gain on its own temperature | on that "
+            "of no noise | same book |\n|---|---|---|---|---|---|---|---|---|\n")
     for r in rows:
-        gain = number(r["gain_judge"])
-        if gain:
-            gain += f" ({number(r['gain_judge_low'])} to {number(r['gain_judge_high'])})"
         f.write(f"| {r['member']} | {r['temperature']:g} | {r['noise_scale']:g} | {r['distinct_texts']:.2f} | "
-                f"{r['self_bleu']:.3f} | {r['judge']:.3f} | {gain} | {r['same_book']:.2f} |\n")
+                f"{r['self_bleu']:.3f} | {r['judge']:.3f} | {gain_text(r, 'own')} | {gain_text(r, 'none')} | "
+                f"{r['same_book']:.2f} |\n")
     better = {}
     for r in rows:
-        if r["gain_judge"] is not None and r["gain_judge"] >= 0.05 and r["gain_judge_low"] > 0:
+        if is_better(r):
             better.setdefault((r["member"], r["temperature"]), []).append(r)
     winners = [f"{m} at T {t:g}" for (m, t), points in better.items() if len(points) >= 3]
-    f.write("\nBetter than temperature (0.05 nats a token at equal self-BLEU, the interval clear of 0, at three points of "
-            f"a curve): {', '.join(winners) or 'none'}.\n")
+    f.write("\nBetter than both temperatures (0.05 nats a token at equal self-BLEU, the interval clear of 0, at three points "
+            f"of a curve): {', '.join(winners) or 'none'}.\n")
     f.write("\n| noise, T 0.7 | scale | book | F between seeds | p |\n|---|---|---|---|---|\n")
     for member, setting, told in manners:
         for book, value, p in told:

@@ -42,7 +42,7 @@ TEST(diversity_study) {
     }
     CHECK(first[0] && strstr(first[0], "\nsequence,0,8,") && strstr(first[0], "\nnone,0,0,"));
     CHECK(first[1] && strstr(first[1], "temperature, no noise") && strstr(first[1], "</svg>"));
-    CHECK(first[2] && strstr(first[2], "Better than temperature"));
+    CHECK(first[2] && strstr(first[2], "Better than both temperatures"));
     for (int i = 0; i < 3; i++) free(first[i]);
     free(dir);
     free(text);
