@@ -11,14 +11,12 @@
 
 enum { ROWS = 512 }; /* computed together, unless one text is longer */
 
-/* Texts side by side. */
-typedef struct Group {
+/* All texts: that of likelihood k is tokens first[k] .. first[k + 1] - 1. */
+typedef struct Encoded {
     TokenList tokens;
-    Segment *segments;       /* [n] */
-    Likelihood **likelihood; /* [n] */
-    int *want;               /* rows that predict a token of a continuation */
-    int n, n_want, capacity, want_capacity;
-} Group;
+    size_t *first; /* [n + 1] */
+    int n;
+} Encoded;
 
 static int encode(const ZeroShot *z, const char *text, size_t n, TokenList *out, Err *err) {
     const Checkpoint *c = z->checkpoint;
@@ -53,21 +51,9 @@ static int encode_choice(const ZeroShot *z, const Question *q, const char *choic
     return rc;
 }
 
-/* Makes room for one text more, of n tokens. */
-static void group_reserve(Group *g, int n) {
-    if (g->n == g->capacity) {
-        g->capacity = MAX(16, 2 * g->capacity);
-        g->segments = xrealloc(g->segments, (size_t)g->capacity * sizeof *g->segments);
-        g->likelihood = xrealloc(g->likelihood, (size_t)g->capacity * sizeof *g->likelihood);
-    }
-    if (g->n_want + n > g->want_capacity) {
-        g->want_capacity = 2 * (g->n_want + n);
-        g->want = xrealloc(g->want, (size_t)g->want_capacity * sizeof *g->want);
-    }
-}
-
-static int group_add(const ZeroShot *z, Group *g, const TokenList *whole, size_t n_context, Likelihood *l,
-                     int *truncated, Err *err) {
+/* Appends a text, its first tokens cut where they have no room. */
+static int add_text(const ZeroShot *z, Encoded *e, const TokenList *whole, size_t n_context, Likelihood *l,
+                    int *truncated, Err *err) {
     size_t most = (size_t)z->checkpoint->model.cfg.max_positions, cut = whole->n > most ? whole->n - most : 0;
     if (whole->n <= n_context) return err_set(err, "the continuation has no tokens of its own");
     if (cut && !z->truncate)
@@ -76,53 +62,68 @@ static int group_add(const ZeroShot *z, Group *g, const TokenList *whole, size_t
         return err_set(err, "the continuation has %zu tokens, max_position_embeddings is %zu", whole->n - n_context,
                        most);
     *truncated += cut > 0;
-    int n = (int)(whole->n - cut), row0 = (int)g->tokens.n;
-    group_reserve(g, n);
     l->n_tokens = (int)(whole->n - n_context);
-    g->likelihood[g->n] = l;
-    g->segments[g->n++] = (Segment){.row0 = row0, .n = n, .noise = z->noise};
-    for (size_t i = cut; i < whole->n; i++) token_list_push(&g->tokens, whole->ids[i]);
-    for (int i = n - l->n_tokens; i < n; i++) g->want[g->n_want++] = row0 + i - 1;
+    for (size_t i = cut; i < whole->n; i++) token_list_push(&e->tokens, whole->ids[i]);
+    e->first[++e->n] = e->tokens.n;
     return 0;
 }
 
-static void group_compute(const ZeroShot *z, Group *g, Tape *tape) {
-    const Model *m = &z->checkpoint->model;
-    Batch batch = {.tokens = g->tokens.ids,
-                   .n = (int)g->tokens.n,
-                   .segments = g->segments,
-                   .n_segments = g->n,
-                   .want = g->want,
-                   .n_want = g->n_want};
-    tape_reset(tape);
-    const Mat *logits = model_forward(m, tape, &batch, NULL);
-    for (int s = 0, row = 0; s < g->n; s++) {
-        Likelihood *l = g->likelihood[s];
-        l->greedy = true;
-        l->log_likelihood = 0;
-        for (int i = 0; i < l->n_tokens; i++, row++) {
-            TokenLogprob best;
-            float logprob;
-            int id = g->tokens.ids[g->want[row] + 1];
-            token_logprobs(logits->x + (size_t)row * (size_t)logits->d, logits->d, id, &logprob, &best, 1);
-            l->log_likelihood += (double)logprob;
-            l->greedy &= best.id == id;
-        }
-    }
-    g->tokens.n = 0;
-    g->n = g->n_want = 0;
-}
-
-static int add_choice(const ZeroShot *z, const Questions *q, Group *g, Likelihood *l, int *truncated, Err *err) {
+static int add_choice(const ZeroShot *z, const Questions *q, Encoded *e, Likelihood *l, int *truncated, Err *err) {
     const Question *item = &q->items[l->question];
     TokenList whole = {0};
     size_t n_context;
     Err why;
     int rc = encode_choice(z, item, item->choices[l->choice], &whole, &n_context, &why);
-    if (rc == 0) rc = group_add(z, g, &whole, n_context, l, truncated, &why);
+    if (rc == 0) rc = add_text(z, e, &whole, n_context, l, truncated, &why);
     if (rc) err_set(err, "%s:%d: %.400s", q->path, item->line, why.msg);
     token_list_free(&whole);
     return rc;
+}
+
+static int encode_all(const ZeroShot *z, const Questions *q, Encoded *e, Likelihood *likelihoods, int *truncated,
+                      Err *err) {
+    Likelihood *l = likelihoods;
+    e->first = xcalloc((size_t)q->n_choices + 1, sizeof *e->first);
+    for (int i = 0; i < q->n; i++)
+        for (int c = 0; c < q->items[i].n_choices; c++, l++) {
+            *l = (Likelihood){.question = i, .choice = c};
+            if (add_choice(z, q, e, l, truncated, err)) return -1;
+        }
+    return 0;
+}
+
+static void add_token(Likelihood *l, const float *logits, int vocab, int id) {
+    TokenLogprob best;
+    float logprob;
+    token_logprobs(logits, vocab, id, &logprob, &best, 1);
+    l->log_likelihood += (double)logprob;
+    l->greedy &= best.id == id;
+}
+
+/* Texts k, k + 1, ... of up to ROWS tokens side by side; where it stops. */
+static int compute_some(const ZeroShot *z, const Encoded *e, int k, Likelihood *likelihoods, Tape *tape) {
+    int end = k + 1, n_want = 0;
+    while (end < e->n && e->first[end + 1] - e->first[k] <= ROWS) end++;
+    size_t n = e->first[end] - e->first[k];
+    tape_reset(tape);
+    Segment *segments = tape_alloc(tape, (size_t)(end - k) * sizeof *segments);
+    int *want = tape_alloc(tape, n * sizeof *want);
+    const int *ids = e->tokens.ids + e->first[k];
+    for (int i = k; i < end; i++) {
+        int row0 = (int)(e->first[i] - e->first[k]), rows = (int)(e->first[i + 1] - e->first[i]);
+        segments[i - k] = (Segment){.row0 = row0, .n = rows, .noise = z->noise};
+        for (int t = rows - likelihoods[i].n_tokens; t < rows; t++) want[n_want++] = row0 + t - 1;
+    }
+    Batch batch = {
+        .tokens = ids, .n = (int)n, .segments = segments, .n_segments = end - k, .want = want, .n_want = n_want};
+    const Mat *logits = model_forward(&z->checkpoint->model, tape, &batch, NULL);
+    const float *row = logits->x;
+    for (int i = k; i < end; i++) {
+        likelihoods[i].greedy = true;
+        for (int t = 0; t < likelihoods[i].n_tokens; t++, row += logits->d, want++)
+            add_token(&likelihoods[i], row, logits->d, ids[*want + 1]);
+    }
+    return end;
 }
 
 static int check_finite(const Questions *q, const Likelihood *l, Err *err) {
@@ -134,30 +135,23 @@ static int check_finite(const Questions *q, const Likelihood *l, Err *err) {
 }
 
 int zero_shot(const ZeroShot *z, const Questions *q, Likelihood *likelihoods, int *truncated, Err *err) {
-    Group g = {0};
+    Encoded e = {0};
     Tape tape;
-    int rc = 0, k = 0;
     *truncated = 0;
     TaskKind task = z->checkpoint->model.cfg.task;
     if (task != TASK_TEXT_GENERATION)
         return err_set(err, "task is %s: such a network predicts no next token", task_names[task]);
     if (!z->checkpoint->model.cfg.causal)
         return err_set(err, "causal is false: such a network sees the continuation, which it would be asked for");
+    int rc = encode_all(z, q, &e, likelihoods, truncated, err);
     tape_init(&tape, false);
-    for (int i = 0; i < q->n && rc == 0; i++) {
-        for (int c = 0; c < q->items[i].n_choices && rc == 0; c++, k++) {
-            likelihoods[k] = (Likelihood){.question = i, .choice = c};
-            rc = add_choice(z, q, &g, &likelihoods[k], truncated, err);
-            if (rc == 0 && g.tokens.n >= ROWS) group_compute(z, &g, &tape);
-        }
-        if (rc == 0 && z->stopped && z->stopped()) rc = 1;
+    for (int k = 0; k < e.n && rc == 0;) {
+        k = compute_some(z, &e, k, likelihoods, &tape);
+        if (z->stopped && z->stopped()) rc = 1;
     }
-    if (rc == 0 && g.n) group_compute(z, &g, &tape);
     tape_free(&tape);
-    token_list_free(&g.tokens);
-    free(g.segments);
-    free(g.likelihood);
-    free(g.want);
+    token_list_free(&e.tokens);
+    free(e.first);
     return rc ? rc : check_finite(q, likelihoods, err);
 }
 

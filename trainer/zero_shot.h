@@ -34,8 +34,9 @@ typedef struct ZeroShotScore {
     double perplexity;               /* exp of the mean of -log-likelihood; of cloze questions, whose acc is greedy */
 } ZeroShotScore;
 
-/* likelihoods [q->n_choices], in the order of the questions and their choices. 1 when it was stopped, -1 on error,
- * which names file and line: a continuation without tokens of its own, a text beyond the context. */
+/* likelihoods [q->n_choices], in the order of the questions and their choices. All texts are encoded and checked before
+ * the first is computed. 1 when it was stopped, -1 on error, which names file and line: a continuation without tokens
+ * of its own, a text beyond the context. */
 int zero_shot(const ZeroShot *z, const Questions *q, Likelihood *likelihoods, int *truncated, Err *err);
 
 ZeroShotScore zero_shot_score(const Questions *q, const Likelihood *likelihoods);
