@@ -202,3 +202,27 @@ static void check_extends(const char *schedule) {
 TEST(trainer_resume_extends_a_constant_schedule) { check_extends("--schedule constant"); }
 TEST(trainer_resume_extends_a_descent) { check_extends("--schedule constant --optimizer sgd --momentum 0.9"); }
 TEST(trainer_resume_extends_a_cut_cosine) { check_extends("--decay-steps 40"); }
+
+/* Masks and dropout are drawn by the number of the step as well. */
+TEST(trainer_resume_fills_masks) {
+    static const char *const runs[] = {"whole --steps 6", "half --steps 3", "half --steps 6 --resume"};
+    char *dir = test_dir(), *text = trainer_text_file(8000), args[2048], hash[2][65];
+    for (size_t i = 0; i < COUNTOF(runs); i++) {
+        snprintf(
+            args, sizeof args,
+            "pretrain --config mlm-noble-nano --vocab-size 300 --data %s --batch 2 --dropout 0.1 --schedule constant "
+            "--threads 1 --out %s/%s",
+            text, dir, runs[i]);
+        ChildResult r = trainer_run(args);
+        CHECK_MSG(r.status == 0, "%s: %s", runs[i], r.output);
+        free(r.output);
+    }
+    for (int i = 0; i < 2; i++) {
+        char *run = trainer_join(dir, i ? "half" : "whole");
+        trainer_hash_file(run, "optimizer.safetensors", hash[i]);
+        free(run);
+    }
+    CHECK(!strcmp(hash[0], hash[1]));
+    free(dir);
+    free(text);
+}
