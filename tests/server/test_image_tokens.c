@@ -1,0 +1,63 @@
+/* Images drawn by completions: tokens are shades, the prompt is a class, positions turn by row and column. */
+#include "base/err.h"
+#include "tests/support/daemon.h"
+#include "tests/support/http_client.h"
+#include "tests/support/models.h"
+#include "tokenizer/tokenizer_json.h"
+#include "weights/checkpoint.h"
+#include "weights/presets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHADES = 16, CLASSES = 10, PIXELS = 14 * 14 };
+
+/* The preset with noise and random weights, and the tokenizer that `noised-train images` writes. */
+static char *image_folder(void) {
+    char *dir = test_dir(), path[512], words[SHADES + CLASSES][8];
+    const char *list[SHADES + CLASSES];
+    Config c;
+    TestModel t;
+    Err err = {""};
+    for (int i = 0; i < SHADES + CLASSES; i++) {
+        snprintf(words[i], sizeof words[i], i < SHADES ? "%d" : "[%d]", i < SHADES ? i : i - SHADES);
+        list[i] = words[i];
+    }
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    Tokenizer *tok = tokenizer_of_words(list, SHADES + CLASSES, &err);
+    BUG_ON(!tok || tokenizer_json_save(tok, path, &err) || preset_config(&c, "image-tokens-nano", &err));
+    tokenizer_free(tok);
+    c.noise.scope = NOISE_HEAD;
+    BUG_ON(!test_model_init(&t, &c, 3) || checkpoint_save(dir, &t.model, DTYPE_F32, 1, &err));
+    test_model_free(&t);
+    return dir;
+}
+
+static Answer draw(const Daemon *d, const char *prompt, int n, int noise_seed) {
+    char request[256];
+    snprintf(request, sizeof request,
+             "{\"prompt\":%s,\"max_tokens\":%d,\"seed\":5,\"noise_seed\":%d,\"return_token_ids\":true}", prompt, n,
+             noise_seed);
+    return http_post(d, "/v1/completions", request);
+}
+
+TEST(image_tokens_are_completed) {
+    Daemon d;
+    char *dir = image_folder();
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer ids = draw(&d, "[19]", PIXELS, 1), text = draw(&d, "\"[3]\"", PIXELS, 1),
+           other = draw(&d, "[19]", PIXELS, 2);
+    CHECK_MSG(ids.status == 200, "%d: %s", ids.status, ids.body);
+    const cJSON *a = json_at(ids.json, "choices.0.token_ids"), *b = json_at(text.json, "choices.0.token_ids"),
+                *c = json_at(other.json, "choices.0.token_ids");
+    CHECK(cJSON_GetArraySize(a) == PIXELS && cJSON_Compare(a, b, true));
+    CHECK(cJSON_GetArraySize(c) == PIXELS && !cJSON_Compare(a, c, true)); /* another seed, another image */
+    answer_free(&ids);
+    answer_free(&text);
+    answer_free(&other);
+    ids = draw(&d, "[19]", PIXELS + 2, 1); /* a token behind the last one would have no place */
+    CHECK_MSG(ids.status == 400 && strstr(ids.body, "197"), "%d: %s", ids.status, ids.body);
+    answer_free(&ids);
+    daemon_stop(&d);
+    free(dir);
+}
