@@ -82,7 +82,7 @@ const Field *fields_find(const FieldList *list, const char *name);
  * one. False, and nothing printed, when there is none. */
 bool field_print_default(Buffer *b, const FieldList *list, const Field *f);
 
-/* r->name is NULL here. */
+/* r->name: NULL, or of the field that the object is, which then stands in front of its fields' names. */
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);
 
 /* "stop must be <what>, not <the value>". */

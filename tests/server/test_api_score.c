@@ -187,3 +187,20 @@ TEST(score_bounds) {
     CHECK(status_of_long(&d, 511) == 200 && status_of_long(&d, 512) == 400);
     daemon_stop(&d);
 }
+
+/* A deadline that comes first leaves no sum behind. */
+TEST(score_cut_by_a_deadline) {
+    Daemon d;
+    Buffer b = {0};
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
+    buffer_text(&b, "{\"deadline_ms\":1,\"continuations\":[[1,2,3]],\"prompt\":[1");
+    for (int i = 1; i < 3000; i++) buffer_text(&b, ",1");
+    buffer_print(&b, "]}%c", 0);
+    Answer a = score(&d, b.data);
+    CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.logprob")), "%.300s", a.body);
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.is_greedy")) && cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.logprobs.token_logprobs.2")));
+    answer_free(&a);
+    buffer_free(&b);
+    daemon_stop(&d);
+}
