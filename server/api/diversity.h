@@ -4,7 +4,7 @@
 
 #include "server/api/choice.h"
 
-enum { DIVERSITY_TOKENS = 1 << 16 }; /* of an answer's choices at most: a tenth of a second */
+enum { DIVERSITY_TOKENS = 1 << 16 }; /* of an answer's choices at most: 0.3 s of a core */
 
 /* One object, of the tokens that were generated for these choices. */
 void diversity_print(Buffer *b, Choice *const *choices, int n);
