@@ -21,7 +21,7 @@ def config(name, vocab):
         "mlp": {"activation": "gelu", "intermediate_size": 64}, "attention": {"kind": "mha"},
     }
     if name != "transformer":
-        body["attention"] = {"kind": "lecture"}
+        body["attention"], body["head_dim"] = {"kind": "lecture"}, 32
         body["mlp"] = {"activation": "sigmoid", "intermediate_size": 64}
         body["block"] = {"norm": "none", "residual": name == "lecture, residual"}
     path = os.path.join(papers.RUNS, "lecture", name.replace(", ", "-") + ".json")
