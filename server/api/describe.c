@@ -119,5 +119,5 @@ void describe_task(Buffer *b, const ApiContext *ctx) {
         buffer_text(b, ",\"mask\":");
         buffer_json(b, mask, n);
     }
-    if (c->input.kind == INPUT_PATCHES) buffer_print(b, ",\"image_size\":[%d,%d]", c->input.height, c->input.width);
+    if (c->input.height > 0) buffer_print(b, ",\"image_size\":[%d,%d]", c->input.height, c->input.width);
 }

@@ -33,6 +33,25 @@ export class Column {
     this.lock.textContent = this.seed.locked ? "Locked" : "Lock";
   }
 
+  // For a model whose tokens are shades of grey, line by line: the image that they make stands above them.
+  showPicture([height, width]) {
+    if (this.picture) return;
+    this.picture = element("canvas", {width, height, role: "img", "aria-label": "The image that the tokens are"});
+    this.painted = 0;
+    this.node.querySelector(".text").before(this.picture);
+  }
+
+  paint() {
+    if (!this.picture) return;
+    const {width, height} = this.picture, context = this.picture.getContext("2d"), {tokens} = this.tokens;
+    for (let i = Math.min(this.painted, tokens.length); i < Math.min(tokens.length, width * height); i++) {
+      const grey = 17 * Math.min(15, Number(tokens[i].text.trim()) || 0);
+      context.fillStyle = `rgb(${grey} ${grey} ${grey})`;
+      context.fillRect(i % width, Math.floor(i / width), 1, 1);
+    }
+    this.painted = tokens.length;
+  }
+
   say(text, kind) { this.foot.replaceChildren(element("span", kind ? {class: kind} : {}, text)); }
 
   // Does the work of a request with the column marked as busy; a failure is told here and passed on.
@@ -51,13 +70,16 @@ export class Column {
 
   run(request, signal) {
     this.answered = null;
+    this.painted = 0;
     this.logprobs = [];
     this.tokens.clear(request.prompt);
+    this.picture?.getContext("2d").clearRect(0, 0, this.picture.width, this.picture.height);
     this.say("Waiting …");
     return this.busy(async () => {
       let finish = null;
       await complete(request, signal, (choice, fingerprint) => {
         this.tokens.add(choice);
+        this.paint();
         this.logprobs.push(...(choice.logprobs?.token_logprobs ?? []));
         this.fingerprint = fingerprint;
         finish = choice.finish_reason ?? finish;

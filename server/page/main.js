@@ -17,6 +17,7 @@ let columns = [];
 let running = null; // AbortController of what streams
 let redraw = 0;     // timer
 let redrawTook = 0; // ms
+let picture = null; // [height, width] of a model whose tokens are the pixels of an image
 let task = null;    // the form of a model that generates no text
 const diversity = new DiversityPanel(byId("diversity"));
 
@@ -78,6 +79,17 @@ function drawColumns() {
   while (columns.length > state.columns) columns.pop().node.remove();
   while (columns.length < state.columns)
     columns.push(new Column(byId("answers"), columns.length + 1, state.seeds[columns.length], changed, grown));
+  if (picture) columns.forEach((c) => c.showPicture(picture));
+}
+
+// A model of images: without a link that says otherwise the first class is drawn, whole.
+function drawPictures(model) {
+  picture = model.image_size;
+  if (!location.hash.includes("prompt=") || !state.asked)
+    Object.assign(state, {prompt: "[0]", max_tokens: picture[0] * picture[1], repetition_penalty: 1, temperature: 0.7,
+      noise_scale: 1});
+  drawColumns();
+  changed();
 }
 
 /* ---- running ---- */
@@ -180,6 +192,7 @@ async function about() {
     document.title = `noised: ${model.id}`;
     drawNoise(byId("noise"), noise);
     fail(null);
+    if (!isTask(model.task) && model.image_size && !picture) drawPictures(model);
     if (!isTask(model.task)) return true;
     task ??= showTask(model, (request, route) => { byId("curl").textContent = taskCommand(request, route); },
       (e) => (e ? failed(e) : fail(null)));

@@ -85,3 +85,28 @@ TEST(page_classifies_drawings) {
     check_axe_of(&p);
     page_close(&p, false);
 }
+
+/* One column a noise seed, one image a column. */
+TEST(page_draws_images_token_by_token) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_PIXELS), NULL, ""));
+    browser_wait(&p.browser, "document.querySelectorAll('.column canvas').length === 4");
+    browser_click(&p.browser, "#run");
+    REQUIRE(page_wait_done(&p, 4));
+    Answer a = http_post(&p.daemon, "/v1/completions",
+                         "{\"prompt\":\"[0]\",\"max_tokens\":24,\"temperature\":0.7,\"seed\":1,\"noise_seed\":2,"
+                         "\"return_token_ids\":true}");
+    const cJSON *ids = json_at(a.json, "choices.0.token_ids");
+    CHECK_MSG(cJSON_GetArraySize(ids) == 24, "%s", a.body);
+    for (int i = 0; i < 24; i++) {
+        char script[200];
+        int shade = cJSON_GetArrayItem(ids, i)->valueint;
+        snprintf(
+            script, sizeof script,
+            "return document.querySelectorAll('.column canvas')[1].getContext('2d').getImageData(%d,%d,1,1).data[0]",
+            i % 6, i / 6);
+        CHECK(browser_number(&p.browser, script) == (shade < 16 ? 17 * shade : 0));
+    }
+    answer_free(&a);
+    page_close(&p, false);
+}

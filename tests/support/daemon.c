@@ -33,6 +33,28 @@ static void give_task(Config *c, TaskKind task, int n_labels, const char *labels
     memcpy(c->labels.names, labels, bytes);
 }
 
+enum { SHADES = 16 };
+
+static int write_words(const char *dir, Err *err) {
+    const char *words[] = {"0", "1",  "2",  "3",  "4",  "5",  "6",  "7",   "8",
+                           "9", "10", "11", "12", "13", "14", "15", "[0]", "[1]"};
+    char path[512];
+    Tokenizer *t = tokenizer_of_words(words, COUNTOF(words), err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    int rc = t ? tokenizer_json_save(t, path, err) : -1;
+    tokenizer_free(t);
+    return rc;
+}
+
+static void make_pixels(Config *c) {
+    c->vocab_size = SHADES + 2;
+    c->max_positions = 25;
+    c->position = POSITION_ROPE2D;
+    c->input.height = 4;
+    c->input.width = 6;
+    c->bos_token_id = c->eos_token_id = -1;
+}
+
 static Config config_of(TestCheckpoint kind) {
     Config c = test_config(attention_kind_find("symmetric"));
     bool slow = kind == CHECKPOINT_SLOW;
@@ -50,6 +72,7 @@ static Config config_of(TestCheckpoint kind) {
     if (kind == CHECKPOINT_TAGS) give_task(&c, TASK_TOKEN_CLASSIFICATION, 4, "O\0B-PER\0I-PER\0B-LOC", 20);
     if (kind == CHECKPOINT_MASKS) give_task(&c, TASK_FILL_MASK, 0, "", 1);
     c.mask_token_id = kind == CHECKPOINT_MASKS ? 7 : c.mask_token_id;
+    if (kind == CHECKPOINT_PIXELS) make_pixels(&c);
     if (kind != CHECKPOINT_IMAGES) return c;
     give_task(&c, TASK_IMAGE_CLASSIFICATION, 3, "0\0001\0002", 6);
     c.pool = POOL_FIRST;
@@ -84,14 +107,18 @@ static int write_tokenizer(const char *dir, Err *err) {
     return rc;
 }
 
+static int write_vocabulary(TestCheckpoint kind, const char *dir, Err *err) {
+    if (kind == CHECKPOINT_IMAGES) return 0;
+    return kind == CHECKPOINT_PIXELS ? write_words(dir, err) : write_tokenizer(dir, err);
+}
+
 bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) {
     TestModel t;
     Err err;
     Config c = config_of(kind);
     if (!test_model_init(&t, &c, seed)) return false;
     amplify_noise(&t);
-    int rc =
-        checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || (c.vocab_size && write_tokenizer(dir, &err)) ? -1 : 0;
+    int rc = checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || write_vocabulary(kind, dir, &err) ? -1 : 0;
     test_model_free(&t);
     if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
     return rc == 0;

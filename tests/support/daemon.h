@@ -21,6 +21,7 @@ typedef enum TestCheckpoint {
     CHECKPOINT_TAGS,    /* the same, words: O, B-PER, I-PER, B-LOC */
     CHECKPOINT_MASKS,   /* the same, token 7 being the mask */
     CHECKPOINT_IMAGES,  /* the same, grey images of 6 x 4 pixels, patches of 2: 0, 1, 2 */
+    CHECKPOINT_PIXELS,  /* SMALL, but its tokens are pixels 0 to 15 of images of 6 x 4, behind a class [0] or [1] */
     CHECKPOINT_KINDS
 } TestCheckpoint;
 
