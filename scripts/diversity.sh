@@ -1,9 +1,9 @@
 #!/bin/sh
 # diversity.sh RUNS DOCS: what a noise seed is good for. Trains the forms of noise of docs/noise.md and a model without
-# any on the three books, has each write many texts under many seeds, by noise and by temperature, and lets another model
-# judge them: how good the texts are against how much they differ. Writes frontier.csv, frontier.svg and table.md into
-# DOCS. Interrupted, it goes on where it was.
-# STEPS, PROMPTS, SAMPLES, TOKENS, MEMBERS and CORPUS (files, instead of the books) change the plan, for a RUNS of its own.
+# any on the three books, has each write many texts under many seeds, by noise and by temperature, and lets another
+# model judge them: how good the texts are against how much they differ. Writes frontier.csv, frontier.svg and table.md
+# into DOCS. Interrupted, it goes on where it was. STEPS, HIDDEN, LAYERS, VOCAB, PROMPTS, SAMPLES, TOKENS, MEMBERS and
+# CORPUS (files, instead of the books) change the plan, for a RUNS of its own.
 set -eu
 runs=${1:?usage: diversity.sh RUNS DOCS} docs=${2:?usage: diversity.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
@@ -11,8 +11,8 @@ books=${CORPUS:-}
 steps=${STEPS:-1600} prompts=${PROMPTS:-16} samples=${SAMPLES:-64} tokens=${TOKENS:-60}
 hidden=${HIDDEN:-128} layers=${LAYERS:-3} vocab=${VOCAB:-1024} batch=8 lr=2e-3
 
-# name|switches of config.json|flags of the trainer. `judge` is another kind of another seed; `none` has no noise, and its
-# temperature is what every noise is held against. With a KL weight of 1e-2 sigma grows towards 1.
+# name|switches of config.json|flags of the trainer. `judge` is another kind of another seed; `none` has no noise, and
+# its temperature is what every noise is held against, beside the noise's own model. With a KL weight of 1e-2 sigma grows towards 1.
 members() {
     cat <<'END'
 judge|"attention":{"kind":"mha"}|--seed 2

@@ -1,6 +1,7 @@
-"""Has the models of a study write and judge, through the daemon, and keeps what they say: RUNS/texts/<member>/<setting>.json,
-one file a setting, none asked twice. A setting is "T,S", temperature and noise_scale; "T,S,seeds" is the one that asks
-whether a seed means something: every noise seed draws several texts.
+"""Has the models of a study write and judge, through the daemon, and keeps what they say:
+RUNS/texts/<member>/<setting>.json, one file a setting, none asked twice. A setting is "T,S", temperature and
+noise_scale; "T,S,seeds" is the one that asks whether a seed means something: every noise seed draws several
+texts.
 
     {"prompts": [{"prompt": [ids], "texts": [[ids], ...], "noise_seeds": [...], "diversity": {...},
                   "judge": [mean log-probability of each text's tokens], "twin": [...]}, ...]}
@@ -28,7 +29,7 @@ def settings(member):
 
 @contextlib.contextmanager
 def serving(noised, model):
-    """-> ask(path, body): the daemon's answer. It is there until the block ends; what it logs goes to MODEL/daemon.log."""
+    """-> ask(path, body): the daemon's answer. It is there until the block ends; its log is MODEL/daemon.log."""
     command = [noised, "--model", model, "--port", "0"]
     with (open(os.path.join(model, "daemon.log"), "w") as log,
           subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as daemon):

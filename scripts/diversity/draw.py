@@ -1,6 +1,6 @@
-"""draw.py frontier.csv > frontier.svg: how good texts are against how much they differ, a curve for each noise and one for
-temperature, with the intervals of both. Colours are Okabe and Ito's, which colour-blind readers tell apart; each curve has
-a mark of its own too."""
+"""draw.py frontier.csv > frontier.svg: how good texts are against how much they differ, a curve for each noise and
+one for temperature, with the intervals of both. Colours are Okabe and Ito's, which colour-blind readers tell
+apart; each curve has a mark of its own too."""
 import csv
 import sys
 
@@ -58,7 +58,8 @@ class Plot:
         for x, y, r in points:
             low, high = (self.y(float(r[k])) for k in ("judge_low", "judge_high"))
             left, right = (self.x(1 - float(r[k])) for k in ("self_bleu_high", "self_bleu_low"))
-            yield f'<path d="M{x:.1f} {low:.1f} V{high:.1f} M{left:.1f} {y:.1f} H{right:.1f}" stroke="{colour}" opacity="0.4"/>'
+            bars = f"M{x:.1f} {low:.1f} V{high:.1f} M{left:.1f} {y:.1f} H{right:.1f}"
+            yield f'<path d="{bars}" stroke="{colour}" opacity="0.4"/>'
             what = f"T {r['temperature']}, noise_scale {r['noise_scale']}"
             yield f"<g><title>{name}: {what}</title>{mark(i, x, y, colour)}</g>"
         y = TOP + 14 + 20 * i

@@ -1,9 +1,10 @@
 """measure.py RUNS OUT: figures of the texts that ask.py had written, as OUT/frontier.csv and OUT/table.md.
 
-A setting is better than temperature if, at the self-BLEU that it has, the judge gives its tokens more than temperature's
-curve has there: that of the same model with its noise off, gain_own, and that of the model without noise, gain_none, in
-nats a token, with the 95% interval of a bootstrap over prompts that draws the same prompts for both. Whether a seed carries a manner is asked of three numbers, how much a text's tokens
-speak for each book: F of the seeds, prompts taken out, and its p among permutations of the seeds within prompts."""
+A setting is better than temperature if, at the self-BLEU that it has, the judge gives its tokens more than
+temperature's curve has there: that of the same model with its noise off, gain_own, and that of the model
+without noise, gain_none, in nats a token, with the 95% interval of a bootstrap over prompts that draws the same
+prompts for both. Whether a seed carries a manner is asked of three numbers, how much a text's tokens speak for
+each book: F of the seeds, prompts taken out, and its p among permutations of the seeds within prompts."""
 import csv
 import json
 import math
@@ -86,7 +87,8 @@ def interval(values):
 def bootstrap(f, n, draws):
     """The value of all n prompts and the interval of resampled ones; None where the value is, or half of the others."""
     value = f(range(n))
-    some = [v for v in (f([r.randrange(n) for _ in range(n)]) for r in map(random.Random, range(draws))) if v is not None]
+    some = [f([r.randrange(n) for _ in range(n)]) for r in map(random.Random, range(draws))]
+    some = [v for v in some if v is not None]
     return (None, None, None) if value is None or len(some) < draws / 2 else (value, *interval(some))
 
 
@@ -140,12 +142,13 @@ def gain_text(r, base):
 
 
 def is_better(r):
-    return all(r[f"gain_{b}"] is not None and r[f"gain_{b}"] >= 0.05 and r[f"gain_{b}_low"] > 0 for b in ("own", "none"))
+    gains = [(r[f"gain_{b}"], r[f"gain_{b}_low"]) for b in ("own", "none")]
+    return all(g is not None and g >= 0.05 and low > 0 for g, low in gains)
 
 
 def write_table(f, rows, manners):
-    f.write("| noise | T | scale | different texts | self-BLEU | judge, nats a token | gain on its own temperature | on that "
-            "of no noise | same book |\n|---|---|---|---|---|---|---|---|---|\n")
+    f.write("| noise | T | scale | different texts | self-BLEU | judge, nats a token | gain on its own temperature "
+            "| on that of no noise | same book |\n|---|---|---|---|---|---|---|---|---|\n")
     for r in rows:
         f.write(f"| {r['member']} | {r['temperature']:g} | {r['noise_scale']:g} | {r['distinct_texts']:.2f} | "
                 f"{r['self_bleu']:.3f} | {r['judge']:.3f} | {gain_text(r, 'own')} | {gain_text(r, 'none')} | "
@@ -155,8 +158,8 @@ def write_table(f, rows, manners):
         if is_better(r):
             better.setdefault((r["member"], r["temperature"]), []).append(r)
     winners = [f"{m} at T {t:g}" for (m, t), points in better.items() if len(points) >= 3]
-    f.write("\nBetter than both temperatures (0.05 nats a token at equal self-BLEU, the interval clear of 0, at three points "
-            f"of a curve): {', '.join(winners) or 'none'}.\n")
+    f.write("\nBetter than both temperatures (0.05 nats a token at equal self-BLEU, the interval clear of 0, at three "
+            f"points of a curve): {', '.join(winners) or 'none'}.\n")
     f.write("\n| noise, T 0.7 | scale | book | F between seeds | p |\n|---|---|---|---|---|\n")
     for member, setting, told in manners:
         for book, value, p in told:

@@ -102,8 +102,8 @@ TEST(family_noise_gradients) {
 }
 
 /* The mean of gaussian noise cancels in the softmax: no output moves with it, and its gradient sums to zero. */
-TEST(family_noise_mean_cancels) {
-    Config cfg = test_variant(attention_kind_find("symmetric"), "noise");
+static void check_mean_cancels(const char *variant) {
+    Config cfg = test_variant(attention_kind_find("symmetric"), variant);
     Case c = {.cfg = cfg};
     LossCase loss = {.lengths = {13}, .n_sequences = 1};
     int *tokens = loss.tokens, chunk[1] = {13};
@@ -126,6 +126,11 @@ TEST(family_noise_mean_cancels) {
     free(before);
     free(after);
     test_model_free(&c.t);
+}
+
+TEST(family_noise_mean_cancels) {
+    check_mean_cancels("noise");
+    check_mean_cancels("key");
 }
 
 /* ---- one forward for all: the same bits however the rows arrive ---- */
