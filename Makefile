@@ -196,7 +196,7 @@ family: deps ## train every member at equal cost and compare them in docs/family
 	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family
 
 # Each experiment is a script of its own; DATA names the folder of data that nobody packages.
-PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
+PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/weight_noise.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
 papers: ## the experiments of the papers, each a target of its own
 	@for e in $(subst _,-,$(PAPERS)); do \
 	    printf '  make papers-%-14s %s\n' $$e "$$(sed -n '2s/^"""//p' scripts/papers/$$(echo $$e | tr - _).py)"; done

@@ -1,0 +1,75 @@
+/* The weight-noise experiments of scripts/papers on a handful of questions and sentences: they train, find what is
+ * finished, and write it beside what the paper says. */
+#include "base/err.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static const char vectors[] = "who 1 0\nwhere 0 1\nis 0.5 0.5\nhe -1 0\nit 0 -1\n? 0.1 0.1\n";
+static const char questions[] =
+    "HUM:ind Who is he ?\nLOC:city Where is it ?\nHUM:ind Who is it ?\nLOC:other Where is he ?\n";
+static const char tags[] = "He\tB-person\nis\tO\n?\tO\n\nWhere\tO\nis\tO\nParis\tB-location\n\n";
+
+static int run(const char *dir, const char *task, const char *size, char **output) {
+    char line[1200];
+    snprintf(line, sizeof line,
+             "OMP_NUM_THREADS=1 DATA=%s RUNS=%s/runs DOCS=%s/docs SIZES=%s MODES=layer-before SIGMAS=0.01 SEEDS=2 "
+             "EPOCHS=2 python3 scripts/papers/%s.py >%s/out.txt 2>&1",
+             dir, dir, dir, size, task, dir);
+    int status = system(line);
+    snprintf(line, sizeof line, "%s/out.txt", dir);
+    *output = test_read_file(line, NULL);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void write_in(const char *dir, const char *folder, const char *name, const char *text) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, folder);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    test_write_file(path, text, strlen(text));
+}
+
+static void check_task(const char *task, const char *size, const char *claim) {
+    char *dir = test_dir(), path[400], *output;
+    write_in(dir, "vectors", "glove25_pca_subset.txt", vectors);
+    write_in(dir, "trec", "TREC.train.txt", questions);
+    write_in(dir, "trec", "TREC.test.txt", questions);
+    write_in(dir, "ner_wnut17", "wnut17train.conll", tags);
+    write_in(dir, "ner_wnut17", "emerging.dev.conll", tags);
+    write_in(dir, "ner_wnut17", "emerging.test.annotated", tags);
+    for (int again = 0; again < 2; again++) {
+        CHECK_MSG(run(dir, task, size, &output) == 0, "%s: %s", task, output);
+        CHECK_MSG(again == !strstr(output, "begins"), "%s: %s", task, output);
+        free(output);
+    }
+    snprintf(path, sizeof path, "%s/docs/%s.md", dir, task);
+    char *table = test_read_file(path, NULL);
+    CHECK_MSG(table && strstr(table, claim) && strstr(table, "| layer-before | 0.01 |"), "%s: %s", task, table);
+    snprintf(path, sizeof path, "%s/docs/%s.svg", dir, task);
+    char *picture = test_read_file(path, NULL);
+    CHECK(picture && strstr(picture, "layer-before</text>") && strstr(picture, "</svg>"));
+    free(table);
+    free(picture);
+    free(dir);
+}
+
+TEST(papers_trec) { check_task("trec", "narrowshallow", "| about +20 |"); }
+
+TEST(papers_ner) { check_task("ner", "shallow", "| the same |"); }
+
+TEST(papers_say_where_data_are) {
+    char *dir = test_dir(), *output;
+    CHECK(run(dir, "trec", "narrow", &output) == 1);
+    CHECK_MSG(strstr(output, "from https://cogcomp"), "%s", output);
+    free(output);
+    write_in(dir, "trec", "TREC.train.txt", questions);
+    write_in(dir, "trec", "TREC.test.txt", questions);
+    CHECK(run(dir, "trec", "narrow", &output) == 1);
+    CHECK_MSG(strstr(output, "from https://nlp.stanford.edu"), "%s", output);
+    free(output);
+    free(dir);
+}
