@@ -24,14 +24,16 @@ def main():
                      weight_noise.against(ours, base) if noisy else "", "about +20" if claimed else "",
                      weight_noise.above(0.1, ours, base) if claimed else ""])
     weight_noise.picture("trec", runs)
-    papers.write("trec.md", PAGE.format(epochs=weight_noise.EPOCHS, seeds=papers.SEEDS,
+    papers.write("trec.md", PAGE.format(plan=weight_noise.plan(), epochs=weight_noise.EPOCHS, seeds=papers.SEEDS,
                                         majority=100 * weight_noise.majority(runs), table=papers.table(
         ["size", "weight noise", "sigma", "accuracy, %", "against none, points, 95%", "paper", "verdict"], rows)))
 
 
 PAGE = """# Questions, with noise on the weights
 
-`make papers-trec DATA=FOLDER`. TREC's six classes by the six encoder-decoder transformers of the paper's Table 1 on
+`make papers-trec DATA=FOLDER{plan}` (DATA alone: the whole table).
+
+TREC's six classes by the six encoder-decoder transformers of the paper's Table 1 on
 frozen word vectors of 25, without noise and with the four modes. The paper tells neither optimiser nor rates: here plain
 gradient descent at 0.1, gradients clipped at a norm of 1, batches of 32, dropout 0.1, {epochs} epochs. Accuracy on the
 test set after the last, mean ± deviation over {seeds} seeds; always the most frequent class of the training set:

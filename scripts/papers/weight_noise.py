@@ -22,6 +22,12 @@ def vectors():
     return path or os.path.join(folder, "glove25_pca_subset.txt")
 
 
+def plan():
+    """What was asked for besides the folder of the data, as make takes it."""
+    keys = "SIZES", "MODES", "SIGMAS", "SEEDS", "EPOCHS", "OPTIMIZER", "LR"
+    return "".join(f' {k}="{os.environ[k]}"' for k in keys if k in os.environ)
+
+
 def settings():
     """(mode, sigma) of every run, without noise first."""
     return [("none", "0")] + [(mode, sigma) for mode in MODES for sigma in SIGMAS]
