@@ -9,6 +9,7 @@ import os
 import papers
 
 EPOCHS = int(os.environ.get("EPOCHS", "10"))
+VOCAB = os.environ.get("VOCAB", "1024")
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 
 
@@ -37,7 +38,7 @@ def main():
     tokenizer = os.path.join(papers.RUNS, "lecture", "tokenizer.json")
     if not os.path.exists(tokenizer):
         os.makedirs(os.path.dirname(tokenizer), exist_ok=True)
-        papers.run(os.path.join(papers.BUILD, "noised-train"), "tokenizer", "--data", train, "--vocab-size", 1024, "--out",
+        papers.run(os.path.join(papers.BUILD, "noised-train"), "tokenizer", "--data", train, "--vocab-size", VOCAB, "--out",
                    tokenizer)
     with open(tokenizer, encoding="utf-8") as f:
         said = json.load(f)
