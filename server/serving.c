@@ -80,15 +80,12 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
                           .models = options_models(ctx->options, ctx->model_name),
+                          .fingerprint = s->fingerprint,
+                          .chat_fingerprint = s->chat_fingerprint,
                           .config = config,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
-    s->answer = (AnswerContext){.api = &s->api,
-                                .engine = s->engine,
-                                .fingerprint = s->fingerprint,
-                                .chat_fingerprint = s->chat_fingerprint,
-                                .cut = ctx->cut,
-                                .metrics = ctx->metrics};
+    s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};
     return describe(s, dir, engine.max_batch, err);
 }
 

@@ -11,8 +11,7 @@
 typedef struct AnswerContext {
     const ApiContext *api;
     Engine *engine;
-    const char *fingerprint, *chat_fingerprint; /* of chats */
-    const atomic_bool *cut;                     /* true: end what is unfinished with an error, now */
+    const atomic_bool *cut; /* true: end what is unfinished with an error, now */
     Metrics *metrics;
 } AnswerContext;
 

@@ -133,7 +133,8 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
     r = &c->request;
     settle_seeds(r);
     c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
-    response_head_init(&c->head, r->form, ctx->api->models.name, r->chat ? ctx->chat_fingerprint : ctx->fingerprint);
+    response_head_init(&c->head, r->form, ctx->api->models.name,
+                       r->chat ? ctx->api->chat_fingerprint : ctx->api->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,

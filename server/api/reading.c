@@ -242,7 +242,7 @@ void reading_free(void *self) {
 void reading_print_end(Buffer *out, const Reading *r) {
     buffer_text(out, "\"model\":");
     buffer_json(out, r->ctx->api->models.name, strlen(r->ctx->api->models.name));
-    buffer_print(out, ",\"system_fingerprint\":\"%s\",\"noise_seed\":", r->ctx->fingerprint);
+    buffer_print(out, ",\"system_fingerprint\":\"%s\",\"noise_seed\":", r->ctx->api->fingerprint);
     if (r->has_noise)
         buffer_print(out, "%" PRIu64, r->noise_seed);
     else

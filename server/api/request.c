@@ -152,6 +152,11 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
     if (!config_generates(ctx->config))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
                         task_names[ctx->config->task]);
+    const char *fingerprint = r->chat ? ctx->chat_fingerprint : ctx->fingerprint;
+    if (r->if_fingerprint && strcmp(r->if_fingerprint, fingerprint))
+        return api_fail(e, 409, "another_fingerprint", "if_fingerprint",
+                        "if_fingerprint is \"%.100s\", what answers here is \"%s\": its bytes may be others",
+                        r->if_fingerprint, fingerprint);
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (r->user && strlen(r->user) > USER_BYTES)
         return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);
@@ -189,7 +194,7 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
     if (!root) return -1;
     FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? &r->ignored : NULL};
     int rc = fields_read(&reader, root, fields) || check(r, ctx, fields, e) ? -1 : 0;
-    r->model = r->user = r->suffix = NULL;
+    r->model = r->user = r->suffix = r->if_fingerprint = NULL;
     if (rc && r->response) name_inner(e);
     r->prompt = r->messages = r->continuations = r->response = NULL;
     cJSON_Delete(root);

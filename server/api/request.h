@@ -34,6 +34,7 @@ typedef struct ApiContext {
     ApiDefaults defaults;
     bool lenient; /* fields of other servers may have any value */
     ApiModels models;
+    const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;
     const Tokenizer *tokenizer;
     const struct Chat *chat; /* chat.h */
@@ -82,7 +83,7 @@ typedef struct CompletionRequest {
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, truncate_prompt_tokens;
     float repeat_penalty;
     bool add_special_tokens;
-    const char *model, *user, *suffix, *truncation_side;
+    const char *model, *user, *suffix, *truncation_side, *if_fingerprint;
     const cJSON *prompt, *messages, *continuations, *response;
     const FieldList *replayed; /* whose fields those of the request to repeat are */
     bool chat_logprobs, chat_template_kwargs, enable_thinking;

@@ -133,6 +133,10 @@ static const Field rows[] = {
                                       "others."},
     {FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,
      .help = "Subtracted from a token's logit for every time it was generated."},
+    {FIELD(if_fingerprint, FIELD_TEXT), .absent = "none",
+     .help =
+         "Answer 409 unless this is the answer's `system_fingerprint`: for whoever goes on with a stream of another "
+         "server (`stream_from`)."},
     {FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
     {FIELD(include_stop_str_in_output, FIELD_BOOL),
      .help = "The text ends behind the stop string, or with the stop token, instead of before it."},

@@ -147,3 +147,31 @@ TEST(seeds_of_the_daemon) {
         free(errors);
     }
 }
+
+/* A stream that goes on at another server: refused where the bytes may be others. */
+TEST(seeds_if_fingerprint) {
+    Daemon d, other;
+    char *dir = test_dir();
+    REQUIRE(dir && test_checkpoint_write(dir, CHECKPOINT_SMALL, 2));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL) && daemon_start_at(&other, dir, NULL));
+    Answer a = ask(&d, "\"seed\":4");
+    char body[512], *first = json_raw(a.json, "choices.0.text");
+    snprintf(body, sizeof body,
+             "{\"prompt\":\"The mill\",\"max_tokens\":24,\"ignore_eos\":true,\"seed\":4,\"if_fingerprint\":\"%s\"}",
+             json_text(a.json, "system_fingerprint"));
+    Answer again = http_post(&d, "/v1/completions", body), refused = http_post(&other, "/v1/completions", body);
+    char *second = json_raw(again.json, "choices.0.text");
+    CHECK_MSG(first && second && !strcmp(first, second), "%s", again.body);
+    answer_check_error(&refused, 409, "if_fingerprint", body);
+    answer_free(&a);
+    answer_free(&again);
+    answer_free(&refused);
+    a = http_post(&d, "/v1/completions", "{\"prompt\":\"a\",\"if_fingerprint\":1}");
+    answer_check_error(&a, 400, "if_fingerprint", "a number");
+    answer_free(&a);
+    free(first);
+    free(second);
+    free(dir);
+    daemon_stop(&d);
+    daemon_stop(&other);
+}
