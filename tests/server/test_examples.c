@@ -2,6 +2,7 @@
 #include "model/kernels/kernels.h"
 #include "tests/support/http_client.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -97,4 +98,39 @@ TEST(examples_walk_prints_what_the_page_shows) {
     CHECK_MSG(status == 0, "%s", text);
     free(text);
     daemon_stop(&d);
+}
+
+/* The first server is killed while it answers; another goes on to the same bytes. */
+TEST(examples_failover) {
+    if (!has("python3 --version")) SKIP("needs python3");
+    Daemon first, second;
+    static const char dir[] = "weights/demo";
+    REQUIRE(daemon_start_at(&first, dir, NULL) && daemon_start_at(&second, dir, NULL));
+    char line[256], *text = calloc(1, 1 << 16);
+    size_t n = 0, got;
+    snprintf(line, sizeof line, "python3 examples/failover.py http://127.0.0.1:%d http://127.0.0.1:%d 2>&1", first.port,
+             second.port);
+    fflush(stdout);
+    FILE *f = popen(line, "r");
+    REQUIRE(f);
+    for (int c; n < 40 && (c = fgetc(f)) != EOF;) text[n++] = (char)c;
+    kill(first.pid, SIGKILL);
+    while ((got = fread(text + n, 1, (1 << 16) - 1 - n, f)) > 0) n += got;
+    CHECK(pclose(f) == 0);
+    char *note = strstr(text, "http://"), *end = note ? strchr(note, '\n') : NULL;
+    CHECK_MSG(note && end, "nothing was cut off: %s", text);
+    while (note && end) {
+        memmove(note, end + 1, strlen(end + 1) + 1);
+        note = strstr(text, "http://");
+        end = note ? strchr(note, '\n') : NULL;
+    }
+    Answer a = http_post(&second, "/v1/completions",
+                         "{\"prompt\":\"It was\",\"max_tokens\":400,\"seed\":7,\"noise_seed\":1,\"ignore_eos\":true}");
+    const char *whole = answer_text(&a, 0);
+    CHECK_MSG(!strncmp(text, whole, strlen(whole)) && !strcmp(text + strlen(whole), "\n"), "%s\nnot\n%s", text, whole);
+    answer_free(&a);
+    free(text);
+    waitpid(first.pid, NULL, 0);
+    fclose(first.output);
+    daemon_stop(&second);
 }
