@@ -67,7 +67,7 @@ static int read_text(ReadingRequest *r, const cJSON *item, const ApiContext *ctx
     size_t n = strlen(item->valuestring), at = 0;
     int chars = 0;
     input->text = item->valuestring;
-    input->words = try_calloc(n / 2 + 1, sizeof *input->words);
+    input->words = try_calloc(n / 2 + 2, sizeof *input->words); /* and the one that is not there */
     char *joined = try_malloc(n + 1);
     int rc = input->words && joined ? 0 : api_no_memory(e);
     while (rc == 0 && next_word(input->text, &at, &chars, &input->words[input->n_words])) input->n_words++;

@@ -343,3 +343,21 @@ TEST(tasks_truncate) {
     free(body);
     daemon_stop(&d);
 }
+
+/* As many words as a text of its length can have, which once wrote behind the last one's place. */
+TEST(tag_words_of_one_letter) {
+    static const struct {
+        const char *text;
+        int n;
+    } texts[] = {{"a", 1}, {"a b", 2}, {" a b ", 2}, {"a b c", 3}, {"a b c d e f g h", 8}};
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_TAGS, NULL));
+    for (size_t i = 0; i < 40 * COUNTOF(texts); i++) {
+        char body[64];
+        snprintf(body, sizeof body, "{\"input\":\"%s\"}", texts[i % COUNTOF(texts)].text);
+        Answer a = ask(&d, "/v1/tag", body);
+        CHECK(cJSON_GetArraySize(json_at(a.json, "data.0.tokens")) == texts[i % COUNTOF(texts)].n);
+        answer_free(&a);
+    }
+    CHECK(daemon_stop(&d) == 0);
+}
