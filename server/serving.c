@@ -8,6 +8,7 @@
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
 #include "server/api/describe.h"
+#include "server/api/openapi.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -106,6 +107,8 @@ static void load(void *arg) {
     const char *dir = real ? real : o->model;
     int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(&s->checkpoint, dir, l->err);
     l->rc = rc || start(s, l->ctx, dir, l->spare, l->err) ? -1 : 0;
+    if (l->rc == 0) openapi_print(&s->openapi, &s->api, o->api_key_file != NULL);
+    if (s->openapi.failed) l->rc = err_set(l->err, "%s: no memory to load it", dir);
     free(real);
 }
 
@@ -153,6 +156,7 @@ void serving_close(Serving *s) {
     chat_close(&s->chat);
     buffer_free(&s->tokenizer_info);
     buffer_free(&s->props);
+    buffer_free(&s->openapi);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     free(s);

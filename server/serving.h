@@ -17,7 +17,7 @@ typedef struct Serving {
     char fingerprint[64];      /* checkpoint, version of the program, kernel family */
     char chat_fingerprint[96]; /* and the template */
     Chat chat;
-    Buffer tokenizer_info, props; /* the answers of these routes */
+    Buffer tokenizer_info, props, openapi; /* the answers of these routes */
     ApiContext api;
     AnswerContext answer;
     /* ---- guarded by the mutex of the Versions ---- */

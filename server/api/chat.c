@@ -130,7 +130,8 @@ static int keep_messages(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static const Type text = {.kind = TYPE_STRING}, message = {.kind = TYPE_MAP, .of = {&text}};
+static const Type text = {.kind = TYPE_STRING},
+                  message = {.kind = TYPE_MAP, .of = {&text}, .schema = "{\"$ref\":\"#/components/schemas/Message\"}"};
 static const Type messages = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&message}};
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)

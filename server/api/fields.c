@@ -137,9 +137,18 @@ static void take_fallbacks(char *out, const FieldList *list) {
     }
 }
 
+static bool is_there(const cJSON *object, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return item && !cJSON_IsNull(item);
+}
+
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list) {
+    const char *const *either = list->either;
     take_fallbacks(r->out, list);
-    return read_rows(r, object, list);
+    if (read_rows(r, object, list)) return -1;
+    if (either[0] && is_there(object, either[0]) == is_there(object, either[1]))
+        return api_fail(r->error, 400, NULL, either[0], "give either %s or %s", either[0], either[1]);
+    return 0;
 }
 
 cJSON *fields_parse_body(const char *body, size_t n, int max_depth, int max_values, ApiError *e) {

@@ -25,6 +25,7 @@ typedef struct FieldList {
     const Field *rows;
     size_t n;
     const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
+    const char *either[2];        /* names of which exactly one must be there; NULL: no such rule */
     /* What the fields say together, for whoever reads an object into `out` to call; NULL: nothing more. */
     int (*finish)(void *out, const void *context, ApiError *e);
 } FieldList;
@@ -45,6 +46,7 @@ typedef struct Type {
     double low, high;  /* of a number; of a string's bytes, an array's or a map's elements: high 0 for no bound */
     const char *limit; /* what stands for `high`, an option of the daemon or a size of the model; or NULL */
     const struct Type *of[4]; /* the first: of an element; of TYPE_ONE_OF: the alternatives, up to a NULL */
+    const char *schema;       /* the JSON schema, where it says more than all this; or NULL */
 } Type;
 
 typedef enum FieldKind {

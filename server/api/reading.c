@@ -14,9 +14,11 @@
 
 const Type reading_text_type = {.kind = TYPE_STRING},
            reading_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&reading_text_type}};
-static const Type lists_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_ids_type}};
-const Type reading_tokens_type = {.kind = TYPE_ONE_OF,
-                                  .of = {&reading_text_type, &reading_texts_type, &api_ids_type, &lists_type}};
+static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &api_id_type}},
+                  parts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&part_type}},
+                  one_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type}},
+                  several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&one_type}};
+const Type reading_tokens_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type, &several_type}};
 
 int reading_keep_input(const FieldReader *r, const cJSON *item) {
     ReadingRequest *request = r->out;

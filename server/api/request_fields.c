@@ -58,11 +58,6 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static int read_obfuscation(const FieldReader *r, const cJSON *item) {
-    if (!cJSON_IsBool(item)) return field_fail(r, item, "true or false");
-    return cJSON_IsTrue(item) ? field_fail(r, item, "false: nothing is obfuscated here") : 0;
-}
-
 /* How it becomes tokens depends on other fields, which may come behind it. */
 static int keep_prompt(const FieldReader *r, const cJSON *item) {
     CompletionRequest *request = r->out;
@@ -72,8 +67,7 @@ static int keep_prompt(const FieldReader *r, const cJSON *item) {
 
 /* ---- the table ---- */
 
-static const Type text = {.kind = TYPE_STRING}, boolean = {.kind = TYPE_BOOLEAN},
-                  seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
+static const Type text = {.kind = TYPE_STRING}, seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
                   seeds = {.kind = TYPE_ARRAY, .low = 1, .of = {&seed}},
                   stop = {.kind = TYPE_STRING, .low = 1, .limit = "--max-stop-bytes"},
                   stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
@@ -93,11 +87,10 @@ static const Field stream_options[] = {
      .help = "One more event before `[DONE]`, with `choices: []` and `usage`; all others then have `usage: null`."},
     {FIELD(continuous_usage_stats, FIELD_BOOL), .help = "With `include_usage`: every event has the `usage` up to it."},
     {.name = "include_obfuscation",
-     .kind = FIELD_OTHER,
-     .read = read_obfuscation,
-     .type = &boolean,
+     .kind = FIELD_NEUTRAL,
+     .neutral = "[false]",
      .absent = "false",
-     .help = "Refused when true: nothing is obfuscated here."},
+     .help = "Nothing is obfuscated here."},
 };
 
 static const Field rows[] = {

@@ -35,6 +35,7 @@ const Route routes[ROUTES] = {
     [ROUTE_LIVE] = {.path = "/health/live", .open = true, .help = "200 as long as the process answers."},
     [ROUTE_METRICS] = {.path = "/metrics", .help = "Figures in Prometheus' text format."},
     [ROUTE_NOISE] = {.path = "/noise", .help = "How strong the noise is, layer by layer and head by head."},
+    [ROUTE_OPENAPI] = {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits."},
     [ROUTE_PAGE] = {.path = "/", .open = true, .help = "The page: everything above, to play with in a browser."},
 };
 

@@ -28,6 +28,7 @@ typedef enum RouteId {
     ROUTE_LIVE,
     ROUTE_METRICS,
     ROUTE_NOISE,
+    ROUTE_OPENAPI,
     ROUTE_PAGE,
     ROUTES,
     ROUTE_NONE = -1

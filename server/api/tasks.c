@@ -12,7 +12,7 @@
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
 static const Field rows[] = {
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
-    {FIELD(noise_samples, FIELD_INT), .low = 1, .high = 1 << 20, .limit = "`--max-n`", .fallback = 1,
+    {FIELD(noise_samples, FIELD_INT), .low = 1, .high = 1 << 20, .limit = "--max-n", .fallback = 1,
      .help = "How many noise seeds answer: `noise_seed` and those that are derived from it. More than one: the mean "
              "of their probabilities, its `spread` and the `mutual_information` of class and seed in nats."},
     {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",

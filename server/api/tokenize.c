@@ -27,7 +27,7 @@ static const Field tokenize_rows[] = {
 };
 #undef FIELD
 
-const FieldList tokenize_fields = {.rows = tokenize_rows, .n = COUNTOF(tokenize_rows)};
+const FieldList tokenize_fields = {.rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content"}};
 
 /* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
@@ -72,7 +72,6 @@ int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out,
     if (!root) return -1;
     FieldReader reader = {.out = &t, .context = ctx, .error = e};
     int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, e);
-    if (rc == 0 && !t.prompt == !t.content) rc = api_fail(e, 400, NULL, "prompt", "give either prompt or content");
     if (rc == 0) rc = tokenize(ctx, &t, out, e);
     cJSON_Delete(root);
     return rc ? -1 : 0;
