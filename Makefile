@@ -142,8 +142,8 @@ test: deps ## build and run every test
 check: $(PROGRAMS) $(BUILD)/run-tests
 	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
-test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, 200 reloads (SCALE=0.1: a tenth)
-	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams idle hangups overload drains)
+test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads (SCALE=0.1: a tenth)
+	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams idle hangups overload drains browsers)
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
 
 test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium (installs it; axe-core too where npm is)

@@ -12,17 +12,6 @@ static const char question[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
 
 static bool ask(int fd) { return raw_send(fd, question, sizeof question - 1) && raw_expect(fd, "\"ok\"", 5); }
 
-/* Seconds of processor time that the daemon has used. */
-static double cpu_seconds(const Daemon *d) {
-    char path[64];
-    unsigned long user = 0, kernel = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)d->pid);
-    FILE *f = fopen(path, "r");
-    CHECK(f && fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) == 2);
-    if (f) fclose(f);
-    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* How long new clients wait for an answer. */
 static Spread answer_times(const Daemon *d) {
     enum { ASKED = 500 };
@@ -47,9 +36,9 @@ TEST(soak_idle) {
     Spread alone = answer_times(&d);
     int *fds = xcalloc((size_t)n, sizeof *fds);
     for (int i = 0; i < n; i++) fds[i] = raw_connect(&d);
-    double silent_mb = soak_vitals(&d).rss_mb, cpu = cpu_seconds(&d);
+    double silent_mb = soak_vitals(&d).rss_mb, cpu = soak_cpu_seconds(&d);
     sleep(SECONDS);
-    cpu = (cpu_seconds(&d) - cpu) / SECONDS;
+    cpu = (soak_cpu_seconds(&d) - cpu) / SECONDS;
     Spread crowded = answer_times(&d);
     for (int i = 0; i < n; i++) there += ask(fds[i]);
     double asked_mb = soak_vitals(&d).rss_mb;
