@@ -106,7 +106,7 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
     start_as_xavier(ps, first);
     params_leave(ps, model);
     for (int k = 0; k < HEAD; k++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "head.%d", k);
         ps->bin++;
         plain_linear_declare(&e->head[k], ps, name, widths[k], widths[k + 1]);

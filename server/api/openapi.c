@@ -207,7 +207,12 @@ static void print_field(const Printer *p, const FieldList *list, const Field *f)
             buffer_print(p->b, ",\"default\":%.*s", (int)value.n, value.data);
         else if (!required)
             buffer_print(&description, " Default: %s.", f->absent);
+        p->b->failed |= value.failed;
         buffer_free(&value);
+    }
+    if (p->b->failed) { /* perhaps it holds nothing to look back at */
+        buffer_free(&description);
+        return;
     }
     buffer_print(p->b, "%s\"description\":", p->b->data[p->b->n - 1] == '{' ? "" : ",");
     buffer_json(p->b, description.data, description.n);
