@@ -114,7 +114,7 @@ pixels of MNIST pooled to 14 × 14 in 16 shades, behind a token of their class: 
 
 A third network has symmetric attention and noise that lasts the whole image (`noise.span` `sequence`). The daemon drew
 these with `/v1/completions`: ten prompts of one class token each, `seed` 1 and `temperature` 0.7 throughout, so that
-only the noise seed differs from row to row.
+only the noise seed differs from row to row. After few steps they are strokes, not yet digits.
 
 ![Ten digits under eight noise seeds](image-tokens-drawn.svg)
 """
