@@ -13,7 +13,7 @@ import papers
 STEPS = int(os.environ.get("STEPS", "1500"))
 TASKS = {"arc_easy": "\nAnswer: ", "piqa": "\nAnswer: ", "openbook_qa": " ", "siqa": " ", "boolq": "\nAnswer: ",
          "hellaswag_1k": " ", "lambada_openai": " "}
-# Of width 64, 2 layers, 4 heads of 16, context 256: attention of its own, heads of key and value, SAS.
+# Of width 64, 2 layers, 4 heads of 16, context 1024: attention of its own, heads of key and value, SAS.
 KINDS = {
     "MHA": ({"kind": "mha"}, 4, None), "GQA": ({"kind": "gqa"}, 2, None), "MQA": ({"kind": "gqa"}, 1, None),
     "MLA": ({"kind": "mla", "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
@@ -27,7 +27,7 @@ MODELS = os.environ.get("MODELS", " ".join(KINDS)).split()
 def config(name):
     attention, kv_heads, sas = KINDS[name]
     body = {"model_type": "noised", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "num_key_value_heads": kv_heads, "head_dim": 16, "max_position_embeddings": 256,
+            "num_attention_heads": 4, "num_key_value_heads": kv_heads, "head_dim": 16, "max_position_embeddings": 1024,
             "norm": "rmsnorm", "position": "rope", "bias": False,
             "mlp": {"activation": "silu", "gated": True, "intermediate_size": 172}, "attention": attention}
     if sas:
@@ -52,7 +52,7 @@ def main():
     models, tokenizer = {}, []
     for name in MODELS:
         models[name] = papers.train("pretrain", f"zero-shot/{name}", "--config", config(name), *corpus, *tokenizer,
-                                    "--batch", 4, "--steps", STEPS, "--warmup", STEPS // 4, "--lr", "2e-3", "--seed", 1)
+                                    "--window", 256, "--batch", 4, "--steps", STEPS, "--warmup", STEPS // 4, "--lr", "2e-3", "--seed", 1)
         tokenizer = ["--tokenizer", os.path.join(papers.RUNS, "zero-shot", MODELS[0], "tokenizer.json")]
     if os.environ.get("DEMO", "1") == "1":
         models["the demo"] = os.path.join(papers.TOP, "weights", "demo")
