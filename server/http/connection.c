@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -55,13 +56,25 @@ static void forget_request(HttpConnection *c, bool hung_up) {
     c->begun = c->ended = false;
 }
 
+/* The peer's address, "" when it has none. */
+static void client_name(int fd, char out[INET6_ADDRSTRLEN]) {
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
+    *out = 0;
+    if (getpeername(fd, (struct sockaddr *)&peer, &n)) return;
+    if (peer.ss_family == AF_INET) inet_ntop(AF_INET, &v4->sin_addr, out, INET6_ADDRSTRLEN);
+    if (peer.ss_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, out, INET6_ADDRSTRLEN);
+}
+
 void http_connection_open(HttpConnection *c, int fd) {
     struct Http *h = c->http;
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;
-    http_client_name(fd, c->client);
+    client_name(fd, c->client);
     c->events = e.events;
     c->gone = false;
     c->seen = c->dropped = 0;

@@ -103,7 +103,6 @@ void http_reply_chunk(Buffer *out, const Buffer *data); /* of no bytes: nothing 
 int http_affordable_connections(int wanted);
 void http_accept(struct Http *h);
 int http_spare_file(void);
-void http_client_name(int fd, char out[INET6_ADDRSTRLEN]); /* the peer's address, "" when it has none */
 void http_listen_watch(struct Http *h, bool on);
 void http_report_refusals(struct Http *h, double now); /* in the log, now and then */
 

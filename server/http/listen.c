@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "server/http/connection.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -101,17 +100,6 @@ static void welcome(struct Http *h, int fd) {
         http_connection_open(c, fd);
     else
         turn_away(h, fd);
-}
-
-void http_client_name(int fd, char out[INET6_ADDRSTRLEN]) {
-    struct sockaddr_storage peer;
-    socklen_t n = sizeof peer;
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
-    *out = 0;
-    if (getpeername(fd, (struct sockaddr *)&peer, &n)) return;
-    if (peer.ss_family == AF_INET) inet_ntop(AF_INET, &v4->sin_addr, out, INET6_ADDRSTRLEN);
-    if (peer.ss_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, out, INET6_ADDRSTRLEN);
 }
 
 static int accept_one(struct Http *h) { return accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
