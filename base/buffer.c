@@ -87,3 +87,12 @@ void buffer_float(Buffer *b, float f) {
     buffer_text(b, text);
     if (!strpbrk(text, ".e")) buffer_text(b, ".0");
 }
+
+void buffer_floats(Buffer *b, const float *x, int n) {
+    buffer_text(b, "[");
+    for (int i = 0; i < n; i++) {
+        if (i) buffer_text(b, ",");
+        buffer_float(b, x[i]);
+    }
+    buffer_text(b, "]");
+}

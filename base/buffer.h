@@ -23,5 +23,6 @@ void buffer_json(Buffer *b, const char *text, size_t n);
 /* The shortest decimal form that reads back as the same float; JSON has no infinities: -inf is written as -9999.0,
  * as vLLM does, NaN as null. */
 void buffer_float(Buffer *b, float f);
+void buffer_floats(Buffer *b, const float *x, int n); /* as a JSON array */
 
 #endif

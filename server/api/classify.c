@@ -63,7 +63,7 @@ static void print_class(Buffer *out, const Reading *r, const Probabilities *p) {
     buffer_text(out, ",\"label\":");
     buffer_json(out, label, strlen(label));
     buffer_text(out, ",\"probs\":");
-    probabilities_print(out, p->mean, p->n);
+    buffer_floats(out, p->mean, p->n);
     buffer_print(out, ",\"num_classes\":%d", p->n);
     task_print_uncertainty(out, r, p);
 }

@@ -83,14 +83,6 @@ static void print_base64(Buffer *out, const float *x, int n) {
     free(text);
 }
 
-static void print_floats(Buffer *out, const float *x, int n) {
-    for (int i = 0; i < n; i++) {
-        buffer_text(out, i ? "," : "[");
-        buffer_float(out, x[i]);
-    }
-    buffer_text(out, "]");
-}
-
 static void print(Buffer *out, const Reading *r) {
     const ReadingRequest *request = &r->request;
     int width = r->ctx->api->config->hidden_size;
@@ -103,7 +95,7 @@ static void print(Buffer *out, const Reading *r) {
     for (int i = 0; i < r->n_jobs; i++) {
         buffer_print(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
         to_unit_length(unit, r->jobs[i]->values, width);
-        (request->base64 ? print_base64 : print_floats)(out, unit, width);
+        (request->base64 ? print_base64 : buffer_floats)(out, unit, width);
         buffer_text(out, "}");
     }
     buffer_text(out, "],");

@@ -9,11 +9,7 @@ static void print_layer(Buffer *b, const Config *c, const Noise *z) {
     int n = config_noise_heads(c);
     float *sigma = xcalloc((size_t)n, sizeof *sigma);
     noise_deviation(c, z, sigma);
-    for (int k = 0; k < n; k++) {
-        buffer_text(b, k ? "," : "[");
-        buffer_float(b, sigma[k]);
-    }
-    buffer_text(b, "]");
+    buffer_floats(b, sigma, n);
     free(sigma);
 }
 

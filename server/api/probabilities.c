@@ -61,11 +61,3 @@ int probabilities_best(const Probabilities *p) {
         if (p->mean[i] > p->mean[best]) best = i;
     return best;
 }
-
-void probabilities_print(Buffer *out, const float *values, int n) {
-    for (int i = 0; i < n; i++) {
-        buffer_text(out, i ? "," : "[");
-        buffer_float(out, values[i]);
-    }
-    buffer_text(out, "]");
-}

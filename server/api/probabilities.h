@@ -7,8 +7,6 @@
 #ifndef NOISED_API_PROBABILITIES_H
 #define NOISED_API_PROBABILITIES_H
 
-#include "base/buffer.h"
-
 typedef struct Probabilities {
     int n; /* classes */
     float *mean, *spread;
@@ -24,8 +22,5 @@ void probabilities_free(Probabilities *p);
 void probabilities_of(Probabilities *p, const float *const *logits, int samples);
 
 int probabilities_best(const Probabilities *p);
-
-/* [0.25,0.75] */
-void probabilities_print(Buffer *out, const float *values, int n);
 
 #endif

@@ -53,7 +53,7 @@ bool task_probabilities(Probabilities *p, const Reading *r, int i, int row) {
 void task_print_uncertainty(Buffer *out, const Reading *r, const Probabilities *p) {
     if (r->request.noise_samples == 1) return;
     buffer_text(out, ",\"spread\":");
-    probabilities_print(out, p->spread, p->n);
+    buffer_floats(out, p->spread, p->n);
     buffer_text(out, ",\"mutual_information\":");
     buffer_float(out, (float)p->mutual_information);
 }
