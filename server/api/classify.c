@@ -24,36 +24,24 @@ static const Field rows[] = {
 
 const FieldList classify_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
 
-static int add_picture(ReadingRequest *r, const cJSON *item, const Config *c, ApiError *e) {
+static int add_picture(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
     const cJSON *url = cJSON_GetObjectItemCaseSensitive(item, "image");
     ReadingInput *input = &r->inputs[r->n_inputs];
     if (!cJSON_IsString(url) || cJSON_GetArraySize(item) != 1)
         return api_fail(e, 400, NULL, "input", "input %d must be {\"image\": \"data:image/png;base64,...\"}",
                         r->n_inputs);
-    if (api_image_read(url->valuestring, c, "input.image", &input->image, e)) return -1;
-    input->n = config_image_rows(c);
+    if (api_image_read(url->valuestring, ctx->config, "input.image", &input->image, e)) return -1;
+    input->n = config_image_rows(ctx->config);
     r->n_inputs++;
-    return 0;
-}
-
-static int read_pictures(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
-    bool list = cJSON_IsArray(r->input);
-    int n = list ? cJSON_GetArraySize(r->input) : 1;
-    if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
-    if (n > ctx->limits.prompts)
-        return api_fail(e, 400, NULL, "input", "input has %d pictures, the limit is %d", n, ctx->limits.prompts);
-    r->inputs = try_calloc((size_t)n, sizeof *r->inputs);
-    if (!r->inputs) return api_no_memory(e);
-    const cJSON *item = list ? r->input->child : r->input;
-    for (; n > 0; n--, item = item->next)
-        if (add_picture(r, item, ctx->config, e)) return -1;
     return 0;
 }
 
 static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
     const Config *c = ctx->config;
     if (task_settle(r, ctx, TASK_TEXT_CLASSIFICATION, TASK_IMAGE_CLASSIFICATION, e)) return -1;
-    if (c->input.kind == INPUT_PATCHES ? read_pictures(r, ctx, e) : reading_read_texts(r, ctx, e)) return -1;
+    if (c->input.kind == INPUT_PATCHES ? reading_read_each(r, ctx, add_picture, "pictures", e)
+                                       : reading_read_texts(r, ctx, e))
+        return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = config_outputs(c);
     return 0;
 }

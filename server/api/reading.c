@@ -1,6 +1,5 @@
 #include "server/api/reading.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -37,6 +36,20 @@ int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
         r->inputs[r->n_inputs++] = (ReadingInput){.ids = prompts[i].ids, .n = prompts[i].n};
     free(prompts);
     return rc;
+}
+
+int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e) {
+    bool list = cJSON_IsArray(r->input);
+    int n = list ? cJSON_GetArraySize(r->input) : 1;
+    if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
+    if (n > ctx->limits.prompts)
+        return api_fail(e, 400, NULL, "input", "input has %d %s, the limit is %d", n, what, ctx->limits.prompts);
+    r->inputs = try_calloc((size_t)n, sizeof *r->inputs);
+    if (!r->inputs) return api_no_memory(e);
+    const cJSON *item = list ? r->input->child : r->input;
+    for (; n > 0; n--, item = item->next)
+        if (read_one(r, item, ctx, e)) return -1;
+    return 0;
 }
 
 static void request_free(ReadingRequest *r) {
@@ -80,11 +93,9 @@ static int check_size(const ReadingRequest *r, const ApiLimits *limits, ApiError
 }
 
 static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *ctx, ApiError *e) {
-    enum { USER_BYTES = 256 };
     if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
-    if (r->user && strlen(r->user) > USER_BYTES)
-        return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);
+    if (api_check_user(r->user, e)) return -1;
     if (form->settle(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++)
         if (check_length(r, i, ctx->config->max_positions, e)) return -1;

@@ -77,6 +77,9 @@ void reading_free(void *self);
 
 /* For a FIELD_OTHER "input": keeps the item until settle. */
 int reading_keep_input(const FieldReader *r, const cJSON *item);
+/* The input, one or a list of them, each read by `read_one`, which counts it in n_inputs; `what` they are called. */
+typedef int ReadInput(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e);
+int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e);
 /* Inputs that are texts or token ids, one or a list of them. */
 int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e);
 extern const Type reading_text_type, reading_texts_type, reading_tokens_type;

@@ -146,8 +146,19 @@ static int read_prompts(CompletionRequest *r, const ApiContext *ctx, const Field
     return 0;
 }
 
-static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
+int api_check_user(const char *user, ApiError *e) {
     enum { USER_BYTES = 256 };
+    if (!user || strlen(user) <= USER_BYTES) return 0;
+    return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(user), USER_BYTES);
+}
+
+void api_default_noise(const ApiContext *ctx, OptionalSeed seed, OptionalSeed *noise_seed, float *noise_scale) {
+    if (*noise_scale < 0) *noise_scale = (float)ctx->defaults.noise_scale;
+    if (!noise_seed->given && !seed.given && ctx->defaults.noise_seed >= 0)
+        *noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)ctx->defaults.noise_seed};
+}
+
+static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
     if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (!config_generates(ctx->config))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
@@ -158,8 +169,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
                         "if_fingerprint is \"%.100s\", what answers here is \"%s\": its bytes may be others",
                         r->if_fingerprint, fingerprint);
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
-    if (r->user && strlen(r->user) > USER_BYTES)
-        return api_fail(e, 400, NULL, "user", "user has %zu bytes, the limit is %d", strlen(r->user), USER_BYTES);
+    if (api_check_user(r->user, e)) return -1;
     if (r->temperature > 0 && r->temperature < 0.001f)
         return api_fail(e, 400, NULL, "temperature", "temperature is %g, it must be 0 or at least 0.001",
                         (double)r->temperature);
@@ -171,9 +181,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
     if (settle_names(r, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
-    if (r->noise_scale < 0) r->noise_scale = (float)ctx->defaults.noise_scale;
-    if (!r->noise_seed.given && !r->seed.given && ctx->defaults.noise_seed >= 0)
-        r->noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)ctx->defaults.noise_seed};
+    api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
     bool bad =
         check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) || check_results(r, e);
     return bad ? -1 : 0;

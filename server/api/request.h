@@ -98,6 +98,11 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
                       ApiError *e);
 void api_request_free(CompletionRequest *r);
 
+/* For every route: the field "user", which may be absent, and the noise of a request that does not name it. (request.c)
+ */
+int api_check_user(const char *user, ApiError *e);
+void api_default_noise(const ApiContext *ctx, OptionalSeed seed, OptionalSeed *noise_seed, float *noise_scale);
+
 /* Whether the prompt's log-probabilities are wanted. */
 static inline bool api_scores_prompt(const CompletionRequest *r) {
     return (r->echo && r->logprobs >= 0) || r->prompt_logprobs >= 0;

@@ -80,17 +80,7 @@ static int read_text(ReadingRequest *r, const cJSON *item, const ApiContext *ctx
 
 static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
     if (task_settle(r, ctx, TASK_TOKEN_CLASSIFICATION, TASK_TOKEN_CLASSIFICATION, e)) return -1;
-    bool list = cJSON_IsArray(r->input);
-    int n = list ? cJSON_GetArraySize(r->input) : 1;
-    if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
-    if (n > ctx->limits.prompts)
-        return api_fail(e, 400, NULL, "input", "input has %d texts, the limit is %d", n, ctx->limits.prompts);
-    r->inputs = try_calloc((size_t)n, sizeof *r->inputs);
-    if (!r->inputs) return api_no_memory(e);
-    const cJSON *item = list ? r->input->child : r->input;
-    for (; n > 0; n--, item = item->next)
-        if (read_text(r, item, ctx, e)) return -1;
-    return 0;
+    return reading_read_each(r, ctx, read_text, "texts", e);
 }
 
 /* ---- the answer ---- */

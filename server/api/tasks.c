@@ -34,9 +34,7 @@ int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKin
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, not %s", task_names[c->task],
                         task_names[task]);
     r->kind = JOB_LOGITS;
-    if (r->noise_scale < 0) r->noise_scale = (float)ctx->defaults.noise_scale;
-    if (!r->noise_seed.given && !r->seed.given && ctx->defaults.noise_seed >= 0)
-        r->noise_seed = (OptionalSeed){.given = true, .value = (uint64_t)ctx->defaults.noise_seed};
+    api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
     return 0;
 }
 
