@@ -8,6 +8,7 @@
 #include "trainer/cost.h"
 #include "weights/checkpoint.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- resume ---- */
@@ -89,9 +90,17 @@ static int prepare_data(Run *r, Err *err) {
 
 /* ---- weights ---- */
 
-/* Copies one parameter of another checkpoint into w. */
-static int take_weight(const ParamSet *from, const Weight *w, const char *dir, Err *err) {
-    const Param *p = params_find(from, w->name);
+/* Noise may be added to a network, or left out of it: it begins and ends as what acts on nothing. */
+static bool is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL; }
+
+/* Copies one parameter of another checkpoint into that of this one, or draws what only this one has. */
+static int take_weight(const ParamSet *from, const Param *to, uint64_t seed, const char *dir, Err *err) {
+    const Param *p = params_find(from, to->name);
+    Weight *w = to->weight;
+    if (!p && is_noise(to)) {
+        param_init(to, seed, weight_f32(w));
+        return 0;
+    }
     if (!p) return err_set(err, "--init %s has no %s", dir, w->name);
     const Weight *x = p->weight;
     if (x->n_dims != w->n_dims || memcmp(x->dims, w->dims, sizeof w->dims))
@@ -106,13 +115,31 @@ static int init_from(Run *r, const char *dir, Err *err) {
     const ParamSet *ps = &r->model.params;
     Checkpoint c;
     if (checkpoint_open(&c, dir, err)) return -1;
+    const ParamSet *from = &c.model.params;
+    uint64_t seed = (uint64_t)r->settings->seed;
     int rc = 0;
-    if (c.model.params.n > ps->n)
-        rc = err_set(err, "--init %s has %d tensors, the config %d", dir, c.model.params.n, ps->n);
-    for (int i = 0; i < ps->n && rc == 0; i++) rc = take_weight(&c.model.params, ps->params[i].weight, dir, err);
+    for (int i = 0; i < from->n && rc == 0; i++)
+        if (!is_noise(&from->params[i]) && !params_find(ps, from->params[i].name))
+            rc = err_set(err, "--init %s has %s, which the config has not", dir, from->params[i].name);
+    for (int i = 0; i < ps->n && rc == 0; i++) rc = take_weight(from, &ps->params[i], seed, dir, err);
     if (rc == 0) rc = shards_check_intact(&c.shards, err);
     checkpoint_close(&c);
     return rc;
+}
+
+static int start_sigmas(const Run *r, Err *err) {
+    const ParamSet *ps = &r->model.params;
+    int found = 0;
+    for (int i = 0; i < ps->n; i++) {
+        const char *end = strrchr(ps->params[i].name, '.');
+        if (!is_noise(&ps->params[i]) || strcmp(end, ".sigma")) continue;
+        Weight *w = ps->params[i].weight;
+        for (size_t k = 0; k < weight_count(w); k++) weight_f32(w)[k] = (float)r->settings->sigma_start;
+        found++;
+    }
+    return found ? 0
+                 : err_set(err, "--sigma-start is %g, but the config's noise has no sigma of its own",
+                           r->settings->sigma_start);
 }
 
 /* Told before it is taken: the kernel's way of saying no is to kill. */
@@ -145,10 +172,13 @@ static int prepare_weights(Run *r, Err *err) {
         return err_set(err, "--steps is %lld, the run has already done %lld", (long long)r->settings->steps,
                        (long long)r->step);
     }
-    if (r->settings->init) return init_from(r, r->settings->init, err);
-    for (int i = 0; i < ps->n; i++)
-        param_init(&ps->params[i], (uint64_t)r->settings->seed, weight_f32(ps->params[i].weight));
-    return 0;
+    if (r->settings->init) {
+        if (init_from(r, r->settings->init, err)) return -1;
+    } else {
+        for (int i = 0; i < ps->n; i++)
+            param_init(&ps->params[i], (uint64_t)r->settings->seed, weight_f32(ps->params[i].weight));
+    }
+    return isnan(r->settings->sigma_start) ? 0 : start_sigmas(r, err);
 }
 
 /* ---- all ---- */

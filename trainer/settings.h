@@ -8,7 +8,7 @@
 #include "trainer/settings_saved.h"
 #include "trainer/weight_noise.h"
 
-enum { SETTINGS_N = 37 };
+enum { SETTINGS_N = 39 };
 enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
 typedef enum OptimizerKind { OPTIMIZER_ADAMW, OPTIMIZER_SGD } OptimizerKind;
@@ -19,10 +19,12 @@ typedef struct Settings {
     bool resume, noise_per_sequence, recompute;
     int64_t vocab_size; /* below BPE_FIRST_MERGE: the config's */
     int64_t window;     /* below 2: max_position_embeddings */
-    int64_t steps, decay_steps, batch, accumulate, noise_draws, warmup, seed, eval_every, save_every, sample_every;
+    int64_t steps, decay_steps, batch, accumulate, noise_draws, noise_warmup, warmup, seed, eval_every, save_every,
+        sample_every;
     int threads;
     double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma, momentum;
     double dropout;                               /* NaN: the config's */
+    double sigma_start;                           /* NaN: as they are drawn or taken */
     int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */
     int optimizer;                                /* OptimizerKind */
     int noise_draws_weight;                       /* DRAWS_* */

@@ -55,6 +55,7 @@ static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int6
     int draws = (int)s->noise_draws, length = t->windows->length, rows = draws * length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
     uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
+    float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
     for (int i = 0; i < (int)s->batch; i++) {
         int at = i * rows, *tokens = b->tokens + at, *targets = b->targets + at;
         float *weights = b->weights ? b->weights + at : NULL;
@@ -73,7 +74,7 @@ static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int6
                                    .noise = {.seed = (uint64_t)s->seed,
                                              .stream = stream,
                                              .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)i : 0,
-                                             .scale = 1}};
+                                             .scale = scale}};
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* pretrain --init: from our own demo, and from a folder of another program's. */
+#include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -6,6 +7,7 @@
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,9 +64,9 @@ static void write_llama(const char *dir) {
     free(path);
 }
 
-static double loss_of(const char *dir, const char *text) {
+static double loss_of_at(const char *dir, const char *text, double noise_scale) {
     char args[1024];
-    snprintf(args, sizeof args, "eval --model %s --data %s --window 16", dir, text);
+    snprintf(args, sizeof args, "eval --model %s --data %s --window 16 --noise-scale %g", dir, text, noise_scale);
     ChildResult r = trainer_run(args);
     const char *loss = strstr(r.output, "\"loss\":");
     CHECK_MSG(r.status == 0 && loss, "%s", r.output);
@@ -72,6 +74,8 @@ static double loss_of(const char *dir, const char *text) {
     free(r.output);
     return v;
 }
+
+static double loss_of(const char *dir, const char *text) { return loss_of_at(dir, text, 1); }
 
 TEST(finetune_a_llama_folder) {
     char *dir = test_dir(), *text = trainer_text_file(6000), args[1024], out[256];
@@ -118,6 +122,52 @@ TEST(finetune_the_demo) {
     snprintf(args, sizeof args, "pretrain --init %s/x.gguf --data %s --out %s/b", dir, text, dir);
     test_write_text(dir, "x.gguf", "GGUF");
     check_run(args, 1, "is GGUF");
+    free(dir);
+    free(text);
+}
+
+/* The demo's configuration with this for its noise, or with none. */
+static void write_demo_config(const char *dir, const char *name, const char *noise) {
+    char *text = test_read_file("weights/demo/config.json", NULL);
+    REQUIRE(text);
+    char *line = strstr(text, "  \"noise\""), *rest = line ? strchr(line, '\n') + 1 : NULL;
+    REQUIRE(rest);
+    Buffer out = {0};
+    buffer_append(&out, text, (size_t)(line - text));
+    buffer_text(&out, noise);
+    buffer_text(&out, rest);
+    buffer_append(&out, "", 1);
+    test_write_text(dir, name, out.data);
+    buffer_free(&out);
+    free(text);
+}
+
+/* Noise may be left out and added; the network is the same without it, and sigma begins where it is told to. */
+TEST(finetune_adds_noise_and_leaves_it_out) {
+    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], out[3][256];
+    const char *run = "pretrain --init %s --config %s/%s.json --data %s --out %s --window 16 --batch 1 --steps 1 "
+                      "--lr 1e-9 --eval-every 0 %s";
+    write_demo_config(dir, "none.json", "");
+    write_demo_config(dir, "code.json", "  \"noise\": {\"scope\": \"head\", \"span\": \"sequence\"},\n");
+    write_demo_config(dir, "conditioned.json",
+                      "  \"noise\": {\"scope\": \"head\", \"conditioned\": true, "
+                      "\"condition_dim\": 8},\n");
+    test_path(out[0], dir, "none");
+    test_path(out[1], dir, "code");
+    test_path(out[2], dir, "conditioned");
+    snprintf(args, sizeof args, run, "weights/demo", dir, "none", text, out[0], "");
+    check_run(args, 0, "done: ");
+    snprintf(args, sizeof args, run, out[0], dir, "code", text, out[1], "--sigma-start 0.5 --noise-warmup 3");
+    check_run(args, 0, "done: ");
+    double before = loss_of_at("weights/demo", text, 0), without = loss_of_at(out[0], text, 0);
+    double again = loss_of_at(out[1], text, 0);
+    CHECK_MSG(fabs(before - without) < 0.01 && fabs(again - without) < 1e-4, "%g, %g, %g", before, without, again);
+    test_path(args, out[1], "log.jsonl");
+    char *line = test_read_file(args, NULL);
+    CHECK_MSG(line && strstr(line, "\"sigma\":[[0.5,0.5,0.5,0.5,0.5],"), "%s", line ? line : "no log");
+    free(line);
+    snprintf(args, sizeof args, run, out[0], dir, "conditioned", text, out[2], "--sigma-start 0.5");
+    check_run(args, 1, "--sigma-start is 0.5, but the config's noise has no sigma of its own");
     free(dir);
     free(text);
 }
