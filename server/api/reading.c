@@ -240,10 +240,21 @@ AnswerStory reading_story(const void *self) {
                          .finish = answer_finish_name(worst)};
 }
 
+/* A sample of an input is a choice that generates nothing. */
+static void count_job(Metrics *m, Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Finish finish = job->finish;
+    double seconds = job->finished - job->submitted;
+    pthread_mutex_unlock(&job->mutex);
+    answer_count_end(m, finish);
+    metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    if (finish == FINISH_LENGTH) metrics_observe(m, TIME_WHOLE, seconds);
+}
+
 void reading_free(void *self) {
     Reading *r = self;
     for (int i = 0; i < r->n_jobs; i++) {
-        if (r->accepted) answer_count_end(r->ctx->metrics, finish_of(r->jobs[i]));
+        if (r->accepted) count_job(r->ctx->metrics, r->jobs[i]);
         job_cancel(r->jobs[i]);
         job_release(r->jobs[i]);
     }
