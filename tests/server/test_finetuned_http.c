@@ -5,10 +5,12 @@
 #include "server/api/probabilities.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/pictures.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/examples_load.h"
 #include "trainer/task_data.h"
 
+#include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +36,13 @@ static void compute(Tuned *t) {
     task_batch_free(&b);
 }
 
-/* Trains on a file for an epoch; at most three examples. */
-static bool tune(Tuned *t, const char *name, const char *text) {
+/* Trains on the file `name` of t's folder for an epoch; at most three examples. */
+static bool tune(Tuned *t, const char *name, TestCheckpoint init) {
     char args[1024], path[300];
     Err err;
     Labels known = {0};
-    t->dir = test_dir();
-    test_write_text(t->dir, name, text);
     snprintf(args, sizeof args, "finetune --init %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run",
-             test_checkpoint(CHECKPOINT_SMALL), t->dir, name, t->dir);
+             test_checkpoint(init), t->dir, name, t->dir);
     ChildResult r = trainer_run(args);
     CHECK_MSG(r.status == 0, "%s", r.output);
     free(r.output);
@@ -55,6 +55,22 @@ static bool tune(Tuned *t, const char *name, const char *text) {
     if (task_data_encode(&t->data, &t->examples, t->checkpoint.tokenizer, c, false, &err)) return false;
     compute(t);
     return true;
+}
+
+static bool tune_text(Tuned *t, const char *name, const char *text) {
+    *t = (Tuned){.dir = test_dir()};
+    test_write_text(t->dir, name, text);
+    return tune(t, name, CHECKPOINT_SMALL);
+}
+
+static bool tune_images(Tuned *t, const void *images, size_t n_images, const void *labels, size_t n_labels) {
+    char path[300];
+    *t = (Tuned){.dir = test_dir()};
+    snprintf(path, sizeof path, "%s/my-images-idx3-ubyte", t->dir);
+    test_write_file(path, images, n_images);
+    snprintf(path, sizeof path, "%s/my-labels-idx1-ubyte", t->dir);
+    test_write_file(path, labels, n_labels);
+    return tune(t, "my-images-idx3-ubyte", CHECKPOINT_IMAGES);
 }
 
 static void tuned_close(Tuned *t) {
@@ -84,9 +100,9 @@ static bool serve(Daemon *d, const Tuned *t) {
 TEST(finetuned_texts_are_served) {
     Tuned t;
     Daemon d;
-    REQUIRE(tune(&t, "x.jsonl",
-                 "{\"text\":\"the river and the mill\",\"label\":\"B\"}\n"
-                 "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n"));
+    REQUIRE(tune_text(&t, "x.jsonl",
+                      "{\"text\":\"the river and the mill\",\"label\":\"B\"}\n"
+                      "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n"));
     REQUIRE(serve(&d, &t));
     Answer a =
         http_post(&d, "/v1/classify", "{\"input\":[\"the river and the mill\",\"a word\",\"stone\"],\"noise_seed\":9}");
@@ -110,9 +126,9 @@ TEST(finetuned_texts_are_served) {
 TEST(finetuned_tags_are_served) {
     Tuned t;
     Daemon d;
-    REQUIRE(tune(&t, "x.conll",
-                 "the\tO\nriver\tB-W\nGr\xC3\xBC\xC3\x9F"
-                 "e\tO\n\nmiller\tB-P\nsaid\tO\n"));
+    REQUIRE(tune_text(&t, "x.conll",
+                      "the\tO\nriver\tB-W\nGr\xC3\xBC\xC3\x9F"
+                      "e\tO\n\nmiller\tB-P\nsaid\tO\n"));
     REQUIRE(serve(&d, &t));
     Answer a = http_post(&d, "/v1/tag",
                          "{\"input\":[\"the river Gr\xC3\xBC\xC3\x9F"
@@ -131,6 +147,44 @@ TEST(finetuned_tags_are_served) {
         probabilities_free(&p);
     }
     answer_free(&a);
+    daemon_stop(&d);
+    tuned_close(&t);
+}
+
+/* Two pictures of 6 x 4 by the network of CHECKPOINT_IMAGES. */
+TEST(finetuned_images_are_served) {
+    enum { PIXELS = 24 };
+    unsigned char images[16 + 2 * PIXELS] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6};
+    unsigned char labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    char *body, path[300];
+    size_t size;
+    Tuned t;
+    Daemon d;
+    for (int i = 0; i < 2 * PIXELS; i++) images[16 + i] = (unsigned char)(i * i * 7);
+    REQUIRE(tune_images(&t, images, sizeof images, labels, sizeof labels));
+    REQUIRE(serve(&d, &t));
+    FILE *f = open_memstream(&body, &size);
+    for (int i = 0; i < 2; i++) {
+        char *url = test_picture_url(images + 16 + i * PIXELS, 6, 4, PNG_FORMAT_GRAY, 0);
+        fprintf(f, "%s{\"image\":\"%s\"}", i ? "," : "{\"noise_seed\":9,\"input\":[", url);
+        free(url);
+    }
+    fputs("]}", f);
+    BUG_ON(fclose(f));
+    Answer a = http_post(&d, "/v1/classify", body);
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int i = 0; i < 2 && a.status == 200; i++) {
+        Probabilities p = probabilities(&t, i);
+        snprintf(path, sizeof path, "data.%d.label", i);
+        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        for (int k = 0; k < p.n; k++) {
+            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
+            CHECK((float)json_number(a.json, path) == p.mean[k]);
+        }
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    free(body);
     daemon_stop(&d);
     tuned_close(&t);
 }

@@ -4,9 +4,11 @@
 #include "base/memory.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/pictures.h"
 
 #include <dirent.h>
 #include <math.h>
+#include <png.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -80,17 +82,29 @@ static void site_swap(Site *s, const char *name, const char *result) {
 
 /* ---- under load ---- */
 
+/* What one version says: of a completion its text, of a task's route the whole answer. */
 typedef struct Expected {
     char *text, *fingerprint;
 } Expected;
 
-static Expected expect(const Daemon *d) {
-    Answer a = http_post(d, "/v1/completions", "{" REQUEST "}");
+typedef struct Question {
+    const char *path, *body;
+    bool is_task, stream;
+} Question;
+
+static const Question completion = {.path = "/v1/completions", .body = "{" REQUEST "}"},
+                      streamed = {.path = "/v1/completions", .body = "{" REQUEST ",\"stream\":true}", .stream = true};
+
+static Expected expect_of(const Daemon *d, const Question *q) {
+    Answer a = http_post(d, q->path, q->body);
     const char *fingerprint = json_text(a.json, "system_fingerprint");
-    Expected e = {xstrdup(answer_text(&a, 0)), xstrdup(fingerprint ? fingerprint : "")};
+    CHECK_MSG(a.status == 200 && fingerprint, "%s: %d %s", q->path, a.status, a.body);
+    Expected e = {xstrdup(q->is_task ? a.body : answer_text(&a, 0)), xstrdup(fingerprint ? fingerprint : "")};
     answer_free(&a);
     return e;
 }
+
+static Expected expect(const Daemon *d) { return expect_of(d, &completion); }
 
 static void expected_free(Expected *e) {
     free(e->text);
@@ -100,17 +114,18 @@ static void expected_free(Expected *e) {
 typedef struct Client {
     pthread_t thread;
     const Daemon *daemon;
+    const Question *question;
     const Expected *expected; /* [VERSIONS] */
     const atomic_bool *stop;
-    bool stream;
     int seen[VERSIONS], failed;
     char first_failure[512];
 } Client;
 
 static void check_one(Client *c) {
-    Answer a = http_post(c->daemon, "/v1/completions", c->stream ? "{" REQUEST ",\"stream\":true}" : "{" REQUEST "}");
-    Events e = events_parse(c->stream ? a.body : "");
-    char *text = c->stream ? events_text(&e, 0) : xstrdup(answer_text(&a, 0));
+    const Question *q = c->question;
+    Answer a = http_post(c->daemon, q->path, q->body);
+    Events e = events_parse(q->stream ? a.body : "");
+    char *text = q->stream ? events_text(&e, 0) : xstrdup(q->is_task ? a.body : answer_text(&a, 0));
     bool right = false;
     for (int v = 0; v < VERSIONS && !right; v++) {
         const char *want = c->expected[v].fingerprint;
@@ -128,6 +143,25 @@ static void *run_client(void *arg) {
     Client *c = arg;
     while (!atomic_load(c->stop)) check_one(c);
     return NULL;
+}
+
+static void clients_start(Client *clients, const Client *like, int n) {
+    for (int i = 0; i < n; i++) {
+        clients[i] = *like;
+        if (like->question == &completion && i % 2) clients[i].question = &streamed;
+        pthread_create(&clients[i].thread, NULL, run_client, &clients[i]);
+    }
+}
+
+/* After *stop is set. Each was told one version's answer or the other's, whole. */
+static void clients_join(Client *clients, int n) {
+    int seen[VERSIONS] = {0};
+    for (int i = 0; i < n; i++) {
+        pthread_join(clients[i].thread, NULL);
+        for (int v = 0; v < VERSIONS; v++) seen[v] += clients[i].seen[v];
+        CHECK_MSG(clients[i].failed == 0, "%d failed: %s", clients[i].failed, clients[i].first_failure);
+    }
+    CHECK_MSG(seen[0] > 0 && seen[1] > 0, "%d answers of a, %d of b", seen[0], seen[1]);
 }
 
 static long resident_kb(const Daemon *d) {
@@ -180,10 +214,8 @@ TEST(reload_under_load) {
     CHECK(strcmp(expected[0].text, expected[1].text) && strcmp(expected[0].fingerprint, expected[1].fingerprint));
     int files = settled_files(&s.daemon);
     long kb = 0;
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i] = (Client){.daemon = &s.daemon, .expected = expected, .stop = &stop, .stream = i % 2};
-        pthread_create(&clients[i].thread, NULL, run_client, &clients[i]);
-    }
+    clients_start(clients, &(Client){.daemon = &s.daemon, .question = &completion, .expected = expected, .stop = &stop},
+                  CLIENTS);
     for (int i = 0; i < n; i++) {
         site_swap(&s, i % 2 ? "b" : "a", "done");
         Expected now = expect(&s.daemon);
@@ -193,18 +225,57 @@ TEST(reload_under_load) {
     }
     long more = resident_kb(&s.daemon) - kb;
     atomic_store(&stop, true);
-    int seen[VERSIONS] = {0};
-    for (int i = 0; i < CLIENTS; i++) {
-        pthread_join(clients[i].thread, NULL);
-        for (int v = 0; v < VERSIONS; v++) seen[v] += clients[i].seen[v];
-        CHECK_MSG(clients[i].failed == 0, "%d failed: %s", clients[i].failed, clients[i].first_failure);
-    }
-    CHECK_MSG(seen[0] > 0 && seen[1] > 0, "%d answers of a, %d of b", seen[0], seen[1]);
+    clients_join(clients, CLIENTS);
     CHECK_MSG(more < MOST_KB, "%ld kB more after %d reloads", more, n / 2);
     int files_now = settled_files(&s.daemon);
     CHECK_MSG(files_now == files, "%d open files, were %d", files_now, files);
     for (int v = 0; v < VERSIONS; v++) expected_free(&expected[v]);
     site_close(&s);
+}
+
+/* ---- the tasks under load ---- */
+
+static void reload_task(TestCheckpoint kind, const Question *q) {
+    enum { CLIENTS = 3, RELOADS = 4 };
+    Site s;
+    Client clients[CLIENTS];
+    Expected expected[VERSIONS];
+    atomic_bool stop = false;
+    REQUIRE(site_open(&s, kind, NULL));
+    expected[0] = expect_of(&s.daemon, q);
+    site_swap(&s, "b", "done");
+    expected[1] = expect_of(&s.daemon, q);
+    CHECK_MSG(strcmp(expected[0].text, expected[1].text), "%s answers as before", q->path);
+    clients_start(clients, &(Client){.daemon = &s.daemon, .question = q, .expected = expected, .stop = &stop}, CLIENTS);
+    for (int i = 0; i < RELOADS; i++) {
+        site_swap(&s, i % 2 ? "b" : "a", "done");
+        Expected now = expect_of(&s.daemon, q);
+        CHECK_MSG(!strcmp(now.text, expected[i % 2].text), "%s: reload %d is not in force", q->path, i);
+        expected_free(&now);
+    }
+    atomic_store(&stop, true);
+    clients_join(clients, CLIENTS);
+    for (int v = 0; v < VERSIONS; v++) expected_free(&expected[v]);
+    site_close(&s);
+}
+
+TEST(reload_tasks_under_load) {
+#define SAMPLED ",\"noise_samples\":5,\"noise_seed\":6}"
+    static const struct {
+        TestCheckpoint kind;
+        Question question;
+    } tasks[] = {
+        {CHECKPOINT_CLASSES, {"/v1/classify", "{\"input\":[\"The river\",\"a word\"]" SAMPLED, .is_task = true}},
+        {CHECKPOINT_TAGS, {"/v1/tag", "{\"input\":\"the miller counts the stones\"" SAMPLED, .is_task = true}},
+        {CHECKPOINT_MASKS, {"/v1/fill-mask", "{\"input\":[5,7,9,7,11]" SAMPLED, .is_task = true}},
+    };
+    for (size_t i = 0; i < COUNTOF(tasks); i++) reload_task(tasks[i].kind, &tasks[i].question);
+    unsigned char pixels[24];
+    for (int i = 0; i < 24; i++) pixels[i] = (unsigned char)(37 * i);
+    char *url = test_picture_url(pixels, 6, 4, PNG_FORMAT_GRAY, 0), body[1024];
+    snprintf(body, sizeof body, "{\"input\":{\"image\":\"%s\"}" SAMPLED, url);
+    reload_task(CHECKPOINT_IMAGES, &(Question){"/v1/classify", body, .is_task = true});
+    free(url);
 }
 
 /* ---- a long answer goes on ---- */

@@ -1,12 +1,13 @@
 /* POST /v1/classify, /v1/tag and /v1/fill-mask: what a client reads is what a forward pass here gives. */
 #include "base/err.h"
+#include "base/memory.h"
 #include "model/sampler.h"
 #include "model/shape.h"
 #include "tests/support/http_client.h"
+#include "tests/support/pictures.h"
 #include "weights/checkpoint.h"
 
 #include <math.h>
-#include <openssl/evp.h>
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,18 +200,11 @@ TEST(fill_mask_candidates) {
     daemon_stop(&d);
 }
 
-/* {"input":{"image":"data:..."}} of a picture; `cut` bytes are missing at its end. */
+/* {"input":{"image":"data:..."}} of a picture, malloc'ed; `cut` bytes are missing at its end. */
 static char *picture_body(const unsigned char *bytes, int width, int height, int format, size_t cut) {
-    png_image png = {.version = PNG_IMAGE_VERSION,
-                     .width = (png_uint_32)width,
-                     .height = (png_uint_32)height,
-                     .format = (png_uint_32)format};
-    static unsigned char file[1 << 16], text[1 << 17];
-    static char body[1 << 18];
-    png_alloc_size_t n = sizeof file;
-    CHECK_MSG(png_image_write_to_memory(&png, file, &n, 0, bytes, 0, NULL), "%s", png.message);
-    EVP_EncodeBlock(text, file, (int)(n - cut));
-    snprintf(body, sizeof body, "{\"input\":{\"image\":\"data:image/png;base64,%s\"},\"seed\":4}", text);
+    char *url = test_picture_url(bytes, width, height, format, cut), *body = xmalloc(strlen(url) + 64);
+    sprintf(body, "{\"input\":{\"image\":\"%s\"},\"seed\":4}", url);
+    free(url);
     return body;
 }
 
@@ -228,18 +222,19 @@ TEST(classify_pictures) {
     REQUIRE(daemon_start(&d, CHECKPOINT_IMAGES, NULL));
     float *logits = logits_of(CHECKPOINT_IMAGES, NULL, image, 7, 4, &rows);
     for (int rgb = 0; rgb < 2; rgb++) {
-        Answer a = ask(&d, "/v1/classify",
-                       picture_body(rgb ? colours : grey, 6, 4, rgb ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY, 0));
+        char *body = picture_body(rgb ? colours : grey, 6, 4, rgb ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY, 0);
+        Answer a = ask(&d, "/v1/classify", body);
         check_probabilities(json_at(a.json, "data.0.probs"), logits, 3, rgb ? "grey in colours" : "grey");
         answer_free(&a);
+        free(body);
     }
     const struct {
         const char *what, *body;
     } bad[] = {
-        {"another size", strdup(picture_body(grey, 4, 6, PNG_FORMAT_GRAY, 0))},
-        {"much too large", strdup(picture_body(large, 256, 256, PNG_FORMAT_GRAY, 0))},
-        {"truncated", strdup(picture_body(grey, 6, 4, PNG_FORMAT_GRAY, 20))},
-        {"almost nothing", strdup(picture_body(grey, 6, 4, PNG_FORMAT_GRAY, 60))},
+        {"another size", picture_body(grey, 4, 6, PNG_FORMAT_GRAY, 0)},
+        {"much too large", picture_body(large, 256, 256, PNG_FORMAT_GRAY, 0)},
+        {"truncated", picture_body(grey, 6, 4, PNG_FORMAT_GRAY, 20)},
+        {"almost nothing", picture_body(grey, 6, 4, PNG_FORMAT_GRAY, 60)},
         {"no PNG", strdup("{\"input\":{\"image\":\"data:image/png;base64,QUJD\"}}")},
         {"no base64", strdup("{\"input\":{\"image\":\"data:image/png;base64,@@@@\"}}")},
         {"no padding", strdup("{\"input\":{\"image\":\"data:image/png;base64,QUI\"}}")},
