@@ -101,15 +101,13 @@ TEST(examples_walk_prints_what_the_page_shows) {
 }
 
 /* The first server is killed while it answers; another goes on to the same bytes. */
-TEST(examples_failover) {
-    if (!has("python3 --version")) SKIP("needs python3");
+static void goes_on_elsewhere(const char *command) {
     Daemon first, second;
     static const char dir[] = "weights/demo";
     REQUIRE(daemon_start_at(&first, dir, NULL) && daemon_start_at(&second, dir, NULL));
     char line[256], *text = calloc(1, 1 << 16);
     size_t n = 0, got;
-    snprintf(line, sizeof line, "python3 examples/failover.py http://127.0.0.1:%d http://127.0.0.1:%d 2>&1", first.port,
-             second.port);
+    snprintf(line, sizeof line, "%s http://127.0.0.1:%d http://127.0.0.1:%d 2>&1", command, first.port, second.port);
     fflush(stdout);
     FILE *f = popen(line, "r");
     REQUIRE(f);
@@ -133,4 +131,14 @@ TEST(examples_failover) {
     waitpid(first.pid, NULL, 0);
     fclose(first.output);
     daemon_stop(&second);
+}
+
+TEST(examples_failover_python) {
+    if (!has("python3 --version")) SKIP("needs python3");
+    goes_on_elsewhere("python3 examples/failover.py");
+}
+
+TEST(examples_failover_javascript) {
+    if (!has("node --version")) SKIP("needs node");
+    goes_on_elsewhere("node examples/failover.mjs");
 }
