@@ -1,14 +1,13 @@
 /* What stands in deploy/ works with the programs it is for. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "tests/support/balancer.h"
 #include "tests/support/http_client.h"
 
 #include <curl/curl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- nginx ---- */
@@ -17,16 +16,6 @@ typedef struct Proxy {
     char *dir;
     int port;
 } Proxy;
-
-/* Nobody's at the moment. */
-static int free_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    bool bound = bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0;
-    close(fd);
-    return bound ? ntohs(a.sin_port) : 0;
-}
 
 static int in_dir(const Proxy *p, const char *command) {
     char line[2048];

@@ -233,8 +233,12 @@ bool daemon_start_at(Daemon *d, const char *dir, const char *options) {
 bool daemon_listen_at(Daemon *d, const char *dir, const char *options) {
     char line[256] = "", *copy = xstrdup(options ? options : ""), *name = xstrdup(program());
     *d = (Daemon){0};
-    char *model = dir ? xstrdup(dir) : NULL, *arguments[MOST_ARGUMENTS] = {name, "--port", "0", "--model", model};
-    int n = 5;
+    char *model = dir ? xstrdup(dir) : NULL, *arguments[MOST_ARGUMENTS] = {name, "--model", model};
+    int n = 3;
+    if (!strstr(copy, "--port ")) {
+        arguments[n++] = "--port";
+        arguments[n++] = "0";
+    }
     if (!strstr(copy, "--threads")) {
         arguments[n++] = "--threads";
         arguments[n++] = "1";

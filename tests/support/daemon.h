@@ -1,4 +1,5 @@
-/* daemon: the real build/noised, started on a free port over a small checkpoint made for the tests. */
+/* daemon: the real build/noised, started on a free port (but for an option --port) over a small checkpoint made for the
+ * tests. */
 #ifndef NOISED_TEST_DAEMON_H
 #define NOISED_TEST_DAEMON_H
 

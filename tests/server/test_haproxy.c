@@ -1,0 +1,105 @@
+/* deploy/haproxy.cfg with Debian's haproxy in front of three daemons. What happens when they die is in
+ * test_takeover.c. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "tests/support/fleet.h"
+#include "tests/support/stream_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void expect_error(const Fleet *f, const char *path, const char *body, int status, const char *code) {
+    Answer a = http_request(&f->balancer.front, NULL, path, NULL, body);
+    const char *told = json_text(a.json, "error.code");
+    char *type = answer_header(&a, "Content-Type"), *retry = answer_header(&a, "Retry-After");
+    CHECK_MSG(a.status == status, "%s: %d, not %d: %s", path, a.status, status, a.body);
+    CHECK_MSG(type && !strcmp(type, "application/json"), "%s: %s", path, type);
+    CHECK_MSG((status >= 502) == (retry != NULL), "%s: Retry-After %s", path, retry);
+    CHECK_MSG(code ? told && !strcmp(told, code) : cJSON_IsNull(json_at(a.json, "error.code")), "%s: %s", path, a.body);
+    CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "error")) == 4 && json_text(a.json, "error.message") &&
+                  json_text(a.json, "error.type") && json_at(a.json, "error.param"),
+              "%s: %s", path, a.body);
+    free(type);
+    free(retry);
+    answer_free(&a);
+}
+
+TEST(haproxy_passes_and_refuses_in_json) {
+    if (!balancer_there()) SKIP("needs haproxy");
+    Fleet f;
+    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SMALL), NULL));
+    static const char *const fine[] = {"/health", "/health/live", "/v1/models"};
+    for (size_t i = 0; i < COUNTOF(fine); i++) {
+        Answer a = http_get(&f.balancer.front, fine[i]);
+        CHECK_MSG(a.status == 200, "%s: %d %s", fine[i], a.status, a.body);
+        answer_free(&a);
+    }
+    char *large = xmalloc(300 << 10);
+    memset(large, ' ', 300 << 10);
+    large[(300 << 10) - 1] = 0;
+    expect_error(&f, "/v1/completions", large, 413, NULL); /* noised's own pass */
+    expect_error(&f, "/v1/completions", "{\"nonsense\":1}", 400, NULL);
+    expect_error(&f, "/v1/completions", "{\"prompt\":\"a\",\"if_fingerprint\":\"b\"}", 409, "another_fingerprint");
+    expect_error(&f, "/metrics", NULL, 404, "unknown_route");
+    for (int i = 0; i < REPLICAS; i++) daemon_stop(&f.daemons[i]);
+    expect_error(&f, "/v1/models", NULL, 503, NULL);
+    free(large);
+    fleet_stop(&f);
+}
+
+/* Events go out one by one, and the daemon learns at once that its client is gone: both of a stream that would last for
+ * seconds. */
+TEST(haproxy_leaves_streams_alone) {
+    if (!balancer_there()) SKIP("needs haproxy");
+    Fleet f;
+    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SLOW), NULL));
+    Stream s;
+    stream_open(&s, 1);
+    stream_go_on(&s, &f.balancer.front, "\"prompt\":\"The river\",\"max_tokens\":4000,\"ignore_eos\":true", 3);
+    CHECK_MSG(s.tokens >= 3 && s.tokens < 1000, "%d tokens had come before the first was seen", s.tokens);
+    int i = s.n_arrivals ? s.arrivals[0].replica - 'a' : -1;
+    REQUIRE(i >= 0 && i < REPLICAS);
+    double running = 1;
+    for (double until = now_seconds() + 5; running > 0 && now_seconds() < until; usleep(10000)) {
+        Answer a = http_get(&f.daemons[i], "/health");
+        running = json_number(a.json, "running");
+        answer_free(&a);
+    }
+    CHECK_MSG(running == 0, "the daemon goes on for a client that is gone");
+    stream_close(&s);
+    fleet_stop(&f);
+}
+
+static char replica_of(const Fleet *f, const char *path, const char *body) {
+    Answer a = http_post(&f->balancer.front, path, body);
+    char *name = answer_header(&a, "x-noised-replica"), replica = name ? *name : '?';
+    CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+    free(name);
+    answer_free(&a);
+    return replica;
+}
+
+/* What begins alike meets the same daemon; the bound on its share makes a rare exception where next to nothing runs. */
+TEST(haproxy_prefix_affinity) {
+    if (!balancer_there()) SKIP("needs haproxy");
+    enum { PROMPTS = 24 };
+    Fleet f;
+    char body[700], at[PROMPTS], prefix[257];
+    int used[REPLICAS] = {0}, moved = 0;
+    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SMALL), "PREFIX_AFFINITY=1"));
+    memset(prefix, 'a', 256);
+    prefix[256] = 0;
+    for (int i = 0; i < PROMPTS; i++)
+        for (int again = 0; again < 3; again++) {
+            prefix[0] = (char)('A' + i);
+            snprintf(body, sizeof body, "{\"seed\":%d,\"prompt\":\"%s%d\",\"max_tokens\":1}", again, prefix, again);
+            char replica = replica_of(&f, "/v1/completions", body);
+            at[i] = again ? at[i] : replica;
+            moved += replica != at[i];
+            used[(replica - 'a') % REPLICAS] += !again;
+        }
+    for (int i = 0; i < REPLICAS; i++) CHECK_MSG(used[i] > 0, "replica %c has got nothing", 'a' + i);
+    CHECK_MSG(moved <= PROMPTS / 4, "%d of %d went elsewhere", moved, 2 * PROMPTS);
+    fleet_stop(&f);
+}

@@ -1,0 +1,79 @@
+#include "tests/support/balancer.h"
+
+#include "base/clock.h"
+#include "tests/support/http_client.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+bool balancer_there(void) { return system("PATH=$PATH:/usr/sbin; command -v haproxy >/dev/null") == 0; }
+
+int free_port(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool bound = bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0;
+    close(fd);
+    return bound ? ntohs(a.sin_port) : 0;
+}
+
+static void show(const Balancer *b) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/out", b->dir);
+    char *text = test_read_file(path, NULL);
+    test_fail(__FILE__, __LINE__, "haproxy: %s", text ? text : "no output");
+    free(text);
+}
+
+/* Its user and group are root's to take. */
+static bool write_config(const Balancer *b, const int *ports) {
+    char command[1024];
+    snprintf(command, sizeof command,
+             "sed '/^    user /d; /^    group /d; s/127.0.0.1:8080/127.0.0.1:%d/; s/127.0.0.1:8081/127.0.0.1:%d/; "
+             "s/127.0.0.1:8082/127.0.0.1:%d/; s/127.0.0.1:8083/127.0.0.1:%d/' deploy/haproxy.cfg >%s/haproxy.cfg",
+             b->front.port, ports[0], ports[1], ports[2], b->dir);
+    return system(command) == 0;
+}
+
+static bool answers(const Balancer *b) {
+    for (double until = now_seconds() + 10; now_seconds() < until; usleep(10000)) {
+        Answer a = http_get(&b->front, "/health");
+        int status = a.status;
+        answer_free(&a);
+        if (status == 200) return true;
+        if (waitpid(b->front.pid, NULL, WNOHANG)) return false;
+    }
+    return false;
+}
+
+bool balancer_start(Balancer *b, const int *ports, const char *variable) {
+    char command[1024];
+    *b = (Balancer){.front.port = free_port(), .dir = test_dir()};
+    if (!write_config(b, ports)) return false;
+    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; %s exec haproxy -db -f %s/haproxy.cfg >%s/out 2>&1",
+             variable ? variable : "", b->dir, b->dir);
+    fflush(stdout);
+    b->front.pid = fork();
+    if (b->front.pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    if (b->front.pid > 0 && answers(b)) return true;
+    show(b);
+    balancer_stop(b);
+    return false;
+}
+
+void balancer_stop(Balancer *b) {
+    if (b->front.pid > 0) {
+        kill(b->front.pid, SIGKILL);
+        waitpid(b->front.pid, NULL, 0);
+    }
+    free(b->dir);
+    *b = (Balancer){0};
+}
