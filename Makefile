@@ -146,6 +146,14 @@ test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10
 	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams idle hangups overload drains browsers)
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
 
+.PHONY: test-scale test-scale-replicas
+test-scale: test-scale-replicas ## what needs more than one daemon or machine, at length
+
+# 60 kills a trial, a 60 s round of restarts and of reloads (haproxy)
+test-scale-replicas: $(PROGRAMS) $(BUILD)/run-tests
+	@scripts/deps.sh haproxy
+	TAKEOVER_SECONDS=60 TRIALS=$(or $(TRIALS),5) BUILD=$(BUILD) $(BUILD)/run-tests takeover
+
 test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium (installs it; axe-core too where npm is)
 	@scripts/deps.sh chromium chromium-driver
 	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BUILD)/axe axe-core@4.10.3
