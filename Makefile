@@ -210,9 +210,10 @@ diversity: deps ## what a noise seed is good for: forms of noise against tempera
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/diversity.sh runs/diversity docs/diversity
 
-family: deps ## train every member at equal cost and compare them in docs/family (half an hour)
+family: deps ## every member of the family beside mha, at its own size, equal parameters, equal time, in docs/family (a day; tiny: see its test)
+	@scripts/deps.sh python3
 	@$(MAKE) -s --no-print-directory all
-	@BUILD=$(BUILD) scripts/family.sh runs/family docs/family
+	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 
 # Each experiment is a script of its own; DATA names the folder of data that nobody packages.
 PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/weight_noise.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
