@@ -32,17 +32,21 @@ static int restore_files(const CommandLine *line, const Option *o, const cJSON *
     return 0;
 }
 
+/* What a setting had in a run of a build that did not know it yet: its default. */
+static const char *unknown_then(const Option *o) {
+    return o->fallback ? o->fallback : o->kind == OPTION_SWITCH ? "false" : "";
+}
+
 static int restore_one(const CommandLine *line, const Option *o, const cJSON *saved, bool fixed, Err *err) {
     char text[OPTION_TEXT_BYTES];
     if (o->kind == OPTION_LIST) return restore_files(line, o, saved, err);
-    if (!cJSON_IsString(saved)) return err_set(err, "settings.%s is missing or no text", o->name);
-    if (!command_line_given(line, o->name))
-        return *saved->valuestring ? option_set(o, line->values, saved->valuestring, err) : 0;
+    if (saved && !cJSON_IsString(saved)) return err_set(err, "settings.%s is no text", o->name);
+    const char *then = saved ? saved->valuestring : unknown_then(o);
+    if (!command_line_given(line, o->name)) return saved && *then ? option_set(o, line->values, then, err) : 0;
     option_text(o, line->values, text);
-    if (!fixed || !strcmp(text, saved->valuestring)) return 0;
-    if (!*saved->valuestring)
-        return err_set(err, "--%s is %s, the run to be resumed was started without it", o->name, text);
-    return err_set(err, "--%s is %s, the run to be resumed has %s", o->name, text, saved->valuestring);
+    if (!fixed || !strcmp(text, then)) return 0;
+    if (!*then) return err_set(err, "--%s is %s, the run to be resumed was started without it", o->name, text);
+    return err_set(err, "--%s is %s, the run to be resumed has %s", o->name, text, then);
 }
 
 int settings_restore(const CommandLine *line, const cJSON *saved, const char *free_setting, Err *err) {

@@ -16,7 +16,8 @@ typedef enum SettingMemory { SETTING_FORGET, SETTING_REMEMBER, SETTING_FIXED } S
 cJSON *settings_save(const Command *c, const void *values);
 
 /* The other way: settings not given take their saved value; a fixed one given with another value is an error naming
- * both, except the one called `free_setting` (may be NULL). `saved` must outlive the settings. */
+ * both, except the one called `free_setting` (may be NULL). One that is not among the saved had its default, in a build
+ * that did not know it. `saved` must outlive the settings. */
 int settings_restore(const CommandLine *line, const cJSON *saved, const char *free_setting, Err *err);
 
 #endif

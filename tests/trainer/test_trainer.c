@@ -426,6 +426,20 @@ TEST(trainer_settings_survive_saving) {
     REQUIRE(read_settings(&line_c, &c, COUNTOF(other), other, &err) == 0);
     CHECK(settings_restore(&line_c, saved, NULL, &err) == -1);
     CHECK_MSG(strstr(err.msg, "--seed is 2") && strstr(err.msg, "has 1"), "%s", err.msg);
+    command_line_free(&line_c);
+
+    /* of a build that did not know --dropout and --noise-per-sequence yet */
+    cJSON_DeleteItemFromObject(saved, "dropout");
+    cJSON_DeleteItemFromObject(saved, "noise-per-sequence");
+    cJSON_DeleteItemFromObject(saved, "seed");
+    static char *newer[] = {"--seed", "1", "--dropout", "0.1", "--out", "x", "--resume"};
+    REQUIRE(read_settings(&line_c, &c, COUNTOF(newer), newer, &err) == 0);
+    CHECK(settings_restore(&line_c, saved, NULL, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "--dropout is 0.1") && strstr(err.msg, "without it"), "%s", err.msg);
+    command_line_free(&line_b);
+    REQUIRE(read_settings(&line_b, &b, COUNTOF(resumed), resumed, &err) == 0);
+    REQUIRE(settings_restore(&line_b, saved, NULL, &err) == 0);
+    CHECK(b.seed == 1 && isnan(b.dropout) && !b.noise_per_sequence);
     command_line_free(&line_a);
     command_line_free(&line_b);
     command_line_free(&line_c);
