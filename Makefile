@@ -51,7 +51,7 @@ SERVER := $(call sources,server server/http server/api server/engine server/metr
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
-KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err memory random) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
+KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math memory random) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
@@ -142,9 +142,10 @@ test: deps ## build and run every test
 check: $(PROGRAMS) $(BUILD)/run-tests
 	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
-test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads (SCALE=0.1: a tenth)
+test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads, all floats (SCALE=0.1: a tenth)
 	BUILD=$(BUILD) $(BUILD)/run-soak $(or $(ONLY),streams idle hangups overload drains browsers)
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
+	FLOATS_EVERY=1 BUILD=$(BUILD) $(BUILD)/run-tests fixed_math_every_float
 
 .PHONY: test-scale test-scale-replicas
 test-scale: test-scale-replicas ## what needs more than one daemon or machine, at length

@@ -1,5 +1,7 @@
 #include "base/random.h"
 
+#include "base/fixed_math.h"
+
 #include <math.h>
 
 Philox philox4x32(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t key) {
@@ -40,8 +42,8 @@ uint32_t draw_u32(Draws *d) {
 double draw_uniform(Draws *d) { return (draw_u32(d) + 0.5) / 4294967296.0; }
 
 double draw_normal(Draws *d) {
-    double r = sqrt(-2 * log(draw_uniform(d)));
-    return r * cos(6.283185307179586 * draw_uniform(d));
+    double r = sqrt(-2 * fixed_log(draw_uniform(d)));
+    return r * fixed_cos(6.283185307179586 * draw_uniform(d));
 }
 
 /* 64 random bits modulo n: the bias is below n / 2^64. */

@@ -1,6 +1,8 @@
 #include "model/forward.h"
 
 #include "base/err.h"
+#include "model/ops/op.h"
+#include "model/shape.h"
 
 static const int *row_positions(Tape *t, const Batch *batch) {
     int *positions = tape_alloc(t, (size_t)batch->n * sizeof *positions);
@@ -25,11 +27,13 @@ Forward *forward_layers(const Config *c, int first, int n, Tape *tape, const Bat
             layers[l] = kv ? kv_layer(kv, first + l) : l ? layers[0] : kv_local(tape, c, n_blocks);
     }
     const int *positions = row_positions(tape, batch);
+    const float *turns = config_rope_parts(c) ? rope_turns(tape, batch->n, positions, config_rope_dim(c), c) : NULL;
     for (int l = 0; l < n; l++)
         f[l] = (Forward){.tape = tape,
                          .cfg = c,
                          .batch = batch,
                          .positions = positions,
+                         .turns = turns,
                          .kv = layers ? &layers[l] : NULL,
                          .layer = first + l};
     return f;

@@ -1,6 +1,7 @@
 #include "model/linear.h"
 
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "model/ops/op.h"
 
 #include <math.h>
@@ -34,10 +35,10 @@ static void noble_declare(Noble *b, ParamSet *ps, const Config *c, int in, int o
                   (Init){.kind = INIT_NORMAL, .b = (float)(1 / sqrt(in))});
     for (int k = 0; k < layers - 1; k++)
         param_declare(ps, &b->mix[k], k ? "mix2.weight" : "mix.weight", 2, (int[]){r, r}, mix_init(c->noble.recipe, r))
-            ->lr_scale = (float)pow(m, rates->mix);
+            ->lr_scale = (float)fixed_pow(m, rates->mix);
     param_declare(ps, &b->up, "up.weight", 2, (int[]){out, r},
                   (Init){.kind = INIT_NORMAL, .b = (float)(0.01 / sqrt(r))})
-        ->lr_scale = (float)pow(m, rates->up);
+        ->lr_scale = (float)fixed_pow(m, rates->up);
     for (int k = 0; k < layers && c->noble.activation == NOBLE_COSNET; k++) {
         const char *place = k == 0 ? "in" : k == layers - 1 ? "out" : "mid";
         char freq[16], phase[16];

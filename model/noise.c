@@ -1,5 +1,6 @@
 #include "model/noise.h"
 
+#include "base/fixed_math.h"
 #include "base/random.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op.h"
@@ -17,7 +18,7 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c) {
     if (c->noise.condition_dim) {
         int m = c->noise.condition_dim;
         Init weights = {.kind = INIT_NORMAL, .b = 0.02f}, zero = {0};
-        Init start = {.kind = INIT_HALVES, .b = (float)(2 * log(0.01))}; /* means 0, sigmas 0.01 */
+        Init start = {.kind = INIT_HALVES, .b = (float)(2 * fixed_log(0.01))}; /* means 0, sigmas 0.01 */
         param_declare(ps, &z->condition_down_w, "condition.down.weight", 2, (int[]){m, c->hidden_size}, weights)
             ->decay = false;
         param_declare(ps, &z->condition_down_b, "condition.down.bias", 1, (int[]){m}, zero);
@@ -58,7 +59,7 @@ static int distribution_of(const NoiseRow *row) { return row->cfg->noise.scope =
 static void softmax_double(const float *logits, int n, double *p) {
     double max = logits[0], sum = 0;
     for (int k = 1; k < n; k++) max = logits[k] > max ? logits[k] : max;
-    for (int k = 0; k < n; k++) sum += p[k] = exp(logits[k] - max);
+    for (int k = 0; k < n; k++) sum += p[k] = fixed_exp(logits[k] - max);
     for (int k = 0; k < n; k++) p[k] /= sum;
 }
 
@@ -109,7 +110,7 @@ void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component) {
 void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *component, float *s) {
     const Config *cfg = row->cfg;
     if (cfg->noise.condition_dim) {
-        float sigma = expf(0.5f * row->log_variance) * row->key.scale;
+        float sigma = (float)fixed_exp(0.5f * row->log_variance) * row->key.scale;
         kernels->add_affine_row(row->n, 0, sigma, eps, s);
         return;
     }
@@ -154,7 +155,7 @@ void noise_row_backward(const NoiseRow *row, const float *ds, const float *eps, 
     }
     d_sigma *= row->key.scale;
     if (row->cfg->noise.condition_dim) {
-        *d_log_variance += (float)(d_sigma * 0.5 * exp(0.5 * row->log_variance));
+        *d_log_variance += (float)(d_sigma * 0.5 * fixed_exp(0.5 * row->log_variance));
         return;
     }
     sums[0] += d_mu;
@@ -169,7 +170,9 @@ typedef struct KlContext {
     Mat *condition, *kl;
 } KlContext;
 
-static double kl_term(double mu, double variance) { return 0.5 * (mu * mu + variance - log(variance + KL_FLOOR) - 1); }
+static double kl_term(double mu, double variance) {
+    return 0.5 * (mu * mu + variance - fixed_log(variance + KL_FLOOR) - 1);
+}
 
 /* d/d sigma of 0.5 (sigma^2 - log(sigma^2 + floor)) */
 static double kl_slope(double sigma) { return sigma - sigma / (sigma * sigma + KL_FLOOR); }
@@ -199,7 +202,7 @@ static void kl_backward(void *context) {
         for (size_t i = 0; i < (size_t)z->n; i++)
             for (int k = 0; k < n; k++) {
                 size_t mu = i * (size_t)z->d + (size_t)k, lv = mu + (size_t)n;
-                double variance = exp(z->x[lv]);
+                double variance = fixed_exp(z->x[lv]);
                 z->dx[mu] += (float)(g * z->x[mu] / z->n);
                 z->dx[lv] += (float)(g * 0.5 * (variance - variance / (variance + KL_FLOOR)) / z->n);
             }
@@ -234,7 +237,7 @@ static double kl_condition(const Mat *z, int n) {
     for (size_t i = 0; i < (size_t)z->n; i++)
         for (int k = 0; k < n; k++) {
             size_t at = i * (size_t)z->d + (size_t)k;
-            sum += kl_term(z->x[at], exp(z->x[at + (size_t)n]));
+            sum += kl_term(z->x[at], fixed_exp(z->x[at + (size_t)n]));
         }
     return sum / z->n;
 }

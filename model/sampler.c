@@ -1,6 +1,7 @@
 #include "model/sampler.h"
 
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/kernels/kernels.h"
@@ -18,6 +19,7 @@ void sample_scratch_init(SampleScratch *s, int vocab) {
                          .typical = xmalloc(v * sizeof *s->typical),
                          .masked = xmalloc(v * sizeof *s->masked),
                          .buckets = xmalloc(v * sizeof *s->buckets),
+                         .logs = xmalloc(v * sizeof *s->logs),
                          .candidates = xmalloc(v * sizeof *s->candidates),
                          .counts = xcalloc(v, sizeof *s->counts)};
 }
@@ -28,6 +30,7 @@ void sample_scratch_free(SampleScratch *s) {
     free(s->typical);
     free(s->masked);
     free(s->buckets);
+    free(s->logs);
     free(s->candidates);
     free(s->counts);
     *s = (SampleScratch){0};
@@ -186,10 +189,14 @@ static int list_candidates(const Ranking *r, int last, float floor) {
 }
 
 /* Locally typical sampling: those whose surprise -log p is nearest to its mean. mass is the sum of all n. */
-static int keep_typical(float share, const float *w, int *ids, int n, double mass, float *key) {
-    double sum = 0;
-    for (int i = 0; i < n; i++) sum += exact(-(double)w[ids[i]] * log((double)w[ids[i]]));
-    for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(log((double)w[ids[i]]) + sum / mass);
+static int keep_typical(float share, const float *w, int *ids, int n, double mass, const SampleScratch *scratch) {
+    double sum = 0, *logs = scratch->logs;
+    float *key = scratch->typical;
+    for (int i = 0; i < n; i++) {
+        logs[i] = fixed_log((double)w[ids[i]]);
+        sum += exact(-(double)w[ids[i]] * logs[i]);
+    }
+    for (int i = 0; i < n; i++) key[ids[i]] = (float)-fabs(logs[i] + sum / mass);
     return take(key, w, ids, n, 0, share_target(share, mass));
 }
 
@@ -204,7 +211,7 @@ static int keep_min_p(float min_p, const float *w, int *ids, int n) {
 
 /* ---- the draw ---- */
 
-static int draw(const Sampling *s, const Ranking *r, double u, float *typical) {
+static int draw(const Sampling *s, const Ranking *r, double u, const SampleScratch *scratch) {
     Tally all = {0};
     int last = -1;
     for (int b = 0; b <= BUCKETS_LAST; b++) all += r->tally[b];
@@ -214,7 +221,7 @@ static int draw(const Sampling *s, const Ranking *r, double u, float *typical) {
     if (!(s->typical_p < 1 || s->min_p > 0)) return cross(r, false, u * mass, &mass);
     /* The most probable candidate weighs 1, so before typical_p has taken its pick min_p is a floor. */
     int n = list_candidates(r, last, s->typical_p < 1 ? 0 : s->min_p);
-    if (s->typical_p < 1) n = keep_typical(s->typical_p, r->w, r->ids, n, mass, typical);
+    if (s->typical_p < 1) n = keep_typical(s->typical_p, r->w, r->ids, n, mass, scratch);
     n = keep_min_p(s->min_p, r->w, r->ids, n);
     return r->ids[take(r->x, r->w, r->ids, n, 0, u * sum_of(r->w, r->ids, n)) - 1];
 }
@@ -230,7 +237,7 @@ int sample_token(const Sampling *s, const float *logits, int vocab, const int *h
     Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
     rank(&r, max, s->temperature);
     double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;
-    return draw(s, &r, u, scratch->typical);
+    return draw(s, &r, u, scratch);
 }
 
 /* ---- log-probabilities ---- */
@@ -243,7 +250,7 @@ static double log_sum_exp(const float *x, int n, float max) {
     do {
         sum += (double)kernels->exp_sum_row(MIN(CHUNK, n - i), x + i, y, max);
     } while ((i += CHUNK) < n);
-    return (double)max + log(sum);
+    return (double)max + fixed_log(sum);
 }
 
 static void best_tokens(const float *x, int vocab, TokenLogprob *top, int n_top) {

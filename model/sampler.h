@@ -36,6 +36,7 @@ typedef struct Sampling {
 typedef struct SampleScratch {
     float *logits, *weights, *typical, *masked; /* [V] */
     uint16_t *buckets;                          /* [V] */
+    double *logs;                               /* [V] */
     int *candidates;                            /* [V] */
     int *counts;                                /* [V], zero between calls */
 } SampleScratch;

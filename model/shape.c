@@ -1,6 +1,7 @@
 #include "model/shape.h"
 
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "model/attention/kind.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ HeadShape config_heads(const Config *c) {
 }
 
 float config_rope_frequency(const Config *c, int k, int dim) {
-    double f = pow((double)c->rope_theta, -2.0 * k / dim), factor = (double)c->rope_scaling.factor;
+    double f = fixed_pow((double)c->rope_theta, -2.0 * k / dim), factor = (double)c->rope_scaling.factor;
     if (c->rope_scaling.kind == ROPE_LINEAR) return (float)(f / factor);
     if (c->rope_scaling.kind != ROPE_LLAMA3) return (float)f;
     double turns = c->rope_scaling.original_positions * f / 6.283185307179586; /* in the context of old */
@@ -37,6 +38,12 @@ float config_rope_frequency(const Config *c, int k, int dim) {
 
 int config_rope_parts(const Config *c) {
     return c->position == POSITION_ROPE ? 1 : c->position == POSITION_ROPE2D ? 2 : 0;
+}
+
+int config_rope_dim(const Config *c) {
+    if (c->sas.heads && c->sas.rope_post) return c->sas.head_dim;
+    HeadShape h = config_base_heads(c);
+    return h.rope_dim ? h.rope_dim : h.k_dim;
 }
 
 /* Rows before those of the image itself: the token of its class, or the row that is classified. */

@@ -1,5 +1,6 @@
 #include "tokenizer/diversity.h"
 
+#include "base/fixed_math.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -101,9 +102,9 @@ static double bleu(const Work *w, int t) {
     if (matches[0] == 0) return 0;
     for (int order = 1; order <= ORDERS; order++) {
         double m = matches[order - 1];
-        sum += log((m > 0 ? m : EPSILON) / MAX(n - order + 1, 1)) / ORDERS;
+        sum += fixed_log((m > 0 ? m : EPSILON) / MAX(n - order + 1, 1)) / ORDERS;
     }
-    return exp(sum + (n < reference ? 1 - (double)reference / n : 0));
+    return fixed_exp(sum + (n < reference ? 1 - (double)reference / n : 0));
 }
 
 /* ---- Levenshtein ---- */

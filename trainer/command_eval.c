@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "base/random.h"
 #include "trainer/commands.h"
 #include "trainer/evaluate.h"
@@ -25,7 +26,7 @@ static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseK
     double loss = e->nats / (double)e->tokens;
     if (!isfinite(loss)) return err_set(err, "the loss is not finite (%g)", loss);
     double nats_per_byte = e->nats / (double)bytes;
-    printf("{\"loss\":%.9g,\"perplexity\":%.9g,", loss, exp(loss));
+    printf("{\"loss\":%.9g,\"perplexity\":%.9g,", loss, fixed_exp(loss));
     if (task != TASK_FILL_MASK)
         printf("\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,", nats_per_byte, nats_per_byte / M_LN2);
     printf("\"tokens\":%zu,\"bytes\":%zu,\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n", e->tokens, bytes,

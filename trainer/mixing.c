@@ -1,6 +1,7 @@
 #include "trainer/mixing.h"
 
 #include "base/err.h"
+#include "base/fixed_math.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,19 +13,19 @@ static double draw_gamma(Draws *d, double a) {
         double x = draw_normal(d), v = 1 + b * x, u = draw_uniform(d);
         if (v <= 0) continue;
         v = v * v * v;
-        if (log(u) < 0.5 * x * x + c - c * v + c * log(v)) return c * v;
+        if (fixed_log(u) < 0.5 * x * x + c - c * v + c * fixed_log(v)) return c * v;
     }
 }
 
 /* The logarithm of Gamma(a, 1), which for small a may be too small for a double: G(a) = G(a + 1) U^(1 / a). */
 static double draw_log_gamma(Draws *d, double a) {
-    double g = log(draw_gamma(d, a + 1));
-    return g + log(draw_uniform(d)) / a;
+    double g = fixed_log(draw_gamma(d, a + 1));
+    return g + fixed_log(draw_uniform(d)) / a;
 }
 
 double draw_beta(Draws *d, double a) {
     double x = draw_log_gamma(d, a), y = draw_log_gamma(d, a);
-    return 1 / (1 + exp(y - x));
+    return 1 / (1 + fixed_exp(y - x));
 }
 
 static void mix_pixels(float *a, float *b, int n, float share) {

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
 
@@ -89,7 +90,7 @@ double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double
     double norm = gradient_norm(o) * grad_scale;
     if (!isfinite(norm)) return norm;
     grad_scale = clipped(grad_scale, norm, c->clip);
-    double correction1 = 1 - pow(c->beta1, (double)t), correction2 = 1 - pow(c->beta2, (double)t);
+    double correction1 = 1 - fixed_pow(c->beta1, (double)t), correction2 = 1 - fixed_pow(c->beta2, (double)t);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < o->n_slices; i++) {
         const Slice *s = &o->slices[i];

@@ -1,5 +1,7 @@
 #include "trainer/schedule.h"
 
+#include "base/fixed_math.h"
+
 #include <math.h>
 
 double schedule_lr(const Schedule *c, int64_t step) {
@@ -8,7 +10,7 @@ double schedule_lr(const Schedule *c, int64_t step) {
     double done = span > 0 ? fmin(1, (double)(step - c->warmup) / (double)span) : 0;
     switch (c->kind) {
     case SCHEDULE_COSINE:
-        return c->min_lr + (c->lr - c->min_lr) * 0.5 * (1 + cos(3.141592653589793 * done));
+        return c->min_lr + (c->lr - c->min_lr) * 0.5 * (1 + fixed_cos(3.141592653589793 * done));
     case SCHEDULE_LINEAR:
         return c->min_lr + (c->lr - c->min_lr) * (1 - done);
     case SCHEDULE_CONSTANT:

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "model/ops/op.h"
@@ -169,7 +170,7 @@ static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
 /* ---- divergence ---- */
 
 static void health_update(Health *h, double loss, int vocab) {
-    if (h->ignorant == 0) *h = (Health){.mean = loss, .ignorant = fmax(loss, log(vocab))};
+    if (h->ignorant == 0) *h = (Health){.mean = loss, .ignorant = fmax(loss, fixed_log(vocab))};
     h->mean += (loss - h->mean) / MEAN_STEPS;
 }
 
@@ -216,14 +217,14 @@ static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
     if (t->model->cfg.task == TASK_FILL_MASK) {
         progress_note(&l->progress,
                       "step %lld: validation loss %.4f (perplexity %.2f) on %zu masked of %zu held-out tokens",
-                      (long long)step, loss, exp(loss), e.tokens, val->n);
+                      (long long)step, loss, fixed_exp(loss), e.tokens, val->n);
         return 0;
     }
     progress_note(&l->progress,
                   "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats or %.4f bits per byte) on %zu of %zu "
                   "held-out tokens",
-                  (long long)step, loss, exp(loss), loss * tokens_per_byte, loss * tokens_per_byte / M_LN2, e.tokens,
-                  val->n - 1);
+                  (long long)step, loss, fixed_exp(loss), loss * tokens_per_byte, loss * tokens_per_byte / M_LN2,
+                  e.tokens, val->n - 1);
     return 0;
 }
 

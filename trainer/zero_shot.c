@@ -1,5 +1,6 @@
 #include "trainer/zero_shot.h"
 
+#include "base/fixed_math.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "model/sampler.h"
@@ -189,7 +190,7 @@ ZeroShotScore zero_shot_score(const Questions *q, const Likelihood *l) {
     s.acc_error = plain.deviation / sqrt(q->n);
     s.acc_norm = norm.mean;
     s.acc_norm_error = norm.deviation / sqrt(q->n);
-    s.perplexity = exp(nats / q->n);
+    s.perplexity = fixed_exp(nats / q->n);
     free(right);
     return s;
 }

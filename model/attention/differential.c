@@ -4,6 +4,7 @@
  *     lambda = exp(q1 . k1) - exp(q2 . k2) + lambda_init,   lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1)),  l = 1, 2, ...
  * with four learned vectors, lambda_q1 ... lambda_k2, and a norm over each head, whose gain all heads share. The maps
  * 2 h and 2 h + 1 are those of head h. Mixing V is linear, so the difference is taken of what the maps have mixed. */
+#include "base/fixed_math.h"
 #include "model/attention/attention.h"
 #include "model/norm.h"
 #include "model/ops/op.h"
@@ -50,7 +51,7 @@ static HeadShape heads(const Config *c) {
 static Mat *combine(Forward *f, const void *weights, Mat *y) {
     const Differential *w = weights;
     Tape *t = f->tape;
-    float lambda_init = 0.8f - 0.6f * expf(-0.3f * (float)f->layer);
+    float lambda_init = 0.8f - 0.6f * (float)fixed_exp(-0.3f * (float)f->layer);
     int heads = f->cfg->n_heads, dim = 2 * f->cfg->head_dim;
     Mat *one = op_head_difference(t, y, dim, w->lambda, lambda_init);
     Mat *normed = norm(f, &w->norm, tape_view(t, one, y->n * heads, dim));

@@ -140,8 +140,11 @@ static Mat *unfold(Forward *f, const void *weights, Mat *y) {
 
 static HeadShape heads(const Config *c) {
     const int *v = c->attention.values;
-    return (HeadShape){
-        .heads = c->n_heads, .kv_heads = c->n_heads, .k_dim = v[NOPE_DIM] + v[ROPE_DIM], .v_dim = v[V_DIM]};
+    return (HeadShape){.heads = c->n_heads,
+                       .kv_heads = c->n_heads,
+                       .k_dim = v[NOPE_DIM] + v[ROPE_DIM],
+                       .v_dim = v[V_DIM],
+                       .rope_dim = v[ROPE_DIM]};
 }
 
 const AttentionKind attention_mla = {

@@ -10,6 +10,7 @@
 #ifndef NOISED_KERNELS_BODY_H
 #define NOISED_KERNELS_BODY_H
 
+#include "base/fixed_math.h"
 #include "model/kernels/isa.h"
 
 #include <float.h>

@@ -134,7 +134,7 @@ static void tanh_row(int d, const float *x, float *y) {
     for (int i = 0; i < d; i++) y[i] = tanh_of(x[i]);
 }
 
-/* Arguments beyond COS_LIMIT, Inf and NaN take the C library's cos in double, whichever row they are in. */
+/* Arguments beyond COS_LIMIT, Inf and NaN take fixed_cos, whichever row they are in. */
 static void cos_row(int d, const float *x, const float *freq, const float *phase, float *y) {
     int far = 0;
     for (int i = 0; i < d; i++) far |= !(__builtin_fabsf(FMA(freq[i], x[i], phase[i])) <= COS_LIMIT);
@@ -144,7 +144,7 @@ static void cos_row(int d, const float *x, const float *freq, const float *phase
     else
         for (int i = 0; i < d; i++) {
             float t = FMA(freq[i], x[i], phase[i]);
-            y[i] = __builtin_fabsf(t) <= COS_LIMIT ? cos_of(t) : (float)cos((double)t);
+            y[i] = __builtin_fabsf(t) <= COS_LIMIT ? cos_of(t) : (float)fixed_cos((double)t);
         }
 }
 

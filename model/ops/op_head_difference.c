@@ -1,7 +1,6 @@
+#include "base/fixed_math.h"
 #include "base/team.h"
 #include "model/ops/op.h"
-
-#include <math.h>
 
 typedef struct DifferenceContext {
     Mat *x, *y;
@@ -14,7 +13,7 @@ typedef struct DifferenceContext {
 static double exp_dot(const Weight *a, const Weight *b) {
     double sum = 0;
     for (int k = 0; k < a->dims[0]; k++) sum += (double)weight_f32(a)[k] * weight_f32(b)[k];
-    return exp(sum);
+    return fixed_exp(sum);
 }
 
 static void row_backward(const DifferenceContext *c, int i, const float *dy) {

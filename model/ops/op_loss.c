@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/fixed_math.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/op.h"
@@ -54,7 +55,8 @@ static LossContext *loss_open(Tape *t, Mat *logits, const int *targets, const fl
         const float *row = logits->x + (size_t)i * d;
         if (weight_of(c, i) == 0) continue;
         float max = kernels->max_row(logits->d, row);
-        c->log_sum[i] = max + logf(kernels->exp_sum_row(logits->d, row, scratch + (size_t)team_member() * d, max));
+        c->log_sum[i] = max + (float)fixed_log((double)kernels->exp_sum_row(logits->d, row,
+                                                                            scratch + (size_t)team_member() * d, max));
     }
     return c;
 }
@@ -95,9 +97,9 @@ static double share_window(const LossContext *c, const NoiseDraws *draws, int fi
             if (weight_of(c, row) > 0) share[k] += weight_of(c, row) * surprise(c, row);
         if (share[k] < least) least = share[best = k];
     }
-    for (int k = 0; k < draws->n; k++) sum += share[k] = draws->best ? k == best : exp(least - share[k]);
+    for (int k = 0; k < draws->n; k++) sum += share[k] = draws->best ? k == best : fixed_exp(least - share[k]);
     for (int k = 0; k < draws->n; k++) share[k] /= sum;
-    return draws->best ? least : least - log(sum / draws->n);
+    return draws->best ? least : least - fixed_log(sum / draws->n);
 }
 
 Mat *op_cross_entropy_draws(Tape *t, Mat *logits, const int *targets, const float *weights, const NoiseDraws *draws,

@@ -1,5 +1,6 @@
 #include "server/api/probabilities.h"
 
+#include "base/fixed_math.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -8,31 +9,32 @@
 
 int probabilities_init(Probabilities *p, int n) {
     size_t classes = (size_t)n;
-    double *all = try_malloc(classes * (2 * sizeof(double) + 3 * sizeof(float)));
+    double *all = try_malloc(classes * (3 * sizeof(double) + 3 * sizeof(float)));
     if (!all) return -1;
-    float *floats = (float *)(all + 2 * classes);
+    float *floats = (float *)(all + 3 * classes);
     *p = (Probabilities){.n = n,
                          .mean = floats,
                          .spread = floats + classes,
                          .sums = all,
                          .squares = all + classes,
+                         .terms = all + 2 * classes,
                          .sample = floats + 2 * classes};
     return 0;
 }
 
 void probabilities_free(Probabilities *p) { free(p->sums); }
 
-static void softmax(float *to, const float *logits, int n) {
+static void softmax(float *to, double *terms, const float *logits, int n) {
     double top = (double)logits[0], sum = 0;
     for (int i = 1; i < n; i++) top = fmax(top, (double)logits[i]);
-    for (int i = 0; i < n; i++) sum += exp((double)logits[i] - top);
-    for (int i = 0; i < n; i++) to[i] = (float)(exp((double)logits[i] - top) / sum);
+    for (int i = 0; i < n; i++) sum += terms[i] = fixed_exp((double)logits[i] - top);
+    for (int i = 0; i < n; i++) to[i] = (float)(terms[i] / sum);
 }
 
 static double entropy(const float *p, int n) {
     double h = 0;
     for (int i = 0; i < n; i++)
-        if (p[i] > 0) h -= (double)p[i] * log((double)p[i]);
+        if (p[i] > 0) h -= (double)p[i] * fixed_log((double)p[i]);
     return h;
 }
 
@@ -40,7 +42,7 @@ void probabilities_of(Probabilities *p, const float *const *logits, int samples)
     double inside = 0;
     memset(p->sums, 0, 2 * (size_t)p->n * sizeof *p->sums);
     for (int s = 0; s < samples; s++) {
-        softmax(p->sample, logits[s], p->n);
+        softmax(p->sample, p->terms, logits[s], p->n);
         inside += entropy(p->sample, p->n);
         for (int i = 0; i < p->n; i++) {
             p->sums[i] += (double)p->sample[i];

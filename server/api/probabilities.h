@@ -11,7 +11,7 @@ typedef struct Probabilities {
     int n; /* classes */
     float *mean, *spread;
     double mutual_information;
-    double *sums, *squares; /* scratch; the allocation begins at sums */
+    double *sums, *squares, *terms; /* scratch; the allocation begins at sums */
     float *sample;
 } Probabilities;
 
