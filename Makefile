@@ -62,6 +62,19 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 
+# The trainer on many machines; the sources are noised-train's but for main.c and the ranks' table.
+MPI := $(BUILD)/noised-train-mpi
+MPI_SOURCES := $(wildcard trainer/mpi/*.c)
+SOURCES += $(MPI_SOURCES)
+$(MPI): $(call objects,$(CORE) $(TRAINER) $(MPI_SOURCES))
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
+$(BUILD)/trainer/mpi/%.o: CFLAGS += $(shell mpicc --showme:compile 2>/dev/null)
+.PHONY: mpi
+mpi: ## build noised-train-mpi, the trainer on many machines (installs libopenmpi-dev, openmpi-bin)
+	@scripts/deps.sh libopenmpi-dev openmpi-bin
+	@$(MAKE) -s --no-print-directory $(MPI)
+
 all: $(PROGRAMS) ## build the three programs
 
 # What noised carries inside: the page of GET /, joined into one file, and the answers of /openapi.json.
@@ -139,7 +152,7 @@ deps: ## install the Debian packages that are missing
 test: deps ## build and run every test
 	@$(MAKE) --no-print-directory check
 
-check: $(PROGRAMS) $(BUILD)/run-tests
+check: $(PROGRAMS) $(BUILD)/run-tests $(if $(shell command -v mpicc),$(MPI))
 	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
 test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads, all floats (SCALE=0.1: a tenth)
@@ -147,8 +160,11 @@ test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10
 	RELOADS=200 BUILD=$(BUILD) $(BUILD)/run-tests reload_under_load
 	FLOATS_EVERY=1 BUILD=$(BUILD) $(BUILD)/run-tests fixed_math_every_float
 
-.PHONY: test-scale test-scale-replicas
-test-scale: test-scale-replicas ## what needs more than one daemon or machine, at length
+.PHONY: test-scale test-scale-mpi test-scale-replicas
+test-scale: test-scale-mpi test-scale-replicas ## what needs more than one daemon or machine, at length
+
+test-scale-mpi: mpi $(BUILD)/noised-train $(BUILD)/run-tests
+	SCALE=1 BUILD=$(BUILD) $(BUILD)/run-tests mpi_
 
 # 60 kills a trial, a 60 s round of restarts and of reloads (haproxy)
 test-scale-replicas: $(PROGRAMS) $(BUILD)/run-tests
@@ -274,7 +290,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \
-	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS)
+	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
 clean: ## remove what was built (trained models stay in runs/)
 	rm -rf build build-address build-undefined build-thread build-arm64

@@ -1,10 +1,13 @@
 #include "base/err.h"
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
 #include "trainer/commands.h"
 #include "trainer/plot.h"
+#include "trainer/ranks.h"
 #include "trainer/run.h"
+#include "trainer/agree.h"
 #include "trainer/stop.h"
 #include "trainer/train.h"
 
@@ -39,13 +42,16 @@ static void print_plan(const Run *r) {
     double epochs = (double)s->steps * rows / r->window / (double)r->windows.n;
     printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
            epochs, (long long)s->seed, team_size(), team_size() == 1 ? "thread" : "threads", s->out);
+    char traffic[MEMORY_TEXT];
+    if (ranks->n > 1)
+        printf("ranks: %d, each sends %s a step\n", ranks->n,
+               memory_text((size_t)slices_traffic(&r->optimizer.slices), traffic));
     print_doubts(r, epochs);
     if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
     if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);
     fflush(stdout);
 }
 
-/* As train(). */
 /* A picture is no reason to call a training failed. */
 static void draw(const char *dir) {
     char path[PATH_BYTES];
@@ -56,6 +62,16 @@ static void draw(const char *dir) {
         printf("picture: %s\n", path);
 }
 
+/* What has failed on all ranks is told by rank 0, which ends the others; what has failed on one, by that one. */
+static int fail(const CommandLine *line, const Err *err) {
+    Err named;
+    if (!ranks->rank) return command_fail(line, err, EXIT_FAILED);
+    if (!*err->msg) ranks_wait();
+    err_set(&named, "rank %d on %s: %s", ranks->rank, ranks->host, err->msg);
+    return command_fail(line, &named, EXIT_FAILED);
+}
+
+/* As train(). */
 static int pretrain(Run *r, Err *err) {
     if (run_prepare(r, err)) return -1;
     print_plan(r);
@@ -74,9 +90,9 @@ static int run(const CommandLine *line) {
     int rc = pretrain(r, &err);
     run_free(r);
     free(r);
-    if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
+    if (rc < 0) return fail(line, &err);
     if (rc > 0) return 128 + rc;
-    draw(s->out);
+    if (!ranks->rank) draw(s->out);
     printf("done: %s\n", s->out);
     return EXIT_DONE;
 }

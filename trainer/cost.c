@@ -13,7 +13,7 @@
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
-    return (CostMemory){.weights = params_count(&m->params) * sizeof(float) * OPTIMIZER_COPIES,
+    return (CostMemory){.weights = optimizer_memory(params_count(&m->params)),
                         .activations = footprint_training(m, rows, recompute)};
 }
 

@@ -10,56 +10,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE = 1 << 14 };
-
-/* A stretch of one parameter: the unit of work, and of the fixed order in which the norm is summed. */
-struct Slice {
-    size_t first;
-    int n;
-    float lr_scale;
-    bool decay;
-};
-
-static void slices_add(Optimizer *o, const Param *p, size_t first) {
-    size_t n = param_trained(p), pieces = (n + SLICE - 1) / SLICE;
-    o->slices = xrealloc(o->slices, ((size_t)o->n_slices + pieces) * sizeof *o->slices);
-    for (size_t at = 0; at < n; at += SLICE)
-        o->slices[o->n_slices++] = (Slice){
-            .first = first + at, .n = (int)MIN(n - at, (size_t)SLICE), .lr_scale = p->lr_scale, .decay = p->decay};
+size_t optimizer_memory(size_t n_params) {
+    return 2 * (n_params + slices_owned(n_params)) * sizeof(float) + slices_memory();
 }
 
 void optimizer_init(Optimizer *o, ParamSet *ps) {
     *o = (Optimizer){.n = params_trained(ps)};
-    float **buffers[OPTIMIZER_COPIES] = {&o->w, &o->g, &o->m, &o->v};
-    arena_init(&o->memory, COUNTOF(buffers) * (o->n + 16) * sizeof(float));
-    for (size_t i = 0; i < COUNTOF(buffers); i++) *buffers[i] = arena_calloc(&o->memory, o->n * sizeof(float));
-    size_t first = 0;
-    for (int i = 0; i < ps->n; i++) {
-        slices_add(o, &ps->params[i], first);
-        first += param_trained(&ps->params[i]);
-    }
-    o->partial = xcalloc((size_t)o->n_slices, sizeof *o->partial);
+    slices_init(&o->slices, ps);
+    size_t owned = o->slices.owned;
+    arena_init(&o->memory, (2 * (o->n + 16) + 2 * (owned + 16)) * sizeof(float));
+    o->w = arena_calloc(&o->memory, o->n * sizeof(float));
+    o->g = arena_calloc(&o->memory, o->n * sizeof(float));
+    o->m = arena_calloc(&o->memory, owned * sizeof(float));
+    o->v = arena_calloc(&o->memory, owned * sizeof(float));
+    o->partial = xcalloc((size_t)o->slices.n, sizeof *o->partial);
     params_bind_flat(ps, o->w, o->g);
 }
 
 void optimizer_free(Optimizer *o) {
     arena_free(&o->memory);
-    free(o->slices);
+    slices_free(&o->slices);
     free(o->partial);
     *o = (Optimizer){0};
 }
 
 void optimizer_clear_gradient(Optimizer *o) {
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->n_slices; i++) memset(o->g + o->slices[i].first, 0, (size_t)o->slices[i].n * sizeof *o->g);
+    for (int i = 0; i < o->slices.n; i++)
+        memset(o->g + o->slices.all[i].first, 0, (size_t)o->slices.all[i].n * sizeof *o->g);
 }
+
+void optimizer_sum_gradient(const Optimizer *o, int64_t micro_batches) { slices_sum(&o->slices, o->g, micro_batches); }
 
 static double gradient_norm(Optimizer *o) {
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->n_slices; i++)
-        o->partial[i] = kernels->train->squares(o->slices[i].n, o->g + o->slices[i].first);
+    for (int k = 0; k < o->slices.n_mine; k++) {
+        const Slice *s = &o->slices.all[o->slices.mine[k]];
+        o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, o->g + s->first);
+    }
+    slices_spread_numbers(&o->slices, o->partial);
     double sum = 0;
-    for (int i = 0; i < o->n_slices; i++) sum += o->partial[i];
+    for (int i = 0; i < o->slices.n; i++) sum += o->partial[i];
     return sqrt(sum);
 }
 
@@ -73,9 +64,9 @@ double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_
     if (!isfinite(norm)) return norm;
     float scale = (float)clipped(grad_scale, norm, c->clip), momentum = (float)c->momentum;
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->n_slices; i++) {
-        const Slice *s = &o->slices[i];
-        float *w = o->w + s->first, *m = o->m + s->first, a = (float)(lr * s->lr_scale);
+    for (int i = 0; i < o->slices.n_mine; i++) {
+        const Slice *s = &o->slices.all[o->slices.mine[i]];
+        float *w = o->w + s->first, *m = o->m + s->owned, a = (float)(lr * s->lr_scale);
         const float *g = o->g + s->first;
         float keep = (float)(s->decay ? 1 - lr * s->lr_scale * c->weight_decay : 1);
         for (int k = 0; k < s->n; k++) {
@@ -83,6 +74,7 @@ double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_
             w[k] = keep * w[k] - a * m[k];
         }
     }
+    slices_spread(&o->slices, o->w);
     return norm;
 }
 
@@ -92,8 +84,8 @@ double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double
     grad_scale = clipped(grad_scale, norm, c->clip);
     double correction1 = 1 - fixed_pow(c->beta1, (double)t), correction2 = 1 - fixed_pow(c->beta2, (double)t);
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->n_slices; i++) {
-        const Slice *s = &o->slices[i];
+    for (int i = 0; i < o->slices.n_mine; i++) {
+        const Slice *s = &o->slices.all[o->slices.mine[i]];
         double a = lr * s->lr_scale;
         AdamwRow u = {.beta1 = (float)c->beta1,
                       .beta2 = (float)c->beta2,
@@ -102,7 +94,8 @@ double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double
                       .correction2 = (float)(1 / sqrt(correction2)),
                       .step = (float)(a / correction1),
                       .keep = (float)(s->decay ? 1 - a * c->weight_decay : 1)};
-        kernels->train->adamw(&u, s->n, o->w + s->first, o->g + s->first, o->m + s->first, o->v + s->first);
+        kernels->train->adamw(&u, s->n, o->w + s->first, o->g + s->first, o->m + s->owned, o->v + s->owned);
     }
+    slices_spread(&o->slices, o->w);
     return norm;
 }

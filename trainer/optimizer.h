@@ -6,12 +6,14 @@
  *
  *     m = momentum m + g        w = w (1 - a decay) - a m                           (descent; v stays 0)
  *
- * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in. */
+ * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in.
+ * Of many ranks (slices.h) each updates what it owns and gets the rest from the others: ZeRO's first stage. */
 #ifndef NOISED_OPTIMIZER_H
 #define NOISED_OPTIMIZER_H
 
 #include "base/arena.h"
 #include "model/params.h"
+#include "trainer/slices.h"
 
 typedef struct AdamW {
     double beta1, beta2, eps, weight_decay;
@@ -22,18 +24,16 @@ typedef struct Descent {
     double momentum, weight_decay, clip;
 } Descent;
 
-enum { OPTIMIZER_COPIES = 4 }; /* floats that an Optimizer takes for every parameter */
-
-typedef struct Slice Slice;
-
 typedef struct Optimizer {
     size_t n; /* params_trained */
     Arena memory;
-    float *w, *g, *m, *v; /* [n] each, in the order of the ParamSet */
-    Slice *slices;
-    double *partial; /* [n_slices] sums of squares */
-    int n_slices;
+    float *w, *g; /* [n] each, in the order of the ParamSet */
+    float *m, *v; /* [slices.owned]: with one rank all */
+    Slices slices;
+    double *partial; /* [slices.n] sums of squares */
 } Optimizer;
+
+size_t optimizer_memory(size_t n_params); /* bytes, of this rank */
 
 /* Allocates the buffers, zeroed, and binds the parameters to w and g. ps must stay as it is. */
 void optimizer_init(Optimizer *o, ParamSet *ps);
@@ -41,6 +41,9 @@ void optimizer_free(Optimizer *o);
 
 /* g = 0, as micro-batches want it that add into it. */
 void optimizer_clear_gradient(Optimizer *o);
+
+/* g becomes the sum over ranks, where this one owns it. */
+void optimizer_sum_gradient(const Optimizer *o, int64_t micro_batches);
 
 /* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm).
  * Returns the norm before clipping; when that is not finite, nothing is touched. */

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "trainer/ranks.h"
 #include "trainer/run_folder.h"
 #include "weights/safetensors.h"
 
@@ -13,7 +14,7 @@ enum { COPIES = 3 };
 
 static const char *const copy_prefix[COPIES] = {"master", "m", "v"};
 
-static float *copy_of(const Optimizer *o, int copy) { return copy == 0 ? o->w : copy == 1 ? o->m : o->v; }
+static const float *copy_of(const Optimizer *o, int copy) { return copy == 0 ? o->w : copy == 1 ? o->m : o->v; }
 
 static char *copy_name(int copy, const Weight *w) {
     size_t n = strlen(copy_prefix[copy]) + strlen(w->name) + 2;
@@ -22,40 +23,126 @@ static char *copy_name(int copy, const Weight *w) {
     return name;
 }
 
+/* ---- moments that other ranks own ---- */
+
+/* Slices `from` to `to` of one copy, all of one owner; copy 0: that was all. */
+typedef struct Wish {
+    int copy, from, to;
+} Wish;
+
+/* A tensor's moments: its slices, and where they are to be. */
+typedef struct Moments {
+    const Optimizer *o;
+    Wish wish;
+    float *to;
+} Moments;
+
+static const float *owned_floats(const Optimizer *o, const Wish *w, size_t *n) {
+    const Slice *first = &o->slices.all[w->from], *last = &o->slices.all[w->to - 1];
+    *n = last->first + (size_t)last->n - first->first;
+    return (w->copy == 1 ? o->m : o->v) + first->owned;
+}
+
+static void bring(const SafeOut *t) {
+    const Moments *m = t->context;
+    const Optimizer *o = m->o;
+    float *to = m->to;
+    size_t n;
+    for (Wish w = m->wish; w.from < m->wish.to; w.from = w.to, to += n) {
+        int owner = slices_owner(&o->slices, w.from);
+        for (w.to = w.from + 1; w.to < m->wish.to && slices_owner(&o->slices, w.to) == owner;) w.to++;
+        const float *mine = owned_floats(o, &w, &n);
+        if (owner == ranks->rank) {
+            memcpy(to, mine, n * sizeof *to);
+            continue;
+        }
+        ranks->send(owner, &w, sizeof w);
+        ranks->receive(owner, to, n * sizeof *to);
+    }
+}
+
+static void serve_moments(const Optimizer *o) {
+    for (Wish w;;) {
+        ranks->receive(0, &w, sizeof w);
+        if (!w.copy) return;
+        size_t n;
+        const float *mine = owned_floats(o, &w, &n);
+        ranks->send(0, mine, n * sizeof *mine);
+    }
+}
+
+static void dismiss_servers(void) {
+    const Wish none = {0};
+    for (int i = 1; i < ranks->n; i++) ranks->send(i, &none, sizeof none);
+}
+
+/* ---- writing ---- */
+
 int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
     char path[PATH_BYTES];
+    if (ranks->rank) return serve_moments(o), 0;
     if (path_join(path, dir, RUN_OPTIMIZER, err)) return -1;
     SafeOut *out = xcalloc((size_t)(COPIES * ps->n), sizeof *out);
+    Moments *moments = xcalloc((size_t)(COPIES * ps->n), sizeof *moments);
     int n = 0;
     for (int copy = 0; copy < COPIES; copy++) {
-        const float *data = copy_of(o, copy);
-        for (int i = 0; i < ps->n; i++) {
+        size_t first = 0;
+        bool elsewhere = copy && ranks->n > 1;
+        for (int i = 0, slice = 0; i < ps->n; i++) {
             const Weight *w = ps->params[i].weight;
             if (ps->params[i].frozen) continue;
-            out[n++] = (SafeOut){.name = copy_name(copy, w),
-                                 .dtype = DTYPE_F32,
-                                 .source = DTYPE_F32,
-                                 .n_dims = w->n_dims,
-                                 .dims = {w->dims[0], w->dims[1], w->dims[2]},
-                                 .data = data};
-            data += weight_count(w);
+            Wish wish = {.copy = copy, .from = slice};
+            while (slice < o->slices.n && o->slices.all[slice].first < first + weight_count(w)) slice++;
+            wish.to = slice;
+            moments[n] = (Moments){.o = o, .wish = wish, .to = o->g + first};
+            out[n] = (SafeOut){.name = copy_name(copy, w),
+                               .dtype = DTYPE_F32,
+                               .source = DTYPE_F32,
+                               .n_dims = w->n_dims,
+                               .dims = {w->dims[0], w->dims[1], w->dims[2]},
+                               .data = (elsewhere ? o->g : copy_of(o, copy)) + first,
+                               .fetch = elsewhere ? bring : NULL,
+                               .context = &moments[n]};
+            n++;
+            first += weight_count(w);
         }
     }
     int rc = safe_save(path, out, n, (uint64_t)step, err);
+    if (rc == 0) dismiss_servers();
     for (int i = 0; i < n; i++) free((char *)out[i].name);
     free(out);
+    free(moments);
     return rc;
 }
 
-static int load_tensor(const SafeFile *f, const char *path, const char *name, const Weight *w, float *data, Err *err) {
+/* ---- reading ---- */
+
+/* The slices of [first, first + n) that this rank owns. */
+static void take_owned(const Optimizer *o, float *moments, const float *data, size_t first, size_t n) {
+    for (int i = 0; i < o->slices.n_mine; i++) {
+        const Slice *s = &o->slices.all[o->slices.mine[i]];
+        if (s->first >= first && s->first < first + n)
+            memcpy(moments + s->owned, data + (s->first - first), (size_t)s->n * sizeof *data);
+    }
+}
+
+static int load_tensor(const Optimizer *o, const SafeFile *f, const char *path, int copy, const Weight *w, size_t first,
+                       Err *err) {
+    char *name = copy_name(copy, w);
     const SafeTensor *t = safe_find(f, name);
-    size_t bytes = weight_count(w) * sizeof *data;
-    if (!t) return err_set(err, "%s: %s is missing", path, name);
-    if (t->dtype != DTYPE_F32 || t->bytes != bytes)
-        return err_set(err, "%s: %s is %s of %zu bytes, the model wants F32 of %zu", path, name, dtype_name(t->dtype),
-                       t->bytes, bytes);
-    memcpy(data, t->data, bytes);
-    return 0;
+    size_t n = weight_count(w), bytes = n * sizeof(float);
+    int rc = 0;
+    if (!t)
+        rc = err_set(err, "%s: %s is missing", path, name);
+    else if (t->dtype != DTYPE_F32 || t->bytes != bytes)
+        rc = err_set(err, "%s: %s is %s of %zu bytes, the model wants F32 of %zu", path, name, dtype_name(t->dtype),
+                     t->bytes, bytes);
+    else if (copy == 0)
+        memcpy(o->w + first, t->data, bytes);
+    else
+        take_owned(o, copy == 1 ? o->m : o->v, t->data, first, n);
+    free(name);
+    return rc;
 }
 
 static int load_tensors(const Optimizer *o, const ParamSet *ps, const SafeFile *f, const char *path, Err *err) {
@@ -63,15 +150,11 @@ static int load_tensors(const Optimizer *o, const ParamSet *ps, const SafeFile *
     for (int i = 0; i < ps->n; i++) wanted += ps->params[i].frozen ? 0 : COPIES;
     if (f->n != wanted) return err_set(err, "%s: %d tensors, the model wants %d", path, f->n, wanted);
     for (int copy = 0; copy < COPIES; copy++) {
-        float *data = copy_of(o, copy);
+        size_t first = 0;
         for (int i = 0; i < ps->n; i++) {
-            const Weight *w = ps->params[i].weight;
             if (ps->params[i].frozen) continue;
-            char *name = copy_name(copy, w);
-            int rc = load_tensor(f, path, name, w, data, err);
-            free(name);
-            if (rc) return -1;
-            data += weight_count(w);
+            if (load_tensor(o, f, path, copy, ps->params[i].weight, first, err)) return -1;
+            first += weight_count(ps->params[i].weight);
         }
     }
     return 0;

@@ -6,6 +6,8 @@
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
 #include "trainer/cost.h"
+#include "trainer/gradient_sum.h"
+#include "trainer/agree.h"
 #include "weights/checkpoint.h"
 
 #include <math.h>
@@ -41,13 +43,15 @@ static void choose_precision(Run *r) {
 
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
-    if (run_open(&r->folder, s->out, s->resume, err)) return -1;
+    if (agree_program(err)) return -1;
+    if (!ranks->rank && run_open(&r->folder, s->out, s->resume, err)) return -1;
+    if (agree_folder(s->out, &r->folder.saved, err)) return -1;
     if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;
     choose_precision(r);
     if (r->folder.saved && restore_settings(r, err)) return -1;
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
-    if (settings_finish(s, err)) return -1;
+    if (settings_finish(s, err) || agree_settings(r->line, err)) return -1;
     r->saved_settings = settings_save(r->line->command, s);
     return 0;
 }
@@ -64,19 +68,23 @@ static int choose_window(Run *r, Err *err) {
     return 0;
 }
 
+/* What rank 0 has not written when it is their turn the others do not find. */
 static int open_corpus(Run *r, const Texts *texts, Err *err) {
     char path[PATH_BYTES];
+    if (agree_on("the sha256 of --data and --val", texts->hash, err)) return -1;
     if (r->folder.saved && strcmp(texts->hash, r->state.data_hash))
         return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
                        texts->hash, r->state.data_hash);
     memcpy(r->data_hash, texts->hash, sizeof r->data_hash);
+    if (ranks->rank) ranks_wait();
     if (run_tokenizer(r, texts, err) || run_config_adopt(r, err) || choose_window(r, err)) return -1;
     int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
     if (separator < 0) separator = r->config.eos_token_id;
-    return path_join(path, r->settings->out, "tokens.bin", err) ||
-                   corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err)
-               ? -1
-               : 0;
+    if (path_join(path, r->settings->out, "tokens.bin", err) ||
+        corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err))
+        return -1;
+    if (!ranks->rank) ranks_wait();
+    return 0;
 }
 
 static int prepare_data(Run *r, Err *err) {
@@ -146,6 +154,8 @@ static int start_sigmas(const Run *r, Err *err) {
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
     CostMemory need = cost_memory(&r->model, s->batch * s->noise_draws * r->window, s->recompute);
+    RankShare share = ranks_share(s->accumulate, ranks->rank, ranks->n);
+    need.weights += (size_t)gradient_sum_levels(share.most) * params_count(&r->model.params) * sizeof(float);
     if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);
     char text[2][MEMORY_TEXT];
     printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
@@ -184,7 +194,9 @@ static int prepare_weights(Run *r, Err *err) {
 /* ---- all ---- */
 
 int run_prepare(Run *r, Err *err) {
-    if (open_settings(r, err) == 0 && prepare_data(r, err) == 0 && prepare_weights(r, err) == 0) return 0;
+    if (open_settings(r, err) == 0 && prepare_data(r, err) == 0 && prepare_weights(r, err) == 0 &&
+        agree_weights(&r->optimizer, err) == 0)
+        return 0;
     if (r->folder.lock >= 0) run_withdraw(&r->folder);
     return -1;
 }

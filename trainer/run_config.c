@@ -8,6 +8,7 @@
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/masks.h"
+#include "trainer/ranks.h"
 #include "trainer/run.h"
 #include "weights/config_json.h"
 #include "weights/foreign.h"
@@ -99,7 +100,7 @@ int run_tokenizer(Run *r, const Texts *texts, Err *err) {
         return err_set(err, "task is %s, but pretrain makes networks for text-generation and fill-mask",
                        task_names[r->config.task]);
     if (path_join(path, r->settings->out, "tokenizer.json", err)) return -1;
-    if (!r->folder.saved && provide(r, texts, path, err)) return -1;
+    if (!r->folder.saved && !ranks->rank && provide(r, texts, path, err)) return -1;
     if (hash_file(path, r->tokenizer_hash, err)) return -1;
     return tokenizer_json_load(&r->tokenizer, path, err);
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/json_look.h"
 #include "trainer/optimizer_file.h"
+#include "trainer/ranks.h"
 #include "trainer/run_folder.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
@@ -73,8 +74,9 @@ int snapshot_load(const Training *t, int64_t *step, Err *err) {
 }
 
 int snapshot_save(const Training *t, int64_t step, Err *err) {
-    if (optimizer_save(t->optimizer, &t->model->params, t->settings->out, step, err) || save_state(t, step, err))
-        return -1;
+    if (optimizer_save(t->optimizer, &t->model->params, t->settings->out, step, err)) return -1;
+    if (ranks->rank) return 0;
+    if (save_state(t, step, err)) return -1;
     Dtype dtype = t->settings->save_dtype == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
     return checkpoint_save(t->settings->out, t->model, dtype, (uint64_t)step, err);
 }

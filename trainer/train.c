@@ -5,10 +5,11 @@
 #include "base/fixed_math.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "model/ops/op.h"
 #include "trainer/evaluate.h"
-#include "trainer/masks.h"
+#include "trainer/gradient_sum.h"
+#include "trainer/micro_batch.h"
 #include "trainer/progress.h"
+#include "trainer/agree.h"
 #include "trainer/runlog.h"
 #include "trainer/sample.h"
 #include "trainer/snapshot.h"
@@ -16,92 +17,17 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 static const double MEAN_STEPS = 16, HOPELESS = 1; /* nats */
 enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; at its end all are */
 
-/* ---- gradient ---- */
-
-typedef struct MicroBatch {
-    Tape tape;
-    int *tokens, *targets; /* [batch draws T] */
-    float *weights;        /* [batch draws T] of the targets; NULL: all 1 */
-    Segment *segments;     /* [batch draws] */
-} MicroBatch;
-
-static void micro_batch_init(MicroBatch *b, const Training *t) {
-    size_t windows = (size_t)(t->settings->batch * t->settings->noise_draws),
-           rows = windows * (size_t)t->windows->length;
-    *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
-                      .targets = xcalloc(rows, sizeof *b->targets),
-                      .segments = xcalloc(windows, sizeof *b->segments)};
-    if (t->model->cfg.task == TASK_FILL_MASK) b->weights = xcalloc(rows, sizeof *b->weights);
-    tape_init(&b->tape, true);
-    b->tape.bf16 = t->settings->precision == PRECISION_BF16;
-    b->tape.recompute = t->settings->recompute;
-}
-
-static void micro_batch_free(MicroBatch *b) {
-    tape_free(&b->tape);
-    free(b->tokens);
-    free(b->targets);
-    free(b->weights);
-    free(b->segments);
-}
-
-/* Its segments and their noise, and what the windows hold. */
-static int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t micro, Err *err) {
-    const Settings *s = t->settings;
-    int draws = (int)s->noise_draws, length = t->windows->length, rows = draws * length;
-    uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
-    uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
-    float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
-    for (int i = 0; i < (int)s->batch; i++) {
-        int at = i * rows, *tokens = b->tokens + at, *targets = b->targets + at;
-        float *weights = b->weights ? b->weights + at : NULL;
-        uint64_t window = number * (uint64_t)s->batch + (uint64_t)i;
-        if (windows_read(t->windows, window, t->model->cfg.vocab_size, tokens, targets, err)) return -1;
-        if (weights) masks_apply(&t->model->cfg, (uint64_t)s->seed, window, length, tokens, targets, weights);
-        for (int k = length; k < rows; k++) {
-            tokens[k] = tokens[k - length];
-            targets[k] = targets[k - length];
-            if (weights) weights[k] = weights[k - length];
-        }
-    }
-    for (int i = 0; i < (int)s->batch * draws; i++)
-        b->segments[i] = (Segment){.row0 = i * length,
-                                   .n = length,
-                                   .noise = {.seed = (uint64_t)s->seed,
-                                             .stream = stream,
-                                             .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)i : 0,
-                                             .scale = scale}};
-    return 0;
-}
+/* ---- one step ---- */
 
 typedef struct StepResult {
     double loss, kl, draws, lr, norm, seconds; /* draws: the effective number of them */
 } StepResult;
-
-/* Adds to the weights' grad, and of r to the mean cross-entropy, the unweighted noise KL and the draws. */
-static void micro_batch_gradient(MicroBatch *b, const Training *t, StepResult *r) {
-    const Settings *s = t->settings;
-    int windows = (int)(s->batch * s->noise_draws), length = t->windows->length;
-    Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
-    NoiseDraws draws = {.n = (int)s->noise_draws, .length = length, .best = s->noise_draws_weight == DRAWS_BEST};
-    double kl, effective = 1, n = (double)s->accumulate;
-    tape_reset(&b->tape);
-    Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
-    Mat *loss = draws.n > 1 ? op_cross_entropy_draws(&b->tape, logits, b->targets, b->weights, &draws, &effective)
-                            : op_cross_entropy(&b->tape, logits, b->targets, b->weights);
-    loss = model_penalised(&b->tape, loss, (float)s->kl_weight, &kl);
-    tape_backward(&b->tape, loss);
-    r->loss += (loss->x[0] - s->kl_weight * kl) / n;
-    r->kl += kl / n;
-    r->draws += effective / n;
-}
-
-/* ---- one step ---- */
 
 /* A mean of the loss over about MEAN_STEPS steps, and what it was worth to know nothing: the first loss, or that of
  * guessing every token alike. */
@@ -112,8 +38,12 @@ typedef struct Health {
 typedef struct Loop {
     const Training *t;
     Health health;
-    int64_t saved; /* step of the last checkpoint */
+    int64_t saved;   /* step of the last checkpoint */
+    RankShare share; /* of the step's micro-batches */
     MicroBatch batch;
+    GradientSum sum;
+    MicroBatchResult *mine, *results; /* [share.most] of this rank, [that of all ranks] by number */
+    int *signals;                     /* [ranks] */
     Perturb perturb;
     RunLog log;
     Progress progress;
@@ -124,15 +54,29 @@ static int refuse_ids(const Loop *l, const char *why, Err *err) {
                    l->t->settings->out, why, (long long)l->saved);
 }
 
+/* Means over the step's micro-batches, summed in their order on every rank. */
+static void gather_results(Loop *l, StepResult *r) {
+    int64_t n = l->t->settings->accumulate;
+    ranks->gather(l->mine, (size_t)l->share.most * sizeof *l->mine, l->results);
+    for (const MicroBatchResult *one = l->results; one < l->results + n; one++) {
+        r->loss += one->loss / (double)n;
+        r->kl += one->kl / (double)n;
+        r->draws += one->draws / (double)n;
+    }
+}
+
 /* The gradients of a step, summed; r's means over it. */
 static int add_gradients(Loop *l, int64_t step, StepResult *r, Err *err) {
     const Training *t = l->t;
-    int64_t n = t->settings->accumulate;
     Err why;
-    for (int64_t micro = 0; micro < n; micro++) {
-        if (micro_batch_read(&l->batch, t, step, micro, &why)) return refuse_ids(l, why.msg, err);
-        micro_batch_gradient(&l->batch, t, r);
+    for (int64_t i = 0; i < l->share.n; i++) {
+        if (micro_batch_read(&l->batch, t, step, l->share.first + i, &why)) return refuse_ids(l, why.msg, err);
+        optimizer_clear_gradient(t->optimizer);
+        micro_batch_gradient(&l->batch, t, &l->mine[i]);
+        gradient_sum_add(&l->sum, t->optimizer->g, i, l->share.n);
     }
+    optimizer_sum_gradient(t->optimizer, t->settings->accumulate);
+    gather_results(l, r);
     return 0;
 }
 
@@ -147,6 +91,16 @@ static double update(const Training *t, double lr, int64_t step) {
                                          : optimizer_step(t->optimizer, &adamw, lr, step, grad_scale);
 }
 
+/* Every rank sees it; rank 0 says it (agree.h). */
+static int refuse_step(Err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int refuse_step(Err *err, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->msg, sizeof err->msg, ranks->rank ? "" : fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
 static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     const Training *t = l->t;
     const Settings *s = t->settings;
@@ -154,13 +108,12 @@ static int run_step(Loop *l, int64_t step, StepResult *r, Err *err) {
     double started = now_seconds();
     *r = (StepResult){.lr = schedule_lr(&schedule, step)};
     perturb_apply(&l->perturb, &t->model->params, t->optimizer->w, step);
-    optimizer_clear_gradient(t->optimizer);
     if (add_gradients(l, step, r, err)) return -1;
     perturb_restore(&l->perturb, &t->model->params, t->optimizer->w);
     r->norm = update(t, r->lr, step + 1);
     r->seconds = now_seconds() - started;
     if (isfinite(r->norm)) return 0;
-    return err_set(
+    return refuse_step(
         err,
         "step %lld: the gradient is not finite (loss %g, learning rate %g); the checkpoint of step %lld stands: "
         "try a lower --lr or a longer --warmup",
@@ -179,7 +132,7 @@ static double ignorance(const Health *h) { return h->mean - h->ignorant; }
 
 static int check_health(const Loop *l, int64_t step, const StepResult *r, Err *err) {
     if (ignorance(&l->health) < HOPELESS) return 0;
-    return err_set(
+    return refuse_step(
         err,
         "step %lld: the training diverges, its loss of %.2f is worse than the %.2f of knowing nothing (learning "
         "rate %g); the checkpoint of step %lld stands: try a lower --lr or a longer --warmup",
@@ -284,9 +237,24 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
 
 /* ---- the loop ---- */
 
+/* Rank 0 evaluates and keeps the log. */
+static int open_log(Loop *l, int64_t step, Err *err) {
+    return ranks->rank ? 0 : runlog_open(&l->log, l->t->settings->out, step, err);
+}
+
+/* A signal to any rank stops all of them. */
+static int agree_stopped(const Loop *l) {
+    int mine = stop_signal(), any = 0;
+    ranks->gather(&mine, sizeof mine, l->signals);
+    for (int i = 0; i < ranks->n; i++) any = MAX(any, l->signals[i]);
+    return any;
+}
+
 static int save(Loop *l, int64_t step, Err *err) {
     l->saved = step;
-    return snapshot_save(l->t, step, err);
+    if (snapshot_save(l->t, step, err)) return -1;
+    ranks_wait(); /* whoever ends ends all, so not before rank 0 has written */
+    return 0;
 }
 
 /* `step` counts finished steps. Returns as train() does. */
@@ -299,9 +267,9 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
         progress_step(&l->progress, step, r.loss, r.lr);
         health_update(&l->health, r.loss, t->model->cfg.vocab_size);
         bool last = step == s->steps;
-        if (log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
+        if (!ranks->rank && log_step(l, step, &r, last || is_due(step, s->eval_every), err)) return -1;
         if (!corpus_intact(t->corpus)) return refuse_ids(l, "its size or time is another", err);
-        int stopped = stop_signal();
+        int stopped = agree_stopped(l);
         if (check_health(l, step, &r, err)) return -1;
         bool due = is_due(step, s->save_every) && fmax(r.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
         if ((last || stopped || due) && save(l, step, err)) return -1;
@@ -314,17 +282,38 @@ static int run_steps(Loop *l, int64_t step, Err *err) {
     return 0;
 }
 
+static void loop_init(Loop *l, const Training *t) {
+    const Settings *s = t->settings;
+    *l = (Loop){.t = t,
+                .share = ranks_share(s->accumulate, ranks->rank, ranks->n),
+                .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
+    micro_batch_init(&l->batch, t);
+    gradient_sum_init(&l->sum, t->optimizer->n, l->share.most);
+    l->mine = xcalloc((size_t)l->share.most, sizeof *l->mine);
+    l->results = xcalloc((size_t)(l->share.most * ranks->n), sizeof *l->results);
+    l->signals = xcalloc((size_t)ranks->n, sizeof *l->signals);
+}
+
+static void loop_free(Loop *l) {
+    micro_batch_free(&l->batch);
+    gradient_sum_free(&l->sum);
+    free(l->mine);
+    free(l->results);
+    free(l->signals);
+    perturb_free(&l->perturb);
+}
+
 int train(const Training *t, int64_t step, Err *err) {
     const Settings *s = t->settings;
-    Loop l = {.t = t,
-              .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
-    if (save(&l, step, err) || runlog_open(&l.log, s->out, step, err)) return -1;
-    micro_batch_init(&l.batch, t);
-    progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
-    int rc = run_steps(&l, step, err);
-    progress_end(&l.progress);
+    Loop l;
+    loop_init(&l, t);
+    int rc = save(&l, step, err) || open_log(&l, step, err) ? -1 : 0;
+    if (rc == 0) {
+        progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
+        rc = run_steps(&l, step, err);
+        progress_end(&l.progress);
+    }
     if (runlog_close(&l.log, rc < 0 ? NULL : err) && rc >= 0) rc = -1;
-    micro_batch_free(&l.batch);
-    perturb_free(&l.perturb);
+    loop_free(&l);
     return rc;
 }

@@ -1,5 +1,6 @@
 /* train: the loop. One step = accumulate micro-batches of --batch windows, clip, AdamW, log; now and then evaluate and
- * save. Everything that a step does is a pure function of the weights, the moments, the settings and its number. */
+ * save. Everything that a step does is a pure function of the weights, the moments, the settings and its number. Of
+ * many ranks (ranks.h) each computes its share of the micro-batches; the bits are those of one. */
 #ifndef NOISED_TRAIN_H
 #define NOISED_TRAIN_H
 

@@ -65,6 +65,10 @@ typedef struct SafeOut {
     Dtype source; /* of data */
     int n_dims, dims[SAFE_DIMS_MAX];
     const void *data;
+    /* Of data that is elsewhere until its turn comes: brings it, and is called right before it is written. It must
+     * leave alone the data of the tensor before, which is still being hashed. NULL: it is there. */
+    void (*fetch)(const struct SafeOut *t);
+    void *context; /* fetch's own */
 } SafeOut;
 
 int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err);

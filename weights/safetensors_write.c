@@ -105,6 +105,7 @@ static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Er
 }
 
 static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
+    if (t->fetch) t->fetch(t);
     if (t->dtype != t->source) return write_converted(f, hash, t, err);
     return write_data(f, hash, t->data, count_of(t) * dtype_size(t->dtype), err);
 }

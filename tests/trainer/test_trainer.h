@@ -25,6 +25,13 @@ ChildResult trainer_run_killed(const char *args, double delay, int signal_number
 /* The same as soon as the file `path` has `bytes` bytes. */
 ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number);
 
+/* noised-train-mpi on n ranks; NULL, or why there can be none. */
+const char *trainer_ranks_missing(void);
+ChildResult trainer_run_ranks(int n, const char *args);
+/* In two parts: the pid is mpirun's, whose children are the ranks. */
+pid_t trainer_start_ranks(int n, const char *args, char **output);
+ChildResult trainer_finish(pid_t pid, char *output);
+
 /* sha256 of a whole file. */
 void trainer_hash_file(const char *dir, const char *name, char hex[65]);
 char *trainer_join(const char *dir, const char *name);

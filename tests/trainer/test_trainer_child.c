@@ -63,26 +63,38 @@ char *trainer_config_file(void) {
 
 /* ---- the child ---- */
 
-static pid_t start(const char *args, const char *output) {
+static void program_path(char path[512], const char *name) {
     const char *build = getenv("BUILD");
-    char program[512], *copy = xstrdup(args), *argv[MAX_WORDS] = {program}, *rest = NULL;
-    snprintf(program, sizeof program, "%s/noised-train", build ? build : "build");
-    int n = 1;
+    snprintf(path, 512, "%s/%s", build ? build : "build", name);
+}
+
+/* The words of `line`, of which the first is the program. */
+static pid_t start_line(const char *line, const char *output) {
+    char *copy = xstrdup(line), *argv[MAX_WORDS], *rest = NULL;
+    int n = 0;
     for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
         BUG_ON(n == MAX_WORDS - 1);
         argv[n++] = w;
     }
+    argv[n] = NULL;
     pid_t pid = fork();
     BUG_ON(pid < 0);
     if (pid == 0) {
         int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) _exit(126);
         setenv("OMP_NUM_THREADS", "1", 1);
-        execv(program, argv);
+        execvp(argv[0], argv);
         _exit(127);
     }
     free(copy);
     return pid;
+}
+
+static pid_t start(const char *args, const char *output) {
+    char program[512], line[4096];
+    program_path(program, "noised-train");
+    snprintf(line, sizeof line, "%s %s", program, args);
+    return start_line(line, output);
 }
 
 static ChildResult finish(pid_t pid, char *output) {
@@ -102,6 +114,37 @@ ChildResult trainer_run(const char *args) {
     char *output = output_path();
     return finish(start(args, output), output);
 }
+
+/* As root too, and with more ranks than cores, which then give way while they wait. */
+static void ranks_line(char line[4096], int n, const char *args) {
+    char program[512];
+    program_path(program, "noised-train-mpi");
+    snprintf(line, 4096,
+             "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca "
+             "btl_vader_single_copy_mechanism none -np %d %s %s",
+             n, program, args);
+}
+
+const char *trainer_ranks_missing(void) {
+    char program[512];
+    program_path(program, "noised-train-mpi");
+    if (access(program, X_OK)) return "noised-train-mpi is not built (make mpi)";
+    return system("mpirun --version >/dev/null 2>&1") ? "mpirun is missing (package openmpi-bin)" : NULL;
+}
+
+ChildResult trainer_run_ranks(int n, const char *args) {
+    char line[4096], *output = output_path();
+    ranks_line(line, n, args);
+    return finish(start_line(line, output), output);
+}
+
+pid_t trainer_start_ranks(int n, const char *args, char **output) {
+    char line[4096];
+    ranks_line(line, n, args);
+    return start_line(line, *output = output_path());
+}
+
+ChildResult trainer_finish(pid_t pid, char *output) { return finish(pid, output); }
 
 static void sleep_for(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};

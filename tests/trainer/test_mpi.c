@@ -1,0 +1,209 @@
+/* A run is the same bytes on any number of ranks, by the real programs. SCALE=1 adds what takes long. */
+#include "base/err.h"
+#include "model/shape.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/gradient_sum.h"
+#include "trainer/ranks.h"
+#include "weights/presets.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool at_length(void) { return getenv("SCALE") != NULL; }
+
+/* ---- the parts ---- */
+
+TEST(mpi_shares_of_a_step) {
+    char list[64] = "";
+    Err err;
+    for (int r = 0; r < 8; r++) {
+        RankShare s = ranks_share(5, r, 4);
+        if (r < 4) sprintf(list + strlen(list), "%d+%d ", (int)s.first, (int)s.n);
+        CHECK(ranks_share(8, r, 8).first == r && ranks_share(8, r, 8).n == 1);
+    }
+    CHECK_MSG(!strcmp(list, "0+2 2+2 4+1 6+0 "), "%s", list);
+    CHECK(ranks_check(5, 8, &err) == 0 && ranks_check(1, 1, &err) == 0);
+    CHECK(ranks_check(5, 3, &err) == -1);
+    CHECK_MSG(!strcmp(err.msg, "3 ranks cannot share a step of --accumulate 5: 1, 2, 4, 8 can"), "%s", err.msg);
+    CHECK(ranks_check(8, 16, &err) == -1);
+}
+
+/* Numbers whose sum shows in which order it was taken: 1 is lost beside 2^24. */
+TEST(mpi_sum_is_a_tree) {
+    static const float big = 16777216;
+    struct {
+        int n;
+        float g[6], want;
+    } cases[] = {{1, {3}, 3},
+                 {2, {1, 2}, 3},
+                 {3, {big, 1, 1}, big},        /* (big + 1) + 1 */
+                 {4, {big, 1, 1, 1}, big + 2}, /* (big + 1) + (1 + 1) */
+                 {6, {1, 1, 1, 1, big, 1}, big + 4}};
+    for (size_t c = 0; c < COUNTOF(cases); c++) {
+        GradientSum s;
+        float g = 0;
+        gradient_sum_init(&s, 1, cases[c].n);
+        for (int i = 0; i < cases[c].n; i++) {
+            g = cases[c].g[i];
+            gradient_sum_add(&s, &g, i, cases[c].n);
+        }
+        CHECK_MSG(g == cases[c].want, "case %zu: %.9g", c, (double)g);
+        gradient_sum_free(&s);
+    }
+}
+
+/* ---- the programs ---- */
+
+typedef struct MpiRun {
+    char *dir, *text, *config;
+    char args[1024];
+} MpiRun;
+
+static MpiRun mpi_open(const char *args) {
+    MpiRun m = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
+    snprintf(m.args, sizeof m.args, "%s", args);
+    return m;
+}
+
+static void mpi_close(MpiRun *m) {
+    free(m->dir);
+    free(m->text);
+    free(m->config);
+}
+
+/* 0 ranks: noised-train. */
+static void mpi_train(const MpiRun *m, int n, const char *name, const char *more) {
+    char args[2048];
+    snprintf(args, sizeof args, "pretrain --data %s --out %s/%s %s %s", m->text, m->dir, name, m->args, more);
+    ChildResult r = n ? trainer_run_ranks(n, args) : trainer_run(args);
+    CHECK_MSG(r.status == 0, "%d ranks, %s: status %d: %s", n, args, r.status, r.output);
+    free(r.output);
+}
+
+static void check_same(const MpiRun *m, const char *a, const char *b) {
+    static const char *const files[] = {"optimizer.safetensors", "model.safetensors"};
+    char *dirs[] = {trainer_join(m->dir, a), trainer_join(m->dir, b)}, hash[2][65];
+    for (size_t i = 0; i < COUNTOF(files); i++) {
+        for (int k = 0; k < 2; k++) trainer_hash_file(dirs[k], files[i], hash[k]);
+        CHECK_MSG(!strcmp(hash[0], hash[1]), "%s of %s and %s differ (%s)", files[i], a, b, m->args);
+    }
+    free(dirs[0]);
+    free(dirs[1]);
+}
+
+static const char everything[] = "--batch 2 --warmup 2 --lr 1e-2 --noise-draws 2 --perturb layer-after --perturb-sigma "
+                                 "0.001 --dropout 0.1 --save-dtype bf16 --threads 1";
+
+TEST(mpi_same_bits) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open(everything);
+    char more[512];
+    snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 8", m.config);
+    mpi_train(&m, 0, "one", more);
+    static const int counts[] = {2, 8, 4, 1};
+    for (size_t i = 0; i < (at_length() ? COUNTOF(counts) : 2); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "np%d", counts[i]);
+        mpi_train(&m, counts[i], name, more);
+        check_same(&m, "one", name);
+    }
+    mpi_close(&m);
+}
+
+/* With --accumulate 5 of 8 ranks three have nothing to do. The run goes on at another number each time. */
+TEST(mpi_resume_on_other_ranks) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open(everything);
+    char more[512];
+    snprintf(more, sizeof more, "--config %s --steps 6 --accumulate 5 --schedule constant", m.config);
+    mpi_train(&m, 0, "one", more);
+    snprintf(more, sizeof more, "--config %s --steps 2 --accumulate 5 --schedule constant", m.config);
+    mpi_train(&m, 8, "some", more);
+    mpi_train(&m, 2, "some", "--resume --steps 4");
+    mpi_train(&m, 0, "some", "--resume --steps 5");
+    mpi_train(&m, 4, "some", "--resume --steps 6");
+    check_same(&m, "one", "some");
+    mpi_close(&m);
+}
+
+/* More than one bucket of slices, an optimizer without a second moment. */
+TEST(mpi_same_bits_of_more_parameters) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open("--config noiseformer-v2-tiny --vocab-size 300 --window 16 --batch 1 --accumulate 4 --steps 2 "
+                        "--optimizer sgd --momentum 0.9 --threads 1 --eval-every 0 --val none");
+    mpi_train(&m, 0, "one", "");
+    mpi_train(&m, 4, "np4", "");
+    check_same(&m, "one", "np4");
+    mpi_close(&m);
+}
+
+TEST(mpi_same_bits_of_all_kinds) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    if (!at_length()) SKIP("long: SCALE=1");
+    test_takes_long();
+    char name[PRESET_NAME], more[256], folder[2][64];
+    static const char *const ways[] = {"", "--precision bf16", "--recompute", "--precision bf16 --recompute"};
+    MpiRun m = mpi_open("--vocab-size 300 --window 16 --batch 1 --accumulate 4 --steps 2 --threads 1");
+    for (int i = 0; preset_name(i, name); i++) {
+        if (!strstr(name, "-nano")) continue;
+        Config c;
+        if (preset_config(&c, name, NULL)) continue;
+        if (config_classifies(&c) || (!c.causal && c.task == TASK_TEXT_GENERATION)) continue;
+        for (size_t w = 0; w < COUNTOF(ways); w++) {
+            snprintf(more, sizeof more, "--config %s %s", name, ways[w]);
+            snprintf(folder[0], sizeof folder[0], "%d-%zu-one", i, w);
+            snprintf(folder[1], sizeof folder[1], "%d-%zu-np", i, w);
+            mpi_train(&m, 0, folder[0], more);
+            mpi_train(&m, w % 2 ? 4 : 2, folder[1], more);
+            check_same(&m, folder[0], folder[1]);
+        }
+    }
+    mpi_close(&m);
+}
+
+/* ---- what is refused ---- */
+
+/* Rank 0 runs what all tests run, rank 1 `program` with another text or other options; nothing is left of it. */
+static void check_refused(const MpiRun *m, const char *program, const char *text, const char *more,
+                          const char *message) {
+    char args[4096], common[1024];
+    snprintf(common, sizeof common, "--config %s --out %s/refused --steps 2 --accumulate 2 --threads 1", m->config,
+             m->dir);
+    snprintf(args, sizeof args, "pretrain %s --data %s : -np 1 %s pretrain %s --data %s %s", common, m->text, program,
+             common, text, more);
+    ChildResult r = trainer_run_ranks(1, args);
+    CHECK_MSG(r.status == 1 && strstr(r.output, message), "wanted \"%s\", got %d: %s", message, r.status, r.output);
+    free(r.output);
+    snprintf(args, sizeof args, "%s/refused", m->dir);
+    CHECK_MSG(access(args, F_OK), "%s was left behind", args);
+}
+
+/* The program with a byte more behind its end. */
+static char *other_program(const char *dir, const char *program) {
+    char *path = trainer_join(dir, "noised-train-mpi"), command[2048];
+    snprintf(command, sizeof command, "cp %s %s && printf x >>%s", program, path, path);
+    CHECK(system(command) == 0);
+    return path;
+}
+
+TEST(mpi_refuses_other_ranks) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    const char *build = getenv("BUILD");
+    MpiRun m = mpi_open("--threads 1");
+    char program[512], args[1024], *text = trainer_text_file(8001);
+    snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
+    char *other = other_program(m.dir, program);
+    check_refused(&m, program, text, "", "the sha256 of --data and --val is ");
+    check_refused(&m, program, m.text, "--lr 0.5", "--lr is 0.5 on rank 1 (");
+    check_refused(&m, other, m.text, "", "the sha256 of the program is ");
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/x --accumulate 5", m.config, m.text, m.dir);
+    ChildResult r = trainer_run_ranks(3, args);
+    CHECK_MSG(r.status == 1 && strstr(r.output, "3 ranks cannot share a step of --accumulate 5: 1, 2, 4, 8 can"),
+              "status %d: %s", r.status, r.output);
+    free(r.output);
+    free(other);
+    free(text);
+    mpi_close(&m);
+}

@@ -1,0 +1,97 @@
+#include "trainer/agree.h"
+
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "model/kernels/kernels.h"
+#include "trainer/ranks.h"
+#include "trainer/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void ranks_wait(void) {
+    char *all = xmalloc((size_t)ranks->n), mine = 0;
+    ranks->gather(&mine, 1, all);
+    free(all);
+}
+
+typedef struct Claim {
+    char host[RANK_HOST], value[OPTION_TEXT_BYTES];
+} Claim;
+
+int agree_on(const char *what, const char *mine, Err *err) {
+    Claim *all = xcalloc((size_t)ranks->n + 1, sizeof *all), *own = all + ranks->n;
+    memcpy(own->host, ranks->host, sizeof own->host);
+    snprintf(own->value, sizeof own->value, "%s", mine);
+    ranks->gather(own, sizeof *own, all);
+    int odd = 1;
+    while (odd < ranks->n && !strcmp(all[odd].value, all[0].value)) odd++;
+    if (odd < ranks->n && ranks->rank) err_set(err, "%s", "");
+    if (odd < ranks->n && !ranks->rank)
+        err_set(err, "%s is %s on rank %d (%s), but %s on rank 0 (%s)", what,
+                *all[odd].value ? all[odd].value : "not given", odd, all[odd].host,
+                *all[0].value ? all[0].value : "not given", all[0].host);
+    int rc = odd < ranks->n ? -1 : 0;
+    free(all);
+    return rc;
+}
+
+static int hash_program(char hex[SHA256_HEX], Err *err) {
+    enum { PIECE = 1 << 16 };
+    FILE *f = fopen("/proc/self/exe", "re");
+    if (!f) return err_set(err, "/proc/self/exe: %s", strerror(errno));
+    char *piece = xmalloc(PIECE);
+    Sha256 hash;
+    sha256_init(&hash);
+    for (size_t n; (n = fread(piece, 1, PIECE, f)) > 0;) sha256_add(&hash, piece, n);
+    sha256_hex(&hash, hex);
+    free(piece);
+    fclose(f);
+    return 0;
+}
+
+int agree_program(Err *err) {
+    char hex[SHA256_HEX];
+    if (ranks->n == 1) return 0;
+    if (hash_program(hex, err) || agree_on("the sha256 of the program", hex, err)) return -1;
+    return agree_on("the arithmetic", strcmp(kernels->name, "amx") ? "that of all levels but amx" : "that of amx", err);
+}
+
+/* The texts themselves are compared, and threads change no bits. */
+static bool is_own(const Option *o) { return o->kind == OPTION_LIST || !strcmp(o->name, "threads"); }
+
+int agree_settings(const CommandLine *line, Err *err) {
+    const Command *c = line->command;
+    const Settings *s = line->values;
+    char text[OPTION_TEXT_BYTES], name[64];
+    if (ranks_check(s->accumulate, ranks->n, err)) return ranks->rank ? err_set(err, "%s", "") : -1;
+    if (ranks->n == 1) return 0;
+    for (const Option *o = c->options; o < c->options + c->n_options; o++) {
+        if (is_own(o)) continue;
+        option_text(o, s, text);
+        snprintf(name, sizeof name, "--%s", o->name);
+        if (agree_on(name, text, err)) return -1;
+    }
+    return 0;
+}
+
+int agree_weights(const Optimizer *o, Err *err) {
+    char hex[SHA256_HEX];
+    Sha256 hash;
+    if (ranks->n == 1) return 0;
+    sha256_init(&hash);
+    sha256_add(&hash, o->w, o->n * sizeof(float));
+    sha256_hex(&hash, hex);
+    return agree_on("the sha256 of the first weights", hex, err);
+}
+
+int agree_folder(const char *out, bool *saved, Err *err) {
+    bool *all = xcalloc((size_t)ranks->n, sizeof *all);
+    ranks->gather(saved, sizeof *saved, all);
+    *saved = all[0];
+    free(all);
+    if (!ranks->rank || access(out, R_OK | X_OK) == 0) return 0;
+    return err_set(err, "--out %s: %s; it must be a folder that all ranks share", out, strerror(errno));
+}

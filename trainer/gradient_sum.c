@@ -1,0 +1,42 @@
+#include "trainer/gradient_sum.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int gradient_sum_levels(int64_t leaves) {
+    int levels = 0;
+    while (((int64_t)1 << levels) < leaves) levels++;
+    return levels;
+}
+
+void gradient_sum_init(GradientSum *s, size_t n, int64_t leaves) {
+    *s = (GradientSum){.n = n, .levels = gradient_sum_levels(leaves)};
+    s->waits = xcalloc((size_t)s->levels + 1, sizeof *s->waits);
+    for (int i = 0; i < s->levels; i++) s->waits[i] = xcalloc(n, sizeof(float));
+}
+
+void gradient_sum_free(GradientSum *s) {
+    for (int i = 0; i < s->levels; i++) free(s->waits[i]);
+    free(s->waits);
+    *s = (GradientSum){0};
+}
+
+static void add(float *restrict g, const float *restrict left, size_t n) {
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++) g[i] += left[i];
+}
+
+/* A bit of the leaf's number says, level by level, whether it lies in a right half, whose left one waits. */
+void gradient_sum_add(GradientSum *s, float *g, int64_t leaf, int64_t leaves) {
+    bool last = leaf == leaves - 1;
+    for (int level = 0; level < s->levels; level++) {
+        if (leaf >> level & 1) {
+            add(g, s->waits[level], s->n);
+        } else if (!last) {
+            memcpy(s->waits[level], g, s->n * sizeof *g);
+            return;
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/* gradient_sum: adds up the gradients of a step's micro-batches, number 0 to M-1, in one fixed binary tree:
+ *
+ *     ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7))        a leaf that is not there is left out
+ *
+ * so that whoever adds whole subtrees, and then these, gets the same bits: as one rank or many (ranks.h). What waits
+ * for its right half is one buffer for every level of the tree. */
+#ifndef NOISED_GRADIENT_SUM_H
+#define NOISED_GRADIENT_SUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct GradientSum {
+    size_t n;      /* floats */
+    int levels;    /* of a tree of so many leaves */
+    float **waits; /* [levels] of n */
+} GradientSum;
+
+int gradient_sum_levels(int64_t leaves);
+void gradient_sum_init(GradientSum *s, size_t n, int64_t leaves);
+void gradient_sum_free(GradientSum *s);
+
+/* g is that of leaf `leaf` of `leaves`, which come in order; behind the last one it is the sum. Behind the others it is
+ * whatever. */
+void gradient_sum_add(GradientSum *s, float *g, int64_t leaf, int64_t leaves);
+
+#endif

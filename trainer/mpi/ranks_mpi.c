@@ -1,0 +1,56 @@
+#include "trainer/mpi/ranks_mpi.h"
+
+#include "base/options.h"
+#include "trainer/ranks.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <string.h>
+#include <unistd.h>
+
+/* MPI counts in int. */
+static const size_t MOST = (size_t)1 << 30;
+
+static void exchange(int partner, const void *out, size_t n_out, void *in, size_t n_in) {
+    for (size_t at = 0; at < MAX(n_out, n_in); at += MOST) {
+        size_t a = at < n_out ? MIN(n_out - at, MOST) : 0, b = at < n_in ? MIN(n_in - at, MOST) : 0;
+        MPI_Sendrecv((const char *)out + at, (int)a, MPI_BYTE, partner, 0, (char *)in + at, (int)b, MPI_BYTE, partner,
+                     0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static void gather(const void *mine, size_t n, void *all) {
+    BUG_ON(n > MOST);
+    MPI_Allgather(mine, (int)n, MPI_BYTE, all, (int)n, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void send(int to, const void *data, size_t n) {
+    for (size_t at = 0; at < n; at += MOST)
+        MPI_Send((const char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, to, 0, MPI_COMM_WORLD);
+}
+
+static void receive(int from, void *data, size_t n) {
+    for (size_t at = 0; at < n; at += MOST)
+        MPI_Recv((char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void end_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+
+static Ranks mpi = {.exchange = exchange, .gather = gather, .send = send, .receive = receive, .abort = end_all};
+
+int ranks_mpi_start(Err *err) {
+    if (MPI_Init(NULL, NULL) != MPI_SUCCESS) return err_set(err, "MPI cannot start");
+    MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &mpi.n);
+    if (gethostname(mpi.host, sizeof mpi.host - 1)) snprintf(mpi.host, sizeof mpi.host, "unknown");
+    ranks = &mpi;
+    /* Rank 0 tells what there is to tell. Errors are everybody's. */
+    if (mpi.rank && !freopen("/dev/null", "w", stdout)) return err_set(err, "/dev/null: %s", strerror(errno));
+    return 0;
+}
+
+void ranks_mpi_end(int status) {
+    if (ranks != &mpi) return;
+    if (status == EXIT_FAILED) end_all(status);
+    MPI_Finalize();
+}

@@ -1,0 +1,12 @@
+/* ranks_mpi: the table of ranks.h by MPI. */
+#ifndef NOISED_RANKS_MPI_H
+#define NOISED_RANKS_MPI_H
+
+#include "base/err.h"
+
+/* Joins the others, and sets `ranks`. */
+int ranks_mpi_start(Err *err);
+/* Waits for the others, unless the exit status is EXIT_FAILED, which ends them too. Harmless before the start. */
+void ranks_mpi_end(int status);
+
+#endif
