@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLIENTS = 64, TOKENS = 200, VERSIONS = 2, MOST_REFUSALS = 20 };
+enum { CLIENTS = 64, TOKENS = 200, VERSIONS = 2, MOST_REFUSALS = 10 };
 
 static int environment(const char *name, int otherwise) {
     const char *text = getenv(name);
@@ -248,4 +248,93 @@ TEST(takeover_not_needed_while_restarts_roll) {
     printf("  %d restarts\n", rounds * REPLICAS);
     check("restarted", &tally);
     CHECK(tally.takeovers == 0);
+}
+
+/* ---- new weights ---- */
+
+/* The folder `live` is a link to one of two checkpoints. */
+typedef struct Site {
+    char *dir, live[300], versions[VERSIONS][300];
+} Site;
+
+static void site_point(const Site *s, int version) {
+    char fresh[300];
+    snprintf(fresh, sizeof fresh, "%s/fresh", s->dir);
+    CHECK(symlink(s->versions[version], fresh) == 0 && rename(fresh, s->live) == 0);
+}
+
+static bool site_open(Site *s) {
+    *s = (Site){.dir = test_dir()};
+    snprintf(s->live, sizeof s->live, "%s/live", s->dir);
+    for (int i = 0; i < VERSIONS; i++) {
+        snprintf(s->versions[i], sizeof s->versions[i], "%s/%d", s->dir, i);
+        if (!test_checkpoint_write(s->versions[i], CHECKPOINT_SMALL, (uint64_t)i + 1)) return false;
+    }
+    site_point(s, 0);
+    return true;
+}
+
+/* One daemon after the other takes the version over, and the one after it dies: whoever comes back has it too. */
+static bool reload_in_turn(Fleet *f, const Site *s, int version) {
+    bool up = true;
+    site_point(s, version);
+    for (int i = 0; up && i < REPLICAS; i++) {
+        kill(f->daemons[i].pid, SIGHUP);
+        usleep(300000);
+        up = fleet_kill(f, (i + 1) % REPLICAS);
+        usleep(300000);
+    }
+    return up;
+}
+
+/* An answer that was cut off while `version` answers is not gone on with by the other one, whoever is asked; when the
+ * first is back it is. */
+static void check_refusal(Fleet *f, const Site *s, int version) {
+    Client c = {.number = 1};
+    char request[128];
+    Stream cut;
+    request_of(&c, request);
+    stream_open(&cut, 1);
+    CHECK(!stream_go_on(&cut, &f->balancer.front, request, 5) && cut.tokens >= 5);
+    site_point(s, 1 - version);
+    for (int i = 0; i < REPLICAS; i++) fleet_restart(f, i);
+    int had = cut.tokens;
+    for (int i = 0; i < 2 * REPLICAS; i++) {
+        CHECK(!stream_go_on(&cut, &f->balancer.front, request, 0));
+        CHECK_MSG(cut.status == 409 && cut.tokens == had, "status %d, %d tokens more", cut.status, cut.tokens - had);
+    }
+    site_point(s, version);
+    for (int i = 0; i < REPLICAS; i++) fleet_restart(f, i);
+    CHECK_MSG(stream_go_on(&cut, &f->balancer.front, request, 0) && cut.tokens == TOKENS, "status %d, %d tokens",
+              cut.status, cut.tokens);
+    stream_close(&cut);
+}
+
+/* Both versions answer for a while, daemons die meanwhile, and no answer is of two of them. */
+TEST(takeover_never_mixes_weights) {
+    if (!balancer_there()) SKIP("needs haproxy");
+    int rounds = environment("TAKEOVER_SECONDS", 4) / 4;
+    Tally tally = {0};
+    Site site;
+    Fleet f;
+    Crowd crowd;
+    bool up = true;
+    test_takes_long();
+    REQUIRE(site_open(&site) && fleet_start(&f, site.live, NULL));
+    crowd_start(&crowd, &f, true);
+    for (int i = 1; up && i <= rounds; i++) up = reload_in_turn(&f, &site, i % VERSIONS);
+    crowd_join(&crowd);
+    for (int i = 0; i < VERSIONS; i++) {
+        Daemon alone;
+        if (!daemon_start_at(&alone, site.versions[i], NULL)) break;
+        crowd_compare(&crowd, &alone);
+        daemon_stop(&alone);
+    }
+    add(&tally, &crowd);
+    crowd_free(&crowd);
+    printf("  %d reloads of three daemons\n", rounds);
+    check("reloaded", &tally);
+    if (up) check_refusal(&f, &site, rounds % VERSIONS);
+    fleet_stop(&f);
+    free(site.dir);
 }
