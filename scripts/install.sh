@@ -25,8 +25,9 @@ for p in $programs; do
     "$build/$p" --help=man | gzip -9n | put "share/man/man1/$p.1.gz" 644
     "$build/$p" --help=completion | put "share/bash-completion/completions/$p" 644
 done
-sed "s|/usr/local/bin|$prefix/bin|; /^#   install -m/d" deploy/noised.service | put lib/systemd/system/noised.service 644
-put lib/systemd/system/noised.socket 644 <deploy/noised.socket
+for unit in noised.service noised.socket noised@.service noised@.socket; do
+    sed "s|/usr/local/bin|$prefix/bin|; /^#   install -m/d" "deploy/$unit" | put "lib/systemd/system/$unit" 644
+done
 put lib/sysusers.d/noised.conf 644 <deploy/noised.sysusers
 for f in config.json model.safetensors tokenizer.json README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
 [ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" 2>/dev/null || true

@@ -55,6 +55,29 @@ TEST(install_package_pleases_lintian) {
     free(root);
 }
 
+TEST(install_units_please_systemd) {
+    if (system("command -v systemd-analyze >/dev/null")) SKIP("needs systemd-analyze");
+    char *root = test_dir();
+    expect(root,
+           "for u in noised.service noised.socket noised@.service noised@.socket; do "
+           "sed \"s#/usr/local/bin/noised#$(realpath $BUILD)/noised#\" deploy/$u >$ROOT/$u; done; cd $ROOT && "
+           "systemd-analyze verify ./noised.service ./noised.socket ./noised@8081.service ./noised@8081.socket && "
+           "echo fine",
+           0, "fine");
+    free(root);
+}
+
+/* A daemon among several is held as tightly as one alone. */
+TEST(install_template_has_the_same_sandbox) {
+    char *root = test_dir();
+    expect(
+        root,
+        "sed '/^#/d; /^Description=/d' deploy/noised.service >$ROOT/one; "
+        "sed '/^#/d; /^Description=/d; /noised-%i$/d; s/@%i//' deploy/noised@.service | diff $ROOT/one - && echo same",
+        0, "same");
+    free(root);
+}
+
 TEST(install_names_the_libraries_elsewhere) {
     expect("/", "PATH=/nowhere /bin/sh scripts/deps.sh", 0, "  libpcre2-dev\n");
 }
