@@ -201,6 +201,12 @@ test-openapi: $(BUILD)/noised ## /openapi.json and answers by validators that ar
 	    @seriousme/openapi-schema-validator@2.11.0
 	node tests/server/validate_openapi.mjs $(BUILD) $(BUILD)/openapi
 
+.PHONY: test-kubernetes
+test-kubernetes: ## deploy/kubernetes against the schemas of the API server and its client's types (kubectl, node, npm)
+	@mkdir -p $(BUILD)/kubernetes && npm install --silent --no-audit --no-fund --prefix $(BUILD)/kubernetes \
+	    kubernetes-models@5.1.0 @kubernetes/client-node@2.0.1 yaml@2.8.1
+	node tests/server/validate_kubernetes.mjs $(BUILD)/kubernetes
+
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
 	BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
