@@ -3,8 +3,9 @@
  *     bench-serve [ROUNDS] TEST... DIR...
  *
  * TEST is prefill=N (one prompt of N tokens) or decode=B (B streams, one token each a step, after a prompt of CONTEXT
- * tokens), with @X for a noise scale of X (1 by default). Every round measures all tests on all checkpoints in turn, so
- * that they share the machine's moods. One line per checkpoint and test: DIR TEST median best. */
+ * tokens), with @X for a noise scale of X (1 by default); of models that classify, read=BxN (B texts of N tokens, as
+ * many a pass as the daemon takes). Every round measures all tests on all checkpoints in turn, so that they share the
+ * machine's moods. One line per checkpoint and test: DIR TEST median best. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/machine.h"
@@ -17,11 +18,14 @@
 #include <string.h>
 
 enum { CONTEXT = 64, STEPS = 24, MAX_TESTS = 32, MAX_DIRS = 16, MAX_ROUNDS = 99, MAX_STREAMS = 256 };
+enum { MOST_BLOCKS = 64, MAX_ROWS = 8192 };
+
+typedef enum TestKind { PREFILL, DECODE, READ } TestKind;
 
 typedef struct Test {
     const char *name;
-    bool decode;
-    int n; /* tokens or streams */
+    TestKind kind;
+    int streams, n; /* tokens of each */
     float scale;
 } Test;
 
@@ -34,20 +38,30 @@ typedef struct Bench {
 } Bench;
 
 typedef struct Stream {
-    int blocks[64];
+    int blocks[MOST_BLOCKS];
 } Stream;
 
 static int parse_test(const char *text, Test *t) {
-    int used = 0;
-    *t = (Test){.name = text, .scale = 1, .decode = !strncmp(text, "decode=", 7)};
-    if (sscanf(text, t->decode ? "decode=%d%n" : "prefill=%d%n", &t->n, &used) != 1) return -1;
+    int used = 0, streams = 1, n = 1;
+    *t = (Test){.name = text, .scale = 1};
+    if (sscanf(text, "prefill=%d%n", &n, &used) == 1)
+        t->kind = PREFILL;
+    else if (sscanf(text, "decode=%d%n", &streams, &used) == 1)
+        t->kind = DECODE;
+    else if (sscanf(text, "read=%dx%d%n", &streams, &n, &used) == 2)
+        t->kind = READ;
+    else
+        return -1;
+    t->streams = streams;
+    t->n = n;
     if (text[used] == '@') t->scale = (float)atof(text + used + 1);
-    return t->n < 1 || t->n > (t->decode ? MAX_STREAMS : 64 * KV_BLOCK) ? -1 : 0;
+    bool too_much = streams > MAX_STREAMS || n > MOST_BLOCKS * KV_BLOCK || streams * n > MAX_ROWS;
+    return streams < 1 || n < 1 || too_much ? -1 : 0;
 }
 
-/* One segment of n rows per stream, after pos0 tokens; the logits of each segment's last row. */
+/* One segment of n rows per stream, after pos0 tokens; the logits of each segment's last row, or its classes. */
 static void forward(Bench *b, const Test *t, const Stream *streams, int n_streams, int n, int pos0) {
-    static int tokens[64 * KV_BLOCK], want[MAX_STREAMS];
+    static int tokens[MAX_ROWS], want[MAX_STREAMS];
     static Segment segments[MAX_STREAMS];
     int rows = n_streams * n;
     for (int i = 0; i < rows; i++)
@@ -57,33 +71,38 @@ static void forward(Bench *b, const Test *t, const Stream *streams, int n_stream
         segments[s].noise = (NoiseKey){.seed = (uint64_t)s + 1, .scale = t->scale};
         want[s] = s * n + n - 1;
     }
-    Batch batch = {
-        .tokens = tokens, .n = rows, .segments = segments, .n_segments = n_streams, .want = want, .n_want = n_streams};
-    model_forward(&b->checkpoint.model, &b->tape, &batch, &b->kv);
+    Batch batch = {.tokens = tokens, .n = rows, .segments = segments, .n_segments = n_streams};
+    if (t->kind != READ) batch.want = want, batch.n_want = n_streams;
+    model_forward(&b->checkpoint.model, &b->tape, &batch, t->kind == READ ? NULL : &b->kv);
     tape_reset(&b->tape);
+}
+
+/* As the daemon plans them: whole texts, as many rows a step as one of full length has. */
+static void read_texts(Bench *b, const Test *t, const Stream *streams) {
+    int most = MAX(1, b->checkpoint.model.cfg.max_positions / t->n);
+    for (int at = 0; at < t->streams; at += most) forward(b, t, streams + at, MIN(most, t->streams - at), t->n, 0);
 }
 
 /* Tokens a second. */
 static double measure(Bench *b, const Test *t) {
     static Stream streams[MAX_STREAMS];
-    int per_stream = t->decode ? (CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK : 64;
+    int per_stream = t->kind == DECODE ? (CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK : MOST_BLOCKS;
     for (int s = 0; s < MAX_STREAMS; s++)
         for (int k = 0; k < per_stream; k++) streams[s].blocks[k] = s * per_stream + k;
-    if (!t->decode) {
-        double start = now_seconds();
-        forward(b, t, streams, 1, t->n, 0);
-        return t->n / (now_seconds() - start);
-    }
-    for (int s = 0; s < t->n; s++) forward(b, t, streams + s, 1, CONTEXT, 0);
+    int steps = t->kind == DECODE ? STEPS : 1, at = t->kind == DECODE ? CONTEXT : 0;
+    for (int s = 0; s < t->streams && at; s++) forward(b, t, streams + s, 1, at, 0);
     double start = now_seconds();
-    for (int k = 0; k < STEPS; k++) forward(b, t, streams, t->n, 1, CONTEXT + k);
-    return t->n * STEPS / (now_seconds() - start);
+    if (t->kind == READ) read_texts(b, t, streams);
+    for (int k = 0; k < steps && t->kind != READ; k++) forward(b, t, streams, t->streams, t->n, at + k);
+    return (double)t->streams * t->n * steps / (now_seconds() - start);
 }
 
 static int open_bench(Bench *b, const char *dir, Err *err) {
     *b = (Bench){.dir = dir};
     if (checkpoint_open(&b->checkpoint, dir, err)) return -1;
     const Model *m = &b->checkpoint.model;
+    tape_init(&b->tape, false);
+    if (!config_generates(&m->cfg)) return 0;
     int blocks = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK);
     Dtype dtype = m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
     KvForm form = config_kv_form(&m->cfg);
@@ -91,7 +110,6 @@ static int open_bench(Bench *b, const char *dir, Err *err) {
     char text[MEMORY_TEXT];
     fprintf(stderr, "bench-serve: the cache of %s takes %s\n", dir, memory_text(bytes, text));
     if (memory_check(bytes, "the cache", "take fewer or smaller models", err)) return -1;
-    tape_init(&b->tape, false);
     return kv_init(&b->kv, &m->cfg, blocks, dtype, form, err);
 }
 
@@ -118,7 +136,7 @@ int main(int argc, char **argv) {
         rounds = 5;
     while (at < argc && n_tests < MAX_TESTS && parse_test(argv[at], &tests[n_tests]) == 0) at++, n_tests++;
     if (!n_tests || at == argc || argc - at > MAX_DIRS || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: bench-serve [ROUNDS] {prefill=N|decode=B}[@SCALE]... DIR...\n");
+        fprintf(stderr, "usage: bench-serve [ROUNDS] {prefill=N|decode=B|read=BxN}[@SCALE]... DIR...\n");
         return 2;
     }
     if (kernels_init(&err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;

@@ -2,9 +2,10 @@
 """The rivals of bench_serve.sh and its table.
 
     bench_serve.py torch f32|bf16      times PyTorch on a GPT-2 of 124M parameters; prints lines as bench-serve does
+    bench_serve.py bert f32|bf16       the same on BERT-base, which reads 32 texts of 128 tokens at once
     bench_serve.py gguf FILE           writes such a model, of random weights, for llama.cpp
     bench_serve.py llama NAME          the same lines of the tables of llama-bench and llama-batched-bench on stdin
-    bench_serve.py table FILE          medians of the lines NAME TEST RATE in FILE, and ratios to the first name
+    bench_serve.py table FILE          medians of the lines NAME TEST RATE in FILE, and ratios to the first name that has the test
 """
 import statistics
 import struct
@@ -13,6 +14,7 @@ import time
 
 LAYERS, HEADS, DIM, WIDTH, VOCAB, CONTEXT = 12, 12, 768, 3072, 50304, 1024
 PROMPT, PREFIX, STEPS, STREAMS = 512, 64, 8, (1, 8, 32)
+TEXTS, TOKENS, WORDS = 32, 128, 30522
 
 
 def torch_bench(kind):
@@ -69,6 +71,44 @@ def torch_bench(kind):
         print(f"torch-{kind} prefill={PROMPT} {prefill():.0f}")
         for n in STREAMS:
             print(f"torch-{kind} decode={n} {decode(n):.0f}", flush=True)
+
+
+def bert_bench(kind):
+    import torch
+    import torch.nn.functional as F
+
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float32
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+
+    def random(*shape):
+        return (torch.randn(*shape) * 0.02).to(dtype)
+
+    embed, positions, score = random(WORDS, DIM), random(512, DIM), random(2, DIM)
+    blocks = [[random(3 * DIM, DIM), random(DIM, DIM), random(WIDTH, DIM), random(DIM, WIDTH)] for _ in range(LAYERS)]
+    biases = [torch.zeros(n, dtype=dtype) for n in (3 * DIM, DIM, WIDTH, DIM)]
+    one, zero = torch.ones(DIM, dtype=dtype), torch.zeros(DIM, dtype=dtype)
+
+    def heads(x):
+        return x.view(TEXTS, TOKENS, HEADS, DIM // HEADS).transpose(1, 2)
+
+    def forward(tokens):
+        x = F.embedding(tokens, embed) + positions[:TOKENS]
+        for qkv, out, up, down in blocks:
+            q, k, v = map(heads, F.linear(F.layer_norm(x, (DIM,), one, zero), qkv, biases[0]).split(DIM, 2))
+            y = torch.softmax(q @ k.transpose(2, 3) * (DIM // HEADS) ** -0.5, 3) @ v
+            x = x + F.linear(y.transpose(1, 2).reshape(TEXTS, TOKENS, DIM), out, biases[1])
+            x = x + F.linear(F.gelu(F.linear(F.layer_norm(x, (DIM,), one, zero), up, biases[2])), down, biases[3])
+        return F.linear(F.layer_norm(x[:, 0], (DIM,), one, zero), score)
+
+    def read():
+        start = time.perf_counter()
+        forward(torch.arange(TEXTS * TOKENS).view(TEXTS, TOKENS))
+        return TEXTS * TOKENS / (time.perf_counter() - start)
+
+    with torch.inference_mode():
+        read()
+        print(f"bert-torch-{kind} read={TEXTS}x{TOKENS} {read():.0f}", flush=True)
 
 
 def gguf(path):
@@ -128,9 +168,9 @@ def table(path):
     for line in open(path):
         name, test, rate = line.split()[:3]
         rates.setdefault(name, {}).setdefault(test, []).append(float(rate))
-    tests = [f"prefill={PROMPT}"] + [f"decode={n}" for n in STREAMS]
+    tests = list(dict.fromkeys(t for results in rates.values() for t in results))
     print(f"{'tokens/s':24}" + "".join(f"{t:>18}" for t in tests))
-    first = next(iter(rates.values()))
+    first = {t: next(results[t] for results in rates.values() if t in results) for t in tests}
     for name, results in rates.items():
         row = f"{name:24}"
         for t in tests:
@@ -143,7 +183,7 @@ def table(path):
 
 
 if __name__ == "__main__":
-    modes = {"torch": torch_bench, "gguf": gguf, "llama": llama, "table": table}
+    modes = {"torch": torch_bench, "bert": bert_bench, "gguf": gguf, "llama": llama, "table": table}
     if len(sys.argv) != 3 or sys.argv[1] not in modes:
         sys.exit(__doc__)
     modes[sys.argv[1]](sys.argv[2])

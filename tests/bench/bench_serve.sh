@@ -1,7 +1,8 @@
 #!/bin/sh
 # Tokens a second of the 124M shape, random weights: prefill of 512 and decoding of 1, 8 and 32 streams, ours in bf16 and
 # int8 (and with V2's noise) and beside it PyTorch, if python3-torch is there, and llama.cpp, if LLAMA names the folder
-# of its binaries. All take turns, ROUNDS times; the table has medians and their ratio to the first line.
+# of its binaries; then a classifier of BERT-base's shape that reads 32 texts of 128 tokens at once, and PyTorch's. All
+# take turns, ROUNDS times; the table has medians and their ratio to the first line.
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -16,6 +17,16 @@ mkdir -p $runs
 for preset in mha noiseformer-v2; do
     [ -e $runs/$preset-bf16/tokenizer.json ] || "$build/bench-model" $preset-124m bf16 $runs/$preset-bf16
 done
+cat >$runs/bert.json <<'JSON'
+{"model_type": "noised", "task": "text-classification", "causal": false, "pool": "first", "vocab_size": 30522,
+ "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
+ "max_position_embeddings": 512, "norm": "layernorm", "position": "learned", "bias": true,
+ "mlp": {"activation": "gelu", "intermediate_size": 3072}, "attention": {"kind": "mha"},
+ "id2label": {"0": "NEG", "1": "POS"}}
+JSON
+for dtype in f32 bf16; do
+    [ -e $runs/bert-$dtype/tokenizer.json ] || "$build/bench-model" $runs/bert.json $dtype $runs/bert-$dtype
+done
 [ -e $runs/mha-int8/tokenizer.json ] || "$build/noised-weights" quantize $runs/mha-bf16 $runs/mha-int8 >&2
 if [ -n "${LLAMA:-}" ]; then
     [ -e $runs/gpt2-bf16.gguf ] || $python $script gguf $runs/gpt2-bf16.gguf
@@ -26,7 +37,11 @@ round() {
     "$build/bench-serve" 1 prefill=512 decode=1 decode=8 decode=32 $runs/mha-bf16 $runs/mha-int8 $runs/noiseformer-v2-bf16 |
         sed "s|^$runs/|noised-|"
     if $python -c 'import torch' 2>/dev/null; then
-        for dtype in f32 bf16; do $python $script torch $dtype; done
+        for dtype in f32 bf16; do
+            $python $script torch $dtype
+            "$build/bench-serve" 1 read=32x128 $runs/bert-$dtype | sed "s|^$runs/bert|bert-noised|"
+            $python $script bert $dtype
+        done
     fi
     if [ -n "${LLAMA:-}" ]; then
         for type in bf16 q8_0; do
