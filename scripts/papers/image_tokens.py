@@ -93,7 +93,7 @@ def main():
                                                    f"evaluation (every {max(STEPS // 10, 1)} steps)", "nats", curves))
     papers.write("image-tokens-drawn.svg", grid(draw(train("noisy", noisy_config(), subset, 1))))
     papers.write("image-tokens.md", PAGE.format(
-        images=IMAGES, steps=STEPS, seeds=papers.SEEDS,
+        plan=papers.plan("SEEDS", "STEPS", "IMAGES"), images=IMAGES, steps=STEPS, seeds=papers.SEEDS,
         table=papers.table(["network", "paper", "loss, nats a token"],
                            [[name, PAPER[name], papers.told(losses[name], 4)] for name in PAPER]),
         claims=papers.table(["claim", "paper", "ours, 95%", "verdict"],
@@ -103,7 +103,9 @@ def main():
 
 PAGE = """# Images as tokens, with NOBLE's branches
 
-`make papers-image-tokens` (003, Table 4). The paper's tokens come from a VQGAN, which needs ImageNet; ours are the
+`make papers-image-tokens{plan}` (003, Table 4).
+
+The paper's tokens come from a VQGAN, which needs ImageNet; ours are the
 pixels of MNIST pooled to 14 × 14 in 16 shades, behind a token of their class: 197 tokens an image, a vocabulary of 26,
 `rope2d`. The first {images} images, of which the last 5% are held out; `image-tokens-nano` and
 `image-tokens-noble-nano`, {steps} steps; mean ± deviation over {seeds} seeds.

@@ -58,6 +58,11 @@ def train(command, folder, *args):
     return path
 
 
+def plan(*keys):
+    """Of these variables the ones that were given, as make takes them: what a page puts behind its command."""
+    return "".join(f' {k}="{os.environ[k]}"' for k in keys if k in os.environ)
+
+
 def books():
     """The corpus of three public-domain books, fetched from Debian when it is not there."""
     folder = os.path.join(TOP, "runs", "corpus")

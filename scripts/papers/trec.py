@@ -9,12 +9,13 @@ import os
 import papers
 import weight_noise
 
+RATE = "sgd", 0.1
 SIZES = ["base", "narrow", "deep", "wideshallow", "narrowdeep", "narrowshallow"]
 
 
 def main():
     folder = papers.data("trec", "TREC.train.txt", "TREC.test.txt", page="https://cogcomp.seas.upenn.edu/Data/QA/QC/")
-    runs = weight_noise.train("trec", SIZES, ("sgd", 0.1), "--format", "trec", "--train",
+    runs = weight_noise.train("trec", SIZES, RATE, "--format", "trec", "--train",
                               os.path.join(folder, "TREC.train.txt"), "--test", os.path.join(folder, "TREC.test.txt"))
     rows = []
     for (size, mode, sigma), found in runs.items():
@@ -24,7 +25,8 @@ def main():
                      weight_noise.against(ours, base) if noisy else "", "about +20" if claimed else "",
                      weight_noise.above(0.1, ours, base) if claimed else ""])
     weight_noise.picture("trec", runs)
-    papers.write("trec.md", PAGE.format(plan=weight_noise.plan(), epochs=weight_noise.EPOCHS, seeds=papers.SEEDS,
+    papers.write("trec.md", PAGE.format(plan=papers.plan(*weight_noise.PLAN), descent=weight_noise.descent(RATE),
+                                       epochs=weight_noise.EPOCHS, seeds=papers.SEEDS,
                                         majority=100 * weight_noise.majority(runs), table=papers.table(
         ["size", "weight noise", "sigma", "accuracy, %", "against none, points, 95%", "paper", "verdict"], rows)))
 
@@ -34,11 +36,12 @@ PAGE = """# Questions, with noise on the weights
 `make papers-trec DATA=FOLDER{plan}` (DATA alone: the whole table).
 
 TREC's six classes by the six encoder-decoder transformers of the paper's Table 1 on
-frozen word vectors of 25, without noise and with the four modes. The paper tells neither optimiser nor rates: here plain
-gradient descent at 0.1, gradients clipped at a norm of 1, batches of 32, dropout 0.1, {epochs} epochs. Accuracy on the
+frozen word vectors of 25, without noise and with the four modes. The paper tells neither optimiser nor rates: here
+{descent}, gradients clipped at a norm of 1, batches of 32, dropout 0.1, {epochs} epochs. Accuracy on the
 test set after the last, mean ± deviation over {seeds} seeds; always the most frequent class of the training set:
 {majority:.1f}%. The paper's one figure is that narrow networks gain about 20 points by layer-before: half of that counts
-as agreement.
+as agreement. That the network learns what it should is seen with AdamW: `SIZES=base SEEDS=1 EPOCHS=12 MODES=
+OPTIMIZER=adamw LR=0.001` comes to 83.4%.
 
 {table}
 ![Accuracy by size and mode](trec.svg)

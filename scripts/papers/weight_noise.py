@@ -22,10 +22,17 @@ def vectors():
     return path or os.path.join(folder, "glove25_pca_subset.txt")
 
 
-def plan():
-    """What was asked for besides the folder of the data, as make takes it."""
-    keys = "SIZES", "MODES", "SIGMAS", "SEEDS", "EPOCHS", "OPTIMIZER", "LR"
-    return "".join(f' {k}="{os.environ[k]}"' for k in keys if k in os.environ)
+PLAN = "SIZES", "MODES", "SIGMAS", "SEEDS", "EPOCHS", "OPTIMIZER", "LR"
+
+
+def optimizer(rate):
+    """(which, its learning rate) of the plan; `rate` is what there is unless it says otherwise."""
+    return os.environ.get("OPTIMIZER", rate[0]), os.environ.get("LR", rate[1])
+
+
+def descent(rate):
+    which, lr = optimizer(rate)
+    return f"{'AdamW' if which == 'adamw' else 'plain gradient descent'} at {lr}"
 
 
 def settings():
@@ -36,14 +43,13 @@ def settings():
 def train(task, sizes, rate, *args):
     """{(size, mode, sigma): [(results of a run, its log), one a seed]}"""
     runs = {}
-    words = vectors()
+    words, (which, lr) = vectors(), optimizer(rate)
     for size in os.environ.get("SIZES", " ".join(sizes)).split():
         for mode, sigma in settings():
             noise = [] if mode == "none" else ["--perturb", mode, "--perturb-sigma", sigma]
             path = papers.train("finetune", f"{task}/{size}.{mode}.{sigma}", "--config", f"{task}-{size}", *args, *noise,
                                 "--vectors", words, "--seeds", papers.SEEDS, "--epochs", EPOCHS, "--batch", 32,
-                                "--optimizer", os.environ.get("OPTIMIZER", rate[0]), "--lr", os.environ.get("LR", rate[1]),
-                                "--weight-decay", 0)
+                                "--optimizer", which, "--lr", lr, "--weight-decay", 0)
             folders = [os.path.join(path, f"seed-{s + 1}") for s in range(papers.SEEDS)] if papers.SEEDS > 1 else [path]
             runs[size, mode, sigma] = list(zip(papers.results(path)["runs"], map(papers.log, folders)))
     return runs

@@ -39,11 +39,23 @@ def config(name):
     return path
 
 
-def score(model, path, delimiter):
+def score(name, model, path, delimiter):
+    """The last line of noised-train score; kept, so that what is interrupted does not score again."""
+    weights = os.stat(os.path.join(model, "model.safetensors"))
+    wanted = [model, weights.st_mtime_ns, weights.st_size, path, delimiter]
+    kept = os.path.join(papers.RUNS, "zero-shot", f"{name}.{os.path.basename(path)}")
+    if os.path.exists(kept):
+        with open(kept, encoding="utf-8") as f:
+            of, told = json.load(f)
+        if of == wanted:
+            return told
     program = os.path.join(papers.BUILD, "noised-train")
     out = subprocess.run([program, "score", "--model", model, "--task", path, "--delimiter", delimiter, "--truncate"],
                          stdout=subprocess.PIPE, check=True, text=True).stdout
-    return json.loads(out.splitlines()[-1])
+    told = json.loads(out.splitlines()[-1])
+    with open(kept, "w", encoding="utf-8") as f:
+        json.dump([wanted, told], f)
+    return told
 
 
 def main():
@@ -58,7 +70,7 @@ def main():
         models["the demo"] = os.path.join(papers.TOP, "weights", "demo")
     rows, groups = [], {}
     for task, delimiter in TASKS.items():
-        told = {name: score(model, os.path.join(folder, f"{task}.jsonl"), delimiter) for name, model in models.items()}
+        told = {name: score(name, model, os.path.join(folder, f"{task}.jsonl"), delimiter) for name, model in models.items()}
         any_one = next(iter(told.values()))
         key = "acc" if "perplexity" in any_one else "acc_norm"
         rows.append([task, any_one["n"], f"{100 * any_one['chance']:.1f}" if "chance" in any_one else "0",
@@ -67,19 +79,20 @@ def main():
         groups[task] = {name: [100 * t[key]] for name, t in told.items()}
     papers.write("zero-shot.svg", papers.bars("Zero-shot accuracy (normalised by characters; LAMBADA: greedy)", "%",
                                               groups))
-    papers.write("zero-shot.md", PAGE.format(steps=STEPS, table=papers.table(
+    papers.write("zero-shot.md", PAGE.format(plan=papers.plan("STEPS", "MODELS", "DEMO"), steps=STEPS, table=papers.table(
         ["task", "questions", "chance", "majority", *models], rows)))
 
 
 PAGE = """# Zero-shot questions
 
-`make papers-zero-shot DATA=FOLDER` (SAS, Table 1). Each continuation is scored by its log-probability behind the
-question, per character (acc_norm); of LAMBADA the last word must be the likeliest token by token (acc). The paper's
-models have 160M to 1.4B parameters and up to 100B tokens, and SAS leads MHA by 1 to 2 points there. Ours have width
-64, two layers and {steps} steps on three books with one tokenizer, beside the demo's checkpoint where it is shown; ± is
-the standard error of the questions. At this size all of them answer at the level of chance, so **the claim cannot be told here**: what the table
-shows is that the scoring is the published one, with chance and majority beside it. /v1/completions gives the same
-log-probabilities bit for bit.
+`make papers-zero-shot DATA=FOLDER{plan}` (SAS, Table 1).
+
+Each continuation is scored by its log-probability behind the question, per character (acc_norm); of LAMBADA the last
+word must be the likeliest token by token (acc). The paper's models have 160M to 1.4B parameters and up to 100B tokens,
+and SAS leads MHA by 1 to 2 points there. Ours have width 64, two layers and {steps} steps on three books with one
+tokenizer, beside the demo's checkpoint where it is shown; ± is the standard error of the questions. At this size all of
+them answer at the level of chance, so **the claim cannot be told here**: what the table shows is that the scoring is
+the published one, with chance and majority beside it. /v1/completions gives the same log-probabilities bit for bit.
 
 {table}
 ![Zero-shot accuracy by task and model](zero-shot.svg)
