@@ -2,14 +2,19 @@
 #include "base/err.h"
 #include "model/shape.h"
 #include "tests/support/test.h"
+#include "tests/trainer/test_mpi.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/gradient_sum.h"
 #include "trainer/ranks.h"
 #include "weights/presets.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+enum { FORBIDDEN = 77 }; /* status of namespaces.sh */
 
 static bool at_length(void) { return getenv("SCALE") != NULL; }
 
@@ -56,33 +61,31 @@ TEST(mpi_sum_is_a_tree) {
 
 /* ---- the programs ---- */
 
-typedef struct MpiRun {
-    char *dir, *text, *config;
-    char args[1024];
-} MpiRun;
-
-static MpiRun mpi_open(const char *args) {
+MpiRun mpi_open(const char *args) {
     MpiRun m = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
     snprintf(m.args, sizeof m.args, "%s", args);
     return m;
 }
 
-static void mpi_close(MpiRun *m) {
+void mpi_close(MpiRun *m) {
     free(m->dir);
     free(m->text);
     free(m->config);
 }
 
-/* 0 ranks: noised-train. */
-static void mpi_train(const MpiRun *m, int n, const char *name, const char *more) {
+void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *more) {
+    snprintf(args, 2048, "pretrain --data %s --out %s/%s %s %s", m->text, m->dir, name, m->args, more);
+}
+
+void mpi_train(const MpiRun *m, int n, const char *name, const char *more) {
     char args[2048];
-    snprintf(args, sizeof args, "pretrain --data %s --out %s/%s %s %s", m->text, m->dir, name, m->args, more);
+    mpi_args(args, m, name, more);
     ChildResult r = n ? trainer_run_ranks(n, args) : trainer_run(args);
     CHECK_MSG(r.status == 0, "%d ranks, %s: status %d: %s", n, args, r.status, r.output);
     free(r.output);
 }
 
-static void check_same(const MpiRun *m, const char *a, const char *b) {
+void mpi_check_same(const MpiRun *m, const char *a, const char *b) {
     static const char *const files[] = {"optimizer.safetensors", "model.safetensors"};
     char *dirs[] = {trainer_join(m->dir, a), trainer_join(m->dir, b)}, hash[2][65];
     for (size_t i = 0; i < COUNTOF(files); i++) {
@@ -107,7 +110,7 @@ TEST(mpi_same_bits) {
         char name[16];
         snprintf(name, sizeof name, "np%d", counts[i]);
         mpi_train(&m, counts[i], name, more);
-        check_same(&m, "one", name);
+        mpi_check_same(&m, "one", name);
     }
     mpi_close(&m);
 }
@@ -124,7 +127,7 @@ TEST(mpi_resume_on_other_ranks) {
     mpi_train(&m, 2, "some", "--resume --steps 4");
     mpi_train(&m, 0, "some", "--resume --steps 5");
     mpi_train(&m, 4, "some", "--resume --steps 6");
-    check_same(&m, "one", "some");
+    mpi_check_same(&m, "one", "some");
     mpi_close(&m);
 }
 
@@ -135,7 +138,7 @@ TEST(mpi_same_bits_of_more_parameters) {
                         "--optimizer sgd --momentum 0.9 --threads 1 --eval-every 0 --val none");
     mpi_train(&m, 0, "one", "");
     mpi_train(&m, 4, "np4", "");
-    check_same(&m, "one", "np4");
+    mpi_check_same(&m, "one", "np4");
     mpi_close(&m);
 }
 
@@ -157,7 +160,7 @@ TEST(mpi_same_bits_of_all_kinds) {
             snprintf(folder[1], sizeof folder[1], "%d-%zu-np", i, w);
             mpi_train(&m, 0, folder[0], more);
             mpi_train(&m, w % 2 ? 4 : 2, folder[1], more);
-            check_same(&m, folder[0], folder[1]);
+            mpi_check_same(&m, folder[0], folder[1]);
         }
     }
     mpi_close(&m);
@@ -206,4 +209,33 @@ TEST(mpi_refuses_other_ranks) {
     free(other);
     free(text);
     mpi_close(&m);
+}
+
+/* Across hosts that share nothing but the folder: network namespaces. */
+TEST(mpi_namespaces) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open(everything);
+    const char *build = getenv("BUILD");
+    char more[512], args[2048], program[512], real[PATH_MAX], command[PATH_MAX + 4096];
+    snprintf(more, sizeof more, "--config %s --steps 3 --accumulate 8", m.config);
+    snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
+    REQUIRE(realpath(program, real));
+    mpi_args(args, &m, "hosts", more);
+    snprintf(command, sizeof command, "tests/trainer/namespaces.sh n%d- 4 %s %s >%s/said 2>&1", (int)getpid(), real,
+             args, m.dir);
+    int status = system(command);
+    snprintf(args, sizeof args, "%s/said", m.dir);
+    char *said = test_read_file(args, NULL);
+    bool forbidden = WIFEXITED(status) && WEXITSTATUS(status) == FORBIDDEN;
+    static char why[256];
+    snprintf(why, sizeof why, "no network namespaces here: %.200s", said ? said : "");
+    why[strcspn(why, "\n")] = 0;
+    if (!forbidden) {
+        CHECK_MSG(status == 0, "status %d: %s", status, said ? said : "");
+        mpi_train(&m, 0, "one", more);
+        mpi_check_same(&m, "one", "hosts");
+    }
+    free(said);
+    mpi_close(&m);
+    if (forbidden) SKIP(why);
 }

@@ -1,0 +1,18 @@
+/* test_mpi: a run of noised-train, and the same on ranks of noised-train-mpi. */
+#ifndef NOISED_TEST_MPI_H
+#define NOISED_TEST_MPI_H
+
+typedef struct MpiRun {
+    char *dir, *text, *config; /* --data; trainer_config_file */
+    char args[1024];           /* of all runs */
+} MpiRun;
+
+MpiRun mpi_open(const char *args);
+void mpi_close(MpiRun *m);
+/* "pretrain ..." into the folder `name` of dir. */
+void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *more);
+/* To its end; 0 ranks: noised-train. */
+void mpi_train(const MpiRun *m, int n, const char *name, const char *more);
+void mpi_check_same(const MpiRun *m, const char *a, const char *b); /* the files of two folders */
+
+#endif

@@ -1,0 +1,178 @@
+/* Ranks that die, are stopped or find no room: all end, and what is on the disk goes on to the same bytes. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "tests/support/test.h"
+#include "tests/trainer/test_mpi.h"
+#include "tests/trainer/test_trainer.h"
+#include "weights/safetensors.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 4, STEPS = 12 };
+
+static void sleep_for(double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+/* ---- the ranks of an mpirun ---- */
+
+static bool is_rank_of(const char *pid, pid_t mpirun) {
+    char path[300], line[256] = "", name[32];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool read = fgets(line, sizeof line, f) && sscanf(line, "%*d (%31[^)]) %*c %d", name, &parent) == 2;
+    fclose(f);
+    return read && parent == mpirun && !strncmp(name, "noised-train", 12);
+}
+
+/* Waits until all are there; false when mpirun has ended before. */
+static bool find_ranks(pid_t mpirun, pid_t found[RANKS]) {
+    for (int n = 0; kill(mpirun, 0) == 0 && n < RANKS; sleep_for(0.01)) {
+        DIR *d = opendir("/proc");
+        const struct dirent *e;
+        n = 0;
+        while (d && n < RANKS && (e = readdir(d)))
+            if (is_rank_of(e->d_name, mpirun)) found[n++] = (pid_t)atoi(e->d_name);
+        if (d) closedir(d);
+        if (n == RANKS) return true;
+    }
+    return false;
+}
+
+static void check_all_gone(const pid_t found[RANKS]) {
+    for (int i = 0; i < RANKS; i++) {
+        double end = now_seconds() + 10;
+        while (kill(found[i], 0) == 0 && now_seconds() < end) sleep_for(0.01);
+        CHECK_MSG(kill(found[i], 0) < 0, "process %d is left", (int)found[i]);
+    }
+}
+
+static long log_bytes(const MpiRun *m, const char *name) {
+    char path[1024];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", m->dir, name);
+    free(test_read_file(path, &n));
+    return (long)n;
+}
+
+/* Sends a signal to one of four ranks `delay` seconds after the log has grown, or the run has ended. */
+static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int signal_number, double delay) {
+    char args[2048], *output;
+    pid_t found[RANKS];
+    long before = log_bytes(m, name);
+    mpi_args(args, m, name, "--resume --save-every 1");
+    pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
+    bool there = find_ranks(mpirun, found);
+    while (there && log_bytes(m, name) <= before && kill(found[0], 0) == 0) sleep_for(0.002);
+    sleep_for(delay);
+    if (there) kill(found[victim], signal_number);
+    double started = now_seconds();
+    ChildResult r = trainer_finish(mpirun, output);
+    CHECK_MSG(now_seconds() - started < 60, "it took %.0f s to end", now_seconds() - started);
+    if (there) check_all_gone(found);
+    return r;
+}
+
+static MpiRun faults_open(void) {
+    MpiRun m = mpi_open("");
+    snprintf(m.args, sizeof m.args, "--config %s --batch 1 --accumulate 8 --steps %d --warmup 4 --threads 1", m.config,
+             STEPS);
+    mpi_train(&m, 0, "whole", "");
+    return m;
+}
+
+static void check_whole_file(const MpiRun *m, const char *name) {
+    char path[1024];
+    SafeFile f;
+    Err err;
+    snprintf(path, sizeof path, "%s/%s/optimizer.safetensors", m->dir, name);
+    int rc = safe_open(&f, path, &err);
+    CHECK_MSG(rc == 0, "%s", err.msg);
+    if (rc == 0) safe_close(&f);
+}
+
+TEST(mpi_killed_ranks) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    test_takes_long();
+    int trials = getenv("SCALE") ? 50 : 2, run = 0;
+    MpiRun m = faults_open();
+    Draws d = draws_open((uint64_t)getpid(), DRAW_TEST, 4);
+    char name[16] = "run0";
+    for (int killed = 0, tried = 0; killed < trials && tried < 4 * trials; tried++) {
+        ChildResult r = run_hit(&m, name, (int)draw_below(&d, RANKS), SIGKILL, 0.3 * draw_uniform(&d));
+        killed += r.status != 0;
+        CHECK_MSG(r.status == 0 || r.status == 128 + SIGKILL, "status %d: %s", r.status, r.output);
+        free(r.output);
+        check_whole_file(&m, name);
+        if (r.status) continue;
+        mpi_check_same(&m, "whole", name);
+        snprintf(name, sizeof name, "run%d", ++run);
+    }
+    mpi_train(&m, 2, name, "--resume");
+    mpi_check_same(&m, "whole", name);
+    mpi_close(&m);
+}
+
+TEST(mpi_stopped_rank) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = faults_open();
+    ChildResult r = run_hit(&m, "run", 2, SIGTERM, 0);
+    CHECK_MSG(r.status == 0 || (r.status == 128 + SIGTERM && strstr(r.output, "stopped by signal 15: saved")),
+              "status %d: %s", r.status, r.output);
+    free(r.output);
+    mpi_train(&m, 4, "run", "--resume");
+    mpi_check_same(&m, "whole", "run");
+    mpi_close(&m);
+}
+
+/* All but `leave` bytes of the file system. */
+static void fill(const char *path, long leave) {
+    enum { PIECE = 4096 };
+    char piece[PIECE] = {0};
+    long n = 0;
+    FILE *f = fopen(path, "we");
+    REQUIRE(f);
+    setvbuf(f, NULL, _IONBF, 0);
+    while (fwrite(piece, 1, PIECE, f) == PIECE) n += PIECE;
+    CHECK(ftruncate(fileno(f), n - leave) == 0);
+    fclose(f);
+}
+
+TEST(mpi_full_disk) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = faults_open();
+    char args[2048], filler[1024], *run = trainer_join(m.dir, "run");
+    if (mkdir(run, 0700) || mount("tmpfs", run, "tmpfs", 0, "size=4m")) {
+        free(run);
+        mpi_close(&m);
+        SKIP("no tmpfs may be mounted here");
+    }
+    mpi_args(args, &m, "run/x", "--save-every 5");
+    char *output;
+    pid_t found[RANKS], mpirun = trainer_start_ranks(RANKS, args, &output);
+    CHECK(find_ranks(mpirun, found));
+    while (log_bytes(&m, "run/x") < 600 && kill(mpirun, 0) == 0) sleep_for(0.002);
+    snprintf(filler, sizeof filler, "%s/filler", run);
+    fill(filler, 16384);
+    ChildResult r = trainer_finish(mpirun, output);
+    CHECK_MSG(r.status == 1 && strstr(r.output, "No space left on device"), "status %d: %s", r.status, r.output);
+    free(r.output);
+    check_all_gone(found);
+    check_whole_file(&m, "run/x");
+    unlink(filler);
+    mpi_train(&m, 4, "run/x", "--resume");
+    mpi_check_same(&m, "whole", "run/x");
+    umount(run);
+    free(run);
+    mpi_close(&m);
+}
