@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/config_check.h"
+#include "model/kernels/kernels.h"
 #include "model/network.h"
 #include "model/ops/op.h"
 #include "model/shape.h"
@@ -126,6 +127,12 @@ Dtype model_precision(const Model *m) {
     if (m->network) return DTYPE_F32;
     const Weight *first = m->cfg.input.kind == INPUT_TOKENS ? &m->embed : &m->patches;
     return first->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+}
+
+const char *model_arithmetic(const Model *m) {
+    for (int i = 0; i < m->params.n; i++)
+        if (m->params.params[i].weight->dtype == DTYPE_BF16) return kernels->arithmetic;
+    return "common";
 }
 
 static Mat *embed_images(const Model *m, Tape *t, const Batch *batch) {

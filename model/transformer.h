@@ -47,6 +47,10 @@ void model_free(Model *m);
  * F32, else BF16. The embedding speaks for all matrices. */
 Dtype model_precision(const Model *m);
 
+/* Which arithmetic this machine computes it in, to the last bit: "amx" on that level if any weight is BF16, else
+ * "common", which all levels on all machines share. */
+const char *model_arithmetic(const Model *m);
+
 /* The wanted rows after the last norm, [n_want, d]. Three ways, and every row's result depends on its own sequence
  * alone in each, bit for bit in the last two:
  *     tape recording, kv NULL            training: whole sequences, to be differentiated

@@ -74,7 +74,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
         return -1;
     announce(&c->model, &engine);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
-    snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION, kernels->name);
+    snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION,
+             model_arithmetic(&c->model));
     snprintf(s->chat_fingerprint, sizeof s->chat_fingerprint, "%s-%s", s->fingerprint,
              s->chat.form ? s->chat.form->name : "none");
     s->api = (ApiContext){.limits = ctx->options->limits,

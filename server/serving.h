@@ -14,7 +14,7 @@ typedef struct Serving {
     Tokenizer *tokenizer; /* the checkpoint's, or one of ids only when it has none */
     Engine *engine;
     Scrub *scrub;              /* NULL: nobody reads the weights again */
-    char fingerprint[64];      /* checkpoint, version of the program, kernel family */
+    char fingerprint[64];      /* checkpoint, version of the program, arithmetic */
     char chat_fingerprint[96]; /* and the template */
     Chat chat;
     Buffer tokenizer_info, props, openapi; /* the answers of these routes */

@@ -20,6 +20,7 @@ enum { BUCKETS_LAST = 1023, BUCKETS_SPREAD = 16, BUCKETS = BUCKETS_LAST + BUCKET
 
 typedef struct Kernels {
     const char *name;
+    const char *arithmetic; /* of bf16 products: "common", ref's, or "amx" */
 
     /* y[i, o] (row stride ldy) = sum_k x[i, k] w[o, k], i < n, o < n_out; x [n, k] row stride ldx, w [n_out, k] rows
      * contiguous. Lane l of 16 sums k = l, l + 16, ... in order; the lanes are then added in one fixed tree. */

@@ -139,7 +139,7 @@ static size_t next_part(const char **rest, bool last) {
 }
 
 void former_print_parts(Buffer *b, const char *former, const char *now) {
-    static const char *const names[] = {"checkpoint", "version", "kernels", "template"};
+    static const char *const names[] = {"checkpoint", "version", "arithmetic", "template"};
     const char *separator = "";
     buffer_text(b, "[");
     for (size_t i = 0; i < COUNTOF(names); i++) {

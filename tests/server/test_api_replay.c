@@ -261,8 +261,8 @@ TEST(replay_snippets) {
     check_parts("a-1-x-mistral-nemo", "a-1-x-mistral-nemo", "[]");
     check_parts("a-1-x", "b-1-x", "[\"checkpoint\"]");
     check_parts("a-1-x", "a-2-x", "[\"version\"]");
-    check_parts("a-1-x", "a-1-y", "[\"kernels\"]");
+    check_parts("a-1-x", "a-1-y", "[\"arithmetic\"]");
     check_parts("a-1-x-llama-2", "a-1-x-llama-3", "[\"template\"]");
-    check_parts("fp_ollama", "a-1-y", "[\"checkpoint\",\"version\",\"kernels\"]");
-    check_parts("", "a-1-y-z", "[\"checkpoint\",\"version\",\"kernels\",\"template\"]");
+    check_parts("fp_ollama", "a-1-y", "[\"checkpoint\",\"version\",\"arithmetic\"]");
+    check_parts("", "a-1-y-z", "[\"checkpoint\",\"version\",\"arithmetic\",\"template\"]");
 }

@@ -1,5 +1,6 @@
 /* One number repeats an answer: what clients know as `seed` seeds the noise too. */
 #include "base/err.h"
+#include "model/kernels/kernels.h"
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>
@@ -174,4 +175,31 @@ TEST(seeds_if_fingerprint) {
     free(dir);
     daemon_stop(&d);
     daemon_stop(&other);
+}
+
+static void check_arithmetic(const char *dir, const char *isa, const char *want) {
+    Daemon d;
+    char *before = getenv("NOISED_ISA") ? strdup(getenv("NOISED_ISA")) : NULL;
+    setenv("NOISED_ISA", isa, 1);
+    bool up = daemon_start_at(&d, dir, NULL);
+    if (before)
+        setenv("NOISED_ISA", before, 1);
+    else
+        unsetenv("NOISED_ISA");
+    free(before);
+    REQUIRE(up);
+    Answer a = ask(&d, "\"seed\":4");
+    const char *fingerprint = json_text(a.json, "system_fingerprint"), *last = strrchr(fingerprint, '-');
+    CHECK_MSG(last && !strcmp(last + 1, want), "%s on %s has %s, not %s", dir, isa, fingerprint, want);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* Only bf16 products on amx have bits of their own. */
+TEST(seeds_fingerprint_names_the_arithmetic) {
+    const Kernels *all[KERNELS_LEVELS];
+    int n = kernels_available(all);
+    check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), all[n - 1]->name, "common");
+    for (int i = n > 1 ? n - 2 : 0; i < n; i++)
+        check_arithmetic("weights/demo", all[i]->name, strcmp(all[i]->name, "amx") ? "common" : "amx");
 }
