@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- nginx ---- */
@@ -32,14 +33,17 @@ static void show_output(const Proxy *p) {
     free(text);
 }
 
-/* deploy/nginx.conf as it is, but for its port, its certificate and where the daemon is. */
-static bool proxy_start(Proxy *p, const Daemon *d) {
-    char command[1024];
+/* deploy/nginx.conf as it is, but for its port, its certificate and where the n daemons are. */
+static bool proxy_start(Proxy *p, const Daemon *d, int n) {
+    char command[1536], servers[256] = "";
     *p = (Proxy){.dir = test_dir(), .port = free_port()};
+    for (int i = 0; i < n; i++)
+        snprintf(servers + strlen(servers), sizeof servers - strlen(servers), "    server 127.0.0.1:%d\\1\\n",
+                 d[i].port);
     snprintf(
         command, sizeof command,
         "sed 's/listen 443/listen 127.0.0.1:'$PORT'/; s#/etc/ssl/noised#'$DIR'/noised#; "
-        "s/127.0.0.1:8080/127.0.0.1:%d/' "
+        "s/^    server 127.0.0.1:8080\\(.*\\)/%s/' "
         "deploy/nginx.conf >$DIR/noised.conf && "
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout $DIR/noised.key -out "
         "$DIR/noised.pem && "
@@ -47,7 +51,7 @@ static bool proxy_start(Proxy *p, const Daemon *d) {
         "echo \"daemon on; pid $DIR/pid; error_log $DIR/errors; events {} http { access_log off; include $DIR/paths; "
         "include $DIR/noised.conf; }\" >$DIR/nginx.conf && "
         "nginx -t -e $DIR/errors -c $DIR/nginx.conf && nginx -e $DIR/errors -c $DIR/nginx.conf",
-        d->port);
+        servers);
     if (in_dir(p, command) == 0) return true;
     show_output(p);
     return false;
@@ -102,7 +106,7 @@ TEST(deploy_nginx_passes_and_refuses_in_json) {
     Daemon d;
     Proxy p;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    REQUIRE(proxy_start(&p, &d));
+    REQUIRE(proxy_start(&p, &d, 1));
     static const char *const fine[] = {"/health", "/health/live", "/v1/models"};
     for (size_t i = 0; i < COUNTOF(fine); i++) {
         Answer a = ask(&p, fine[i], NULL);
@@ -123,5 +127,38 @@ TEST(deploy_nginx_passes_and_refuses_in_json) {
     expect_error(&p, "/v1/models", NULL, 502);
     expect_error(&p, "/health/live", NULL, 502);
     free(large);
+    proxy_stop(&p);
+}
+
+static int failures(const Proxy *p, int n) {
+    int failed = 0;
+    for (int i = 0; i < n; i++) {
+        Answer a = ask(p, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":5,\"stream\":true}");
+        failed += a.status != 200 || !strstr(a.body, "data: [DONE]");
+        answer_free(&a);
+    }
+    return failed;
+}
+
+/* Of three daemons one is killed and another one drains: who asks sees nothing of it. */
+TEST(deploy_nginx_asks_another_daemon) {
+    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
+        SKIP("needs nginx and openssl");
+    Daemon d[3];
+    Proxy p;
+    for (int i = 0; i < 3; i++) REQUIRE(daemon_start(&d[i], i == 1 ? CHECKPOINT_SLOW : CHECKPOINT_SMALL, NULL));
+    REQUIRE(proxy_start(&p, d, 3));
+    CHECK(failures(&p, 12) == 0);
+    kill(d[0].pid, SIGKILL);
+    CHECK(failures(&p, 12) == 0);
+    int running = raw_completion(&d[1], "{\"prompt\":\"a\",\"max_tokens\":4000,\"ignore_eos\":true,\"stream\":true}");
+    CHECK(raw_expect(running, "data: {", 30));
+    kill(d[1].pid, SIGTERM); /* it drains as long as that stream lasts */
+    CHECK(failures(&p, 12) == 0);
+    close(running);
+    waitpid(d[0].pid, NULL, 0);
+    fclose(d[0].output);
+    daemon_stop(&d[1]);
+    daemon_stop(&d[2]);
     proxy_stop(&p);
 }
