@@ -5,6 +5,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/stream_client.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,6 +69,59 @@ TEST(haproxy_leaves_streams_alone) {
     }
     CHECK_MSG(running == 0, "the daemon goes on for a client that is gone");
     stream_close(&s);
+    fleet_stop(&f);
+}
+
+/* A request in a thread of its own. */
+typedef struct Asked {
+    pthread_t thread;
+    const Daemon *front;
+    const char *body;
+    Answer answer;
+} Asked;
+
+static void *ask(void *arg) {
+    Asked *a = arg;
+    a->answer = http_post(a->front, "/v1/completions", a->body);
+    return NULL;
+}
+
+static int who_runs(const Fleet *f) {
+    for (double until = now_seconds() + 30; now_seconds() < until; usleep(5000))
+        for (int i = 0; i < REPLICAS; i++) {
+            Answer a = http_get(&f->daemons[i], "/health");
+            double running = json_number(a.json, "running");
+            answer_free(&a);
+            if (running > 0) return i;
+        }
+    return -1;
+}
+
+/* An answer of which no byte was sent is another daemon's when the first one dies, however long its request is. */
+TEST(haproxy_asks_elsewhere) {
+    if (!balancer_there()) SKIP("needs haproxy");
+    static const char request[] = "{\"prompt\":\"The river\",\"max_tokens\":100,\"ignore_eos\":true,\"seed\":1,"
+                                  "\"logit_bias\":{\"189\":-100}}";
+    enum { LENGTH = 250 << 10 };
+    Fleet f;
+    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SLOW), NULL));
+    char *body = xmalloc(LENGTH + 1);
+    memset(body, ' ', LENGTH);
+    memcpy(body + LENGTH - (sizeof request - 1), request, sizeof request);
+    Asked a = {.front = &f.balancer.front, .body = body};
+    BUG_ON(pthread_create(&a.thread, NULL, ask, &a));
+    int i = who_runs(&f);
+    CHECK(i >= 0 && fleet_kill(&f, MAX(i, 0)));
+    BUG_ON(pthread_join(a.thread, NULL));
+    char *replica = answer_header(&a.answer, "x-noised-replica");
+    CHECK_MSG(replica && *replica != 'a' + i, "replica %s answers, %c was killed", replica ? replica : "?", 'a' + i);
+    Answer alone = http_post(&f.daemons[(i + 1) % REPLICAS], "/v1/completions", request);
+    CHECK_MSG(a.answer.status == 200 && !strcmp(answer_text(&a.answer, 0), answer_text(&alone, 0)), "%d %.200s",
+              a.answer.status, a.answer.body);
+    free(replica);
+    free(body);
+    answer_free(&alone);
+    answer_free(&a.answer);
     fleet_stop(&f);
 }
 
