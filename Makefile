@@ -265,6 +265,11 @@ bench-lstm: $(BUILD)/bench-lstm ## training steps of BiLSTM taggers beside PyTor
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
 
+.PHONY: bench-scale
+bench-scale: $(BUILD)/noised $(BUILD)/bench-load ## 1, 2 and 4 pinned daemons behind haproxy beside one with all cores (CHECKPOINT=dir CLIENTS=1,16 TOKENS=128 ROUNDS=5)
+	@scripts/deps.sh haproxy
+	BUILD=$(BUILD) python3 tests/bench/bench_scale.py
+
 bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights ## tokens/s of the forward pass beside PyTorch and llama.cpp (LLAMA=folder of its binaries, ROUNDS=3)
 	BUILD=$(BUILD) tests/bench/bench_serve.sh
 
