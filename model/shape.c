@@ -93,6 +93,7 @@ bool config_noise_acts(const Config *c, float scale) {
 }
 
 KvForm config_kv_form(const Config *c) {
+    if (!config_generates(c)) return KV_EXPANDED; /* nothing is cached, and there may be no attention */
     return c->attention.kind->compact && !c->sas.heads && !c->noise.condition_dim ? KV_COMPACT : KV_EXPANDED;
 }
 

@@ -36,13 +36,13 @@ static void compute(Tuned *t) {
     task_batch_free(&b);
 }
 
-/* Trains on the file `name` of t's folder for an epoch; at most three examples. */
-static bool tune(Tuned *t, const char *name, TestCheckpoint init) {
+/* Trains the network that `from` gives on the file `name` of t's folder for an epoch; at most three examples. */
+static bool tune(Tuned *t, const char *name, const char *from) {
     char args[1024], path[300];
     Err err;
     Labels known = {0};
-    snprintf(args, sizeof args, "finetune --init %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run",
-             test_checkpoint(init), t->dir, name, t->dir);
+    snprintf(args, sizeof args, "finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir,
+             name, t->dir);
     ChildResult r = trainer_run(args);
     CHECK_MSG(r.status == 0, "%s", r.output);
     free(r.output);
@@ -57,20 +57,29 @@ static bool tune(Tuned *t, const char *name, TestCheckpoint init) {
     return true;
 }
 
-static bool tune_text(Tuned *t, const char *name, const char *text) {
+/* The network of a preset on word vectors; NULL: a checkpoint with subwords. */
+static bool tune_text(Tuned *t, const char *name, const char *text, const char *preset) {
+    static const char vectors[] = "the 1 0 2\nriver 0 1 0\nmill 0.5 -1 0\nword 2 2 1\nmiller 0 0.25 1\nsaid 1 1 1\n";
+    char from[400];
     *t = (Tuned){.dir = test_dir()};
     test_write_text(t->dir, name, text);
-    return tune(t, name, CHECKPOINT_SMALL);
+    test_write_text(t->dir, "vectors.txt", vectors);
+    if (preset)
+        snprintf(from, sizeof from, "--config %s --vectors %s/vectors.txt", preset, t->dir);
+    else
+        snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_SMALL));
+    return tune(t, name, from);
 }
 
 static bool tune_images(Tuned *t, const void *images, size_t n_images, const void *labels, size_t n_labels) {
-    char path[300];
+    char path[300], from[400];
     *t = (Tuned){.dir = test_dir()};
     snprintf(path, sizeof path, "%s/my-images-idx3-ubyte", t->dir);
     test_write_file(path, images, n_images);
     snprintf(path, sizeof path, "%s/my-labels-idx1-ubyte", t->dir);
     test_write_file(path, labels, n_labels);
-    return tune(t, "my-images-idx3-ubyte", CHECKPOINT_IMAGES);
+    snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_IMAGES));
+    return tune(t, "my-images-idx3-ubyte", from);
 }
 
 static void tuned_close(Tuned *t) {
@@ -97,12 +106,13 @@ static bool serve(Daemon *d, const Tuned *t) {
     return daemon_start_at(d, path, NULL);
 }
 
-TEST(finetuned_texts_are_served) {
+static void check_texts(const char *preset) {
     Tuned t;
     Daemon d;
     REQUIRE(tune_text(&t, "x.jsonl",
                       "{\"text\":\"the river and the mill\",\"label\":\"B\"}\n"
-                      "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n"));
+                      "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n",
+                      preset));
     REQUIRE(serve(&d, &t));
     Answer a =
         http_post(&d, "/v1/classify", "{\"input\":[\"the river and the mill\",\"a word\",\"stone\"],\"noise_seed\":9}");
@@ -123,12 +133,18 @@ TEST(finetuned_texts_are_served) {
     tuned_close(&t);
 }
 
-TEST(finetuned_tags_are_served) {
+TEST(finetuned_texts_are_served) {
+    check_texts(NULL);
+    check_texts("trec-narrowshallow");
+}
+
+static void check_tags(const char *preset) {
     Tuned t;
     Daemon d;
     REQUIRE(tune_text(&t, "x.conll",
                       "the\tO\nriver\tB-W\nGr\xC3\xBC\xC3\x9F"
-                      "e\tO\n\nmiller\tB-P\nsaid\tO\n"));
+                      "e\tO\n\nmiller\tB-P\nsaid\tO\n",
+                      preset));
     REQUIRE(serve(&d, &t));
     Answer a = http_post(&d, "/v1/tag",
                          "{\"input\":[\"the river Gr\xC3\xBC\xC3\x9F"
@@ -149,6 +165,11 @@ TEST(finetuned_tags_are_served) {
     answer_free(&a);
     daemon_stop(&d);
     tuned_close(&t);
+}
+
+TEST(finetuned_tags_are_served) {
+    check_tags(NULL);
+    check_tags("ner-shallow");
 }
 
 /* Two pictures of 6 x 4 by the network of CHECKPOINT_IMAGES. */
