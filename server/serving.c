@@ -63,7 +63,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     const Config *config = &c->model.cfg;
     EngineOptions engine = ctx->options->engine;
     s->tokenizer = c->tokenizer ? c->tokenizer : tokenizer_ids_only();
-    if (!c->tokenizer)
+    if (!c->tokenizer && config->input.kind != INPUT_PATCHES)
         log_line("%s has no tokenizer.json: prompts are token ids, answers have no text", ctx->options->model);
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
     engine.kv_form = kv_form(ctx->options, &c->model);

@@ -4,6 +4,7 @@
 #include "trainer/commands.h"
 #include "trainer/cost.h"
 #include "weights/presets.h"
+#include "weights/presets_words.h"
 
 #include <math.h>
 
@@ -63,8 +64,10 @@ static int run(const CommandLine *line) {
         if (print_row(name, &width, &rate, &err)) return command_fail(line, &err, EXIT_FAILED);
     printf("About, for --batch %d and --steps %d in f32 on %d %s: memory, and memory\n"
            "with --recompute, which takes %.1f times as long; speed by a matrix product of\n"
-           "the preset's width, measured just now.\n",
+           "the preset's width, measured just now.\n"
+           "Of finetune, as large as its --vectors and as many labels as its data:\n",
            BATCH, STEPS, team_size(), team_size() == 1 ? "thread" : "threads", RECOMPUTE_TIME);
+    for (int i = 0; preset_words_name(i); i++) puts(preset_words_name(i));
     return EXIT_DONE;
 }
 

@@ -2,6 +2,7 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 #include "trainer/commands.h"
 #include "trainer/sample.h"
 #include "trainer/stop.h"
@@ -77,7 +78,9 @@ static int run(const CommandLine *line) {
     if (s->threads) team_resize(s->threads);
     if (kernels_init(&err) || checkpoint_open(&c, s->model, &err)) return command_fail(line, &err, EXIT_FAILED);
     stop_install();
-    int rc = c.tokenizer ? read_prompt(&c, s->prompt, &ids, &err)
+    int rc = config_check_kv_form(&c.model.cfg, config_kv_form(&c.model.cfg), &err);
+    if (rc == 0)
+        rc = c.tokenizer ? read_prompt(&c, s->prompt, &ids, &err)
                          : err_set(&err, "--model %s has no tokenizer.json", s->model);
     if (rc == 0) rc = sample(&c, s, &ids, &err);
     token_list_free(&ids);

@@ -66,8 +66,9 @@ static int parse_offsets(SafeTensor *t, const cJSON *item, const unsigned char *
                        (long long)begin, (long long)end, t->bytes, bytes);
     t->data = data + begin;
     if ((uintptr_t)t->data % dtype_size(t->dtype))
-        return err_set(err, "%s: data starts at byte %zu of the file, not a multiple of %zu as %s needs", t->name,
-                       (size_t)begin, dtype_size(t->dtype), dtype_name(t->dtype));
+        return err_set(err,
+                       "%s: data starts at byte %lld behind the header, in the file not a multiple of %zu as %s needs",
+                       t->name, (long long)begin, dtype_size(t->dtype), dtype_name(t->dtype));
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/trainer/test_trainer.h"
 #include "trainer/cost.h"
 #include "weights/presets.h"
+#include "weights/presets_words.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -256,6 +257,10 @@ TEST(trainer_cli_lists_the_presets) {
         snprintf(line, sizeof line, "\n%s ", name);
         CHECK_MSG(strstr(r.output, line), "%s is not in the list", name);
         CHECK_MSG(preset_config(&c, name, &err) == 0, "%s: %s", name, err.msg);
+    }
+    for (int i = 0; preset_words_name(i); i++) {
+        snprintf(line, sizeof line, "\n%s\n", preset_words_name(i));
+        CHECK_MSG(strstr(r.output, line), "%s is not in the list", preset_words_name(i));
     }
     CHECK(n > 50 && strstr(r.output, "\nnoiseformer-v2-tiny        4000032    256 "));
     CHECK(strstr(r.output, "-nano") < strstr(r.output, "-tiny") &&
