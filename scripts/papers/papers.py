@@ -33,8 +33,13 @@ def data(folder, *files, page):
 
 
 def run(*args):
-    """A command of ours; a failure ends the experiment, to be gone on with later."""
-    code = subprocess.run(list(map(str, args)), stdout=sys.stderr).returncode
+    """A command of ours; a failure ends the experiment, to be gone on with later. Ctrl-C reaches it too: it saves."""
+    child = subprocess.Popen(list(map(str, args)), stdout=sys.stderr)
+    try:
+        code = child.wait()
+    except KeyboardInterrupt:
+        child.wait()
+        sys.exit("papers: interrupted; the same command goes on from there")
     if code:
         sys.exit(f"papers: {' '.join(map(str, args))}: status {code}; the same command goes on from there")
 
