@@ -77,7 +77,8 @@ static int check_kind(const Examples *e, const Tokenizer *tok, const Config *c, 
     static const TaskKind tasks[] = {TASK_TEXT_CLASSIFICATION, TASK_TOKEN_CLASSIFICATION, TASK_IMAGE_CLASSIFICATION};
     if (c->task != tasks[e->kind])
         return err_set(err, "%s holds %s, but task is %s", e->path, names[e->kind], task_names[c->task]);
-    if (e->kind != EXAMPLES_IMAGES) return tok ? 0 : err_set(err, "there is no tokenizer.json");
+    if (e->kind != EXAMPLES_IMAGES)
+        return tok ? 0 : err_set(err, "%s holds texts, and there is no tokenizer.json", e->path);
     if (e->channels == c->input.channels && e->height == c->input.height && e->width == c->input.width) return 0;
     return err_set(err, "%s: images of [%d,%d,%d], input.channels and input.image_size are [%d,%d,%d]", e->path,
                    e->channels, e->height, e->width, c->input.channels, c->input.height, c->input.width);
