@@ -62,4 +62,4 @@ def differences(results):
     for i, member in enumerate(members):
         x, y = LEFT + (WIDTH + GAP + 20) * (i % COLUMNS), TOP + 20 + (HEIGHT + GAP) * (i // COLUMNS)
         out += panel(x, y, member, lines_of(results, member))
-    return svg(LEFT + (WIDTH + GAP + 20) * COLUMNS, TOP + 10 + (HEIGHT + GAP) * rows, "\n".join(out) + "\n")
+    return svg(LEFT + (WIDTH + GAP + 20) * max(min(COLUMNS, len(members)), 3), TOP + 10 + (HEIGHT + GAP) * rows, "\n".join(out) + "\n")

@@ -83,7 +83,7 @@ ALL = [
     Member("sas-k1", HEADS, HEADS, HEAD_DIM, sas(1), (), "the same without neighbours along the features"),
 ]
 chosen = words("MEMBERS", " ".join(m.name for m in ALL))
-MEMBERS = [m for m in ALL if m.name in ("mha", "blind") or m.name in chosen]
+MEMBERS = [m for m in ALL if m.name in ("mha", *chosen)]
 MEMBER = {m.name: m for m in ALL}
 if set(chosen) - set(MEMBER):
     sys.exit(f"family: MEMBERS names {' '.join(sorted(set(chosen) - set(MEMBER)))}; there are {' '.join(MEMBER)}")

@@ -14,8 +14,8 @@ from train import write_text
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "papers"))
 from papers import difference, table  # noqa: E402
 
-# Off the plateau is a run when it is this much better than the blind one at the same share of its steps; stuck is one
-# that is on it for more than half of them.
+# A run is off the plateau when it is this much better than blind at the same share of its steps; it is stuck when it is
+# on it for more than half of them.
 MARGIN = 0.05
 
 
@@ -49,25 +49,29 @@ class Results:
         """Of processor time a step, from mha's and the ratio to it."""
         return self.sizes[member]["ratio"] * statistics.median(t for s in self.sizes.values() for t in s["mha_ms"])
 
-    def leaves_plateau(self, member, seed):
-        """The share of its steps after which a run is better than the blind one by MARGIN; None: never."""
-        own, blind = (self.curves["own", m, seed] for m in (member, "blind"))
-        ahead = [(0, 0)] + [(step / own[-1][0], b - a) for (step, a), (_, b) in zip(own, blind)]
-        return crossing(ahead, MARGIN)
+    def leave_plateau(self, member):
+        """For every seed the share of its steps from which on a run is better than blind's mean by MARGIN, or None."""
+        blind = [self.curves["own", "blind", s] for s in plan.SEEDS if ("own", "blind", s) in self.curves]
+        level = [statistics.mean(loss for _, loss in at) for at in zip(*blind)]
+        curves = [self.curves["own", member, s] for s in self.seeds("own", member)] if blind else []
+        return [crossing([(0, 0)] + [(step / own[-1][0], b - a) for (step, a), b in zip(own, level)], MARGIN)
+                for own in curves]
 
     def reaches(self, member, seed):
-        """The step at which a run has the loss of mha with the same seed at its last evaluation but the one at the end,
-        which is on more text; None: never."""
+        """The step from which on a run has the loss of mha with the same seed at its last evaluation but the one at the
+        end, which is on more text; None: never."""
         target = self.curves["own", "mha", seed][-2][1]
         return crossing([(step, target - loss) for step, loss in self.curves["own", member, seed][:-1]], 0)
 
 
 def crossing(points, level):
-    """Where the line through the points first comes up to the level; None: nowhere."""
-    for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        if y0 < level <= y1:
+    """Where the line through the points comes up to the level and stays there; None: it ends below."""
+    if points[-1][1] < level:
+        return None
+    for (x0, y0), (x1, y1) in zip(points[-2::-1], points[:0:-1]):
+        if y0 < level:
             return x0 + (x1 - x0) * (level - y0) / (y1 - y0)
-    return points[0][0] if points and points[0][1] >= level else None
+    return points[0][0]
 
 
 def signed(x):
@@ -99,8 +103,7 @@ def told(values, unit="{:.0f}"):
 
 def main_table(results):
     def row(m):
-        shares = [results.leaves_plateau(m.name, s) for s in results.seeds("own", m.name)
-                  if ("own", "blind", s) in results.curves]
+        shares = results.leave_plateau(m.name)
         stuck = sum(share is None or share > 0.5 for share in shares)
         mark = f"stuck: {stuck} of {len(shares)}" if stuck and m.name != "blind" else ""
         return [m.name, m.claim, *(compared(results, p, m.name) for p in plan.PROTOCOLS), mark]
@@ -116,11 +119,10 @@ def cost_table(results):
         spread = f" ± {statistics.stdev(finals):.3f}" if len(finals) > 1 else ""
         timed = plan.protocol_run("time", m, "", 1, size)
         reached = [results.reaches(m.name, s) for s in seeds]
-        shares = [results.leaves_plateau(m.name, s) for s in seeds if ("own", "blind", s) in results.curves]
         seconds = [None if r is None else r * results.ms(m.name) / 1000 for r in reached]
         return [m.name, results.trainer.rate(m) or "–", f"{statistics.mean(finals):.3f}{spread}" if finals else "–",
                 size["parameters"], size["fitted"], f"{size['ratio']:.2f}", timed.steps if timed else "",
-                told(reached), told(seconds), "" if m.name == "blind" else told(shares, "{:.2f}")]
+                told(reached), told(seconds), "" if m.name == "blind" else told(results.leave_plateau(m.name), "{:.2f}")]
 
     return table(["member", "learning rate", "validation loss", "parameters", "MLP at equal parameters", "step, × mha",
                   "steps at equal time", "to mha's loss: steps", "CPU seconds", "leaves the plateau"],
@@ -129,7 +131,7 @@ def cost_table(results):
 
 def page(results):
     shape, at, command = plan.SHAPE, plan.EVALUATIONS - 1, f"{plan.changed()} make family".strip()
-    return f"""# The family under three protocols
+    return f"""# The family beside mha
 
 Written by
 
@@ -143,8 +145,8 @@ noise. Differences of the papers' perplexities are differences of their logarith
 ![differences from mha over the run](differences.svg)
 
 {cost_table(results)}
-- All: vocabulary {shape["vocab_size"]}, width {plan.HIDDEN}, {shape["num_hidden_layers"]} layers, {plan.HEADS} heads of {plan.HEAD_DIM}, context \
-{shape["max_position_embeddings"]}, an MLP of width {plan.WIDTH}, rmsnorm, rope, gated silu.
+- All: vocabulary {shape["vocab_size"]}, width {plan.HIDDEN}, {shape["num_hidden_layers"]} layers, {plan.HEADS} heads of {plan.HEAD_DIM}, context
+  {shape["max_position_embeddings"]}, an MLP of width {plan.WIDTH}, rmsnorm, rope, gated silu.
 - Trained by AdamW on the King James Bible, Moby-Dick and Sherlock Holmes: {plan.STEPS} steps of {plan.BATCH} windows, a quarter of
   them warm-up, then a cosine down to a tenth.
 - Learning rate: the best of {", ".join(plan.RATES)} for the member, by its loss after a run of {plan.SWEEP} steps with seed 1.
@@ -153,11 +155,11 @@ noise. Differences of the papers' perplexities are differences of their logarith
   within 5% of mha's is equal. Where a member is equal, it is the same run.
 - Step: processor time of one thread of {machine()}; the median, over {len(plan.ROUNDS)} rounds, of ratios
   to mha's step measured beside it, which takes {results.ms("mha"):.1f} ms.
-- To mha's loss: the step at which a run has the loss that mha of the same seed has at {at} tenths of its run, on 64
+- To mha's loss: the step from which on a run has the loss that mha of the same seed has at {at} tenths of its run, on 64
   held-out windows. For mha that is step {plan.STEPS * at // plan.EVALUATIONS}.
-- Plateau: `blind` is mha with `"sliding_window": 1`, a network that cannot look back. A run leaves the plateau when it
-  is better than blind of the same seed by {MARGIN}, at the share of its steps in the last column. It is stuck if it is
-  still there in the middle of the run.
+- Plateau: `blind` is mha with `"sliding_window": 1`, a network that cannot look back. The last column is the
+  share of its steps from which on a run is better than the mean of blind's runs by {MARGIN}. A run is stuck if that is
+  more than half, or never.
 - In curves.csv the last evaluation of a run is on all held-out tokens, those before on 64 windows of them.
 """
 
