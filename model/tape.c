@@ -95,6 +95,25 @@ void tape_backward(Tape *t, Mat *loss) {
     run_backward(t->last, NULL);
 }
 
+/* ---- layers ---- */
+
+typedef struct Entry {
+    const Tape *tape;
+    int layer;
+} Entry;
+
+static void left(void *context) {
+    const Entry *e = context;
+    e->tape->reached(e->tape->reached_context, e->layer);
+}
+
+void tape_enter_layer(Tape *t, int layer) {
+    if (!t->reached) return;
+    Entry *e = tape_alloc(t, sizeof *e);
+    *e = (Entry){.tape = t, .layer = layer};
+    tape_push(t, left, e);
+}
+
 /* ---- recomputation ---- */
 
 typedef struct Recompute {

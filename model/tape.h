@@ -17,6 +17,11 @@ typedef struct Tape {
     bool bf16; /* operands of packed matrix products (train_gemm.h) are rounded to bf16; set after tape_init, or while
                   serving by model_forward */
     bool recompute; /* recording: model_forward keeps of a block its input alone; set after tape_init */
+    /* Recording, and not NULL: told by tape_backward, as the first layer and those before it go on, that the weights of
+     * `layer` and of all that comes behind it get no more gradient (an embedding that is the head too comes before).
+     */
+    void (*reached)(void *context, int layer);
+    void *reached_context;
     TapeNode *last;
     Mat *penalty; /* [1, 1] sum of what layers want added to the loss (the noise KL); NULL when nothing does */
 } Tape;
@@ -41,6 +46,9 @@ void mat_pass_on(Mat *y, Mat *b);
  * and tape_backward runs it again when its turn comes, for the same bits. Of what else the tape holds, forward reads x
  * and the penalty alone, neither as a second summand (mat_pass_on). context lives as long as the activations. */
 Mat *tape_recompute(Tape *t, Mat *(*forward)(void *context, Mat *x), void *context, Mat *x);
+
+/* Where the rows go into a layer, for `reached`. */
+void tape_enter_layer(Tape *t, int layer);
 
 /* d loss / d everything: loss is [1, 1]. */
 void tape_backward(Tape *t, Mat *loss);

@@ -158,9 +158,11 @@ Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache 
     if (!tape->recording) tape->bf16 = model_precision(m) == DTYPE_BF16;
     Forward *layers = model_layers(m, tape, batch, kv);
     Mat *x = embed(m, tape, batch, layers->positions);
-    for (int l = 0; l < c->n_layers; l++)
+    for (int l = 0; l < c->n_layers; l++) {
+        tape_enter_layer(tape, l);
         x = tape->recompute ? block_recompute(&layers[l], &m->blocks[l], x)
                             : block_forward(&layers[l], &m->blocks[l], x);
+    }
     if (batch->want) x = op_rows(tape, x, batch->want, batch->n_want);
     return norm_first(layers, &m->norm, x);
 }

@@ -45,7 +45,7 @@ static void print_plan(const Run *r) {
     char traffic[MEMORY_TEXT];
     if (ranks->n > 1)
         printf("ranks: %d, each sends %s a step\n", ranks->n,
-               memory_text((size_t)slices_traffic(&r->optimizer.slices), traffic));
+               memory_text((size_t)slices_bytes((double)r->optimizer.n, ranks->n), traffic));
     print_doubts(r, epochs);
     if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
     if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);

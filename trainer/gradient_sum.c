@@ -23,20 +23,19 @@ void gradient_sum_free(GradientSum *s) {
     *s = (GradientSum){0};
 }
 
-static void add(float *restrict g, const float *restrict left, size_t n) {
+static void add(float *restrict to, const float *restrict x, size_t n) {
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++) g[i] += left[i];
+    for (size_t i = 0; i < n; i++) to[i] += x[i];
 }
 
 /* A bit of the leaf's number says, level by level, whether it lies in a right half, whose left one waits. */
-void gradient_sum_add(GradientSum *s, float *g, int64_t leaf, int64_t leaves) {
-    bool last = leaf == leaves - 1;
-    for (int level = 0; level < s->levels; level++) {
-        if (leaf >> level & 1) {
-            add(g, s->waits[level], s->n);
-        } else if (!last) {
-            memcpy(s->waits[level], g, s->n * sizeof *g);
-            return;
-        }
-    }
+void gradient_sum_add(GradientSum *s, float *g, int64_t leaf) {
+    int level = 0;
+    for (; leaf >> level & 1; level++) add(g, s->waits[level], s->n);
+    memcpy(s->waits[level], g, s->n * sizeof *g);
+}
+
+void gradient_sum_end(const GradientSum *s, float *g, size_t first, size_t n, int64_t leaves) {
+    for (int level = 0; level < s->levels; level++)
+        if ((leaves - 1) >> level & 1) add(g + first, s->waits[level] + first, n);
 }

@@ -20,8 +20,9 @@ int gradient_sum_levels(int64_t leaves);
 void gradient_sum_init(GradientSum *s, size_t n, int64_t leaves);
 void gradient_sum_free(GradientSum *s);
 
-/* g is that of leaf `leaf` of `leaves`, which come in order; behind the last one it is the sum. Behind the others it is
- * whatever. */
-void gradient_sum_add(GradientSum *s, float *g, int64_t leaf, int64_t leaves);
+/* g is that of leaf `leaf`; they come in order, all but the last. It is whatever behind the call. */
+void gradient_sum_add(GradientSum *s, float *g, int64_t leaf);
+/* g is that of the last leaf, and becomes the sum in its floats first to first + n. */
+void gradient_sum_end(const GradientSum *s, float *g, size_t first, size_t n, int64_t leaves);
 
 #endif

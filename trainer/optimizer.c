@@ -40,8 +40,6 @@ void optimizer_clear_gradient(Optimizer *o) {
         memset(o->g + o->slices.all[i].first, 0, (size_t)o->slices.all[i].n * sizeof *o->g);
 }
 
-void optimizer_sum_gradient(const Optimizer *o, int64_t micro_batches) { slices_sum(&o->slices, o->g, micro_batches); }
-
 static double gradient_norm(Optimizer *o) {
 #pragma omp parallel for schedule(static)
     for (int k = 0; k < o->slices.n_mine; k++) {

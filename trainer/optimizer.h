@@ -42,9 +42,6 @@ void optimizer_free(Optimizer *o);
 /* g = 0, as micro-batches want it that add into it. */
 void optimizer_clear_gradient(Optimizer *o);
 
-/* g becomes the sum over ranks, where this one owns it. */
-void optimizer_sum_gradient(const Optimizer *o, int64_t micro_batches);
-
 /* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm).
  * Returns the norm before clipping; when that is not finite, nothing is touched. */
 double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale);

@@ -1,7 +1,8 @@
 /* ranks: the processes that train one model together, and all that they say to each other. noised-train is the only
  * rank of its run; noised-train-mpi puts MPI's table here before a command runs (trainer/mpi/).
  *
- * All ranks call exchange and gather in the same order. Nothing here fails: when a rank is lost, the others end. */
+ * All ranks call exchange and gather in the same order, one thread at a time. Nothing here fails: when a rank is lost,
+ * the others end. */
 #ifndef NOISED_RANKS_H
 #define NOISED_RANKS_H
 

@@ -2,10 +2,11 @@
 
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE = 1 << 14, CHUNK = 1 << 20, BUCKET_SLICES = 64, SLICES_OF_RANK = 4 };
+enum { SLICE = 1 << 14, CHUNK = 1 << 20, BUCKET_SLICES = 16, SLICES_OF_RANK = 4 };
 
 typedef struct Stretch {
     int from, to; /* slices */
@@ -16,6 +17,8 @@ static int log2_of(int n) {
     while (1 << k < n) k++;
     return k;
 }
+
+static int bucket_slices(int n_ranks) { return MAX(BUCKET_SLICES, SLICES_OF_RANK * n_ranks); }
 
 /* What a rank keeps of a bucket behind so many halvings. */
 static Stretch kept(const Slices *s, int bucket, int rank, int halvings) {
@@ -30,12 +33,14 @@ static Stretch kept(const Slices *s, int bucket, int rank, int halvings) {
     return k;
 }
 
-static int buckets(const Slices *s) { return (s->n + s->bucket - 1) / s->bucket; }
+int slices_buckets(const Slices *s) { return (s->n + s->bucket - 1) / s->bucket; }
 
 static size_t floats_before(const Slices *s, int slice) {
     if (slice < s->n) return s->all[slice].first;
     return s->n ? s->all[s->n - 1].first + (size_t)s->all[s->n - 1].n : 0;
 }
+
+size_t slices_bucket_first(const Slices *s, int bucket) { return floats_before(s, MIN(s->n, bucket * s->bucket)); }
 
 static size_t floats_in(const Slices *s, Stretch k) { return floats_before(s, k.to) - floats_before(s, k.from); }
 
@@ -51,14 +56,14 @@ static void cut(Slices *s, const Param *p, size_t first) {
 }
 
 void slices_init(Slices *s, const ParamSet *ps) {
-    *s = (Slices){.bucket = MAX(BUCKET_SLICES, SLICES_OF_RANK * ranks->n)};
+    *s = (Slices){.bucket = bucket_slices(ranks->n)};
     size_t first = 0;
     for (int i = 0; i < ps->n; i++) {
         cut(s, &ps->params[i], first);
         first += param_trained(&ps->params[i]);
     }
     s->mine = xcalloc((size_t)s->n + 1, sizeof *s->mine);
-    for (int b = 0; b < buckets(s); b++) {
+    for (int b = 0; b < slices_buckets(s); b++) {
         Stretch own = kept(s, b, ranks->rank, log2_of(ranks->n));
         for (int i = own.from; i < own.to; i++) {
             s->mine[s->n_mine++] = i;
@@ -80,8 +85,12 @@ size_t slices_memory(void) { return ranks->n > 1 ? CHUNK * sizeof(float) : 0; }
 
 size_t slices_owned(size_t n_params) { return (n_params + (size_t)ranks->n - 1) / (size_t)ranks->n; }
 
-double slices_traffic(const Slices *s) {
-    return 2 * sizeof(float) * (double)floats_before(s, s->n) * (1 - 1 / (double)ranks->n);
+double slices_bytes(double n_params, int n_ranks) { return 2 * sizeof(float) * n_params * (1 - 1 / (double)n_ranks); }
+
+double slices_messages(double n_params, int n_ranks) {
+    double bucket = fmin(n_params, (double)SLICE * bucket_slices(n_ranks)), messages = 0;
+    for (int i = 0; i < log2_of(n_ranks); i++) messages += 1 + ceil(ldexp(bucket, -i - 1) / CHUNK);
+    return messages * ceil(n_params / bucket);
 }
 
 int slices_owner(const Slices *s, int slice) {
@@ -118,19 +127,18 @@ static bool group_has(int64_t micro_batches, int rank, int bits) {
     return ranks_share(micro_batches, rank >> bits << bits, ranks->n).n > 0;
 }
 
-void slices_sum(const Slices *s, float *g, int64_t micro_batches) {
-    for (int b = 0; b < buckets(s); b++)
-        for (int i = 0; 1 << i < ranks->n; i++) {
-            int partner = ranks->rank ^ 1 << i;
-            halve(s, g, kept(s, b, ranks->rank, i + 1), kept(s, b, partner, i + 1), partner,
-                  group_has(micro_batches, ranks->rank, i), group_has(micro_batches, partner, i));
-        }
+void slices_sum(const Slices *s, float *g, int bucket, int64_t micro_batches) {
+    for (int i = 0; 1 << i < ranks->n; i++) {
+        int partner = ranks->rank ^ 1 << i;
+        halve(s, g, kept(s, bucket, ranks->rank, i + 1), kept(s, bucket, partner, i + 1), partner,
+              group_has(micro_batches, ranks->rank, i), group_has(micro_batches, partner, i));
+    }
 }
 
 /* ---- the way back ---- */
 
 void slices_spread(const Slices *s, float *w) {
-    for (int b = 0; b < buckets(s); b++)
+    for (int b = 0; b < slices_buckets(s); b++)
         for (int i = log2_of(ranks->n) - 1; i >= 0; i--) {
             int partner = ranks->rank ^ 1 << i;
             Stretch have = kept(s, b, ranks->rank, i + 1), want = kept(s, b, partner, i + 1);
@@ -140,7 +148,7 @@ void slices_spread(const Slices *s, float *w) {
 }
 
 void slices_spread_numbers(const Slices *s, double *x) {
-    for (int b = 0; b < buckets(s); b++)
+    for (int b = 0; b < slices_buckets(s); b++)
         for (int i = log2_of(ranks->n) - 1; i >= 0; i--) {
             int partner = ranks->rank ^ 1 << i;
             Stretch have = kept(s, b, ranks->rank, i + 1), want = kept(s, b, partner, i + 1);

@@ -38,12 +38,17 @@ size_t slices_memory(void);
 size_t slices_owned(size_t n_params);
 int slices_owner(const Slices *s, int slice);
 
-/* Bytes that a rank sends for the sum and the way back. */
-double slices_traffic(const Slices *s);
+/* What a rank sends a step for the sum and the way back, of n parameters on so many ranks. */
+double slices_bytes(double n_params, int n_ranks);
+double slices_messages(double n_params, int n_ranks);
 
-/* Where this rank owns it, g becomes the sum over ranks, each with its share of the micro-batches; elsewhere it is
- * undefined. */
-void slices_sum(const Slices *s, float *g, int64_t micro_batches);
+/* Buckets are summed one by one, from the last one down, by all ranks alike; the first float of one. */
+int slices_buckets(const Slices *s);
+size_t slices_bucket_first(const Slices *s, int bucket);
+
+/* Where this rank owns it, g becomes the sum over ranks, each with its share of the micro-batches; elsewhere in the
+ * bucket it is undefined. */
+void slices_sum(const Slices *s, float *g, int bucket, int64_t micro_batches);
 /* Everybody gets what others own: of a flat buffer; of one number a slice. */
 void slices_spread(const Slices *s, float *w);
 void slices_spread_numbers(const Slices *s, double *x);

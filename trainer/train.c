@@ -5,11 +5,11 @@
 #include "base/fixed_math.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "trainer/agree.h"
+#include "trainer/early_sum.h"
 #include "trainer/evaluate.h"
-#include "trainer/gradient_sum.h"
 #include "trainer/micro_batch.h"
 #include "trainer/progress.h"
-#include "trainer/agree.h"
 #include "trainer/runlog.h"
 #include "trainer/sample.h"
 #include "trainer/snapshot.h"
@@ -42,6 +42,7 @@ typedef struct Loop {
     RankShare share; /* of the step's micro-batches */
     MicroBatch batch;
     GradientSum sum;
+    EarlySum early;
     MicroBatchResult *mine, *results; /* [share.most] of this rank, [that of all ranks] by number */
     int *signals;                     /* [ranks] */
     Perturb perturb;
@@ -65,17 +66,30 @@ static void gather_results(Loop *l, StepResult *r) {
     }
 }
 
+static int read_batch(Loop *l, int64_t step, int64_t i, Err *err) {
+    Err why;
+    return micro_batch_read(&l->batch, l->t, step, l->share.first + i, &why) ? refuse_ids(l, why.msg, err) : 0;
+}
+
+static void add_gradient(Loop *l, int64_t i) {
+    optimizer_clear_gradient(l->t->optimizer);
+    micro_batch_gradient(&l->batch, l->t, &l->mine[i]);
+}
+
 /* The gradients of a step, summed; r's means over it. */
 static int add_gradients(Loop *l, int64_t step, StepResult *r, Err *err) {
-    const Training *t = l->t;
-    Err why;
-    for (int64_t i = 0; i < l->share.n; i++) {
-        if (micro_batch_read(&l->batch, t, step, l->share.first + i, &why)) return refuse_ids(l, why.msg, err);
-        optimizer_clear_gradient(t->optimizer);
-        micro_batch_gradient(&l->batch, t, &l->mine[i]);
-        gradient_sum_add(&l->sum, t->optimizer->g, i, l->share.n);
+    int64_t last = l->share.n - 1;
+    for (int64_t i = 0; i < last; i++) {
+        if (read_batch(l, step, i, err)) return -1;
+        add_gradient(l, i);
+        gradient_sum_add(&l->sum, l->t->optimizer->g, i);
     }
-    optimizer_sum_gradient(t->optimizer, t->settings->accumulate);
+    if (last >= 0 && read_batch(l, step, last, err)) return -1;
+    if (early_sum_start(&l->early, err)) return -1;
+    if (ranks->n > 1) l->batch.tape.reached = early_sum_reached;
+    if (last >= 0) add_gradient(l, last);
+    l->batch.tape.reached = NULL;
+    early_sum_end(&l->early);
     gather_results(l, r);
     return 0;
 }
@@ -289,6 +303,12 @@ static void loop_init(Loop *l, const Training *t) {
                 .perturb = {.mode = (PerturbMode)s->perturb, .sigma = s->perturb_sigma, .seed = (uint64_t)s->seed}};
     micro_batch_init(&l->batch, t);
     gradient_sum_init(&l->sum, t->optimizer->n, l->share.most);
+    l->early = (EarlySum){.o = t->optimizer,
+                          .ps = &t->model->params,
+                          .sum = &l->sum,
+                          .leaves = l->share.n,
+                          .micro_batches = s->accumulate};
+    l->batch.tape.reached_context = &l->early;
     l->mine = xcalloc((size_t)l->share.most, sizeof *l->mine);
     l->results = xcalloc((size_t)(l->share.most * ranks->n), sizeof *l->results);
     l->signals = xcalloc((size_t)ranks->n, sizeof *l->signals);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 4, STEPS = 12 };
+enum { RANKS = 4, STEPS = 8 };
 
 static void sleep_for(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -104,7 +104,7 @@ static void check_whole_file(const MpiRun *m, const char *name) {
 TEST(mpi_killed_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     test_takes_long();
-    int trials = getenv("SCALE") ? 50 : 2, run = 0;
+    int trials = getenv("SCALE") ? 50 : 1, run = 0;
     MpiRun m = faults_open();
     Draws d = draws_open((uint64_t)getpid(), DRAW_TEST, 4);
     char name[16] = "run0";
@@ -157,11 +157,11 @@ TEST(mpi_full_disk) {
         mpi_close(&m);
         SKIP("no tmpfs may be mounted here");
     }
-    mpi_args(args, &m, "run/x", "--save-every 5");
+    mpi_args(args, &m, "run/x", "--save-every 4");
     char *output;
     pid_t found[RANKS], mpirun = trainer_start_ranks(RANKS, args, &output);
     CHECK(find_ranks(mpirun, found));
-    while (log_bytes(&m, "run/x") < 600 && kill(mpirun, 0) == 0) sleep_for(0.002);
+    while (log_bytes(&m, "run/x") < 100 && kill(mpirun, 0) == 0) sleep_for(0.002);
     snprintf(filler, sizeof filler, "%s/filler", run);
     fill(filler, 16384);
     ChildResult r = trainer_finish(mpirun, output);

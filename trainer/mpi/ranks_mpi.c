@@ -39,7 +39,9 @@ static void end_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 static Ranks mpi = {.exchange = exchange, .gather = gather, .send = send, .receive = receive, .abort = end_all};
 
 int ranks_mpi_start(Err *err) {
-    if (MPI_Init(NULL, NULL) != MPI_SUCCESS) return err_set(err, "MPI cannot start");
+    int level; /* one thread at a time, but not always the same */
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED)
+        return err_set(err, "MPI cannot start with threads");
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.n);
     if (gethostname(mpi.host, sizeof mpi.host - 1)) snprintf(mpi.host, sizeof mpi.host, "unknown");
