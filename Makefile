@@ -70,6 +70,9 @@ $(MPI): $(call objects,$(CORE) $(TRAINER) $(MPI_SOURCES))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
 $(BUILD)/trainer/mpi/%.o: CFLAGS += $(shell mpicc --showme:compile 2>/dev/null)
+$(BUILD)/bench-mpi: $(call objects,$(CORE) $(TRAINER) trainer/mpi/ranks_mpi.c tests/bench/bench_mpi.c)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
 .PHONY: mpi
 mpi: ## build noised-train-mpi, the trainer on many machines (installs libopenmpi-dev, openmpi-bin)
 	@scripts/deps.sh libopenmpi-dev openmpi-bin
@@ -261,6 +264,11 @@ bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=12
 .PHONY: bench-lstm
 bench-lstm: $(BUILD)/bench-lstm ## training steps of BiLSTM taggers beside PyTorch's (SHAPES=50x8,400x4 SENTENCES=32 ROUNDS=3 STEPS=10)
 	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_lstm.py
+
+.PHONY: bench-mpi
+bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 and 512 would
+	@$(MAKE) -s --no-print-directory $(BUILD)/bench-mpi
+	mpirun --allow-run-as-root --oversubscribe --mca btl tcp,self -np 2 $(BUILD)/bench-mpi
 
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
