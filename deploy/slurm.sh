@@ -1,0 +1,21 @@
+#!/bin/bash
+# Training on several machines under Slurm:  sbatch deploy/slurm.sh --config ... --data ... --accumulate 64
+# The same line goes on where a job was stopped; options not given are those of the run then.
+#SBATCH --job-name=noised-train
+#SBATCH --nodes=8
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --time=24:00:00
+# Five minutes before the end the ranks are told to save; whoever has seen that begins again in the queue.
+#SBATCH --signal=TERM@300
+#SBATCH --requeue
+#SBATCH --open-mode=append
+set -u
+# A folder that all nodes see.
+out=${OUT:-$PWD/runs/$SLURM_JOB_NAME}
+# One rank a node, with a thread for each core. A rank that fails ends the step: what is on the disk is whole.
+srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \
+    "${PROGRAM:-noised-train-mpi}" pretrain --resume --out "$out" "$@"
+status=$?
+[ "$status" = 143 ] && scontrol requeue "$SLURM_JOB_ID"
+exit "$status"
