@@ -11,7 +11,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from papers import escape, svg, ticks  # noqa: E402
 
 STYLES = {"own": ("#0072b2", ""), "parameters": ("#d55e00", "6 3"), "time": ("#009e73", "2 3")}
-COLUMNS, WIDTH, HEIGHT, LEFT, TOP, GAP, LOW, HIGH = 4, 190, 130, 70, 60, 40, -0.2, 0.4
+COLUMNS, WIDTH, HEIGHT, LEFT, TOP, GAP = 4, 190, 130, 70, 60, 40
 
 
 def lines_of(results, member):
@@ -26,13 +26,12 @@ def lines_of(results, member):
     return out
 
 
-def panel(x0, y0, member, lines):
+def panel(x0, y0, member, lines, low, high):
     def at(k, d):
-        d = min(max(d, LOW), HIGH)
-        return f"{x0 + WIDTH * (k + 1) / plan.EVALUATIONS:.1f},{y0 + HEIGHT * (HIGH - d) / (HIGH - LOW):.1f}"
+        return f"{x0 + WIDTH * (k + 1) / plan.EVALUATIONS:.1f},{y0 + HEIGHT * (high - d) / (high - low):.1f}"
 
     out = [f'<text x="{x0}" y="{y0 - 8}" font-size="14">{escape(member)}</text>']
-    for d in ticks(LOW, HIGH, 3):
+    for d in ticks(low, high, 3):
         _, y = at(0, d).split(",")
         out.append(f'<path d="M{x0} {y} h{WIDTH}" stroke="{"#000000" if abs(d) < 1e-9 else "#dddddd"}"/>'
                    f'<text x="{x0 - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{d:.1f}</text>')
@@ -50,6 +49,9 @@ def panel(x0, y0, member, lines):
 
 def differences(results):
     members = [m.name for m in plan.MEMBERS if m.name != "mha"]
+    lines = {member: lines_of(results, member) for member in members}
+    values = [d for of in lines.values() for seeds in of.values() for run in seeds for d in run]
+    low, high = (math.floor(10 * min(values, default=0)) / 10, math.ceil(10 * max(values, default=0.1)) / 10)
     rows = -(-len(members) // COLUMNS)
     out = ['<title>Validation loss of the members minus mha\'s over the run</title>',
            f'<text x="{LEFT}" y="20" font-size="15">validation loss minus mha\'s of the same seed, nats, from the '
@@ -61,5 +63,5 @@ def differences(results):
                    f'<text x="{x + 38}" y="39">{title}</text>')
     for i, member in enumerate(members):
         x, y = LEFT + (WIDTH + GAP + 20) * (i % COLUMNS), TOP + 20 + (HEIGHT + GAP) * (i // COLUMNS)
-        out += panel(x, y, member, lines_of(results, member))
+        out += panel(x, y, member, lines[member], low, high)
     return svg(LEFT + (WIDTH + GAP + 20) * max(min(COLUMNS, len(members)), 3), TOP + 10 + (HEIGHT + GAP) * rows, "\n".join(out) + "\n")
