@@ -220,7 +220,7 @@ override export PROMPT := $(value PROMPT)
 
 run: deps ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080)
 	@$(MAKE) -s --no-print-directory all
-	@scripts/demo.sh weights/demo "He opened the door, and"
+	@scripts/demo.sh weights/demo "It was a dark night, and"
 
 books: deps ## train a NoiseFormer on three public-domain books (three minutes), then do the same with it
 	@$(MAKE) -s --no-print-directory all

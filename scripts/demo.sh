@@ -21,7 +21,7 @@ done
 # As between the quotes of a JSON string.
 json() { printf '%s' "$1" | sed 's/[\\"]/\\&/g; s/	/\\t/g' | awk 'NR > 1 { printf "\\n" } { printf "%s", $0 }'; }
 body() {
-    printf '{"prompt":"%s","max_tokens":60,"temperature":0,"repetition_penalty":1.15,"noise_scale":8,"noise_seed":%d}' \
+    printf '{"prompt":"%s","max_tokens":60,"temperature":0,"repetition_penalty":1.15,"noise_scale":3,"noise_seed":%d}' \
         "$(json "$prompt")" "$1"
 }
 # The text of an answer, its escapes as they came.
@@ -37,7 +37,7 @@ show() {
     printf '%b\n' "$(printf '%s' "${sentences:-$text}" | sed 's/\\"/"/g')"
 }
 
-printf '\nTemperature 0, noise_scale 8: only the noise in the attention is drawn.\n'
+printf '\nTemperature 0, noise_scale 3: only the noise in the attention is drawn.\n'
 for seed in 1 2 3 4; do
     ask $seed
     [ $seed != 1 ] || first=$text

@@ -1,12 +1,25 @@
 #!/bin/sh
-# Trains the checkpoint of weights/demo again, into runs/demo. Interrupted, it goes on where it was.
+# Trains the checkpoint of weights/demo again, into runs/demo: first with the noise of a query and a key, which hardly
+# acts, then on from there with a noise that lasts the whole sequence, whose sigmas start where it does. Begun at once,
+# that noise would cost loss. Interrupted, it goes on where it was.
 set -eu
-corpus=runs/demo-corpus out=runs/demo
+corpus=runs/demo-corpus first=runs/demo-first out=runs/demo
 scripts/demo_corpus.sh $corpus
-if [ -f $out/trainer_state.json ]; then
-    build/noised-train pretrain --resume --out $out
-else
-    build/noised-train pretrain --config weights/demo/config.json --vocab-size 4096 --out $out --seed 1 --save-dtype bf16 \
-        --steps 7000 --batch 4 --lr 2.5e-3 --min-lr 1e-4 --warmup 200 --eval-every 500 --save-every 500 \
-        --data $corpus/austen.txt $corpus/poe.txt $corpus/twain.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
-fi
+
+# train FOLDER OPTION...
+train() {
+    folder=$1
+    shift
+    if [ -f "$folder/trainer_state.json" ]; then
+        build/noised-train pretrain --resume --out "$folder"
+    else
+        build/noised-train pretrain --out "$folder" --seed 1 --save-dtype bf16 --batch 4 "$@" --data $corpus/austen.txt \
+            $corpus/poe.txt $corpus/twain.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
+    fi
+}
+
+sed 's/, "span": "sequence"//' weights/demo/config.json >runs/demo-first.json
+train $first --config runs/demo-first.json --vocab-size 4096 --steps 7000 --lr 2.5e-3 --min-lr 1e-4 --warmup 200 \
+    --eval-every 500 --save-every 500
+train $out --init $first --config weights/demo/config.json --noise-per-sequence --kl-weight 1e-2 --sigma-start 1 \
+    --noise-warmup 500 --steps 2400 --lr 1e-3 --min-lr 5e-5 --warmup 200 --eval-every 200 --save-every 200
