@@ -1,0 +1,61 @@
+/* What the tape says of layers that it has left is true: their weights, and those behind them, get no more gradient. */
+#include "base/memory.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 9 };
+
+typedef struct Watch {
+    const TestModel *m;
+    float *kept; /* the gradient when it was said to be done */
+    size_t done; /* floats from here on are */
+    int layer;   /* left last */
+} Watch;
+
+static void reached(void *context, int layer) {
+    Watch *w = context;
+    const ParamSet *ps = &w->m->model.params;
+    size_t first = 0;
+    for (int i = 0; ps->params[i].bin != layer + 1; i++) first += param_trained(&ps->params[i]);
+    memcpy(w->kept + first, w->m->grad + first, (w->done - first) * sizeof *w->kept);
+    CHECK(layer == w->layer - 1 && first < w->done);
+    w->layer = layer;
+    w->done = first;
+}
+
+static void check_config(const Config *c, const char *name, bool recompute) {
+    int tokens[ROWS], targets[ROWS];
+    TestModel m;
+    if (!test_model_init(&m, c, 17)) return;
+    Watch w = {.m = &m, .kept = xcalloc(m.count, sizeof *w.kept), .done = m.count, .layer = c->n_layers};
+    for (int i = 0; i < ROWS; i++) tokens[i] = targets[i] = (5 * i + 3) % c->vocab_size;
+    Segment segment = {.n = ROWS, .noise = {.seed = 7, .stream = 1, .scale = 1.5f}};
+    Batch batch = {.tokens = tokens, .n = ROWS, .segments = &segment, .n_segments = 1};
+    Tape tape;
+    tape_init(&tape, true);
+    tape.recompute = recompute;
+    tape.reached = reached;
+    tape.reached_context = &w;
+    Mat *logits = model_forward(&m.model, &tape, &batch, NULL);
+    tape_backward(&tape, model_loss(&tape, logits, targets, NULL, 1, NULL));
+    CHECK_MSG(w.layer == 0, "%s: layer %d was left last", name, w.layer);
+    CHECK_MSG(!memcmp(w.kept + w.done, m.grad + w.done, (m.count - w.done) * sizeof *w.kept),
+              "%s: a gradient was not done", name);
+    tape_free(&tape);
+    free(w.kept);
+    test_model_free(&m);
+}
+
+TEST(reached_layers_are_done) {
+    for (int k = 0; attention_kinds[k]; k++)
+        for (size_t v = 0; v < COUNTOF(test_variants); v++)
+            for (int recompute = 0; recompute <= !strcmp(test_variants[v], "all"); recompute++) {
+                Config c = test_variant(attention_kinds[k], test_variants[v]);
+                char name[64];
+                snprintf(name, sizeof name, "%s, %s", attention_kinds[k]->name, test_variants[v]);
+                check_config(&c, name, recompute);
+            }
+}
