@@ -73,6 +73,7 @@ $(BUILD)/trainer/mpi/%.o: CFLAGS += $(shell mpicc --showme:compile 2>/dev/null)
 $(BUILD)/bench-mpi: $(call objects,$(CORE) $(TRAINER) trainer/mpi/ranks_mpi.c tests/bench/bench_mpi.c)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
+MPI_IF_THERE := $(if $(shell command -v mpicc),$(MPI))
 .PHONY: mpi
 mpi: ## build noised-train-mpi, the trainer on many machines (installs libopenmpi-dev, openmpi-bin)
 	@scripts/deps.sh libopenmpi-dev openmpi-bin
@@ -139,7 +140,7 @@ FORCE:
 $(BUILD)/server/metrics/families.o: $(BUILD)/commit
 $(BUILD)/server/metrics/families.o: CFLAGS += -DNOISED_COMMIT='"$(COMMIT)"'
 
-man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS)) ## manual pages and bash completion, from the tables of options
+man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS) $(MPI_IF_THERE)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS) $(MPI_IF_THERE)) ## manual pages and bash completion, from the tables of options
 
 $(BUILD)/man/%.1: $(BUILD)/%
 	@mkdir -p $(@D)
@@ -155,7 +156,7 @@ deps: ## install the Debian packages that are missing
 test: deps ## build and run every test
 	@$(MAKE) --no-print-directory check
 
-check: $(PROGRAMS) $(BUILD)/run-tests $(if $(shell command -v mpicc),$(MPI))
+check: $(PROGRAMS) $(BUILD)/run-tests $(MPI_IF_THERE)
 	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
 test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads, all floats (SCALE=0.1: a tenth)

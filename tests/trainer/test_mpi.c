@@ -169,7 +169,7 @@ TEST(mpi_same_bits_of_all_kinds) {
 /* ---- what is refused ---- */
 
 /* Rank 0 runs what all tests run, rank 1 `program` with another text or other options; nothing is left of it. */
-static void check_refused(const MpiRun *m, const char *program, const char *text, const char *more,
+static void check_refused(const MpiRun *m, const char *program, const char *text, const char *more, int status,
                           const char *message) {
     char args[4096], common[1024];
     snprintf(common, sizeof common, "--config %s --out %s/refused --steps 2 --accumulate 2 --threads 1", m->config,
@@ -177,7 +177,8 @@ static void check_refused(const MpiRun *m, const char *program, const char *text
     snprintf(args, sizeof args, "pretrain %s --data %s : -np 1 %s pretrain %s --data %s %s", common, m->text, program,
              common, text, more);
     ChildResult r = trainer_run_ranks(1, args);
-    CHECK_MSG(r.status == 1 && strstr(r.output, message), "wanted \"%s\", got %d: %s", message, r.status, r.output);
+    CHECK_MSG(r.status == status && strstr(r.output, message), "wanted \"%s\", got %d: %s", message, r.status,
+              r.output);
     free(r.output);
     snprintf(args, sizeof args, "%s/refused", m->dir);
     CHECK_MSG(access(args, F_OK), "%s was left behind", args);
@@ -198,9 +199,10 @@ TEST(mpi_refuses_other_ranks) {
     char program[512], args[1024], *text = trainer_text_file(8001);
     snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
     char *other = other_program(m.dir, program);
-    check_refused(&m, program, text, "", "the sha256 of --data and --val is ");
-    check_refused(&m, program, m.text, "--lr 0.5", "--lr is 0.5 on rank 1 (");
-    check_refused(&m, other, m.text, "", "the sha256 of the program is ");
+    check_refused(&m, program, text, "", 1, "the sha256 of --data and --val is ");
+    check_refused(&m, program, m.text, "--lr 0.5", 1, "--lr is 0.5 on rank 1 (");
+    check_refused(&m, program, m.text, "--warmup 9", 2, "--warmup is 9, longer than the run");
+    check_refused(&m, other, m.text, "", 1, "the sha256 of the program is ");
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/x --accumulate 5", m.config, m.text, m.dir);
     ChildResult r = trainer_run_ranks(3, args);
     CHECK_MSG(r.status == 1 && strstr(r.output, "3 ranks cannot share a step of --accumulate 5: 1, 2, 4, 8 can"),

@@ -53,6 +53,6 @@ int ranks_mpi_start(Err *err) {
 
 void ranks_mpi_end(int status) {
     if (ranks != &mpi) return;
-    if (status == EXIT_FAILED) end_all(status);
+    if (status == EXIT_FAILED || status == EXIT_USAGE) end_all(status);
     MPI_Finalize();
 }

@@ -6,7 +6,8 @@
 
 /* Joins the others, and sets `ranks`. */
 int ranks_mpi_start(Err *err);
-/* Waits for the others, unless the exit status is EXIT_FAILED, which ends them too. Harmless before the start. */
+/* Waits for the others, unless the exit status is EXIT_FAILED or EXIT_USAGE: then ends them too. Harmless before the
+ * start. */
 void ranks_mpi_end(int status);
 
 #endif
