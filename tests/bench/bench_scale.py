@@ -1,8 +1,9 @@
 """Daemons of one thread each, pinned to cores in turn, behind deploy/haproxy.cfg: tokens/s of 1, 2 and 4 of them beside
-one daemon that has all cores, and what the balancer adds to the time to the first token.
+one daemon that has all cores, and what the balancer adds to the time to the first byte.
 
-Each is asked by turns, ROUNDS (5) times, and medians are printed, with the lowest and the highest. CHECKPOINT
+All are asked by turns, ROUNDS (5) times; medians are printed, beside the lowest and the highest. CHECKPOINT
 (weights/demo), CLIENTS (1,16), TOKENS (128)."""
+import http.client
 import os
 import re
 import shutil
@@ -43,23 +44,38 @@ def wait_for(port):
         time.sleep(0.1)
 
 
-def measure(port, clients, requests, tokens, seed):
-    """Tokens a second, median milliseconds to the first text."""
+def measure(port, clients, requests, tokens, seed):  # tokens a second
     out = subprocess.run([f"{BUILD}/bench-load", "--url", f"http://127.0.0.1:{port}", "--clients", str(clients),
                           "--requests", str(requests), "--prompt-tokens", "32", "--max-tokens", str(tokens),
                           "--seed", str(seed)], check=True, capture_output=True, text=True).stdout
     row = next(line for line in out.splitlines() if line.startswith("127.0.0.1:")).split()
-    return float(row[3]), float(row[6])
+    return float(row[3])
 
 
-def table(title, ways, clients, requests, tokens, column, digits):
+def throughput(ways, clients):
     values = {name: [] for name, _ in ways}
     for i in range(ROUNDS):
         for name, port in ways:
-            values[name].append(measure(port, clients, requests, tokens, i + 1)[column])
+            values[name].append(measure(port, clients, 4 * clients, TOKENS, i + 1))
     for name, v in values.items():
-        print(f"| {title} | {name} | {statistics.median(v):.{digits}f} | {min(v):.{digits}f} to {max(v):.{digits}f} |",
+        print(f"| tokens/s, {clients} clients | {name} | {statistics.median(v):.0f} | {min(v):.0f} to {max(v):.0f} |",
               flush=True)
+
+
+def first_byte(ways):
+    """One client with a kept connection, requests of one token by turns."""
+    connections = {name: http.client.HTTPConnection("127.0.0.1", port) for name, port in ways}
+    values = {name: [] for name, _ in ways}
+    for i in range(300 * ROUNDS):
+        for name, connection in connections.items():
+            start = time.perf_counter()
+            connection.request("POST", "/v1/completions", '{"prompt":"a","max_tokens":1,"seed":1,"stream":true}')
+            answer = connection.getresponse()
+            answer.read(1)
+            values[name].append(1e3 * (time.perf_counter() - start))
+            answer.read()
+    for name, v in values.items():
+        print(f"| ms to the first byte, 1 client | {name} | {statistics.median(v):.1f} | lowest {min(v):.2f} |")
 
 
 def main():
@@ -77,9 +93,8 @@ def main():
             ways = [(f"one daemon of {len(CORES)} threads", PORT)]
             ways += [(f"haproxy before {n} of one thread", PORT + 10 + n) for n in REPLICAS]
             for n in CLIENTS:
-                table(f"tokens/s, {n} clients", ways, n, 4 * n, TOKENS, 0, 0)
-            ways = [("without haproxy", PORT + 1), ("with haproxy", PORT + 11)]
-            table("ms to the first text, 1 client", ways, 1, 100, 1, 1, 1)
+                throughput(ways, n)
+            first_byte([("without haproxy", PORT + 1), ("with haproxy", PORT + 11)])
         finally:
             for p in started:
                 p.kill()

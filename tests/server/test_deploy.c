@@ -162,3 +162,27 @@ TEST(deploy_nginx_asks_another_daemon) {
     daemon_stop(&d[2]);
     proxy_stop(&p);
 }
+
+/* The figure that the autoscaler reads and the options that the daemons get are noised's own. */
+TEST(deploy_kubernetes_names_what_there_is) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    char *hpa = test_read_file("deploy/kubernetes/base/horizontalpodautoscaler.yaml", NULL), series[64] = "\n";
+    const char *name = hpa ? strstr(hpa, "metric: {name: ") : NULL;
+    REQUIRE(name && sscanf(name, "metric: {name: %60[a-z_]", series + 1) == 1);
+    strcat(series, " ");
+    Answer a = http_get(&d, "/metrics");
+    CHECK_MSG(strstr(a.body, series), "no such figure: %s", series);
+    char *deployment = test_read_file("deploy/kubernetes/base/deployment.yaml", NULL), option[64], line[160];
+    int n = 0;
+    for (const char *at = deployment; (at = strstr(at, "- --")) != NULL; at += 4, n++) {
+        CHECK(sscanf(at, "- %60[a-z-]=", option) == 1);
+        snprintf(line, sizeof line, "${BUILD:-build}/noised --help | grep -q -e '%s '", option);
+        CHECK_MSG(system(line) == 0, "no such option: %s", option);
+    }
+    CHECK(n > 5);
+    answer_free(&a);
+    free(hpa);
+    free(deployment);
+    daemon_stop(&d);
+}
