@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
+#include "trainer/chart.h"
 #include "trainer/cost.h"
 #include "trainer/mpi/ranks_mpi.h"
 #include "trainer/ranks.h"
@@ -11,6 +12,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SMALLEST = 10, LARGEST = 24, SIZES = LARGEST - SMALLEST + 1, ROUNDS = 30, WINDOWS = 16 };
 
@@ -59,39 +61,89 @@ static Link measure(void) {
     return l;
 }
 
-/* Of a step in which every rank has one micro-batch, on hosts that compute as fast as this one, and on faster ones.
- * Nothing is said to overlap. */
-static int predict(const char *name, Link link, Err *err) {
-    static const double gigabits[] = {10, 100}, faster[] = {1e12, 1e13}; /* bits, operations a second */
-    static const int counts[] = {8, 64, 512};
+/* ---- what follows ---- */
+
+static const double gigabits[] = {10, 100}, faster[] = {1e12, 1e13}; /* bits, operations a second */
+static const char *const presets[] = {"mha-124m", "mha-1.5b"};
+enum { PRESETS = COUNTOF(presets), LINKS = COUNTOF(gigabits), RATES = 1 + COUNTOF(faster), POWERS = 10 };
+
+/* A step in which every rank has one micro-batch. */
+typedef struct Step {
+    double n, rows, compute[RATES]; /* parameters; tokens; seconds on hosts like this one and on faster ones */
+} Step;
+
+static double talk(const Step *s, Link link, double gigabit, int n_ranks) {
+    return slices_messages(s->n, n_ranks) * link.latency + slices_bytes(s->n, n_ranks) / (gigabit * 1e9 / 8);
+}
+
+static int describe(Step *s, const char *name, Err *err) {
     Config c;
     Model m;
     if (preset_config(&c, name, err) || model_init(&m, &c, err)) return -1;
-    double n = (double)params_count(&m.params), rows = (double)WINDOWS * c.max_positions, compute[3];
-    compute[0] = rows * cost_seconds(&m, cost_rate(c.hidden_size));
-    for (int k = 0; k < 2; k++) compute[k + 1] = rows * cost_seconds(&m, faster[k]);
-    printf("%s, %.0f tokens a rank and step: %.3g s on this host, %.3g s at 1 and %.3g s at 10 TFLOP/s\n", name, rows,
-           compute[0], compute[1], compute[2]);
-    for (size_t g = 0; g < COUNTOF(gigabits); g++)
-        for (size_t i = 0; i < COUNTOF(counts); i++) {
-            double messages = slices_messages(n, counts[i]), bytes = slices_bytes(n, counts[i]);
-            double talk = messages * link.latency + bytes / (gigabits[g] * 1e9 / 8);
-            printf("  %3.0f Gbit/s %3d ranks  %6.0f messages %6.2f GB %7.3f s ", gigabits[g], counts[i], messages,
-                   bytes / 1e9, talk);
-            for (int k = 0; k < 3; k++) printf(" %5.1f%%", 100 * compute[k] / (compute[k] + talk));
-            putchar('\n');
-        }
+    *s = (Step){.n = (double)params_count(&m.params), .rows = (double)WINDOWS * c.max_positions};
+    for (int k = 0; k < RATES; k++)
+        s->compute[k] = s->rows * cost_seconds(&m, k ? faster[k - 1] : cost_rate(c.hidden_size));
     model_free(&m);
     return 0;
 }
 
-int main(void) {
+/* Nothing is said to overlap. */
+static void print_step(const Step *s, const char *name, Link link) {
+    static const int counts[] = {8, 64, 512};
+    printf("%s, %.0f tokens a rank and step: %.3g s on this host, %.3g s at 1 and %.3g s at 10 TFLOP/s\n", name,
+           s->rows, s->compute[0], s->compute[1], s->compute[2]);
+    for (int g = 0; g < LINKS; g++)
+        for (size_t i = 0; i < COUNTOF(counts); i++) {
+            double seconds = talk(s, link, gigabits[g], counts[i]);
+            printf("  %3.0f Gbit/s %3d ranks  %6.0f messages %6.2f GB %7.3f s ", gigabits[g], counts[i],
+                   slices_messages(s->n, counts[i]), slices_bytes(s->n, counts[i]) / 1e9, seconds);
+            for (int k = 0; k < RATES; k++) printf(" %5.1f%%", 100 * s->compute[k] / (s->compute[k] + seconds));
+            putchar('\n');
+        }
+}
+
+static const char *size_of(const char *preset) { return strchr(preset, '-') + 1; }
+
+/* Efficiency at 10 TFLOP/s a rank and bytes, against ranks. */
+static int draw(const Step steps[PRESETS], Link link, const char *path, Err *err) {
+    static double x[POWERS], y[PRESETS * LINKS][POWERS], sent[PRESETS][POWERS];
+    static char names[PRESETS * LINKS][32];
+    ChartLine efficiency[PRESETS * LINKS], bytes[PRESETS];
+    for (int k = 0; k < POWERS; k++) x[k] = k;
+    for (int i = 0; i < PRESETS * LINKS; i++) {
+        const Step *s = &steps[i / LINKS];
+        double compute = s->compute[RATES - 1], gigabit = gigabits[i % LINKS];
+        snprintf(names[i], sizeof names[i], "%s, %g Gb/s", size_of(presets[i / LINKS]), gigabit);
+        for (int k = 0; k < POWERS; k++) {
+            y[i][k] = 100 * compute / (compute + talk(s, link, gigabit, 1 << k));
+            sent[i / LINKS][k] = slices_bytes(s->n, 1 << k) / 1e9;
+        }
+        efficiency[i] = (ChartLine){.name = names[i], .x = x, .y = y[i], .n = POWERS, .color = i};
+    }
+    for (int i = 0; i < PRESETS; i++)
+        bytes[i] = (ChartLine){.name = size_of(presets[i]), .x = x, .y = sent[i], .n = POWERS, .color = i};
+    const Chart charts[] = {
+        {"efficiency in % at 10 TFLOP/s a rank, predicted", "log2 of the ranks", efficiency, PRESETS * LINKS},
+        {"GB sent by a rank in a step", "log2 of the ranks", bytes, PRESETS}};
+    return charts_save(charts, COUNTOF(charts), "Training on several machines", path, err);
+}
+
+static int predict(Link link, const char *picture, Err *err) {
+    Step steps[PRESETS];
+    for (int i = 0; i < PRESETS; i++) {
+        if (describe(&steps[i], presets[i], err)) return -1;
+        print_step(&steps[i], presets[i], link);
+    }
+    return picture ? draw(steps, link, picture, err) : 0;
+}
+
+int main(int argc, char **argv) {
     Err err;
     int rc = kernels_init(&err) || ranks_mpi_start(&err) ? -1 : 0;
     if (rc == 0 && ranks->n != 2) rc = err_set(&err, "%d ranks, but it takes 2", ranks->n);
     if (rc == 0) {
         Link link = measure();
-        if (ranks->rank == 0 && (predict("mha-124m", link, &err) || predict("mha-1.5b", link, &err))) rc = -1;
+        if (ranks->rank == 0) rc = predict(link, argc > 1 ? argv[1] : NULL, &err);
     }
     if (rc) fprintf(stderr, "bench-mpi: %s\n", err.msg);
     ranks_mpi_end(rc ? 1 : 0);
