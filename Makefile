@@ -51,7 +51,7 @@ SERVER := $(call sources,server server/http server/api server/engine server/metr
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
-KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math memory random) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/support/main.c model/tape.c model/tensor.c
+KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
@@ -252,9 +252,22 @@ papers: ## the experiments of the papers, each a target of its own
 $(addprefix papers-,$(subst _,-,$(PAPERS))): papers-%: deps $(BUILD)/noised-train
 	BUILD=$(BUILD) python3 scripts/papers/$(subst -,_,$*).py
 
-cross: ## compile the network for ARM64 and run the kernel tests there (gcc-aarch64-linux-gnu, qemu-user)
-	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC=aarch64-linux-gnu-gcc build-arm64/run-kernel-tests
-	qemu-aarch64 -L /usr/aarch64-linux-gnu build-arm64/run-kernel-tests kernels
+# What it links against is unpacked into a folder, so the compiler and qemu are told to look there.
+ARM_ROOT := $(CURDIR)/build-arm64/root
+.PHONY: test-arm
+test-arm: $(PROGRAMS) $(BUILD)/run-tests ## build noised for ARM64; its kernels and answers in qemu have the bits of this machine (gcc-aarch64-linux-gnu, qemu-user)
+	@if ! command -v aarch64-linux-gnu-gcc || ! command -v qemu-aarch64; then \
+	    echo "skipped: needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user"; \
+	else $(MAKE) -s --no-print-directory run-arm; fi
+
+run-arm:
+	@scripts/arm64.sh $(ARM_ROOT)
+	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC="aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)" build-arm64/noised build-arm64/run-kernel-tests
+	@mkdir -p build-arm64/emulated
+	@printf '#!/bin/sh\nexec qemu-aarch64 -L "%s" "%s" "$$@"\n' $(ARM_ROOT) $(CURDIR)/build-arm64/noised >build-arm64/emulated/noised
+	@chmod +x build-arm64/emulated/noised
+	qemu-aarch64 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels fixed_math_bits fixed_math_special
+	LEVELS=ref BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
 
 bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against the machine's limits
 	$(BUILD)/bench-gemm
@@ -319,6 +332,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve cross docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -112,16 +112,24 @@ static int write_vocabulary(TestCheckpoint kind, const char *dir, Err *err) {
     return kind == CHECKPOINT_PIXELS ? write_words(dir, err) : write_tokenizer(dir, err);
 }
 
-bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) {
+static bool write_checkpoint(const char *dir, const Config *c, Dtype dtype, TestCheckpoint kind, uint64_t seed) {
     TestModel t;
     Err err;
-    Config c = config_of(kind);
-    if (!test_model_init(&t, &c, seed)) return false;
+    if (!test_model_init(&t, c, seed)) return false;
     amplify_noise(&t);
-    int rc = checkpoint_save(dir, &t.model, DTYPE_F32, 0, &err) || write_vocabulary(kind, dir, &err) ? -1 : 0;
+    int rc = checkpoint_save(dir, &t.model, dtype, 0, &err) || write_vocabulary(kind, dir, &err) ? -1 : 0;
     test_model_free(&t);
     if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
     return rc == 0;
+}
+
+bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed) {
+    Config c = config_of(kind);
+    return write_checkpoint(dir, &c, DTYPE_F32, kind, seed);
+}
+
+bool test_checkpoint_write_as(const char *dir, const Config *c, Dtype dtype, uint64_t seed) {
+    return write_checkpoint(dir, c, dtype, CHECKPOINT_SMALL, seed);
 }
 
 const char *test_checkpoint(TestCheckpoint kind) {

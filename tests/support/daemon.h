@@ -3,6 +3,8 @@
 #ifndef NOISED_TEST_DAEMON_H
 #define NOISED_TEST_DAEMON_H
 
+#include "model/config.h"
+#include "model/tensor.h"
 #include "tests/support/test.h"
 
 #include <sys/types.h>
@@ -41,6 +43,9 @@ const char *test_checkpoint(TestCheckpoint kind);
 /* Writes such a folder, with other weights for another seed (test_checkpoint's is 1). False (and a failed test) when
  * that fails. */
 bool test_checkpoint_write(const char *dir, TestCheckpoint kind, uint64_t seed);
+
+/* The same for a config of one's own, 320 tokens to be known as above, in this precision. */
+bool test_checkpoint_write_as(const char *dir, const Config *c, Dtype dtype, uint64_t seed);
 
 /* options: further arguments, separated by single spaces, or NULL. False (and a failed test) when the daemon does not
  * come up within a minute. */
