@@ -5,7 +5,7 @@ export const MOST_COLUMNS = 6;
 const SEED_MAX = Number.MAX_SAFE_INTEGER;
 
 export const sliders = [
-  {name: "noise_scale", label: "Noise scale", low: 0, high: 8, step: 0.1, start: 4},
+  {name: "noise_scale", label: "Noise scale", low: 0, high: 8, step: 0.1, start: 2},
   {name: "temperature", label: "Temperature", low: 0, high: 2, step: 0.05, start: 0},
   {name: "top_p", label: "Top p", low: 0.05, high: 1, step: 0.05, start: 1},
 ];
@@ -28,7 +28,7 @@ export const drawSeed = () => Math.floor(Math.random() * 10000);
 // asked: the columns were run, so that whoever opens the link sees them run again, to the same bytes.
 export function readFragment(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  const state = {prompt: given.get("prompt") ?? "He opened the door, and", asked: given.get("asked") === "1"};
+  const state = {prompt: given.get("prompt") ?? "It was a dark night, and", asked: given.get("asked") === "1"};
   for (const f of fields) state[f.name] = given.has(f.name) ? clamp(f, given.get(f.name)) : f.start;
   const seeds = (given.get("noise_seeds") ?? "").split(",").filter(Boolean).slice(0, MOST_COLUMNS);
   const locks = given.get("locks") ?? "";
