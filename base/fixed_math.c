@@ -68,7 +68,7 @@ static inline double polynomial(double x, int n, const double *c) {
 static const double LN2_HI = 0x1.62e42fefa38p-1, LN2_LO = 0x1.ef35793c7673p-45, LOG2_E = 0x1.71547652b82fep+0;
 
 /* exp(x) = 2^n exp(r), |r| <= ln 2 / 2, exp(r) = 1 + r + r^2 / 2 + r^3 (1 / 3! + r / 4! + ...) */
-static double exp_of(Pair x) {
+static double exp_of_pair(Pair x) {
     static const double c[] = {1 / 6.0,        1 / 24.0,        1 / 120.0,        1 / 720.0,
                                1 / 5040.0,     1 / 40320.0,     1 / 362880.0,     1 / 3628800.0,
                                1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0};
@@ -102,7 +102,7 @@ static Pair log_of(double x) {
     return normalised(b.hi, b.lo + (a.lo - 0.5 * ff.lo + (cubes + k * LN2_LO)));
 }
 
-double fixed_exp(double x) { return exp_of((Pair){x, 0}); }
+double fixed_exp(double x) { return exp_of_pair((Pair){x, 0}); }
 
 double fixed_log(double x) {
     if (!(x > 0)) return x == 0 ? -INFINITY : NAN;
@@ -111,9 +111,9 @@ double fixed_log(double x) {
 
 double fixed_pow(double x, double y) {
     if (y == 0) return 1;
-    if (!(x > 0 && x < INFINITY)) return exp_of((Pair){y * fixed_log(x), 0});
+    if (!(x > 0 && x < INFINITY)) return exp_of_pair((Pair){y * fixed_log(x), 0});
     Pair l = log_of(x), p = product(l.hi, y);
-    return exp_of(normalised(p.hi, p.lo + l.lo * y));
+    return exp_of_pair(normalised(p.hi, p.lo + l.lo * y));
 }
 
 /* ---- sine and cosine ---- */
