@@ -56,7 +56,7 @@ int agree_program(Err *err) {
     char hex[SHA256_HEX];
     if (ranks->n == 1) return 0;
     if (hash_program(hex, err) || agree_on("the sha256 of the program", hex, err)) return -1;
-    return agree_on("the arithmetic", strcmp(kernels->name, "amx") ? "that of all levels but amx" : "that of amx", err);
+    return agree_on("the arithmetic", kernels->arithmetic, err);
 }
 
 /* The texts themselves are compared, and threads change no bits. */

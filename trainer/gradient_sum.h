@@ -16,7 +16,6 @@ typedef struct GradientSum {
     float **waits; /* [levels] of n */
 } GradientSum;
 
-int gradient_sum_levels(int64_t leaves);
 void gradient_sum_init(GradientSum *s, size_t n, int64_t leaves);
 void gradient_sum_free(GradientSum *s);
 
@@ -24,5 +23,8 @@ void gradient_sum_free(GradientSum *s);
 void gradient_sum_add(GradientSum *s, float *g, int64_t leaf);
 /* g is that of the last leaf, and becomes the sum in its floats first to first + n. */
 void gradient_sum_end(const GradientSum *s, float *g, size_t first, size_t n, int64_t leaves);
+
+/* to += x. */
+void gradient_add(float *restrict to, const float *restrict x, size_t n);
 
 #endif

@@ -23,6 +23,9 @@ typedef struct Ranks {
 
 extern const Ranks *ranks;
 
+/* Of a binary tree of so many leaves, the last of which need not be there. */
+int ranks_levels(int64_t leaves);
+
 /* The micro-batches of a step that one rank computes: with P = the power of two that holds all of them, rank r of N has
  * the P/N from r P/N on, as far as there are so many: a whole subtree of their sum (gradient_sum.h). */
 typedef struct RankShare {

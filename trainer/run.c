@@ -6,7 +6,7 @@
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
 #include "trainer/cost.h"
-#include "trainer/gradient_sum.h"
+#include "trainer/ranks.h"
 #include "trainer/agree.h"
 #include "weights/checkpoint.h"
 
@@ -155,7 +155,7 @@ static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
     CostMemory need = cost_memory(&r->model, s->batch * s->noise_draws * r->window, s->recompute);
     RankShare share = ranks_share(s->accumulate, ranks->rank, ranks->n);
-    need.weights += (size_t)gradient_sum_levels(share.most) * params_count(&r->model.params) * sizeof(float);
+    need.weights += (size_t)ranks_levels(share.most) * params_count(&r->model.params) * sizeof(float);
     if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);
     char text[2][MEMORY_TEXT];
     printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),

@@ -1,6 +1,7 @@
 #include "trainer/slices.h"
 
 #include "base/memory.h"
+#include "trainer/gradient_sum.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,12 +12,6 @@ enum { SLICE = 1 << 14, CHUNK = 1 << 20, BUCKET_SLICES = 16, SLICES_OF_RANK = 4 
 typedef struct Stretch {
     int from, to; /* slices */
 } Stretch;
-
-static int log2_of(int n) {
-    int k = 0;
-    while (1 << k < n) k++;
-    return k;
-}
 
 static int bucket_slices(int n_ranks) { return MAX(BUCKET_SLICES, SLICES_OF_RANK * n_ranks); }
 
@@ -64,7 +59,7 @@ void slices_init(Slices *s, const ParamSet *ps) {
     }
     s->mine = xcalloc((size_t)s->n + 1, sizeof *s->mine);
     for (int b = 0; b < slices_buckets(s); b++) {
-        Stretch own = kept(s, b, ranks->rank, log2_of(ranks->n));
+        Stretch own = kept(s, b, ranks->rank, ranks_levels(ranks->n));
         for (int i = own.from; i < own.to; i++) {
             s->mine[s->n_mine++] = i;
             s->all[i].owned = s->owned;
@@ -89,7 +84,7 @@ double slices_bytes(double n_params, int n_ranks) { return 2 * sizeof(float) * n
 
 double slices_messages(double n_params, int n_ranks) {
     double bucket = fmin(n_params, (double)SLICE * bucket_slices(n_ranks)), messages = 0;
-    for (int i = 0; i < log2_of(n_ranks); i++) messages += 1 + ceil(ldexp(bucket, -i - 1) / CHUNK);
+    for (int i = 0; i < ranks_levels(n_ranks); i++) messages += 1 + ceil(ldexp(bucket, -i - 1) / CHUNK);
     return messages * ceil(n_params / bucket);
 }
 
@@ -104,11 +99,6 @@ int slices_owner(const Slices *s, int slice) {
 
 /* ---- the sum ---- */
 
-static void add(float *restrict to, const float *restrict x, size_t n) {
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++) to[i] += x[i];
-}
-
 /* One halving: gives the partner what it keeps, and adds what comes of ours. Who has no micro-batches, as all that it
  * has heard of, sends nothing; to add its zeros would turn -0 into 0. */
 static void halve(const Slices *s, float *g, Stretch keep, Stretch give, int partner, bool have, bool has) {
@@ -118,7 +108,7 @@ static void halve(const Slices *s, float *g, Stretch keep, Stretch give, int par
     for (size_t at = 0; at < MAX(n_out, n_in); at += CHUNK) {
         size_t a = at < n_out ? MIN(n_out - at, (size_t)CHUNK) : 0, b = at < n_in ? MIN(n_in - at, (size_t)CHUNK) : 0;
         ranks->exchange(partner, out + at, a * sizeof *g, have ? s->arrived : in + at, b * sizeof *g);
-        if (have) add(in + at, s->arrived, b);
+        if (have) gradient_add(in + at, s->arrived, b);
     }
 }
 
@@ -137,22 +127,24 @@ void slices_sum(const Slices *s, float *g, int bucket, int64_t micro_batches) {
 
 /* ---- the way back ---- */
 
-void slices_spread(const Slices *s, float *w) {
+static size_t bytes_of_floats(const Slices *s, int slice) { return floats_before(s, slice) * sizeof(float); }
+
+static size_t bytes_of_numbers(const Slices *s, int slice) {
+    (void)s;
+    return (size_t)slice * sizeof(double);
+}
+
+/* `before` tells where in the data a slice begins. */
+static void spread(const Slices *s, char *data, size_t (*before)(const Slices *s, int slice)) {
     for (int b = 0; b < slices_buckets(s); b++)
-        for (int i = log2_of(ranks->n) - 1; i >= 0; i--) {
+        for (int i = ranks_levels(ranks->n) - 1; i >= 0; i--) {
             int partner = ranks->rank ^ 1 << i;
             Stretch have = kept(s, b, ranks->rank, i + 1), want = kept(s, b, partner, i + 1);
-            ranks->exchange(partner, w + floats_before(s, have.from), floats_in(s, have) * sizeof *w,
-                            w + floats_before(s, want.from), floats_in(s, want) * sizeof *w);
+            ranks->exchange(partner, data + before(s, have.from), before(s, have.to) - before(s, have.from),
+                            data + before(s, want.from), before(s, want.to) - before(s, want.from));
         }
 }
 
-void slices_spread_numbers(const Slices *s, double *x) {
-    for (int b = 0; b < slices_buckets(s); b++)
-        for (int i = log2_of(ranks->n) - 1; i >= 0; i--) {
-            int partner = ranks->rank ^ 1 << i;
-            Stretch have = kept(s, b, ranks->rank, i + 1), want = kept(s, b, partner, i + 1);
-            ranks->exchange(partner, x + have.from, (size_t)(have.to - have.from) * sizeof *x, x + want.from,
-                            (size_t)(want.to - want.from) * sizeof *x);
-        }
-}
+void slices_spread(const Slices *s, float *w) { spread(s, (char *)w, bytes_of_floats); }
+
+void slices_spread_numbers(const Slices *s, double *x) { spread(s, (char *)x, bytes_of_numbers); }
