@@ -1,5 +1,6 @@
 /* scripts/family, which trains the members under three protocols and compares them, at its smallest. */
 #include "tests/support/test.h"
+#include "tests/support/study.h"
 #include "tests/trainer/test_trainer.h"
 
 #include <stdlib.h>
@@ -7,26 +8,16 @@
 
 static const char plan[] = "HIDDEN=32 LAYERS=1 VOCAB=300 RATES='1e-3 4e-3' SEEDS=2 ROUNDS=1 MEMBERS=noble JOBS=2";
 
-/* Runs it with `plan` and what else is given; what it says is malloc'ed. */
-static char *family(const char *dir, const char *text, const char *more, int *status) {
-    char command[1024], log[512];
-    snprintf(command, sizeof command,
-             "%s CORPUS=%s %s python3 -B scripts/family/family.py %s/runs %s/docs >%s/log 2>&1", plan, text, more, dir,
-             dir, dir);
-    *status = system(command);
-    snprintf(log, sizeof log, "%s/log", dir);
-    return test_read_file(log, NULL);
-}
-
-static char *document(const char *dir, const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/docs/%s", dir, name);
-    return test_read_file(path, NULL);
+static void write_command(char out[1024], const char *dir, const char *text, const char *more) {
+    snprintf(out, 1024, "%s CORPUS=%s %s python3 -B scripts/family/family.py %s/runs %s/docs", plan, text, more, dir,
+             dir);
 }
 
 static void check_refused(const char *dir, const char *text, const char *more, const char *why) {
     int status;
-    char *said = family(dir, text, more, &status);
+    char command[1024];
+    write_command(command, dir, text, more);
+    char *said = study_run(dir, command, &status);
     CHECK_MSG(status != 0 && strstr(said, why), "%s: %s", more, said);
     free(said);
 }
@@ -34,23 +25,9 @@ static void check_refused(const char *dir, const char *text, const char *more, c
 TEST(family_study) {
     if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
     static const char *const documents[] = {"table.md", "runs.csv", "curves.csv", "differences.svg"};
-    char *dir = test_dir(), *text = trainer_text_file(60000), *first[4] = {0};
-    for (int again = 0; again < 2; again++) {
-        int status;
-        char *said = family(dir, text, "STEPS=20 SWEEP=10", &status);
-        CHECK_MSG(status == 0, "%s", said);
-        /* what is there is not trained again, and the documents are the same */
-        CHECK_MSG(!again == !!strstr(said, "noble-fitted.20."), "%s", said);
-        free(said);
-        for (int i = 0; i < 4 && status == 0; i++) {
-            char *now = document(dir, documents[i]);
-            CHECK_MSG(!again || !strcmp(now, first[i]), "%s differs", documents[i]);
-            if (again)
-                free(now);
-            else
-                first[i] = now;
-        }
-    }
+    char *dir = test_dir(), *text = trainer_text_file(60000), *first[4], command[1024];
+    write_command(command, dir, text, "STEPS=20 SWEEP=10");
+    study_run_twice(dir, command, "noble-fitted.20.", 4, documents, first);
     CHECK(first[0] && strstr(first[0], "\n| noble | ") && strstr(first[0], "blind"));
     /* the rates are those of the sweep, and what is equal is the same run */
     CHECK(first[1] && strstr(first[1], "\nown,noble,2,noble,") &&
