@@ -180,17 +180,7 @@ TEST(tasks_drain_finishes) {
     REQUIRE(daemon_start(&d, CHECKPOINT_CLASSES, "--drain-seconds 300 --max-batch 2 --max-queue 512"));
     crowd_start(&crowd, &d, 3);
     kill(d.pid, SIGTERM);
-    for (bool draining = false; !draining;) { /* the signal is on its way */
-        Answer a = http_get(&d, "/health");
-        REQUIRE(json_text(a.json, "status"));
-        draining = !strcmp(json_text(a.json, "status"), "draining");
-        answer_free(&a);
-    }
-    Answer a = http_post(&d, "/v1/classify", "{\"input\":\"a\"}");
-    CHECK_MSG(a.status == 503 && json_text(a.json, "error.code") &&
-                  !strcmp(json_text(a.json, "error.code"), "shutting_down"),
-              "%d %s", a.status, a.body);
-    answer_free(&a);
+    REQUIRE(drain_begins(&d, "/v1/classify", "{\"input\":\"a\"}"));
     pthread_join(crowd.thread, NULL);
     for (int i = 0; i < crowd.n; i++)
         CHECK_MSG(crowd.answers[i].status == 200 && !strcmp(crowd.answers[i].body, want.body), "request %d: %d %s", i,

@@ -257,6 +257,24 @@ bool raw_expect(int fd, const char *what, double seconds) {
     return found;
 }
 
+bool drain_begins(const Daemon *d, const char *path, const char *json) {
+    for (bool draining = false; !draining;) { /* the signal is on its way */
+        Answer a = http_get(d, "/health");
+        const char *status = json_text(a.json, "status");
+        CHECK_MSG(status, "%s", a.body);
+        bool told = status != NULL;
+        draining = told && !strcmp(status, "draining");
+        answer_free(&a);
+        if (!told) return false;
+    }
+    Answer a = http_post(d, path, json);
+    CHECK_MSG(a.status == 503 && json_text(a.json, "error.code") &&
+                  !strcmp(json_text(a.json, "error.code"), "shutting_down"),
+              "%d: %s", a.status, a.body);
+    answer_free(&a);
+    return true;
+}
+
 int raw_completion(const Daemon *d, const char *body) {
     char text[2048];
     int fd = raw_connect(d);

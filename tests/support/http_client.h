@@ -29,6 +29,10 @@ typedef struct Bad {
 /* Checks the status, all four keys, the type that goes with the status, and the param ("" for null). */
 void answer_check_error(const Answer *a, int status, const char *param, const char *what);
 
+/* Waits until /health tells that the daemon drains, which it was told to; this new request must be refused then. False
+ * when there is no /health. */
+bool drain_begins(const Daemon *d, const char *path, const char *json);
+
 /* A header's value, malloc'ed; NULL when there is none. */
 char *answer_header(const Answer *a, const char *name);
 
