@@ -17,19 +17,24 @@ PROMPT, PREFIX, STEPS, STREAMS = 512, 64, 8, (1, 8, 32)
 TEXTS, TOKENS, WORDS = 32, 128, 30522
 
 
-def torch_bench(kind):
+def torch_of(kind):
     import torch
     import torch.nn.functional as F
 
     dtype = torch.bfloat16 if kind == "bf16" else torch.float32
     torch.manual_seed(1)
     torch.set_num_threads(2)
+    return torch, F, dtype, lambda *shape: (torch.randn(*shape) * 0.02).to(dtype)
 
-    def random(*shape):
-        return (torch.randn(*shape) * 0.02).to(dtype)
 
+def random_blocks(random):
+    return [[random(3 * DIM, DIM), random(DIM, DIM), random(WIDTH, DIM), random(DIM, WIDTH)] for _ in range(LAYERS)]
+
+
+def torch_bench(kind):
+    torch, F, dtype, random = torch_of(kind)
     embed, positions = random(VOCAB, DIM), random(CONTEXT, DIM)
-    blocks = [[random(3 * DIM, DIM), random(DIM, DIM), random(WIDTH, DIM), random(DIM, WIDTH)] for _ in range(LAYERS)]
+    blocks = random_blocks(random)
     one, zero = torch.ones(DIM, dtype=dtype), torch.zeros(DIM, dtype=dtype)
 
     def heads(x, n, rows):
@@ -74,18 +79,9 @@ def torch_bench(kind):
 
 
 def bert_bench(kind):
-    import torch
-    import torch.nn.functional as F
-
-    dtype = torch.bfloat16 if kind == "bf16" else torch.float32
-    torch.manual_seed(1)
-    torch.set_num_threads(2)
-
-    def random(*shape):
-        return (torch.randn(*shape) * 0.02).to(dtype)
-
+    torch, F, dtype, random = torch_of(kind)
     embed, positions, score = random(WORDS, DIM), random(512, DIM), random(2, DIM)
-    blocks = [[random(3 * DIM, DIM), random(DIM, DIM), random(WIDTH, DIM), random(DIM, WIDTH)] for _ in range(LAYERS)]
+    blocks = random_blocks(random)
     biases = [torch.zeros(n, dtype=dtype) for n in (3 * DIM, DIM, WIDTH, DIM)]
     one, zero = torch.ones(DIM, dtype=dtype), torch.zeros(DIM, dtype=dtype)
 
