@@ -12,6 +12,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 
 import plan
 
@@ -26,9 +27,10 @@ def read_json(path):
 
 
 def write_text(path, text):
-    with open(path + ".new", "w", encoding="utf-8") as f:
+    new = f"{path}.{threading.get_ident()}.new"  # runs side by side write the config that they share
+    with open(new, "w", encoding="utf-8") as f:
         f.write(text)
-    os.replace(path + ".new", path)
+    os.replace(new, path)
 
 
 def write_json(path, what):
