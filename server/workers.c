@@ -1,16 +1,20 @@
 #include "server/workers.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/scheduling.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
+
+static const double PATIENCE = 1; /* seconds that a piece of work waits before the last worker takes it */
 
 struct Workers {
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
-    Work *first; /* by round, then by arrival */
+    pthread_mutex_t mutex;        /* guards what follows */
+    pthread_cond_t changed, late; /* for the last worker the latter */
+    Work *first;                  /* by round, then by arrival */
     uint64_t round;
     bool stopping;
     int most, n_threads;
@@ -21,23 +25,50 @@ static void let_go(Work *w) {
     if (atomic_fetch_sub(&w->owners, 1) == 1) w->free(w);
 }
 
-/* Linux has a nice value for each thread, 0 is the caller. Where a sandbox forbids this, bodies slow the streams. */
+/* The piece whose turn it is; the caller holds the mutex. */
+static void run_first(Workers *p) {
+    Work *w = p->first;
+    p->first = w->next;
+    p->round = w->round;
+    pthread_mutex_unlock(&p->mutex);
+    w->run(w);
+    atomic_store(&w->done, true);
+    w->wake(w->wake_arg);
+    let_go(w);
+    pthread_mutex_lock(&p->mutex);
+}
+
 static void *work(void *arg) {
     Workers *p = arg;
-    (void)setpriority(PRIO_PROCESS, 0, 19);
+    scheduling_idle();
     pthread_mutex_lock(&p->mutex);
-    for (;;) {
-        while (!p->first && !p->stopping) pthread_cond_wait(&p->changed, &p->mutex);
-        Work *w = p->first;
-        if (!w) break;
-        p->first = w->next;
-        p->round = w->round;
-        pthread_mutex_unlock(&p->mutex);
-        w->run(w);
-        atomic_store(&w->done, true);
-        w->wake(w->wake_arg);
-        let_go(w);
-        pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping) {
+        if (p->first)
+            run_first(p);
+        else
+            pthread_cond_wait(&p->changed, &p->mutex);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+static void wait_until(Workers *p, double time) {
+    struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
+    pthread_cond_timedwait(&p->late, &p->mutex, &t);
+}
+
+static void *work_patiently(void *arg) {
+    Workers *p = arg;
+    scheduling_low();
+    pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping) {
+        double due = p->first ? p->first->since + PATIENCE : 0;
+        if (!p->first)
+            pthread_cond_wait(&p->late, &p->mutex);
+        else if (now_seconds() < due && !p->stopping)
+            wait_until(p, due);
+        else
+            run_first(p);
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;
@@ -48,8 +79,14 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     p->most = most;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->late, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     for (; p->n_threads < threads; p->n_threads++) {
-        int rc = pthread_create(&p->threads[p->n_threads], NULL, work, p);
+        bool last = p->n_threads > 0 && p->n_threads == threads - 1;
+        int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_patiently : work, p);
         if (rc == 0) continue;
         workers_stop(p);
         return err_set(err, "cannot start a worker: %s", strerror(rc));
@@ -70,6 +107,8 @@ static bool enqueue(Workers *p, Work *w, bool always) {
     if (waiting >= p->most && !always) return false;
     Work **at = &p->first;
     while (*at && (*at)->round <= w->round) at = &(*at)->next;
+    if (!p->first) pthread_cond_signal(&p->late);
+    w->since = now_seconds();
     w->next = *at;
     *at = w;
     atomic_store(&w->done, false);
@@ -101,9 +140,11 @@ void workers_stop(Workers *p) {
     pthread_mutex_lock(&p->mutex);
     p->stopping = true;
     pthread_cond_broadcast(&p->changed);
+    pthread_cond_signal(&p->late);
     pthread_mutex_unlock(&p->mutex);
     for (int i = 0; i < p->n_threads; i++) pthread_join(p->threads[i], NULL);
     pthread_cond_destroy(&p->changed);
+    pthread_cond_destroy(&p->late);
     pthread_mutex_destroy(&p->mutex);
     free(p);
 }

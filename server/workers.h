@@ -6,9 +6,9 @@
  * Work has two owners, who submitted it and the workers; each lets go once, and the last one's letting go calls `free`.
  * So a client that is gone need not wait for what runs for it.
  *
- * Streams come first: workers run at the lowest nice value, so on a core that computes they get a seventieth of the
- * time, elsewhere all of it. At the same rank two bodies at a time double the gaps of every stream on two cores; with
- * no share at all a long prompt would wait for as long as the machine is full. */
+ * Streams come first: workers compute where no other thread wants the core. At the same rank two bodies at a time
+ * double the gaps of every stream on two cores. But the last worker, which takes only what has waited for a while, has
+ * a seventieth of a core in any case, or a long prompt would wait for as long as the machine is full. */
 #ifndef NOISED_WORKERS_H
 #define NOISED_WORKERS_H
 
@@ -27,6 +27,7 @@ typedef struct Work {
     atomic_int owners;
     /* ---- the workers' own ---- */
     uint64_t round;
+    double since; /* when it was submitted */
     struct Work *next;
 } Work;
 

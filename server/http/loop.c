@@ -1,5 +1,6 @@
 /* The one thread that reads, calls the handler and sends. It waits in epoll only. */
 #include "base/clock.h"
+#include "base/scheduling.h"
 #include "server/http/connection.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ static void tick(struct Http *h, double now) {
 static void *loop(void *arg) {
     struct Http *h = arg;
     double last = now_seconds();
+    scheduling_prompt(); /* between two steps of the engine, whose threads have every core */
     while (!atomic_load(&h->stopping)) {
         struct epoll_event events[128];
         bool nudged = false, knocked = false;

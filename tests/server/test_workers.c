@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,13 +22,13 @@ typedef struct Piece {
 
 static atomic_bool held; /* the pieces with number 0 wait for its end */
 static atomic_int n_run, n_freed, n_woken;
-static int niceness;  /* of the thread that ran the last piece */
-static int order[64]; /* numbers in the order in which they ran, by one worker */
+static int policy, niceness; /* of the thread that ran the last piece but 0 */
+static int order[64];        /* numbers in the order in which they ran, by one worker */
 
 static void run_piece(Work *w) {
     Piece *p = (Piece *)w;
     while (p->number == 0 && atomic_load(&held)) usleep(100);
-    niceness = getpriority(PRIO_PROCESS, 0);
+    if (p->number) policy = sched_getscheduler(0), niceness = getpriority(PRIO_PROCESS, 0);
     order[atomic_fetch_add(&n_run, 1)] = p->number;
 }
 
@@ -54,11 +55,11 @@ static void wait_done(Piece *p) {
     while (!atomic_load(&p->work.done)) usleep(100);
 }
 
-/* One worker that stands in a piece of tenant 9. */
-static Workers *start_held(Piece **blocker) {
+/* Workers, the first of which stands in a piece of tenant 9. */
+static Workers *start_held(int threads, Piece **blocker) {
     Workers *p;
     Err err;
-    if (workers_start(&p, 1, 3, &err)) return NULL;
+    if (workers_start(&p, threads, 3, &err)) return NULL;
     atomic_store(&held, true);
     atomic_store(&n_run, 0);
     atomic_store(&n_freed, 0);
@@ -70,7 +71,7 @@ static Workers *start_held(Piece **blocker) {
 
 TEST(workers_take_fair_turns_within_bounds) {
     Piece *blocker, *pieces[6];
-    Workers *p = start_held(&blocker);
+    Workers *p = start_held(1, &blocker);
     REQUIRE(p);
     usleep(2000); /* whether it waits or runs: its tenant is its own */
     static const uint64_t tenants[] = {1, 1, 1, 1, 2, 3};
@@ -92,7 +93,7 @@ TEST(workers_take_fair_turns_within_bounds) {
 
 TEST(workers_let_go_of_who_has_gone) {
     Piece *blocker, *waiting;
-    Workers *p = start_held(&blocker);
+    Workers *p = start_held(1, &blocker);
     REQUIRE(p);
     waiting = make_piece(1, 1);
     CHECK(workers_submit(p, &waiting->work, false));
@@ -106,7 +107,7 @@ TEST(workers_let_go_of_who_has_gone) {
 
 TEST(workers_do_the_same_work_twice) {
     Piece *blocker;
-    Workers *p = start_held(&blocker);
+    Workers *p = start_held(1, &blocker);
     REQUIRE(p);
     atomic_store(&held, false);
     for (int i = 0; i < 200; i++) { /* handed over again at once, while the worker is about to let go */
@@ -119,12 +120,30 @@ TEST(workers_do_the_same_work_twice) {
 }
 
 TEST(workers_give_way_to_streams) {
-    Piece *blocker;
-    Workers *p = start_held(&blocker);
+    Piece *blocker, *piece = make_piece(1, 1);
+    Workers *p = start_held(1, &blocker);
     REQUIRE(p);
     atomic_store(&held, false);
-    wait_done(blocker);
-    CHECK_MSG(niceness == 19, "nice %d", niceness);
+    CHECK(workers_submit(p, &piece->work, false));
+    wait_done(piece);
+    CHECK_MSG(policy == SCHED_IDLE, "policy %d", policy);
+    workers_release(p, &piece->work);
+    workers_release(p, &blocker->work);
+    workers_stop(p);
+}
+
+TEST(workers_last_one_takes_what_has_waited) {
+    Piece *blocker, *piece = make_piece(1, 1);
+    Workers *p = start_held(2, &blocker);
+    REQUIRE(p);
+    usleep(1200000); /* the blocker runs, and nothing waits: whoever looks for work now waits for it anew */
+    double start = now_seconds();
+    CHECK(workers_submit(p, &piece->work, false));
+    wait_done(piece);
+    double waited = now_seconds() - start;
+    CHECK_MSG(waited >= 1 && niceness == 19 && policy == SCHED_OTHER, "%g s, nice %d", waited, niceness);
+    atomic_store(&held, false);
+    workers_release(p, &piece->work);
     workers_release(p, &blocker->work);
     workers_stop(p);
 }
