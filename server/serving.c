@@ -25,6 +25,14 @@ static KvForm kv_form(const Options *o, const Model *m) {
     return config_kv_form(&m->cfg);
 }
 
+static void warn_of_no_cache(const Options *o) {
+    const char *given = o->engine.kv_tokens > 0 ? "--kv-tokens"
+                        : o->kv_dtype           ? "--kv-dtype"
+                        : o->kv_form            ? "--kv"
+                                                : NULL;
+    if (given) log_warning("%s does nothing here: the model keeps no cache", given);
+}
+
 /* What is about to run, told before its memory is taken. */
 static void announce(const Model *m, const EngineOptions *o) {
     char cache[MEMORY_TEXT], work[MEMORY_TEXT];
@@ -73,6 +81,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
         (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
         return -1;
     announce(&c->model, &engine);
+    if (!config_generates(config)) warn_of_no_cache(ctx->options);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION,
              model_arithmetic(&c->model));

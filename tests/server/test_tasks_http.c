@@ -339,6 +339,26 @@ TEST(tasks_truncate) {
     daemon_stop(&d);
 }
 
+/* An option that such a model has no use for is not ignored in silence. */
+TEST(tasks_have_no_cache) {
+    static const char *const options[] = {"--kv-tokens 64", "--kv-dtype f32", "--kv compact"};
+    char *dir = test_dir(), log[256];
+    snprintf(log, sizeof log, "%s/log", dir);
+    for (size_t i = 0; i < COUNTOF(options); i++) {
+        Daemon d;
+        size_t name = strcspn(options[i], " "), n;
+        test_write_file(log, "", 0);
+        daemon_log_to(log);
+        if (daemon_start(&d, CHECKPOINT_CLASSES, options[i])) daemon_stop(&d);
+        daemon_log_to(NULL);
+        char *text = test_read_file(log, &n);
+        const char *told = text ? strstr(text, " does nothing here: the model keeps no cache") : NULL;
+        CHECK_MSG(told && !memcmp(told - name, options[i], name), "%s: %s", options[i], text ? text : "");
+        free(text);
+    }
+    free(dir);
+}
+
 /* As many words as a text of its length can have, which once wrote behind the last one's place. */
 TEST(tag_words_of_one_letter) {
     static const struct {
