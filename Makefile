@@ -233,10 +233,10 @@ train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
 	@$(MAKE) -s --no-print-directory all
 	@scripts/train_demo.sh
 
-diversity: deps ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (hours; tiny: STEPS=20 MEMBERS=key SAMPLES=8)
+diversity: deps ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (an hour of a processor; CHECKPOINT=DIR: of your own, in runs/diversity-DIR)
 	@scripts/deps.sh python3
 	@$(MAKE) -s --no-print-directory all
-	@BUILD=$(BUILD) scripts/diversity.sh runs/diversity docs/diversity
+	@BUILD=$(BUILD) scripts/diversity.sh $(if $(CHECKPOINT),$(patsubst %,runs/diversity-$(notdir $(CHECKPOINT:%/=%))%, / /docs),runs/diversity docs/diversity)
 
 family: deps ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (seven hours of a processor)
 	@scripts/deps.sh python3

@@ -4,8 +4,9 @@ noise_scale; "T,S,seeds" is the one that asks whether a seed means something: ev
 texts.
 
     {"prompts": [{"prompt": [ids], "texts": [[ids], ...], "noise_seeds": [...], "diversity": {...},
-                  "judge": [mean log-probability of each text's tokens], "twin": [...]}, ...]}
-RUNS/books.json holds what tokens each book is made of, for measure.py."""
+                  "judge": [mean log-probability of each text's tokens], "twin": [...],
+                  "books": [[probabilities of the books: of the first half, the second half, the whole], ...]}, ...]}
+The probabilities are those of the classifier RUNS/reader, in the order of its labels."""
 import argparse
 import contextlib
 import http.client
@@ -29,9 +30,9 @@ def settings(member):
 
 @contextlib.contextmanager
 def serving(noised, model):
-    """-> ask(path, body): the daemon's answer. It is there until the block ends; its log is MODEL/daemon.log."""
+    """-> ask(path, body): the daemon's answer. It is there until the block ends; its log is MODEL.log."""
     command = [noised, "--model", model, "--port", "0"]
-    with (open(os.path.join(model, "daemon.log"), "w") as log,
+    with (open(model + ".log", "w") as log,
           subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as daemon):
         try:
             for line in daemon.stdout:
@@ -39,7 +40,7 @@ def serving(noised, model):
                 if at:
                     break
             else:
-                raise SystemExit(f"diversity: {noised} --model {model} does not serve: {model}/daemon.log")
+                raise SystemExit(f"diversity: {noised} --model {model} does not serve: {model}.log")
 
             def ask(path, body):
                 connection = http.client.HTTPConnection(at[1], timeout=600)
@@ -107,17 +108,14 @@ def save(path, value):
     os.replace(path + ".new", path)
 
 
-def count_books(ask, books, path):
-    counts = {}
-    for book in books:
-        with open(book, encoding="utf-8") as f:
-            text = f.read()
-        tokens, part = {}, 20000
-        for at in range(0, min(len(text) * 95 // 100, 60 * part), part):
-            for t in tokens_of(ask, text[at : at + part]):
-                tokens[t] = tokens.get(t, 0) + 1
-        counts[os.path.basename(book)] = tokens
-    save(path, counts)
+def read_texts(ask, entry):
+    """What book each text sounds like to the classifier."""
+    parts = [p for t in entry["texts"] for p in (t[: len(t) // 2], t[len(t) // 2 :], t)]
+    told = []
+    for first in range(0, len(parts), 96):
+        answer = ask("/v1/classify", {"input": parts[first : first + 96]})
+        told += [d["probs"] for d in sorted(answer["data"], key=lambda d: d["index"])]
+    return [told[i : i + 3] for i in range(0, len(told), 3)]
 
 
 def main():
@@ -132,9 +130,8 @@ def main():
     per_book = -(-a.prompts // len(a.books))
     beginnings = [b for book in a.books for b in held_out(book, per_book)][: a.prompts]
     model = lambda name: os.path.join(a.runs, name)
-    with serving(a.noised, model("judge")) as judge, serving(a.noised, model("none")) as twin:
-        if not os.path.exists(model("books.json")):
-            count_books(judge, a.books, model("books.json"))
+    with (serving(a.noised, model("judge")) as judge, serving(a.noised, model("none")) as twin,
+          serving(a.noised, model("reader")) as reader):
         prompts = [tokens_of(judge, b) for b in beginnings]
         for member in a.members:
             folder = os.path.join(a.runs, "texts", member)
@@ -147,7 +144,8 @@ def main():
                     some = prompts[:: max(1, len(prompts) // 4)][:4] if setting.endswith("seeds") else prompts
                     entries = write_texts(ask, setting, some, a.samples, a.tokens)
                     for entry in entries:
-                        entry |= {"judge": judge_texts(judge, entry), "twin": judge_texts(twin, entry)}
+                        entry |= {"judge": judge_texts(judge, entry), "twin": judge_texts(twin, entry),
+                                  "books": read_texts(reader, entry)}
                     save(os.path.join(folder, setting + ".json"), {"prompts": entries})
             print(f"diversity: {member} has written", flush=True)
 

@@ -4,7 +4,8 @@ apart; each curve has a mark of its own too."""
 import csv
 import sys
 
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8860b", "#5b3a8e")
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8860b", "#5b3a8e",
+           "#882255", "#117733")
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 860, 520, 70, 20, 250, 60
 
 
