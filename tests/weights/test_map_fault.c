@@ -199,9 +199,9 @@ static void check_stream(const char *stream, const char *whole, const char *what
 
 static void check_answer(const Daemon *d, const FaultCase *c, const char *path, const char *whole, const char *what) {
     int fd = c->moment == IN_PREFILL ? start_prefill(d) : start(d, "{" DECODE ",\"n\":64}");
-    char *begin = raw_read_until(fd, "]}\n\n", 5);
+    char *begin = raw_read_until(fd, "]}\n\n", 20);
     damage(path, c->damage);
-    char *rest = raw_read_until(fd, "[DONE]", 5), *stream = xmalloc(strlen(begin) + strlen(rest) + 1);
+    char *rest = raw_read_until(fd, "[DONE]", 20), *stream = xmalloc(strlen(begin) + strlen(rest) + 1);
     sprintf(stream, "%s%s", begin, rest);
     check_stream(stream, c->moment == IN_DECODE ? whole : NULL, what);
     free(stream);
@@ -218,7 +218,7 @@ static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const
         damage(path, c->damage);
     else
         check_answer(d, c, path, whole, what);
-    CHECK_MSG(wait_health(d, 503, 2), "%s: /health stays green", what);
+    CHECK_MSG(wait_health(d, 503, 10), "%s: /health stays green", what);
     Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
     answer_check_error(&a, 503, "", what);
     answer_free(&a);
@@ -268,7 +268,7 @@ static void victim_close(Victim *v) {
 }
 
 static void check_damaged(const Daemon *d) {
-    CHECK_MSG(wait_health(d, 503, 5), "/health stays green");
+    CHECK_MSG(wait_health(d, 503, 10), "/health stays green");
     Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
     answer_check_error(&a, 503, "", "damaged");
     answer_free(&a);
