@@ -238,7 +238,7 @@ diversity: deps ## what a noise seed is good for: forms of noise against tempera
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/diversity.sh $(if $(CHECKPOINT),$(patsubst %,runs/diversity-$(notdir $(CHECKPOINT:%/=%))%, / /docs),runs/diversity docs/diversity)
 
-family: deps ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (seven hours of a processor)
+family: deps ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
 	@scripts/deps.sh python3
 	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family

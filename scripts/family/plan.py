@@ -24,7 +24,7 @@ def words(name, default):
 
 
 STEPS = int(os.environ.get("STEPS", "1600"))
-SWEEP = int(os.environ.get("SWEEP", STEPS))
+SWEEP = int(os.environ.get("SWEEP", min(STEPS, 400)))
 RATES = words("RATES", "1e-3 2e-3 4e-3")
 SEEDS = range(1, 1 + int(os.environ.get("SEEDS", "3")))
 ROUNDS = range(int(os.environ.get("ROUNDS", "5")))
