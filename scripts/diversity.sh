@@ -14,7 +14,8 @@ steps=${STEPS:-1600} prompts=${PROMPTS:-16} samples=${SAMPLES:-64} tokens=${TOKE
 hidden=${HIDDEN:-128} layers=${LAYERS:-3} vocab=${VOCAB:-1024} batch=8 lr=2e-3
 
 # name|switches of config.json|flags of the trainer. `judge` is another kind of another seed; `none` has no noise, and
-# its temperature is what every noise is held against, beside the noise's own model. With a KL weight of 1e-2 sigma grows towards 1.
+# its temperature is what every noise is held against, beside the noise's own model. With a KL weight of 1e-2 sigma grows
+# towards 1.
 members() {
     cat <<END
 judge|"attention":{"kind":"mha"}|--seed 2

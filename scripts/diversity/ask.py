@@ -102,6 +102,14 @@ def judge_texts(ask, entry):
     return scores
 
 
+def is_there(path):
+    """Also false of what an earlier version wrote, which asked no classifier."""
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8") as f:
+        return all("books" in entry for entry in json.load(f)["prompts"])
+
+
 def save(path, value):
     with open(path + ".new", "w", encoding="utf-8") as f:
         json.dump(value, f)
@@ -136,7 +144,7 @@ def main():
         for member in a.members:
             folder = os.path.join(a.runs, "texts", member)
             os.makedirs(folder, exist_ok=True)
-            missing = [s for s in settings(member) if not os.path.exists(os.path.join(folder, s + ".json"))]
+            missing = [s for s in settings(member) if not is_there(os.path.join(folder, s + ".json"))]
             if not missing:
                 continue
             with serving(a.noised, model(member)) as ask:
