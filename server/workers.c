@@ -38,39 +38,37 @@ static void run_first(Workers *p) {
     pthread_mutex_lock(&p->mutex);
 }
 
-static void *work(void *arg) {
-    Workers *p = arg;
-    scheduling_idle();
-    pthread_mutex_lock(&p->mutex);
-    while (p->first || !p->stopping) {
-        if (p->first)
-            run_first(p);
-        else
-            pthread_cond_wait(&p->changed, &p->mutex);
-    }
-    pthread_mutex_unlock(&p->mutex);
-    return NULL;
+static void wait_until(Workers *p, pthread_cond_t *called, double time) {
+    struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
+    pthread_cond_timedwait(called, &p->mutex, &t);
 }
 
-static void wait_until(Workers *p, double time) {
-    struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
-    pthread_cond_timedwait(&p->late, &p->mutex, &t);
+/* Until the end: what has waited for `patience` seconds. */
+static void work(Workers *p, pthread_cond_t *called, double patience) {
+    pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping) {
+        double due = p->first ? p->first->since + patience : 0;
+        if (!p->first)
+            pthread_cond_wait(called, &p->mutex);
+        else if (now_seconds() < due && !p->stopping)
+            wait_until(p, called, due);
+        else
+            run_first(p);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void *work_idly(void *arg) {
+    Workers *p = arg;
+    scheduling_idle();
+    work(p, &p->changed, 0);
+    return NULL;
 }
 
 static void *work_patiently(void *arg) {
     Workers *p = arg;
     scheduling_low();
-    pthread_mutex_lock(&p->mutex);
-    while (p->first || !p->stopping) {
-        double due = p->first ? p->first->since + PATIENCE : 0;
-        if (!p->first)
-            pthread_cond_wait(&p->late, &p->mutex);
-        else if (now_seconds() < due && !p->stopping)
-            wait_until(p, due);
-        else
-            run_first(p);
-    }
-    pthread_mutex_unlock(&p->mutex);
+    work(p, &p->late, PATIENCE);
     return NULL;
 }
 
@@ -86,7 +84,7 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     pthread_condattr_destroy(&monotonic);
     for (; p->n_threads < threads; p->n_threads++) {
         bool last = p->n_threads > 0 && p->n_threads == threads - 1;
-        int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_patiently : work, p);
+        int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_patiently : work_idly, p);
         if (rc == 0) continue;
         workers_stop(p);
         return err_set(err, "cannot start a worker: %s", strerror(rc));
