@@ -74,12 +74,10 @@ train_all() {
 
 # A classifier of the books, from the judge's weights: what a half or a whole text sounds like.
 train_reader() {
-    [ ! -f "$runs/reader/done" ] || return 0
     # shellcheck disable=SC2086
     python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $books
     "$build/noised-train" finetune --train "$runs/passages.jsonl" --dev "$runs/held-out.jsonl" --init "$runs/judge" \
         --pool mean --epochs "${EPOCHS:-4}" --truncate --out "$runs/reader" --resume | sed -u -n 's/^done/diversity: &/p' >&2
-    touch "$runs/reader/done"
 }
 
 mkdir -p "$runs/configs" "$runs/texts" "$docs"
