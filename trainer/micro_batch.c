@@ -4,15 +4,21 @@
 #include "model/ops/op.h"
 #include "trainer/masks.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+enum { CHOICE_ROWS = 512 };
+
+int micro_batch_copies(const Settings *s) { return s->noise_draws_weight == DRAWS_BEST ? 1 : (int)s->noise_draws; }
+
 void micro_batch_init(MicroBatch *b, const Training *t) {
-    size_t windows = (size_t)(t->settings->batch * t->settings->noise_draws),
+    size_t windows = (size_t)(t->settings->batch * micro_batch_copies(t->settings)),
            rows = windows * (size_t)t->windows->length;
     *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
                       .segments = xcalloc(windows, sizeof *b->segments)};
     if (t->model->cfg.task == TASK_FILL_MASK) b->weights = xcalloc(rows, sizeof *b->weights);
+    tape_init(&b->choice, false);
     tape_init(&b->tape, true);
     b->tape.bf16 = t->settings->precision == PRECISION_BF16;
     b->tape.recompute = t->settings->recompute;
@@ -20,6 +26,7 @@ void micro_batch_init(MicroBatch *b, const Training *t) {
 
 void micro_batch_free(MicroBatch *b) {
     tape_free(&b->tape);
+    tape_free(&b->choice);
     free(b->tokens);
     free(b->targets);
     free(b->weights);
@@ -28,7 +35,8 @@ void micro_batch_free(MicroBatch *b) {
 
 int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t micro, Err *err) {
     const Settings *s = t->settings;
-    int draws = (int)s->noise_draws, length = t->windows->length, rows = draws * length;
+    int copies = micro_batch_copies(s), draws = (int)s->noise_draws, length = t->windows->length,
+        rows = copies * length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
     uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
     float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
@@ -44,22 +52,59 @@ int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t mic
             if (weights) weights[k] = weights[k - length];
         }
     }
-    for (int i = 0; i < (int)s->batch * draws; i++)
-        b->segments[i] = (Segment){.row0 = i * length,
-                                   .n = length,
-                                   .noise = {.seed = (uint64_t)s->seed,
-                                             .stream = stream,
-                                             .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)i : 0,
-                                             .scale = scale}};
+    for (int i = 0; i < (int)s->batch * copies; i++)
+        b->segments[i] =
+            (Segment){.row0 = i * length,
+                      .n = length,
+                      .noise = {.seed = (uint64_t)s->seed,
+                                .stream = stream,
+                                .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)(i * (draws / copies)) : 0,
+                                .scale = scale}};
     return 0;
+}
+
+/* Of n windows from the first-th on, each under its k-th draw: keeps that draw where it is likelier than those before.
+ */
+static void try_draw(MicroBatch *b, const Training *t, int first, int n, int k, float *least, Segment *tried) {
+    int length = t->windows->length, row = first * length;
+    uint32_t draws = (uint32_t)t->settings->noise_draws;
+    for (int i = 0; i < n; i++) {
+        tried[i] = (Segment){.row0 = i * length, .n = length, .noise = b->segments[first + i].noise};
+        tried[i].noise.sequence = (uint32_t)(first + i) * draws + (uint32_t)k;
+    }
+    Batch rows = {.tokens = b->tokens + row, .n = n * length, .segments = tried, .n_segments = n};
+    tape_reset(&b->choice);
+    const Mat *logits = model_forward(t->model, &b->choice, &rows, NULL);
+    for (int i = 0; i < n; i++, row += length) {
+        Mat own = {.n = length, .d = logits->d, .x = logits->x + (size_t)i * (size_t)length * (size_t)logits->d};
+        float loss = op_cross_entropy(&b->choice, &own, b->targets + row, b->weights ? b->weights + row : NULL)->x[0];
+        if (loss >= least[i]) continue;
+        least[i] = loss;
+        b->segments[first + i].noise = tried[i].noise;
+    }
+}
+
+/* Some windows at a time: enough rows to multiply by, and little memory. */
+static void choose_noise(MicroBatch *b, const Training *t) {
+    int windows = (int)t->settings->batch, some = MIN(windows, MAX(1, CHOICE_ROWS / t->windows->length));
+    float *least = xcalloc((size_t)some, sizeof *least);
+    Segment *tried = xcalloc((size_t)some, sizeof *tried);
+    for (int first = 0; first < windows; first += some) {
+        for (int i = 0; i < some; i++) least[i] = INFINITY;
+        for (int k = 0; k < (int)t->settings->noise_draws; k++)
+            try_draw(b, t, first, MIN(some, windows - first), k, least, tried);
+    }
+    free(tried);
+    free(least);
 }
 
 void micro_batch_gradient(MicroBatch *b, const Training *t, MicroBatchResult *r) {
     const Settings *s = t->settings;
-    int windows = (int)(s->batch * s->noise_draws), length = t->windows->length;
+    int windows = (int)s->batch * micro_batch_copies(s), length = t->windows->length;
     Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
-    NoiseDraws draws = {.n = (int)s->noise_draws, .length = length, .best = s->noise_draws_weight == DRAWS_BEST};
+    NoiseDraws draws = {.n = micro_batch_copies(s), .length = length};
     *r = (MicroBatchResult){.draws = 1};
+    if (s->noise_draws_weight == DRAWS_BEST) choose_noise(b, t);
     tape_reset(&b->tape);
     Mat *logits = model_forward(t->model, &b->tape, &rows, NULL);
     Mat *loss = draws.n > 1 ? op_cross_entropy_draws(&b->tape, logits, b->targets, b->weights, &draws, &r->draws)

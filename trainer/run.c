@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
 #include "trainer/cost.h"
+#include "trainer/micro_batch.h"
 #include "trainer/ranks.h"
 #include "trainer/agree.h"
 #include "weights/checkpoint.h"
@@ -153,7 +154,7 @@ static int start_sigmas(const Run *r, Err *err) {
 /* Told before it is taken: the kernel's way of saying no is to kill. */
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    CostMemory need = cost_memory(&r->model, s->batch * s->noise_draws * r->window, s->recompute);
+    CostMemory need = cost_memory(&r->model, s->batch * micro_batch_copies(s) * r->window, s->recompute);
     RankShare share = ranks_share(s->accumulate, ranks->rank, ranks->n);
     need.weights += (size_t)ranks_levels(share.most) * params_count(&r->model.params) * sizeof(float);
     if (s->perturb) need.weights += params_count(&r->model.params) * sizeof(float);

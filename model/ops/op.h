@@ -97,12 +97,11 @@ Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets, const float *wei
 enum { NOISE_DRAWS_MAX = 64 };
 typedef struct NoiseDraws {
     int n, length;
-    bool best; /* the likeliest draw counts alone */
 } NoiseDraws;
 
-/* The sum over windows of -log(mean over draws of p(window)), the importance-weighted bound (Burda et al. 2016), or of
- * the least -log p(window), by the sum of weights of one draw a window: [1, 1]. Weights are as above, and alike for all
- * draws of a window. A draw's gradient counts by its share of the likelihood.
+/* The sum over windows of -log(mean over draws of p(window)), the importance-weighted bound (Burda et al. 2016), by the
+ * sum of weights of one draw a window: [1, 1]. Weights are as above, and alike for all draws of a window. A draw's
+ * gradient counts by its share of the likelihood.
  * *effective, which may be NULL: the mean over windows of 1 / sum of squared shares, 1 to n. */
 Mat *op_cross_entropy_draws(Tape *t, Mat *logits, const int *targets, const float *weights, const NoiseDraws *draws,
                             double *effective);

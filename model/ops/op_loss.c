@@ -86,20 +86,18 @@ Mat *op_cross_entropy(Tape *t, Mat *logits, const int *targets, const float *wei
     return loss_close(t, c, sum);
 }
 
-/* share[k] = p_k / sum p of the draws of the window that begins at row `first`, or 1 for the likeliest and 0 for the
- * others. Returns the window's loss. */
+/* share[k] = p_k / sum p of the draws of the window that begins at row `first`. Returns the window's loss. */
 static double share_window(const LossContext *c, const NoiseDraws *draws, int first, double *share) {
     double least = INFINITY, sum = 0;
-    int best = 0;
     for (int k = 0; k < draws->n; k++) {
         share[k] = 0;
         for (int row = first + k * draws->length; row < first + (k + 1) * draws->length; row++)
             if (weight_of(c, row) > 0) share[k] += weight_of(c, row) * surprise(c, row);
-        if (share[k] < least) least = share[best = k];
+        least = fmin(least, share[k]);
     }
-    for (int k = 0; k < draws->n; k++) sum += share[k] = draws->best ? k == best : fixed_exp(least - share[k]);
+    for (int k = 0; k < draws->n; k++) sum += share[k] = fixed_exp(least - share[k]);
     for (int k = 0; k < draws->n; k++) share[k] /= sum;
-    return draws->best ? least : least - fixed_log(sum / draws->n);
+    return least - fixed_log(sum / draws->n);
 }
 
 Mat *op_cross_entropy_draws(Tape *t, Mat *logits, const int *targets, const float *weights, const NoiseDraws *draws,

@@ -1,0 +1,115 @@
+/* --noise-draws-weight best: of the noises of a window the likeliest, and the gradient under it alone. */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/ops/op.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+#include "trainer/micro_batch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOWS = 3, DRAWS = 4, LENGTH = 9, TOKENS = 5 * LENGTH + 1 };
+
+typedef struct Bench {
+    TestModel model;
+    uint16_t ids[TOKENS];
+    Windows windows;
+    Settings settings;
+} Bench;
+
+static bool bench_open(Bench *b) {
+    Config c = test_variant(attention_kind_find("symmetric"), "sequence");
+    *b = (Bench){.settings = {.batch = WINDOWS,
+                              .accumulate = 1,
+                              .noise_draws = DRAWS,
+                              .noise_draws_weight = DRAWS_BEST,
+                              .seed = 7,
+                              .kl_weight = 1e-2}};
+    if (!test_model_init(&b->model, &c, 21)) return false;
+    Draws d = draws_open(3, DRAW_TEST, 52);
+    for (int i = 0; i < TOKENS; i++) b->ids[i] = (uint16_t)draw_below(&d, (uint64_t)c.vocab_size);
+    Err err;
+    TokenSpan span = {.ids = (const unsigned char *)b->ids, .width = 2, .n = TOKENS};
+    return windows_init(&b->windows, span, LENGTH, 7, &err) == 0;
+}
+
+static void bench_close(Bench *b) {
+    windows_free(&b->windows);
+    test_model_free(&b->model);
+}
+
+/* Of window i under draw k; the noise of a micro-batch's row is counted over windows and their draws. */
+static float loss_of(const Bench *b, const MicroBatch *m, int i, int k) {
+    Segment s = {.n = LENGTH, .noise = m->segments[i].noise};
+    s.noise.sequence = (uint32_t)(i * DRAWS + k);
+    Batch rows = {.tokens = m->tokens + i * LENGTH, .n = LENGTH, .segments = &s, .n_segments = 1};
+    Tape t;
+    tape_init(&t, false);
+    float loss =
+        op_cross_entropy(&t, model_forward(&b->model.model, &t, &rows, NULL), m->targets + i * LENGTH, NULL)->x[0];
+    tape_free(&t);
+    return loss;
+}
+
+TEST(best_noise_is_the_likeliest) {
+    Bench b;
+    REQUIRE(bench_open(&b));
+    Training t = {.settings = &b.settings, .model = &b.model.model, .windows = &b.windows};
+    MicroBatch m;
+    MicroBatchResult r;
+    Err err;
+    micro_batch_init(&m, &t);
+    bool apart = false;
+    for (int64_t step = 0; step < 3; step++) {
+        REQUIRE(micro_batch_read(&m, &t, step, 0, &err) == 0);
+        double best = 0;
+        int winners[WINDOWS] = {0};
+        for (int i = 0; i < WINDOWS; i++) {
+            float loss[DRAWS];
+            for (int k = 0; k < DRAWS; k++) {
+                loss[k] = loss_of(&b, &m, i, k);
+                if (loss[k] < loss[winners[i]]) winners[i] = k;
+            }
+            apart |= winners[i] > 0;
+            best += (double)loss[winners[i]] / WINDOWS;
+        }
+        micro_batch_gradient(&m, &t, &r);
+        CHECK_MSG(fabs(r.loss - best) < 1e-5 && r.draws == 1, "step %d: %g, the least is %g", (int)step, r.loss, best);
+        for (int i = 0; i < WINDOWS; i++)
+            CHECK(m.segments[i].noise.sequence == (uint32_t)(i * DRAWS + winners[i]) && m.segments[i].n == LENGTH);
+    }
+    CHECK(apart);
+    micro_batch_free(&m);
+    bench_close(&b);
+}
+
+static double loss_of_micro_batch(const Model *m, void *context, bool backward) {
+    Bench *b = context;
+    Training t = {.settings = &b->settings, .model = (Model *)m, .windows = &b->windows};
+    MicroBatch batch;
+    MicroBatchResult r;
+    Err err;
+    micro_batch_init(&batch, &t);
+    BUG_ON(micro_batch_read(&batch, &t, 0, 0, &err));
+    float *grad = b->model.grad, *kept = NULL;
+    if (!backward) {
+        kept = xcalloc(b->model.count, sizeof *kept);
+        memcpy(kept, grad, b->model.count * sizeof *kept);
+    }
+    micro_batch_gradient(&batch, &t, &r);
+    if (kept) memcpy(grad, kept, b->model.count * sizeof *kept);
+    free(kept);
+    micro_batch_free(&batch);
+    return r.loss + b->settings.kl_weight * r.kl;
+}
+
+/* A small step changes no winner, so that its gradient is that of the least loss. */
+TEST(best_noise_gradient) {
+    Bench b;
+    REQUIRE(bench_open(&b));
+    test_gradient(&b.model, "best of 4", loss_of_micro_batch, &b);
+    bench_close(&b);
+}
