@@ -58,7 +58,7 @@ def serving(noised, model):
 
 def held_out(path, n, words=8):
     """n beginnings of lines, evenly spaced over the last 5% of a text, which nothing was trained on."""
-    with open(path, encoding="utf-8") as f:
+    with open(path, encoding="utf-8", errors="replace") as f:
         text = f.read()
     lines = [line.split() for line in text[len(text) * 96 // 100 :].split("\n")]
     lines = [" ".join(line[:words]) for line in lines if len(line) >= words]

@@ -18,7 +18,7 @@ def passages(words, n):
 def write(path, books, low, high, n):
     with open(path, "w", encoding="utf-8") as f:
         for book in books:
-            with open(book, encoding="utf-8") as b:
+            with open(book, encoding="utf-8", errors="replace") as b:
                 text = b.read()
             words = text[int(low * len(text)) : int(high * len(text))].split()
             for passage in passages(words, n):
