@@ -13,7 +13,9 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 
 TEMPERATURES = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 SCALES = (0.5, 1, 2, 4, 8)
@@ -135,6 +137,7 @@ def main():
     for name in ("prompts", "samples", "tokens"):
         parser.add_argument("--" + name, required=True, type=int)
     a = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the daemons would outlive it
     per_book = -(-a.prompts // len(a.books))
     beginnings = [b for book in a.books for b in held_out(book, per_book)][: a.prompts]
     model = lambda name: os.path.join(a.runs, name)
