@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # Two stages: compilers stay in the first. The demo checkpoint is inside; serve another one with
 #   docker build -t noised .
-#   docker run --read-only -v "$PWD/runs/noiseformer-v2:/model:ro" -v "$PWD/keys:/keys:ro" -p 127.0.0.1:8080:8080 \
+#   docker run --read-only -v "$PWD/runs/books:/model:ro" -v "$PWD/keys:/keys:ro" -p 127.0.0.1:8080:8080 \
 #       noised --host 0.0.0.0 --api-key-file /keys      # a file of the container's user: chown 10001, chmod 600
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev \

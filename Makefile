@@ -222,12 +222,12 @@ override export PROMPT := $(value PROMPT)
 
 run: deps ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080)
 	@$(MAKE) -s --no-print-directory all
-	@scripts/demo.sh weights/demo "It was a dark night, and"
+	@scripts/demo.sh weights/demo 0 3 "It was a dark night, and"
 
-books: deps ## train a NoiseFormer on three public-domain books (three minutes), then do the same with it
+books: deps ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
 	@$(MAKE) -s --no-print-directory all
 	@scripts/train_books.sh
-	@scripts/demo.sh runs/noiseformer-v2 "And it came to pass"
+	@scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
 train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
 	@$(MAKE) -s --no-print-directory all

@@ -1,8 +1,13 @@
 #!/bin/sh
-# demo.sh MODEL PROMPT: serves a checkpoint, answers one prompt with four noise seeds and the first of them again, and
-# stays until Ctrl-C. PORT (any free one) and PROMPT may come from the environment.
+# demo.sh MODEL TEMPERATURE NOISE_SCALE PROMPT...: serves a checkpoint, answers the prompts with four noise seeds and the
+# first of them again, and stays until Ctrl-C. PORT (any free one) and PROMPT, instead of them all, may come from the
+# environment.
 set -eu
-model=${1:?usage: demo.sh MODEL PROMPT} prompt=${PROMPT:-${2:?usage: demo.sh MODEL PROMPT}}
+usage="usage: demo.sh MODEL TEMPERATURE NOISE_SCALE PROMPT..."
+model=${1:?$usage} temperature=${2:?$usage} scale=${3:?$usage}
+: "${4:?$usage}"
+shift 3
+[ -z "${PROMPT:-}" ] || set -- "$PROMPT"
 noised=${BUILD:-build}/noised
 
 # The daemon says where it listens; whoever has another port is not asked.
@@ -21,30 +26,38 @@ done
 # As between the quotes of a JSON string.
 json() { printf '%s' "$1" | sed 's/[\\"]/\\&/g; s/	/\\t/g' | awk 'NR > 1 { printf "\\n" } { printf "%s", $0 }'; }
 body() {
-    printf '{"prompt":"%s","max_tokens":60,"temperature":0,"repetition_penalty":1.15,"noise_scale":3,"noise_seed":%d}' \
-        "$(json "$prompt")" "$1"
+    printf '{"prompt":"%s","max_tokens":60,"temperature":%s,"seed":1,"repetition_penalty":1.15,"noise_scale":%s,"noise_seed":%d}' \
+        "$(json "$2")" "$temperature" "$scale" "$1"
 }
-# The text of an answer, its escapes as they came.
+# ask SEED PROMPT: the text of an answer, its escapes as they came.
 ask() {
-    answer=$(body "$1" | curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d @-)
+    answer=$(body "$1" "$2" | curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d @-)
     text=$(printf '%s\n' "$answer" | sed -n 's/.*"text":"\(\([^"\\]\|\\.\)*\)".*/\1/p')
     [ -n "$text" ] || { printf '%s\n' "$answer" >&2; exit 1; }
 }
-# Up to the end of its last sentence, if it has one.
+# show PROMPT: the answer, up to the end of its last sentence, if it has one.
 show() {
     sentences=$(printf '%s\n' "$text" | sed -n 's/^\(.*[.!?]\(\\"\)\{0,1\}\)\([^A-Za-z].*\)\{0,1\}$/\1/p')
-    printf '\n--- noise_seed %s%s ---\n%s' "$1" "$2" "$prompt"
+    printf '%s' "$1"
     printf '%b\n' "$(printf '%s' "${sentences:-$text}" | sed 's/\\"/"/g')"
 }
 
-printf '\nTemperature 0, noise_scale 3: only the noise in the attention is drawn.\n'
+if [ "$temperature" = 0 ]; then
+    printf '\nTemperature 0, noise_scale %s: only the noise in the attention is drawn.\n' "$scale"
+else
+    printf '\nTemperature %s, noise_scale %s: one "seed" for the tokens, four for the noise.\n' "$temperature" "$scale"
+fi
 for seed in 1 2 3 4; do
-    ask $seed
-    [ $seed != 1 ] || first=$text
-    show $seed ''
+    printf '\n--- noise_seed %d ---\n' $seed
+    for prompt; do
+        ask $seed "$prompt"
+        show "$prompt"
+        [ "$seed$prompt" != "1$1" ] || first=$text
+    done
 done
-ask 1
-show 1 ' again'
+ask 1 "$1"
+printf '\n--- noise_seed 1 again ---\n'
+show "$1"
 if [ "$text" = "$first" ]; then
     printf '\nThe same seed gave the same bytes.\n'
 else

@@ -93,7 +93,8 @@ static char *run_script(const char *prompt, int port) {
         setenv("PROMPT", prompt, 1);
         setenv("PORT", number, 1);
         dup2(ends[1], STDOUT_FILENO);
-        if (freopen("/dev/null", "w", stderr)) execl("scripts/demo.sh", "demo.sh", demo, "It was", (char *)NULL);
+        if (freopen("/dev/null", "w", stderr))
+            execl("scripts/demo.sh", "demo.sh", demo, "0", "3", "It was", (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
