@@ -6,13 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Else the lowest nice value; Linux has one for each thread, 0 is the caller. */
 void scheduling_idle(void) {
     const struct sched_param none = {0};
-    if (sched_setscheduler(0, SCHED_IDLE, &none)) scheduling_low();
+    if (sched_setscheduler(0, SCHED_IDLE, &none)) (void)setpriority(PRIO_PROCESS, 0, 19);
 }
-
-/* Linux has a nice value for each thread, 0 is the caller. */
-void scheduling_low(void) { (void)setpriority(PRIO_PROCESS, 0, 19); }
 
 void scheduling_prompt(void) {
     struct { /* the kernel's sched_attr, which the C library does not have */

@@ -7,9 +7,6 @@
  * that: who is woken still waits for a thread of nice 19 until its slice or the clock's tick is over, up to 4 ms. */
 void scheduling_idle(void);
 
-/* The lowest nice value: a seventieth of a core that computes, whatever else wants it. */
-void scheduling_low(void);
-
 /* Computes little but often, and is to be on a core soon after it is woken: asks for the shortest slice (Linux 6.12
  * and later), which goes before the longer one of who computes there. */
 void scheduling_prompt(void);

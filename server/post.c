@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_BODY = 4096 }; /* bytes: less than a millisecond of work */
+/* Bytes: less than a millisecond of work, and less than the slice that the scheduler gives a thread. */
+enum { SMALL_BODY = 4096, BRIEF_BODY = 8 * SMALL_BODY };
 
 typedef struct Post {
     Work work; /* the first member */
@@ -105,6 +106,7 @@ static bool poll_post(void *self, HttpReply *reply) {
     if (p->kind->streams(p->answer) && !reply->stream) return reply->stream = true;
     if (!p->kind->is_long(p->answer)) return p->kind->poll(p->answer, &reply->body, &reply->status);
     p->work.run = write_answer;
+    p->work.brief = false;
     workers_submit(p->server->workers, &p->work, true);
     return false;
 }
@@ -133,6 +135,7 @@ static Post *new_post(Server *s, const HttpRequest *request) {
                 .body = request->body,
                 .n_body = request->n_body};
     p->work.run = read_body;
+    p->work.brief = request->n_body <= BRIEF_BODY;
     p->work.free = free_post;
     p->work.wake = http_wake;
     p->work.wake_arg = request->waker;

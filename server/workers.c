@@ -4,17 +4,18 @@
 #include "base/memory.h"
 #include "base/scheduling.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static const double PATIENCE = 1; /* seconds that a piece of work waits before the last worker takes it */
+static const double PATIENCE = 1; /* seconds that a long piece waits before the last worker takes it */
 
 struct Workers {
-    pthread_mutex_t mutex;        /* guards what follows */
-    pthread_cond_t changed, late; /* for the last worker the latter */
-    Work *first;                  /* by round, then by arrival */
+    pthread_mutex_t mutex;       /* guards what follows */
+    pthread_cond_t changed, due; /* for the last worker the latter */
+    Work *first;                 /* by round, then by arrival */
     uint64_t round;
     bool stopping;
     int most, n_threads;
@@ -25,11 +26,11 @@ static void let_go(Work *w) {
     if (atomic_fetch_sub(&w->owners, 1) == 1) w->free(w);
 }
 
-/* The piece whose turn it is; the caller holds the mutex. */
-static void run_first(Workers *p) {
-    Work *w = p->first;
-    p->first = w->next;
-    p->round = w->round;
+/* Takes a piece out of the queue for as long as it runs; the caller holds the mutex. */
+static void run_piece(Workers *p, Work **at) {
+    Work *w = *at;
+    if (w == p->first) p->round = w->round;
+    *at = w->next;
     pthread_mutex_unlock(&p->mutex);
     w->run(w);
     atomic_store(&w->done, true);
@@ -38,37 +39,43 @@ static void run_first(Workers *p) {
     pthread_mutex_lock(&p->mutex);
 }
 
-static void wait_until(Workers *p, pthread_cond_t *called, double time) {
+static void wait_until(Workers *p, double time) {
     struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
-    pthread_cond_timedwait(called, &p->mutex, &t);
+    pthread_cond_timedwait(&p->due, &p->mutex, &t);
 }
 
-/* Until the end: what has waited for `patience` seconds. */
-static void work(Workers *p, pthread_cond_t *called, double patience) {
-    pthread_mutex_lock(&p->mutex);
-    while (p->first || !p->stopping) {
-        double due = p->first ? p->first->since + patience : 0;
-        if (!p->first)
-            pthread_cond_wait(called, &p->mutex);
-        else if (now_seconds() < due && !p->stopping)
-            wait_until(p, called, due);
-        else
-            run_first(p);
-    }
-    pthread_mutex_unlock(&p->mutex);
-}
+/* When the last worker takes it. */
+static double due_of(const Work *w) { return w->brief ? 0 : w->since + PATIENCE; }
 
 static void *work_idly(void *arg) {
     Workers *p = arg;
     scheduling_idle();
-    work(p, &p->changed, 0);
+    pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping)
+        if (p->first)
+            run_piece(p, &p->first);
+        else
+            pthread_cond_wait(&p->changed, &p->mutex);
+    pthread_mutex_unlock(&p->mutex);
     return NULL;
 }
 
-static void *work_patiently(void *arg) {
+/* The last worker, of the usual priority. */
+static void *work_on_what_is_due(void *arg) {
     Workers *p = arg;
-    scheduling_low();
-    work(p, &p->late, PATIENCE);
+    pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping) {
+        double now = now_seconds(), next = INFINITY;
+        Work **at = &p->first;
+        for (; *at && due_of(*at) > now && !p->stopping; at = &(*at)->next) next = fmin(next, due_of(*at));
+        if (*at)
+            run_piece(p, at);
+        else if (p->first)
+            wait_until(p, next);
+        else
+            pthread_cond_wait(&p->due, &p->mutex);
+    }
+    pthread_mutex_unlock(&p->mutex);
     return NULL;
 }
 
@@ -80,11 +87,11 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->late, &monotonic);
+    pthread_cond_init(&p->due, &monotonic);
     pthread_condattr_destroy(&monotonic);
     for (; p->n_threads < threads; p->n_threads++) {
         bool last = p->n_threads > 0 && p->n_threads == threads - 1;
-        int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_patiently : work_idly, p);
+        int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_on_what_is_due : work_idly, p);
         if (rc == 0) continue;
         workers_stop(p);
         return err_set(err, "cannot start a worker: %s", strerror(rc));
@@ -105,7 +112,7 @@ static bool enqueue(Workers *p, Work *w, bool always) {
     if (waiting >= p->most && !always) return false;
     Work **at = &p->first;
     while (*at && (*at)->round <= w->round) at = &(*at)->next;
-    if (!p->first) pthread_cond_signal(&p->late);
+    if (!p->first || w->brief) pthread_cond_signal(&p->due);
     w->since = now_seconds();
     w->next = *at;
     *at = w;
@@ -138,11 +145,11 @@ void workers_stop(Workers *p) {
     pthread_mutex_lock(&p->mutex);
     p->stopping = true;
     pthread_cond_broadcast(&p->changed);
-    pthread_cond_signal(&p->late);
+    pthread_cond_signal(&p->due);
     pthread_mutex_unlock(&p->mutex);
     for (int i = 0; i < p->n_threads; i++) pthread_join(p->threads[i], NULL);
     pthread_cond_destroy(&p->changed);
-    pthread_cond_destroy(&p->late);
+    pthread_cond_destroy(&p->due);
     pthread_mutex_destroy(&p->mutex);
     free(p);
 }

@@ -7,8 +7,9 @@
  * So a client that is gone need not wait for what runs for it.
  *
  * Streams come first: workers compute where no other thread wants the core. At the same rank two bodies at a time
- * double the gaps of every stream on two cores. But the last worker, which takes only what has waited for a while, has
- * a seventieth of a core in any case, or a long prompt would wait for as long as the machine is full. */
+ * double the gaps of every stream on two cores. But the last worker is a thread like any other, or a prompt would wait
+ * for as long as other programs fill the machine: it takes what is brief, and what has waited for a second. What an
+ * idle worker has begun by then, nobody can take from it. */
 #ifndef NOISED_WORKERS_H
 #define NOISED_WORKERS_H
 
@@ -23,6 +24,7 @@ typedef struct Work {
     void (*wake)(void *);         /* on the worker, once done is true */
     void *wake_arg;
     uint64_t tenant;
+    bool brief;       /* some milliseconds of work: no stream notices */
     atomic_bool done; /* what run has written may be read */
     atomic_int owners;
     /* ---- the workers' own ---- */
