@@ -39,43 +39,42 @@ static void run_piece(Workers *p, Work **at) {
     pthread_mutex_lock(&p->mutex);
 }
 
-static void wait_until(Workers *p, double time) {
+static void wait_until(Workers *p, pthread_cond_t *called, double time) {
     struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
-    pthread_cond_timedwait(&p->due, &p->mutex, &t);
+    pthread_cond_timedwait(called, &p->mutex, &t);
 }
 
-/* When the last worker takes it. */
-static double due_of(const Work *w) { return w->brief ? 0 : w->since + PATIENCE; }
+static double due_of(const Work *w, double patience) { return w->brief ? 0 : w->since + patience; }
+
+/* Until the end: what is brief, and what has waited for `patience` seconds. */
+static void work(Workers *p, pthread_cond_t *called, double patience) {
+    pthread_mutex_lock(&p->mutex);
+    while (p->first || !p->stopping) {
+        double now = now_seconds(), next = INFINITY;
+        Work **at = &p->first;
+        for (; *at && due_of(*at, patience) > now && !p->stopping; at = &(*at)->next)
+            next = fmin(next, due_of(*at, patience));
+        if (*at)
+            run_piece(p, at);
+        else if (p->first)
+            wait_until(p, called, next);
+        else
+            pthread_cond_wait(called, &p->mutex);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
 
 static void *work_idly(void *arg) {
     Workers *p = arg;
     scheduling_idle();
-    pthread_mutex_lock(&p->mutex);
-    while (p->first || !p->stopping)
-        if (p->first)
-            run_piece(p, &p->first);
-        else
-            pthread_cond_wait(&p->changed, &p->mutex);
-    pthread_mutex_unlock(&p->mutex);
+    work(p, &p->changed, 0);
     return NULL;
 }
 
 /* The last worker, of the usual priority. */
 static void *work_on_what_is_due(void *arg) {
     Workers *p = arg;
-    pthread_mutex_lock(&p->mutex);
-    while (p->first || !p->stopping) {
-        double now = now_seconds(), next = INFINITY;
-        Work **at = &p->first;
-        for (; *at && due_of(*at) > now && !p->stopping; at = &(*at)->next) next = fmin(next, due_of(*at));
-        if (*at)
-            run_piece(p, at);
-        else if (p->first)
-            wait_until(p, next);
-        else
-            pthread_cond_wait(&p->due, &p->mutex);
-    }
-    pthread_mutex_unlock(&p->mutex);
+    work(p, &p->due, PATIENCE);
     return NULL;
 }
 
