@@ -9,17 +9,13 @@ scripts/corpus.sh $corpus
 # shellcheck disable=SC2086
 [ -f $tokenizer ] || build/noised-train tokenizer --vocab-size 1024 --out $tokenizer --data $books
 
-# train FOLDER OPTION...
+# train OPTION...
 train() {
-    folder=$1
-    shift
-    if [ -f "$folder/trainer_state.json" ]; then
-        build/noised-train pretrain --resume --out "$folder"
-    else
-        # shellcheck disable=SC2086
-        build/noised-train pretrain --out "$folder" --lr 2e-3 --kl-weight 1e-2 --save-every 200 --data $books "$@"
-    fi
+    # shellcheck disable=SC2086
+    build/noised-train pretrain --resume --lr 2e-3 --kl-weight 1e-2 --save-every 200 --data $books "$@"
 }
 
-train $first --config scripts/books.json --tokenizer $tokenizer --noise-per-sequence --steps 1600 --batch 8 --warmup 400
-train runs/books --init $first --noise-draws 4 --noise-draws-weight best --steps 800 --window 32 --batch 32 --warmup 80
+train --out $first --config scripts/books.json --tokenizer $tokenizer --noise-per-sequence --steps 1600 --batch 8 \
+    --warmup 400
+train --out runs/books --init $first --noise-draws 4 --noise-draws-weight best --steps 800 --window 32 --batch 32 \
+    --warmup 80

@@ -6,20 +6,14 @@ set -eu
 corpus=runs/demo-corpus first=runs/demo-first out=runs/demo
 scripts/demo_corpus.sh $corpus
 
-# train FOLDER OPTION...
+# train OPTION...
 train() {
-    folder=$1
-    shift
-    if [ -f "$folder/trainer_state.json" ]; then
-        build/noised-train pretrain --resume --out "$folder"
-    else
-        build/noised-train pretrain --out "$folder" --seed 1 --save-dtype bf16 --batch 4 "$@" --data $corpus/austen.txt \
-            $corpus/poe.txt $corpus/twain.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
-    fi
+    build/noised-train pretrain --resume --seed 1 --save-dtype bf16 --batch 4 "$@" --data $corpus/austen.txt \
+        $corpus/poe.txt $corpus/twain.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
 }
 
 sed 's/, "span": "sequence"//' weights/demo/config.json >runs/demo-first.json
-train $first --config runs/demo-first.json --vocab-size 4096 --steps 7000 --lr 2.5e-3 --min-lr 1e-4 --warmup 200 \
+train --out $first --config runs/demo-first.json --vocab-size 4096 --steps 7000 --lr 2.5e-3 --min-lr 1e-4 --warmup 200 \
     --eval-every 500 --save-every 500
-train $out --init $first --config weights/demo/config.json --noise-per-sequence --kl-weight 1e-2 --sigma-start 1 \
+train --out $out --init $first --config weights/demo/config.json --noise-per-sequence --kl-weight 1e-2 --sigma-start 1 \
     --noise-warmup 500 --steps 2400 --lr 1e-3 --min-lr 5e-5 --warmup 200 --eval-every 200 --save-every 200
