@@ -62,6 +62,9 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
 
+# Before every other rule: it is what `make` alone builds.
+all: $(PROGRAMS) ## build the three programs
+
 # The trainer on many machines; the sources are noised-train's but for main.c and the ranks' table.
 MPI := $(BUILD)/noised-train-mpi
 MPI_SOURCES := $(wildcard trainer/mpi/*.c)
@@ -79,8 +82,6 @@ MPI_IF_THERE := $(if $(SAN),,$(if $(shell command -v mpicc),$(MPI)))
 mpi: ## build noised-train-mpi, the trainer on many machines (installs libopenmpi-dev, openmpi-bin)
 	@scripts/deps.sh libopenmpi-dev openmpi-bin
 	@$(MAKE) -s --no-print-directory $(MPI)
-
-all: $(PROGRAMS) ## build the three programs
 
 # What noised carries inside: the page of GET /, joined into one file, and the answers of /openapi.json.
 EMBEDDED := $(BUILD)/server/page/html.o $(BUILD)/server/api/answers.o

@@ -1,4 +1,4 @@
-/* make install, make uninstall, make deb and make deps, in a root of their own. */
+/* make alone, make install, make uninstall, make deb and make deps, in a root of their own. */
 #include "base/err.h"
 #include "tests/support/test.h"
 
@@ -23,6 +23,13 @@ static void expect(const char *root, const char *command, int status, const char
     char out[4096];
     int rc = shell(root, command, out);
     CHECK_MSG(rc == status && strstr(out, output), "%s: %d\n%s", command, rc, out);
+}
+
+/* Once it built a fourth one alone, whose rule had come to stand first. */
+TEST(install_make_alone_builds_the_programs) {
+    char *root = test_dir();
+    expect(root, "MAKEFLAGS= make -n BUILD=$ROOT | grep -oE -- '-o [^ ]*/noised(-train|-weights)? ' | wc -l", 0, "3\n");
+    free(root);
 }
 
 TEST(install_and_uninstall) {
