@@ -9,6 +9,7 @@
 #include "model/shape.h"
 #include "server/api/describe.h"
 #include "server/api/openapi.h"
+#include "tokenizer/chat_files.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #define NOISED_API_CHAT_H
 
 #include "base/err.h"
-#include "server/api/chat_templates.h"
+#include "tokenizer/chat_templates.h"
 #include "server/api/request.h"
 
 /* The template of what is served; constant once open. */
@@ -18,14 +18,11 @@ typedef struct Chat {
     ChatWords words; /* owned */
 } Chat;
 
-/* `option`, which may be NULL, names a template or a file with one; -1 when it does neither. Without it the folder's
- * chat_template.jinja or tokenizer_config.json says; that it says nothing we know is no error here. */
+/* `option`, which may be NULL, names a template or a file with one (chat_files.h); -1 when it does neither. Without it
+ * the folder's chat_template.jinja or tokenizer_config.json says; that it says nothing we know is no error here. */
 int chat_open(Chat *chat, const char *dir, const char *option, const Config *config, const Tokenizer *tokenizer,
               Err *err);
 void chat_close(Chat *chat);
-
-/* The folder's tokenizer_config.json; NULL, with an empty message when there is none. The caller frees. */
-cJSON *chat_tokenizer_config(const char *dir, Err *err);
 
 extern const FieldList chat_fields;
 

@@ -258,7 +258,27 @@ TEST(chat_template_option) {
     CHECK(daemon_run(options, &errors) == 1);
     CHECK_MSG(strstr(errors, "holds none of the known"), "%s", errors);
     free(errors);
+    test_write_text(dir, "none.json", "{\"tokenizer_class\":\"GPT2Tokenizer\"}");
+    snprintf(options, sizeof options, "--port 0 --model %s --chat-template %s/none.json", dir, dir);
+    CHECK(daemon_run(options, &errors) == 1);
+    CHECK_MSG(strstr(errors, "none.json has no chat_template;"), "%s", errors);
+    free(errors);
     free(dir);
+}
+
+/* The files that hold a template in a folder hold one for the option too. */
+TEST(chat_template_option_takes_the_files_of_a_folder) {
+    char options[512], message[512], *elsewhere = test_dir();
+    double n = 0, want = 0;
+    test_write_text(elsewhere, "own.jinja", CHATML);
+    test_write_text(elsewhere, "tokenizer_config.json", "{\"chat_template\":\"" CHATML "\"}");
+    CHECK(try_folder(NULL, CHATML, NULL, message, &want) == 200);
+    static const char *const names[] = {"own.jinja", "tokenizer_config.json"};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        snprintf(options, sizeof options, "--chat-template %s/%s", elsewhere, names[i]);
+        CHECK_MSG(try_folder(NULL, NULL, options, message, &n) == 200 && n == want, "%s: %s", names[i], message);
+    }
+    free(elsewhere);
 }
 
 /* The token that ends a turn ends the answer, as the end of text does. */

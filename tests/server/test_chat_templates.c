@@ -2,7 +2,7 @@
  * where each comes from). */
 #include "base/err.h"
 #include "base/memory.h"
-#include "server/api/chat_templates.h"
+#include "tokenizer/chat_templates.h"
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "server/api/chat_templates.h"
+#include "tokenizer/chat_templates.h"
 
 #include "base/err.h"
-#include "server/api/chat_qwen3.h"
+#include "tokenizer/chat_qwen3.h"
 
 #include <string.h>
 

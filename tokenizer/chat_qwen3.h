@@ -3,7 +3,7 @@
 #ifndef NOISED_CHAT_QWEN3_H
 #define NOISED_CHAT_QWEN3_H
 
-#include "server/api/chat_template.h"
+#include "tokenizer/chat_template.h"
 
 int chat_render_qwen3(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
                       ChatFault *fault);

@@ -1,4 +1,4 @@
-#include "server/api/chat_qwen3.h"
+#include "tokenizer/chat_qwen3.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef NOISED_CHAT_TEMPLATES_H
 #define NOISED_CHAT_TEMPLATES_H
 
-#include "server/api/chat_template.h"
+#include "tokenizer/chat_template.h"
 
 const ChatTemplate *chat_template_named(const char *name);      /* NULL when there is none */
 const ChatTemplate *chat_template_recognise(const char *jinja); /* NULL when it is none of them */
