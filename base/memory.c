@@ -79,16 +79,10 @@ static void *or_die(void *p, size_t n) {
     return p;
 }
 
-/* Where a failure would end the process no test wants one. */
-void *xmalloc(size_t n) { return or_die(survivor ? try_malloc(n) : malloc(MAX(n, 1)), n); }
-void *xcalloc(size_t n, size_t size) {
-    return or_die(survivor ? try_calloc(n, size) : calloc(MAX(n, 1), MAX(size, 1)), n * size);
-}
-void *xrealloc(void *p, size_t n) { return or_die(survivor ? try_realloc(p, n) : realloc(p, MAX(n, 1)), n); }
-
-void *xaligned(size_t align, size_t n) {
-    return or_die(!survivor || may_allocate() ? aligned_alloc(align, n) : NULL, n);
-}
+void *xmalloc(size_t n) { return or_die(try_malloc(n), n); }
+void *xcalloc(size_t n, size_t size) { return or_die(try_calloc(n, size), n * size); }
+void *xrealloc(void *p, size_t n) { return or_die(try_realloc(p, n), n); }
+void *xaligned(size_t align, size_t n) { return or_die(may_allocate() ? aligned_alloc(align, n) : NULL, n); }
 
 bool memory_survives(void (*work)(void *), void *arg) {
     jmp_buf here, *before = survivor;

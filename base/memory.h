@@ -38,8 +38,9 @@ void memory_exhausted(size_t n) __attribute__((noreturn));
  * at every moment, and which whoever frees it takes in any state. */
 bool memory_survives(void (*work)(void *), void *arg);
 
-/* For tests: of all calls of the functions above that may fail, from now on, by any thread, number n from 0 fails, and
- * with `for_ever` all after it; n < 0: none. Returns how many calls there were since the last time. */
+/* For tests: of all calls of the functions above, from now on, by any thread, number n from 0 fails, and with
+ * `for_ever` all after it; n < 0: none. An x-function that fails ends the test: that is what it would do to the server.
+ * Returns how many calls there were since the last time. */
 int64_t memory_fail(int64_t n, bool for_ever);
 
 /* The calling thread's promise that it allocates nothing from here on, or its end. The thread sanitizer's build

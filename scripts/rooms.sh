@@ -1,6 +1,7 @@
 #!/bin/sh
 # Holds the rooms apart: what each folder may include, and that no modules, a .c and its .h being one, include each
-# other in a circle.
+# other in a circle. And whatever serves requests allocates by the try-functions of base/memory.h, which end a request
+# and not the server.
 # Every include of ours is written from the top of the tree, so that a grep sees all of them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -47,3 +48,13 @@ echo "$includes" | awk '
         state[file] = 2
     }
     END { for (file in edges) visit(file, file); exit bad }'
+
+# These make what is there before the first request, or a version that memory_survives loads.
+at_start=$(printf ':!%s\n' server/main.c server/workers.c server/http/start.c server/api/chat_setup.c \
+    server/engine/crew.c server/engine/engine.c server/engine/kv_pool.c server/engine/runner.c \
+    server/engine/scheduler.c)
+if git grep -nE '\<(x(malloc|calloc|realloc|strdup|aligned)|memory_exhausted|malloc|calloc|realloc|strdup)\(' \
+    -- 'server/*.c' tokenizer/encode.c tokenizer/merge.c tokenizer/diversity.c base/buffer.c $at_start; then
+    echo "memory that runs out there would end the server: use the try-functions"
+    exit 1
+fi

@@ -16,7 +16,9 @@ static int add_key(Auth *a, const char *key, size_t n, const char *path, int lin
     for (size_t i = 0; i < n; i++)
         if (key[i] <= ' ' || key[i] == 0x7f)
             return err_set(err, "%s:%d: a key is made of visible ASCII characters", path, line);
-    a->keys = xrealloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
+    void *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
+    if (!keys) return err_set(err, "%s: no memory for the keys", path);
+    a->keys = keys;
     memset(a->keys[a->n], 0, AUTH_KEY_BYTES);
     memcpy(a->keys[a->n++], key, n);
     return 0;

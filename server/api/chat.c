@@ -56,6 +56,10 @@ static int read_content(const Reading *reading, const cJSON *item) {
         buffer_text(&text, line);
     }
     buffer_append(&text, "", 1);
+    if (text.failed) {
+        buffer_free(&text);
+        return api_no_memory(reading->error);
+    }
     free((char *)reading->messages[reading->n].content); /* no key comes twice, but "content" may be cut short */
     reading->messages[reading->n].content = text.data;
     return 0;
@@ -95,7 +99,8 @@ static int render(const Reading *reading, CompletionRequest *r, const ApiContext
     if (chat->form->render(chat->form, reading->messages, reading->n, &words, &text, &fault))
         rc = message_fail(reading, fault.message, "role", fault.why);
     else
-        rc = api_prompt_rendered(r, ctx, text.data, text.n, reading->error);
+        rc = text.failed ? api_no_memory(reading->error)
+                         : api_prompt_rendered(r, ctx, text.data, text.n, reading->error);
     buffer_free(&text);
     return rc;
 }
@@ -111,7 +116,8 @@ static int read_messages(CompletionRequest *r, const ApiContext *ctx, ApiError *
     if (r->date_string && !ctx->chat->form->dated)
         return api_fail(e, 400, NULL, "chat_template_kwargs.date_string",
                         "chat_template_kwargs.date_string: the template %s writes no date", ctx->chat->form->name);
-    Reading reading = {.error = e, .messages = xcalloc((size_t)n, sizeof *reading.messages)};
+    Reading reading = {.error = e, .messages = try_calloc((size_t)n, sizeof *reading.messages)};
+    if (!reading.messages) return api_no_memory(e);
     for (object = r->messages->child; object && rc == 0; object = object->next) {
         rc = read_message(&reading, object);
         reading.n++;
@@ -187,13 +193,17 @@ static const Field rows[] = {
 /* ---- from the fields to the prompt ---- */
 
 /* The tokens that end a turn end the answer, as the end of text does. */
-static void add_ends(CompletionRequest *r, const ApiContext *ctx) {
+static int add_ends(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
     const ChatTemplate *form = ctx->chat->form;
-    r->stop_ids = xrealloc(r->stop_ids, ((size_t)r->n_stop_ids + COUNTOF(form->ends)) * sizeof *r->stop_ids);
+    size_t most = (size_t)r->n_stop_ids + COUNTOF(form->ends);
+    int *ids = try_realloc(r->stop_ids, most * sizeof *ids);
+    if (!ids) return api_no_memory(e);
+    r->stop_ids = ids;
     for (size_t i = 0; i < COUNTOF(form->ends) && form->ends[i]; i++) {
         int id = tokenizer_find_special(ctx->tokenizer, form->ends[i]);
         if (id >= 0) r->stop_ids[r->n_stop_ids++] = id;
     }
+    return 0;
 }
 
 /* Makes the prompt out of the messages, and settles what these fields say in their own way. */
@@ -207,8 +217,7 @@ static int read_chat(void *out, const void *context, ApiError *e) {
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");
     if (read_messages(r, ctx, e)) return -1;
     if (r->chat_logprobs) r->logprobs = MAX(r->top_logprobs, 0);
-    if (!r->ignore_eos) add_ends(r, ctx);
-    return 0;
+    return r->ignore_eos ? 0 : add_ends(r, ctx, e);
 }
 
 const FieldList chat_fields = {.rows = rows, .n = COUNTOF(rows), .also = &completion_fields, .finish = read_chat};

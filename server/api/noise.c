@@ -7,7 +7,11 @@
 
 static void print_layer(Buffer *b, const Config *c, const Noise *z) {
     int n = config_noise_heads(c);
-    float *sigma = xcalloc((size_t)n, sizeof *sigma);
+    float *sigma = try_calloc((size_t)n, sizeof *sigma);
+    if (!sigma) {
+        b->failed = true;
+        return;
+    }
     noise_deviation(c, z, sigma);
     buffer_floats(b, sigma, n);
     free(sigma);

@@ -72,6 +72,7 @@ static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first, bool
         return -1;
     }
     *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins};
+    if (list.failed) return api_no_memory(r->error);
     if (p->n > 0) return 0;
     return api_fail(r->error, 400, NULL, r->name, "the %s is empty and %s", r->name,
                     special ? "the model has no token to start a document with" : "add_special_tokens is false");
@@ -170,7 +171,8 @@ int api_prompt_continue(CompletionRequest *r, const ApiContext *ctx, const cJSON
 int api_prompt_rendered(CompletionRequest *r, const ApiContext *ctx, const char *text, size_t n, ApiError *e) {
     TokenList list = {0};
     Err err;
-    r->prompts = xcalloc(1, sizeof *r->prompts);
+    r->prompts = try_calloc(1, sizeof *r->prompts);
+    if (!r->prompts) return api_no_memory(e);
     r->n_prompts = 1;
     int rc = tokenizer_encode(ctx->tokenizer, text, n, true, &list, &err);
     r->prompts[0] = (Prompt){.ids = list.ids, .n = (int)list.n};

@@ -26,6 +26,7 @@ static bool here_start(Here *h, TestCheckpoint kind) {
     *h = (Here){0};
     h->options = (Options){
         .model = dir,
+        .chat_template = kind == CHECKPOINT_SMALL ? "plain" : NULL,
         .engine = {.threads = 1, .max_batch = 4, .prefill_chunk = 128, .max_queue = 64},
         .http = {.host = "127.0.0.1",
                  .listen_fd = -1,
@@ -40,6 +41,7 @@ static bool here_start(Here *h, TestCheckpoint kind) {
                    .json_values = 8192,
                    .n = 64,
                    .prompts = 128,
+                   .messages = 16,
                    .queue = 64,
                    .logit_bias = 300,
                    .stop = 16,
@@ -133,6 +135,7 @@ static Tried fail_each(Here *h, const char *path, const char *body, size_t n_bod
         CHECK_MSG(refused || cut || whole, "%s, allocation %d%s: \"%s\"", path, t.points, for_ever ? " and on" : "",
                   text);
         CHECK_MSG(!for_ever || !reached || !whole, "%s, allocation %d: %s", path, t.points, text);
+        CHECK_MSG(!whole || stream || n_body == 0 || same(good, text), "%s, %s", good, text);
         free(text);
     }
     char *again = ask(h, path, body, n_body);
@@ -180,6 +183,10 @@ TEST(memory_runs_out_at_every_allocation) {
         {"large stream", "/v1/completions", "{\"prompt\":\"The river\",\"stream\":true," COMMON "}", 6000},
         {"long answer", "/v1/completions",
          "{\"prompt\":\"The river\",\"n\":3,\"logprobs\":9,\"seed\":1,\"noise_seed\":2,\"max_tokens\":36}", 0},
+        {"chat", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"system\",\"content\":\"The mill\"},{\"role\":\"user\",\"content\":[{\"type\":"
+         "\"text\",\"text\":\"The river\"},{\"type\":\"text\",\"text\":\"runs\"}]}],\"stop_token_ids\":[3]," COMMON "}",
+         0},
         {"choice", "/v1/completions",
          "{\"prompt\":\"The river\",\"choice\":[\"yes\",\"no\",\"not\"],\"n\":2,\"seed\":1,\"noise_seed\":2}", 0},
         {"score", "/v1/score",
@@ -198,6 +205,7 @@ TEST(memory_runs_out_at_every_allocation) {
         {"large tokenize", "/tokenize", "{\"prompt\":\"The river runs\"}", 6000},
         {"detokenize", "/detokenize", "{\"tokens\":[1,2,3]}", 0},
         {"models", "/v1/models", "", 0},
+        {"noise", "/noise", "", 0},
         {"health", "/health", "", 0},
         {"metrics", "/metrics", "", 0},
     };
