@@ -13,7 +13,7 @@ OPTIMIZE := $(if $(SAN),-O1,-O2)
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LIBS := -lcjson -lpng16 -lpcre2-8 -lcrypto -lunistring -lm -lpthread
-TEST_LIBS := -lcurl $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
+TEST_LIBS := -lcurl -lz $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
 
 # In `make clean all` one follows the other.
 ifeq ($(MAKELEVEL)$(findstring j,$(shell printenv MAKEFLAGS))$(filter clean,$(MAKECMDGOALS)),0)

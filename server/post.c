@@ -156,6 +156,12 @@ static int submit(Post *p, ApiError *e) {
     return -1;
 }
 
+/* Pictures are small where they are deflated only, so they are decoded by workers whatever their length. */
+static bool is_small(const Post *p) {
+    bool picture = p->kind && p->serving->api.config->input.kind == INPUT_PATCHES;
+    return p->n_body <= SMALL_BODY && !picture;
+}
+
 /* p NULL: no memory for it. */
 static void begin(Post *p, HttpReply *reply) {
     ApiError e;
@@ -164,7 +170,7 @@ static void begin(Post *p, HttpReply *reply) {
         reply_error(reply, &e);
         return;
     }
-    if (p->n_body <= SMALL_BODY) {
+    if (is_small(p)) {
         read_body(&p->work);
         reply->stream = p->answer && p->kind->streams(p->answer);
         hand_headers(p, reply);

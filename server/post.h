@@ -1,6 +1,6 @@
 /* post: the routes that read a JSON body. A small one is read, checked and tokenised where it comes in, on the HTTP
- * thread; a larger one, and a long answer, by the workers, while the connection sleeps. A key may have as many large
- * bodies waiting as the engine's queue has places. */
+ * thread; a larger one, pictures and a long answer by the workers, while the connection sleeps. A key may have as many
+ * large bodies waiting as the engine's queue has places. */
 #ifndef NOISED_POST_H
 #define NOISED_POST_H
 

@@ -33,6 +33,25 @@ static unsigned char *decode_url(const char *url, const char *param, size_t *n, 
     return bytes;
 }
 
+/* libpng's simple reader keeps in memory, inflated, all texts and profiles that come before the picture: nobody wants
+ * them, so they are cut out unread. What stays is what must be understood (the case of the first letter says so) and
+ * the few numbers that say what its colours are. Returns the length of that. */
+static size_t cut_texts(unsigned char *bytes, size_t n) {
+    static const char kept[][5] = {"tRNS", "gAMA", "cHRM", "sRGB"};
+    enum { SIGNATURE = 8, AROUND = 12, ANCILLARY = 'a' - 'A' };
+    size_t to = SIGNATURE, from = SIGNATURE;
+    while (from + AROUND <= n) {
+        const unsigned char *type = bytes + from + 4;
+        size_t size = MIN(AROUND + (size_t)png_get_uint_32(bytes + from), n - from);
+        bool keep = !(*type & ANCILLARY);
+        for (size_t i = 0; i < COUNTOF(kept); i++) keep |= !memcmp(type, kept[i], 4);
+        if (keep) memmove(bytes + to, bytes + from, size);
+        if (keep) to += size;
+        from += size;
+    }
+    return MIN(to, n);
+}
+
 /* `colours` [height, width, channels] bytes. */
 static void to_floats(float *to, const unsigned char *colours, const Config *c) {
     size_t pixels = (size_t)c->input.height * (size_t)c->input.width, channels = (size_t)c->input.channels;
@@ -65,6 +84,7 @@ int api_image_read(const char *url, const Config *c, const char *param, float **
         return api_fail(e, 400, NULL, param, "the network reads %d channels, a picture has 1 or 3", c->input.channels);
     unsigned char *bytes = decode_url(url, param, &n, e);
     if (!bytes) return -1;
+    n = cut_texts(bytes, n);
     png_image png = {.version = PNG_IMAGE_VERSION};
     int rc = png_image_begin_read_from_memory(&png, bytes, n)
                  ? decode_png(&png, c, param, pixels, e)
