@@ -70,7 +70,7 @@ typedef struct Config {
     struct {
         Activation activation;
         bool gated;
-        int width; /* intermediate_size */
+        int width; /* intermediate_size; 0: no hidden layer, act(o_proj(heads)) alone */
     } mlp;
     struct {
         BlockNorm norm;

@@ -52,7 +52,7 @@ static int check_sizes(const Config *c, Err *err) {
         {"num_key_value_heads", c->n_kv_heads, 1, 1024},
         {"head_dim", c->head_dim, 1, HEAD_DIM_MAX},
         {"max_position_embeddings", c->max_positions, 1, 1 << 20},
-        {"mlp.intermediate_size", c->mlp.width, 1, WIDTH_MAX},
+        {"mlp.intermediate_size", c->mlp.width, 0, WIDTH_MAX},
         {"sliding_window", c->sliding_window, 0, 1 << 20},
         {"bos_token_id", c->bos_token_id, -1, c->vocab_size - 1},
         {"eos_token_id", c->eos_token_id, -1, c->vocab_size - 1},
@@ -69,6 +69,8 @@ static int check_sizes(const Config *c, Err *err) {
     if (c->mlp.activation > ACT_SIGMOID)
         return err_set(err, "mlp.activation is %s, must be gelu, gelu_tanh, silu, relu or sigmoid",
                        activation_names[c->mlp.activation]);
+    if (c->mlp.gated && !c->mlp.width)
+        return err_set(err, "mlp.gated is true, but mlp.intermediate_size is 0: there is no hidden layer to gate");
     size_t plain = strspn(c->torch_dtype, "abcdefghijklmnopqrstuvwxyz0123456789_");
     if (plain == 0 || c->torch_dtype[plain]) return err_set(err, "torch_dtype is no plain word");
     return 0;

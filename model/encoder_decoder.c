@@ -40,6 +40,7 @@ static int check(const Config *c, Err *err) {
         return err_set(err, "network is encoder-decoder, but sliding_window is %d", c->sliding_window);
     if (c->block.norm != BLOCK_POST || c->block.no_residual)
         return err_set(err, "network is encoder-decoder, but block is not {\"norm\": \"post\", \"residual\": true}");
+    if (!c->mlp.width) return err_set(err, "network is encoder-decoder, but mlp.intermediate_size is 0");
     if (c->position == POSITION_SINUSOIDAL || c->position == POSITION_NONE) return 0;
     return err_set(err, "network is encoder-decoder, but position is %s, must be sinusoidal or none",
                    position_names[c->position]);

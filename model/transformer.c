@@ -58,9 +58,9 @@ int model_init(Model *m, const Config *c, Err *err) {
         bool first = c->block.norm == BLOCK_PRE, normed = c->block.norm != BLOCK_NO_NORM;
         if (normed) norm_declare(&b->attention_norm, ps, c, first ? "input_layernorm" : "post_attention_layernorm");
         attention_declare(&b->attention, ps, c, "self_attn");
-        if (normed)
+        if (normed && c->mlp.width)
             norm_declare(&b->mlp_norm, ps, c, first ? "post_attention_layernorm" : "post_feedforward_layernorm");
-        mlp_declare(&b->mlp, ps, c);
+        if (c->mlp.width) mlp_declare(&b->mlp, ps, c);
         ps->bin = 0;
         params_leave(ps, layer);
     }
@@ -97,8 +97,11 @@ static Mat *join(Forward *f, const Norm *n, Mat *x, Mat *made, int sublayer) {
 /* Serving keeps one stream of rows and forgets a layer's scratch as soon as it is part of it. */
 static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
     ArenaMark mark = arena_mark(&f->tape->arena);
-    x = join(f, &b->attention_norm, x, attention(f, &b->attention, norm_first(f, &b->attention_norm, x)), 1);
-    x = join(f, &b->mlp_norm, x, mlp(f, &b->mlp, norm_first(f, &b->mlp_norm, x)), 2);
+    bool hidden = f->cfg->mlp.width; /* else o_proj is the feed-forward layer */
+    Mat *made = attention(f, &b->attention, norm_first(f, &b->attention_norm, x));
+    if (!hidden) made = op_activation(f->tape, made, f->cfg->mlp.activation);
+    x = join(f, &b->attention_norm, x, made, 1);
+    if (hidden) x = join(f, &b->mlp_norm, x, mlp(f, &b->mlp, norm_first(f, &b->mlp_norm, x)), 2);
     if (!f->tape->recording) arena_rewind(&f->tape->arena, mark);
     return x;
 }

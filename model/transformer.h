@@ -2,6 +2,9 @@
  *
  *     tokens -> embed (+ position) -> L x [ norm -> attention -> +  ; norm -> mlp -> + ] -> norm -> hidden -> a head
  *
+ * Without a hidden layer (mlp.intermediate_size 0) a block is one sublayer, x + act(attention(norm x)): o_proj is then
+ * the one layer of the lecture notes' H = FF(concatenated heads).
+ *
  * Images begin as patches: a linear of their pixels, and before those of each image a class row if that is the one to
  * be classified. Config.block moves the norms behind the sums, or leaves out either.
  * The head is the task's: scores of all tokens, of the classes for every row, or of the classes for the one row that

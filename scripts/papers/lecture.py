@@ -23,7 +23,7 @@ def config(name, vocab):
     }
     if name != "transformer":
         body["attention"], body["head_dim"] = {"kind": "lecture"}, 32
-        body["mlp"] = {"activation": "sigmoid", "intermediate_size": 64}
+        body["mlp"] = {"activation": "sigmoid", "intermediate_size": 0}
         body["block"] = {"norm": "none", "residual": name == "lecture, residual"}
     path = os.path.join(papers.RUNS, "lecture", name.replace(", ", "-") + ".json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -59,11 +59,12 @@ def main():
 
 PAGE = """# The lecture notes' network
 
-`make papers-lecture DATA=FOLDER` (002). `H_h = V_h H softmax((K_h H)^T Q_h H)`, heads of the full width side by side,
-sigmoid(W . + b) for the feed-forward part, no scale, mask, residual or norm. The notes define the network and report no
-experiment; here two such blocks sort TREC's questions into six classes beside a transformer of the same width (32), from
-token embeddings that are learned with them. Accuracy on the test set after {epochs} epochs, mean ± deviation over
-{seeds} seeds; always the most frequent class of the training set: {majority:.1f}%.
+`make papers-lecture DATA=FOLDER` (002). `H_h = V_h H softmax((K_h H)^T Q_h H)`, two heads of the full width; what they
+make is put under each other and fed into one sigmoid layer, `H = sigmoid(W [H_1; H_2] + b)`; no scale, mask, residual or
+norm. The notes define the network and report no experiment; here two such blocks sort TREC's questions into six classes
+beside a transformer of the same width (32), from token embeddings that are learned with them. Accuracy on the test set
+after {epochs} epochs, mean ± deviation over {seeds} seeds; always the most frequent class of the training set:
+{majority:.1f}%.
 
 {table}
 ![Accuracy by epoch](lecture.svg)

@@ -54,6 +54,19 @@ static void make_first(Config *c) {
     c->mlp.activation = ACT_SIGMOID;
 }
 
+/* The feed-forward part of the lecture notes: one layer behind the heads. */
+static void make_one_layer(Config *c) {
+    make_first(c);
+    c->pool = POOL_MEAN;
+    c->mlp.width = 0;
+}
+
+static void make_one_layer_added(Config *c) {
+    make_one_layer(c);
+    c->block.norm = BLOCK_PRE;
+    c->block.no_residual = false;
+}
+
 static void make_tags(Config *c) {
     classes(c, TASK_TOKEN_CLASSIFICATION, POOL_LAST);
     c->causal = false;
@@ -139,6 +152,8 @@ static const struct {
             {"last", make_last},
             {"mean", make_mean},
             {"first", make_first},
+            {"one layer", make_one_layer},
+            {"one layer, added", make_one_layer_added},
             {"tags", make_tags},
             {"image", make_image},
             {"places", make_image_places},

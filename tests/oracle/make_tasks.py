@@ -68,8 +68,9 @@ def shapes_of(c):
         for which in ("q_proj", "k_proj", "v_proj"):
             linear(p + "self_attn." + which, inner, D)
         linear(p + "self_attn.o_proj", D, inner)
-        linear(p + "mlp.up_proj", WIDTH, D)
-        linear(p + "mlp.down_proj", D, WIDTH)
+        if c["mlp"]["intermediate_size"]:
+            linear(p + "mlp.up_proj", WIDTH, D)
+            linear(p + "mlp.down_proj", D, WIDTH)
         if block == "pre":
             norm(p + "input_layernorm")
         if block != "none":
@@ -187,7 +188,8 @@ def bert(P, tokens, act="gelu", waves=False, norm_first=False):
 
 
 def lecture(P, tokens):
-    """The notes: items are the columns of H, no mask, no scale, nothing added, nothing normed."""
+    """The notes: items are the columns of H, no mask, no scale, nothing added, nothing normed. A level is its heads'
+    V H SoftMax((K H)^T Q H), concatenated and "fed into another (e.g. sigmoid) layer FF": one weight, here o_proj."""
     h = P["model.embed_tokens.weight"][tokens].T
     for l in range(LAYERS):
         p, W = f"model.layers.{l}.", lambda name: P[f"model.layers.{l}.{name}.weight"]
@@ -197,8 +199,7 @@ def lecture(P, tokens):
             part = slice(head * D, (head + 1) * D)
             K, Q, V = (W(f"self_attn.{n}_proj")[part] @ h + add(f"self_attn.{n}_proj")[part] for n in "kqv")
             outs.append(V @ torch.softmax(K.T @ Q, dim=0))  # every column sums to 1
-        h = W("self_attn.o_proj") @ torch.cat(outs) + add("self_attn.o_proj")
-        h = W("mlp.down_proj") @ torch.sigmoid(W("mlp.up_proj") @ h + add("mlp.up_proj")) + add("mlp.down_proj")
+        h = torch.sigmoid(W("self_attn.o_proj") @ torch.cat(outs) + add("self_attn.o_proj"))
     return h.T
 
 
@@ -240,7 +241,7 @@ def cases():
         "task_noise_last": (noisy, noisy_last(noisy), "sequence"),
         "task_lecture": ({**texts, "pool": "mean", "position": "none", "num_attention_heads": 2, "head_dim": D,
                           "attention": {"kind": "lecture"}, "block": {"norm": "none", "residual": False},
-                          "mlp": {**BASE["mlp"], "activation": "sigmoid"}},
+                          "mlp": {**BASE["mlp"], "activation": "sigmoid", "intermediate_size": 0}},
                          head(lambda P, t: lecture(P, t).mean(0, keepdim=True)), "sequence"),
         "task_pixels": ({**BASE, **TEXT, "causal": True, "position": "rope2d", "max_position_embeddings": 13,
                          "input": {"kind": "tokens", "image_size": [4, 3]}}, each(pixels), "row"),
