@@ -16,6 +16,7 @@ typedef struct Post {
     PostConvert *convert; /* or: */
     const AnswerKind *kind;
     const FieldList *fields;
+    uint64_t tenant;
     const char *body;
     size_t n_body;
     char *copy;     /* of the body, while it waits for a worker */
@@ -34,7 +35,7 @@ void reply_error(HttpReply *reply, const ApiError *e) {
 
 static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
-    const Asker asker = {.tenant = w->tenant, .wake = w->wake, .wake_arg = w->wake_arg};
+    const Asker asker = {.tenant = p->tenant, .party = w->party, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
     p->answer = p->kind->start(p->kind, &p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
@@ -57,10 +58,15 @@ static void read_body(Work *w) {
     if (bad) reply_error(&p->made, &e);
 }
 
+static bool poll_answer(Post *p, HttpReply *reply) {
+    bool done = p->kind->poll(p->answer, &reply->body, &reply->status);
+    if (done && reply->status == 429) reply->retry_after = engine_wait(p->serving->engine);
+    return done;
+}
+
 static void write_answer(Work *w) {
     Post *p = (Post *)w;
-    /* No tokens are pushed any more, so one poll takes all there is. */
-    p->kind->poll(p->answer, &p->made.body, &p->made.status);
+    poll_answer(p, &p->made); /* no tokens are pushed any more, so this takes all there is */
 }
 
 static void free_post(Work *w) {
@@ -104,7 +110,7 @@ static bool poll_post(void *self, HttpReply *reply) {
     }
     hand_headers(p, reply);
     if (p->kind->streams(p->answer) && !reply->stream) return reply->stream = true;
-    if (!p->kind->is_long(p->answer)) return p->kind->poll(p->answer, &reply->body, &reply->status);
+    if (!p->kind->is_long(p->answer)) return poll_answer(p, reply);
     p->work.run = write_answer;
     p->work.brief = false;
     workers_submit(p->server->workers, &p->work, true);
@@ -139,7 +145,7 @@ static Post *new_post(Server *s, const HttpRequest *request) {
     p->work.free = free_post;
     p->work.wake = http_wake;
     p->work.wake_arg = request->waker;
-    p->work.tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
+    p->tenant = p->work.party = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
     atomic_init(&p->work.done, true);
     atomic_init(&p->work.owners, 1);
     return p;

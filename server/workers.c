@@ -99,12 +99,12 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     return 0;
 }
 
-/* False when the tenant has its share already. The caller holds the mutex. */
+/* False when the party has its share already. The caller holds the mutex. */
 static bool enqueue(Workers *p, Work *w, bool always) {
     int waiting = 0;
     w->round = p->round + 1;
     for (const Work *other = p->first; other; other = other->next) {
-        if (other->tenant != w->tenant) continue;
+        if (other->party != w->party) continue;
         w->round = other->round + 1;
         waiting++;
     }

@@ -1,7 +1,7 @@
 /* workers: a few threads for what would hold up the HTTP thread: reading, tokenising and writing large bodies.
  *
- * Tenants take turns: the k-th waiting piece of work of a tenant belongs to the k-th round from now, rounds are served
- * in order and within a round first come, first served. A tenant has at most `most` pieces waiting.
+ * Parties take turns: the k-th waiting piece of work of a party belongs to the k-th round from now, rounds are served
+ * in order and within a round first come, first served. A party has at most `most` pieces waiting.
  *
  * Work has two owners, who submitted it and the workers; each lets go once, and the last one's letting go calls `free`.
  * So a client that is gone need not wait for what runs for it.
@@ -23,7 +23,7 @@ typedef struct Work {
     void (*free)(struct Work *w); /* on whichever thread lets go last */
     void (*wake)(void *);         /* on the worker, once done is true */
     void *wake_arg;
-    uint64_t tenant;
+    uint64_t party;
     bool brief;       /* some milliseconds of work: no stream notices */
     atomic_bool done; /* what run has written may be read */
     atomic_int owners;
@@ -37,7 +37,7 @@ typedef struct Workers Workers;
 
 int workers_start(Workers **out, int threads, int most, Err *err);
 
-/* False when the tenant has too much waiting; then nothing has happened. `always`: taken nevertheless, for the rest of
+/* False when the party has too much waiting; then nothing has happened. `always`: taken nevertheless, for the rest of
  * what was begun. Work that is done may be submitted again. */
 bool workers_submit(Workers *p, Work *w, bool always);
 

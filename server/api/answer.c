@@ -44,6 +44,10 @@ int answer_submit(const AnswerContext *ctx, Job *const *jobs, int n, const char 
 bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
     bool waited = job->started == 0; /* it never left the queue */
     if (finish == FINISH_DAMAGED) return fail_damaged(e), true;
+    if (finish == FINISH_DISPLACED) {
+        api_fail(e, 429, "queue_full", NULL, "the queue is full, and others have less waiting in it");
+        return true;
+    }
     if (finish != FINISH_ERROR) return false;
     api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
     return true;
@@ -51,23 +55,23 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
 
 Finish answer_worse(Finish a, Finish b) {
     static const int severity[] = {
-        [FINISH_STOP] = 0,      [FINISH_LENGTH] = 1,  [FINISH_DEADLINE] = 2, [FINISH_NONE] = 3,
-        [FINISH_CANCELLED] = 3, [FINISH_DAMAGED] = 4, [FINISH_ERROR] = 4};
+        [FINISH_STOP] = 0,      [FINISH_LENGTH] = 1,    [FINISH_DEADLINE] = 2, [FINISH_NONE] = 3,
+        [FINISH_CANCELLED] = 3, [FINISH_DISPLACED] = 4, [FINISH_DAMAGED] = 4,  [FINISH_ERROR] = 4};
     return severity[b] > severity[a] ? b : a;
 }
 
 const char *answer_finish_name(Finish f) {
     static const char *const names[] = {
         [FINISH_STOP] = "stop",      [FINISH_LENGTH] = "length",       [FINISH_DEADLINE] = "deadline",
-        [FINISH_NONE] = "cancelled", [FINISH_CANCELLED] = "cancelled", [FINISH_DAMAGED] = "error",
-        [FINISH_ERROR] = "error"};
+        [FINISH_NONE] = "cancelled", [FINISH_CANCELLED] = "cancelled", [FINISH_DISPLACED] = "error",
+        [FINISH_DAMAGED] = "error",  [FINISH_ERROR] = "error"};
     return names[f];
 }
 
 void answer_count_end(Metrics *m, Finish f) {
     static const Counter ends[] = {
         [FINISH_NONE] = COUNT_CANCELLED,    [FINISH_STOP] = COUNT_STOP,           [FINISH_LENGTH] = COUNT_LENGTH,
-        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DAMAGED] = COUNT_ERROR,
-        [FINISH_ERROR] = COUNT_ERROR};
+        [FINISH_DEADLINE] = COUNT_DEADLINE, [FINISH_CANCELLED] = COUNT_CANCELLED, [FINISH_DISPLACED] = COUNT_ERROR,
+        [FINISH_DAMAGED] = COUNT_ERROR,     [FINISH_ERROR] = COUNT_ERROR};
     metrics_count(m, ends[f], 1);
 }

@@ -18,7 +18,7 @@ typedef struct AnswerContext {
 /* Who asks. wake(wake_arg) is called from the engine's thread whenever a poll may have news, and perhaps once more
  * after the answer is gone. */
 typedef struct Asker {
-    uint64_t tenant;
+    uint64_t tenant, party; /* as a job's */
     void (*wake)(void *);
     void *wake_arg;
 } Asker;

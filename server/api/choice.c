@@ -78,7 +78,8 @@ void choice_advance(Choice *c) {
     int n_tokens = job->n_tokens, n_scored = job->n_scored;
     Finish finish = job->finish;
     pthread_mutex_unlock(&job->mutex);
-    if (finish == FINISH_ERROR || finish == FINISH_CANCELLED || finish == FINISH_DAMAGED) {
+    if (finish == FINISH_ERROR || finish == FINISH_CANCELLED || finish == FINISH_DAMAGED ||
+        finish == FINISH_DISPLACED) {
         c->finish = finish;
         return;
     }

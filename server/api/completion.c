@@ -39,7 +39,7 @@ static bool copy_of(void *out, const void *data, size_t bytes) {
 }
 
 /* Choice i of prompt p; NULL when memory runs out. */
-static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
+static Job *make_job(const Completion *c, int p, int i, const Asker *asker) {
     const CompletionRequest *r = &c->request;
     int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
     if (r->prompts[p].score_from) n_top = MAX(n_top, 1); /* whether it is the most probable */
@@ -67,7 +67,8 @@ static Job *make_job(const Completion *c, int p, int i, uint64_t tenant) {
     job->n_stop_ids = r->n_stop_ids;
     job->trie = trie_hold(r->trie);
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
-    job->tenant = tenant;
+    job->tenant = asker->tenant;
+    job->party = asker->party;
     if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
         copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
         return job;
@@ -103,7 +104,7 @@ static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
     if (!jobs || !c->choices) rc = api_no_memory(e);
     while (rc == 0 && c->n_choices < n) {
         int i = c->n_choices;
-        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, asker->tenant);
+        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, asker);
         if (!job) {
             rc = api_no_memory(e);
             break;

@@ -121,6 +121,7 @@ static Job *make_job(const Reading *r, const ReadingInput *input, int sample, co
     if (!job) return NULL;
     job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
     job->tenant = asker->tenant;
+    job->party = asker->party;
     job->wake = asker->wake;
     job->wake_arg = asker->wake_arg;
     return job;

@@ -30,6 +30,10 @@ struct Engine {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t work;
     Queue queue;
+    Job *displaced;      /* out of the queue, to be finished by the thread */
+    bool any_party;      /* has submitted something: */
+    uint64_t last_party; /* this one last */
+    double shared_until; /* until then several parties are taken to be here */
     bool draining, stopping;
     Rate rate;
     EngineStats stats;
@@ -53,10 +57,21 @@ static double predicted_wait(const Engine *e) {
     return fmin(fmax(wait, 0.1), 60);
 }
 
+/* While parties alternate, none that runs something takes the last place: the next one need not wait for an end. A
+ * party that is alone has all places. */
+static void note_party(Engine *e, uint64_t party, double now) {
+    static const double SHARED = 600; /* seconds */
+    if (e->any_party && party != e->last_party) e->shared_until = now + SHARED;
+    e->any_party = true;
+    e->last_party = party;
+}
+
 static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
+    int most = e->options.max_queue;
     if (e->draining) return SUBMIT_DRAINING;
     if (e->stats.damaged) return SUBMIT_DAMAGED;
-    if (e->queue.n + n > e->options.max_queue) {
+    note_party(e, jobs[0]->party, jobs[0]->submitted);
+    if (e->queue.n + n > most && !queue_make_room(&e->queue, jobs[0]->party, n, most, &e->displaced)) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
     }
@@ -121,24 +136,41 @@ static void finish_waiting(Engine *e, Job *job, double now) {
             runner_finish(&e->runner, job, FINISH_CANCELLED, NULL);
         else if (past(job->deadline, now))
             runner_finish(&e->runner, job, FINISH_DEADLINE, NULL);
+        else if (job->displaced)
+            runner_finish(&e->runner, job, FINISH_DISPLACED, NULL);
         else
             runner_finish(&e->runner, job, FINISH_ERROR, "the request waited too long in the queue");
     }
 }
 
-/* The head of the queue waits for room; nobody overtakes it, or long prompts would wait for ever. */
+static Job *take_displaced(Engine *e) {
+    Job *displaced = e->displaced;
+    e->displaced = NULL;
+    return displaced;
+}
+
+static bool may_run(uint64_t party, const void *engine) {
+    const Engine *e = engine;
+    return now_seconds() >= e->shared_until || runner_spares(&e->runner, party);
+}
+
+/* The first whose turn it is waits for room; nobody overtakes it, or long prompts would wait for ever. */
 static void admit(Engine *e) {
     double now = now_seconds();
     Moment moment = {.now = now, .queue_limit = e->options.queue_limit};
     int before = e->runner.n_running;
-    Job *gone = queue_sweep(&e->queue, gives_up, &moment);
-    while (e->queue.n > 0 && runner_admit(&e->runner, e->queue.first)) queue_take(&e->queue);
+    Job *gone = queue_sweep(&e->queue, gives_up, &moment), *displaced = take_displaced(e);
+    for (Job *job; e->runner.n_running < e->options.max_batch && (job = queue_next(&e->queue, may_run, e));) {
+        if (!runner_admit(&e->runner, job)) break;
+        queue_take(&e->queue, job);
+    }
     BUG_ON(e->queue.n > 0 && e->runner.n_running == 0);
     int after = e->stats.running = e->runner.n_running;
     e->stats.kv_blocks_used = e->runner.pool.n_used;
     pthread_mutex_unlock(&e->mutex);
     for (int i = before; i < after; i++) job_start(e->runner.running[i]->job, now);
     finish_waiting(e, gone, now);
+    finish_waiting(e, displaced, now);
     pthread_mutex_lock(&e->mutex);
 }
 
@@ -170,9 +202,10 @@ static bool any(const Job *job, const void *arg) {
 
 /* For an engine that takes no new jobs; called with the mutex. */
 static void end_all(Engine *e, Finish finish) {
-    Job *waiting = queue_sweep(&e->queue, any, NULL);
+    Job *waiting = queue_sweep(&e->queue, any, NULL), *displaced = take_displaced(e);
     pthread_mutex_unlock(&e->mutex);
     runner_end_all(&e->runner, finish);
+    finish_waiting(e, displaced, now_seconds());
     for (Job *next; waiting; waiting = next) {
         next = waiting->next;
         runner_finish(&e->runner, waiting, finish, NULL);
@@ -309,6 +342,13 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
     }
     *out = e;
     return 0;
+}
+
+double engine_wait(Engine *e) {
+    pthread_mutex_lock(&e->mutex);
+    double wait = predicted_wait(e);
+    pthread_mutex_unlock(&e->mutex);
+    return wait;
 }
 
 void engine_drain(Engine *e) {

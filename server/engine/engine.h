@@ -28,12 +28,20 @@ typedef enum Submit {
     SUBMIT_NO_MEMORY
 } Submit;
 
-/* All jobs of one request, which have one tenant, or none: at most max_queue jobs wait together, so a request of more
- * is never taken. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a reference to each.
+/* All jobs of one request, which have one tenant and one party, or none: at most max_queue jobs wait together, so a
+ * request of more is never taken. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a
+ * reference to each.
+ *
+ * Parties take turns (queue.h). Where the queue is full, requests that have not begun make room for those of a party
+ * that has less waiting: their jobs end as FINISH_DISPLACED. And while parties alternate, one that has something
+ * running never takes the last place of the batch, so a newcomer starts with the next step.
+ *
  * QUEUE_FULL sets *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the
  * whole cache.
  */
 Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after);
+
+double engine_wait(Engine *e); /* the predicted wait in the queue, seconds */
 
 void engine_drain(Engine *e); /* new jobs are refused, accepted ones finish */
 bool engine_idle(Engine *e);  /* nothing queued, nothing running */

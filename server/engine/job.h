@@ -22,8 +22,9 @@ typedef enum Finish {
     FINISH_LENGTH, /* max_tokens reached */
     FINISH_DEADLINE, /* cut by its deadline */
     FINISH_CANCELLED,
-    FINISH_DAMAGED, /* the checkpoint's files were changed under the engine, which computes nothing any more */
-    FINISH_ERROR,   /* see job->error */
+    FINISH_DISPLACED, /* before it began, for another party's: the queue was full */
+    FINISH_DAMAGED,   /* the checkpoint's files were changed under the engine, which computes nothing any more */
+    FINISH_ERROR,     /* see job->error */
 } Finish;
 
 typedef enum JobKind {
@@ -57,7 +58,8 @@ typedef struct Job {
     int n_stop_ids;
     Trie *trie;           /* NULL, or the answers that the job may give; held by the job */
     double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
-    uint64_t tenant;      /* key of fair queueing and of cache sharing */
+    uint64_t tenant;      /* who shares cached prompts with whom */
+    uint64_t party;       /* who takes turns with whom */
     void (*wake)(void *); /* may be NULL */
     void *wake_arg;
     /* ---- the result: guarded by mutex ---- */
@@ -76,9 +78,11 @@ typedef struct Job {
     atomic_int references;
     /* ---- the engine's own ---- */
     Metrics *metrics;
-    struct Job *next; /* queue link */
-    uint64_t round;   /* of fair turns */
-    int *ends;        /* [n_ends] stop_ids and, unless ignored, EOS */
+    struct Job *next;      /* queue link */
+    uint64_t round;        /* of fair turns */
+    uint64_t request;      /* its number, the same for all jobs of one */
+    bool begun, displaced; /* some job of the request was taken out of the queue; it must leave it */
+    int *ends;             /* [n_ends] stop_ids and, unless ignored, EOS */
     int n_ends;
     int *allowed; /* [n_ends + answers of trie] */
 } Job;

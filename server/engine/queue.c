@@ -5,13 +5,14 @@
 static int64_t rows_of(const Job *job) { return (int64_t)job->n_prompt + job->max_tokens; }
 
 void queue_add(Queue *q, Job *const *jobs, int n) {
-    uint64_t round = q->round;
+    uint64_t round = q->round, request = ++q->requests;
     for (const Job *job = q->first; job; job = job->next)
-        if (job->tenant == jobs[0]->tenant) round = job->round;
+        if (job->party == jobs[0]->party) round = job->round;
     Job **at = &q->first;
     for (int i = 0; i < n; i++) {
         Job *job = jobs[i];
-        BUG_ON(job->tenant != jobs[0]->tenant);
+        BUG_ON(job->party != jobs[0]->party);
+        job->request = request;
         job->round = ++round;
         while (*at && (*at)->round <= round) at = &(*at)->next;
         job->next = *at;
@@ -30,9 +31,19 @@ static Job *unlink_job(Queue *q, Job **at) {
     return job;
 }
 
-Job *queue_take(Queue *q) {
-    q->round = q->first->round;
-    return unlink_job(q, &q->first);
+Job *queue_next(const Queue *q, bool (*may)(uint64_t party, const void *arg), const void *arg) {
+    Job *job = q->first;
+    while (job && !may(job->party, arg)) job = job->next;
+    return job;
+}
+
+void queue_take(Queue *q, Job *job) {
+    Job **at = &q->first;
+    while (*at != job) at = &(*at)->next;
+    unlink_job(q, at);
+    q->round = MAX(q->round, job->round);
+    for (Job *other = q->first; other && !job->begun; other = other->next)
+        if (other->request == job->request) other->begun = true;
 }
 
 Job *queue_sweep(Queue *q, bool (*remove)(const Job *job, const void *arg), const void *arg) {
@@ -46,4 +57,44 @@ Job *queue_sweep(Queue *q, bool (*remove)(const Job *job, const void *arg), cons
         end = &(*end)->next;
     }
     return removed;
+}
+
+/* ---- making room ---- */
+
+static int waiting_of(const Queue *q, uint64_t party) {
+    int n = 0;
+    for (const Job *job = q->first; job; job = job->next) n += job->party == party && !job->displaced;
+    return n;
+}
+
+/* Of the request that leaves next. Who has the most waiting has the last rounds, its newest request at their end. */
+static const Job *last_of_others(const Queue *q, uint64_t party) {
+    const Job *last = NULL;
+    for (const Job *job = q->first; job; job = job->next)
+        if (job->party != party && !job->begun && !job->displaced) last = job;
+    return last;
+}
+
+static bool is_displaced(const Job *job, const void *arg) {
+    (void)arg;
+    return job->displaced;
+}
+
+bool queue_make_room(Queue *q, uint64_t party, int n, int most, Job **displaced) {
+    int left = q->n, own = waiting_of(q, party) + n;
+    const Job *last;
+    while (left + n > most && (last = last_of_others(q, party)) && waiting_of(q, last->party) > own) {
+        for (Job *job = q->first; job; job = job->next) {
+            if (job->request != last->request) continue;
+            job->displaced = true;
+            left--;
+        }
+    }
+    bool room = left + n <= most;
+    for (Job *job = q->first; job && !room; job = job->next) job->displaced = false;
+    Job *before = *displaced, **end = displaced;
+    *displaced = queue_sweep(q, is_displaced, NULL);
+    while (*end) end = &(*end)->next;
+    *end = before;
+    return room;
 }

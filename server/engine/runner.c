@@ -99,6 +99,15 @@ bool runner_holds(const Runner *r, int64_t positions) {
 
 /* ---- admission ---- */
 
+bool runner_spares(const Runner *r, uint64_t party) {
+    int blocks = r->pool.n - r->pool.n_used, context = kv_blocks(r->model->cfg.max_positions);
+    bool cached = !r->scheduler.whole && blocks <= MIN(2 * context, r->pool.n / 4);
+    bool last = r->n_running + 1 >= r->max_batch || cached;
+    for (int i = 0; i < r->n_running && last; i++)
+        if (r->running[i]->job->party == party) return false;
+    return true;
+}
+
 bool runner_admit(Runner *r, Job *job) {
     if (r->n_running == r->max_batch) return false;
     Sequence *s = r->running[r->n_running];

@@ -41,6 +41,9 @@ void runner_free(Runner *r); /* no job may be running */
 /* Whether the whole cache and the context have room for so many positions. */
 bool runner_holds(const Runner *r, int64_t positions);
 
+/* False when the party has something running and the last place, or the last of the cache, should be another's. */
+bool runner_spares(const Runner *r, uint64_t party);
+
 /* Takes over the job (and the caller's reference), or returns false when there is no room at the moment. */
 bool runner_admit(Runner *r, Job *job);
 

@@ -9,27 +9,28 @@
 
 /* ---- queue ---- */
 
-static Job *tenants_job(uint64_t tenant) {
+static Job *job_of(uint64_t party) {
     Job *job = test_job(0, 1, 1, -1, false);
-    job->tenant = tenant;
+    job->party = party;
     return job;
 }
 
-/* Takes everything: the tenants' digits in the order of service. */
+/* Takes everything: the parties' digits in the order of service. */
 static uint64_t drain(Queue *q) {
     uint64_t order = 0;
     while (q->n > 0) {
-        Job *job = queue_take(q);
-        order = order * 10 + job->tenant;
+        Job *job = q->first;
+        queue_take(q, job);
+        order = order * 10 + job->party;
         job_release(job);
     }
     CHECK(!q->first && q->rows == 0);
     return order;
 }
 
-static void add(Queue *q, uint64_t tenant, int n) {
+static void add(Queue *q, uint64_t party, int n) {
     Job *jobs[16];
-    for (int i = 0; i < n; i++) jobs[i] = tenants_job(tenant);
+    for (int i = 0; i < n; i++) jobs[i] = job_of(party);
     queue_add(q, jobs, n);
 }
 
@@ -40,40 +41,43 @@ TEST(queue_takes_fair_turns) {
     add(&q, 3, 1);
     CHECK(drain(&q) == 12312111);
     add(&q, 1, 3);
-    job_release(queue_take(&q));
-    add(&q, 2, 1); /* waits for one job of tenant 1, not for all */
+    Job *job = q.first;
+    queue_take(&q, job);
+    job_release(job);
+    add(&q, 2, 1); /* waits for one job of party 1, not for all */
     add(&q, 1, 1);
     CHECK(drain(&q) == 1211);
 }
 
-/* A tenant that comes back after each job does not push aside one that has several waiting, nor the other way round. */
+/* A party that comes back after each job does not push aside one that has several waiting, nor the other way round. */
 TEST(queue_is_fair_to_those_who_come_back) {
     Queue q = {0};
     add(&q, 2, 5);
     add(&q, 1, 1);
     uint64_t order = 0;
     for (int i = 0; i < 8; i++) {
-        Job *job = queue_take(&q);
-        order = order * 10 + job->tenant;
-        if (job->tenant == 1) add(&q, 1, 1);
+        Job *job = q.first;
+        queue_take(&q, job);
+        order = order * 10 + job->party;
+        if (job->party == 1) add(&q, 1, 1);
         job_release(job);
     }
     CHECK_MSG(order == 21212121, "order %llu", (unsigned long long)order);
     drain(&q);
 }
 
-static bool of_tenant(const Job *job, const void *arg) { return job->tenant == *(const uint64_t *)arg; }
+static bool of_party(const Job *job, const void *arg) { return job->party == *(const uint64_t *)arg; }
 
 TEST(queue_sweeps) {
     Queue q = {0};
-    uint64_t tenant = 2;
+    uint64_t party = 2;
     add(&q, 2, 1);
     add(&q, 1, 2);
     add(&q, 2, 2);
-    Job *gone = queue_sweep(&q, of_tenant, &tenant);
+    Job *gone = queue_sweep(&q, of_party, &party);
     for (int i = 0; i < 3; i++) {
         Job *next = gone->next;
-        CHECK(gone->tenant == 2);
+        CHECK(gone->party == 2);
         job_release(gone);
         gone = next;
     }

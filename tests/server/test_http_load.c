@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
@@ -83,6 +84,63 @@ TEST(http_queue_full) {
     close(second);
     close(third);
     daemon_stop(&d);
+}
+
+#define KEY_A "X-Api-Key: key-of-a"
+#define KEY_B "X-Api-Key: key-of-b"
+
+static int post_as_a(const Daemon *d, const char *body) {
+    char text[1024];
+    int fd = raw_connect(d);
+    snprintf(text, sizeof text,
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" KEY_A "\r\nConnection: close\r\nContent-Length: %zu"
+             "\r\n\r\n%s",
+             strlen(body), body);
+    CHECK(fd >= 0 && raw_send(fd, text, strlen(text)));
+    return fd;
+}
+
+static void quick_as_b(const Daemon *d) {
+    Answer b = http_request(d, NULL, "/v1/completions", KEY_B, "{\"prompt\":\"The\",\"max_tokens\":1}");
+    CHECK_MSG(b.status == 200, "%d: %s", b.status, b.body);
+    answer_free(&b);
+}
+
+TEST(http_keys_do_not_starve_each_other) {
+    Daemon d;
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "key-of-a\nkey-of-b\n", 18);
+    chmod(path, 0600);
+    snprintf(options, sizeof options, "--api-key-file %s --max-batch 2 --max-queue 3", path);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, options));
+    quick_as_b(&d);
+    int running = post_as_a(&d, "{" LONG "}");
+    CHECK(isfinite(wait_load(&d, 1, 0)));
+    int waiting = post_as_a(&d, "{" LONG ",\"n\":2}"), stream, whole;
+    CHECK(isfinite(wait_load(&d, 1, 2)));
+    stream = post_as_a(&d, "{" LONG ",\"stream\":true}");
+    CHECK(isfinite(wait_load(&d, 1, 3)));
+    quick_as_b(&d);
+    char *text = raw_read(stream, 5, NULL);
+    CHECK_MSG(strstr(text, " 200 ") && strstr(text, "\"code\":\"queue_full\"") && text_count(text, "[DONE]") == 1, "%s",
+              text);
+    free(text);
+    whole = post_as_a(&d, "{" LONG "}");
+    CHECK(isfinite(wait_load(&d, 1, 3)));
+    quick_as_b(&d);
+    text = raw_read(whole, 5, NULL);
+    CHECK_MSG(strstr(text, " 429 ") && strstr(text, "\"code\":\"queue_full\"") && strstr(text, "\r\nRetry-After: ") &&
+                  strstr(text, "\r\nretry-after-ms: "),
+              "%s", text);
+    free(text);
+    CHECK(isfinite(wait_load(&d, 1, 2)));
+    close(running);
+    close(waiting);
+    close(stream);
+    close(whole);
+    daemon_stop(&d);
+    free(dir);
 }
 
 TEST(http_stream_headers_and_pings) {

@@ -1,0 +1,118 @@
+/* Who has much waiting does not keep others out: turns, places of the queue and of the batch. */
+#include "server/engine/queue.h"
+#include "tests/support/engines.h"
+#include "tests/support/test.h"
+
+/* ---- the queue by itself ---- */
+
+static void add(Queue *q, uint64_t party, int n) {
+    Job *jobs[16];
+    for (int i = 0; i < n; i++) {
+        jobs[i] = test_job(0, 1, 1, -1, false);
+        jobs[i]->party = party;
+    }
+    queue_add(q, jobs, n);
+}
+
+/* The parties' digits in their order; the jobs are released. */
+static uint64_t spell(Job *job) {
+    uint64_t order = 0;
+    for (Job *next; job; job = next) {
+        next = job->next;
+        order = order * 10 + job->party;
+        job_release(job);
+    }
+    return order;
+}
+
+static bool everybody(const Job *job, const void *arg) {
+    (void)job, (void)arg;
+    return true;
+}
+
+TEST(queue_makes_room_for_who_has_less) {
+    Queue q = {0};
+    Job *gone = NULL;
+    add(&q, 1, 4);
+    add(&q, 2, 2);
+    add(&q, 1, 3);
+    CHECK(!queue_make_room(&q, 1, 1, 9, &gone) && !gone && q.n == 9); /* not for who has most */
+    CHECK(!queue_make_room(&q, 3, 7, 9, &gone) && !gone && q.n == 9); /* who would have as much then */
+    CHECK(queue_make_room(&q, 3, 1, 9, &gone));
+    CHECK(q.n == 6 && q.rows == 12 && spell(gone) == 111); /* the newest request, whole */
+    gone = NULL;
+    CHECK(queue_make_room(&q, 2, 3, 9, &gone) && !gone && q.n == 6); /* there is room */
+    CHECK(queue_make_room(&q, 3, 3, 6, &gone));
+    CHECK(q.n == 2 && spell(gone) == 1111);
+    gone = NULL;
+    add(&q, 1, 4);
+    Job *taken = q.first;
+    while (taken->party != 1) taken = taken->next;
+    queue_take(&q, taken);
+    job_release(taken);
+    CHECK(!queue_make_room(&q, 3, 1, 3, &gone) && !gone && q.n == 5); /* one of these runs */
+    CHECK(spell(queue_sweep(&q, everybody, NULL)) == 22111);
+}
+
+/* ---- the engine ---- */
+
+/* Hands over n jobs of a party as one request. */
+static Submit request(TestEngine *t, Job **jobs, int n, uint64_t party, int max_tokens) {
+    double retry_after;
+    for (int i = 0; i < n; i++) {
+        jobs[i] = test_job(i, 5, max_tokens, -1, false);
+        jobs[i]->party = party;
+        jobs[i]->ignore_eos = true;
+    }
+    return engine_submit(t->engine, jobs, n, &retry_after);
+}
+
+static void end(Job **jobs, int n, Finish finish) {
+    for (int i = 0; i < n; i++) {
+        if (finish != FINISH_DISPLACED) job_cancel(jobs[i]);
+        Finish got = test_wait(jobs[i]);
+        CHECK_MSG((got == FINISH_DISPLACED) == (finish == FINISH_DISPLACED), "job %d ended as %d", i, (int)got);
+        job_release(jobs[i]);
+    }
+}
+
+/* Party 1 has filled the batch and the queue; a job of party 2 starts within two steps nevertheless. */
+TEST(engine_starts_a_newcomer_within_two_steps) {
+    enum { BATCH = 4, QUEUE = 6, GREEDY = BATCH - 2 + QUEUE };
+    TestEngine t;
+    TestGate gate;
+    Config c = test_engine_config("noise");
+    EngineOptions o = test_engine_options();
+    Job *greedy[GREEDY + 1], *newcomer, *clock = test_job(900, 1, 200, -1, false);
+    o.max_batch = BATCH;
+    o.max_queue = QUEUE;
+    test_engine_open(&t, &c, &o);
+    clock->ignore_eos = true;
+    clock->party = 1;
+    test_gate_set(&gate, clock, 3, 0);
+    test_submit(&t, clock);
+    test_gate_wait(&gate);
+    CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK); /* now two parties are here */
+    CHECK(request(&t, greedy, 3, 1, 200) == SUBMIT_OK);
+    test_gate_move(&gate, 5, 0);
+    test_gate_wait(&gate);
+    end(&newcomer, 1, FINISH_LENGTH);
+    CHECK(engine_stats(t.engine).queued == 1); /* of the batch one place stays free */
+    for (int n = 3; n < GREEDY; n++) CHECK(request(&t, greedy + n, 1, 1, 200) == SUBMIT_OK);
+    CHECK(engine_stats(t.engine).queued == QUEUE);
+    CHECK(request(&t, greedy + GREEDY, 1, 1, 200) == SUBMIT_QUEUE_FULL);
+    job_release(greedy[GREEDY]);
+    CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK);
+    test_gate_move(&gate, 7, 0);
+    test_gate_wait(&gate);
+    pthread_mutex_lock(&newcomer->mutex);
+    CHECK_MSG(newcomer->started > 0, "it still waits after two steps");
+    pthread_mutex_unlock(&newcomer->mutex);
+    test_gate_open(&gate);
+    end(&newcomer, 1, FINISH_LENGTH);
+    end(&greedy[GREEDY - 1], 1, FINISH_DISPLACED); /* the newest */
+    end(greedy, GREEDY - 1, FINISH_CANCELLED);
+    end(&clock, 1, FINISH_CANCELLED);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
