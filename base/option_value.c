@@ -59,12 +59,12 @@ static int set_choice(const Option *o, int *value, const char *text, Err *err) {
 }
 
 static int set_text(const Option *o, void *value, const char *text, Err *err) {
-    const char *dashes = o->kind == OPTION_OPERAND ? "" : "--";
+    const char *dashes = option_is_operand(o) ? "" : "--";
     if (!*text) return err_set(err, "%s%s is empty", dashes, o->name);
     if (strlen(text) >= OPTION_TEXT_BYTES)
         return err_set(err, "%s%s is longer than %d bytes", dashes, o->name, OPTION_TEXT_BYTES - 1);
     if (o->choices && find_choice(o, text, err) < 0) return -1;
-    if (o->kind != OPTION_LIST) {
+    if (!option_is_list(o)) {
         *(const char **)value = text;
         return 0;
     }
@@ -88,6 +88,7 @@ int option_set(const Option *o, void *values, const char *text, Err *err) {
     case OPTION_TEXT:
     case OPTION_LIST:
     case OPTION_OPERAND:
+    case OPTION_OPERANDS:
         return set_text(o, value, text, err);
     case OPTION_INT:
     case OPTION_INT64:
@@ -147,7 +148,8 @@ void option_text(const Option *o, const void *values, char out[OPTION_TEXT_BYTES
         snprintf(out, OPTION_TEXT_BYTES, "%s", *(const bool *)value ? "true" : "false");
         return;
     case OPTION_LIST:
+    case OPTION_OPERANDS:
         break;
     }
-    BUG_ON(o->kind == OPTION_LIST);
+    BUG_ON(option_is_list(o));
 }

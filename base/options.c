@@ -44,7 +44,7 @@ static int unknown_option(const Command *c, const char *word, size_t n, Err *err
     const char *best = NULL;
     int nearest = 4;
     for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind != OPTION_OPERAND) guess(word, n, c->options[i].name, &best, &nearest);
+        if (!option_is_operand(&c->options[i])) guess(word, n, c->options[i].name, &best, &nearest);
     guess(word, n, "help", &best, &nearest);
     guess(word, n, "version", &best, &nearest);
     if (!best) return err_set(err, "unknown option --%.*s", (int)MIN(n, 100), word);
@@ -62,14 +62,14 @@ static bool is_option(const Words *w, const char *word) { return !w->no_more_opt
 
 static const Option *find_option(const Command *c, const char *name, size_t n) {
     for (const Option *o = c->options; o < c->options + c->n_options; o++)
-        if (o->kind != OPTION_OPERAND && strlen(o->name) == n && !memcmp(o->name, name, n)) return o;
+        if (!option_is_operand(o) && strlen(o->name) == n && !memcmp(o->name, name, n)) return o;
     return NULL;
 }
 
 static int read_operand(CommandLine *line, const char *word, Err *err) {
     for (int i = 0; i < line->command->n_options; i++) {
         const Option *o = &line->command->options[i];
-        if (o->kind != OPTION_OPERAND || line->given[i]) continue;
+        if (!option_is_operand(o) || (line->given[i] && o->kind == OPTION_OPERAND)) continue;
         line->given[i] = true;
         return option_set(o, line->values, word, err);
     }
@@ -108,7 +108,7 @@ static int read_word(CommandLine *line, Words *w, Err *err) {
 static int check_required(const CommandLine *line, Err *err) {
     for (int i = 0; i < line->command->n_options; i++) {
         const Option *o = &line->command->options[i];
-        bool operand = o->kind == OPTION_OPERAND;
+        bool operand = option_is_operand(o);
         if (line->given[i] || !(operand || o->required)) continue;
         if (o->unless && command_line_given(line, o->unless)) continue;
         return err_set(err, "%s%s is missing", operand ? "" : "--", o->name);
@@ -131,7 +131,7 @@ int command_line_read(CommandLine *line, const Command *c, void *values, int arg
 
 void command_line_free(CommandLine *line) {
     for (int i = 0; i < line->command->n_options; i++)
-        if (line->command->options[i].kind == OPTION_LIST)
+        if (option_is_list(&line->command->options[i]))
             free(((OptionList *)((char *)line->values + line->command->options[i].offset))->items);
 }
 

@@ -15,16 +15,17 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { OPTIONS_MOST = 48, OPTION_TEXT_BYTES = 1024 };
 
 typedef enum OptionKind {
-    OPTION_TEXT,    /* const char *, not empty, shorter than OPTION_TEXT_BYTES, one of the choices if there are any;
-                       borrowed from argv */
-    OPTION_LIST,    /* OptionList: takes all words up to the next option, and may be given again */
-    OPTION_INT,     /* int in low..high */
-    OPTION_INT64,   /* int64_t in low..high */
-    OPTION_REAL,    /* double in low..high */
-    OPTION_PAIR,    /* double[2], "X,Y", each in low..high */
-    OPTION_CHOICE,  /* int, index into choices */
-    OPTION_SWITCH,  /* bool, set when given */
-    OPTION_OPERAND, /* const char *, a word without dashes; all operands are required, in the table's order */
+    OPTION_TEXT,     /* const char *, not empty, shorter than OPTION_TEXT_BYTES, one of the choices if there are any;
+                        borrowed from argv */
+    OPTION_LIST,     /* OptionList: takes all words up to the next option, and may be given again */
+    OPTION_INT,      /* int in low..high */
+    OPTION_INT64,    /* int64_t in low..high */
+    OPTION_REAL,     /* double in low..high */
+    OPTION_PAIR,     /* double[2], "X,Y", each in low..high */
+    OPTION_CHOICE,   /* int, index into choices */
+    OPTION_SWITCH,   /* bool, set when given */
+    OPTION_OPERAND,  /* const char *, a word without dashes; all operands are required, in the table's order */
+    OPTION_OPERANDS, /* OptionList: all words without dashes that are left, one at least */
 } OptionKind;
 
 typedef struct OptionList {
@@ -47,6 +48,11 @@ typedef struct Option {
     const char *unless; /* the option that makes it unnecessary when given; NULL: always required */
     int tag;            /* the program's own */
 } Option;
+
+static inline bool option_is_operand(const Option *o) {
+    return o->kind == OPTION_OPERAND || o->kind == OPTION_OPERANDS;
+}
+static inline bool option_is_list(const Option *o) { return o->kind == OPTION_LIST || o->kind == OPTION_OPERANDS; }
 
 typedef struct Program Program;
 typedef struct CommandLine CommandLine;

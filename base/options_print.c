@@ -34,7 +34,7 @@ static bool is_number(const Option *o) {
     return o->kind == OPTION_INT || o->kind == OPTION_INT64 || o->kind == OPTION_REAL || o->kind == OPTION_PAIR;
 }
 
-static bool takes_value(const Option *o) { return o->kind != OPTION_SWITCH && o->kind != OPTION_OPERAND; }
+static bool takes_value(const Option *o) { return o->kind != OPTION_SWITCH && !option_is_operand(o); }
 
 static void print_range(const Option *o, FILE *f) {
     bool integer = o->kind == OPTION_INT || o->kind == OPTION_INT64;
@@ -79,11 +79,12 @@ static void print_synopsis(const Program *p, const Command *c, FILE *f) {
     for (int i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];
         if (o->required) fprintf(f, " --%s %s", o->name, o->metavar);
-        optional |= !o->required && o->kind != OPTION_OPERAND;
+        optional |= !o->required && !option_is_operand(o);
     }
     if (optional) fprintf(f, " [option...]");
     for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind == OPTION_OPERAND) fprintf(f, " %s", c->options[i].name);
+        if (option_is_operand(&c->options[i]))
+            fprintf(f, " %s%s", c->options[i].name, option_is_list(&c->options[i]) ? "..." : "");
 }
 
 void command_print_usage(const Program *p, const Command *c, FILE *f) {
@@ -109,7 +110,7 @@ static void print_options(const Command *c, FILE *f) {
     for (int i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];
         char left[80], *text = help_text(o);
-        snprintf(left, sizeof left, "%s%s%s%s", o->kind == OPTION_OPERAND ? "" : "--", o->name, o->metavar ? " " : "",
+        snprintf(left, sizeof left, "%s%s%s%s", option_is_operand(o) ? "" : "--", o->name, o->metavar ? " " : "",
                  o->metavar ? o->metavar : "");
         print_option(f, left, text);
         free(text);
@@ -144,7 +145,7 @@ static void print_roff(FILE *f, const char *text) {
 static void print_roff_option(FILE *f, const Option *o) {
     char *text = help_text(o);
     fputs(".TP\n", f);
-    fputs(o->kind == OPTION_OPERAND ? "\\fI" : "\\fB\\-\\-", f);
+    fputs(option_is_operand(o) ? "\\fI" : "\\fB\\-\\-", f);
     print_roff(f, o->name);
     fputs("\\fR", f);
     if (o->metavar) {
@@ -221,11 +222,11 @@ static void print_value_cases(FILE *f, const Command *c) {
 
 static void print_option_case(FILE *f, const Command *c) {
     bool operands = false;
-    for (int i = 0; i < c->n_options; i++) operands |= c->options[i].kind == OPTION_OPERAND;
+    for (int i = 0; i < c->n_options; i++) operands |= option_is_operand(&c->options[i]);
     fprintf(f, "    \"%s \"*) %swords=\"--help --version", c->name ? c->name : "",
             operands ? "[ \"${word:0:1}\" = - ] && " : "");
     for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind != OPTION_OPERAND) fprintf(f, " --%s", c->options[i].name);
+        if (!option_is_operand(&c->options[i])) fprintf(f, " --%s", c->options[i].name);
     fputs("\" ;;\n", f);
 }
 

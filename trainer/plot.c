@@ -1,16 +1,15 @@
 #include "trainer/plot.h"
 
-#include "base/files.h"
-#include "base/json.h"
+#include "base/json_look.h"
 #include "base/memory.h"
 #include "trainer/chart.h"
+#include "trainer/runlog.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_DEPTH = 8, LINE_VALUES = 1 << 20, MOST_POINTS = 600, MEAN_LINES = 10 };
-static const size_t log_max = (size_t)1 << 32;
+enum { MOST_POINTS = 600, MEAN_LINES = 10 };
 
 /* Columns of the log: a row a step, NaN where a step has no such value. */
 typedef struct Log {
@@ -20,14 +19,9 @@ typedef struct Log {
     int n, rows, n_sigma_rows, layers, heads; /* rows: room in every column */
 } Log;
 
-static double number(const cJSON *o, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 /* |sigma|, a head a line; every row must look like the first. */
-static void read_sigma(Log *l, const cJSON *o) {
-    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(o, "sigma"), *layer, *value;
+static void read_sigma(Log *l, const RunLogLine *line) {
+    const cJSON *layers = json_field(line->fields, "sigma"), *layer, *value;
     int n_layers = cJSON_GetArraySize(layers), n_heads = layers ? cJSON_GetArraySize(layers->child) : 0, at = 0;
     if (n_layers == 0 || n_heads == 0) return;
     if (!l->sigma) {
@@ -41,17 +35,24 @@ static void read_sigma(Log *l, const cJSON *o) {
         if (cJSON_GetArraySize(layer) != n_heads) return;
         cJSON_ArrayForEach(value, layer) { l->sigma[(at++) * l->rows + l->n_sigma_rows] = fabs(value->valuedouble); }
     }
-    l->sigma_step[l->n_sigma_rows++] = number(o, "step");
+    l->sigma_step[l->n_sigma_rows++] = line->step;
 }
 
-static void read_line(Log *l, const cJSON *o) {
+static void read_line(void *context, const RunLogLine *line) {
+    Log *l = context;
     int i = l->n++;
-    l->step[i] = number(o, "step");
-    l->loss[i] = number(o, "loss");
-    l->lr[i] = number(o, "lr");
-    l->val[i] = number(o, "val_loss");
+    if (i == 0) {
+        double **columns[] = {&l->step, &l->loss, &l->mean, &l->lr, &l->val};
+        double *room = xcalloc((size_t)line->most * COUNTOF(columns), sizeof *room);
+        for (size_t k = 0; k < COUNTOF(columns); k++) *columns[k] = room + k * (size_t)line->most;
+        l->rows = line->most;
+    }
+    l->step[i] = line->step;
+    l->loss[i] = runlog_number(line, "loss");
+    l->lr[i] = runlog_number(line, "lr");
+    l->val[i] = runlog_number(line, "val_loss");
     l->mean[i] = i ? l->mean[i - 1] + (l->loss[i] - l->mean[i - 1]) / MIN(i + 1, MEAN_LINES) : l->loss[i];
-    read_sigma(l, o);
+    read_sigma(l, line);
 }
 
 static void log_free(Log *l) {
@@ -59,34 +60,6 @@ static void log_free(Log *l) {
     free(l->sigma);
     free(l->sigma_step);
     *l = (Log){0};
-}
-
-static int read_log(Log *l, const char *path, Err *err) {
-    size_t n;
-    Err why;
-    *l = (Log){0};
-    char *text = file_read(path, log_max, &n, err), *line = text;
-    if (!text) return -1;
-    int rc = 0, number_of = 0;
-    l->rows = 1;
-    for (size_t i = 0; i < n; i++) l->rows += text[i] == '\n';
-    l->step = xcalloc((size_t)l->rows * 5, sizeof *l->step);
-    double **columns[] = {&l->loss, &l->mean, &l->lr, &l->val};
-    for (size_t k = 0; k < COUNTOF(columns); k++) *columns[k] = l->step + (k + 1) * (size_t)l->rows;
-    for (char *end; rc == 0 && (end = memchr(line, '\n', n - (size_t)(line - text))); line = end + 1) {
-        number_of++;
-        cJSON *o = json_parse(line, (size_t)(end - line), LINE_DEPTH, LINE_VALUES, &why);
-        if (!o || isnan(number(o, "step")))
-            rc = err_set(err, "%s: line %d is no step: %s", path, number_of, o ? "it has no number" : why.msg);
-        else
-            read_line(l, o);
-        cJSON_Delete(o);
-    }
-    if (rc == 0 && l->n == 0) rc = err_set(err, "%s: there is no step in it", path);
-    l->layers = l->sigma ? l->layers : 0;
-    free(text);
-    if (rc) log_free(l);
-    return rc;
 }
 
 /* Those with a finite y, thinned out to what a picture can show; in place. */
@@ -127,9 +100,12 @@ static ChartLine *sigma_lines(const Log *l, char (*names)[24]) {
 }
 
 int plot_run(const char *dir, const char *path, Err *err) {
-    char log_path[PATH_BYTES], title[256];
-    Log l;
-    if (path_join(log_path, dir, "log.jsonl", err) || read_log(&l, log_path, err)) return -1;
+    char title[256];
+    Log l = {0};
+    if (runlog_read(dir, read_line, &l, err)) {
+        log_free(&l);
+        return -1;
+    }
     int n = 2, n_sigma = l.layers * l.heads;
     double *steps[4];
     ChartLine losses[] = {column(steps, 0, &l, l.loss, "training loss"), column(steps, 1, &l, l.mean, "running mean"),

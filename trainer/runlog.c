@@ -7,6 +7,7 @@
 #include "base/json_look.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,5 +67,35 @@ int runlog_close(RunLog *log, Err *err) {
     if (!log->file) return 0;
     int rc = fclose(log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
     log->file = NULL;
+    return rc;
+}
+
+double runlog_number(const RunLogLine *line, const char *field) {
+    const cJSON *item = json_field(line->fields, field);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *line), void *context, Err *err) {
+    char path[PATH_BYTES];
+    size_t n;
+    Err why;
+    if (path_join(path, dir, "log.jsonl", err)) return -1;
+    char *text = file_read(path, log_max, &n, err), *at = text;
+    if (!text) return -1;
+    RunLogLine line = {0};
+    int rc = 0;
+    for (size_t i = 0; i < n; i++) line.most += text[i] == '\n';
+    for (char *end; rc == 0 && (end = memchr(at, '\n', n - (size_t)(at - text))); at = end + 1, line.i++) {
+        cJSON *o = json_parse(at, (size_t)(end - at), LINE_DEPTH, LINE_VALUES, &why);
+        line.fields = o;
+        line.step = runlog_number(&line, "step");
+        if (isnan(line.step))
+            rc = err_set(err, "%s: line %d is no step: %s", path, line.i + 1, o ? "it has no number" : why.msg);
+        else
+            take(context, &line);
+        cJSON_Delete(o);
+    }
+    if (rc == 0 && line.most == 0) rc = err_set(err, "%s: there is no step in it", path);
+    free(text);
     return rc;
 }

@@ -22,4 +22,15 @@ int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err);
 int runlog_write(RunLog *log, cJSON *line, Err *err); /* deletes line */
 int runlog_close(RunLog *log, Err *err);              /* NULL err: after another failure */
 
+/* A line as it is read again. */
+typedef struct RunLogLine {
+    const cJSON *fields;
+    double step;
+    int i, most; /* which line of at most so many */
+} RunLogLine;
+double runlog_number(const RunLogLine *line, const char *field); /* NaN: it has no such number */
+
+/* Calls `take` with every whole line of dir/log.jsonl; that there is none, or one without a step, is an error. */
+int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *line), void *context, Err *err);
+
 #endif

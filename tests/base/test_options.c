@@ -57,6 +57,40 @@ static int parse(CommandLine *line, Values *v, char *text, Err *err) {
     return command_line_read(line, &paint, v, n, words, err);
 }
 
+typedef struct Folders {
+    const char *to;
+    OptionList from;
+} Folders;
+
+TEST(options_take_all_operands_that_are_left) {
+    static const Option words[] = {
+        {"TO", OPTION_OPERAND, offsetof(Folders, to), .help = "written"},
+        {"FROM", OPTION_OPERANDS, offsetof(Folders, from), .help = "read"},
+        {"on", OPTION_SWITCH, sizeof(Folders), .help = "whether"},
+    };
+    struct {
+        Folders f;
+        bool on;
+    } v;
+    const Command gather = {
+        .name = "gather", .summary = "Gathers.", .size = sizeof v, .options = words, .n_options = COUNTOF(words)};
+    static char *given[] = {"to", "a", "--on", "b", "c"};
+    CommandLine line;
+    Err err;
+    REQUIRE(command_line_read(&line, &gather, &v, 5, given, &err) == 0);
+    CHECK(!strcmp(v.f.to, "to") && v.f.from.n == 3 && !strcmp(v.f.from.items[2], "c") && v.on);
+    command_line_free(&line);
+    CHECK(command_line_read(&line, &gather, &v, 1, given, &err) == -1 && !strcmp(err.msg, "FROM is missing"));
+    command_line_free(&line);
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    command_print_usage(&(Program){.name = "p", .commands = (const Command *const[]){&gather, NULL}}, &gather, f);
+    fclose(f);
+    CHECK_MSG(!strcmp(text, "usage: p gather [option...] TO FROM...\n"), "%s", text);
+    free(text);
+}
+
 TEST(options_fill_the_struct) {
     char text[] = "a --text=x=y --count 3 --list p q --on --real=0.1 --list=r --pair 1,0 -- --b";
     CommandLine line;

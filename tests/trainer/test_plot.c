@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/compare.h"
 #include "trainer/plot.h"
 
 #include <stdlib.h>
@@ -57,38 +56,5 @@ TEST(plot_of_what_is_no_log) {
     }
     free(path);
     free(svg);
-    free(dir);
-}
-
-TEST(plot_compares_members) {
-    static const char good[] = "member,seed,step,train_loss,val_loss\n"
-                               "mha,1,10,5,5\nmha,2,10,5,5.5\nmha,1,40,4,4\nmha,2,40,4,4.25\n"
-                               "a+b,1,10,5,5.5\na+b,2,10,5,5.5\na+b,1,40,4,4.5\na+b,2,40,4,4.25\n";
-    static const char *const bad[][2] = {{"mha,1,10,5,5\n", "line 1 is not member,seed"},
-                                         {"member,seed,step,train_loss,val_loss\n", "no evaluation"},
-                                         {"member,seed,step,train_loss,val_loss\nmha,1,10,5\n", "line 2"},
-                                         {"member,seed,step,train_loss,val_loss\n<b>,1,10,5,5\n", "line 2"}};
-    char *dir = test_dir(), *csv = trainer_join(dir, "curves.csv"), *path = trainer_join(dir, "c.svg"), args[1024];
-    Err err;
-    test_write_file(csv, good, sizeof good - 1);
-    snprintf(args, sizeof args, "plot %s --out %s", csv, path);
-    ChildResult r = trainer_run(args);
-    char *svg = test_read_file(path, NULL);
-    CHECK_MSG(r.status == 0 && svg, "%s", r.output);
-    free(r.output);
-    REQUIRE(svg);
-    CHECK(count(svg, "class=\"title\"") == 2 && count(svg, "<polygon") == 2 && count(svg, "<polyline") == 3);
-    CHECK(strstr(svg, ">a+b<") && strstr(svg, "minus that of mha, mean and range of 2 seeds") && !strstr(svg, "nan"));
-    free(svg);
-    snprintf(args, sizeof args, "plot %s", csv);
-    r = trainer_run(args);
-    CHECK_MSG(r.status == 1 && strstr(r.output, "--out is missing"), "%s", r.output);
-    free(r.output);
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        test_write_file(csv, bad[i][0], strlen(bad[i][0]));
-        CHECK_MSG(compare_curves(csv, path, &err) == -1 && strstr(err.msg, bad[i][1]), "%zu: %s", i, err.msg);
-    }
-    free(csv);
-    free(path);
     free(dir);
 }
