@@ -1,6 +1,9 @@
 #include "base/sha256.h"
 
+#include "base/files.h"
+
 #include <openssl/evp.h>
+#include <stdlib.h>
 
 /* libcrypto fails here only without memory. */
 void sha256_init(Sha256 *s) {
@@ -36,4 +39,16 @@ void sha256_hex(Sha256 *s, char hex[SHA256_HEX]) {
     sha256_final(s, digest);
     sha256_print(digest, hex);
     sha256_end(s);
+}
+
+int sha256_file(const char *path, size_t max, char hex[SHA256_HEX], Err *err) {
+    size_t n;
+    char *text = file_read(path, max, &n, err);
+    if (!text) return -1;
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, text, n);
+    sha256_hex(&hash, hex);
+    free(text);
+    return 0;
 }

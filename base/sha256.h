@@ -20,5 +20,7 @@ void sha256_end(Sha256 *s);                                       /* harmless wh
 
 void sha256_print(const unsigned char digest[SHA256_BYTES], char hex[SHA256_HEX]); /* 64 digits and NUL */
 void sha256_hex(Sha256 *s, char hex[SHA256_HEX]);                                  /* final, print and end */
+/* Of a whole file of at most max bytes. */
+int sha256_file(const char *path, size_t max, char hex[SHA256_HEX], Err *err);
 
 #endif

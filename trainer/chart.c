@@ -4,9 +4,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { WIDTH = 720, HEIGHT = 250, LEFT = 64, RIGHT = 150, TOP = 34, BOTTOM = 40, LEGEND_STEP = 17, TICKS = 5 };
+enum { WIDTH = 720, HEIGHT = 250, LEFT = 64, RIGHT = 170, TOP = 34, BOTTOM = 40, LEGEND_STEP = 17, TICKS = 5 };
 
 /* Classes, not CSS variables: many a viewer knows no variables. */
 static const char style[] =
@@ -57,6 +56,17 @@ static double at_y(const Frame *f, double y) {
     return f->top + HEIGHT - BOTTOM - (y - f->y.low) / (f->y.high - f->y.low) * (HEIGHT - TOP - BOTTOM);
 }
 
+static void write_escaped(FILE *out, const char *text) {
+    for (; *text; text++) {
+        const char *entity = *text == '<'   ? "&lt;"
+                             : *text == '&' ? "&amp;"
+                             : *text == '>' ? "&gt;"
+                             : *text == '"' ? "&quot;"
+                                            : NULL;
+        fputs(entity ? entity : (char[]){*text, 0}, out);
+    }
+}
+
 static void write_axes(FILE *out, const Frame *f, const Chart *c) {
     double step = tick_step(f->y), bottom = f->top + HEIGHT - BOTTOM;
     for (double v = ceil(f->y.low / step) * step; v <= f->y.high + step * 1e-9; v += step)
@@ -67,7 +77,9 @@ static void write_axes(FILE *out, const Frame *f, const Chart *c) {
     step = tick_step(f->x);
     for (double v = ceil(f->x.low / step) * step; v <= f->x.high + step * 1e-9; v += step)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", at_x(f, v), bottom + 16, v);
-    fprintf(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT, f->top + 22, c->title);
+    fprintf(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">", LEFT, f->top + 22);
+    write_escaped(out, c->title);
+    fputs("</text>\n", out);
     fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", (LEFT + WIDTH - RIGHT) / 2,
             bottom + 33, c->x_title);
 }
@@ -112,8 +124,10 @@ static void write_legend(FILE *out, const Frame *f, const Chart *c) {
         print_color(c->lines[i].color, false, "", color);
         fprintf(out,
                 "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" %s stroke-width=\"3\"/>"
-                "<text x=\"%d\" y=\"%.1f\">%s</text>\n",
-                WIDTH - RIGHT + 12, WIDTH - RIGHT + 30, y, y, color, WIDTH - RIGHT + 36, y + 4, c->lines[i].name);
+                "<text x=\"%d\" y=\"%.1f\">",
+                WIDTH - RIGHT + 12, WIDTH - RIGHT + 30, y, y, color, WIDTH - RIGHT + 36, y + 4);
+        write_escaped(out, c->lines[i].name);
+        fputs("</text>\n", out);
         y += LEGEND_STEP;
     }
 }
@@ -136,21 +150,22 @@ static void write_chart(FILE *out, const Chart *c, double top) {
 static void write_all(FILE *f, const Chart *charts, int n, const char *title) {
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\" "
-            "aria-label=\"%s\">\n<title>%s</title>\n%s",
-            WIDTH, HEIGHT * n, WIDTH, title, title, style);
+            "aria-label=\"",
+            WIDTH, HEIGHT * n, WIDTH);
+    write_escaped(f, title);
+    fputs("\">\n<title>", f);
+    write_escaped(f, title);
+    fprintf(f, "</title>\n%s", style);
     for (int i = 0; i < n; i++) write_chart(f, &charts[i], (double)HEIGHT * i);
     fprintf(f, "</svg>\n");
 }
 
 int charts_save(const Chart *charts, int n, const char *title, const char *path, Err *err) {
-    char *text = NULL, plain[256];
+    char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     BUG_ON(!f);
-    snprintf(plain, sizeof plain, "%s", title);
-    for (char *p = plain; *p; p++)
-        if (strchr("<>&\"", *p)) *p = '?';
-    write_all(f, charts, n, plain);
+    write_all(f, charts, n, title);
     fclose(f);
     int rc = file_write(path, text, size, err);
     free(text);

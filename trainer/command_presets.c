@@ -15,19 +15,6 @@ typedef struct Presets {
     int threads;
 } Presets;
 
-/* "40 s", "13 min", "5.2 h", "61 days" */
-static const char *time_text(double seconds, char out[32]) {
-    static const struct {
-        double length;
-        const char *name;
-    } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
-    size_t i = 0;
-    while (i + 1 < COUNTOF(units) && seconds < 1.5 * units[i].length) i++;
-    double x = fmax(seconds / units[i].length, 1);
-    snprintf(out, 32, x < 10 && units[i].length > 60 ? "%.1f %s" : "%.0f %s", x, units[i].name);
-    return out;
-}
-
 static double two_digits(double x) {
     double unit = pow(10, floor(log10(x)) - 1);
     return unit * round(x / unit);
@@ -37,7 +24,7 @@ static double two_digits(double x) {
 static int print_row(const char *name, int *width, double *rate, Err *err) {
     Config c;
     Model m;
-    char memory[2][MEMORY_TEXT], time[32];
+    char memory[2][MEMORY_TEXT], time[COST_TIME];
     if (preset_config(&c, name, err) || model_init(&m, &c, err)) return -1;
     if (c.hidden_size != *width) *rate = cost_rate(*width = c.hidden_size);
     for (int i = 0; i < 2; i++) {
@@ -46,7 +33,7 @@ static int print_row(const char *name, int *width, double *rate, Err *err) {
     }
     double seconds = cost_seconds(&m, *rate), tokens = (double)STEPS * BATCH * c.max_positions;
     printf("%-23s %10zu %6d %8s %9s %8g  %s\n", name, params_count(&m.params), c.max_positions, memory[0], memory[1],
-           two_digits(1 / seconds), time_text(tokens * seconds, time));
+           two_digits(1 / seconds), cost_time_text(tokens * seconds, time));
     model_free(&m);
     return 0;
 }

@@ -58,3 +58,15 @@ double cost_seconds(const Model *m, double rate) {
     double bytes = (double)footprint_training(m, 1, false);
     return (6 * weight_products(m) + 6 * attention + BYTE_OPERATIONS * bytes) / rate;
 }
+
+const char *cost_time_text(double seconds, char out[COST_TIME]) {
+    static const struct {
+        double length;
+        const char *name;
+    } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    size_t i = 0;
+    while (i + 1 < COUNTOF(units) && seconds < 1.5 * units[i].length) i++;
+    double x = fmax(seconds / units[i].length, 1);
+    snprintf(out, COST_TIME, x < 10 && units[i].length > 60 ? "%.1f %s" : "%.0f %s", x, units[i].name);
+    return out;
+}

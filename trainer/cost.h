@@ -22,4 +22,7 @@ CostMemory cost_memory(const Model *m, int64_t rows, bool recompute);
 double cost_rate(int width);                      /* in f32 on the whole team; takes some ms */
 double cost_seconds(const Model *m, double rate); /* of a token, without recomputation */
 
+enum { COST_TIME = 32 };
+const char *cost_time_text(double seconds, char out[COST_TIME]); /* "40 s", "13 min", "5.2 h", "61 days" */
+
 #endif

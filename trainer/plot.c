@@ -102,7 +102,9 @@ static ChartLine *sigma_lines(const Log *l, char (*names)[24]) {
 int plot_run(const char *dir, const char *path, Err *err) {
     char title[256];
     Log l = {0};
-    if (runlog_read(dir, read_line, &l, err)) {
+    int rc = runlog_read(dir, read_line, &l, err);
+    if (rc == 0 && l.n == 0) rc = err_set(err, "%s/log.jsonl: there is no step in it", dir);
+    if (rc) {
         log_free(&l);
         return -1;
     }
@@ -120,7 +122,7 @@ int plot_run(const char *dir, const char *path, Err *err) {
                        {"learning rate", "step", &rate, 1}};
     if (sigma) charts[n++] = (Chart){"noise: |sigma| of every head", "step", sigma, n_sigma};
     snprintf(title, sizeof title, "training of %.200s", dir);
-    int rc = charts_save(charts, n, title, path, err);
+    rc = charts_save(charts, n, title, path, err);
     for (size_t i = 0; i < COUNTOF(steps); i++) free(steps[i]);
     free(sigma);
     free(names);

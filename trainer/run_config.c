@@ -82,18 +82,6 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     return save_tokenizer(r, tok, path, err);
 }
 
-static int hash_file(const char *path, char hex[65], Err *err) {
-    size_t n;
-    char *text = file_read(path, TOKENIZER_MAX, &n, err);
-    if (!text) return -1;
-    Sha256 hash;
-    sha256_init(&hash);
-    sha256_add(&hash, text, n);
-    sha256_hex(&hash, hex);
-    free(text);
-    return 0;
-}
-
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {
     char path[PATH_BYTES];
     if (config_classifies(&r->config))
@@ -101,7 +89,7 @@ int run_tokenizer(Run *r, const Texts *texts, Err *err) {
                        task_names[r->config.task]);
     if (path_join(path, r->settings->out, "tokenizer.json", err)) return -1;
     if (!r->folder.saved && !ranks->rank && provide(r, texts, path, err)) return -1;
-    if (hash_file(path, r->tokenizer_hash, err)) return -1;
+    if (sha256_file(path, TOKENIZER_MAX, r->tokenizer_hash, err)) return -1;
     return tokenizer_json_load(&r->tokenizer, path, err);
 }
 

@@ -30,7 +30,7 @@ typedef struct RunLogLine {
 } RunLogLine;
 double runlog_number(const RunLogLine *line, const char *field); /* NaN: it has no such number */
 
-/* Calls `take` with every whole line of dir/log.jsonl; that there is none, or one without a step, is an error. */
+/* Calls `take` with every whole line of dir/log.jsonl, which may have none; one without a step is an error. */
 int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *line), void *context, Err *err);
 
 #endif

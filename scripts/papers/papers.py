@@ -101,14 +101,25 @@ def told(values, digits=2, unit=1):
     return f"{unit * mean(values):.{digits}f} ± {unit * deviation(values):.{digits}f}"
 
 
-# Student's t at 97.5%, by degrees of freedom.
-T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+def student(freedom):
+    """Student's t at 97.5%: trainer/paired.c, which `noised-train compare` counts by."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        odd, total = freedom % 2, 0.0
+        term = math.cos(angle) if odd else 1.0
+        for k in range(odd, freedom - 1, 2):
+            total += term
+            term *= math.cos(angle) ** 2 * (k + 1) / (k + 2)
+        within = 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
+        low, high = (angle, high) if within < 0.95 else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
 
 
 def difference(a, b):
     """Mean of a - b of paired runs and the half of its 95% interval."""
     d = [x - y for x, y in zip(a, b)]
-    half = T.get(len(d) - 1, 1.96) * deviation(d) / math.sqrt(len(d)) if len(d) > 1 else math.inf
+    half = student(len(d) - 1) * deviation(d) / math.sqrt(len(d)) if len(d) > 1 else math.inf
     return mean(d), half
 
 
