@@ -65,6 +65,12 @@ bool config_classifies(const Config *c) { return c->task >= TASK_TEXT_CLASSIFICA
 
 bool config_generates(const Config *c) { return c->task == TASK_TEXT_GENERATION && c->causal; }
 
+bool config_ends(const Config *c, int id) {
+    bool ends = id == c->eos_token_id;
+    for (int i = 0; i < c->n_more_ends; i++) ends = ends || id == c->more_ends[i];
+    return ends;
+}
+
 bool config_pools(const Config *c) {
     return c->task == TASK_TEXT_CLASSIFICATION || c->task == TASK_IMAGE_CLASSIFICATION;
 }

@@ -50,6 +50,15 @@ static void announce(const Model *m, const EngineOptions *o) {
              memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
 }
 
+/* What requests get here that they would not get elsewhere. */
+static void announce_defaults(const Generation *g) {
+    Buffer said = {0};
+    generation_print(g, &said);
+    if (said.n) log_line("requests that do not say: %.*s (" GENERATION_FILE ")", (int)said.n, said.data);
+    if (g->unused[0]) log_line("not used of " GENERATION_FILE ": %s", g->unused);
+    buffer_free(&said);
+}
+
 static int start_scrub(Serving *s, const Options *o, Err *err) {
     if (o->scrub_seconds <= 0) return 0;
     log_line("all weights are read again and verified every %g s", o->scrub_seconds);
@@ -82,6 +91,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
         (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
         return -1;
     announce(&c->model, &engine);
+    announce_defaults(&c->generation);
     if (!config_generates(config)) warn_of_no_cache(ctx->options);
     if (engine_start(&s->engine, c, &engine, err) || start_scrub(s, ctx->options, err)) return -1;
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION,
@@ -95,6 +105,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .fingerprint = s->fingerprint,
                           .chat_fingerprint = s->chat_fingerprint,
                           .config = config,
+                          .generation = &c->generation,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
     s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};

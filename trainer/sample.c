@@ -67,12 +67,12 @@ static int next_token(State *s, int from) {
 
 static int generate(State *s, Text *t, Err *err) {
     const SampleRun *r = s->run;
-    int from = 0, eos = r->model->cfg.eos_token_id;
+    int from = 0;
     for (int i = 0; i < r->max_tokens; i++) {
         size_t shown = t->out->n;
         int id = next_token(s, from);
         if (id < 0) return err_set(err, "the model's logits leave no token to choose from");
-        if (id == eos) break;
+        if (config_ends(&r->model->cfg, id)) break;
         from = s->n;
         s->tokens[s->n++] = id;
         push_token(t, r->tokenizer, id);

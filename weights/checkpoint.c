@@ -57,6 +57,7 @@ static int open_as(Checkpoint *c, const char *dir, bool copy, Err *err) {
     if (foreign_explain(dir, err)) return -1;
     sha256_init(&hash);
     int rc = open_config(&cfg, &hash, dir, err);
+    if (rc == 0) rc = generation_open(&c->generation, &cfg, &hash, dir, err);
     if (rc == 0) rc = model_init(&c->model, &cfg, err);
     if (rc == 0) rc = open_weights(c, &hash, dir, copy, err);
     if (rc == 0) rc = open_tokenizer(c, dir, err);

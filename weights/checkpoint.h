@@ -1,5 +1,6 @@
 /* checkpoint: a directory in the Hugging Face layout,
- *     config.json  model.safetensors  tokenizer.json   [optimizer.safetensors, trainer_state.json: the trainer's]
+ *     config.json  model.safetensors  tokenizer.json   [generation_config.json; optimizer.safetensors and
+ *     trainer_state.json: the trainer's]
  * or, for large models of other programs, model.safetensors in shards (shards.h).
  *
  * Opening maps the weights read-only and validates everything - header, dtypes, shapes against the config,
@@ -16,14 +17,16 @@
 #include "base/err.h"
 #include "model/transformer.h"
 #include "tokenizer/tokenizer.h"
+#include "weights/generation.h"
 #include "weights/shards.h"
 
 typedef struct Checkpoint {
     Model model;
-    Tokenizer *tokenizer; /* NULL when the folder has none (tokenizer_files.h) */
-    Shards shards;        /* the mappings that the weights point into */
-    void *owned;          /* what could not be borrowed from it; NULL when nothing */
-    char hash[65];        /* sha256 of config.json and what identifies the weights (shards_hash), hexadecimal */
+    Tokenizer *tokenizer;  /* NULL when the folder has none (tokenizer_files.h) */
+    Shards shards;         /* the mappings that the weights point into */
+    void *owned;           /* what could not be borrowed from it; NULL when nothing */
+    Generation generation; /* what requests get that do not say; its ends of a text are in the config */
+    char hash[65]; /* sha256 of config.json, generation_config.json and what identifies the weights, hexadecimal */
 } Checkpoint;
 
 /* Must not move in memory while open. On failure nothing stays open. */

@@ -49,10 +49,10 @@ static void print_value(Buffer *b, const cJSON *value) {
 }
 
 /* The values of the fields that have one when they are absent. */
-static void print_defaults(Buffer *b) {
+static void print_defaults(Buffer *b, const Generation *g) {
     for (const Field *f = completion_fields.rows; f < completion_fields.rows + completion_fields.n; f++) {
         Buffer value = {0};
-        if (field_print_default(&value, &completion_fields, f)) {
+        if (api_print_default(&value, g, &completion_fields, f)) {
             print_key(b, f->name);
             buffer_append(b, value.data, value.n);
         }
@@ -84,7 +84,7 @@ static void print_params(Buffer *b, const ApiContext *ctx) {
     buffer_text(b, ",\"noise_scale\":");
     buffer_float(b, (float)ctx->defaults.noise_scale);
     buffer_text(b, ",\"stop\":[],\"logit_bias\":{}");
-    print_defaults(b);
+    print_defaults(b, ctx->generation);
     print_neutral(b);
     buffer_text(b, "}");
 }

@@ -103,10 +103,11 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
     return 0;
 }
 
-/* Of "`name`". */
-static const Field *field_quoted(const FieldList *list, const char *text) {
+/* `absent` is "`name`" then. */
+const Field *field_same(const FieldList *list, const Field *f) {
+    const char *text = f->absent;
     char name[64];
-    size_t n = strlen(text);
+    size_t n = text ? strlen(text) : 0;
     if (n < 3 || n >= sizeof name || text[0] != '`' || text[n - 1] != '`') return NULL;
     snprintf(name, sizeof name, "%.*s", (int)n - 2, text + 1);
     return fields_find(list, name);
@@ -114,7 +115,7 @@ static const Field *field_quoted(const FieldList *list, const char *text) {
 
 bool field_print_default(Buffer *b, const FieldList *list, const Field *f) {
     if (f->absent) {
-        const Field *same = field_quoted(list, f->absent);
+        const Field *same = field_same(list, f);
         if (same) return field_print_default(b, list, same);
         bool value = f->absent[strspn(f->absent, "-0123456789.")] == '\0' || !strcmp(f->absent, "false");
         if (value) buffer_text(b, f->absent);

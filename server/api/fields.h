@@ -80,6 +80,9 @@ struct Field {
 /* The row of that name, here or in the lists that are looked at next; NULL when there is none. */
 const Field *fields_find(const FieldList *list, const char *name);
 
+/* The field whose value counts when f is absent, which names it in `absent`; NULL when there is none. */
+const Field *field_same(const FieldList *list, const Field *f);
+
 /* The JSON value that stands for absence; where that is another field's, by its name in `absent`, the value of that
  * one. False, and nothing printed, when there is none. */
 bool field_print_default(Buffer *b, const FieldList *list, const Field *f);

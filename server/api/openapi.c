@@ -1,5 +1,4 @@
 #include "server/api/openapi.h"
-
 #include "base/err.h"
 #include "base/random.h"
 #include "server/api/schema.h"
@@ -203,7 +202,7 @@ static void print_field(const Printer *p, const FieldList *list, const Field *f)
         buffer_text(&description, f->help);
         Buffer value = {0};
         bool elsewhere = f->absent && f->absent[0] == '`'; /* another field's value */
-        if (!elsewhere && field_print_default(&value, list, f))
+        if (!elsewhere && api_print_default(&value, p->ctx->generation, list, f))
             buffer_print(p->b, ",\"default\":%.*s", (int)value.n, value.data);
         else if (!required)
             buffer_print(&description, " Default: %s.", f->absent);

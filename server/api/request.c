@@ -31,8 +31,9 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
     return 0;
 }
 
-static int settle_names(CompletionRequest *r, ApiError *e) {
-    double tokens = r->trie ? r->trie->longest : r->chat ? -1 : 16, penalty = 1, window = -1, logprobs = -1;
+static int settle_names(CompletionRequest *r, const Generation *g, ApiError *e) {
+    double tokens = r->trie ? r->trie->longest : r->chat ? -1 : 16;
+    double penalty = g->values[GENERATION_REPETITION], window = -1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
                             {"max_completion_tokens", r->max_completion_tokens, API_ABSENT},
                             {"n_predict", r->n_predict, API_ABSENT}};
@@ -170,6 +171,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
                         r->if_fingerprint, fingerprint);
     if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (api_check_user(r->user, e)) return -1;
+    api_take_defaults(r, ctx->generation);
     if (r->temperature > 0 && r->temperature < 0.001f)
         return api_fail(e, 400, NULL, "temperature", "temperature is %g, it must be 0 or at least 0.001",
                         (double)r->temperature);
@@ -178,7 +180,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
     if (api_choice_check(r, e) || read_prompts(r, ctx, fields, e) || api_choice_check_ends(r, ctx, e)) return -1;
-    if (settle_names(r, e)) return -1;
+    if (settle_names(r, ctx->generation, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     if (r->top_k < 0) r->top_k = 0;
     api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);

@@ -12,6 +12,7 @@
 #include "server/api/text_stream.h"
 #include "server/engine/trie.h"
 #include "tokenizer/tokenizer.h"
+#include "weights/generation.h"
 
 typedef struct ApiLimits {
     int json_depth, json_values;
@@ -36,6 +37,7 @@ typedef struct ApiContext {
     ApiModels models;
     const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;
+    const Generation *generation;
     const Tokenizer *tokenizer;
     const struct Chat *chat; /* chat.h */
 } ApiContext;
@@ -102,6 +104,11 @@ void api_request_free(CompletionRequest *r);
  */
 int api_check_user(const char *user, ApiError *e);
 void api_default_noise(const ApiContext *ctx, OptionalSeed seed, OptionalSeed *noise_seed, float *noise_scale);
+
+/* The values of generation_config.json, in place of absent fields whose fallback is API_ABSENT; and field_print_default
+ * with them. (request_defaults.c) */
+void api_take_defaults(CompletionRequest *r, const Generation *g);
+bool api_print_default(Buffer *b, const Generation *g, const FieldList *list, const Field *f);
 
 /* Whether the prompt's log-probabilities are wanted. */
 static inline bool api_scores_prompt(const CompletionRequest *r) {

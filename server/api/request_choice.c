@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/json_look.h"
 #include "base/memory.h"
+#include "model/shape.h"
 #include "server/api/request.h"
 
 #include <stdlib.h>
@@ -126,8 +127,7 @@ int api_choice_check(const CompletionRequest *r, ApiError *e) {
 }
 
 static bool is_end(const CompletionRequest *r, const Config *c, int id) {
-    bool end = id == c->eos_token_id;
-    for (int i = 0; i < c->n_more_ends; i++) end = end || id == c->more_ends[i];
+    bool end = config_ends(c, id);
     for (int i = 0; i < r->n_stop_ids; i++) end = end || id == r->stop_ids[i];
     return end;
 }

@@ -1,5 +1,6 @@
 /* noised-train sample, beside the daemon. */
 #include "base/err.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/sample.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_same(const Daemon *d, const char *options, const char *fields) {
+static void check_same(const Daemon *d, const char *model, const char *options, const char *fields) {
     char args[512], body[512], *text;
-    snprintf(args, sizeof args, "sample --model weights/demo --prompt Whenever --max-tokens 40 %s", options);
+    snprintf(args, sizeof args, "sample --model %s --prompt Whenever --max-tokens 40 %s", model, options);
     ChildResult r = trainer_run(args);
     snprintf(body, sizeof body, "{\"prompt\":\"Whenever\",\"max_tokens\":40,%s}", fields);
     Answer a = http_post(d, "/v1/completions", body);
@@ -26,12 +27,37 @@ static void check_same(const Daemon *d, const char *options, const char *fields)
 TEST(sample_says_what_the_daemon_says) {
     Daemon d;
     REQUIRE(daemon_start_at(&d, "weights/demo", NULL));
-    check_same(&d, "--seed 7 --noise-seed 1", "\"seed\":7,\"noise_seed\":1,\"temperature\":0.8,\"top_k\":50");
-    check_same(&d, "--seed 8 --noise-seed 2 --noise-scale 8 --temperature 1.2 --top-k 0 --top-p 0.9",
+    check_same(&d, "weights/demo", "--seed 7 --noise-seed 1",
+               "\"seed\":7,\"noise_seed\":1,\"temperature\":0.8,\"top_k\":50");
+    check_same(&d, "weights/demo", "--seed 8 --noise-seed 2 --noise-scale 8 --temperature 1.2 --top-k 0 --top-p 0.9",
                "\"seed\":8,\"noise_seed\":2,\"noise_scale\":8,\"temperature\":1.2,\"top_p\":0.9");
-    check_same(&d, "--noise-seed 3 --noise-scale 4 --temperature 0 --repetition-penalty 1.3",
+    check_same(&d, "weights/demo", "--noise-seed 3 --noise-scale 4 --temperature 0 --repetition-penalty 1.3",
                "\"noise_seed\":3,\"noise_scale\":4,\"temperature\":0,\"repetition_penalty\":1.3");
     daemon_stop(&d);
+}
+
+/* At the comma here, which is not the first of the tokens that do. */
+TEST(sample_stops_at_every_end) {
+    Daemon d;
+    char command[400], end[64], *dir = test_dir();
+    snprintf(command, sizeof command, "cp weights/demo/config.json weights/demo/*.safetensors weights/demo/t*.json %s",
+             dir);
+    REQUIRE(system(command) == 0 && daemon_start_at(&d, dir, NULL));
+    Answer a = http_post(&d, "/tokenize", "{\"prompt\":\",\"}");
+    snprintf(end, sizeof end, "{\"eos_token_id\":%d}", (int)json_number(a.json, "tokens.0"));
+    answer_free(&a);
+    daemon_stop(&d);
+    test_write_text(dir, "generation_config.json", end);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    check_same(&d, dir, "--seed 7 --noise-seed 1 --temperature 1", "\"seed\":7,\"noise_seed\":1,\"top_k\":50");
+    a = http_post(&d, "/v1/completions",
+                  "{\"prompt\":\"Whenever\",\"seed\":7,\"noise_seed\":1,\"max_tokens\":40,"
+                  "\"top_k\":50}");
+    CHECK_MSG(json_number(a.json, "usage.completion_tokens") < 40, "no comma in 40 tokens, choose another seed: %s",
+              a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+    free(dir);
 }
 
 TEST(sample_refuses_what_has_no_room) {
