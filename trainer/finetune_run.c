@@ -8,6 +8,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/runlog.h"
 #include "trainer/stop.h"
+#include "weights/carry.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -146,6 +147,8 @@ static int train(FinetuneRun *r, Err *err) {
     char path[PATH_BYTES];
     int rc = learner_open(l, r->f, l->seed, err);
     if (rc == 0) rc = restore(r, err);
+    if (rc == 0 && l->step == 0 && r->f->settings->init)
+        rc = carry_over(r->f->settings->init, r->dir, &r->f->config, stdout, err);
     if (rc == 0 && r->f->tokenizer)
         rc = path_join(path, r->dir, "tokenizer.json", err) ? -1 : tokenizer_json_save(r->f->tokenizer, path, err);
     while (rc == 0 && !is_done(r)) {

@@ -10,6 +10,7 @@
 #include "trainer/masks.h"
 #include "trainer/ranks.h"
 #include "trainer/run.h"
+#include "weights/carry.h"
 #include "weights/config_json.h"
 #include "weights/foreign.h"
 #include "weights/presets.h"
@@ -71,6 +72,8 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     const Settings *s = r->settings;
     Tokenizer *tok;
     if (s->tokenizer) {
+        if (s->init)
+            printf("left behind in %s: all but the weights, because --tokenizer brings other tokens\n", s->init);
         if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
         if (r->config.task == TASK_FILL_MASK) return save_tokenizer(r, tok, path, err);
         tokenizer_free(tok);
@@ -79,7 +82,7 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     if (!s->init) return learn(r, texts, path, err);
     if (tokenizer_files_load(&tok, s->init, err)) return -1;
     if (!tok) return err_set(err, "--init %s has no tokenizer.json: --tokenizer FILE names one", s->init);
-    return save_tokenizer(r, tok, path, err);
+    return save_tokenizer(r, tok, path, err) || carry_over(s->init, s->out, &r->config, stdout, err) ? -1 : 0;
 }
 
 int run_tokenizer(Run *r, const Texts *texts, Err *err) {

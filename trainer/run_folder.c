@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/files.h"
+#include "weights/carry.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,10 @@ static bool is_temporary(const char *name) {
                                           "log.jsonl.tmp",         "plot.svg.tmp",       "results.json.tmp"};
     for (size_t i = 0; i < COUNTOF(written); i++)
         if (!strcmp(name, written[i])) return true;
+    for (size_t i = 0; carried_files[i]; i++) {
+        size_t n = strlen(carried_files[i]);
+        if (!strncmp(name, carried_files[i], n) && !strcmp(name + n, ".tmp")) return true;
+    }
     return false;
 }
 
@@ -25,6 +30,8 @@ static const char *const early[] = {"tokenizer.json", "tokens.bin", RUN_OPTIMIZE
 static bool is_early(const char *name) {
     for (size_t i = 0; i < COUNTOF(early); i++)
         if (!strcmp(name, early[i])) return true;
+    for (size_t i = 0; carried_files[i]; i++)
+        if (!strcmp(name, carried_files[i])) return true;
     return false;
 }
 
@@ -78,6 +85,7 @@ int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
 
 void run_withdraw(const RunFolder *f) {
     for (size_t i = 0; i < COUNTOF(early) && f->ours; i++) unlinkat(f->lock, early[i], 0);
+    if (f->ours) carry_withdraw(f->dir);
     folder_remove(f->dir, f->made);
 }
 

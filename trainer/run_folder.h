@@ -4,6 +4,7 @@
  *     trainer_state.json      {"step", "data_sha256", "config", "settings"}: what the run is; the step is for readers
  *     config.json, model.safetensors   the weights to serve, in --save-dtype
  *     tokenizer.json, tokens.bin, log.jsonl   written once, cached, appended to
+ *     tokenizer_config.json and the like   those of --init (weights/carry.h)
  *     plot.svg                the log as a picture, when the run is done
  *
  * model.safetensors without trainer_state.json is never an interrupted run, but somebody's model. */

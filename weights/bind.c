@@ -17,7 +17,7 @@ typedef struct Source {
 
 typedef struct Binder {
     const Model *model;
-    const Shards *shards;
+    Shards *shards;
     Source *sources; /* [params.n] */
     bool *used;      /* [shards->n] */
     int n_missing;
@@ -90,14 +90,19 @@ static int match_names(Binder *b, Err *err) {
     int n_unknown = 0;
     const char *unknown = "";
     for (int i = 0; i < b->shards->n; i++) {
-        if (b->used[i] || is_redundant(b, &b->shards->tensors[i])) continue;
-        if (n_unknown++ == 0) unknown = safe_file_name(&b->shards->tensors[i]);
+        const SafeTensor *t = &b->shards->tensors[i];
+        if (b->used[i]) continue;
+        if (is_redundant(b, t))
+            shards_drop(b->shards, t);
+        else if (n_unknown++ == 0)
+            unknown = safe_file_name(t);
     }
+    const char *tensors = (b->n_missing ? b->n_missing : n_unknown) == 1 ? "tensor" : "tensors";
     if (b->n_missing && n_unknown)
-        return err_set(err, "%d tensors missing, first %.180s; %d unknown, first %.180s", b->n_missing, b->missing,
+        return err_set(err, "%d %s missing, first %.180s; %d unknown, first %.180s", b->n_missing, tensors, b->missing,
                        n_unknown, unknown);
-    if (b->n_missing) return err_set(err, "%d tensors missing, first %s", b->n_missing, b->missing);
-    if (n_unknown) return err_set(err, "%d unknown tensors, first %s", n_unknown, unknown);
+    if (b->n_missing) return err_set(err, "%d %s missing, first %s", b->n_missing, tensors, b->missing);
+    if (n_unknown) return err_set(err, "%d unknown %s, first %s", n_unknown, tensors, unknown);
     return 0;
 }
 
@@ -195,7 +200,7 @@ static int bind_all(Binder *b, Err *err) {
     return 0;
 }
 
-int bind_model(Model *m, const Shards *shards, void **owned, Err *err) {
+int bind_model(Model *m, Shards *shards, void **owned, Err *err) {
     Binder b = {.model = m, .shards = shards};
     b.sources = xcalloc((size_t)m->params.n + 1, sizeof *b.sources);
     b.used = xcalloc((size_t)shards->n + 1, sizeof *b.used);

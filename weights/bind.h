@@ -15,7 +15,8 @@
 #include "model/transformer.h"
 #include "weights/shards.h"
 
-/* *owned is the memory that was needed besides the mapping, NULL when none: the caller's to free after the model. */
-int bind_model(Model *m, const Shards *shards, void **owned, Err *err);
+/* Tensors that follow from others are dropped (shards.h). *owned is the memory that was needed besides the mapping,
+ * NULL when none: the caller's to free after the model. */
+int bind_model(Model *m, Shards *shards, void **owned, Err *err);
 
 #endif

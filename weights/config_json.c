@@ -239,6 +239,18 @@ int config_json_load(Config *c, const char *path, Err *err) {
     return rc ? err_set(err, "%s: %s", path, why.msg) : 0;
 }
 
+int config_json_unused(const char *path, Buffer *names, Err *err) {
+    Err why;
+    Config c;
+    const cJSON *item;
+    cJSON *root = json_load(path, FILE_MAX, DEPTH_MAX, VALUES_MAX, err);
+    if (!root) return -1;
+    int rc = read_config(&c, root, &why) ? err_set(err, "%s: %s", path, why.msg) : 0;
+    cJSON_ArrayForEach(item, root) if (!rc) buffer_print(names, "%s%s", names->n ? ", " : "", item->string);
+    cJSON_Delete(root);
+    return rc;
+}
+
 /* The shortest decimal that reads back as the same float. */
 static void print_float(FILE *f, const char *key, float v) {
     char text[32];

@@ -4,11 +4,14 @@
 #ifndef NOISED_CONFIG_JSON_H
 #define NOISED_CONFIG_JSON_H
 
+#include "base/buffer.h"
 #include "base/err.h"
 #include "model/config.h"
 
 int config_json_parse(Config *c, const char *text, size_t n, Err *err); /* also runs config_check */
 int config_json_load(Config *c, const char *path, Err *err);
+/* "a, b": the keys of another program's file at path that say nothing about the network. */
+int config_json_unused(const char *path, Buffer *names, Err *err);
 char *config_json_print(const Config *c); /* malloc'ed; parse(print(c)) == c */
 
 #endif

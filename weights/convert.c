@@ -2,8 +2,11 @@
 
 #include "base/files.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "tokenizer/tokenizer_json.h"
+#include "weights/carry.h"
 #include "weights/checkpoint.h"
+#include "weights/quantize.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +20,51 @@ static Dtype kept_dtype(const ParamSet *ps) {
     return DTYPE_BF16;
 }
 
-static int save_files(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
+/* ---- what is told ---- */
+
+static void say_precisions(const ParamSet *ps, Dtype dtype, FILE *said) {
+    int matrices = 0, vectors = 0, coarse = 0; /* coarse: matrices that cannot be int8 */
+    for (int i = 0; i < ps->n; i++) {
+        const Param *p = &ps->params[i];
+        if (!p->matrix)
+            vectors++;
+        else if (dtype == DTYPE_I8 && !quantize_fits(p->weight))
+            coarse++;
+        else
+            matrices++;
+    }
+    fprintf(said, "matrices: %d %s", matrices, dtype_name(dtype));
+    if (coarse) fprintf(said, ", %d BF16, whose rows are no whole groups of %d", coarse, INT8_GROUP);
+    fprintf(said, "; vectors and the like: %d F32\n", vectors);
+}
+
+static int say_sizes(const Checkpoint *c, const char *to, Dtype dtype, FILE *said, Err *err) {
+    const ParamSet *ps = &c->model.params;
+    const Shards *shards = &c->shards;
+    char path[PATH_BYTES], was[MEMORY_TEXT], is[MEMORY_TEXT];
+    struct stat st;
+    size_t bytes = 0;
+    for (int i = 0; i < shards->n_files; i++) bytes += shards->files[i].map_bytes;
+    if (path_join(path, to, "model.safetensors", err)) return -1;
+    if (stat(path, &st)) return err_set(err, "%s: %s", path, strerror(errno));
+    fprintf(said, "%s: %d tensors, %zu parameters, %s of weights become %s (%.2f)\n", to, ps->n, params_count(ps),
+            memory_text(bytes, was), memory_text((size_t)st.st_size, is), (double)st.st_size / (double)bytes);
+    say_precisions(ps, dtype, said);
+    if (shards->n_dropped)
+        fprintf(said, "left out: %d %s, first %s: masks, and what follows from other weights\n", shards->n_dropped,
+                shards->n_dropped == 1 ? "tensor" : "tensors", shards->dropped[0]);
+    return 0;
+}
+
+/* ---- the files ---- */
+
+static int save_files(const Checkpoint *c, const char *from, const char *to, Dtype dtype, FILE *said, Err *err) {
     char path[PATH_BYTES];
     const char *step = c->shards.files[0].metadata_step;
     if (path_join(path, to, "tokenizer.json", err)) return -1;
     if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
     if (checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err)) return -1;
+    if (say_sizes(c, to, dtype, said, err) || carry_over(from, to, &c->model.cfg, said, err)) return -1;
     return shards_check_intact(&c->shards, err);
 }
 
@@ -32,24 +74,25 @@ static void withdraw(const char *to, int made) {
     char path[PATH_BYTES];
     for (size_t i = 0; i < COUNTOF(names); i++)
         if (path_join(path, to, names[i], NULL) == 0) unlink(path);
+    carry_withdraw(to);
     folder_remove(to, made);
 }
 
-static int save_all(const Checkpoint *c, const char *to, Dtype dtype, Err *err) {
+static int save_all(const Checkpoint *c, const char *from, const char *to, Dtype dtype, FILE *said, Err *err) {
     int made;
     if (folder_create(to, &made, err)) return -1;
-    int rc = save_files(c, to, dtype, err);
+    int rc = save_files(c, from, to, dtype, said, err);
     if (rc) withdraw(to, made);
     return rc;
 }
 
-int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, Err *err) {
+int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, FILE *said, Err *err) {
     Checkpoint c;
     struct stat st;
     if (lstat(to, &st) == 0) return err_set(err, "%s exists already, must be a new folder", to);
     if (errno != ENOENT) return err_set(err, "%s: %s", to, strerror(errno));
     if (checkpoint_open(&c, from, err)) return -1;
-    int rc = save_all(&c, to, dtype ? *dtype : kept_dtype(&c.model.params), err);
+    int rc = save_all(&c, from, to, dtype ? *dtype : kept_dtype(&c.model.params), said, err);
     checkpoint_close(&c);
     return rc;
 }

@@ -3,6 +3,8 @@
 #include "base/options.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
+#include "tokenizer/chat_files.h"
+#include "tokenizer/chat_templates.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 #include "weights/convert.h"
@@ -67,7 +69,6 @@ static void inspect_checkpoint(const Checkpoint *c) {
     }
     print_sigma(m);
     const char *step = c->shards.files[0].metadata_step;
-    if (c->tokenizer) printf("tokenizer: %d tokens\n", tokenizer_vocab_size(c->tokenizer));
     printf("step: %s\nhash: %s\n", step ? step : "unknown", c->hash);
 }
 
@@ -77,12 +78,40 @@ static void verify_checkpoint(const Checkpoint *c) {
     printf("ok %d tensors, %zu parameters, hash %s\n", ps->n, params_count(ps), c->hash);
 }
 
+/* Not at home in a file, but what a person who serves it will ask for. */
+static void print_texts(const Checkpoint *c, const char *dir) {
+    Err err;
+    Buffer said = {0};
+    const Config *cfg = &c->model.cfg;
+    if (c->tokenizer)
+        printf("tokenizer: %d tokens\n", tokenizer_vocab_size(c->tokenizer));
+    else if (cfg->input.kind != INPUT_PATCHES)
+        printf("tokenizer: none, so prompts are token ids and answers have no text\n");
+    if (!config_generates(cfg)) return;
+    char *jinja = chat_template_of_folder(dir, &err);
+    const ChatTemplate *form = jinja ? chat_template_recognise(jinja) : NULL;
+    if (form)
+        printf("chat: template %s\n", form->name);
+    else
+        printf("chat: %s%s; noised --chat-template NAME|FILE says which to use\n",
+               jinja        ? "the template is none of the known ones"
+               : err.msg[0] ? "the template cannot be read: "
+                            : "no template, neither " CHAT_TEMPLATE_FILE " nor in " TOKENIZER_CONFIG_FILE,
+               err.msg);
+    free(jinja);
+    generation_print(&c->generation, &said);
+    if (said.n) printf("requests that do not say: %.*s\n", (int)said.n, said.data);
+    if (c->generation.unused[0]) printf("not used of " GENERATION_FILE ": %s\n", c->generation.unused);
+    buffer_free(&said);
+}
+
 static int with_checkpoint(const CommandLine *line, void (*look)(const Checkpoint *c)) {
     const Folders *f = line->values;
     Checkpoint c;
     Err err;
     if (checkpoint_open(&c, f->from, &err)) return command_fail(line, &err, EXIT_FAILED);
     look(&c);
+    print_texts(&c, f->from);
     int rc = shards_check_intact(&c.shards, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
@@ -92,10 +121,15 @@ static int inspect(const CommandLine *line) { return with_checkpoint(line, inspe
 
 static int verify(const CommandLine *line) { return with_checkpoint(line, verify_checkpoint); }
 
+/* The new folder is opened as a daemon would open it. */
 static int convert(const CommandLine *line, const Dtype *dtype) {
     const Folders *f = line->values;
     Err err;
-    if (checkpoint_convert(f->from, f->to, dtype, &err)) return command_fail(line, &err, EXIT_FAILED);
+    Checkpoint c;
+    if (checkpoint_convert(f->from, f->to, dtype, stdout, &err) || checkpoint_open(&c, f->to, &err))
+        return command_fail(line, &err, EXIT_FAILED);
+    print_texts(&c, f->to);
+    checkpoint_close(&c);
     return EXIT_DONE;
 }
 

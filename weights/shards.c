@@ -117,6 +117,11 @@ void *shards_alloc(Shards *s, size_t n) {
     return s->owned[s->n_owned++] = xmalloc(n);
 }
 
+void shards_drop(Shards *s, const SafeTensor *t) {
+    s->dropped = xrealloc(s->dropped, ((size_t)s->n_dropped + 1) * sizeof *s->dropped);
+    s->dropped[s->n_dropped++] = safe_file_name(t);
+}
+
 static int open_files(Shards *s, bool copy, Err *err) {
     s->files = xcalloc((size_t)s->n_files + 1, sizeof *s->files);
     for (int i = 0; i < s->n_files; i++) {
@@ -168,6 +173,7 @@ void shards_close(Shards *s) {
     }
     for (int i = 0; i < s->n_owned; i++) free(s->owned[i]);
     free(s->owned);
+    free(s->dropped);
     free(s->files);
     free(s->names);
     free(s->tensors);

@@ -21,6 +21,8 @@ typedef struct Shards {
     int n;
     void **owned; /* [n_owned] what did not come from the files as it stands (gpt2.h) */
     int n_owned;
+    const char **dropped; /* [n_dropped] names in the files of tensors that are no weights of the network */
+    int n_dropped;
     const char *gpt2; /* what stands before the names that were translated (gpt2.h); NULL: the names are the files' */
 } Shards;
 
@@ -32,6 +34,8 @@ const SafeTensor *shards_find(const Shards *s, const char *name); /* NULL when a
 /* For whoever replaces tensors: memory that lives as long as s, and the order of the new list. */
 void *shards_alloc(Shards *s, size_t n);
 int shards_sort(Shards *s, Err *err); /* -1 when two tensors bear the same name */
+
+void shards_drop(Shards *s, const SafeTensor *t); /* t is no weight */
 
 /* Adds what identifies the files to h: their headers, which hold a digest of the data, and the digest of the data of
  * those that do not say it (other programs write none). */

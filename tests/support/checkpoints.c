@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
+#include "weights/convert.h"
 #include "weights/config_json.h"
 
 #include <stdlib.h>
@@ -123,6 +124,14 @@ void test_strip_metadata(const char *dir, const char *name) {
     memset(file + 9, ' ', (size_t)(end + 2 - file) - 9);
     test_write_file(path, file, n);
     free(file);
+}
+
+int test_convert(const char *from, const char *to, const Dtype *dtype, Err *err) {
+    FILE *said = fopen("/dev/null", "w");
+    BUG_ON(!said);
+    int rc = checkpoint_convert(from, to, dtype, said, err);
+    fclose(said);
+    return rc;
 }
 
 int test_run_tool(const char *arguments, char out[4096]) {

@@ -33,6 +33,8 @@ char *test_config_folder(const Config *c);
 void test_write_text(const char *dir, const char *name, const char *text);
 /* Turns a file of ours into another program's: blanks out its metadata, and with it the digest. */
 void test_strip_metadata(const char *dir, const char *name);
+/* checkpoint_convert, what it says unheard. */
+int test_convert(const char *from, const char *to, const Dtype *dtype, Err *err);
 /* Exit status of build/noised-weights; all its output goes to out. */
 int test_run_tool(const char *arguments, char out[4096]);
 

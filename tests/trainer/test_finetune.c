@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { VOCAB = 300, WIDTH = 32, HIDDEN = 48 };
 
@@ -122,6 +123,48 @@ TEST(finetune_the_demo) {
     snprintf(args, sizeof args, "pretrain --init %s/x.gguf --data %s --out %s/b", dir, text, dir);
     test_write_text(dir, "x.gguf", "GGUF");
     check_run(args, 1, "is GGUF");
+    free(dir);
+    free(text);
+}
+
+static bool is_same_file(const char *a, const char *b) {
+    char command[700];
+    snprintf(command, sizeof command, "cmp -s %s %s", a, b);
+    return system(command) == 0;
+}
+
+/* A model that talks still does when it was trained on; what does not come along is named. */
+TEST(finetune_carries_over_what_the_folder_is_served_with) {
+    static const char *const names[] = {"tokenizer_config.json", "generation_config.json", "chat_template.jinja"};
+    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], from[300], to[300];
+    snprintf(args, sizeof args, "mkdir %s/talks && cp weights/demo/* %s/talks", dir, dir);
+    REQUIRE(system(args) == 0);
+    snprintf(to, sizeof to, "%s/talks", dir);
+    for (size_t i = 0; i < COUNTOF(names); i++) test_write_text(to, names[i], "{}");
+    snprintf(args, sizeof args,
+             "pretrain --init %s/talks --data %s --out %s/a --window 16 --batch 1 --steps 1 --eval-every 0", dir, text,
+             dir);
+    check_run(args, 0, "/talks: chat_template.jinja, generation_config.json, tokenizer_config.json\nleft behind in ");
+    snprintf(args, sizeof args,
+             "pretrain --init %s/talks --data %s --out %s/b --window 16 --batch 1 --steps 1 --eval-every 0", dir, text,
+             dir);
+    check_run(args, 0, "/talks: README.md, log.jsonl\n");
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        snprintf(from, sizeof from, "%s/talks/%s", dir, names[i]);
+        snprintf(to, sizeof to, "%s/a/%s", dir, names[i]);
+        CHECK_MSG(is_same_file(from, to), "%s", to);
+    }
+    snprintf(args, sizeof args, "pretrain --init %s/talks --data %s --out %s/c --window 5000", dir, text, dir);
+    check_run(args, 1, "--window is 5000");
+    snprintf(to, sizeof to, "%s/c", dir);
+    CHECK_MSG(access(to, F_OK), "a refused run leaves its folder");
+    snprintf(args, sizeof args,
+             "pretrain --init %s/talks --tokenizer weights/demo/tokenizer.json --data %s --out %s/d --window 16 "
+             "--batch 1 --steps 1 --eval-every 0",
+             dir, text, dir);
+    check_run(args, 0, "/talks: all but the weights, because --tokenizer brings other tokens");
+    snprintf(to, sizeof to, "%s/d/tokenizer_config.json", dir);
+    CHECK(access(to, F_OK));
     free(dir);
     free(text);
 }

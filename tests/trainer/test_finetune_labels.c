@@ -68,6 +68,23 @@ static cJSON *results_of(const char *dir, const char *name) {
     return o;
 }
 
+/* Of what describes the tokens and what is for texts that are written the first alone is of use to a classifier. */
+TEST(finetune_says_what_a_classifier_leaves_behind) {
+    char *dir = put_data(), path[300];
+    snprintf(path, sizeof path, "mkdir %s/talks && cp %s/* %s/talks", dir, test_checkpoint(CHECKPOINT_SMALL), dir);
+    REQUIRE(system(path) == 0);
+    snprintf(path, sizeof path, "%s/talks", dir);
+    test_write_text(path, "generation_config.json", "{}");
+    test_write_text(path, "tokenizer_config.json", "{}");
+    check_run(dir, "finetune --init %D/talks --train %D/train.jsonl --epochs 1 --out %D/run", 0,
+              "/talks: tokenizer_config.json\nleft behind in ");
+    snprintf(path, sizeof path, "%s/run/tokenizer_config.json", dir);
+    CHECK(access(path, F_OK) == 0);
+    snprintf(path, sizeof path, "%s/run/generation_config.json", dir);
+    CHECK(access(path, F_OK));
+    free(dir);
+}
+
 TEST(finetune_learns_texts) {
     char *dir = put_data(), path[300];
     check_run(

@@ -20,7 +20,7 @@ static const struct {
     Dtype dtype;
     const char *why;
 } bad[] = {
-    {REMOVE, "model.norm.weight", .why = "1 tensors missing, first model.norm.weight"},
+    {REMOVE, "model.norm.weight", .why = "1 tensor missing, first model.norm.weight"},
     {REMOVE, "model.embed_tokens.weight", .why = "missing, first model.embed_tokens.weight"},
     {REMOVE, LAYER "self_attn.noise.sigma", .why = "missing, first " LAYER "self_attn.noise.sigma"},
     {REMOVE, LAYER "self_attn.q_proj.noble.freq_in", .why = "missing, first " LAYER "self_attn.q_proj.noble.freq_in"},
@@ -30,8 +30,8 @@ static const struct {
     {RENAME, LAYER "mlp.gate_up_proj.weight", LAYER "mlp.up_proj.weight",
      .why = "missing, first " LAYER "mlp.gate_proj.weight"},
     {RENAME, LAYER "self_attn.k_proj.weight", LAYER "self_attn.k_proj.Weight",
-     .why = "1 tensors missing, first " LAYER "self_attn.k_proj.weight; 1 unknown, first " LAYER
-            "self_attn.k_proj.Weight"},
+     .why =
+         "1 tensor missing, first " LAYER "self_attn.k_proj.weight; 1 unknown, first " LAYER "self_attn.k_proj.Weight"},
     {RENAME, LAYER "self_attn.k_proj.weight", "model.layers.2.self_attn.k_proj.weight",
      .why = "1 unknown, first model.layers.2"},
     {DIMS, LAYER "self_attn.k_proj.weight", .dims = {64, 32},
@@ -44,16 +44,15 @@ static const struct {
     {DTYPE, LAYER "self_attn.noise.mu", .dtype = DTYPE_I8, .why = "missing, first " LAYER "self_attn.noise.mu_scale"},
     {DTYPE, LAYER "self_attn.q_proj.weight", .dtype = DTYPE_I8,
      .why = "missing, first " LAYER "self_attn.q_proj.weight_scale"},
-    {ADD, "lm_head.bias", .dims = {300}, .why = "1 unknown tensors, first lm_head.bias"},
-    {ADD, "lm_head.weight", .dims = {300, 64}, .why = "unknown tensors, first lm_head.weight"},
-    {ADD, "lm_head.weight", .dims = {1}, .why = "unknown tensors, first lm_head.weight"},
+    {ADD, "lm_head.bias", .dims = {300}, .why = "1 unknown tensor, first lm_head.bias"},
+    {ADD, "lm_head.weight", .dims = {300, 64}, .why = "unknown tensor, first lm_head.weight"},
+    {ADD, "lm_head.weight", .dims = {1}, .why = "unknown tensor, first lm_head.weight"},
     {ADD, "model.embed_positions.weight", .dims = {32, 64},
-     .why = "unknown tensors, first model.embed_positions.weight"},
+     .why = "unknown tensor, first model.embed_positions.weight"},
     {ADD, LAYER "self_attn.q_proj.weight_scale", .dims = {64, 1},
-     .why = "unknown tensors, first " LAYER "self_attn.q_proj.weight_scale"},
-    {ADD, LAYER "mlp.gate_proj.weight", .dims = {96, 64},
-     .why = "unknown tensors, first " LAYER "mlp.gate_proj.weight"},
-    {ADD, "rotary_emb.inv_freq", .dims = {8}, .why = "unknown tensors, first rotary_emb.inv_freq"},
+     .why = "unknown tensor, first " LAYER "self_attn.q_proj.weight_scale"},
+    {ADD, LAYER "mlp.gate_proj.weight", .dims = {96, 64}, .why = "unknown tensor, first " LAYER "mlp.gate_proj.weight"},
+    {ADD, "rotary_emb.inv_freq", .dims = {8}, .why = "unknown tensor, first rotary_emb.inv_freq"},
 };
 
 TEST(checkpoint_bad_tensors) {
@@ -283,7 +282,7 @@ TEST(checkpoint_llama_untied) {
     test_checkpoint_open(to, NULL, "untied");
     edit_open(&e, dir);
     edit_save(&e, tied);
-    test_checkpoint_open(tied, "1 unknown tensors, first lm_head.weight", "tied to something else");
+    test_checkpoint_open(tied, "1 unknown tensor, first lm_head.weight", "tied to something else");
     edit_open(&e, dir);
     edit_remove(&e, "lm_head.weight");
     edit_save(&e, to);

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/models.h"
+#include "tests/support/talk.h"
 #include "tests/support/test.h"
 #include "weights/config_json.h"
 #include "weights/convert.h"
@@ -154,14 +155,14 @@ static void check_import(const Model *m, const char *dir, const Dtype *dtype, co
         checkpoint_close(&c);
     }
     test_path(to, parent, "new");
-    rc = checkpoint_convert(dir, to, dtype, &err);
+    rc = test_convert(dir, to, dtype, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     if (rc == 0 && checkpoint_open(&c, to, &err) == 0) {
         check_same_weights(m, &c.model, dtype && *dtype == DTYPE_BF16, what);
         CHECK(!c.owned && c.shards.n_owned == 0 && c.shards.files[0].metadata_sha256);
         checkpoint_close(&c);
     }
-    rc = checkpoint_convert(dir, to, dtype, &err);
+    rc = test_convert(dir, to, dtype, &err);
     CHECK_MSG(rc == -1 && strstr(err.msg, "new exists already, must be a new folder"), "%s", err.msg);
     free(parent);
 }
@@ -193,6 +194,24 @@ TEST(import_gpt2) {
     }
 }
 
+TEST(import_gpt2_talks_as_before) {
+    Config cfg = gpt2_config(true);
+    TestModel t;
+    Gpt2 g;
+    char out[4096], arguments[600], *dir = gpt2_folder(",\"n_ctx\":128"), *to = test_dir();
+    BUG_ON(!test_model_init(&t, &cfg, 11));
+    gpt2_tensors(&g, &t.model, "transformer.");
+    save(&g, dir);
+    test_talks(dir, "gpt2");
+    snprintf(arguments, sizeof arguments, "import %s %s/again", dir, to);
+    CHECK(test_run_tool(arguments, out) == 0);
+    CHECK_MSG(strstr(out, "left out: 4 tensors, first transformer.h.0.attn.bias"), "%s", out);
+    CHECK_MSG(strstr(out, "/config.json: n_ctx\n"), "%s", out);
+    test_model_free(&t);
+    free(dir);
+    free(to);
+}
+
 /* Kept means kept: BF16 stays, F16 becomes the F32 that holds it. */
 TEST(import_dtypes) {
     static const uint16_t halves[20 * 12] = {0x3C00, 0xC000, 0x0001};
@@ -207,7 +226,7 @@ TEST(import_dtypes) {
         if (g.out[i].n_dims == 2) g.out[i].dtype = DTYPE_BF16;
     save(&g, dir);
     test_path(to, parent, "bf16");
-    REQUIRE(checkpoint_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
+    REQUIRE(test_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
     check_same_weights(&t.model, &c.model, true, "bf16");
     CHECK(c.model.embed.dtype == DTYPE_BF16 && !strcmp(c.model.cfg.torch_dtype, "bfloat16"));
     checkpoint_close(&c);
@@ -216,7 +235,7 @@ TEST(import_dtypes) {
     up->data = halves;
     save(&g, dir);
     test_path(to, parent, "f16");
-    REQUIRE(checkpoint_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
+    REQUIRE(test_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
     const float *w = value(&c.model, 0, "mlp.up_proj.weight"); /* [20, 12] of their [12, 20] */
     CHECK(c.model.embed.dtype == DTYPE_F32 && w[0] == 1 && w[12] == -2 && w[24] == 5.9604645e-8f);
     checkpoint_close(&c);
@@ -233,18 +252,18 @@ static const struct {
     Dtype dtype;
     const char *why;
 } bad_tensors[] = {
-    {"h.1.ln_2.bias", .why = "1 tensors missing, first h.1.ln_2.bias"},
-    {"h.1.attn.c_attn.weight", .why = "1 tensors missing, first h.1.attn.c_attn.weight"},
-    {NULL, "h.0.attn.c_attn.scale", 1, {3}, .why = "1 unknown tensors, first h.0.attn.c_attn.scale"},
-    {NULL, "h.00.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first h.00.ln_1.weight"},
-    {NULL, "h.2.ln_1.weight", 1, {12}, .why = "1 unknown tensors, first h.2.ln_1.weight"},
-    {NULL, "h..ln_1.weight", 1, {12}, .why = "1 unknown tensors, first h..ln_1.weight"},
-    {NULL, "h.0.wte.weight", 2, {19, 12}, .why = "1 unknown tensors, first h.0.wte.weight"},
-    {NULL, "mlp.c_fc.weight", 2, {12, 20}, .why = "1 unknown tensors, first mlp.c_fc.weight"},
-    {NULL, "transformer.ln_f.weight", 1, {12}, .why = "1 unknown tensors, first transformer.ln_f.weight"},
+    {"h.1.ln_2.bias", .why = "1 tensor missing, first h.1.ln_2.bias"},
+    {"h.1.attn.c_attn.weight", .why = "1 tensor missing, first h.1.attn.c_attn.weight"},
+    {NULL, "h.0.attn.c_attn.scale", 1, {3}, .why = "1 unknown tensor, first h.0.attn.c_attn.scale"},
+    {NULL, "h.00.ln_1.weight", 1, {12}, .why = "1 unknown tensor, first h.00.ln_1.weight"},
+    {NULL, "h.2.ln_1.weight", 1, {12}, .why = "1 unknown tensor, first h.2.ln_1.weight"},
+    {NULL, "h..ln_1.weight", 1, {12}, .why = "1 unknown tensor, first h..ln_1.weight"},
+    {NULL, "h.0.wte.weight", 2, {19, 12}, .why = "1 unknown tensor, first h.0.wte.weight"},
+    {NULL, "mlp.c_fc.weight", 2, {12, 20}, .why = "1 unknown tensor, first mlp.c_fc.weight"},
+    {NULL, "transformer.ln_f.weight", 1, {12}, .why = "1 unknown tensor, first transformer.ln_f.weight"},
     {NULL, "model.norm.weight", 1, {12}, .why = "model.norm.weight are the same tensor"},
-    {NULL, "lm_head.weight", 2, {19, 12}, .why = "1 unknown tensors, first lm_head.weight"},
-    {NULL, "lm_head.bias", 1, {19}, .why = "1 unknown tensors, first lm_head.bias"},
+    {NULL, "lm_head.weight", 2, {19, 12}, .why = "1 unknown tensor, first lm_head.weight"},
+    {NULL, "lm_head.bias", 1, {19}, .why = "1 unknown tensor, first lm_head.bias"},
     {"h.0.attn.c_attn.weight",
      "h.0.attn.c_attn.weight",
      2,
@@ -281,7 +300,7 @@ static const struct {
      2,
      {12, 20},
      DTYPE_I8,
-     .why = "1 tensors missing, first h.0.mlp.c_fc.weight_scale"},
+     .why = "1 tensor missing, first h.0.mlp.c_fc.weight_scale"},
 };
 
 TEST(import_gpt2_bad_tensors) {

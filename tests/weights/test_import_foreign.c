@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/models.h"
+#include "tests/support/talk.h"
 #include "tests/support/test.h"
 #include "weights/convert.h"
 
@@ -99,7 +100,7 @@ TEST(import_foreign_architectures) {
         Err err = {""};
         check_folder(&g, g.folder);
         snprintf(converted, sizeof converted, "%s/%s", base, e->d_name);
-        CHECK_MSG(checkpoint_convert(g.folder, converted, NULL, &err) == 0, "%s: %s", g.folder, err.msg);
+        CHECK_MSG(test_convert(g.folder, converted, NULL, &err) == 0, "%s: %s", g.folder, err.msg);
         if (!err.msg[0]) check_folder(&g, converted);
         foreign_close(&g);
         n++;
@@ -107,4 +108,17 @@ TEST(import_foreign_architectures) {
     closedir(dir);
     free(base);
     CHECK_MSG(n == 9, "%d folders, want 9", n);
+}
+
+/* gpt2, the fifth, is in test_import.c. */
+TEST(import_talks_as_before) {
+    static const char *const folders[] = {"llama3", "mistral", "qwen2", "qwen3"};
+    for (size_t i = 0; i < COUNTOF(folders); i++) {
+        char command[400], *dir = test_dir();
+        snprintf(command, sizeof command, "cp tests/golden_foreign/%s/config.json tests/golden_foreign/%s/model.* %s",
+                 folders[i], folders[i], dir);
+        REQUIRE(system(command) == 0);
+        test_talks(dir, folders[i]);
+        free(dir);
+    }
 }

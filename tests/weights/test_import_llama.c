@@ -236,7 +236,7 @@ static void check_folder(const Llama *m, const int *tokens, double want[LENGTH][
     }
     CHECK_MSG(worst < limit, "%s: logits differ by %.2e, limit %.0e", what, worst, limit);
     test_path(to, parent, "ours");
-    int rc = checkpoint_convert(dir, to, NULL, &err);
+    int rc = test_convert(dir, to, NULL, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     float *again = rc ? NULL : serve(to, tokens);
     CHECK_MSG(got && again && !memcmp(got, again, LENGTH * VOCAB * sizeof *got), "%s: import changed the logits", what);

@@ -24,7 +24,7 @@ static bool open_sorter(Checkpoint *c) {
     char to[256], *dir = test_dir(), *from = test_shared(FOLDER);
     Err err = {""};
     test_path(to, dir, "sorter");
-    bool open = from && checkpoint_convert(from, to, NULL, &err) == 0 && checkpoint_open(c, to, &err) == 0;
+    bool open = from && test_convert(from, to, NULL, &err) == 0 && checkpoint_open(c, to, &err) == 0;
     CHECK_MSG(open || !from, "%s", err.msg);
     free(from);
     free(dir);
@@ -186,7 +186,7 @@ TEST(import_sort_sorts_everything_through_the_daemon) {
     if (!from) SKIP(NO_DATA);
     char *dir = test_dir();
     test_path(to, dir, "sorter");
-    REQUIRE(checkpoint_convert(from, to, NULL, &err) == 0);
+    REQUIRE(test_convert(from, to, NULL, &err) == 0);
     REQUIRE(daemon_start_at(&d, to, NULL));
     int n_sorted = 0;
     for (int first = 0; first < INPUTS; first += BATCH) {

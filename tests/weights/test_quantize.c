@@ -121,7 +121,7 @@ static void check_quantized(const Config *cfg, const char *what) {
     test_checkpoint_save(dir, cfg, DTYPE_F32);
     test_path(to, parent, "new/int8"); /* parents are made */
     test_path(again, parent, "newer/again");
-    int rc = checkpoint_convert(dir, to, &int8, &err);
+    int rc = test_convert(dir, to, &int8, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0 && checkpoint_open(&a, dir, NULL) == 0);
     rc = checkpoint_open(&b, to, &err);
@@ -136,7 +136,7 @@ static void check_quantized(const Config *cfg, const char *what) {
     }
     checkpoint_close(&a);
     checkpoint_close(&b);
-    CHECK(checkpoint_convert(to, again, &int8, &err) == -1 &&
+    CHECK(test_convert(to, again, &int8, &err) == -1 &&
           strstr(err.msg, "model.embed_tokens.weight is I8, whose exact values are gone: save from the original"));
     test_path(again, parent, "newer");
     CHECK(access(again, F_OK)); /* and go again with what was refused */
@@ -179,7 +179,7 @@ TEST(int8_refuses_what_is_not_finite) {
     REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 0, NULL) == 0);
     snprintf(arguments, sizeof arguments, "quantize %s %s/good && ${BUILD:-build}/noised-weights verify %s/good", dir,
              to, to);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "\nok "), "%s", out);
     test_model_free(&t);
     free(dir);
     free(to);

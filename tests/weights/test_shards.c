@@ -157,7 +157,7 @@ TEST(shards_bad_files) {
     edit_save_part(&e, 0, 20, to, ONE);
     edit_save_part(&e, 20, e.n - 20, to, TWO);
     write_index(&e, 20, 0, "", to);
-    test_checkpoint_open(to, "1 unknown tensors, first zzz", "a tensor too many");
+    test_checkpoint_open(to, "1 unknown tensor, first zzz", "a tensor too many");
     test_path(path, to, ONE);
     test_write_file(path, "", 0);
     test_checkpoint_open(to, ONE ": 0 bytes are no safetensors file", "an empty shard");

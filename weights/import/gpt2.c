@@ -143,7 +143,8 @@ static int translate(Shards *s, const SafeTensor *t, const char *prefix, SafeTen
     Name n = take_apart(t->name, prefix);
     const Rule *rule = find_rule(&n);
     out[0] = *t;
-    if (!rule) return !is_causal_mask(&n);
+    if (!rule && is_causal_mask(&n)) return shards_drop(s, t), 0;
+    if (!rule) return 1;
     int parts = 0;
     while (parts < PARTS_MAX && rule->ours[parts]) parts++;
     if (rule->is_conv1d) {

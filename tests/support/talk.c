@@ -1,0 +1,75 @@
+#include "tests/support/talk.h"
+
+#include "base/err.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const words[] = {"?", "the",  "river", "mill", "stone", "wheel", "turns", "again",        "slow",
+                                    "a", "boat", "goes",  "down", "water", "night", "and",   "<|im_start|>", "user"};
+
+static bool write_files(const char *dir) {
+    char path[256];
+    test_path(path, dir, "tokenizer.json");
+    Tokenizer *t = tokenizer_of_words(words, COUNTOF(words), NULL);
+    bool ok = t && tokenizer_json_save(t, path, NULL) == 0;
+    if (t) tokenizer_free(t);
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"chat_template\":\"{{ '<|im_start|>' + role + "
+                    "'\\n' + content + '<|im_end|>\\n' }}\"}");
+    test_write_text(dir, "special_tokens_map.json", "{}");
+    test_write_text(dir, "generation_config.json", "{\"do_sample\":false,\"pad_token_id\":0}");
+    test_write_text(dir, "LICENSE", "of its own");
+    return ok;
+}
+
+static char *say(const char *dir, const char *what) {
+    Daemon d;
+    char *text = NULL;
+    if (!daemon_start_at(&d, dir, NULL)) return NULL;
+    Answer a = http_post(&d, "/v1/chat/completions",
+                         "{\"messages\":[{\"role\":\"user\",\"content\":\"the river turns\"}],\"max_tokens\":12,"
+                         "\"ignore_eos\":true}");
+    const char *content = json_text(a.json, "choices.0.message.content");
+    CHECK_MSG(a.status == 200 && content && *content, "%s, %s: %d %s", what, dir, a.status, a.body);
+    if (content) text = strdup(content);
+    answer_free(&a);
+    daemon_stop(&d);
+    return text;
+}
+
+static void check_said(const char *output, const char *what) {
+    static const char *const lines[] = {" tensors, ",
+                                        " become ",
+                                        "matrices: ",
+                                        ": generation_config.json, special_tokens_map.json, tokenizer_config.json\n",
+                                        ": LICENSE",
+                                        "tokenizer: 18 tokens\n",
+                                        "chat: template chatml\n",
+                                        "requests that do not say: temperature 0\n",
+                                        "not used of generation_config.json: pad_token_id\n"};
+    for (size_t i = 0; i < COUNTOF(lines); i++)
+        CHECK_MSG(strstr(output, lines[i]), "%s: no \"%s\" in:\n%s", what, lines[i], output);
+}
+
+void test_talks(const char *dir, const char *what) {
+    static const char *const commands[] = {"import", "quantize"};
+    char to[300], arguments[700], output[4096], *parent = test_dir();
+    bool ready = write_files(dir);
+    char *before = ready ? say(dir, what) : NULL;
+    CHECK_MSG(ready, "%s: no tokenizer", what);
+    for (size_t i = 0; i < COUNTOF(commands) && before; i++) {
+        snprintf(to, sizeof to, "%s/%s", parent, commands[i]);
+        snprintf(arguments, sizeof arguments, "%s %s %s", commands[i], dir, to);
+        CHECK_MSG(test_run_tool(arguments, output) == 0, "%s: %s", what, output);
+        check_said(output, what);
+        char *after = say(to, what);
+        if (i == 0) CHECK_MSG(after && !strcmp(after, before), "%s: \"%s\", not \"%s\"", what, after, before);
+        free(after);
+    }
+    free(before);
+    free(parent);
+}

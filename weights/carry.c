@@ -1,0 +1,88 @@
+#include "weights/carry.h"
+
+#include "base/atomic_file.h"
+#include "base/buffer.h"
+#include "model/shape.h"
+#include "tokenizer/chat_files.h"
+#include "weights/config_json.h"
+#include "weights/generation.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 1 << 26 };
+
+const char *const carried_files[] = {TOKENIZER_CONFIG_FILE, "special_tokens_map.json", CHAT_TEMPLATE_FILE,
+                                     GENERATION_FILE, NULL};
+
+static bool is_for_texts(const char *name) {
+    return !strcmp(name, CHAT_TEMPLATE_FILE) || !strcmp(name, GENERATION_FILE);
+}
+
+static bool is_carried(const char *name, const Config *c) {
+    for (int i = 0; carried_files[i]; i++)
+        if (!strcmp(name, carried_files[i])) return config_generates(c) || !is_for_texts(name);
+    return false;
+}
+
+/* The weights, the network and the tokens, whatever files they are in. */
+static bool is_rewritten(const char *name) {
+    static const char *const names[] = {"config.json", "tokenizer.json", "vocab.json", "merges.txt",
+                                        "added_tokens.json"};
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (!strcmp(name, names[i])) return true;
+    return !strncmp(name, "model", 5) && strstr(name, ".safetensors");
+}
+
+static int copy(const char *from, const char *to, const char *name, Err *err) {
+    char source[PATH_BYTES], target[PATH_BYTES];
+    size_t n;
+    if (path_join(source, from, name, err) || path_join(target, to, name, err)) return -1;
+    char *text = file_read(source, FILE_MAX, &n, err);
+    if (!text) return -1;
+    int rc = file_write(target, text, n, err);
+    free(text);
+    return rc;
+}
+
+static int is_no_dot(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }
+
+static void say(FILE *said, const char *what, const char *from, const char *file, Buffer *names) {
+    if (names->n) fprintf(said, "%s %s%s: %.*s\n", what, from, file, (int)names->n, names->data);
+    buffer_free(names);
+}
+
+static void add(Buffer *names, const char *name) { buffer_print(names, "%s%s", names->n ? ", " : "", name); }
+
+int carry_over(const char *from, const char *to, const Config *c, FILE *said, Err *err) {
+    Buffer carried = {0}, left = {0}, keys = {0};
+    struct dirent **entries;
+    char path[PATH_BYTES];
+    int rc = 0, n = scandir(from, &entries, is_no_dot, alphasort);
+    if (n < 0) return err_set(err, "%s: %s", from, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        if (is_carried(name, c)) {
+            if (rc == 0) rc = copy(from, to, name, err);
+            add(&carried, name);
+        } else if (!is_rewritten(name)) {
+            add(&left, name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (rc == 0) rc = path_join(path, from, "config.json", err) ? -1 : config_json_unused(path, &keys, err);
+    say(said, "carried over from", from, "", &carried);
+    say(said, "left behind in", from, "", &left);
+    say(said, "left out of", from, "/config.json", &keys);
+    return rc;
+}
+
+void carry_withdraw(const char *to) {
+    char path[PATH_BYTES];
+    for (int i = 0; carried_files[i]; i++)
+        if (path_join(path, to, carried_files[i], NULL) == 0) unlink(path);
+}
