@@ -5,8 +5,11 @@
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
 CC ?= gcc
-BLAS := $(firstword $(wildcard /usr/include/$(shell $(CC) -dumpmachine)/openblas-openmp) /usr/include)
-BLAS_LIB := $(wildcard /usr/lib/$(shell $(CC) -dumpmachine)/openblas-openmp)
+# None before `make deps` has installed a compiler.
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+X86_64 := $(findstring x86_64,$(MACHINE))
+BLAS := $(firstword $(wildcard /usr/include/$(MACHINE)/openblas-openmp) /usr/include)
+BLAS_LIB := $(wildcard /usr/lib/$(MACHINE)/openblas-openmp)
 comma := ,
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 OPTIMIZE := $(if $(SAN),-O1,-O2)
@@ -33,7 +36,7 @@ LDFLAGS += -fopenmp
 endif
 ifeq ($(SAN),) # the sanitizers look themselves
 CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-clash-protection
-CFLAGS += $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-fcf-protection=full)
+CFLAGS += $(if $(X86_64),-fcf-protection=full)
 endif
 ifneq ($(filter address undefined,$(SAN)),)
 CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -110,11 +113,11 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/
 $(BUILD)/model/%.o: OPTIMIZE := $(if $(SAN),-O1,-O3)
 $(BUILD)/model/kernels/%.o: CFLAGS += -g1
 # On x86-64 the reference is there to be compared with.
-$(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-O2,-O3))
+$(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(X86_64),-O2,-O3))
 # Instruction sets are switched on for their own files only; the table picks one at run time.
-$(BUILD)/model/kernels/avx2.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c)
-$(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
-$(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
+$(BUILD)/model/kernels/avx2.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
+$(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+$(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -218,30 +221,31 @@ soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK
 
 export PREFIX DESTDIR
 
+# `all`, its lines drawn as one: whoever runs a demo wants to know that it comes, not what it is made of.
+.PHONY: built
+built: deps
+	@n=$$($(MAKE) -n all | grep -c "^printf '  %-4s"); exec scripts/progress.sh building $$n $(MAKE) --no-print-directory all
+
+# A shell between make and the script would die of Ctrl-C, and make tell of it: hence exec.
 # Whatever is in it, quotes and dollars too, goes to the script by the environment.
 override export PROMPT := $(value PROMPT)
 
-run: deps ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080)
-	@$(MAKE) -s --no-print-directory all
-	@scripts/demo.sh weights/demo 0 3 "It was a dark night, and"
+run: built ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080 or the next free one)
+	@exec scripts/demo.sh weights/demo 0 3 "It was a dark night, and"
 
-books: deps ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
-	@$(MAKE) -s --no-print-directory all
+books: built ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
 	@scripts/train_books.sh
-	@scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
+	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
-train-demo: deps ## train the demo checkpoint again, into runs/demo (an hour)
-	@$(MAKE) -s --no-print-directory all
+train-demo: built ## train the demo checkpoint again, into runs/demo (an hour)
 	@scripts/train_demo.sh
 
-diversity: deps ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (an hour of a processor; CHECKPOINT=DIR: of your own, in runs/diversity-DIR)
+diversity: built ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (an hour of a processor; CHECKPOINT=DIR: of your own, in runs/diversity-DIR)
 	@scripts/deps.sh python3
-	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) scripts/diversity.sh $(if $(CHECKPOINT),$(patsubst %,runs/diversity-$(notdir $(CHECKPOINT:%/=%))%, / /docs),runs/diversity docs/diversity)
 
-family: deps ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
+family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
 	@scripts/deps.sh python3
-	@$(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 
 # Each experiment is a script of its own; DATA names the folder of data that nobody packages.

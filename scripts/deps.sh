@@ -18,8 +18,9 @@ if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || { echo "run as root (or install sudo): missing packages:$missing" >&2; exit 1; }
     as_root=sudo
 fi
-echo "installing:$missing"
+echo "installing:$missing" | fold -s -w 79
 export DEBIAN_FRONTEND=noninteractive
-$as_root apt-get update -qq
+progress=$(dirname "$0")/progress.sh
+"$progress" "package lists" - $as_root apt-get update -q
 # shellcheck disable=SC2086
-$as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+"$progress" installing - $as_root apt-get install -y -q --no-install-recommends -o Dpkg::Use-Pty=0 $missing

@@ -3,6 +3,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/test.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -79,19 +80,18 @@ TEST(demo_noise_seeds_differ_and_repeat) {
     daemon_stop(&d);
 }
 
-/* What `make run` prints, up to where it waits for Ctrl-C. NULL when the script ends before that. */
-static char *run_script(const char *prompt, int port) {
+/* What `make run` prints, up to where it waits for Ctrl-C. NULL when the script ends before that. `port` may be "". */
+static char *run_script(const char *prompt, const char *port) {
     enum { MOST = 16384 };
-    char *text = calloc(1, MOST), number[16];
-    int ends[2];
+    char *text = calloc(1, MOST);
+    int ends[2], status;
     size_t n = 0;
-    snprintf(number, sizeof number, "%d", port);
     if (pipe2(ends, O_CLOEXEC)) return NULL;
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
         setenv("PROMPT", prompt, 1);
-        setenv("PORT", number, 1);
+        setenv("PORT", port, 1);
         dup2(ends[1], STDOUT_FILENO);
         if (freopen("/dev/null", "w", stderr))
             execl("scripts/demo.sh", "demo.sh", demo, "0", "3", "It was", (char *)NULL);
@@ -103,10 +103,13 @@ static char *run_script(const char *prompt, int port) {
         if (r <= 0) break;
         n += (size_t)r;
     }
-    kill(pid, SIGTERM);
-    waitpid(pid, NULL, 0);
+    kill(pid, SIGINT);
+    waitpid(pid, &status, 0);
     close(ends[0]);
-    if (strstr(text, "Ctrl-C")) return text;
+    if (strstr(text, "Ctrl-C")) {
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "Ctrl-C gives status %x", (unsigned)status);
+        return text;
+    }
     free(text);
     return NULL;
 }
@@ -122,7 +125,7 @@ static char *part(const char *text, const char *from) {
 
 TEST(demo_script_shows_what_noise_is_for) {
     static const char prompt[] = "He said: \"It's $5 \\ or 10%, and";
-    char *text = run_script(prompt, 0);
+    char *text = run_script(prompt, "0");
     REQUIRE(text);
     CHECK_MSG(strstr(text, "The same seed gave the same bytes."), "%s", text);
     char *answers[4];
@@ -141,6 +144,22 @@ TEST(demo_script_shows_what_noise_is_for) {
 TEST(demo_script_asks_no_other_server) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    CHECK(!run_script("It was", d.port));
+    char port[16];
+    snprintf(port, sizeof port, "%d", d.port);
+    CHECK(!run_script("It was", port));
     daemon_stop(&d);
+}
+
+/* Whoever has 8080 here, this test or another program. */
+TEST(demo_script_goes_past_a_busy_8080) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(8080), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (const struct sockaddr *)&at, sizeof at) == 0) listen(fd, 8);
+    char *text = run_script("It was a dark night, and the wind blew over the old house that stood on", "");
+    close(fd);
+    REQUIRE(text);
+    CHECK_MSG(strstr(text, "*** Port 8080 is busy: this is port 80"), "%s", text);
+    for (const char *line = text; line; line = strchr(line + 1, '\n'))
+        CHECK_MSG(strcspn(line + 1, "\n") < 80, "%.100s", line + 1);
+    free(text);
 }

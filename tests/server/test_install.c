@@ -100,3 +100,16 @@ TEST(install_compose_mounts_what_is_there) {
            "test -f $f || exit 1; done",
            0, "");
 }
+
+/* A fresh machine has no compiler before `make deps` has run. */
+TEST(install_make_without_a_compiler_says_nothing) {
+    expect("/", "test -z \"$(make CC=no-such-compiler help 2>&1 >/dev/null)\" && echo quiet", 0, "quiet");
+}
+
+TEST(install_progress_counts_and_tells_failures) {
+    expect("/", "scripts/progress.sh building 60 sh -c 'for i in $(seq 60); do echo \"  CC   f$i.c\"; done'", 0,
+           "building 25/60: f25.c\nbuilding 50/60: f50.c\n");
+    expect("/", "test -z \"$(scripts/progress.sh building 0 echo nothing to be done)\" && echo quiet", 0, "quiet");
+    expect("/", "scripts/progress.sh building - sh -c 'echo the reason >&2; exit 3' 2>&1; echo status $?", 0,
+           "the reason\nstatus 3\n");
+}
