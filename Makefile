@@ -304,6 +304,7 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 .PHONY: docs
 docs: $(BUILD)/print-schema ## print into the pages what comes from the code: tables of docs/api.md, files shown in full
 	@scripts/embed.sh
+	@python3 scripts/family/claims.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -326,6 +327,7 @@ format: ## clang-format everything
 lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and the formatter besides
 	@scripts/rooms.sh
 	@scripts/embed.sh --check
+	@python3 scripts/family/claims.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \

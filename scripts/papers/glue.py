@@ -98,7 +98,7 @@ def main():
     files = prepare(folder)
     corpus = papers.books()
     models = {name: backbone(name, preset, corpus) for name, preset in BACKBONES.items()}
-    table, groups = [], {}
+    table, groups, kept = [], {}, {}
     for task, paper in PAPER.items():
         unit = 1 if METRIC[task] == "matthews" else 100
         scores, majority = {}, 0
@@ -109,6 +109,7 @@ def main():
                 majority = papers.results(path)["dev"]["majority"]
                 ends = [curve[-1] for curve in last_epoch(path, METRIC[task])]
                 first = ends if first is None else first
+                kept[task, name, rate] = ends
                 if best is None or papers.mean(ends) > papers.mean(best):
                     best, best_rate = ends, rate
             scores[name] = best
@@ -117,6 +118,7 @@ def main():
             table.append([task, name, paper[i], papers.told(first, 2, unit), papers.told(best, 2, unit), best_rate,
                           quiet, f"{unit * majority:.2f}" if unit == 100 else "0"])
         groups[task] = {name: [100 * v for v in values] for name, values in scores.items()}
+    papers.keep("glue", ["task", "backbone", "rate"], score=kept)
     claims = []
     for task, (base, sym, v1, v2) in PAPER.items():
         values = {name: groups[task][name] for name in BACKBONES}

@@ -88,6 +88,7 @@ def main():
         runs = [train(name, config, subset, seed) for seed in range(1, papers.SEEDS + 1)]
         curves[name] = [[line["val_loss"] for line in papers.log(run) if "val_loss" in line] for run in runs]
         losses[name] = [curve[-1] for curve in curves[name]]
+    papers.keep("image-tokens", ["network"], loss=losses)
     d, half = papers.difference(losses["NOBLE"], losses["plain"])
     papers.write("image-tokens.svg", papers.curves("Loss of image tokens, held-out images",
                                                    f"evaluation (every {max(STEPS // 10, 1)} steps)", "nats", curves))

@@ -3,6 +3,8 @@
 An experiment is a script here that writes docs/papers/NAME.md and NAME.svg. Its runs lie in runs/papers/NAME; what is
 finished there is not trained again. Only Python's standard library is used.
 """
+import csv
+import io
 import json
 import math
 import os
@@ -134,6 +136,18 @@ def verdict(claimed, a, b):
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(map(str, r)) + " |" for r in rows]) + "\n"
+
+
+def keep(name, keys, **measures):
+    """NAME.csv: what every seed came to, so that a page can be counted again. measures: {key: [of the seeds]} each."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([*keys, "seed", *measures])
+    for key, values in next(iter(measures.values())).items():
+        parts = key if isinstance(key, tuple) else (key,)
+        for i in range(len(values)):
+            rows.writerow([*parts, i + 1, *(f"{m[key][i]:.6g}" for m in measures.values())])
+    write(f"{name}.csv", text.getvalue())
 
 
 def write(name, text):

@@ -63,6 +63,11 @@ def majority(runs):
     return next(iter(runs.values()))[0][0]["test"]["majority"]
 
 
+def keep(name, runs, **more):
+    """NAME.csv: accuracy of every seed, and what else is {key: [of the seeds]}."""
+    papers.keep(name, ["size", "mode", "sigma"], accuracy={key: accuracy(found) for key, found in runs.items()}, **more)
+
+
 def above(least, a, b):
     """Of a claim that a - b is more than `least`."""
     d, half = papers.difference(a, b)
