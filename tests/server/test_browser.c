@@ -115,9 +115,19 @@ TEST(browser_origins_that_are_named) {
     CHECK_MSG(!strncmp(a, "HTTP/1.1 200", 12) && strstr(a, "Allow-Origin: https://app.example\r\n"), "%s", a);
     free(a);
     daemon_stop(&d);
+    /* A cache must tell origins apart where one alone is named, too, and for those that are not. */
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--cors-origin https://app.example"));
+    for (int other = 0; other < 2; other++) {
+        a = talk(&d, "GET", "/v1/models",
+                 other ? HERE "Origin: https://other.example\r\n" : HERE "Origin: https://app.example\r\n");
+        CHECK_MSG(!strncmp(a, "HTTP/1.1 200", 12) && text_count(a, "\r\nVary: Origin\r\n") == 1, "%s", a);
+        CHECK_MSG((strstr(a, "Allow-Origin: https://app.example\r\n") == NULL) == other, "%s", a);
+        free(a);
+    }
+    daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--cors-origin *"));
     a = talk(&d, "POST", "/v1/completions", HERE "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n");
-    CHECK_MSG(!strncmp(a, "HTTP/1.1 200", 12) && strstr(a, "Allow-Origin: *\r\n"), "%s", a);
+    CHECK_MSG(!strncmp(a, "HTTP/1.1 200", 12) && strstr(a, "Allow-Origin: *\r\n") && !strstr(a, "\r\nVary:"), "%s", a);
     free(a);
     daemon_stop(&d);
 }

@@ -144,6 +144,19 @@ TEST(body_endless_lines) {
     }
 }
 
+/* The bound is that of a line: many small chunks may have more framing than that. */
+TEST(body_of_many_small_chunks) {
+    enum { CHUNKS = 2000 };
+    size_t used;
+    Buffer text = {0}, data = {0};
+    BodyReader r = body_begin(true, 0, CHUNKS);
+    for (int i = 0; i < CHUNKS; i++) buffer_text(&text, "1;of=one\r\nx\r\n");
+    buffer_text(&text, "0\r\n\r\n");
+    CHECK(body_read(&r, text.data, text.n, &used, &data) == 1 && used == text.n && data.n == CHUNKS);
+    buffer_free(&text);
+    buffer_free(&data);
+}
+
 TEST(body_of_known_length) {
     Buffer data = {0};
     size_t used;

@@ -1,0 +1,118 @@
+/* Wakes from many threads at once: the connection that one of them is for is always looked at again. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "server/http/http.h"
+#include "tests/support/http_client.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STREAMS = 32, THREADS = 4, WAKES = 500000 / SLOWNESS };
+
+/* News for a stream are counted before it is woken, and seen when it is polled. A stream whose wake is lost counts as
+ * woken for ever, and sees no news any more. */
+typedef struct Stream {
+    atomic_int news, seen;
+    void *_Atomic waker;
+} Stream;
+
+static Stream streams[STREAMS];
+
+static bool admit(void *self, const HttpRequest *request, HttpReply *reply) {
+    (void)self, (void)request, (void)reply;
+    return true;
+}
+
+static bool poll_stream(void *self, HttpReply *reply) {
+    Stream *s = self;
+    (void)reply;
+    atomic_store(&s->seen, atomic_load(&s->news));
+    return false;
+}
+
+static void close_stream(void *self) { (void)self; }
+
+/* The path is /N, of stream N. */
+static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
+    (void)self;
+    Stream *s = &streams[atoi(request->path + 1)];
+    reply->stream = true;
+    reply->task = (HttpTask){.self = s, .poll = poll_stream, .close = close_stream};
+    atomic_store(&s->waker, request->waker);
+}
+
+static void refuse(void *self, int status, const char *message, HttpReply *reply) {
+    (void)self, (void)message;
+    reply->status = status;
+}
+
+static void answered(void *self, int status) { (void)self, (void)status; }
+
+static void *wake_all(void *arg) {
+    unsigned at = *(unsigned *)arg;
+    for (int i = 0; i < WAKES; i++) {
+        Stream *s = &streams[at++ % STREAMS];
+        atomic_fetch_add(&s->news, 1);
+        http_wake(atomic_load(&s->waker));
+    }
+    return NULL;
+}
+
+static bool comes(bool (*so)(const Stream *s)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < 20; usleep(1000)) {
+        int n = 0;
+        for (int i = 0; i < STREAMS; i++) n += so(&streams[i]);
+        if (n == STREAMS) return true;
+    }
+    return false;
+}
+
+static bool is_open(const Stream *s) { return atomic_load(&s->waker) != NULL; }
+static bool is_up_to_date(const Stream *s) { return atomic_load(&s->seen) == atomic_load(&s->news); }
+
+TEST(http_wakes_are_never_lost) {
+    const HttpOptions options = {.host = "127.0.0.1",
+                                 .listen_fd = -1,
+                                 .max_body = 1000,
+                                 .max_connections = STREAMS,
+                                 .head_seconds = 60,
+                                 .body_seconds = 60,
+                                 .idle_seconds = 60,
+                                 .stall_seconds = 600,
+                                 .ping_seconds = 600};
+    const HttpHandler handler = {.admit = admit,
+                                 .handle = handle,
+                                 .refuse = refuse,
+                                 .answered = answered,
+                                 .no_memory = "",
+                                 .no_memory_event = ""};
+    Http *http;
+    Err err;
+    REQUIRE(http_start(&http, &options, &handler, &err) == 0);
+    const Daemon here = {.port = http_port(http)};
+    int fds[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        char head[64];
+        int n = snprintf(head, sizeof head, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i);
+        fds[i] = raw_connect(&here);
+        CHECK(raw_send(fds[i], head, (size_t)n));
+    }
+    pthread_t threads[THREADS];
+    unsigned first[THREADS];
+    if (comes(is_open)) {
+        for (int i = 0; i < THREADS; i++) {
+            first[i] = (unsigned)(i * STREAMS / THREADS);
+            pthread_create(&threads[i], NULL, wake_all, &first[i]);
+        }
+        for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+        CHECK_MSG(comes(is_up_to_date), "a stream sleeps on beside its news");
+    } else {
+        test_fail(__FILE__, __LINE__, "not all streams begin");
+    }
+    http_stop(http);
+    http_free(http);
+    for (int i = 0; i < STREAMS; i++) close(fds[i]);
+}
