@@ -1,4 +1,5 @@
-/* --noise-draws-weight best: of the noises of a window the likeliest, and the gradient under it alone. */
+/* Which noise a row of a micro-batch has; and --noise-draws-weight best: of the noises of a window the likeliest, and
+ * the gradient under it alone. */
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -52,6 +53,36 @@ static float loss_of(const Bench *b, const MicroBatch *m, int i, int k) {
         op_cross_entropy(&t, model_forward(&b->model.model, &t, &rows, NULL), m->targets + i * LENGTH, NULL)->x[0];
     tape_free(&t);
     return loss;
+}
+
+/* docs/spec.md 4: row b has number b, whichever windows and draws the rows are. */
+TEST(noise_of_a_micro_batch_is_numbered_by_row) {
+    static const struct {
+        int64_t windows, draws;
+        bool per_sequence;
+    } cases[] = {{3, 4, false}, {5, 1, true}, {5, 1, false}, {1024, 63, false}};
+    for (size_t c = 0; c < COUNTOF(cases); c++) {
+        Bench b;
+        Err err;
+        MicroBatch m;
+        REQUIRE(bench_open(&b));
+        b.settings.noise_draws_weight = DRAWS_IMPORTANCE;
+        b.settings.batch = cases[c].windows;
+        b.settings.noise_draws = cases[c].draws;
+        b.settings.noise_per_sequence = cases[c].per_sequence;
+        Training t = {.settings = &b.settings, .model = &b.model.model, .windows = &b.windows};
+        micro_batch_init(&m, &t);
+        REQUIRE(micro_batch_read(&m, &t, 2, 0, &err) == 0);
+        bool numbered = cases[c].draws > 1 || cases[c].per_sequence;
+        for (uint32_t row = 0; row < cases[c].windows * cases[c].draws; row++) {
+            const Segment *s = &m.segments[row];
+            CHECK_MSG(s->noise.sequence == (numbered ? row : 0), "case %zu, row %u: number %u", c, row,
+                      s->noise.sequence);
+            CHECK(s->noise.seed == 7 && s->noise.stream == 3 && s->n == LENGTH && s->row0 == (int)row * LENGTH);
+        }
+        micro_batch_free(&m);
+        bench_close(&b);
+    }
 }
 
 TEST(best_noise_is_the_likeliest) {

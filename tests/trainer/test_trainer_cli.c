@@ -393,6 +393,33 @@ TEST(trainer_cli_stops_when_it_diverges) {
     world_close(&w);
 }
 
+/* A run that gets worse by and by, and saves after each step but those: the checkpoint that stands is of a step whose
+ * loss is hardly worse than that of knowing nothing, and somewhat worse ones came after it. */
+TEST(trainer_cli_saves_nothing_that_diverges) {
+    static const char stands[] = "the checkpoint of step ";
+    const double most = log(300) + 0.25;
+    World w = world_open();
+    ChildResult r =
+        run_in(&w, "pretrain --config %C --data %T --out %D/a --steps 400 --batch 2 --save-every 1 --lr 5 --warmup 30");
+    const char *said = strstr(r.output, stands);
+    int saved = said ? atoi(said + strlen(stands)) : 0, somewhat_worse = 0, step;
+    CHECK_MSG(r.status == 1 && strstr(r.output, "the training diverges") && saved > 0, "%s", r.output);
+    char *path = trainer_join(w.dir, "a/log.jsonl");
+    FILE *log = fopen(path, "r");
+    REQUIRE(log);
+    char line[4096];
+    for (double loss; fgets(line, sizeof line, log);) {
+        if (sscanf(line, "{\"step\":%d,\"loss\":%lf", &step, &loss) != 2) continue;
+        CHECK_MSG(step != saved || loss < most, "step %d of loss %g is saved", step, loss);
+        somewhat_worse += step > saved && loss > most && loss < most + 3;
+    }
+    CHECK_MSG(somewhat_worse > 0, "step %d is saved, and this shows little", saved);
+    fclose(log);
+    free(path);
+    free(r.output);
+    world_close(&w);
+}
+
 TEST(trainer_cli_exactly_one_window) {
     World w = world_open();
     char *path = trainer_join(w.dir, "x.txt");
