@@ -27,7 +27,7 @@ typedef struct Scan {
     size_t values, max_values;
     Key *keys; /* of all open objects, innermost last */
     size_t n_keys, keys_capacity;
-    char *text; /* unescaped keys of all open objects; never longer than the input */
+    char *text; /* unescaped keys; never longer than the input */
     size_t text_used;
     LongInteger *longs; /* [n_longs] */
     size_t n_longs, longs_capacity;
@@ -206,7 +206,7 @@ static int scan_member(Scan *s) {
 /* From the opening bracket to behind the closing one. */
 static int scan_container(Scan *s, char close) {
     bool object = close == '}';
-    size_t first_key = s->n_keys, text_used = s->text_used;
+    size_t first_key = s->n_keys;
     if (++s->depth > s->max_depth) return fail(s, "nesting too deep");
     s->p++;
     skip_space(s);
@@ -220,7 +220,6 @@ static int scan_container(Scan *s, char close) {
     }
     if (object && check_unique(s, first_key)) return -1;
     s->n_keys = first_key;
-    s->text_used = text_used;
     s->depth--;
     return 0;
 }

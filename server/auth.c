@@ -76,7 +76,7 @@ int auth_check(const Auth *a, const char *authorization, const char *api_key) {
     const char *key = api_key;
     if (authorization && !strncasecmp(authorization, scheme, sizeof scheme - 1))
         key = authorization + sizeof scheme - 1;
-    if (!key || !*key || strlen(key) >= sizeof given) return -1;
+    if (!key || strlen(key) >= sizeof given) return -1;
     memcpy(given, key, strlen(key));
     int found = -1;
     for (int i = 0; i < a->n; i++)

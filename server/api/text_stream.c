@@ -8,7 +8,6 @@
 #include <string.h>
 
 static int advance(const StopString *s, int matched, char byte) {
-    if (matched == s->n) matched = s->fallback[matched];
     while (matched > 0 && s->text[matched] != byte) matched = s->fallback[matched];
     return matched + (s->text[matched] == byte);
 }

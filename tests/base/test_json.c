@@ -100,6 +100,8 @@ static const struct {
     {"\"\\uDC00\"", "surrogate"},
     {"\"\\uD800\\u0041\"", "surrogate"},
     {"\"\\uD800\\uD800\"", "surrogate"},
+    {"\"\\uD800\\uDBFF\"", "surrogate"},
+    {"\"\\uD800\\uE000\"", "surrogate"},
     {"\"\n\"", "control character"},
     {"\"\x1f\"", "control character"},
     {"\"\t\"", "control character"},
