@@ -39,6 +39,8 @@ const Option options_table[OPTIONS_N] = {
      .help = "prompt tokens per step at most, fewer beside few streams"},
     {"max-queue", OPTION_INT, AT(engine.max_queue), "N", 1, 65536, "256", "sequences",
      .help = "sequences that wait, all choices of all requests"},
+    {"context", OPTION_INT, AT(context), "N", 0, 1 << 20, "0", "tokens",
+     .help = "of prompt and answer at most, fewer than the model's; 0: the model's"},
     {"kv-tokens", OPTION_INT, AT(engine.kv_tokens), "N", 0, 1 << 30, "0", "tokens",
      .help = "room of the cache; 0: by batch and context"},
     {"kv-dtype", OPTION_TEXT, AT(kv_dtype), "TYPE", .choices = dtypes, .help = "precision of the cache",

@@ -17,6 +17,7 @@ typedef struct Options {
     int log; /* LogFormat */
     bool access_log;
     bool insecure;
+    int context;          /* 0: the model's */
     bool copy_weights;    /* into sealed memory */
     double scrub_seconds; /* in which all weights are read again; 0: never */
     double drain_seconds;
@@ -26,7 +27,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 44 };
+enum { OPTIONS_N = 45 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */

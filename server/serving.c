@@ -26,11 +26,21 @@ static KvForm kv_form(const Options *o, const Model *m) {
     return config_kv_form(&m->cfg);
 }
 
+/* The positions behind it are never reached: no token before them knows of them. */
+static int shorten(Config *c, const Options *o, Err *err) {
+    if (o->context > c->max_positions)
+        return err_set(err, "--context is %d, max_position_embeddings of %s is %d", o->context, o->model,
+                       c->max_positions);
+    if (o->context > 0 && config_generates(c)) c->max_positions = o->context;
+    return 0;
+}
+
 static void warn_of_no_cache(const Options *o) {
-    const char *given = o->engine.kv_tokens > 0 ? "--kv-tokens"
-                        : o->kv_dtype           ? "--kv-dtype"
-                        : o->kv_form            ? "--kv"
-                                                : NULL;
+    const char *given = o->context > 0            ? "--context"
+                        : o->engine.kv_tokens > 0 ? "--kv-tokens"
+                        : o->kv_dtype             ? "--kv-dtype"
+                        : o->kv_form              ? "--kv"
+                                                  : NULL;
     if (given) log_warning("%s does nothing here: the model keeps no cache", given);
 }
 
@@ -46,8 +56,8 @@ static void announce(const Model *m, const EngineOptions *o) {
                  memory_text(needs.work_bytes, work));
         return;
     }
-    log_line("cache of %d tokens in %s takes %s, a full batch %s", needs.kv_tokens, dtype_name(o->kv_dtype),
-             memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
+    log_line("cache of up to %d tokens in %s, %s once it is full; a full batch takes %s", needs.kv_tokens,
+             dtype_name(o->kv_dtype), memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
 }
 
 /* What requests get here that they would not get elsewhere. */
@@ -83,6 +93,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     s->tokenizer = c->tokenizer ? c->tokenizer : tokenizer_ids_only();
     if (!c->tokenizer && config->input.kind != INPUT_PATCHES)
         log_line("%s has no tokenizer.json: prompts are token ids, answers have no text", ctx->options->model);
+    if (shorten(&s->checkpoint.model.cfg, ctx->options, err)) return -1;
     engine.kv_dtype = kv_dtype(ctx->options, &c->model);
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;

@@ -29,8 +29,34 @@ TEST(start_finds_a_busy_port_before_it_loads) {
 TEST(start_refuses_more_memory_than_there_is) {
     char options[512];
     snprintf(options, sizeof options, "--port 0 --kv-tokens 1073741824 --model %s", test_checkpoint(CHECKPOINT_SLOW));
-    expect_failure(options, "cache of 1073741824 tokens in F32 takes 16 TiB");
+    expect_failure(options, "cache of up to 1073741824 tokens in F32, 16 TiB once it is full");
     expect_failure(options, "left: a smaller --kv-tokens takes less");
+}
+
+/* A long model's context may be shorter here; what fits has the same bytes. */
+TEST(start_shortens_the_context) {
+    Daemon whole, d;
+    char options[512];
+    static const char request[] = "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2,\"max_tokens\":16}";
+    REQUIRE(daemon_start(&whole, CHECKPOINT_SMALL, NULL) && daemon_start(&d, CHECKPOINT_SMALL, "--context 64"));
+    Answer a = http_get(&d, "/props");
+    CHECK_MSG(json_number(a.json, "default_generation_settings.n_ctx") == 64, "%s", a.body);
+    answer_free(&a);
+    a = http_post(&d, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":-1,\"ignore_eos\":true}");
+    CHECK_MSG(json_number(a.json, "usage.total_tokens") == 65, "%s", a.body);
+    answer_free(&a);
+    a = http_post(&d, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":64}");
+    answer_check_error(&a, 400, "max_tokens", "behind the context");
+    answer_free(&a);
+    a = http_post(&d, "/v1/completions", request);
+    Answer b = http_post(&whole, "/v1/completions", request);
+    CHECK_MSG(*answer_text(&a, 0) && !strcmp(answer_text(&a, 0), answer_text(&b, 0)), "%s\n%s", a.body, b.body);
+    answer_free(&a);
+    answer_free(&b);
+    daemon_stop(&d);
+    daemon_stop(&whole);
+    snprintf(options, sizeof options, "--port 0 --context 513 --model %s", test_checkpoint(CHECKPOINT_SMALL));
+    expect_failure(options, "--context is 513, max_position_embeddings of ");
 }
 
 static void check_name(const char *dir, const char *name) {

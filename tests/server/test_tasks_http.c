@@ -341,7 +341,7 @@ TEST(tasks_truncate) {
 
 /* An option that such a model has no use for is not ignored in silence. */
 TEST(tasks_have_no_cache) {
-    static const char *const options[] = {"--kv-tokens 64", "--kv-dtype f32", "--kv compact"};
+    static const char *const options[] = {"--context 64", "--kv-tokens 64", "--kv-dtype f32", "--kv compact"};
     char *dir = test_dir(), log[256];
     snprintf(log, sizeof log, "%s/log", dir);
     for (size_t i = 0; i < COUNTOF(options); i++) {
