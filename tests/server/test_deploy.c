@@ -43,7 +43,7 @@ static bool proxy_start(Proxy *p, const Daemon *d, int n) {
     snprintf(
         command, sizeof command,
         "sed 's/listen 443/listen 127.0.0.1:'$PORT'/; s#/etc/ssl/noised#'$DIR'/noised#; "
-        "s/^    server 127.0.0.1:8080\\(.*\\)/%s/' "
+        "s/^    server 127.0.0.1:8080\\(.*\\)/%s/; s/fail_timeout=2s/fail_timeout=60s/' "
         "deploy/nginx.conf >$DIR/noised.conf && "
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout $DIR/noised.key -out "
         "$DIR/noised.pem && "
@@ -160,6 +160,32 @@ TEST(deploy_nginx_asks_another_daemon) {
     fclose(d[0].output);
     daemon_stop(&d[1]);
     daemon_stop(&d[2]);
+    proxy_stop(&p);
+}
+
+static void die(Daemon *d) {
+    kill(d->pid, SIGKILL);
+    waitpid(d->pid, NULL, 0);
+    fclose(d->output);
+}
+
+/* Each of two dies, the second when the first is back: there is always one to ask. A daemon that refused a request used
+ * to be left alone for as long as fail_timeout says, well or not; here that is too long for any machine. */
+TEST(deploy_nginx_asks_whoever_came_back) {
+    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
+        SKIP("needs nginx and openssl");
+    Daemon d[2];
+    Proxy p;
+    for (int i = 0; i < 2; i++) REQUIRE(daemon_start(&d[i], CHECKPOINT_SMALL, NULL));
+    REQUIRE(proxy_start(&p, d, 2));
+    for (int i = 0; i < 2; i++) {
+        char options[32];
+        snprintf(options, sizeof options, "--port %d", d[i].port);
+        die(&d[i]);
+        CHECK_MSG(failures(&p, 6) == 0, "while daemon %d is dead", i);
+        REQUIRE(daemon_start(&d[i], CHECKPOINT_SMALL, options));
+    }
+    for (int i = 0; i < 2; i++) daemon_stop(&d[i]);
     proxy_stop(&p);
 }
 
