@@ -42,13 +42,13 @@ int answer_submit(const AnswerContext *ctx, Job *const *jobs, int n, const char 
 }
 
 bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
-    bool waited = job->started == 0; /* it never left the queue */
     if (finish == FINISH_DAMAGED) return fail_damaged(e), true;
     if (finish == FINISH_DISPLACED) {
         api_fail(e, 429, "queue_full", NULL, "the queue is full, and others have less waiting in it");
         return true;
     }
     if (finish != FINISH_ERROR) return false;
+    bool waited = job->started == 0; /* it never left the queue; before its end this would be the mutex's */
     api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
     return true;
 }

@@ -22,13 +22,13 @@ typedef struct Piece {
 
 static atomic_bool held; /* the pieces with number 0 wait for its end */
 static atomic_int n_run, n_freed, n_woken;
-static int policy, niceness; /* of the thread that ran the last piece but 0 */
-static int order[64];        /* numbers in the order in which they ran, by one worker */
+static atomic_int policy, niceness; /* of the thread that ran the last piece but 0 */
+static int order[64];               /* numbers in the order in which they ran, by one worker */
 
 static void run_piece(Work *w) {
     Piece *p = (Piece *)w;
     while (p->number == 0 && atomic_load(&held)) usleep(100);
-    if (p->number) policy = sched_getscheduler(0), niceness = getpriority(PRIO_PROCESS, 0);
+    if (p->number) atomic_store(&policy, sched_getscheduler(0)), atomic_store(&niceness, getpriority(PRIO_PROCESS, 0));
     order[atomic_fetch_add(&n_run, 1)] = p->number;
 }
 
