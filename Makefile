@@ -26,6 +26,9 @@ silent := $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $(2))
 Q := $(if $(V),,@)
 
+ifneq ($(filter-out address thread,$(SAN)),)
+$(error SAN=$(SAN): it is address (with undefined behaviour) or thread)
+endif
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
 CFLAGS += -fsanitize=thread -Wno-unknown-pragmas
@@ -38,7 +41,7 @@ ifeq ($(SAN),) # the sanitizers look themselves
 CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-clash-protection
 CFLAGS += $(if $(X86_64),-fcf-protection=full)
 endif
-ifneq ($(filter address undefined,$(SAN)),)
+ifeq ($(SAN),address)
 CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
 endif
@@ -334,7 +337,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
 clean: ## remove what was built (trained models stay in runs/)
-	rm -rf build build-address build-undefined build-thread build-arm64
+	rm -rf build build-address build-thread build-arm64
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
