@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REQUESTS = 1000, MOST_CHOICES = 3, CROWD = 64, TEXTS = 3, DECOYS = 4 };
+/* Under a sanitizer, which takes ten minutes for 1,000, they are a quarter. */
+enum { REQUESTS = SANITIZED ? 250 : 1000, MOST_CHOICES = 3, CROWD = 64, TEXTS = 3, DECOYS = 4 };
 
 /* Request `index`, one job a choice. Two thirds begin with one of a few texts, so that they share blocks. */
 static int make_request(int index, uint64_t tenant, Job **jobs) {
@@ -84,7 +85,7 @@ static void crowd_shrink(Crowd *k, int most) {
             if (!ended(k->jobs[j])) k->jobs[left++] = k->jobs[j];
         k->n = left;
         if (left <= most) return;
-        BUG_ON(i > 600000); /* a minute: it hangs */
+        BUG_ON(i > 600000 * SLOWNESS); /* a minute: it hangs */
         usleep(100);
     }
 }
@@ -130,7 +131,7 @@ static Results *run_crowd(const Config *c, int chunk, int threads) {
     EngineStats stats = engine_stats(k->t.engine);
     double rows = (double)(stats.prompt_tokens + stats.generated_tokens) / (double)stats.steps;
     CHECK_MSG(rows > 8, "%.1f rows a step are no crowd", rows);
-    CHECK_MSG(stats.jobs_cancelled > 50, "%d cancelled", (int)stats.jobs_cancelled);
+    CHECK_MSG(stats.jobs_cancelled > REQUESTS / 20, "%d cancelled", (int)stats.jobs_cancelled);
     test_wait_idle(&k->t);
     test_engine_close(&k->t);
     for (int i = 0; i < DECOYS; i++) job_release(k->decoys[i]);
@@ -143,15 +144,15 @@ TEST(determinism_1000_requests_in_every_crowd) {
     static const int chunks[] = {16, 64, 512};
     Config c = test_engine_config("all");
     Results *solo = run_solo(&c);
-    CHECK_MSG(solo->cached == 0 && solo->stops > 100 && solo->stops < solo->n - 100, "%d cached, %d stops of %d",
-              solo->cached, solo->stops, solo->n);
+    CHECK_MSG(solo->cached == 0 && solo->stops > REQUESTS / 10 && solo->stops < solo->n - REQUESTS / 10,
+              "%d cached, %d stops of %d", solo->cached, solo->stops, solo->n);
     for (int k = 0; k < 2 * (int)COUNTOF(chunks); k++) {
         int chunk = chunks[k / 2], threads = 1 + k % 2, different = 0;
         Results *crowd = run_crowd(&c, chunk, threads);
         CHECK(crowd->n == solo->n);
         for (int i = 0; i < solo->n; i++) different += !test_same_result(solo->jobs[i], crowd->jobs[i]);
         CHECK_MSG(different == 0, "chunk %d, %d threads: %d of %d answers differ", chunk, threads, different, solo->n);
-        CHECK_MSG(crowd->cached > 1000, "%d prompt tokens from the cache show little", crowd->cached);
+        CHECK_MSG(crowd->cached > REQUESTS, "%d prompt tokens from the cache show little", crowd->cached);
         results_close(crowd);
     }
     results_close(solo);

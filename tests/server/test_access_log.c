@@ -172,7 +172,7 @@ TEST(access_log_as_text_and_none) {
 TEST(log_json_of_a_start_that_fails) {
     char *text;
     Err err;
-    CHECK(daemon_run("--log json --model /nowhere", &text) == 1);
+    CHECK(daemon_run("--port 0 --log json --model /nowhere", &text) == 1);
     cJSON *json = json_parse(text, strcspn(text, "\n"), 2, 64, &err);
     const char *level = json_text(json, "level"), *message = json_text(json, "message");
     CHECK_MSG(level && !strcmp(level, "error") && message && strstr(message, "/nowhere"), "%s", text);

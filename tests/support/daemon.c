@@ -145,7 +145,7 @@ const char *test_checkpoint(TestCheckpoint kind) {
 /* ---- the process ---- */
 
 enum { MOST_ARGUMENTS = 64 };
-static const double PATIENCE = 60; /* seconds */
+static const double PATIENCE = 60 * SLOWNESS; /* seconds */
 
 static const char *program(void) {
     static char path[512];

@@ -28,13 +28,6 @@ typedef enum TestCheckpoint {
     CHECKPOINT_KINDS
 } TestCheckpoint;
 
-/* How many times longer than the ordinary build a sanitizer's may take for what it computes. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWNESS = 8 };
-#else
-enum { SLOWNESS = 1 };
-#endif
-
 enum { TEST_EOS = 0, TEST_VOCAB = 320, TEST_PIECES = 300 };
 
 /* The folder, made on first use and removed when the run ends; NULL (and a failed test) when that fails. */

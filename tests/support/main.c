@@ -88,7 +88,7 @@ static bool wanted(const char *name, int argc, char **argv) {
     return argc == 1;
 }
 
-enum { STUCK_SECONDS = 300 };
+enum { STUCK_SECONDS = 300 * SLOWNESS };
 static const char *running;
 
 static void stuck(int signal) {

@@ -16,11 +16,20 @@ typedef struct TestCase {
     struct TestCase *next;
 } TestCase;
 
+/* Whether a sanitizer is built in, and how many times longer than the ordinary build it may take for what it computes.
+ */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1, SLOWNESS = 8 };
+#else
+enum { SANITIZED = 0, SLOWNESS = 1 };
+#endif
+
 void test_register(TestCase *c);
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *reason);
 
-/* A case that runs for five minutes is taken for hanging and ends the run by its name, unless it has called this. */
+/* A case that runs for five minutes (a sanitizer's build: SLOWNESS times that) is taken for hanging and ends the run by
+ * its name, unless it has called this. */
 void test_takes_long(void);
 
 /* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
