@@ -29,5 +29,5 @@ for unit in noised.service noised.socket noised@.service noised@.socket; do
     sed "s|/usr/local/bin|$prefix/bin|; /^#   install -m/d" "deploy/$unit" | put "lib/systemd/system/$unit" 644
 done
 put lib/sysusers.d/noised.conf 644 <deploy/noised.sysusers
-for f in config.json model.safetensors tokenizer.json README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
+for f in config.json model.safetensors tokenizer.json chat_template.jinja README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
 [ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" 2>/dev/null || true

@@ -36,6 +36,7 @@ struct ChatTemplate {
     size_t longest;
     bool dated;          /* writes a date */
     const char *ends[3]; /* special tokens that end an answer, besides the model's own end of text */
+    const char *stop;    /* a text that ends an answer, for models without such tokens; NULL: none */
     /* Appends the conversation and the beginning of the next answer. -1: see *fault. At least one message. */
     int (*render)(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
                   ChatFault *fault);

@@ -101,6 +101,20 @@ static const Tagged phi_3_5 = {.no_empty_system = true,
 
 static const Tagged plain = {.roles = {"system: ", "user: ", "assistant: "}, .close = "\n", .answer = "assistant:"};
 
+/* What is said in a novel with a paragraph a line: the user in quotation marks, all else as the model would write it.
+ */
+static int render_dialogue(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
+                           ChatFault *fault) {
+    (void)t, (void)words, (void)fault;
+    for (int i = 0; i < n; i++) {
+        const char *mark = m[i].role == CHAT_USER ? "\"" : "";
+        buffer_print(out, "%s", mark);
+        buffer_text(out, m[i].content);
+        buffer_print(out, "%s\n", mark);
+    }
+    return 0;
+}
+
 /* ---- Llama 3.1, 3.2 and 3.3: a system message with a date in any case ---- */
 
 static int render_llama_3_1(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
@@ -330,7 +344,12 @@ static const ChatTemplate templates[] = {
      .render = render_gemma,
      .form = &(const bool){true}},
     {.name = "alpaca", .render = render_alpaca}, /* its publisher wrote no Jinja */
-    {.name = "plain", .render = render_tagged, .form = &plain},
+    {.name = "dialogue",
+     .marks = {"'\"' + message['content'] + '\"\\n'", "message['content'] + '\\n'"},
+     .longest = 200,
+     .stop = "\n",
+     .render = render_dialogue},
+    {.name = "plain", .stop = "\nuser:", .render = render_tagged, .form = &plain},
 };
 
 const ChatTemplate *chat_template_named(const char *name) {

@@ -1,30 +1,22 @@
 #include "base/err.h"
-#include "base/random.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
 #include "trainer/commands.h"
+#include "trainer/draws.h"
 #include "trainer/sample.h"
 #include "trainer/stop.h"
 #include "weights/checkpoint.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 
 typedef struct Sample {
     const char *model, *prompt;
-    int max_tokens, top_k, threads;
+    int max_tokens, threads;
     int64_t seed, noise_seed; /* -1: drawn */
-    double temperature, top_p, min_p, repetition_penalty, noise_scale;
+    DrawOptions draws;
 } Sample;
-
-static uint64_t seed_of(int64_t given) {
-    uint64_t seed;
-    if (given >= 0) return (uint64_t)given;
-    BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
-    return seed & SEED_MAX;
-}
 
 static bool show(void *self, const char *text, size_t n) {
     (void)self;
@@ -50,18 +42,12 @@ static int sample(const Checkpoint *c, const Sample *s, const TokenList *ids, Er
                    .n_prompt = (int)ids->n,
                    .max_tokens = s->max_tokens ? s->max_tokens : MIN(100, room),
                    .from_start = !s->prompt,
-                   .sampling = {.temperature = (float)s->temperature,
-                                .top_k = s->top_k,
-                                .top_p = (float)s->top_p,
-                                .min_p = (float)s->min_p,
-                                .typical_p = 1,
-                                .repetition_penalty = (float)s->repetition_penalty,
-                                .seed = seed_of(s->seed)},
-                   .noise = {.seed = seed_of(s->noise_seed), .scale = (float)s->noise_scale},
+                   .sampling = draws_sampling(&s->draws, draws_seed(s->seed)),
+                   .noise = {.seed = draws_seed(s->noise_seed), .scale = (float)s->draws.noise_scale},
                    .show = show};
     Buffer text = {0};
     fprintf(stderr, "seed %" PRIu64 ", noise_seed %" PRIu64 ", noise_scale %g, temperature %g, top_k %d, top_p %g\n",
-            r.sampling.seed, r.noise.seed, s->noise_scale, s->temperature, s->top_k, s->top_p);
+            r.sampling.seed, r.noise.seed, s->draws.noise_scale, s->draws.temperature, s->draws.top_k, s->draws.top_p);
     if (s->prompt) fputs(s->prompt, stdout);
     int rc = sample_text(&r, &text, err);
     putchar('\n');
@@ -98,13 +84,7 @@ static const Option options[] = {
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, .help = "seed of the draws", .absent = "drawn"},
     {"noise-seed", OPTION_INT64, AT(noise_seed), "N", 0, (double)SEED_MAX, .help = "seed of the noise",
      .absent = "drawn"},
-    {"noise-scale", OPTION_REAL, AT(noise_scale), "X", 0, 8, "1", .help = "factor on every sigma; 0: no noise"},
-    {"temperature", OPTION_REAL, AT(temperature), "X", 0, 2, "0.8", .help = "0: always the likeliest token"},
-    {"top-k", OPTION_INT, AT(top_k), "N", 0, 1 << 20, "50", .help = "draw from the N likeliest tokens; 0: from all"},
-    {"top-p", OPTION_REAL, AT(top_p), "X", 0, 1, "1", .help = "draw from the likeliest tokens that make up X"},
-    {"min-p", OPTION_REAL, AT(min_p), "X", 0, 1, "0", .help = "draw from tokens at least X as likely as the likeliest"},
-    {"repetition-penalty", OPTION_REAL, AT(repetition_penalty), "X", 0.01, 100, "1",
-     .help = "above 1: what has been said becomes less likely"},
+    DRAWS_OPTIONS(AT(draws)),
     {"threads", OPTION_INT, AT(threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},
 };

@@ -2,44 +2,11 @@
 
 #include "base/err.h"
 #include "base/memory.h"
-#include "base/utf8.h"
 #include "model/shape.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- bytes to text ---- */
-
-typedef struct Text {
-    Buffer *out;
-    char partial[4]; /* an unfinished code point */
-    size_t n_partial;
-    bool strip_space;
-} Text;
-
-static void push_bytes(Text *t, const char *bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        t->partial[t->n_partial++] = bytes[i];
-        for (size_t length; t->n_partial > 0;) {
-            Utf8 kind = utf8_next(t->partial, t->n_partial, &length);
-            if (kind == UTF8_PARTIAL) break;
-            bool valid = kind == UTF8_VALID;
-            buffer_append(t->out, valid ? t->partial : UTF8_REPLACEMENT, valid ? length : 3);
-            t->n_partial -= length;
-            memmove(t->partial, t->partial + length, t->n_partial);
-        }
-    }
-}
-
-static void push_token(Text *t, const Tokenizer *tok, int id) {
-    size_t n;
-    const char *piece = tokenizer_is_special(tok, id) ? NULL : tokenizer_piece(tok, id, &n);
-    if (!piece || n == 0) return;
-    size_t skip = t->strip_space && piece[0] == ' ';
-    t->strip_space = false;
-    push_bytes(t, piece + skip, n - skip);
-}
 
 /* ---- tokens ---- */
 
@@ -50,6 +17,9 @@ typedef struct State {
     SampleScratch scratch;
     int *tokens, *blocks; /* [positions], [blocks] */
     int n;
+    TextStream text;
+    size_t shown;     /* bytes of it */
+    bool strip_space; /* of the next token */
 } State;
 
 /* Rows from..n-1 of the tokens, then one more token drawn; -1 when none is left to choose from. */
@@ -65,24 +35,45 @@ static int next_token(State *s, int from) {
                         &s->scratch);
 }
 
-static int generate(State *s, Text *t, Err *err) {
+static bool is_end(const SampleRun *r, int id) {
+    const Config *c = &r->model->cfg;
+    bool end = id == c->eos_token_id;
+    for (int i = 0; i < c->n_more_ends; i++) end = end || id == c->more_ends[i];
+    for (int i = 0; i < r->n_ends; i++) end = end || id == r->ends[i];
+    return end;
+}
+
+static void push_token(State *s, int id) {
+    size_t n;
+    const Tokenizer *tok = s->run->tokenizer;
+    const char *piece = tokenizer_is_special(tok, id) ? NULL : tokenizer_piece(tok, id, &n);
+    if (!piece || n == 0) return;
+    size_t skip = s->strip_space && piece[0] == ' ';
+    s->strip_space = false;
+    text_stream_push(&s->text, piece + skip, n - skip, true);
+}
+
+/* What will stay of the text and is not shown yet. False when nobody wants more. */
+static bool show(State *s) {
     const SampleRun *r = s->run;
+    size_t from = s->shown;
+    s->shown = s->text.settled;
+    return !r->show || r->show(r->self, s->text.text.data ? s->text.text.data + from : "", s->shown - from);
+}
+
+static int generate(State *s, Err *err) {
     int from = 0;
-    for (int i = 0; i < r->max_tokens; i++) {
-        size_t shown = t->out->n;
+    for (int i = 0; i < s->run->max_tokens && !s->text.stopped; i++) {
         int id = next_token(s, from);
         if (id < 0) return err_set(err, "the model's logits leave no token to choose from");
-        if (config_ends(&r->model->cfg, id)) break;
+        if (is_end(s->run, id)) break;
         from = s->n;
         s->tokens[s->n++] = id;
-        push_token(t, r->tokenizer, id);
-        if (r->show && !r->show(r->self, t->out->data + shown, t->out->n - shown)) break;
+        push_token(s, id);
+        if (!show(s)) break;
     }
-    size_t shown = t->out->n;
-    if (t->n_partial) buffer_append(t->out, UTF8_REPLACEMENT, 3);
-    if (r->show) r->show(r->self, t->out->data + shown, t->out->n - shown);
-    buffer_append(t->out, "", 1);
-    t->out->n--;
+    text_stream_end(&s->text);
+    show(s);
     return 0;
 }
 
@@ -101,8 +92,14 @@ int sample_text(const SampleRun *r, Buffer *out, Err *err) {
     memcpy(s.tokens, r->prompt, (size_t)r->n_prompt * sizeof *s.tokens);
     tape_init(&s.tape, false);
     sample_scratch_init(&s.scratch, c->vocab_size);
-    Text text = {.out = out, .strip_space = r->from_start && tokenizer_strips_space(r->tokenizer)};
-    int rc = generate(&s, &text, err);
+    static const StopSet none;
+    if (text_stream_open(&s.text, r->stops ? r->stops : &none)) memory_exhausted(sizeof(int));
+    s.strip_space = r->from_start && tokenizer_strips_space(r->tokenizer);
+    int rc = generate(&s, err);
+    buffer_append(out, s.text.text.data ? s.text.text.data : "", s.text.text.n);
+    buffer_append(out, "", 1);
+    out->n--;
+    text_stream_free(&s.text);
     sample_scratch_free(&s.scratch);
     tape_free(&s.tape);
     kv_free(&s.kv);

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "model/sampler.h"
 #include "model/transformer.h"
+#include "tokenizer/text_stream.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct SampleRun {
@@ -16,6 +17,9 @@ typedef struct SampleRun {
     bool from_start; /* nothing of the prompt is text */
     Sampling sampling;
     NoiseKey noise;
+    const int *ends; /* [n_ends] tokens that end the text, besides the model's own */
+    int n_ends;
+    const StopSet *stops; /* strings that end it and are no part of it; NULL: none */
     /* Called with text as it is ready, valid UTF-8, until it returns false; NULL: nobody wants it before the end. */
     bool (*show)(void *self, const char *text, size_t n);
     void *self;

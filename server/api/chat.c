@@ -192,18 +192,14 @@ static const Field rows[] = {
 
 /* ---- from the fields to the prompt ---- */
 
-/* The tokens that end a turn end the answer, as the end of text does. */
+/* What ends a turn ends the answer, as the end of text does; an answer out of a list ends by itself. */
 static int add_ends(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
-    const ChatTemplate *form = ctx->chat->form;
-    size_t most = (size_t)r->n_stop_ids + COUNTOF(form->ends);
-    int *ids = try_realloc(r->stop_ids, most * sizeof *ids);
+    const char *stop = ctx->chat->form->stop;
+    int *ids = try_realloc(r->stop_ids, ((size_t)r->n_stop_ids + CHAT_ENDS) * sizeof *ids);
     if (!ids) return api_no_memory(e);
     r->stop_ids = ids;
-    for (size_t i = 0; i < COUNTOF(form->ends) && form->ends[i]; i++) {
-        int id = tokenizer_find_special(ctx->tokenizer, form->ends[i]);
-        if (id >= 0) r->stop_ids[r->n_stop_ids++] = id;
-    }
-    return 0;
+    r->n_stop_ids += chat_ends(ctx->chat, ctx->tokenizer, ids + r->n_stop_ids);
+    return stop && !r->trie && stop_set_add(&r->stop, stop) ? api_no_memory(e) : 0;
 }
 
 /* Makes the prompt out of the messages, and settles what these fields say in their own way. */

@@ -3,7 +3,7 @@
 #ifndef NOISED_CHOICE_H
 #define NOISED_CHOICE_H
 
-#include "server/api/text_stream.h"
+#include "tokenizer/text_stream.h"
 #include "server/engine/engine.h"
 
 /* One token of the answer: of the prompt too when echo and logprobs are asked for. */

@@ -9,7 +9,7 @@
 #include "model/sampler.h"
 #include "server/api/fields.h"
 #include "server/api/former.h"
-#include "server/api/text_stream.h"
+#include "tokenizer/text_stream.h"
 #include "server/engine/trie.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/generation.h"

@@ -1,6 +1,6 @@
 #include "base/err.h"
 #include "base/random.h"
-#include "server/api/text_stream.h"
+#include "tokenizer/text_stream.h"
 #include "base/utf8.h"
 #include "tests/support/test.h"
 

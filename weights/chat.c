@@ -1,4 +1,5 @@
-#include "server/api/chat.h"
+#include "weights/chat.h"
+
 #include "tokenizer/chat_files.h"
 
 #include <stdlib.h>
@@ -56,4 +57,13 @@ void chat_close(Chat *chat) {
     free((char *)chat->words.bos);
     free((char *)chat->words.eos);
     *chat = (Chat){0};
+}
+
+int chat_ends(const Chat *chat, const Tokenizer *tokenizer, int ids[CHAT_ENDS]) {
+    int n = 0;
+    for (int i = 0; i < CHAT_ENDS && chat->form->ends[i]; i++) {
+        int id = tokenizer_find_special(tokenizer, chat->form->ends[i]);
+        if (id >= 0) ids[n++] = id;
+    }
+    return n;
 }

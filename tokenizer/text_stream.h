@@ -1,4 +1,4 @@
-/* text_stream: the bytes of one choice, token by token, become the text that the client sees.
+/* text_stream: the bytes of one choice, token by token, become the text that a client or a terminal sees.
  *
  * Text comes out as valid UTF-8 that is never taken back: bytes of an unfinished code point wait for the rest, bytes
  * that can be no code point become U+FFFD, and what may be the beginning of a stop string waits until it is decided.

@@ -1,4 +1,4 @@
-#include "server/api/text_stream.h"
+#include "tokenizer/text_stream.h"
 
 #include "base/err.h"
 #include "base/memory.h"

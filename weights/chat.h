@@ -1,0 +1,28 @@
+/* chat: how conversations with a checkpoint are written, for all who hold one. */
+#ifndef NOISED_WEIGHTS_CHAT_H
+#define NOISED_WEIGHTS_CHAT_H
+
+#include "base/err.h"
+#include "model/config.h"
+#include "tokenizer/chat_templates.h"
+#include "tokenizer/tokenizer.h"
+
+/* Constant once open. */
+typedef struct Chat {
+    const ChatTemplate *form; /* NULL: chats are refused with `why` */
+    char why[400];
+    char *source;    /* owned: the Jinja program of the folder or of the option's file; NULL: none */
+    ChatWords words; /* owned */
+} Chat;
+
+/* `option`, which may be NULL, names a template or a file that holds one (chat_files.h); -1 when it does neither.
+ * Without it the folder says; that it says nothing we know is no error here. */
+int chat_open(Chat *chat, const char *dir, const char *option, const Config *config, const Tokenizer *tokenizer,
+              Err *err);
+void chat_close(Chat *chat);
+
+/* The special tokens that end an answer besides the model's own, into ids, which has room for CHAT_ENDS; how many. */
+enum { CHAT_ENDS = COUNTOF(((const ChatTemplate *)0)->ends) };
+int chat_ends(const Chat *chat, const Tokenizer *tokenizer, int ids[CHAT_ENDS]);
+
+#endif
