@@ -252,7 +252,7 @@ family: built ## every member of the family beside mha: its own size, equal para
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 
 # Each experiment is a script of its own; DATA names the folder of data that nobody packages.
-PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/weight_noise.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
+PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/claims.py %/weight_noise.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
 papers: ## the experiments of the papers, each a target of its own
 	@for e in $(subst _,-,$(PAPERS)); do \
 	    printf '  make papers-%-14s %s\n' $$e "$$(sed -n '2s/^"""//p' scripts/papers/$$(echo $$e | tr - _).py)"; done
@@ -307,7 +307,7 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 .PHONY: docs
 docs: $(BUILD)/print-schema ## print into the pages what comes from the code: tables of docs/api.md, files shown in full
 	@scripts/embed.sh
-	@python3 scripts/family/claims.py
+	@python3 scripts/papers/claims.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -330,7 +330,7 @@ format: ## clang-format everything
 lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and the formatter besides
 	@scripts/rooms.sh
 	@scripts/embed.sh --check
-	@python3 scripts/family/claims.py --check
+	@python3 scripts/papers/claims.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \

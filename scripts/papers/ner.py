@@ -52,7 +52,7 @@ PAGE = """# Named entities, with noise on the weights
 
 `make papers-ner DATA=FOLDER{plan}` (DATA alone: the whole table).
 
-The BiLSTM taggers of the paper's Table 2 on frozen word vectors of 25. CoNLL-2003, which
+The BiLSTM taggers of the paper's Table 2 on frozen word vectors of 25 (GloVe's of 6B tokens, projected). CoNLL-2003, which
 it takes, is not free; these are WNUT-17's rare entities, which are harder. Here {descent}; plain gradient descent
 finds nothing but the most frequent label in as many epochs; gradients clipped at a norm of 1, batches of 32, {epochs}
 epochs. Accuracy by word and F1 by entity on the test set after the epoch that was best on dev, mean ± deviation over

@@ -91,8 +91,6 @@ of its training images, {tests} of the test set, 28 × 28 pixels in patches of 7
 weight decay 0.05, batch {batch}, {epochs} epochs, the first {warmup} of them warm-up, NOBLE of rank 4. At the end of the
 last epoch, mean ± deviation over {seeds} seeds, each of which is in [vit.csv](vit.csv); guessing the most frequent digit
 gives 11.35%.
-What a small plan is short of is steps: with `EPOCHS=2 BATCH=64 AUGMENTATION=none` the plain network of seed 1 is right
-on 90.56% of the test set after one pass over all 60,000 images, on 96.57% after two.
 
 {table}
 {claims}
