@@ -7,12 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int set_integer(const Option *o, void *value, const char *text, Err *err) {
+/* Digits, or what people write for them where it is a whole number: 1e3, 1.5k, 2M. */
+static bool read_integer(const char *text, long long *v) {
     char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
     bool digits = text[0] == '-' ? text[1] >= '0' && text[1] <= '9' : text[0] >= '0' && text[0] <= '9';
-    if (!digits || *end) return err_set(err, "--%s: \"%s\" is not an integer", o->name, text);
+    errno = 0;
+    *v = strtoll(text, &end, 10);
+    if (!digits || !*end) return digits;
+    if (text[strspn(text, "-0123456789.ekM")]) return false;
+    double x = strtod(text, &end);
+    x *= *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : 1;
+    end += *end == 'k' || *end == 'M';
+    if (*end || x != floor(x) || fabs(x) > 9007199254740992.0) return false; /* 2^53 */
+    *v = (long long)x;
+    return true;
+}
+
+static int set_integer(const Option *o, void *value, const char *text, Err *err) {
+    long long v;
+    if (!read_integer(text, &v))
+        return err_set(err, "--%s: \"%s\" is not an integer (1000, 1e3 and 1k are)", o->name, text);
     if (errno || (double)v < o->low || (double)v > o->high)
         return err_set(err, "--%s is %s, must be %.0f to %.0f", o->name, text, o->low, o->high);
     if (o->kind == OPTION_INT)

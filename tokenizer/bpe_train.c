@@ -278,8 +278,8 @@ static int learn(Tokenizer **out, const WordCounts *w, int vocab_size, Err *err)
     while (t.n_pieces < vocab_size && learn_merge(&t)) continue;
     int rc = 0;
     if (t.n_pieces < vocab_size) {
-        rc = err_set(err, "vocab_size is %d, which takes %d merges, but the corpus gives only %d", vocab_size,
-                     vocab_size - BPE_FIRST_MERGE, t.n_merges);
+        rc = err_set(err, "vocab_size is %d, which takes %d merges, but the corpus gives only %d: --vocab-size %d",
+                     vocab_size, vocab_size - BPE_FIRST_MERGE, t.n_merges, BPE_FIRST_MERGE + t.n_merges);
     } else {
         const AddedToken special = {.id = 0, .text = t.pieces[0], .special = true};
         spec.pieces = t.pieces, spec.n_pieces = t.n_pieces;

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,27 @@ size_t texts_cut(const char *data, size_t n) {
     return cut;
 }
 
+/* Few such bytes do no harm, and the demo's corpus has some; a text full of them was hardly meant. */
+static void warn_of_bytes(const char *path, const char *data, size_t n) {
+    size_t valid = utf8_valid_prefix(data, n), line = 1;
+    if (valid == n) return;
+    for (size_t i = 0; i < valid; i++) line += data[i] == '\n';
+    fprintf(stderr,
+            "warning: %s: line %zu is no UTF-8 (byte 0x%02X), and is learnt as it stands; if this is Latin-1:\n"
+            "  iconv -f latin1 -t utf-8 %s >utf-8.txt\n",
+            path, line, (unsigned)(unsigned char)data[valid], path);
+}
+
 static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
     char *data = file_read(path, FILE_MAX, n, err);
     if (!data) return NULL;
     t->files[t->n_files++] = data;
     if (*n == 0) return err_set(err, "%s: the file is empty", path), NULL;
     const char *zero = memchr(data, 0, *n);
-    if (!zero) return data;
+    if (!zero) {
+        warn_of_bytes(path, data, *n);
+        return data;
+    }
     err_set(err, "%s: byte %zu is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)", path,
             (size_t)(zero - data));
     return NULL;

@@ -1,5 +1,6 @@
 /* noised-train as a user meets it: what it refuses and how, and whole small runs. */
 #include "base/err.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
@@ -17,10 +18,15 @@
 
 typedef struct World {
     char *dir, *text, *config; /* text of 20,000 bytes */
+    char latin[PATH_BYTES];    /* %L, beside the text */
 } World;
 
 static World world_open(void) {
-    return (World){.dir = test_dir(), .text = trainer_text_file(20000), .config = trainer_config_file()};
+    World w = {.dir = test_dir(), .text = trainer_text_file(20000), .config = trainer_config_file()};
+    snprintf(w.latin, sizeof w.latin, "%s.latin1", w.text);
+    FILE *f = fopen(w.latin, "w");
+    BUG_ON(!f || fputs("a line\nun \xE9t\xE9\n", f) < 0 || fclose(f));
+    return w;
 }
 
 static void world_close(World *w) {
@@ -29,12 +35,16 @@ static void world_close(World *w) {
     free(w->config);
 }
 
-/* %D = the folder, %T = the text, %C = the config. */
+/* %D = the folder, %T = the text, %L = one in Latin-1, %C = the config. */
 static ChildResult run_in(const World *w, const char *args) {
     char full[4096] = "";
     size_t used = 0;
     for (const char *p = args; *p; p++) {
-        const char *value = *p != '%' ? NULL : p[1] == 'D' ? w->dir : p[1] == 'T' ? w->text : w->config;
+        const char *value = *p != '%'     ? NULL
+                            : p[1] == 'D' ? w->dir
+                            : p[1] == 'T' ? w->text
+                            : p[1] == 'L' ? w->latin
+                                          : w->config;
         used += (size_t)snprintf(full + used, sizeof full - used, value ? "%s" : "%.1s", value ? value : p);
         BUG_ON(used >= sizeof full);
         if (value) p++;
@@ -67,7 +77,9 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --steps", "--steps needs a value (N)", 2},
         {"pretrain --steps --lr 1", "--steps needs a value (N)", 2},
         {"pretrain --steps 0", "--steps is 0, must be 1 to", 2},
-        {"pretrain --steps 1e3", "--steps: \"1e3\" is not an integer", 2},
+        {"pretrain --steps 1e-3", "--steps: \"1e-3\" is not an integer", 2},
+        {"tokenizer --data %L --vocab-size 100000 --out %D/l.json", "line 2 is no UTF-8 (byte 0xE9)", 1},
+        {"tokenizer --data %L --vocab-size 100000 --out %D/l.json", "iconv -f latin1 -t utf-8 ", 1},
         {"pretrain --steps 99999999999999999999", "--steps is 99999999999999999999, must be", 2},
         {"pretrain --batch 65536", "--batch is 65536, must be 1 to 65535", 2},
         {"pretrain --accumulate -1", "--accumulate is -1, must be", 2},
