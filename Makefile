@@ -96,6 +96,8 @@ $(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(EMB
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
+# It reads by the recv of server/http/gate.c, so it must be the shared one.
+$(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))

@@ -19,7 +19,7 @@ Dir::Cache "$apt/cache";
 EOF
 export APT_CONFIG="$apt/conf"
 apt-get update -qq
-apt-get install -qq -y --download-only libc6-dev libgomp1 libcjson-dev libpng-dev libpcre2-dev libssl-dev \
+apt-get install -qq -y --download-only libc6-dev libgomp1 libcjson-dev libmicrohttpd-dev libpng-dev libpcre2-dev libssl-dev \
     libunistring-dev >/dev/null
 for package in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
 rm -rf "$apt"

@@ -27,7 +27,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 45 };
+enum { OPTIONS_N = 47 };
 extern const Option options_table[OPTIONS_N];
 
 /* Others may reach the server with an API key or by the operator's word only. After http.host is final. */

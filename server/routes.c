@@ -203,6 +203,8 @@ static Answer *const answers[ROUTES] = {
 
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
     RouteId id = route_find(request->path);
+    if (request->crowded && id != ROUTE_HEALTH && id != ROUTE_LIVE)
+        return api_fail(e, 503, NULL, NULL, "too many connections");
     const Route *r = id == ROUTE_NONE ? NULL : &routes[id];
     if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");

@@ -1,5 +1,6 @@
 #include "server/http/head.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -46,32 +47,44 @@ static int hex(char c) {
     return p ? (int)(p - digits) : -1;
 }
 
-/* Percent signs away, in place. */
-static bool decode(char *s) {
-    char *out = s;
+static bool is_escaped(const char *s) {
     for (; *s; s++) {
-        if (*s == '%') {
-            int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
-            if (low < 0 || high + low == 0) return false; /* %00 would end the path for some and not for others */
-            *out++ = (char)(high << 4 | low);
-            s += 2;
-        } else {
-            *out++ = *s;
-        }
+        if (*s != '%') continue;
+        int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
+        if (low < 0 || high + low == 0) return false; /* %00 would end the path for some and not for others */
+        s += 2;
     }
-    *out = 0;
     return true;
+}
+
+static bool is_host(const char *s) { return s[strcspn(s, " \t,/\\@?#\"<>{}|^`")] == 0; }
+
+/* Of "http://host/path" the host, moved to make room for its end; NULL when it is of another form. *path is what is
+ * left, "" for "/". RFC 9112, 3.2.2. */
+static char *absolute_form(char *target, char **path) {
+    size_t scheme = !strncasecmp(target, "http://", 7) ? 7 : !strncasecmp(target, "https://", 8) ? 8 : 0;
+    if (scheme == 0) return NULL;
+    char *host = target + scheme - 1;
+    size_t n = strcspn(host + 1, "/");
+    memmove(host, host + 1, n);
+    host[n] = 0;
+    *path = host + n + 1;
+    return host;
 }
 
 static int parse_target(Head *head, char *target, const char **why) {
     if (strlen(target) > HTTP_MAX_URI) return refuse(why, 414, "the request target is too long");
-    bool clean = *target == '/';
+    char *query = strchr(target, '?'), *path = target;
+    bool clean = true;
     for (const char *p = target; *p; p++)
         if (*p <= ' ' || *p == 0x7f || *p == '\\' || *p == '#') clean = false; /* bytes beyond ASCII are negative */
-    char *query = strchr(target, '?');
-    if (query) *query = 0; /* nobody here reads it */
-    if (!clean || !decode(target)) return refuse(why, 400, "malformed request target");
-    head->path = target;
+    if (query) *query = 0;                                                     /* nobody here reads it */
+    char *host = absolute_form(target, &path);
+    if (host && *path == 0) path = "/";
+    if (host && (*host == 0 || !is_host(host))) clean = false;
+    if (!clean || *path != '/' || !is_escaped(path)) return refuse(why, 400, "malformed request target");
+    head->target = path;
+    head->authority = host;
     return 0;
 }
 
@@ -82,48 +95,32 @@ static int parse_request_line(Head *head, char *line, const char **why) {
     *target++ = *version++ = 0;
     if (!is_token(line)) return refuse(why, 400, "malformed method");
     head->method = line;
-    head->http11 = !strcmp(version, "HTTP/1.1");
-    if (!head->http11 && strcmp(version, "HTTP/1.0")) {
-        bool other = !strncmp(version, "HTTP/", 5) && strspn(version + 5, "0123456789.") == strlen(version + 5);
-        if (!other || strlen(version) != 8) return refuse(why, 400, malformed);
-        return refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
-    }
+    bool known = strlen(version) == 8 && !strncmp(version, "HTTP/", 5) && isdigit((unsigned char)version[5]) &&
+                 version[6] == '.' && isdigit((unsigned char)version[7]);
+    if (!known) return refuse(why, 400, malformed);
+    if (version[5] != '1') return refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+    head->http11 = version[7] != '0'; /* later ones are served as 1.1 is: RFC 9110, 2.5 */
     return parse_target(head, target, why);
 }
 
 /* ---- the fields ---- */
 
-enum {
-    HOST,
-    LENGTH,
-    ENCODING,
-    EXPECT,
-    AUTHORIZATION,
-    API_KEY,
-    FETCH_SITE,
-    ORIGIN,
-    WANTED_METHOD,
-    WANTED_HEADERS,
-    REQUEST_ID,
-    KNOWN
+#define ONE "more than one "
+static const char *const twice[HEAD_FIELDS] = {
+    [HEAD_HOST] = ONE "Host",
+    [HEAD_LENGTH] = ONE "Content-Length",
+    [HEAD_ENCODING] = ONE "Transfer-Encoding",
+    [HEAD_EXPECT] = ONE "Expect",
+    [HEAD_AUTHORIZATION] = ONE "Authorization",
+    [HEAD_API_KEY] = ONE "X-Api-Key",
+    [HEAD_FETCH_SITE] = ONE "Sec-Fetch-Site",
+    [HEAD_ORIGIN] = ONE "Origin",
+    [HEAD_WANTED_METHOD] = ONE "Access-Control-Request-Method",
+    [HEAD_WANTED_HEADERS] = ONE "Access-Control-Request-Headers",
+    [HEAD_REQUEST_ID] = ONE "X-Request-Id",
 };
 
-/* Of each of these there may be one: of two, another reader could take the other. */
-static const struct {
-    const char *name, *twice;
-} known[KNOWN] = {
-    [HOST] = {"Host", "more than one Host"},
-    [LENGTH] = {"Content-Length", "more than one Content-Length"},
-    [ENCODING] = {"Transfer-Encoding", "more than one Transfer-Encoding"},
-    [EXPECT] = {"Expect", "more than one Expect"},
-    [AUTHORIZATION] = {"Authorization", "more than one Authorization"},
-    [API_KEY] = {"X-Api-Key", "more than one X-Api-Key"},
-    [FETCH_SITE] = {"Sec-Fetch-Site", "more than one Sec-Fetch-Site"},
-    [ORIGIN] = {"Origin", "more than one Origin"},
-    [WANTED_METHOD] = {"Access-Control-Request-Method", "more than one Access-Control-Request-Method"},
-    [WANTED_HEADERS] = {"Access-Control-Request-Headers", "more than one Access-Control-Request-Headers"},
-    [REQUEST_ID] = {"X-Request-Id", "more than one X-Request-Id"},
-};
+const char *head_name(HeadField field) { return twice[field] + strlen(ONE); }
 
 /* Of `Connection: a, b`: whether `option` is among them. */
 static bool lists(const char *value, const char *option) {
@@ -137,12 +134,11 @@ static bool lists(const char *value, const char *option) {
     return false;
 }
 
-typedef struct Fields {
-    const char *values[KNOWN];
-    bool close, keep_alive; /* Connection */
-} Fields;
+typedef struct Connection {
+    bool close, keep_alive;
+} Connection;
 
-static int parse_field(Fields *f, char *line, const char **why) {
+static int parse_field(Head *head, Connection *connection, char *line, const char **why) {
     if (*line == ' ' || *line == '\t') return refuse(why, 400, "a folded header line");
     char *value = strchr(line, ':');
     if (!value) return refuse(why, 400, "a header line without a colon");
@@ -151,13 +147,13 @@ static int parse_field(Fields *f, char *line, const char **why) {
     value += strspn(value, " \t");
     for (size_t n = strlen(value); n > 0 && (value[n - 1] == ' ' || value[n - 1] == '\t');) value[--n] = 0;
     if (!strcasecmp(line, "Connection")) {
-        f->close = f->close || lists(value, "close");
-        f->keep_alive = f->keep_alive || lists(value, "keep-alive");
+        connection->close = connection->close || lists(value, "close");
+        connection->keep_alive = connection->keep_alive || lists(value, "keep-alive");
     }
-    for (int i = 0; i < KNOWN; i++) {
-        if (strcasecmp(line, known[i].name)) continue;
-        if (f->values[i]) return refuse(why, 400, known[i].twice);
-        f->values[i] = value;
+    for (int i = 0; i < HEAD_FIELDS; i++) {
+        if (strcasecmp(line, head_name((HeadField)i))) continue;
+        if (head->fields[i]) return refuse(why, 400, twice[i]);
+        head->fields[i] = value;
     }
     return 0;
 }
@@ -173,8 +169,6 @@ static int parse_length(const char *s, size_t max, size_t *length) {
     return *length > max ? -2 : 0;
 }
 
-static bool is_host(const char *s) { return s[strcspn(s, " \t,/\\@?#\"<>{}|^`")] == 0; }
-
 static bool is_request_id(const char *s) {
     enum { LONGEST = 128 };
     size_t n = 0;
@@ -182,44 +176,60 @@ static bool is_request_id(const char *s) {
     return n > 0 && n <= LONGEST && !s[n];
 }
 
-static int judge(Head *head, const Fields *f, size_t max_body, const char **why) {
-    const char *const *v = f->values;
-    if (head->http11 && !v[HOST]) return refuse(why, 400, "there is no Host");
-    if (v[HOST] && !is_host(v[HOST])) return refuse(why, 400, "malformed Host");
-    if (v[ENCODING] && v[LENGTH]) return refuse(why, 400, "Transfer-Encoding together with Content-Length");
-    if (v[ENCODING] && !head->http11) return refuse(why, 400, "Transfer-Encoding in HTTP/1.0");
-    if (v[ENCODING] && strcasecmp(v[ENCODING], "chunked")) return refuse(why, 501, "unknown Transfer-Encoding");
-    if (v[EXPECT] && strcasecmp(v[EXPECT], "100-continue")) return refuse(why, 417, "unknown expectation");
-    int rc = v[LENGTH] ? parse_length(v[LENGTH], max_body, &head->length) : 0;
+static int judge(Head *head, const Connection *connection, size_t max_body, const char **why) {
+    const char **f = head->fields;
+    if (head->http11 && !f[HEAD_HOST]) return refuse(why, 400, "there is no Host");
+    if (f[HEAD_HOST] && !is_host(f[HEAD_HOST])) return refuse(why, 400, "malformed Host");
+    if (head->authority) f[HEAD_HOST] = head->authority;
+    if (f[HEAD_ENCODING] && f[HEAD_LENGTH]) return refuse(why, 400, "Transfer-Encoding together with Content-Length");
+    if (f[HEAD_ENCODING] && !head->http11) return refuse(why, 400, "Transfer-Encoding in HTTP/1.0");
+    if (f[HEAD_ENCODING] && strcasecmp(f[HEAD_ENCODING], "chunked"))
+        return refuse(why, 501, "unknown Transfer-Encoding");
+    if (f[HEAD_EXPECT] && strcasecmp(f[HEAD_EXPECT], "100-continue")) return refuse(why, 417, "unknown expectation");
+    int rc = f[HEAD_LENGTH] ? parse_length(f[HEAD_LENGTH], max_body, &head->length) : 0;
     if (rc == -1) return refuse(why, 400, "malformed Content-Length");
     if (rc == -2) return refuse(why, 413, "the body is too long");
-    head->chunked = v[ENCODING] != NULL;
+    head->chunked = f[HEAD_ENCODING] != NULL;
     if ((head->chunked || head->length > 0) && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD")))
         return refuse(why, 400, "a request of this method has no body");
-    head->expects = v[EXPECT] && head->http11;
-    head->keep_alive = head->http11 ? !f->close : f->keep_alive && !f->close;
-    head->authorization = v[AUTHORIZATION];
-    head->api_key = v[API_KEY];
-    head->fetch_site = v[FETCH_SITE];
-    head->host = v[HOST];
-    head->origin = v[ORIGIN];
-    head->wanted_method = v[WANTED_METHOD];
-    head->wanted_headers = v[WANTED_HEADERS];
-    head->request_id = v[REQUEST_ID] && is_request_id(v[REQUEST_ID]) ? v[REQUEST_ID] : NULL;
+    head->keep_alive = head->http11 ? !connection->close : connection->keep_alive && !connection->close;
     return 0;
 }
 
 int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **why) {
-    Fields fields = {0};
+    Connection connection = {0};
     char *line = text, *end = text + n - 2; /* the empty line */
     *head = (Head){0};
     for (int i = 0; line < end; i++) {
-        char *next = strstr(line, "\r\n");
+        char *next = memmem(line, (size_t)(end - line), "\r\n", 2);
         *next = 0;
         if (i > HTTP_MAX_HEADERS) return refuse(why, 431, "too many headers");
-        int status = i ? parse_field(&fields, line, why) : parse_request_line(head, line, why);
+        int status = i ? parse_field(head, &connection, line, why) : parse_request_line(head, line, why);
         if (status) return status;
         line = next + 2;
     }
-    return judge(head, &fields, max_body, why);
+    const char **id = &head->fields[HEAD_REQUEST_ID];
+    if (*id && !is_request_id(*id)) *id = NULL;
+    return judge(head, &connection, max_body, why);
+}
+
+/* ---- for the other reader ---- */
+
+static size_t put(char *text, size_t at, size_t max, const char *a, const char *b, const char *c, const char *d) {
+    const char *const parts[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) {
+        size_t n = strlen(parts[i]);
+        if (at + n > max) return max + 1;
+        memcpy(text + at, parts[i], n);
+        at += n;
+    }
+    return at;
+}
+
+size_t head_write(const Head *head, char *text, size_t max) {
+    size_t n = put(text, 0, max, head->method, " ", head->target, head->http11 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
+    for (int i = 0; i < HEAD_FIELDS && n <= max; i++)
+        if (head->fields[i]) n = put(text, n, max, head_name((HeadField)i), ": ", head->fields[i], "\r\n");
+    if (n <= max) n = put(text, n, max, "Connection: ", head->keep_alive ? "keep-alive" : "close", "\r\n", "\r\n");
+    return n <= max ? n : 0;
 }

@@ -9,14 +9,30 @@
 
 enum { HTTP_MAX_URI = 2048, HTTP_MAX_HEAD = 16384, HTTP_MAX_HEADERS = 64 }; /* bytes, bytes, lines */
 
+/* The fields that are read here. Of each there may be one: of two, another reader could take the other. */
+typedef enum HeadField {
+    HEAD_HOST,
+    HEAD_LENGTH,
+    HEAD_ENCODING,
+    HEAD_EXPECT,
+    HEAD_AUTHORIZATION,
+    HEAD_API_KEY,
+    HEAD_FETCH_SITE,
+    HEAD_ORIGIN,
+    HEAD_WANTED_METHOD,
+    HEAD_WANTED_HEADERS,
+    HEAD_REQUEST_ID,
+    HEAD_FIELDS
+} HeadField;
+const char *head_name(HeadField field);
+
 typedef struct Head {
-    const char *method, *path;                        /* decoded, without the query; as all strings here, in the text */
-    const char *authorization, *api_key, *fetch_site; /* NULL: absent */
-    const char *host, *origin, *wanted_method, *wanted_headers;
-    const char *request_id; /* the client's, when it is 1 to 128 visible ASCII characters */
+    const char *method, *target; /* as all strings here, in the text; target: the path as it came, without the query */
+    const char *authority;       /* of a target like "http://host/path"; it stands for Host */
+    const char
+        *fields[HEAD_FIELDS]; /* trimmed; NULL: absent, or a request id that is not 1 to 128 visible characters */
     bool http11;
     bool keep_alive; /* the client would send another request */
-    bool expects;    /* 100-continue */
     bool chunked;    /* else the body has `length` bytes */
     size_t length;
 } Head;
@@ -28,6 +44,10 @@ ssize_t head_end(const char *text, size_t n, size_t *seen);
 
 /* text[0..n) is what head_end measured and is cut up in place. 0, or the status to refuse the request with and why. */
 int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **why);
+
+/* The same request as another reader is to find it: nothing but the request line, those fields and Connection, at
+ * text[0..max); the bytes written, 0 when there are more. */
+size_t head_write(const Head *head, char *text, size_t max);
 
 /* The grammar's characters, for what else is read byte by byte. */
 bool head_is_token(unsigned char c);

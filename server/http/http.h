@@ -24,7 +24,8 @@ typedef struct HttpRequest {
     const char *wanted_method, *wanted_headers; /* Access-Control-Request-Method and -Headers */
     const char *body;
     size_t n_body;
-    void *waker; /* for http_wake; stays valid until http_free */
+    bool crowded; /* all places are taken, and this one is spare: for questions after the server's health */
+    void *waker;  /* for http_wake; stays valid until http_free */
 } HttpRequest;
 
 typedef struct HttpReply HttpReply;
@@ -87,6 +88,8 @@ typedef struct HttpOptions {
     int port;         /* 0: any free one */
     int listen_fd;    /* a listening TCP socket to take over instead of host and port; -1: none */
     int max_body, max_connections;
+    int max_per_address; /* connections of one client; 0: any number */
+    int max_bodies;      /* bytes of all bodies that are being received */
     /* Seconds. Absolute: head and body from their first byte, idle from the last answer. Stall: without one byte taken.
      */
     double head_seconds, body_seconds, idle_seconds, stall_seconds, ping_seconds;

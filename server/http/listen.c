@@ -5,8 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
-#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -58,7 +59,7 @@ static int count_open_files(void) {
 int http_affordable_connections(int wanted) {
     enum { REST = 24 };
     struct rlimit limit;
-    int reserved = count_open_files() + REST + HTTP_REFUSALS;
+    int reserved = count_open_files() + REST + HTTP_SPARE_PLACES;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - reserved);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -77,16 +78,30 @@ void http_report_refusals(struct Http *h, double now) {
     h->n_reported = h->n_refusals;
 }
 
-/* The client hears why and when to come again. The last HTTP_REFUSALS of them may linger over it. */
-static HttpConnection *turn_away(struct Http *h, int fd) {
-    HttpConnection *c = &h->connections[h->n_connections + (int)(h->n_refusals++ % HTTP_REFUSALS)];
-    http_connection_close(c);
-    http_connection_open(c, fd);
-    http_connection_turn_away(c);
-    return c;
+bool http_is_spare(const HttpConnection *c) { return c - c->http->connections >= c->http->n_connections; }
+
+void http_release(HttpConnection *c) {
+    http_connection_set_phase(c, PHASE_FREE, 0);
+    if (http_is_spare(c)) return;
+    c->next_free = c->http->first_free;
+    c->http->first_free = c;
 }
 
-static void welcome(struct Http *h, int fd) {
+/* One beyond the limit; the connection there that came first makes room. NULL: it would not. */
+static HttpConnection *spare_place(struct Http *h) {
+    HttpConnection *first = &h->connections[h->n_connections];
+    h->n_refusals++;
+    for (HttpConnection *c = first; c < h->connections + h->n_connections + HTTP_SPARE_PLACES; c++)
+        if (first->phase != PHASE_FREE && (c->phase == PHASE_FREE || c->opened_at < first->opened_at)) first = c;
+    if (first->phase == PHASE_HEAD) http_refuse(first, 503, "too many connections");
+    if (first->phase == PHASE_LINGER) http_connection_look(first, INFINITY);
+    if (first->phase == PHASE_FREE) return first;
+    http_connection_cut(first);
+    MHD_run(h->daemon);
+    return first->phase == PHASE_FREE ? first : NULL;
+}
+
+static HttpConnection *place(struct Http *h) {
     HttpConnection *c = h->first_free;
     int n = atomic_load(&h->n_used);
     if (c) {
@@ -96,20 +111,48 @@ static void welcome(struct Http *h, int fd) {
         c->http = h; /* before http_wake_all may find it */
         atomic_store(&h->n_used, n + 1);
     }
-    if (c)
-        http_connection_open(c, fd);
-    else
-        turn_away(h, fd);
+    return c ? c : spare_place(h);
 }
 
-static int accept_one(struct Http *h) { return accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+/* The client hears why and when to come again. */
+static HttpConnection *turn_away(struct Http *h, int fd, const char *why) {
+    HttpConnection *c = spare_place(h);
+    if (!c) return close(fd), NULL;
+    http_connection_open(c, fd);
+    http_refuse(c, 503, why);
+    return c;
+}
+
+/* The library closes a socket that it does not take: for want of memory, or because the address has its fill of them.
+ */
+void http_welcome(struct Http *h, int fd, const struct sockaddr *address, socklen_t n) {
+    int copy = h->options.max_per_address > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1, one = 1;
+    HttpConnection *c = place(h);
+    struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    if (!c) return (void)close(fd);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    http_connection_open(c, fd);
+    tcp_name(address, c->client);
+    http_gate_keep(fd, c);
+    h->arriving = c;
+    bool taken = MHD_add_connection(h->daemon, fd, address, n) == MHD_YES;
+    if (taken) {
+        epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    } else {
+        http_gate_keep(fd, NULL);
+        http_release(c);
+        if (copy >= 0) turn_away(h, copy, "too many connections from this address");
+    }
+    if (taken && copy >= 0) close(copy);
+}
 
 /* Descriptors may run out all the same, by files that others of the process have open. The spare one is given up to
  * tell one client. Where even that fails, nobody is heard until the next tick, for the loop must not spin. */
 static void refuse_with_spare(struct Http *h) {
     if (h->spare_fd >= 0) close(h->spare_fd);
-    int fd = accept_one(h);
-    if (fd >= 0) http_connection_close(turn_away(h, fd));
+    int fd = accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    HttpConnection *c = fd >= 0 ? turn_away(h, fd, "too many open files") : NULL;
+    if (c) http_connection_look(c, INFINITY);
     h->spare_fd = http_spare_file();
     if (fd < 0 || h->spare_fd < 0) http_listen_watch(h, false);
 }
@@ -119,9 +162,14 @@ int http_spare_file(void) { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 void http_accept(struct Http *h) {
     enum { AT_ONCE = 64 }; /* then those that are here have their turn */
     for (int i = 0; i < AT_ONCE; i++) {
-        int fd = accept_one(h);
-        if (fd >= 0)
-            welcome(h, fd);
+        struct sockaddr_storage from;
+        struct sockaddr *address = (struct sockaddr *)&from;
+        socklen_t n = sizeof from;
+        int fd = accept4(h->listen_fd, address, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= HTTP_MAX_FILES)
+            close(fd);
+        else if (fd >= 0)
+            http_welcome(h, fd, address, n);
         else if (errno == EAGAIN)
             return;
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

@@ -4,6 +4,8 @@
 #include "server/http/connection.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -26,7 +28,7 @@ void http_wake_all(Http *h) {
     for (int i = 0; i < atomic_load(&h->n_used); i++) http_wake(&h->connections[i]);
 }
 
-static void run_woken(struct Http *h) {
+static void resume_woken(struct Http *h) {
     eventfd_t count;
     eventfd_read(h->nudge_fd,
                  &count); /* before the list is taken: a wake in between nudges once too often, not never */
@@ -38,14 +40,39 @@ static void run_woken(struct Http *h) {
     h->n_woken = 0;
     pthread_mutex_unlock(&h->mutex);
     h->waking = woken;
-    for (int i = 0; i < n; i++) http_connection_run(woken[i]);
+    for (int i = 0; i < n; i++) http_connection_resume(woken[i]);
+}
+
+static void for_all(struct Http *h, double now, void (*look)(HttpConnection *, double)) {
+    for (int i = 0; i < atomic_load(&h->n_used); i++) look(&h->connections[i], now);
+    for (int i = 0; i < HTTP_SPARE_PLACES; i++) look(&h->connections[h->n_connections + i], now);
+}
+
+/* The C library keeps what bodies have left behind until it is asked. */
+static void give_memory_back(struct Http *h) {
+    enum { WORTH_IT = 16 << 20 };
+    if (h->most_body_bytes < WORTH_IT || h->n_body_bytes > h->most_body_bytes / 2) return;
+    h->most_body_bytes = h->n_body_bytes;
+    malloc_trim(0);
 }
 
 static void tick(struct Http *h, double now) {
     if (h->deaf) http_listen_watch(h, true);
     http_report_refusals(h, now);
-    for (int i = 0; i < atomic_load(&h->n_used); i++) http_connection_look(&h->connections[i], now);
-    for (int i = 0; i < HTTP_REFUSALS; i++) http_connection_look(&h->connections[h->n_connections + i], now);
+    for_all(h, now, http_connection_look);
+    if (now - h->watched_at < 1) return;
+    h->watched_at = now;
+    for_all(h, now, http_connection_watch);
+    give_memory_back(h);
+}
+
+/* What the library has at hand, and, as it does one thing a round, what has come of that. */
+static void run_library(struct Http *h) {
+    MHD_UNSIGNED_LONG_LONG ms;
+    for (int i = 0; i < 4; i++) {
+        MHD_run(h->daemon);
+        if (MHD_get_timeout(h->daemon, &ms) == MHD_NO || ms > 0) return;
+    }
 }
 
 /* New connections come last: a place that one of these events has freed must not meet another of them. */
@@ -56,41 +83,50 @@ static void *loop(void *arg) {
     while (!atomic_load(&h->stopping)) {
         struct epoll_event events[128];
         bool nudged = false, knocked = false;
-        int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), TICK_MS);
-        double start = now_seconds();
+        MHD_UNSIGNED_LONG_LONG ms;
+        bool at_once = MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms == 0;
+        int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), at_once ? 0 : TICK_MS);
+        h->turn_began = now_seconds();
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
             nudged = nudged || what == &h->nudge_fd;
             knocked = knocked || what == &h->listen_fd;
-            if (what != &h->nudge_fd && what != &h->listen_fd) http_connection_ready(what, events[i].events);
+            bool ours = what == &h->nudge_fd || what == &h->listen_fd || what == &h->daemon;
+            if (!ours) http_connection_event(what, events[i].events);
         }
-        if (nudged) run_woken(h);
+        if (nudged) resume_woken(h);
+        run_library(h);
         double now = now_seconds();
         if (now - last >= 1e-3 * TICK_MS) tick(h, last = now);
         if (knocked) http_accept(h);
-        if (h->handler.turned) h->handler.turned(h->handler.self, now_seconds() - start);
+        if (h->handler.turned) h->handler.turned(h->handler.self, now_seconds() - h->turn_began);
     }
     return NULL;
 }
 
-static int watch(struct Http *h, int *fd) {
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = fd};
-    return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, *fd, &e);
+static int watch(struct Http *h, int fd, void *what) {
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = what};
+    return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e);
 }
 
 int http_loop_start(struct Http *h, Err *err) {
-    h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    h->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->epoll_fd < 0 || h->nudge_fd < 0 || watch(h, &h->listen_fd) || watch(h, &h->nudge_fd))
+    int library = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    if (watch(h, h->listen_fd, &h->listen_fd) || watch(h, h->nudge_fd, &h->nudge_fd) || watch(h, library, &h->daemon))
         return err_set(err, "epoll: %s", strerror(errno));
     int rc = pthread_create(&h->loop, NULL, loop, h);
     return rc ? err_set(err, "pthread_create: %s", strerror(rc)) : 0;
+}
+
+static void cut(HttpConnection *c, double now) {
+    (void)now;
+    if (c->phase != PHASE_FREE) http_connection_cut(c);
+    if (c->phase == PHASE_LINGER) http_connection_look(c, INFINITY);
 }
 
 void http_loop_stop(struct Http *h) {
     atomic_store(&h->stopping, true);
     eventfd_write(h->nudge_fd, 1);
     pthread_join(h->loop, NULL);
-    for (int i = 0; i < atomic_load(&h->n_used); i++) http_connection_close(&h->connections[i]);
-    for (int i = 0; i < HTTP_REFUSALS; i++) http_connection_close(&h->connections[h->n_connections + i]);
+    for_all(h, 0, cut);
+    MHD_run(h->daemon);
 }

@@ -55,16 +55,62 @@ TEST(head_fields) {
                 "POST /a%20b/%C3%A9? HTTP/1.1\r\nhOST: x\r\nAuthorization:Bearer k\t \r\nConnection: a, CLOSE\r\n"
                 "Content-Length: 02\t\r\nX-Api-Key: \r\nExpect: 100-Continue\r\n\r\n",
                 &text) == 0);
-    CHECK(!strcmp(h.method, "POST") && !strcmp(h.path, "/a b/\xC3\xA9") && h.http11 && !h.keep_alive && h.expects);
-    CHECK(!strcmp(h.authorization, "Bearer k") && !strcmp(h.api_key, "") && !h.fetch_site);
-    CHECK(!h.chunked && h.length == 2);
+    CHECK(!strcmp(h.method, "POST") && !strcmp(h.target, "/a%20b/%C3%A9") && h.http11 && !h.keep_alive);
+    CHECK(!strcmp(h.fields[HEAD_AUTHORIZATION], "Bearer k") && !strcmp(h.fields[HEAD_API_KEY], ""));
+    CHECK(h.fields[HEAD_EXPECT] && !h.fields[HEAD_FETCH_SITE] && !h.chunked && h.length == 2);
     free(text);
     CHECK(parse(&h, "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n", &text) == 0);
-    CHECK(h.chunked && h.keep_alive && !h.expects);
+    CHECK(h.chunked && h.keep_alive && !h.fields[HEAD_EXPECT]);
     free(text);
     CHECK(parse(&h, "GET / HTTP/1.0\r\n\r\n", &text) == 0 && !h.http11 && !h.keep_alive);
     free(text);
     CHECK(parse(&h, "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", &text) == 0 && h.keep_alive);
+    free(text);
+    CHECK(parse(&h, "GET / HTTP/1.7\r\nHost: x\r\n\r\n", &text) == 0 && h.http11);
+    free(text);
+}
+
+TEST(head_targets) {
+    static const struct {
+        const char *target, *path, *host; /* path NULL: refused */
+    } cases[] = {
+        {"/a/b?c=d", "/a/b", "x"},
+        {"http://example.org:80/a%2fb?c", "/a%2fb", "example.org:80"},
+        {"HTTPS://[::1]:8080?c", "/", "[::1]:8080"},
+        {"http://example.org", "/", "example.org"},
+        {"http:///a", NULL, NULL},
+        {"http://u@h/a", NULL, NULL},
+        {"http://h/a%0", NULL, NULL},
+        {"ftp://h/a", NULL, NULL},
+        {"h:80", NULL, NULL},
+        {"*", NULL, NULL},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char request[128], *text;
+        Head h;
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", cases[i].target);
+        int status = parse(&h, request, &text);
+        CHECK_MSG(status == (cases[i].path ? 0 : 400), "%s: %d", cases[i].target, status);
+        if (status == 0)
+            CHECK_MSG(!strcmp(h.target, cases[i].path) && !strcmp(h.fields[HEAD_HOST], cases[i].host), "%s: %s of %s",
+                      cases[i].target, h.target, h.fields[HEAD_HOST]);
+        free(text);
+    }
+}
+
+/* What another reader gets: one line for each field that is read here, trimmed, and nothing else. */
+TEST(head_written_anew) {
+    static const char wanted[] = "POST /a%20b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nOrigin: http://y\r\n"
+                                 "Connection: keep-alive\r\n\r\n";
+    Head h;
+    char *text, out[256];
+    CHECK(parse(&h,
+                "POST /a%20b?c=d&e HTTP/1.9\r\nCookie: a=b; c=d\r\nX-Request-Id: not one\r\nOrigin:http://y \r\n"
+                "content-length: \t 5 \t \r\nHOST:x\r\nconnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+                &text) == 0);
+    size_t n = head_write(&h, out, sizeof out);
+    CHECK_MSG(n == strlen(wanted) && !memcmp(out, wanted, n), "%.*s", (int)n, out);
+    for (size_t max = 0; max < n; max++) CHECK(head_write(&h, out, max) == 0);
     free(text);
 }
 

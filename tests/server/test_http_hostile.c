@@ -120,7 +120,6 @@ static const Hostile rubbish[] = {
     {BYTES("GET\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models HTTP/1.1 HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models HTTP/0.9\r\nHost: x\r\n\r\n" SMUGGLED), 505},
-    {BYTES("GET /v1/models HTTP/1.2\r\nHost: x\r\n\r\n" SMUGGLED), 505},
     {BYTES("GET /v1/models HTTP/11\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models HTTP/1.10\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models http/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
@@ -132,7 +131,7 @@ static const Hostile rubbish[] = {
     {BYTES("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET v1/models HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
-    {BYTES("GET http://x/v1/models HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
+    {BYTES("GET http://u@x/v1/models HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models%00 HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models%0 HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
     {BYTES("GET /v1/models% HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED), 400},
@@ -380,7 +379,8 @@ static void assemble(Buffer *b, Draws *draws) {
  * one that closes. */
 TEST(http_random_requests) {
     enum { ROUNDS = 1500 };
-    HttpOptions options = {.host = "127.0.0.1", .listen_fd = -1, .max_body = 1000, .max_connections = 16};
+    HttpOptions options = {
+        .host = "127.0.0.1", .listen_fd = -1, .max_body = 1000, .max_connections = 16, .max_bodies = 1 << 20};
     options.head_seconds = options.body_seconds = options.idle_seconds = options.stall_seconds = 10;
     options.ping_seconds = 10;
     HttpHandler handler = {.admit = admit,

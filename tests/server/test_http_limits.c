@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char question[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+static const char question[] = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n";
 
 static int ask(const Daemon *d) {
     int fd = raw_connect(d);

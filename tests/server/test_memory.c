@@ -32,6 +32,7 @@ static bool here_start(Here *h, TestCheckpoint kind) {
                  .listen_fd = -1,
                  .max_body = 256 << 10,
                  .max_connections = 64,
+                 .max_bodies = 1 << 20,
                  .head_seconds = 60,
                  .body_seconds = 60,
                  .idle_seconds = 60,

@@ -1,0 +1,24 @@
+/* tcp: what the kernel knows of a connection. */
+#ifndef NOISED_TCP_H
+#define NOISED_TCP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { TCP_NAME_BYTES = INET6_ADDRSTRLEN };
+
+typedef struct TcpProgress {
+    uint64_t written; /* bytes that the socket has taken from us */
+    uint64_t acked;   /* by the peer; only its changes mean something */
+    bool pending;     /* some of them are not acked */
+} TcpProgress;
+
+/* The peer's address, "" when it has none. */
+void tcp_name(const struct sockaddr *address, char out[TCP_NAME_BYTES]);
+
+/* Zeros for a socket that is not TCP. */
+TcpProgress tcp_progress(int fd);
+
+#endif
