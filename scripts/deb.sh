@@ -33,7 +33,7 @@ Version: $version
 Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(du -sk --apparent-size "$stage/usr" | cut -f1)
-Depends: $depends
+Depends: $depends, init-system-helpers (>= 1.54)
 Suggests: curl
 Section: science
 Priority: optional
@@ -43,28 +43,58 @@ Description: server for small language models with a noise seed per request
  load. noised-train trains such models from plain text, noised-weights inspects
  and converts them. A small trained model is included.
 END
+mkdir -p "$stage/etc/default"
+install -m 644 deploy/noised.default "$stage/etc/default/noised"
+echo /etc/default/noised >"$stage/DEBIAN/conffiles"
+
+# As debhelper writes them: who disabled the service finds it disabled after an upgrade. It runs at once, with the demo,
+# and an upgrade starts the new program; the socket stays, so that no connection is refused meanwhile.
 cat >"$stage/DEBIAN/postinst" <<'END'
 #!/bin/sh
 set -e
-if [ "$1" = configure ] && command -v systemd-sysusers >/dev/null; then
-    systemd-sysusers noised.conf
-fi
-if [ -d /run/systemd/system ]; then
-    systemctl --system daemon-reload || true
+if [ "$1" = configure ]; then
+    if command -v systemd-sysusers >/dev/null; then systemd-sysusers noised.conf; fi
+    for unit in noised.socket noised.service; do
+        deb-systemd-helper unmask $unit >/dev/null || true
+        if deb-systemd-helper --quiet was-enabled $unit; then
+            deb-systemd-helper enable $unit >/dev/null || true
+        else
+            deb-systemd-helper update-state $unit >/dev/null || true
+        fi
+    done
+    if [ -d /run/systemd/system ]; then
+        systemctl --system daemon-reload >/dev/null || true
+        deb-systemd-invoke start noised.socket >/dev/null || true
+        deb-systemd-invoke ${2:+re}start noised.service >/dev/null || true
+    fi
+    if [ -z "$2" ]; then
+        echo "noised serves its demo at http://127.0.0.1:8080 where systemd runs; /etc/default/noised names the model."
+    fi
 fi
 END
 cat >"$stage/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    deb-systemd-invoke stop noised.socket noised.service || true
+    deb-systemd-invoke stop noised.socket noised.service >/dev/null || true
 fi
 END
 cat >"$stage/DEBIAN/postrm" <<'END'
 #!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then
-    systemctl --system daemon-reload || true
+    systemctl --system daemon-reload >/dev/null || true
+fi
+if [ "$1" = remove ] && command -v deb-systemd-helper >/dev/null; then
+    deb-systemd-helper mask noised.socket noised.service >/dev/null || true
+fi
+if [ "$1" = purge ]; then
+    if command -v deb-systemd-helper >/dev/null; then
+        deb-systemd-helper purge noised.socket noised.service >/dev/null || true
+        deb-systemd-helper unmask noised.socket noised.service >/dev/null || true
+    fi
+    # It owns nothing: the service writes nowhere.
+    if command -v userdel >/dev/null && getent passwd noised >/dev/null; then userdel noised; fi
 fi
 END
 chmod 755 "$stage"/DEBIAN/p*

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh install|uninstall BUILD: puts the programs of BUILD, their manual pages and completions, the units and the
-# demo below $DESTDIR$PREFIX, or takes exactly these away again.
+# install.sh install|uninstall BUILD: puts the programs of BUILD, their manual pages and completions, the units, the demo,
+# what operators read and the examples below $DESTDIR$PREFIX, or takes exactly these away again.
 set -eu
 what=${1:?usage: install.sh install|uninstall BUILD} build=${2:?usage: install.sh install|uninstall BUILD}
 prefix=${PREFIX:-/usr/local}
@@ -30,4 +30,9 @@ for unit in noised.service noised.socket noised@.service noised@.socket; do
 done
 put lib/sysusers.d/noised.conf 644 <deploy/noised.sysusers
 for f in config.json model.safetensors tokenizer.json chat_template.jinja README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
-[ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" 2>/dev/null || true
+for f in README.md deploy/RUNBOOK.md docs/api.md docs/spec.md; do put "share/doc/noised/${f##*/}" 644 <$f; done
+for f in $(git ls-files examples 2>/dev/null || ls -d examples/*) deploy/haproxy.cfg deploy/nginx.conf deploy/prometheus.yml; do
+    put "share/doc/noised/examples/${f##*/}" 644 <"$f"
+done
+[ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" "$root/share/doc/noised/examples" \
+    "$root/share/doc/noised" 2>/dev/null || true

@@ -57,8 +57,48 @@ TEST(install_package_pleases_lintian) {
     expect(root, "mkdir $ROOT/b && cp $BUILD/noised $BUILD/noised-train $BUILD/noised-weights $ROOT/b", 0, "");
     expect(root, "scripts/deb.sh $ROOT/b", 0, "noised_" NOISED_VERSION "_");
     expect(root, "dpkg-deb --info $ROOT/b/*.deb", 0, "libpcre2-8-0");
-    expect(root, "dpkg-deb --contents $ROOT/b/*.deb", 0, "./usr/lib/sysusers.d/noised.conf");
+    expect(root, "dpkg-deb --contents $ROOT/b/*.deb | grep sysusers.d/n", 0, "./usr/lib/sysusers.d/noised.conf");
     expect(root, "lintian --allow-root --fail-on error,warning $ROOT/b/*.deb && echo fine", 0, "fine");
+    free(root);
+}
+
+/* What the package's scripts ask of the system, noted by programs that stand in for it. */
+TEST(install_package_starts_upgrades_and_leaves) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("a sanitizer's build is not packed");
+#endif
+    if (system("{ command -v dpkg-deb && command -v dpkg-shlibdeps; } >/dev/null")) SKIP("needs dpkg-dev");
+    static const char stand_in[] =
+        "mkdir $ROOT/bin && for p in deb-systemd-helper deb-systemd-invoke systemctl systemd-sysusers userdel getent; "
+        "do "
+        "printf '#!/bin/sh\necho %s \"$@\" >>%s/log\n' $p $ROOT >$ROOT/bin/$p; chmod +x $ROOT/bin/$p; done";
+    static const struct {
+        const char *run, *asks;
+    } steps[] = {
+        {"postinst configure ''", "systemd-sysusers noised.conf\n"},
+        {"postinst configure ''", "deb-systemd-helper enable noised.socket\n"},
+        {"postinst configure ''", "deb-systemd-helper enable noised.service\n"},
+        {"postrm remove", "deb-systemd-helper mask noised.socket noised.service\n"},
+        {"postrm purge", "deb-systemd-helper purge noised.socket noised.service\n"},
+        {"postrm purge", "deb-systemd-helper unmask noised.socket noised.service\n"},
+        {"postrm purge", "userdel noised\n"},
+    };
+    char *root = test_dir(), command[400];
+    expect(root, "mkdir $ROOT/b && cp $BUILD/noised $BUILD/noised-train $BUILD/noised-weights $ROOT/b", 0, "");
+    expect(root, "scripts/deb.sh $ROOT/b && dpkg-deb -R $ROOT/b/*.deb $ROOT/x", 0, "noised_" NOISED_VERSION "_");
+    expect(root, stand_in, 0, "");
+    for (size_t i = 0; i < COUNTOF(steps); i++) {
+        snprintf(command, sizeof command, "rm -f $ROOT/log; PATH=$ROOT/bin:$PATH sh $ROOT/x/DEBIAN/%s; cat $ROOT/log",
+                 steps[i].run);
+        expect(root, command, 0, steps[i].asks);
+    }
+    expect(root, "PATH=$ROOT/bin:$PATH sh $ROOT/x/DEBIAN/postinst configure ''", 0, "http://127.0.0.1:8080");
+    expect(root, ". $ROOT/x/etc/default/noised; $ROOT/x/usr/bin/noised-weights verify $ROOT/x$NOISED_MODEL", 0, "ok ");
+    expect(root, "cat $ROOT/x/DEBIAN/conffiles", 0, "/etc/default/noised\n");
+    expect(root, "grep -h ^ExecReload $ROOT/x/usr/lib/systemd/system/*.service | sort -u", 0,
+           "=/bin/sh -c \"kill -HUP");
+    expect(root, "ls $ROOT/x/usr/share/doc/noised $ROOT/x/usr/share/doc/noised/examples", 0, "RUNBOOK.md");
+    expect(root, "ls $ROOT/x/usr/share/doc/noised/examples", 0, "haproxy.cfg");
     free(root);
 }
 
