@@ -1,6 +1,7 @@
 #include "weights/presets.h"
 
 #include "base/err.h"
+#include "base/guess.h"
 #include "model/attention/kind.h"
 #include "model/config_check.h"
 #include "weights/config_json.h"
@@ -250,6 +251,20 @@ static SizeId size_after(const char *name, const char *member) {
     return i;
 }
 
+/* The preset that a mistyped name is nearest to, if any is near. */
+static bool meant(const char *name, char out[PRESET_NAME]) {
+    const char *best = NULL;
+    int nearest = 4;
+    char one[PRESET_NAME];
+    out[0] = 0;
+    for (int i = 0; preset_name(i, one); i++) {
+        best = NULL;
+        guess(name, strlen(name), one, &best, &nearest);
+        if (best) snprintf(out, PRESET_NAME, "%s", one);
+    }
+    return out[0];
+}
+
 static int refuse(const char *name, Err *err) {
     char text[900] = "";
     size_t n = 0;
@@ -261,6 +276,8 @@ static int refuse(const char *name, Err *err) {
     for (int i = 0; preset_words_name(i); i++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %s", preset_words_name(i));
     BUG_ON(n >= sizeof text);
+    char nearest[PRESET_NAME];
+    if (meant(name, nearest)) return err_set(err, "no preset %.60s; did you mean %s?", name, nearest);
     return err_set(err, "no preset %.60s: a preset is <member>-<size>; members:%s", name, text);
 }
 

@@ -100,6 +100,8 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C", "--out is missing", 2},
         {"pretrain --config %C --out %D", "--data is missing", 2},
         {"pretrain --data %T --out %D", "--config is missing", 2},
+        {"pretrain --data %T --config noiseformer-v3-nano --out %D", "did you mean noiseformer-v1-nano?", 1},
+        {"pretrain --data %T --config mah-tiny --out %D", "no preset mah-tiny; did you mean mha-tiny?", 1},
         {"pretrain --data %T --config mamba-nano --out %D", "no preset mamba-nano", 1},
         {"pretrain --data %T --config /no/config.json --out %D", "/no/config.json: No such file", 1},
         {"pretrain --data %T --config %T --out %D", "text.txt", 1},
