@@ -154,7 +154,7 @@ man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS) $(MPI_IF_THERE)) $(patsu
 
 $(BUILD)/man/%.1: $(BUILD)/%
 	@mkdir -p $(@D)
-	$< --help=man >$@
+	{ $< --help=man; cat $(wildcard docs/man/$*.roff) /dev/null; } >$@
 
 $(BUILD)/completion/%: $(BUILD)/%
 	@mkdir -p $(@D)

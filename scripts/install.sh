@@ -22,7 +22,7 @@ put() {
 for p in $programs; do
     [ "$what" = uninstall ] || [ -x "$build/$p" ] || { echo "$build/$p is not there: make all" >&2; exit 1; }
     put "bin/$p" 755 <"$build/$p"
-    "$build/$p" --help=man | gzip -9n | put "share/man/man1/$p.1.gz" 644
+    { "$build/$p" --help=man; cat docs/man/$p.roff; } | gzip -9n | put "share/man/man1/$p.1.gz" 644
     "$build/$p" --help=completion | put "share/bash-completion/completions/$p" 644
 done
 for unit in noised.service noised.socket noised@.service noised@.socket; do

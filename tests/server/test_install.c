@@ -38,6 +38,10 @@ TEST(install_and_uninstall) {
     expect(root, "$ROOT/opt/noised/bin/noised --version", 0, NOISED_VERSION);
     expect(root, "$ROOT/opt/noised/bin/noised-weights verify $ROOT/opt/noised/share/noised/demo", 0, "ok ");
     expect(root, "zcat $ROOT/opt/noised/share/man/man1/noised-train.1.gz", 0, ".TH NOISED-TRAIN 1");
+    expect(root,
+           "zcat $ROOT/opt/noised/share/man/man1/noised.1.gz | grep -xE '.SH (EXAMPLES|FILES|ENVIRONMENT|SEE ALSO)' | "
+           "wc -l",
+           0, "4\n");
     expect(root, "bash -n $ROOT/opt/noised/share/bash-completion/completions/noised", 0, "");
     expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "ExecStart=/opt/noised/bin/noised ");
     expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "LoadCredential=noised.api-key");
