@@ -104,7 +104,7 @@ typedef struct Config {
         int condition_dim; /* conditioned: width m of the latent; 0 = not conditioned */
     } noise;
     struct {
-        int heads, head_dim, kernel; /* heads = 0: no sas object */
+        int heads, head_dim, kernel; /* heads = 0: no sas object; kernel = 0: no layers over the heads */
         bool relu, rope_post;        /* relu false = the linear ablation */
     } sas;
     struct {

@@ -130,14 +130,20 @@ static int check_sas(const Config *c, Err *err) {
     const Range r[] = {
         {"sas.heads", c->sas.heads, 1, 4096},
         {"sas.head_dim", c->sas.head_dim, 1, HEAD_DIM_MAX},
-        {"sas.kernel", c->sas.kernel, 1, 63},
+        {"sas.kernel", c->sas.kernel, 0, 63},
     };
     if (check_ranges(r, COUNTOF(r), err)) return -1;
     int base = config_base_heads(c).heads;
     if (c->sas.heads % base)
         return err_set(err, "sas.heads %d is not a multiple of %d, the heads of attention.kind %s", c->sas.heads, base,
                        c->attention.kind->name);
-    if (c->sas.kernel % 2 == 0) return err_set(err, "sas.kernel is %d, must be odd", c->sas.kernel);
+    if (c->sas.kernel && c->sas.kernel % 2 == 0) return err_set(err, "sas.kernel is %d, must be odd", c->sas.kernel);
+    if (!c->sas.kernel && c->sas.heads != base)
+        return err_set(err, "sas.kernel is 0, so there are no more heads than %d, but sas.heads is %d", base,
+                       c->sas.heads);
+    if (!c->sas.kernel && c->sas.head_dim == config_base_heads(c).k_dim)
+        return err_set(err, "sas.kernel is 0 and sas.head_dim %d as without sas: no layer is left of it",
+                       c->sas.head_dim);
     if (!c->sas.rope_post) return 0;
     if (!config_rope_parts(c))
         return err_set(err, "sas.rope is post, but position is %s, not rope", position_names[c->position]);

@@ -21,10 +21,10 @@ static void declare_pair(ParamSet *ps, const char *name, Weight *w, Weight *b, i
     params_leave(ps, at);
 }
 
-/* heads = H and kernel 1 means no head layers, Dx = D no feature layers. */
+/* The paper's FeatureOnly has no kernel, its HeadOnly the features of its host. */
 static void stack_declare(SasStack *s, ParamSet *ps, const Config *c, const char *name, int dim, int dim_x) {
     int heads = config_base_heads(c).heads, heads_x = c->sas.heads, k = c->sas.kernel;
-    *s = (SasStack){.has_heads = heads_x != heads || k > 1, .has_features = dim_x != dim};
+    *s = (SasStack){.has_heads = k > 0, .has_features = dim_x != dim};
     size_t at = params_enter(ps, "%s.", name);
     if (s->has_heads) {
         declare_pair(ps, "head_in", &s->head_in_w, &s->head_in_b, 3, (int[]){heads_x, heads, k}, heads * k);

@@ -1,6 +1,7 @@
 /* sas: simulated attention score (docs/spec.md 3). Base q, k, v of H heads become Hx heads of Dx features (v keeps its
  * width), by two convolutions over the heads along the feature axis and two linears over the features:
  *     X2 = X1 + conv(relu(X1)), X1 = conv(X);   Y2 = Y1 + relu(Y1) W_out^T + b, Y1 = X2 W_in^T + b   (SAS eq. 5-11)
+ * with kernel 0 the first step is left out, with Dx = D the second,
  * and the outputs of consecutive groups of H heads are averaged before o_proj (PEAA, eq. 12). */
 #ifndef NOISED_SAS_H
 #define NOISED_SAS_H

@@ -153,7 +153,7 @@ static void read_sas(Config *c, JsonReader *r) {
     if (!json_reader_enter(r, &s, "sas", "sas.")) return;
     c->sas.heads = json_take_positive(&s, "heads", JSON_REQUIRED);
     c->sas.head_dim = json_take_positive(&s, "head_dim", JSON_REQUIRED);
-    c->sas.kernel = json_take_positive(&s, "kernel", JSON_REQUIRED);
+    c->sas.kernel = json_take_int(&s, "kernel", JSON_REQUIRED);
     c->sas.relu = json_take_name(&s, "activation", sas_activations, COUNTOF(sas_activations), 1);
     c->sas.rope_post = json_take_name(&s, "rope", sas_ropes, COUNTOF(sas_ropes), 0);
     json_reader_leave(r, &s);

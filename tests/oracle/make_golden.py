@@ -138,7 +138,8 @@ def cases():
     add("gqa_gelu_tanh_gated", "gqa", mlp={"activation": "gelu_tanh", "gated": True, "intermediate_size": 8}, layers=1)
     # sas
     add("mha_sas_head_only", "mha", sas=sas("mha", head_dim=4), layers=1)
-    add("mha_sas_feature_only", "mha", sas=sas("mha", heads=2, kernel=1), layers=1)
+    add("mha_sas_feature_only", "mha", sas=sas("mha", heads=2, kernel=0), layers=1)
+    add("mha_sas_equal_heads", "mha", sas=sas("mha", heads=2, head_dim=4, kernel=1), layers=1)
     add("mha_sas_same_heads", "mha", sas=sas("mha", heads=2, kernel=3), layers=1)
     add("mha_sas_linear", "mha", sas=sas("mha", activation="none"), layers=1)
     for kernel in (1, 5, 7):

@@ -180,10 +180,11 @@ class Config:
             self.sas_heads, self.sas_dim = s.get("heads", self.heads), s.get("head_dim", self.qk_dim)
             self.sas_kernel, self.sas_act = s.get("kernel", 1), s.get("activation", "relu")
             self.sas_rope = s.get("rope", "pre")
-            assert self.sas_heads % self.maps == 0 and self.sas_kernel % 2 == 1
+            assert self.sas_heads % self.maps == 0 and (self.sas_kernel % 2 == 1 or self.sas_kernel == 0)
             assert self.sas_act in ("relu", "none") and self.sas_rope in ("pre", "post")
             assert self.sas_rope == "pre" or self.kind in LATE_ROPE
-            self.sas_head_stage = not (self.sas_heads == self.maps and self.sas_kernel == 1)
+            self.sas_head_stage = self.sas_kernel > 0  # a kernel of 1 is the MLP over heads of eqs. 1 to 4
+            assert self.sas_head_stage or self.sas_heads == self.maps
             self.sas_feature_stage = self.sas_dim != self.qk_dim
         self.score_heads = self.sas_heads if s else self.maps
         n = self.noise = c.get("noise")
