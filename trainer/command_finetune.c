@@ -194,7 +194,8 @@ const Command command_finetune = {
     .name = "finetune",
     .summary = "Trains a network on labelled texts, words or images.",
     .details =
-        "Formats: jsonl {\"text\", \"text_b\"?, \"label\"} a line; tsv with a header; cola and trec as those data "
+        "Formats: jsonl {\"text\", \"text_b\"?, \"label\"} a line; tsv with a header, GLUE's own files as well; cola "
+        "and trec as those data "
         "sets come; conll, a word a line with its label in the last column; idx, MNIST's images with their labels "
         "beside; safetensors with images and labels. A bad line is named, and nothing is trained then. SIGINT, "
         "SIGTERM and SIGHUP end with status 130, 143 and 129.",

@@ -78,6 +78,53 @@ TEST(examples_read_columns) {
     examples_free(&e);
 }
 
+/* The layouts of gluebenchmark.com's files. */
+TEST(examples_read_glue_files) {
+    Examples e;
+    REQUIRE(load_text(&e, "train.tsv",
+                      "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+                      "133273\t213221\t213222\tHow is \"life\"?\tWhat's life?\t0\n"
+                      "402555\t536040\t536041\tHow do I?\tHow can I?\t1\n",
+                      FORMAT_AUTO, NULL));
+    check_unit(&e, 0, "How is \"life\"?", "What's life?", "0", 2);
+    check_unit(&e, 1, "How do I?", "How can I?", "1", 3);
+    examples_free(&e);
+    REQUIRE(load_text(&e, "dev.tsv",
+                      "index\tquestion\tsentence\tlabel\n0\tWhat came?\tIt came on Sunday.\tentailment\n"
+                      "1\tWho?\tNobody.\tnot_entailment\n",
+                      FORMAT_AUTO, NULL));
+    check_unit(&e, 0, "What came?", "It came on Sunday.", "entailment", 2);
+    check_unit(&e, 1, "Who?", "Nobody.", "not_entailment", 3);
+    examples_free(&e);
+    static const char parses[] = "\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse";
+    char text[1024];
+    snprintf(text, sizeof text,
+             "index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tgold_label\n"
+             "0\t31193\t31193n\tgovernment\t( a b )\t( c d )\t(ROOT a)\t(ROOT c)\tA b.\tC d.\tneutral\tneutral\n",
+             parses);
+    REQUIRE(load_text(&e, "train.tsv", text, FORMAT_AUTO, NULL));
+    check_unit(&e, 0, "A b.", "C d.", "neutral", 2);
+    examples_free(&e);
+    snprintf(text, sizeof text,
+             "index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5"
+             "\tgold_label\n0\t63735\t63735n\tslate\t( a )\t( b )\t(ROOT a)\t(ROOT b)\tA.\tB.\tneutral\tneutral"
+             "\tneutral\tentailment\tneutral\tcontradiction\n",
+             parses);
+    REQUIRE(load_text(&e, "dev_matched.tsv", text, FORMAT_AUTO, NULL));
+    check_unit(&e, 0, "A.", "B.", "contradiction", 2);
+    examples_free(&e);
+    REQUIRE(load_text(&e, "train.tsv",
+                      "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+                      "0\tmain-captions\tMSRvid\t2012test\t0001\tnone\tnone\tA plane.\tAn air plane.\t5.000\n"
+                      "1\tmain-captions\tMSRvid\t2012test\t0004\tnone\tnone\tA man.\tA flute.\t2.500\n"
+                      "2\tmain-news\tx\t2013\t0005\tnone\tnone\tC.\tD.\t0.25\n",
+                      FORMAT_AUTO, NULL));
+    check_unit(&e, 0, "A plane.", "An air plane.", "5", 2);
+    check_unit(&e, 1, "A man.", "A flute.", "3", 3);
+    check_unit(&e, 2, "C.", "D.", "0", 4);
+    examples_free(&e);
+}
+
 TEST(examples_read_sentences) {
     Examples e;
     static const char text[] = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter  NNP B-PER \n \n";
@@ -138,6 +185,12 @@ TEST(examples_refuse_bad_lines) {
         {"a.tsv", "text\tindex\n", 0, "a.tsv:1: the header has no column \"label\""},
         {"a.tsv", "label\tindex\n", 0, "a.tsv:1: the header has no column \"text\""},
         {"a.tsv", "text\tsentence\tlabel\n", 0, "\"sentence\" is a second text"},
+        {"a.tsv", "question\tsentence\ttext_b\tlabel\n", 0, "column \"text_b\" is a second text_b"},
+        {"a.tsv", "question\ttext\tlabel\n", 0, "column \"text\" is a second text"},
+        {"a.tsv", "text\tscore\na\t5.1\n", 0, "a.tsv:2: score is \"5.1\", must be 0 to 5"},
+        {"a.tsv", "text\tscore\na\tgood\n", 0, "a.tsv:2: score is \"good\", must be 0 to 5"},
+        {"a.tsv", "text\tscore\tlabel\n", 0, "column \"score\" is a second label"},
+        {"a.jsonl", "{\"text\":\"a\",\"score\":1}", 0, ":1: unknown key \"score\""},
         {"a.tsv", "text\tlabel\n", 0, "there are no examples"},
         {"a.tsv", "text\tlabel\na\t\n", 0, "a.tsv:2: the label is empty"},
         {"a.tsv", "a\t1\tb\n", FORMAT_COLA, ":1: 3 columns, CoLA's files have 4"},
