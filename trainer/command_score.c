@@ -87,7 +87,7 @@ static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to score"},
     {"task", OPTION_LIST, AT(tasks), "FILE", .required = true, .help = "questions, a line of results each"},
     {"delimiter", OPTION_TEXT, AT(delimiter), "TEXT", .absent = "a space",
-     .help = "what stands between a query and a choice; ARC, PIQA and BoolQ are asked with $'\\nAnswer: '"},
+     .help = "what stands between a query and a choice"},
     {"truncate", OPTION_SWITCH, AT(truncate),
      .help = "cut the first tokens of texts beyond max_position_embeddings, and count them, in place of refusing"},
     {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
@@ -100,9 +100,10 @@ const Command command_score = {
     .name = "score",
     .summary = "Answers questions by which continuation a checkpoint finds likeliest, one line of JSON a file.",
     .details =
-        "A file has one question a line, all of one form: {\"query\": \"Where do fish live?\", \"choices\": [\"in "
-        "water\", \"in trees\"], \"gold\": 0} or {\"context\": \"Fish live in\", \"continuation\": \"water\"}. acc "
-        "is how often the likeliest choice is right, acc_norm the same by likelihood per character. Of the second "
+        "A file has one question a line: {\"query\": \"Where do fish live?\", \"choices\": [\"in water\", \"in "
+        "trees\"], \"gold\": 0}, {\"contexts\": [\"Fish\", \"Birds\"], \"continuation\": \"live in water\", "
+        "\"gold\": 0} or {\"context\": \"Fish live in\", \"continuation\": \"water\"}, the last in files of its own. "
+        "acc is how often the likeliest choice is right, acc_norm the same by likelihood per character. Of the last "
         "form (LAMBADA's) acc is how often every token of the continuation was the likeliest, and perplexity that "
         "of a continuation. /v1/completions gives the same log-probabilities with echo, logprobs 1 and max_tokens "
         "0.",

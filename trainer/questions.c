@@ -33,17 +33,18 @@ static int add_choice(Questions *q, const Lines *l, const cJSON *v, const char *
     return 0;
 }
 
-static int read_choices(Questions *q, const Lines *l, Question *item, const cJSON *o, char **room, Err *err) {
-    const cJSON *choices = json_field(o, "choices"), *v;
+static int read_choices(Questions *q, const Lines *l, Question *item, const cJSON *o, const char *name, char **room,
+                        Err *err) {
+    const cJSON *choices = json_field(o, name), *v;
     int64_t gold;
     if (!cJSON_IsArray(choices))
-        return lines_fail(l, err, "\"choices\" is %s, must be a list", show_json(choices).text);
+        return lines_fail(l, err, "\"%s\" is %s, must be a list", name, show_json(choices).text);
     cJSON_ArrayForEach(v, choices) {
-        if (add_choice(q, l, v, "choices", room, err)) return -1;
+        if (add_choice(q, l, v, name, room, err)) return -1;
         item->n_choices++;
     }
     if (item->n_choices < 2 || item->n_choices > CHOICES_MOST)
-        return lines_fail(l, err, "%d choices, must be 2 to %d", item->n_choices, CHOICES_MOST);
+        return lines_fail(l, err, "%d %s, must be 2 to %d", item->n_choices, name, CHOICES_MOST);
     v = json_field(o, "gold");
     if (!json_integer(v, 0, item->n_choices - 1, &gold))
         return lines_fail(l, err, "\"gold\" is %s, must be 0 to %d", show_json(v).text, item->n_choices - 1);
@@ -51,34 +52,52 @@ static int read_choices(Questions *q, const Lines *l, Question *item, const cJSO
     return 0;
 }
 
+/* May be empty, as what stands in front of a whole document. */
+static const char *take_query(const Lines *l, const cJSON *o, const char *name, char **room, Err *err) {
+    const cJSON *v = json_field(o, name);
+    return cJSON_IsString(v) && !*v->valuestring ? "" : take_text(l, v, name, room, err);
+}
+
+static int read_texts(Questions *q, const Lines *l, Question *item, const cJSON *o, char *room, Err *err) {
+    if (json_field(o, "contexts")) {
+        item->continuation = take_text(l, json_field(o, "continuation"), "continuation", &room, err);
+        return item->continuation ? read_choices(q, l, item, o, "contexts", &room, err) : -1;
+    }
+    item->query = take_query(l, o, q->cloze ? "context" : "query", &room, err);
+    if (!item->query) return -1;
+    if (!q->cloze) return read_choices(q, l, item, o, "choices", &room, err);
+    item->n_choices = 1;
+    return add_choice(q, l, json_field(o, "continuation"), "continuation", &room, err);
+}
+
 static int read_question(Questions *q, const Lines *l, const cJSON *o, char *room, Err *err) {
     bool cloze = json_field(o, "context");
     Question item = {.line = l->number};
     char where[32];
     snprintf(where, sizeof where, "line %d", l->number);
-    if (json_check_keys(o, where, cloze ? "context continuation ind" : "query choices gold ind", err)) {
+    const char *keys = cloze                       ? "context continuation ind"
+                       : json_field(o, "contexts") ? "contexts continuation gold ind"
+                                                   : "query choices gold ind";
+    if (json_check_keys(o, where, keys, err)) {
         Err why = *err;
         return err_set(err, "%s: %.450s", q->path, why.msg);
     }
     if (q->n && cloze != q->cloze)
         return lines_fail(l, err, "a %s among %s", cloze ? "context" : "query", cloze ? "queries" : "contexts");
     q->cloze = cloze;
-    const char *name = cloze ? "context" : "query";
-    const cJSON *query = json_field(o, name);
-    if (cJSON_IsString(query) && !*query->valuestring)
-        item.query = "";
-    else if (!(item.query = take_text(l, query, name, &room, err)))
-        return -1;
-    item.n_choices = cloze;
-    if (cloze ? add_choice(q, l, json_field(o, "continuation"), "continuation", &room, err)
-              : read_choices(q, l, &item, o, &room, err))
-        return -1;
+    if (read_texts(q, l, &item, o, room, err)) return -1;
     if (q->n == q->capacity) {
         q->capacity = MAX(64, 2 * q->capacity);
         q->items = xrealloc(q->items, (size_t)q->capacity * sizeof *q->items);
     }
     q->items[q->n++] = item;
     return 0;
+}
+
+const char *question_context(const Question *q, int choice) { return q->continuation ? q->choices[choice] : q->query; }
+
+const char *question_continuation(const Question *q, int choice) {
+    return q->continuation ? q->continuation : q->choices[choice];
 }
 
 static int read_all(Questions *q, Err *err) {

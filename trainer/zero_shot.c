@@ -31,14 +31,14 @@ static int encode(const ZeroShot *z, const char *text, size_t n, TokenList *out,
     return tokenizer_encode(c->tokenizer, text, n, true, out, err);
 }
 
-/* Tokens of query, delimiter and choice; *n_context of them are the query's. */
-static int encode_choice(const ZeroShot *z, const Question *q, const char *choice, TokenList *whole, size_t *n_context,
+/* Tokens of context, delimiter and continuation; *n_context of them are the context's. */
+static int encode_choice(const ZeroShot *z, const char *before, const char *after, TokenList *whole, size_t *n_context,
                          Err *err) {
     static const char blanks[] = " \t\n\r\v\f";
-    size_t n = strlen(q->query) + strlen(z->delimiter), n_whole = n + strlen(choice);
+    size_t n = strlen(before) + strlen(z->delimiter), n_whole = n + strlen(after);
     char *text = xmalloc(n_whole + 1);
     TokenList context = {0};
-    snprintf(text, n_whole + 1, "%s%s%s", q->query, z->delimiter, choice);
+    snprintf(text, n_whole + 1, "%s%s%s", before, z->delimiter, after);
     while (n > 0 && strchr(blanks, text[n - 1])) n--;
     int rc = encode(z, text, n, &context, err);
     *n_context = context.n;
@@ -74,7 +74,8 @@ static int add_choice(const ZeroShot *z, const Questions *q, Encoded *e, Likelih
     TokenList whole = {0};
     size_t n_context;
     Err why;
-    int rc = encode_choice(z, item, item->choices[l->choice], &whole, &n_context, &why);
+    int rc = encode_choice(z, question_context(item, l->choice), question_continuation(item, l->choice), &whole,
+                           &n_context, &why);
     if (rc == 0) rc = add_text(z, e, &whole, n_context, l, truncated, &why);
     if (rc) err_set(err, "%s:%d: %.400s", q->path, item->line, why.msg);
     token_list_free(&whole);
@@ -161,7 +162,8 @@ static int best_choice(const Question *q, const Likelihood *l, bool by_length) {
     int best = 0;
     double highest = -INFINITY;
     for (int c = 0; c < q->n_choices; c++) {
-        double characters = (double)utf8_count(q->choices[c], strlen(q->choices[c]));
+        const char *text = question_continuation(q, c);
+        double characters = (double)utf8_count(text, strlen(text));
         double value = by_length ? l[c].log_likelihood / characters : l[c].log_likelihood;
         if (value > highest) {
             best = c;

@@ -1,10 +1,10 @@
 /* zero_shot: how likely a language model finds the continuations of questions, through the serving path.
  *
- * The tokens of a continuation are those of the whole text (query, delimiter, choice) behind as many as the query alone
- * has; its log-likelihood is the sum of their log-probabilities, added in order in float64. So /v1/completions gives
- * the same numbers bit for bit: the whole as the prompt (text or ids), echo, logprobs 1, max_tokens 0, and the last
- * token_logprobs added up. Where the daemon puts a token in front of a text, it stands here; before a query that is
- * empty stands the token that starts a document. */
+ * The tokens of a continuation are those of the whole text (context, delimiter, continuation) behind as many as the
+ * context alone has; its log-likelihood is the sum of their log-probabilities, added in order in float64. So
+ * /v1/completions gives the same numbers bit for bit: the whole as the prompt (text or ids), echo, logprobs 1,
+ * max_tokens 0, and the last token_logprobs added up. Where the daemon puts a token in front of a text, it stands here;
+ * before a query that is empty stands the token that starts a document. */
 #ifndef NOISED_ZERO_SHOT_H
 #define NOISED_ZERO_SHOT_H
 

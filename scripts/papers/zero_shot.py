@@ -2,17 +2,20 @@
 """Zero-shot questions (SAS, Table 1): the likeliest of several continuations.
 
 make papers-zero-shot DATA=FOLDER, with FOLDER/eval holding arc_easy.jsonl, piqa.jsonl, openbook_qa.jsonl, siqa.jsonl,
-boolq.jsonl, hellaswag_1k.jsonl and lambada_openai.jsonl. STEPS=1500, MODELS="MHA SAS", DEMO=0.
+boolq.jsonl, hellaswag_1k.jsonl and lambada_openai.jsonl; arc_challenge.jsonl, sciq.jsonl and winogrande.jsonl are asked
+where they are. prompts.py says what their lines hold. STEPS=1500, MODELS="MHA SAS", DEMO=0.
 """
+import hashlib
 import json
 import os
 import subprocess
 
 import papers
+import prompts
 
 STEPS = int(os.environ.get("STEPS", "1500"))
-TASKS = {"arc_easy": "\nAnswer: ", "piqa": "\nAnswer: ", "openbook_qa": " ", "siqa": " ", "boolq": "\nAnswer: ",
-         "hellaswag_1k": " ", "lambada_openai": " "}
+NEEDED = ("arc_easy", "piqa", "openbook_qa", "siqa", "boolq", "hellaswag_1k", "lambada_openai")
+ALSO = ("arc_challenge", "sciq", "winogrande")
 # Of width 64, 2 layers, 4 heads of 16, context 1024: attention of its own, heads of key and value, SAS.
 KINDS = {
     "MHA": ({"kind": "mha"}, 4, None), "GQA": ({"kind": "gqa"}, 2, None), "MQA": ({"kind": "gqa"}, 1, None),
@@ -39,10 +42,21 @@ def config(name):
     return path
 
 
-def score(name, model, path, delimiter):
+def ask(folder, task):
+    """The task's questions in the harness's words: where they lie, and the metric that the paper shows."""
+    kind = task.removesuffix("_1k")
+    path = os.path.join(papers.RUNS, "zero-shot", "asked", f"{task}.jsonl")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(prompts.prompts(kind, os.path.join(folder, f"{task}.jsonl")))
+    return path, prompts.TASKS[kind][3]
+
+
+def score(name, model, path):
     """The last line of noised-train score; kept, so that what is interrupted does not score again."""
     weights = os.stat(os.path.join(model, "model.safetensors"))
-    wanted = [model, weights.st_mtime_ns, weights.st_size, path, delimiter]
+    with open(path, "rb") as f:
+        wanted = [model, weights.st_mtime_ns, weights.st_size, hashlib.sha256(f.read()).hexdigest()]
     kept = os.path.join(papers.RUNS, "zero-shot", f"{name}.{os.path.basename(path)}")
     if os.path.exists(kept):
         with open(kept, encoding="utf-8") as f:
@@ -50,8 +64,8 @@ def score(name, model, path, delimiter):
         if of == wanted:
             return told
     program = os.path.join(papers.BUILD, "noised-train")
-    out = subprocess.run([program, "score", "--model", model, "--task", path, "--delimiter", delimiter, "--truncate"],
-                         stdout=subprocess.PIPE, check=True, text=True).stdout
+    out = subprocess.run([program, "score", "--model", model, "--task", path, "--truncate"], stdout=subprocess.PIPE,
+                         check=True, text=True).stdout
     told = json.loads(out.splitlines()[-1])
     with open(kept, "w", encoding="utf-8") as f:
         json.dump([wanted, told], f)
@@ -59,7 +73,8 @@ def score(name, model, path, delimiter):
 
 
 def main():
-    folder = papers.data("eval", *(f"{task}.jsonl" for task in TASKS), page="https://huggingface.co/datasets")
+    folder = papers.data("eval", *(f"{task}.jsonl" for task in NEEDED), page="https://huggingface.co/datasets")
+    absent = [task for task in ALSO if not os.path.exists(os.path.join(folder, f"{task}.jsonl"))]
     corpus = [a for path in papers.books() for a in ("--data", path)]
     models, tokenizer = {}, []
     for name in MODELS:
@@ -69,31 +84,32 @@ def main():
     if os.environ.get("DEMO", "1") == "1":
         models["the demo"] = os.path.join(papers.TOP, "weights", "demo")
     rows, groups = [], {}
-    for task, delimiter in TASKS.items():
-        told = {name: score(name, model, os.path.join(folder, f"{task}.jsonl"), delimiter) for name, model in models.items()}
+    for task in [*NEEDED, *(t for t in ALSO if t not in absent)]:
+        path, key = ask(folder, task)
+        told = {name: score(name, model, path) for name, model in models.items()}
         any_one = next(iter(told.values()))
-        key = "acc" if "perplexity" in any_one else "acc_norm"
-        rows.append([task, any_one["n"], f"{100 * any_one['chance']:.1f}" if "chance" in any_one else "0",
+        rows.append([task, key, any_one["n"], f"{100 * any_one['chance']:.1f}" if "chance" in any_one else "0",
                      f"{100 * any_one['majority']:.1f}" if "majority" in any_one else "",
                      *(f"{100 * t[key]:.1f} ± {100 * t[key + '_stderr']:.1f}" for t in told.values())])
         groups[task] = {name: [100 * t[key]] for name, t in told.items()}
-    papers.write("zero-shot.svg", papers.bars("Zero-shot accuracy (normalised by characters; LAMBADA: greedy)", "%",
-                                              groups))
-    papers.write("zero-shot.md", PAGE.format(plan=papers.plan("STEPS", "MODELS", "DEMO"), steps=STEPS, table=papers.table(
-        ["task", "questions", "chance", "majority", *models], rows)))
+    papers.write("zero-shot.svg", papers.bars("Zero-shot accuracy", "%", groups))
+    missing = f"{', '.join(absent)} are not asked: their files were not there. " if absent else ""
+    papers.write("zero-shot.md", PAGE.format(plan=papers.plan("STEPS", "MODELS", "DEMO"), steps=STEPS, missing=missing, table=papers.table(
+        ["task", "score", "questions", "chance", "majority", *models], rows)))
 
 
 PAGE = """# Zero-shot questions
 
 `make papers-zero-shot DATA=FOLDER{plan}` (SAS, Table 1).
 
-Each continuation is scored by its log-probability behind the question, per character (acc_norm); of LAMBADA the last
-word must be the likeliest token by token (acc). The paper's models have 350M to 1.5B parameters and 10B or 50B tokens,
-and SAS leads MHA by 1.58 to 2.83 points there. Ours have width 64, two layers and {steps} steps on three books with one
-tokenizer, beside the demo's checkpoint where it is shown; ± is the standard error of the questions. At this size all of
-them answer at the level of chance (37.8% of BoolQ is what "no" throughout gives), so **the claim cannot be told here**:
-what the table shows is that the scoring is the published one, with chance and majority beside it. /v1/completions gives
-the same log-probabilities bit for bit.
+Each continuation is scored by its log-probability behind the question (acc), or by that per character (acc_norm),
+whichever the paper shows; of LAMBADA the last word must be the likeliest token by token. Questions are put in the
+words of EleutherAI's lm-evaluation-harness (`scripts/papers/prompts.py`), which the paper used. {missing}The paper's
+models have 350M, 760M and 1.5B parameters and 10B or 50B tokens, and SAS leads MHA by 1.58 to 2.83 points there. Ours
+have width 64, two layers and {steps} steps on three books with one tokenizer, beside the demo's checkpoint where it is
+shown; ± is the standard error of the questions. At this size all of them answer at the level of chance, so **the claim
+cannot be told here**: what the table shows is that the scoring is the published one, with chance and majority beside
+it. /v1/completions gives the same log-probabilities bit for bit.
 
 {table}
 ![Zero-shot accuracy by task and model](zero-shot.svg)

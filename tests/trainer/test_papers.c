@@ -113,3 +113,71 @@ TEST(papers_say_where_data_are) {
     free(output);
     free(dir);
 }
+
+/* The exact words of lm-evaluation-harness' task definitions: a line of each data set, and what it makes of it. */
+static const struct {
+    const char *task, *line, *asked;
+} prompts[] = {
+    {"arc_challenge",
+     "{\"question\": \"Why?\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": "
+     "\"B\"}",
+     "{\"query\": \"Question: Why?\\nAnswer:\", \"choices\": [\"a\", \"b\"], \"gold\": 1}"},
+    {"arc_easy", "{\"query\": \"Question: Why?\", \"choices\": [\"a\", \"b\"], \"gold\": 1}",
+     "{\"query\": \"Question: Why?\\nAnswer:\", \"choices\": [\"a\", \"b\"], \"gold\": 1}"},
+    {"hellaswag",
+     "{\"activity_label\": \"Tea\", \"ctx_a\": \"How to. [title] Boil [step]  water.\", \"ctx_b\": \"the Pot\", "
+     "\"endings\": "
+     "[\" sings. [substeps] Loud.\", \"falls.\"], \"label\": \"1\"}",
+     "{\"query\": \"Tea: How to.. Boil  water. The pot\", \"choices\": [\"sings. Loud.\", \"falls.\"], \"gold\": 1}"},
+    {"piqa", "{\"goal\": \"To cut\", \"sol1\": \"use a knife\", \"sol2\": \"use milk\", \"label\": 0}",
+     "{\"query\": \"Question: To cut\\nAnswer:\", \"choices\": [\"use a knife\", \"use milk\"], \"gold\": 0}"},
+    {"piqa", "{\"query\": \"Question: To cut\\n\", \"choices\": [\"use a knife\", \"use milk\"], \"gold\": 0}",
+     "{\"query\": \"Question: To cut\\nAnswer:\", \"choices\": [\"use a knife\", \"use milk\"], \"gold\": 0}"},
+    {"sciq",
+     "{\"support\": \" Ice melts.\", \"question\": \"What melts?\", \"distractor1\": \"a\", \"distractor2\": \"b\", "
+     "\"distractor3\": \"c\", \"correct_answer\": \"ice\"}",
+     "{\"query\": \"Ice melts.\\nQuestion: What melts?\\nAnswer:\", \"choices\": [\"a\", \"b\", \"c\", \"ice\"], "
+     "\"gold\": "
+     "3}"},
+    {"siqa",
+     "{\"context\": \"Ann ran.\", \"question\": \"Why?\", \"answerA\": \"a\", \"answerB\": \"b\", \"answerC\": \"c\", "
+     "\"label\": "
+     "\"3\"}",
+     "{\"query\": \"Q: Ann ran. Why?\\nA:\", \"choices\": [\"a\", \"b\", \"c\"], \"gold\": 2}"},
+    {"siqa", "{\"query\": \"Ann ran. Why?\", \"choices\": [\"a\", \"b\", \"c\"], \"gold\": 2}",
+     "{\"query\": \"Q: Ann ran. Why?\\nA:\", \"choices\": [\"a\", \"b\", \"c\"], \"gold\": 2}"},
+    {"winogrande",
+     "{\"sentence\": \"Ann met Bob and _ was glad.\", \"option1\": \"Ann\", \"option2\": \"Bob\", \"answer\": \"2\"}",
+     "{\"contexts\": [\"Ann met Bob and Ann\", \"Ann met Bob and Bob\"], \"continuation\": \"was glad.\", \"gold\": "
+     "1}"},
+    {"openbook_qa",
+     "{\"question_stem\": \"Fog is\", \"choices\": {\"text\": [\"wet\", \"dry\"], \"label\": [\"A\", \"B\"]}, "
+     "\"answerKey\": "
+     "\"A\"}",
+     "{\"query\": \"Fog is\", \"choices\": [\"wet\", \"dry\"], \"gold\": 0}"},
+    {"boolq", "{\"passage\": \"Ice melts.\", \"question\": \"does ice melt\", \"label\": 1}",
+     "{\"query\": \"Ice melts.\\nQuestion: does ice melt?\\nAnswer:\", \"choices\": [\"no\", \"yes\"], \"gold\": 1}"},
+    {"boolq",
+     "{\"query\": \"Passage: Ice melts.\\nQuestion: does ice melt?\", \"choices\": [\"no\", \"yes\"], \"gold\": 1}",
+     "{\"query\": \"Ice melts.\\nQuestion: does ice melt?\\nAnswer:\", \"choices\": [\"no\", \"yes\"], \"gold\": 1}"},
+    {"lambada_openai", "{\"text\": \"She went to the sea\"}",
+     "{\"context\": \"She went to the\", \"continuation\": \"sea\"}"},
+};
+
+TEST(papers_ask_as_the_harness_does) {
+    if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    char *dir = test_dir(), path[400], command[1000];
+    snprintf(path, sizeof path, "%s/asked.txt", dir);
+    for (size_t i = 0; i < COUNTOF(prompts); i++) {
+        write_in(dir, "eval", "one.jsonl", prompts[i].line);
+        snprintf(command, sizeof command, "python3 scripts/papers/prompts.py %s %s/eval/one.jsonl >%s 2>&1",
+                 prompts[i].task, dir, path);
+        CHECK_MSG(system(command) == 0, "%s", command);
+        char *said = test_read_file(path, NULL);
+        size_t n = strlen(prompts[i].asked);
+        CHECK_MSG(said && !strncmp(said, prompts[i].asked, n) && !strcmp(said + n, "\n"), "%s: %s", prompts[i].task,
+                  said);
+        free(said);
+    }
+    free(dir);
+}

@@ -18,7 +18,7 @@ static char *put(const char *name, const char *text) {
     return path;
 }
 
-TEST(questions_of_both_forms) {
+TEST(questions_of_all_forms) {
     Questions q;
     Err err;
     char *path = put("q.jsonl", "{\"query\": \"a\\nb \", \"gold\": 1, \"choices\": [\"c\", \"d e\", \"\u00e9\"]}\n"
@@ -32,6 +32,15 @@ TEST(questions_of_both_forms) {
     path = put("q.jsonl", "{\"context\": \"a b\", \"continuation\": \"c\"}");
     REQUIRE(questions_load(&q, path, &err) == 0);
     CHECK(q.n == 1 && q.cloze && q.items[0].n_choices == 1 && !strcmp(q.items[0].choices[0], "c"));
+    CHECK(!strcmp(question_context(q.items, 0), "a b") && !strcmp(question_continuation(q.items, 0), "c"));
+    questions_free(&q);
+    free(path);
+    path = put("q.jsonl", "{\"contexts\": [\"Ann\", \"Bob\", \"Cy\"], \"continuation\": \"is\", \"gold\": 2}\n"
+                          "{\"query\": \"a\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n");
+    REQUIRE(questions_load(&q, path, &err) == 0);
+    CHECK(q.n == 2 && !q.cloze && q.n_choices == 5 && q.items[0].n_choices == 3 && q.items[0].gold == 2);
+    CHECK(!strcmp(question_context(q.items, 1), "Bob") && !strcmp(question_continuation(q.items, 1), "is"));
+    CHECK(!strcmp(question_context(q.items + 1, 1), "a") && !strcmp(question_continuation(q.items + 1, 1), "c"));
     questions_free(&q);
     free(path);
 }
@@ -51,6 +60,10 @@ TEST(questions_refuse_bad_lines) {
         {"{\"choices\":[\"b\",\"c\"],\"gold\":0}", "\"query\" is missing"},
         {"{\"query\":\"a\",\"choices\":[\"b\",\"c\"],\"gold\":0,\"label\":1}", "line 2 has the unknown key"},
         {"{\"context\":\"a\",\"continuation\":\"b\"}", "q.jsonl:2: a context among queries"},
+        {"{\"contexts\":[\"a\"],\"continuation\":\"b\",\"gold\":0}", "q.jsonl:2: 1 contexts, must be 2 to 64"},
+        {"{\"contexts\":\"a\",\"continuation\":\"b\",\"gold\":0}", "\"contexts\" is \"a\", must be a list"},
+        {"{\"contexts\":[\"a\",\"b\"],\"gold\":0}", "q.jsonl:2: \"continuation\" is missing"},
+        {"{\"contexts\":[\"a\",\"b\"],\"choices\":[\"c\"],\"gold\":0}", "line 2 has the unknown key"},
         {"{\"query\":\"a\"", "q.jsonl:2:"},
         {"", "q.jsonl:2:"},
         {"\xFF", "q.jsonl:2: bytes that are no UTF-8"},
@@ -118,10 +131,12 @@ static void scored_close(Scored *s) {
     checkpoint_close(&s->c);
 }
 
+/* The last: one continuation behind two contexts. */
 static const char asked[] =
     "{\"query\":\"the sea and\",\"choices\":[\"a ship\",\"cold water\"],\"gold\":0}\n"
     "{\"query\":\"Question: what? \\n\",\"choices\":[\"I saw it\",\"x\",\"a whale\"],\"gold\":2}\n"
-    "{\"query\":\"\",\"choices\":[\"of\",\"in the night\"],\"gold\":1}\n";
+    "{\"query\":\"\",\"choices\":[\"of\",\"in the night\"],\"gold\":1}\n"
+    "{\"contexts\":[\"the captain\",\"the cold whale \"],\"continuation\":\"saw it\",\"gold\":0}\n";
 
 TEST(zero_shot_adds_up_log_softmax) {
     const char *dir = test_checkpoint(CHECKPOINT_SMALL);
@@ -130,11 +145,20 @@ TEST(zero_shot_adds_up_log_softmax) {
     Err err;
     bool good = score(&s, dir, asked, &z, &err);
     CHECK_MSG(good, "%s", err.msg);
-    static const char *const wholes[] = {"the sea and a ship", "the sea and cold water", "Question: what? \n I saw it",
-                                         "Question: what? \n x", "Question: what? \n a whale"};
-    static const char *const contexts[] = {"the sea and", "the sea and", "Question: what?", "Question: what?",
-                                           "Question: what?"};
-    for (int k = 0; good && k < 5; k++) {
+    static const char *const wholes[] = {"the sea and a ship",
+                                         "the sea and cold water",
+                                         "Question: what? \n I saw it",
+                                         "Question: what? \n x",
+                                         "Question: what? \n a whale",
+                                         NULL,
+                                         NULL,
+                                         "the captain saw it",
+                                         "the cold whale  saw it"};
+    static const char *const contexts[] = {
+        "the sea and", "the sea and", "Question: what?", "Question: what?", "Question: what?",
+        NULL,          NULL,          "the captain",     "the cold whale"};
+    for (int k = 0; good && k < 9; k++) {
+        if (!wholes[k]) continue;
         TokenList whole = {0}, context = {0};
         tokenizer_encode(s.c.tokenizer, wholes[k], strlen(wholes[k]), true, &whole, &err);
         tokenizer_encode(s.c.tokenizer, contexts[k], strlen(contexts[k]), true, &context, &err);
@@ -186,8 +210,9 @@ TEST(zero_shot_is_what_the_daemon_says) {
         cJSON *body = cJSON_CreateObject();
         TokenList ids = {0};
         char text[256];
-        if (!*item->query) token_list_push(&ids, TEST_EOS); /* what starts a document */
-        snprintf(text, sizeof text, "%s %s", item->query, item->choices[s.l[k].choice]);
+        const char *before = question_context(item, s.l[k].choice);
+        if (!*before) token_list_push(&ids, TEST_EOS); /* what starts a document */
+        snprintf(text, sizeof text, "%s %s", before, question_continuation(item, s.l[k].choice));
         tokenizer_encode(s.c.tokenizer, text, strlen(text), true, &ids, &err);
         cJSON_AddItemToObject(body, "prompt", cJSON_CreateIntArray(ids.ids, (int)ids.n));
         cJSON_AddTrueToObject(body, "echo");
