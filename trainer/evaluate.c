@@ -24,8 +24,7 @@ static int group_add(Group *g, const Config *c, const TokenSpan *span, size_t fi
     g->segments[g->n_windows++] = (Segment){.row0 = at, .n = n, .noise = noise};
     g->n_rows += n;
     if (span_read(span, first, n, c->vocab_size, tokens, targets, err)) return -1;
-    for (int i = 0; i < n; i++) g->weights[at + i] = 1;
-    g->n_targets += c->task == TASK_FILL_MASK ? masks_apply(c, 0, window, n, tokens, targets, g->weights + at) : n;
+    g->n_targets += masks_apply(c, 0, window, n, tokens, targets, g->weights + at);
     return 0;
 }
 

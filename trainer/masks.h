@@ -1,6 +1,9 @@
-/* masks: what a fill-mask model has to guess. Of the tokens of a window, but for the one between texts, 15% are chosen;
- * 80% of these become the mask, 10% any token, 10% stay (BERT). A pure function of (seed, window, position),
- * docs/spec.md 7.
+/* masks: which targets of a window count, docs/spec.md 5.
+ *
+ * Fill-mask: of its tokens, but for the one between texts, 15% are chosen; 80% of these become the mask, 10% any token,
+ * 10% stay (BERT). A pure function of (seed, window, position), docs/spec.md 7.
+ * An image as tokens, when the window is one: all but the last, which is the class of another image.
+ * Else all.
  */
 #ifndef NOISED_MASKS_H
 #define NOISED_MASKS_H
@@ -9,8 +12,10 @@
 
 #define MASK_TOKEN "<mask>"
 
-/* tokens[n] are masked in place, targets[n] become what they were, weights[n] 1 where one was chosen, else 0. Returns
- * how many were. */
+bool masks_any(const Config *c, int n); /* whether not all targets of a window of n count */
+
+/* weights[n] become 1 where a target counts, else 0; how many do. Fill-mask: tokens[n] are masked in place, targets[n]
+ * become what they were. */
 int masks_apply(const Config *c, uint64_t seed, uint64_t window, int n, int *tokens, int *targets, float *weights);
 
 #endif

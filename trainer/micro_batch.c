@@ -17,7 +17,7 @@ void micro_batch_init(MicroBatch *b, const Training *t) {
     *b = (MicroBatch){.tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
                       .segments = xcalloc(windows, sizeof *b->segments)};
-    if (t->model->cfg.task == TASK_FILL_MASK) b->weights = xcalloc(rows, sizeof *b->weights);
+    if (masks_any(&t->model->cfg, t->windows->length)) b->weights = xcalloc(rows, sizeof *b->weights);
     tape_init(&b->choice, false);
     tape_init(&b->tape, true);
     b->tape.bf16 = t->settings->precision == PRECISION_BF16;

@@ -77,7 +77,45 @@ TEST(images_are_learnt) {
     ChildResult r = trainer_run(args);
     const char *loss = strstr(r.output, "\"loss\":");
     CHECK_MSG(loss && atof(loss + 7) < 2, "%s", r.output);
+    CHECK_MSG(strstr(r.output, "\"tokens\":11760,"), "60 images of 196 shades: %s", r.output);
     free(r.output);
+    free(images);
+    free(dir);
+}
+
+/* The loss of training on the first of two images, the second of this class. */
+static double first_loss(const char *dir, const char *text, int class) {
+    char args[2048], name[32], *path = trainer_join(dir, "two.txt");
+    snprintf(name, sizeof name, "two-%d/log.jsonl", class);
+    char *log = trainer_join(dir, name);
+    const char *second = strchr(text, '\n') + 1;
+    int n = (int)(second - text), m = (int)(strchr(second, '\n') + 1 - strchr(second, ']'));
+    n = snprintf(args, sizeof args, "%.*s[%d%.*s", n, text, class, m, strchr(second, ']'));
+    BUG_ON(n >= (int)sizeof args);
+    test_write_file(path, args, (size_t)n);
+    snprintf(args, sizeof args,
+             "pretrain --config image-tokens-nano --tokenizer %s/a/tokenizer.json --data %s --val none --out %s/two-%d "
+             "--steps 1 --batch 1",
+             dir, path, dir, class);
+    check_run(args, 0, "windows of 197");
+    char *said = test_read_file(log, NULL);
+    const char *loss = said ? strstr(said, "\"loss\":") : NULL;
+    double value = loss ? atof(loss + 7) : -1;
+    free(said);
+    free(log);
+    free(path);
+    return value;
+}
+
+TEST(images_do_not_tell_the_next_class) {
+    char *dir = test_dir(), *images = write_images(dir), args[2048];
+    snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
+    check_run(args, 0, "60 images");
+    char *path = trainer_join(dir, "a/images.txt"), *text = test_read_file(path, NULL);
+    double loss = text ? first_loss(dir, text, 3) : -1;
+    CHECK_MSG(loss > 0 && text && loss == first_loss(dir, text, 5), "%.9g", loss);
+    free(text);
+    free(path);
     free(images);
     free(dir);
 }

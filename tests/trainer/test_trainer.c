@@ -476,6 +476,18 @@ TEST(trainer_masks) {
     free(weights);
 }
 
+TEST(trainer_masks_the_class_behind_an_image) {
+    Config c = {.vocab_size = 9, .input = {.kind = INPUT_TOKENS, .height = 2, .width = 3}};
+    int tokens[8] = {8, 1, 2, 3, 4, 5, 6, 7}, targets[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float weights[8] = {0};
+    CHECK(masks_any(&c, 7) && !masks_any(&c, 6) && !masks_any(&c, 8));
+    CHECK(masks_apply(&c, 5, 0, 7, tokens, targets, weights) == 6);
+    for (int i = 0; i < 7; i++) CHECK(weights[i] == (i < 6) && targets[i] == i + 1);
+    CHECK(masks_apply(&c, 5, 0, 8, tokens, targets, weights) == 8 && weights[6] == 1 && weights[7] == 1);
+    c.input.height = 0; /* of text */
+    CHECK(!masks_any(&c, 1) && masks_apply(&c, 5, 0, 1, tokens, targets, weights) == 1);
+}
+
 TEST(trainer_log_is_cut_back_to_the_resumed_step) {
     char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl");
     static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st";
