@@ -8,15 +8,15 @@ CC ?= gcc
 # None before `make deps` has installed a compiler.
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 X86_64 := $(findstring x86_64,$(MACHINE))
-BLAS := $(firstword $(wildcard /usr/include/$(MACHINE)/openblas-openmp) /usr/include)
-BLAS_LIB := $(wildcard /usr/lib/$(MACHINE)/openblas-openmp)
-comma := ,
+# The build of OpenBLAS that threads of ours may call: the serial one takes no locks, the other one starts threads.
+BLAS := /$(MACHINE)/openblas-openmp
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 OPTIMIZE := $(if $(SAN),-O1,-O2)
 CFLAGS := -std=c11 -D_GNU_SOURCE -I. -g -ffp-contract=off -fno-math-errno -fno-trapping-math -fstack-protector-strong -fPIE $(WARN)
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LIBS := -lcjson -lpng16 -lpcre2-8 -lcrypto -lunistring -lm -lpthread
-TEST_LIBS := -lcurl -lz $(addprefix -L,$(BLAS_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(BLAS_LIB)) -lopenblas
+LINK_BLAS := -L$(BLAS_ROOT)/usr/lib$(BLAS) -Wl,-rpath,/usr/lib$(BLAS) -lopenblas
+LIBS := -lcjson -lpng16 -lpcre2-8 -lcrypto -lunistring $(LINK_BLAS) -lm -lpthread
+TEST_LIBS := -lcurl -lz
 
 # In `make clean all` one follows the other.
 ifeq ($(MAKELEVEL)$(findstring j,$(shell printenv MAKEFLAGS))$(filter clean,$(MAKECMDGOALS)),0)
@@ -95,10 +95,10 @@ $(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c) $(EMBEDDED)
 $(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(EMBEDDED)
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
-$(BUILD)/tests/%.o: CFLAGS += -I$(BLAS)
+$(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/include$(BLAS)
 # It reads by the recv of server/http/gate.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
-$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load $(BUILD)/bench-gemm: LIBS += $(TEST_LIBS)
+$(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main daemon http_client models))
@@ -108,7 +108,7 @@ $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ -lm
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LINK_BLAS) -lm
 $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests:
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
@@ -272,12 +272,12 @@ test-arm: $(PROGRAMS) $(BUILD)/run-tests ## build noised for ARM64; its kernels 
 
 run-arm:
 	@scripts/arm64.sh $(ARM_ROOT)
-	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC="aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)" build-arm64/noised build-arm64/run-kernel-tests
+	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC="aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)" BLAS_ROOT=$(ARM_ROOT) build-arm64/noised build-arm64/run-kernel-tests
 	@mkdir -p build-arm64/emulated
 	@printf '#!/bin/sh\nexec qemu-aarch64 -L "%s" "%s" "$$@"\n' $(ARM_ROOT) $(CURDIR)/build-arm64/noised >build-arm64/emulated/noised
 	@chmod +x build-arm64/emulated/noised
 	qemu-aarch64 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels fixed_math_bits fixed_math_special
-	LEVELS=ref BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
+	LEVELS="ref blas" BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
 
 bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against the machine's limits
 	$(BUILD)/bench-gemm

@@ -134,8 +134,8 @@ Dtype model_precision(const Model *m) {
 
 const char *model_arithmetic(const Model *m) {
     for (int i = 0; i < m->params.n; i++)
-        if (m->params.params[i].weight->dtype == DTYPE_BF16) return kernels->arithmetic;
-    return "common";
+        if (m->params.params[i].weight->dtype == DTYPE_BF16) return kernels->arithmetic_bf16;
+    return kernels->arithmetic;
 }
 
 static Mat *embed_images(const Model *m, Tape *t, const Batch *batch) {

@@ -50,8 +50,8 @@ void model_free(Model *m);
  * F32, else BF16. The embedding speaks for all matrices. */
 Dtype model_precision(const Model *m);
 
-/* Which arithmetic this machine computes it in, to the last bit: "amx" on that level if any weight is BF16, else
- * "common", which all levels on all machines share. */
+/* Which arithmetic this machine computes it in, to the last bit: "blas-<core>-<version>" on the level blas, "amx" on
+ * that level if any weight is BF16, else "common", which all other levels on all machines share. */
 const char *model_arithmetic(const Model *m);
 
 /* The wanted rows after the last norm, [n_want, d]. Three ways, and every row's result depends on its own sequence

@@ -27,6 +27,8 @@ printf 'noised (%s) unstable; urgency=medium\n\n  * CHANGELOG.md tells what is n
 
 printf 'Source: noised\n\nPackage: noised\nArchitecture: any\n' >"$work/debian/control"
 depends=$(cd "$work" && dpkg-shlibdeps -O stage/usr/bin/* 2>/dev/null | sed 's/^shlibs:Depends=//')
+# Of OpenBLAS's builds the one that the programs are linked to (Makefile).
+depends=$(echo "$depends" | sed 's/\blibopenblas0\b/libopenblas0-openmp/')
 cat >"$stage/DEBIAN/control" <<END
 Package: noised
 Version: $version

@@ -56,7 +56,7 @@ int agree_program(Err *err) {
     char hex[SHA256_HEX];
     if (ranks->n == 1) return 0;
     if (hash_program(hex, err) || agree_on("the sha256 of the program", hex, err)) return -1;
-    return agree_on("the arithmetic", kernels->arithmetic, err);
+    return agree_on("the arithmetic", kernels->arithmetic_bf16, err);
 }
 
 /* The texts themselves are compared, and threads change no bits. */

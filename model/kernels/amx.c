@@ -20,7 +20,7 @@ static void few_or_tiles_i8(int n, int n_out, int k, const int8_t *x, const floa
 Kernels kernels_amx(void) {
     Kernels k = kernels_avx512bf16();
     few_rows_i8 = k.gemm_i8;
-    k.name = k.arithmetic = "amx";
+    k.name = k.arithmetic_bf16 = "amx";
     k.gemm_bf16 = tile_gemm_bf16;
     k.gemm_i8 = few_or_tiles_i8;
     return k;

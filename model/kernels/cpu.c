@@ -1,11 +1,14 @@
 /* Which levels this machine can run, and the choice among them. */
 #include "base/err.h"
+#include "base/log.h"
+#include "model/kernels/blas.h"
 #include "model/kernels/isa.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const Kernels *kernels;
+static Kernels blas;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -53,6 +56,7 @@ static CpuFeatures cpu_features(void) {
 int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     int n = 0;
     out[n++] = &kernels_ref;
+    out[n++] = &blas;
 #if defined(__x86_64__)
     CpuFeatures f = cpu_features();
     if (f.avx2) out[n++] = &kernels_avx2;
@@ -66,6 +70,7 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
         out[n++] = &amx;
     }
 #endif
+    blas = kernels_blas(out[n - 1] == &blas ? &kernels_ref : out[n - 1]);
     return n;
 }
 
@@ -77,10 +82,15 @@ int kernels_init(Err *err) {
     for (int i = 0; cap && i < n; i++)
         if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
     if (!chosen)
-        return err_set(
-            err,
-            "NOISED_ISA is \"%s\": the levels are ref, avx2, avx512, avx512bf16, amx, and this machine's best is %s",
-            cap, available[n - 1]->name);
+        return err_set(err,
+                       "NOISED_ISA is \"%s\": the levels are ref, blas, avx2, avx512, avx512bf16, amx, and this "
+                       "machine's best is %s",
+                       cap, available[n - 1]->name);
+    const char *fault = chosen == &blas ? blas_fault() : NULL;
+    if (fault) {
+        log_warning("%s: the slow level ref computes instead of blas", fault);
+        chosen = &kernels_ref;
+    }
     gaussian_quantiles_build();
     kernels = chosen;
     return 0;

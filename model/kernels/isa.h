@@ -5,6 +5,8 @@
 #include "model/kernels/kernels.h"
 
 extern const Kernels kernels_ref;
+/* `rest` with OpenBLAS's products. Sets it to one thread. */
+Kernels kernels_blas(const Kernels *rest);
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2;   /* AVX2, FMA, F16C */
 extern const Kernels kernels_avx512; /* AVX-512 F, DQ, BW, VL besides */

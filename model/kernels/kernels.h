@@ -1,12 +1,12 @@
 /* kernels: the table of inner loops, one column per instruction set, chosen once at start.
  *
- * ref -> avx2 -> avx512 -> avx512bf16 -> amx, the best that CPU and OS offer, capped by NOISED_ISA (one of these
- * names). ref is the contract: all others give its bits, but for the bf16 products of amx.
- * Rules of every entry: pure, single-threaded, any alignment, no aliasing unless said; callers split work by output
- * element. The order in which an output element is reduced depends on the reduction length alone - never on the
- * number of rows, the position in the batch or the thread. Row functions treat one row of width d at a time, so an
- * element's bits depend on (row, d) only. NaN and Inf propagate.
- * OpenBLAS is for tests and benchmarks only: its reduction order depends on the shape. */
+ * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, the last of them that CPU and OS offer, or the one that
+ * NOISED_ISA names. ref is the contract: all others give its bits, but for the bf16 products of amx and all products of
+ * blas, which is OpenBLAS's for processors that no level of ours knows (blas.h). Rules of every entry: pure,
+ * single-threaded, any alignment, no aliasing unless said; callers split work by output element. The order in which an
+ * output element is reduced depends on the reduction length alone - never on the number of rows, the position in the
+ * batch or the thread. Row functions treat one row of width d at a time, so an element's bits depend on (row, d) only.
+ * NaN and Inf propagate. */
 #ifndef NOISED_KERNELS_H
 #define NOISED_KERNELS_H
 
@@ -20,13 +20,15 @@ enum { BUCKETS_LAST = 1023, BUCKETS_SPREAD = 16, BUCKETS = BUCKETS_LAST + BUCKET
 
 typedef struct Kernels {
     const char *name;
-    const char *arithmetic; /* of bf16 products: "common", ref's, or "amx" */
+    const char *arithmetic;      /* of products: "common", ref's, or "blas-<core>-<version>" of OpenBLAS */
+    const char *arithmetic_bf16; /* of bf16 products: the same, or "amx" */
 
     /* y[i, o] (row stride ldy) = sum_k x[i, k] w[o, k], i < n, o < n_out; x [n, k] row stride ldx, w [n_out, k] rows
      * contiguous. Lane l of 16 sums k = l, l + 16, ... in order; the lanes are then added in one fixed tree. */
     void (*gemm_f32)(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy);
     /* The same with bf16 x and w, products and sums in f32: lane l sums the pairs k = 2 l, 2 l + 1 (+ 32, + 64, ...) in
-     * order, of a pair the odd one first. Subnormals may count as 0. amx adds in another order: see isa.h. */
+     * order, of a pair the odd one first. Subnormals may count as 0. amx adds in another order: see isa.h; blas adds
+     * all products in another order. */
     void (*gemm_bf16)(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy);
     /* The same with f32 x and f16 w. */
     void (*gemm_f16)(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy);
@@ -97,10 +99,11 @@ typedef struct Kernels {
 /* The chosen table. Set by kernels_init (idempotent, not thread-safe: call it first in main). */
 extern const Kernels *kernels;
 
-/* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. Also builds the quantile table. */
+/* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. An OpenBLAS that is not fit for blas is
+ * warned of, and ref chosen. Also builds the quantile table. */
 int kernels_init(Err *err);
 /* For tests: every level this machine can run, ref first; returns how many. */
-enum { KERNELS_LEVELS = 5 };
+enum { KERNELS_LEVELS = 6 };
 int kernels_available(const Kernels *out[KERNELS_LEVELS]);
 
 /* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init.

@@ -131,9 +131,12 @@ void former_print_around(Buffer *b, const char *text, size_t n, size_t at) {
     buffer_json(b, n ? text + from : "", to - from);
 }
 
-/* The next part of a fingerprint, up to a hyphen; the last one has the rest. */
+/* The next part of a fingerprint, up to a hyphen; that of OpenBLAS, "blas-<core>-<version>", has two inside, and the
+ * last one has the rest. */
 static size_t next_part(const char **rest, bool last) {
+    int inside = strncmp(*rest, "blas-", 5) ? 0 : 2;
     size_t n = last ? strlen(*rest) : strcspn(*rest, "-");
+    for (; inside && (*rest)[n]; inside--) n += 1 + strcspn(*rest + n + 1, "-");
     *rest += n + ((*rest)[n] == '-');
     return n;
 }

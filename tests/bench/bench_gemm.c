@@ -3,8 +3,8 @@
  * First what the machine can do (measured here, now: chains of multiply-adds in registers, reads of a large array),
  * then a table per level and number of threads: G multiply-adds x 2 per second, and in brackets the share of what peak
  * and bandwidth allow at best. Weights come from memory, as they do when a whole model is walked: every call takes
- * others. Each figure is the best of several calls. Behind the f32 rows, what OpenBLAS makes of the most rows. An
- * argument restricts the tables to levels whose name begins with it. */
+ * others. Each figure is the best of several calls. Behind the f32 rows, what OpenBLAS makes of the most rows in one
+ * call of its own. An argument restricts the tables to levels whose name begins with it. */
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -186,8 +186,11 @@ static void report(const Kernels *k, Product p, int threads, Limits l, double ba
         if (c == 0) printf(" %5.1f GB/s |", bytes / t * 1e-9);
     }
     if (p.type == DTYPE_F32) {
+        int team = team_size(); /* which OpenBLAS takes for its own */
         openblas_set_num_threads(threads);
         printf("  OpenBLAS %.0f", 2.0 * p.n * p.n_out * p.k / best_seconds(NULL, &p, threads) * 1e-9);
+        openblas_set_num_threads(1);
+        team_resize(team);
     }
     printf("\n");
 }

@@ -263,6 +263,12 @@ TEST(replay_snippets) {
     check_parts("a-1-x", "a-2-x", "[\"version\"]");
     check_parts("a-1-x", "a-1-y", "[\"arithmetic\"]");
     check_parts("a-1-x-llama-2", "a-1-x-llama-3", "[\"template\"]");
+    check_parts("a-1-blas-Haswell-0.3.21", "a-1-blas-Haswell-0.3.21", "[]");
+    check_parts("a-1-blas-Haswell-0.3.21", "a-1-blas-Zen-0.3.21", "[\"arithmetic\"]");
+    check_parts("a-1-blas-Haswell-0.3.21", "a-1-common", "[\"arithmetic\"]");
+    check_parts("a-1-blas-Haswell-0.3.21-llama-2", "a-1-blas-Haswell-0.3.29-llama-2", "[\"arithmetic\"]");
+    check_parts("a-1-blas-Haswell-0.3.21-llama-2", "a-1-common-llama-3", "[\"arithmetic\",\"template\"]");
+    check_parts("a-1-blas-Haswell", "a-1-blas", "[\"arithmetic\"]");
     check_parts("fp_ollama", "a-1-y", "[\"checkpoint\",\"version\",\"arithmetic\"]");
     check_parts("", "a-1-y-z", "[\"checkpoint\",\"version\",\"arithmetic\",\"template\"]");
 }

@@ -1,6 +1,7 @@
 /* The same bytes on unlike machines: answers of small checkpoints of the whole family, one line each in
  * tests/golden_answers.txt, checked on every kernel level that this machine has. `make test-arm` runs it on an ARM64
  * build in qemu.
+ * The level blas has bytes of its own: its answers are compared with ref's, number by number.
  * LEVELS="ref avx2": on these only. GOLDEN_ANSWERS=write: writes the file, by the first level. A golden answer changes
  * only where an equation or its arithmetic does; another version of the program then says so in the fingerprint. */
 #include "base/buffer.h"
@@ -11,6 +12,7 @@
 #include "model/kernels/kernels.h"
 #include "tests/support/http_client.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,14 +158,17 @@ enum { HASH = 16, LINE = 64 };
 static const char FILE_NAME[] = "tests/golden_answers.txt";
 
 typedef struct Golden {
-    char *text;    /* as it is in the file; NULL: none yet */
-    Buffer now;    /* the same of this run */
-    int different; /* answers */
+    char *text;       /* as it is in the file; NULL: none yet */
+    Buffer now;       /* the same of this run */
+    cJSON *reference; /* the answers of the first level, in order */
+    int asked;        /* on this level */
+    int different;    /* answers */
 } Golden;
+
+static const char *const by_nature[] = {"id", "created", "model", "system_fingerprint"};
 
 /* What there is of the answer, but for its id and date and what names the checkpoint. */
 static void hash_answer(const Answer *a, char hex[65]) {
-    static const char *const by_nature[] = {"id", "created", "model", "system_fingerprint"};
     cJSON *whole = cJSON_Duplicate(a->json, true);
     for (size_t i = 0; i < COUNTOF(by_nature); i++) cJSON_DeleteItemFromObjectCaseSensitive(whole, by_nature[i]);
     cJSON *usage = cJSON_GetObjectItemCaseSensitive(whole, "usage");
@@ -189,6 +194,36 @@ static void check_answer(Golden *g, const Answer *a, const char *member, int num
               FILE_NAME, a->body);
 }
 
+static bool is_by_nature(const char *name) {
+    for (size_t i = 0; name && i < COUNTOF(by_nature); i++)
+        if (!strcmp(name, by_nature[i])) return true;
+    return false;
+}
+
+/* Whether texts and structure are the same; *apart grows to what is between two numbers. */
+static bool is_like(const cJSON *a, const cJSON *b, double *apart) {
+    if (!a || !b || a->type != b->type) return false;
+    if (cJSON_IsNumber(a)) *apart = MAX(*apart, fabs(a->valuedouble - b->valuedouble));
+    if (cJSON_IsString(a) && strcmp(a->valuestring, b->valuestring)) return false;
+    const cJSON *other = b->child;
+    for (const cJSON *item = a->child; item; item = item->next, other = other->next)
+        if (!other || (!is_by_nature(item->string) && !is_like(item, other, apart))) return false;
+    return !other;
+}
+
+/* Sums in another order move activations and the cache by a rounding of bf16 here and there, but for models in f32, and
+ * a draw that lies that near a boundary falls on its other side: then the text is another one. */
+static void check_near(Golden *g, const Answer *a, const char *member, int number) {
+    const double near = strstr(member, "bf16") || strstr(member, "int8") ? 0.1 : 1e-4;
+    double apart = 0;
+    const cJSON *reference = cJSON_GetArrayItem(g->reference, g->asked);
+    if (!reference) return;
+    if (is_like(reference, a->json, &apart))
+        CHECK_MSG(apart <= near, "%s, request %d: %g from the reference", member, number, apart);
+    else
+        g->different++;
+}
+
 static void ask_all(Golden *g, const Daemon *d, const char *member, const char *path, const char *const *fields, int n,
                     const char *level) {
     for (int i = 0; i < n; i++) {
@@ -197,11 +232,18 @@ static void ask_all(Golden *g, const Daemon *d, const char *member, const char *
         Answer a = http_post(d, path, body);
         CHECK_MSG(a.status == 200, "%s: %d %s", body, a.status, a.body);
         const char *fingerprint = a.json ? json_text(a.json, "system_fingerprint") : NULL;
-        /* The arithmetic of amx is another one, and says so. */
-        if (fingerprint && !strstr(fingerprint, "-amx")) check_answer(g, &a, member, i, level);
+        /* The arithmetic of amx and blas is another one, and says so. */
+        if (fingerprint && strstr(fingerprint, "-blas-"))
+            check_near(g, &a, member, i);
+        else if (fingerprint && !strstr(fingerprint, "-amx"))
+            check_answer(g, &a, member, i, level);
+        if (!strcmp(level, "ref")) cJSON_AddItemToArray(g->reference, cJSON_Duplicate(a.json, true));
+        g->asked++;
         answer_free(&a);
     }
 }
+
+enum { MOST_UNLIKE = 4 }; /* answers of blas, of 114 */
 
 /* Its first steps are full ones, and take long in an emulator. */
 static const char SMALL_STEPS[] = "--max-batch 4 --prefill-chunk 32";
@@ -229,7 +271,7 @@ TEST(same_bytes_on_every_level) {
     const Kernels *all[KERNELS_LEVELS];
     char *folders[COUNTOF(members)], *before = getenv("NOISED_ISA") ? xstrdup(getenv("NOISED_ISA")) : NULL;
     bool write = getenv("GOLDEN_ANSWERS") && !strcmp(getenv("GOLDEN_ANSWERS"), "write");
-    Golden g = {.text = write ? NULL : test_read_file(FILE_NAME, NULL)};
+    Golden g = {.text = write ? NULL : test_read_file(FILE_NAME, NULL), .reference = cJSON_CreateArray()};
     int n = kernels_available(all);
     if (getenv("LEVELS")) test_takes_long(); /* in an emulator, then */
     CHECK_MSG(write || g.text, "%s cannot be read", FILE_NAME);
@@ -240,9 +282,11 @@ TEST(same_bytes_on_every_level) {
     }
     for (int l = 0; l < n && !(write && g.now.n); l++)
         if (wanted(all[l]->name)) {
-            g.now.n = 0;
+            bool own = strcmp(all[l]->arithmetic, "common");
+            if (!own) g.now.n = 0;
+            g.asked = g.different = 0;
             run_level(&g, all[l]->name, folders);
-            CHECK_MSG(!g.different, "%s: %d answers differ", all[l]->name, g.different);
+            CHECK_MSG(g.different <= (own ? MOST_UNLIKE : 0), "%s: %d answers differ", all[l]->name, g.different);
         }
     CHECK_MSG(g.now.n, "no level of this machine in LEVELS=%s", getenv("LEVELS"));
     if (write) test_write_file(FILE_NAME, g.now.data, g.now.n);
@@ -252,6 +296,7 @@ TEST(same_bytes_on_every_level) {
         unsetenv("NOISED_ISA");
     for (size_t m = 0; m < COUNTOF(members); m++) free(folders[m]);
     buffer_free(&g.now);
+    cJSON_Delete(g.reference);
     free(g.text);
     free(before);
 }

@@ -3,6 +3,8 @@
 #include "model/kernels/kernels.h"
 #include "tests/support/http_client.h"
 
+#include <cblas.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,17 +191,25 @@ static void check_arithmetic(const char *dir, const char *isa, const char *want)
     free(before);
     REQUIRE(up);
     Answer a = ask(&d, "\"seed\":4");
-    const char *fingerprint = json_text(a.json, "system_fingerprint"), *last = strrchr(fingerprint, '-');
+    const char *fingerprint = json_text(a.json, "system_fingerprint"),
+               *last = strchr(strchr(fingerprint, '-') + 1, '-');
     CHECK_MSG(last && !strcmp(last + 1, want), "%s on %s has %s, not %s", dir, isa, fingerprint, want);
     answer_free(&a);
     daemon_stop(&d);
 }
 
-/* Only bf16 products on amx have bits of their own. */
+/* Only bf16 products on amx, and all on blas, have bits of their own. */
 TEST(seeds_fingerprint_names_the_arithmetic) {
     const Kernels *all[KERNELS_LEVELS];
     int n = kernels_available(all);
-    check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), all[n - 1]->name, "common");
-    for (int i = n > 1 ? n - 2 : 0; i < n; i++)
-        check_arithmetic("weights/demo", all[i]->name, strcmp(all[i]->name, "amx") ? "common" : "amx");
+    char blas[64], version[16] = "";
+    sscanf(openblas_get_config(), "OpenBLAS %15s", version);
+    snprintf(blas, sizeof blas, "blas-%s-%s", openblas_get_corename(), version);
+    for (int i = MAX(n - 2, 0); i < n; i++) {
+        bool is_blas = !strcmp(all[i]->name, "blas"), amx = !strcmp(all[i]->name, "amx");
+        check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), all[i]->name, is_blas ? blas : "common");
+        check_arithmetic("weights/demo", all[i]->name, is_blas ? blas : amx ? "amx" : "common");
+    }
+    check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), "blas", blas);
+    check_arithmetic("weights/demo", "blas", blas);
 }
