@@ -1,0 +1,226 @@
+/* Those who take more than their share: of turns, of places, of memory. Others are served all the same. */
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+
+#include <elf.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char live[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+
+static int status_of(int fd, double seconds) {
+    char *text = raw_read_until(fd, "}", seconds * SLOWNESS);
+    int status = strlen(text) > 12 ? atoi(text + 9) : 0;
+    free(text);
+    return status;
+}
+
+static int ask_live(const Daemon *d) {
+    int fd = raw_connect(d);
+    raw_send(fd, live, sizeof live - 1);
+    int status = status_of(fd, 5);
+    close(fd);
+    return status;
+}
+
+static double answered(const Daemon *d) {
+    static const char name[] = "noised_http_answers_total{class=\"2xx\"} ";
+    Answer a = http_get(d, "/metrics");
+    const char *line = a.body ? strstr(a.body, name) : NULL;
+    double n = line ? atof(line + sizeof name - 1) : -1;
+    answer_free(&a);
+    return n;
+}
+
+/* A connection gets one request a turn, whatever it has sent ahead: who comes after 64 that have sent hundreds each is
+ * not the last to be answered. All of them are there before the daemon goes on. */
+TEST(http_turns_are_shared) {
+    enum { GREEDY = 64, AHEAD = 300 };
+    static const char *const requests[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                           "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"};
+    Daemon d;
+    int fds[GREEDY];
+    for (size_t k = 0; k < COUNTOF(requests); k++) {
+        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+        Text flood = {xcalloc(AHEAD + 1, strlen(requests[k])), 0};
+        for (int i = 0; i < AHEAD; i++) strcat(flood.data, requests[k]);
+        for (int i = 0; i < GREEDY; i++) fds[i] = raw_connect(&d);
+        double before = answered(&d);
+        kill(d.pid, SIGSTOP);
+        for (int i = 0; i < GREEDY; i++) CHECK(raw_send(fds[i], flood.data, strlen(flood.data)));
+        int fd = raw_connect(&d);
+        CHECK(raw_send(fd, live, sizeof live - 1));
+        kill(d.pid, SIGCONT);
+        CHECK(status_of(fd, 30) == 200);
+        double n = answered(&d) - before;
+        CHECK_MSG(n >= 1 && n < 0.5 * GREEDY * AHEAD, "%.0f of %d were answered first", n, GREEDY * AHEAD);
+        for (int i = 0; i < GREEDY; i++) close(fds[i]);
+        close(fd);
+        free(flood.data);
+        daemon_stop(&d);
+    }
+}
+
+/* Silent connections in all places: the server still says that it lives, and to all others that it is full. */
+TEST(http_liveness_has_places_of_its_own) {
+    enum { PLACES = 50 };
+    static const char models[] = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+    Daemon d;
+    int silent[2 * PLACES];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-connections 50"));
+    for (int i = 0; i < 2 * PLACES; i++) silent[i] = raw_connect(&d);
+    for (int i = 0; i < 20; i++) {
+        int status = ask_live(&d), fd = raw_connect(&d);
+        CHECK_MSG(status == 200, "/health/live: %d", status);
+        CHECK(raw_send(fd, models, sizeof models - 1));
+        status = status_of(fd, 5);
+        CHECK_MSG(status == 503, "/v1/models: %d", status);
+        close(fd);
+    }
+    for (int i = 0; i < 2 * PLACES; i++) close(silent[i]);
+    daemon_stop(&d);
+}
+
+TEST(http_places_for_an_address) {
+    Daemon d;
+    int fds[5];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-connections-per-address 4"));
+    for (int i = 0; i < 5; i++) {
+        fds[i] = raw_connect(&d);
+        CHECK(raw_send(fds[i], live, sizeof live - 1));
+        char *text = raw_read_until(fds[i], "}", 5);
+        CHECK_MSG(!strncmp(text + 9, i < 4 ? "200" : "503", 3) && (i < 4 || strstr(text, "from this address")),
+                  "connection %d: %s", i, text);
+        free(text);
+    }
+    for (int i = 0; i < 5; i++) close(fds[i]);
+    int status = 0;
+    for (int i = 0; i < 100 && status != 200; i++, usleep(20000)) status = ask_live(&d);
+    CHECK_MSG(status == 200, "%d after all have gone", status);
+    daemon_stop(&d);
+}
+
+static int post_all_but_the_last(const Daemon *d, size_t n) {
+    char head[128], *body = xcalloc(1, n);
+    int fd = raw_connect(d),
+        m = snprintf(head, sizeof head, "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", n);
+    memset(body, ' ', n);
+    CHECK(raw_send(fd, head, (size_t)m) && raw_send(fd, body, n - 1));
+    free(body);
+    return fd;
+}
+
+/* Bodies that hold back their last byte share one bound: the largest goes first, and small ones are read. */
+TEST(http_bodies_share_one_bound) {
+    enum { MANY = 40, SMALL = 4000, LARGE = 60000 };
+    Daemon d;
+    int fds[MANY];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-bodies 400000 --body-seconds 60"));
+    int small = post_all_but_the_last(&d, SMALL), largest = post_all_but_the_last(&d, 2 * LARGE);
+    for (int i = 0; i < MANY; i++) fds[i] = post_all_but_the_last(&d, LARGE);
+    char *text = raw_read_until(largest, "}", 10);
+    CHECK_MSG(!strncmp(text, "HTTP/1.1 503", 12) && strstr(text, "Retry-After: "), "the largest hears %s", text);
+    free(text);
+    Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"x\"}");
+    CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+    answer_free(&a);
+    CHECK(raw_send(small, "x", 1));
+    int status = status_of(small, 10);
+    CHECK_MSG(status == 400, "the small one: %d", status); /* no JSON, but read */
+    int refused = 0;
+    for (int i = 0; i < MANY; i++) {
+        text = raw_read(fds[i], 0.05, NULL);
+        refused += !strncmp(text, "HTTP/1.1 503", 12);
+        free(text);
+        close(fds[i]);
+    }
+    CHECK_MSG(refused >= MANY - 400000 / LARGE && refused < MANY, "%d of %d refused", refused, MANY);
+    close(small);
+    close(largest);
+    daemon_stop(&d);
+}
+
+/* Who began a request and does not go on is told why the connection ends; who began none is not. */
+TEST(http_slow_requests_hear_408) {
+    static const struct {
+        const char *bytes, *hears;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHo", "HTTP/1.1 408 "},
+        {"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", "HTTP/1.1 408 "},
+        {"", ""},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--header-seconds 0.3 --body-seconds 0.3"));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        bool closed;
+        int fd = raw_connect(&d);
+        CHECK(raw_send(fd, cases[i].bytes, strlen(cases[i].bytes)));
+        char *text = raw_read(fd, 5 * SLOWNESS, &closed);
+        CHECK_MSG(closed && !strncmp(text, cases[i].hears, strlen(cases[i].hears)) && (*cases[i].hears || !*text),
+                  "case %zu hears \"%s\"", i, text);
+        free(text);
+        close(fd);
+    }
+    daemon_stop(&d);
+}
+
+/* ---- a library that reads in another way ---- */
+
+/* In a copy of libmicrohttpd, what it imports as recv becomes read, which the gate does not see. */
+static bool read_instead_of_recv(char *file) {
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)file;
+    const Elf64_Shdr *sections = (const Elf64_Shdr *)(file + head->e_shoff);
+    for (int i = 0; i < head->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_DYNSYM) continue;
+        const char *names = file + sections[sections[i].sh_link].sh_offset;
+        Elf64_Sym *symbols = (Elf64_Sym *)(file + sections[i].sh_offset), *recv = NULL, *read = NULL;
+        for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; k++) {
+            if (!strcmp(names + symbols[k].st_name, "recv")) recv = &symbols[k];
+            if (!strcmp(names + symbols[k].st_name, "read")) read = &symbols[k];
+        }
+        if (recv && read) recv->st_name = read->st_name;
+        return recv && read;
+    }
+    return false;
+}
+
+static char *find_library(void) {
+    char line[512], *found = NULL;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && !found && fgets(line, sizeof line, maps)) {
+        char *path = strchr(line, '/');
+        if (!path || !strstr(path, "libmicrohttpd.so")) continue;
+        path[strcspn(path, "\n")] = 0;
+        found = xstrdup(path);
+    }
+    if (maps) fclose(maps);
+    return found;
+}
+
+TEST(http_refuses_a_library_that_reads_past_the_gate) {
+    char *path = find_library(), copy[512], options[600], *errors;
+    char *dir = test_dir(), *file = xcalloc(1, 4 << 20);
+    REQUIRE(path);
+    FILE *f = fopen(path, "rb");
+    REQUIRE(f);
+    size_t n = fread(file, 1, 4 << 20, f);
+    fclose(f);
+    if (n < sizeof(Elf64_Ehdr) || file[EI_CLASS] != ELFCLASS64 || !read_instead_of_recv(file))
+        SKIP("a library that is not 64-bit, or does not import recv and read");
+    snprintf(copy, sizeof copy, "%s/%s", dir, strstr(path, "libmicrohttpd.so"));
+    char *so = strstr(copy, ".so.");
+    if (so) so[strcspn(so + 4, ".") + 4] = 0; /* by the name that programs ask for */
+    test_write_file(copy, file, n);
+    snprintf(options, sizeof options, "--model %s --port 0", test_checkpoint(CHECKPOINT_SMALL));
+    setenv("LD_LIBRARY_PATH", dir, 1);
+    int status = daemon_run(options, &errors);
+    unsetenv("LD_LIBRARY_PATH");
+    CHECK_MSG(status == 1 && strstr(errors, "libmicrohttpd") && strstr(errors, "recv()"), "%d: %s", status, errors);
+    free(errors);
+    free(file);
+    free(path);
+    free(dir);
+}
