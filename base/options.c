@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,6 +182,7 @@ static int run_command(const Program *p, const Command *c, int argc, char **argv
 int program_main(const Program *p, int argc, char **argv) {
     Err err;
     int status = EXIT_DONE;
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a write that fails, and says so */
     const Command *c = p->commands[0];
     bool named = c->name != NULL;
     if (named && argc < 2) {

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Everything that draws random numbers is on. */
@@ -225,4 +226,20 @@ TEST(trainer_resume_fills_masks) {
     CHECK(!strcmp(hash[0], hash[1]));
     free(dir);
     free(text);
+}
+
+/* A limit on the size of files (ulimit -f) is an ordinary error, not a signal's silent end. */
+TEST(trainer_files_beyond_a_limit) {
+    Resume r = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
+    struct rlimit before;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    struct rlimit low = {8192, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
+    ChildResult cut = run_whole(&r, "cut", "--save-every 1");
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_MSG(cut.status == 1 && strstr(cut.output, "File too large"), "status %d: %s", cut.status, cut.output);
+    free(cut.output);
+    free(r.dir);
+    free(r.text);
+    free(r.config);
 }
