@@ -2,6 +2,7 @@
 
 #include "server/options.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -11,21 +12,28 @@ static bool lists(const OptionList *list, const char *word) {
     return false;
 }
 
-/* The name in "name", "name:port", "[v6]:port". */
-static void host_name(const char *host, char name[256]) {
+/* The name in "name", "name:port", "[v6]:port"; false for anything else. */
+static bool host_name(const char *host, char name[256]) {
     bool v6 = *host == '[';
-    snprintf(name, 256, "%.*s", (int)(v6 ? strcspn(host + 1, "]") : strcspn(host, ":")), host + v6);
+    const char *start = host + v6, *end = start + strcspn(start, v6 ? "]" : ":"), *rest = end + v6;
+    struct in6_addr address;
+    if (v6 && !*end) return false;
+    snprintf(name, 256, "%.*s", (int)(end - start), start);
+    if (v6 && inet_pton(AF_INET6, name, &address) != 1) return false;
+    return !*rest || (*rest == ':' && !rest[1 + strspn(rest + 1, "0123456789")]);
+}
+
+static bool is_known(const BrowserRules *b, const char *host) {
+    char name[256];
+    return host_name(host, name) &&
+           (!strcasecmp(name, "localhost") || options_is_loopback(name) || lists(b->hosts, name));
 }
 
 static int check_host(const BrowserRules *b, const char *host, ApiError *e) {
-    char name[256];
-    if (!b->loopback || !host || !*host) return 0; /* no browser leaves it empty */
-    host_name(host, name);
-    if (!strcasecmp(name, "localhost") || options_is_loopback(name) || lists(b->hosts, name)) return 0;
-    return api_fail(
-        e, 403, "unknown_host", NULL,
-        "the Host \"%.200s\" is no loopback name: start the server with --allowed-host %.200s to be called so", host,
-        name);
+    if ((!b->loopback && b->hosts->n == 0) || !host || !*host) return 0; /* no browser leaves it empty */
+    if (is_known(b, host)) return 0;
+    return api_fail(e, 403, "unknown_host", NULL,
+                    "the Host \"%.200s\" is neither a loopback name nor an --allowed-host of the server", host);
 }
 
 static bool is_own(const char *origin, const char *host) {

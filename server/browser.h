@@ -1,8 +1,9 @@
 /* browser: what keeps pages of other origins out, and lets in those that the operator names.
  *
- * A page may call the daemon when its origin is the daemon's own or one of --cors-origin. On loopback the Host header
- * must be a loopback name too: a page of evil.example whose name is pointed at 127.0.0.1 afterwards (DNS rebinding) is
- * of the daemon's own origin to the browser, and only Host tells. */
+ * A page may call the daemon when its origin is the daemon's own or one of --cors-origin. On loopback, and
+ * wherever names are given (--allowed-host), the Host header must be a loopback name or one of these: a page of
+ * evil.example whose name is pointed at 127.0.0.1 afterwards (DNS rebinding) is of the daemon's own origin to the
+ * browser, and only Host tells. */
 #ifndef NOISED_BROWSER_H
 #define NOISED_BROWSER_H
 
@@ -12,7 +13,7 @@
 
 typedef struct BrowserRules {
     const OptionList *origins; /* "https://a.example", or "*" */
-    const OptionList *hosts;   /* further names of this server */
+    const OptionList *hosts;   /* names of this server besides loopback's */
     bool loopback;             /* it listens there only */
 } BrowserRules;
 

@@ -61,6 +61,12 @@ TEST(browser_pages_of_others) {
         {"Host: 127.0.0.1.evil.example:80\r\n", 403},
         {"Host: 10.0.0.1\r\n", 403},
         {"Host: [::2]\r\n", 403},
+        {"Host: [::1].evil.example\r\n", 403},
+        {"Host: [::1]evil.example:80\r\n", 403},
+        {"Host: [::1\r\n", 403},
+        {"Host: [localhost]\r\n", 403},
+        {"Host: localhost:80:evil.example\r\n", 403},
+        {"Host: localhost:abc\r\n", 403},
     };
     static const Case gets[] = {{"Host: evil.example\r\n", 403}, {HERE "Sec-Fetch-Site: cross-site\r\n", 200}};
     Daemon d;
@@ -76,6 +82,14 @@ TEST(browser_pages_of_others) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--host 0.0.0.0 --insecure"));
     static const Case open[] = {{"Host: models.example\r\n", 200}};
     check_cases(&d, "GET", "/v1/models", open, COUNTOF(open));
+    daemon_stop(&d);
+    /* Unless it is said which names it has. */
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--host 0.0.0.0 --insecure --allowed-host models.example"));
+    static const Case named[] = {{"Host: models.example:8080\r\n", 200},
+                                 {"Host: localhost:8080\r\n", 200},
+                                 {"Host: evil.example\r\n", 403},
+                                 {"Host: models.example:x\r\n", 403}};
+    check_cases(&d, "GET", "/v1/models", named, COUNTOF(named));
     daemon_stop(&d);
 }
 
