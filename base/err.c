@@ -17,5 +17,6 @@ int err_set(Err *err, const char *fmt, ...) {
 
 void bug_abort(const char *file, int line, const char *expr) {
     log_error("bug: %s:%d: %s", file, line, expr);
+    log_flush(1);
     abort();
 }

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/log_ring.h"
 #include "base/macros.h"
 #include "base/utf8.h"
 
@@ -139,7 +140,8 @@ void log_flag(LogRecord *r, const char *name, bool value) { put_number(r, name, 
 
 static void write_line(LogRecord *r) {
     r->text[r->n++] = '\n';
-    fwrite(r->text, 1, r->n, stderr); /* one call, so that lines of several threads never mix */
+    /* One call, so that lines of several threads never mix. */
+    if (!log_ring_put(r->text, r->n)) fwrite(r->text, 1, r->n, stderr);
 }
 
 void log_end(LogRecord *r) {

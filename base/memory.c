@@ -71,6 +71,7 @@ static _Thread_local jmp_buf *survivor; /* of the innermost memory_survives */
 void memory_exhausted(size_t n) {
     if (survivor) longjmp(*survivor, 1);
     log_error("out of memory: %zu bytes", n);
+    log_flush(1);
     _exit(1); /* not a bug of ours: no core */
 }
 

@@ -30,6 +30,8 @@ static char *folder_name(const char *dir) {
     return name;
 }
 
+static const double FAREWELL = 1; /* seconds that the end waits for whoever reads the log */
+
 enum { WORKERS = 2 }; /* as many large bodies at a time; the other cores compute */
 
 static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals, Err *err) {
@@ -43,7 +45,10 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
     bool v6 = strchr(o->http.host, ':') != NULL;
     printf("listening on http://%s%s%s:%d\n", v6 ? "[" : "", o->http.host, v6 ? "]" : "", http_port(http));
     fflush(stdout);
-    if (!supervise(s, http, ctx, signals)) _exit(0);
+    if (!supervise(s, http, ctx, signals)) {
+        log_flush(FAREWELL);
+        _exit(0);
+    }
     http_stop(http);
     workers_stop(s->workers);
     versions_close(&s->versions); /* after this nobody calls http_wake */
@@ -64,6 +69,7 @@ static void *watch_loading(void *arg) {
     sigaddset(&ends, SIGINT);
     sigwait(&ends, &number);
     log_line("stopped before it was ready");
+    log_flush(FAREWELL);
     _exit(0);
 }
 
@@ -114,6 +120,7 @@ static void block_signals(sigset_t *signals) {
 /* Everything that has to be there before the first connection. -1: the environment lacks something. */
 static int prepare(Options *o, Auth *auth, Err *err) {
     int port;
+    if (log_detach()) return err_set(err, "cannot start the log's thread");
     if (kernels_init(err) || map_guard_install(err)) return -1;
     /* Before it loads, for a port that somebody else has should not take that long to find out. */
     if (o->http.listen_fd < 0 && (o->http.listen_fd = http_listen(&o->http, &port, err)) < 0) return -1;
@@ -164,5 +171,7 @@ static const Program program = {
 
 int main(int argc, char **argv) {
     runtime_tune(argv);
-    return program_main(&program, argc, argv);
+    int status = program_main(&program, argc, argv);
+    log_flush(FAREWELL);
+    return status;
 }

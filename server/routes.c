@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
@@ -257,6 +258,7 @@ static void visited(void *self, const HttpVisit *v) {
 static void turned(void *self, double seconds) {
     Server *s = self;
     metrics_observe(&s->metrics, TIME_TURN, seconds);
+    atomic_store(&s->turned, (uint64_t)(now_seconds() * 1e9));
 }
 
 #define NO_MEMORY                                                                                                      \

@@ -16,6 +16,10 @@ typedef struct Server {
     BrowserRules browser;
     double started; /* seconds since 1970 */
     bool access_log;
+    int max_body;
+    atomic_uint_least64_t turned; /* nanoseconds of now_seconds() when the HTTP loop last went round; 0: not yet */
+    Buffer metrics_text;          /* the loop's: the last answer of /metrics, and when it was made */
+    double metrics_at;
     atomic_bool draining; /* refuse new completions, /health says so */
     atomic_bool cut;      /* end running ones with an error */
 } Server;

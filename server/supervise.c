@@ -41,13 +41,14 @@ static void announce(const Supervisor *v, const char *what) {
     versions_unpin(&v->server->versions, s);
 }
 
-/* An engine that hangs must not look alive because this thread is. */
+/* An engine or an HTTP loop that hangs must not look alive because this thread is. */
 static void show_life(Supervisor *v) {
-    double now = now_seconds();
+    double now = now_seconds(), turned = 1e-9 * (double)atomic_load(&v->server->turned);
     EngineStats stats;
     if (!v->watchdog || now < v->fed + v->watchdog / 4) return;
     versions_stats(&v->server->versions, &stats);
     if (isfinite(stats.heartbeat_age) && stats.heartbeat_age > v->watchdog / 2) return;
+    if (turned > 0 && now - turned > v->watchdog / 2) return;
     systemd_notify("WATCHDOG=1");
     v->fed = now;
 }

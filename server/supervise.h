@@ -1,12 +1,12 @@
 /* supervise: what the main thread does while the server serves.
  *
- * SIGHUP loads the checkpoint's folder again, in a thread of its own, while everything goes on: when the new version is
- * ready it takes the new requests; when it is bad a line in the log says why and nothing changes. At most one version
- * drains at a time - the next reload waits for it - unless the newest is damaged.
- * SIGTERM and SIGINT let running answers finish within the limit (a second one ends them at once); what is left then is
- * cut with an error that its client gets to read. Before the engine is ready nothing has been promised yet: they end
- * the process at once. The service manager hears READY, RELOADING, STOPPING, and WATCHDOG as long as the engine shows
- * life. */
+ * SIGHUP reads the file of API keys again, at once, and loads the checkpoint's folder again, in a thread of its own,
+ * while everything goes on: when the new version is ready it takes the new requests; when it is bad a line in the log
+ * says why and nothing changes. At most one version drains at a time - the next reload waits for it - unless the newest
+ * is damaged. SIGTERM, SIGINT and SIGQUIT let running answers finish within the limit (a second one ends them at once);
+ * what is left then is cut with an error that its client gets to read. Before the engine is ready nothing has been
+ * promised yet: they end the process at once. The service manager hears READY, RELOADING, STOPPING, and WATCHDOG as
+ * long as the engine and the HTTP loop show life. */
 #ifndef NOISED_SUPERVISE_H
 #define NOISED_SUPERVISE_H
 

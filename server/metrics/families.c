@@ -111,6 +111,7 @@ static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
     }
     print_alone(b, "noised_log_dropped_lines_total", "counter", "Log lines left out because too many of a kind came.",
                 (double)log_dropped());
+    print_alone(b, "noised_log_lost_lines_total", "counter", "Log lines that nobody read in time.", (double)log_lost());
     for (size_t i = 0; i < COUNTOF(histograms); i++) {
         const HistogramRow *r = &histograms[i];
         if (!r->own) continue;

@@ -3,8 +3,10 @@
 #include "base/log.h"
 #include "tests/support/test.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What `write` sends to stderr, malloc'ed. */
@@ -132,5 +134,27 @@ TEST(log_floods_are_cut_and_counted) {
     CHECK_MSG(count(text, "lines like this were left out)\"}\n") == 1, "the last line does not count");
     CHECK_MSG(dropped > 0 && dropped == FLOOD + 1 - n, "%d dropped, %d lines", dropped, n);
     CHECK_MSG(count(text, "Z record\n") == FLOOD, "records are left out");
+    free(text);
+}
+
+static void detached_child(void) {
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        if (log_detach()) _exit(3);
+        for (int i = 0; i < 50; i++) log_line("line %d", i);
+        bug_abort("file.c", 7, "something impossible");
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* A process that ends by a bug says so first, and what it had said before. */
+TEST(log_detached_tells_of_a_bug) {
+    char *text = caught(detached_child);
+    REQUIRE(text);
+    CHECK_MSG(count(text, " line ") == 50 && strstr(text, "error: bug: file.c:7: something impossible\n"), "%s", text);
+    CHECK(log_lost() == 0);
     free(text);
 }

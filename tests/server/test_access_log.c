@@ -3,9 +3,11 @@
 #include "base/json.h"
 #include "tests/support/http_client.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct Log {
@@ -181,4 +183,62 @@ TEST(log_json_of_a_start_that_fails) {
     CHECK(daemon_run("--log xml --model /nowhere", &text) == 2);
     CHECK_MSG(strstr(text, "--log") && strstr(text, "xml") && strstr(text, "json"), "%s", text);
     free(text);
+}
+
+/* ---- a reader that stalls ---- */
+
+enum { MANY = 600 }; /* requests whose lines fill the pipe and the ring */
+
+static void ask_many(const Daemon *d) {
+    char path[1000];
+    memset(path, 'p', sizeof path);
+    path[0] = '/';
+    path[sizeof path - 1] = 0;
+    for (int i = 0; i < MANY; i++) {
+        Answer a = http_get(d, path);
+        CHECK_MSG(a.status == 404, "request %d: %d", i, a.status);
+        answer_free(&a);
+    }
+}
+
+/* What comes until `what` has come. */
+static void read_until(int fd, const char *what, Text *t) {
+    char block[4096];
+    for (double t0 = now_seconds(); !strstr(t->data, what) && now_seconds() - t0 < 10;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n > 0)
+            text_collect(block, 1, (size_t)n, t);
+        else
+            usleep(1000);
+    }
+}
+
+TEST(access_log_that_nobody_reads) {
+    static const char told[] = " lines of the log were lost";
+    Daemon d;
+    char path[256], *dir = test_dir();
+    snprintf(path, sizeof path, "%s/log", dir);
+    REQUIRE(mkfifo(path, 0600) == 0);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    daemon_log_to(path);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, "--access-log");
+    daemon_log_to(NULL);
+    REQUIRE(up);
+    ask_many(&d);
+    Answer a = metrics_now(&d);
+    const char *at = strstr(a.body, "\nnoised_log_lost_lines_total ");
+    int lost = at ? atoi(strchr(at + 1, ' ')) : 0;
+    CHECK_MSG(lost > 0 && lost < MANY, "%d lines lost", lost);
+    answer_free(&a);
+    Text log = {strdup(""), 0};
+    read_until(fd, told, &log);
+    at = strstr(log.data, told);
+    while (at && at > log.data && at[-1] != ' ') at--;
+    int here = text_count(log.data, "path=/pppp");
+    CHECK_MSG(at && atoi(at) >= lost && here + atoi(at) >= MANY, "%d lines are here, %.40s", here, at ? at : "none");
+    ask_many(&d); /* and again nobody reads: */
+    CHECK(daemon_stop(&d) == 0);
+    close(fd);
+    free(log.data);
+    free(dir);
 }

@@ -75,7 +75,8 @@ static const char *const families[][2] = {
      "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total "
      "process_cpu_seconds_total noised_http_answers_total noised_http_hung_up_total noised_prompt_tokens_total "
      "noised_generated_tokens_total noised_prefix_queries_total noised_prefix_hits_total noised_steps_total "
-     "noised_choices_total noised_reloads_total noised_log_dropped_lines_total"},
+     "noised_choices_total noised_reloads_total noised_log_dropped_lines_total "
+     "noised_log_lost_lines_total"},
     {"histogram", "vllm:iteration_tokens_total vllm:request_prompt_tokens vllm:request_generation_tokens "
                   "vllm:request_params_n vllm:request_params_max_tokens vllm:time_to_first_token_seconds "
                   "vllm:inter_token_latency_seconds vllm:e2e_request_latency_seconds "
