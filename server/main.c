@@ -104,6 +104,7 @@ static int run(const Options *o, const Auth *auth, const char *name, const sigse
     int rc = serve(o, &s, &ctx, signals, err);
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);
+    buffer_free(&s.metrics_text);
     return rc;
 }
 

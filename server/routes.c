@@ -111,8 +111,7 @@ static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
     buffer_text(&reply->body, "{\"status\":\"ok\"}");
 }
 
-static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
+static void print_metrics(Server *s) {
     EngineStats stats;
     bool healthy = !strcmp(server_status(s, &stats), "ok");
     Serving *newest = versions_pin(&s->versions);
@@ -129,9 +128,24 @@ static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
                      .model = s->models.name,
                      .isa = kernels->name,
                      .cache = {of_newest.kv_type, KV_BLOCK, of_newest.kv_blocks}};
+    s->metrics_text.n = 0;
+    metrics_print(&s->metrics_text, &s->metrics, &gauges);
+}
+
+/* Costs a fifth of a millisecond to write, so once a second has to do, however often it is asked for. */
+static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
+    static const double FRESH = 1; /* seconds */
+    (void)request;
+    double now = now_seconds();
+    if (!s->metrics_text.n || now >= s->metrics_at + FRESH) {
+        print_metrics(s);
+        s->metrics_at = now;
+    }
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
-    metrics_print(&reply->body, &s->metrics, &gauges);
+    buffer_append(&reply->body, s->metrics_text.data, s->metrics_text.n);
+    reply->body.failed |= s->metrics_text.failed;
+    if (s->metrics_text.failed) buffer_free(&s->metrics_text); /* the next one tries again */
 }
 
 static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {

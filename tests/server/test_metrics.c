@@ -157,7 +157,7 @@ TEST(metrics_equal_usage) {
         Answer a = http_get(&d, path);
         answer_free(&a);
     }
-    Answer a = http_get(&d, "/metrics");
+    Answer a = metrics_now(&d);
     char *type = answer_header(&a, "Content-Type");
     CHECK_MSG(a.status == 200 && type && !strcmp(type, "text/plain; version=0.0.4; charset=utf-8"), "%s", type);
     free(type);
@@ -212,7 +212,7 @@ TEST(metrics_gauges_return) {
     answer_free(&a);
     close(fd);
     for (double t0 = now_seconds(); now_seconds() - t0 < 2 && read_value(&d, "noised_running") > 0;) usleep(5000);
-    a = http_get(&d, "/metrics");
+    a = metrics_now(&d);
     static const char *const zero[] = {"noised_running",
                                        "noised_queued",
                                        "noised_kv_blocks_used",
@@ -242,7 +242,7 @@ TEST(metrics_vllm_figures) {
     /* A step is counted after it has handed its tokens over. */
     for (double t0 = now_seconds(); now_seconds() - t0 < 2 && read_value(&d, "noised_steps_total") < REQUESTS * TOKENS;)
         usleep(5000);
-    Answer a = http_get(&d, "/metrics");
+    Answer a = metrics_now(&d);
     static const struct {
         const char *name;
         double value;
@@ -315,7 +315,7 @@ TEST(metrics_of_the_process) {
     int fds[32];
     for (size_t i = 0; i < COUNTOF(fds); i++) fds[i] = raw_connect(&d);
     answer_free(&a);
-    a = http_get(&d, "/metrics");
+    a = metrics_now(&d);
     double more = value_of(a.body, "process_open_fds", "") - open; /* clients before may still be going */
     CHECK_MSG(more > 28 && more < 36, "%g more", more);
     CHECK(value_of(a.body, "process_start_time_seconds", "") == started);
@@ -358,4 +358,26 @@ TEST(metrics_that_pages_mention_are_there) {
     check_mentions("deploy/RUNBOOK.md", b.data);
     check_mentions("docs/api.md", b.data);
     buffer_free(&b);
+}
+
+/* However often it is asked for, it is written once a second. */
+TEST(metrics_are_written_once_a_second) {
+    Daemon d;
+    bool quick = false;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (int i = 0; i < 20 && !quick; i++) {
+        Answer a = metrics_now(&d);
+        double t0 = now_seconds();
+        Answer other = http_get(&d, "/nowhere"), b = http_get(&d, "/metrics");
+        quick = now_seconds() - t0 < 0.9;
+        CHECK(!quick || !strcmp(a.body, b.body));
+        answer_free(&other);
+        answer_free(&a);
+        a = metrics_now(&d);
+        CHECK(strcmp(a.body, b.body) != 0);
+        answer_free(&a);
+        answer_free(&b);
+    }
+    CHECK(quick);
+    daemon_stop(&d);
 }

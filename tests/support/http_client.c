@@ -80,6 +80,11 @@ Answer http_post(const Daemon *d, const char *path, const char *json) {
     return http_request(d, NULL, path, NULL, json);
 }
 
+Answer metrics_now(const Daemon *d) {
+    usleep(1010000);
+    return http_get(d, "/metrics");
+}
+
 void answer_free(Answer *a) {
     free(a->body);
     free(a->headers);

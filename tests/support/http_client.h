@@ -19,6 +19,8 @@ Answer http_post(const Daemon *d, const char *path, const char *json);
 Answer http_request(const Daemon *d, const char *method, const char *path, const char *header, const char *body);
 void answer_free(Answer *a);
 
+Answer metrics_now(const Daemon *d); /* GET /metrics, when what was read before is too old to be told again */
+
 /* A request that must be refused. */
 typedef struct Bad {
     const char *body;
