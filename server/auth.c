@@ -16,11 +16,11 @@ static int add_key(Auth *a, const char *key, size_t n, const char *path, int lin
     for (size_t i = 0; i < n; i++)
         if (key[i] <= ' ' || key[i] == 0x7f)
             return err_set(err, "%s:%d: a key is made of visible ASCII characters", path, line);
-    void *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
+    AuthKey *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
     if (!keys) return err_set(err, "%s: no memory for the keys", path);
     a->keys = keys;
-    memset(a->keys[a->n], 0, AUTH_KEY_BYTES);
-    memcpy(a->keys[a->n++], key, n);
+    keys[a->n] = (AuthKey){.number = ++a->last};
+    memcpy(keys[a->n++].text, key, n);
     return 0;
 }
 
@@ -38,7 +38,7 @@ int auth_load(Auth *a, const char *path, Err *err) {
     enum { FILE_BYTES = 1 << 20 };
     size_t n;
     int line = 0, rc = 0;
-    *a = (Auth){0};
+    *a = (Auth){.mutex = PTHREAD_MUTEX_INITIALIZER};
     if (check_access(path, err)) return -1;
     char *text = file_read(path, FILE_BYTES, &n, err);
     if (!text) return -1;
@@ -69,17 +69,39 @@ static bool equal(const char *a, const char *b) {
     return difference == 0;
 }
 
-int auth_check(const Auth *a, const char *authorization, const char *api_key) {
+/* The number of the key, -1 when there is none. */
+static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
+    int found = -1;
+    for (int i = 0; i < a->n; i++)
+        if (equal(key, a->keys[i].text)) found = a->keys[i].number;
+    return found;
+}
+
+int auth_reload(Auth *a, const char *path, Err *err) {
+    Auth made;
+    if (auth_load(&made, path, err)) return -1;
+    for (int i = 0; i < made.n; i++) {
+        int known = find(a, made.keys[i].text);
+        made.keys[i].number = known > 0 ? known : ++a->last;
+    }
+    pthread_mutex_lock(&a->mutex);
+    Auth before = {.keys = a->keys, .n = a->n};
+    a->keys = made.keys;
+    a->n = made.n;
+    pthread_mutex_unlock(&a->mutex);
+    auth_free(&before);
+    return 0;
+}
+
+int auth_check(Auth *a, const char *authorization, const char *api_key) {
     static const char scheme[] = "Bearer ";
     char given[AUTH_KEY_BYTES] = {0};
-    if (a->n == 0) return 0;
     const char *key = api_key;
     if (authorization && !strncasecmp(authorization, scheme, sizeof scheme - 1))
         key = authorization + sizeof scheme - 1;
-    if (!key || strlen(key) >= sizeof given) return -1;
-    memcpy(given, key, strlen(key));
-    int found = -1;
-    for (int i = 0; i < a->n; i++)
-        if (equal(given, a->keys[i])) found = i + 1;
+    if (key && strlen(key) < sizeof given) memcpy(given, key, strlen(key));
+    pthread_mutex_lock(&a->mutex);
+    int found = a->n == 0 ? 0 : find(a, given);
+    pthread_mutex_unlock(&a->mutex);
     return found;
 }

@@ -67,6 +67,7 @@ static void *watch_loading(void *arg) {
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGQUIT);
     sigwait(&ends, &number);
     log_line("stopped before it was ready");
     log_flush(FAREWELL);
@@ -91,7 +92,7 @@ static double started(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int run(const Options *o, const Auth *auth, const char *name, const sigset_t *signals, Err *err) {
+static int run(Options *o, Auth *auth, const char *name, const sigset_t *signals, Err *err) {
     Server s = {.auth = auth, .models = options_models(o, name), .started = started(), .access_log = o->access_log};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     s.browser = (BrowserRules){
@@ -113,6 +114,7 @@ static void block_signals(sigset_t *signals) {
     sigemptyset(signals);
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGQUIT);
     sigaddset(signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -161,7 +163,9 @@ static int noised(const CommandLine *line) {
 
 static const Command command = {
     .summary = "Serves one checkpoint over HTTP, with an API like OpenAI's and a noise seed per request.",
-    .details = "SIGTERM and SIGINT let running answers end first; SIGHUP loads the checkpoint again.",
+    .details =
+        "SIGTERM, SIGINT and SIGQUIT let running answers end first; SIGHUP loads the checkpoint and the API keys "
+        "again.",
     .size = sizeof(Options),
     .options = options_table,
     .n_options = OPTIONS_N,

@@ -29,7 +29,8 @@ const Option options_table[OPTIONS_N] = {
     {"cors-origin", OPTION_LIST, AT(cors_origins), "ORIGIN",
      .help = "pages of this origin may call the server from a browser; *: all may"},
     {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME",
-     .help = "on loopback: a name that requests may have as their Host, as a proxy sends it"},
+     .help = "a name that requests may have as their Host; others than it and loopback's are refused then, on loopback "
+             "always"},
     {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields of other servers aside that mean nothing here"},
     {"threads", OPTION_INT, AT(engine.threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},

@@ -11,7 +11,7 @@ typedef struct Server {
     Versions versions;
     Metrics metrics;
     Workers *workers;
-    const Auth *auth;
+    Auth *auth;
     ApiModels models;
     BrowserRules browser;
     double started; /* seconds since 1970 */

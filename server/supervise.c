@@ -72,9 +72,26 @@ static void *load(void *arg) {
     return NULL;
 }
 
+static void reread_keys(Supervisor *v) {
+    const char *path = v->ctx->options->api_key_file;
+    Err err;
+    if (!path) return;
+    if (auth_reload(v->server->auth, path, &err))
+        log_warning("the API keys stay what they were: %s", err.msg);
+    else
+        log_line("%d API keys", v->server->auth->n);
+}
+
 static void ask_for_reload(Supervisor *v) {
+    reread_keys(v);
     systemd_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(now_seconds() * 1e6));
     v->reload_wanted = true;
+}
+
+static void refuse_reload(Supervisor *v, const char *why) {
+    log_warning("the reload is refused, the version before serves on: %s", why);
+    metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);
+    announce(v, "the last reload was refused; still serving");
 }
 
 static void start_reload(Supervisor *v) {
@@ -83,7 +100,7 @@ static void start_reload(Supervisor *v) {
     atomic_store(&v->loaded, false);
     int rc = pthread_create(&v->loader, NULL, load, v);
     v->loading = rc == 0;
-    if (rc) log_warning("reload: %s", strerror(rc));
+    if (rc) refuse_reload(v, strerror(rc));
 }
 
 static void end_reload(Supervisor *v) {
@@ -95,9 +112,7 @@ static void end_reload(Supervisor *v) {
         metrics_count(&v->server->metrics, COUNT_RELOADS, 1);
         announce(v, "serving");
     } else {
-        log_warning("the reload is refused, the version before serves on: %s", v->err.msg);
-        metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);
-        announce(v, "the last reload was refused; still serving");
+        refuse_reload(v, v->err.msg);
     }
 }
 

@@ -1,8 +1,10 @@
 /* Every route, who may use it, and the command line that decides about that. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "server/auth.h"
 #include "tests/support/http_client.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -196,6 +198,86 @@ TEST(api_key_files) {
     Auth auth;
     Err err;
     CHECK(auth_load(&auth, path, &err) && strstr(err.msg, "NUL"));
+    free(dir);
+}
+
+static void write_keys(const char *path, const char *keys) {
+    test_write_file(path, keys, strlen(keys));
+    chmod(path, 0600);
+}
+
+/* Of the keys a, b and c: a digit for each that is let in. */
+static int let_in(const Daemon *d) {
+    static const char *const headers[] = {"X-Api-Key: key-a", "X-Api-Key: key-b", "X-Api-Key: key-c"};
+    int in = 0;
+    for (size_t i = 0; i < COUNTOF(headers); i++) {
+        Answer a = http_request(d, NULL, "/v1/models", headers[i], NULL);
+        in = in * 10 + (a.status == 200);
+        answer_free(&a);
+    }
+    return in;
+}
+
+static bool comes_to_let_in(const Daemon *d, int wanted) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < 10 * SLOWNESS; usleep(5000))
+        if (let_in(d) == wanted) return true;
+    return false;
+}
+
+/* SIGHUP reads the keys again; a file that is no good changes nothing. */
+TEST(api_keys_are_read_again) {
+    Daemon d;
+    char *dir = test_dir(), path[256], log[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    snprintf(log, sizeof log, "%s/log", dir);
+    write_keys(path, "key-a\nkey-b\n");
+    snprintf(options, sizeof options, "--api-key-file %s", path);
+    daemon_log_to(log);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, options);
+    daemon_log_to(NULL);
+    REQUIRE(up);
+    CHECK(let_in(&d) == 110);
+    write_keys(path, "key-c\nkey-b\n");
+    kill(d.pid, SIGHUP);
+    CHECK(comes_to_let_in(&d, 11));
+    static const char *const bad[] = {"", "two words\n"};
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        write_keys(path, bad[i]);
+        kill(d.pid, SIGHUP);
+        char *text = NULL;
+        int told = 0;
+        for (double t0 = now_seconds(); told <= (int)i && now_seconds() - t0 < 10 * SLOWNESS; usleep(5000)) {
+            free(text);
+            text = test_read_file(log, NULL);
+            told = text_count(text, "the API keys stay what they were: ");
+        }
+        CHECK_MSG(told == (int)i + 1 && strstr(text, path), "%s", text);
+        free(text);
+        CHECK(let_in(&d) == 11);
+    }
+    daemon_stop(&d);
+    free(dir);
+}
+
+/* A key keeps its number, and nobody gets that of another, who may have prompts in the cache. */
+TEST(api_keys_keep_their_numbers) {
+    Auth auth;
+    Err err;
+    char *dir = test_dir(), path[256];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    write_keys(path, "key-a\nkey-b\n");
+    REQUIRE(auth_load(&auth, path, &err) == 0);
+    CHECK(auth_check(&auth, NULL, "key-a") == 1 && auth_check(&auth, NULL, "key-b") == 2);
+    write_keys(path, "key-c\nkey-b\n");
+    CHECK(auth_reload(&auth, path, &err) == 0);
+    CHECK(auth_check(&auth, NULL, "key-a") == -1 && auth_check(&auth, NULL, "key-b") == 2);
+    CHECK(auth_check(&auth, "Bearer key-c", NULL) == 3 && auth_check(&auth, NULL, "") == -1);
+    write_keys(path, "key-a\n");
+    CHECK(auth_reload(&auth, path, &err) == 0);
+    CHECK(auth_check(&auth, NULL, "key-a") == 4 && auth_check(&auth, NULL, "key-b") == -1);
+    write_keys(path, "");
+    CHECK(auth_reload(&auth, path, &err) == -1 && auth_check(&auth, NULL, "key-a") == 4);
+    auth_free(&auth);
     free(dir);
 }
 

@@ -293,3 +293,15 @@ TEST(http_churn) {
     answer_free(&a);
     daemon_stop(&d);
 }
+
+/* What a terminal's Ctrl-\\ sends, and some service managers: no answer is lost for it. */
+TEST(http_drains_on_sigquit) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
+    int fd = raw_completion(&d, "{\"prompt\":\"The\",\"max_tokens\":60,\"ignore_eos\":true,\"stream\":true}");
+    CHECK(raw_expect(fd, "data: ", 5));
+    kill(d.pid, SIGQUIT);
+    CHECK(raw_expect(fd, "[DONE]", 20));
+    close(fd);
+    daemon_stop(&d);
+}

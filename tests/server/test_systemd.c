@@ -6,14 +6,18 @@
 #include "tests/support/http_client.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,6 +100,80 @@ TEST(systemd_lifecycle) {
     }
     manager_close(fd);
     free(dir);
+}
+
+/* A reload that cannot even begin is one that was refused: the manager must not wait for it. */
+TEST(systemd_reload_without_a_thread) {
+    if (SLOWNESS > 1) SKIP("a sanitizer needs more address space than there is");
+    Daemon d;
+    int fd = manager_open("@noised-test-threads");
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
+    if (up) {
+        char path[64];
+        long pages = 0;
+        snprintf(path, sizeof path, "/proc/%d/statm", (int)d.pid);
+        FILE *f = fopen(path, "r");
+        CHECK(f && fscanf(f, "%ld", &pages) == 1 && fclose(f) == 0);
+        expect_message(fd, "READY=1", "STATUS=serving");
+        rlim_t now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+        CHECK(prlimit(d.pid, RLIMIT_AS, &(struct rlimit){now, now}, NULL) == 0);
+        kill(d.pid, SIGHUP);
+        expect_message(fd, "RELOADING=1", "");
+        expect_message(fd, "READY=1", "STATUS=the last reload was refused");
+        daemon_stop(&d);
+    }
+    manager_close(fd);
+}
+
+/* ---- a thread that hangs ---- */
+
+/* The daemon's thread that waits in epoll, 0: none does at the moment. */
+static pid_t http_thread(const Daemon *d) {
+    char path[300];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)d->pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        long call = -1;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/syscall", (int)d->pid, e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%ld", &call) == 1 &&
+            (call == SYS_epoll_pwait
+#ifdef SYS_epoll_wait
+             || call == SYS_epoll_wait
+#endif
+             ))
+            found = atoi(e->d_name);
+        if (f) fclose(f);
+    }
+    if (dir) closedir(dir);
+    return found;
+}
+
+TEST(systemd_watchdog_hears_from_the_http_loop) {
+    Daemon d;
+    int fd = manager_open("@noised-test-watchdog"), status;
+    setenv("WATCHDOG_USEC", "400000", 1);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL), stopped = false;
+    unsetenv("WATCHDOG_USEC");
+    pid_t thread = 0;
+    for (double t0 = now_seconds(); up && !thread && now_seconds() - t0 < 5;) thread = http_thread(&d);
+    if (thread) {
+        expect_message(fd, "WATCHDOG=1", "");
+        stopped = !ptrace(PTRACE_SEIZE, thread, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) &&
+                  waitpid(thread, &status, __WALL) == thread;
+    }
+    if (stopped) {
+        free(manager_hears(fd, "nothing", 0.4)); /* what was said before */
+        char *text = manager_hears(fd, "WATCHDOG=1", 1);
+        CHECK_MSG(!text, "%s", text);
+        free(text);
+        ptrace(PTRACE_DETACH, thread, NULL, NULL);
+        expect_message(fd, "WATCHDOG=1", "");
+    }
+    if (up) daemon_stop(&d);
+    manager_close(fd);
+    if (up && !stopped) SKIP("no thread may be stopped here (ptrace)");
 }
 
 /* ---- socket activation ---- */
