@@ -99,6 +99,7 @@ static int run(Options *o, Auth *auth, const char *name, const sigset_t *signals
         .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};
     Serving *first;
     if (load(&first, &ctx, err)) return -1;
+    s.max_body = o->http.max_body = options_max_body(o, first->api.config->max_positions);
     pthread_mutex_init(&s.versions.mutex, NULL);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);

@@ -52,15 +52,16 @@ const Option options_table[OPTIONS_N] = {
      .help = "noise seed of requests that have no seed of their own"},
     {"noise-scale", OPTION_REAL, AT(defaults.noise_scale), "X", 0, 8, "1",
      .help = "factor on every sigma for requests that do not say"},
-    {"max-body", OPTION_INT, AT(http.max_body), "N", 1024, 1 << 28, "262144", "bytes",
-     .help = "length of a request's body"},
+    {"max-body", OPTION_INT, AT(http.max_body), "N", 0, 1 << 28, "0", "bytes",
+     .help = "length of a request's body; 0: 262144, or 16 a token of the context if that is more"},
     {"max-connections", OPTION_INT, AT(http.max_connections), "N", 1, 1 << 20, "12000", .help = "open connections"},
     {"max-connections-per-address", OPTION_INT, AT(http.max_per_address), "N", 0, 1 << 20, "0",
      .help = "of them, those of one client's address; 0: any number"},
     {"max-bodies", OPTION_INT, AT(http.max_bodies), "N", 1024, 1 << 30, "134217728", "bytes",
      .help = "of all bodies that are being received"},
     {"max-json-depth", OPTION_INT, AT(limits.json_depth), "N", 3, 500, "16", .help = "nesting of a request"},
-    {"max-json-values", OPTION_INT, AT(limits.json_values), "N", 16, 1 << 24, "8192", .help = "values in a request"},
+    {"max-json-values", OPTION_INT, AT(limits.json_values), "N", 0, 1 << 24, "0",
+     .help = "values in a request; 0: 8192, or 1024 beyond the context if that is more"},
     {"max-n", OPTION_INT, AT(limits.n), "N", 1, 4096, "64", .help = "n and best_of"},
     {"max-prompts", OPTION_INT, AT(limits.prompts), "N", 1, 4096, "128", .help = "prompts of a request"},
     {"max-messages", OPTION_INT, AT(limits.messages), "N", 1, 1 << 20, "1024", .help = "messages of a chat"},
@@ -93,6 +94,17 @@ const Option options_table[OPTIONS_N] = {
 
 ApiModels options_models(const Options *o, const char *name) {
     return (ApiModels){.name = name, .aliases = o->aliases.items, .n_aliases = o->aliases.n, .any = o->any_model};
+}
+
+int options_max_body(const Options *o, int context) {
+    enum { LEAST = 256 << 10, MOST = 1 << 28, A_TOKEN = 16 };
+    return o->http.max_body ? o->http.max_body : (int)MIN(MAX((int64_t)A_TOKEN * context, LEAST), MOST);
+}
+
+ApiLimits options_limits(const Options *o, int context) {
+    ApiLimits limits = o->limits;
+    if (!limits.json_values) limits.json_values = MAX(8192, context + 1024);
+    return limits;
 }
 
 bool options_is_loopback(const char *host) {

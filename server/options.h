@@ -36,6 +36,10 @@ int options_check_exposure(const Options *o, Err *err);
 /* The names that requests may use; borrows both. */
 ApiModels options_models(const Options *o, const char *name);
 
+/* What the options leave to the checkpoint: a prompt as long as its context fits into a request, as text and as ids. */
+int options_max_body(const Options *o, int context);
+ApiLimits options_limits(const Options *o, int context);
+
 /* 127.0.0.0/8, ::1 and the name localhost. */
 bool options_is_loopback(const char *host);
 

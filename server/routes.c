@@ -249,8 +249,11 @@ static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
 
 static void refuse(void *self, int status, const char *message, HttpReply *reply) {
     ApiError e;
-    (void)self;
-    api_fail(&e, status, NULL, NULL, "%s", message);
+    const Server *s = self;
+    if (status == 413)
+        api_fail(&e, status, NULL, NULL, "the body is longer than the %d bytes of --max-body", s->max_body);
+    else
+        api_fail(&e, status, NULL, NULL, "%s", message);
     reply_error(reply, &e);
 }
 

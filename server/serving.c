@@ -109,7 +109,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
              model_arithmetic(&c->model));
     snprintf(s->chat_fingerprint, sizeof s->chat_fingerprint, "%s-%s", s->fingerprint,
              s->chat.form ? s->chat.form->name : "none");
-    s->api = (ApiContext){.limits = ctx->options->limits,
+    s->api = (ApiContext){.limits = options_limits(ctx->options, config->max_positions),
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
                           .models = options_models(ctx->options, ctx->model_name),

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -161,4 +162,38 @@ TEST(http_no_file_descriptors_left) {
         CHECK(serves_again(&d));
     }
     daemon_stop(&d);
+}
+
+/* A prompt as long as the context fits into a request by itself, as text and as ids; a 413 says what the limit is. */
+TEST(limits_grow_with_the_context) {
+    enum { CONTEXT = 32768, LIMIT = 16 * CONTEXT };
+    Daemon d;
+    char *dir = test_dir();
+    Config c = test_config(attention_kind_find("symmetric"));
+    c.vocab_size = TEST_VOCAB;
+    c.max_positions = CONTEXT;
+    c.bos_token_id = c.eos_token_id = TEST_EOS;
+    REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
+    REQUIRE(daemon_start_at(&d, dir, "--max-batch 1"));
+    Answer a;
+    char *ids = xmalloc(64 + 4 * CONTEXT), *at = ids;
+    at += sprintf(at, "{\"truncate_prompt_tokens\":4,\"max_tokens\":1,\"prompt\":[299");
+    for (int i = 1; i < CONTEXT - 1; i++) at += sprintf(at, ",299");
+    sprintf(at, "]}");
+    a = http_post(&d, "/v1/completions", ids);
+    CHECK_MSG(a.status == 200, "ids: %d %s", a.status, a.body);
+    answer_free(&a);
+    for (int over = 0; over < 2; over++) {
+        char *text = xcalloc(1, LIMIT + 2);
+        memset(text, ' ', (size_t)(LIMIT + over));
+        memcpy(text, "{\"max_tokens\":1}", 16);
+        a = http_post(&d, "/v1/completions", text);
+        CHECK_MSG(a.status == (over ? 413 : 200), "%d: %d %s", over, a.status, a.body);
+        CHECK_MSG(!over || strstr(a.body, "longer than the 524288 bytes of --max-body"), "%s", a.body);
+        answer_free(&a);
+        free(text);
+    }
+    free(ids);
+    daemon_stop(&d);
+    free(dir);
 }
