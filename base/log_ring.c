@@ -1,10 +1,8 @@
 #include "base/log_ring.h"
 
-#include "base/log.h"
 #include "base/macros.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -15,7 +13,8 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t changed;
 static bool detached;
-static char ring[LOG_RING];
+static void (*tell)(uint64_t n);
+static char ring[1 << 18];
 static uint64_t put, written; /* bytes since the start; the thread is writing those in between */
 static uint64_t lost, told;   /* lines since the start; those that the log has told of */
 
@@ -47,7 +46,7 @@ static void tell_of_lost(void) {
     uint64_t n = lost - told;
     told = lost;
     pthread_mutex_unlock(&mutex);
-    log_warning("%" PRIu64 " lines of the log were lost, for nobody read it", n);
+    tell(n);
     pthread_mutex_lock(&mutex);
 }
 
@@ -67,7 +66,8 @@ static void *write_lines(void *arg) {
     return NULL;
 }
 
-int log_detach(void) {
+int log_ring_start(void (*tell_of)(uint64_t n)) {
+    tell = tell_of;
     pthread_t thread;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -82,7 +82,7 @@ int log_detach(void) {
     return 0;
 }
 
-void log_flush(double seconds) {
+void log_ring_flush(double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)seconds;
@@ -93,7 +93,7 @@ void log_flush(double seconds) {
     pthread_mutex_unlock(&mutex);
 }
 
-uint64_t log_lost(void) {
+uint64_t log_ring_lost(void) {
     pthread_mutex_lock(&mutex);
     uint64_t n = lost;
     pthread_mutex_unlock(&mutex);
