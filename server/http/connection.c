@@ -134,6 +134,7 @@ static enum MHD_Result see_head(HttpConnection *c, const char *method, const cha
         .origin = field(c, HEAD_ORIGIN),
         .wanted_method = field(c, HEAD_WANTED_METHOD),
         .wanted_headers = field(c, HEAD_WANTED_HEADERS),
+        .client = c->client,
         .crowded = http_is_spare(c),
         .waker = c,
     };

@@ -5,6 +5,7 @@
 #include "tests/support/http_client.h"
 
 #include <math.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,19 @@ TEST(http_queue_full) {
 #define KEY_A "X-Api-Key: key-of-a"
 #define KEY_B "X-Api-Key: key-of-b"
 
+/* A has a key of its own and an address of its own. */
+static int connect_as_a(const Daemon *d) {
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)}, to = from;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    to.sin_port = htons((uint16_t)d->port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(bind(fd, (struct sockaddr *)&from, sizeof from) == 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
 static int post_as_a(const Daemon *d, const char *body) {
     char text[1024];
-    int fd = raw_connect(d);
+    int fd = connect_as_a(d);
     snprintf(text, sizeof text,
              "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" KEY_A "\r\nConnection: close\r\nContent-Length: %zu"
              "\r\n\r\n%s",
@@ -106,13 +117,10 @@ static void quick_as_b(const Daemon *d) {
     answer_free(&b);
 }
 
-TEST(http_keys_do_not_starve_each_other) {
+/* A has taken what it could of a server with places for two and a queue of three, options besides. B gets its answer.
+ */
+static void check_that_b_is_served(const char *options) {
     Daemon d;
-    char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "key-of-a\nkey-of-b\n", 18);
-    chmod(path, 0600);
-    snprintf(options, sizeof options, "--api-key-file %s --max-batch 2 --max-queue 3", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, options));
     quick_as_b(&d);
     int running = post_as_a(&d, "{" LONG "}");
@@ -140,8 +148,19 @@ TEST(http_keys_do_not_starve_each_other) {
     close(stream);
     close(whole);
     daemon_stop(&d);
+}
+
+TEST(http_keys_do_not_starve_each_other) {
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "key-of-a\nkey-of-b\n", 18);
+    chmod(path, 0600);
+    snprintf(options, sizeof options, "--api-key-file %s --max-batch 2 --max-queue 3", path);
+    check_that_b_is_served(options);
     free(dir);
 }
+
+TEST(http_addresses_do_not_starve_each_other_without_keys) { check_that_b_is_served("--max-batch 2 --max-queue 3"); }
 
 TEST(http_stream_headers_and_pings) {
     Daemon d;
