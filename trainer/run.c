@@ -12,24 +12,24 @@
 #include "weights/checkpoint.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- resume ---- */
 
-/* --steps may move only when no learning rate of the past would have been another. */
+/* A run may be made longer or shorter. A decay that was as long as the run stays as long as it was, so that no learning
+ * rate of the past would have been another. */
 static int restore_settings(Run *r, Err *err) {
+    Settings *s = r->settings;
     const cJSON *steps = json_field(r->state.settings, "steps");
-    bool free_steps = json_is_text(json_field(r->state.settings, "schedule"), "constant") ||
-                      !json_is_text(json_field(r->state.settings, "decay-steps"), "");
-    char given[32];
-    snprintf(given, sizeof given, "%lld", (long long)r->settings->steps);
-    if (!free_steps && command_line_given(r->line, "steps") && cJSON_IsString(steps) &&
-        strcmp(given, steps->valuestring))
-        return err_set(err,
-                       "--steps is %s, the run to be resumed has %s: only a constant schedule can be extended, or "
-                       "one with --decay-steps",
-                       given, steps->valuestring);
-    return settings_restore(r->line, r->state.settings, free_steps ? "steps" : NULL, err);
+    if (settings_restore(r->line, r->state.settings, "steps", err)) return -1;
+    int64_t had = cJSON_IsString(steps) ? strtoll(steps->valuestring, NULL, 10) : s->steps;
+    if (s->decay_steps > 0 || s->schedule == SCHEDULE_CONSTANT || had == s->steps) return 0;
+    s->decay_steps = had;
+    printf("steps: %lld, the run had %lld: the learning rate falls as it would have until step %lld%s\n",
+           (long long)s->steps, (long long)had, (long long)MIN(had, s->steps),
+           s->steps > had ? ", and stays at --min-lr from there" : "");
+    return 0;
 }
 
 /* Without bf16 products in the processor f32 is faster, and more exact. A new run is then one in f32, and stays that

@@ -156,7 +156,7 @@ TEST(trainer_resume_refuses_contradictions) {
     check_same_bits(&r, "whole");
     expect(&r, "--seed 2", 1, "--seed is 2, the run to be resumed has 1");
     expect(&r, "--batch 2 --lr 0.5", 1, "--lr is 0.5, the run to be resumed has 0.01");
-    expect(&r, "--steps 80", 1, "--steps is 80, the run to be resumed has 40: only a constant schedule");
+    expect(&r, "--steps 39", 1, "--steps is 39, the run has already done 40");
     expect(&r, "--val none", 1, "--val is none, the run to be resumed was started without it");
     expect(&r, "--config mha-nano", 1, "--config has ");
     snprintf(args, sizeof args, "--config %s --save-every 5", r.config);
@@ -172,37 +172,43 @@ TEST(trainer_resume_refuses_contradictions) {
     resume_close(&r);
 }
 
-/* A run of 20 steps that goes on to 30 is one of 30 where no past learning rate depends on --steps. */
-static void check_extends(const char *schedule) {
-    Resume r = resume_open();
-    char args[2048], constant[128];
-    snprintf(constant, sizeof constant, "%s --batch 2 --warmup 4 --save-every 0 --eval-every 0", schedule);
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/b --steps 20 %s", r.config, r.text, r.dir,
-             constant);
-    ChildResult c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s", c.output);
+static void run_extended(const Resume *r, const char *name, const char *args) {
+    char full[2048];
+    snprintf(full, sizeof full, "pretrain --out %s/%s --save-every 0 --eval-every 0 %s", r->dir, name, args);
+    ChildResult c = trainer_run(full);
+    CHECK_MSG(c.status == 0, "%s: %s", args, c.output);
     free(c.output);
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/c --steps 30 %s", r.config, r.text, r.dir,
-             constant);
-    c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s", c.output);
-    free(c.output);
-    snprintf(args, sizeof args, "pretrain --resume --out %s/b --steps 30", r.dir);
-    c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s", c.output);
-    free(c.output);
-    char *b = trainer_join(r.dir, "b"), *whole = trainer_join(r.dir, "c"), hash_b[65], hash_whole[65];
-    trainer_hash_file(b, "optimizer.safetensors", hash_b);
-    trainer_hash_file(whole, "optimizer.safetensors", hash_whole);
-    CHECK(!strcmp(hash_b, hash_whole));
-    free(b);
-    free(whole);
+}
+
+/* A run of 20 steps that goes on to 30 is one of 30 that was told `same` of the schedule from its start. */
+static void check_extends(const char *schedule, const char *same) {
+    Resume r = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
+    char args[1024], hash[2][65];
+    const char *const names[] = {"extended", "whole"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args, "--config %s --data %s --batch 2 --warmup 4 --threads 1 --steps %d %s", r.config,
+                 r.text, i ? 30 : 20, i ? same : schedule);
+        run_extended(&r, names[i], args);
+    }
+    run_extended(&r, "extended", "--resume --steps 30");
+    for (int i = 0; i < 2; i++) {
+        char *run = trainer_join(r.dir, names[i]);
+        trainer_hash_file(run, "optimizer.safetensors", hash[i]);
+        free(run);
+    }
+    CHECK(!strcmp(hash[0], hash[1]));
     resume_close(&r);
 }
 
-TEST(trainer_resume_extends_a_constant_schedule) { check_extends("--schedule constant"); }
-TEST(trainer_resume_extends_a_descent) { check_extends("--schedule constant --optimizer sgd --momentum 0.9"); }
-TEST(trainer_resume_extends_a_cut_cosine) { check_extends("--decay-steps 40"); }
+static void check_extends_alike(const char *schedule) { check_extends(schedule, schedule); }
+
+TEST(trainer_resume_extends_a_constant_schedule) { check_extends_alike("--schedule constant"); }
+TEST(trainer_resume_extends_a_descent) { check_extends_alike("--schedule constant --optimizer sgd --momentum 0.9"); }
+TEST(trainer_resume_extends_a_cut_cosine) { check_extends_alike("--decay-steps 40"); }
+TEST(trainer_resume_extends_a_finished_cosine) { check_extends("", "--decay-steps 20"); }
+TEST(trainer_resume_extends_a_finished_line) {
+    check_extends("--schedule linear", "--schedule linear --decay-steps 20");
+}
 
 /* Masks and dropout are drawn by the number of the step as well. */
 TEST(trainer_resume_fills_masks) {
