@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,4 +105,21 @@ void folder_remove(const char *path, int made) {
         while (n && part[n - 1] != '/') part[--n] = 0;
     }
     free(part);
+}
+
+static int count_open(void) {
+    enum { LOOKED_AT = 1024 };
+    int n = 0;
+    for (int fd = 0; fd < LOOKED_AT; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+int files_affordable(int wanted) {
+    struct rlimit limit;
+    int open = count_open();
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - open);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + (rlim_t)open) return wanted;
+    return (int)limit.rlim_cur - open;
 }

@@ -21,4 +21,7 @@ void folder_remove(const char *path, int made);
 /* fsync of the folder that holds path, so that a name in it outlives a crash. */
 int folder_sync_of(const char *path, Err *err);
 
+/* How many of `wanted` more descriptors the process may have, with its limit raised as far as it may be. */
+int files_affordable(int wanted);
+
 #endif

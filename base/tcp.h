@@ -1,6 +1,8 @@
-/* tcp: what the kernel knows of a connection. */
+/* tcp: sockets that listen, and what the kernel knows of a connection. */
 #ifndef NOISED_TCP_H
 #define NOISED_TCP_H
+
+#include "base/err.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -14,6 +16,12 @@ typedef struct TcpProgress {
     uint64_t acked;   /* by the peer; only its changes mean something */
     bool pending;     /* some of them are not acked */
 } TcpProgress;
+
+/* A socket that listens there, host being a name or an address; -1 when that fails. */
+int tcp_listen(const char *host, int port, Err *err);
+
+/* Makes sure that accept on it does not wait, and tells its port. On failure it is closed. */
+int tcp_accepts(int fd, int *port, Err *err);
 
 /* The peer's address, "" when it has none. */
 void tcp_name(const struct sockaddr *address, char out[TCP_NAME_BYTES]);

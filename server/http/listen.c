@@ -1,72 +1,28 @@
 /* Where connections come in, and how many there may be. */
 #include "base/err.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "server/http/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int bind_to(const HttpOptions *o, Err *err) {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
-    char port[16];
-    snprintf(port, sizeof port, "%d", o->port);
-    int rc = getaddrinfo(o->host, port, &hints, &found);
-    if (rc) return err_set(err, "%s: %s", o->host, gai_strerror(rc));
-    int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    bool ok = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
-    int error = errno;
-    freeaddrinfo(found);
-    if (ok) return fd;
-    if (fd >= 0) close(fd);
-    return err_set(err, "cannot listen on %s port %d: %s", o->host, o->port, strerror(error));
-}
-
 int http_listen(const HttpOptions *o, int *port, Err *err) {
-    struct sockaddr_storage bound;
-    socklen_t n = sizeof bound;
-    int fd = o->listen_fd >= 0 ? o->listen_fd : bind_to(o, err);
-    if (fd < 0) return -1;
-    /* One that was handed over may block, and a client that has gone before accept would hold everybody up. */
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) || getsockname(fd, (struct sockaddr *)&bound, &n)) {
-        err_set(err, "the listening socket: %s", strerror(errno));
-        close(fd);
-        return -1;
-    }
-    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                              : ((struct sockaddr_in *)&bound)->sin_port);
-    return fd;
-}
-
-/* ---- how many ---- */
-
-static int count_open_files(void) {
-    enum { LOOKED_AT = 1024 };
-    int n = 0;
-    for (int fd = 0; fd < LOOKED_AT; fd++) n += fcntl(fd, F_GETFD) >= 0;
-    return n;
+    int fd = o->listen_fd >= 0 ? o->listen_fd : tcp_listen(o->host, o->port, err);
+    return fd < 0 || tcp_accepts(fd, port, err) ? -1 : fd;
 }
 
 /* Every connection needs a descriptor, and the rest of the process a few: for a reload, a probe of the system. */
 int http_affordable_connections(int wanted) {
     enum { REST = 24 };
-    struct rlimit limit;
-    int reserved = count_open_files() + REST + HTTP_SPARE_PLACES;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) return MIN(wanted, 1024 - reserved);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + (rlim_t)reserved) return wanted;
-    int n = MAX((int)limit.rlim_cur - reserved, 1);
-    log_warning("http: the limit of %d open files allows %d connections, not %d", (int)limit.rlim_cur, n, wanted);
-    return n;
+    int n = files_affordable(wanted + HTTP_SPARE_PLACES + REST) - HTTP_SPARE_PLACES - REST;
+    if (n < wanted) log_warning("http: the limit of open files allows %d connections, not %d", MAX(n, 1), wanted);
+    return MAX(n, 1);
 }
 
 void http_report_refusals(struct Http *h, double now) {
