@@ -148,8 +148,10 @@ static enum MHD_Result see_head(HttpConnection *c, const char *method, const cha
 /* Who holds back the largest body pays for the room that there is for all. */
 static HttpConnection *largest_body(struct Http *h) {
     HttpConnection *most = h->connections;
-    for (int i = 0; i < h->n_connections + HTTP_SPARE_PLACES; i++)
+    for (int i = 0; i < h->n_connections + HTTP_SPARE_PLACES; i++) {
+        if (i == atomic_load(&h->n_used)) i = h->n_connections; /* those between have never been touched */
         if (h->connections[i].body.capacity > most->body.capacity) most = &h->connections[i];
+    }
     return most;
 }
 

@@ -46,13 +46,13 @@ static size_t pass_head(HttpConnection *c, char *in, size_t n, size_t *used, cha
     c->request = (HttpRequest){.method = head.method, .path = head.target}; /* for http_refuse alone */
     c->request_id = head.fields[HEAD_REQUEST_ID];
     if (status) return http_refuse(c, status, why), 0;
-    if (n > (size_t)end) head.fields[HEAD_EXPECT] = NULL; /* who does not wait needs no 100 */
+    c->chunked = head.chunked;
+    c->has_body = head.chunked || head.length > 0;
+    if (n > (size_t)end || !c->has_body) head.fields[HEAD_EXPECT] = NULL; /* who does not wait needs no 100 */
     made = head_write(&head, out, max);
     if (made == 0) return http_refuse(c, 431, "headers too long"), 0;
     *used += (size_t)end;
     c->passed = made;
-    c->chunked = head.chunked;
-    c->has_body = head.chunked || head.length > 0;
     c->whole = !c->has_body;
     c->reader = body_begin(head.chunked, head.length, max_body);
     http_connection_set_phase(c, PHASE_BODY, c->http->options.body_seconds);

@@ -85,7 +85,10 @@ void http_welcome(struct Http *h, int fd, const struct sockaddr *address, sockle
     int copy = h->options.max_per_address > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1, one = 1;
     HttpConnection *c = place(h);
     struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = c};
-    if (!c) return (void)close(fd);
+    if (!c) {
+        if (copy >= 0) close(copy);
+        return (void)close(fd);
+    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     http_connection_open(c, fd);
     tcp_name(address, c->client);
@@ -93,13 +96,13 @@ void http_welcome(struct Http *h, int fd, const struct sockaddr *address, sockle
     h->arriving = c;
     bool taken = MHD_add_connection(h->daemon, fd, address, n) == MHD_YES;
     if (taken) {
-        epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+        if (copy >= 0) close(copy);
+        if (epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e)) http_connection_cut(c); /* no memory in the kernel */
     } else {
         http_gate_keep(fd, NULL);
         http_release(c);
         if (copy >= 0) turn_away(h, copy, "too many connections from this address");
     }
-    if (taken && copy >= 0) close(copy);
 }
 
 /* Descriptors may run out all the same, by files that others of the process have open. The spare one is given up to
