@@ -106,6 +106,7 @@ int main(int argc, char **argv) {
     int passed = 0, failed = 0, skipped = 0;
     Err err;
     signal(SIGALRM, stuck);
+    signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it, and a shell below them could not trap it */
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (kernels_init(&err)) {
         printf("%s\n", err.msg);
