@@ -25,6 +25,7 @@ static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
     char *text = cJSON_Print(root);
     BUG_ON(!text);
     int rc = path_join(path, f->settings->out, RUN_STATE, err) ? -1 : file_write(path, text, strlen(text), err);
+    if (rc == 0) run_settle(f->settings->out);
     cJSON_free(text);
     cJSON_Delete(root);
     return rc;

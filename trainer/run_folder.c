@@ -35,24 +35,43 @@ static bool is_early(const char *name) {
     return false;
 }
 
-static int check_empty(const char *dir, DIR *d, bool resume, Err *err) {
+static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
+
+static bool is_leftover(const char *name) { return is_early(name) || is_temporary(name) || !strcmp(name, RUN_UNSAVED); }
+
+/* Without a saved run nothing may be in it but what a start has left. */
+static int check_empty(const RunFolder *f, DIR *d, bool resume, Err *err) {
     const struct dirent *e;
+    bool begun = faccessat(f->lock, RUN_UNSAVED, F_OK, 0) == 0;
     while ((e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        if (!resume) return err_set(err, "--out %s is not empty (%.100s); --resume continues a run", dir, e->d_name);
-        if (!is_early(e->d_name) && !is_temporary(e->d_name))
-            return err_set(err, "--resume: %s holds %.100s, but no %s to continue from", dir, e->d_name, RUN_STATE);
+        if (is_dots(e->d_name) || (begun && is_leftover(e->d_name))) continue;
+        if (!resume) return err_set(err, "--out %s is not empty (%.100s); --resume continues a run", f->dir, e->d_name);
+        return err_set(err, "--resume: %s holds %.100s, but no %s to continue from", f->dir, e->d_name, RUN_STATE);
     }
+    if (begun) printf("%s: what a start left that was stopped before it saved is removed\n", f->dir);
     return 0;
 }
 
-static int remove_temporaries(const char *dir, DIR *d, Err *err) {
+/* Of a saved run the temporaries; without one all, but for the sign that all of it may go. */
+static int remove_leftovers(const RunFolder *f, DIR *d, Err *err) {
     const struct dirent *e;
     rewinddir(d);
     while ((e = readdir(d)))
-        if (is_temporary(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
-            return err_set(err, "%s/%s: %s", dir, e->d_name, strerror(errno));
+        if ((is_temporary(e->d_name) || (!f->saved && is_early(e->d_name))) && unlinkat(f->lock, e->d_name, 0) < 0)
+            return err_set(err, "%s/%s: %s", f->dir, e->d_name, strerror(errno));
     return 0;
+}
+
+static int sign_unsaved(const RunFolder *f, Err *err) {
+    int fd = openat(f->lock, RUN_UNSAVED, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) return err_set(err, "%s/" RUN_UNSAVED ": %s", f->dir, strerror(errno));
+    close(fd);
+    return 0;
+}
+
+void run_settle(const char *dir) {
+    char path[PATH_BYTES];
+    if (path_join(path, dir, RUN_UNSAVED, NULL) == 0) unlink(path);
 }
 
 static int lock_folder(const char *dir, int *lock, Err *err) {
@@ -66,11 +85,12 @@ static int lock_folder(const char *dir, int *lock, Err *err) {
 static int look_inside(RunFolder *f, bool resume, Err *err) {
     DIR *d = opendir(f->dir);
     if (!d) return err_set(err, "%s: %s", f->dir, strerror(errno));
-    int rc = f->saved ? 0 : check_empty(f->dir, d, resume, err);
-    if (rc == 0) rc = remove_temporaries(f->dir, d, err);
+    int rc = f->saved ? 0 : check_empty(f, d, resume, err);
+    if (rc == 0) rc = remove_leftovers(f, d, err);
     closedir(d);
     f->ours = rc == 0 && !f->saved;
-    return rc;
+    if (f->saved) run_settle(f->dir); /* where a kill came between the two */
+    return f->ours ? sign_unsaved(f, err) : rc;
 }
 
 int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
@@ -85,7 +105,10 @@ int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
 
 void run_withdraw(const RunFolder *f) {
     for (size_t i = 0; i < COUNTOF(early) && f->ours; i++) unlinkat(f->lock, early[i], 0);
-    if (f->ours) carry_withdraw(f->dir);
+    if (f->ours) {
+        carry_withdraw(f->dir);
+        run_settle(f->dir);
+    }
     folder_remove(f->dir, f->made);
 }
 

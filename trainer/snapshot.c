@@ -62,6 +62,7 @@ static int save_state(const Training *t, int64_t step, Err *err) {
     char *text = cJSON_Print(root);
     BUG_ON(!text);
     int rc = file_write(path, text, strlen(text), err);
+    if (rc == 0) run_settle(t->settings->out);
     cJSON_free(text);
     cJSON_Delete(root);
     return rc;

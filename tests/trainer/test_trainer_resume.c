@@ -210,6 +210,59 @@ TEST(trainer_resume_extends_a_finished_line) {
     check_extends("--schedule linear", "--schedule linear --decay-steps 20");
 }
 
+/* ---- before the first save ---- */
+
+static bool has(const char *dir, const char *name) {
+    char *path = trainer_join(dir, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* Stopped when its tokenizer is there and its text, which takes a while, is not encoded. */
+TEST(trainer_start_that_was_stopped_blocks_nothing) {
+    char *dir = test_dir(), *text = trainer_text_file(4 << 20), *config = trainer_config_file(), args[1024], file[512];
+    char *run = trainer_join(dir, "a");
+    snprintf(file, sizeof file, "%s/tokenizer.json", run);
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 1 --batch 1 --eval-every 0 --out %s", config,
+             text, run);
+    for (int i = 0; i < 2; i++) {
+        ChildResult c = trainer_run_stopped(args, file, 0, i ? SIGKILL : SIGINT);
+        CHECK_MSG(c.status == 128 + (i ? SIGKILL : SIGINT) && has(run, "tokenizer.json"), "%s", c.output);
+        CHECK(!has(run, "trainer_state.json"));
+        free(c.output);
+    }
+    ChildResult c = trainer_run(args);
+    CHECK_MSG(c.status == 0 && strstr(c.output, "stopped before it saved"), "%s", c.output);
+    free(c.output);
+    CHECK(has(run, "trainer_state.json") && !has(run, "unsaved"));
+    free(run);
+    free(config);
+    free(text);
+    free(dir);
+}
+
+/* A tokenizer.json that no start has made is somebody's. */
+TEST(trainer_start_keeps_a_tokenizer_of_others) {
+    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[1024], file[512];
+    snprintf(file, sizeof file, "%s/tokenizer.json", dir);
+    test_write_file(file, "mine", 4);
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 1 --out %s %s", config, text, dir,
+                 i ? "--resume" : "");
+        ChildResult c = trainer_run(args);
+        CHECK_MSG(c.status == 1 && strstr(c.output, i ? "holds tokenizer.json, but no" : "is not empty"), "%s",
+                  c.output);
+        free(c.output);
+    }
+    char *still = test_read_file(file, NULL);
+    CHECK(still && !strcmp(still, "mine"));
+    free(still);
+    free(config);
+    free(text);
+    free(dir);
+}
+
 /* Masks and dropout are drawn by the number of the step as well. */
 TEST(trainer_resume_fills_masks) {
     static const char *const runs[] = {"whole --steps 6", "half --steps 3", "half --steps 6 --resume"};
