@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "trainer/agree.h"
+#include "trainer/best.h"
 #include "trainer/early_sum.h"
 #include "trainer/evaluate.h"
 #include "trainer/micro_batch.h"
@@ -47,6 +48,7 @@ typedef struct Loop {
     int *signals;                     /* [ranks] */
     Perturb perturb;
     RunLog log;
+    Best best;
     Progress progress;
 } Loop;
 
@@ -167,20 +169,36 @@ static void add_sigma(cJSON *line, const Model *m) {
 }
 
 /* The noise is the one that a server draws for noise_seed 0. */
-static int add_evaluation(const Loop *l, cJSON *line, int64_t step, Err *err) {
+static int evaluate_windows(const Loop *l, size_t most, Evaluation *e, Err *err) {
+    const Training *t = l->t;
+    Err why;
+    NoiseKey noise = {.scale = 1};
+    return evaluate(t->model, t->corpus->val, t->windows->length, most, noise, stop_signal, e, &why)
+               ? refuse_ids(l, why.msg, err)
+               : 0;
+}
+
+/* The last evaluation is of all windows: it is compared by a sample, if there is anything to compare with. */
+static int add_best(Loop *l, cJSON *line, int64_t step, Evaluation e, Err *err) {
+    if (step == l->t->settings->steps) {
+        if (isinf(l->best.loss)) return 0;
+        if (evaluate_windows(l, SAMPLE_WINDOWS, &e, err)) return -1;
+    }
+    return e.complete ? best_keep(&l->best, l->t, step, e.nats / (double)e.tokens, line, err) : 0;
+}
+
+static int add_evaluation(Loop *l, cJSON *line, int64_t step, Err *err) {
     const Training *t = l->t;
     const TokenSpan *val = &t->corpus->val;
     Evaluation e;
-    Err why;
-    size_t most = step < t->settings->steps ? SAMPLE_WINDOWS : 0;
     if (val->n < 2) return 0;
-    if (evaluate(t->model, *val, t->windows->length, most, (NoiseKey){.scale = 1}, stop_signal, &e, &why))
-        return refuse_ids(l, why.msg, err);
+    if (evaluate_windows(l, step < t->settings->steps ? SAMPLE_WINDOWS : 0, &e, err)) return -1;
     if (!e.complete || e.tokens == 0) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)t->corpus->val_bytes;
     cJSON_AddNumberToObject(line, "val_loss", loss);
     cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
     add_sigma(line, t->model);
+    if (add_best(l, line, step, e, err)) return -1;
     if (t->model->cfg.task == TASK_FILL_MASK) {
         progress_note(&l->progress,
                       "step %lld: validation loss %.4f (perplexity %.2f) on %zu masked of %zu held-out tokens",
@@ -251,9 +269,10 @@ static int log_step(Loop *l, int64_t step, const StepResult *r, bool evaluated, 
 
 /* ---- the loop ---- */
 
-/* Rank 0 evaluates and keeps the log. */
+/* Rank 0 evaluates and keeps the log and the best. */
 static int open_log(Loop *l, int64_t step, Err *err) {
-    return ranks->rank ? 0 : runlog_open(&l->log, l->t->settings->out, step, err);
+    const char *dir = l->t->settings->out;
+    return ranks->rank ? 0 : runlog_open(&l->log, dir, step, err) || best_load(&l->best, dir, err) ? -1 : 0;
 }
 
 /* A signal to any rank stops all of them. */
@@ -332,6 +351,8 @@ int train(const Training *t, int64_t step, Err *err) {
         progress_start(&l.progress, step, s->steps, (double)(s->batch * s->accumulate * t->windows->length));
         rc = run_steps(&l, step, err);
         progress_end(&l.progress);
+        if (rc == 0 && l.best.step)
+            printf("best: step %lld of those evaluated, in %s/" BEST_FOLDER "\n", (long long)l.best.step, s->out);
     }
     if (runlog_close(&l.log, rc < 0 ? NULL : err) && rc >= 0) rc = -1;
     loop_free(&l);

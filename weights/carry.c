@@ -51,7 +51,7 @@ static int copy(const char *from, const char *to, const char *name, Err *err) {
 static int is_no_dot(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }
 
 static void say(FILE *said, const char *what, const char *from, const char *file, Buffer *names) {
-    if (names->n) fprintf(said, "%s %s%s: %.*s\n", what, from, file, (int)names->n, names->data);
+    if (said && names->n) fprintf(said, "%s %s%s: %.*s\n", what, from, file, (int)names->n, names->data);
     buffer_free(names);
 }
 
