@@ -61,7 +61,10 @@ TEST(train_bf16_resumes_in_the_same_bits) {
     free(c.output);
     snprintf(args, sizeof args, "pretrain --resume --out %s/parts --precision f32", dir);
     c = trainer_run(args);
-    CHECK_MSG(c.status == 1 && strstr(c.output, "--precision is f32, the run to be resumed has bf16"), "%s", c.output);
+    CHECK_MSG(kernels->train->native_pairs
+                  ? c.status == 1 && strstr(c.output, "--precision is f32, the run to be resumed has bf16") != NULL
+                  : c.status == 0,
+              "%s", c.output);
     free(c.output);
     snprintf(args, sizeof args, "pretrain --resume --out %s/parts", dir);
     c = trainer_run(args);
