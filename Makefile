@@ -150,15 +150,15 @@ FORCE:
 $(BUILD)/server/metrics/families.o: $(BUILD)/commit
 $(BUILD)/server/metrics/families.o: CFLAGS += -DNOISED_COMMIT='"$(COMMIT)"'
 
-man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS) $(MPI_IF_THERE)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%,$(PROGRAMS) $(MPI_IF_THERE)) ## manual pages and bash completion, from the tables of options
+man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS) $(MPI_IF_THERE)) $(patsubst $(BUILD)/%,$(BUILD)/completion/%.bash,$(PROGRAMS) $(MPI_IF_THERE)) ## manual pages and completion of bash, zsh and fish, from the tables of options
 
 $(BUILD)/man/%.1: $(BUILD)/%
 	@mkdir -p $(@D)
 	{ $< --help=man; cat $(wildcard docs/man/$*.roff) /dev/null; } >$@
 
-$(BUILD)/completion/%: $(BUILD)/%
+$(BUILD)/completion/%.bash $(BUILD)/completion/%.zsh $(BUILD)/completion/%.fish: $(BUILD)/%
 	@mkdir -p $(@D)
-	$< --help=completion >$@
+	for shell in bash zsh fish; do $< --help=completion-$$shell >$(@D)/$*.$$shell; done
 
 deps: ## install the Debian packages that are missing
 	@scripts/deps.sh

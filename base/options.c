@@ -146,6 +146,7 @@ static const Command *find_command(const Program *p, const char *name, Err *err)
 
 /* Whether one of the words asks for something else than the work; then it is printed. */
 static bool print_instead(const Program *p, const Command *c, int argc, char **argv) {
+    static const char completion[] = "--help=completion-";
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             command_print_help(p, c, stdout);
@@ -153,9 +154,8 @@ static bool print_instead(const Program *p, const Command *c, int argc, char **a
             printf("%s %s\n", p->name, NOISED_VERSION);
         else if (!strcmp(argv[i], "--help=man"))
             program_print_man(p, stdout);
-        else if (!strcmp(argv[i], "--help=completion"))
-            program_print_completion(p, stdout);
-        else
+        else if (strncmp(argv[i], completion, strlen(completion)) ||
+                 !program_print_completion(p, argv[i] + strlen(completion), stdout))
             continue;
         return true;
     }

@@ -1,6 +1,6 @@
 /* options: the command line of a program, from tables. A Program has one Command without a name, or several with names;
  * a Command is a struct of values and a table that says which option fills which member. Parsing, ranges, defaults,
- * --help, the manual page and the shell's completion all come from the tables, so none of them can drift.
+ * --help, the manual page and the shells' completion all come from the tables, so none of them can drift.
  *
  *     program [command] [--flag value | --flag=value | --switch | operand]...
  *
@@ -12,7 +12,7 @@
 #include "base/err.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum { OPTIONS_MOST = 48, OPTION_TEXT_BYTES = 1024 };
+enum { OPTIONS_MOST = 48, OPTION_TEXT_BYTES = 1024, OPTION_OFFER = 32 };
 
 typedef enum OptionKind {
     OPTION_TEXT,     /* const char *, not empty, shorter than OPTION_TEXT_BYTES, one of the choices if there are any;
@@ -42,8 +42,10 @@ typedef struct Option {
     const char *fallback; /* the default, as a user would type it; NULL: none (NULL, NaN, an integer of low - 1) */
     const char *unit;     /* "seconds"; NULL: none */
     const char *help;
-    const char *const *choices; /* NULL-terminated */
-    const char *absent;         /* what the help calls the default when there is no fallback: "a tenth of --lr" */
+    const char *const *choices;                   /* NULL-terminated */
+    bool (*offer)(int i, char out[OPTION_OFFER]); /* writes word i = 0, 1, ... that completion offers besides files;
+                                                     false behind the last; NULL: none */
+    const char *absent; /* what the help calls the default when there is no fallback: "a tenth of --lr" */
     bool required;
     const char *unless; /* the option that makes it unnecessary when given; NULL: always required */
     int tag;            /* the program's own */
@@ -51,6 +53,9 @@ typedef struct Option {
 
 static inline bool option_is_operand(const Option *o) {
     return o->kind == OPTION_OPERAND || o->kind == OPTION_OPERANDS;
+}
+static inline bool option_is_number(const Option *o) {
+    return o->kind == OPTION_INT || o->kind == OPTION_INT64 || o->kind == OPTION_REAL || o->kind == OPTION_PAIR;
 }
 static inline bool option_is_list(const Option *o) { return o->kind == OPTION_LIST || o->kind == OPTION_OPERANDS; }
 
@@ -98,9 +103,10 @@ int command_fail(const CommandLine *line, const Err *err, int status);
 int option_set(const Option *o, void *values, const char *text, Err *err);
 void option_text(const Option *o, const void *values, char out[OPTION_TEXT_BYTES]);
 
-/* `program --help=man` and `program --help=completion` print these: roff, and a bash script. */
+/* `program --help=man` prints the first, roff; `program --help=completion-SHELL` the second, a script for bash, zsh or
+ * fish, and false of any other shell. */
 void program_print_man(const Program *p, FILE *f);
-void program_print_completion(const Program *p, FILE *f);
+bool program_print_completion(const Program *p, const char *shell, FILE *f);
 
 /* For --help: NULL command is the list of commands. */
 void command_print_usage(const Program *p, const Command *c, FILE *f);

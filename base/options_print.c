@@ -30,12 +30,6 @@ static void print_wrapped(FILE *f, const char *text, int column, int indent) {
     fputc('\n', f);
 }
 
-static bool is_number(const Option *o) {
-    return o->kind == OPTION_INT || o->kind == OPTION_INT64 || o->kind == OPTION_REAL || o->kind == OPTION_PAIR;
-}
-
-static bool takes_value(const Option *o) { return o->kind != OPTION_SWITCH && !option_is_operand(o); }
-
 static void print_range(const Option *o, FILE *f) {
     bool integer = o->kind == OPTION_INT || o->kind == OPTION_INT64;
     fprintf(f, integer ? "%.0f to %.0f" : "%g to %g", o->low, o->high);
@@ -50,7 +44,7 @@ static char *help_text(const Option *o) {
     BUG_ON(!f);
     const char *between = " [";
     fputs(o->help, f);
-    if (is_number(o)) {
+    if (option_is_number(o)) {
         fputs(between, f);
         print_range(o, f);
         between = "; ";
@@ -197,57 +191,4 @@ void program_print_man(const Program *p, FILE *f) {
     fputs(".PP\n", f);
     print_roff(f, p->statuses);
     fputc('\n', f);
-}
-
-/* ---- completion ---- */
-
-/* Lines of a `case` over "command previous-word"; a program of one command has none in front. */
-static void print_value_cases(FILE *f, const Command *c) {
-    const char *name = c->name ? c->name : "";
-    for (int i = 0; i < c->n_options; i++) {
-        const Option *o = &c->options[i];
-        if (!o->choices) continue;
-        fprintf(f, "    \"%s --%s\") words=\"", name, o->name);
-        for (int k = 0; o->choices[k]; k++) fprintf(f, "%s%s", k ? " " : "", o->choices[k]);
-        fputs("\" ;;\n", f);
-    }
-    const char *lead = "    ";
-    for (int i = 0; i < c->n_options; i++) {
-        if (!takes_value(&c->options[i]) || c->options[i].choices) continue;
-        fprintf(f, "%s\"%s --%s\"", lead, name, c->options[i].name);
-        lead = " | ";
-    }
-    if (*lead && lead[1] == '|') fputs(") ;;\n", f);
-}
-
-static void print_option_case(FILE *f, const Command *c) {
-    bool operands = false;
-    for (int i = 0; i < c->n_options; i++) operands |= option_is_operand(&c->options[i]);
-    fprintf(f, "    \"%s \"*) %swords=\"--help --version", c->name ? c->name : "",
-            operands ? "[ \"${word:0:1}\" = - ] && " : "");
-    for (int i = 0; i < c->n_options; i++)
-        if (!option_is_operand(&c->options[i])) fprintf(f, " --%s", c->options[i].name);
-    fputs("\" ;;\n", f);
-}
-
-/* Where a word is due that no table knows, `words` stays empty and bash completes file names (-o default). */
-void program_print_completion(const Program *p, FILE *f) {
-    bool named = p->commands[0]->name != NULL;
-    char *function = xstrdup(p->name);
-    for (char *s = function; *s; s++)
-        if (*s == '-') *s = '_';
-    fprintf(f, "_%s() {\n    local words= command= word=${COMP_WORDS[COMP_CWORD]}", function);
-    fprintf(f, " previous=${COMP_WORDS[COMP_CWORD-1]}\n%s",
-            named ? "    [ \"$COMP_CWORD\" -gt 1 ] && command=${COMP_WORDS[1]}\n" : "");
-    fputs("    case \"$command $previous\" in\n", f);
-    for (const Command *const *c = p->commands; *c; c++) print_value_cases(f, *c);
-    for (const Command *const *c = p->commands; *c; c++) print_option_case(f, *c);
-    if (named) {
-        fputs("    *) words=\"--help --version", f);
-        for (const Command *const *c = p->commands; *c; c++) fprintf(f, " %s", (*c)->name);
-        fputs("\" ;;\n", f);
-    }
-    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n", f);
-    fprintf(f, "complete -o default -F _%s %s\n", function, p->name);
-    free(function);
 }

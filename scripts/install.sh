@@ -6,6 +6,9 @@ what=${1:?usage: install.sh install|uninstall BUILD} build=${2:?usage: install.s
 prefix=${PREFIX:-/usr/local}
 root=${DESTDIR:-}$prefix
 programs="noised noised-train noised-weights"
+# Debian's zsh looks for what packages bring and for what is below /usr/local in folders of different names.
+zsh=site-functions
+[ "$prefix" != /usr ] || zsh=vendor-completions
 
 # $1: where it goes below the prefix, $2: its mode; the contents come from standard input.
 put() {
@@ -23,7 +26,9 @@ for p in $programs; do
     [ "$what" = uninstall ] || [ -x "$build/$p" ] || { echo "$build/$p is not there: make all" >&2; exit 1; }
     put "bin/$p" 755 <"$build/$p"
     { "$build/$p" --help=man; cat docs/man/$p.roff; } | gzip -9n | put "share/man/man1/$p.1.gz" 644
-    "$build/$p" --help=completion | put "share/bash-completion/completions/$p" 644
+    "$build/$p" --help=completion-bash | put "share/bash-completion/completions/$p" 644
+    "$build/$p" --help=completion-zsh | put "share/zsh/$zsh/_$p" 644
+    "$build/$p" --help=completion-fish | put "share/fish/vendor_completions.d/$p.fish" 644
 done
 for unit in noised.service noised.socket noised@.service noised@.socket; do
     sed "s|/usr/local/bin|$prefix/bin|; /^#   install -m/d" "deploy/$unit" | put "lib/systemd/system/$unit" 644

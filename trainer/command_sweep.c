@@ -4,6 +4,7 @@
 #include "trainer/cost.h"
 #include "trainer/stop.h"
 #include "trainer/sweep.h"
+#include "weights/presets.h"
 
 #include <string.h>
 
@@ -69,7 +70,8 @@ static int run(const CommandLine *line) {
 
 #define AT(member) offsetof(Values, member)
 static Option options[SETTINGS_N + OWN - WITHOUT] = {
-    {"config", OPTION_LIST, AT(configs), "FILE|PRESET...", .required = true, .help = "networks to train"},
+    {"config", OPTION_LIST, AT(configs), "FILE|PRESET...", .offer = preset_name, .required = true,
+     .help = "networks to train"},
     {"lr", OPTION_LIST, AT(rates), "X...", .required = true, .help = "peak learning rates for each of them"},
     {"seeds", OPTION_INT64, AT(seeds), "N", 1, SEEDS_MOST, "3", .help = "seeds for each of these: 1 to N"},
 };

@@ -4,8 +4,11 @@
 #include "trainer/examples_load.h"
 #include "trainer/task_score.h"
 #include "trainer/weight_noise.h"
+#include "weights/presets.h"
+#include "weights/presets_words.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const pools[] = {"auto", "last", "mean", "first", NULL};
@@ -13,6 +16,15 @@ static const char *const metrics[] = {"auto", "accuracy", "f1", "matthews", "ent
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 static const char *const modes[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
+
+/* Presets of either kind, those on word vectors first. */
+static bool offer_preset(int i, char out[OPTION_OFFER]) {
+    int n = 0;
+    while (preset_words_name(n)) n++;
+    if (i >= n) return preset_name(i - n, out);
+    snprintf(out, OPTION_OFFER, "%s", preset_words_name(i));
+    return true;
+}
 
 #define AT(member) offsetof(FinetuneSettings, member)
 #define FIXED .tag = SETTING_FIXED
@@ -26,8 +38,8 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
      .help = "of these files; auto: by their names"},
     {"init", OPTION_TEXT, AT(init), "DIR", FIXED,
      .help = "start from this checkpoint; one without labels gets those of the data, and a head"},
-    {"config", OPTION_TEXT, AT(config), "FILE|PRESET", FIXED, .help = "start anew from a config with labels",
-     .absent = "that of --init"},
+    {"config", OPTION_TEXT, AT(config), "FILE|PRESET", FIXED, .offer = offer_preset,
+     .help = "start anew from a config with labels", .absent = "that of --init"},
     {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", FIXED, .help = "tokenizer.json, with --config",
      .absent = "that of --init"},
     {"vectors", OPTION_TEXT, AT(vectors), "FILE", FIXED,

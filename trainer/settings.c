@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "model/ops/op.h"
 #include "tokenizer/bpe_train.h"
+#include "weights/presets.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,8 @@ enum { DEFAULT_WARMUP = 100, MOST_WINDOWS = 65535 };
 
 #define AT(member) offsetof(Settings, member)
 const Option settings_options[SETTINGS_N] = {
-    {"config", OPTION_TEXT, AT(config), "FILE|PRESET", .help = "config.json, or a preset such as noiseformer-v2-tiny",
-     .absent = "that of --init"},
+    {"config", OPTION_TEXT, AT(config), "FILE|PRESET", .offer = preset_name,
+     .help = "config.json, or a preset such as noiseformer-v2-tiny", .absent = "that of --init"},
     {"data", OPTION_LIST, AT(data), "FILE...", .required = true, .unless = "resume", .tag = SETTING_FIXED,
      .help = "texts to train on"},
     {"out", OPTION_TEXT, AT(out), "DIR", .required = true, .help = "where the checkpoint and everything else goes"},

@@ -43,6 +43,8 @@ TEST(install_and_uninstall) {
            "wc -l",
            0, "4\n");
     expect(root, "bash -n $ROOT/opt/noised/share/bash-completion/completions/noised", 0, "");
+    expect(root, "cat $ROOT/opt/noised/share/zsh/site-functions/_noised-train", 0, "#compdef noised-train\n");
+    expect(root, "cat $ROOT/opt/noised/share/fish/vendor_completions.d/noised.fish", 0, "complete -c noised -l model");
     expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "ExecStart=/opt/noised/bin/noised ");
     expect(root, "cat $ROOT/opt/noised/lib/systemd/system/noised.service", 0, "LoadCredential=noised.api-key");
     expect(root, "test -s $ROOT/opt/noised/lib/systemd/system/noised.socket && echo there", 0, "there");
