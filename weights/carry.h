@@ -12,8 +12,8 @@
 extern const char *const carried_files[];
 
 /* Copies those that `from` has into `to`: for a network that generates no text only what describes the tokenizer.
- * `said`, which may be NULL, gets lines: what was carried over, which other files stay behind, but for the weights and the tokenizer, which
- * are written anew, and which keys of config.json mean nothing here. */
+ * `said`, which may be NULL, gets lines: what was carried over, which other files stay behind, but for the weights and
+ * the tokenizer, which are written anew, and which keys of config.json mean nothing here. */
 int carry_over(const char *from, const char *to, const Config *c, FILE *said, Err *err);
 
 /* Removes them again. */

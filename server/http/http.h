@@ -21,7 +21,7 @@ typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
     const char *host, *origin;
-    const char *client;         /* its address, "" where there is none */
+    const char *client;                         /* its address, "" where there is none */
     const char *wanted_method, *wanted_headers; /* Access-Control-Request-Method and -Headers */
     const char *body;
     size_t n_body;
