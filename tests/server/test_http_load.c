@@ -238,7 +238,10 @@ TEST(http_drain_finishes_streams) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 300"));
     enum { PATIENCE = 120 }; /* seconds; for a machine that is busy with something else */
     int idle = raw_connect(&d);
-    int fd = raw_completion(&d, "{\"max_tokens\":600,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}");
+    char body[128];
+    snprintf(body, sizeof body, "{\"max_tokens\":%d,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}",
+             600 / SLOWNESS);
+    int fd = raw_completion(&d, body);
     CHECK(raw_expect(fd, "data: ", PATIENCE));
     terminate(&d);
     REQUIRE(drain_begins(&d, "/v1/completions", "{\"max_tokens\":1}"));
