@@ -17,6 +17,12 @@ CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
                         .activations = footprint_training(m, rows, recompute)};
 }
 
+/* The optimizer's file has the weights and both averages in f32. */
+CostDisk cost_disk(const Model *m, int weights, int width) {
+    size_t n = params_count(&m->params), optimizer = 3 * sizeof(float) * n;
+    return (CostDisk){.kept = optimizer + (size_t)(weights * width) * n, .more = optimizer};
+}
+
 /* Of ROWS rows of that width; the best of some rounds: what the machine can do when nothing else wants it. */
 double cost_rate(int width) {
     Tape t;

@@ -19,6 +19,13 @@ typedef struct CostMemory {
 /* With `rows` tokens in a micro-batch; m needs to be declared only. */
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute);
 
+typedef struct CostDisk {
+    size_t kept, more; /* bytes: of the checkpoints; of the largest file, which stands twice while it is replaced */
+} CostDisk;
+
+/* With `weights` folders of weights in so many bytes a number. */
+CostDisk cost_disk(const Model *m, int weights, int width);
+
 double cost_rate(int width);                      /* in f32 on the whole team; takes some ms */
 double cost_seconds(const Model *m, double rate); /* of a token, without recomputation */
 

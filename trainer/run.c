@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 /* ---- resume ---- */
 
@@ -170,11 +171,26 @@ static int check_memory(const Run *r, Err *err) {
                         err);
 }
 
+static void print_disk(const Run *r) {
+    const Settings *s = r->settings;
+    bool best = r->corpus.val.n >= 2 && s->eval_every > 0 && s->eval_every < s->steps;
+    CostDisk need = cost_disk(&r->model, 1 + best, s->save_dtype == PRECISION_BF16 ? 2 : 4);
+    struct statvfs disk;
+    char kept[MEMORY_TEXT], more[MEMORY_TEXT], left[MEMORY_TEXT];
+    printf("disk: %s for the last checkpoint%s, %s more while it is written", memory_text(need.kept, kept),
+           best ? " and the best" : "", memory_text(need.more, more));
+    if (statvfs(s->out, &disk) == 0)
+        printf("; %s has %s left", s->out, memory_text((size_t)disk.f_bavail * disk.f_frsize, left));
+    putchar('\n');
+    fflush(stdout);
+}
+
 static int prepare_weights(Run *r, Err *err) {
     const ParamSet *ps = &r->model.params;
     if (r->settings->noise_draws > 1 && r->config.noise.scope == NOISE_NONE)
         return err_set(err, "--noise-draws is %lld, but the config has no noise", (long long)r->settings->noise_draws);
     if (model_init(&r->model, &r->config, err) || check_memory(r, err)) return -1;
+    print_disk(r);
     optimizer_init(&r->optimizer, &r->model.params);
     if (r->folder.saved) {
         Training t = run_training(r);

@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,38 @@ TEST(best_checkpoint_is_kept) {
     snprintf(args, sizeof args, "sample --model %s/whole/best --prompt the --max-tokens 2", dir);
     check_done(args);
     free(config);
+    free(text);
+    free(dir);
+}
+
+static double bytes_of(const char *dir, const char *name) {
+    char *path = trainer_join(dir, name);
+    size_t n = 0;
+    free(test_read_file(path, &n));
+    free(path);
+    return (double)n;
+}
+
+/* What is told before the training is what lies there after it. */
+TEST(best_checkpoint_disk_is_told) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), args[1024];
+    double kept, more;
+    snprintf(args, sizeof args,
+             "pretrain --config mha-nano --vocab-size 300 --data %s --steps 2 --eval-every 1 --save-dtype bf16 "
+             "--window 16 --out %s/a",
+             text, dir);
+    ChildResult r = trainer_run(args);
+    const char *line = strstr(r.output, "\ndisk: ");
+    REQUIRE(line);
+    CHECK_MSG(sscanf(line, "\ndisk: %lf MiB for the last checkpoint and the best, %lf MiB more", &kept, &more) == 2,
+              "%s", r.output);
+    char *run = trainer_join(dir, "a");
+    double optimizer = bytes_of(run, "optimizer.safetensors") / 1048576;
+    double weights = (bytes_of(run, "model.safetensors") + bytes_of(run, "best/model.safetensors")) / 1048576;
+    CHECK_MSG(fabs(optimizer / more - 1) < 0.1 && fabs((optimizer + weights) / kept - 1) < 0.1, "%f and %f: %s",
+              optimizer, weights, r.output);
+    free(r.output);
+    free(run);
     free(text);
     free(dir);
 }
