@@ -81,7 +81,7 @@ static int check_required(const CommandLine *line, Err *err) {
     for (int i = 0; i < line->command->n_options; i++) {
         const Option *o = &line->command->options[i];
         bool operand = option_is_operand(o);
-        if (line->given[i] || !(operand || o->required)) continue;
+        if (line->given[i] || !((operand && !o->absent) || o->required)) continue;
         if (o->unless && command_line_given(line, o->unless)) continue;
         return err_set(err, "%s%s is missing", operand ? "" : "--", o->name);
     }

@@ -25,7 +25,8 @@ typedef enum OptionKind {
     OPTION_CHOICE,   /* int, index into choices */
     OPTION_SWITCH,   /* bool, set when given */
     OPTION_OPERAND,  /* const char *, a word without dashes; all operands are required, in the table's order */
-    OPTION_OPERANDS, /* OptionList: all words without dashes that are left, one at least */
+    OPTION_OPERANDS, /* OptionList: all words without dashes that are left; one at least, unless `absent` says what none
+                        means */
 } OptionKind;
 
 typedef struct OptionList {

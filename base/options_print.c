@@ -76,9 +76,10 @@ static void print_synopsis(const Program *p, const Command *c, FILE *f) {
         optional |= !o->required && !option_is_operand(o);
     }
     if (optional) fprintf(f, " [option...]");
-    for (int i = 0; i < c->n_options; i++)
-        if (option_is_operand(&c->options[i]))
-            fprintf(f, " %s%s", c->options[i].name, option_is_list(&c->options[i]) ? "..." : "");
+    for (const Option *o = c->options; o < c->options + c->n_options; o++)
+        if (option_is_operand(o))
+            fprintf(f, " %s%s%s%s", o->absent ? "[" : "", o->name, option_is_list(o) ? "..." : "",
+                    o->absent ? "]" : "");
 }
 
 void command_print_usage(const Program *p, const Command *c, FILE *f) {

@@ -284,6 +284,20 @@ TEST(trainer_cli_lists_the_presets) {
     free(r.output);
 }
 
+TEST(trainer_cli_lists_presets_by_word) {
+    World w = {.dir = test_dir()};
+    ChildResult r = trainer_run("presets noiseformer nano");
+    CHECK_MSG(r.status == 0 && strstr(r.output, "\nnoiseformer-v2-nano ") && !strstr(r.output, "\nmha") &&
+                  !strstr(r.output, "-tiny ") && !strstr(r.output, "finetune"),
+              "%s", r.output);
+    free(r.output);
+    r = trainer_run("presets trec");
+    CHECK_MSG(r.status == 0 && strstr(r.output, "\ntrec-base\n") && !strstr(r.output, "tokens/s"), "%s", r.output);
+    free(r.output);
+    check_run(&w, "presets noisformer", 1, "no preset has \"noisformer\" in its name");
+    world_close(&w);
+}
+
 /* What was measured on an idle machine: see docs/figures.md. */
 TEST(trainer_cost_follows_what_was_measured) {
     Config c;
