@@ -8,7 +8,7 @@
 # The result is checked by hash, so everybody trains on the same bytes.
 set -eu
 out=${1:?usage: demo_corpus.sh FOLDER}
-want=6f09966b46c76f5c768b34b3c9561376ee39d9b951199bb5230432517b45e112
+want=83e10886ab3c75bcfd5ca64dbae642755745cef0f17a3efb5ff6b67f5fc4dd6b
 files="austen.txt poe.txt twain.txt doyle.txt melville.txt sotu.txt"
 sum() { (cd "$out" && cat $files 2>/dev/null) | sha256sum | cut -d' ' -f1; }
 mkdir -p "$out"
@@ -60,7 +60,8 @@ paragraphs() {
 }
 examples=root/usr/share/doc/liblingua-stem-perl/examples
 austen | paragraphs >"$out/austen.txt"
-sed '/The Project Gutenberg Etext of/,/^\*END.*THE SMALL PRINT/d' $examples/collected_works_poe.txt | paragraphs >"$out/poe.txt"
+iconv -f latin1 -t utf-8 $examples/collected_works_poe.txt |
+    sed '/The Project Gutenberg Etext of/,/^\*END.*THE SMALL PRINT/d' | paragraphs >"$out/poe.txt"
 paragraphs <$examples/huckfinn.txt >"$out/twain.txt"
 sed /^Produced/d books/sherlock.txt | paragraphs >"$out/doyle.txt"
 sed /^Produced/d books/mobydick.txt | paragraphs >"$out/melville.txt"

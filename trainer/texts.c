@@ -20,15 +20,15 @@ size_t texts_cut(const char *data, size_t n) {
     return cut;
 }
 
-/* Few such bytes do no harm, and the demo's corpus has some; a text full of them was hardly meant. */
-static void warn_of_bytes(const char *path, const char *data, size_t n) {
+/* Bytes of another encoding would be learnt, but no request can hold them and no answer show them. */
+static int check_utf8(const char *path, const char *data, size_t n, Err *err) {
     size_t valid = utf8_valid_prefix(data, n), line = 1;
-    if (valid == n) return;
+    if (valid == n) return 0;
     for (size_t i = 0; i < valid; i++) line += data[i] == '\n';
-    fprintf(stderr,
-            "warning: %s: line %zu is no UTF-8 (byte 0x%02X), and is learnt as it stands; if this is Latin-1:\n"
-            "  iconv -f latin1 -t utf-8 %s >utf-8.txt\n",
-            path, line, (unsigned)(unsigned char)data[valid], path);
+    return err_set(err,
+                   "%s: line %zu, byte %zu: 0x%02X is no UTF-8; if the text is Latin-1:\n"
+                   "  iconv -f latin1 -t utf-8 %s >utf-8.txt",
+                   path, line, valid, (unsigned)(unsigned char)data[valid], path);
 }
 
 static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
@@ -37,10 +37,7 @@ static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
     t->files[t->n_files++] = data;
     if (*n == 0) return err_set(err, "%s: the file is empty", path), NULL;
     const char *zero = memchr(data, 0, *n);
-    if (!zero) {
-        warn_of_bytes(path, data, *n);
-        return data;
-    }
+    if (!zero) return check_utf8(path, data, *n, err) ? NULL : data;
     err_set(err, "%s: byte %zu is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)", path,
             (size_t)(zero - data));
     return NULL;

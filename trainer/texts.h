@@ -17,8 +17,8 @@ typedef struct Texts {
 
 /* val: NULL holds out the last 5% of every file, VAL_NONE nothing, else it is a file and all of `paths` is trained on.
  * The 5% begin with the first line that starts in their first half, or, when no line does, with the first whole UTF-8
- * character. Files that are no UTF-8 get a warning on standard error; they must not be empty, hold a zero byte or be
- * longer than 2^29 - 1 bytes (the tokenizer's limit). */
+ * character. Files must be UTF-8, not be empty, hold no zero byte and not be longer than 2^29 - 1 bytes (the
+ * tokenizer's limit). */
 int texts_load(Texts *t, const char *const *paths, int n_paths, const char *val, Err *err);
 void texts_free(Texts *t);
 
