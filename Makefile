@@ -298,6 +298,10 @@ bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 an
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
 
+.PHONY: bench-http
+bench-http: $(BUILD)/noised ## what connections cost and how long others wait (OTHER=another noised beside it, ROUNDS=5)
+	BUILD=$(BUILD) python3 tests/bench/bench_http.py
+
 .PHONY: bench-scale
 bench-scale: $(BUILD)/noised $(BUILD)/bench-load ## 1, 2 and 4 pinned daemons behind haproxy beside one with all cores (CHECKPOINT=dir CLIENTS=1,16 TOKENS=128 ROUNDS=5)
 	@scripts/deps.sh haproxy
