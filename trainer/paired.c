@@ -1,5 +1,7 @@
 #include "trainer/paired.h"
 
+#include "base/fixed_math.h"
+
 #include <math.h>
 
 double mean_of(const double *v, int n) {
@@ -16,12 +18,14 @@ double deviation_of(const double *v, int n) {
 
 /* P(|T| < sqrt(freedom) tan(angle)): Abramowitz and Stegun 26.7.3 and 26.7.4. */
 static double student_within(int freedom, double angle) {
-    double c = cos(angle), sum = 0, term = freedom % 2 ? c : 1;
+    double s, c, sum = 0;
+    fixed_sin_cos(angle, &s, &c);
+    double term = freedom % 2 ? c : 1;
     for (int k = freedom % 2 ? 1 : 0; k <= freedom - 2; k += 2) {
         sum += term;
         term *= c * c * (k + 1) / (k + 2);
     }
-    return freedom % 2 ? M_2_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return freedom % 2 ? M_2_PI * (angle + s * sum) : s * sum;
 }
 
 double student_quantile(int freedom) {
@@ -30,7 +34,7 @@ double student_quantile(int freedom) {
         double middle = (low + high) / 2;
         *(student_within(freedom, middle) < 0.95 ? &low : &high) = middle;
     }
-    return sqrt(freedom) * tan(low);
+    return sqrt(freedom) * fixed_sin(low) / fixed_cos(low);
 }
 
 Interval interval_of(const double *differences, int n) {
