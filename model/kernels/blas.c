@@ -164,6 +164,19 @@ static void multiply(bool pairs, int m, int n, int units, Panels a, Panels b, fl
 
 /* ---- the table ---- */
 
+/* The team's size, too, is what OpenMP builds of OpenBLAS set. */
+static void blas_threads(int n) {
+    int team = team_size();
+    openblas_set_num_threads(n);
+    team_resize(team);
+}
+
+/* It maps one for each of its threads, keeps the first for itself, and hands the others to whoever calls. */
+void blas_map_buffers(void) {
+    blas_threads(team_size() + 1);
+    blas_threads(1);
+}
+
 /* "blas-SkylakeX-0.3.21": another core or version may add in another order. */
 static const char *arithmetic(void) {
     static char text[48];
@@ -176,9 +189,7 @@ static const char *arithmetic(void) {
 Kernels kernels_blas(const Kernels *rest) {
     static TrainKernels train;
     Kernels k = *rest;
-    int team = team_size(); /* which OpenMP builds of OpenBLAS take for theirs */
-    openblas_set_num_threads(1);
-    team_resize(team);
+    blas_threads(1);
     train = *k.train;
     train.tile_rows = BLAS_ROWS;
     train.tile_columns = BLAS_OUTS;

@@ -22,6 +22,9 @@ BlasProduct blas_product; /* OpenBLAS's */
  * milliseconds. */
 bool blas_keeps_places(BlasProduct *product);
 
+/* Maps the buffers that as many threads as the team has now multiply in, which OpenBLAS would map while serving. */
+void blas_map_buffers(void);
+
 /* Why the level cannot be used, naming the build of OpenBLAS; NULL if it can. */
 const char *blas_fault(void);
 

@@ -91,6 +91,7 @@ int kernels_init(Err *err) {
         log_warning("%s: the slow level ref computes instead of blas", fault);
         chosen = &kernels_ref;
     }
+    if (chosen == &blas) blas_map_buffers();
     gaussian_quantiles_build();
     kernels = chosen;
     return 0;

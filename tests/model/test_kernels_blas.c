@@ -2,16 +2,25 @@
  * it is as near the exact sums as any order of additions is. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/team.h"
 #include "model/kernels/blas.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
 #include <cblas.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-TEST(kernels_blas_keeps_places) { CHECK(blas_keeps_places(blas_product)); }
+/* OpenBLAS 0.3.21's kernels for Haswell and Zen do not: there ref computes. */
+TEST(kernels_blas_keeps_places) {
+    const char *core = openblas_get_corename();
+    bool keeps = blas_keeps_places(blas_product);
+    if (!keeps && (!strcmp(core, "Haswell") || !strcmp(core, "Zen"))) SKIP(blas_fault());
+    CHECK_MSG(keeps, "%s", openblas_get_config());
+}
 
 /* ---- products that depend on where something is ---- */
 
@@ -173,7 +182,7 @@ TEST(kernels_blas_products_are_near_the_exact_sums) {
             for (int i = 0; i < o.n * (o.n_out + 1); i++) o.y[i] = 7;
             run(level, type, &o, 0, o.n, 0, o.n_out);
             check_near(type, &o);
-            check_stretches(level, type, &o, &d);
+            if (!blas_fault()) check_stretches(level, type, &o, &d);
             operands_free(&o);
         }
 }
@@ -185,4 +194,30 @@ TEST(kernels_blas_propagates_what_is_not_finite) {
     REQUIRE(blas_level());
     blas_level()->gemm_f32(2, 3, 70, x, 70, w, y, 3);
     CHECK(isinf(y[0]) && isinf(y[1]) && isnan(y[2]) && isnan(y[3]) && isnan(y[4]) && isnan(y[5]));
+}
+
+static long mapped_mb(void) {
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    CHECK(f && fscanf(f, "%ld", &pages) == 1);
+    if (f) fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) >> 10) >> 10;
+}
+
+/* A buffer of OpenBLAS has 16 MiB or more. Kernels for small products need none (SkylakeX): OPENBLAS_CORETYPE=Haswell
+ * shows others. The team starts first: its threads map stacks. */
+TEST(kernels_blas_maps_nothing_while_it_multiplies) {
+    enum { TEAM = 6, PRODUCTS = 20000, SIDE = BLAS_OUTS * BLAS_DEPTH };
+    static float a[SIDE], b[SIDE], c[TEAM][BLAS_ROWS * BLAS_OUTS];
+    int team = team_size(), members = 0;
+    team_resize(TEAM);
+#pragma omp parallel reduction(+ : members)
+    members++;
+    blas_map_buffers();
+    long before = mapped_mb();
+#pragma omp parallel
+    for (int i = 0; i < PRODUCTS; i++) blas_product(i % 2, a, b, c[team_member()]);
+    long after = mapped_mb();
+    team_resize(team);
+    CHECK_MSG(after - before < 16, "%ld MiB more are mapped after products of %d threads", after - before, members);
 }

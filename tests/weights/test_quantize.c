@@ -1,6 +1,7 @@
 /* int8: codes, products, folders. */
 #include "base/err.h"
 #include "base/random.h"
+#include "model/kernels/blas.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/models.h"
@@ -46,7 +47,8 @@ TEST(int8_codes) {
     }
 }
 
-/* Every level gives the bits of plain loops; a row alone gives those it has among others. */
+/* Every level of the common arithmetic gives the bits of plain loops (how near blas comes has a test with its kernels);
+ * on all that are fit to be chosen a row alone gives those it has among others. */
 TEST(int8_products) {
     enum { N = 70, OUT = 39, GROUPS = 3, K = GROUPS * G };
     static int8_t x[N * K], w[OUT * K];
@@ -60,9 +62,10 @@ TEST(int8_products) {
     fill(ws, OUT * GROUPS, 3);
     xs[7] = NAN;
     for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++) {
+        bool common = !strcmp(levels[l]->arithmetic, "common"), fit = common || !blas_fault();
         levels[l]->gemm_i8(N, OUT, K, x, xs, w, ws, &y[0][0], OUT + 2);
         for (int i = 0; i < N; i++) {
-            for (int o = 0; o < OUT; o++) {
+            for (int o = 0; o < OUT && common; o++) {
                 float want = 0;
                 for (int g = 0; g < GROUPS; g++) {
                     int dot = 0;
@@ -73,7 +76,7 @@ TEST(int8_products) {
                           o, (double)y[i][o], (double)want);
             }
             levels[l]->gemm_i8(1, OUT, K, x + i * K, xs + i * GROUPS, w, ws, alone, OUT);
-            CHECK(i == 2 || !memcmp(alone, y[i], sizeof alone)); /* row 2 has the NaN */
+            CHECK(i == 2 || !fit || !memcmp(alone, y[i], sizeof alone)); /* row 2 has the NaN */
         }
     }
 }
