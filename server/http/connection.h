@@ -50,6 +50,7 @@ typedef struct HttpConnection {
     size_t passed;                 /* bytes of a head that the library is to find now; 0: none */
     bool has_body, chunked, whole; /* of the request that has passed; whole: with its body */
     bool rest;                     /* bytes were left in the socket */
+    double served_in; /* the turn of the loop, by its beginning, in which the gate last let something through */
     BodyReader reader;
     Buffer out;     /* of a refusal, what the socket has not taken */
     size_t dropped; /* while lingering */

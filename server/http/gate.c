@@ -92,10 +92,10 @@ static ssize_t later(void) {
     return -1;
 }
 
-/* A turn of the loop has a bound: who comes later waits for the next one, behind those who have waited. */
-static bool turn_is_over(HttpConnection *c) {
+/* Who has been served in this turn of the loop waits for the next one when it has lasted a while. */
+static bool has_had_its_turn(const HttpConnection *c) {
     static const double longest = 2e-3; /* seconds */
-    return now_seconds() - c->http->turn_began > longest;
+    return c->served_in == c->http->turn_began && now_seconds() - c->served_in > longest;
 }
 
 static ssize_t pass(HttpConnection *c, char *out, size_t max) {
@@ -103,7 +103,7 @@ static ssize_t pass(HttpConnection *c, char *out, size_t max) {
     size_t used = 0, made = 0;
     if (c->gone || c->phase == PHASE_REFUSED) return 0;
     if (c->phase == PHASE_REPLY || (c->phase == PHASE_BODY && c->whole)) return later();
-    if (turn_is_over(c)) return http_gate_ring(c), later();
+    if (has_had_its_turn(c)) return http_gate_ring(c), later();
     ssize_t n = recvfrom(c->fd, in, sizeof in, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return later();
     if (n <= 0) return c->gone = true, n;
@@ -116,6 +116,7 @@ static ssize_t pass(HttpConnection *c, char *out, size_t max) {
     bool whole = c->phase == PHASE_BODY && c->whole;
     if (!whole && (c->half_closed || (c->rest && used > 0))) http_gate_ring(c);
     if (made == 0 && used == 0 && c->half_closed) return c->gone = true, 0; /* the rest will never come */
+    c->served_in = c->http->turn_began;
     return made ? (ssize_t)made : later();
 }
 
