@@ -243,7 +243,9 @@ static void ask_all(Golden *g, const Daemon *d, const char *member, const char *
     }
 }
 
-enum { MOST_UNLIKE = 4 }; /* answers of blas, of 114 */
+/* Answers of blas, of 114, that draw another token where two are nearer to each other than a rounding: 2 on x86-64, 5
+ * on ARM64. One that adds wrongly differs in nearly all of them, and those that agree are held to their numbers. */
+enum { MOST_UNLIKE = 10 };
 
 /* Its first steps are full ones, and take long in an emulator. */
 static const char SMALL_STEPS[] = "--max-batch 4 --prefill-chunk 32";
