@@ -294,9 +294,9 @@ static bool comes_to(const Daemon *d, const char *series) {
 /* One choice at a time: the answer lasts long enough, however fast the machine is. */
 TEST(reload_keeps_running_answers) {
     Site s;
-    REQUIRE(site_open(&s, CHECKPOINT_SMALL, "--max-batch 1"));
+    REQUIRE(site_open(&s, CHECKPOINT_SMALL, "--max-batch 1 --max-n 500 --max-queue 600"));
     Expected a = expect(&s.daemon);
-    int fd = raw_completion(&s.daemon, "{\"max_tokens\":500,\"ignore_eos\":true,\"stream\":true,\"n\":64}");
+    int fd = raw_completion(&s.daemon, "{\"max_tokens\":500,\"ignore_eos\":true,\"stream\":true,\"n\":500}");
     CHECK(raw_expect(fd, "data: ", 5));
     site_swap(&s, "b", "done");
     Expected b = expect(&s.daemon);
