@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static TestCase *cases;
+static TestCase *cases, *running;
 static int failures_here, n_dirs;
 static const char *skip_reason;
 static char **dirs;
@@ -25,12 +25,13 @@ void test_register(TestCase *c) {
 
 void test_fail(const char *file, int line, const char *fmt, ...) {
     if (failures_here++ >= 10) return;
+    char text[1024];
     va_list ap;
     va_start(ap, fmt);
-    printf("  %s:%d: ", file, line);
-    vprintf(fmt, ap);
-    printf("\n");
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    printf("  %s:%d: %s\n", file, line, text);
+    if (failures_here == 1) BUG_ON(asprintf(&running->failure, "%s:%d: %s", file, line, text) < 0);
 }
 
 void test_skip(const char *reason) { skip_reason = reason; }
@@ -89,18 +90,26 @@ static bool wanted(const char *name, int argc, char **argv) {
 }
 
 enum { STUCK_SECONDS = 300 * SLOWNESS };
-static const char *running;
 
 static void stuck(int signal) {
     (void)signal;
     static const char before[] = "FAIL ", after[] = " hangs\n";
-    if (write(1, before, sizeof before - 1) < 0 || write(1, running, strlen(running)) < 0 ||
+    if (write(1, before, sizeof before - 1) < 0 || write(1, running->name, strlen(running->name)) < 0 ||
         write(1, after, sizeof after - 1) < 0)
         _exit(3);
     _exit(1);
 }
 
 void test_takes_long(void) { alarm(0); }
+
+/* Whoever sees the end of a log sees what failed. */
+static void print_failures(void) {
+    for (TestCase *c = cases; c; c = c->next) {
+        if (!c->failure) continue;
+        printf("failed: %s: %s\n", c->name, c->failure);
+        free(c->failure);
+    }
+}
 
 int main(int argc, char **argv) {
     int passed = 0, failed = 0, skipped = 0;
@@ -116,7 +125,7 @@ int main(int argc, char **argv) {
         if (!wanted(c->name, argc, argv)) continue;
         failures_here = 0;
         skip_reason = NULL;
-        running = c->name;
+        running = c;
         alarm(STUCK_SECONDS);
         double t0 = now_seconds();
         c->run();
@@ -134,6 +143,7 @@ int main(int argc, char **argv) {
     }
     alarm(0);
     remove_dirs();
+    print_failures();
     if (skipped)
         printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     else

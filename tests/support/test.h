@@ -1,5 +1,5 @@
 /* The test frame: every tests/test_*.c registers cases with TEST(); build/run-tests runs all of them, or those whose
- * name contains one of its arguments, and ends with the plain line "N passed, N failed[, N skipped]".
+ * name contains one of its arguments, and ends with what failed and the plain line "N passed, N failed[, N skipped]".
  *
  *     TEST(philox_known_answer) { CHECK(philox4x32(0, 0, 0, 0, 0).v[0] == 0x6627e8d5); }
  *
@@ -13,6 +13,7 @@
 typedef struct TestCase {
     const char *name;
     void (*run)(void);
+    char *failure; /* the first, told again at the end */
     struct TestCase *next;
 } TestCase;
 
