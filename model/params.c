@@ -1,6 +1,7 @@
 #include "model/params.h"
 
 #include "base/err.h"
+#include "base/fnv1a.h"
 #include "base/memory.h"
 #include "base/random.h"
 
@@ -78,12 +79,6 @@ void params_free(ParamSet *ps) {
     for (int i = 0; i < ps->n; i++) free(ps->params[i].name);
     free(ps->params);
     *ps = (ParamSet){0};
-}
-
-static uint32_t fnv1a(const char *s) {
-    uint32_t h = 2166136261u;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
 }
 
 void param_init(const Param *p, uint64_t seed, float *value) {

@@ -1,5 +1,6 @@
 #include "server/post.h"
 
+#include "base/fnv1a.h"
 #include "base/memory.h"
 #include "server/api/schema.h"
 
@@ -131,13 +132,6 @@ bool post_story(const HttpTask *task, AnswerStory *story) {
 
 /* ---- from the route ---- */
 
-/* Who takes turns with whom: keys, and where there are none, addresses. */
-static uint64_t party_of(uint64_t key, const char *client) {
-    uint64_t party = 1469598103934665603u; /* FNV-1a */
-    for (const char *p = client; *p; p++) party = (party ^ (unsigned char)*p) * 1099511628211u;
-    return key ? key : party;
-}
-
 /* NULL when memory runs out. */
 static Post *new_post(Server *s, const HttpRequest *request) {
     Post *p = try_calloc(1, sizeof *p);
@@ -153,7 +147,8 @@ static Post *new_post(Server *s, const HttpRequest *request) {
     p->work.wake = http_wake;
     p->work.wake_arg = request->waker;
     p->tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
-    p->work.party = party_of(p->tenant, request->client);
+    /* Who takes turns with whom: keys, and where there are none, addresses. */
+    p->work.party = p->tenant ? p->tenant : fnv1a(request->client);
     atomic_init(&p->work.done, true);
     atomic_init(&p->work.owners, 1);
     return p;
