@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
+#include "tests/support/reports.h"
 #include "tests/support/test.h"
 
 #include <ftw.h>
@@ -102,6 +103,11 @@ static void stuck(int signal) {
 
 void test_takes_long(void) { alarm(0); }
 
+static void fail_by_reports(void) {
+    char summary[256];
+    while (reports_take(stdout, summary)) test_fail(__FILE__, __LINE__, "%s", summary);
+}
+
 /* Whoever sees the end of a log sees what failed. */
 static void print_failures(void) {
     for (TestCase *c = cases; c; c = c->next) {
@@ -116,12 +122,13 @@ int main(int argc, char **argv) {
     Err err;
     signal(SIGALRM, stuck);
     signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it, and a shell below them could not trap it */
-    unsetenv("MAKEFLAGS"); /* a make below a test would miss the jobserver of the make above, and say so */
+    unsetenv("MAKEFLAGS");   /* a make below a test would miss the jobserver of the make above, and say so */
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (kernels_init(&err)) {
         printf("%s\n", err.msg);
         return 2;
     }
+    reports_collect();
     for (TestCase *c = cases; c; c = c->next) {
         if (!wanted(c->name, argc, argv)) continue;
         failures_here = 0;
@@ -131,6 +138,7 @@ int main(int argc, char **argv) {
         double t0 = now_seconds();
         c->run();
         double t = now_seconds() - t0;
+        fail_by_reports();
         if (failures_here) {
             failed++;
             printf("FAIL %s (%.2f s)\n", c->name, t);
@@ -143,6 +151,7 @@ int main(int argc, char **argv) {
         }
     }
     alarm(0);
+    reports_to_stderr();
     remove_dirs();
     print_failures();
     if (skipped)

@@ -1,0 +1,70 @@
+#include "tests/support/reports.h"
+
+#include "tests/support/test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <sanitizer/common_interface_defs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__
+static const char variable[] = "TSAN_OPTIONS";
+#else
+static const char variable[] = "ASAN_OPTIONS";
+#endif
+static char *folder;
+
+void reports_collect(void) {
+    char path[512], options[1024];
+    const char *given = getenv(variable);
+    folder = test_dir();
+    snprintf(path, sizeof path, "%s/report", folder);
+    snprintf(options, sizeof options, "%s:log_path=%s", given ? given : "", path);
+    BUG_ON(setenv(variable, options, 1));
+    __sanitizer_set_report_path(path);
+}
+
+void reports_to_stderr(void) {
+    __sanitizer_set_report_path("stderr");
+    free(folder);
+}
+
+static bool take_file(const char *path, FILE *f, char summary[static 256]) {
+    char *text = test_read_file(path, NULL);
+    if (!text) return false;
+    fputs(text, f);
+    const char *last = strstr(text, "SUMMARY: ");
+    snprintf(summary, 256, "%.*s", last ? (int)strcspn(last, "\n") : 80, last ? last : text);
+    free(text);
+    return remove(path) == 0;
+}
+
+bool reports_take(FILE *f, char summary[static 256]) {
+    bool took = false;
+    char path[512];
+    DIR *d = opendir(folder);
+    BUG_ON(!d);
+    for (struct dirent *e; !took && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        took = e->d_name[0] != '.' && take_file(path, f, summary);
+    }
+    closedir(d);
+    return took;
+}
+
+#else
+
+void reports_collect(void) {}
+
+void reports_to_stderr(void) {}
+
+bool reports_take(FILE *f, char summary[static 256]) {
+    (void)f, (void)summary;
+    return false;
+}
+
+#endif
