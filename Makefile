@@ -53,7 +53,7 @@ TOKENIZER := $(call sources,tokenizer)
 MODEL := $(call sources,model model/ops model/attention model/kernels)
 WEIGHTS := $(call sources,weights weights/import)
 TRAINER := $(call sources,trainer)
-SERVER := $(call sources,server server/http server/api server/engine server/metrics server/page)
+SERVER := $(call sources,server server/gate server/http server/api server/engine server/metrics server/page)
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
@@ -96,7 +96,7 @@ $(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(EMB
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/include$(BLAS)
-# It reads by the recv of server/http/gate.c, so it must be the shared one.
+# It reads by the recv of server/http/recv.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)

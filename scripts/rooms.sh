@@ -14,7 +14,7 @@ echo "$includes" | awk '
     }
     BEGIN {
         # Deepest first, so that a path finds its own room. server/ itself joins http, api and engine.
-        n_rooms = split("model/kernels model/attention model/ops server/http server/api server/engine server/metrics server/page " \
+        n_rooms = split("model/kernels model/attention model/ops server/gate server/http server/api server/engine server/metrics server/page " \
                         "base tokenizer model weights trainer server tests", rooms)
         model = "base model/kernels model/ops model/attention model"
         allow("base", "")
@@ -25,13 +25,14 @@ echo "$includes" | awk '
         allow("model", model)
         allow("weights", "tokenizer " model)
         allow("trainer", "weights tokenizer " model)
-        allow("server/http", "base")
+        allow("server/gate", "base")
+        allow("server/http", "server/gate base")
         allow("server/metrics", "base")
         allow("server/page", "base")
         allow("server/engine", "server/metrics weights tokenizer " model)
         allow("server/api", "server/http server/engine server/metrics weights tokenizer " model)
         allow("server", "server/page server/http server/api server/engine server/metrics weights tokenizer " model)
-        allow("tests", "trainer server server/http server/api server/engine server/metrics weights tokenizer " model)
+        allow("tests", "trainer server server/gate server/http server/api server/engine server/metrics weights tokenizer " model)
     }
     {
         from = room_of($1); to = room_of($2)

@@ -1,12 +1,9 @@
-/* A connection in libmicrohttpd's callbacks. */
 #include "server/http/connection.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
+#include <math.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -19,13 +16,35 @@ void http_connection_set_phase(HttpConnection *c, Phase phase, double seconds) {
     c->seen_at = 0;
 }
 
+bool http_connection_is_spare(const HttpConnection *c) { return c - c->http->connections < HTTP_SPARE_PLACES; }
+
+void http_connection_open(HttpConnection *c, int fd) {
+    static const double spare_seconds = 1;
+    const HttpOptions *o = &c->http->options;
+    c->fd = fd;
+    c->opened_at = now_seconds();
+    c->gone = c->half_closed = c->left = false;
+    c->gate = (Gate){.max_body = (size_t)o->max_body};
+    c->passed = 0;
+    c->told = 0;
+    c->asked_at = 0;
+    c->mhd = NULL;
+    http_connection_set_phase(c, PHASE_HEAD, http_connection_is_spare(c) ? spare_seconds : o->head_seconds);
+}
+
+void http_connection_resume(HttpConnection *c) {
+    if (!c->suspended) return;
+    c->suspended = false;
+    MHD_resume_connection(c->mhd);
+}
+
 void http_connection_drop_body(HttpConnection *c) {
     c->http->n_body_bytes -= c->body.capacity;
     buffer_free(&c->body);
 }
 
 /* Idle connections hold no memory but their place and the library's. */
-static void forget_request(HttpConnection *c) {
+void http_connection_forget(HttpConnection *c) {
     if (c->reply.task.self) c->reply.task.close(c->reply.task.self);
     buffer_free(&c->reply.body);
     buffer_free(&c->reply.headers);
@@ -35,303 +54,64 @@ static void forget_request(HttpConnection *c) {
     c->request_id = NULL;
     c->sent = 0;
     c->asked_at = 0;
-    c->begun = c->ended = c->in_hand = c->whole = false;
+    c->begun = c->ended = c->in_hand = false;
+    c->gate.at = GATE_HEAD;
 }
 
-void http_connection_cut(HttpConnection *c) {
-    c->gone = true;
-    shutdown(c->fd, SHUT_RDWR); /* the library sees it, if it looks at the socket */
-    http_connection_resume(c);
-}
+/* ---- the end ---- */
 
-/* ---- answering ---- */
-
-void http_connection_resume(HttpConnection *c) {
-    if (!c->suspended) return;
-    c->suspended = false;
-    MHD_resume_connection(c->mhd);
-}
-
-static void suspend(HttpConnection *c) {
-    c->suspended = true;
-    MHD_suspend_connection(c->mhd);
-}
-
-/* The library asks for the next bytes of a stream. When memory runs out they are the handler's last words. A socket
- * that can no longer be written makes the library close at once. */
-static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t max) {
-    HttpConnection *c = cls;
-    Buffer *body = &c->reply.body;
-    (void)position;
-    for (;;) {
-        const char *data = body->failed ? c->http->handler.no_memory_event : body->data;
-        size_t n = body->failed ? strlen(data) : body->n;
-        if (c->sent < n) {
-            n = MIN(max, n - c->sent);
-            memcpy(out, data + c->sent, n);
-            c->sent += n;
-            c->deadline = now_seconds() + c->http->options.ping_seconds;
-            return (ssize_t)n;
-        }
-        body->n = c->sent = 0;
-        if (c->ended || c->gone) return MHD_CONTENT_READER_END_OF_STREAM;
-        if (c->ping) buffer_text(body, ": ping\n\n");
-        c->ping = false;
-        c->ended = c->reply.task.poll(c->reply.task.self, &c->reply) || body->failed;
-        if (body->n == 0 && !c->ended) return suspend(c), 0;
+bool http_connection_send_rest(HttpConnection *c) {
+    while (c->n_rest > 0 && !c->gone) {
+        ssize_t n = send(c->fd, c->rest, c->n_rest, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) return false;
+        if (n < 0) c->gone = true;
+        if (n > 0) c->rest += n, c->n_rest -= (size_t)n;
     }
+    shutdown(c->fd, SHUT_WR);
+    return true;
 }
 
-static enum MHD_Result send_reply(HttpConnection *c) {
-    HttpReply *r = &c->reply;
-    if (r->stream) r->status = 200;
-    struct MHD_Response *response = http_reply_response(c, read_stream);
-    if (!response) {
-        r->body.failed = true;
-        return http_refuse_as_filled(c), MHD_NO;
-    }
-    c->begun = true;
-    c->http->handler.answered(c->http->handler.self, r->status);
-    http_connection_set_phase(c, PHASE_REPLY, c->http->options.ping_seconds);
-    enum MHD_Result rc = MHD_queue_response(c->mhd, (unsigned)r->status, response);
-    MHD_destroy_response(response);
-    return rc;
+void http_connection_release(HttpConnection *c) {
+    http_connection_set_phase(c, PHASE_FREE, INFINITY);
+    if (http_connection_is_spare(c)) return;
+    c->next_free = c->http->first_free;
+    c->http->first_free = c;
 }
-
-static enum MHD_Result send_when_ready(HttpConnection *c) {
-    HttpTask *task = &c->reply.task;
-    if (c->gone) return MHD_NO;
-    if (task->poll(task->self, &c->reply)) return send_reply(c);
-    suspend(c);
-    return MHD_YES;
-}
-
-/* ---- receiving ---- */
-
-static const char *field(const HttpConnection *c, HeadField f) {
-    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, head_name(f));
-}
-
-/* A library that has read what the gate has not passed is not served: nobody has judged that. */
-static enum MHD_Result mistrust(HttpConnection *c) {
-    log_error("http: libmicrohttpd %s has read bytes that were not passed to it", MHD_get_version());
-    return c->gone = true, MHD_NO;
-}
-
-static enum MHD_Result see_head(HttpConnection *c, const char *method, const char *path) {
-    const HttpHandler *handler = &c->http->handler;
-    const union MHD_ConnectionInfo *head = MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (c->passed == 0 || !head || head->header_size != c->passed) return mistrust(c);
-    c->passed = 0;
-    c->in_hand = true;
-    c->request = (HttpRequest){
-        .method = method,
-        .path = path,
-        .authorization = field(c, HEAD_AUTHORIZATION),
-        .api_key = field(c, HEAD_API_KEY),
-        .fetch_site = field(c, HEAD_FETCH_SITE),
-        .host = field(c, HEAD_HOST),
-        .origin = field(c, HEAD_ORIGIN),
-        .wanted_method = field(c, HEAD_WANTED_METHOD),
-        .wanted_headers = field(c, HEAD_WANTED_HEADERS),
-        .client = c->client,
-        .crowded = http_is_spare(c),
-        .waker = c,
-    };
-    c->request_id = field(c, HEAD_REQUEST_ID);
-    c->reply.close = c->request.crowded;
-    bool admitted = handler->admit(handler->self, &c->request, &c->reply);
-    if (!admitted && c->has_body) return http_refuse_as_filled(c), MHD_NO; /* or it would be the next request */
-    return MHD_YES;
-}
-
-/* Who holds back the largest body pays for the room that there is for all. */
-static HttpConnection *largest_body(struct Http *h) {
-    HttpConnection *most = h->connections;
-    for (int i = 0; i < h->n_connections + HTTP_SPARE_PLACES; i++) {
-        if (i == atomic_load(&h->n_used)) i = h->n_connections; /* those between have never been touched */
-        if (h->connections[i].body.capacity > most->body.capacity) most = &h->connections[i];
-    }
-    return most;
-}
-
-static enum MHD_Result see_body(HttpConnection *c, const char *data, size_t *n) {
-    struct Http *h = c->http;
-    size_t before = c->body.capacity;
-    buffer_append(&c->body, data, *n);
-    *n = 0;
-    h->n_body_bytes += c->body.capacity - before;
-    h->most_body_bytes = MAX(h->most_body_bytes, h->n_body_bytes);
-    if (c->body.failed) {
-        c->reply.body.failed = true;
-        return http_refuse_as_filled(c), MHD_NO;
-    }
-    while (h->n_body_bytes > (size_t)h->options.max_bodies) {
-        HttpConnection *most = largest_body(h);
-        http_refuse(most, 503, "the bodies that are being received take all the memory there is for them");
-        http_connection_drop_body(most);
-        if (most == c) return MHD_NO;
-    }
-    return MHD_YES;
-}
-
-static enum MHD_Result answer(HttpConnection *c) {
-    const HttpHandler *handler = &c->http->handler;
-    if (!c->whole) return mistrust(c);
-    if (c->reply.status)
-        return send_reply(c); /* refused by its head; sent only now, the library keeps the connection */
-    c->request.body = c->body.data;
-    c->request.n_body = c->body.n;
-    handler->handle(handler->self, &c->request, &c->reply);
-    http_connection_drop_body(c);
-    if (!c->reply.task.self) return send_reply(c);
-    if (c->half_closed) return c->gone = true, MHD_NO; /* nobody waits for it */
-    if (c->reply.stream) return send_reply(c);
-    http_connection_set_phase(c, PHASE_REPLY, c->http->options.ping_seconds);
-    return send_when_ready(c);
-}
-
-/* ---- libmicrohttpd's callbacks ---- */
-
-static HttpConnection *connection_of(struct MHD_Connection *mhd) {
-    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path, const char *method,
-                                  const char *version, const char *data, size_t *n, void **context) {
-    HttpConnection *c = connection_of(mhd);
-    (void)cls, (void)version, (void)context;
-    if (c->phase == PHASE_REFUSED) return MHD_NO;
-    if (!c->in_hand) return see_head(c, method, path);
-    if (*n > 0) return see_body(c, data, n);
-    return c->phase == PHASE_BODY ? answer(c) : send_when_ready(c);
-}
-
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code) {
-    HttpConnection *c = connection_of(mhd);
-    (void)cls, (void)context;
-    if (c->phase != PHASE_REFUSED && c->in_hand) http_tell(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    forget_request(c);
-    if (c->phase == PHASE_REFUSED) return;
-    http_connection_set_phase(c, PHASE_IDLE, c->http->options.idle_seconds);
-    if (c->rest || c->half_closed) http_gate_ring(c); /* the next request, or the end, has come with this one */
-}
-
-/* A copy of the socket that the library is about to close lingers, so that the peer reads its answer before it hears of
- * bytes that nobody wanted. */
-static void leave(HttpConnection *c) {
-    http_gate_keep(c->fd, NULL);
-    epoll_ctl(c->http->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    forget_request(c);
-    c->mhd = NULL;
-    c->fd = c->gone ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
-    http_connection_linger(c);
-}
-
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
-                          enum MHD_ConnectionNotificationCode code) {
-    struct Http *h = cls;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = h->arriving;
-        h->arriving->mhd = mhd;
-    } else {
-        leave(*context);
-    }
-}
-
-struct MHD_Daemon *http_library_start(struct Http *h) {
-    enum { POOL = 18 << 10 }; /* bytes a connection: a head as the gate writes it, then an answer's, or a piece of it */
-    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL,
-        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)h->options.max_per_address,
-#if MHD_VERSION >= 0x01000000
-        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
-#else
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
-#endif
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
-}
-
-/* ---- the loop's ---- */
 
 static void close_socket(HttpConnection *c) {
     if (c->fd >= 0) close(c->fd);
-    forget_request(c);
     buffer_free(&c->out);
-    http_release(c);
+    c->n_rest = 0;
+    http_connection_release(c);
+}
+
+static int watch(HttpConnection *c, int how) {
+    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+    if (!http_connection_send_rest(c)) e.events |= EPOLLOUT;
+    return epoll_ctl(c->http->epoll_fd, how, c->fd, &e);
 }
 
 void http_connection_linger(HttpConnection *c) {
-    enum { LINGER = 2 }; /* seconds */
-    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
     c->dropped = 0;
-    http_connection_set_phase(c, PHASE_LINGER, LINGER);
-    if (!http_send_rest(c)) e.events |= EPOLLOUT;
-    if (c->fd < 0 || c->gone || epoll_ctl(c->http->epoll_fd, EPOLL_CTL_ADD, c->fd, &e)) close_socket(c);
+    http_connection_set_phase(c, PHASE_LINGER, HTTP_LINGER);
+    if (c->gone || watch(c, EPOLL_CTL_ADD)) close_socket(c);
 }
 
 /* What still comes is dropped: a body of the greatest length to its end, so that its client reads the answer. */
-static void linger(HttpConnection *c, uint32_t events) {
+void http_connection_linger_on(HttpConnection *c, uint32_t events) {
     enum { PATIENCE = 16 };
     char block[16384];
-    if (events & EPOLLOUT && http_send_rest(c)) {
-        struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
-        epoll_ctl(c->http->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
-    }
+    if (events & EPOLLOUT) watch(c, EPOLL_CTL_MOD);
     ssize_t n = recvfrom(c->fd, block, sizeof block, MSG_DONTWAIT, NULL, NULL);
     c->dropped += n > 0 ? (size_t)n : 0;
     bool over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (over || c->dropped > PATIENCE * (size_t)c->http->options.max_body) close_socket(c);
 }
 
-void http_connection_event(HttpConnection *c, uint32_t events) {
+void http_connection_cut(HttpConnection *c) {
     if (c->phase == PHASE_FREE) return;
-    if (c->phase == PHASE_LINGER) return linger(c, events);
-    c->half_closed = true;
-    http_gate_ring(c);
-    if (events & (EPOLLHUP | EPOLLERR) || (c->phase == PHASE_REPLY && c->reply.task.self)) http_connection_cut(c);
-}
-
-void http_connection_open(HttpConnection *c, int fd) {
-    static const double spare_seconds = 1;
-    c->fd = fd;
-    c->opened_at = now_seconds();
-    c->gone = c->half_closed = c->rest = false;
-    c->n_looked_at = c->passed = 0;
-    c->told = 0;
-    c->mhd = NULL;
-    http_connection_set_phase(c, PHASE_HEAD, http_is_spare(c) ? spare_seconds : c->http->options.head_seconds);
-}
-
-void http_connection_watch(HttpConnection *c, double now) {
-    if (c->phase != PHASE_REPLY) return;
-    TcpProgress p = tcp_progress(c->fd);
-    if (!p.pending || p.acked != c->seen.acked || c->seen_at == 0) {
-        c->seen = p;
-        c->seen_at = now;
-    }
-    if (now - c->seen_at > c->http->options.stall_seconds) http_connection_cut(c);
-}
-
-void http_connection_look(HttpConnection *c, double now) {
-    if (c->phase == PHASE_FREE || now <= c->deadline) return;
-    switch (c->phase) {
-    case PHASE_REPLY:
-        c->ping = c->reply.stream && c->suspended;
-        if (c->ping) http_connection_resume(c);
-        break;
-    case PHASE_LINGER:
-        close_socket(c);
-        break;
-    case PHASE_HEAD:
-    case PHASE_BODY:
-        if (http_is_spare(c)) return http_refuse(c, 503, "too many connections");
-        if (c->phase == PHASE_BODY || c->n_looked_at > 0) return http_refuse(c, 408, "the request came too slowly");
-        http_connection_cut(c);
-        break;
-    default:
-        http_connection_cut(c);
-    }
+    if (c->phase == PHASE_LINGER) return close_socket(c);
+    c->gone = true;
+    shutdown(c->fd, SHUT_RDWR); /* the library sees it, if it looks at the socket */
+    http_connection_resume(c);
 }

@@ -5,7 +5,7 @@
  * absolute deadline or stop reading, notices peers that hang up while they wait for tokens (so a client must not
  * half-close its socket before the answer is complete), and pings silent streams.
  *
- * Every byte of a request passes head.c and body.c, which refuse whatever two readers might read in two ways. What is
+ * Every byte of a request passes the gate, which refuses whatever two readers might read in two ways. What is
  * refused there, and whoever comes when all places are taken, gets one answer, the handler's, and the socket closes.
  *
  * Every handler function runs on the loop's thread. */

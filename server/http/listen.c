@@ -1,15 +1,14 @@
-/* Where connections come in, and how many there may be. */
-#include "base/err.h"
+#include "server/http/listen.h"
+
 #include "base/files.h"
 #include "base/log.h"
-#include "server/http/connection.h"
+#include "server/http/recv.h"
+#include "server/http/reply.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 int http_listen(const HttpOptions *o, int *port, Err *err) {
@@ -25,35 +24,17 @@ int http_affordable_connections(int wanted) {
     return MAX(n, 1);
 }
 
-void http_report_refusals(struct Http *h, double now) {
-    enum { EVERY = 60 }; /* seconds */
-    if (h->n_refusals == h->n_reported || (h->reported_at && now - h->reported_at < EVERY)) return;
-    log_warning("http: %u connections refused: all %d places, or all file descriptors, were taken",
-                h->n_refusals - h->n_reported, h->n_connections);
-    h->reported_at = now;
-    h->n_reported = h->n_refusals;
-}
-
-bool http_is_spare(const HttpConnection *c) { return c - c->http->connections >= c->http->n_connections; }
-
-void http_release(HttpConnection *c) {
-    http_connection_set_phase(c, PHASE_FREE, 0);
-    if (http_is_spare(c)) return;
-    c->next_free = c->http->first_free;
-    c->http->first_free = c;
-}
+int http_spare_file(void) { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 /* One beyond the limit; the connection there that came first makes room. NULL: it would not. */
 static HttpConnection *spare_place(struct Http *h) {
-    HttpConnection *first = &h->connections[h->n_connections];
+    HttpConnection *first = h->connections;
     h->n_refusals++;
-    for (HttpConnection *c = first; c < h->connections + h->n_connections + HTTP_SPARE_PLACES; c++)
+    for (HttpConnection *c = first; c < h->connections + HTTP_SPARE_PLACES; c++)
         if (first->phase != PHASE_FREE && (c->phase == PHASE_FREE || c->opened_at < first->opened_at)) first = c;
     if (first->phase == PHASE_HEAD) http_refuse(first, 503, "too many connections");
-    if (first->phase == PHASE_LINGER) http_connection_look(first, INFINITY);
-    if (first->phase == PHASE_FREE) return first;
     http_connection_cut(first);
-    MHD_run(h->daemon);
+    if (first->phase != PHASE_FREE) MHD_run(h->daemon);
     return first->phase == PHASE_FREE ? first : NULL;
 }
 
@@ -62,7 +43,7 @@ static HttpConnection *place(struct Http *h) {
     int n = atomic_load(&h->n_used);
     if (c) {
         h->first_free = c->next_free;
-    } else if (n < h->n_connections) {
+    } else if (n < HTTP_SPARE_PLACES + h->n_connections) {
         c = &h->connections[n];
         c->http = h; /* before http_wake_all may find it */
         atomic_store(&h->n_used, n + 1);
@@ -92,17 +73,23 @@ void http_welcome(struct Http *h, int fd, const struct sockaddr *address, sockle
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     http_connection_open(c, fd);
     tcp_name(address, c->client);
-    http_gate_keep(fd, c);
+    http_recv_keep(fd, c);
     h->arriving = c;
     bool taken = MHD_add_connection(h->daemon, fd, address, n) == MHD_YES;
     if (taken) {
         if (copy >= 0) close(copy);
         if (epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e)) http_connection_cut(c); /* no memory in the kernel */
     } else {
-        http_gate_keep(fd, NULL);
-        http_release(c);
+        http_recv_keep(fd, NULL);
+        http_connection_release(c);
         if (copy >= 0) turn_away(h, copy, "too many connections from this address");
     }
+}
+
+static void hear(struct Http *h, bool on) {
+    struct epoll_event e = {.events = on ? EPOLLIN : 0, .data.ptr = &h->listen_fd};
+    h->deaf = !on;
+    epoll_ctl(h->epoll_fd, EPOLL_CTL_MOD, h->listen_fd, &e);
 }
 
 /* Descriptors may run out all the same, by files that others of the process have open. The spare one is given up to
@@ -111,12 +98,10 @@ static void refuse_with_spare(struct Http *h) {
     if (h->spare_fd >= 0) close(h->spare_fd);
     int fd = accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     HttpConnection *c = fd >= 0 ? turn_away(h, fd, "too many open files") : NULL;
-    if (c) http_connection_look(c, INFINITY);
+    if (c) http_connection_cut(c);
     h->spare_fd = http_spare_file();
-    if (fd < 0 || h->spare_fd < 0) http_listen_watch(h, false);
+    if (fd < 0 || h->spare_fd < 0) hear(h, false);
 }
-
-int http_spare_file(void) { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 void http_accept(struct Http *h) {
     enum { AT_ONCE = 64 }; /* then those that are here have their turn */
@@ -136,9 +121,17 @@ void http_accept(struct Http *h) {
     }
 }
 
-void http_listen_watch(struct Http *h, bool on) {
-    if (on && h->spare_fd < 0) h->spare_fd = http_spare_file();
-    struct epoll_event e = {.events = on ? EPOLLIN : 0, .data.ptr = &h->listen_fd};
-    h->deaf = !on;
-    epoll_ctl(h->epoll_fd, EPOLL_CTL_MOD, h->listen_fd, &e);
+static void report_refusals(struct Http *h, double now) {
+    enum { EVERY = 60 }; /* seconds */
+    if (h->n_refusals == h->n_reported || (h->reported_at && now - h->reported_at < EVERY)) return;
+    log_warning("http: %u connections refused: all %d places, or all file descriptors, were taken",
+                h->n_refusals - h->n_reported, h->n_connections);
+    h->reported_at = now;
+    h->n_reported = h->n_refusals;
+}
+
+void http_listen_tick(struct Http *h, double now) {
+    if (h->spare_fd < 0) h->spare_fd = http_spare_file();
+    if (h->deaf) hear(h, true);
+    report_refusals(h, now);
 }

@@ -1,11 +1,13 @@
-/* The one thread that reads, calls the handler and sends. It waits in epoll only. */
+#include "server/http/loop.h"
+
 #include "base/clock.h"
 #include "base/scheduling.h"
-#include "server/http/connection.h"
+#include "server/http/listen.h"
+#include "server/http/recv.h"
+#include "server/http/reply.h"
 
 #include <errno.h>
 #include <malloc.h>
-#include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,39 +15,77 @@
 
 enum { TICK_MS = 100 };
 
+/* ---- wakes ---- */
+
 void http_wake(void *waker) {
-    HttpConnection *c = waker;
+    HttpConnection *c = waker, *first;
     struct Http *h = c->http;
-    pthread_mutex_lock(&h->mutex);
-    bool first = !c->woken && h->n_woken == 0;
-    if (!c->woken) h->woken[h->n_woken++] = c;
-    c->woken = true;
-    pthread_mutex_unlock(&h->mutex);
-    if (first) eventfd_write(h->nudge_fd, 1);
+    if (atomic_exchange(&c->woken, true)) return;
+    first = atomic_load(&h->first_woken);
+    do c->next_woken = first;
+    while (!atomic_compare_exchange_weak(&h->first_woken, &first, c));
+    if (!first) eventfd_write(h->nudge_fd, 1);
 }
 
 void http_wake_all(Http *h) {
     for (int i = 0; i < atomic_load(&h->n_used); i++) http_wake(&h->connections[i]);
 }
 
+/* The nudge is taken before the list: a wake in between nudges once too often, not never. */
 static void resume_woken(struct Http *h) {
     eventfd_t count;
-    eventfd_read(h->nudge_fd,
-                 &count); /* before the list is taken: a wake in between nudges once too often, not never */
-    pthread_mutex_lock(&h->mutex);
-    HttpConnection **woken = h->woken;
-    int n = h->n_woken;
-    for (int i = 0; i < n; i++) woken[i]->woken = false;
-    h->woken = h->waking;
-    h->n_woken = 0;
-    pthread_mutex_unlock(&h->mutex);
-    h->waking = woken;
-    for (int i = 0; i < n; i++) http_connection_resume(woken[i]);
+    eventfd_read(h->nudge_fd, &count);
+    HttpConnection *next, *c = atomic_exchange(&h->first_woken, NULL);
+    for (; c; c = next) {
+        next = c->next_woken;
+        atomic_store(&c->woken, false); /* from here on it may be in the next list */
+        http_connection_resume(c);
+    }
+}
+
+/* ---- what epoll tells, and what time does ---- */
+
+static void see_event(HttpConnection *c, uint32_t events) {
+    if (c->phase == PHASE_FREE) return;
+    if (c->phase == PHASE_LINGER) return http_connection_linger_on(c, events);
+    c->half_closed = true;
+    http_recv_ring(c);
+    if (events & (EPOLLHUP | EPOLLERR) || (c->phase == PHASE_REPLY && c->reply.task.self)) http_connection_cut(c);
+}
+
+static void ping(HttpConnection *c) {
+    c->ping = c->reply.stream && c->suspended;
+    if (c->ping) http_connection_resume(c);
+}
+
+static void see_deadline(HttpConnection *c, double now) {
+    if (now <= c->deadline) return;
+    bool begun = c->phase == PHASE_BODY || (c->phase == PHASE_HEAD && c->gate.n_seen > 0);
+    if (c->phase == PHASE_REPLY) return ping(c);
+    if (http_connection_is_spare(c) && (begun || c->phase == PHASE_HEAD))
+        return http_refuse(c, 503, "too many connections");
+    if (begun) return http_refuse(c, 408, "the request came too slowly");
+    http_connection_cut(c);
+}
+
+/* Peers that take nothing. */
+static void see_progress(HttpConnection *c, double now) {
+    if (c->phase != PHASE_REPLY) return;
+    TcpProgress p = tcp_progress(c->fd);
+    if (!p.pending || p.acked != c->seen.acked || c->seen_at == 0) {
+        c->seen = p;
+        c->seen_at = now;
+    }
+    if (now - c->seen_at > c->http->options.stall_seconds) http_connection_cut(c);
+}
+
+static void cut(HttpConnection *c, double now) {
+    (void)now;
+    http_connection_cut(c);
 }
 
 static void for_all(struct Http *h, double now, void (*look)(HttpConnection *, double)) {
     for (int i = 0; i < atomic_load(&h->n_used); i++) look(&h->connections[i], now);
-    for (int i = 0; i < HTTP_SPARE_PLACES; i++) look(&h->connections[h->n_connections + i], now);
 }
 
 /* The C library keeps what bodies have left behind until it is asked. */
@@ -57,14 +97,15 @@ static void give_memory_back(struct Http *h) {
 }
 
 static void tick(struct Http *h, double now) {
-    if (h->deaf) http_listen_watch(h, true);
-    http_report_refusals(h, now);
-    for_all(h, now, http_connection_look);
+    http_listen_tick(h, now);
+    for_all(h, now, see_deadline);
     if (now - h->watched_at < 1) return;
     h->watched_at = now;
-    for_all(h, now, http_connection_watch);
+    for_all(h, now, see_progress);
     give_memory_back(h);
 }
+
+/* ---- the thread ---- */
 
 /* What the library has at hand, and, as it does one thing a round, what has come of that. */
 static void run_library(struct Http *h) {
@@ -92,7 +133,7 @@ static void *loop(void *arg) {
             nudged = nudged || what == &h->nudge_fd;
             knocked = knocked || what == &h->listen_fd;
             bool ours = what == &h->nudge_fd || what == &h->listen_fd || what == &h->daemon;
-            if (!ours) http_connection_event(what, events[i].events);
+            if (!ours) see_event(what, events[i].events);
         }
         if (nudged) resume_woken(h);
         run_library(h);
@@ -115,12 +156,6 @@ int http_loop_start(struct Http *h, Err *err) {
         return err_set(err, "epoll: %s", strerror(errno));
     int rc = pthread_create(&h->loop, NULL, loop, h);
     return rc ? err_set(err, "pthread_create: %s", strerror(rc)) : 0;
-}
-
-static void cut(HttpConnection *c, double now) {
-    (void)now;
-    if (c->phase != PHASE_FREE) http_connection_cut(c);
-    if (c->phase == PHASE_LINGER) http_connection_look(c, INFINITY);
 }
 
 void http_loop_stop(struct Http *h) {

@@ -1,25 +1,25 @@
-/* Answers: the library's, and those that are sent past it. */
-#include "base/clock.h"
-#include "server/http/connection.h"
+#include "server/http/reply.h"
 
-#include <errno.h>
+#include "base/clock.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-const char *http_draw_id(char out[HTTP_ID_BYTES]) {
+/* For a request without one. */
+static const char *draw_id(HttpConnection *c) {
     uint64_t drawn[2];
     BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
-    snprintf(out, HTTP_ID_BYTES, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
-    return out;
+    snprintf(c->drawn_id, sizeof c->drawn_id, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
+    return c->drawn_id;
 }
 
 /* The fields of an answer, but for those about framing and the time. */
 static void write_fields(Buffer *out, HttpConnection *c) {
     const HttpReply *r = &c->reply;
-    if (!c->request_id) c->request_id = http_draw_id(c->drawn_id);
+    if (!c->request_id) c->request_id = draw_id(c);
     buffer_print(out, "Content-Type: %s\r\n", r->stream ? "text/event-stream" : r->type ? r->type : "application/json");
     if (r->stream) buffer_text(out, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
     if (r->allow) buffer_print(out, "Allow: %s\r\n", r->allow);
@@ -71,31 +71,8 @@ struct MHD_Response *http_reply_response(HttpConnection *c, MHD_ContentReaderCal
 
 /* ---- past it ---- */
 
-/* False when the socket takes no more now. */
-static bool send_all(HttpConnection *c, const char *text, size_t n, size_t *sent) {
-    while (*sent < n && !c->gone) {
-        ssize_t k = send(c->fd, text + *sent, n - *sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (k < 0 && errno == EAGAIN) return false;
-        if (k < 0 && errno != EINTR) c->gone = true;
-        if (k > 0) *sent += (size_t)k;
-    }
-    return true;
-}
-
-bool http_send_rest(HttpConnection *c) {
-    size_t sent = 0;
-    bool all = send_all(c, c->out.data, c->out.n, &sent);
-    c->out.n -= sent;
-    if (!all && sent > 0) memmove(c->out.data, c->out.data + sent, c->out.n);
-    if (all) {
-        buffer_free(&c->out);
-        shutdown(c->fd, SHUT_WR);
-    }
-    return all;
-}
-
 void http_refuse_as_filled(HttpConnection *c) {
-    enum { LINGER = 2 }; /* seconds */
+    struct Http *h = c->http;
     HttpReply *r = &c->reply;
     time_t now = time(NULL);
     char date[64];
@@ -106,18 +83,20 @@ void http_refuse_as_filled(HttpConnection *c) {
                  MHD_get_reason_phrase_for((unsigned)r->status), date, r->body.n);
     write_fields(&c->out, c);
     buffer_text(&c->out, "\r\n");
-    if (!c->request.method || strcmp(c->request.method, "HEAD") != 0) buffer_append(&c->out, r->body.data, r->body.n);
+    buffer_append(&c->out, r->body.data, r->body.n);
     bool no_memory = c->out.failed || r->body.failed;
-    if (no_memory) buffer_free(&c->out);
+    bool head_only = c->request.method && !strcmp(c->request.method, "HEAD");
+    const Buffer *whole = no_memory ? &h->no_memory : &c->out;
+    c->rest = whole->data;
+    c->n_rest = whole->n - (!head_only ? 0 : no_memory ? strlen(h->handler.no_memory) : r->body.n);
     if (no_memory) r->status = 503;
     c->begun = true;
-    c->http->handler.answered(c->http->handler.self, r->status);
-    size_t sent = 0; /* what is said without memory takes none */
-    if (no_memory) send_all(c, c->http->no_memory.data, c->http->no_memory.n, &sent);
-    http_send_rest(c);
+    h->handler.answered(h->handler.self, r->status);
+    http_connection_send_rest(c);
     http_tell(c, false);
+    http_connection_forget(c);
     if (c->mhd)
-        http_connection_set_phase(c, PHASE_REFUSED, LINGER);
+        http_connection_set_phase(c, PHASE_REFUSED, HTTP_LINGER);
     else
         http_connection_linger(c);
 }

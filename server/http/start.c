@@ -2,10 +2,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
-#include "server/http/connection.h"
+#include "server/http/library.h"
+#include "server/http/listen.h"
+#include "server/http/loop.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,11 +15,9 @@
 
 static void make_connections(Http *h) {
     h->n_connections = http_affordable_connections(h->options.max_connections);
-    size_t places = (size_t)h->n_connections + HTTP_SPARE_PLACES;
-    h->connections = xcalloc(places, sizeof *h->connections);
-    h->woken = xcalloc(places, sizeof *h->woken);
-    h->waking = xcalloc(places, sizeof *h->waking);
-    for (size_t i = (size_t)h->n_connections; i < places; i++) h->connections[i].http = h;
+    h->connections = xcalloc((size_t)(HTTP_SPARE_PLACES + h->n_connections), sizeof *h->connections);
+    for (int i = 0; i < HTTP_SPARE_PLACES; i++) h->connections[i].http = h;
+    atomic_store(&h->n_used, HTTP_SPARE_PLACES);
 }
 
 /* What is said when memory has run out must be there before. */
@@ -58,7 +57,7 @@ static int probe(Http *h, Err *err) {
         n = recvfrom(pair[1], answer, sizeof answer - 1, MSG_DONTWAIT, NULL, NULL);
     }
     close(pair[1]);
-    http_connection_look(&h->connections[0], INFINITY); /* it lingers no longer */
+    http_connection_cut(&h->connections[HTTP_SPARE_PLACES]); /* it lingers no longer */
     h->handler = handler;
     if (sent && n > 0 && !strcmp(answer, wanted)) return 0;
     return err_set(err,
@@ -84,7 +83,6 @@ int http_start(Http **out, const HttpOptions *options, const HttpHandler *handle
     h->handler = *handler;
     h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     h->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&h->mutex, NULL);
     h->spare_fd = http_spare_file();
     if (start(h, err) == 0) {
         *out = h;
@@ -116,10 +114,7 @@ void http_free(Http *h) {
     close_fd(&h->spare_fd);
     close_fd(&h->epoll_fd);
     close_fd(&h->nudge_fd); /* http_wake writes to it up to here */
-    pthread_mutex_destroy(&h->mutex);
     buffer_free(&h->no_memory);
     free(h->connections);
-    free(h->woken);
-    free(h->waking);
     free(h);
 }

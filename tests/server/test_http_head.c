@@ -1,7 +1,7 @@
 /* head.c and body.c alone: the verdict does not depend on how the bytes come in. */
 #include "base/memory.h"
-#include "server/http/body.h"
-#include "server/http/head.h"
+#include "server/gate/body.h"
+#include "server/gate/head.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

@@ -217,6 +217,31 @@ TEST(memory_runs_out_at_every_allocation) {
     here_stop(&h);
 }
 
+/* An answer to HEAD is a head, whatever comes of it. */
+TEST(memory_runs_out_under_head) {
+    static const char request[] = "HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    Here h;
+    int refused = 0;
+    REQUIRE(here_start(&h, CHECKPOINT_SMALL));
+    for (int for_ever = 0; for_ever < 2; for_ever++) {
+        bool reached = true;
+        for (int n = 0; reached && n < 5000; n++) {
+            memory_fail(n, for_ever);
+            int fd = raw_connect(&h.daemon);
+            CHECK(raw_send(fd, request, sizeof request - 1));
+            char *text = raw_read(fd, 20, NULL), *end = strstr(text, "\r\n\r\n");
+            reached = memory_fail(-1, false) > n;
+            CHECK_MSG(strstr(text, " 200 ") || strstr(text, " 503 "), "allocation %d: \"%s\"", n, text);
+            CHECK_MSG(end && strlen(end) == 4, "allocation %d, a body: \"%s\"", n, text);
+            refused += strstr(text, " 503 ") != NULL;
+            free(text);
+            close(fd);
+        }
+    }
+    CHECK_MSG(refused > 0, "memory never ran out");
+    here_stop(&h);
+}
+
 TEST(memory_runs_out_in_tasks) {
     static const struct {
         TestCheckpoint kind;

@@ -1,6 +1,6 @@
-#include "server/http/body.h"
+#include "server/gate/body.h"
 
-#include "server/http/head.h"
+#include "server/gate/head.h"
 
 /* What comes next. DATA and LENGTH are many bytes, the others one. */
 enum { LENGTH, SIZE, SIZE_MORE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, NAME, VALUE, VALUE_LF, LAST_LF };

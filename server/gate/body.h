@@ -1,7 +1,7 @@
-/* http_body: the body of a request as it comes, by its length or in chunks (RFC 9112, 7.1). Chunk extensions and
+/* body: the body of a request as it comes, by its length or in chunks (RFC 9112, 7.1). Chunk extensions and
  * trailers are checked and dropped. */
-#ifndef NOISED_HTTP_BODY_H
-#define NOISED_HTTP_BODY_H
+#ifndef NOISED_GATE_BODY_H
+#define NOISED_GATE_BODY_H
 
 #include "base/buffer.h"
 

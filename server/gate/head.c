@@ -1,4 +1,4 @@
-#include "server/http/head.h"
+#include "server/gate/head.h"
 
 #include <ctype.h>
 #include <string.h>

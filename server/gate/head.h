@@ -1,7 +1,7 @@
-/* http_head: the head of a request (RFC 9112), from raw bytes. Nothing is guessed and nothing repaired: what two
+/* head: the head of a request (RFC 9112), from raw bytes. Nothing is guessed and nothing repaired: what two
  * readers could take for two different requests is refused, and so is every byte that has no place where it stands. */
-#ifndef NOISED_HTTP_HEAD_H
-#define NOISED_HTTP_HEAD_H
+#ifndef NOISED_GATE_HEAD_H
+#define NOISED_GATE_HEAD_H
 
 #include "base/err.h"
 
