@@ -48,21 +48,21 @@ endif
 
 # A room is a folder; its main.c, if any, is the program. What a room may include is in scripts/rooms.sh.
 sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
-BASE := $(call sources,base)
+BASE := $(call sources,base base/json base/options)
 TOKENIZER := $(call sources,tokenizer)
 MODEL := $(call sources,model model/ops model/attention model/kernels)
 WEIGHTS := $(call sources,weights weights/import)
-TRAINER := $(call sources,trainer)
-SERVER := $(call sources,server server/gate server/http server/api server/engine server/metrics server/page)
+TRAINER := $(call sources,trainer $(addprefix trainer/,text tasks ranks report commands))
+SERVER := $(call sources,server $(addprefix server/,gate http engine metrics page api $(addprefix api/,completions chat pooling schema)))
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
-TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server))
+TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/engine server/api))
 KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
 BROWSER := $(wildcard tests/browser/*.c)
-MAINS := server/main.c server/api/main.c trainer/main.c weights/main.c
+MAINS := server/main.c server/api/schema/main.c trainer/commands/main.c weights/main.c
 SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
@@ -90,10 +90,10 @@ mpi: ## build noised-train-mpi, the trainer on many machines (installs libopenmp
 	@$(MAKE) -s --no-print-directory $(MPI)
 
 # What noised carries inside: the page of GET /, joined into one file, and the answers of /openapi.json.
-EMBEDDED := $(BUILD)/server/page/html.o $(BUILD)/server/api/answers.o
+EMBEDDED := $(BUILD)/server/page/html.o $(BUILD)/server/api/schema/answers.o
 $(BUILD)/noised: $(call objects,$(CORE) $(SERVER) server/main.c) $(EMBEDDED)
-$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/main.c) $(EMBEDDED)
-$(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/main.c)
+$(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/schema/main.c) $(EMBEDDED)
+$(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/commands/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/include$(BLAS)
 # It reads by the recv of server/http/recv.c, so it must be the shared one.
@@ -132,10 +132,10 @@ $(BUILD)/server/page/html.c: server/page/join.sh $(wildcard server/page/*.html s
 	@mkdir -p $(@D)
 	$(call say,JOIN,server/page)
 	$(Q)server/page/join.sh >$@
-$(BUILD)/server/api/answers.c: server/api/answers.json
+$(BUILD)/server/api/schema/answers.c: server/api/schema/answers.json
 	@mkdir -p $(@D)
 	$(call say,EMBED,$<)
-	$(Q){ echo '#include "server/api/openapi.h"'; echo 'const char openapi_answers[] = {'; \
+	$(Q){ echo '#include "server/api/schema/openapi.h"'; echo 'const char openapi_answers[] = {'; \
 	    tr -s ' \n' ' ' <$< | od -An -v -td1 | sed 's/\([0-9]\)\( \|$$\)/\1,/g'; echo '0};'; } >$@
 $(EMBEDDED): %.o: %.c
 	$(call say,CC,$<)

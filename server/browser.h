@@ -7,7 +7,7 @@
 #ifndef NOISED_BROWSER_H
 #define NOISED_BROWSER_H
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "server/api/error.h"
 #include "server/http/http.h"
 

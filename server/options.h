@@ -3,8 +3,8 @@
 #define NOISED_SERVER_OPTIONS_H
 
 #include "base/err.h"
-#include "base/options.h"
-#include "server/api/request.h"
+#include "base/options/options.h"
+#include "server/api/context.h"
 #include "server/engine/engine.h"
 #include "server/http/http.h"
 

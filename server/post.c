@@ -2,7 +2,7 @@
 
 #include "base/fnv1a.h"
 #include "base/memory.h"
-#include "server/api/schema.h"
+#include "server/api/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>

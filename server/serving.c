@@ -7,8 +7,8 @@
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
-#include "server/api/describe.h"
-#include "server/api/openapi.h"
+#include "server/api/schema/describe.h"
+#include "server/api/schema/openapi.h"
 #include "tokenizer/chat_files.h"
 
 #include <math.h>

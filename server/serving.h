@@ -4,7 +4,7 @@
 #define NOISED_SERVING_H
 
 #include "base/err.h"
-#include "server/api/chat.h"
+#include "server/api/chat/chat.h"
 #include "server/api/answer.h"
 #include "server/options.h"
 #include "weights/scrub.h"

@@ -7,7 +7,7 @@
 #define NOISED_CHAT_FILES_H
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define CHAT_TEMPLATE_FILE "chat_template.jinja"
 #define TOKENIZER_CONFIG_FILE "tokenizer_config.json"

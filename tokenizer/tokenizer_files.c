@@ -2,7 +2,7 @@
 
 #include "base/files.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tokenizer/tokenizer_json_impl.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tokenizer/pretokenize.h"

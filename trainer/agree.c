@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "model/kernels/kernels.h"
-#include "trainer/ranks.h"
+#include "trainer/ranks/ranks.h"
 #include "trainer/settings.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef NOISED_AGREE_H
 #define NOISED_AGREE_H
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "trainer/optimizer.h"
 
 void ranks_wait(void); /* until all ranks are here */

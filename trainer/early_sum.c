@@ -1,7 +1,7 @@
 #include "trainer/early_sum.h"
 
 #include "base/team.h"
-#include "trainer/ranks.h"
+#include "trainer/ranks/ranks.h"
 
 #include <string.h>
 

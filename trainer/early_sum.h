@@ -6,7 +6,7 @@
 #ifndef NOISED_EARLY_SUM_H
 #define NOISED_EARLY_SUM_H
 
-#include "trainer/gradient_sum.h"
+#include "trainer/ranks/gradient_sum.h"
 #include "trainer/optimizer.h"
 
 #include <pthread.h>

@@ -9,8 +9,8 @@
 #define NOISED_FINETUNE_H
 
 #include "trainer/finetune_settings.h"
-#include "trainer/task_score.h"
-#include "trainer/vectors.h"
+#include "trainer/tasks/task_score.h"
+#include "trainer/tasks/vectors.h"
 #include "weights/checkpoint.h"
 
 typedef enum TaskSplit { SPLIT_TRAIN, SPLIT_DEV, SPLIT_TEST, SPLITS } TaskSplit;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "model/ops/op.h"
 #include "trainer/cost.h"
-#include "trainer/order.h"
+#include "trainer/text/order.h"
 #include "trainer/stop.h"
 
 #include <math.h>

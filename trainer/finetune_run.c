@@ -1,6 +1,6 @@
 #include "base/files.h"
-#include "base/json.h"
-#include "base/json_look.h"
+#include "base/json/json.h"
+#include "base/json/json_look.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/finetune_learner.h"

@@ -1,8 +1,8 @@
 #include "trainer/finetune_settings.h"
 
 #include "base/random.h"
-#include "trainer/examples_load.h"
-#include "trainer/task_score.h"
+#include "trainer/tasks/examples_load.h"
+#include "trainer/tasks/task_score.h"
 #include "trainer/weight_noise.h"
 #include "weights/presets.h"
 #include "weights/presets_words.h"

@@ -2,7 +2,7 @@
 #ifndef NOISED_FINETUNE_SETTINGS_H
 #define NOISED_FINETUNE_SETTINGS_H
 
-#include "trainer/mixing.h"
+#include "trainer/tasks/mixing.h"
 #include "trainer/settings.h"
 
 enum { FINETUNE_OPTIONS_N = 37 };

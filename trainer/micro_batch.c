@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "model/ops/op.h"
-#include "trainer/masks.h"
+#include "trainer/text/masks.h"
 
 #include <math.h>
 #include <stdlib.h>

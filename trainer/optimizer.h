@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "model/params.h"
-#include "trainer/slices.h"
+#include "trainer/ranks/slices.h"
 
 typedef struct AdamW {
     double beta1, beta2, eps, weight_decay;

@@ -2,7 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "trainer/ranks.h"
+#include "trainer/ranks/ranks.h"
 #include "trainer/run_folder.h"
 #include "weights/safetensors.h"
 

@@ -2,12 +2,12 @@
 
 #include "base/err.h"
 #include "base/files.h"
-#include "base/json_look.h"
+#include "base/json/json_look.h"
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
 #include "trainer/cost.h"
 #include "trainer/micro_batch.h"
-#include "trainer/ranks.h"
+#include "trainer/ranks/ranks.h"
 #include "trainer/agree.h"
 #include "weights/checkpoint.h"
 

@@ -3,8 +3,8 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/json_look.h"
+#include "base/json/json.h"
+#include "base/json/json_look.h"
 
 #include <errno.h>
 #include <math.h>

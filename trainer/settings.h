@@ -3,7 +3,7 @@
 #define NOISED_SETTINGS_H
 
 #include "base/err.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "trainer/schedule.h"
 #include "trainer/settings_saved.h"
 #include "trainer/weight_noise.h"

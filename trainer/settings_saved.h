@@ -4,7 +4,7 @@
 #define NOISED_SETTINGS_SAVED_H
 
 #include "base/err.h"
-#include "base/options.h"
+#include "base/options/options.h"
 
 #include <cjson/cJSON.h>
 

@@ -8,11 +8,11 @@
 #include "trainer/agree.h"
 #include "trainer/best.h"
 #include "trainer/early_sum.h"
-#include "trainer/evaluate.h"
+#include "trainer/text/evaluate.h"
 #include "trainer/micro_batch.h"
 #include "trainer/progress.h"
 #include "trainer/runlog.h"
-#include "trainer/sample.h"
+#include "trainer/text/sample.h"
 #include "trainer/snapshot.h"
 #include "trainer/stop.h"
 

@@ -3,7 +3,7 @@
 #define NOISED_TRAINING_H
 
 #include "model/transformer.h"
-#include "trainer/corpus.h"
+#include "trainer/text/corpus.h"
 #include "trainer/optimizer.h"
 #include "trainer/settings.h"
 

@@ -4,7 +4,7 @@
 #ifndef NOISED_CONFIG_TASK_H
 #define NOISED_CONFIG_TASK_H
 
-#include "base/json_reader.h"
+#include "base/json/json_reader.h"
 #include "model/config.h"
 
 #include <stdio.h>

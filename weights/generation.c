@@ -1,8 +1,8 @@
 #include "weights/generation.h"
 
 #include "base/files.h"
-#include "base/json.h"
-#include "base/json_look.h"
+#include "base/json/json.h"
+#include "base/json/json_look.h"
 #include "model/shape.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* noised-weights: looks at checkpoint folders and writes new ones. */
 #include "base/err.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
 #include "tokenizer/chat_files.h"

@@ -1,7 +1,7 @@
 #include "weights/presets.h"
 
 #include "base/err.h"
-#include "base/guess.h"
+#include "base/options/guess.h"
 #include "model/attention/kind.h"
 #include "model/config_check.h"
 #include "weights/config_json.h"

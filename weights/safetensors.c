@@ -1,7 +1,7 @@
 #include "weights/safetensors.h"
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 

@@ -1,6 +1,6 @@
 #include "base/atomic_file.h"
 #include "base/err.h"
-#include "base/hash_thread.h"
+#include "weights/hash_thread.h"
 #include "base/memory.h"
 #include "weights/safetensors.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/files.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/json_look.h"
+#include "base/json/json.h"
+#include "base/json/json_look.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

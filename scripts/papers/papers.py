@@ -104,7 +104,7 @@ def told(values, digits=2, unit=1):
 
 
 def student(freedom):
-    """Student's t at 97.5%: trainer/paired.c, which `noised-train compare` counts by."""
+    """Student's t at 97.5%: trainer/report/paired.c, which `noised-train compare` counts by."""
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2

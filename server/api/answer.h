@@ -4,7 +4,7 @@
 #ifndef NOISED_API_ANSWER_H
 #define NOISED_API_ANSWER_H
 
-#include "server/api/request.h"
+#include "server/api/context.h"
 #include "server/engine/engine.h"
 
 /* Borrowed, constant while the server runs, but for `cut`. */

@@ -1,7 +1,7 @@
 #include "server/api/fields.h"
 
 #include "base/err.h"
-#include "base/json_look.h"
+#include "base/json/json_look.h"
 #include "base/random.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef NOISED_API_FIELDS_H
 #define NOISED_API_FIELDS_H
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/api/error.h"
 
 typedef struct OptionalSeed {

@@ -1,6 +1,6 @@
 #include "server/api/former.h"
 
-#include "base/json_look.h"
+#include "base/json/json_look.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/utf8.h"

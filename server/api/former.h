@@ -3,7 +3,7 @@
 #ifndef NOISED_FORMER_H
 #define NOISED_FORMER_H
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/api/error.h"
 
 typedef struct FormerChoice {

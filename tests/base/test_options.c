@@ -1,5 +1,5 @@
 /* The command line: one parser, whatever the program. */
-#include "base/options.h"
+#include "base/options/options.h"
 #include "tests/support/test.h"
 
 #include <math.h>

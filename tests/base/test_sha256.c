@@ -1,6 +1,6 @@
 #include "base/sha256.h"
 
-#include "base/hash_thread.h"
+#include "weights/hash_thread.h"
 #include "tests/support/test.h"
 
 #include <string.h>

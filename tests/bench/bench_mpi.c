@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
-#include "trainer/chart.h"
+#include "trainer/report/chart.h"
 #include "trainer/cost.h"
 #include "trainer/mpi/ranks_mpi.h"
-#include "trainer/ranks.h"
-#include "trainer/slices.h"
+#include "trainer/ranks/ranks.h"
+#include "trainer/ranks/slices.h"
 #include "weights/presets.h"
 
 #include <math.h>

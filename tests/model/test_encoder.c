@@ -6,7 +6,7 @@
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/evaluate.h"
+#include "trainer/text/evaluate.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 

@@ -2,7 +2,7 @@
  * logits, loss, all gradients and ten AdamW steps must come out the same here. Those of language models have all their
  * tokens as targets; others name targets of their own (make_tasks.py). */
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/memory.h"
 #include "model/shape.h"
 #include "tests/support/models.h"

@@ -1,7 +1,7 @@
 /* The networks besides the transformer against torch.nn.LSTM and torch.nn.Transformer (tests/oracle/make_networks.py):
  * logits, all gradients, ten steps of plain gradient descent. */
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "model/network.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/server/chat_golden.json: what published chat templates make of a few conversations. Each case says where
+"""Writes tests/server/api/chat_golden.json: what published chat templates make of a few conversations. Each case says where
 its template comes from: the publisher's own file by npm, or second hand.
 
     make_chat.py FOLDER

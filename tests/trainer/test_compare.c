@@ -1,7 +1,7 @@
 /* Trainings beside each other: sweep makes them, compare tells how far they are apart. */
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/paired.h"
+#include "trainer/report/paired.h"
 
 #include <math.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Labelled data: what the readers make of good files, and what they say about bad ones. */
 #include "base/memory.h"
 #include "tests/support/test.h"
-#include "trainer/examples_load.h"
+#include "trainer/tasks/examples_load.h"
 
 #include <stdlib.h>
 #include <string.h>

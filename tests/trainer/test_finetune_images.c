@@ -3,7 +3,7 @@
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/mixing.h"
+#include "trainer/tasks/mixing.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "tests/support/daemon.h"
 #include "tests/support/http_client.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/examples_load.h"
-#include "trainer/task_score.h"
+#include "trainer/tasks/examples_load.h"
+#include "trainer/tasks/task_score.h"
 
 #include <math.h>
 #include <signal.h>

@@ -4,8 +4,8 @@
 #include "tests/support/test.h"
 #include "tests/trainer/test_mpi.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/gradient_sum.h"
-#include "trainer/ranks.h"
+#include "trainer/ranks/gradient_sum.h"
+#include "trainer/ranks/ranks.h"
 #include "weights/presets.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/plot.h"
+#include "trainer/report/plot.h"
 
 #include <stdlib.h>
 #include <string.h>

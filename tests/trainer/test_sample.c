@@ -3,7 +3,7 @@
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/sample.h"
+#include "trainer/text/sample.h"
 
 #include <stdlib.h>
 #include <string.h>

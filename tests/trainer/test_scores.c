@@ -1,8 +1,8 @@
 /* Metrics against cases worked out by hand from their definitions. */
 #include "base/err.h"
 #include "tests/support/test.h"
-#include "trainer/entities.h"
-#include "trainer/scores.h"
+#include "trainer/tasks/entities.h"
+#include "trainer/tasks/scores.h"
 
 #include <math.h>
 #include <string.h>

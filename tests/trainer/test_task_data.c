@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/daemon.h"
-#include "trainer/examples_load.h"
-#include "trainer/task_data.h"
+#include "trainer/tasks/examples_load.h"
+#include "trainer/tasks/task_data.h"
 
 #include <stdlib.h>
 #include <string.h>

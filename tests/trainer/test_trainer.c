@@ -1,6 +1,6 @@
 /* The trainer's parts: schedule, AdamW, perturbation, data order, held-out part, ids cache, flags, evaluation. */
 #include "tests/trainer/test_trainer.h"
-#include "trainer/commands.h"
+#include "trainer/commands/commands.h"
 
 #include "base/err.h"
 #include "base/memory.h"
@@ -8,9 +8,9 @@
 #include "model/ops/op.h"
 #include "tests/support/test.h"
 #include "tokenizer/tokenizer_json.h"
-#include "trainer/corpus.h"
-#include "trainer/evaluate.h"
-#include "trainer/masks.h"
+#include "trainer/text/corpus.h"
+#include "trainer/text/evaluate.h"
+#include "trainer/text/masks.h"
 #include "trainer/optimizer.h"
 #include "trainer/runlog.h"
 #include "trainer/schedule.h"

@@ -1,7 +1,7 @@
 /* noised-train as a user meets it: what it refuses and how, and whole small runs. */
 #include "base/err.h"
 #include "base/files.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/cost.h"

@@ -1,6 +1,6 @@
 #include "base/err.h"
 #include "tests/support/test.h"
-#include "trainer/vectors.h"
+#include "trainer/tasks/vectors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/models.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/zero_shot.h"
+#include "trainer/tasks/zero_shot.h"
 
 #include <math.h>
 #include <stdlib.h>

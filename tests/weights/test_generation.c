@@ -1,7 +1,7 @@
 /* generation_config.json as a checkpoint reads it. */
 #include "base/err.h"
 #include "model/shape.h"
-#include "server/api/request.h"
+#include "server/api/completions/request.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/test.h"
 

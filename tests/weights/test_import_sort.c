@@ -1,7 +1,7 @@
 /* minGPT's trained sorter of six digits 0..2, in Hugging Face's gpt2 layout: every intermediate activation of its own
  * forward pass is on file, and so must ours be; and it must sort. */
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
 #include "tests/support/checkpoints.h"

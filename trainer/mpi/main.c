@@ -1,7 +1,7 @@
 /* noised-train-mpi: the trainer on many machines, one process of mpirun on each. */
 #include "base/omp_env.h"
 #include "model/kernels/kernels.h"
-#include "trainer/commands.h"
+#include "trainer/commands/commands.h"
 #include "trainer/mpi/ranks_mpi.h"
 #include "weights/map_guard.h"
 

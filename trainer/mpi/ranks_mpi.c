@@ -1,7 +1,7 @@
 #include "trainer/mpi/ranks_mpi.h"
 
-#include "base/options.h"
-#include "trainer/ranks.h"
+#include "base/options/options.h"
+#include "trainer/ranks/ranks.h"
 
 #include <errno.h>
 #include <mpi.h>

@@ -14,7 +14,7 @@
 #define NOISED_GPT2_H
 
 #include "base/err.h"
-#include "base/json_reader.h"
+#include "base/json/json_reader.h"
 #include "model/config.h"
 #include "weights/shards.h"
 

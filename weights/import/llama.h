@@ -5,7 +5,7 @@
 #ifndef NOISED_LLAMA_H
 #define NOISED_LLAMA_H
 
-#include "base/json_reader.h"
+#include "base/json/json_reader.h"
 #include "model/config.h"
 
 /* Everything but the sizes, which bear the same keys in our own files; of the tokens and the dtype only defaults. */

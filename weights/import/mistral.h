@@ -3,7 +3,7 @@
 #ifndef NOISED_MISTRAL_H
 #define NOISED_MISTRAL_H
 
-#include "base/json_reader.h"
+#include "base/json/json_reader.h"
 #include "model/config.h"
 
 void mistral_config_read(Config *c, JsonReader *r); /* as llama_config_read */

@@ -4,7 +4,7 @@
 #ifndef NOISED_QWEN_H
 #define NOISED_QWEN_H
 
-#include "base/json_reader.h"
+#include "base/json/json_reader.h"
 #include "model/config.h"
 
 void qwen2_config_read(Config *c, JsonReader *r); /* as llama_config_read */

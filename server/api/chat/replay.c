@@ -1,0 +1,137 @@
+#include "server/api/chat/replay.h"
+
+#include "base/json/json_look.h"
+#include "base/memory.h"
+#include "server/api/chat/chat.h"
+#include "server/api/completions/response.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the request ---- */
+
+/* Fields of a chat, or of a completion. */
+static int read_request(const FieldReader *r, const cJSON *item) {
+    CompletionRequest *request = r->out;
+    if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
+    request->replayed = json_field(item, "messages") ? &chat_fields : &completion_fields;
+    return fields_read(r, item, request->replayed);
+}
+
+static int keep_response(const FieldReader *r, const cJSON *item) {
+    CompletionRequest *request = r->out;
+    if (!cJSON_IsObject(item) && !(cJSON_IsArray(item) && item->child))
+        return field_fail(r, item, "an object or an array of objects");
+    request->response = item;
+    return 0;
+}
+
+static const Type text = {.kind = TYPE_STRING},
+                  object = {.kind = TYPE_MAP, .of = {&text}, .schema = "{\"type\":\"object\"}"};
+static const Type objects = {.kind = TYPE_ARRAY, .low = 1, .of = {&object}};
+static const Type response = {.kind = TYPE_ONE_OF, .of = {&object, &objects}};
+
+static const Field rows[] = {
+    {.name = "request",
+     .kind = FIELD_OTHER,
+     .read = read_request,
+     .type = &object,
+     .absent = "required",
+     .help = "What was sent to `/v1/completions` or, if it has `messages`, to `/v1/chat/completions`."},
+    {.name = "response",
+     .kind = FIELD_OTHER,
+     .read = keep_response,
+     .type = &response,
+     .absent = "required",
+     .help = "What was answered: the object, or an array of the events of the stream. Of each choice `index`, `seed`, "
+             "`noise_seed`, `finish_reason` and the text count, and `system_fingerprint`; the rest may be left out."},
+};
+
+/* What the choices were computed with, in place of what the request says. */
+static int take_seeds(CompletionRequest *r, ApiError *e) {
+    int n = r->former->n;
+    free(r->noise_seeds);
+    r->noise_seeds = try_calloc((size_t)n, sizeof *r->noise_seeds);
+    r->seeds = try_calloc((size_t)n, sizeof *r->seeds);
+    if (!r->noise_seeds || !r->seeds) return api_no_memory(e);
+    for (int i = 0; i < n; i++) {
+        r->seeds[i] = r->former->choices[i].seed;
+        r->noise_seeds[i] = r->former->choices[i].noise_seed;
+    }
+    r->n_noise_seeds = n;
+    return 0;
+}
+
+static int read_replay(void *out, const void *context, ApiError *e) {
+    CompletionRequest *r = out;
+    const ApiContext *ctx = context;
+    if (!r->replayed) return api_fail(e, 400, NULL, "request", "request is missing");
+    if (!r->response) return api_fail(e, 400, NULL, "response", "response is missing");
+    if (r->replayed->finish(r, ctx, e)) return -1;
+    /* Of what the request asks for, the text alone. */
+    r->form = &response_replay;
+    r->stream = r->diversity = r->return_token_ids = false;
+    r->logprobs = r->prompt_logprobs = -1;
+    r->n_probs = r->deadline_ms = 0;
+    r->best_of = r->n;
+    if (r->n > ctx->limits.n) return 0; /* which is refused with the other counts */
+    r->former = former_read(r->response, r->n_prompts * r->n, e);
+    return r->former ? take_seeds(r, e) : -1;
+}
+
+const FieldList replay_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_replay};
+
+/* ---- the answer ---- */
+
+static const char *finish_of(const Choice *c) { return c->finish == FINISH_STOP ? "stop" : "length"; }
+
+static int64_t difference(const Choice *c, const FormerChoice *former) {
+    size_t n = c->text.settled - c->text_sent;
+    return former_difference(former, n ? c->text.text.data + c->text_sent : "", n);
+}
+
+/* A deadline of the server's own may have cut it short. */
+static bool is_identical(const Choice *c, const FormerChoice *former) {
+    bool same_end = former->partial || !strcmp(former->finish, finish_of(c));
+    return difference(c, former) < 0 && same_end && c->finish != FINISH_DEADLINE;
+}
+
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+    const FormerChoice *former = &c->rules->former->choices[index];
+    int64_t at = difference(c, former);
+    (void)event;
+    buffer_print(b, "{\"index\":%d,\"identical\":%s,\"first_difference\":", index,
+                 is_identical(c, former) ? "true" : "false");
+    if (at < 0) {
+        buffer_text(b, "null");
+    } else {
+        buffer_print(b, "{\"byte\":%lld,\"former\":", (long long)at);
+        former_print_around(b, former->text.data, former->text.n, (size_t)at);
+        buffer_text(b, ",\"now\":");
+        former_print_around(b, c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
+        buffer_text(b, "}");
+    }
+    buffer_text(b, ",\"former_finish_reason\":");
+    if (*former->finish)
+        buffer_print(b, "\"%s\"", former->finish);
+    else
+        buffer_text(b, "null");
+    response_choice_end(b, c, 0, has_noise);
+}
+
+static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choices, int n) {
+    const Former *former = choices->rules->former;
+    bool identical = true;
+    for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &former->choices[i]);
+    buffer_print(b, ",\"identical\":%s,\"fingerprint\":{\"former\":", identical ? "true" : "false");
+    if (*former->fingerprint)
+        buffer_json(b, former->fingerprint, strlen(former->fingerprint));
+    else
+        buffer_text(b, "null");
+    buffer_print(b, ",\"now\":\"%s\",\"differs_in\":", head->fingerprint);
+    former_print_parts(b, *former->fingerprint ? former->fingerprint : head->fingerprint, head->fingerprint);
+    buffer_text(b, "}");
+}
+
+const ResponseForm response_replay = {
+    .id = "replay", .object = "replay", .event = "replay", .choice = print_choice, .more = print_whole};

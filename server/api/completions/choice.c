@@ -1,0 +1,120 @@
+#include "server/api/completions/choice.h"
+
+#include "base/memory.h"
+#include "server/engine/job.h"
+
+#include <stdlib.h>
+
+int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
+    *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
+    bool from_start = rules->echo || job->n_prompt == n_hidden;
+    c->strip_space = from_start && tokenizer_strips_space(rules->tokenizer);
+    if (job->trie) c->node = trie_root(job->trie);
+    size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
+    bool slots = rules->logprobs || rules->token_ids;
+    if (slots) c->slots = try_calloc(most + 1, sizeof *c->slots);
+    int rc = text_stream_open(&c->text, rules->stop);
+    c->text.keep_stop = rules->keep_stop;
+    return rc || (slots && !c->slots) ? -1 : 0;
+}
+
+void choice_close(Choice *c) {
+    if (!c->job) return;
+    job_cancel(c->job);
+    job_release(c->job);
+    text_stream_free(&c->text);
+    free(c->slots);
+    *c = (Choice){0};
+}
+
+static void push_piece(Choice *c, int id, bool match) {
+    size_t n;
+    const char *piece = tokenizer_piece(c->rules->tokenizer, id, &n);
+    if (!piece || n == 0) return;
+    size_t skip = c->strip_space && piece[0] == ' ';
+    c->strip_space = false;
+    text_stream_push(&c->text, piece + skip, n - skip, match);
+}
+
+static void push_slot(Choice *c, int id, const JobToken *token) {
+    if (c->slots) c->slots[c->n_slots++] = (Slot){.id = id, .token = token, .offset = c->text.chars};
+}
+
+/* A job cut by its deadline may have fewer scores than prompt tokens. */
+static void echo_prompt(Choice *c, int n_scored) {
+    const Job *job = c->job;
+    for (int i = c->rules->only_scored ? job->score_from : 0; i < job->n_prompt; i++) {
+        if (c->rules->logprobs) push_slot(c, job->prompt[i], i > 0 && i < n_scored ? &job->prompt_scores[i] : NULL);
+        if (i >= c->n_hidden) push_piece(c, job->prompt[i], false);
+    }
+}
+
+static void skip_settled(Choice *c) {
+    c->slots_sent += choice_settled_slots(c);
+    c->text_sent = c->text.settled;
+}
+
+/* The tokens alone say when a text is complete: its last piece need not wait for the engine to say so. */
+static void read_token(Choice *c, const JobToken *token) {
+    const ChoiceRules *r = c->rules;
+    bool last = job_is_end(c->job, token->id);
+    push_slot(c, token->id, token);
+    c->n_read++;
+    bool shown = (r->special || !tokenizer_is_special(r->tokenizer, token->id)) && (r->keep_stop || !last);
+    if (shown) push_piece(c, token->id, c->n_read > r->min_tokens);
+    if (c->n_read == r->from) skip_settled(c);
+    if (c->text.stopped) job_cancel(c->job);
+    if (!last && c->job->trie) c->node = trie_step(c->job->trie, c->node, token->id);
+    if (last || c->text.stopped || (c->job->trie && trie_is_leaf(c->job->trie, c->node)))
+        c->finish = FINISH_STOP;
+    else if (c->n_read == c->job->max_tokens)
+        c->finish = FINISH_LENGTH;
+}
+
+void choice_advance(Choice *c) {
+    if (c->finish != FINISH_NONE) return;
+    Job *job = c->job;
+    pthread_mutex_lock(&job->mutex);
+    int n_tokens = job->n_tokens, n_scored = job->n_scored;
+    Finish finish = job->finish;
+    pthread_mutex_unlock(&job->mutex);
+    if (finish == FINISH_ERROR || finish == FINISH_CANCELLED || finish == FINISH_DAMAGED ||
+        finish == FINISH_DISPLACED) {
+        c->finish = finish;
+        return;
+    }
+    if (!c->prompt_done) {
+        if (job->score_prompt && n_scored < job->n_prompt && finish == FINISH_NONE) return;
+        if (c->rules->echo) echo_prompt(c, n_scored);
+        if (job->trie) c->strip_space = c->rules->answer_spaced;
+        c->n_scored = n_scored;
+        c->prompt_done = true;
+    }
+    while (c->n_read < n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
+    if (c->finish == FINISH_NONE) c->finish = finish;
+    if (c->finish != FINISH_NONE) text_stream_end(&c->text);
+}
+
+int choice_settled_slots(const Choice *c) {
+    int n = c->slots_sent;
+    while (n < c->n_slots && (c->finish != FINISH_NONE || c->slots[n].offset <= c->text.settled_chars)) n++;
+    return n - c->slots_sent;
+}
+
+bool choice_has_news(const Choice *c) {
+    if (c->n_read < c->rules->from && c->finish == FINISH_NONE) return false;
+    return c->text.settled > c->text_sent || choice_settled_slots(c) > 0 ||
+           (c->finish != FINISH_NONE && !c->finish_sent);
+}
+
+void choice_mark_sent(Choice *c) {
+    skip_settled(c);
+    c->begun = true;
+    c->finish_sent = c->finish != FINISH_NONE;
+}
+
+double choice_mean_logprob(const Choice *c) {
+    double sum = 0;
+    for (int i = 0; i < c->n_read; i++) sum += (double)c->job->tokens[i].logprob;
+    return c->n_read ? sum / c->n_read : 0;
+}

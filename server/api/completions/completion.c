@@ -1,0 +1,388 @@
+#include "server/api/completions/completion.h"
+
+#include "server/api/completions/request.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/shape.h"
+#include "server/api/completions/diversity.h"
+#include "server/api/completions/response.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Completion {
+    const AnswerContext *ctx;
+    CompletionRequest request;
+    ChoiceRules rules;
+    ResponseHead head;
+    Choice *choices; /* [n_choices] of prompt index * best_of + i */
+    int n_choices;
+    bool has_noise; /* the noise seeds act on something */
+    bool accepted;  /* by the engine */
+    int n_counted;  /* generated tokens that the metrics have */
+} Completion;
+
+/* One number repeats everything: the counters of noise and sampling differ, so that under one key they share nothing.
+ */
+static void settle_seeds(CompletionRequest *r) {
+    if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = answer_draw_seed()};
+    if (!r->noise_seed.given) r->noise_seed = r->seed;
+}
+
+/* *out is NULL for no bytes; false when memory runs out. */
+static bool copy_of(void *out, const void *data, size_t bytes) {
+    void *copy = bytes ? try_malloc(bytes) : NULL;
+    memcpy(out, &copy, sizeof copy);
+    if (copy) memcpy(copy, data, bytes);
+    return copy || !bytes;
+}
+
+/* Choice i of prompt p; NULL when memory runs out. */
+static Job *make_job(const Completion *c, int p, int i, const Asker *asker) {
+    const CompletionRequest *r = &c->request;
+    int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
+    if (r->prompts[p].score_from) n_top = MAX(n_top, 1); /* whether it is the most probable */
+    Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, n_top, api_scores_prompt(r));
+    if (!job) return NULL;
+    if (r->prompts[p].score_from) job->score_from = r->prompts[p].score_from;
+    job->min_tokens = r->min_tokens;
+    job->sampling = (Sampling){
+        .temperature = r->temperature,
+        .top_k = r->top_k,
+        .top_p = r->top_p,
+        .min_p = r->min_p,
+        .typical_p = r->typical_p,
+        .repetition_penalty = r->repetition_penalty,
+        .repetition_window = r->repetition_window,
+        .frequency_penalty = r->frequency_penalty,
+        .presence_penalty = r->presence_penalty,
+        .n_bias = r->n_bias,
+        .seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i),
+    };
+    job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
+    job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
+    job->noise.scale = job->noise_prompt.scale = r->noise_scale;
+    job->ignore_eos = r->ignore_eos;
+    job->n_stop_ids = r->n_stop_ids;
+    job->trie = trie_hold(r->trie);
+    job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
+    job->tenant = asker->tenant;
+    job->party = asker->party;
+    if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
+        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
+        return job;
+    job_release(job);
+    return NULL;
+}
+
+static int generated_tokens(const Completion *c) {
+    int n = 0;
+    for (int i = 0; i < c->n_choices; i++) n += c->choices[i].n_read;
+    return n;
+}
+
+static Usage usage_of(const Completion *c) {
+    const CompletionRequest *r = &c->request;
+    Usage u = {.completion_tokens = generated_tokens(c)};
+    for (int p = 0; p < r->n_prompts; p++) {
+        Job *job = c->choices[p * r->best_of].job;
+        u.prompt_tokens += r->prompts[p].n;
+        pthread_mutex_lock(&job->mutex);
+        u.cached_tokens += job->cached_tokens;
+        pthread_mutex_unlock(&job->mutex);
+    }
+    return u;
+}
+
+/* Makes all jobs and hands them to the engine, or fails; what there is then belongs to c in either case. */
+static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
+    const CompletionRequest *r = &c->request;
+    int n = r->n_prompts * r->best_of, rc = 0;
+    Job **jobs = try_calloc((size_t)n, sizeof *jobs);
+    c->choices = try_calloc((size_t)n, sizeof *c->choices);
+    if (!jobs || !c->choices) rc = api_no_memory(e);
+    while (rc == 0 && c->n_choices < n) {
+        int i = c->n_choices;
+        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, asker);
+        if (!job) {
+            rc = api_no_memory(e);
+            break;
+        }
+        job->wake = asker->wake;
+        job->wake_arg = asker->wake_arg;
+        c->n_choices++;
+        if (choice_open(&c->choices[i], job, &c->rules, r->prompts[i / r->best_of].n_hidden)) rc = api_no_memory(e);
+    }
+    if (rc == 0) rc = answer_submit(c->ctx, jobs, n, "max_tokens", e);
+    free(jobs);
+    return rc;
+}
+
+static void free_completion(void *self);
+
+/* Takes over what *r owns, on failure too. */
+static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const Asker *asker, ApiError *e) {
+    Completion *c = try_calloc(1, sizeof *c);
+    if (!c) {
+        api_request_free(r);
+        api_no_memory(e);
+        return NULL;
+    }
+    *c = (Completion){.ctx = ctx, .request = *r};
+    *r = (CompletionRequest){0};
+    r = &c->request;
+    settle_seeds(r);
+    c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
+    response_head_init(&c->head, r->form, ctx->api->models.name,
+                       r->chat ? ctx->api->chat_fingerprint : ctx->api->fingerprint);
+    c->rules = (ChoiceRules){
+        .tokenizer = ctx->api->tokenizer,
+        .stop = &r->stop,
+        .former = r->former,
+        .min_tokens = r->min_tokens,
+        .echo = r->echo,
+        .logprobs = r->logprobs >= 0,
+        .only_scored = r->prompts[0].score_from > 0,
+        .from = r->stream_from,
+        .n_top = r->logprobs,
+        .prompt_top = r->prompt_logprobs,
+        .token_ids = r->return_token_ids,
+        .answer_spaced = r->choice_spaced,
+        .keep_stop = r->include_stop_str_in_output,
+        .special = !r->skip_special_tokens,
+    };
+    if (open_choices(c, asker, e)) {
+        free_completion(c);
+        return NULL;
+    }
+    c->accepted = true;
+    metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)usage_of(c).prompt_tokens);
+    metrics_observe(ctx->metrics, SIZE_CHOICES, r->n);
+    return c;
+}
+
+/* How a choice went, when nothing more will come of it. */
+static void count_choice(Metrics *m, const Choice *c) {
+    Job *job = c->job;
+    pthread_mutex_lock(&job->mutex);
+    double started = job->started, first = job->first_token, last = job->last_token;
+    int cached = job->cached_tokens;
+    pthread_mutex_unlock(&job->mutex);
+    answer_count_end(m, c->finish);
+    if (started > 0) {
+        metrics_count(m, COUNT_PREFIX_QUERIES, (uint64_t)job->n_prompt);
+        metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
+    }
+    metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    metrics_observe(m, SIZE_MAX_TOKENS, job->max_tokens);
+    if (c->finish != FINISH_STOP && c->finish != FINISH_LENGTH && c->finish != FINISH_DEADLINE) return;
+    metrics_observe(m, SIZE_GENERATED, c->n_read);
+    metrics_observe(m, TIME_WHOLE, now_seconds() - job->submitted);
+    if (first > 0) metrics_observe(m, TIME_PREFILL, first - started);
+    if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
+    if (first > 0) metrics_observe(m, TIME_INFERENCE, last - started);
+}
+
+static AnswerStory story(const void *self) {
+    const Completion *c = self;
+    Usage u = usage_of(c);
+    double queued = -1, first = -1;
+    Finish worst = FINISH_STOP;
+    for (int i = 0; i < c->n_choices; i++) {
+        Job *job = c->choices[i].job;
+        pthread_mutex_lock(&job->mutex);
+        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
+        double t = job->first_token > 0 ? job->first_token - job->submitted : -1;
+        pthread_mutex_unlock(&job->mutex);
+        if (t >= 0) first = first < 0 ? t : MIN(first, t);
+        worst = answer_worse(worst, c->choices[i].finish);
+    }
+    return (AnswerStory){.prompt_tokens = u.prompt_tokens,
+                         .completion_tokens = u.completion_tokens,
+                         .queue_seconds = queued,
+                         .first_token_seconds = first,
+                         .finish = answer_finish_name(worst)};
+}
+
+static void free_completion(void *self) {
+    Completion *c = self;
+    for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
+    for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);
+    free(c->choices);
+    api_request_free(&c->request);
+    free(c);
+}
+
+/* The `wanted` choices of best[0..n) with the highest mean log-probability go to the front, best first; ties keep
+ * their order. */
+static void rank(Choice **best, int n, int wanted) {
+    for (int k = 0; k < wanted; k++) {
+        int top = k;
+        for (int i = k + 1; i < n; i++)
+            if (choice_mean_logprob(best[i]) > choice_mean_logprob(best[top])) top = i;
+        Choice *t = best[top];
+        memmove(best + k + 1, best + k, (size_t)(top - k) * sizeof *best);
+        best[k] = t;
+    }
+}
+
+/* Those of prompt p, the answer's first. NULL when memory runs out. */
+static Choice **order_choices(const Completion *c, int p) {
+    const CompletionRequest *r = &c->request;
+    Choice **order = try_calloc((size_t)r->best_of, sizeof *order);
+    for (int i = 0; i < r->best_of && order; i++) order[i] = &c->choices[p * r->best_of + i];
+    if (order && r->best_of > r->n) rank(order, r->best_of, r->n);
+    return order;
+}
+
+static void print_diversity(const Completion *c, Buffer *more) {
+    const CompletionRequest *r = &c->request;
+    for (int p = 0; p < r->n_prompts && r->diversity; p++) {
+        Choice **order = order_choices(c, p);
+        buffer_text(more, p ? "," : ",\"diversity\":[");
+        if (order)
+            diversity_print(more, order, r->n);
+        else
+            more->failed = true;
+        free(order);
+    }
+    if (r->diversity) buffer_text(more, "]");
+}
+
+static void print_whole(Completion *c, Buffer *out) {
+    const CompletionRequest *r = &c->request;
+    Buffer more = {0};
+    response_open(out, &c->head, false);
+    for (int p = 0; p < r->n_prompts; p++) {
+        Choice **order = order_choices(c, p);
+        if (!order) more.failed = true;
+        for (int i = 0; i < r->n && order; i++) {
+            if (p + i > 0) buffer_text(out, ",");
+            c->head.form->choice(out, order[i], p * r->n + i, c->has_noise, false);
+        }
+        free(order);
+    }
+    Usage u = usage_of(c);
+    print_diversity(c, &more);
+    if (c->head.form->more) c->head.form->more(&more, &c->head, c->choices, c->n_choices);
+    response_close(out, &u, false, &more);
+    buffer_free(&more);
+}
+
+static void print_event(Completion *c, Buffer *out, int i) {
+    Choice *choice = &c->choices[i];
+    if (!choice_has_news(choice)) return;
+    buffer_text(out, "data: ");
+    response_open(out, &c->head, true);
+    c->head.form->choice(out, choice, i, c->has_noise, true);
+    bool counted = c->request.include_usage && c->request.continuous_usage_stats;
+    Usage u = counted ? usage_of(c) : (Usage){0};
+    response_close(out, counted ? &u : NULL, c->request.include_usage, NULL);
+    buffer_text(out, "\n\n");
+    choice_mark_sent(choice);
+}
+
+static void print_end(Completion *c, Buffer *out) {
+    if (c->request.include_usage || c->request.diversity) {
+        Usage u = usage_of(c);
+        Buffer more = {0};
+        print_diversity(c, &more);
+        buffer_text(out, "data: ");
+        response_open(out, &c->head, true);
+        response_close(out, c->request.include_usage ? &u : NULL, false, &more);
+        buffer_text(out, "\n\n");
+        buffer_free(&more);
+    }
+    buffer_text(out, "data: [DONE]\n\n");
+}
+
+static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
+    bool stream = c->request.stream;
+    *status = stream ? 200 : e->status;
+    if (stream) buffer_text(out, "data: ");
+    api_error_print(out, e);
+    if (stream) buffer_text(out, "\n\ndata: [DONE]\n\n");
+    return true;
+}
+
+/* False when the answer goes on. */
+static bool print_news(Completion *c, Buffer *out, int *status) {
+    ApiError e;
+    bool done = true, cut = false;
+    for (int i = 0; i < c->n_choices; i++) {
+        Choice *choice = &c->choices[i];
+        choice_advance(choice);
+        if (choice->text.text.failed) return out->failed = true;
+        if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
+        cut = cut || choice->finish == FINISH_CANCELLED;
+        done = done && choice->finish != FINISH_NONE;
+        if (c->request.stream && choice->finish != FINISH_CANCELLED) print_event(c, out, i);
+    }
+    if (cut || (!done && atomic_load(c->ctx->cut))) {
+        answer_shutting_down(&e);
+        return fail(c, out, status, &e);
+    }
+    if (!done) return false;
+    *status = 200;
+    if (c->request.stream)
+        print_end(c, out);
+    else
+        print_whole(c, out);
+    return true;
+}
+
+static bool streams(const void *self) { return ((const Completion *)self)->request.stream; }
+
+static bool is_long(const void *self) {
+    enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
+    const Completion *c = self;
+    const CompletionRequest *r = &c->request;
+    int64_t values = 0;
+    if (r->stream && !r->diversity) return false;
+    for (int i = 0; i < c->n_choices; i++) {
+        const Job *job = c->choices[i].job;
+        values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));
+    }
+    if (values <= MANY) return false;
+    for (int i = 0; i < c->n_choices; i++) {
+        Job *job = c->choices[i].job;
+        pthread_mutex_lock(&job->mutex);
+        bool runs = job->finish == FINISH_NONE;
+        pthread_mutex_unlock(&job->mutex);
+        if (runs) return false;
+    }
+    return true;
+}
+
+static bool poll(void *self, Buffer *out, int *status) {
+    Completion *c = self;
+    size_t whole = out->n;
+    bool done = print_news(c, out, status);
+    if (out->failed) { /* part of an object or of an event is of no use */
+        out->n = whole;
+        *status = 503;
+        done = true;
+    }
+    int generated = generated_tokens(c);
+    metrics_count(c->ctx->metrics, COUNT_GENERATED_TOKENS, (uint64_t)(generated - c->n_counted));
+    c->n_counted = generated;
+    return done;
+}
+
+static void *start_completion(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields,
+                              const char *body, size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
+    CompletionRequest r;
+    (void)kind;
+    if (api_request_parse(&r, ctx->api, fields, body, n, e)) return NULL;
+    buffer_append(ignored, r.ignored.data, r.ignored.n);
+    return start(ctx, &r, asker, e);
+}
+
+const AnswerKind completion_answer = {.start = start_completion,
+                                      .poll = poll,
+                                      .is_long = is_long,
+                                      .streams = streams,
+                                      .story = story,
+                                      .free = free_completion};

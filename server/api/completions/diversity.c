@@ -1,0 +1,36 @@
+#include "server/api/completions/diversity.h"
+
+#include "base/memory.h"
+#include "tokenizer/diversity.h"
+
+#include <stdlib.h>
+
+static void print_members(Buffer *b, const Diversity *d) {
+    for (int i = 0; i < DISTINCT; i++) {
+        buffer_print(b, "%c\"distinct_%d\":", i ? ',' : '{', i + 1);
+        buffer_float(b, (float)d->distinct[i]);
+    }
+    buffer_text(b, ",\"self_bleu\":");
+    buffer_float(b, (float)d->self_bleu);
+    buffer_text(b, ",\"edit_distance\":");
+    buffer_float(b, (float)d->edit_distance);
+    buffer_text(b, "}");
+}
+
+void diversity_print(Buffer *b, Choice *const *choices, int n) {
+    int n_tokens = 0;
+    Diversity d;
+    for (int i = 0; i < n; i++) n_tokens += choices[i]->n_read;
+    TokenSpan *texts = try_calloc((size_t)n, sizeof *texts);
+    int *ids = try_malloc((size_t)n_tokens * sizeof *ids), *next = ids;
+    for (int i = 0; i < n && texts && ids; i++) {
+        texts[i] = (TokenSpan){.ids = next, .n = choices[i]->n_read};
+        for (int k = 0; k < texts[i].n; k++) *next++ = choices[i]->job->tokens[k].id;
+    }
+    if (texts && ids && diversity_measure(texts, n, &d) == 0)
+        print_members(b, &d);
+    else
+        b->failed = true;
+    free(texts);
+    free(ids);
+}

@@ -1,0 +1,190 @@
+#include "server/api/completions/prompt.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char forms[] = "a string, an array of strings, an array of token ids or an array of such arrays";
+
+const Type api_id_type = {.kind = TYPE_INTEGER, .limit = "vocab_size - 1"};
+const Type api_ids_type = {.kind = TYPE_ARRAY, .of = {&api_id_type}};
+
+int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n) {
+    const cJSON *element;
+    int64_t id;
+    char what[80];
+    snprintf(what, sizeof what, "token ids, integers between 0 and %d", vocab - 1);
+    if (!cJSON_IsArray(item)) return field_fail(r, item, "an array of token ids");
+    *n = 0;
+    *ids = try_malloc(((size_t)cJSON_GetArraySize(item) + 1) * sizeof **ids);
+    if (!*ids) return api_no_memory(r->error);
+    cJSON_ArrayForEach(element, item) {
+        if (!json_integer(element, 0, vocab - 1, &id)) {
+            free(*ids);
+            *ids = NULL;
+            return field_fail(r, element, what);
+        }
+        (*ids)[(*n)++] = (int)id;
+    }
+    return 0;
+}
+
+/* The token that starts a document, -1 when the model has none. */
+static int document_start(const ApiContext *ctx) {
+    int bos = tokenizer_bos(ctx->tokenizer);
+    if (bos < 0) bos = ctx->config->bos_token_id;
+    return bos >= 0 ? bos : ctx->config->eos_token_id;
+}
+
+static int encode(TokenList *list, const ApiContext *ctx, const char *text, const char *field, ApiError *e) {
+    Err err;
+    if (tokenizer_encode(ctx->tokenizer, text, strlen(text), true, list, &err) == 0) return 0;
+    return api_fail(e, 400, NULL, field, "%s", err.msg);
+}
+
+/* Ids and texts in a row are one prompt. A text in front begins the document. */
+static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) {
+    const ApiContext *ctx = r->context;
+    char what[80];
+    int64_t id;
+    snprintf(what, sizeof what, "token ids, integers between 0 and %d", ctx->config->vocab_size - 1);
+    for (; part; part = part->next) {
+        if (cJSON_IsString(part)) {
+            if (encode(list, ctx, part->valuestring, r->name, r->error)) return -1;
+        } else {
+            if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id)) return field_fail(r, part, what);
+            token_list_push(list, (int)id);
+        }
+    }
+    return 0;
+}
+
+static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first, bool special) {
+    const ApiContext *ctx = r->context;
+    TokenList list = {0};
+    bool empty = cJSON_IsString(first) && !*first->valuestring;
+    int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer);
+    bool begins = cJSON_IsString(first) && special && bos >= 0;
+    if (begins) token_list_push(&list, bos);
+    if (read_parts(&list, r, first)) {
+        token_list_free(&list);
+        return -1;
+    }
+    *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins};
+    if (list.failed) return api_no_memory(r->error);
+    if (p->n > 0) return 0;
+    return api_fail(r->error, 400, NULL, r->name, "the %s is empty and %s", r->name,
+                    special ? "the model has no token to start a document with" : "add_special_tokens is false");
+}
+
+static bool is_part(const cJSON *item) { return cJSON_IsNumber(item) || cJSON_IsString(item); }
+
+/* One prompt, or one element of a list of them. */
+static int read_one(Prompt *p, const FieldReader *r, const cJSON *item, bool special) {
+    bool ids = cJSON_IsArray(item);
+    if (!ids && !cJSON_IsString(item)) return field_fail(r, item, forms);
+    if (ids && !item->child) return api_fail(r->error, 400, NULL, r->name, "%s must have at least one token", r->name);
+    if (ids) return read_prompt(p, r, item->child, special);
+    cJSON alone = *item;
+    alone.next = NULL;
+    return read_prompt(p, r, &alone, special);
+}
+
+/* [1,2], [1,"text"]: the parts of one prompt; ["a","b"] and [[1],[2]] are several. */
+static bool is_list(const cJSON *item) {
+    if (!cJSON_IsArray(item)) return false;
+    const cJSON *part;
+    bool ids = false;
+    cJSON_ArrayForEach(part, item) {
+        if (!is_part(part)) return !cJSON_IsNumber(item->child);
+        ids = ids || cJSON_IsNumber(part);
+    }
+    return !ids;
+}
+
+/* Each is counted before it is read, so that a failure leaves nothing behind. */
+int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts) {
+    const ApiContext *ctx = r->context;
+    bool list = is_list(item);
+    int n = list ? cJSON_GetArraySize(item) : 1;
+    if (n == 0) return api_fail(r->error, 400, NULL, r->name, "%s must not be an empty array", r->name);
+    if (n > ctx->limits.prompts)
+        return api_fail(r->error, 400, NULL, r->name, "%s has %d texts, the limit is %d", r->name, n,
+                        ctx->limits.prompts);
+    *prompts = try_calloc((size_t)n, sizeof **prompts);
+    if (!*prompts) return api_no_memory(r->error);
+    const cJSON *element = list ? item->child : item;
+    for (int i = 0; i < n; i++, element = element->next)
+        if (read_one(&(*prompts)[(*n_prompts)++], r, element, special)) return -1;
+    return 0;
+}
+
+int api_prompt_read(const ApiContext *ctx, const cJSON *prompt, bool special, Prompt **prompts, int *n_prompts,
+                    ApiError *e) {
+    const FieldReader reader = {.name = "prompt", .context = ctx, .error = e};
+    const cJSON nothing = {.type = cJSON_String, .valuestring = ""};
+    return api_prompts_read(&reader, prompt ? prompt : &nothing, special, prompts, n_prompts);
+}
+
+/* The tokens of one continuation, behind what is in the list. */
+static int read_continuation(TokenList *list, const FieldReader *r, const cJSON *item) {
+    const ApiContext *ctx = r->context;
+    size_t before = list->n;
+    int *ids = NULL, n = 0;
+    if (cJSON_IsString(item)) {
+        if (encode(list, ctx, item->valuestring, r->name, r->error)) return -1;
+    } else if (cJSON_IsArray(item)) {
+        if (api_ids_read(r, item, ctx->config->vocab_size, &ids, &n)) return -1;
+        for (int i = 0; i < n; i++) token_list_push(list, ids[i]);
+        free(ids);
+    } else {
+        return field_fail(r, item, "an array of strings or of arrays of token ids");
+    }
+    if (list->failed) return api_no_memory(r->error);
+    return list->n > before ? 0 : api_fail(r->error, 400, NULL, r->name, "a continuation has no token");
+}
+
+int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Prompt **prompts, int *n_prompts,
+                        ApiError *e) {
+    const FieldReader reader = {.name = "continuations", .context = ctx, .error = e};
+    int n = cJSON_GetArraySize(continuations), most = MIN(ctx->limits.prompts, ctx->limits.queue), rc = 0;
+    if (!cJSON_IsArray(continuations))
+        return field_fail(&reader, continuations, "an array of strings or of arrays of token ids");
+    if (n < 1 || n > most)
+        return api_fail(e, 400, NULL, "continuations", "continuations has %d elements, it must have 1 to %d", n, most);
+    Prompt front = **prompts, *continued = try_calloc((size_t)n, sizeof *continued);
+    if (!continued) return api_no_memory(e);
+    free(*prompts);
+    *prompts = continued;
+    *n_prompts = 0;
+    for (const cJSON *item = continuations->child; item && rc == 0; item = item->next) {
+        TokenList list = {0};
+        for (int i = 0; i < front.n; i++) token_list_push(&list, front.ids[i]);
+        rc = read_continuation(&list, &reader, item);
+        continued[(*n_prompts)++] =
+            (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = front.n_hidden, .score_from = front.n};
+    }
+    free(front.ids);
+    return rc;
+}
+
+int api_prompt_rendered(const ApiContext *ctx, const char *text, size_t n, Prompt **prompts, int *n_prompts,
+                        ApiError *e) {
+    TokenList list = {0};
+    Err err;
+    *prompts = try_calloc(1, sizeof **prompts);
+    if (!*prompts) return api_no_memory(e);
+    *n_prompts = 1;
+    int rc = tokenizer_encode(ctx->tokenizer, text, n, true, &list, &err);
+    **prompts = (Prompt){.ids = list.ids, .n = (int)list.n};
+    if (rc) return api_fail(e, 400, NULL, "messages", "%s", err.msg);
+    return list.n ? 0 : api_fail(e, 400, NULL, "messages", "the conversation has no token");
+}
+
+void api_prompt_keep_last(Prompt *p, int n) {
+    if (p->n <= n) return;
+    memmove(p->ids, p->ids + p->n - n, (size_t)n * sizeof *p->ids);
+    *p = (Prompt){.ids = p->ids, .n = n};
+}

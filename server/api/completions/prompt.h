@@ -1,0 +1,32 @@
+/* prompt: what a model is asked with, by whatever route: text that is tokenised here, token ids, or both. */
+#ifndef NOISED_API_PROMPT_H
+#define NOISED_API_PROMPT_H
+
+#include "server/api/context.h"
+
+typedef struct Prompt {
+    int *ids;
+    int n;
+    int n_hidden;   /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
+    int score_from; /* 0, or in front of it nothing is scored or printed */
+} Prompt;
+
+/* A string, token ids, both mixed, or a list of such prompts. What there is then is the caller's, on failure too.
+ * special: a text gets the token in front that starts a document. */
+int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts);
+/* The same of the field "prompt"; NULL, an absent one, is the empty text. */
+int api_prompt_read(const ApiContext *ctx, const cJSON *prompt, bool special, Prompt **prompts, int *n_prompts,
+                    ApiError *e);
+/* In place of the only prompt that there is, one for each of these strings or arrays of token ids, each behind it. */
+int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Prompt **prompts, int *n_prompts,
+                        ApiError *e);
+/* The text of a chat, which is complete as it stands, as the only prompt. */
+int api_prompt_rendered(const ApiContext *ctx, const char *text, size_t n, Prompt **prompts, int *n_prompts,
+                        ApiError *e);
+void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
+
+/* An array of token ids below the vocabulary's size; *ids is the caller's. */
+extern const Type api_id_type, api_ids_type;
+int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n);
+
+#endif

@@ -1,0 +1,24 @@
+/* What a completion gets that does not say it, where the checkpoint's generation_config.json has a word in it. The file
+ * is part of the checkpoint's hash, and so of the fingerprint of every answer. */
+#include "server/api/completions/request.h"
+
+void api_take_defaults(CompletionRequest *r, const Generation *g) {
+    for (int i = 0; i < GENERATION_VALUES; i++) {
+        const Field *f = fields_find(&completion_fields, generation_keys[i].name);
+        void *value = (char *)r + f->offset;
+        if (f->fallback != API_ABSENT) continue; /* repetition_penalty, which has two names (request.c) */
+        if (f->kind == FIELD_INT && *(int *)value == API_ABSENT) *(int *)value = (int)g->values[i];
+        if (f->kind == FIELD_FLOAT && *(float *)value == API_ABSENT) *(float *)value = (float)g->values[i];
+    }
+}
+
+bool api_print_default(Buffer *b, const Generation *g, const FieldList *list, const Field *f) {
+    const Field *same = field_same(list, f);
+    if (same) return api_print_default(b, g, list, same);
+    for (int i = 0; i < GENERATION_VALUES; i++)
+        if (f == fields_find(&completion_fields, generation_keys[i].name)) {
+            buffer_print(b, "%.16g", g->values[i]);
+            return true;
+        }
+    return field_print_default(b, list, f);
+}

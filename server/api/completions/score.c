@@ -1,0 +1,97 @@
+#include "server/api/completions/score.h"
+
+#include "base/err.h"
+#include "server/api/completions/response.h"
+
+#include <limits.h>
+#include <math.h>
+
+/* ---- the request ---- */
+
+static int keep_prompt(const FieldReader *r, const cJSON *item) {
+    CompletionRequest *request = r->out;
+    request->prompt = item;
+    return 0;
+}
+
+static int keep_continuations(const FieldReader *r, const cJSON *item) {
+    CompletionRequest *request = r->out;
+    request->continuations = item;
+    return 0;
+}
+
+static const Type text = {.kind = TYPE_STRING}, part = {.kind = TYPE_ONE_OF, .of = {&text, &api_id_type}};
+static const Type parts = {.kind = TYPE_ARRAY, .low = 1, .of = {&part}};
+static const Type prompt = {.kind = TYPE_ONE_OF, .of = {&text, &parts}};
+static const Type ids = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_id_type}};
+static const Type continuation = {.kind = TYPE_ONE_OF, .of = {&text, &ids}};
+static const Type continuations = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&continuation}};
+
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
+static const Field rows[] = {
+    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {.name = "prompt",
+     .kind = FIELD_OTHER,
+     .read = keep_prompt,
+     .type = &prompt,
+     .absent = "the token that starts a document",
+     .help = "What the continuations continue: one text, as a string or as token ids, as in `/v1/completions`."},
+    {.name = "continuations",
+     .kind = FIELD_OTHER,
+     .read = keep_continuations,
+     .type = &continuations,
+     .absent = "required",
+     .help = "What is scored. Each is tokenised by itself, so one that continues a text of words begins with a space."},
+    {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
+     .help = "Put the BOS token in front of the prompt where the tokenizer does."},
+    {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
+     .help = "As in `/v1/completions`. What is not scored by then has `logprob` null."},
+    {FIELD(logprobs, FIELD_INT), .high = 20, .help = "Alternatives to list for every token."},
+    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
+     .help = "Factor on every sigma. 0 turns the noise off."},
+    {FIELD(noise_seed, FIELD_SEED), .absent = "`--noise-seed`, else drawn",
+     .help = "Noise seed of the prompt and of every continuation."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+};
+#undef FIELD
+
+/* Makes a completion of it. */
+static int read_score(void *out, const void *context, ApiError *e) {
+    CompletionRequest *r = out;
+    const cJSON *p = r->prompt;
+    r->form = &response_score;
+    r->n = 1;
+    r->echo = true;
+    if (!r->continuations) return api_fail(e, 400, NULL, "continuations", "continuations is missing");
+    if (api_prompt_read(context, p, r->add_special_tokens, &r->prompts, &r->n_prompts, e)) return -1;
+    if (cJSON_IsArray(p) && r->n_prompts > 1)
+        return api_fail(e, 400, NULL, "prompt", "prompt has %d prompts, continuations have one", r->n_prompts);
+    return api_prompt_continue(context, r->continuations, &r->prompts, &r->n_prompts, e);
+}
+
+const FieldList score_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_score};
+
+/* ---- the answer ---- */
+
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+    const Job *job = c->job;
+    double sum = 0;
+    bool greedy = true, whole = c->n_scored == job->n_prompt;
+    (void)event;
+    for (int i = job->score_from; i < job->n_prompt && whole; i++) {
+        const JobToken *token = &job->prompt_scores[i];
+        sum += (double)token->logprob;
+        greedy = greedy && token->logprob == token->top[0].logprob;
+    }
+    buffer_print(b, "{\"index\":%d,\"text\":", index);
+    response_choice_text(b, c);
+    buffer_text(b, ",\"logprob\":");
+    buffer_float(b, whole ? (float)sum : NAN);
+    buffer_print(b, ",\"is_greedy\":%s,\"logprobs\":", !whole ? "null" : greedy ? "true" : "false");
+    response_logprobs(b, c, choice_settled_slots(c));
+    buffer_text(b, whole ? "," : ",\"deadline\":true,");
+    response_noise_seed(b, c, has_noise);
+    buffer_text(b, "}");
+}
+
+const ResponseForm response_score = {.id = "score", .object = "score", .event = "score", .choice = print_choice};

@@ -1,0 +1,77 @@
+/* POST /v1/classify */
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/shape.h"
+#include "server/api/pooling/image.h"
+#include "server/api/pooling/probabilities.h"
+#include "server/api/pooling/tasks.h"
+
+#include <string.h>
+
+static const Type picture_type = {.kind = TYPE_MAP, .of = {&reading_text_type}},
+                  pictures_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&picture_type}},
+                  input_type = {.kind = TYPE_ONE_OF, .of = {&reading_tokens_type, &picture_type, &pictures_type}};
+
+static const Field rows[] = {
+    {.name = "input",
+     .kind = FIELD_OTHER,
+     .read = reading_keep_input,
+     .type = &input_type,
+     .absent = "required",
+     .help = "The texts, or their token ids; of a model that classifies images `{\"image\": "
+             "\"data:image/png;base64,…\"}`, one or a list, of the network's size."},
+};
+
+const FieldList classify_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
+
+static int add_picture(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
+    const cJSON *url = cJSON_GetObjectItemCaseSensitive(item, "image");
+    ReadingInput *input = &r->inputs[r->n_inputs];
+    if (!cJSON_IsString(url) || cJSON_GetArraySize(item) != 1)
+        return api_fail(e, 400, NULL, "input", "input %d must be {\"image\": \"data:image/png;base64,...\"}",
+                        r->n_inputs);
+    if (api_image_read(url->valuestring, ctx->config, "input.image", &input->image, e)) return -1;
+    input->n = config_image_rows(ctx->config);
+    r->n_inputs++;
+    return 0;
+}
+
+static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    const Config *c = ctx->config;
+    if (task_settle(r, ctx, TASK_TEXT_CLASSIFICATION, TASK_IMAGE_CLASSIFICATION, e)) return -1;
+    if (c->input.kind == INPUT_PATCHES ? reading_read_each(r, ctx, add_picture, "pictures", e)
+                                       : reading_read_texts(r, ctx, e))
+        return -1;
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = config_outputs(c);
+    return 0;
+}
+
+static void print_class(Buffer *out, const Reading *r, const Probabilities *p) {
+    const char *label = config_label(r->ctx->api->config, probabilities_best(p));
+    buffer_text(out, ",\"label\":");
+    buffer_json(out, label, strlen(label));
+    buffer_text(out, ",\"probs\":");
+    buffer_floats(out, p->mean, p->n);
+    buffer_print(out, ",\"num_classes\":%d", p->n);
+    task_print_uncertainty(out, r, p);
+}
+
+static void print(Buffer *out, const Reading *r) {
+    Probabilities p;
+    if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
+        out->failed = true;
+        return;
+    }
+    task_print_open(out);
+    for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
+        if (!task_probabilities(&p, r, i, 0)) out->failed = true;
+        task_print_input(out, r, i);
+        print_class(out, r, &p);
+        buffer_text(out, "}");
+    }
+    task_print_close(out, r);
+    probabilities_free(&p);
+}
+
+static const ReadingForm form = {.settle = settle, .print = print};
+const AnswerKind classify_answer = READING_ANSWER(form);

@@ -1,0 +1,110 @@
+#include "server/api/pooling/embeddings.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "server/api/foreign.h"
+
+#include <math.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
+static const Field rows[] = {
+    {FIELD(dimensions, FIELD_INT), .low = 1, .high = 1 << 20, .fallback = 0, .absent = "the model's",
+     .help = "Nothing but the model's own width: its vectors cannot be shortened."},
+    {FIELD(encoding_format, FIELD_TEXT), .absent = "`float`",
+     .help = "`float`: an array of numbers; `base64`: their 32-bit floats, little-endian."},
+    {.name = "input",
+     .kind = FIELD_OTHER,
+     .read = reading_keep_input,
+     .type = &reading_tokens_type,
+     .absent = "required",
+     .help = "The texts, or their token ids."},
+    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "1 when a seed is given, else 0",
+     .help = "Factor on the noise."},
+    {FIELD(noise_seed, FIELD_SEED), .absent = "`seed`", .help = "Noise seed of every text."},
+    {FIELD(pooling, FIELD_TEXT), .absent = "`mean`",
+     .help = "What a text's vector is: `mean`, of the rows of all its tokens, or `last`, that of the last."},
+    {FIELD(seed, FIELD_FOLDED), .absent = "none", .help = "The same as `noise_seed`: nothing is sampled here."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
+};
+#undef FIELD
+
+const FieldList embeddings_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields};
+
+/* Which of the two words a text field is: 0 or 1, -1 with e filled. */
+static int choose(const char *field, const char *value, const char *first, const char *second, ApiError *e) {
+    if (!value || !strcmp(value, first)) return 0;
+    if (!strcmp(value, second)) return 1;
+    return api_fail(e, 400, NULL, field, "%s must be \"%s\" or \"%s\", not \"%.60s\"", field, first, second, value);
+}
+
+static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    const Config *c = ctx->config;
+    int width = c->hidden_size;
+    if (c->network || c->input.kind != INPUT_TOKENS)
+        return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, and it has no embeddings of texts",
+                        task_names[c->task]);
+    int format = choose("encoding_format", r->encoding_format, "float", "base64", e);
+    if (format < 0) return -1;
+    int pooling = choose("pooling", r->pooling, "mean", "last", e);
+    if (pooling < 0) return -1;
+    if (r->dimensions && r->dimensions != width)
+        return api_fail(e, 400, NULL, "dimensions", "dimensions is %d, the model's vectors have %d", r->dimensions,
+                        width);
+    if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
+    r->base64 = format == 1;
+    r->kind = pooling ? JOB_LAST_ROW : JOB_MEAN_ROW;
+    r->noise_samples = 1;
+    if (reading_read_texts(r, ctx, e)) return -1;
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = width;
+    return 0;
+}
+
+/* The sum of squares in the order of the features, so that the same vector has the same bits everywhere. */
+static void to_unit_length(float *to, const float *from, int n) {
+    double squares = 0;
+    for (int i = 0; i < n; i++) squares += (double)from[i] * (double)from[i];
+    double length = sqrt(squares);
+    for (int i = 0; i < n; i++) to[i] = length > 0 ? (float)((double)from[i] / length) : 0;
+}
+
+static void print_base64(Buffer *out, const float *x, int n) {
+    size_t bytes = (size_t)n * sizeof *x;
+    unsigned char *text = try_malloc((bytes + 2) / 3 * 4 + 1);
+    if (!text) {
+        out->failed = true;
+        return;
+    }
+    EVP_EncodeBlock(text, (const unsigned char *)x, (int)bytes);
+    buffer_print(out, "\"%s\"", (const char *)text);
+    free(text);
+}
+
+static void print(Buffer *out, const Reading *r) {
+    const ReadingRequest *request = &r->request;
+    int width = r->ctx->api->config->hidden_size;
+    float *unit = try_malloc((size_t)width * sizeof *unit);
+    if (!unit) {
+        out->failed = true;
+        return;
+    }
+    buffer_text(out, "{\"object\":\"list\",\"data\":[");
+    for (int i = 0; i < r->n_jobs; i++) {
+        buffer_print(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
+        to_unit_length(unit, r->jobs[i]->values, width);
+        (request->base64 ? print_base64 : buffer_floats)(out, unit, width);
+        buffer_text(out, "}");
+    }
+    buffer_text(out, "],");
+    reading_print_end(out, r);
+    reading_print_usage(out, r);
+    buffer_text(out, "}");
+    free(unit);
+}
+
+static const ReadingForm form = {.settle = settle, .print = print};
+
+const AnswerKind embeddings_answer = READING_ANSWER(form);

@@ -1,0 +1,12 @@
+/* embeddings: POST /v1/embeddings, OpenAI's request and answer. An embedding is a row of the last hidden layer after
+ * the last norm, or the mean of all of the text's, at unit length. Without a seed there is no noise in it, so that
+ * clients that know nothing of seeds get the same vector for the same text. */
+#ifndef NOISED_API_EMBEDDINGS_H
+#define NOISED_API_EMBEDDINGS_H
+
+#include "server/api/pooling/reading.h"
+
+extern const AnswerKind embeddings_answer;
+extern const FieldList embeddings_fields;
+
+#endif

@@ -1,0 +1,123 @@
+/* POST /v1/fill-mask */
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/shape.h"
+#include "server/api/pooling/probabilities.h"
+#include "server/api/pooling/tasks.h"
+#include "server/engine/scheduler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const Field rows[] = {
+    {.name = "input",
+     .kind = FIELD_OTHER,
+     .read = reading_keep_input,
+     .type = &reading_tokens_type,
+     .absent = "required",
+     .help = "The texts, with the tokenizer's mask in them as it is spelled, or their token ids."},
+    {.name = "top_k",
+     .kind = FIELD_INT,
+     .offset = offsetof(ReadingRequest, top_k),
+     .low = 1,
+     .high = 100,
+     .fallback = 5,
+     .help = "How many tokens each mask is answered with, the most probable first."},
+};
+
+const FieldList fill_mask_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
+
+static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    const Config *c = ctx->config;
+    if (task_settle(r, ctx, TASK_FILL_MASK, TASK_FILL_MASK, e) || reading_read_texts(r, ctx, e)) return -1;
+    for (int i = 0; i < r->n_inputs; i++) {
+        ReadingInput *input = &r->inputs[i];
+        int masks = 0, n = r->truncate ? MIN(input->n, c->max_positions) : input->n;
+        for (int k = 0; k < n; k++) masks += input->ids[k] == c->mask_token_id;
+        if (masks == 0) return api_fail(e, 400, NULL, "input", "input %d has no mask (token %d)", i, c->mask_token_id);
+        if (masks > SCORED_ROWS)
+            return api_fail(e, 400, NULL, "input", "input %d has %d masks, the limit is %d", i, masks, SCORED_ROWS);
+        input->n_values = masks * c->vocab_size;
+    }
+    return 0;
+}
+
+/* The most probable token that is not among the first n of `taken`; ties go to the lower id. */
+static int next_best(const Probabilities *p, const int *taken, int n) {
+    int best = -1;
+    for (int i = 0; i < p->n; i++) {
+        bool is_taken = false;
+        if (best >= 0 && !(p->mean[i] > p->mean[best])) continue;
+        for (int k = 0; k < n && !is_taken; k++) is_taken = taken[k] == i;
+        if (!is_taken) best = i;
+    }
+    return best;
+}
+
+static void print_text(Buffer *out, const Tokenizer *t, const int *ids, int n) {
+    size_t bytes;
+    char *text = tokenizer_decode(t, ids, (size_t)n, &bytes);
+    if (!text) out->failed = true;
+    if (text) buffer_json(out, text, bytes);
+    free(text);
+}
+
+/* The text with this token where the mask at `place` is. */
+static void print_candidate(Buffer *out, const Reading *r, ReadingInput *input, int place, int token, float score) {
+    const Tokenizer *t = r->ctx->api->tokenizer;
+    int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t);
+    buffer_text(out, "{\"score\":");
+    buffer_float(out, score);
+    buffer_print(out, ",\"token\":%d,\"token_str\":", token);
+    print_text(out, t, &token, 1);
+    buffer_text(out, ",\"sequence\":");
+    input->ids[place] = token;
+    print_text(out, t, input->ids + bos, input->n - bos);
+    input->ids[place] = mask;
+    buffer_text(out, "}");
+}
+
+static void print_mask(Buffer *out, const Reading *r, int i, int place, int mask, Probabilities *p) {
+    enum { MOST = 100 };
+    int taken[MOST];
+    if (!task_probabilities(p, r, i, mask)) {
+        out->failed = true;
+        return;
+    }
+    buffer_print(out, "%s{\"position\":%d,\"candidates\":[", mask ? "," : "", place);
+    for (int k = 0; k < MIN(r->request.top_k, p->n); k++) {
+        taken[k] = next_best(p, taken, k);
+        if (k) buffer_text(out, ",");
+        print_candidate(out, r, &r->request.inputs[i], place, taken[k], p->mean[taken[k]]);
+    }
+    buffer_text(out, "]");
+    if (r->request.noise_samples > 1) {
+        buffer_text(out, ",\"mutual_information\":");
+        buffer_float(out, (float)p->mutual_information);
+    }
+    buffer_text(out, "}");
+}
+
+static void print(Buffer *out, const Reading *r) {
+    Probabilities p;
+    const Config *c = r->ctx->api->config;
+    if (probabilities_init(&p, c->vocab_size)) {
+        out->failed = true;
+        return;
+    }
+    task_print_open(out);
+    for (int i = 0; i < r->request.n_inputs; i++) {
+        const ReadingInput *input = &r->request.inputs[i];
+        int mask = 0;
+        task_print_input(out, r, i);
+        buffer_text(out, ",\"masks\":[");
+        for (int place = 0; place < input->n && !out->failed; place++)
+            if (input->ids[place] == c->mask_token_id) print_mask(out, r, i, place, mask++, &p);
+        buffer_text(out, "]}");
+    }
+    task_print_close(out, r);
+    probabilities_free(&p);
+}
+
+static const ReadingForm form = {.settle = settle, .print = print};
+const AnswerKind fill_mask_answer = READING_ANSWER(form);

@@ -1,0 +1,281 @@
+#include "server/api/pooling/reading.h"
+
+#include "server/api/completions/prompt.h"
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/shape.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the request ---- */
+
+const Type reading_text_type = {.kind = TYPE_STRING},
+           reading_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&reading_text_type}};
+static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &api_id_type}},
+                  parts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&part_type}},
+                  one_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type}},
+                  several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&one_type}};
+const Type reading_tokens_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type, &several_type}};
+
+int reading_keep_input(const FieldReader *r, const cJSON *item) {
+    ReadingRequest *request = r->out;
+    request->input = item;
+    return 0;
+}
+
+int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
+    Prompt *prompts = NULL;
+    int n = 0, rc = api_prompts_read(&reader, r->input, true, &prompts, &n);
+    r->inputs = rc ? NULL : try_calloc((size_t)n, sizeof *r->inputs);
+    if (rc == 0 && !r->inputs) rc = api_no_memory(e);
+    for (int i = 0; i < n && rc; i++) free(prompts[i].ids);
+    for (int i = 0; i < n && rc == 0; i++)
+        r->inputs[r->n_inputs++] = (ReadingInput){.ids = prompts[i].ids, .n = prompts[i].n};
+    free(prompts);
+    return rc;
+}
+
+int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e) {
+    bool list = cJSON_IsArray(r->input);
+    int n = list ? cJSON_GetArraySize(r->input) : 1;
+    if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
+    if (n > ctx->limits.prompts)
+        return api_fail(e, 400, NULL, "input", "input has %d %s, the limit is %d", n, what, ctx->limits.prompts);
+    r->inputs = try_calloc((size_t)n, sizeof *r->inputs);
+    if (!r->inputs) return api_no_memory(e);
+    const cJSON *item = list ? r->input->child : r->input;
+    for (; n > 0; n--, item = item->next)
+        if (read_one(r, item, ctx, e)) return -1;
+    return 0;
+}
+
+static void request_free(ReadingRequest *r) {
+    for (int i = 0; i < r->n_inputs; i++) {
+        free(r->inputs[i].ids);
+        free(r->inputs[i].image);
+        free(r->inputs[i].words);
+    }
+    free(r->inputs);
+    cJSON_Delete(r->json);
+}
+
+static int check_length(const ReadingRequest *r, int i, int context, ApiError *e) {
+    ReadingInput *input = &r->inputs[i];
+    if (input->n <= context) return 0;
+    if (!r->truncate)
+        return api_fail(e, 400, "context_length_exceeded", "input",
+                        "input %d has %d tokens, the context %d (truncate: true takes the first of them)", i, input->n,
+                        context);
+    input->n = context;
+    input->truncated = true;
+    return 0;
+}
+
+/* What a request may hold in memory until it is answered. */
+static int check_size(const ReadingRequest *r, const ApiLimits *limits, ApiError *e) {
+    enum { MOST_VALUES = 1 << 24 };
+    int64_t values = 0;
+    if (r->noise_samples > limits->n)
+        return api_fail(e, 400, NULL, "noise_samples", "noise_samples is %d, the limit is %d", r->noise_samples,
+                        limits->n);
+    if (r->n_inputs * r->noise_samples > limits->queue)
+        return api_fail(e, 400, NULL, r->noise_samples > 1 ? "noise_samples" : "input",
+                        "%d inputs of %d samples are %d, the server's queue holds %d", r->n_inputs, r->noise_samples,
+                        r->n_inputs * r->noise_samples, limits->queue);
+    for (int i = 0; i < r->n_inputs; i++) values += (int64_t)r->noise_samples * r->inputs[i].n_values;
+    if (values > MOST_VALUES)
+        return api_fail(e, 400, NULL, "input", "the answer is made of %lld numbers, the limit is %d", (long long)values,
+                        MOST_VALUES);
+    return 0;
+}
+
+static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *ctx, ApiError *e) {
+    if (api_check_model(r->model, &ctx->models, e)) return -1;
+    if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
+    if (api_check_user(r->user, e)) return -1;
+    if (form->settle(r, ctx, e)) return -1;
+    for (int i = 0; i < r->n_inputs; i++)
+        if (check_length(r, i, ctx->config->max_positions, e)) return -1;
+    return check_size(r, &ctx->limits, e);
+}
+
+static int read_request(ReadingRequest *r, const ReadingForm *form, const FieldList *fields, const ApiContext *ctx,
+                        const char *body, size_t n, Buffer *ignored, ApiError *e) {
+    r->json = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
+    if (!r->json) return -1;
+    const FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
+    return fields_read(&reader, r->json, fields) || check(r, form, ctx, e) ? -1 : 0;
+}
+
+/* ---- the jobs ---- */
+
+static Job *make_job(const Reading *r, const ReadingInput *input, int sample, const Asker *asker) {
+    const ReadingRequest *request = &r->request;
+    const Config *c = r->ctx->api->config;
+    size_t floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
+    Job *job = input->image ? job_new_image(request->kind, input->image, floats, input->n, input->n_values)
+                            : job_new_reading(request->kind, input->ids, input->n, input->n_values);
+    if (!job) return NULL;
+    job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
+    job->tenant = asker->tenant;
+    job->party = asker->party;
+    job->wake = asker->wake;
+    job->wake_arg = asker->wake_arg;
+    return job;
+}
+
+static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
+    const ReadingRequest *request = &r->request;
+    int n = request->n_inputs * request->noise_samples;
+    r->jobs = try_calloc((size_t)n, sizeof(Job *));
+    if (!r->jobs) return api_no_memory(e);
+    for (int i = 0; i < n; i++) {
+        Job *job = make_job(r, &request->inputs[i / request->noise_samples], i % request->noise_samples, asker);
+        if (!job) return api_no_memory(e);
+        r->jobs[r->n_jobs++] = job;
+    }
+    if (answer_submit(r->ctx, r->jobs, r->n_jobs, "input", e)) return -1;
+    r->accepted = true;
+    return 0;
+}
+
+static int count_tokens(const Reading *r) {
+    int tokens = 0;
+    for (int i = 0; i < r->request.n_inputs; i++) tokens += r->request.inputs[i].n;
+    return tokens;
+}
+
+void *reading_start(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
+                    size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
+    Reading *r = try_calloc(1, sizeof *r);
+    if (!r) {
+        api_no_memory(e);
+        return NULL;
+    }
+    *r = (Reading){.ctx = ctx, .form = kind->form};
+    ReadingRequest *request = &r->request;
+    int rc = read_request(request, r->form, fields, ctx->api, body, n, ignored, e);
+    if (rc == 0) {
+        OptionalSeed given = request->noise_seed.given ? request->noise_seed : request->seed;
+        r->noise_seed = given.given ? given.value : answer_draw_seed();
+        r->has_noise = config_noise_acts(ctx->api->config, request->noise_scale);
+        rc = open_jobs(r, asker, e);
+    }
+    if (rc) {
+        reading_free(r);
+        return NULL;
+    }
+    metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)count_tokens(r));
+    return r;
+}
+
+static Finish finish_of(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Finish f = job->finish;
+    pthread_mutex_unlock(&job->mutex);
+    return f;
+}
+
+bool reading_poll(void *self, Buffer *out, int *status) {
+    Reading *r = self;
+    size_t whole = out->n;
+    bool done = true, cut = false;
+    ApiError e = {0};
+    for (int i = 0; i < r->n_jobs && !e.status; i++) {
+        Finish finish = finish_of(r->jobs[i]);
+        done = done && finish != FINISH_NONE;
+        cut = cut || finish == FINISH_CANCELLED;
+        answer_gave_up(r->jobs[i], finish, &e);
+        if (finish == FINISH_DEADLINE)
+            api_fail(&e, 503, "deadline", NULL, "the answer took longer than the server's limit");
+    }
+    if (!e.status && (cut || (!done && atomic_load(r->ctx->cut)))) answer_shutting_down(&e);
+    if (e.status) {
+        *status = e.status;
+        api_error_print(out, &e);
+        return true;
+    }
+    if (!done) return false;
+    *status = 200;
+    r->form->print(out, r);
+    if (out->failed) { /* part of an object is of no use */
+        out->n = whole;
+        *status = 503;
+    }
+    return true;
+}
+
+bool reading_is_long(const void *self) {
+    enum { MANY = 1024 }; /* numbers: below a millisecond */
+    const Reading *r = self;
+    int64_t values = 0;
+    for (int i = 0; i < r->request.n_inputs; i++) values += r->request.inputs[i].n_values;
+    if (values * r->request.noise_samples <= MANY) return false;
+    for (int i = 0; i < r->n_jobs; i++)
+        if (finish_of(r->jobs[i]) == FINISH_NONE) return false;
+    return true;
+}
+
+bool reading_streams(const void *self) {
+    (void)self;
+    return false;
+}
+
+AnswerStory reading_story(const void *self) {
+    const Reading *r = self;
+    Finish worst = FINISH_STOP;
+    double queued = -1;
+    for (int i = 0; i < r->n_jobs; i++) {
+        Job *job = r->jobs[i];
+        pthread_mutex_lock(&job->mutex);
+        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
+        worst = answer_worse(worst, job->finish == FINISH_LENGTH ? FINISH_STOP : job->finish);
+        pthread_mutex_unlock(&job->mutex);
+    }
+    return (AnswerStory){.prompt_tokens = count_tokens(r),
+                         .queue_seconds = queued,
+                         .first_token_seconds = -1,
+                         .finish = answer_finish_name(worst)};
+}
+
+/* A sample of an input is a choice that generates nothing. */
+static void count_job(Metrics *m, Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Finish finish = job->finish;
+    double seconds = job->finished - job->submitted;
+    pthread_mutex_unlock(&job->mutex);
+    answer_count_end(m, finish);
+    metrics_observe(m, SIZE_PROMPT, job->n_prompt);
+    if (finish == FINISH_LENGTH) metrics_observe(m, TIME_WHOLE, seconds);
+}
+
+void reading_free(void *self) {
+    Reading *r = self;
+    for (int i = 0; i < r->n_jobs; i++) {
+        if (r->accepted) count_job(r->ctx->metrics, r->jobs[i]);
+        job_cancel(r->jobs[i]);
+        job_release(r->jobs[i]);
+    }
+    free(r->jobs);
+    request_free(&r->request);
+    free(r);
+}
+
+void reading_print_end(Buffer *out, const Reading *r) {
+    buffer_text(out, "\"model\":");
+    buffer_json(out, r->ctx->api->models.name, strlen(r->ctx->api->models.name));
+    buffer_print(out, ",\"system_fingerprint\":\"%s\",\"noise_seed\":", r->ctx->api->fingerprint);
+    if (r->has_noise)
+        buffer_print(out, "%" PRIu64, r->noise_seed);
+    else
+        buffer_text(out, "null");
+}
+
+void reading_print_usage(Buffer *out, const Reading *r) {
+    int tokens = count_tokens(r);
+    buffer_print(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}", tokens, tokens);
+}

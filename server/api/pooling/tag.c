@@ -1,0 +1,164 @@
+/* POST /v1/tag */
+#include "base/err.h"
+#include "base/memory.h"
+#include "base/tags.h"
+#include "base/utf8.h"
+#include "model/shape.h"
+#include "server/api/pooling/probabilities.h"
+#include "server/api/pooling/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const Type input_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &reading_texts_type}};
+
+static const Field rows[] = {
+    {.name = "input",
+     .kind = FIELD_OTHER,
+     .read = reading_keep_input,
+     .type = &input_type,
+     .absent = "required",
+     .help = "The texts. What stands between white space is a word, and has a label: the trainer's words."},
+};
+
+const FieldList tag_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
+
+/* ---- words ---- */
+
+static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* The next word at or behind *at, whose characters are counted along in *chars; false: there is none. */
+static bool next_word(const char *text, size_t *at, int *chars, ReadingWord *word) {
+    while (text[*at] && is_white(text[*at])) ++*at, ++*chars;
+    *word = (ReadingWord){.first = (int)*at, .start = *chars};
+    while (text[*at] && !is_white(text[*at])) *chars += ((unsigned char)text[(*at)++] & 0xc0) != 0x80;
+    word->n = (int)*at - word->first;
+    word->end = *chars;
+    return word->n > 0;
+}
+
+/* A word's label stands at the row of its last token, of the words with single spaces between them, as in training:
+ * how many tokens the text up to there has. False when memory runs out; stops behind `context` tokens. */
+static int encode_words(ReadingInput *input, const ApiContext *ctx, char *joined, ApiError *e) {
+    const Tokenizer *t = ctx->tokenizer;
+    TokenList list = {0};
+    size_t n = 0;
+    Err err;
+    int rc = 0;
+    for (int w = 0; w < input->n_words && rc == 0 && (int)list.n <= ctx->config->max_positions; w++) {
+        ReadingWord *word = &input->words[w];
+        if (w) joined[n++] = ' ';
+        memcpy(joined + n, input->text + word->first, (size_t)word->n);
+        n += (size_t)word->n;
+        list.n = 0;
+        if (tokenizer_bos(t) >= 0) token_list_push(&list, tokenizer_bos(t));
+        rc = tokenizer_encode(t, joined, n, true, &list, &err);
+        word->row = (int)list.n - 1;
+        if ((int)list.n > ctx->config->max_positions) input->n_words = w;
+    }
+    input->ids = list.ids;
+    input->n = (int)list.n;
+    return rc ? api_fail(e, 400, NULL, "input", "%s", err.msg) : 0;
+}
+
+static int read_text(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
+    if (!cJSON_IsString(item)) return api_fail(e, 400, NULL, "input", "input must be a string or an array of strings");
+    ReadingInput *input = &r->inputs[r->n_inputs++];
+    size_t n = strlen(item->valuestring), at = 0;
+    int chars = 0;
+    input->text = item->valuestring;
+    input->words = try_calloc(n / 2 + 2, sizeof *input->words); /* and the one that is not there */
+    char *joined = try_malloc(n + 1);
+    int rc = input->words && joined ? 0 : api_no_memory(e);
+    while (rc == 0 && next_word(input->text, &at, &chars, &input->words[input->n_words])) input->n_words++;
+    if (rc == 0 && input->n_words == 0) rc = api_fail(e, 400, NULL, "input", "input %d has no words", r->n_inputs - 1);
+    if (rc == 0) rc = encode_words(input, ctx, joined, e);
+    free(joined);
+    input->n_values = MIN(input->n, ctx->config->max_positions) * config_outputs(ctx->config);
+    return rc;
+}
+
+static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+    if (task_settle(r, ctx, TASK_TOKEN_CLASSIFICATION, TASK_TOKEN_CLASSIFICATION, e)) return -1;
+    return reading_read_each(r, ctx, read_text, "texts", e);
+}
+
+/* ---- the answer ---- */
+
+typedef struct Tagged {
+    const char *label;
+    float score;
+} Tagged;
+
+static void print_span(Buffer *out, const ReadingInput *input, int first, int last, const char *label, float score) {
+    const ReadingWord *a = &input->words[first], *b = &input->words[last];
+    buffer_print(out, "{\"start\":%d,\"end\":%d,\"text\":", a->start, b->end);
+    buffer_json(out, input->text + a->first, (size_t)(b->first + b->n - a->first));
+    buffer_text(out, ",\"label\":");
+    buffer_json(out, label, strlen(label));
+    buffer_text(out, ",\"score\":");
+    buffer_float(out, score);
+}
+
+/* Chunks of words; an entity's score is the mean of its words'. */
+static void print_entities(Buffer *out, const ReadingInput *input, const Tagged *tags) {
+    buffer_text(out, ",\"entities\":[");
+    const char *comma = "";
+    for (int w = 0, last; w < input->n_words; w = last + 1) {
+        double sum = (double)tags[w].score;
+        last = w;
+        if (tag_is_outside(tags[w].label)) continue;
+        while (last + 1 < input->n_words && !tag_is_outside(tags[last + 1].label) &&
+               !tag_is_boundary(tags[last].label, tags[last + 1].label))
+            sum += (double)tags[++last].score;
+        buffer_text(out, comma);
+        print_span(out, input, w, last, tag_type(tags[w].label), (float)(sum / (last - w + 1)));
+        buffer_text(out, "}");
+        comma = ",";
+    }
+    buffer_text(out, "]");
+}
+
+/* Whether the labels are those of chunks (tags.h); others have no entities. */
+static bool has_chunks(const Config *c) {
+    for (int i = 0; i < c->labels.n; i++)
+        if (!tag_is_one(config_label(c, i))) return false;
+    return true;
+}
+
+static void print_input(Buffer *out, const Reading *r, int i, Probabilities *p) {
+    const ReadingInput *input = &r->request.inputs[i];
+    const Config *c = r->ctx->api->config;
+    Tagged *tags = try_calloc((size_t)input->n_words + 1, sizeof *tags);
+    if (!tags) out->failed = true;
+    task_print_input(out, r, i);
+    buffer_text(out, ",\"tokens\":[");
+    for (int w = 0; w < input->n_words && !out->failed; w++) {
+        if (!task_probabilities(p, r, i, input->words[w].row)) out->failed = true;
+        int best = probabilities_best(p);
+        tags[w] = (Tagged){.label = config_label(c, best), .score = p->mean[best]};
+        if (w) buffer_text(out, ",");
+        print_span(out, input, w, w, tags[w].label, tags[w].score);
+        task_print_uncertainty(out, r, p);
+        buffer_text(out, "}");
+    }
+    buffer_text(out, "]");
+    if (!out->failed && has_chunks(c)) print_entities(out, input, tags);
+    buffer_text(out, "}");
+    free(tags);
+}
+
+static void print(Buffer *out, const Reading *r) {
+    Probabilities p;
+    if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
+        out->failed = true;
+        return;
+    }
+    task_print_open(out);
+    for (int i = 0; i < r->request.n_inputs && !out->failed; i++) print_input(out, r, i, &p);
+    task_print_close(out, r);
+    probabilities_free(&p);
+}
+
+static const ReadingForm form = {.settle = settle, .print = print};
+const AnswerKind tag_answer = READING_ANSWER(form);

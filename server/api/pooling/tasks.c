@@ -1,0 +1,72 @@
+#include "server/api/pooling/tasks.h"
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "model/shape.h"
+#include "server/api/foreign.h"
+#include "server/api/pooling/probabilities.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
+static const Field rows[] = {
+    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(noise_samples, FIELD_INT), .low = 1, .high = 1 << 20, .limit = "--max-n", .fallback = 1,
+     .help = "How many noise seeds answer: `noise_seed` and those that are derived from it. More than one: the mean "
+             "of their probabilities, its `spread` and the `mutual_information` of class and seed in nats."},
+    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
+     .help = "Factor on the noise; 0: none."},
+    {FIELD(noise_seed, FIELD_SEED), .absent = "`seed`; without that `--noise-seed`",
+     .help = "Noise seed of every input."},
+    {FIELD(seed, FIELD_FOLDED), .absent = "drawn", .help = "The same as `noise_seed`: nothing is sampled here."},
+    {FIELD(truncate, FIELD_BOOL),
+     .help = "Of a text longer than the context its beginning counts, and its answer says `truncated: true`."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
+};
+#undef FIELD
+
+const FieldList task_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields};
+
+int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKind or_task, ApiError *e) {
+    const Config *c = ctx->config;
+    if ((c->task != task && c->task != or_task) || config_generates(c))
+        return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, not %s", task_names[c->task],
+                        task_names[task]);
+    r->kind = JOB_LOGITS;
+    api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
+    return 0;
+}
+
+bool task_probabilities(Probabilities *p, const Reading *r, int i, int row) {
+    int samples = r->request.noise_samples;
+    const float **logits = try_calloc((size_t)samples, sizeof *logits);
+    for (int s = 0; s < samples && logits; s++)
+        logits[s] = r->jobs[i * samples + s]->values + (size_t)row * (size_t)p->n;
+    if (logits) probabilities_of(p, logits, samples);
+    free(logits);
+    return logits;
+}
+
+void task_print_uncertainty(Buffer *out, const Reading *r, const Probabilities *p) {
+    if (r->request.noise_samples == 1) return;
+    buffer_text(out, ",\"spread\":");
+    buffer_floats(out, p->spread, p->n);
+    buffer_text(out, ",\"mutual_information\":");
+    buffer_float(out, (float)p->mutual_information);
+}
+
+void task_print_open(Buffer *out) { buffer_text(out, "{\"object\":\"list\",\"data\":["); }
+
+void task_print_close(Buffer *out, const Reading *r) {
+    buffer_text(out, "],");
+    reading_print_end(out, r);
+    if (r->request.noise_samples > 1) buffer_print(out, ",\"noise_samples\":%d", r->request.noise_samples);
+    reading_print_usage(out, r);
+    buffer_text(out, "}");
+}
+
+void task_print_input(Buffer *out, const Reading *r, int i) {
+    buffer_print(out, "%s{\"index\":%d", i ? "," : "", i);
+    if (r->request.inputs[i].truncated) buffer_text(out, ",\"truncated\":true");
+}

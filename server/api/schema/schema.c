@@ -1,0 +1,207 @@
+#include "server/api/schema/schema.h"
+
+#include "base/err.h"
+#include "base/random.h"
+#include "server/api/chat/chat.h"
+#include "server/api/pooling/embeddings.h"
+#include "server/api/foreign.h"
+#include "server/api/pooling/tasks.h"
+#include "server/api/chat/replay.h"
+#include "server/api/completions/score.h"
+#include "server/api/completions/tokenize.h"
+
+#include <string.h>
+
+const Route routes[ROUTES] = {
+    [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
+    [ROUTE_CHAT] = {.path = "/v1/chat/completions", .body = &chat_fields, .help = "Answer conversations."},
+    [ROUTE_EMBEDDINGS] = {.path = "/v1/embeddings", .body = &embeddings_fields, .help = "Texts to vectors."},
+    [ROUTE_CLASSIFY] = {.path = "/v1/classify", .body = &classify_fields, .help = "Classes of texts or pictures."},
+    [ROUTE_TAG] = {.path = "/v1/tag", .body = &tag_fields, .help = "Labels of words, and the entities they make."},
+    [ROUTE_FILL_MASK] = {.path = "/v1/fill-mask", .body = &fill_mask_fields, .help = "Tokens in the place of masks."},
+    [ROUTE_SCORE] = {.path = "/v1/score", .body = &score_fields, .help = "How probable given continuations are."},
+    [ROUTE_REPLAY] = {.path = "/v1/replay", .body = &replay_fields, .help = "Repeat an answer and compare the bytes."},
+    [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
+    [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
+    [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},
+    [ROUTE_MODEL] = {.path = "/v1/models/", .parameter = "{model}", .help = "That model."},
+    [ROUTE_MODELS_SHORT] = {.path = "/models", .help = "The same as `/v1/models`."},
+    [ROUTE_TOKENIZER_INFO] = {.path = "/tokenizer_info", .help = "The tokenizer and the chat template, as vLLM tells."},
+    [ROUTE_PROPS] = {.path = "/props",
+                     .help = "What is served and what a request gets that does not say, as llama-server tells."},
+    [ROUTE_VERSION] = {.path = "/version", .help = "`version`: the program's."},
+    [ROUTE_LOAD] = {.path = "/load", .help = "`server_load`: choices that are computed or wait."},
+    [ROUTE_HEALTH] = {.path = "/health", .open = true, .help = "200 when requests are served, else 503 and why not."},
+    [ROUTE_LIVE] = {.path = "/health/live", .open = true, .help = "200 as long as the process answers."},
+    [ROUTE_METRICS] = {.path = "/metrics", .help = "Figures in Prometheus' text format."},
+    [ROUTE_NOISE] = {.path = "/noise", .help = "How strong the noise is, layer by layer and head by head."},
+    [ROUTE_OPENAPI] = {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits."},
+    [ROUTE_PAGE] = {.path = "/", .open = true, .help = "The page: everything above, to play with in a browser."},
+};
+
+RouteId route_find(const char *path) {
+    for (int i = 0; i < ROUTES; i++)
+        if (routes[i].parameter ? !strncmp(path, routes[i].path, strlen(routes[i].path))
+                                : !strcmp(path, routes[i].path))
+            return (RouteId)i;
+    return ROUTE_NONE;
+}
+
+/* ---- Markdown ---- */
+
+static void print_bound(Buffer *b, double high, const char *limit) {
+    if (limit)
+        buffer_print(b, "`%s`", limit);
+    else
+        buffer_print(b, "%.16g", high);
+}
+
+static void print_range(Buffer *b, const char *what, double low, double high, const char *limit) {
+    buffer_print(b, "%s %.16g to ", what, low);
+    print_bound(b, high, limit);
+}
+
+/* " (1 to 16 bytes)", " (at least 1)", " (at most 16)", or nothing when anything goes. */
+static void print_size(Buffer *b, const Type *t, const char *unit) {
+    bool bound = t->limit || t->high > 0;
+    if (!bound && t->low <= 0) return;
+    if (t->low > 0) buffer_print(b, bound ? " (%.16g to " : " (at least %.16g", t->low);
+    if (t->low <= 0) buffer_text(b, " (at most ");
+    if (bound) print_bound(b, t->high, t->limit);
+    buffer_print(b, "%s)", unit);
+}
+
+static void print_type(Buffer *b, const Type *t, bool inside) {
+    switch (t->kind) {
+    case TYPE_INTEGER:
+    case TYPE_NUMBER:
+        print_range(b, t->kind == TYPE_INTEGER ? "integer" : "number", t->low, t->high, t->limit);
+        return;
+    case TYPE_BOOLEAN:
+        buffer_text(b, "boolean");
+        return;
+    case TYPE_STRING:
+        buffer_text(b, "string");
+        print_size(b, t, " bytes");
+        return;
+    case TYPE_ARRAY:
+    case TYPE_MAP:
+        buffer_text(b, t->kind == TYPE_ARRAY ? "array" : "object");
+        print_size(b, t, "");
+        buffer_text(b, " of ");
+        print_type(b, t->of[0], true);
+        return;
+    case TYPE_ONE_OF:
+        if (inside) buffer_text(b, "(");
+        for (size_t i = 0; i < COUNTOF(t->of) && t->of[i]; i++) {
+            if (i) buffer_text(b, " or ");
+            print_type(b, t->of[i], true);
+        }
+        if (inside) buffer_text(b, ")");
+        return;
+    }
+}
+
+/* `1` or `2`, of "[1,2]". */
+static void print_neutral(Buffer *b, const char *neutral) {
+    cJSON *values = cJSON_Parse(neutral ? neutral : "[]");
+    if (!values->child) buffer_text(b, neutral ? "only absent" : "any");
+    for (const cJSON *v = values->child; v; v = v->next) {
+        char *text = cJSON_PrintUnformatted(v);
+        buffer_print(b, "%s`%s`", v == values->child ? "" : " or ", text);
+        cJSON_free(text);
+    }
+    cJSON_Delete(values);
+}
+
+static void print_field_type(Buffer *b, const Field *f) {
+    switch (f->kind) {
+    case FIELD_INT:
+    case FIELD_FLOAT:
+        print_range(b, f->kind == FIELD_INT ? "integer" : "number", f->low, f->high, f->limit);
+        return;
+    case FIELD_SEED:
+        print_range(b, "integer", 0, SEED_MAX, NULL);
+        return;
+    case FIELD_FOLDED:
+        buffer_text(b, "integer -2^63 to 2^63 - 1");
+        return;
+    case FIELD_BOOL:
+        buffer_text(b, "boolean");
+        return;
+    case FIELD_TEXT:
+        buffer_text(b, "string");
+        return;
+    case FIELD_OBJECT:
+        buffer_text(b, "object");
+        return;
+    case FIELD_OTHER:
+        print_type(b, f->type, false);
+        return;
+    case FIELD_NEUTRAL:
+        print_neutral(b, f->neutral);
+        return;
+    case FIELD_NONE:
+        return;
+    }
+}
+
+static void print_default(Buffer *b, const Field *f) {
+    if (f->absent)
+        buffer_text(b, f->absent);
+    else if (f->kind == FIELD_BOOL)
+        buffer_text(b, f->fallback != 0 ? "true" : "false");
+    else
+        buffer_print(b, "%.16g", f->fallback);
+}
+
+static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        if (f->kind == FIELD_NONE) continue;
+        buffer_print(b, "| `%s%s%s` | ", outer, *outer ? "." : "", f->name);
+        print_field_type(b, f);
+        buffer_text(b, " | ");
+        print_default(b, f);
+        buffer_print(b, " | %s |\n", f->help);
+        if (f->kind == FIELD_OBJECT) print_rows(b, f->fields, f->name);
+    }
+}
+
+static void print_foreign(Buffer *b, const FieldList *list) {
+    buffer_text(b, "\n### Fields of other servers\n\n| field | value | whose |\n|---|---|---|\n");
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        buffer_print(b, "| `%s` | ", f->name);
+        print_neutral(b, f->neutral);
+        buffer_print(b, " | %s |\n", f->help);
+    }
+}
+
+/* What a list shares with another route's, by name. */
+static void print_shared(Buffer *b, const FieldList *list) {
+    const char *path = NULL, *separator = "";
+    for (const Route *r = routes; r < routes + ROUTES; r++)
+        if (r->body && r->body == list->also) path = r->path;
+    if (!path) return;
+    buffer_print(b, "\nAs in `%s`: ", path);
+    for (const Field *f = list->also->rows; f < list->also->rows + list->also->n; f++) {
+        if (fields_find(list, f->name) != f) continue;
+        buffer_print(b, "%s`%s`", separator, f->name);
+        separator = ", ";
+    }
+    buffer_text(b, ".\n");
+}
+
+void schema_print_markdown(Buffer *out) {
+    buffer_text(out, "| route | key | what it does |\n|---|---|---|\n");
+    for (const Route *r = routes; r < routes + ROUTES; r++)
+        buffer_print(out, "| `%s %s%s` | %s | %s |\n", r->body ? "POST" : "GET", r->path,
+                     r->parameter ? r->parameter : "", r->open ? "no" : "yes", r->help);
+    for (const Route *r = routes; r < routes + ROUTES; r++) {
+        if (!r->body) continue;
+        buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",
+                     r->path);
+        print_rows(out, r->body, "");
+        print_shared(out, r->body);
+    }
+    print_foreign(out, &foreign_fields);
+}

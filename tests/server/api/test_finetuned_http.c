@@ -1,0 +1,211 @@
+/* What `noised-train finetune` has made, served: the daemon's probabilities are those of the trainer's evaluation, bit
+ * for bit. */
+#include "base/memory.h"
+#include "model/shape.h"
+#include "server/api/pooling/probabilities.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+#include "tests/support/pictures.h"
+#include "tests/trainer/test_trainer.h"
+#include "trainer/tasks/examples_load.h"
+#include "trainer/tasks/task_data.h"
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Tuned {
+    char *dir;
+    Checkpoint checkpoint;
+    Examples examples;
+    TaskData data;
+    float *logits; /* [n_units, classes] */
+} Tuned;
+
+/* What the checkpoint makes of its data, all at once. */
+static void compute(Tuned *t) {
+    uint32_t all[] = {0, 1, 2};
+    TaskBatch b = {0};
+    Tape tape;
+    tape_init(&tape, false);
+    task_batch_fill(&b, &t->data, all, t->examples.n, (NoiseKey){.seed = 9, .scale = 1}, false);
+    const Mat *x = model_forward(&t->checkpoint.model, &tape, &b.batch, NULL);
+    size_t bytes = (size_t)x->n * (size_t)x->d * sizeof(float);
+    t->logits = memcpy(xmalloc(bytes), x->x, bytes);
+    tape_free(&tape);
+    task_batch_free(&b);
+}
+
+/* Trains the network that `from` gives on the file `name` of t's folder for an epoch; at most three examples. */
+static bool tune(Tuned *t, const char *name, const char *from) {
+    char args[1024], path[300];
+    Err err;
+    Labels known = {0};
+    snprintf(args, sizeof args, "finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir,
+             name, t->dir);
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 0, "%s", r.output);
+    free(r.output);
+    snprintf(path, sizeof path, "%s/run", t->dir);
+    if (checkpoint_open(&t->checkpoint, path, &err)) return false;
+    const Config *c = &t->checkpoint.model.cfg;
+    snprintf(path, sizeof path, "%s/%s", t->dir, name);
+    if (labels_of(&known, c, &err) || examples_load(&t->examples, path, FORMAT_AUTO, &known, &err)) return false;
+    labels_free(&known);
+    if (task_data_encode(&t->data, &t->examples, t->checkpoint.tokenizer, c, false, &err)) return false;
+    compute(t);
+    return true;
+}
+
+/* The network of a preset on word vectors; NULL: a checkpoint with subwords. */
+static bool tune_text(Tuned *t, const char *name, const char *text, const char *preset) {
+    static const char vectors[] = "the 1 0 2\nriver 0 1 0\nmill 0.5 -1 0\nword 2 2 1\nmiller 0 0.25 1\nsaid 1 1 1\n";
+    char from[400];
+    *t = (Tuned){.dir = test_dir()};
+    test_write_text(t->dir, name, text);
+    test_write_text(t->dir, "vectors.txt", vectors);
+    if (preset)
+        snprintf(from, sizeof from, "--config %s --vectors %s/vectors.txt", preset, t->dir);
+    else
+        snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_SMALL));
+    return tune(t, name, from);
+}
+
+static bool tune_images(Tuned *t, const void *images, size_t n_images, const void *labels, size_t n_labels) {
+    char path[300], from[400];
+    *t = (Tuned){.dir = test_dir()};
+    snprintf(path, sizeof path, "%s/my-images-idx3-ubyte", t->dir);
+    test_write_file(path, images, n_images);
+    snprintf(path, sizeof path, "%s/my-labels-idx1-ubyte", t->dir);
+    test_write_file(path, labels, n_labels);
+    snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_IMAGES));
+    return tune(t, "my-images-idx3-ubyte", from);
+}
+
+static void tuned_close(Tuned *t) {
+    task_data_free(&t->data);
+    examples_free(&t->examples);
+    checkpoint_close(&t->checkpoint);
+    free(t->logits);
+    free(t->dir);
+}
+
+/* The probabilities of a unit, as the daemon makes them of logits. */
+static Probabilities probabilities(const Tuned *t, int unit) {
+    Probabilities p;
+    int n = t->checkpoint.model.cfg.labels.n;
+    const float *logits = t->logits + (size_t)unit * (size_t)n;
+    BUG_ON(probabilities_init(&p, n));
+    probabilities_of(&p, &logits, 1);
+    return p;
+}
+
+static bool serve(Daemon *d, const Tuned *t) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/run", t->dir);
+    return daemon_start_at(d, path, NULL);
+}
+
+static void check_texts(const char *preset) {
+    Tuned t;
+    Daemon d;
+    REQUIRE(tune_text(&t, "x.jsonl",
+                      "{\"text\":\"the river and the mill\",\"label\":\"B\"}\n"
+                      "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"stone\",\"label\":\"C\"}\n",
+                      preset));
+    REQUIRE(serve(&d, &t));
+    Answer a =
+        http_post(&d, "/v1/classify", "{\"input\":[\"the river and the mill\",\"a word\",\"stone\"],\"noise_seed\":9}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int i = 0; i < 3 && a.status == 200; i++) {
+        Probabilities p = probabilities(&t, i);
+        char path[60];
+        snprintf(path, sizeof path, "data.%d.label", i);
+        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        for (int k = 0; k < 3; k++) {
+            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
+            CHECK((float)json_number(a.json, path) == p.mean[k]);
+        }
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    daemon_stop(&d);
+    tuned_close(&t);
+}
+
+TEST(finetuned_texts_are_served) {
+    check_texts(NULL);
+    check_texts("trec-narrowshallow");
+}
+
+static void check_tags(const char *preset) {
+    Tuned t;
+    Daemon d;
+    REQUIRE(tune_text(&t, "x.conll",
+                      "the\tO\nriver\tB-W\nGr\xC3\xBC\xC3\x9F"
+                      "e\tO\n\nmiller\tB-P\nsaid\tO\n",
+                      preset));
+    REQUIRE(serve(&d, &t));
+    Answer a = http_post(&d, "/v1/tag",
+                         "{\"input\":[\"the river Gr\xC3\xBC\xC3\x9F"
+                         "e\",\"miller said\"],\"noise_seed\":9}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int unit = 0; unit < 5 && a.status == 200; unit++) {
+        Probabilities p = probabilities(&t, unit);
+        int best = probabilities_best(&p);
+        char path[60];
+        snprintf(path, sizeof path, "data.%d.tokens.%d", unit / 3, unit % 3);
+        const cJSON *word = json_at(a.json, path);
+        CHECK_MSG(word && !strcmp(json_text(word, "text"), t.examples.text[unit]) &&
+                      !strcmp(json_text(word, "label"), config_label(&t.checkpoint.model.cfg, best)) &&
+                      (float)json_number(word, "score") == p.mean[best],
+                  "word %d of %s", unit, a.body);
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    daemon_stop(&d);
+    tuned_close(&t);
+}
+
+TEST(finetuned_tags_are_served) {
+    check_tags(NULL);
+    check_tags("ner-shallow");
+}
+
+/* Two pictures of 6 x 4 by the network of CHECKPOINT_IMAGES. */
+TEST(finetuned_images_are_served) {
+    enum { PIXELS = 24 };
+    unsigned char images[16 + 2 * PIXELS] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6};
+    unsigned char labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    char *body, path[300];
+    size_t size;
+    Tuned t;
+    Daemon d;
+    for (int i = 0; i < 2 * PIXELS; i++) images[16 + i] = (unsigned char)(i * i * 7);
+    REQUIRE(tune_images(&t, images, sizeof images, labels, sizeof labels));
+    REQUIRE(serve(&d, &t));
+    FILE *f = open_memstream(&body, &size);
+    for (int i = 0; i < 2; i++) {
+        char *url = test_picture_url(images + 16 + i * PIXELS, 6, 4, PNG_FORMAT_GRAY, 0);
+        fprintf(f, "%s{\"image\":\"%s\"}", i ? "," : "{\"noise_seed\":9,\"input\":[", url);
+        free(url);
+    }
+    fputs("]}", f);
+    BUG_ON(fclose(f));
+    Answer a = http_post(&d, "/v1/classify", body);
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int i = 0; i < 2 && a.status == 200; i++) {
+        Probabilities p = probabilities(&t, i);
+        snprintf(path, sizeof path, "data.%d.label", i);
+        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        for (int k = 0; k < p.n; k++) {
+            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
+            CHECK((float)json_number(a.json, path) == p.mean[k]);
+        }
+        probabilities_free(&p);
+    }
+    answer_free(&a);
+    free(body);
+    daemon_stop(&d);
+    tuned_close(&t);
+}

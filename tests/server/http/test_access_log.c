@@ -1,0 +1,244 @@
+/* --log and --access-log: what the daemon writes to its log, read back. */
+#include "base/clock.h"
+#include "base/json/json.h"
+#include "tests/support/http_client.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Log {
+    char path[256], *text;
+    cJSON *records; /* those of the access log */
+} Log;
+
+static bool start(Daemon *d, Log *log, TestCheckpoint kind, const char *options) {
+    char *dir = test_dir();
+    *log = (Log){0};
+    snprintf(log->path, sizeof log->path, "%s/log", dir);
+    free(dir);
+    test_write_file(log->path, "", 0);
+    daemon_log_to(log->path);
+    bool ok = daemon_start(d, kind, options);
+    daemon_log_to(NULL);
+    return ok;
+}
+
+/* All lines are JSON objects with a time, a level and an event. */
+static void read_json(Log *log) {
+    size_t n;
+    Err err;
+    log->text = test_read_file(log->path, &n);
+    log->records = cJSON_CreateArray();
+    for (char *line = log->text; line && *line; line += strcspn(line, "\n") + 1) {
+        cJSON *json = json_parse(line, strcspn(line, "\n"), 2, 64, &err);
+        const char *event = json ? json_text(json, "event") : NULL;
+        CHECK_MSG(event && json_text(json, "time") && json_text(json, "level"), "%.300s", line);
+        CHECK_MSG(event && (!strcmp(event, "access") || json_text(json, "message")), "%.300s", line);
+        const char *path = json ? json_text(json, "path") : NULL;
+        bool ours = event && !strcmp(event, "access") && !(path && !strcmp(path, "/health"));
+        if (ours) CHECK_MSG(!strcmp(json_text(json, "level"), "info"), "%.300s", line);
+        if (ours)
+            cJSON_AddItemToArray(log->records, json);
+        else
+            cJSON_Delete(json);
+    }
+}
+
+static void log_free(Log *log) {
+    cJSON_Delete(log->records);
+    free(log->text);
+}
+
+/* The record of the n-th request; path "": none was read. */
+static const cJSON *check_record(const Log *log, int n, const char *method, const char *path, int status) {
+    const cJSON *r = cJSON_GetArrayItem(log->records, n);
+    const char *m = json_text(r, "method"), *p = json_text(r, "path"), *client = json_text(r, "client");
+    CHECK_MSG(!strcmp(m ? m : "", method) && !strcmp(p ? p : "", path), "record %d: %s %s", n, m, p);
+    CHECK_MSG(status ? json_number(r, "status") == status : !json_at(r, "status"), "record %d: status %g", n,
+              json_number(r, "status"));
+    CHECK_MSG(client && !strcmp(client, "127.0.0.1"), "record %d: %s", n, client);
+    CHECK(json_number(r, "seconds") >= 0 && json_number(r, "bytes") >= 0);
+    return r;
+}
+
+static bool is_true(const cJSON *r, const char *name) { return cJSON_IsTrue(json_at(r, name)); }
+
+#define PLAIN "{\"prompt\":\"The river\",\"max_tokens\":5,\"ignore_eos\":true}"
+#define STREAM "{\"prompt\":\"The river\",\"max_tokens\":7,\"ignore_eos\":true,\"n\":2,\"stream\":true}"
+
+TEST(access_log_tells_of_every_request) {
+    static const char odd[] = "GET /a%0a%1b%22b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    static const char bad[] = "GET / HTTP/1.1\r\nHost: x\nConnection: close\r\n\r\n";
+    Daemon d;
+    Log log;
+    REQUIRE(start(&d, &log, CHECKPOINT_SMALL, "--log json --access-log"));
+    Answer plain = http_post(&d, "/v1/completions", PLAIN);
+    Answer stream = http_post(&d, "/v1/completions", STREAM);
+    Answer wrong = http_post(&d, "/v1/completions", "{\"max_tokens\":\"many\"}");
+    Answer none = http_request(&d, NULL, "/nowhere", "X-Request-Id: mine-1", NULL);
+    for (int i = 0; i < 2; i++) {
+        int fd = raw_connect(&d);
+        CHECK(raw_send(fd, i ? bad : odd, i ? sizeof bad - 1 : sizeof odd - 1));
+        free(raw_read(fd, 10, NULL));
+        close(fd);
+    }
+    daemon_stop(&d);
+    read_json(&log);
+    CHECK_MSG(cJSON_GetArraySize(log.records) == 6, "%s", log.text);
+    CHECK_MSG(!strstr(log.text, "river"), "%s", log.text);
+
+    const cJSON *r = check_record(&log, 0, "POST", "/v1/completions", 200);
+    CHECK(!is_true(r, "stream") && !is_true(r, "hung_up"));
+    CHECK(json_number(r, "bytes") == (double)(strlen(plain.headers) + strlen(plain.body)));
+    CHECK(json_number(r, "prompt_tokens") == json_number(plain.json, "usage.prompt_tokens"));
+    CHECK(json_number(r, "completion_tokens") == 5 && !strcmp(json_text(r, "finish"), "length"));
+    double queued = json_number(r, "queue_seconds"), first = json_number(r, "first_token_seconds");
+    CHECK_MSG(queued >= 0 && first >= queued && json_number(r, "seconds") >= first, "%g %g", queued, first);
+
+    r = check_record(&log, 1, "POST", "/v1/completions", 200);
+    CHECK(is_true(r, "stream") && !is_true(r, "hung_up") && json_number(r, "completion_tokens") == 14);
+    CHECK(json_number(r, "bytes") > (double)strlen(stream.body));
+    r = check_record(&log, 2, "POST", "/v1/completions", 400);
+    CHECK(!json_at(r, "finish") && !json_at(r, "prompt_tokens"));
+    char *id = answer_header(&plain, "x-request-id");
+    CHECK_MSG(id && !strcmp(id, json_text(check_record(&log, 0, "POST", "/v1/completions", 200), "request_id")), "%s",
+              id);
+    free(id);
+    r = check_record(&log, 3, "GET", "/nowhere", 404);
+    CHECK(!strcmp(json_text(r, "request_id"), "mine-1"));
+    check_record(&log, 4, "GET", "/a??\"b", 404);
+    check_record(&log, 5, "", "", 400);
+    answer_free(&plain);
+    answer_free(&stream);
+    answer_free(&wrong);
+    answer_free(&none);
+    log_free(&log);
+}
+
+/* Each is told as a client that left, at the level of all others. */
+TEST(access_log_tells_who_hung_up) {
+    Daemon d;
+    Log log;
+    REQUIRE(start(&d, &log, CHECKPOINT_SLOW, "--log json --access-log --max-batch 1"));
+    int streamed = raw_completion(&d, "{\"max_tokens\":3000,\"ignore_eos\":true,\"stream\":true}");
+    CHECK(raw_expect(streamed, "data: ", 60));
+    int queued = raw_completion(&d, "{\"max_tokens\":3000,\"ignore_eos\":true}");
+    double waiting = 0;
+    for (double t0 = now_seconds(); waiting < 1 && now_seconds() - t0 < 60; usleep(5000)) {
+        Answer a = http_get(&d, "/health");
+        waiting = json_number(a.json, "queued");
+        answer_free(&a);
+    }
+    close(queued);
+    while (waiting > 0) {
+        Answer a = http_get(&d, "/health");
+        waiting = json_number(a.json, "queued");
+        answer_free(&a);
+    }
+    close(streamed);
+    daemon_stop(&d);
+    read_json(&log);
+    CHECK_MSG(cJSON_GetArraySize(log.records) == 2, "%s", log.text);
+    const cJSON *r = check_record(&log, 0, "POST", "/v1/completions", 0);
+    CHECK(is_true(r, "hung_up") && json_number(r, "bytes") == 0 && json_number(r, "completion_tokens") == 0);
+    CHECK(!json_at(r, "first_token_seconds") && !strcmp(json_text(r, "finish"), "cancelled"));
+    r = check_record(&log, 1, "POST", "/v1/completions", 200);
+    CHECK(is_true(r, "hung_up") && is_true(r, "stream") && json_number(r, "completion_tokens") >= 1);
+    CHECK(json_number(r, "bytes") > 0 && !strcmp(json_text(r, "finish"), "cancelled"));
+    CHECK_MSG(!strstr(log.text, "\"error\"") && !strstr(log.text, "\"warning\""), "%s", log.text);
+    log_free(&log);
+}
+
+TEST(access_log_as_text_and_none) {
+    static const char *const options[] = {"--access-log", NULL};
+    for (int i = 0; i < 2; i++) {
+        Daemon d;
+        Log log;
+        size_t n;
+        REQUIRE(start(&d, &log, CHECKPOINT_SMALL, options[i]));
+        Answer a = http_get(&d, "/v1/models");
+        answer_free(&a);
+        daemon_stop(&d);
+        log.text = test_read_file(log.path, &n);
+        const char *line = strstr(log.text, "client=127.0.0.1 method=GET path=/v1/models status=200 bytes=");
+        CHECK_MSG((line != NULL) == (i == 0), "%s", log.text);
+        CHECK_MSG(strstr(log.text, "Z ready\n") && strstr(log.text, "Z stopped\n"), "%s", log.text);
+        log_free(&log);
+    }
+}
+
+TEST(log_json_of_a_start_that_fails) {
+    char *text;
+    Err err;
+    CHECK(daemon_run("--port 0 --log json --model /nowhere", &text) == 1);
+    cJSON *json = json_parse(text, strcspn(text, "\n"), 2, 64, &err);
+    const char *level = json_text(json, "level"), *message = json_text(json, "message");
+    CHECK_MSG(level && !strcmp(level, "error") && message && strstr(message, "/nowhere"), "%s", text);
+    cJSON_Delete(json);
+    free(text);
+    CHECK(daemon_run("--log xml --model /nowhere", &text) == 2);
+    CHECK_MSG(strstr(text, "--log") && strstr(text, "xml") && strstr(text, "json"), "%s", text);
+    free(text);
+}
+
+/* ---- a reader that stalls ---- */
+
+enum { MANY = 600 }; /* requests whose lines fill the pipe and the ring */
+
+static void ask_many(const Daemon *d) {
+    char path[1000];
+    memset(path, 'p', sizeof path);
+    path[0] = '/';
+    path[sizeof path - 1] = 0;
+    for (int i = 0; i < MANY; i++) {
+        Answer a = http_get(d, path);
+        CHECK_MSG(a.status == 404, "request %d: %d", i, a.status);
+        answer_free(&a);
+    }
+}
+
+/* What comes until `what` has come. */
+static void read_until(int fd, const char *what, Text *t) {
+    char block[4096];
+    for (double t0 = now_seconds(); !strstr(t->data, what) && now_seconds() - t0 < 10;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n > 0)
+            text_collect(block, 1, (size_t)n, t);
+        else
+            usleep(1000);
+    }
+}
+
+TEST(access_log_that_nobody_reads) {
+    static const char told[] = " lines of the log were lost";
+    Daemon d;
+    char path[256], *dir = test_dir();
+    snprintf(path, sizeof path, "%s/log", dir);
+    REQUIRE(mkfifo(path, 0600) == 0);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    daemon_log_to(path);
+    bool up = daemon_start(&d, CHECKPOINT_SMALL, "--access-log");
+    daemon_log_to(NULL);
+    REQUIRE(up);
+    ask_many(&d);
+    Answer a = metrics_now(&d);
+    const char *at = strstr(a.body, "\nnoised_log_lost_lines_total ");
+    int lost = at ? atoi(strchr(at + 1, ' ')) : 0;
+    CHECK_MSG(lost > 0 && lost < MANY, "%d lines lost", lost);
+    answer_free(&a);
+    Text log = {strdup(""), 0};
+    read_until(fd, told, &log);
+    at = strstr(log.data, told);
+    while (at && at > log.data && at[-1] != ' ') at--;
+    int here = text_count(log.data, "path=/pppp");
+    CHECK_MSG(at && atoi(at) >= lost && here + atoi(at) >= MANY, "%d lines are here, %.40s", here, at ? at : "none");
+    ask_many(&d); /* and again nobody reads: */
+    CHECK(daemon_stop(&d) == 0);
+    close(fd);
+    free(log.data);
+    free(dir);
+}

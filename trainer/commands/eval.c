@@ -1,0 +1,129 @@
+#include "base/err.h"
+#include "base/fixed_math.h"
+#include "base/random.h"
+#include "trainer/commands/commands.h"
+#include "trainer/text/evaluate.h"
+#include "trainer/tasks/examples_load.h"
+#include "trainer/tasks/task_score.h"
+#include "model/shape.h"
+#include "weights/checkpoint.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+typedef struct Eval {
+    const char *model, *data, *task_data;
+    int window; /* below 2: max_position_embeddings */
+    int format; /* ExamplesFormat */
+    bool truncate;
+    int64_t seed;
+    double scale;
+} Eval;
+
+/* Of a fill-mask model the tokens are those masked, whose loss says nothing about bytes. */
+static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseKey noise, Err *err) {
+    if (e->tokens == 0) return err_set(err, "no token of the text is masked");
+    double loss = e->nats / (double)e->tokens;
+    if (!isfinite(loss)) return err_set(err, "the loss is not finite (%g)", loss);
+    double nats_per_byte = e->nats / (double)bytes;
+    printf("{\"loss\":%.9g,\"perplexity\":%.9g,", loss, fixed_exp(loss));
+    if (task != TASK_FILL_MASK)
+        printf("\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,", nats_per_byte, nats_per_byte / M_LN2);
+    printf("\"tokens\":%zu,\"bytes\":%zu,\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n", e->tokens, bytes,
+           noise.seed, (double)noise.scale);
+    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+}
+
+static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
+    Texts texts;
+    int window = eval->window >= 2 ? eval->window : 0, most = c->model.cfg.max_positions;
+    TokenList list = {0};
+    Evaluation e;
+    if (!c->tokenizer) return err_set(err, "--model %s has no tokenizer.json", eval->model);
+    if (window > most) return err_set(err, "--window is %d, max_position_embeddings of the config %d", window, most);
+    if (texts_load(&texts, &eval->data, 1, VAL_NONE, err)) return -1;
+    size_t bytes = texts.train[0].n;
+    int rc = corpus_encode(c->tokenizer, &texts.train[0], &list, err);
+    texts_free(&texts);
+    TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
+    if (rc == 0) rc = evaluate(&c->model, span, window, 0, noise, NULL, &e, err);
+    if (rc == 0) rc = shards_check_intact(&c->shards, err);
+    if (rc == 0) rc = print_result(&e, c->model.cfg.task, bytes, noise, err);
+    token_list_free(&list);
+    return rc;
+}
+
+static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Err *err) {
+    cJSON *o = task_score_json(s);
+    cJSON_AddNumberToObject(o, "truncated", d->truncated);
+    cJSON_AddNumberToObject(o, "noise_seed", (double)noise.seed);
+    cJSON_AddNumberToObject(o, "noise_scale", (double)noise.scale);
+    char *text = cJSON_PrintUnformatted(o);
+    BUG_ON(!text);
+    puts(text);
+    cJSON_free(text);
+    cJSON_Delete(o);
+    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+}
+
+static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
+    const Config *cfg = &c->model.cfg;
+    Labels known = {0};
+    Examples e;
+    TaskData d;
+    TaskScore s;
+    if (!config_classifies(cfg))
+        return err_set(err, "--model %s has no labels: its task is %s", eval->model, task_names[cfg->task]);
+    int rc = labels_of(&known, cfg, err);
+    if (rc == 0) rc = examples_load(&e, eval->task_data, (ExamplesFormat)eval->format, &known, err);
+    labels_free(&known);
+    if (rc) return -1;
+    rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
+    if (rc == 0) {
+        task_score(&c->model, &d, NULL, noise, task_majority(&e), NULL, &s);
+        rc = shards_check_intact(&c->shards, err);
+        if (rc == 0) rc = print_score(&s, &d, noise, err);
+        task_data_free(&d);
+    }
+    examples_free(&e);
+    return rc;
+}
+
+static int run(const CommandLine *line) {
+    const Eval *e = line->values;
+    NoiseKey noise = {.seed = (uint64_t)e->seed, .scale = (float)e->scale};
+    Checkpoint c;
+    Err err;
+    if (!e->data == !e->task_data) {
+        err_set(&err, e->data ? "--data and --task-data exclude each other" : "--data or --task-data is missing");
+        return command_fail(line, &err, EXIT_USAGE);
+    }
+    if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
+    int rc = e->data ? evaluate_text(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
+    checkpoint_close(&c);
+    return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
+}
+
+#define AT(member) offsetof(Eval, member)
+static const Option options[] = {
+    {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to evaluate"},
+    {"data", OPTION_TEXT, AT(data), "FILE", .help = "text to evaluate on, all of it"},
+    {"task-data", OPTION_TEXT, AT(task_data), "FILE", .help = "or labelled data, for a network that knows the labels"},
+    {"format", OPTION_CHOICE, AT(format), "NAME", .fallback = "auto", .choices = examples_formats,
+     .help = "of the labelled data; auto: by the file's name"},
+    {"truncate", OPTION_SWITCH, AT(truncate),
+     .help = "cut the end of labelled texts beyond max_position_embeddings, and count them, in place of refusing"},
+    {"window", OPTION_INT, AT(window), "N", 2, 1 << 30, .unit = "tokens", .help = "length of a window",
+     .absent = "max_position_embeddings of the config"},
+    {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
+     .help = "noise seed, the same for every window"},
+    {"noise-scale", OPTION_REAL, AT(scale), "X", 0, 1e6, "1", .help = "factor on every sigma; 0: no noise"},
+};
+const Command command_eval = {
+    .name = "eval",
+    .summary = "Prints a checkpoint's loss on a text, or its scores on labelled data, as one line of JSON.",
+    .size = sizeof(Eval),
+    .options = options,
+    .n_options = COUNTOF(options),
+    .run = run,
+};

@@ -1,0 +1,207 @@
+#include "base/files.h"
+#include "base/json/json.h"
+#include "base/json/json_look.h"
+#include "base/memory.h"
+#include "base/team.h"
+#include "base/atomic_file.h"
+#include "trainer/commands/commands.h"
+#include "trainer/finetune.h"
+#include "trainer/run_folder.h"
+#include "trainer/tasks/scores.h"
+#include "trainer/stop.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the state: {"data_sha256", "settings"} ---- */
+
+static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
+    char path[PATH_BYTES];
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "data_sha256", f->hash);
+    cJSON_AddItemToObject(root, "settings", settings_save(line->command, line->values));
+    char *text = cJSON_Print(root);
+    BUG_ON(!text);
+    int rc = path_join(path, f->settings->out, RUN_STATE, err) ? -1 : file_write(path, text, strlen(text), err);
+    if (rc == 0) run_settle(f->settings->out);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return rc;
+}
+
+static cJSON *load_state(const char *dir, Err *err) {
+    enum { STATE_BYTES = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 4096 };
+    char path[PATH_BYTES];
+    return path_join(path, dir, RUN_STATE, err) ? NULL : json_load(path, STATE_BYTES, STATE_DEPTH, STATE_VALUES, err);
+}
+
+/* ---- results ---- */
+
+static void add_scores(cJSON *o, const Finetune *f, const char *suffix, const TaskScore score[SPLITS]) {
+    for (int k = SPLIT_DEV; k < SPLITS; k++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s%s", task_splits[k], suffix);
+        if (f->data[k].examples) cJSON_AddItemToObject(o, name, task_score_json(&score[k]));
+    }
+}
+
+static cJSON *run_json(const Finetune *f, const FinetuneResult *r) {
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "seed", (double)r->seed);
+    cJSON_AddNumberToObject(o, "epoch", r->epoch);
+    cJSON_AddNumberToObject(o, "epochs", r->epochs);
+    add_scores(o, f, "", r->score);
+    if (finetune_has_noise(f)) add_scores(o, f, "_without_noise", r->quiet);
+    return o;
+}
+
+/* {"accuracy": {"mean", "deviation"}, ...} of one split over the seeds, and a line for people. */
+static cJSON *spread_json(const FinetuneResult *results, int n, int split) {
+    cJSON *o = cJSON_CreateObject();
+    double *x = xcalloc((size_t)n, sizeof *x);
+    printf("%s:", task_splits[split]);
+    for (int m = 0; m < METRICS; m++) {
+        for (int i = 0; i < n; i++) x[i] = results[i].score[split].metric[m];
+        if (isnan(x[0])) continue;
+        Spread s = score_spread(x, n);
+        cJSON *one = cJSON_AddObjectToObject(o, task_metric_keys[m]);
+        cJSON_AddNumberToObject(one, "mean", s.mean);
+        cJSON_AddNumberToObject(one, "deviation", s.deviation);
+        printf("%s %s %.4f", m ? "," : "", task_metrics[m], s.mean);
+        if (n > 1) printf(" +- %.4f", s.deviation);
+    }
+    cJSON_AddNumberToObject(o, "majority", results[0].score[split].majority);
+    cJSON_AddNumberToObject(o, "chance", results[0].score[split].chance);
+    printf(" (majority %.4f, chance %.4f)\n", results[0].score[split].majority, results[0].score[split].chance);
+    free(x);
+    return o;
+}
+
+static int save_results(const Finetune *f, const FinetuneResult *results, int n, Err *err) {
+    char path[PATH_BYTES];
+    cJSON *root = cJSON_CreateObject(), *runs = cJSON_AddArrayToObject(root, "runs");
+    cJSON_AddStringToObject(root, "metric", task_metrics[f->metric]);
+    for (int k = 0; k < SPLITS; k++)
+        if (f->data[k].truncated) printf("%d texts of %s were cut\n", f->data[k].truncated, f->examples[k].path);
+    cJSON_AddNumberToObject(root, "truncated", f->data[0].truncated + f->data[1].truncated + f->data[2].truncated);
+    for (int i = 0; i < n; i++) cJSON_AddItemToArray(runs, run_json(f, &results[i]));
+    for (int k = SPLIT_DEV; k < SPLITS; k++)
+        if (f->data[k].examples) cJSON_AddItemToObject(root, task_splits[k], spread_json(results, n, k));
+    char *text = cJSON_Print(root);
+    BUG_ON(!text);
+    int rc = path_join(path, f->settings->out, "results.json", err) ? -1 : file_write(path, text, strlen(text), err);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return rc;
+}
+
+/* ---- all runs ---- */
+
+static void print_plan(const Finetune *f) {
+    const FinetuneSettings *s = f->settings;
+    char list[200];
+    printf("task: %s, %d labels: %s\n", task_names[f->config.task], f->config.labels.n,
+           labels_show(&f->examples[SPLIT_TRAIN].labels, list, sizeof list));
+    for (int k = 0; k < SPLITS; k++)
+        if (f->data[k].examples)
+            printf("%s: %d examples with %d labels from %s\n", task_splits[k], f->examples[k].n, f->examples[k].n_units,
+                   f->examples[k].path);
+    printf("plan: %lld epochs of %lld steps, %d %s from seed %lld, into %s\n", (long long)s->epochs,
+           (long long)((f->examples[SPLIT_TRAIN].n + s->batch - 1) / s->batch), s->seeds,
+           s->seeds == 1 ? "run" : "runs", (long long)s->seed, s->out);
+    fflush(stdout);
+}
+
+/* With one seed the run's folder is --out, else one in it. */
+static int run_folder(const FinetuneSettings *s, uint64_t seed, char dir[PATH_BYTES], Err *err) {
+    char name[40];
+    if (s->seeds == 1) return snprintf(dir, PATH_BYTES, "%s", s->out), 0;
+    snprintf(name, sizeof name, "seed-%" PRIu64, seed);
+    return path_join(dir, s->out, name, err) || folder_create(dir, NULL, err) ? -1 : 0;
+}
+
+static int run_seeds(Finetune *f, Err *err) {
+    const FinetuneSettings *s = f->settings;
+    FinetuneResult *results = xcalloc((size_t)s->seeds, sizeof *results);
+    int rc = 0;
+    for (int i = 0; i < s->seeds && rc == 0; i++) {
+        char dir[PATH_BYTES];
+        uint64_t seed = (uint64_t)s->seed + (uint64_t)i;
+        if (s->seeds > 1) printf("seed %" PRIu64 "\n", seed);
+        rc = run_folder(s, seed, dir, err) ? -1 : finetune_run(f, seed, dir, &results[i], err);
+    }
+    if (rc == 0) rc = save_results(f, results, s->seeds, err);
+    free(results);
+    return rc;
+}
+
+static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Finetune *f, Err *err) {
+    FinetuneSettings *s = line->values;
+    if (folder->saved) {
+        if (!(*state = load_state(s->out, err))) return -1;
+        if (settings_restore(line, json_field(*state, "settings"), NULL, err)) return -1;
+    } else if (!s->train) {
+        return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
+    }
+    if (finetune_settings_finish(s, err) || finetune_open(f, s, err)) return -1;
+    if (!folder->saved) return save_state(line, f, err);
+    return json_is_text(json_field(*state, "data_sha256"), f->hash)
+               ? 0
+               : err_set(err, "the data, --config or --init are not what the run to be resumed began with");
+}
+
+static int finetune(const CommandLine *line, RunFolder *folder, Err *err) {
+    const FinetuneSettings *s = line->values;
+    Finetune *f = xcalloc(1, sizeof *f);
+    cJSON *state = NULL;
+    if (run_open(folder, s->out, s->resume, err)) return free(f), -1;
+    int rc = prepare(line, folder, &state, f, err);
+    if (rc) {
+        run_withdraw(folder);
+    } else {
+        print_plan(f);
+        stop_install();
+        rc = run_seeds(f, err);
+    }
+    finetune_close(f);
+    free(f);
+    cJSON_Delete(state);
+    return rc;
+}
+
+static int run(const CommandLine *line) {
+    const FinetuneSettings *s = line->values;
+    RunFolder folder = {.lock = -1};
+    Err err;
+    if (!s->resume) {
+        FinetuneSettings copy = *s;
+        if (finetune_settings_finish(&copy, &err)) return command_fail(line, &err, EXIT_USAGE);
+    }
+    team_resize(s->threads);
+    int rc = finetune(line, &folder, &err);
+    run_close(&folder);
+    if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
+    if (rc > 0) {
+        printf("stopped by signal %d: --resume continues behind the last whole epoch\n", rc);
+        return 128 + rc;
+    }
+    printf("done: %s\n", s->out);
+    return EXIT_DONE;
+}
+
+const Command command_finetune = {
+    .name = "finetune",
+    .summary = "Trains a network on labelled texts, words or images.",
+    .details =
+        "Formats: jsonl {\"text\", \"text_b\"?, \"label\"} a line; tsv with a header, GLUE's own files as well; cola "
+        "and trec as those data "
+        "sets come; conll, a word a line with its label in the last column; idx, MNIST's images with their labels "
+        "beside; safetensors with images and labels. A bad line is named, and nothing is trained then. SIGINT, "
+        "SIGTERM and SIGHUP end with status 130, 143 and 129.",
+    .size = sizeof(FinetuneSettings),
+    .options = finetune_options,
+    .n_options = FINETUNE_OPTIONS_N,
+    .run = run,
+};

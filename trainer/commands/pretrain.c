@@ -1,0 +1,109 @@
+#include "base/err.h"
+#include "base/files.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "base/team.h"
+#include "trainer/commands/commands.h"
+#include "trainer/report/plot.h"
+#include "trainer/ranks/ranks.h"
+#include "trainer/run.h"
+#include "trainer/agree.h"
+#include "trainer/stop.h"
+#include "trainer/train.h"
+
+#include <stdlib.h>
+
+enum { MANY_EPOCHS = 100 };
+
+/* What is possible and yet hardly meant. */
+static void print_doubts(const Run *r, double epochs) {
+    int vocab = r->config.vocab_size, tokens = tokenizer_vocab_size(r->tokenizer);
+    if (epochs > MANY_EPOCHS)
+        printf("warning: every window is read %.0f times; the model will know the text by heart (more --data, or fewer "
+               "--steps)\n",
+               epochs);
+    if (vocab > 2 * tokens)
+        printf("warning: vocab_size is %d, but the tokenizer has %d tokens: %d rows of the embedding are never used\n",
+               vocab, tokens, vocab - tokens);
+}
+
+static void print_plan(const Run *r) {
+    const Settings *s = r->settings;
+    const Config *c = &r->config;
+    double rows = (double)(s->batch * s->accumulate * r->window);
+    printf("model: %s%s%s%s, %d layers, %d heads, width %d, %zu parameters in %d tensors\n", c->attention.kind->name,
+           c->noise.scope ? " + noise per " : "", c->noise.scope ? scope_names[c->noise.scope] : "",
+           c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&r->model.params),
+           r->model.params.n);
+    if (c->sas.heads) printf("sas: %d heads of %d\n", c->sas.heads, c->sas.head_dim);
+    printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
+           r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
+           r->window, r->corpus.val.n, c->vocab_size);
+    double epochs = (double)s->steps * rows / r->window / (double)r->windows.n;
+    printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
+           epochs, (long long)s->seed, team_size(), team_size() == 1 ? "thread" : "threads", s->out);
+    char traffic[MEMORY_TEXT];
+    if (ranks->n > 1)
+        printf("ranks: %d, each sends %s a step\n", ranks->n,
+               memory_text((size_t)slices_bytes((double)r->optimizer.n, ranks->n), traffic));
+    print_doubts(r, epochs);
+    if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
+    if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);
+    fflush(stdout);
+}
+
+/* A picture is no reason to call a training failed. */
+static void draw(const char *dir) {
+    char path[PATH_BYTES];
+    Err err;
+    if (path_join(path, dir, "plot.svg", &err) || plot_run(dir, path, &err))
+        printf("warning: no picture of the training: %s\n", err.msg);
+    else
+        printf("picture: %s\n", path);
+}
+
+/* What has failed on all ranks is told by rank 0, which ends the others; what has failed on one, by that one. */
+static int fail(const CommandLine *line, const Err *err) {
+    Err named;
+    if (!ranks->rank) return command_fail(line, err, EXIT_FAILED);
+    if (!*err->msg) ranks_wait();
+    err_set(&named, "rank %d on %s: %s", ranks->rank, ranks->host, err->msg);
+    return command_fail(line, &named, EXIT_FAILED);
+}
+
+/* As train(). */
+static int pretrain(Run *r, Err *err) {
+    if (run_prepare(r, err)) return -1;
+    print_plan(r);
+    Training t = run_training(r);
+    stop_install();
+    return train(&t, r->step, err);
+}
+
+static int run(const CommandLine *line) {
+    Settings *s = line->values;
+    Err err;
+    if (settings_check(line, &err)) return command_fail(line, &err, EXIT_USAGE);
+    team_resize(s->threads);
+    Run *r = xcalloc(1, sizeof *r);
+    *r = (Run){.line = line, .settings = s, .folder = {.lock = -1}};
+    int rc = pretrain(r, &err);
+    run_free(r);
+    free(r);
+    if (rc < 0) return fail(line, &err);
+    if (rc > 0) return 128 + rc;
+    if (!ranks->rank) draw(s->out);
+    printf("done: %s\n", s->out);
+    return EXIT_DONE;
+}
+
+const Command command_pretrain = {
+    .name = "pretrain",
+    .summary = "Trains a model on texts, anew or from where a run was stopped.",
+    .details =
+        "SIGINT, SIGTERM and SIGHUP finish the step, save, and end with status 130, 143 and 129; --resume continues.",
+    .size = sizeof(Settings),
+    .options = settings_options,
+    .n_options = SETTINGS_N,
+    .run = run,
+};

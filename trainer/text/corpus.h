@@ -1,0 +1,71 @@
+/* corpus: the texts as token ids in a memory-mapped file, and the windows that training reads.
+ *
+ * The ids of all training parts stand in one row, <|endoftext|> between two files but not behind the last one, so that
+ * a single file of T + 1 tokens is exactly one window; the held-out parts likewise. A text in which <|endoftext|> is
+ * written out gets the special token there, and a tokenizer that wants a token in front of every text (Llama's) gets
+ * it.
+ *
+ * tokens.bin is a cache: a header of 128 bytes (magic, bytes per id, counts, key), then the ids, little-endian, 2 bytes
+ * each up to a vocabulary of 65,536, else 4. The key is the sha256 of texts, tokenizer and separator; a file with
+ * another key, length or with ids out of range is built again. */
+#ifndef NOISED_CORPUS_H
+#define NOISED_CORPUS_H
+
+#include "base/err.h"
+#include "trainer/text/texts.h"
+#include "weights/map_guard.h"
+
+#include <string.h>
+
+/* Borrowed ids, 2 or 4 bytes wide. */
+typedef struct TokenSpan {
+    const unsigned char *ids;
+    int width;
+    size_t n;
+} TokenSpan;
+
+static inline int token_at(const TokenSpan *s, size_t i) {
+    uint32_t wide;
+    uint16_t narrow;
+    if (s->width == 4) return (int)*(const uint32_t *)memcpy(&wide, s->ids + 4 * i, 4);
+    return *(const uint16_t *)memcpy(&narrow, s->ids + 2 * i, 2);
+}
+
+/* tokens[i]: the id at first + i, targets[i] the one behind it, n each. -1 when one is not below vocab: a mapped file
+ * is written to by whoever likes, and nobody computes with an id that has no row. */
+int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, int *targets, Err *err);
+
+typedef struct Corpus {
+    TokenSpan train, val;          /* into the mapping */
+    size_t train_bytes, val_bytes; /* of text */
+    bool rebuilt;                  /* the cache was not there or stale */
+    void *map;
+    size_t map_bytes;
+    MapGuard guard;
+} Corpus;
+
+/* Encodes one text as training and evaluation see it. */
+int corpus_encode(const Tokenizer *tok, const BpeText *text, TokenList *out, Err *err);
+
+/* separator: id between files, or -1. tokenizer_hash tells tokenizers apart. */
+int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer *tok, const char *tokenizer_hash,
+                int separator, Err *err);
+void corpus_close(Corpus *c);
+bool corpus_intact(const Corpus *c); /* false: cut short or written to since it was mapped; ask after use */
+
+/* Windows of T inputs and T targets (T + 1 tokens) at offsets k T, in an order shuffled anew for every epoch by the run
+ * seed: what the p-th window is, is a pure function of (seed, p). */
+typedef struct Windows {
+    TokenSpan span;
+    int length; /* T */
+    size_t n;
+    uint64_t seed, epoch;
+    uint32_t *order; /* [n], of the current epoch */
+} Windows;
+
+/* Fails when there is not one whole window. */
+int windows_init(Windows *w, TokenSpan span, int length, uint64_t seed, Err *err);
+void windows_free(Windows *w);
+int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err); /* span_read of T */
+
+#endif

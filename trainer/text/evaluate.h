@@ -1,0 +1,23 @@
+/* evaluate: the loss on held-out text, computed by the serving path (nothing recorded, serving kernels, no cache but
+ * the same bits as with one), so that the number is about the very code that serves. */
+#ifndef NOISED_EVALUATE_H
+#define NOISED_EVALUATE_H
+
+#include "base/err.h"
+#include "model/transformer.h"
+#include "trainer/text/corpus.h"
+
+typedef struct Evaluation {
+    double nats;   /* summed over tokens */
+    size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped; those masked, of a fill-mask
+                      model, whose masks are the same whenever it is evaluated */
+    bool complete; /* false when `stopped` cut it short */
+} Evaluation;
+
+/* Windows of `length` tokens (0: max_positions) and their successors, side by side; the last may be shorter. At most
+ * max_windows of them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `stopped`,
+ * which may be NULL, is asked between windows whether to go on (0). */
+int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
+             Evaluation *out, Err *err);
+
+#endif
