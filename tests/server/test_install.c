@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Runs a shell command with BUILD and ROOT set; its output in out, its exit status. Not with the job server of a
- * `make -j2 test`: a make that cannot reach it complains. */
+/* Runs a shell command with BUILD and ROOT set; its output in out, its exit status. */
 static int shell(const char *root, const char *command, char out[4096]) {
     char line[1024];
-    snprintf(line, sizeof line, "unset MAKEFLAGS; export BUILD=${BUILD:-build} ROOT=%s; { %s; } 2>&1", root, command);
+    snprintf(line, sizeof line, "export BUILD=${BUILD:-build} ROOT=%s; { %s; } 2>&1", root, command);
     fflush(stdout);
     FILE *f = popen(line, "r");
     if (!f) return -1;
