@@ -59,15 +59,22 @@ static void print_option_case(FILE *f, const Command *c) {
     fputs("\" ;;\n", f);
 }
 
+/* "--name=value" is three words, but one where COMP_WORDBREAKS has lost its '=', which npm's completion takes away. */
+static const char bash_equals[] = "    case \"$word\" in\n"
+                                  "    =) word= ;;\n"
+                                  "    --*=*) previous=${word%%=*} word=${word#*=} prefix=$previous= ;;\n"
+                                  "    *) [ \"$previous\" = = ] && previous=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
+                                  "    esac\n";
+
 /* Empty words: files (-o default). */
 static void print_bash(const Program *p, FILE *f) {
     bool named = p->commands[0]->name != NULL;
     char *function = xstrdup(p->name);
     for (char *s = function; *s; s++)
         if (*s == '-') *s = '_';
-    fprintf(f, "_%s() {\n    local words= command= word=${COMP_WORDS[COMP_CWORD]}", function);
-    fprintf(f, " previous=${COMP_WORDS[COMP_CWORD-1]}\n%s",
-            named ? "    [ \"$COMP_CWORD\" -gt 1 ] && command=${COMP_WORDS[1]}\n" : "");
+    fprintf(f, "_%s() {\n    local words= command= prefix= files= word=${COMP_WORDS[COMP_CWORD]}", function);
+    fprintf(f, " previous=${COMP_WORDS[COMP_CWORD-1]}\n%s%s",
+            named ? "    [ \"$COMP_CWORD\" -gt 1 ] && command=${COMP_WORDS[1]}\n" : "", bash_equals);
     fputs("    case \"$command $previous\" in\n", f);
     for (const Command *const *c = p->commands; *c; c++) print_value_cases(f, *c);
     for (const Command *const *c = p->commands; *c; c++) print_option_case(f, *c);
@@ -76,7 +83,9 @@ static void print_bash(const Program *p, FILE *f) {
         for (const Command *const *c = p->commands; *c; c++) fprintf(f, " %s", (*c)->name);
         fputs("\" ;;\n", f);
     }
-    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n", f);
+    fputs("    esac\n    [ \"$words\" ] || files=${prefix:+-f}\n"
+          "    COMPREPLY=($(compgen -P \"$prefix\" $files -W \"$words\" -- \"$word\"))\n}\n",
+          f);
     fprintf(f, "complete -o default -F _%s %s\n", function, p->name);
     free(function);
 }

@@ -12,10 +12,12 @@ static const struct {
     {"noised-train pretr", "pretrain"},
     {"noised-train pretrain --sched", "--schedule"},
     {"noised-train pretrain --schedule lin", "linear"},
+    {"noised-train pretrain --schedule=lin", "--schedule=linear"},
     {"noised-train pretrain --config noiseformer-v2-n", "noiseformer-v2-nano"},
     {"noised-train finetune --config trec-narrowsh", "trec-narrowshallow"},
     {"noised-train finetune --pool me", "mean"},
     {"noised-train pretrain --data one.t", "one.txt"},
+    {"noised-train pretrain --data=one.t", "--data=one.txt"},
     {"noised-train pretrain --data one.txt two.txt --sched", "--schedule"},
     {"noised-train compare tw", "two.txt"},
     {"noised-train sample --sched", NULL},
@@ -23,21 +25,25 @@ static const struct {
     {"noised --thr", "--threads"},
 };
 
-/* zsh completes in a terminal only: what the line has become when its widget is done. */
+/* bash and zsh complete in a terminal only: what the line has become. JOINS is a sign that bash breaks no word at. */
 static const char zshrc[] = "fpath=($ROOT $fpath)\n"
                             "autoload -U compinit\n"
                             "compinit -u -D\n"
                             "capture() { zle complete-word; print -r -- \"$BUFFER\" >$ROOT/out; exit }\n"
                             "zle -N capture\n"
                             "bindkey '^X^A' capture\n";
+static const char bashrc[] = "for f in *.bash; do . ./$f; done\n"
+                             "COMP_WORDBREAKS=${COMP_WORDBREAKS//$JOINS}\n"
+                             "capture() { printf '%s\\n' \"$READLINE_LINE\" >out; exit; }\n"
+                             "bind -x '\"\\C-x\\C-a\": capture'\n";
 static const char in_zsh[] =
-    "cd $ROOT && timeout 60 zsh -fc 'zmodload zsh/zpty; zpty z \"ZDOTDIR=$ROOT zsh -i\"; "
+    "cd $ROOT && rm -f out && timeout 60 zsh -fc 'zmodload zsh/zpty; zpty z \"ZDOTDIR=$ROOT zsh -i\"; "
     "zpty -w -n z \"$LINE\"$'\\''\\x18\\x01'\\''; while zpty -r z line; do :; done' && cat out";
 static const char in_fish[] =
     "cd $ROOT && HOME=$ROOT fish -c 'for f in *.fish; source $f; end; complete -C \"$LINE\" | cut -f1'";
-static const char in_bash[] = "cd $ROOT && bash -c 'for f in *.bash; do . ./$f; done; COMP_WORDS=($LINE); "
-                              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); f=_${COMP_WORDS[0]//-/_}; $f; "
-                              "echo \"${COMPREPLY[@]:-$(compgen -f -- \"${COMP_WORDS[-1]}\")}\"'";
+static const char in_bash[] =
+    "cd $ROOT && rm -f out && printf '%s\\t\\30\\1' \"$LINE\" | "
+    "timeout 60 script -qec 'bash --noprofile --rcfile .bashrc -i' /dev/null >/dev/null && cat out";
 
 static void output_of(const char *command, char out[4096]) {
     FILE *f = popen(command, "r");
@@ -47,15 +53,15 @@ static void output_of(const char *command, char out[4096]) {
     pclose(f);
 }
 
-/* The scripts of all programs, in files named as the shell wants them. */
-static void check_shell(const char *shell, const char *file, const char *command) {
+/* The scripts of all programs, in files named as the shell wants them, and its settings. */
+static void check_shell(const char *shell, const char *file, const char *settings, const char *command) {
     char *root = test_dir(), out[4096], line[1024];
     snprintf(line, sizeof line,
-             "cat >%s/.zshrc && touch %s/one.txt %s/two.txt && for p in noised noised-train noised-weights; do "
+             "cat >%s/.%src && touch %s/one.txt %s/two.txt && for p in noised noised-train noised-weights; do "
              "${BUILD:-build}/$p --help=completion-%s >%s/%s || exit 1; done",
-             root, root, root, shell, root, file);
+             root, shell, root, root, shell, root, file);
     FILE *f = popen(line, "w");
-    REQUIRE(f && fputs(zshrc, f) >= 0 && pclose(f) == 0);
+    REQUIRE(f && fputs(settings, f) >= 0 && pclose(f) == 0);
     setenv("ROOT", root, 1);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         setenv("LINE", cases[i].line, 1);
@@ -74,14 +80,20 @@ static void check_shell(const char *shell, const char *file, const char *command
     free(root);
 }
 
-TEST(completion_in_bash) { check_shell("bash", "$p.bash", in_bash); }
+TEST(completion_in_bash) { check_shell("bash", "$p.bash", bashrc, in_bash); }
+
+TEST(completion_in_bash_that_joins_equals) {
+    setenv("JOINS", "=", 1);
+    check_shell("bash", "$p.bash", bashrc, in_bash);
+    unsetenv("JOINS");
+}
 
 TEST(completion_in_zsh) {
     if (system("command -v zsh >/dev/null")) SKIP("needs zsh");
-    check_shell("zsh", "_$p", in_zsh);
+    check_shell("zsh", "_$p", zshrc, in_zsh);
 }
 
 TEST(completion_in_fish) {
     if (system("command -v fish >/dev/null")) SKIP("needs fish");
-    check_shell("fish", "$p.fish", in_fish);
+    check_shell("fish", "$p.fish", "", in_fish);
 }
