@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "base/json_write.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
@@ -24,27 +25,30 @@
 
 static void print_model(Server *s, Buffer *b, const char *id) {
     Serving *serving = versions_pin(&s->versions);
-    buffer_text(b, "{\"id\":");
-    buffer_json(b, id, strlen(id));
-    buffer_print(
-        b, ",\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"noised\",\"root\":", (int64_t)s->started);
-    buffer_json(b, s->models.name, strlen(s->models.name));
-    buffer_print(b, ",\"parent\":null,\"max_model_len\":%d", serving->api.config->max_positions);
+    json_open(b, NULL, '{');
+    json_put_text(b, "id", id);
+    json_put_text(b, "object", "model");
+    json_put_int(b, "created", (int64_t)s->started);
+    json_put_text(b, "owned_by", "noised");
+    json_put_text(b, "root", s->models.name);
+    json_put_null(b, "parent");
+    json_put_int(b, "max_model_len", serving->api.config->max_positions);
     describe_task(b, &serving->api);
-    buffer_text(b, "}");
+    json_close(b, '}');
     versions_unpin(&s->versions, serving);
 }
 
 static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
+    Buffer *b = &reply->body;
     (void)request;
     reply->status = 200;
-    buffer_text(&reply->body, "{\"object\":\"list\",\"data\":[");
-    print_model(s, &reply->body, s->models.name);
-    for (int i = 0; i < s->models.n_aliases; i++) {
-        buffer_text(&reply->body, ",");
-        print_model(s, &reply->body, s->models.aliases[i]);
-    }
-    buffer_text(&reply->body, "]}");
+    json_open(b, NULL, '{');
+    json_put_text(b, "object", "list");
+    json_open(b, "data", '[');
+    print_model(s, b, s->models.name);
+    for (int i = 0; i < s->models.n_aliases; i++) print_model(s, b, s->models.aliases[i]);
+    json_close(b, ']');
+    json_close(b, '}');
 }
 
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -70,13 +74,18 @@ const char *server_status(Server *s, EngineStats *stats) {
 }
 
 static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
+    Buffer *b = &reply->body;
     (void)request;
     EngineStats stats;
     const char *status = server_status(s, &stats);
     reply->status = strcmp(status, "ok") ? 503 : 200;
-    buffer_print(&reply->body,
-                 "{\"status\":\"%s\",\"running\":%d,\"queued\":%d,\"kv_blocks\":%d,\"kv_blocks_used\":%d}", status,
-                 stats.running, stats.queued, stats.kv_blocks, stats.kv_blocks_used);
+    json_open(b, NULL, '{');
+    json_put_text(b, "status", status);
+    json_put_int(b, "running", stats.running);
+    json_put_int(b, "queued", stats.queued);
+    json_put_int(b, "kv_blocks", stats.kv_blocks);
+    json_put_int(b, "kv_blocks_used", stats.kv_blocks_used);
+    json_close(b, '}');
 }
 
 /* Written when the version was opened. */
@@ -94,7 +103,9 @@ static void ready(Server *s, const HttpRequest *request, HttpReply *reply) {
 static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)s, (void)request;
     reply->status = 200;
-    buffer_text(&reply->body, "{\"version\":\"" NOISED_VERSION "\"}");
+    json_open(&reply->body, NULL, '{');
+    json_put_text(&reply->body, "version", NOISED_VERSION);
+    json_close(&reply->body, '}');
 }
 
 static void load(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -102,13 +113,17 @@ static void load(Server *s, const HttpRequest *request, HttpReply *reply) {
     EngineStats stats;
     versions_stats(&s->versions, &stats);
     reply->status = 200;
-    buffer_print(&reply->body, "{\"server_load\":%d}", stats.running + stats.queued);
+    json_open(&reply->body, NULL, '{');
+    json_put_int(&reply->body, "server_load", stats.running + stats.queued);
+    json_close(&reply->body, '}');
 }
 
 static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)s, (void)request;
     reply->status = 200;
-    buffer_text(&reply->body, "{\"status\":\"ok\"}");
+    json_open(&reply->body, NULL, '{');
+    json_put_text(&reply->body, "status", "ok");
+    json_close(&reply->body, '}');
 }
 
 static void print_metrics(Server *s) {

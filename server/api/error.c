@@ -1,3 +1,4 @@
+#include "base/json_write.h"
 #include "server/api/error.h"
 
 #include <stdarg.h>
@@ -40,19 +41,15 @@ static const char *type_of(int status) {
     }
 }
 
-static void print_or_null(Buffer *b, const char *text) {
-    if (text && *text)
-        buffer_json(b, text, strlen(text));
-    else
-        buffer_text(b, "null");
-}
+static const char *some(const char *text) { return text && *text ? text : NULL; }
 
 void api_error_print(Buffer *b, const ApiError *e) {
-    buffer_text(b, "{\"error\":{\"message\":");
-    buffer_json(b, e->message, strlen(e->message));
-    buffer_print(b, ",\"type\":\"%s\",\"param\":", type_of(e->status));
-    print_or_null(b, e->param);
-    buffer_text(b, ",\"code\":");
-    print_or_null(b, e->code);
-    buffer_text(b, "}}");
+    json_open(b, NULL, '{');
+    json_open(b, "error", '{');
+    json_put_text(b, "message", e->message);
+    json_put_text(b, "type", type_of(e->status));
+    json_put_text(b, "param", some(e->param));
+    json_put_text(b, "code", some(e->code));
+    json_close(b, '}');
+    json_close(b, '}');
 }

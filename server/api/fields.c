@@ -1,5 +1,6 @@
 #include "server/api/fields.h"
 
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/json/json_look.h"
 #include "base/random.h"
@@ -113,18 +114,18 @@ const Field *field_same(const FieldList *list, const Field *f) {
     return fields_find(list, name);
 }
 
-bool field_print_default(Buffer *b, const FieldList *list, const Field *f) {
+bool field_put_default(Buffer *b, const char *key, const FieldList *list, const Field *f) {
     if (f->absent) {
         const Field *same = field_same(list, f);
-        if (same) return field_print_default(b, list, same);
+        if (same) return field_put_default(b, key, list, same);
         bool value = f->absent[strspn(f->absent, "-0123456789.")] == '\0' || !strcmp(f->absent, "false");
-        if (value) buffer_text(b, f->absent);
+        if (value) json_put_raw(b, key, f->absent, strlen(f->absent));
         return value;
     }
     if (f->kind == FIELD_BOOL)
-        buffer_text(b, f->fallback != 0 ? "true" : "false");
+        json_put_bool(b, key, f->fallback != 0);
     else
-        buffer_print(b, "%.16g", f->fallback);
+        json_put_double(b, key, f->fallback);
     return true;
 }
 

@@ -85,7 +85,7 @@ const Field *field_same(const FieldList *list, const Field *f);
 
 /* The JSON value that stands for absence; where that is another field's, by its name in `absent`, the value of that
  * one. False, and nothing printed, when there is none. */
-bool field_print_default(Buffer *b, const FieldList *list, const Field *f);
+bool field_put_default(Buffer *b, const char *key, const FieldList *list, const Field *f);
 
 /* r->name: NULL, or of the field that the object is, which then stands in front of its fields' names. */
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);

@@ -1,5 +1,6 @@
 #include "server/api/former.h"
 
+#include "base/json_write.h"
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -123,12 +124,12 @@ int64_t former_difference(const FormerChoice *c, const char *text, size_t n) {
 
 static bool continues(char byte) { return ((unsigned char)byte & 0xC0) == 0x80; }
 
-void former_print_around(Buffer *b, const char *text, size_t n, size_t at) {
+void former_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at) {
     enum { BEFORE = 16, BEHIND = 24 };
     size_t from = at > BEFORE ? at - BEFORE : 0, to = MIN(n, at + BEHIND);
     while (from > 0 && continues(text[from])) from--;
     while (to < n && continues(text[to])) to++;
-    buffer_json(b, n ? text + from : "", to - from);
+    json_put_bytes(b, key, n ? text + from : "", to - from);
 }
 
 /* The next part of a fingerprint, up to a hyphen; that of OpenBLAS, "blas-<core>-<version>", has two inside, and the
@@ -141,16 +142,14 @@ static size_t next_part(const char **rest, bool last) {
     return n;
 }
 
-void former_print_parts(Buffer *b, const char *former, const char *now) {
+void former_put_parts(Buffer *b, const char *key, const char *former, const char *now) {
     static const char *const names[] = {"checkpoint", "version", "arithmetic", "template"};
-    const char *separator = "";
-    buffer_text(b, "[");
+    json_open(b, key, '[');
     for (size_t i = 0; i < COUNTOF(names); i++) {
         const char *was = former, *is = now;
         size_t n_was = next_part(&former, i + 1 == COUNTOF(names)), n_is = next_part(&now, i + 1 == COUNTOF(names));
         if (n_was == n_is && !memcmp(was, is, n_is)) continue;
-        buffer_print(b, "%s\"%s\"", separator, names[i]);
-        separator = ",";
+        json_put_text(b, NULL, names[i]);
     }
-    buffer_text(b, "]");
+    json_close(b, ']');
 }

@@ -28,9 +28,9 @@ void former_free(Former *f); /* NULL is fine */
 int64_t former_difference(const FormerChoice *c, const char *text, size_t n);
 
 /* Up to 40 bytes of text around that byte, whole characters, as a JSON string. */
-void former_print_around(Buffer *b, const char *text, size_t n, size_t at);
+void former_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at);
 
 /* ["checkpoint","version","arithmetic","template"]: the parts in which two fingerprints differ. */
-void former_print_parts(Buffer *b, const char *former, const char *now);
+void former_put_parts(Buffer *b, const char *key, const char *former, const char *now);
 
 #endif

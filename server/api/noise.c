@@ -1,5 +1,6 @@
 #include "server/api/noise.h"
 
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "model/shape.h"
 
@@ -13,23 +14,24 @@ static void print_layer(Buffer *b, const Config *c, const Noise *z) {
         return;
     }
     noise_deviation(c, z, sigma);
-    buffer_floats(b, sigma, n);
+    json_put_floats(b, NULL, sigma, n);
     free(sigma);
 }
 
 void noise_print(Buffer *b, const Model *m) {
     const Config *c = &m->cfg;
-    buffer_print(b, "{\"scope\":\"%s\",\"density\":\"%s\",\"span\":\"%s\",\"conditioned\":%s,\"sigma\":",
-                 scope_names[c->noise.scope], density_names[c->noise.density], span_names[c->noise.span],
-                 c->noise.condition_dim ? "true" : "false");
+    json_open(b, NULL, '{');
+    json_put_text(b, "scope", scope_names[c->noise.scope]);
+    json_put_text(b, "density", density_names[c->noise.density]);
+    json_put_text(b, "span", span_names[c->noise.span]);
+    json_put_bool(b, "conditioned", c->noise.condition_dim);
     if (c->noise.condition_dim) {
-        buffer_text(b, "null}");
-        return;
+        json_put_null(b, "sigma");
+    } else {
+        json_open(b, "sigma", '[');
+        for (int l = 0; l < c->n_layers && c->noise.scope != NOISE_NONE; l++)
+            print_layer(b, c, &m->blocks[l].attention.noise);
+        json_close(b, ']');
     }
-    buffer_text(b, "[");
-    for (int l = 0; l < c->n_layers && c->noise.scope != NOISE_NONE; l++) {
-        if (l) buffer_text(b, ",");
-        print_layer(b, c, &m->blocks[l].attention.noise);
-    }
-    buffer_text(b, "]}");
+    json_close(b, '}');
 }

@@ -1,5 +1,6 @@
 #include "server/api/chat/replay.h"
 
+#include "base/json_write.h"
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "server/api/chat/chat.h"
@@ -100,22 +101,19 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
     const FormerChoice *former = &c->rules->former->choices[index];
     int64_t at = difference(c, former);
     (void)event;
-    buffer_print(b, "{\"index\":%d,\"identical\":%s,\"first_difference\":", index,
-                 is_identical(c, former) ? "true" : "false");
+    json_open(b, NULL, '{');
+    json_put_int(b, "index", index);
+    json_put_bool(b, "identical", is_identical(c, former));
     if (at < 0) {
-        buffer_text(b, "null");
+        json_put_null(b, "first_difference");
     } else {
-        buffer_print(b, "{\"byte\":%lld,\"former\":", (long long)at);
-        former_print_around(b, former->text.data, former->text.n, (size_t)at);
-        buffer_text(b, ",\"now\":");
-        former_print_around(b, c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
-        buffer_text(b, "}");
+        json_open(b, "first_difference", '{');
+        json_put_int(b, "byte", at);
+        former_put_around(b, "former", former->text.data, former->text.n, (size_t)at);
+        former_put_around(b, "now", c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
+        json_close(b, '}');
     }
-    buffer_text(b, ",\"former_finish_reason\":");
-    if (*former->finish)
-        buffer_print(b, "\"%s\"", former->finish);
-    else
-        buffer_text(b, "null");
+    json_put_text(b, "former_finish_reason", *former->finish ? former->finish : NULL);
     response_choice_end(b, c, 0, has_noise);
 }
 
@@ -123,14 +121,13 @@ static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choic
     const Former *former = choices->rules->former;
     bool identical = true;
     for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &former->choices[i]);
-    buffer_print(b, ",\"identical\":%s,\"fingerprint\":{\"former\":", identical ? "true" : "false");
-    if (*former->fingerprint)
-        buffer_json(b, former->fingerprint, strlen(former->fingerprint));
-    else
-        buffer_text(b, "null");
-    buffer_print(b, ",\"now\":\"%s\",\"differs_in\":", head->fingerprint);
-    former_print_parts(b, *former->fingerprint ? former->fingerprint : head->fingerprint, head->fingerprint);
-    buffer_text(b, "}");
+    json_put_bool(b, "identical", identical);
+    json_open(b, "fingerprint", '{');
+    json_put_text(b, "former", *former->fingerprint ? former->fingerprint : NULL);
+    json_put_text(b, "now", head->fingerprint);
+    former_put_parts(b, "differs_in", *former->fingerprint ? former->fingerprint : head->fingerprint,
+                     head->fingerprint);
+    json_close(b, '}');
 }
 
 const ResponseForm response_replay = {

@@ -1,6 +1,7 @@
 #include "server/api/completions/completion.h"
 
 #include "server/api/completions/request.h"
+#include "base/json_write.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
@@ -237,38 +238,36 @@ static Choice **order_choices(const Completion *c, int p) {
     return order;
 }
 
-static void print_diversity(const Completion *c, Buffer *more) {
+static void put_diversity(const Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
-    for (int p = 0; p < r->n_prompts && r->diversity; p++) {
+    if (!r->diversity) return;
+    json_open(out, "diversity", '[');
+    for (int p = 0; p < r->n_prompts; p++) {
         Choice **order = order_choices(c, p);
-        buffer_text(more, p ? "," : ",\"diversity\":[");
         if (order)
-            diversity_print(more, order, r->n);
+            diversity_print(out, order, r->n);
         else
-            more->failed = true;
+            out->failed = true;
         free(order);
     }
-    if (r->diversity) buffer_text(more, "]");
+    json_close(out, ']');
 }
 
 static void print_whole(Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
-    Buffer more = {0};
+    const ResponseForm *form = c->head.form;
+    Usage u = usage_of(c);
     response_open(out, &c->head, false);
     for (int p = 0; p < r->n_prompts; p++) {
         Choice **order = order_choices(c, p);
-        if (!order) more.failed = true;
-        for (int i = 0; i < r->n && order; i++) {
-            if (p + i > 0) buffer_text(out, ",");
-            c->head.form->choice(out, order[i], p * r->n + i, c->has_noise, false);
-        }
+        if (!order) out->failed = true;
+        for (int i = 0; i < r->n && order; i++) form->choice(out, order[i], p * r->n + i, c->has_noise, false);
         free(order);
     }
-    Usage u = usage_of(c);
-    print_diversity(c, &more);
-    if (c->head.form->more) c->head.form->more(&more, &c->head, c->choices, c->n_choices);
-    response_close(out, &u, false, &more);
-    buffer_free(&more);
+    json_close(out, ']');
+    put_diversity(c, out);
+    if (form->more) form->more(out, &c->head, c->choices, c->n_choices);
+    response_close(out, &u, false);
 }
 
 static void print_event(Completion *c, Buffer *out, int i) {
@@ -279,7 +278,8 @@ static void print_event(Completion *c, Buffer *out, int i) {
     c->head.form->choice(out, choice, i, c->has_noise, true);
     bool counted = c->request.include_usage && c->request.continuous_usage_stats;
     Usage u = counted ? usage_of(c) : (Usage){0};
-    response_close(out, counted ? &u : NULL, c->request.include_usage, NULL);
+    json_close(out, ']');
+    response_close(out, counted ? &u : NULL, c->request.include_usage);
     buffer_text(out, "\n\n");
     choice_mark_sent(choice);
 }
@@ -287,13 +287,12 @@ static void print_event(Completion *c, Buffer *out, int i) {
 static void print_end(Completion *c, Buffer *out) {
     if (c->request.include_usage || c->request.diversity) {
         Usage u = usage_of(c);
-        Buffer more = {0};
-        print_diversity(c, &more);
         buffer_text(out, "data: ");
         response_open(out, &c->head, true);
-        response_close(out, c->request.include_usage ? &u : NULL, false, &more);
+        json_close(out, ']');
+        put_diversity(c, out);
+        response_close(out, c->request.include_usage ? &u : NULL, false);
         buffer_text(out, "\n\n");
-        buffer_free(&more);
     }
     buffer_text(out, "data: [DONE]\n\n");
 }

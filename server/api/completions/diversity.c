@@ -1,20 +1,21 @@
 #include "server/api/completions/diversity.h"
 
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "tokenizer/diversity.h"
 
 #include <stdlib.h>
 
 static void print_members(Buffer *b, const Diversity *d) {
+    char key[24];
+    json_open(b, NULL, '{');
     for (int i = 0; i < DISTINCT; i++) {
-        buffer_print(b, "%c\"distinct_%d\":", i ? ',' : '{', i + 1);
-        buffer_float(b, (float)d->distinct[i]);
+        snprintf(key, sizeof key, "distinct_%d", i + 1);
+        json_put_float(b, key, (float)d->distinct[i]);
     }
-    buffer_text(b, ",\"self_bleu\":");
-    buffer_float(b, (float)d->self_bleu);
-    buffer_text(b, ",\"edit_distance\":");
-    buffer_float(b, (float)d->edit_distance);
-    buffer_text(b, "}");
+    json_put_float(b, "self_bleu", (float)d->self_bleu);
+    json_put_float(b, "edit_distance", (float)d->edit_distance);
+    json_close(b, '}');
 }
 
 void diversity_print(Buffer *b, Choice *const *choices, int n) {

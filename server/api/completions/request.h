@@ -62,10 +62,10 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
                       ApiError *e);
 void api_request_free(CompletionRequest *r);
 
-/* The values of generation_config.json, in place of absent fields whose fallback is API_ABSENT; and field_print_default
+/* The values of generation_config.json, in place of absent fields whose fallback is API_ABSENT; and field_put_default
  * with them. (request_defaults.c) */
 void api_take_defaults(CompletionRequest *r, const Generation *g);
-bool api_print_default(Buffer *b, const Generation *g, const FieldList *list, const Field *f);
+bool api_put_default(Buffer *b, const char *key, const Generation *g, const FieldList *list, const Field *f);
 
 /* Whether the prompt's log-probabilities are wanted. */
 static inline bool api_scores_prompt(const CompletionRequest *r) {

@@ -1,5 +1,6 @@
 /* What a completion gets that does not say it, where the checkpoint's generation_config.json has a word in it. The file
  * is part of the checkpoint's hash, and so of the fingerprint of every answer. */
+#include "base/json_write.h"
 #include "server/api/completions/request.h"
 
 void api_take_defaults(CompletionRequest *r, const Generation *g) {
@@ -12,13 +13,13 @@ void api_take_defaults(CompletionRequest *r, const Generation *g) {
     }
 }
 
-bool api_print_default(Buffer *b, const Generation *g, const FieldList *list, const Field *f) {
+bool api_put_default(Buffer *b, const char *key, const Generation *g, const FieldList *list, const Field *f) {
     const Field *same = field_same(list, f);
-    if (same) return api_print_default(b, g, list, same);
+    if (same) return api_put_default(b, key, g, list, same);
     for (int i = 0; i < GENERATION_VALUES; i++)
         if (f == fields_find(&completion_fields, generation_keys[i].name)) {
-            buffer_print(b, "%.16g", g->values[i]);
+            json_put_double(b, key, g->values[i]);
             return true;
         }
-    return field_print_default(b, list, f);
+    return field_put_default(b, key, list, f);
 }

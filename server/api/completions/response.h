@@ -1,7 +1,7 @@
 /* api_response: OpenAI's text_completion and chat.completion objects and others of their shape, piece by piece. A
  * streamed event is such an object with the new part of one choice.
  *
- *     response_open, form->choice (any number), response_close */
+ *     response_open, form->choice (any number), json_close of the choices, more members, response_close */
 #ifndef NOISED_API_RESPONSE_H
 #define NOISED_API_RESPONSE_H
 
@@ -14,7 +14,7 @@ typedef struct ResponseForm {
     /* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. The noise seed is null
      * where there is no noise. */
     void (*choice)(Buffer *b, const Choice *c, int index, bool has_noise, bool event);
-    /* Members behind the choices of a whole answer, each with a comma in front; NULL: none. */
+    /* Members behind the choices of a whole answer; NULL: none. */
     void (*more)(Buffer *b, const ResponseHead *head, const Choice *choices, int n);
 } ResponseForm;
 extern const ResponseForm response_text, response_chat, response_score, response_replay;
@@ -35,10 +35,10 @@ typedef struct Usage {
 /* {"id":...,"choices":[ */
 void response_open(Buffer *b, const ResponseHead *h, bool event);
 
-/* The text that is new, as a JSON string. For the forms. */
-void response_choice_text(Buffer *b, const Choice *c);
+/* The text that is new. For the forms. */
+void response_choice_text(Buffer *b, const char *key, const Choice *c);
 
-/* The four arrays of the next n slots. For the forms. */
+/* "logprobs", the four arrays of the next n slots. For the forms. */
 void response_logprobs(Buffer *b, const Choice *c, int n);
 
 /* "noise_seed":...; null where there is no noise. For the forms. */
@@ -47,7 +47,7 @@ void response_noise_seed(Buffer *b, const Choice *c, bool has_noise);
 /* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
 void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise);
 
-/* ]...}: usage NULL leaves it out, as `null` when usage_null. `more`: further members, each behind a comma, or NULL. */
-void response_close(Buffer *b, const Usage *usage, bool usage_null, const Buffer *more);
+/* The end: usage NULL leaves it out, as `null` when usage_null. */
+void response_close(Buffer *b, const Usage *usage, bool usage_null);
 
 #endif

@@ -1,51 +1,60 @@
+#include "base/json_write.h"
 #include "base/err.h"
 #include "server/api/completions/response.h"
 
-static void print_token(Buffer *b, const Tokenizer *t, int id, float logprob) {
+#include <string.h>
+
+static void put_token(Buffer *b, const Tokenizer *t, int id, float logprob) {
+    char name[24];
     size_t n;
     const char *piece = tokenizer_piece(t, id, &n);
-    buffer_text(b, "\"token\":");
-    if (piece)
-        buffer_json(b, piece, n);
-    else
-        buffer_print(b, "\"token_id:%d\"", id);
-    buffer_text(b, ",\"logprob\":");
-    buffer_float(b, logprob);
-    buffer_text(b, ",\"bytes\":");
-    for (size_t i = 0; piece && i < n; i++) buffer_print(b, "%c%d", i ? ',' : '[', (unsigned char)piece[i]);
-    buffer_text(b, !piece ? "null" : n ? "]" : "[]");
+    snprintf(name, sizeof name, "token_id:%d", id);
+    json_put_bytes(b, "token", piece ? piece : name, piece ? n : strlen(name));
+    json_put_float(b, "logprob", logprob);
+    if (!piece) {
+        json_put_null(b, "bytes");
+        return;
+    }
+    json_open(b, "bytes", '[');
+    for (size_t i = 0; i < n; i++) json_put_int(b, NULL, (unsigned char)piece[i]);
+    json_close(b, ']');
 }
 
-static void print_logprobs(Buffer *b, const Choice *c, int n) {
+static void put_logprobs(Buffer *b, const Choice *c, int n) {
     const Tokenizer *t = c->rules->tokenizer;
-    buffer_text(b, "{\"content\":[");
+    json_open(b, "logprobs", '{');
+    json_open(b, "content", '[');
     for (int i = 0; i < n; i++) {
         const JobToken *token = c->slots[c->slots_sent + i].token;
-        buffer_text(b, i ? ",{" : "{");
-        print_token(b, t, token->id, token->logprob);
-        buffer_text(b, ",\"top_logprobs\":[");
+        json_open(b, NULL, '{');
+        put_token(b, t, token->id, token->logprob);
+        json_open(b, "top_logprobs", '[');
         for (int k = 0; k < c->rules->n_top && token->top[k].id >= 0; k++) {
-            buffer_text(b, k ? ",{" : "{");
-            print_token(b, t, token->top[k].id, token->top[k].logprob);
-            buffer_text(b, "}");
+            json_open(b, NULL, '{');
+            put_token(b, t, token->top[k].id, token->top[k].logprob);
+            json_close(b, '}');
         }
-        buffer_text(b, "]}");
+        json_close(b, ']');
+        json_close(b, '}');
     }
-    buffer_text(b, "],\"refusal\":null}");
+    json_close(b, ']');
+    json_put_null(b, "refusal");
+    json_close(b, '}');
 }
 
 static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
     int n = choice_settled_slots(c);
-    buffer_print(b, "{\"index\":%d,\"%s\":{", index, event ? "delta" : "message");
-    if (!event || !c->begun) buffer_text(b, "\"role\":\"assistant\",");
-    buffer_text(b, "\"content\":");
-    response_choice_text(b, c);
-    if (!event) buffer_text(b, ",\"refusal\":null");
-    buffer_text(b, "},\"logprobs\":");
+    json_open(b, NULL, '{');
+    json_put_int(b, "index", index);
+    json_open(b, event ? "delta" : "message", '{');
+    if (!event || !c->begun) json_put_text(b, "role", "assistant");
+    response_choice_text(b, "content", c);
+    if (!event) json_put_null(b, "refusal");
+    json_close(b, '}');
     if (c->rules->logprobs)
-        print_logprobs(b, c, n);
+        put_logprobs(b, c, n);
     else
-        buffer_text(b, "null");
+        json_put_null(b, "logprobs");
     response_choice_end(b, c, n, has_noise);
 }
 

@@ -1,5 +1,6 @@
 #include "server/api/completions/score.h"
 
+#include "base/json_write.h"
 #include "base/err.h"
 #include "server/api/completions/response.h"
 
@@ -83,15 +84,18 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         sum += (double)token->logprob;
         greedy = greedy && token->logprob == token->top[0].logprob;
     }
-    buffer_print(b, "{\"index\":%d,\"text\":", index);
-    response_choice_text(b, c);
-    buffer_text(b, ",\"logprob\":");
-    buffer_float(b, whole ? (float)sum : NAN);
-    buffer_print(b, ",\"is_greedy\":%s,\"logprobs\":", !whole ? "null" : greedy ? "true" : "false");
+    json_open(b, NULL, '{');
+    json_put_int(b, "index", index);
+    response_choice_text(b, "text", c);
+    json_put_float(b, "logprob", whole ? (float)sum : NAN);
+    if (whole)
+        json_put_bool(b, "is_greedy", greedy);
+    else
+        json_put_null(b, "is_greedy");
     response_logprobs(b, c, choice_settled_slots(c));
-    buffer_text(b, whole ? "," : ",\"deadline\":true,");
+    if (!whole) json_put_bool(b, "deadline", true);
     response_noise_seed(b, c, has_noise);
-    buffer_text(b, "}");
+    json_close(b, '}');
 }
 
 const ResponseForm response_score = {.id = "score", .object = "score", .event = "score", .choice = print_choice};

@@ -1,6 +1,7 @@
 #include "server/api/completions/tokenize.h"
 
 #include "server/api/completions/prompt.h"
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/utf8.h"
 
@@ -34,14 +35,16 @@ const FieldList tokenize_fields = {.rows = tokenize_rows, .n = COUNTOF(tokenize_
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
     size_t n = 0;
     const char *piece = tokenizer_piece(t, id, &n);
-    buffer_print(out, "{\"id\":%d,\"piece\":", id);
+    json_open(out, NULL, '{');
+    json_put_int(out, "id", id);
     if (utf8_is_valid(piece, n)) {
-        buffer_json(out, piece, n);
+        json_put_bytes(out, "piece", piece, n);
     } else {
-        for (size_t i = 0; i < n; i++) buffer_print(out, "%c%d", i ? ',' : '[', (unsigned char)piece[i]);
-        buffer_text(out, "]");
+        json_open(out, "piece", '[');
+        for (size_t i = 0; i < n; i++) json_put_int(out, NULL, (unsigned char)piece[i]);
+        json_close(out, ']');
     }
-    buffer_text(out, "}");
+    json_close(out, '}');
 }
 
 static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiError *e) {
@@ -52,17 +55,19 @@ static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiEr
     if (bos && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
     int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t->parse_special, &list, &err);
     if (rc) api_fail(e, 400, NULL, t->prompt ? "prompt" : "content", "%s", err.msg);
-    buffer_text(out, "{\"tokens\":[");
-    for (size_t i = 0; i < list.n && !rc; i++) {
-        if (i) buffer_text(out, ",");
+    json_open(out, NULL, '{');
+    json_open(out, "tokens", '[');
+    for (size_t i = 0; i < list.n && !rc; i++)
         if (t->with_pieces)
             print_piece(out, ctx->tokenizer, list.ids[i]);
         else
-            buffer_print(out, "%d", list.ids[i]);
+            json_put_int(out, NULL, list.ids[i]);
+    json_close(out, ']');
+    if (t->prompt) {
+        json_put_uint(out, "count", list.n);
+        json_put_int(out, "max_model_len", ctx->config->max_positions);
     }
-    buffer_text(out, "]");
-    if (t->prompt) buffer_print(out, ",\"count\":%zu,\"max_model_len\":%d", list.n, ctx->config->max_positions);
-    buffer_text(out, "}");
+    json_close(out, '}');
     token_list_free(&list);
     return rc;
 }
@@ -117,11 +122,10 @@ int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *ou
         size_t n_text = 0;
         char *text = tokenizer_decode(ctx->tokenizer, d.ids, (size_t)d.n_ids, &n_text);
         if (!text) rc = api_no_memory(e);
-        buffer_text(out, "{\"prompt\":");
-        buffer_json(out, text, n_text);
-        buffer_text(out, ",\"content\":");
-        buffer_json(out, text, n_text);
-        buffer_text(out, "}");
+        json_open(out, NULL, '{');
+        json_put_bytes(out, "prompt", text, n_text);
+        json_put_bytes(out, "content", text, n_text);
+        json_close(out, '}');
         free(text);
     }
     free(d.ids);

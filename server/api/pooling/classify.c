@@ -1,4 +1,5 @@
 /* POST /v1/classify */
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/shape.h"
@@ -47,12 +48,9 @@ static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
 }
 
 static void print_class(Buffer *out, const Reading *r, const Probabilities *p) {
-    const char *label = config_label(r->ctx->api->config, probabilities_best(p));
-    buffer_text(out, ",\"label\":");
-    buffer_json(out, label, strlen(label));
-    buffer_text(out, ",\"probs\":");
-    buffer_floats(out, p->mean, p->n);
-    buffer_print(out, ",\"num_classes\":%d", p->n);
+    json_put_text(out, "label", config_label(r->ctx->api->config, probabilities_best(p)));
+    json_put_floats(out, "probs", p->mean, p->n);
+    json_put_int(out, "num_classes", p->n);
     task_print_uncertainty(out, r, p);
 }
 
@@ -62,14 +60,14 @@ static void print(Buffer *out, const Reading *r) {
         out->failed = true;
         return;
     }
-    task_print_open(out);
+    reading_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
         if (!task_probabilities(&p, r, i, 0)) out->failed = true;
         task_print_input(out, r, i);
         print_class(out, r, &p);
-        buffer_text(out, "}");
+        json_close(out, '}');
     }
-    task_print_close(out, r);
+    reading_print_close(out, r);
     probabilities_free(&p);
 }
 

@@ -1,5 +1,6 @@
 #include "server/api/pooling/embeddings.h"
 
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "server/api/foreign.h"
@@ -71,7 +72,7 @@ static void to_unit_length(float *to, const float *from, int n) {
     for (int i = 0; i < n; i++) to[i] = length > 0 ? (float)((double)from[i] / length) : 0;
 }
 
-static void print_base64(Buffer *out, const float *x, int n) {
+static void put_base64(Buffer *out, const char *key, const float *x, int n) {
     size_t bytes = (size_t)n * sizeof *x;
     unsigned char *text = try_malloc((bytes + 2) / 3 * 4 + 1);
     if (!text) {
@@ -79,7 +80,7 @@ static void print_base64(Buffer *out, const float *x, int n) {
         return;
     }
     EVP_EncodeBlock(text, (const unsigned char *)x, (int)bytes);
-    buffer_print(out, "\"%s\"", (const char *)text);
+    json_put_text(out, key, (const char *)text);
     free(text);
 }
 
@@ -91,17 +92,16 @@ static void print(Buffer *out, const Reading *r) {
         out->failed = true;
         return;
     }
-    buffer_text(out, "{\"object\":\"list\",\"data\":[");
+    reading_print_open(out);
     for (int i = 0; i < r->n_jobs; i++) {
-        buffer_print(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
+        json_open(out, NULL, '{');
+        json_put_text(out, "object", "embedding");
+        json_put_int(out, "index", i);
         to_unit_length(unit, r->jobs[i]->values, width);
-        (request->base64 ? print_base64 : buffer_floats)(out, unit, width);
-        buffer_text(out, "}");
+        (request->base64 ? put_base64 : json_put_floats)(out, "embedding", unit, width);
+        json_close(out, '}');
     }
-    buffer_text(out, "],");
-    reading_print_end(out, r);
-    reading_print_usage(out, r);
-    buffer_text(out, "}");
+    reading_print_close(out, r);
     free(unit);
 }
 

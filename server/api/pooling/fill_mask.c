@@ -1,4 +1,5 @@
 /* POST /v1/fill-mask */
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/shape.h"
@@ -54,11 +55,11 @@ static int next_best(const Probabilities *p, const int *taken, int n) {
     return best;
 }
 
-static void print_text(Buffer *out, const Tokenizer *t, const int *ids, int n) {
+static void put_decoded(Buffer *out, const char *key, const Tokenizer *t, const int *ids, int n) {
     size_t bytes;
     char *text = tokenizer_decode(t, ids, (size_t)n, &bytes);
     if (!text) out->failed = true;
-    if (text) buffer_json(out, text, bytes);
+    if (text) json_put_bytes(out, key, text, bytes);
     free(text);
 }
 
@@ -66,15 +67,14 @@ static void print_text(Buffer *out, const Tokenizer *t, const int *ids, int n) {
 static void print_candidate(Buffer *out, const Reading *r, ReadingInput *input, int place, int token, float score) {
     const Tokenizer *t = r->ctx->api->tokenizer;
     int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t);
-    buffer_text(out, "{\"score\":");
-    buffer_float(out, score);
-    buffer_print(out, ",\"token\":%d,\"token_str\":", token);
-    print_text(out, t, &token, 1);
-    buffer_text(out, ",\"sequence\":");
+    json_open(out, NULL, '{');
+    json_put_float(out, "score", score);
+    json_put_int(out, "token", token);
+    put_decoded(out, "token_str", t, &token, 1);
     input->ids[place] = token;
-    print_text(out, t, input->ids + bos, input->n - bos);
+    put_decoded(out, "sequence", t, input->ids + bos, input->n - bos);
     input->ids[place] = mask;
-    buffer_text(out, "}");
+    json_close(out, '}');
 }
 
 static void print_mask(Buffer *out, const Reading *r, int i, int place, int mask, Probabilities *p) {
@@ -84,18 +84,16 @@ static void print_mask(Buffer *out, const Reading *r, int i, int place, int mask
         out->failed = true;
         return;
     }
-    buffer_print(out, "%s{\"position\":%d,\"candidates\":[", mask ? "," : "", place);
+    json_open(out, NULL, '{');
+    json_put_int(out, "position", place);
+    json_open(out, "candidates", '[');
     for (int k = 0; k < MIN(r->request.top_k, p->n); k++) {
         taken[k] = next_best(p, taken, k);
-        if (k) buffer_text(out, ",");
         print_candidate(out, r, &r->request.inputs[i], place, taken[k], p->mean[taken[k]]);
     }
-    buffer_text(out, "]");
-    if (r->request.noise_samples > 1) {
-        buffer_text(out, ",\"mutual_information\":");
-        buffer_float(out, (float)p->mutual_information);
-    }
-    buffer_text(out, "}");
+    json_close(out, ']');
+    if (r->request.noise_samples > 1) json_put_float(out, "mutual_information", (float)p->mutual_information);
+    json_close(out, '}');
 }
 
 static void print(Buffer *out, const Reading *r) {
@@ -105,17 +103,18 @@ static void print(Buffer *out, const Reading *r) {
         out->failed = true;
         return;
     }
-    task_print_open(out);
+    reading_print_open(out);
     for (int i = 0; i < r->request.n_inputs; i++) {
         const ReadingInput *input = &r->request.inputs[i];
         int mask = 0;
         task_print_input(out, r, i);
-        buffer_text(out, ",\"masks\":[");
+        json_open(out, "masks", '[');
         for (int place = 0; place < input->n && !out->failed; place++)
             if (input->ids[place] == c->mask_token_id) print_mask(out, r, i, place, mask++, &p);
-        buffer_text(out, "]}");
+        json_close(out, ']');
+        json_close(out, '}');
     }
-    task_print_close(out, r);
+    reading_print_close(out, r);
     probabilities_free(&p);
 }
 

@@ -1,6 +1,7 @@
 #include "server/api/pooling/reading.h"
 
 #include "server/api/completions/prompt.h"
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -265,17 +266,25 @@ void reading_free(void *self) {
     free(r);
 }
 
-void reading_print_end(Buffer *out, const Reading *r) {
-    buffer_text(out, "\"model\":");
-    buffer_json(out, r->ctx->api->models.name, strlen(r->ctx->api->models.name));
-    buffer_print(out, ",\"system_fingerprint\":\"%s\",\"noise_seed\":", r->ctx->api->fingerprint);
-    if (r->has_noise)
-        buffer_print(out, "%" PRIu64, r->noise_seed);
-    else
-        buffer_text(out, "null");
+void reading_print_open(Buffer *out) {
+    json_open(out, NULL, '{');
+    json_put_text(out, "object", "list");
+    json_open(out, "data", '[');
 }
 
-void reading_print_usage(Buffer *out, const Reading *r) {
+void reading_print_close(Buffer *out, const Reading *r) {
     int tokens = count_tokens(r);
-    buffer_print(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}", tokens, tokens);
+    json_close(out, ']');
+    json_put_text(out, "model", r->ctx->api->models.name);
+    json_put_text(out, "system_fingerprint", r->ctx->api->fingerprint);
+    if (r->has_noise)
+        json_put_uint(out, "noise_seed", r->noise_seed);
+    else
+        json_put_null(out, "noise_seed");
+    if (r->request.noise_samples > 1) json_put_int(out, "noise_samples", r->request.noise_samples);
+    json_open(out, "usage", '{');
+    json_put_int(out, "prompt_tokens", tokens);
+    json_put_int(out, "total_tokens", tokens);
+    json_close(out, '}');
+    json_close(out, '}');
 }

@@ -84,9 +84,9 @@ int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_
 int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e);
 extern const Type reading_text_type, reading_texts_type, reading_tokens_type;
 
-/* "model", "system_fingerprint" and "noise_seed", null where there was no noise: without braces. */
-void reading_print_end(Buffer *out, const Reading *r);
-/* ,"usage":{...} */
-void reading_print_usage(Buffer *out, const Reading *r);
+/* What all of these answers have: {"object":"list","data":[ and, behind the last result, the model, the noise and the
+ * tokens used. */
+void reading_print_open(Buffer *out);
+void reading_print_close(Buffer *out, const Reading *r);
 
 #endif

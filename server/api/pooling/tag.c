@@ -1,4 +1,5 @@
 /* POST /v1/tag */
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/tags.h"
@@ -90,20 +91,20 @@ typedef struct Tagged {
     float score;
 } Tagged;
 
+/* Left open. */
 static void print_span(Buffer *out, const ReadingInput *input, int first, int last, const char *label, float score) {
     const ReadingWord *a = &input->words[first], *b = &input->words[last];
-    buffer_print(out, "{\"start\":%d,\"end\":%d,\"text\":", a->start, b->end);
-    buffer_json(out, input->text + a->first, (size_t)(b->first + b->n - a->first));
-    buffer_text(out, ",\"label\":");
-    buffer_json(out, label, strlen(label));
-    buffer_text(out, ",\"score\":");
-    buffer_float(out, score);
+    json_open(out, NULL, '{');
+    json_put_int(out, "start", a->start);
+    json_put_int(out, "end", b->end);
+    json_put_bytes(out, "text", input->text + a->first, (size_t)(b->first + b->n - a->first));
+    json_put_text(out, "label", label);
+    json_put_float(out, "score", score);
 }
 
 /* Chunks of words; an entity's score is the mean of its words'. */
 static void print_entities(Buffer *out, const ReadingInput *input, const Tagged *tags) {
-    buffer_text(out, ",\"entities\":[");
-    const char *comma = "";
+    json_open(out, "entities", '[');
     for (int w = 0, last; w < input->n_words; w = last + 1) {
         double sum = (double)tags[w].score;
         last = w;
@@ -111,12 +112,10 @@ static void print_entities(Buffer *out, const ReadingInput *input, const Tagged 
         while (last + 1 < input->n_words && !tag_is_outside(tags[last + 1].label) &&
                !tag_is_boundary(tags[last].label, tags[last + 1].label))
             sum += (double)tags[++last].score;
-        buffer_text(out, comma);
         print_span(out, input, w, last, tag_type(tags[w].label), (float)(sum / (last - w + 1)));
-        buffer_text(out, "}");
-        comma = ",";
+        json_close(out, '}');
     }
-    buffer_text(out, "]");
+    json_close(out, ']');
 }
 
 /* Whether the labels are those of chunks (tags.h); others have no entities. */
@@ -132,19 +131,18 @@ static void print_input(Buffer *out, const Reading *r, int i, Probabilities *p) 
     Tagged *tags = try_calloc((size_t)input->n_words + 1, sizeof *tags);
     if (!tags) out->failed = true;
     task_print_input(out, r, i);
-    buffer_text(out, ",\"tokens\":[");
+    json_open(out, "tokens", '[');
     for (int w = 0; w < input->n_words && !out->failed; w++) {
         if (!task_probabilities(p, r, i, input->words[w].row)) out->failed = true;
         int best = probabilities_best(p);
         tags[w] = (Tagged){.label = config_label(c, best), .score = p->mean[best]};
-        if (w) buffer_text(out, ",");
         print_span(out, input, w, w, tags[w].label, tags[w].score);
         task_print_uncertainty(out, r, p);
-        buffer_text(out, "}");
+        json_close(out, '}');
     }
-    buffer_text(out, "]");
+    json_close(out, ']');
     if (!out->failed && has_chunks(c)) print_entities(out, input, tags);
-    buffer_text(out, "}");
+    json_close(out, '}');
     free(tags);
 }
 
@@ -154,9 +152,9 @@ static void print(Buffer *out, const Reading *r) {
         out->failed = true;
         return;
     }
-    task_print_open(out);
+    reading_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) print_input(out, r, i, &p);
-    task_print_close(out, r);
+    reading_print_close(out, r);
     probabilities_free(&p);
 }
 

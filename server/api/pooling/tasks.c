@@ -1,5 +1,6 @@
 #include "server/api/pooling/tasks.h"
 
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/shape.h"
@@ -50,23 +51,12 @@ bool task_probabilities(Probabilities *p, const Reading *r, int i, int row) {
 
 void task_print_uncertainty(Buffer *out, const Reading *r, const Probabilities *p) {
     if (r->request.noise_samples == 1) return;
-    buffer_text(out, ",\"spread\":");
-    buffer_floats(out, p->spread, p->n);
-    buffer_text(out, ",\"mutual_information\":");
-    buffer_float(out, (float)p->mutual_information);
-}
-
-void task_print_open(Buffer *out) { buffer_text(out, "{\"object\":\"list\",\"data\":["); }
-
-void task_print_close(Buffer *out, const Reading *r) {
-    buffer_text(out, "],");
-    reading_print_end(out, r);
-    if (r->request.noise_samples > 1) buffer_print(out, ",\"noise_samples\":%d", r->request.noise_samples);
-    reading_print_usage(out, r);
-    buffer_text(out, "}");
+    json_put_floats(out, "spread", p->spread, p->n);
+    json_put_float(out, "mutual_information", (float)p->mutual_information);
 }
 
 void task_print_input(Buffer *out, const Reading *r, int i) {
-    buffer_print(out, "%s{\"index\":%d", i ? "," : "", i);
-    if (r->request.inputs[i].truncated) buffer_text(out, ",\"truncated\":true");
+    json_open(out, NULL, '{');
+    json_put_int(out, "index", i);
+    if (r->request.inputs[i].truncated) json_put_bool(out, "truncated", true);
 }

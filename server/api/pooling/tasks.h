@@ -26,13 +26,10 @@ int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKin
 /* The probabilities of row `row` of input i, from all its samples; false when memory runs out. */
 bool task_probabilities(struct Probabilities *p, const Reading *r, int i, int row);
 
-/* ,"spread":[...],"mutual_information":x where there are several samples. */
+/* "spread" and "mutual_information" where there are several samples. */
 void task_print_uncertainty(Buffer *out, const Reading *r, const struct Probabilities *p);
 
-/* {"object":"list","data":[ and what comes behind its end */
-void task_print_open(Buffer *out);
-void task_print_close(Buffer *out, const Reading *r);
-/* {"index":i, and "truncated":true, where it is. */
+/* The object of input i is opened: "index", and "truncated" where it is. */
 void task_print_input(Buffer *out, const Reading *r, int i);
 
 #endif

@@ -1,5 +1,6 @@
 #include "server/api/schema/openapi.h"
 #include "server/api/completions/request.h"
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/random.h"
 #include "server/api/schema/schema.h"
@@ -42,8 +43,6 @@ typedef struct Printer {
     const ApiContext *ctx;
 } Printer;
 
-static void print_text(Buffer *b, const char *text) { buffer_json(b, text, strlen(text)); }
-
 bool openapi_limit(const ApiContext *ctx, const char *limit, double *value) {
     const ApiLimits *l = &ctx->limits;
     const struct {
@@ -66,123 +65,116 @@ bool openapi_limit(const ApiContext *ctx, const char *limit, double *value) {
 
 /* ---- what a field takes ---- */
 
-/* ,"maximum":20 */
-static void print_bound(const Printer *p, const char *key, double value) {
-    buffer_print(p->b, ",\"%s\":%.16g", key, value);
+static void put_type_name(Buffer *b, const char *type, bool or_null) {
+    if (!or_null) {
+        json_put_text(b, "type", type);
+        return;
+    }
+    json_open(b, "type", '[');
+    json_put_text(b, NULL, type);
+    json_put_text(b, NULL, "null");
+    json_close(b, ']');
 }
 
-static void print_number(const Printer *p, const char *type, double low, double high, const char *limit) {
-    if (limit) openapi_limit(p->ctx, limit, &high);
-    buffer_print(p->b, "\"type\":%s", type);
-    print_bound(p, "minimum", low);
-    print_bound(p, "maximum", high);
+static void put_null_schema(Buffer *b) {
+    json_open(b, NULL, '{');
+    json_put_text(b, "type", "null");
+    json_close(b, '}');
 }
 
-static void print_sized(const Printer *p, const Type *t, const char *type, const char *least, const char *most) {
+static void put_number(const Printer *p, const Type *t) {
     double high = t->high;
     if (t->limit) openapi_limit(p->ctx, t->limit, &high);
-    buffer_print(p->b, "\"type\":%s", type);
-    if (t->low > 0) print_bound(p, least, t->low);
-    if (high > 0 || t->limit) print_bound(p, most, high);
+    json_put_double(p->b, "minimum", t->low);
+    json_put_double(p->b, "maximum", high);
 }
 
-static void print_type(const Printer *p, const Type *t, bool or_null);
-
-static void print_element(const Printer *p, const char *key, const Type *t) {
-    buffer_print(p->b, ",\"%s\":", key);
-    print_type(p, t, false);
+static void put_size(const Printer *p, const Type *t, const char *least, const char *most) {
+    double high = t->high;
+    if (t->limit) openapi_limit(p->ctx, t->limit, &high);
+    if (t->low > 0) json_put_double(p->b, least, t->low);
+    if (high > 0 || t->limit) json_put_double(p->b, most, high);
 }
 
-static void print_one_of(const Printer *p, const Type *t, bool or_null) {
-    buffer_text(p->b, "\"anyOf\":[");
-    for (size_t i = 0; i < COUNTOF(t->of) && t->of[i]; i++) {
-        if (i) buffer_text(p->b, ",");
-        print_type(p, t->of[i], false);
+static void put_schema(const Printer *p, const char *key, const Type *t);
+
+static void put_one_of(const Printer *p, const Type *t, bool or_null) {
+    json_open(p->b, "anyOf", '[');
+    if (t->schema)
+        json_put_raw(p->b, NULL, t->schema, strlen(t->schema));
+    else
+        for (size_t i = 0; i < COUNTOF(t->of) && t->of[i]; i++) put_schema(p, NULL, t->of[i]);
+    if (or_null) put_null_schema(p->b);
+    json_close(p->b, ']');
+}
+
+/* The members of a schema. */
+static void put_members(const Printer *p, const Type *t, bool or_null) {
+    static const char *const names[] = {
+        [TYPE_INTEGER] = "integer", [TYPE_NUMBER] = "number", [TYPE_BOOLEAN] = "boolean",
+        [TYPE_STRING] = "string",   [TYPE_ARRAY] = "array",   [TYPE_MAP] = "object"};
+    if (t->schema || t->kind == TYPE_ONE_OF) {
+        put_one_of(p, t, or_null);
+        return;
     }
-    buffer_text(p->b, or_null ? ",{\"type\":\"null\"}]" : "]");
+    put_type_name(p->b, names[t->kind], or_null);
+    if (t->kind == TYPE_INTEGER || t->kind == TYPE_NUMBER) put_number(p, t);
+    if (t->kind == TYPE_STRING) put_size(p, t, "minLength", "maxLength");
+    if (t->kind == TYPE_ARRAY) put_size(p, t, "minItems", "maxItems");
+    if (t->kind == TYPE_MAP) put_size(p, t, "minProperties", "maxProperties");
+    if (t->kind == TYPE_ARRAY) put_schema(p, "items", t->of[0]);
+    if (t->kind == TYPE_MAP) put_schema(p, "additionalProperties", t->of[0]);
 }
 
-/* The members of a schema, without braces. */
-static void print_members(const Printer *p, const Type *t, bool or_null) {
+static void put_schema(const Printer *p, const char *key, const Type *t) {
     if (t->schema) {
-        buffer_print(p->b, "\"anyOf\":[%s%s]", t->schema, or_null ? ",{\"type\":\"null\"}" : "");
+        json_put_raw(p->b, key, t->schema, strlen(t->schema));
         return;
     }
-#define TYPE(name) (or_null ? "[\"" name "\",\"null\"]" : "\"" name "\"")
-    switch (t->kind) {
-    case TYPE_INTEGER:
-        print_number(p, TYPE("integer"), t->low, t->high, t->limit);
-        return;
-    case TYPE_NUMBER:
-        print_number(p, TYPE("number"), t->low, t->high, t->limit);
-        return;
-    case TYPE_BOOLEAN:
-        buffer_print(p->b, "\"type\":%s", TYPE("boolean"));
-        return;
-    case TYPE_STRING:
-        print_sized(p, t, TYPE("string"), "minLength", "maxLength");
-        return;
-    case TYPE_ARRAY:
-        print_sized(p, t, TYPE("array"), "minItems", "maxItems");
-        print_element(p, "items", t->of[0]);
-        return;
-    case TYPE_MAP:
-        print_sized(p, t, TYPE("object"), "minProperties", "maxProperties");
-        print_element(p, "additionalProperties", t->of[0]);
-        return;
-    case TYPE_ONE_OF:
-        print_one_of(p, t, or_null);
-        return;
-    }
-#undef TYPE
-}
-
-static void print_type(const Printer *p, const Type *t, bool or_null) {
-    if (t->schema && !or_null) {
-        buffer_text(p->b, t->schema);
-        return;
-    }
-    buffer_text(p->b, "{");
-    print_members(p, t, or_null);
-    buffer_text(p->b, "}");
+    json_open(p->b, key, '{');
+    put_members(p, t, false);
+    json_close(p->b, '}');
 }
 
 /* ---- fields ---- */
 
-static void print_fields(const Printer *p, const FieldList *list);
+static void put_fields(const Printer *p, const FieldList *list);
 
-static void print_neutral(const Printer *p, const char *values) {
+static void put_neutral(const Printer *p, const char *values) {
     if (!values) return;
-    size_t n = strlen(values);
-    buffer_print(p->b, ",\"enum\":%.*s%snull]", (int)n - 1, values, n > 2 ? "," : "");
+    json_open(p->b, "enum", '[');
+    json_put_raw(p->b, NULL, values + 1, strlen(values) - 2); /* without its brackets */
+    json_put_null(p->b, NULL);
+    json_close(p->b, ']');
 }
 
-static void print_kind(const Printer *p, const Field *f, bool or_null) {
+static void put_kind(const Printer *p, const Field *f, bool or_null) {
     switch (f->kind) {
     case FIELD_INT:
-        print_members(p, &(Type){.kind = TYPE_INTEGER, .low = f->low, .high = f->high, .limit = f->limit}, true);
+        put_members(p, &(Type){.kind = TYPE_INTEGER, .low = f->low, .high = f->high, .limit = f->limit}, true);
         return;
     case FIELD_FLOAT:
-        print_members(p, &(Type){.kind = TYPE_NUMBER, .low = f->low, .high = f->high, .limit = f->limit}, true);
+        put_members(p, &(Type){.kind = TYPE_NUMBER, .low = f->low, .high = f->high, .limit = f->limit}, true);
         return;
     case FIELD_BOOL:
-        print_members(p, &(Type){.kind = TYPE_BOOLEAN}, true);
+        put_members(p, &(Type){.kind = TYPE_BOOLEAN}, true);
         return;
     case FIELD_SEED:
-        print_members(p, &(Type){.kind = TYPE_INTEGER, .high = (double)SEED_MAX}, true);
+        put_members(p, &(Type){.kind = TYPE_INTEGER, .high = (double)SEED_MAX}, true);
         return;
     case FIELD_FOLDED:
-        buffer_text(p->b, "\"type\":[\"integer\",\"null\"],\"format\":\"int64\"");
+        put_type_name(p->b, "integer", true);
+        json_put_text(p->b, "format", "int64");
         return;
     case FIELD_TEXT:
-        print_members(p, &(Type){.kind = TYPE_STRING, .high = f->high}, true);
+        put_members(p, &(Type){.kind = TYPE_STRING, .high = f->high}, true);
         return;
     case FIELD_OBJECT:
-        buffer_text(p->b, "\"type\":[\"object\",\"null\"],");
-        print_fields(p, f->fields);
+        put_type_name(p->b, "object", true);
+        put_fields(p, f->fields);
         return;
     case FIELD_OTHER:
-        print_members(p, f->type, or_null);
+        put_members(p, f->type, or_null);
         return;
     case FIELD_NEUTRAL:
     case FIELD_NONE:
@@ -190,159 +182,191 @@ static void print_kind(const Printer *p, const Field *f, bool or_null) {
     }
 }
 
-/* A default that is words stands in the description. */
-static void print_field(const Printer *p, const FieldList *list, const Field *f) {
+/* A default that is words stands in the description, and so does another field's value. */
+static void put_field(const Printer *p, const FieldList *list, const Field *f) {
     Buffer description = {0};
-    bool required = f->absent && !strcmp(f->absent, "required");
-    print_text(p->b, f->name);
-    buffer_text(p->b, ":{");
-    print_kind(p, f, !required);
+    bool required = f->absent && !strcmp(f->absent, "required"), elsewhere = f->absent && f->absent[0] == '`';
+    json_open(p->b, f->name, '{');
+    put_kind(p, f, !required);
     if (f->kind == FIELD_NEUTRAL) {
         buffer_print(&description, "Changes nothing here; %s.", f->help);
     } else {
         buffer_text(&description, f->help);
-        Buffer value = {0};
-        bool elsewhere = f->absent && f->absent[0] == '`'; /* another field's value */
-        if (!elsewhere && api_print_default(&value, p->ctx->generation, list, f))
-            buffer_print(p->b, ",\"default\":%.*s", (int)value.n, value.data);
-        else if (!required)
-            buffer_print(&description, " Default: %s.", f->absent);
-        p->b->failed |= value.failed;
-        buffer_free(&value);
+        bool put = !elsewhere && api_put_default(p->b, "default", p->ctx->generation, list, f);
+        if (!put && !required) buffer_print(&description, " Default: %s.", f->absent);
     }
-    if (p->b->failed) { /* perhaps it holds nothing to look back at */
-        buffer_free(&description);
-        return;
-    }
-    buffer_print(p->b, "%s\"description\":", p->b->data[p->b->n - 1] == '{' ? "" : ",");
-    buffer_json(p->b, description.data, description.n);
+    json_put_bytes(p->b, "description", description.data, description.n);
     p->b->failed |= description.failed;
     buffer_free(&description);
-    if (f->kind == FIELD_NEUTRAL) print_neutral(p, f->neutral);
-    buffer_text(p->b, "}");
+    if (f->kind == FIELD_NEUTRAL) put_neutral(p, f->neutral);
+    json_close(p->b, '}');
 }
 
-static void print_required(const Printer *p, const FieldList *list) {
-    const char *separator = ",\"required\":[";
+static void put_required(const Printer *p, const FieldList *list) {
+    bool any = false;
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
         if (!f->absent || strcmp(f->absent, "required")) continue;
-        buffer_text(p->b, separator);
-        print_text(p->b, f->name);
-        separator = ",";
+        if (!any) json_open(p->b, "required", '[');
+        json_put_text(p->b, NULL, f->name);
+        any = true;
     }
-    if (*separator == ',' && !separator[1]) buffer_text(p->b, "]");
+    if (any) json_close(p->b, ']');
+}
+
+static void put_alternative(Buffer *b, const char *name) {
+    json_open(b, NULL, '{');
+    json_open(b, "required", '[');
+    json_put_text(b, NULL, name);
+    json_close(b, ']');
+    json_close(b, '}');
 }
 
 /* "properties" and what goes with them, of a list and those that are looked at next. */
-static void print_fields(const Printer *p, const FieldList *list) {
-    const char *separator = "";
-    buffer_text(p->b, "\"additionalProperties\":false,\"properties\":{");
+static void put_fields(const Printer *p, const FieldList *list) {
+    json_put_bool(p->b, "additionalProperties", false);
+    json_open(p->b, "properties", '{');
     for (const FieldList *l = list; l; l = l->also)
-        for (const Field *f = l->rows; f < l->rows + l->n; f++) {
-            if (fields_find(list, f->name) != f) continue;
-            buffer_text(p->b, separator);
-            print_field(p, list, f);
-            separator = ",";
-        }
-    buffer_text(p->b, "}");
-    print_required(p, list);
-    if (list->either[0])
-        buffer_print(p->b, ",\"anyOf\":[{\"required\":[\"%s\"]},{\"required\":[\"%s\"]}]", list->either[0],
-                     list->either[1]);
+        for (const Field *f = l->rows; f < l->rows + l->n; f++)
+            if (fields_find(list, f->name) == f) put_field(p, list, f);
+    json_close(p->b, '}');
+    put_required(p, list);
+    if (!list->either[0]) return;
+    json_open(p->b, "anyOf", '[');
+    put_alternative(p->b, list->either[0]);
+    put_alternative(p->b, list->either[1]);
+    json_close(p->b, ']');
 }
 
 /* ---- routes ---- */
 
-static void print_content(Buffer *b, const Answer *a) {
-    buffer_text(b, "\"content\":{");
-    if (a->schema)
-        buffer_print(b, "\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}", a->schema);
-    else
-        buffer_print(b, "\"%s\":{}", a->media ? a->media : "application/json");
-    if (a->event)
-        buffer_print(b, ",\"text/event-stream\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}", a->event);
-    buffer_text(b, "}");
+static void put_reference(Buffer *b, const char *key, const char *kind, const char *name) {
+    char path[96];
+    snprintf(path, sizeof path, "#/components/%s/%s", kind, name);
+    json_open(b, key, '{');
+    json_put_text(b, "$ref", path);
+    json_close(b, '}');
 }
 
-static void print_response(Buffer *b, const char *status, const char *what, const Answer *a) {
-    buffer_print(b,
-                 "\"%s\":{\"description\":\"%s\",\"headers\":{\"x-request-id\":{\"$ref\":"
-                 "\"#/components/headers/RequestId\"}},",
-                 status, what);
-    print_content(b, a);
-    buffer_text(b, "},");
+/* A medium's name and the schema of what it holds; NULL: any. */
+static void put_medium(Buffer *b, const char *medium, const char *schema) {
+    json_open(b, medium, '{');
+    if (schema) put_reference(b, "schema", "schemas", schema);
+    json_close(b, '}');
 }
 
-static void print_responses(Buffer *b, const Answer *a) {
-    buffer_text(b, ",\"responses\":{");
-    print_response(b, "200", a->event ? "The answer, or its stream" : "The answer", a);
-    if (a->unfit) print_response(b, "503", "Not now", a);
-    buffer_text(b, "\"4XX\":{\"$ref\":\"#/components/responses/Error\"},"
-                   "\"5XX\":{\"$ref\":\"#/components/responses/Error\"}}");
+static void put_response(Buffer *b, const char *status, const char *what, const Answer *a) {
+    json_open(b, status, '{');
+    json_put_text(b, "description", what);
+    json_open(b, "headers", '{');
+    put_reference(b, "x-request-id", "headers", "RequestId");
+    json_close(b, '}');
+    json_open(b, "content", '{');
+    put_medium(b, a->schema || !a->media ? "application/json" : a->media, a->schema);
+    if (a->event) put_medium(b, "text/event-stream", a->event);
+    json_close(b, '}');
+    json_close(b, '}');
 }
 
-/* The parameter without its braces. */
-static void print_parameters(Buffer *b, const Route *r) {
-    buffer_text(b, "\"parameters\":[{\"$ref\":\"#/components/parameters/RequestId\"}");
-    if (r->parameter)
-        buffer_print(b,
-                     ",{\"name\":\"%.*s\",\"in\":\"path\",\"required\":true,\"schema\":{\"type\":\"string\"},"
-                     "\"description\":\"May hold slashes as they are.\"}",
-                     (int)strlen(r->parameter) - 2, r->parameter + 1);
-    buffer_text(b, "],");
+static void put_responses(Buffer *b, const Answer *a) {
+    json_open(b, "responses", '{');
+    put_response(b, "200", a->event ? "The answer, or its stream" : "The answer", a);
+    if (a->unfit) put_response(b, "503", "Not now", a);
+    put_reference(b, "4XX", "responses", "Error");
+    put_reference(b, "5XX", "responses", "Error");
+    json_close(b, '}');
 }
 
-static void print_head(Buffer *b, const Route *r, const char *method) {
-    buffer_print(b, "\"%s\":{\"summary\":", method);
-    print_text(b, r->help);
-    buffer_text(b, ",");
-    if (r->open) buffer_text(b, "\"security\":[],");
-    print_parameters(b, r);
+static void put_parameters(Buffer *b, const Route *r) {
+    json_open(b, "parameters", '[');
+    put_reference(b, NULL, "parameters", "RequestId");
+    if (r->parameter) {
+        json_open(b, NULL, '{');
+        json_put_bytes(b, "name", r->parameter + 1, strlen(r->parameter) - 2); /* without its braces */
+        json_put_text(b, "in", "path");
+        json_put_bool(b, "required", true);
+        json_open(b, "schema", '{');
+        json_put_text(b, "type", "string");
+        json_close(b, '}');
+        json_put_text(b, "description", "May hold slashes as they are.");
+        json_close(b, '}');
+    }
+    json_close(b, ']');
 }
 
-static void print_route(const Printer *p, const Route *r) {
+/* Left open. */
+static void put_head(Buffer *b, const Route *r, const char *method) {
+    json_open(b, method, '{');
+    json_put_text(b, "summary", r->help);
+    if (r->open) json_put_raw(b, "security", "[]", 2);
+    put_parameters(b, r);
+}
+
+static void put_body(const Printer *p, const FieldList *fields) {
+    json_open(p->b, "requestBody", '{');
+    json_put_bool(p->b, "required", true);
+    json_open(p->b, "content", '{');
+    json_open(p->b, "application/json", '{');
+    json_open(p->b, "schema", '{');
+    json_put_text(p->b, "type", "object");
+    put_fields(p, fields);
+    for (int i = 0; i < 4; i++) json_close(p->b, '}');
+}
+
+static void put_head_route(Buffer *b, const Route *r) {
+    put_head(b, r, "head");
+    json_open(b, "responses", '{');
+    json_open(b, "default", '{');
+    json_put_text(b, "description", "The headers of the answer to GET");
+    for (int i = 0; i < 3; i++) json_close(b, '}');
+}
+
+static void put_route(const Printer *p, const Route *r) {
     Buffer *b = p->b;
-    buffer_print(b, "\"%s%s\":{", r->path, r->parameter ? r->parameter : "");
-    print_head(b, r, r->body ? "post" : "get");
-    if (r->body) {
-        buffer_text(b, "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{"
-                       "\"type\":\"object\",");
-        print_fields(p, r->body);
-        buffer_text(b, "}}}}");
-    } else {
-        buffer_text(b, "\"operationId\":");
-        print_text(b, r->path);
-    }
-    print_responses(b, &answers[r - routes]);
-    buffer_text(b, "}");
-    if (!r->body) {
-        buffer_text(b, ",");
-        print_head(b, r, "head");
-        buffer_text(b, "\"responses\":{\"default\":{\"description\":\"The headers of the answer to GET\"}}}");
-    }
-    buffer_text(b, "}");
+    char path[96];
+    snprintf(path, sizeof path, "%s%s", r->path, r->parameter ? r->parameter : "");
+    json_open(b, path, '{');
+    put_head(b, r, r->body ? "post" : "get");
+    if (r->body)
+        put_body(p, r->body);
+    else
+        json_put_text(b, "operationId", r->path);
+    put_responses(b, &answers[r - routes]);
+    json_close(b, '}');
+    if (!r->body) put_head_route(b, r);
+    json_close(b, '}');
 }
 
-static void print_info(Buffer *b, bool keys) {
-    buffer_print(
-        b, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"noised\",\"version\":\"%s\",\"description\":", NOISED_VERSION);
-    print_text(b, "Text from a small language model whose noise has a seed: the same request gives the same bytes. "
+static void put_scheme(Buffer *b, const char *scheme) {
+    json_open(b, NULL, '{');
+    json_put_raw(b, scheme, "[]", 2);
+    json_close(b, '}');
+}
+
+static void put_info(Buffer *b, bool keys) {
+    json_put_text(b, "openapi", "3.1.0");
+    json_open(b, "info", '{');
+    json_put_text(b, "title", "noised");
+    json_put_text(b, "version", NOISED_VERSION);
+    json_put_text(b, "description",
+                  "Text from a small language model whose noise has a seed: the same request gives the same bytes. "
                   "`null` means absent. Bodies are read as JSON whatever their Content-Type says; strings hold no "
                   "U+0000, and where they are limited it is in bytes. Query strings are ignored. Browsers' preflights "
                   "(OPTIONS) are answered where the daemon has a --cors-origin.");
-    buffer_text(b, "},\"servers\":[{\"url\":\"/\"}],\"security\":[");
-    if (keys) buffer_text(b, "{\"Bearer\":[]},{\"XApiKey\":[]}");
-    buffer_text(b, "],\"paths\":{");
+    json_close(b, '}');
+    json_put_raw(b, "servers", "[{\"url\":\"/\"}]", 13);
+    json_open(b, "security", '[');
+    if (keys) put_scheme(b, "Bearer");
+    if (keys) put_scheme(b, "XApiKey");
+    json_close(b, ']');
 }
 
 void openapi_print(Buffer *b, const ApiContext *ctx, bool keys) {
     const Printer p = {b, ctx};
-    print_info(b, keys);
-    for (const Route *r = routes; r < routes + ROUTES; r++) {
-        if (r > routes) buffer_text(b, ",");
-        print_route(&p, r);
-    }
-    buffer_print(b, "},\"components\":");
-    buffer_text(b, openapi_answers);
-    buffer_text(b, "}");
+    json_open(b, NULL, '{');
+    put_info(b, keys);
+    json_open(b, "paths", '{');
+    for (const Route *r = routes; r < routes + ROUTES; r++) put_route(&p, r);
+    json_close(b, '}');
+    json_put_raw(b, "components", openapi_answers, strlen(openapi_answers));
+    json_close(b, '}');
 }

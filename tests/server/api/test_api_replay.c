@@ -237,7 +237,7 @@ TEST(replay_bounds) {
 
 static void check_around(const char *text, size_t at, const char *expected) {
     Buffer b = {0};
-    former_print_around(&b, text, strlen(text), at);
+    former_put_around(&b, NULL, text, strlen(text), at);
     buffer_append(&b, "", 1);
     CHECK_MSG(!strcmp(b.data, expected), "%s, not %s", b.data, expected);
     buffer_free(&b);
@@ -245,7 +245,7 @@ static void check_around(const char *text, size_t at, const char *expected) {
 
 static void check_parts(const char *former, const char *now, const char *expected) {
     Buffer b = {0};
-    former_print_parts(&b, former, now);
+    former_put_parts(&b, NULL, former, now);
     buffer_append(&b, "", 1);
     CHECK_MSG(!strcmp(b.data, expected), "%s, not %s", b.data, expected);
     buffer_free(&b);

@@ -1,4 +1,5 @@
 /* POST /v1/chat/completions against the real daemon. */
+#include "base/json_write.h"
 #include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
@@ -371,7 +372,7 @@ static char *long_chat(int n, size_t bytes, const char *more) {
     buffer_print(&b, "{\"max_tokens\":1%s,\"messages\":[", more);
     for (int i = 0; i < n; i++) {
         buffer_print(&b, "%s{\"role\":\"user\",\"content\":", i ? "," : "");
-        buffer_json(&b, content, bytes);
+        json_put_bytes(&b, NULL, content, bytes);
         buffer_text(&b, "}");
     }
     buffer_append(&b, "]}", 3);

@@ -1,3 +1,4 @@
+#include "base/json_write.h"
 #include "base/err.h"
 #include "base/random.h"
 #include "tokenizer/text_stream.h"
@@ -137,7 +138,7 @@ TEST(buffer_floats_read_back) {
         if (i < (int)COUNTOF(some)) v.f = some[i];
         if (!(v.f - v.f == 0)) continue;
         Buffer b = {0};
-        buffer_float(&b, v.f);
+        json_put_float(&b, NULL, v.f);
         buffer_append(&b, "", 1);
         CHECK_MSG(strtof(b.data, NULL) == v.f, "%a is written %s", (double)v.f, b.data);
         char shorter[32];

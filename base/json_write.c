@@ -1,0 +1,134 @@
+#include "base/json_write.h"
+
+#include "base/err.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void append_escaped(Buffer *b, unsigned char c) {
+    static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
+    const char *at = c ? strchr(from, c) : NULL;
+    if (at)
+        buffer_print(b, "\\%c", to[at - from]);
+    else if (c < 0x20)
+        buffer_print(b, "\\u%04x", c);
+    else
+        buffer_append(b, &c, 1);
+}
+
+static void append_string(Buffer *b, const char *text, size_t n) {
+    buffer_append(b, "\"", 1);
+    for (size_t i = 0, length; i < n; i += length) {
+        Utf8 kind = utf8_next(text + i, n - i, &length);
+        if (kind != UTF8_VALID)
+            buffer_text(b, UTF8_REPLACEMENT);
+        else if (length == 1)
+            append_escaped(b, (unsigned char)text[i]);
+        else
+            buffer_append(b, text + i, length);
+    }
+    buffer_append(b, "\"", 1);
+}
+
+static void append_float(Buffer *b, float f) {
+    char text[32];
+    if (isnan(f)) {
+        buffer_text(b, "null");
+        return;
+    }
+    if (isinf(f)) f = f < 0 ? -9999 : 9999;
+    int digits = 6; /* %g drops trailing zeros, so six digits give any shorter form too */
+    do snprintf(text, sizeof text, "%.*g", digits, (double)f);
+    while (strtof(text, NULL) != f && digits++ < 9);
+    buffer_text(b, text);
+    if (!strpbrk(text, ".e")) buffer_text(b, ".0");
+}
+
+void json_key(Buffer *b, const char *text, size_t n) {
+    if (b->comma) buffer_append(b, ",", 1);
+    append_string(b, text, n);
+    buffer_append(b, ":", 1);
+}
+
+/* What stands in front of a value. */
+static void begin(Buffer *b, const char *key) {
+    if (key)
+        json_key(b, key, strlen(key));
+    else if (b->comma)
+        buffer_append(b, ",", 1);
+}
+
+void json_open(Buffer *b, const char *key, char bracket) {
+    begin(b, key);
+    buffer_append(b, &bracket, 1);
+}
+
+void json_close(Buffer *b, char bracket) {
+    buffer_append(b, &bracket, 1);
+    b->comma = true;
+}
+
+void json_put_raw(Buffer *b, const char *key, const char *json, size_t n) {
+    if (n == 0) return;
+    begin(b, key);
+    buffer_append(b, json, n);
+    b->comma = true;
+}
+
+static void put_word(Buffer *b, const char *key, const char *word) { json_put_raw(b, key, word, strlen(word)); }
+
+void json_put_null(Buffer *b, const char *key) { put_word(b, key, "null"); }
+
+void json_put_bool(Buffer *b, const char *key, bool value) { put_word(b, key, value ? "true" : "false"); }
+
+void json_put_int(Buffer *b, const char *key, int64_t value) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRId64, value);
+    put_word(b, key, digits);
+}
+
+void json_put_uint(Buffer *b, const char *key, uint64_t value) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    put_word(b, key, digits);
+}
+
+void json_put_double(Buffer *b, const char *key, double value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.16g", value);
+    put_word(b, key, digits);
+}
+
+void json_put_float(Buffer *b, const char *key, float value) {
+    begin(b, key);
+    append_float(b, value);
+    b->comma = true;
+}
+
+void json_put_floats(Buffer *b, const char *key, const float *x, int n) {
+    json_open(b, key, '[');
+    for (int i = 0; i < n; i++) json_put_float(b, NULL, x[i]);
+    json_close(b, ']');
+}
+
+void json_put_ints(Buffer *b, const char *key, const int *x, int n) {
+    json_open(b, key, '[');
+    for (int i = 0; i < n; i++) json_put_int(b, NULL, x[i]);
+    json_close(b, ']');
+}
+
+void json_put_bytes(Buffer *b, const char *key, const char *text, size_t n) {
+    begin(b, key);
+    append_string(b, text, n);
+    b->comma = true;
+}
+
+void json_put_text(Buffer *b, const char *key, const char *text) {
+    if (text)
+        json_put_bytes(b, key, text, strlen(text));
+    else
+        json_put_null(b, key);
+}

@@ -1,0 +1,41 @@
+/* json_write: JSON into a Buffer, value by value. Commas, quotes and escapes come out right by themselves:
+ *
+ *     json_open(b, NULL, '{');
+ *     json_put_int(b, "index", 3);
+ *     json_open(b, "ids", '[');
+ *     json_put_int(b, NULL, 7);
+ *     json_close(b, ']');
+ *     json_close(b, '}');           {"index":3,"ids":[7]}
+ *
+ * The key is a member's, NULL for what has none: an element of an array, or a value that stands alone. Bytes that are
+ * appended to the buffer otherwise are none of this: what is put behind them begins without a comma. */
+#ifndef NOISED_JSON_WRITE_H
+#define NOISED_JSON_WRITE_H
+
+#include "base/buffer.h"
+
+void json_open(Buffer *b, const char *key, char bracket); /* '{' or '[' */
+void json_close(Buffer *b, char bracket);
+
+void json_key(Buffer *b, const char *text, size_t n); /* one with any bytes; its value follows, with NULL */
+
+void json_put_null(Buffer *b, const char *key);
+void json_put_bool(Buffer *b, const char *key, bool value);
+void json_put_int(Buffer *b, const char *key, int64_t value);
+void json_put_uint(Buffer *b, const char *key, uint64_t value);
+void json_put_double(Buffer *b, const char *key, double value);      /* 16 digits */
+void json_put_ints(Buffer *b, const char *key, const int *x, int n); /* an array */
+
+/* The shortest decimal form that reads back as the same float; JSON has no infinities: -inf is written as -9999.0,
+ * as vLLM does, NaN as null. */
+void json_put_float(Buffer *b, const char *key, float value);
+void json_put_floats(Buffer *b, const char *key, const float *x, int n); /* an array */
+
+/* A string. What is not valid UTF-8 becomes U+FFFD. */
+void json_put_bytes(Buffer *b, const char *key, const char *text, size_t n);
+void json_put_text(Buffer *b, const char *key, const char *text); /* NULL: null */
+
+/* What is JSON already: a value; or with a NULL key elements or members, perhaps none. */
+void json_put_raw(Buffer *b, const char *key, const char *json, size_t n);
+
+#endif
