@@ -2,7 +2,6 @@
 
 #include "base/fnv1a.h"
 #include "base/memory.h"
-#include "server/api/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +12,14 @@ enum { SMALL_BODY = 4096, BRIEF_BODY = 8 * SMALL_BODY };
 typedef struct Post {
     Work work; /* the first member */
     Server *server;
-    Serving *serving;     /* pinned */
-    PostConvert *convert; /* or: */
-    const AnswerKind *kind;
-    const FieldList *fields;
+    Serving *serving; /* pinned */
+    const Route *route;
     uint64_t tenant;
     const char *body;
     size_t n_body;
     char *copy;     /* of the body, while it waits for a worker */
     HttpReply made; /* by work.run; status 0: see answer */
-    void *answer;   /* of kind; belongs to the worker until work.done */
+    void *answer;   /* of route->engine; belongs to the worker until work.done */
 } Post;
 
 void reply_error(HttpReply *reply, const ApiError *e) {
@@ -38,7 +35,8 @@ static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
     const Asker asker = {.tenant = p->tenant, .party = w->party, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
-    p->answer = p->kind->start(p->kind, &p->serving->answer, p->fields, p->body, p->n_body, &asker, &ignored, e);
+    const Route *r = p->route;
+    p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &asker, &ignored, e);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
     buffer_free(&ignored);
 }
@@ -48,9 +46,9 @@ static void read_body(Work *w) {
     ApiError e;
     bool bad;
     memory_ran_out(); /* forget what was before */
-    if (p->convert) {
+    if (p->route->convert) {
         p->made.status = 200;
-        bad = p->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
+        bad = p->route->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
     } else {
         start_answer(p, &e);
         bad = !p->answer;
@@ -60,7 +58,7 @@ static void read_body(Work *w) {
 }
 
 static bool poll_answer(Post *p, HttpReply *reply) {
-    bool done = p->kind->poll(p->answer, &reply->body, &reply->status);
+    bool done = p->route->engine->poll(p->answer, &reply->body, &reply->status);
     if (done && reply->status == 429) reply->retry_after = engine_wait(p->serving->engine);
     return done;
 }
@@ -72,7 +70,7 @@ static void write_answer(Work *w) {
 
 static void free_post(Work *w) {
     Post *p = (Post *)w;
-    if (p->answer) p->kind->free(p->answer);
+    if (p->answer) p->route->engine->free(p->answer);
     versions_unpin(&p->server->versions, p->serving);
     buffer_free(&p->made.body);
     buffer_free(&p->made.headers);
@@ -110,8 +108,8 @@ static bool poll_post(void *self, HttpReply *reply) {
         return true;
     }
     hand_headers(p, reply);
-    if (p->kind->streams(p->answer) && !reply->stream) return reply->stream = true;
-    if (!p->kind->is_long(p->answer)) return poll_answer(p, reply);
+    if (p->route->engine->streams(p->answer) && !reply->stream) return reply->stream = true;
+    if (!p->route->engine->is_long(p->answer)) return poll_answer(p, reply);
     p->work.run = write_answer;
     p->work.brief = false;
     workers_submit(p->server->workers, &p->work, true);
@@ -126,19 +124,19 @@ static void close_post(void *self) {
 bool post_story(const HttpTask *task, AnswerStory *story) {
     const Post *p = task->self;
     if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->answer) return false;
-    *story = p->kind->story(p->answer);
+    *story = p->route->engine->story(p->answer);
     return true;
 }
 
 /* ---- from the route ---- */
 
 /* NULL when memory runs out. */
-static Post *new_post(Server *s, const HttpRequest *request) {
+static Post *new_post(Server *s, const Route *route, const HttpRequest *request) {
     Post *p = try_calloc(1, sizeof *p);
     if (!p) return NULL;
     *p = (Post){.server = s,
                 .serving = versions_pin(&s->versions),
-                .fields = routes[route_find(request->path)].body,
+                .route = route,
                 .body = request->body,
                 .n_body = request->n_body};
     p->work.run = read_body;
@@ -167,7 +165,7 @@ static int submit(Post *p, ApiError *e) {
 
 /* Pictures are small where they are deflated only, so they are decoded by workers whatever their length. */
 static bool is_small(const Post *p) {
-    bool picture = p->kind && p->serving->api.config->input.kind == INPUT_PATCHES;
+    bool picture = p->route->engine && p->serving->api.config->input.kind == INPUT_PATCHES;
     return p->n_body <= SMALL_BODY && !picture;
 }
 
@@ -181,7 +179,7 @@ static void begin(Post *p, HttpReply *reply) {
     }
     if (is_small(p)) {
         read_body(&p->work);
-        reply->stream = p->answer && p->kind->streams(p->answer);
+        reply->stream = p->answer && p->route->engine->streams(p->answer);
         hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
     } else if (submit(p, &e)) {
@@ -193,20 +191,12 @@ static void begin(Post *p, HttpReply *reply) {
         reply->task = (HttpTask){.self = p, .poll = poll_post, .close = close_post};
 }
 
-void post_convert(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply) {
-    Post *p = new_post(s, request);
-    if (p) p->convert = convert;
-    begin(p, reply);
-}
-
-void post_answer(Server *s, const AnswerKind *kind, const HttpRequest *request, HttpReply *reply) {
+void post(Server *s, const Route *route, const HttpRequest *request, HttpReply *reply) {
     ApiError e;
-    if (atomic_load(&s->draining)) {
+    if (route->engine && atomic_load(&s->draining)) {
         answer_shutting_down(&e);
         reply_error(reply, &e);
         return;
     }
-    Post *p = new_post(s, request);
-    if (p) p->kind = kind;
-    begin(p, reply);
+    begin(new_post(s, route, request), reply);
 }

@@ -4,16 +4,12 @@
 #ifndef NOISED_POST_H
 #define NOISED_POST_H
 
-#include "server/api/error.h"
+#include "server/api/schema/schema.h"
 #include "server/http/http.h"
 #include "server/server.h"
 
-/* What needs no engine: the whole answer from the body alone. */
-typedef int PostConvert(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
-
-/* Either fills the reply, or its task. */
-void post_convert(Server *s, PostConvert *convert, const HttpRequest *request, HttpReply *reply);
-void post_answer(Server *s, const AnswerKind *kind, const HttpRequest *request, HttpReply *reply);
+/* Fills the reply, or its task. */
+void post(Server *s, const Route *route, const HttpRequest *request, HttpReply *reply);
 
 /* What came of the answer that a task is; false for other tasks, and while a worker has it. */
 bool post_story(const HttpTask *task, AnswerStory *story);

@@ -10,15 +10,15 @@
 #include "server/api/schema/describe.h"
 #include "server/api/noise.h"
 #include "server/api/pooling/embeddings.h"
-#include "server/api/schema/schema.h"
+#include "server/api/chat/chat.h"
+#include "server/api/chat/replay.h"
+#include "server/api/completions/score.h"
 #include "server/api/pooling/tasks.h"
 #include "server/api/completions/tokenize.h"
 #include "server/page/page.h"
 #include "server/post.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the small ones ---- */
@@ -52,7 +52,7 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
-    const char *name = request->path + strlen(routes[ROUTE_MODEL].path);
+    const char *name = request->path + strlen(route_find(request->path)->path);
     ApiError e;
     if (api_check_model(name, &s->models, &e)) {
         reply_error(reply, &e);
@@ -89,15 +89,27 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 /* Written when the version was opened. */
-static void ready(Server *s, const HttpRequest *request, HttpReply *reply) {
+static void hand_over(Server *s, size_t text, HttpReply *reply) {
     Serving *serving = versions_pin(&s->versions);
-    RouteId id = route_find(request->path);
-    const Buffer *made = id == ROUTE_PROPS     ? &serving->props
-                         : id == ROUTE_OPENAPI ? &serving->openapi
-                                               : &serving->tokenizer_info;
+    const Buffer *made = (const Buffer *)((const char *)serving + text);
     reply->status = 200;
     buffer_append(&reply->body, made->data, made->n);
     versions_unpin(&s->versions, serving);
+}
+
+static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    hand_over(s, offsetof(Serving, props), reply);
+}
+
+static void openapi(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    hand_over(s, offsetof(Serving, openapi), reply);
+}
+
+static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    hand_over(s, offsetof(Serving, tokenizer_info), reply);
 }
 
 static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -179,63 +191,104 @@ static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
     buffer_append(&reply->body, page_html, page_bytes);
 }
 
-static void completions(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_answer(s, &completion_answer, request, reply);
-}
-static void embeddings(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_answer(s, &embeddings_answer, request, reply);
-}
-static void classify(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_answer(s, &classify_answer, request, reply);
-}
-static void tag(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_answer(s, &tag_answer, request, reply);
-}
-static void fill_mask(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_answer(s, &fill_mask_answer, request, reply);
-}
-static void tokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_convert(s, api_tokenize, request, reply);
-}
-static void detokenize(Server *s, const HttpRequest *request, HttpReply *reply) {
-    post_convert(s, api_detokenize, request, reply);
-}
-
 /* ---- the table ---- */
 
-typedef void Answer(Server *s, const HttpRequest *request, HttpReply *reply);
-
-static Answer *const answers[ROUTES] = {
-    [ROUTE_COMPLETIONS] = completions,
-    [ROUTE_CHAT] = completions,
-    [ROUTE_EMBEDDINGS] = embeddings,
-    [ROUTE_CLASSIFY] = classify,
-    [ROUTE_TAG] = tag,
-    [ROUTE_FILL_MASK] = fill_mask,
-    [ROUTE_SCORE] = completions,
-    [ROUTE_REPLAY] = completions,
-    [ROUTE_TOKENIZE] = tokenize,
-    [ROUTE_DETOKENIZE] = detokenize,
-    [ROUTE_MODELS] = models,
-    [ROUTE_MODEL] = model,
-    [ROUTE_MODELS_SHORT] = models,
-    [ROUTE_TOKENIZER_INFO] = ready,
-    [ROUTE_PROPS] = ready,
-    [ROUTE_VERSION] = version,
-    [ROUTE_LOAD] = load,
-    [ROUTE_HEALTH] = health,
-    [ROUTE_LIVE] = live,
-    [ROUTE_METRICS] = metrics,
-    [ROUTE_NOISE] = noise,
-    [ROUTE_OPENAPI] = ready,
-    [ROUTE_PAGE] = page,
+const Route routes[] = {
+    {.path = "/v1/completions",
+     .help = "Continue texts.",
+     .schema = "Completion",
+     .event = "CompletionEvent",
+     .engine = &completion_answer,
+     .body = &completion_fields},
+    {.path = "/v1/chat/completions",
+     .help = "Answer conversations.",
+     .schema = "Chat",
+     .event = "ChatEvent",
+     .engine = &completion_answer,
+     .body = &chat_fields},
+    {.path = "/v1/embeddings",
+     .help = "Texts to vectors.",
+     .schema = "Embeddings",
+     .engine = &embeddings_answer,
+     .body = &embeddings_fields},
+    {.path = "/v1/classify",
+     .help = "Classes of texts or pictures.",
+     .schema = "Classes",
+     .engine = &classify_answer,
+     .body = &classify_fields},
+    {.path = "/v1/tag",
+     .help = "Labels of words, and the entities they make.",
+     .schema = "Tags",
+     .engine = &tag_answer,
+     .body = &tag_fields},
+    {.path = "/v1/fill-mask",
+     .help = "Tokens in the place of masks.",
+     .schema = "Masks",
+     .engine = &fill_mask_answer,
+     .body = &fill_mask_fields},
+    {.path = "/v1/score",
+     .help = "How probable given continuations are.",
+     .schema = "Score",
+     .engine = &completion_answer,
+     .body = &score_fields},
+    {.path = "/v1/replay",
+     .help = "Repeat an answer and compare the bytes.",
+     .schema = "Replay",
+     .engine = &completion_answer,
+     .body = &replay_fields},
+    {.path = "/tokenize",
+     .help = "Text to token ids.",
+     .schema = "Tokens",
+     .convert = api_tokenize,
+     .body = &tokenize_fields},
+    {.path = "/detokenize",
+     .help = "Token ids to text.",
+     .schema = "Text",
+     .convert = api_detokenize,
+     .body = &detokenize_fields},
+    {.path = "/v1/models", .help = "A list of the one model served.", .schema = "Models", .get = models},
+    {.path = "/v1/models/", .parameter = "{model}", .help = "That model.", .schema = "Model", .get = model},
+    {.path = "/models", .help = "The same as `/v1/models`.", .schema = "Models", .get = models},
+    {.path = "/tokenizer_info",
+     .help = "The tokenizer and the chat template, as vLLM tells.",
+     .schema = "TokenizerInfo",
+     .get = tokenizer_info},
+    {.path = "/props",
+     .help = "What is served and what a request gets that does not say, as llama-server tells.",
+     .schema = "Props",
+     .get = props},
+    {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = version},
+    {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = load},
+    {.path = "/health",
+     .open = true,
+     .last_left = true,
+     .help = "200 when requests are served, else 503 and why not.",
+     .schema = "Health",
+     .unfit = true,
+     .get = health},
+    {.path = "/health/live",
+     .open = true,
+     .last_left = true,
+     .help = "200 as long as the process answers.",
+     .schema = "Live",
+     .get = live},
+    {.path = "/metrics", .help = "Figures in Prometheus' text format.", .media = "text/plain", .get = metrics},
+    {.path = "/noise",
+     .help = "How strong the noise is, layer by layer and head by head.",
+     .schema = "Noise",
+     .get = noise},
+    {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits.", .get = openapi},
+    {.path = "/",
+     .open = true,
+     .help = "The page: everything above, to play with in a browser.",
+     .media = "text/html",
+     .get = page},
+    {0},
 };
 
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
-    RouteId id = route_find(request->path);
-    if (request->crowded && id != ROUTE_HEALTH && id != ROUTE_LIVE)
-        return api_fail(e, 503, NULL, NULL, "too many connections");
-    const Route *r = id == ROUTE_NONE ? NULL : &routes[id];
+    const Route *r = route_find(request->path);
+    if (request->crowded && !(r && r->last_left)) return api_fail(e, 503, NULL, NULL, "too many connections");
     if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
     if (!r) return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s", request->path);
@@ -259,7 +312,11 @@ static bool admit(void *self, const HttpRequest *request, HttpReply *reply) {
 }
 
 static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
-    answers[route_find(request->path)](self, request, reply);
+    const Route *r = route_find(request->path);
+    if (r->get)
+        r->get(self, request, reply);
+    else
+        post(self, r, request, reply);
 }
 
 static void refuse(void *self, int status, const char *message, HttpReply *reply) {

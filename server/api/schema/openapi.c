@@ -7,37 +7,6 @@
 
 #include <string.h>
 
-/* Schemas in answers.json of an answer in JSON and of a stream's event, or the media type of another answer. */
-typedef struct Answer {
-    const char *schema, *event, *media;
-    bool unfit; /* a 503 has the form of the answer */
-} Answer;
-
-static const Answer answers[ROUTES] = {
-    [ROUTE_COMPLETIONS] = {.schema = "Completion", .event = "CompletionEvent"},
-    [ROUTE_CHAT] = {.schema = "Chat", .event = "ChatEvent"},
-    [ROUTE_EMBEDDINGS] = {.schema = "Embeddings"},
-    [ROUTE_CLASSIFY] = {.schema = "Classes"},
-    [ROUTE_TAG] = {.schema = "Tags"},
-    [ROUTE_FILL_MASK] = {.schema = "Masks"},
-    [ROUTE_SCORE] = {.schema = "Score"},
-    [ROUTE_REPLAY] = {.schema = "Replay"},
-    [ROUTE_TOKENIZE] = {.schema = "Tokens"},
-    [ROUTE_DETOKENIZE] = {.schema = "Text"},
-    [ROUTE_MODELS] = {.schema = "Models"},
-    [ROUTE_MODEL] = {.schema = "Model"},
-    [ROUTE_MODELS_SHORT] = {.schema = "Models"},
-    [ROUTE_TOKENIZER_INFO] = {.schema = "TokenizerInfo"},
-    [ROUTE_PROPS] = {.schema = "Props"},
-    [ROUTE_VERSION] = {.schema = "Version"},
-    [ROUTE_LOAD] = {.schema = "Load"},
-    [ROUTE_HEALTH] = {.schema = "Health", .unfit = true},
-    [ROUTE_LIVE] = {.schema = "Live"},
-    [ROUTE_METRICS] = {.media = "text/plain"},
-    [ROUTE_NOISE] = {.schema = "Noise"},
-    [ROUTE_PAGE] = {.media = "text/html"},
-};
-
 typedef struct Printer {
     Buffer *b;
     const ApiContext *ctx;
@@ -254,23 +223,23 @@ static void put_medium(Buffer *b, const char *medium, const char *schema) {
     json_close(b, '}');
 }
 
-static void put_response(Buffer *b, const char *status, const char *what, const Answer *a) {
+static void put_response(Buffer *b, const char *status, const char *what, const Route *r) {
     json_open(b, status, '{');
     json_put_text(b, "description", what);
     json_open(b, "headers", '{');
     put_reference(b, "x-request-id", "headers", "RequestId");
     json_close(b, '}');
     json_open(b, "content", '{');
-    put_medium(b, a->schema || !a->media ? "application/json" : a->media, a->schema);
-    if (a->event) put_medium(b, "text/event-stream", a->event);
+    put_medium(b, r->schema || !r->media ? "application/json" : r->media, r->schema);
+    if (r->event) put_medium(b, "text/event-stream", r->event);
     json_close(b, '}');
     json_close(b, '}');
 }
 
-static void put_responses(Buffer *b, const Answer *a) {
+static void put_responses(Buffer *b, const Route *r) {
     json_open(b, "responses", '{');
-    put_response(b, "200", a->event ? "The answer, or its stream" : "The answer", a);
-    if (a->unfit) put_response(b, "503", "Not now", a);
+    put_response(b, "200", r->event ? "The answer, or its stream" : "The answer", r);
+    if (r->unfit) put_response(b, "503", "Not now", r);
     put_reference(b, "4XX", "responses", "Error");
     put_reference(b, "5XX", "responses", "Error");
     json_close(b, '}');
@@ -330,7 +299,7 @@ static void put_route(const Printer *p, const Route *r) {
         put_body(p, r->body);
     else
         json_put_text(b, "operationId", r->path);
-    put_responses(b, &answers[r - routes]);
+    put_responses(b, r);
     json_close(b, '}');
     if (!r->body) put_head_route(b, r);
     json_close(b, '}');
@@ -365,7 +334,7 @@ void openapi_print(Buffer *b, const ApiContext *ctx, bool keys) {
     json_open(b, NULL, '{');
     put_info(b, keys);
     json_open(b, "paths", '{');
-    for (const Route *r = routes; r < routes + ROUTES; r++) put_route(&p, r);
+    for (const Route *r = routes; r->path; r++) put_route(&p, r);
     json_close(b, '}');
     json_put_raw(b, "components", openapi_answers, strlen(openapi_answers));
     json_close(b, '}');

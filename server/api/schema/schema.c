@@ -2,49 +2,14 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "server/api/chat/chat.h"
-#include "server/api/pooling/embeddings.h"
 #include "server/api/foreign.h"
-#include "server/api/pooling/tasks.h"
-#include "server/api/chat/replay.h"
-#include "server/api/completions/score.h"
-#include "server/api/completions/tokenize.h"
 
 #include <string.h>
 
-const Route routes[ROUTES] = {
-    [ROUTE_COMPLETIONS] = {.path = "/v1/completions", .body = &completion_fields, .help = "Continue texts."},
-    [ROUTE_CHAT] = {.path = "/v1/chat/completions", .body = &chat_fields, .help = "Answer conversations."},
-    [ROUTE_EMBEDDINGS] = {.path = "/v1/embeddings", .body = &embeddings_fields, .help = "Texts to vectors."},
-    [ROUTE_CLASSIFY] = {.path = "/v1/classify", .body = &classify_fields, .help = "Classes of texts or pictures."},
-    [ROUTE_TAG] = {.path = "/v1/tag", .body = &tag_fields, .help = "Labels of words, and the entities they make."},
-    [ROUTE_FILL_MASK] = {.path = "/v1/fill-mask", .body = &fill_mask_fields, .help = "Tokens in the place of masks."},
-    [ROUTE_SCORE] = {.path = "/v1/score", .body = &score_fields, .help = "How probable given continuations are."},
-    [ROUTE_REPLAY] = {.path = "/v1/replay", .body = &replay_fields, .help = "Repeat an answer and compare the bytes."},
-    [ROUTE_TOKENIZE] = {.path = "/tokenize", .body = &tokenize_fields, .help = "Text to token ids."},
-    [ROUTE_DETOKENIZE] = {.path = "/detokenize", .body = &detokenize_fields, .help = "Token ids to text."},
-    [ROUTE_MODELS] = {.path = "/v1/models", .help = "A list of the one model served."},
-    [ROUTE_MODEL] = {.path = "/v1/models/", .parameter = "{model}", .help = "That model."},
-    [ROUTE_MODELS_SHORT] = {.path = "/models", .help = "The same as `/v1/models`."},
-    [ROUTE_TOKENIZER_INFO] = {.path = "/tokenizer_info", .help = "The tokenizer and the chat template, as vLLM tells."},
-    [ROUTE_PROPS] = {.path = "/props",
-                     .help = "What is served and what a request gets that does not say, as llama-server tells."},
-    [ROUTE_VERSION] = {.path = "/version", .help = "`version`: the program's."},
-    [ROUTE_LOAD] = {.path = "/load", .help = "`server_load`: choices that are computed or wait."},
-    [ROUTE_HEALTH] = {.path = "/health", .open = true, .help = "200 when requests are served, else 503 and why not."},
-    [ROUTE_LIVE] = {.path = "/health/live", .open = true, .help = "200 as long as the process answers."},
-    [ROUTE_METRICS] = {.path = "/metrics", .help = "Figures in Prometheus' text format."},
-    [ROUTE_NOISE] = {.path = "/noise", .help = "How strong the noise is, layer by layer and head by head."},
-    [ROUTE_OPENAPI] = {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits."},
-    [ROUTE_PAGE] = {.path = "/", .open = true, .help = "The page: everything above, to play with in a browser."},
-};
-
-RouteId route_find(const char *path) {
-    for (int i = 0; i < ROUTES; i++)
-        if (routes[i].parameter ? !strncmp(path, routes[i].path, strlen(routes[i].path))
-                                : !strcmp(path, routes[i].path))
-            return (RouteId)i;
-    return ROUTE_NONE;
+const Route *route_find(const char *path) {
+    for (const Route *r = routes; r->path; r++)
+        if (r->parameter ? !strncmp(path, r->path, strlen(r->path)) : !strcmp(path, r->path)) return r;
+    return NULL;
 }
 
 /* ---- Markdown ---- */
@@ -179,7 +144,7 @@ static void print_foreign(Buffer *b, const FieldList *list) {
 /* What a list shares with another route's, by name. */
 static void print_shared(Buffer *b, const FieldList *list) {
     const char *path = NULL, *separator = "";
-    for (const Route *r = routes; r < routes + ROUTES; r++)
+    for (const Route *r = routes; r->path; r++)
         if (r->body && r->body == list->also) path = r->path;
     if (!path) return;
     buffer_print(b, "\nAs in `%s`: ", path);
@@ -193,10 +158,10 @@ static void print_shared(Buffer *b, const FieldList *list) {
 
 void schema_print_markdown(Buffer *out) {
     buffer_text(out, "| route | key | what it does |\n|---|---|---|\n");
-    for (const Route *r = routes; r < routes + ROUTES; r++)
+    for (const Route *r = routes; r->path; r++)
         buffer_print(out, "| `%s %s%s` | %s | %s |\n", r->body ? "POST" : "GET", r->path,
                      r->parameter ? r->parameter : "", r->open ? "no" : "yes", r->help);
-    for (const Route *r = routes; r < routes + ROUTES; r++) {
+    for (const Route *r = routes; r->path; r++) {
         if (!r->body) continue;
         buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",
                      r->path);

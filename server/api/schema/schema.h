@@ -1,49 +1,34 @@
-/* schema: every route with what its body may hold. The server finds routes and reads bodies by these tables, and the
- * tables of docs/api.md are printed from them, so that neither can say what the other does not. */
+/* schema: what a route is, and what the tables say of it in docs/api.md and /openapi.json. The server finds routes and
+ * reads bodies by the same rows, so that none can say what another does not. */
 #ifndef NOISED_API_SCHEMA_H
 #define NOISED_API_SCHEMA_H
 
 #include "base/buffer.h"
-#include "server/api/fields.h"
+#include "server/api/answer.h"
 
-typedef enum RouteId {
-    ROUTE_COMPLETIONS,
-    ROUTE_CHAT,
-    ROUTE_EMBEDDINGS,
-    ROUTE_CLASSIFY,
-    ROUTE_TAG,
-    ROUTE_FILL_MASK,
-    ROUTE_SCORE,
-    ROUTE_REPLAY,
-    ROUTE_TOKENIZE,
-    ROUTE_DETOKENIZE,
-    ROUTE_MODELS,
-    ROUTE_MODEL,
-    ROUTE_MODELS_SHORT,
-    ROUTE_TOKENIZER_INFO,
-    ROUTE_PROPS,
-    ROUTE_VERSION,
-    ROUTE_LOAD,
-    ROUTE_HEALTH,
-    ROUTE_LIVE,
-    ROUTE_METRICS,
-    ROUTE_NOISE,
-    ROUTE_OPENAPI,
-    ROUTE_PAGE,
-    ROUTES,
-    ROUTE_NONE = -1
-} RouteId;
+struct HttpRequest;
+struct HttpReply;
+struct Server;
 
 typedef struct Route {
     const char *path, *parameter; /* with a parameter, which may hold slashes, whatever begins with path */
-    bool open;                    /* needs no API key */
-    const FieldList *body;        /* of a POST; NULL: GET and HEAD */
     const char *help;
+    bool open;      /* needs no API key */
+    bool last_left; /* answered where there is no place for others: whether the daemon lives */
+    bool unfit;     /* a 503 has the form of the answer */
+    /* Schemas in answers.json of an answer in JSON and of a stream's event, or the media type of another answer. */
+    const char *schema, *event, *media;
+
+    /* One of these answers. A POST: by the engine, or from the body alone; a GET or HEAD. */
+    const AnswerKind *engine;
+    int (*convert)(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+    void (*get)(struct Server *s, const struct HttpRequest *request, struct HttpReply *reply);
+    const FieldList *body; /* of a POST; NULL: GET and HEAD */
 } Route;
 
-extern const Route routes[ROUTES];
+extern const Route routes[]; /* server/routes.c; a row without a path ends them */
 
-RouteId route_find(const char *path); /* ROUTE_NONE when there is none */
+const Route *route_find(const char *path); /* NULL when there is none */
 
 /* The tables of docs/api.md. */
 void schema_print_markdown(Buffer *out);

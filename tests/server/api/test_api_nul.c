@@ -54,10 +54,10 @@ TEST(nul_is_refused_on_every_route) {
                   "%s", a.body);
         answer_free(&a);
     }
-    for (int r = 0; r < ROUTES; r++) {
-        bool tried = !routes[r].body;
-        for (size_t i = 0; i < COUNTOF(cases); i++) tried = tried || !strcmp(cases[i].path, routes[r].path);
-        CHECK_MSG(tried, "%s", routes[r].path);
+    for (const Route *r = routes; r->path; r++) {
+        bool tried = !r->body;
+        for (size_t i = 0; i < COUNTOF(cases); i++) tried = tried || !strcmp(cases[i].path, r->path);
+        CHECK_MSG(tried, "%s", r->path);
     }
     daemon_stop(&d);
 }

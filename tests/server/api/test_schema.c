@@ -102,9 +102,11 @@ static char *daemon_help(void) {
 
 TEST(schema_rows_mean_what_they_say) {
     char *help = daemon_help();
-    for (int i = 0; i < ROUTES; i++) {
-        CHECK(routes[i].path && routes[i].help && route_find(routes[i].path) == (RouteId)i);
-        if (routes[i].body) check_rows(routes[i].body, help);
+    for (const Route *r = routes; r->path; r++) {
+        CHECK(r->help && route_find(r->path) == r &&
+              (r->engine != NULL) + (r->convert != NULL) + (r->get != NULL) == 1);
+        CHECK(!r->get == (r->body != NULL));
+        if (r->body) check_rows(r->body, help);
     }
     free(help);
 }
