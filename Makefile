@@ -113,6 +113,13 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
+# One message where a package is missing, before anything is compiled.
+PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h unistr.h
+$(BUILD)/packages: scripts/deps.sh
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' $(PACKAGED) | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>$@ || \
+	    { head -n 1 $@; rm $@; echo 'Packages are missing: "make deps" installs them.'; exit 1; } >&2
+
 # Loops over rows pay for -O3. To note where each variable of an unrolled kernel lies takes as long as compiling it, so
 # kernels have line numbers only.
 $(BUILD)/model/%.o: OPTIMIZE := $(if $(SAN),-O1,-O3)
@@ -123,7 +130,7 @@ $(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(X86_64),-O2,-O3
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile | $(BUILD)/packages
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(OPTIMIZE) $(ISA) -MMD -MP -c $< -o $@

@@ -32,6 +32,16 @@ TEST(install_make_alone_builds_the_programs) {
     free(root);
 }
 
+/* A bare machine has no compiler, another no headers. */
+TEST(install_make_tells_of_missing_packages) {
+    char *root = test_dir();
+    const char *told = "Packages are missing: \"make deps\" installs them.\n";
+    expect(root, "make BUILD=$ROOT/build CC=no-such-compiler", 2, told);
+    expect(root, "make BUILD=$ROOT/build CC='cc -nostdinc'", 2, told);
+    expect(root, "make BUILD=$ROOT/build CC='cc -nostdinc'", 2, "cjson/cJSON.h");
+    free(root);
+}
+
 TEST(install_and_uninstall) {
     char *root = test_dir();
     expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh install $BUILD", 0, "");
