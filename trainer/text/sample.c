@@ -36,9 +36,7 @@ static int next_token(State *s, int from) {
 }
 
 static bool is_end(const SampleRun *r, int id) {
-    const Config *c = &r->model->cfg;
-    bool end = id == c->eos_token_id;
-    for (int i = 0; i < c->n_more_ends; i++) end = end || id == c->more_ends[i];
+    bool end = config_ends(&r->model->cfg, id);
     for (int i = 0; i < r->n_ends; i++) end = end || id == r->ends[i];
     return end;
 }
