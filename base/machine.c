@@ -1,5 +1,7 @@
 #include "base/machine.h"
 
+#include "base/text.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@ static bool read_numbers(const char *path, const char *key, size_t *out, int n) 
     int found = 0;
     FILE *f = fopen(path, "re");
     while (f && found < n && fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, strlen(key))) continue;
+        if (!text_begins(line, key)) continue;
         for (char *at = line + strlen(key), *end; found < n; at = end) {
             unsigned long long v = strtoull(at, &end, 10);
             if (end == at) break; /* "max" is no number */

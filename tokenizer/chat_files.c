@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +49,9 @@ char *chat_template_of_folder(const char *dir, Err *err) {
     return take_default(chat_tokenizer_config(dir, err));
 }
 
-static bool is_json(const char *path) {
-    size_t n = strlen(path), end = strlen(".json");
-    return n > end && !strcmp(path + n - end, ".json");
-}
-
 char *chat_template_of_file(const char *path, Err *err) {
     size_t n;
-    if (!is_json(path)) return file_read(path, TEMPLATE_BYTES, &n, err);
+    if (!text_ends(path, ".json")) return file_read(path, TEMPLATE_BYTES, &n, err);
     cJSON *config = load_config(path, err);
     char *text = config ? take_default(config) : NULL;
     if (config && !text) err_set(err, "%s has no chat_template", path);

@@ -1,5 +1,7 @@
 #include "tokenizer/chat_qwen3.h"
 
+#include "base/text.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -34,18 +36,11 @@ static void split_thoughts(const char *answer, Span *thoughts, Span *content) {
     *thoughts = without_newlines(behind_last(*thoughts, "<think>"), true, true);
 }
 
-static bool begins_with(const char *text, const char *what) { return !strncmp(text, what, strlen(what)); }
-
-static bool ends_with(const char *text, const char *what) {
-    size_t n = strlen(text), length = strlen(what);
-    return n >= length && !strcmp(text + n - length, what);
-}
-
 /* Answers behind the user's last question keep their thoughts. What a tool said is no question. */
 static int last_question(const ChatMessage *m, int n) {
     for (int i = n - 1; i >= 0; i--)
         if (m[i].role == CHAT_USER &&
-            !(begins_with(m[i].content, "<tool_response>") && ends_with(m[i].content, "</tool_response>")))
+            !(text_begins(m[i].content, "<tool_response>") && text_ends(m[i].content, "</tool_response>")))
             return i;
     return n - 1;
 }

@@ -1,6 +1,7 @@
 #include "tokenizer/chat_templates.h"
 
 #include "base/err.h"
+#include "base/text.h"
 #include "tokenizer/chat_qwen3.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ static size_t white(const char *text) {
     if (!*text) return 0;
     if (strchr(" \t\n\v\f\r\x1C\x1D\x1E\x1F", *text)) return 1;
     for (size_t i = 0; i < COUNTOF(wide); i++)
-        if (!strncmp(text, wide[i], strlen(wide[i]))) return strlen(wide[i]);
+        if (text_begins(text, wide[i])) return strlen(wide[i]);
     return 0;
 }
 

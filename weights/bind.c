@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "weights/import/gpt2.h"
 
 #include <stdlib.h>
@@ -68,16 +69,11 @@ static void resolve(Binder *b, Source *s, const char *name) {
     use_part(b, s, name);
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 /* Tensors that may stand in a file without being a parameter: the rope frequencies that old Llama files carry, which
  * follow from rope_theta, and the head of a tied model, provided that it is what it is tied to. */
 static bool is_redundant(const Binder *b, const SafeTensor *t) {
     const Config *c = &b->model->cfg;
-    if (c->position == POSITION_ROPE && ends_with(t->name, ".self_attn.rotary_emb.inv_freq")) return true;
+    if (c->position == POSITION_ROPE && text_ends(t->name, ".self_attn.rotary_emb.inv_freq")) return true;
     if (!c->tie_embeddings || strcmp(t->name, "lm_head.weight")) return false;
     const SafeTensor *e = shards_find(b->shards, "model.embed_tokens.weight");
     return e && e->dtype == t->dtype && e->bytes == t->bytes && !memcmp(e->data, t->data, t->bytes);

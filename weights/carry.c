@@ -2,6 +2,7 @@
 
 #include "base/atomic_file.h"
 #include "base/buffer.h"
+#include "base/text.h"
 #include "model/shape.h"
 #include "tokenizer/chat_files.h"
 #include "weights/config_json.h"
@@ -23,18 +24,14 @@ static bool is_for_texts(const char *name) {
 }
 
 static bool is_carried(const char *name, const Config *c) {
-    for (int i = 0; carried_files[i]; i++)
-        if (!strcmp(name, carried_files[i])) return config_generates(c) || !is_for_texts(name);
-    return false;
+    return text_is_in(name, carried_files) && (config_generates(c) || !is_for_texts(name));
 }
 
 /* The weights, the network and the tokens, whatever files they are in. */
 static bool is_rewritten(const char *name) {
-    static const char *const names[] = {"config.json", "tokenizer.json", "vocab.json", "merges.txt",
-                                        "added_tokens.json"};
-    for (size_t i = 0; i < COUNTOF(names); i++)
-        if (!strcmp(name, names[i])) return true;
-    return !strncmp(name, "model", 5) && strstr(name, ".safetensors");
+    static const char *const names[] = {"config.json", "tokenizer.json",    "vocab.json",
+                                        "merges.txt",  "added_tokens.json", NULL};
+    return text_is_in(name, names) || (text_begins(name, "model") && strstr(name, ".safetensors"));
 }
 
 static int copy(const char *from, const char *to, const char *name, Err *err) {

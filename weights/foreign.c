@@ -1,16 +1,13 @@
 #include "weights/foreign.h"
 
+#include "base/text.h"
+
 #include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const char wanted[] = "a folder with config.json, model.safetensors (or its shards) and tokenizer.json is read";
-
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n > m && !strcmp(name + n - m, end);
-}
 
 static int explain_gguf(const char *path, Err *err) {
     return err_set(err,
@@ -20,7 +17,7 @@ static int explain_gguf(const char *path, Err *err) {
 }
 
 static int explain_file(const char *path, Err *err) {
-    if (ends_with(path, ".gguf")) return explain_gguf(path, err);
+    if (text_ends(path, ".gguf")) return explain_gguf(path, err);
     return err_set(err, "%.200s is a file: %s", path, wanted);
 }
 
@@ -28,7 +25,7 @@ static bool has(DIR *d, const char *end, char name[256]) {
     const struct dirent *e;
     rewinddir(d);
     while ((e = readdir(d))) {
-        if (!ends_with(e->d_name, end)) continue;
+        if (!text_ends(e->d_name, end)) continue;
         snprintf(name, 256, "%s", e->d_name);
         return true;
     }

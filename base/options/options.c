@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/options/guess.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ typedef struct Words {
     bool no_more_options; /* behind -- */
 } Words;
 
-static bool is_option(const Words *w, const char *word) { return !w->no_more_options && !strncmp(word, "--", 2); }
+static bool is_option(const Words *w, const char *word) { return !w->no_more_options && text_begins(word, "--"); }
 
 static const Option *find_option(const Command *c, const char *name, size_t n) {
     for (const Option *o = c->options; o < c->options + c->n_options; o++)
@@ -154,7 +155,7 @@ static bool print_instead(const Program *p, const Command *c, int argc, char **a
             printf("%s %s\n", p->name, NOISED_VERSION);
         else if (!strcmp(argv[i], "--help=man"))
             program_print_man(p, stdout);
-        else if (strncmp(argv[i], completion, strlen(completion)) ||
+        else if (!text_begins(argv[i], completion) ||
                  !program_print_completion(p, argv[i] + strlen(completion), stdout))
             continue;
         return true;

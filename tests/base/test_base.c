@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "tests/support/test.h"
 
 #include <signal.h>
@@ -78,6 +79,16 @@ TEST(size_arithmetic_overflows) {
     CHECK(!size_mul(SIZE_MAX / 2, 3, &out) && out == 7);
     CHECK(!size_add(SIZE_MAX, 1, &out) && out == 7);
     CHECK(size_mul(3, 4, &out) && out == 12);
+}
+
+TEST(text_ends_are_found) {
+    static const char *const list[] = {"one", "two", NULL}, *const empty[] = {NULL};
+    CHECK(text_begins("config.json", "config") && text_begins("config", "config") && text_begins("", ""));
+    CHECK(!text_begins("conf", "config") && !text_begins("config", "onfig"));
+    CHECK(text_ends("config.json", ".json") && text_ends(".json", ".json") && text_ends("x", ""));
+    CHECK(!text_ends("json", ".json") && !text_ends("config.jsonl", ".json"));
+    CHECK(text_is_in("one", list) && text_is_in("two", list));
+    CHECK(!text_is_in("on", list) && !text_is_in("", list) && !text_is_in("one", empty));
 }
 
 TEST(arena_joined_holds_the_same_in_other_pieces) {

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* Of pretrain's options --config, --lr, --seed and --resume are not the sweep's. */
 enum { SEEDS_MOST = 1000, OWN = 3, WITHOUT = 4 };
 
 typedef struct Values {
@@ -77,16 +78,14 @@ static Option options[SETTINGS_N + OWN - WITHOUT] = {
 };
 
 void command_sweep_prepare(void) {
-    static const char *const without[WITHOUT] = {"config", "lr", "seed", "resume"};
     Option *next = options + OWN;
     for (const Option *o = settings_options; o < settings_options + SETTINGS_N; o++) {
-        bool taken = true;
-        for (int i = 0; i < WITHOUT; i++) taken &= strcmp(o->name, without[i]) != 0;
-        if (!taken) continue;
+        bool out = !strcmp(o->name, "out");
+        if (sweep_tells(o->name) && !out) continue;
         BUG_ON(next == options + COUNTOF(options));
         *next = *o;
         if (!strcmp(o->name, "data")) next->unless = NULL;
-        if (!strcmp(o->name, "out")) next->help = "folder for a folder of each run";
+        if (out) next->help = "folder for a folder of each run";
         next++;
     }
 }

@@ -1,6 +1,7 @@
 #include "trainer/report/comparison.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 /* Takes `what` from the end of name, and the separators in front of it; not if nothing would be left. */
 static bool cut_end(char *name, const char *what) {
     size_t n = strlen(name), m = strlen(what);
-    if (m >= n || strcmp(name + n - m, what)) return false;
+    if (m >= n || !text_ends(name, what)) return false;
     n -= m;
     while (n > 0 && strchr("-_.", name[n - 1])) n--;
     if (n == 0) return false;

@@ -2,6 +2,7 @@
 
 #include "base/json/json_look.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "trainer/cost.h"
 #include "trainer/report/past_run.h"
 #include "trainer/run_folder.h"
@@ -47,12 +48,9 @@ static void add_given(SweepRun *r, const Option *o, const Settings *settings) {
     for (int i = 0; i < list->n; i++) add_word(r, list->items[i]);
 }
 
-static const char *const by_the_sweep[] = {"config", "lr", "seed", "out", "resume"};
-
-static bool is_the_sweeps(const char *name) {
-    for (size_t i = 0; i < COUNTOF(by_the_sweep); i++)
-        if (!strcmp(by_the_sweep[i], name)) return true;
-    return false;
+bool sweep_tells(const char *option) {
+    static const char *const told[] = {"config", "lr", "seed", "out", "resume", NULL};
+    return text_is_in(option, told);
 }
 
 /* --resume begins a run too. */
@@ -65,26 +63,20 @@ static void tell(SweepRun *r, const CommandLine *line, const Settings *settings,
     add_word(r, "--resume");
     for (int i = 0; i < line->command->n_options; i++) {
         const Option *o = pretrain_option(line->command->options[i].name);
-        if (line->given[i] && o && !is_the_sweeps(o->name)) add_given(r, o, settings);
+        if (line->given[i] && o && !sweep_tells(o->name)) add_given(r, o, settings);
     }
 }
 
 /* ---- whether a folder has the run that is asked for ---- */
 
 /* Compared by its content, or of no weight to what comes out; precision is what the processor makes of it. */
-static const char *const free_settings[] = {"data", "val", "tokenizer", "eval-every", "save-every", "precision"};
-
-static bool is_free(const char *name) {
-    for (size_t i = 0; i < COUNTOF(free_settings); i++)
-        if (!strcmp(free_settings[i], name)) return true;
-    return false;
-}
+static const char *const free_settings[] = {"data", "val", "tokenizer", "eval-every", "save-every", "precision", NULL};
 
 static int compare_settings(const cJSON *asked, const RunState *state, const char *dir, Err *err) {
     const cJSON *x;
     cJSON_ArrayForEach(x, asked) {
         const cJSON *y = json_field(state->settings, x->string);
-        if (is_free(x->string) || !y || cJSON_Compare(x, y, true)) continue;
+        if (text_is_in(x->string, free_settings) || !y || cJSON_Compare(x, y, true)) continue;
         return err_set(err, "%s was trained with --%s %s, this sweep has %s: another --out keeps both", dir, x->string,
                        show_json(y).text, show_json(x).text);
     }
@@ -176,7 +168,7 @@ static int name_run(SweepRun *r, const char *out, const char *config, const char
     char name[PATH_BYTES];
     const char *slash = strrchr(config, '/'), *from = slash ? slash + 1 : config;
     int n = (int)strlen(from);
-    if (n > 5 && !strcmp(from + n - 5, ".json")) n -= 5;
+    if (text_ends(from, ".json")) n -= (int)strlen(".json");
     if ((size_t)snprintf(name, sizeof name, "%.*s-lr%s-seed%s", n, from, rate, seed) >= sizeof name)
         return err_set(err, "--config %.100s...: the name is too long", config);
     return path_join(r->dir, out, name, err);

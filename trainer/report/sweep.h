@@ -30,6 +30,9 @@ int sweep_make(Sweep *s, const Command *pretrain, const CommandLine *line, const
                const OptionList *configs, const OptionList *rates, int64_t seeds, Err *err);
 void sweep_free(Sweep *s);
 
+/* Whether each run has its own value of this option of `pretrain`. */
+bool sweep_tells(const char *option);
+
 /* Reads from its folder, which need not be there, how far a run is. */
 void sweep_look(SweepRun *r);
 

@@ -1,5 +1,6 @@
 #include "trainer/tasks/examples_load.h"
 
+#include "base/text.h"
 #include "trainer/tasks/examples_reader.h"
 
 #include <errno.h>
@@ -17,11 +18,6 @@ static int (*const readers[])(Examples *, const Labels *, Err *) = {
     [FORMAT_SAFETENSORS] = examples_read_safetensors,
 };
 
-static bool ends_with(const char *path, const char *end) {
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && !strcmp(path + n - m, end);
-}
-
 /* Negative: error. */
 static int guess_format(const char *path, Err *err) {
     static const struct {
@@ -30,7 +26,7 @@ static int guess_format(const char *path, Err *err) {
     } names[] = {
         {".jsonl", FORMAT_JSONL}, {".tsv", FORMAT_TSV}, {".conll", FORMAT_CONLL}, {".safetensors", FORMAT_SAFETENSORS}};
     for (size_t i = 0; i < COUNTOF(names); i++)
-        if (ends_with(path, names[i].end)) return names[i].format;
+        if (text_ends(path, names[i].end)) return names[i].format;
     unsigned char magic[4] = {0xFF};
     FILE *f = fopen(path, "rbe");
     if (!f) return err_set(err, "%s: %s", path, strerror(errno));

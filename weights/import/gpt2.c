@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "model/attention/kind.h"
 
 #include <stdlib.h>
@@ -87,7 +88,7 @@ typedef struct Name {
 
 static Name take_apart(const char *name, const char *prefix) {
     Name n = {.module = name};
-    if (!strncmp(name, prefix, strlen(prefix))) n.module += strlen(prefix);
+    if (text_begins(name, prefix)) n.module += strlen(prefix);
     size_t digits = strncmp(n.module, "h.", 2) ? 0 : strspn(n.module + 2, "0123456789");
     if (digits && n.module[2 + digits] == '.') {
         n.layer = n.module + 2;
@@ -199,10 +200,10 @@ static const char *behind(const char *text, const char *module) {
 bool gpt2_name(const Shards *s, const char *ours, char *out, size_t n_out) {
     static const char top[] = "model.", layers[] = "layers.";
     snprintf(out, n_out, "%s", ours);
-    if (!s->gpt2 || strncmp(ours, top, strlen(top))) return true;
+    if (!s->gpt2 || !text_begins(ours, top)) return true;
     const char *rest = ours + strlen(top), *layer = NULL, *leaf;
     int digits = 0;
-    if (!strncmp(rest, layers, strlen(layers))) {
+    if (text_begins(rest, layers)) {
         layer = rest + strlen(layers);
         digits = (int)strcspn(layer, ".");
         rest = layer + digits + (layer[digits] == '.');
