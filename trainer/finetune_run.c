@@ -1,135 +1,109 @@
-#include "base/files.h"
-#include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_json.h"
-#include "trainer/finetune_learner.h"
-#include "trainer/optimizer_file.h"
+#include "trainer/labelled.h"
 #include "trainer/run_folder.h"
-#include "trainer/runlog.h"
 #include "trainer/stop.h"
+#include "trainer/train.h"
 #include "weights/carry.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What the log says of the epochs that are done. */
-typedef struct Best {
-    int epoch; /* of the kept weights; 0: none */
-    double value;
-} Best;
+/* ---- weights ---- */
 
-typedef struct FinetuneRun {
-    Finetune *f;
-    const char *dir;
-    Learner learner;
-    RunLog log;
-    Best best;
-} FinetuneRun;
+/* What the frozen part makes of the data is the same for every seed. */
+static int make_features(const Labelled *l) {
+    Finetune *f = l->f;
+    const FinetuneSettings *s = f->settings;
+    NoiseKey noise = {.seed = (uint64_t)s->noise_seed, .scale = (float)s->noise_scale};
+    for (int k = 0; k < SPLIT_TEST; k++) {
+        const TaskData *d = &f->data[k];
+        if (!d->examples || f->features[k]) continue;
+        float *x = xcalloc((size_t)d->examples->n_units * (size_t)f->config.hidden_size, sizeof *x);
+        if (task_features(&l->training.model, d, noise, stop_signal, x)) return free(x), stop_signal();
+        f->features[k] = x;
+    }
+    return 0;
+}
 
-static int epochs_done(const Learner *l) { return (int)(l->step / l->steps_per_epoch); }
+/* Of a step at most: its examples are the longest. */
+static int64_t most_rows(const TaskData *d, int64_t batch) {
+    int64_t *count = xcalloc((size_t)d->cfg->max_positions + 1, sizeof *count), rows = 0;
+    for (int i = 0; i < d->examples->n; i++) count[task_data_rows(d, i)]++;
+    for (int n = d->cfg->max_positions; n > 0 && batch > 0; n--) {
+        rows += n * MIN(batch, count[n]);
+        batch -= count[n];
+    }
+    free(count);
+    return rows;
+}
 
-static void see_epoch(Best *b, int epoch, double value, bool judged) {
-    if (judged && b->epoch && value <= b->value) return;
-    *b = (Best){.epoch = epoch, .value = value};
+static int check_memory(const Labelled *l, Err *err) {
+    const FinetuneSettings *s = l->f->settings;
+    const Training *t = &l->training;
+    if (s->freeze || t->model.cfg.network) return 0;
+    CostMemory need = training_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false);
+    return memory_check(need.weights + need.activations, "the training", "a smaller --batch takes less", err);
+}
+
+/* Word vectors are the one parameter that is frozen. */
+static void take_vectors(const Labelled *l) {
+    const Vectors *v = &l->f->vectors;
+    const ParamSet *all = &l->training.model.params;
+    for (int i = 0; i < all->n && v->values; i++) {
+        const Weight *w = all->params[i].weight;
+        if (all->params[i].frozen) memcpy(w->data, v->values, weight_count(w) * sizeof(float));
+    }
+}
+
+static int open_weights(Labelled *l, Err *err) {
+    const Finetune *f = l->f;
+    const FinetuneSettings *s = f->settings;
+    Training *t = &l->training;
+    if (model_init(&t->model, &f->config, err) || check_memory(l, err)) return -1;
+    training_bind(t, s->freeze);
+    if (training_start(t, s->init ? &f->init : NULL, s->init, err)) return -1;
+    take_vectors(l);
+    return s->freeze ? make_features(l) : 0;
 }
 
 /* ---- resume ---- */
 
-/* The log of a resumed run, once runlog_open has cut off what comes behind its step. */
-static int read_best(FinetuneRun *r, Err *err) {
-    enum { LINE_DEPTH = 4, LINE_VALUES = 256 };
-    size_t size;
-    char *text = file_read(r->log.path, (size_t)1 << 30, &size, err), *rest = text;
-    int rc = text ? 0 : -1;
-    for (char *line; rc == 0 && (line = strtok_r(rest, "\n", &rest));) {
-        cJSON *o = json_parse(line, strlen(line), LINE_DEPTH, LINE_VALUES, NULL);
-        const cJSON *value = json_field(json_field(o, "dev"), task_metric_keys[r->f->metric]);
-        int64_t epoch;
-        if (!json_integer(json_field(o, "epoch"), 1, INT32_MAX, &epoch) || (r->f->settings->dev && !value))
-            rc = err_set(err, "%s: a line is no epoch: %.80s", r->log.path, line);
-        else
-            see_epoch(&r->best, (int)epoch, value ? value->valuedouble : 0, value);
-        cJSON_Delete(o);
-    }
-    free(text);
-    if (rc == 0 && r->best.epoch == 0)
-        rc = err_set(err, "%s is empty, but the run has done %d epochs", r->log.path, epochs_done(&r->learner));
-    return rc;
-}
-
-static int restore(FinetuneRun *r, Err *err) {
-    Learner *l = &r->learner;
+static int restore(Labelled *l, Err *err) {
+    Training *t = &l->training;
     char path[PATH_BYTES];
-    if (path_join(path, r->dir, RUN_OPTIMIZER, err)) return -1;
+    if (path_join(path, t->dir, RUN_OPTIMIZER, err)) return -1;
     bool saved = access(path, F_OK) == 0;
-    if (saved && optimizer_load(&l->optimizer, &l->trained, r->dir, &l->step, err)) return -1;
-    if (l->step % l->steps_per_epoch)
-        return err_set(err, "%s: %lld steps are no whole epochs of %lld", path, (long long)l->step,
+    if (saved && training_resume(t, err)) return -1;
+    if (t->step % l->steps_per_epoch)
+        return err_set(err, "%s: %lld steps are no whole epochs of %lld", path, (long long)t->step,
                        (long long)l->steps_per_epoch);
-    if (runlog_open(&r->log, r->dir, l->step, err)) return -1;
-    return saved ? read_best(r, err) : 0;
+    if (training_open_log(t, err)) return -1;
+    if (!saved || t->best.step) return 0;
+    return err_set(err, "%s is empty, but the run has done %lld epochs", t->log.path,
+                   (long long)(t->step / l->steps_per_epoch));
 }
 
-/* ---- the end of an epoch ---- */
-
-static void print_epoch(const FinetuneRun *r, double loss, const TaskScore *dev) {
-    const FinetuneSettings *s = r->f->settings;
-    int epoch = epochs_done(&r->learner);
-    printf("epoch %d of %lld: loss %.4f", epoch, (long long)s->epochs, loss);
-    if (dev) {
-        printf("; dev: loss %.4f", dev->loss);
-        for (int k = 0; k < METRICS; k++)
-            if (!isnan(dev->metric[k])) printf(", %s %.4f", task_metrics[k], dev->metric[k]);
-        printf(" (majority %.4f)%s", dev->majority, r->best.epoch == epoch ? ", best so far" : "");
-    }
-    putchar('\n');
-    fflush(stdout);
-}
-
-static int end_epoch(FinetuneRun *r, Err *err) {
-    Finetune *f = r->f;
-    Learner *l = &r->learner;
-    const FinetuneSettings *s = f->settings;
-    NoiseKey noise = {.seed = (uint64_t)s->noise_seed, .scale = (float)s->noise_scale};
-    TaskScore dev = {0};
-    double loss = l->loss / f->examples[SPLIT_TRAIN].n;
-    int epoch = epochs_done(l);
-    if (s->dev &&
-        task_score(&l->model, &f->data[SPLIT_DEV], f->features[SPLIT_DEV], noise, f->majority, stop_signal, &dev))
-        return stop_signal();
-    see_epoch(&r->best, epoch, dev.metric[f->metric], s->dev);
-    /* Before the commit: whoever is killed here does this epoch again, and writes the same. */
-    if (r->best.epoch == epoch && checkpoint_save(r->dir, &l->model, DTYPE_F32, (uint64_t)l->step, err)) return -1;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddNumberToObject(line, "step", (double)l->step);
-    cJSON_AddNumberToObject(line, "epoch", epoch);
-    cJSON_AddNumberToObject(line, "loss", loss);
-    cJSON_AddNumberToObject(line, "lr", l->lr);
-    if (s->dev) cJSON_AddNumberToObject(line, "val_loss", dev.loss);
-    if (s->dev) cJSON_AddItemToObject(line, "dev", task_score_json(&dev));
-    if (runlog_write(&r->log, line, err)) return -1;
-    print_epoch(r, loss, s->dev ? &dev : NULL);
-    return optimizer_save(&l->optimizer, &l->trained, r->dir, l->step, err);
-}
-
-static bool is_done(const FinetuneRun *r) {
-    const FinetuneSettings *s = r->f->settings;
-    int epochs = epochs_done(&r->learner);
-    return epochs >= s->epochs || (s->patience && r->best.epoch && epochs - r->best.epoch >= s->patience);
+/* What lies beside the weights, so that the folder can be served. */
+static int accompany(const Labelled *l, Err *err) {
+    const Finetune *f = l->f;
+    const char *init = f->settings->init, *dir = l->training.dir;
+    char path[PATH_BYTES];
+    if (l->training.step == 0 && init && carry_over(init, dir, &f->config, stdout, err)) return -1;
+    if (!f->tokenizer) return 0;
+    return path_join(path, dir, "tokenizer.json", err) ? -1 : tokenizer_json_save(f->tokenizer, path, err);
 }
 
 /* ---- the result ---- */
 
 /* By the checkpoint that is kept, as whoever opens it finds it. */
-static int score_result(const FinetuneRun *r, FinetuneResult *out, Err *err) {
-    const Finetune *f = r->f;
+static int score_result(const Labelled *l, FinetuneResult *out, Err *err) {
+    const Finetune *f = l->f;
     NoiseKey noise = {.seed = (uint64_t)f->settings->noise_seed, .scale = (float)f->settings->noise_scale}, none = {0};
     Checkpoint c;
-    if (checkpoint_open(&c, r->dir, err)) return -1;
+    if (checkpoint_open(&c, l->training.dir, err)) return -1;
     int rc = 0;
     for (int k = SPLIT_DEV; k < SPLITS && rc == 0; k++) {
         if (!f->data[k].examples) continue;
@@ -142,33 +116,18 @@ static int score_result(const FinetuneRun *r, FinetuneResult *out, Err *err) {
     return rc > 0 ? stop_signal() : rc;
 }
 
-static int train(FinetuneRun *r, Err *err) {
-    Learner *l = &r->learner;
-    char path[PATH_BYTES];
-    int rc = learner_open(l, r->f, l->seed, err);
-    if (rc == 0) rc = restore(r, err);
-    if (rc == 0 && l->step == 0 && r->f->settings->init)
-        rc = carry_over(r->f->settings->init, r->dir, &r->f->config, stdout, err);
-    if (rc == 0 && r->f->tokenizer)
-        rc = path_join(path, r->dir, "tokenizer.json", err) ? -1 : tokenizer_json_save(r->f->tokenizer, path, err);
-    while (rc == 0 && !is_done(r)) {
-        rc = learner_epoch(l, err);
-        if (rc == 0) rc = end_epoch(r, err);
-    }
-    if (runlog_close(&r->log, rc < 0 ? NULL : err) && rc >= 0) rc = -1;
-    return rc;
-}
-
 int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *result, Err *err) {
-    FinetuneRun *r = xcalloc(1, sizeof *r);
-    *r = (FinetuneRun){.f = f, .dir = dir, .learner = {.seed = seed}};
-    int rc = train(r, err);
-    *result = (FinetuneResult){.seed = seed, .epoch = r->best.epoch, .epochs = 0};
+    Labelled *l = xcalloc(1, sizeof *l);
+    Training *t = &l->training;
+    labelled_init(l, f, seed, dir);
+    int rc = open_weights(l, err);
+    if (rc == 0) rc = restore(l, err) || accompany(l, err) ? -1 : train(t, err);
+    *result = (FinetuneResult){.seed = seed, .epoch = (int)(t->best.step / l->steps_per_epoch)};
     if (rc == 0) {
-        result->epochs = epochs_done(&r->learner);
-        rc = score_result(r, result, err);
+        result->epochs = (int)(t->step / l->steps_per_epoch);
+        rc = score_result(l, result, err);
     }
-    learner_free(&r->learner);
-    free(r);
+    labelled_free(l);
+    free(l);
     return rc;
 }

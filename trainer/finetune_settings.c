@@ -3,7 +3,6 @@
 #include "base/random.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_score.h"
-#include "trainer/weight_noise.h"
 #include "weights/presets.h"
 #include "weights/presets_words.h"
 
@@ -13,9 +12,6 @@
 
 static const char *const pools[] = {"auto", "last", "mean", "first", NULL};
 static const char *const metrics[] = {"auto", "accuracy", "f1", "matthews", "entity-f1", NULL};
-static const char *const optimizers[] = {"adamw", "sgd", NULL};
-static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
-static const char *const modes[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
 
 /* Presets of either kind, those on word vectors first. */
 static bool offer_preset(int i, char out[OPTION_OFFER]) {
@@ -59,25 +55,26 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
     {"metric", OPTION_CHOICE, AT(metric), "NAME", .fallback = "auto", .choices = metrics, FIXED,
      .help = "by which epochs are compared; auto: entity-f1 for tags of chunks, else accuracy"},
     {"batch", OPTION_INT64, AT(batch), "N", 1, 65535, "32", "examples", .help = "examples of a step", FIXED},
-    {"optimizer", OPTION_CHOICE, AT(optimizer), "NAME", .fallback = "adamw", .choices = optimizers, FIXED,
+    {"optimizer", OPTION_CHOICE, AT(recipe.optimizer), "NAME", .fallback = "adamw", .choices = recipe_optimizers, FIXED,
      .help = "AdamW, or gradient descent"},
-    {"momentum", OPTION_REAL, AT(momentum), "X", 0, 0.999999, "0", .help = "gradient descent's", FIXED},
-    {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", FIXED},
-    {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, "0", .help = "learning rate of the last step", FIXED},
-    {"schedule", OPTION_CHOICE, AT(schedule), "KIND", .fallback = "constant", .choices = schedules, FIXED,
+    {"momentum", OPTION_REAL, AT(recipe.momentum), "X", 0, 0.999999, "0", .help = "gradient descent's", FIXED},
+    {"lr", OPTION_REAL, AT(recipe.lr), "X", 0, 100, "0.001", .help = "peak learning rate", FIXED},
+    {"min-lr", OPTION_REAL, AT(recipe.min_lr), "X", 0, 100, "0", .help = "learning rate of the last step", FIXED},
+    {"schedule", OPTION_CHOICE, AT(recipe.schedule), "KIND", .fallback = "constant", .choices = recipe_schedules, FIXED,
      .help = "learning rate after warm-up"},
     {"warmup-epochs", OPTION_INT64, AT(warmup_epochs), "N", 0, 1 << 20, "0", "epochs", FIXED,
      .help = "epochs up to the peak"},
-    {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.01", .help = "decoupled decay of matrices", FIXED},
-    {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none", FIXED},
-    {"betas", OPTION_PAIR, AT(betas), "X,Y", 0, 0.999999, "0.9,0.999", .help = "AdamW's two averages", FIXED},
+    {"weight-decay", OPTION_REAL, AT(recipe.weight_decay), "X", 0, 100, "0.01", .help = "decoupled decay of matrices",
+     FIXED},
+    {"clip", OPTION_REAL, AT(recipe.clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none", FIXED},
+    {"betas", OPTION_PAIR, AT(recipe.betas), "X,Y", 0, 0.999999, "0.9,0.999", .help = "AdamW's two averages", FIXED},
     {"dropout", OPTION_REAL, AT(dropout), "X", 0, 0.99, FIXED, .help = "share of activations left out in training",
      .absent = "that of the config"},
     {"kl-weight", OPTION_REAL, AT(kl_weight), "X", 0, 1e6, "5e-06", .help = "weight of the noise KL in the loss",
      FIXED},
-    {"perturb", OPTION_CHOICE, AT(perturb), "MODE", .fallback = "none", .choices = modes, .help = "weight noise",
-     FIXED},
-    {"perturb-sigma", OPTION_REAL, AT(perturb_sigma), "X", 0, 100, FIXED,
+    {"perturb", OPTION_CHOICE, AT(recipe.perturb), "MODE", .fallback = "none", .choices = recipe_perturbs,
+     .help = "weight noise", FIXED},
+    {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, FIXED,
      .help = "standard deviation of the weight noise"},
     {"mixup", OPTION_REAL, AT(mixing.mixup), "A", 0, 100, "0", FIXED,
      .help = "add images to each other, shares by Beta(A, A); 0: off"},
@@ -99,15 +96,15 @@ int finetune_settings_finish(FinetuneSettings *s, Err *err) {
     if (s->tokenizer && s->init) return err_set(err, "--init %s brings its own tokenizer", s->init);
     if (s->freeze && s->config) return err_set(err, "--freeze needs --init: there is nothing learnt to be kept");
     if (s->vectors && !s->config) return err_set(err, "--init %s brings its own word vectors", s->init);
-    if (s->momentum > 0 && s->optimizer != OPTIMIZER_SGD) return err_set(err, "--momentum is for --optimizer sgd");
-    if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
-    if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
+    if (s->recipe.momentum > 0 && s->recipe.optimizer != OPTIMIZER_SGD)
+        return err_set(err, "--momentum is for --optimizer sgd");
+    if (recipe_check(&s->recipe, err)) return -1;
     if (s->patience && !s->dev) return err_set(err, "--patience needs --dev");
     if (s->metric && !s->dev) return err_set(err, "--metric needs --dev");
     if (s->warmup_epochs > s->epochs)
         return err_set(err, "--warmup-epochs is %lld, --epochs %lld", (long long)s->warmup_epochs,
                        (long long)s->epochs);
-    if ((s->perturb != PERTURB_NONE) == isnan(s->perturb_sigma))
+    if ((s->recipe.perturb != PERTURB_NONE) == isnan(s->recipe.perturb_sigma))
         return err_set(err, "--perturb and --perturb-sigma need each other");
     return 0;
 }

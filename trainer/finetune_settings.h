@@ -10,12 +10,12 @@ enum { FINETUNE_OPTIONS_N = 37 };
 typedef struct FinetuneSettings {
     const char *config, *init, *train, *dev, *test, *out, *tokenizer, *vectors; /* NULL = not given */
     bool resume, freeze, truncate;
-    int format, optimizer, schedule, perturb; /* ExamplesFormat, OptimizerKind, ScheduleKind, PerturbMode */
-    int pool, metric;                         /* Pool + 1, TaskMetric + 1; 0: auto */
+    int format;       /* ExamplesFormat */
+    int pool, metric; /* Pool + 1, TaskMetric + 1; 0: auto */
     int threads, seeds, patience;
     int64_t epochs, warmup_epochs, batch, seed, noise_seed;
-    double lr, min_lr, weight_decay, clip, betas[2], momentum, dropout, kl_weight, perturb_sigma,
-        noise_scale; /* dropout NaN: the config's */
+    Recipe recipe;
+    double dropout, kl_weight, noise_scale; /* dropout NaN: the config's */
     Mixing mixing;
 } FinetuneSettings;
 

@@ -5,28 +5,29 @@
 #ifndef NOISED_MICRO_BATCH_H
 #define NOISED_MICRO_BATCH_H
 
-#include "base/err.h"
-#include "trainer/training.h"
+#include "model/transformer.h"
+#include "trainer/ranks/step_sum.h"
+#include "trainer/settings.h"
+#include "trainer/text/corpus.h"
 
 typedef struct MicroBatch {
-    Tape tape, choice;     /* choice: of the search for the likeliest noise */
+    const Settings *settings;
+    const Model *model;
+    Windows *windows;
+    Tape choice;           /* of the search for the likeliest noise */
     int *tokens, *targets; /* [batch copies T] */
     float *weights;        /* [batch copies T] of the targets; NULL: all 1 */
     Segment *segments;     /* [batch copies] */
 } MicroBatch;
 
-typedef struct MicroBatchResult {
-    double loss, kl, draws; /* mean cross-entropy, unweighted noise KL, the effective number of noise draws */
-} MicroBatchResult;
-
 int micro_batch_copies(const Settings *s); /* of a window */
-void micro_batch_init(MicroBatch *b, const Training *t);
+void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows *w);
 void micro_batch_free(MicroBatch *b);
 
 /* Its segments and their noise, and what the windows hold; micro counts those of the step. Where the likeliest noise
  * counts alone, a segment's is the first of its draws. */
-int micro_batch_read(MicroBatch *b, const Training *t, int64_t step, int64_t micro, Err *err);
-/* Adds to the weights' grad. */
-void micro_batch_gradient(MicroBatch *b, const Training *t, MicroBatchResult *r);
+int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err);
+/* Adds to the weights' grad, by a tape that records. */
+MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape);
 
 #endif

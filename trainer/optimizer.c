@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 size_t optimizer_memory(size_t n_params) {
     return 2 * (n_params + slices_owned(n_params)) * sizeof(float) + slices_memory();
@@ -32,12 +31,6 @@ void optimizer_free(Optimizer *o) {
     slices_free(&o->slices);
     free(o->partial);
     *o = (Optimizer){0};
-}
-
-void optimizer_clear_gradient(Optimizer *o) {
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->slices.n; i++)
-        memset(o->g + o->slices.all[i].first, 0, (size_t)o->slices.all[i].n * sizeof *o->g);
 }
 
 static double gradient_norm(Optimizer *o) {

@@ -39,9 +39,6 @@ size_t optimizer_memory(size_t n_params); /* bytes, of this rank */
 void optimizer_init(Optimizer *o, ParamSet *ps);
 void optimizer_free(Optimizer *o);
 
-/* g = 0, as micro-batches want it that add into it. */
-void optimizer_clear_gradient(Optimizer *o);
-
 /* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm).
  * Returns the norm before clipping; when that is not finite, nothing is touched. */
 double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale);

@@ -5,7 +5,10 @@
 #include "base/err.h"
 #include "tokenizer/tokenizer.h"
 #include "trainer/run_folder.h"
-#include "trainer/snapshot.h"
+#include "trainer/run_state.h"
+#include "trainer/settings.h"
+#include "trainer/text/corpus.h"
+#include "trainer/training.h"
 
 typedef struct Run {
     const CommandLine *line;
@@ -17,17 +20,14 @@ typedef struct Run {
     Tokenizer *tokenizer;
     char tokenizer_hash[65], data_hash[65];
     Corpus corpus;
-    Model model;
-    Optimizer optimizer;
     Windows windows;
     cJSON *saved_settings; /* as saved from now on */
-    int64_t step;          /* finished */
+    Training training;
 } Run;
 
 /* line and settings must have been filled, folder.lock be -1. Whatever the outcome, run_free releases it; a failure
  * leaves nothing of a new run on disk. A Run must not move in memory. */
 int run_prepare(Run *r, Err *err);
-Training run_training(Run *r);
 void run_free(Run *r);
 
 /* The tokenizer of r into --out: copied, learnt from the training parts, or already there. */

@@ -3,7 +3,7 @@
  * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
  * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
  * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer; one with a sample
- * adds sample, and the best so far adds best (best.h). */
+ * adds sample, and the best so far adds best (language.h). */
 #ifndef NOISED_RUNLOG_H
 #define NOISED_RUNLOG_H
 

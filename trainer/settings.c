@@ -9,9 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const schedule_names[] = {"cosine", "linear", "constant", NULL};
-static const char *const perturb_names[] = {"none", "all-before", "all-after", "layer-before", "layer-after", NULL};
-static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const draws_names[] = {"importance", "best", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
@@ -42,25 +39,26 @@ const Option settings_options[SETTINGS_N] = {
      .help = "length of a window", .absent = "max_position_embeddings of the config"},
     {"accumulate", OPTION_INT64, AT(accumulate), "N", 1, 1 << 20, "1", .help = "micro-batches per step",
      .tag = SETTING_FIXED},
-    {"lr", OPTION_REAL, AT(lr), "X", 0, 100, "0.001", .help = "peak learning rate", .tag = SETTING_FIXED},
-    {"min-lr", OPTION_REAL, AT(min_lr), "X", 0, 100, .tag = SETTING_FIXED,
+    {"lr", OPTION_REAL, AT(recipe.lr), "X", 0, 100, "0.001", .help = "peak learning rate", .tag = SETTING_FIXED},
+    {"min-lr", OPTION_REAL, AT(recipe.min_lr), "X", 0, 100, .tag = SETTING_FIXED,
      .help = "learning rate at the end of the decay", .absent = "a tenth of --lr"},
     {"warmup", OPTION_INT64, AT(warmup), "N", 0, MANY, .unit = "steps", .tag = SETTING_FIXED,
      .help = "steps up to the peak", .absent = "100, a tenth of --steps if that is less"},
-    {"schedule", OPTION_CHOICE, AT(schedule), "KIND", .fallback = "cosine", .choices = schedule_names,
+    {"schedule", OPTION_CHOICE, AT(recipe.schedule), "KIND", .fallback = "cosine", .choices = recipe_schedules,
      .tag = SETTING_FIXED, .help = "learning rate after warm-up"},
     {"decay-steps", OPTION_INT64, AT(decay_steps), "N", 1, MANY, .unit = "steps", .tag = SETTING_FIXED,
      .help = "step that reaches --min-lr; behind --steps, the schedule is cut there", .absent = "--steps"},
-    {"optimizer", OPTION_CHOICE, AT(optimizer), "KIND", .fallback = "adamw", .choices = optimizer_names,
+    {"optimizer", OPTION_CHOICE, AT(recipe.optimizer), "KIND", .fallback = "adamw", .choices = recipe_optimizers,
      .tag = SETTING_FIXED, .help = "sgd is plain gradient descent"},
-    {"momentum", OPTION_REAL, AT(momentum), "X", 0, 0.999999, "0", .help = "of --optimizer sgd", .tag = SETTING_FIXED},
+    {"momentum", OPTION_REAL, AT(recipe.momentum), "X", 0, 0.999999, "0", .help = "of --optimizer sgd",
+     .tag = SETTING_FIXED},
     {"dropout", OPTION_REAL, AT(dropout), "X", 0, 0.999999, .tag = SETTING_FIXED,
      .help = "share of the rows' elements that is dropped between the layers", .absent = "dropout of the config"},
-    {"weight-decay", OPTION_REAL, AT(weight_decay), "X", 0, 100, "0.1", .help = "decoupled decay of matrices",
+    {"weight-decay", OPTION_REAL, AT(recipe.weight_decay), "X", 0, 100, "0.1", .help = "decoupled decay of matrices",
      .tag = SETTING_FIXED},
-    {"clip", OPTION_REAL, AT(clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none",
+    {"clip", OPTION_REAL, AT(recipe.clip), "X", 0, 1e9, "1", .help = "bound on the gradient's norm; 0: none",
      .tag = SETTING_FIXED},
-    {"betas", OPTION_PAIR, AT(betas), "X,Y", 0, 0.999999, "0.9,0.95", .help = "AdamW's two averages",
+    {"betas", OPTION_PAIR, AT(recipe.betas), "X,Y", 0, 0.999999, "0.9,0.95", .help = "AdamW's two averages",
      .tag = SETTING_FIXED},
     {"kl-weight", OPTION_REAL, AT(kl_weight), "X", 0, 1e6, "5e-06", .help = "weight of the noise KL in the loss",
      .tag = SETTING_FIXED},
@@ -75,9 +73,9 @@ const Option settings_options[SETTINGS_N] = {
     {"noise-draws-weight", OPTION_CHOICE, AT(noise_draws_weight), "HOW", .fallback = "importance",
      .choices = draws_names, .tag = SETTING_FIXED,
      .help = "by its share of the likelihood, or the likeliest noise alone"},
-    {"perturb", OPTION_CHOICE, AT(perturb), "MODE", .fallback = "none", .choices = perturb_names, .tag = SETTING_FIXED,
-     .help = "weight noise"},
-    {"perturb-sigma", OPTION_REAL, AT(perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,
+    {"perturb", OPTION_CHOICE, AT(recipe.perturb), "MODE", .fallback = "none", .choices = recipe_perturbs,
+     .tag = SETTING_FIXED, .help = "weight noise"},
+    {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,
      .help = "standard deviation of the weight noise"},
     {"precision", OPTION_CHOICE, AT(precision), "TYPE", .fallback = "f32", .choices = precision_names,
      .tag = SETTING_FIXED,
@@ -102,25 +100,24 @@ int settings_check(const CommandLine *line, Err *err) {
     Settings s = *(const Settings *)line->values; /* a copy: the defaults are filled in when the saved run is known */
     if (s.resume) return 0;
     if (!s.config && !s.init) return err_set(err, "--config is missing");
-    if (s.optimizer == OPTIMIZER_SGD && command_line_given(line, "betas"))
-        return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", s.betas[0], s.betas[1]);
+    if (s.recipe.optimizer == OPTIMIZER_SGD && command_line_given(line, "betas"))
+        return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", s.recipe.betas[0], s.recipe.betas[1]);
     return settings_finish(&s, err);
 }
 
 int settings_finish(Settings *s, Err *err) {
     bool vocab_given = s->vocab_size >= BPE_FIRST_MERGE;
-    if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
+    if (isnan(s->recipe.min_lr)) s->recipe.min_lr = s->recipe.lr / 10;
     if (s->warmup < 0) s->warmup = MIN(DEFAULT_WARMUP, s->steps / 10);
-    if (s->lr == 0) return err_set(err, "--lr is 0: nothing would be learnt");
+    if (recipe_check(&s->recipe, err)) return -1;
     if (s->warmup > s->steps)
         return err_set(err, "--warmup is %lld, longer than the run: --steps is %lld", (long long)s->warmup,
                        (long long)s->steps);
-    if (s->decay_steps > 0 && s->schedule == SCHEDULE_CONSTANT)
+    if (s->decay_steps > 0 && s->recipe.schedule == SCHEDULE_CONSTANT)
         return err_set(err, "--decay-steps is %lld, but --schedule constant never decays", (long long)s->decay_steps);
     if (s->decay_steps > 0 && s->decay_steps < s->warmup)
         return err_set(err, "--decay-steps is %lld, below --warmup %lld", (long long)s->decay_steps,
                        (long long)s->warmup);
-    if (s->min_lr > s->lr) return err_set(err, "--min-lr is %g, above --lr %g", s->min_lr, s->lr);
     if (s->noise_draws_weight == DRAWS_BEST && s->noise_draws == 1)
         return err_set(err, "--noise-draws-weight best needs --noise-draws");
     if (s->batch * s->noise_draws > MOST_WINDOWS)
@@ -132,19 +129,15 @@ int settings_finish(Settings *s, Err *err) {
     if (s->init && vocab_given)
         return err_set(err, "--init %s brings its own tokens, --vocab-size %lld cannot learn others", s->init,
                        (long long)s->vocab_size);
-    if (s->momentum > 0 && s->optimizer != OPTIMIZER_SGD)
-        return err_set(err, "--momentum %g needs --optimizer sgd", s->momentum);
-    if (s->perturb != PERTURB_NONE && isnan(s->perturb_sigma))
-        return err_set(err, "--perturb %s needs --perturb-sigma", perturb_names[s->perturb]);
-    if (s->perturb == PERTURB_NONE && !isnan(s->perturb_sigma))
-        return err_set(err, "--perturb-sigma %g needs --perturb", s->perturb_sigma);
+    if (s->recipe.momentum > 0 && s->recipe.optimizer != OPTIMIZER_SGD)
+        return err_set(err, "--momentum %g needs --optimizer sgd", s->recipe.momentum);
+    if (s->recipe.perturb != PERTURB_NONE && isnan(s->recipe.perturb_sigma))
+        return err_set(err, "--perturb %s needs --perturb-sigma", recipe_perturbs[s->recipe.perturb]);
+    if (s->recipe.perturb == PERTURB_NONE && !isnan(s->recipe.perturb_sigma))
+        return err_set(err, "--perturb-sigma %g needs --perturb", s->recipe.perturb_sigma);
     return 0;
 }
 
 Schedule settings_schedule(const Settings *s) {
-    return (Schedule){.kind = (ScheduleKind)s->schedule,
-                      .lr = s->lr,
-                      .min_lr = s->min_lr,
-                      .warmup = s->warmup,
-                      .decay = s->decay_steps > 0 ? s->decay_steps : s->steps};
+    return recipe_schedule(&s->recipe, s->warmup, s->decay_steps > 0 ? s->decay_steps : s->steps);
 }

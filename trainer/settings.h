@@ -4,14 +4,12 @@
 
 #include "base/err.h"
 #include "base/options/options.h"
-#include "trainer/schedule.h"
+#include "trainer/recipe.h"
 #include "trainer/settings_saved.h"
-#include "trainer/weight_noise.h"
 
 enum { SETTINGS_N = 39 };
 enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
-typedef enum OptimizerKind { OPTIMIZER_ADAMW, OPTIMIZER_SGD } OptimizerKind;
 
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
@@ -22,12 +20,10 @@ typedef struct Settings {
     int64_t steps, decay_steps, batch, accumulate, noise_draws, noise_warmup, warmup, seed, eval_every, save_every,
         sample_every;
     int threads;
-    double lr, min_lr, weight_decay, clip, betas[2], kl_weight, perturb_sigma, momentum;
-    double dropout;                               /* NaN: the config's */
-    double sigma_start;                           /* NaN: as they are drawn or taken */
-    int schedule, perturb, precision, save_dtype; /* ScheduleKind, PerturbMode, PRECISION_* twice */
-    int optimizer;                                /* OptimizerKind */
-    int noise_draws_weight;                       /* DRAWS_* */
+    Recipe recipe;
+    double kl_weight, dropout, sigma_start; /* dropout NaN: the config's; sigma_start NaN: as they are drawn or taken */
+    int precision, save_dtype;              /* PRECISION_* */
+    int noise_draws_weight;                 /* DRAWS_* */
 } Settings;
 
 /* Their `tag` is a SettingMemory. */

@@ -225,7 +225,7 @@ static void check_training(Golden *g) {
         check_close(g, "loss of a step", &loss, &losses[s], 1, 2e-4);
         double lr = number(g, "lr") * (s < warmup ? (s + 1.0) / warmup : 1);
         optimizer_step(&o, &settings, lr, s + 1, 1);
-        optimizer_clear_gradient(&o);
+        slices_clear(&o.slices, o.g);
     }
     for (int i = 0; i < ps->n; i++) {
         const Weight *w = ps->params[i].weight;

@@ -70,9 +70,8 @@ TEST(noise_of_a_micro_batch_is_numbered_by_row) {
         b.settings.batch = cases[c].windows;
         b.settings.noise_draws = cases[c].draws;
         b.settings.noise_per_sequence = cases[c].per_sequence;
-        Training t = {.settings = &b.settings, .model = &b.model.model, .windows = &b.windows};
-        micro_batch_init(&m, &t);
-        REQUIRE(micro_batch_read(&m, &t, 2, 0, &err) == 0);
+        micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+        REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
         bool numbered = cases[c].draws > 1 || cases[c].per_sequence;
         for (uint32_t row = 0; row < cases[c].windows * cases[c].draws; row++) {
             const Segment *s = &m.segments[row];
@@ -88,14 +87,14 @@ TEST(noise_of_a_micro_batch_is_numbered_by_row) {
 TEST(best_noise_is_the_likeliest) {
     Bench b;
     REQUIRE(bench_open(&b));
-    Training t = {.settings = &b.settings, .model = &b.model.model, .windows = &b.windows};
     MicroBatch m;
-    MicroBatchResult r;
+    Tape tape;
     Err err;
-    micro_batch_init(&m, &t);
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    tape_init(&tape, true);
     bool apart = false;
     for (int64_t step = 0; step < 3; step++) {
-        REQUIRE(micro_batch_read(&m, &t, step, 0, &err) == 0);
+        REQUIRE(micro_batch_read(&m, step, 0, &err) == 0);
         double best = 0;
         int winners[WINDOWS] = {0};
         for (int i = 0; i < WINDOWS; i++) {
@@ -107,32 +106,34 @@ TEST(best_noise_is_the_likeliest) {
             apart |= winners[i] > 0;
             best += (double)loss[winners[i]] / WINDOWS;
         }
-        micro_batch_gradient(&m, &t, &r);
+        MicroLoss r = micro_batch_gradient(&m, &tape);
         CHECK_MSG(fabs(r.loss - best) < 1e-5 && r.draws == 1, "step %d: %g, the least is %g", (int)step, r.loss, best);
         for (int i = 0; i < WINDOWS; i++)
             CHECK(m.segments[i].noise.sequence == (uint32_t)(i * DRAWS + winners[i]) && m.segments[i].n == LENGTH);
     }
     CHECK(apart);
+    tape_free(&tape);
     micro_batch_free(&m);
     bench_close(&b);
 }
 
 static double loss_of_micro_batch(const Model *m, void *context, bool backward) {
     Bench *b = context;
-    Training t = {.settings = &b->settings, .model = (Model *)m, .windows = &b->windows};
     MicroBatch batch;
-    MicroBatchResult r;
+    Tape tape;
     Err err;
-    micro_batch_init(&batch, &t);
-    BUG_ON(micro_batch_read(&batch, &t, 0, 0, &err));
+    micro_batch_init(&batch, &b->settings, m, &b->windows);
+    tape_init(&tape, true);
+    BUG_ON(micro_batch_read(&batch, 0, 0, &err));
     float *grad = b->model.grad, *kept = NULL;
     if (!backward) {
         kept = xcalloc(b->model.count, sizeof *kept);
         memcpy(kept, grad, b->model.count * sizeof *kept);
     }
-    micro_batch_gradient(&batch, &t, &r);
+    MicroLoss r = micro_batch_gradient(&batch, &tape);
     if (kept) memcpy(grad, kept, b->model.count * sizeof *kept);
     free(kept);
+    tape_free(&tape);
     micro_batch_free(&batch);
     return r.loss + b->settings.kl_weight * r.kl;
 }

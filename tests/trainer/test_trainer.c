@@ -93,7 +93,7 @@ TEST(trainer_adamw_matches_scalar_reference) {
     for (int i = 0; i < TOY_N; i++) worst = fmax(worst, fabs(o.w[i] - w[i]));
     CHECK_MSG(worst < 2e-6, "worst difference %g", worst);
     CHECK(o.g[0] != 0 && o.g[TOY_N - 1] != 0); /* the gradient is the caller's to clear */
-    optimizer_clear_gradient(&o);
+    slices_clear(&o.slices, o.g);
     for (int i = 0; i < TOY_N; i++) CHECK(o.g[i] == 0);
     free(w);
     optimizer_free(&o);
@@ -420,8 +420,10 @@ TEST(trainer_settings_survive_saving) {
     static char *resumed[] = {"--out", "x", "--resume"};
     REQUIRE(read_settings(&line_b, &b, COUNTOF(resumed), resumed, &err) == 0);
     REQUIRE(settings_restore(&line_b, saved, NULL, &err) == 0);
-    CHECK(b.lr == 0.1 && b.min_lr == a.min_lr && b.betas[1] == 0.123456789012345 && b.schedule == SCHEDULE_LINEAR);
-    CHECK(b.data.n == 2 && !strcmp(b.data.items[0], "a b") && b.warmup == 100 && isnan(b.perturb_sigma) && !b.val);
+    CHECK(b.recipe.lr == 0.1 && b.recipe.min_lr == a.recipe.min_lr && b.recipe.betas[1] == 0.123456789012345 &&
+          b.recipe.schedule == SCHEDULE_LINEAR);
+    CHECK(b.data.n == 2 && !strcmp(b.data.items[0], "a b") && b.warmup == 100 && isnan(b.recipe.perturb_sigma) &&
+          !b.val);
     static char *other[] = {"--seed", "2", "--resume", "--out", "x"};
     REQUIRE(read_settings(&line_c, &c, COUNTOF(other), other, &err) == 0);
     CHECK(settings_restore(&line_c, saved, NULL, &err) == -1);

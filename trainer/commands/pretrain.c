@@ -4,12 +4,10 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "trainer/commands/commands.h"
+#include "trainer/language.h"
 #include "trainer/report/plot.h"
 #include "trainer/ranks/ranks.h"
-#include "trainer/run.h"
-#include "trainer/agree.h"
 #include "trainer/stop.h"
-#include "trainer/train.h"
 
 #include <stdlib.h>
 
@@ -30,11 +28,12 @@ static void print_doubts(const Run *r, double epochs) {
 static void print_plan(const Run *r) {
     const Settings *s = r->settings;
     const Config *c = &r->config;
+    const Model *m = &r->training.model;
     double rows = (double)(s->batch * s->accumulate * r->window);
     printf("model: %s%s%s%s, %d layers, %d heads, width %d, %zu parameters in %d tensors\n", c->attention.kind->name,
            c->noise.scope ? " + noise per " : "", c->noise.scope ? scope_names[c->noise.scope] : "",
-           c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&r->model.params),
-           r->model.params.n);
+           c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&m->params),
+           m->params.n);
     if (c->sas.heads) printf("sas: %d heads of %d\n", c->sas.heads, c->sas.head_dim);
     printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
            r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
@@ -45,10 +44,10 @@ static void print_plan(const Run *r) {
     char traffic[MEMORY_TEXT];
     if (ranks->n > 1)
         printf("ranks: %d, each sends %s a step\n", ranks->n,
-               memory_text((size_t)slices_bytes((double)r->optimizer.n, ranks->n), traffic));
+               memory_text((size_t)slices_bytes((double)r->training.optimizer.n, ranks->n), traffic));
     print_doubts(r, epochs);
-    if (s->perturb) printf("weight noise in %d bins\n", perturb_bins(&r->model.params));
-    if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->step);
+    if (s->recipe.perturb) printf("weight noise in %d bins\n", perturb_bins(&m->params));
+    if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->training.step);
     fflush(stdout);
 }
 
@@ -71,13 +70,12 @@ static int fail(const CommandLine *line, const Err *err) {
     return command_fail(line, &named, EXIT_FAILED);
 }
 
-/* As train(). */
+/* As language_train. */
 static int pretrain(Run *r, Err *err) {
     if (run_prepare(r, err)) return -1;
     print_plan(r);
-    Training t = run_training(r);
     stop_install();
-    return train(&t, r->step, err);
+    return language_train(r, err);
 }
 
 static int run(const CommandLine *line) {

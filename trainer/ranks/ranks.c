@@ -1,5 +1,9 @@
 #include "trainer/ranks/ranks.h"
 
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void gather_one(const void *mine, size_t n, void *all) { memcpy(all, mine, n); }
@@ -7,6 +11,24 @@ static void gather_one(const void *mine, size_t n, void *all) { memcpy(all, mine
 static const Ranks one = {.n = 1, .gather = gather_one};
 
 const Ranks *ranks = &one;
+
+int ranks_most(int mine) {
+    int *all = xcalloc((size_t)ranks->n, sizeof *all), most = mine;
+    ranks->gather(&mine, sizeof mine, all);
+    for (int i = 0; i < ranks->n; i++) most = MAX(most, all[i]);
+    free(all);
+    return most;
+}
+
+void ranks_wait(void) { ranks_most(0); }
+
+int ranks_refuse(Err *err, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->msg, sizeof err->msg, ranks->rank ? "" : fmt, ap);
+    va_end(ap);
+    return -1;
+}
 
 int ranks_levels(int64_t leaves) {
     int levels = 0;
@@ -26,5 +48,6 @@ int ranks_check(int64_t micro_batches, int n, Err *err) {
         if (n == fits) return 0;
         if (fits > 1) used += (size_t)snprintf(list + used, sizeof list - used, ", %lld", (long long)fits);
     }
-    return err_set(err, "%d ranks cannot share a step of --accumulate %lld: %s can", n, (long long)micro_batches, list);
+    return ranks_refuse(err, "%d ranks cannot share a step of --accumulate %lld: %s can", n, (long long)micro_batches,
+                        list);
 }

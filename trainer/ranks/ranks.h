@@ -23,6 +23,12 @@ typedef struct Ranks {
 
 extern const Ranks *ranks;
 
+int ranks_most(int mine); /* the largest that a rank has, when all are here */
+void ranks_wait(void);    /* until all ranks are here */
+
+/* -1 and a message for what all ranks find out alike: rank 0 tells it, that of the others is empty. */
+int ranks_refuse(Err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Of a binary tree of so many leaves, the last of which need not be there. */
 int ranks_levels(int64_t leaves);
 

@@ -76,6 +76,11 @@ void slices_free(Slices *s) {
     *s = (Slices){0};
 }
 
+void slices_clear(const Slices *s, float *x) {
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < s->n; i++) memset(x + s->all[i].first, 0, (size_t)s->all[i].n * sizeof *x);
+}
+
 size_t slices_memory(void) { return ranks->n > 1 ? CHUNK * sizeof(float) : 0; }
 
 size_t slices_owned(size_t n_params) { return (n_params + (size_t)ranks->n - 1) / (size_t)ranks->n; }

@@ -33,6 +33,8 @@ typedef struct Slices {
 void slices_init(Slices *s, const ParamSet *ps);
 void slices_free(Slices *s);
 
+void slices_clear(const Slices *s, float *x); /* a flat buffer = 0 */
+
 /* Bytes besides the flat buffers; floats that the rank with most of n parameters owns, about. */
 size_t slices_memory(void);
 size_t slices_owned(size_t n_params);

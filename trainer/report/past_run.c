@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "trainer/run_folder.h"
 #include "trainer/runlog.h"
-#include "trainer/snapshot.h"
+#include "trainer/run_state.h"
 #include "weights/config_json.h"
 
 #include <dirent.h>

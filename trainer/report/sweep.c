@@ -6,7 +6,7 @@
 #include "trainer/cost.h"
 #include "trainer/report/past_run.h"
 #include "trainer/run_folder.h"
-#include "trainer/snapshot.h"
+#include "trainer/run_state.h"
 #include "trainer/text/texts.h"
 #include "weights/config_json.h"
 #include "weights/presets.h"

@@ -1,22 +1,17 @@
-#include "trainer/snapshot.h"
+#include "trainer/run_state.h"
 
 #include "base/atomic_file.h"
 #include "base/err.h"
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/json/json_look.h"
-#include "trainer/optimizer_file.h"
-#include "trainer/ranks/ranks.h"
 #include "trainer/run_folder.h"
-#include "weights/checkpoint.h"
 #include "weights/config_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { STATE_MAX = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 65536 };
-
-/* ---- trainer_state.json ---- */
 
 static int read_state(RunState *s, Err *err) {
     const cJSON *hash = json_field(s->root, "data_sha256"), *config = json_field(s->root, "config");
@@ -49,35 +44,21 @@ void run_state_free(RunState *s) {
     *s = (RunState){0};
 }
 
-static int save_state(const Training *t, int64_t step, Err *err) {
+int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err) {
     char path[PATH_BYTES];
-    if (path_join(path, t->settings->out, RUN_STATE, err)) return -1;
+    if (path_join(path, dir, RUN_STATE, err)) return -1;
     cJSON *root = cJSON_CreateObject();
-    char *config = config_json_print(&t->model->cfg);
+    char *config = config_json_print(&s->config);
     cJSON_AddNumberToObject(root, "step", (double)step);
-    cJSON_AddStringToObject(root, "data_sha256", t->data_hash);
+    cJSON_AddStringToObject(root, "data_sha256", s->data_hash);
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));
-    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(t->saved_settings, true));
+    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(s->settings, true));
     free(config);
     char *text = cJSON_Print(root);
     BUG_ON(!text);
     int rc = file_write(path, text, strlen(text), err);
-    if (rc == 0) run_settle(t->settings->out);
+    if (rc == 0) run_settle(dir);
     cJSON_free(text);
     cJSON_Delete(root);
     return rc;
-}
-
-/* ---- both files ---- */
-
-int snapshot_load(const Training *t, int64_t *step, Err *err) {
-    return optimizer_load(t->optimizer, &t->model->params, t->settings->out, step, err);
-}
-
-int snapshot_save(const Training *t, int64_t step, Err *err) {
-    if (optimizer_save(t->optimizer, &t->model->params, t->settings->out, step, err)) return -1;
-    if (ranks->rank) return 0;
-    if (save_state(t, step, err)) return -1;
-    Dtype dtype = t->settings->save_dtype == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    return checkpoint_save(t->settings->out, t->model, dtype, (uint64_t)step, err);
 }

@@ -1,21 +1,13 @@
-#include "trainer/agree.h"
+#include "trainer/ranks/agree.h"
 
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "model/kernels/kernels.h"
-#include "trainer/ranks/ranks.h"
-#include "trainer/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-void ranks_wait(void) {
-    char *all = xmalloc((size_t)ranks->n), mine = 0;
-    ranks->gather(&mine, 1, all);
-    free(all);
-}
 
 typedef struct Claim {
     char host[RANK_HOST], value[OPTION_TEXT_BYTES];
@@ -28,12 +20,10 @@ int agree_on(const char *what, const char *mine, Err *err) {
     ranks->gather(own, sizeof *own, all);
     int odd = 1;
     while (odd < ranks->n && !strcmp(all[odd].value, all[0].value)) odd++;
-    if (odd < ranks->n && ranks->rank) err_set(err, "%s", "");
-    if (odd < ranks->n && !ranks->rank)
-        err_set(err, "%s is %s on rank %d (%s), but %s on rank 0 (%s)", what,
-                *all[odd].value ? all[odd].value : "not given", odd, all[odd].host,
-                *all[0].value ? all[0].value : "not given", all[0].host);
-    int rc = odd < ranks->n ? -1 : 0;
+    int rc = odd < ranks->n ? ranks_refuse(err, "%s is %s on rank %d (%s), but %s on rank 0 (%s)", what,
+                                           *all[odd].value ? all[odd].value : "not given", odd, all[odd].host,
+                                           *all[0].value ? all[0].value : "not given", all[0].host)
+                            : 0;
     free(all);
     return rc;
 }
@@ -62,27 +52,25 @@ int agree_program(Err *err) {
 /* The texts themselves are compared, and threads change no bits. */
 static bool is_own(const Option *o) { return o->kind == OPTION_LIST || !strcmp(o->name, "threads"); }
 
-int agree_settings(const CommandLine *line, Err *err) {
+int agree_options(const CommandLine *line, Err *err) {
     const Command *c = line->command;
-    const Settings *s = line->values;
     char text[OPTION_TEXT_BYTES], name[64];
-    if (ranks_check(s->accumulate, ranks->n, err)) return ranks->rank ? err_set(err, "%s", "") : -1;
     if (ranks->n == 1) return 0;
     for (const Option *o = c->options; o < c->options + c->n_options; o++) {
         if (is_own(o)) continue;
-        option_text(o, s, text);
+        option_text(o, line->values, text);
         snprintf(name, sizeof name, "--%s", o->name);
         if (agree_on(name, text, err)) return -1;
     }
     return 0;
 }
 
-int agree_weights(const Optimizer *o, Err *err) {
+int agree_weights(const float *w, size_t n, Err *err) {
     char hex[SHA256_HEX];
     Sha256 hash;
     if (ranks->n == 1) return 0;
     sha256_init(&hash);
-    sha256_add(&hash, o->w, o->n * sizeof(float));
+    sha256_add(&hash, w, n * sizeof *w);
     sha256_hex(&hash, hex);
     return agree_on("the sha256 of the first weights", hex, err);
 }

@@ -7,16 +7,14 @@
 #define NOISED_AGREE_H
 
 #include "base/options/options.h"
-#include "trainer/optimizer.h"
-
-void ranks_wait(void); /* until all ranks are here */
+#include "trainer/ranks/ranks.h"
 
 /* -1 when `mine`, below OPTION_TEXT_BYTES, is another on a rank than on rank 0. */
 int agree_on(const char *what, const char *mine, Err *err);
 
-int agree_program(Err *err);                           /* the binary, and the arithmetic of its kernels */
-int agree_settings(const CommandLine *line, Err *err); /* of pretrain: how many ranks there are, every option */
-int agree_weights(const Optimizer *o, Err *err);
+int agree_program(Err *err);                          /* the binary, and the arithmetic of its kernels */
+int agree_options(const CommandLine *line, Err *err); /* all of them, with what follows from others */
+int agree_weights(const float *w, size_t n, Err *err);
 
 /* Whether --out holds a saved run is what rank 0 has found. */
 int agree_folder(const char *out, bool *saved, Err *err);

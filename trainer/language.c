@@ -1,0 +1,272 @@
+#include "trainer/language.h"
+
+#include "base/files.h"
+#include "base/fixed_math.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/micro_batch.h"
+#include "trainer/progress.h"
+#include "trainer/ranks/ranks.h"
+#include "trainer/stop.h"
+#include "trainer/text/evaluate.h"
+#include "trainer/text/sample.h"
+#include "trainer/train.h"
+#include "weights/carry.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const double MEAN_STEPS = 16, HOPELESS = 1; /* nats */
+enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; at its end all are */
+#define BEST_FOLDER "best"
+
+/* A mean of the loss over about MEAN_STEPS steps, and what it was worth to know nothing: the first loss, or that of
+ * guessing every token alike. */
+typedef struct Health {
+    double mean, ignorant;
+} Health;
+
+typedef struct Language {
+    Run *run;
+    MicroBatch batch;
+    Health health;
+    Progress progress;
+} Language;
+
+static int refuse_ids(const Language *l, const char *why, Err *err) {
+    return err_set(err, "%s/tokens.bin was changed while it was read: %s; the checkpoint of step %lld stands",
+                   l->run->settings->out, why, (long long)l->run->training.saved);
+}
+
+/* ---- a micro-batch ---- */
+
+static int read_batch(void *self, int64_t step, int64_t micro, Err *err) {
+    Language *l = self;
+    Err why;
+    return micro_batch_read(&l->batch, step, micro, &why) ? refuse_ids(l, why.msg, err) : 0;
+}
+
+static MicroLoss add_gradient(void *self, Tape *tape) { return micro_batch_gradient(&((Language *)self)->batch, tape); }
+
+/* ---- divergence ---- */
+
+static void health_update(Health *h, double loss, int vocab) {
+    if (h->ignorant == 0) *h = (Health){.mean = loss, .ignorant = fmax(loss, fixed_log(vocab))};
+    h->mean += (loss - h->mean) / MEAN_STEPS;
+}
+
+/* In nats worse than a model that knows nothing. */
+static double ignorance(const Health *h) { return h->mean - h->ignorant; }
+
+static int check_health(const Language *l, const Step *s, Err *err) {
+    if (ignorance(&l->health) < HOPELESS) return 0;
+    return ranks_refuse(
+        err,
+        "step %lld: the training diverges, its loss of %.2f is worse than the %.2f of knowing nothing (learning "
+        "rate %g); the checkpoint of step %lld stands: try a lower --lr or a longer --warmup",
+        (long long)s->number, l->health.mean, l->health.ignorant, s->lr, (long long)l->run->training.saved);
+}
+
+/* ---- evaluation and log ---- */
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+static void add_sigma(cJSON *line, const Model *m) {
+    if (m->cfg.noise.scope == NOISE_NONE || m->cfg.noise.condition_dim) return;
+    cJSON *layers = cJSON_AddArrayToObject(line, "sigma");
+    for (int l = 0; l < m->cfg.n_layers; l++) {
+        const Weight *sigma = &m->blocks[l].attention.noise.sigma;
+        cJSON_AddItemToArray(layers, cJSON_CreateFloatArray(weight_f32(sigma), (int)weight_count(sigma)));
+    }
+}
+
+/* The noise is the one that a server draws for noise_seed 0. */
+static int evaluate_windows(const Language *l, size_t most, Evaluation *e, Err *err) {
+    const Run *r = l->run;
+    Err why;
+    NoiseKey noise = {.scale = 1};
+    return evaluate(&r->training.model, r->corpus.val, r->window, most, noise, stop_signal, e, &why)
+               ? refuse_ids(l, why.msg, err)
+               : 0;
+}
+
+static Dtype save_dtype(const Run *r) { return r->settings->save_dtype == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32; }
+
+/* A folder that can be served, without what a resumed run needs. */
+static int keep_best(const Run *r, int64_t step, Err *err) {
+    const char *out = r->settings->out;
+    const Model *m = &r->training.model;
+    char dir[PATH_BYTES], path[PATH_BYTES];
+    if (path_join(dir, out, BEST_FOLDER, err) || path_join(path, dir, "tokenizer.json", err)) return -1;
+    if (folder_create(dir, NULL, err) || tokenizer_json_save(r->tokenizer, path, err) ||
+        carry_over(out, dir, &m->cfg, NULL, err))
+        return -1;
+    return checkpoint_save(dir, m, save_dtype(r), (uint64_t)step, err);
+}
+
+/* The last evaluation is of all windows: it is compared by a sample, if there is anything to compare with. */
+static int add_best(Language *l, cJSON *line, int64_t step, Evaluation e, Err *err) {
+    Training *t = &l->run->training;
+    if (step == l->run->settings->steps) {
+        if (!t->best.step) return 0;
+        if (evaluate_windows(l, SAMPLE_WINDOWS, &e, err)) return -1;
+    }
+    double loss = e.nats / (double)e.tokens;
+    if (!e.complete || !training_see(t, step, -loss)) return 0;
+    cJSON_AddNumberToObject(line, "best", loss);
+    return keep_best(l->run, step, err);
+}
+
+static int read_figure(void *self, const RunLogLine *line, double *figure, Err *err) {
+    (void)self, (void)err;
+    *figure = -runlog_number(line, "best");
+    return 0;
+}
+
+static int add_evaluation(Language *l, cJSON *line, int64_t step, Err *err) {
+    const Run *r = l->run;
+    const Model *m = &r->training.model;
+    const TokenSpan *val = &r->corpus.val;
+    Evaluation e;
+    if (val->n < 2) return 0;
+    if (evaluate_windows(l, step < r->settings->steps ? SAMPLE_WINDOWS : 0, &e, err)) return -1;
+    if (!e.complete || e.tokens == 0) return 0;
+    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)r->corpus.val_bytes;
+    cJSON_AddNumberToObject(line, "val_loss", loss);
+    cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
+    add_sigma(line, m);
+    if (add_best(l, line, step, e, err)) return -1;
+    if (m->cfg.task == TASK_FILL_MASK) {
+        progress_note(&l->progress,
+                      "step %lld: validation loss %.4f (perplexity %.2f) on %zu masked of %zu held-out tokens",
+                      (long long)step, loss, fixed_exp(loss), e.tokens, val->n);
+        return 0;
+    }
+    progress_note(&l->progress,
+                  "step %lld: validation loss %.4f (perplexity %.2f, %.4f nats or %.4f bits per byte) on %zu of %zu "
+                  "held-out tokens",
+                  (long long)step, loss, fixed_exp(loss), loss * tokens_per_byte, loss * tokens_per_byte / M_LN2,
+                  e.tokens, val->n - 1);
+    return 0;
+}
+
+static char *on_one_line(char *text) {
+    for (char *p = text; *p; p++)
+        if (isspace((unsigned char)*p)) *p = ' ';
+    text_make_printable(text);
+    return text;
+}
+
+/* What the model makes of the first words of the held-out text, or of the training's; the draws are the same each time.
+ */
+static int add_sample(const Language *l, cJSON *line, int64_t step, Err *err) {
+    enum { WORDS = 8, LENGTH = 60 };
+    const Run *run = l->run;
+    const TokenSpan *span = run->corpus.val.n >= WORDS ? &run->corpus.val : &run->corpus.train;
+    int prompt[WORDS], n = (int)MIN((size_t)MIN(WORDS, run->window / 2), span->n);
+    for (int i = 0; i < n; i++) prompt[i] = token_at(span, (size_t)i);
+    SampleRun r = {
+        .model = &run->training.model,
+        .tokenizer = run->tokenizer,
+        .prompt = prompt,
+        .n_prompt = n,
+        .max_tokens = MIN(LENGTH, run->window - n),
+        .sampling = {.temperature = 0.8f, .top_k = 50, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
+        .noise = {.scale = 1},
+    };
+    Buffer text = {0};
+    size_t n_words;
+    if (sample_text(&r, &text, err)) return buffer_free(&text), -1;
+    char *words = tokenizer_decode(run->tokenizer, prompt, (size_t)n, &n_words);
+    text.data[sample_sentences(text.data, text.n)] = 0;
+    cJSON_AddStringToObject(line, "sample", text.data);
+    progress_note(&l->progress, "step %lld: sample: %s|%s", (long long)step, on_one_line(words),
+                  on_one_line(text.data));
+    free(words);
+    buffer_free(&text);
+    return 0;
+}
+
+static int log_step(Language *l, const Step *s, Err *err) {
+    const Settings *settings = l->run->settings;
+    int64_t step = s->number;
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "step", (double)step);
+    cJSON_AddNumberToObject(line, "loss", s->mean.loss);
+    cJSON_AddNumberToObject(line, "kl", s->mean.kl);
+    if (settings->noise_draws > 1) cJSON_AddNumberToObject(line, "effective_draws", s->mean.draws);
+    cJSON_AddNumberToObject(line, "lr", s->lr);
+    cJSON_AddNumberToObject(line, "grad_norm", s->norm);
+    cJSON_AddNumberToObject(line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
+    bool evaluated = step == settings->steps || is_due(step, settings->eval_every);
+    bool sampled = is_due(step, settings->sample_every);
+    if ((evaluated && add_evaluation(l, line, step, err)) || (sampled && add_sample(l, line, step, err))) {
+        cJSON_Delete(line);
+        return -1;
+    }
+    return runlog_write(&l->run->training.log, line, err);
+}
+
+/* ---- the objective ---- */
+
+/* Rank 0 evaluates and keeps the log and the best. */
+static int finish_step(void *self, const Step *s, Err *err) {
+    Language *l = self;
+    progress_step(&l->progress, s->number, s->mean.loss, s->lr);
+    health_update(&l->health, s->mean.loss, l->run->config.vocab_size);
+    if (!ranks->rank && log_step(l, s, err)) return -1;
+    if (!corpus_intact(&l->run->corpus)) return refuse_ids(l, "its size or time is another", err);
+    return check_health(l, s, err);
+}
+
+static bool is_worth_saving(void *self, const Step *s, bool stopped) {
+    const Language *l = self;
+    const Settings *settings = l->run->settings;
+    if (stopped || s->number == settings->steps) return true;
+    return is_due(s->number, settings->save_every) &&
+           fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
+}
+
+static int save_run(void *self, int64_t step, Err *err) {
+    const Run *r = ((Language *)self)->run;
+    RunState state = {.settings = r->saved_settings, .config = r->training.model.cfg};
+    snprintf(state.data_hash, sizeof state.data_hash, "%s", r->data_hash);
+    if (run_state_save(&state, r->settings->out, step, err)) return -1;
+    return checkpoint_save(r->settings->out, &r->training.model, save_dtype(r), (uint64_t)step, err);
+}
+
+static bool is_done(void *self, int64_t step) { return step >= ((Language *)self)->run->settings->steps; }
+
+static const Objective objective = {.read = read_batch,
+                                    .gradient = add_gradient,
+                                    .finish = finish_step,
+                                    .worth_saving = is_worth_saving,
+                                    .save = save_run,
+                                    .done = is_done,
+                                    .figure = read_figure};
+
+static int go_on(Language *l, Err *err) {
+    Training *t = &l->run->training;
+    const Settings *s = l->run->settings;
+    if (training_save(t, err) || training_open_log(t, err)) return -1;
+    progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
+    int rc = train(t, err);
+    if (rc > 0)
+        progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", rc,
+                      (long long)t->step);
+    progress_end(&l->progress);
+    if (rc == 0 && t->best.step)
+        printf("best: step %lld of those evaluated, in %s/" BEST_FOLDER "\n", (long long)t->best.step, s->out);
+    return rc;
+}
+
+int language_train(Run *r, Err *err) {
+    Language l = {.run = r};
+    r->training.objective = &objective;
+    r->training.self = &l;
+    micro_batch_init(&l.batch, r->settings, &r->training.model, &r->windows);
+    int rc = go_on(&l, err);
+    micro_batch_free(&l.batch);
+    return rc;
+}

@@ -1,0 +1,32 @@
+/* objective: what a training learns, as the loop sees it (train.h): the next token of texts (language.h), or labels of
+ * examples (labelled.h). `self` is its own. Steps count from 0; where one is finished, its number is how many are. */
+#ifndef NOISED_OBJECTIVE_H
+#define NOISED_OBJECTIVE_H
+
+#include "trainer/ranks/step_sum.h"
+#include "trainer/runlog.h"
+
+/* A finished step. */
+typedef struct Step {
+    int64_t number;
+    MicroLoss mean;           /* of its micro-batches */
+    double lr, norm, seconds; /* norm: the gradient's, before clipping */
+} Step;
+
+typedef struct Objective {
+    /* Micro-batch `micro` of a step: what is in it is a pure function of both numbers and the settings. */
+    int (*read)(void *self, int64_t step, int64_t micro, Err *err);
+    /* Adds its gradient to the weights'. */
+    MicroLoss (*gradient)(void *self, Tape *tape);
+    /* Says, scores and logs the step, keeps the best, and refuses to go on where that is hopeless. */
+    int (*finish)(void *self, const Step *s, Err *err);
+    /* Whether to save now; `stopped`: a signal wants the run to end. */
+    bool (*worth_saving)(void *self, const Step *s, bool stopped);
+    /* What a save writes behind the optimizer's file, whose rename has committed it (training.h). */
+    int (*save)(void *self, int64_t step, Err *err);
+    bool (*done)(void *self, int64_t step);
+    /* Of a line of the log that is read again: the figure of which the best is kept, NaN where it has none. */
+    int (*figure)(void *self, const RunLogLine *line, double *figure, Err *err);
+} Objective;
+
+#endif

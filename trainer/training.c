@@ -1,0 +1,111 @@
+#include "trainer/training.h"
+
+#include "base/memory.h"
+#include "trainer/optimizer_file.h"
+#include "trainer/ranks/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+CostMemory training_memory(const Training *t, int64_t rows, bool recompute) {
+    CostMemory need = cost_memory(&t->model, rows, recompute);
+    RankShare share = ranks_share(t->accumulate, ranks->rank, ranks->n);
+    int copies = ranks_levels(share.most) + (t->recipe->perturb != PERTURB_NONE);
+    need.weights += (size_t)copies * params_count(&t->model.params) * sizeof(float);
+    return need;
+}
+
+/* ---- weights ---- */
+
+static bool is_head(const Model *m, const Weight *w) { return w == &m->score || w == &m->score_bias; }
+
+void training_bind(Training *t, bool head_only) {
+    const ParamSet *all = &t->model.params;
+    t->trained.params = xcalloc((size_t)all->n, sizeof *t->trained.params);
+    for (int i = 0; i < all->n; i++)
+        if (!head_only || is_head(&t->model, all->params[i].weight)) t->trained.params[t->trained.n++] = all->params[i];
+    float *at = t->still = xcalloc(params_count(all) - params_trained(&t->trained) + 1, sizeof *t->still);
+    for (int i = 0; i < all->n; i++) {
+        const Param *p = &all->params[i];
+        if (!p->frozen && (!head_only || is_head(&t->model, p->weight))) continue;
+        p->weight->data = at;
+        at += weight_count(p->weight);
+    }
+    optimizer_init(&t->optimizer, &t->trained);
+}
+
+bool param_is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL; }
+
+static int take_weight(const Training *t, const Param *to, const Checkpoint *from, const char *dir, Err *err) {
+    Weight *w = to->weight;
+    const Param *found = from ? params_find(&from->model.params, w->name) : NULL;
+    bool own = !from || is_head(&t->model, w) || param_is_noise(to);
+    if (!found && !own) return err_set(err, "--init %s has no %s", dir, w->name);
+    if (!found) return param_init(to, t->seed, weight_f32(w)), 0;
+    const Weight *x = found->weight;
+    if (x->n_dims != w->n_dims || memcmp(x->dims, w->dims, sizeof w->dims))
+        return err_set(err, "--init %s: %s is [%d,%d,%d], config wants [%d,%d,%d]", dir, w->name, x->dims[0],
+                       x->dims[1], x->dims[2], w->dims[0], w->dims[1], w->dims[2]);
+    if (x->dtype == DTYPE_I8) return err_set(err, "--init %s: %s is I8, which cannot be trained on", dir, w->name);
+    weight_read(x, 0, weight_count(w), weight_f32(w));
+    return 0;
+}
+
+int training_start(Training *t, const Checkpoint *from, const char *dir, Err *err) {
+    const ParamSet *all = &t->model.params;
+    for (int i = 0; i < all->n; i++)
+        if (take_weight(t, &all->params[i], from, dir, err)) return -1;
+    return from ? shards_check_intact(&from->shards, err) : 0;
+}
+
+/* ---- the folder ---- */
+
+int training_resume(Training *t, Err *err) {
+    if (optimizer_load(&t->optimizer, &t->trained, t->dir, &t->step, err)) return -1;
+    t->saved = t->step;
+    return 0;
+}
+
+bool training_see(Training *t, int64_t step, double figure) {
+    if (!(figure > (t->best.step ? t->best.figure : -INFINITY))) return false;
+    t->best = (Best){.figure = figure, .step = step};
+    return true;
+}
+
+typedef struct Reader {
+    Training *training;
+    int rc;
+    Err *err;
+} Reader;
+
+static void read_best(void *context, const RunLogLine *line) {
+    Reader *r = context;
+    Training *t = r->training;
+    double figure;
+    if (r->rc == 0) r->rc = t->objective->figure(t->self, line, &figure, r->err);
+    if (r->rc == 0) training_see(t, (int64_t)line->step, figure);
+}
+
+int training_open_log(Training *t, Err *err) {
+    if (ranks->rank) return 0;
+    Reader r = {.training = t, .err = err};
+    if (runlog_open(&t->log, t->dir, t->step, err) || runlog_read(t->dir, read_best, &r, err)) return -1;
+    return r.rc;
+}
+
+int training_save(Training *t, Err *err) {
+    if (optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
+    if (!ranks->rank && t->objective->save(t->self, t->step, err)) return -1;
+    t->saved = t->step;
+    ranks_wait(); /* whoever ends ends all, so not before rank 0 has written */
+    return 0;
+}
+
+void training_free(Training *t) {
+    runlog_close(&t->log, NULL);
+    if (t->optimizer.w) optimizer_free(&t->optimizer);
+    free(t->trained.params);
+    free(t->still);
+    model_free(&t->model);
+}
