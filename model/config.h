@@ -4,6 +4,7 @@
 #define NOISED_CONFIG_H
 
 #include "base/err.h"
+#include "model/tensor.h"
 
 typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum PositionKind {
@@ -15,16 +16,6 @@ typedef enum PositionKind {
 } PositionKind;
 typedef enum RopeScaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
 typedef enum BiasPlaces { BIAS_NONE, BIAS_ALL, BIAS_ATTENTION, BIAS_QKV } BiasPlaces; /* all: of layernorms too */
-/* The last two are NOBLE's alone. */
-typedef enum Activation {
-    ACT_GELU,
-    ACT_GELU_TANH,
-    ACT_SILU,
-    ACT_RELU,
-    ACT_SIGMOID,
-    ACT_TANH,
-    ACT_LEAKY_RELU
-} Activation;
 typedef enum BlockNorm { BLOCK_PRE, BLOCK_POST, BLOCK_NO_NORM } BlockNorm;
 typedef enum InputKind { INPUT_TOKENS, INPUT_PATCHES, INPUT_VECTORS } InputKind;
 typedef enum Pool { POOL_LAST, POOL_MEAN, POOL_FIRST } Pool;

@@ -1,7 +1,7 @@
 #include "model/config_check.h"
 
 #include "base/err.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/network.h"
 #include "model/shape.h"
 

@@ -31,6 +31,9 @@ Mat *noise_condition(Forward *f, const Noise *z, Mat *x);
 /* Span sequence: q + sigma scale eps for every row of q [n, heads k_dim], the queries as they enter the scores. */
 Mat *noise_code(Forward *f, const Noise *z, Mat *q);
 
+/* p[M]: how probable the components of a mixture's distribution are. */
+void noise_component_weights(const Config *c, const Noise *z, int distribution, double *p);
+
 /* Standard deviation of what is added to a score (span sequence: to a feature of the query), noise_scale 1, for every
  * distribution of a layer: out[n]. That of a mixture has the spread of its means in it. Conditioned noise has none of
  * its own: it depends on the token. */
@@ -60,8 +63,5 @@ void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *compon
  * the gaussian), and to *d_log_variance when conditioned. ds[n] is d loss / d score. */
 void noise_row_backward(const NoiseRow *row, const float *ds, const float *eps, const uint16_t *component, double *sums,
                         float *d_log_variance);
-
-/* The Gaussian of one (i, j) by the scalar definition: the reference that every kernel equals bit for bit. */
-float noise_gaussian(const NoiseKey *key, int layer, int head, int i, int j);
 
 #endif

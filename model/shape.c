@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/fixed_math.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,6 +14,17 @@
 
 typedef enum Dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 } Dtype;
 
+/* The last two are NOBLE's alone. */
+typedef enum Activation {
+    ACT_GELU,
+    ACT_GELU_TANH,
+    ACT_SILU,
+    ACT_RELU,
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_LEAKY_RELU
+} Activation;
+
 enum { INT8_GROUP = 64 }; /* inputs that share a scale */
 
 size_t dtype_size(Dtype t);

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/json/json_reader.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/config_check.h"
 #include "model/network.h"
 #include "weights/config_task.h"

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/options/guess.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/config_check.h"
 #include "weights/config_json.h"
 #include "weights/presets_words.h"

@@ -1,6 +1,6 @@
 #include "weights/presets_words.h"
 
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/bilstm.h"
 #include "model/encoder_decoder.h"
 

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
-#include "model/ops/op_attention.h"
+#include "model/attention/op_attention.h"
 #include "model/shape.h"
 
 #include <math.h>

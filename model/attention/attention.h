@@ -3,7 +3,7 @@
 #ifndef NOISED_ATTENTION_H
 #define NOISED_ATTENTION_H
 
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/forward.h"
 #include "model/linear.h"
 #include "model/noise.h"

@@ -1,5 +1,5 @@
 /* Every attention kind, one line each, in the order in which they are listed anywhere. */
-#include "model/attention/kind.h"
+#include "model/kind.h"
 
 #include <string.h>
 

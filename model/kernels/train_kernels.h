@@ -5,7 +5,7 @@
 #ifndef NOISED_TRAIN_KERNELS_H
 #define NOISED_TRAIN_KERNELS_H
 
-#include "model/config.h"
+#include "model/tensor.h"
 
 /* n vectors (rows of A or columns of B) of k elements: element e of vector i is x[i stride + e] when step is 1, and
  * x[i + e step] otherwise (stride is 1 then). */

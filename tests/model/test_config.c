@@ -1,6 +1,6 @@
 #include "base/err.h"
 #include "base/memory.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/config_check.h"
 #include "model/shape.h"
 #include "tests/support/test.h"

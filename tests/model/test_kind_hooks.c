@@ -1,7 +1,7 @@
 /* What a kind may change besides its projections, shown by kinds of this file that are in no registry. */
 #include "base/err.h"
 #include "base/random.h"
-#include "model/ops/attention_spec.h"
+#include "model/attention/attention_spec.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 

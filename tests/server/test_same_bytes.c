@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/http_client.h"
 

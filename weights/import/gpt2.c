@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 
 #include <stdlib.h>
 #include <string.h>

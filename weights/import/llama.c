@@ -1,7 +1,7 @@
 #include "weights/import/llama.h"
 
 #include "base/err.h"
-#include "model/attention/kind.h"
+#include "model/kind.h"
 
 #include <math.h>
 

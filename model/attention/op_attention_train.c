@@ -1,7 +1,7 @@
 #include "base/err.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
-#include "model/ops/op_attention.h"
+#include "model/attention/op_attention.h"
 #include "model/shape.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
-#include "model/ops/op_attention.h"
+#include "model/attention/op_attention.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "model/ops/attention_spec.h"
+#include "model/attention/attention_spec.h"
 
 #include "model/shape.h"
 

@@ -7,7 +7,7 @@
 #ifndef NOISED_OP_ATTENTION_H
 #define NOISED_OP_ATTENTION_H
 
-#include "model/ops/attention_spec.h"
+#include "model/attention/attention_spec.h"
 
 /* q [n, heads k_dim], k [m, kv_heads k_dim], v [m, v_heads v_dim] -> [n, heads v_dim]; m = n unless spec->keys says
  * otherwise, and then the sequences are whole and not causal. Each may be another of them. Serving: k and v go to

@@ -10,7 +10,7 @@
 #include "model/params.h"
 
 typedef struct Forward Forward;
-typedef struct ScoreRow ScoreRow; /* ops/attention_spec.h */
+typedef struct ScoreRow ScoreRow; /* attention/attention_spec.h */
 
 /* All are Mats of the tape that nobody writes to: each may be another of them, or the x that `project` was given. */
 typedef struct Qkv {

@@ -1,4 +1,4 @@
-#include "model/ops/op_attention.h"
+#include "model/attention/op_attention.h"
 
 #include "base/arena.h"
 #include "base/err.h"
