@@ -334,7 +334,8 @@ install: all ## programs, manual pages, completion, units and demo below PREFIX 
 uninstall: ## takes them away again
 	@scripts/install.sh uninstall $(BUILD)
 
-deb: all ## a Debian package of them, in build/
+deb: all ## a Debian package of them, in build/ (installs dpkg-dev)
+	@scripts/deps.sh dpkg-dev
 	@scripts/deb.sh $(BUILD)
 
 format: ## clang-format everything
