@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
@@ -150,8 +151,15 @@ def keep(name, keys, **measures):
     write(f"{name}.csv", text.getvalue())
 
 
+def wrapped(page):
+    """Its paragraphs in lines of 120 columns, whatever was put into them."""
+    return "\n\n".join(p if p.startswith(("#", "|", "!")) else textwrap.fill(
+        p, 120, break_long_words=False, break_on_hyphens=False) for p in page.rstrip("\n").split("\n\n")) + "\n"
+
+
 def write(name, text):
     os.makedirs(DOCS, exist_ok=True)
+    text = wrapped(text) if name.endswith(".md") else text
     path = os.path.join(DOCS, name)
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
