@@ -57,7 +57,7 @@ Answer http_request(const Daemon *d, const char *method, const char *path, const
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, text_collect);
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &head);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L * SLOWNESS);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     if (body) {
