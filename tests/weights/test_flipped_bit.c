@@ -90,6 +90,7 @@ TEST(flipped_bit_is_not_trained_on) {
 typedef struct Cutter {
     pthread_t thread;
     const char *path, *after; /* when this file has something in it; NULL: */
+    bool mapped;              /* when a process has mapped path; false: */
     double delay;
     bool fill; /* it keeps its size, and all but its head becomes 0xff */
 } Cutter;
@@ -105,11 +106,21 @@ static void fill(const char *path) {
     free(data);
 }
 
+static bool is_mapped(const char *path) {
+    char command[400];
+    snprintf(command, sizeof command, "grep -qs %s /proc/[0-9]*/maps", path);
+    return system(command) == 0;
+}
+
+static bool is_time(const Cutter *c) {
+    size_t n = 1;
+    if (c->after) free(test_read_file(c->after, &n));
+    return n > 0 && (!c->mapped || is_mapped(c->path));
+}
+
 static void *cut(void *arg) {
     const Cutter *c = arg;
-    size_t n = 0;
-    for (double t0 = now_seconds(); c->after && n == 0 && now_seconds() - t0 < 60; usleep(5000))
-        free(test_read_file(c->after, &n));
+    for (double t0 = now_seconds(); !is_time(c) && now_seconds() - t0 < 60 * SLOWNESS;) usleep(5000);
     usleep((useconds_t)(c->delay * 1e6));
     if (c->fill)
         fill(c->path);
@@ -130,7 +141,7 @@ TEST(cut_short_under_eval) {
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     snprintf(arguments, sizeof arguments, "eval --model %s --data %s", dir, text);
-    ChildResult r = run_and_cut(arguments, (Cutter){.path = path, .delay = 0.2});
+    ChildResult r = run_and_cut(arguments, (Cutter){.path = path, .mapped = true});
     CHECK_MSG(r.status == 1 && strstr(r.output, "model.safetensors was changed while it was read"), "%d %s", r.status,
               r.output);
     free(r.output);
