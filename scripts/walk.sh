@@ -1,26 +1,41 @@
 #!/bin/bash
 # walk.sh PAGE: the first hour of a new user in a terminal of 80 columns, from the commit that is checked out here, and
-# what it printed as a page: clone, build, demo with its port taken, a training of one's own that is interrupted and
-# resumed, its picture, a sample, another program's folder served, install, package. Works in /tmp/noised-walk.
+# what it printed as a page: clone, packages, build, demo with its port taken, a training of one's own that is
+# interrupted and resumed, its picture, a sample, another program's folder served, install, package. The machine is a
+# bare Debian 12 in /tmp/noised-walk, which debootstrap makes and the end removes; root alone can do that.
 set -eu
-page=$(realpath "${1:?usage: walk.sh PAGE}") tree=$(git rev-parse --show-toplevel) port=${PORT:-8080}
-export HOME=/tmp/noised-walk LC_ALL=C.UTF-8 PS1='$ '
-unset MAKEFLAGS MAKELEVEL CCACHE_DIR XDG_CONFIG_HOME
-rm -rf $HOME
-mkdir -p $HOME
-cd $HOME
-git clone -q --bare "$tree" noised.git
-git --git-dir=noised.git branch -q -f walk "$(git -C "$tree" rev-parse HEAD)"
-git --git-dir=noised.git symbolic-ref HEAD refs/heads/walk
+debian=/tmp/noised-walk
 
-# Of a line that was drawn over and over the last state stays; of more than 70 lines the ends.
+if [ "${1:-}" != --inside ]; then
+    page=$(realpath "${1:?usage: walk.sh PAGE}") tree=$(git rev-parse --show-toplevel)
+    rm -rf --one-file-system $debian
+    debootstrap --variant=minbase bookworm $debian >/dev/null
+    trap 'rm -rf --one-file-system $debian' EXIT
+    git clone -q --bare "$tree" $debian/root/noised.git
+    git --git-dir=$debian/root/noised.git update-ref refs/heads/walk "$(git -C "$tree" rev-parse HEAD)"
+    git --git-dir=$debian/root/noised.git symbolic-ref HEAD refs/heads/walk
+    cat "$tree"/docs/*.md >$debian/root/book.txt
+    cp "$0" $debian/root/walk.sh
+    # What is mounted is gone with the last of these processes.
+    unshare --mount --pid --fork sh -c 'mount -t proc proc $0/proc && mount --rbind /dev $0/dev && mount --rbind /sys $0/sys &&
+        exec chroot $0 env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+            bash /root/walk.sh --inside' $debian
+    cp $debian/root/page.md "$page"
+    exit
+fi
+
+page=/root/page.md port=8080
+cd /root
+
+# Of a line that was drawn over and over the last state stays; of files that were compiled the first.
 tidy() {
-    sed -e 's/\r*$//' -e 's/.*\r//' -e 's/\x1b\[[0-9;]*[A-Za-z]//g' |
-        awk '{ line[NR] = $0 } END {
-            for (i = 1; i <= NR; i++) {
-                if (NR > 70 && i == 36) printf "[... %d lines ...]\n", NR - 70
-                if (NR <= 70 || i <= 35 || i > NR - 35) print line[i]
-            } }'
+    sed -e 's/\r*$//' -e 's/.*\r//' -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/ *$//' | awk '
+        function rest() { if (n > 1) printf "[... %d more ...]\n", n - 1; n = 0 }
+        /^  CC   / { if (n++) next }
+        !/^  CC   / { rest() }
+        /^$/ { blank++; next }
+        { for (; blank; blank--) print ""; print }
+        END { rest() }'
 }
 
 say() { printf '\n%s\n\n' "$*" >>"$page"; }
@@ -29,7 +44,7 @@ say() { printf '\n%s\n\n' "$*" >>"$page"; }
 enter() {
     local press=${2:+timeout -s INT $2} status=0 started=$SECONDS
     printf '%s\n' "$1" >command
-    script -qec "stty cols 80 rows 25; cd $HOME/noised 2>/dev/null; $press bash $HOME/command" output </dev/null >/dev/null ||
+    script -qec "stty cols 80 rows 25; cd /root/noised 2>/dev/null; $press bash /root/command" output </dev/null >/dev/null ||
         status=$?
     { printf '```console\n$ %s\n' "$1"
       sed '1d;$d' output | tidy
@@ -41,22 +56,25 @@ enter() {
 cat >"$page" <<PAGE
 # The first hour
 
-What \`scripts/walk.sh\` typed, and what it read on a terminal of 80 columns, on $(nproc) cores of
-$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1). Other work shared them. Lines in brackets are the script's.
+What \`scripts/walk.sh\` typed on a bare Debian 12 (\`debootstrap --variant=minbase\`), and what it read on a terminal of
+80 columns, on $(nproc) cores of $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1). Other work shared them. Lines in brackets are
+the script's.
 PAGE
 say "## Clone and build"
+enter "apt-get update -qq && apt-get install -qq -y git make >/dev/null 2>&1"
 enter "git clone -q ~/noised.git ~/noised"
+enter "make"
+enter "make deps"
 enter "time make"
 say "## The demo, while another server has the port"
-"$HOME/noised/build/noised" --model "$HOME/noised/weights/demo" --port "$port" >/dev/null 2>&1 &
+noised/build/noised --model noised/weights/demo --port $port >/dev/null 2>&1 &
 other=$!
-trap 'kill $other 2>/dev/null || true' EXIT
 sleep 3
 enter "make run PORT=$port"
+enter "make run" 60
 kill $other
-enter "make run" 40
 say "## A model of one's own"
-cat "$tree"/docs/*.md >$HOME/noised/book.txt
+cp book.txt noised
 enter "build/noised-train presets | head -n 5"
 train="build/noised-train pretrain --config noiseformer-v2-nano --steps 200"
 enter "$train --data book.txt --out runs/mine" 4
@@ -71,4 +89,3 @@ enter "build/noised --model tests/golden_foreign/qwen3 --port $port & sleep 2; c
 say "## Install and package"
 enter "make install DESTDIR=\$HOME/root PREFIX=/usr >/dev/null && find ~/root -type f | sort"
 enter "make deb"
-rm -rf $HOME
