@@ -1,7 +1,7 @@
 #!/bin/sh
 # Holds the rooms apart: what each folder may include, and that no modules, a .c and its .h being one, include each
-# other in a circle; that no folder grows into a warehouse. And whatever serves requests allocates by the try-functions
-# of base/memory.h, which end a request and not the server.
+# other in a circle; that no folder grows into a warehouse; that files which pages and comments name are there. And
+# whatever serves requests allocates by the try-functions of base/memory.h, which end a request and not the server.
 # Every include of ours is written from the top of the tree, so that a grep sees all of them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -84,6 +84,15 @@ echo "$includes" | awk '
 git ls-files '*.[ch]' | sed 's,/[^/]*$,,' | sort | uniq -c | awk '
     $1 > 46 { print $2 ": " $1 " sources, a folder has at most 46"; bad = 1 }
     END { exit bad }'
+
+# What a page or a comment calls by its path, from the top of the tree or from beside it, is there.
+git grep -noP '(?<![\w%:/.$*<"-])(\.\./)*[\w-]+(/[\w-]+)*/[\w-]+\.(c|h|md)\b(?!>)' \
+    -- '*.[ch]' '*.md' ':!CHANGELOG.md' ':!docs/first-hour.md' | (
+    while IFS=: read -r file line name; do
+        [ -e "$name" ] || [ -e "${file%/*}/$name" ] || { echo "$file:$line: there is no $name"; bad=1; }
+    done
+    exit ${bad:-0}
+)
 
 # These make what is there before the first request, or a version that memory_survives loads.
 at_start=$(printf ':!%s\n' server/main.c server/workers.c \

@@ -42,7 +42,7 @@ typedef enum Distribution {
     TIME_DECODE,      /* first token to the last */
     TIME_INFERENCE,   /* started to the last token */
     TIME_TURN,        /* of the HTTP thread, in which nobody else is served */
-    TIME_STEP_WAIT,   /* phases of the time from one step's end to the next one's: see engine/phases.h */
+    TIME_STEP_WAIT,   /* phases of the time from one step's end to the next one's: see server/engine/phases.h */
     TIME_STEP_PLAN,
     TIME_STEP_FORWARD,
     TIME_STEP_SAMPLE,
