@@ -14,15 +14,18 @@ static char *word(const Tokenizer *t, int id) {
     return strndup(piece ? piece : "", piece ? n : 0);
 }
 
-static void use_folder(Chat *chat, const char *dir) {
+void chat_of_folder(Chat *chat, const char *dir) {
     Err err;
+    *chat = (Chat){0};
     chat->source = chat_template_of_folder(dir, &err);
     chat->form = chat->source ? chat_template_recognise(chat->source) : NULL;
     if (err.msg[0])
         snprintf(chat->why, sizeof chat->why, "the model's chat template cannot be read (%.200s); %s", err.msg, remedy);
     else
         snprintf(chat->why, sizeof chat->why, "the model %s; %s",
-                 chat->source ? "has a chat template that is none of the known ones" : "has no chat template", remedy);
+                 chat->source ? "has a chat template that is none of the known ones"
+                              : "has no chat template, neither " CHAT_TEMPLATE_FILE " nor in " TOKENIZER_CONFIG_FILE,
+                 remedy);
 }
 
 static int use_option(Chat *chat, const char *option, Err *err) {
@@ -46,7 +49,7 @@ int chat_open(Chat *chat, const char *dir, const char *option, const Config *con
     int bos = tokenizer_bos(tokenizer);
     *chat = (Chat){0};
     if (option && use_option(chat, option, err)) return -1;
-    if (!option) use_folder(chat, dir);
+    if (!option) chat_of_folder(chat, dir);
     chat->words.bos = word(tokenizer, bos >= 0 ? bos : config->bos_token_id);
     chat->words.eos = word(tokenizer, config->eos_token_id);
     return 0;

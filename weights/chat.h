@@ -19,6 +19,8 @@ typedef struct Chat {
  * Without it the folder says; that it says nothing we know is no error here. */
 int chat_open(Chat *chat, const char *dir, const char *option, const Config *config, const Tokenizer *tokenizer,
               Err *err);
+/* What the folder alone says: `form` and `source`, or `why`. */
+void chat_of_folder(Chat *chat, const char *dir);
 void chat_close(Chat *chat);
 
 /* The special tokens that end an answer besides the model's own, into ids, which has room for CHAT_ENDS; how many. */

@@ -3,8 +3,7 @@
 #include "base/options/options.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
-#include "tokenizer/chat_files.h"
-#include "tokenizer/chat_templates.h"
+#include "weights/chat.h"
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 #include "weights/convert.h"
@@ -80,7 +79,7 @@ static void verify_checkpoint(const Checkpoint *c) {
 
 /* Not at home in a file, but what a person who serves it will ask for. */
 static void print_texts(const Checkpoint *c, const char *dir) {
-    Err err;
+    Chat chat;
     Buffer said = {0};
     const Config *cfg = &c->model.cfg;
     if (c->tokenizer)
@@ -88,17 +87,9 @@ static void print_texts(const Checkpoint *c, const char *dir) {
     else if (cfg->input.kind != INPUT_PATCHES)
         printf("tokenizer: none, so prompts are token ids and answers have no text\n");
     if (!config_generates(cfg)) return;
-    char *jinja = chat_template_of_folder(dir, &err);
-    const ChatTemplate *form = jinja ? chat_template_recognise(jinja) : NULL;
-    if (form)
-        printf("chat: template %s\n", form->name);
-    else
-        printf("chat: %s%s; noised --chat-template NAME|FILE says which to use\n",
-               jinja        ? "the template is none of the known ones"
-               : err.msg[0] ? "the template cannot be read: "
-                            : "no template, neither " CHAT_TEMPLATE_FILE " nor in " TOKENIZER_CONFIG_FILE,
-               err.msg);
-    free(jinja);
+    chat_of_folder(&chat, dir);
+    printf(chat.form ? "chat: template %s\n" : "chat: %s\n", chat.form ? chat.form->name : chat.why);
+    chat_close(&chat);
     generation_print(&c->generation, &said);
     if (said.n) printf("requests that do not say: %.*s\n", (int)said.n, said.data);
     if (c->generation.unused[0]) printf("not used of " GENERATION_FILE ": %s\n", c->generation.unused);
