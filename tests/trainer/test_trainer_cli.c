@@ -4,9 +4,6 @@
 #include "base/json/json.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/cost.h"
-#include "weights/presets.h"
-#include "weights/presets_words.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -259,64 +256,6 @@ TEST(trainer_cli_help_names_every_flag) {
     }
     free(r.output);
     world_close(&w);
-}
-
-TEST(trainer_cli_lists_the_presets) {
-    ChildResult r = trainer_run("presets");
-    char name[PRESET_NAME], line[64];
-    Config c;
-    Err err;
-    int n = 0;
-    CHECK_MSG(r.status == 0, "%s", r.output);
-    for (; preset_name(n, name); n++) {
-        snprintf(line, sizeof line, "\n%s ", name);
-        CHECK_MSG(strstr(r.output, line), "%s is not in the list", name);
-        CHECK_MSG(preset_config(&c, name, &err) == 0, "%s: %s", name, err.msg);
-    }
-    for (int i = 0; preset_words_name(i); i++) {
-        snprintf(line, sizeof line, "\n%s\n", preset_words_name(i));
-        CHECK_MSG(strstr(r.output, line), "%s is not in the list", preset_words_name(i));
-    }
-    CHECK(n > 50 && strstr(r.output, "\nnoiseformer-v2-tiny        4000032    256 "));
-    CHECK(strstr(r.output, "-nano") < strstr(r.output, "-tiny") &&
-          strstr(r.output, "-tiny") < strstr(r.output, "-124m"));
-    for (const char *p = r.output; *p; p += strcspn(p, "\n") + 1)
-        CHECK_MSG(strcspn(p, "\n") <= 80, "too wide: %.100s", p);
-    free(r.output);
-}
-
-TEST(trainer_cli_lists_presets_by_word) {
-    World w = {.dir = test_dir()};
-    ChildResult r = trainer_run("presets noiseformer nano");
-    CHECK_MSG(r.status == 0 && strstr(r.output, "\nnoiseformer-v2-nano ") && !strstr(r.output, "\nmha") &&
-                  !strstr(r.output, "-tiny ") && !strstr(r.output, "finetune"),
-              "%s", r.output);
-    free(r.output);
-    r = trainer_run("presets trec");
-    CHECK_MSG(r.status == 0 && strstr(r.output, "\ntrec-base\n") && !strstr(r.output, "tokens/s"), "%s", r.output);
-    free(r.output);
-    check_run(&w, "presets noisformer", 1, "no preset has \"noisformer\" in its name");
-    world_close(&w);
-}
-
-/* What was measured on an idle machine: see docs/figures.md. */
-TEST(trainer_cost_follows_what_was_measured) {
-    Config c;
-    Model m;
-    Err err;
-    REQUIRE(preset_config(&c, "noiseformer-v2-tiny", &err) == 0 && model_init(&m, &c, &err) == 0);
-    double speed = 1 / cost_seconds(&m, 430e9);
-    CHECK_MSG(speed > 9300 / 1.3 && speed < 9300 * 1.3, "%g tokens/s", speed);
-    CostMemory plain = cost_memory(&m, 2048, false), recompute = cost_memory(&m, 2048, true);
-    CHECK(plain.weights == 16 * params_count(&m.params) && recompute.weights == plain.weights);
-    CHECK(recompute.activations < plain.activations / 2);
-    model_free(&m);
-    REQUIRE(preset_config(&c, "mha-124m", &err) == 0);
-    c.max_positions = 256;
-    REQUIRE(model_init(&m, &c, &err) == 0);
-    speed = 1 / cost_seconds(&m, 430e9);
-    CHECK_MSG(speed > 503 / 1.3 && speed < 503 * 1.3, "%g tokens/s", speed);
-    model_free(&m);
 }
 
 static double number_in(const char *text, const char *key) {
