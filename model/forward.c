@@ -27,13 +27,13 @@ Forward *forward_layers(const Config *c, int first, int n, Tape *tape, const Bat
             layers[l] = kv ? kv_layer(kv, first + l) : l ? layers[0] : kv_local(tape, c, n_blocks);
     }
     const int *positions = row_positions(tape, batch);
-    const float *turns = config_rope_parts(c) ? rope_turns(tape, batch->n, positions, config_rope_dim(c), c) : NULL;
+    const float *table = config_rope_parts(c) ? rope_table(tape, batch->n, positions, config_rope_dim(c), c) : NULL;
     for (int l = 0; l < n; l++)
         f[l] = (Forward){.tape = tape,
                          .cfg = c,
                          .batch = batch,
                          .positions = positions,
-                         .turns = turns,
+                         .rope_table = table,
                          .kv = layers ? &layers[l] : NULL,
                          .layer = first + l};
     return f;

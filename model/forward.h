@@ -11,9 +11,9 @@ typedef struct Forward {
     Tape *tape;
     const Config *cfg;
     const Batch *batch;
-    const int *positions; /* [n] absolute position of every row */
-    const float *turns;   /* [n, config_rope_dim] of rope_turns; NULL without rope */
-    const KvLayer *kv;    /* serving: where this layer's keys and values are; NULL exactly when the tape records */
+    const int *positions;    /* [n] absolute position of every row */
+    const float *rope_table; /* [n, config_rope_dim] of rope_table; NULL without rope */
+    const KvLayer *kv;       /* serving: where this layer's keys and values are; NULL exactly when the tape records */
     int layer;
 } Forward;
 

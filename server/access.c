@@ -5,7 +5,7 @@
 
 void access_line(void *server, const HttpVisit *v) {
     LogRecord r;
-    AnswerStory story;
+    AnswerSummary summary;
     (void)server;
     log_begin(&r, "access");
     log_text(&r, "request_id", v->request_id);
@@ -17,12 +17,12 @@ void access_line(void *server, const HttpVisit *v) {
     log_seconds(&r, "seconds", v->seconds);
     log_flag(&r, "stream", v->stream);
     log_flag(&r, "hung_up", v->hung_up);
-    if (post_story(v->task, &story)) {
-        log_integer(&r, "prompt_tokens", story.prompt_tokens);
-        log_integer(&r, "completion_tokens", story.completion_tokens);
-        log_seconds(&r, "queue_seconds", story.queue_seconds);
-        log_seconds(&r, "first_token_seconds", story.first_token_seconds);
-        log_text(&r, "finish", story.finish);
+    if (post_summary(v->task, &summary)) {
+        log_integer(&r, "prompt_tokens", summary.prompt_tokens);
+        log_integer(&r, "completion_tokens", summary.completion_tokens);
+        log_seconds(&r, "queue_seconds", summary.queue_seconds);
+        log_seconds(&r, "first_token_seconds", summary.first_token_seconds);
+        log_text(&r, "finish", summary.finish);
     }
     log_end(&r);
 }

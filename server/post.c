@@ -33,10 +33,10 @@ void reply_error(HttpReply *reply, const ApiError *e) {
 
 static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
-    const Asker asker = {.tenant = p->tenant, .party = w->party, .wake = w->wake, .wake_arg = w->wake_arg};
+    const Requester requester = {.tenant = p->tenant, .party = w->party, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
     const Route *r = p->route;
-    p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &asker, &ignored, e);
+    p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, &ignored, e);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
     buffer_free(&ignored);
 }
@@ -121,10 +121,10 @@ static void close_post(void *self) {
     workers_release(p->server->workers, &p->work);
 }
 
-bool post_story(const HttpTask *task, AnswerStory *story) {
+bool post_summary(const HttpTask *task, AnswerSummary *summary) {
     const Post *p = task->self;
     if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->answer) return false;
-    *story = p->route->engine->story(p->answer);
+    *summary = p->route->engine->summary(p->answer);
     return true;
 }
 

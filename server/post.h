@@ -12,7 +12,7 @@
 void post(Server *s, const Route *route, const HttpRequest *request, HttpReply *reply);
 
 /* What came of the answer that a task is; false for other tasks, and while a worker has it. */
-bool post_story(const HttpTask *task, AnswerStory *story);
+bool post_summary(const HttpTask *task, AnswerSummary *summary);
 
 void reply_error(HttpReply *reply, const ApiError *e);
 

@@ -28,7 +28,7 @@ void attention_free(Attention *a) { free(a->weights); }
 Mat *attention_rope(Forward *f, Mat *x, int heads, int dim) {
     const Config *c = f->cfg;
     if (!config_rope_parts(c) || (c->sas.heads && c->sas.rope_post)) return x;
-    return op_rope(f->tape, x, heads, dim, config_rope_parts(c), f->turns);
+    return op_rope(f->tape, x, heads, dim, config_rope_parts(c), f->rope_table);
 }
 
 /* SAS on the queries; then on keys and values, their heads being repeated to H first (docs/spec.md 3). */
@@ -36,7 +36,7 @@ static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate)
     const Config *c = f->cfg;
     x = sas_expand(f, stack, x);
     if (!rotate || !config_rope_parts(c) || !c->sas.rope_post) return x;
-    return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, config_rope_parts(c), f->turns);
+    return op_rope(f->tape, x, c->sas.heads, c->sas.head_dim, config_rope_parts(c), f->rope_table);
 }
 
 /* What is left to be done to projected queries before they meet keys. */

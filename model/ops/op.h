@@ -53,10 +53,10 @@ Mat *op_gate(Tape *t, Mat *x, Activation a);                           /* [n, 2h
 Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase); /* cos(freq x + phase), CosNet */
 
 /* op_rope.c: split-half rotation of every head of `dim` features, with rope2d (parts = 2) of each half of it
- * (docs/spec.md 3); x [n, heads dim]. turns [n, dim]: of each part dim/2 cosines, then dim/2 sines, the same in all
+ * (docs/spec.md 3); x [n, heads dim]. table [n, dim]: of each part dim/2 cosines, then dim/2 sines, the same in all
  * layers. */
-const float *rope_turns(Tape *t, int n, const int *positions, int dim, const Config *c);
-Mat *op_rope(Tape *t, Mat *x, int heads, int dim, int parts, const float *turns);
+const float *rope_table(Tape *t, int n, const int *positions, int dim, const Config *c);
+Mat *op_rope(Tape *t, Mat *x, int heads, int dim, int parts, const float *table);
 
 /* op_heads.c: rows seen as [heads, dim].
  * columns: of each head, features first..first+count-1 -> [n, heads count].

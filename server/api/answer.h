@@ -1,4 +1,4 @@
-/* answer: what the engine's work for one request becomes, of whatever kind: completions, readings (reading.h).
+/* answer: what the engine's work for one request becomes, of whatever kind: completions, pooling (pooling.h).
  *
  * An answer belongs to one thread at a time; only `wake` is called from others. */
 #ifndef NOISED_API_ANSWER_H
@@ -17,25 +17,25 @@ typedef struct AnswerContext {
 
 /* Who asks. wake(wake_arg) is called from the engine's thread whenever a poll may have news, and perhaps once more
  * after the answer is gone. */
-typedef struct Asker {
+typedef struct Requester {
     uint64_t tenant, party; /* as a job's */
     void (*wake)(void *);
     void *wake_arg;
-} Asker;
+} Requester;
 
 /* How it went so far, or in the end. */
-typedef struct AnswerStory {
+typedef struct AnswerSummary {
     int prompt_tokens, completion_tokens;
     double queue_seconds, first_token_seconds; /* the longest wait and the first token of all jobs; -1: not yet */
     const char *finish;                        /* of several the last of: stop, length, deadline, cancelled, error */
-} AnswerStory;
+} AnswerSummary;
 
 typedef struct AnswerKind AnswerKind;
 struct AnswerKind {
     /* Reads the body by the route's fields and hands the jobs to the engine. NULL with e filled otherwise. Names of
      * fields that were left aside go to *ignored. */
     void *(*start)(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
-                   size_t n, const Asker *asker, Buffer *ignored, ApiError *e);
+                   size_t n, const Requester *requester, Buffer *ignored, ApiError *e);
     /* Appends what is new to out. True when the answer is complete; then *status is its HTTP status (a stream's is 200
      * whatever happens, errors are events of it). When memory runs out that is so too: out->failed is set, whole events
      * are in it, and the status is 503. */
@@ -44,7 +44,7 @@ struct AnswerKind {
      * a stream with diversity the end. */
     bool (*is_long)(const void *answer);
     bool (*streams)(const void *answer);
-    AnswerStory (*story)(const void *answer);
+    AnswerSummary (*summary)(const void *answer);
     void (*free)(void *answer); /* cancels what still runs */
     const void *form;           /* for start: what distinguishes kinds of the same functions */
 };
@@ -59,7 +59,7 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e);
 
 int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
-Finish answer_worse(Finish a, Finish b); /* the later in the order of AnswerStory */
+Finish answer_worse(Finish a, Finish b); /* the later in the order of AnswerSummary */
 const char *answer_finish_name(Finish f);
 void answer_count_end(Metrics *m, Finish f); /* how a job ended, when nothing more will come of it */
 

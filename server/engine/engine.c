@@ -186,7 +186,7 @@ static void measure(Engine *e, int rows, double seconds) {
     const double keep = 31.0 / 32;
     e->rate = (Rate){.rows = keep * e->rate.rows + rows, .seconds = keep * e->rate.seconds + seconds};
     e->stats.steps += rows > 0;
-    e->stats.threads = r->crew.size;
+    e->stats.threads = r->team_size.size;
     e->stats.running = r->n_running;
     e->stats.kv_blocks_used = r->pool.n_used;
     e->stats.prompt_tokens = r->prompt_tokens;
@@ -240,7 +240,7 @@ static void *engine_main(void *arg) {
     alloc_forbid(true); /* all memory there will ever be is there */
     bool intact = shards_intact(e->files);
     pthread_mutex_lock(&e->mutex);
-    e->stats.threads = e->runner.crew.size;
+    e->stats.threads = e->runner.team_size.size;
     e->stats.damaged = !intact;
     e->stats.broken = !w.finite;
     beat(e);
@@ -259,7 +259,7 @@ static void *engine_main(void *arg) {
         int rows = runner_step(&e->runner);
         double now = now_seconds(), seconds = now - start;
         if (rows > 0) count_step(e);
-        if (rows > 0) crew_look(&e->runner.crew, seconds, now);
+        if (rows > 0) team_size_observe(&e->runner.team_size, seconds, now);
         beat(e);
         pthread_mutex_lock(&e->mutex);
         if (rows < 0) e->stats.damaged = true;

@@ -48,7 +48,7 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
 }
 
 /* One allocation too: Job, values, image, prompt. */
-static Job *new_reading(JobKind kind, int n_values, size_t n_image, int n_prompt) {
+static Job *new_pooling(JobKind kind, int n_values, size_t n_image, int n_prompt) {
     BUG_ON(kind == JOB_TOKENS || n_prompt < 1 || n_values < 1);
     size_t floats = (size_t)n_values + n_image;
     Job *job = job_allocate(sizeof(Job) + floats * sizeof(float) + (size_t)n_prompt * sizeof(int),
@@ -60,14 +60,14 @@ static Job *new_reading(JobKind kind, int n_values, size_t n_image, int n_prompt
     return job;
 }
 
-Job *job_new_reading(JobKind kind, const int *prompt, int n_prompt, int n_values) {
-    Job *job = new_reading(kind, n_values, 0, n_prompt);
+Job *job_new_pooling(JobKind kind, const int *prompt, int n_prompt, int n_values) {
+    Job *job = new_pooling(kind, n_values, 0, n_prompt);
     if (job) memcpy(job->prompt, prompt, (size_t)n_prompt * sizeof(int));
     return job;
 }
 
 Job *job_new_image(JobKind kind, const float *image, size_t n_floats, int rows, int n_values) {
-    Job *job = new_reading(kind, n_values, n_floats, rows);
+    Job *job = new_pooling(kind, n_values, n_floats, rows);
     if (job) memcpy(job->image, image, n_floats * sizeof(float));
     return job;
 }

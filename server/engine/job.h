@@ -101,7 +101,7 @@ static inline int job_wants_from(const Job *job) {
 /* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
 /* One that wants `n_values` numbers and no token. */
-Job *job_new_reading(JobKind kind, const int *prompt, int n_prompt, int n_values);
+Job *job_new_pooling(JobKind kind, const int *prompt, int n_prompt, int n_values);
 Job *job_new_image(JobKind kind, const float *image, size_t n_floats, int rows, int n_values);
 void job_release(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */

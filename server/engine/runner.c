@@ -46,7 +46,7 @@ void runner_free(Runner *r) {
     }
     for (int i = 0; i < r->n_scratch && r->scratch; i++) sample_scratch_free(&r->scratch[i]);
     free(r->scratch);
-    crew_free(&r->crew);
+    team_size_free(&r->team_size);
     free(r->sequences);
     free(r->running);
     scheduler_free(&r->scheduler);
@@ -78,8 +78,8 @@ static const Mat *forward(Runner *r, const Mat **logits) {
  * which is what blocks are for. */
 bool runner_warm_up(Runner *r) {
     const Config *c = &r->model->cfg;
-    crew_init(&r->crew);
-    r->n_scratch = r->crew.most;
+    team_size_init(&r->team_size);
+    r->n_scratch = r->team_size.most;
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
     scheduler_largest(&r->scheduler, r->max_batch, c->max_positions, r->sequences[0].blocks);
@@ -206,7 +206,7 @@ static void sample(const Runner *r, const Mat *logits) {
                    &r->scratch[team_member()]);
 }
 
-/* The readings' share of the hidden rows. A mean is summed in the order of the rows, whatever the chunks. */
+/* Pooling requests' share of the hidden rows. A mean is summed in the order of the rows, whatever the chunks. */
 static void read_rows(const Runner *r, const Mat *hidden) {
     const Scheduler *p = &r->scheduler;
     for (int k = 0; k < p->batch.n_want; k++) {

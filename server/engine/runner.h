@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "server/engine/capacity.h"
-#include "server/engine/crew.h"
+#include "server/engine/team_size.h"
 #include "server/engine/phases.h"
 #include "server/engine/scheduler.h"
 #include "weights/checkpoint.h"
@@ -28,7 +28,7 @@ typedef struct Runner {
     int n_scratch;
     size_t arena_blocks; /* of the tape after warm-up */
     Phases phases;
-    Crew crew;
+    TeamSize team_size;
     int step_tokens; /* of this step: drawn, and those of the prompts that it completed, cached ones too */
     uint64_t prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
 } Runner;

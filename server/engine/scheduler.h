@@ -30,7 +30,7 @@ typedef struct Sequence {
     int n_prompt;    /* rows of the prompt to compute: all, or all but the last when nothing is generated */
     int n_rows;      /* rows in the cache */
     int n_cached;    /* of these, rows that somebody else computed */
-    int n_read;      /* rows of logits that a reading has got */
+    int n_read;      /* rows of logits that a pooling request has got */
     TrieNode node;   /* of job->trie, where it stands */
     int step_rows;   /* in the batch of this step */
     int step_wanted; /* the last of them, whose logits are wanted */
@@ -48,7 +48,8 @@ typedef struct Scheduler {
     Batch batch;        /* points into the arrays below */
     int *tokens, *rows; /* [max_batch + prefill_chunk] */
     Wanted *wanted;     /* [max_batch + prefill_chunk], beside batch.want */
-    int *logit_rows;    /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not the readings' */
+    int *
+        logit_rows; /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not of pooling requests */
     int n_logit_rows;
     bool whole;     /* sequences come whole; all their rows are wanted */
     int head_token; /* whole: rows of this token have logits, or: */

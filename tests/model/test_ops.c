@@ -41,11 +41,11 @@ static Mat *build_gate(Tape *t, Mat **x, Weight *w) { return (void)w, op_gate(t,
 static Mat *build_cos(Tape *t, Mat **x, Weight *w) { return op_cos(t, x[0], &w[0], &w[1]); }
 static Mat *build_rope(Tape *t, Mat **x, Weight *w) {
     static const Config line = {.rope_theta = 10000, .position = POSITION_ROPE};
-    return (void)w, op_rope(t, x[0], 2, 6, 1, rope_turns(t, N, positions, 6, &line));
+    return (void)w, op_rope(t, x[0], 2, 6, 1, rope_table(t, N, positions, 6, &line));
 }
 static Mat *build_rope2d(Tape *t, Mat **x, Weight *w) {
     static const Config places = {.rope_theta = 100, .position = POSITION_ROPE2D, .input = {.height = 7, .width = 6}};
-    return (void)w, op_rope(t, x[0], 2, 8, 2, rope_turns(t, N, positions, 8, &places));
+    return (void)w, op_rope(t, x[0], 2, 8, 2, rope_table(t, N, positions, 8, &places));
 }
 static const Segment two_segments[2] = {{.n = 2}, {.row0 = 2, .n = 3}};
 static const Batch two_sequences = {.n = N, .segments = two_segments, .n_segments = 2};

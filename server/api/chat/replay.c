@@ -50,14 +50,14 @@ static const Field rows[] = {
 
 /* What the choices were computed with, in place of what the request says. */
 static int take_seeds(CompletionRequest *r, ApiError *e) {
-    int n = r->former->n;
+    int n = r->previous->n;
     free(r->noise_seeds);
     r->noise_seeds = try_calloc((size_t)n, sizeof *r->noise_seeds);
     r->seeds = try_calloc((size_t)n, sizeof *r->seeds);
     if (!r->noise_seeds || !r->seeds) return api_no_memory(e);
     for (int i = 0; i < n; i++) {
-        r->seeds[i] = r->former->choices[i].seed;
-        r->noise_seeds[i] = r->former->choices[i].noise_seed;
+        r->seeds[i] = r->previous->choices[i].seed;
+        r->noise_seeds[i] = r->previous->choices[i].noise_seed;
     }
     r->n_noise_seeds = n;
     return 0;
@@ -76,8 +76,8 @@ static int read_replay(void *out, const void *context, ApiError *e) {
     r->n_probs = r->deadline_ms = 0;
     r->best_of = r->n;
     if (r->n > ctx->limits.n) return 0; /* which is refused with the other counts */
-    r->former = former_read(r->response, r->n_prompts * r->n, e);
-    return r->former ? take_seeds(r, e) : -1;
+    r->previous = previous_read(r->response, r->n_prompts * r->n, e);
+    return r->previous ? take_seeds(r, e) : -1;
 }
 
 const FieldList replay_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_replay};
@@ -86,47 +86,47 @@ const FieldList replay_fields = {.rows = rows, .n = COUNTOF(rows), .finish = rea
 
 static const char *finish_of(const Choice *c) { return c->finish == FINISH_STOP ? "stop" : "length"; }
 
-static int64_t difference(const Choice *c, const FormerChoice *former) {
+static int64_t difference(const Choice *c, const PreviousChoice *previous) {
     size_t n = c->text.settled - c->text_sent;
-    return former_difference(former, n ? c->text.text.data + c->text_sent : "", n);
+    return previous_difference(previous, n ? c->text.text.data + c->text_sent : "", n);
 }
 
 /* A deadline of the server's own may have cut it short. */
-static bool is_identical(const Choice *c, const FormerChoice *former) {
-    bool same_end = former->partial || !strcmp(former->finish, finish_of(c));
-    return difference(c, former) < 0 && same_end && c->finish != FINISH_DEADLINE;
+static bool is_identical(const Choice *c, const PreviousChoice *previous) {
+    bool same_end = previous->partial || !strcmp(previous->finish, finish_of(c));
+    return difference(c, previous) < 0 && same_end && c->finish != FINISH_DEADLINE;
 }
 
 static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
-    const FormerChoice *former = &c->rules->former->choices[index];
-    int64_t at = difference(c, former);
+    const PreviousChoice *previous = &c->rules->previous->choices[index];
+    int64_t at = difference(c, previous);
     (void)event;
     json_open(b, NULL, '{');
     json_put_int(b, "index", index);
-    json_put_bool(b, "identical", is_identical(c, former));
+    json_put_bool(b, "identical", is_identical(c, previous));
     if (at < 0) {
         json_put_null(b, "first_difference");
     } else {
         json_open(b, "first_difference", '{');
         json_put_int(b, "byte", at);
-        former_put_around(b, "former", former->text.data, former->text.n, (size_t)at);
-        former_put_around(b, "now", c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
+        previous_put_around(b, "former", previous->text.data, previous->text.n, (size_t)at);
+        previous_put_around(b, "now", c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
         json_close(b, '}');
     }
-    json_put_text(b, "former_finish_reason", *former->finish ? former->finish : NULL);
+    json_put_text(b, "former_finish_reason", *previous->finish ? previous->finish : NULL);
     response_choice_end(b, c, 0, has_noise);
 }
 
 static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choices, int n) {
-    const Former *former = choices->rules->former;
+    const PreviousAnswer *previous = choices->rules->previous;
     bool identical = true;
-    for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &former->choices[i]);
+    for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &previous->choices[i]);
     json_put_bool(b, "identical", identical);
     json_open(b, "fingerprint", '{');
-    json_put_text(b, "former", *former->fingerprint ? former->fingerprint : NULL);
+    json_put_text(b, "former", *previous->fingerprint ? previous->fingerprint : NULL);
     json_put_text(b, "now", head->fingerprint);
-    former_put_parts(b, "differs_in", *former->fingerprint ? former->fingerprint : head->fingerprint,
-                     head->fingerprint);
+    previous_put_parts(b, "differs_in", *previous->fingerprint ? previous->fingerprint : head->fingerprint,
+                       head->fingerprint);
     json_close(b, '}');
 }
 

@@ -17,7 +17,7 @@ typedef struct Slot {
 typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
-    const struct Former *former; /* by the choice's index, or NULL */
+    const struct PreviousAnswer *previous; /* by the choice's index, or NULL */
     int min_tokens;
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */

@@ -41,7 +41,7 @@ static bool copy_of(void *out, const void *data, size_t bytes) {
 }
 
 /* Choice i of prompt p; NULL when memory runs out. */
-static Job *make_job(const Completion *c, int p, int i, const Asker *asker) {
+static Job *make_job(const Completion *c, int p, int i, const Requester *requester) {
     const CompletionRequest *r = &c->request;
     int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
     if (r->prompts[p].score_from) n_top = MAX(n_top, 1); /* whether it is the most probable */
@@ -69,8 +69,8 @@ static Job *make_job(const Completion *c, int p, int i, const Asker *asker) {
     job->n_stop_ids = r->n_stop_ids;
     job->trie = trie_hold(r->trie);
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
-    job->tenant = asker->tenant;
-    job->party = asker->party;
+    job->tenant = requester->tenant;
+    job->party = requester->party;
     if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
         copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
         return job;
@@ -98,7 +98,7 @@ static Usage usage_of(const Completion *c) {
 }
 
 /* Makes all jobs and hands them to the engine, or fails; what there is then belongs to c in either case. */
-static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
+static int open_choices(Completion *c, const Requester *requester, ApiError *e) {
     const CompletionRequest *r = &c->request;
     int n = r->n_prompts * r->best_of, rc = 0;
     Job **jobs = try_calloc((size_t)n, sizeof *jobs);
@@ -106,13 +106,13 @@ static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
     if (!jobs || !c->choices) rc = api_no_memory(e);
     while (rc == 0 && c->n_choices < n) {
         int i = c->n_choices;
-        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, asker);
+        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, requester);
         if (!job) {
             rc = api_no_memory(e);
             break;
         }
-        job->wake = asker->wake;
-        job->wake_arg = asker->wake_arg;
+        job->wake = requester->wake;
+        job->wake_arg = requester->wake_arg;
         c->n_choices++;
         if (choice_open(&c->choices[i], job, &c->rules, r->prompts[i / r->best_of].n_hidden)) rc = api_no_memory(e);
     }
@@ -124,7 +124,7 @@ static int open_choices(Completion *c, const Asker *asker, ApiError *e) {
 static void free_completion(void *self);
 
 /* Takes over what *r owns, on failure too. */
-static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const Asker *asker, ApiError *e) {
+static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const Requester *requester, ApiError *e) {
     Completion *c = try_calloc(1, sizeof *c);
     if (!c) {
         api_request_free(r);
@@ -141,7 +141,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
-        .former = r->former,
+        .previous = r->previous,
         .min_tokens = r->min_tokens,
         .echo = r->echo,
         .logprobs = r->logprobs >= 0,
@@ -154,7 +154,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const A
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,
     };
-    if (open_choices(c, asker, e)) {
+    if (open_choices(c, requester, e)) {
         free_completion(c);
         return NULL;
     }
@@ -186,7 +186,7 @@ static void count_choice(Metrics *m, const Choice *c) {
     if (first > 0) metrics_observe(m, TIME_INFERENCE, last - started);
 }
 
-static AnswerStory story(const void *self) {
+static AnswerSummary summary(const void *self) {
     const Completion *c = self;
     Usage u = usage_of(c);
     double queued = -1, first = -1;
@@ -200,11 +200,11 @@ static AnswerStory story(const void *self) {
         if (t >= 0) first = first < 0 ? t : MIN(first, t);
         worst = answer_worse(worst, c->choices[i].finish);
     }
-    return (AnswerStory){.prompt_tokens = u.prompt_tokens,
-                         .completion_tokens = u.completion_tokens,
-                         .queue_seconds = queued,
-                         .first_token_seconds = first,
-                         .finish = answer_finish_name(worst)};
+    return (AnswerSummary){.prompt_tokens = u.prompt_tokens,
+                           .completion_tokens = u.completion_tokens,
+                           .queue_seconds = queued,
+                           .first_token_seconds = first,
+                           .finish = answer_finish_name(worst)};
 }
 
 static void free_completion(void *self) {
@@ -371,17 +371,17 @@ static bool poll(void *self, Buffer *out, int *status) {
 }
 
 static void *start_completion(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields,
-                              const char *body, size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
+                              const char *body, size_t n, const Requester *requester, Buffer *ignored, ApiError *e) {
     CompletionRequest r;
     (void)kind;
     if (api_request_parse(&r, ctx->api, fields, body, n, e)) return NULL;
     buffer_append(ignored, r.ignored.data, r.ignored.n);
-    return start(ctx, &r, asker, e);
+    return start(ctx, &r, requester, e);
 }
 
 const AnswerKind completion_answer = {.start = start_completion,
                                       .poll = poll,
                                       .is_long = is_long,
                                       .streams = streams,
-                                      .story = story,
+                                      .summary = summary,
                                       .free = free_completion};

@@ -208,7 +208,7 @@ void api_request_free(CompletionRequest *r) {
     free(r->stop_ids);
     free(r->seeds);
     free(r->noise_seeds);
-    former_free(r->former);
+    previous_free(r->previous);
     buffer_free(&r->ignored);
     stop_set_free(&r->stop);
     *r = (CompletionRequest){0};

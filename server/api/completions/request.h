@@ -7,7 +7,7 @@
 
 #include "model/sampler.h"
 #include "server/api/completions/prompt.h"
-#include "server/api/former.h"
+#include "server/api/previous.h"
 #include "server/engine/trie.h"
 #include "tokenizer/text_stream.h"
 
@@ -41,8 +41,8 @@ typedef struct CompletionRequest {
     const struct ResponseForm *form; /* response.h */
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, stream_options, include_usage, continuous_usage_stats;
-    Former *former; /* the answer that is repeated, or NULL */
-    Buffer ignored; /* names of fields of other servers that a lenient server leaves aside, "a, b" */
+    PreviousAnswer *previous; /* the answer that is repeated, or NULL */
+    Buffer ignored;           /* names of fields of other servers that a lenient server leaves aside, "a, b" */
     /* ---- settled by api_request_parse, of no use behind it ---- */
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, truncate_prompt_tokens;
     float repeat_penalty;

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-static const Type picture_type = {.kind = TYPE_MAP, .of = {&reading_text_type}},
+static const Type picture_type = {.kind = TYPE_MAP, .of = {&pooling_text_type}},
                   pictures_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&picture_type}},
-                  input_type = {.kind = TYPE_ONE_OF, .of = {&reading_tokens_type, &picture_type, &pictures_type}};
+                  input_type = {.kind = TYPE_ONE_OF, .of = {&pooling_tokens_type, &picture_type, &pictures_type}};
 
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = reading_keep_input,
+     .read = pooling_keep_input,
      .type = &input_type,
      .absent = "required",
      .help = "The texts, or their token ids; of a model that classifies images `{\"image\": "
@@ -25,9 +25,9 @@ static const Field rows[] = {
 
 const FieldList classify_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
 
-static int add_picture(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
+static int add_picture(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
     const cJSON *url = cJSON_GetObjectItemCaseSensitive(item, "image");
-    ReadingInput *input = &r->inputs[r->n_inputs];
+    PoolingInput *input = &r->inputs[r->n_inputs];
     if (!cJSON_IsString(url) || cJSON_GetArraySize(item) != 1)
         return api_fail(e, 400, NULL, "input", "input %d must be {\"image\": \"data:image/png;base64,...\"}",
                         r->n_inputs);
@@ -37,39 +37,39 @@ static int add_picture(ReadingRequest *r, const cJSON *item, const ApiContext *c
     return 0;
 }
 
-static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const Config *c = ctx->config;
     if (task_settle(r, ctx, TASK_TEXT_CLASSIFICATION, TASK_IMAGE_CLASSIFICATION, e)) return -1;
-    if (c->input.kind == INPUT_PATCHES ? reading_read_each(r, ctx, add_picture, "pictures", e)
-                                       : reading_read_texts(r, ctx, e))
+    if (c->input.kind == INPUT_PATCHES ? pooling_read_each(r, ctx, add_picture, "pictures", e)
+                                       : pooling_read_texts(r, ctx, e))
         return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = config_outputs(c);
     return 0;
 }
 
-static void print_class(Buffer *out, const Reading *r, const Probabilities *p) {
+static void print_class(Buffer *out, const Pooling *r, const Probabilities *p) {
     json_put_text(out, "label", config_label(r->ctx->api->config, probabilities_best(p)));
     json_put_floats(out, "probs", p->mean, p->n);
     json_put_int(out, "num_classes", p->n);
     task_print_uncertainty(out, r, p);
 }
 
-static void print(Buffer *out, const Reading *r) {
+static void print(Buffer *out, const Pooling *r) {
     Probabilities p;
     if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
         out->failed = true;
         return;
     }
-    reading_print_open(out);
+    pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
         if (!task_probabilities(&p, r, i, 0)) out->failed = true;
         task_print_input(out, r, i);
         print_class(out, r, &p);
         json_close(out, '}');
     }
-    reading_print_close(out, r);
+    pooling_print_close(out, r);
     probabilities_free(&p);
 }
 
-static const ReadingForm form = {.settle = settle, .print = print};
-const AnswerKind classify_answer = READING_ANSWER(form);
+static const PoolingForm form = {.settle = settle, .print = print};
+const AnswerKind classify_answer = POOLING_ANSWER(form);

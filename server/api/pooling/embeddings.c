@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(PoolingRequest, member)
 static const Field rows[] = {
     {FIELD(dimensions, FIELD_INT), .low = 1, .high = 1 << 20, .fallback = 0, .absent = "the model's",
      .help = "Nothing but the model's own width: its vectors cannot be shortened."},
@@ -18,8 +18,8 @@ static const Field rows[] = {
      .help = "`float`: an array of numbers; `base64`: their 32-bit floats, little-endian."},
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = reading_keep_input,
-     .type = &reading_tokens_type,
+     .read = pooling_keep_input,
+     .type = &pooling_tokens_type,
      .absent = "required",
      .help = "The texts, or their token ids."},
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
@@ -42,7 +42,7 @@ static int choose(const char *field, const char *value, const char *first, const
     return api_fail(e, 400, NULL, field, "%s must be \"%s\" or \"%s\", not \"%.60s\"", field, first, second, value);
 }
 
-static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const Config *c = ctx->config;
     int width = c->hidden_size;
     if (c->network || c->input.kind != INPUT_TOKENS)
@@ -59,7 +59,7 @@ static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
     r->base64 = format == 1;
     r->kind = pooling ? JOB_LAST_ROW : JOB_MEAN_ROW;
     r->noise_samples = 1;
-    if (reading_read_texts(r, ctx, e)) return -1;
+    if (pooling_read_texts(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = width;
     return 0;
 }
@@ -84,15 +84,15 @@ static void put_base64(Buffer *out, const char *key, const float *x, int n) {
     free(text);
 }
 
-static void print(Buffer *out, const Reading *r) {
-    const ReadingRequest *request = &r->request;
+static void print(Buffer *out, const Pooling *r) {
+    const PoolingRequest *request = &r->request;
     int width = r->ctx->api->config->hidden_size;
     float *unit = try_malloc((size_t)width * sizeof *unit);
     if (!unit) {
         out->failed = true;
         return;
     }
-    reading_print_open(out);
+    pooling_print_open(out);
     for (int i = 0; i < r->n_jobs; i++) {
         json_open(out, NULL, '{');
         json_put_text(out, "object", "embedding");
@@ -101,10 +101,10 @@ static void print(Buffer *out, const Reading *r) {
         (request->base64 ? put_base64 : json_put_floats)(out, "embedding", unit, width);
         json_close(out, '}');
     }
-    reading_print_close(out, r);
+    pooling_print_close(out, r);
     free(unit);
 }
 
-static const ReadingForm form = {.settle = settle, .print = print};
+static const PoolingForm form = {.settle = settle, .print = print};
 
-const AnswerKind embeddings_answer = READING_ANSWER(form);
+const AnswerKind embeddings_answer = POOLING_ANSWER(form);

@@ -4,7 +4,7 @@
 #ifndef NOISED_API_EMBEDDINGS_H
 #define NOISED_API_EMBEDDINGS_H
 
-#include "server/api/pooling/reading.h"
+#include "server/api/pooling/pooling.h"
 
 extern const AnswerKind embeddings_answer;
 extern const FieldList embeddings_fields;

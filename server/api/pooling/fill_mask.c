@@ -13,13 +13,13 @@
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = reading_keep_input,
-     .type = &reading_tokens_type,
+     .read = pooling_keep_input,
+     .type = &pooling_tokens_type,
      .absent = "required",
      .help = "The texts, with the tokenizer's mask in them as it is spelled, or their token ids."},
     {.name = "top_k",
      .kind = FIELD_INT,
-     .offset = offsetof(ReadingRequest, top_k),
+     .offset = offsetof(PoolingRequest, top_k),
      .low = 1,
      .high = 100,
      .fallback = 5,
@@ -28,11 +28,11 @@ static const Field rows[] = {
 
 const FieldList fill_mask_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
 
-static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const Config *c = ctx->config;
-    if (task_settle(r, ctx, TASK_FILL_MASK, TASK_FILL_MASK, e) || reading_read_texts(r, ctx, e)) return -1;
+    if (task_settle(r, ctx, TASK_FILL_MASK, TASK_FILL_MASK, e) || pooling_read_texts(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) {
-        ReadingInput *input = &r->inputs[i];
+        PoolingInput *input = &r->inputs[i];
         int masks = 0, n = r->truncate ? MIN(input->n, c->max_positions) : input->n;
         for (int k = 0; k < n; k++) masks += input->ids[k] == c->mask_token_id;
         if (masks == 0) return api_fail(e, 400, NULL, "input", "input %d has no mask (token %d)", i, c->mask_token_id);
@@ -64,7 +64,7 @@ static void put_decoded(Buffer *out, const char *key, const Tokenizer *t, const 
 }
 
 /* The text with this token where the mask at `place` is. */
-static void print_candidate(Buffer *out, const Reading *r, ReadingInput *input, int place, int token, float score) {
+static void print_candidate(Buffer *out, const Pooling *r, PoolingInput *input, int place, int token, float score) {
     const Tokenizer *t = r->ctx->api->tokenizer;
     int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t);
     json_open(out, NULL, '{');
@@ -77,7 +77,7 @@ static void print_candidate(Buffer *out, const Reading *r, ReadingInput *input, 
     json_close(out, '}');
 }
 
-static void print_mask(Buffer *out, const Reading *r, int i, int place, int mask, Probabilities *p) {
+static void print_mask(Buffer *out, const Pooling *r, int i, int place, int mask, Probabilities *p) {
     enum { MOST = 100 };
     int taken[MOST];
     if (!task_probabilities(p, r, i, mask)) {
@@ -96,16 +96,16 @@ static void print_mask(Buffer *out, const Reading *r, int i, int place, int mask
     json_close(out, '}');
 }
 
-static void print(Buffer *out, const Reading *r) {
+static void print(Buffer *out, const Pooling *r) {
     Probabilities p;
     const Config *c = r->ctx->api->config;
     if (probabilities_init(&p, c->vocab_size)) {
         out->failed = true;
         return;
     }
-    reading_print_open(out);
+    pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs; i++) {
-        const ReadingInput *input = &r->request.inputs[i];
+        const PoolingInput *input = &r->request.inputs[i];
         int mask = 0;
         task_print_input(out, r, i);
         json_open(out, "masks", '[');
@@ -114,9 +114,9 @@ static void print(Buffer *out, const Reading *r) {
         json_close(out, ']');
         json_close(out, '}');
     }
-    reading_print_close(out, r);
+    pooling_print_close(out, r);
     probabilities_free(&p);
 }
 
-static const ReadingForm form = {.settle = settle, .print = print};
-const AnswerKind fill_mask_answer = READING_ANSWER(form);
+static const PoolingForm form = {.settle = settle, .print = print};
+const AnswerKind fill_mask_answer = POOLING_ANSWER(form);

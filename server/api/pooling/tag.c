@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Type input_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &reading_texts_type}};
+static const Type input_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &pooling_texts_type}};
 
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = reading_keep_input,
+     .read = pooling_keep_input,
      .type = &input_type,
      .absent = "required",
      .help = "The texts. What stands between white space is a word, and has a label: the trainer's words."},
@@ -29,9 +29,9 @@ const FieldList tag_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fi
 static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* The next word at or behind *at, whose characters are counted along in *chars; false: there is none. */
-static bool next_word(const char *text, size_t *at, int *chars, ReadingWord *word) {
+static bool next_word(const char *text, size_t *at, int *chars, PoolingWord *word) {
     while (text[*at] && is_white(text[*at])) ++*at, ++*chars;
-    *word = (ReadingWord){.first = (int)*at, .start = *chars};
+    *word = (PoolingWord){.first = (int)*at, .start = *chars};
     while (text[*at] && !is_white(text[*at])) *chars += ((unsigned char)text[(*at)++] & 0xc0) != 0x80;
     word->n = (int)*at - word->first;
     word->end = *chars;
@@ -40,14 +40,14 @@ static bool next_word(const char *text, size_t *at, int *chars, ReadingWord *wor
 
 /* A word's label stands at the row of its last token, of the words with single spaces between them, as in training:
  * how many tokens the text up to there has. False when memory runs out; stops behind `context` tokens. */
-static int encode_words(ReadingInput *input, const ApiContext *ctx, char *joined, ApiError *e) {
+static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, ApiError *e) {
     const Tokenizer *t = ctx->tokenizer;
     TokenList list = {0};
     size_t n = 0;
     Err err;
     int rc = 0;
     for (int w = 0; w < input->n_words && rc == 0 && (int)list.n <= ctx->config->max_positions; w++) {
-        ReadingWord *word = &input->words[w];
+        PoolingWord *word = &input->words[w];
         if (w) joined[n++] = ' ';
         memcpy(joined + n, input->text + word->first, (size_t)word->n);
         n += (size_t)word->n;
@@ -62,9 +62,9 @@ static int encode_words(ReadingInput *input, const ApiContext *ctx, char *joined
     return rc ? api_fail(e, 400, NULL, "input", "%s", err.msg) : 0;
 }
 
-static int read_text(ReadingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
+static int read_text(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
     if (!cJSON_IsString(item)) return api_fail(e, 400, NULL, "input", "input must be a string or an array of strings");
-    ReadingInput *input = &r->inputs[r->n_inputs++];
+    PoolingInput *input = &r->inputs[r->n_inputs++];
     size_t n = strlen(item->valuestring), at = 0;
     int chars = 0;
     input->text = item->valuestring;
@@ -79,9 +79,9 @@ static int read_text(ReadingRequest *r, const cJSON *item, const ApiContext *ctx
     return rc;
 }
 
-static int settle(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     if (task_settle(r, ctx, TASK_TOKEN_CLASSIFICATION, TASK_TOKEN_CLASSIFICATION, e)) return -1;
-    return reading_read_each(r, ctx, read_text, "texts", e);
+    return pooling_read_each(r, ctx, read_text, "texts", e);
 }
 
 /* ---- the answer ---- */
@@ -92,8 +92,8 @@ typedef struct Tagged {
 } Tagged;
 
 /* Left open. */
-static void print_span(Buffer *out, const ReadingInput *input, int first, int last, const char *label, float score) {
-    const ReadingWord *a = &input->words[first], *b = &input->words[last];
+static void print_span(Buffer *out, const PoolingInput *input, int first, int last, const char *label, float score) {
+    const PoolingWord *a = &input->words[first], *b = &input->words[last];
     json_open(out, NULL, '{');
     json_put_int(out, "start", a->start);
     json_put_int(out, "end", b->end);
@@ -103,7 +103,7 @@ static void print_span(Buffer *out, const ReadingInput *input, int first, int la
 }
 
 /* Chunks of words; an entity's score is the mean of its words'. */
-static void print_entities(Buffer *out, const ReadingInput *input, const Tagged *tags) {
+static void print_entities(Buffer *out, const PoolingInput *input, const Tagged *tags) {
     json_open(out, "entities", '[');
     for (int w = 0, last; w < input->n_words; w = last + 1) {
         double sum = (double)tags[w].score;
@@ -125,8 +125,8 @@ static bool has_chunks(const Config *c) {
     return true;
 }
 
-static void print_input(Buffer *out, const Reading *r, int i, Probabilities *p) {
-    const ReadingInput *input = &r->request.inputs[i];
+static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) {
+    const PoolingInput *input = &r->request.inputs[i];
     const Config *c = r->ctx->api->config;
     Tagged *tags = try_calloc((size_t)input->n_words + 1, sizeof *tags);
     if (!tags) out->failed = true;
@@ -146,17 +146,17 @@ static void print_input(Buffer *out, const Reading *r, int i, Probabilities *p) 
     free(tags);
 }
 
-static void print(Buffer *out, const Reading *r) {
+static void print(Buffer *out, const Pooling *r) {
     Probabilities p;
     if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
         out->failed = true;
         return;
     }
-    reading_print_open(out);
+    pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) print_input(out, r, i, &p);
-    reading_print_close(out, r);
+    pooling_print_close(out, r);
     probabilities_free(&p);
 }
 
-static const ReadingForm form = {.settle = settle, .print = print};
-const AnswerKind tag_answer = READING_ANSWER(form);
+static const PoolingForm form = {.settle = settle, .print = print};
+const AnswerKind tag_answer = POOLING_ANSWER(form);

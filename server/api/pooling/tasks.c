@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(ReadingRequest, member)
+#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(PoolingRequest, member)
 static const Field rows[] = {
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
     {FIELD(noise_samples, FIELD_INT), .low = 1, .high = 1 << 20, .limit = "--max-n", .fallback = 1,
@@ -29,7 +29,7 @@ static const Field rows[] = {
 
 const FieldList task_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields};
 
-int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKind or_task, ApiError *e) {
+int task_settle(PoolingRequest *r, const ApiContext *ctx, TaskKind task, TaskKind or_task, ApiError *e) {
     const Config *c = ctx->config;
     if ((c->task != task && c->task != or_task) || config_generates(c))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, not %s", task_names[c->task],
@@ -39,7 +39,7 @@ int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKin
     return 0;
 }
 
-bool task_probabilities(Probabilities *p, const Reading *r, int i, int row) {
+bool task_probabilities(Probabilities *p, const Pooling *r, int i, int row) {
     int samples = r->request.noise_samples;
     const float **logits = try_calloc((size_t)samples, sizeof *logits);
     for (int s = 0; s < samples && logits; s++)
@@ -49,13 +49,13 @@ bool task_probabilities(Probabilities *p, const Reading *r, int i, int row) {
     return logits;
 }
 
-void task_print_uncertainty(Buffer *out, const Reading *r, const Probabilities *p) {
+void task_print_uncertainty(Buffer *out, const Pooling *r, const Probabilities *p) {
     if (r->request.noise_samples == 1) return;
     json_put_floats(out, "spread", p->spread, p->n);
     json_put_float(out, "mutual_information", (float)p->mutual_information);
 }
 
-void task_print_input(Buffer *out, const Reading *r, int i) {
+void task_print_input(Buffer *out, const Pooling *r, int i) {
     json_open(out, NULL, '{');
     json_put_int(out, "index", i);
     if (r->request.inputs[i].truncated) json_put_bool(out, "truncated", true);

@@ -9,7 +9,7 @@
 #ifndef NOISED_API_TASKS_H
 #define NOISED_API_TASKS_H
 
-#include "server/api/pooling/reading.h"
+#include "server/api/pooling/pooling.h"
 
 extern const AnswerKind classify_answer, tag_answer, fill_mask_answer;
 extern const FieldList classify_fields, tag_fields, fill_mask_fields;
@@ -21,15 +21,15 @@ extern const FieldList task_fields;
 
 /* A 400 when the model's task is another one than `task`, or than `or_task`. Noise that the request does not name is
  * the daemon's. */
-int task_settle(ReadingRequest *r, const ApiContext *ctx, TaskKind task, TaskKind or_task, ApiError *e);
+int task_settle(PoolingRequest *r, const ApiContext *ctx, TaskKind task, TaskKind or_task, ApiError *e);
 
 /* The probabilities of row `row` of input i, from all its samples; false when memory runs out. */
-bool task_probabilities(struct Probabilities *p, const Reading *r, int i, int row);
+bool task_probabilities(struct Probabilities *p, const Pooling *r, int i, int row);
 
 /* "spread" and "mutual_information" where there are several samples. */
-void task_print_uncertainty(Buffer *out, const Reading *r, const struct Probabilities *p);
+void task_print_uncertainty(Buffer *out, const Pooling *r, const struct Probabilities *p);
 
 /* The object of input i is opened: "index", and "truncated" where it is. */
-void task_print_input(Buffer *out, const Reading *r, int i);
+void task_print_input(Buffer *out, const Pooling *r, int i);
 
 #endif

@@ -1,8 +1,8 @@
-/* POST /v1/replay: a former answer is repeated from its request and its seeds, and every difference is told. */
+/* POST /v1/replay: a previous answer is repeated from its request and its seeds, and every difference is told. */
 #include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
-#include "server/api/former.h"
+#include "server/api/previous.h"
 #include "tests/support/http_client.h"
 
 #include <math.h>
@@ -147,9 +147,9 @@ TEST(replay_tells_differences) {
     CHECK(cJSON_IsTrue(json_at(a.json, "choices.0.identical")) &&
           cJSON_IsFalse(json_at(a.json, "choices.1.identical")));
     CHECK(json_number(a.json, "choices.1.first_difference.byte") == (double)at);
-    const char *former = json_text(a.json, "choices.1.first_difference.former"),
+    const char *previous = json_text(a.json, "choices.1.first_difference.former"),
                *now = json_text(a.json, "choices.1.first_difference.now");
-    CHECK_MSG(former && now && strstr(text->valuestring, former) && strcmp(former, now), "%s", a.body);
+    CHECK_MSG(previous && now && strstr(text->valuestring, previous) && strcmp(previous, now), "%s", a.body);
     text->valuestring[at]--;
     CHECK(now && strstr(text->valuestring, now));
     answer_free(&a);
@@ -237,15 +237,15 @@ TEST(replay_bounds) {
 
 static void check_around(const char *text, size_t at, const char *expected) {
     Buffer b = {0};
-    former_put_around(&b, NULL, text, strlen(text), at);
+    previous_put_around(&b, NULL, text, strlen(text), at);
     buffer_append(&b, "", 1);
     CHECK_MSG(!strcmp(b.data, expected), "%s, not %s", b.data, expected);
     buffer_free(&b);
 }
 
-static void check_parts(const char *former, const char *now, const char *expected) {
+static void check_parts(const char *previous, const char *now, const char *expected) {
     Buffer b = {0};
-    former_put_parts(&b, NULL, former, now);
+    previous_put_parts(&b, NULL, previous, now);
     buffer_append(&b, "", 1);
     CHECK_MSG(!strcmp(b.data, expected), "%s, not %s", b.data, expected);
     buffer_free(&b);

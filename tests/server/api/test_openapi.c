@@ -189,20 +189,20 @@ TEST(openapi_says_what_replay_answers) {
     static const char longer[] = "{\"prompt\":\"The river\",\"max_tokens\":5,\"seed\":1,\"ignore_eos\":true}";
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    Answer document = http_get(&d, "/openapi.json"), former = http_post(&d, "/v1/completions", request);
+    Answer document = http_get(&d, "/openapi.json"), previous = http_post(&d, "/v1/completions", request);
     const cJSON *schema =
         content(json_at(operation(document.json, route_find("/v1/replay")), "responses.200"), "application/json");
     for (int i = 0; i < 2; i++) {
         Buffer b = {0};
         char why[256];
-        buffer_print(&b, "{\"request\":%s,\"response\":%s}", i ? longer : request, former.body);
+        buffer_print(&b, "{\"request\":%s,\"response\":%s}", i ? longer : request, previous.body);
         buffer_append(&b, "", 1);
         Answer a = http_post(&d, "/v1/replay", b.data);
         CHECK_MSG(a.status == 200 && schema_check(document.json, schema, a.json, why), "%s\n%s", why, a.body);
         answer_free(&a);
         buffer_free(&b);
     }
-    answer_free(&former);
+    answer_free(&previous);
     answer_free(&document);
     daemon_stop(&d);
 }

@@ -53,7 +53,7 @@ static Job *text_job(const Config *c, int index, JobKind kind) {
     for (int i = 0; i < n; i++) ids[i] = i % 7 == 2 ? MASK : 4 + (int)draw_below(&d, (uint64_t)c->vocab_size - 4);
     ids[0] = MASK;
     int rows = config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(ids, n) : n;
-    return job_new_reading(kind, ids, n, kind == JOB_LOGITS ? rows * config_outputs(c) : c->hidden_size);
+    return job_new_pooling(kind, ids, n, kind == JOB_LOGITS ? rows * config_outputs(c) : c->hidden_size);
 }
 
 static Job *image_job(const Config *c, int index, JobKind kind) {

@@ -1,6 +1,6 @@
-/* crew: how many threads compute. All of the team, unless other programs run on some of its cores: a loop of a step is
- * done when its last member is, so one core of two that somebody else wants costs more than that core is worth. No
- * result depends on the number.
+/* team_size: how many threads compute. All of the team, unless other programs run on some of its cores: a loop of a
+ * step is done when its last member is, so one core of two that somebody else wants costs more than that core is worth.
+ * No result depends on the number.
  *
  * Every fifth of a second of computing the kernel is asked how long each member has been ready to run without a core
  * (the second number of /proc/self/task/N/schedstat). Where n members and h others share cores by turns, each waits for
@@ -11,29 +11,29 @@
  * and so many, rounded, are left out: what is left has cores of its own. But when fewer than half of the team would be
  * left, all compute. The full team is tried again after half a second, and if that was too early after twice as long,
  * up to 16 seconds. Where the kernel tells nothing all compute. The engine thread's, with its team set. */
-#ifndef NOISED_CREW_H
-#define NOISED_CREW_H
+#ifndef NOISED_TEAM_SIZE_H
+#define NOISED_TEAM_SIZE_H
 
 #include "base/err.h"
 
 #include <sys/types.h>
 
-typedef struct Crew {
+typedef struct TeamSize {
     int most, size;         /* threads of the team; those that compute */
     pid_t *threads;         /* [most], of which the first `size` are set */
     double *delays;         /* [most] seconds without a core so far, as the last look found them; -1: not known */
     double since, busy;     /* when that was, and seconds of computing since then */
     double until, patience; /* when the other size is tried next; how long a size that was of no use is not tried */
     bool trying;            /* this size, since the last look */
-} Crew;
+} TeamSize;
 
-void crew_init(Crew *c); /* allocates */
-void crew_free(Crew *c);
+void team_size_init(TeamSize *c); /* allocates */
+void team_size_free(TeamSize *c);
 
 /* After a step, which took so many seconds up to `now`. Changes the team's size. */
-void crew_look(Crew *c, double seconds, double now);
+void team_size_observe(TeamSize *c, double seconds, double now);
 
 /* The size from `now` on, when a member was kept waiting for this share of the time. */
-int crew_decide(Crew *c, double delayed, double now);
+int team_size_decide(TeamSize *c, double delayed, double now);
 
 #endif

@@ -9,7 +9,7 @@ enum { READINGS = 12 };
 
 static Job *reading(JobKind kind, int index, int n_prompt) {
     Job *like = test_job(index, n_prompt, 0, -1, false);
-    Job *job = job_new_reading(kind, like->prompt, n_prompt, 1 << 10);
+    Job *job = job_new_pooling(kind, like->prompt, n_prompt, 1 << 10);
     BUG_ON(!job);
     job->noise_prompt = (NoiseKey){.seed = like->noise.seed, .scale = index % 4 ? 1 : 0};
     job_release(like);
@@ -31,7 +31,7 @@ static void expected(const Model *m, const Job *job, float *values) {
     tape_free(&t);
 }
 
-static void check_readings(const char *variant, const EngineOptions *o) {
+static void check_pooling(const char *variant, const EngineOptions *o) {
     Config c = test_engine_config(variant);
     TestEngine t;
     test_engine_open(&t, &c, o);
@@ -61,16 +61,16 @@ static void check_readings(const char *variant, const EngineOptions *o) {
     test_engine_close(&t);
 }
 
-TEST(engine_readings_are_the_rows_of_a_whole_pass) {
+TEST(engine_pooling_is_the_rows_of_a_whole_pass) {
     EngineOptions o = test_engine_options();
     for (int chunk = 7; chunk <= 300; chunk += 293) {
         o.prefill_chunk = chunk;
-        check_readings("plain", &o);
-        check_readings("noise", &o);
+        check_pooling("plain", &o);
+        check_pooling("noise", &o);
     }
 }
 
-TEST(engine_cancels_readings) {
+TEST(engine_cancels_pooling) {
     EngineOptions o = test_engine_options();
     Config c = test_engine_config("noise");
     TestEngine t;

@@ -1,4 +1,4 @@
-#include "server/api/former.h"
+#include "server/api/previous.h"
 
 #include "base/json_write.h"
 #include "base/json/json_look.h"
@@ -27,7 +27,7 @@ static int read_seed(const cJSON *item, int index, const char *key, uint64_t *ou
     return 0;
 }
 
-static int read_text(FormerChoice *c, const cJSON *choice, int index, ApiError *e) {
+static int read_text(PreviousChoice *c, const cJSON *choice, int index, ApiError *e) {
     const cJSON *inner = json_field(choice, "message");
     if (!inner) inner = json_field(choice, "delta");
     const cJSON *text = inner ? json_field(inner, "content") : json_field(choice, "text");
@@ -38,14 +38,14 @@ static int read_text(FormerChoice *c, const cJSON *choice, int index, ApiError *
     return c->text.failed ? api_no_memory(e) : 0;
 }
 
-static int read_choice(Former *f, const cJSON *choice, ApiError *e) {
+static int read_choice(PreviousAnswer *f, const cJSON *choice, ApiError *e) {
     const cJSON *at = json_field(choice, "index"), *finish = json_field(choice, "finish_reason");
     int64_t index;
     if (!json_integer(at, 0, f->n - 1, &index))
         return api_fail(e, 400, NULL, "response",
                         "a choice of the response has the index %s, the request's are 0 to %d", show_json(at).text,
                         f->n - 1);
-    FormerChoice *c = &f->choices[index];
+    PreviousChoice *c = &f->choices[index];
     const cJSON *seed = json_field(choice, "seed");
     c->seen = true;
     if (!c->has_seed && read_seed(seed, (int)index, "seed", &c->seed, e)) return -1;
@@ -61,7 +61,7 @@ static int read_choice(Former *f, const cJSON *choice, ApiError *e) {
     return read_text(c, choice, (int)index, e);
 }
 
-static int read_object(Former *f, const cJSON *object, ApiError *e) {
+static int read_object(PreviousAnswer *f, const cJSON *object, ApiError *e) {
     const cJSON *choices = json_field(object, "choices"), *choice;
     const char *fingerprint = cJSON_GetStringValue(json_field(object, "system_fingerprint"));
     if (!cJSON_IsArray(choices))
@@ -73,11 +73,11 @@ static int read_object(Former *f, const cJSON *object, ApiError *e) {
     return 0;
 }
 
-static int check_whole(Former *f, ApiError *e) {
+static int check_whole(PreviousAnswer *f, ApiError *e) {
     static const char replaced[] = UTF8_REPLACEMENT;
     const size_t length = sizeof replaced - 1;
     for (int i = 0; i < f->n; i++) {
-        FormerChoice *c = &f->choices[i];
+        PreviousChoice *c = &f->choices[i];
         if (!c->seen)
             return api_fail(e, 400, NULL, "response", "response has no choice %d, the request has %d choices", i, f->n);
         if (!c->has_seed)
@@ -90,8 +90,8 @@ static int check_whole(Former *f, ApiError *e) {
     return 0;
 }
 
-Former *former_read(const cJSON *response, int n, ApiError *e) {
-    Former *f = try_calloc(1, sizeof *f);
+PreviousAnswer *previous_read(const cJSON *response, int n, ApiError *e) {
+    PreviousAnswer *f = try_calloc(1, sizeof *f);
     if (f) f->choices = try_calloc((size_t)n, sizeof *f->choices);
     int rc = f && f->choices ? 0 : api_no_memory(e);
     if (rc == 0) {
@@ -103,11 +103,11 @@ Former *former_read(const cJSON *response, int n, ApiError *e) {
     }
     if (rc == 0) rc = check_whole(f, e);
     if (rc == 0) return f;
-    former_free(f);
+    previous_free(f);
     return NULL;
 }
 
-void former_free(Former *f) {
+void previous_free(PreviousAnswer *f) {
     for (int i = 0; f && i < f->n; i++) buffer_free(&f->choices[i].text);
     if (f) free(f->choices);
     free(f);
@@ -115,7 +115,7 @@ void former_free(Former *f) {
 
 /* ---- comparing ---- */
 
-int64_t former_difference(const FormerChoice *c, const char *text, size_t n) {
+int64_t previous_difference(const PreviousChoice *c, const char *text, size_t n) {
     size_t same = 0, most = MIN(n, c->text.n);
     while (same < most && text[same] == c->text.data[same]) same++;
     if (same == c->text.n && (c->partial || same == n)) return -1;
@@ -124,7 +124,7 @@ int64_t former_difference(const FormerChoice *c, const char *text, size_t n) {
 
 static bool continues(char byte) { return ((unsigned char)byte & 0xC0) == 0x80; }
 
-void former_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at) {
+void previous_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at) {
     enum { BEFORE = 16, BEHIND = 24 };
     size_t from = at > BEFORE ? at - BEFORE : 0, to = MIN(n, at + BEHIND);
     while (from > 0 && continues(text[from])) from--;
@@ -142,12 +142,12 @@ static size_t next_part(const char **rest, bool last) {
     return n;
 }
 
-void former_put_parts(Buffer *b, const char *key, const char *former, const char *now) {
+void previous_put_parts(Buffer *b, const char *key, const char *previous, const char *now) {
     static const char *const names[] = {"checkpoint", "version", "arithmetic", "template"};
     json_open(b, key, '[');
     for (size_t i = 0; i < COUNTOF(names); i++) {
-        const char *was = former, *is = now;
-        size_t n_was = next_part(&former, i + 1 == COUNTOF(names)), n_is = next_part(&now, i + 1 == COUNTOF(names));
+        const char *was = previous, *is = now;
+        size_t n_was = next_part(&previous, i + 1 == COUNTOF(names)), n_is = next_part(&now, i + 1 == COUNTOF(names));
         if (n_was == n_is && !memcmp(was, is, n_is)) continue;
         json_put_text(b, NULL, names[i]);
     }

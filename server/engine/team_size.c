@@ -1,4 +1,4 @@
-#include "server/engine/crew.h"
+#include "server/engine/team_size.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -12,13 +12,13 @@
 static const double LOOK = 0.2, PATIENCE = 0.5, MOST_PATIENCE = 16; /* seconds */
 
 /* Of those that compute now. */
-static int best_of(const Crew *c, double delayed) {
+static int best_of(const TeamSize *c, double delayed) {
     double others = c->size * delayed / fmax(1 - delayed, 0.01);
     int best = c->size - (int)fmin(floor(others + 0.25), c->size);
     return 2 * best >= c->most ? best : c->size;
 }
 
-int crew_decide(Crew *c, double delayed, double now) {
+int team_size_decide(TeamSize *c, double delayed, double now) {
     const double kept_waiting = 0.2;
     int best = best_of(c, delayed);
     bool full = c->size == c->most, useless = full ? best < c->size : delayed > kept_waiting;
@@ -53,7 +53,7 @@ static double delay_of(pid_t thread) {
 
 /* The mean share of the time since the last look; negative when one is not known, or when that was not a time of
  * computing: who has just come from doing nothing has waited for other things. */
-static double look(Crew *c, double now) {
+static double look(TeamSize *c, double now) {
     double sum = 0;
     bool known = now - c->since < 2 * c->busy;
     for (int i = 0; i < c->size; i++) {
@@ -69,7 +69,7 @@ static double look(Crew *c, double now) {
 }
 
 /* Makes the team this large; its members are other threads from now on, perhaps. */
-static void resize(Crew *c, int size, double now) {
+static void resize(TeamSize *c, int size, double now) {
     c->size = size;
     team_resize(size);
 #pragma omp parallel
@@ -77,25 +77,25 @@ static void resize(Crew *c, int size, double now) {
     look(c, now);
 }
 
-void crew_init(Crew *c) {
+void team_size_init(TeamSize *c) {
     int most = team_size();
-    *c = (Crew){.most = most, .size = most, .patience = PATIENCE};
+    *c = (TeamSize){.most = most, .size = most, .patience = PATIENCE};
     c->threads = xcalloc((size_t)most, sizeof *c->threads);
     c->delays = xcalloc((size_t)most, sizeof *c->delays);
     resize(c, most, now_seconds());
 }
 
-void crew_free(Crew *c) {
+void team_size_free(TeamSize *c) {
     free(c->threads);
     free(c->delays);
-    *c = (Crew){0};
+    *c = (TeamSize){0};
 }
 
-void crew_look(Crew *c, double seconds, double now) {
+void team_size_observe(TeamSize *c, double seconds, double now) {
     c->busy += seconds;
     if (c->most == 1 || c->busy < LOOK) return;
     double delayed = look(c, now);
     if (delayed < 0) return;
-    int size = crew_decide(c, delayed, now);
+    int size = team_size_decide(c, delayed, now);
     if (size != c->size) resize(c, size, now);
 }

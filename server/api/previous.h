@@ -1,4 +1,4 @@
-/* former: an answer that was given once, read from its JSON, and how a new one differs from it. The JSON is a whole
+/* previous: an answer that was given once, read from its JSON, and how a new one differs from it. The JSON is a whole
  * answer, or an array of the events of a stream, whose texts are joined. */
 #ifndef NOISED_FORMER_H
 #define NOISED_FORMER_H
@@ -6,31 +6,31 @@
 #include "base/json/json.h"
 #include "server/api/error.h"
 
-typedef struct FormerChoice {
+typedef struct PreviousChoice {
     Buffer text;
     char finish[8];     /* finish_reason; "" when the stream broke off before it */
     bool seen, partial; /* cut by a deadline or broken off: the text goes on */
     bool has_seed;
     uint64_t seed, noise_seed; /* noise_seed: seed where there was no noise */
-} FormerChoice;
+} PreviousChoice;
 
-typedef struct Former {
-    FormerChoice *choices; /* [n] by index */
+typedef struct PreviousAnswer {
+    PreviousChoice *choices; /* [n] by index */
     int n;
     char fingerprint[96]; /* "" where none is given */
-} Former;
+} PreviousAnswer;
 
 /* An answer of n choices; NULL, and e names the place, when it is none. */
-Former *former_read(const cJSON *response, int n, ApiError *e);
-void former_free(Former *f); /* NULL is fine */
+PreviousAnswer *previous_read(const cJSON *response, int n, ApiError *e);
+void previous_free(PreviousAnswer *f); /* NULL is fine */
 
 /* The first byte at which text differs from c's; -1 when it does not, as far as c's goes when that is partial. */
-int64_t former_difference(const FormerChoice *c, const char *text, size_t n);
+int64_t previous_difference(const PreviousChoice *c, const char *text, size_t n);
 
 /* Up to 40 bytes of text around that byte, whole characters, as a JSON string. */
-void former_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at);
+void previous_put_around(Buffer *b, const char *key, const char *text, size_t n, size_t at);
 
 /* ["checkpoint","version","arithmetic","template"]: the parts in which two fingerprints differ. */
-void former_put_parts(Buffer *b, const char *key, const char *former, const char *now);
+void previous_put_parts(Buffer *b, const char *key, const char *previous, const char *now);
 
 #endif

@@ -1,37 +1,37 @@
 /* How many threads compute beside other programs: the decision by itself, and the looks at the real team. */
 #include "base/team.h"
-#include "server/engine/crew.h"
+#include "server/engine/team_size.h"
 #include "tests/support/test.h"
 
 #include <math.h>
 
 /* A look every fifth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
  * for how many of n looks the team was full. */
-static int looks(Crew *c, double *now, double full, double few, int n) {
+static int looks(TeamSize *c, double *now, double full, double few, int n) {
     int n_full = 0;
     for (int i = 0; i < n; i++, *now += 0.2) {
         n_full += c->size == c->most;
-        c->size = crew_decide(c, c->size == c->most ? full : few, *now);
+        c->size = team_size_decide(c, c->size == c->most ? full : few, *now);
         CHECK(c->size >= 1 && c->size <= c->most);
     }
     return n_full;
 }
 
-static Crew crew_of(int n) { return (Crew){.most = n, .size = n, .patience = 0.5}; }
+static TeamSize team_size_of(int n) { return (TeamSize){.most = n, .size = n, .patience = 0.5}; }
 
-TEST(crew_is_full_when_alone) {
+TEST(team_size_is_full_when_alone) {
     static const int sizes[] = {1, 2, 3, 16, 64};
     for (size_t i = 0; i < COUNTOF(sizes); i++) {
         double now = 1000;
-        Crew c = crew_of(sizes[i]);
+        TeamSize c = team_size_of(sizes[i]);
         CHECK(looks(&c, &now, 0.004, 0, 1000) == 1000);
     }
 }
 
 /* One other on one of two cores: three who take turns wait for a third of the time each. */
-TEST(crew_leaves_a_core_to_another) {
+TEST(team_size_leaves_a_core_to_another) {
     double now = 1000;
-    Crew c = crew_of(2);
+    TeamSize c = team_size_of(2);
     int full = looks(&c, &now, 0.33, 0.01, 1000);
     CHECK_MSG(full >= 10 && full <= 20, "%d of 1000 looks", full); /* tried after 0.5, 1, 2, ... 16 seconds */
     full = looks(&c, &now, 0, 0, 1000);                            /* it has gone */
@@ -40,43 +40,43 @@ TEST(crew_leaves_a_core_to_another) {
     CHECK_MSG(full <= 20, "%d of 1000 looks", full);
 }
 
-TEST(crew_leaves_as_many_as_there_are_others) {
+TEST(team_size_leaves_as_many_as_there_are_others) {
     static const struct {
         int size, others, best;
     } cases[] = {{16, 1, 15}, {16, 2, 14}, {16, 8, 8}, {16, 9, 16}, {16, 16, 16},
                  {4, 1, 3},   {4, 3, 4},   {3, 1, 2},  {3, 2, 3}};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        Crew c = crew_of(cases[i].size);
+        TeamSize c = team_size_of(cases[i].size);
         double delayed = (double)cases[i].others / (cases[i].size + cases[i].others);
-        int size = crew_decide(&c, delayed, 1000);
+        int size = team_size_decide(&c, delayed, 1000);
         CHECK_MSG(size == cases[i].best, "%d beside %d others: %d", cases[i].size, cases[i].others, size);
     }
 }
 
 /* What serves the streams, half a core's worth of it, is no reason to leave a core to it. */
-TEST(crew_bears_with_a_little) {
+TEST(team_size_bears_with_a_little) {
     double now = 1000;
-    Crew c = crew_of(2);
+    TeamSize c = team_size_of(2);
     CHECK(looks(&c, &now, 0.24, 0.01, 1000) == 1000);
 }
 
 /* Others everywhere: fewer would wait as long. */
-TEST(crew_is_full_when_fewer_wait_too) {
+TEST(team_size_is_full_when_fewer_wait_too) {
     double now = 1000;
-    Crew c = crew_of(2);
+    TeamSize c = team_size_of(2);
     int full = looks(&c, &now, 0.37, 0.4, 1000);
     CHECK_MSG(full >= 975, "%d of 1000 looks", full);
 }
 
-/* A crew whose members are asked for their delays: this kernel tells, and nobody waited before it computed. */
-TEST(crew_looks_at_the_real_members) {
+/* A team whose members are asked for their delays: this kernel tells, and nobody waited before it computed. */
+TEST(team_size_looks_at_the_real_members) {
     int before = team_size();
-    Crew c;
-    crew_init(&c);
+    TeamSize c;
+    team_size_init(&c);
     CHECK(c.most == before && c.size == before);
     for (int i = 0; i < c.size; i++) CHECK_MSG(c.threads[i] > 0 && isfinite(c.delays[i]), "member %d", i);
-    for (int i = 0; i < 50; i++) crew_look(&c, 0.03, 1000 + 0.03 * i);
+    for (int i = 0; i < 50; i++) team_size_observe(&c, 0.03, 1000 + 0.03 * i);
     CHECK(c.size >= 1 && c.size <= c.most && team_size() == c.size);
-    crew_free(&c);
+    team_size_free(&c);
     team_resize(before);
 }

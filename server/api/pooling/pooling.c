@@ -1,4 +1,4 @@
-#include "server/api/pooling/reading.h"
+#include "server/api/pooling/pooling.h"
 
 #include "server/api/completions/prompt.h"
 #include "base/json_write.h"
@@ -13,21 +13,21 @@
 
 /* ---- the request ---- */
 
-const Type reading_text_type = {.kind = TYPE_STRING},
-           reading_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&reading_text_type}};
-static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &api_id_type}},
+const Type pooling_text_type = {.kind = TYPE_STRING},
+           pooling_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&pooling_text_type}};
+static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &api_id_type}},
                   parts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&part_type}},
-                  one_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type}},
+                  one_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &parts_type}},
                   several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&one_type}};
-const Type reading_tokens_type = {.kind = TYPE_ONE_OF, .of = {&reading_text_type, &parts_type, &several_type}};
+const Type pooling_tokens_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &parts_type, &several_type}};
 
-int reading_keep_input(const FieldReader *r, const cJSON *item) {
-    ReadingRequest *request = r->out;
+int pooling_keep_input(const FieldReader *r, const cJSON *item) {
+    PoolingRequest *request = r->out;
     request->input = item;
     return 0;
 }
 
-int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
+int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
     Prompt *prompts = NULL;
     int n = 0, rc = api_prompts_read(&reader, r->input, true, &prompts, &n);
@@ -35,12 +35,12 @@ int reading_read_texts(ReadingRequest *r, const ApiContext *ctx, ApiError *e) {
     if (rc == 0 && !r->inputs) rc = api_no_memory(e);
     for (int i = 0; i < n && rc; i++) free(prompts[i].ids);
     for (int i = 0; i < n && rc == 0; i++)
-        r->inputs[r->n_inputs++] = (ReadingInput){.ids = prompts[i].ids, .n = prompts[i].n};
+        r->inputs[r->n_inputs++] = (PoolingInput){.ids = prompts[i].ids, .n = prompts[i].n};
     free(prompts);
     return rc;
 }
 
-int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e) {
+int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e) {
     bool list = cJSON_IsArray(r->input);
     int n = list ? cJSON_GetArraySize(r->input) : 1;
     if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
@@ -54,7 +54,7 @@ int reading_read_each(ReadingRequest *r, const ApiContext *ctx, ReadInput *read_
     return 0;
 }
 
-static void request_free(ReadingRequest *r) {
+static void request_free(PoolingRequest *r) {
     for (int i = 0; i < r->n_inputs; i++) {
         free(r->inputs[i].ids);
         free(r->inputs[i].image);
@@ -64,8 +64,8 @@ static void request_free(ReadingRequest *r) {
     cJSON_Delete(r->json);
 }
 
-static int check_length(const ReadingRequest *r, int i, int context, ApiError *e) {
-    ReadingInput *input = &r->inputs[i];
+static int check_length(const PoolingRequest *r, int i, int context, ApiError *e) {
+    PoolingInput *input = &r->inputs[i];
     if (input->n <= context) return 0;
     if (!r->truncate)
         return api_fail(e, 400, "context_length_exceeded", "input",
@@ -77,7 +77,7 @@ static int check_length(const ReadingRequest *r, int i, int context, ApiError *e
 }
 
 /* What a request may hold in memory until it is answered. */
-static int check_size(const ReadingRequest *r, const ApiLimits *limits, ApiError *e) {
+static int check_size(const PoolingRequest *r, const ApiLimits *limits, ApiError *e) {
     enum { MOST_VALUES = 1 << 24 };
     int64_t values = 0;
     if (r->noise_samples > limits->n)
@@ -94,7 +94,7 @@ static int check_size(const ReadingRequest *r, const ApiLimits *limits, ApiError
     return 0;
 }
 
-static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *ctx, ApiError *e) {
+static int check(PoolingRequest *r, const PoolingForm *form, const ApiContext *ctx, ApiError *e) {
     if (api_check_model(r->model, &ctx->models, e)) return -1;
     if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
     if (api_check_user(r->user, e)) return -1;
@@ -104,7 +104,7 @@ static int check(ReadingRequest *r, const ReadingForm *form, const ApiContext *c
     return check_size(r, &ctx->limits, e);
 }
 
-static int read_request(ReadingRequest *r, const ReadingForm *form, const FieldList *fields, const ApiContext *ctx,
+static int read_request(PoolingRequest *r, const PoolingForm *form, const FieldList *fields, const ApiContext *ctx,
                         const char *body, size_t n, Buffer *ignored, ApiError *e) {
     r->json = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!r->json) return -1;
@@ -114,28 +114,28 @@ static int read_request(ReadingRequest *r, const ReadingForm *form, const FieldL
 
 /* ---- the jobs ---- */
 
-static Job *make_job(const Reading *r, const ReadingInput *input, int sample, const Asker *asker) {
-    const ReadingRequest *request = &r->request;
+static Job *make_job(const Pooling *r, const PoolingInput *input, int sample, const Requester *requester) {
+    const PoolingRequest *request = &r->request;
     const Config *c = r->ctx->api->config;
     size_t floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
     Job *job = input->image ? job_new_image(request->kind, input->image, floats, input->n, input->n_values)
-                            : job_new_reading(request->kind, input->ids, input->n, input->n_values);
+                            : job_new_pooling(request->kind, input->ids, input->n, input->n_values);
     if (!job) return NULL;
     job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
-    job->tenant = asker->tenant;
-    job->party = asker->party;
-    job->wake = asker->wake;
-    job->wake_arg = asker->wake_arg;
+    job->tenant = requester->tenant;
+    job->party = requester->party;
+    job->wake = requester->wake;
+    job->wake_arg = requester->wake_arg;
     return job;
 }
 
-static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
-    const ReadingRequest *request = &r->request;
+static int open_jobs(Pooling *r, const Requester *requester, ApiError *e) {
+    const PoolingRequest *request = &r->request;
     int n = request->n_inputs * request->noise_samples;
     r->jobs = try_calloc((size_t)n, sizeof(Job *));
     if (!r->jobs) return api_no_memory(e);
     for (int i = 0; i < n; i++) {
-        Job *job = make_job(r, &request->inputs[i / request->noise_samples], i % request->noise_samples, asker);
+        Job *job = make_job(r, &request->inputs[i / request->noise_samples], i % request->noise_samples, requester);
         if (!job) return api_no_memory(e);
         r->jobs[r->n_jobs++] = job;
     }
@@ -144,30 +144,30 @@ static int open_jobs(Reading *r, const Asker *asker, ApiError *e) {
     return 0;
 }
 
-static int count_tokens(const Reading *r) {
+static int count_tokens(const Pooling *r) {
     int tokens = 0;
     for (int i = 0; i < r->request.n_inputs; i++) tokens += r->request.inputs[i].n;
     return tokens;
 }
 
-void *reading_start(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
-                    size_t n, const Asker *asker, Buffer *ignored, ApiError *e) {
-    Reading *r = try_calloc(1, sizeof *r);
+void *pooling_start(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
+                    size_t n, const Requester *requester, Buffer *ignored, ApiError *e) {
+    Pooling *r = try_calloc(1, sizeof *r);
     if (!r) {
         api_no_memory(e);
         return NULL;
     }
-    *r = (Reading){.ctx = ctx, .form = kind->form};
-    ReadingRequest *request = &r->request;
+    *r = (Pooling){.ctx = ctx, .form = kind->form};
+    PoolingRequest *request = &r->request;
     int rc = read_request(request, r->form, fields, ctx->api, body, n, ignored, e);
     if (rc == 0) {
         OptionalSeed given = request->noise_seed.given ? request->noise_seed : request->seed;
         r->noise_seed = given.given ? given.value : answer_draw_seed();
         r->has_noise = config_noise_acts(ctx->api->config, request->noise_scale);
-        rc = open_jobs(r, asker, e);
+        rc = open_jobs(r, requester, e);
     }
     if (rc) {
-        reading_free(r);
+        pooling_free(r);
         return NULL;
     }
     metrics_count(ctx->metrics, COUNT_PROMPT_TOKENS, (uint64_t)count_tokens(r));
@@ -181,8 +181,8 @@ static Finish finish_of(Job *job) {
     return f;
 }
 
-bool reading_poll(void *self, Buffer *out, int *status) {
-    Reading *r = self;
+bool pooling_poll(void *self, Buffer *out, int *status) {
+    Pooling *r = self;
     size_t whole = out->n;
     bool done = true, cut = false;
     ApiError e = {0};
@@ -210,9 +210,9 @@ bool reading_poll(void *self, Buffer *out, int *status) {
     return true;
 }
 
-bool reading_is_long(const void *self) {
+bool pooling_is_long(const void *self) {
     enum { MANY = 1024 }; /* numbers: below a millisecond */
-    const Reading *r = self;
+    const Pooling *r = self;
     int64_t values = 0;
     for (int i = 0; i < r->request.n_inputs; i++) values += r->request.inputs[i].n_values;
     if (values * r->request.noise_samples <= MANY) return false;
@@ -221,13 +221,13 @@ bool reading_is_long(const void *self) {
     return true;
 }
 
-bool reading_streams(const void *self) {
+bool pooling_streams(const void *self) {
     (void)self;
     return false;
 }
 
-AnswerStory reading_story(const void *self) {
-    const Reading *r = self;
+AnswerSummary pooling_summary(const void *self) {
+    const Pooling *r = self;
     Finish worst = FINISH_STOP;
     double queued = -1;
     for (int i = 0; i < r->n_jobs; i++) {
@@ -237,10 +237,10 @@ AnswerStory reading_story(const void *self) {
         worst = answer_worse(worst, job->finish == FINISH_LENGTH ? FINISH_STOP : job->finish);
         pthread_mutex_unlock(&job->mutex);
     }
-    return (AnswerStory){.prompt_tokens = count_tokens(r),
-                         .queue_seconds = queued,
-                         .first_token_seconds = -1,
-                         .finish = answer_finish_name(worst)};
+    return (AnswerSummary){.prompt_tokens = count_tokens(r),
+                           .queue_seconds = queued,
+                           .first_token_seconds = -1,
+                           .finish = answer_finish_name(worst)};
 }
 
 /* A sample of an input is a choice that generates nothing. */
@@ -254,8 +254,8 @@ static void count_job(Metrics *m, Job *job) {
     if (finish == FINISH_LENGTH) metrics_observe(m, TIME_WHOLE, seconds);
 }
 
-void reading_free(void *self) {
-    Reading *r = self;
+void pooling_free(void *self) {
+    Pooling *r = self;
     for (int i = 0; i < r->n_jobs; i++) {
         if (r->accepted) count_job(r->ctx->metrics, r->jobs[i]);
         job_cancel(r->jobs[i]);
@@ -266,13 +266,13 @@ void reading_free(void *self) {
     free(r);
 }
 
-void reading_print_open(Buffer *out) {
+void pooling_print_open(Buffer *out) {
     json_open(out, NULL, '{');
     json_put_text(out, "object", "list");
     json_open(out, "data", '[');
 }
 
-void reading_print_close(Buffer *out, const Reading *r) {
+void pooling_print_close(Buffer *out, const Pooling *r) {
     int tokens = count_tokens(r);
     json_close(out, ']');
     json_put_text(out, "model", r->ctx->api->models.name);

@@ -1,0 +1,92 @@
+/* pooling: a request that wants numbers about texts or pictures instead of more text: POST /v1/embeddings and
+ * the tasks of models that classify, tag or fill in. Every input is one job for each noise sample; when all are done,
+ * the route's form prints the answer. */
+#ifndef NOISED_API_POOLING_H
+#define NOISED_API_POOLING_H
+
+#include "server/api/answer.h"
+
+/* A word of a text that is tagged. */
+typedef struct PoolingWord {
+    int start, end; /* of its characters in the text */
+    int first, n;   /* of its bytes */
+    int row;        /* that tells its tag */
+} PoolingWord;
+
+typedef struct PoolingInput {
+    int *ids; /* [n] tokens, or NULL and: */
+    float *image;
+    int n;            /* rows */
+    int n_values;     /* that a job brings */
+    bool truncated;   /* it was longer than the context and lost its end */
+    const char *text; /* of tags, borrowed from the request's JSON */
+    PoolingWord *words;
+    int n_words;
+} PoolingInput;
+
+typedef struct PoolingRequest {
+    PoolingInput *inputs; /* [n_inputs] */
+    int n_inputs;
+    JobKind kind;
+    OptionalSeed seed, noise_seed;
+    float noise_scale;
+    int noise_samples;
+    int top_k;   /* fill-mask */
+    bool base64; /* embeddings */
+    bool truncate;
+    cJSON *json;
+    /* ---- of the JSON ---- */
+    const char *model, *user, *encoding_format, *pooling;
+    const cJSON *input;
+    int dimensions;
+} PoolingRequest;
+
+typedef struct Pooling {
+    const AnswerContext *ctx;
+    const struct PoolingForm *form;
+    PoolingRequest request;
+    uint64_t noise_seed; /* of sample 0, from which those of the others are derived */
+    bool has_noise;
+    Job **jobs; /* [n_jobs], sample s of input i at i * noise_samples + s */
+    int n_jobs;
+    bool accepted; /* by the engine */
+} Pooling;
+
+/* A route's rules and how its answer looks. */
+typedef struct PoolingForm {
+    /* Rules between fields, `kind` and the inputs with their n_values. What there is then is r's, on failure too. */
+    int (*settle)(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
+    void (*print)(Buffer *out, const Pooling *r);
+} PoolingForm;
+
+/* The functions of an AnswerKind, whose `form` is a PoolingForm. */
+void *pooling_start(const AnswerKind *kind, const AnswerContext *ctx, const FieldList *fields, const char *body,
+                    size_t n, const Requester *requester, Buffer *ignored, ApiError *e);
+bool pooling_poll(void *self, Buffer *out, int *status);
+bool pooling_is_long(const void *self);
+bool pooling_streams(const void *self);
+AnswerSummary pooling_summary(const void *self);
+void pooling_free(void *self);
+#define POOLING_ANSWER(form_of)                                                                                        \
+    {                                                                                                                  \
+        .start = pooling_start, .poll = pooling_poll, .is_long = pooling_is_long, .streams = pooling_streams,          \
+        .summary = pooling_summary, .free = pooling_free, .form = &(form_of)                                           \
+    }
+
+/* ---- for the forms ---- */
+
+/* For a FIELD_OTHER "input": keeps the item until settle. */
+int pooling_keep_input(const FieldReader *r, const cJSON *item);
+/* The input, one or a list of them, each read by `read_one`, which counts it in n_inputs; `what` they are called. */
+typedef int ReadInput(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e);
+int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e);
+/* Inputs that are texts or token ids, one or a list of them. */
+int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
+extern const Type pooling_text_type, pooling_texts_type, pooling_tokens_type;
+
+/* What all of these answers have: {"object":"list","data":[ and, behind the last result, the model, the noise and the
+ * tokens used. */
+void pooling_print_open(Buffer *out);
+void pooling_print_close(Buffer *out, const Pooling *r);
+
+#endif
