@@ -1,6 +1,6 @@
-/* gate: requests out of the bytes of a connection, one at a time. Every byte is judged before anybody acts on it: what
- * two readers might read in two ways is refused (head.h, body.h). It knows bytes alone; the socket, the clock and what
- * becomes of a request are its caller's. */
+/* gate: what comes over a connection, as another reader may have it: one judged request at a time, written anew. The
+ * lines that are read here, trimmed; no query, cookies, chunk extensions or trailers. It knows bytes alone; who owns
+ * them, the socket and the clock are its caller's. */
 #ifndef NOISED_GATE_H
 #define NOISED_GATE_H
 
@@ -9,22 +9,24 @@
 
 typedef struct Gate {
     size_t max_body;
-    enum { GATE_HEAD, GATE_BODY, GATE_WHOLE } at; /* reading that; the request is whole */
-    int status;      /* to refuse the request with, whose rest is then of no use; 0: none */
-    const char *why; /* constant; NULL: memory has run out */
-    size_t n_seen;   /* of a head that is not there yet, by head_end */
-    Buffer text;     /* the head, that `head` points into */
-    Head head;
-    bool head_only; /* a HEAD: its answer has no body */
-    BodyReader reader;
-    Buffer body;
+    enum { GATE_HEAD, GATE_BODY, GATE_WHOLE } at; /* whole: nothing more passes until the caller sets GATE_HEAD */
+    size_t n_seen;                                /* of a head that is not there yet, by head_end */
+    bool chunked, has_body;                       /* of the request that passes */
+    BodyReader body;
 } Gate;
 
-/* Each takes of in[0..n), all that has come and was not taken yet, what belongs to the head or the body; the bytes
- * taken. Of a head none are until it is whole, or HTTP_MAX_HEAD have come: then it is refused. */
-size_t gate_read_head(Gate *g, const char *in, size_t n);
-size_t gate_read_body(Gate *g, const char *in, size_t n);
+/* What came of some bytes. */
+typedef struct Passed {
+    size_t used;     /* of them, not to be shown again */
+    size_t made;     /* for the other reader */
+    size_t n_head;   /* of these, a head that has passed just now; 0: none */
+    int status;      /* to refuse the request with, whose rest is then of no use; 0: none */
+    const char *why; /* constant */
+    Head head;       /* as far as it was read, in the bytes themselves */
+} Passed;
 
-void gate_reset(Gate *g); /* for the next request, or to hold no memory; max_body stays */
+/* Shows it in[0..n), which is cut up in place: all that is here and not used yet, at most HTTP_MAX_HEAD bytes. What it
+ * makes of that goes to out[0..max). */
+Passed gate_pass(Gate *g, char *in, size_t n, char *out, size_t max);
 
 #endif

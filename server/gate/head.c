@@ -47,20 +47,13 @@ static int hex(char c) {
     return p ? (int)(p - digits) : -1;
 }
 
-/* "%2F" is '/'; in place. %00 would end the path for some and not for others. */
-static bool unescape(char *s) {
-    char *out = s = s + strcspn(s, "%");
+static bool is_escaped(const char *s) {
     for (; *s; s++) {
-        char c = *s;
-        if (c == '%') {
-            int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
-            if (low < 0 || high + low == 0) return false;
-            c = (char)(high << 4 | low);
-            s += 2;
-        }
-        *out++ = c;
+        if (*s != '%') continue;
+        int high = hex(s[1]), low = high < 0 ? -1 : hex(s[2]);
+        if (low < 0 || high + low == 0) return false; /* %00 would end the path for some and not for others */
+        s += 2;
     }
-    if (out < s) *out = 0;
     return true;
 }
 
@@ -89,7 +82,7 @@ static int parse_target(Head *head, char *target, const char **why) {
     char *host = absolute_form(target, &path);
     if (host && *path == 0) path = "/";
     if (host && (*host == 0 || !is_host(host))) clean = false;
-    if (!clean || *path != '/' || !unescape(path)) return refuse(why, 400, "malformed request target");
+    if (!clean || *path != '/' || !is_escaped(path)) return refuse(why, 400, "malformed request target");
     head->target = path;
     head->authority = host;
     return 0;
@@ -127,7 +120,7 @@ static const char *const twice[HEAD_FIELDS] = {
     [HEAD_REQUEST_ID] = ONE "X-Request-Id",
 };
 
-static const char *name_of(HeadField field) { return twice[field] + strlen(ONE); }
+const char *head_name(HeadField field) { return twice[field] + strlen(ONE); }
 
 /* Of `Connection: a, b`: whether `option` is among them. */
 static bool lists(const char *value, const char *option) {
@@ -141,7 +134,11 @@ static bool lists(const char *value, const char *option) {
     return false;
 }
 
-static int parse_field(Head *head, char *line, const char **why) {
+typedef struct Connection {
+    bool close, keep_alive;
+} Connection;
+
+static int parse_field(Head *head, Connection *connection, char *line, const char **why) {
     if (*line == ' ' || *line == '\t') return refuse(why, 400, "a folded header line");
     char *value = strchr(line, ':');
     if (!value) return refuse(why, 400, "a header line without a colon");
@@ -150,11 +147,11 @@ static int parse_field(Head *head, char *line, const char **why) {
     value += strspn(value, " \t");
     for (size_t n = strlen(value); n > 0 && (value[n - 1] == ' ' || value[n - 1] == '\t');) value[--n] = 0;
     if (!strcasecmp(line, "Connection")) {
-        head->close = head->close || lists(value, "close");
-        head->keep_alive = head->keep_alive || lists(value, "keep-alive");
+        connection->close = connection->close || lists(value, "close");
+        connection->keep_alive = connection->keep_alive || lists(value, "keep-alive");
     }
     for (int i = 0; i < HEAD_FIELDS; i++) {
-        if (strcasecmp(line, name_of((HeadField)i))) continue;
+        if (strcasecmp(line, head_name((HeadField)i))) continue;
         if (head->fields[i]) return refuse(why, 400, twice[i]);
         head->fields[i] = value;
     }
@@ -179,7 +176,7 @@ static bool is_request_id(const char *s) {
     return n > 0 && n <= LONGEST && !s[n];
 }
 
-static int judge(Head *head, size_t max_body, const char **why) {
+static int judge(Head *head, const Connection *connection, size_t max_body, const char **why) {
     const char **f = head->fields;
     if (head->http11 && !f[HEAD_HOST]) return refuse(why, 400, "there is no Host");
     if (f[HEAD_HOST] && !is_host(f[HEAD_HOST])) return refuse(why, 400, "malformed Host");
@@ -193,25 +190,46 @@ static int judge(Head *head, size_t max_body, const char **why) {
     if (rc == -1) return refuse(why, 400, "malformed Content-Length");
     if (rc == -2) return refuse(why, 413, "the body is too long");
     head->chunked = f[HEAD_ENCODING] != NULL;
-    head->expects = f[HEAD_EXPECT] && head->http11;
     if ((head->chunked || head->length > 0) && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD")))
         return refuse(why, 400, "a request of this method has no body");
-    head->keep_alive = (head->http11 || head->keep_alive) && !head->close;
+    head->keep_alive = head->http11 ? !connection->close : connection->keep_alive && !connection->close;
     return 0;
 }
 
 int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **why) {
+    Connection connection = {0};
     char *line = text, *end = text + n - 2; /* the empty line */
     *head = (Head){0};
     for (int i = 0; line < end; i++) {
         char *next = memmem(line, (size_t)(end - line), "\r\n", 2);
         *next = 0;
         if (i > HTTP_MAX_HEADERS) return refuse(why, 431, "too many headers");
-        int status = i ? parse_field(head, line, why) : parse_request_line(head, line, why);
+        int status = i ? parse_field(head, &connection, line, why) : parse_request_line(head, line, why);
         if (status) return status;
         line = next + 2;
     }
     const char **id = &head->fields[HEAD_REQUEST_ID];
     if (*id && !is_request_id(*id)) *id = NULL;
-    return judge(head, max_body, why);
+    return judge(head, &connection, max_body, why);
+}
+
+/* ---- for the other reader ---- */
+
+static size_t put(char *text, size_t at, size_t max, const char *a, const char *b, const char *c, const char *d) {
+    const char *const parts[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) {
+        size_t n = strlen(parts[i]);
+        if (at + n > max) return max + 1;
+        memcpy(text + at, parts[i], n);
+        at += n;
+    }
+    return at;
+}
+
+size_t head_write(const Head *head, char *text, size_t max) {
+    size_t n = put(text, 0, max, head->method, " ", head->target, head->http11 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
+    for (int i = 0; i < HEAD_FIELDS && n <= max; i++)
+        if (head->fields[i]) n = put(text, n, max, head_name((HeadField)i), ": ", head->fields[i], "\r\n");
+    if (n <= max) n = put(text, n, max, "Connection: ", head->keep_alive ? "keep-alive" : "close", "\r\n", "\r\n");
+    return n <= max ? n : 0;
 }

@@ -24,16 +24,15 @@ typedef enum HeadField {
     HEAD_REQUEST_ID,
     HEAD_FIELDS
 } HeadField;
+const char *head_name(HeadField field);
 
 typedef struct Head {
-    const char *method, *target; /* as all strings here, in the text; target: the path, decoded, without the query */
+    const char *method, *target; /* as all strings here, in the text; target: the path as it came, without the query */
     const char *authority;       /* of a target like "http://host/path"; it stands for Host */
     const char
         *fields[HEAD_FIELDS]; /* trimmed; NULL: absent, or a request id that is not 1 to 128 visible characters */
     bool http11;
-    bool close;      /* Connection says so */
     bool keep_alive; /* the client would send another request */
-    bool expects;    /* and waits for a word before it sends the body */
     bool chunked;    /* else the body has `length` bytes */
     size_t length;
 } Head;
@@ -45,6 +44,10 @@ ssize_t head_end(const char *text, size_t n, size_t *seen);
 
 /* text[0..n) is what head_end measured and is cut up in place. 0, or the status to refuse the request with and why. */
 int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **why);
+
+/* The same request as another reader is to find it: nothing but the request line, those fields and Connection, at
+ * text[0..max); the bytes written, 0 when there are more. */
+size_t head_write(const Head *head, char *text, size_t max);
 
 /* The grammar's characters, for what else is read byte by byte. */
 bool head_is_token(unsigned char c);

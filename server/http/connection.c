@@ -7,12 +7,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static bool is_busy(Phase p) { return p == PHASE_BODY || p == PHASE_READY || p == PHASE_REPLY; }
+static bool is_busy(Phase p) { return p == PHASE_BODY || p == PHASE_REPLY; }
 
 void http_connection_set_phase(HttpConnection *c, Phase phase, double seconds) {
     atomic_fetch_add(&c->http->n_busy, is_busy(phase) - is_busy(c->phase));
     c->phase = phase;
     c->deadline = now_seconds() + seconds;
+    c->seen_at = 0;
 }
 
 bool http_connection_is_spare(const HttpConnection *c) { return c - c->http->connections < HTTP_SPARE_PLACES; }
@@ -23,68 +24,52 @@ void http_connection_open(HttpConnection *c, int fd) {
     c->fd = fd;
     c->opened_at = now_seconds();
     c->gone = c->half_closed = c->left = false;
-    c->gate.max_body = (size_t)o->max_body;
-    c->told = c->passed = 0;
+    c->gate = (Gate){.max_body = (size_t)o->max_body};
+    c->passed = 0;
+    c->told = 0;
+    c->asked_at = 0;
+    c->mhd = NULL;
     http_connection_set_phase(c, PHASE_HEAD, http_connection_is_spare(c) ? spare_seconds : o->head_seconds);
 }
 
-bool http_connection_suspend(HttpConnection *c) {
-    pthread_mutex_lock(&c->http->mutex);
-    bool news = atomic_load(&c->news);
-    if (!news) MHD_suspend_connection(c->mhd);
-    atomic_store(&c->suspended, !news);
-    pthread_mutex_unlock(&c->http->mutex);
-    return !news;
-}
-
 void http_connection_resume(HttpConnection *c) {
-    pthread_mutex_lock(&c->http->mutex);
-    atomic_store(&c->news, true);
-    if (atomic_exchange(&c->suspended, false)) MHD_resume_connection(c->mhd);
-    pthread_mutex_unlock(&c->http->mutex);
-}
-
-/* ---- the end of a request ---- */
-
-static void tell(HttpConnection *c, bool hung_up) {
-    const HttpHandler *handler = &c->http->handler;
-    uint64_t written = handler->visited ? tcp_written(c->fd) : 0;
-    if (handler->visited)
-        handler->visited(handler->self, &(HttpVisit){.client = c->client,
-                                                     .request_id = c->request_id,
-                                                     .method = c->request.method,
-                                                     .path = c->request.path,
-                                                     .status = c->begun ? c->reply.status : 0,
-                                                     .bytes = written - c->told,
-                                                     .seconds = c->asked_at ? now_seconds() - c->asked_at : 0,
-                                                     .stream = c->reply.stream,
-                                                     .hung_up = hung_up,
-                                                     .task = &c->reply.task});
-    c->told = written;
+    if (!c->suspended) return;
+    c->suspended = false;
+    MHD_resume_connection(c->mhd);
 }
 
 void http_connection_drop_body(HttpConnection *c) {
-    c->http->n_body_bytes -= c->gate.body.capacity;
-    buffer_free(&c->gate.body);
+    c->http->n_body_bytes -= c->body.capacity;
+    buffer_free(&c->body);
 }
 
 /* Idle connections hold no memory but their place and the library's. */
-void http_connection_end_request(HttpConnection *c, bool hung_up) {
-    if (c->in_hand) tell(c, hung_up);
+void http_connection_forget(HttpConnection *c) {
     if (c->reply.task.self) c->reply.task.close(c->reply.task.self);
     buffer_free(&c->reply.body);
     buffer_free(&c->reply.headers);
     http_connection_drop_body(c);
-    gate_reset(&c->gate);
     c->reply = (HttpReply){0};
     c->request = (HttpRequest){0};
     c->request_id = NULL;
     c->sent = 0;
     c->asked_at = 0;
     c->begun = c->ended = c->in_hand = false;
+    c->gate.at = GATE_HEAD;
 }
 
-/* ---- the end of a connection ---- */
+/* ---- the end ---- */
+
+bool http_connection_send_rest(HttpConnection *c) {
+    while (c->n_rest > 0 && !c->gone) {
+        ssize_t n = send(c->fd, c->rest, c->n_rest, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) return false;
+        if (n < 0) c->gone = true;
+        if (n > 0) c->rest += n, c->n_rest -= (size_t)n;
+    }
+    shutdown(c->fd, SHUT_WR);
+    return true;
+}
 
 void http_connection_release(HttpConnection *c) {
     http_connection_set_phase(c, PHASE_FREE, INFINITY);
@@ -95,21 +80,28 @@ void http_connection_release(HttpConnection *c) {
 
 static void close_socket(HttpConnection *c) {
     if (c->fd >= 0) close(c->fd);
+    buffer_free(&c->out);
+    c->n_rest = 0;
     http_connection_release(c);
 }
 
-void http_connection_linger(HttpConnection *c) {
+static int watch(HttpConnection *c, int how) {
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+    if (!http_connection_send_rest(c)) e.events |= EPOLLOUT;
+    return epoll_ctl(c->http->epoll_fd, how, c->fd, &e);
+}
+
+void http_connection_linger(HttpConnection *c) {
     c->dropped = 0;
     http_connection_set_phase(c, PHASE_LINGER, HTTP_LINGER);
-    shutdown(c->fd, SHUT_WR);
-    if (epoll_ctl(c->http->epoll_fd, EPOLL_CTL_ADD, c->fd, &e)) close_socket(c);
+    if (c->gone || watch(c, EPOLL_CTL_ADD)) close_socket(c);
 }
 
 /* What still comes is dropped: a body of the greatest length to its end, so that its client reads the answer. */
-void http_connection_linger_on(HttpConnection *c) {
+void http_connection_linger_on(HttpConnection *c, uint32_t events) {
     enum { PATIENCE = 16 };
     char block[16384];
+    if (events & EPOLLOUT) watch(c, EPOLL_CTL_MOD);
     ssize_t n = recvfrom(c->fd, block, sizeof block, MSG_DONTWAIT, NULL, NULL);
     c->dropped += n > 0 ? (size_t)n : 0;
     bool over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);

@@ -8,7 +8,7 @@
  * Every byte of a request passes the gate, which refuses whatever two readers might read in two ways. What is
  * refused there, and whoever comes when all places are taken, gets one answer, the handler's, and the socket closes.
  *
- * Every handler function runs on the loop's thread, but for one `refuse` in http_start. */
+ * Every handler function runs on the loop's thread. */
 #ifndef NOISED_HTTP_H
 #define NOISED_HTTP_H
 

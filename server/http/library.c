@@ -3,56 +3,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/http/recv.h"
+#include "server/http/reply.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
-
-/* ---- the head of an answer ---- */
-
-/* For a request without one. */
-static const char *draw_id(HttpConnection *c) {
-    uint64_t drawn[2];
-    BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
-    snprintf(c->drawn_id, sizeof c->drawn_id, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
-    return c->drawn_id;
-}
-
-/* The fields of an answer, but for those about framing and the time. */
-static void write_fields(Buffer *out, HttpConnection *c) {
-    const HttpReply *r = &c->reply;
-    if (!c->request_id) c->request_id = draw_id(c);
-    buffer_print(out, "Content-Type: %s\r\n", r->stream ? "text/event-stream" : r->type ? r->type : "application/json");
-    if (r->stream) buffer_text(out, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
-    if (r->allow) buffer_print(out, "Allow: %s\r\n", r->allow);
-    if (r->policy)
-        buffer_print(
-            out, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
-            r->policy);
-    if (r->status == 401) buffer_text(out, "WWW-Authenticate: Bearer\r\n");
-    double wait = r->retry_after <= 0 && r->status == 503 ? 1 : r->retry_after;
-    if (wait > 0) buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(wait), ceil(1000 * wait));
-    buffer_print(out, "x-request-id: %s\r\n", c->request_id);
-    buffer_append(out, r->headers.data, r->headers.n);
-    if (r->close) buffer_text(out, "Connection: close\r\n");
-}
-
-/* "Name: value\r\n" after "Name: value\r\n", cut up in place. */
-static bool add_fields(struct MHD_Response *response, char *line) {
-    while (*line) {
-        char *value = strstr(line, ": "), *end = value ? strstr(value, "\r\n") : NULL;
-        BUG_ON(!end);
-        *value = *end = 0;
-        if (MHD_add_response_header(response, line, value + 2) == MHD_NO) return false;
-        line = end + 2;
-    }
-    return true;
-}
 
 /* ---- answering ---- */
+
+static void suspend(HttpConnection *c) {
+    c->suspended = true;
+    MHD_suspend_connection(c->mhd);
+}
 
 /* The library asks for the next bytes of a stream. When memory runs out they are the handler's last words. A socket
  * that can no longer be written makes the library close at once. */
@@ -72,100 +34,141 @@ static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t max) 
         }
         body->n = c->sent = 0;
         if (c->ended || c->gone) return MHD_CONTENT_READER_END_OF_STREAM;
-        atomic_store(&c->news, false);
+        if (c->ping) buffer_text(body, ": ping\n\n");
+        c->ping = false;
         c->ended = c->reply.task.poll(c->reply.task.self, &c->reply) || body->failed;
-        if (body->n == 0 && !c->ended && http_connection_suspend(c)) return 0;
+        if (body->n == 0 && !c->ended) return suspend(c), 0;
     }
-}
-
-/* It takes the body's bytes; NULL when memory runs out. */
-static struct MHD_Response *make_response(HttpConnection *c) {
-    enum { BLOCK = 8192 };
-    HttpReply *r = &c->reply;
-    Buffer fields = {0};
-    struct MHD_Response *response = NULL;
-    write_fields(&fields, c);
-    buffer_append(&fields, "", 1);
-    if (!fields.failed && !r->body.failed)
-        response = r->stream ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, c, NULL)
-                             : MHD_create_response_from_buffer(r->body.n, r->body.data, MHD_RESPMEM_MUST_FREE);
-    if (response && !r->stream) r->body = (Buffer){0};
-    if (response && !add_fields(response, fields.data)) {
-        MHD_destroy_response(response);
-        response = NULL;
-    }
-    buffer_free(&fields);
-    return response;
-}
-
-/* What was made at start, as far as the socket takes it. */
-static enum MHD_Result send_no_memory(HttpConnection *c) {
-    const struct Http *h = c->http;
-    size_t body = c->gate.head_only ? strlen(h->handler.no_memory) : 0;
-    send(c->fd, h->no_memory.data, h->no_memory.n - body, MSG_NOSIGNAL | MSG_DONTWAIT);
-    c->reply.status = 503;
-    c->begun = true;
-    h->handler.answered(h->handler.self, 503);
-    http_connection_end_request(c, false);
-    return MHD_NO;
 }
 
 static enum MHD_Result send_reply(HttpConnection *c) {
     HttpReply *r = &c->reply;
     if (r->stream) r->status = 200;
-    struct MHD_Response *response = make_response(c);
-    if (!response) return send_no_memory(c);
+    struct MHD_Response *response = http_reply_response(c, read_stream);
+    if (!response) {
+        r->body.failed = true;
+        return http_refuse_as_filled(c), MHD_NO;
+    }
     c->begun = true;
     c->http->handler.answered(c->http->handler.self, r->status);
+    http_connection_set_phase(c, PHASE_REPLY, c->http->options.ping_seconds);
     enum MHD_Result rc = MHD_queue_response(c->mhd, (unsigned)r->status, response);
     MHD_destroy_response(response);
     return rc;
 }
 
-/* Asks the handler, or the task that it has made. */
-static bool has_answer(HttpConnection *c) {
-    HttpReply *r = &c->reply;
-    if (!r->task.self && !r->status) {
-        c->request.body = c->gate.body.data;
-        c->request.n_body = c->gate.body.n;
-        c->http->handler.handle(c->http->handler.self, &c->request, r);
-        http_connection_drop_body(c);
-        c->gone = c->gone || (r->task.self && c->half_closed); /* nobody waits for it */
+static enum MHD_Result send_when_ready(HttpConnection *c) {
+    HttpTask *task = &c->reply.task;
+    if (c->gone) return MHD_NO;
+    if (task->poll(task->self, &c->reply)) return send_reply(c);
+    suspend(c);
+    return MHD_YES;
+}
+
+/* ---- receiving ---- */
+
+static const char *field(const HttpConnection *c, HeadField f) {
+    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, head_name(f));
+}
+
+/* A library that has read what the gate has not passed is not served: nobody has judged that. */
+static enum MHD_Result mistrust(HttpConnection *c) {
+    log_error("http: libmicrohttpd %s has read bytes that were not passed to it", MHD_get_version());
+    return c->gone = true, MHD_NO;
+}
+
+static enum MHD_Result see_head(HttpConnection *c, const char *method, const char *path) {
+    const HttpHandler *handler = &c->http->handler;
+    const union MHD_ConnectionInfo *head = MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (c->passed == 0 || !head || head->header_size != c->passed) return mistrust(c);
+    c->passed = 0;
+    c->in_hand = true;
+    c->request = (HttpRequest){
+        .method = method,
+        .path = path,
+        .authorization = field(c, HEAD_AUTHORIZATION),
+        .api_key = field(c, HEAD_API_KEY),
+        .fetch_site = field(c, HEAD_FETCH_SITE),
+        .host = field(c, HEAD_HOST),
+        .origin = field(c, HEAD_ORIGIN),
+        .wanted_method = field(c, HEAD_WANTED_METHOD),
+        .wanted_headers = field(c, HEAD_WANTED_HEADERS),
+        .client = c->client,
+        .crowded = http_connection_is_spare(c),
+        .waker = c,
+    };
+    c->request_id = field(c, HEAD_REQUEST_ID);
+    c->reply.close = c->request.crowded;
+    bool admitted = handler->admit(handler->self, &c->request, &c->reply);
+    if (!admitted && c->gate.has_body) return http_refuse_as_filled(c), MHD_NO; /* or it would be the next request */
+    return MHD_YES;
+}
+
+/* Who holds back the largest body pays for the room that there is for all. */
+static HttpConnection *largest_body(struct Http *h) {
+    HttpConnection *most = h->connections;
+    for (int i = 1; i < atomic_load(&h->n_used); i++)
+        if (h->connections[i].body.capacity > most->body.capacity) most = &h->connections[i];
+    return most;
+}
+
+static enum MHD_Result see_body(HttpConnection *c, const char *data, size_t *n) {
+    struct Http *h = c->http;
+    size_t before = c->body.capacity;
+    buffer_append(&c->body, data, *n);
+    *n = 0;
+    h->n_body_bytes += c->body.capacity - before;
+    h->most_body_bytes = MAX(h->most_body_bytes, h->n_body_bytes);
+    if (c->body.failed) {
+        c->reply.body.failed = true;
+        return http_refuse_as_filled(c), MHD_NO;
     }
-    return !c->gone && (!r->task.self || r->stream || r->task.poll(r->task.self, r));
+    while (h->n_body_bytes > (size_t)h->options.max_bodies) {
+        HttpConnection *most = largest_body(h);
+        http_refuse(most, 503, "the bodies that are being received take all the memory there is for them");
+        if (most == c) return MHD_NO;
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result answer(HttpConnection *c) {
+    const HttpHandler *handler = &c->http->handler;
+    if (c->gate.at != GATE_WHOLE) return mistrust(c);
+    if (c->reply.status)
+        return send_reply(c); /* refused by its head; sent only now, the library keeps the connection */
+    c->request.body = c->body.data;
+    c->request.n_body = c->body.n;
+    handler->handle(handler->self, &c->request, &c->reply);
+    http_connection_drop_body(c);
+    if (!c->reply.task.self) return send_reply(c);
+    if (c->half_closed) return c->gone = true, MHD_NO; /* nobody waits for it */
+    if (c->reply.stream) return send_reply(c);
+    http_connection_set_phase(c, PHASE_REPLY, c->http->options.ping_seconds);
+    return send_when_ready(c);
 }
 
 /* ---- libmicrohttpd's callbacks ---- */
 
-/* A library that has read what it was not given is not served: nobody has judged that. */
-static bool is_ours(HttpConnection *c) {
-    const union MHD_ConnectionInfo *head = MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    bool ours = c->passed > 0 && head && head->header_size == c->passed;
-    if (!ours) log_error("http: libmicrohttpd %s has read bytes that were not passed to it", MHD_get_version());
-    c->passed = 0;
-    return ours;
+static HttpConnection *connection_of(struct MHD_Connection *mhd) {
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* Called twice, once for the sake of a body that the library never has, and whenever the connection is resumed. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path, const char *method,
                                   const char *version, const char *data, size_t *n, void **context) {
-    HttpConnection *c = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    bool first = !*context;
-    (void)cls, (void)path, (void)method, (void)version, (void)data, (void)n;
-    *context = c;
-    if (first) return is_ours(c) ? MHD_YES : (c->gone = true, MHD_NO);
-    while (!c->gone) {
-        atomic_store(&c->news, false);
-        if (c->phase == PHASE_REPLY && has_answer(c)) return send_reply(c);
-        if (!c->gone && http_connection_suspend(c)) return MHD_YES;
-    }
-    return MHD_NO;
+    HttpConnection *c = connection_of(mhd);
+    (void)cls, (void)version, (void)context;
+    if (c->phase == PHASE_REFUSED) return MHD_NO;
+    if (!c->in_hand) return see_head(c, method, path);
+    if (*n > 0) return see_body(c, data, n);
+    return c->phase == PHASE_BODY ? answer(c) : send_when_ready(c);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code) {
-    HttpConnection *c = *context;
-    (void)cls, (void)mhd;
-    http_connection_end_request(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    HttpConnection *c = connection_of(mhd);
+    (void)cls, (void)context;
+    if (c->phase == PHASE_REFUSED) return;
+    if (c->in_hand) http_tell(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    http_connection_forget(c);
     http_connection_set_phase(c, PHASE_IDLE, c->http->options.idle_seconds);
     if (c->left || c->half_closed) http_recv_ring(c); /* the next request, or the end, has come with this one */
 }
@@ -175,7 +178,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, 
 static void leave(HttpConnection *c) {
     http_recv_keep(c->fd, NULL);
     epoll_ctl(c->http->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    http_connection_end_request(c, true);
+    c->mhd = NULL;
     c->fd = c->gone ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     http_connection_linger(c);
 }
@@ -192,21 +195,16 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 }
 
 struct MHD_Daemon *http_library_start(struct Http *h) {
-    enum { POOL = 18 << 10 }; /* bytes a connection: an answer's head, or a piece of it */
+    enum { POOL = 18 << 10 }; /* bytes a connection: a head as the gate writes it, then an answer's, or a piece of it */
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
-    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)POOL, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
-                            on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
-}
-
-bool http_library_has_work(struct Http *h) {
-    MHD_UNSIGNED_LONG_LONG ms;
-    return MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms == 0;
-}
-
-/* What is at hand, and, as it does one thing a round, what has come of that. */
-void http_library_run(struct Http *h) {
-    enum { ROUNDS = 4 };
-    for (int i = 0; i < ROUNDS && (i == 0 || http_library_has_work(h)); i++) MHD_run(h->daemon);
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL,
+        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)h->options.max_per_address,
+#if MHD_VERSION >= 0x01000000
+        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#else
+        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+#endif
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
 }
