@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static TestCase *cases, *running;
@@ -36,6 +37,12 @@ void test_fail(const char *file, int line, const char *fmt, ...) {
 }
 
 void test_skip(const char *reason) { skip_reason = reason; }
+
+double test_cpu_seconds(void) {
+    struct timespec t;
+    BUG_ON(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t));
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 char *test_dir(void) {
     char path[] = "/tmp/noised-test-XXXXXX";

@@ -33,6 +33,10 @@ void test_skip(const char *reason);
  * its name, unless it has called this. */
 void test_takes_long(void);
 
+/* Seconds of processor that this process has taken: what a bound on its own work is held against, for on a busy machine
+ * the clock says nothing of it. */
+double test_cpu_seconds(void);
+
 /* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
 char *test_dir(void);
 /* path inside ../shared/data when that exists beside the checkout, else NULL. The string is the caller's. */

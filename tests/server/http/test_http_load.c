@@ -15,9 +15,11 @@
 
 #define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
 
+enum { PATIENCE = 60 }; /* seconds; for a machine that is busy with something else */
+
 /* Polls /health until running == and queued == what is given (-1: any); the seconds it took, INFINITY after a while. */
 static double wait_load(const Daemon *d, int running, int queued) {
-    for (double t0 = now_seconds(); now_seconds() - t0 < 5 * SLOWNESS; usleep(5000)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer a = http_get(d, "/health");
         double r = json_number(a.json, "running"), q = json_number(a.json, "queued");
         answer_free(&a);
@@ -47,7 +49,7 @@ TEST(http_hang_up_frees_slots) {
     }
     /* In the queue too: the running one stays, the waiting one goes. */
     int first = raw_completion(&d, bodies[0]);
-    CHECK(raw_expect(first, "data: ", 5));
+    CHECK(raw_expect(first, "data: ", PATIENCE));
     int second = raw_completion(&d, bodies[1]);
     CHECK(isfinite(wait_load(&d, 4, 4)));
     close(second);
@@ -62,7 +64,7 @@ TEST(http_queue_full) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --max-queue 2"));
     int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(first, "data: ", 5));
+    CHECK(raw_expect(first, "data: ", PATIENCE));
     int second = raw_completion(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 1)));
     Answer two =
@@ -73,7 +75,7 @@ TEST(http_queue_full) {
     CHECK(isfinite(wait_load(&d, 1, 2)));
     double t0 = now_seconds();
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
-    CHECK_MSG(a.status == 429 && now_seconds() - t0 < 0.2, "%d: %s", a.status, a.body);
+    CHECK_MSG(a.status == 429 && now_seconds() - t0 < 2, "%d: %s", a.status, a.body);
     CHECK(json_text(a.json, "error.type") && !strcmp(json_text(a.json, "error.type"), "rate_limit_error"));
     char *seconds = answer_header(&a, "Retry-After"), *ms = answer_header(&a, "retry-after-ms");
     CHECK_MSG(seconds && ms && atoi(seconds) >= 1 && atoi(ms) >= 1 && atoi(ms) <= 1000 * atoi(seconds), "%s",
@@ -130,14 +132,14 @@ static void check_that_b_is_served(const char *options) {
     stream = post_as_a(&d, "{" LONG ",\"stream\":true}");
     CHECK(isfinite(wait_load(&d, 1, 3)));
     quick_as_b(&d);
-    char *text = raw_read(stream, 5, NULL);
+    char *text = raw_read(stream, PATIENCE, NULL);
     CHECK_MSG(strstr(text, " 200 ") && strstr(text, "\"code\":\"queue_full\"") && text_count(text, "[DONE]") == 1, "%s",
               text);
     free(text);
     whole = post_as_a(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 3)));
     quick_as_b(&d);
-    text = raw_read(whole, 5, NULL);
+    text = raw_read(whole, PATIENCE, NULL);
     CHECK_MSG(strstr(text, " 429 ") && strstr(text, "\"code\":\"queue_full\"") && strstr(text, "\r\nRetry-After: ") &&
                   strstr(text, "\r\nretry-after-ms: "),
               "%s", text);
@@ -166,7 +168,7 @@ TEST(http_stream_headers_and_pings) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --ping-seconds 0.2"));
     int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(first, "data: ", 5));
+    CHECK(raw_expect(first, "data: ", PATIENCE));
     int second = raw_completion(&d, "{" LONG ",\"stream\":true}"); /* waits behind the first */
     char *text = raw_read(second, 0.9, NULL);
     CHECK_MSG(strstr(text, "HTTP/1.1 200") && strstr(text, "Content-Type: text/event-stream\r\n") &&
@@ -221,7 +223,7 @@ TEST(http_as_many_requests_as_an_epoll_batch) {
         kill(d.pid, SIGCONT);
         int answered = 0;
         for (int i = 0; i < counts[k]; i++)
-            answered += raw_expect(fds[i], "\"ok\"", MAX(1 - (now_seconds() - t0), 0.001));
+            answered += raw_expect(fds[i], "\"ok\"", MAX(5 - (now_seconds() - t0), 0.001));
         CHECK_MSG(answered == counts[k], "%d of %d requests were answered", answered, counts[k]);
         for (int i = 0; i < counts[k]; i++) close(fds[i]);
         CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
@@ -236,7 +238,6 @@ static void terminate(const Daemon *d) { kill(d->pid, SIGTERM); }
 TEST(http_drain_finishes_streams) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 300"));
-    enum { PATIENCE = 120 }; /* seconds; for a machine that is busy with something else */
     int idle = raw_connect(&d);
     char body[128];
     snprintf(body, sizeof body, "{\"max_tokens\":%d,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}",
@@ -267,19 +268,19 @@ TEST(http_drain_limit_cuts_with_an_error) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 0.3 --max-batch 2"));
     int stream = raw_completion(&d, "{" LONG ",\"stream\":true}"), plain = raw_completion(&d, "{" LONG "}");
     int queued = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(stream, "data: ", 5));
+    CHECK(raw_expect(stream, "data: ", PATIENCE));
     CHECK(isfinite(wait_load(&d, 2, 1)));
     double t0 = now_seconds();
     terminate(&d);
     int fds[] = {stream, queued};
     for (int i = 0; i < 2; i++) {
-        char *rest = raw_read(fds[i], 5, NULL);
+        char *rest = raw_read(fds[i], PATIENCE, NULL);
         const char *error = strstr(rest, "data: {\"error\":{"), *done = strstr(rest, "data: [DONE]\n\n");
         CHECK_MSG(error && done && error<done, "%d: ...%s", i, strlen(rest)> 300 ? rest + strlen(rest) - 300 : rest);
         free(rest);
         close(fds[i]);
     }
-    char *rest = raw_read(plain, 5, NULL);
+    char *rest = raw_read(plain, PATIENCE, NULL);
     CHECK_MSG(!strncmp(rest, "HTTP/1.1 503", 12) && strstr(rest, "shutting_down"), "%.300s", rest);
     free(rest);
     close(plain);
@@ -321,9 +322,9 @@ TEST(http_drains_on_sigquit) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
     int fd = raw_completion(&d, "{\"prompt\":\"The\",\"max_tokens\":60,\"ignore_eos\":true,\"stream\":true}");
-    CHECK(raw_expect(fd, "data: ", 5));
+    CHECK(raw_expect(fd, "data: ", PATIENCE));
     kill(d.pid, SIGQUIT);
-    CHECK(raw_expect(fd, "[DONE]", 20));
+    CHECK(raw_expect(fd, "[DONE]", PATIENCE));
     close(fd);
     daemon_stop(&d);
 }
