@@ -71,6 +71,7 @@ static void here_stop(Here *h) {
     workers_stop(h->server.workers);
     versions_close(&h->server.versions);
     http_free(h->http);
+    buffer_free(&h->server.metrics_text);
     pthread_mutex_destroy(&h->server.versions.mutex);
 }
 
