@@ -91,9 +91,9 @@ static void remove_dirs(void) {
     free(dirs);
 }
 
-static bool wanted(const char *name, int argc, char **argv) {
+static bool wanted(const TestCase *c, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
-        if (strstr(name, argv[i])) return true;
+        if (strstr(c->name, argv[i]) || !strncmp(c->file, argv[i], strlen(argv[i]))) return true;
     return argc == 1;
 }
 
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     }
     reports_collect();
     for (TestCase *c = cases; c; c = c->next) {
-        if (!wanted(c->name, argc, argv)) continue;
+        if (!wanted(c, argc, argv)) continue;
         failures_here = 0;
         skip_reason = NULL;
         running = c;

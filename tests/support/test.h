@@ -1,5 +1,6 @@
 /* The test frame: every tests/test_*.c registers cases with TEST(); build/run-tests runs all of them, or those whose
- * name contains one of its arguments, and ends with what failed and the plain line "N passed, N failed[, N skipped]".
+ * name contains one of its arguments or whose file's path begins with one, and ends with what failed and the plain line
+ * "N passed, N failed[, N skipped]".
  *
  *     TEST(philox_known_answer) { CHECK(philox4x32(0, 0, 0, 0, 0).v[0] == 0x6627e8d5); }
  *
@@ -11,7 +12,7 @@
 #include "base/err.h"
 
 typedef struct TestCase {
-    const char *name;
+    const char *name, *file;
     void (*run)(void);
     char *failure; /* the first, told again at the end */
     struct TestCase *next;
@@ -47,7 +48,7 @@ void test_write_file(const char *path, const void *data, size_t n);
 
 #define TEST(id)                                                                                                       \
     static void test_##id(void);                                                                                       \
-    static TestCase case_##id = {.name = #id, .run = test_##id};                                                       \
+    static TestCase case_##id = {.name = #id, .file = __FILE__, .run = test_##id};                                     \
     __attribute__((constructor)) static void register_##id(void) { test_register(&case_##id); }                        \
     static void test_##id(void)
 
