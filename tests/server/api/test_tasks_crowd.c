@@ -187,7 +187,8 @@ TEST(tasks_drain_finishes) {
     Answer want = http_post(&d, "/v1/classify", body);
     CHECK_MSG(want.status == 200, "%s", want.body);
     daemon_stop(&d);
-    REQUIRE(daemon_start(&d, CHECKPOINT_CLASSES, "--drain-seconds 300 --max-batch 2 --max-queue 512"));
+    REQUIRE(
+        daemon_start(&d, CHECKPOINT_CLASSES, "--drain-seconds 300 --queue-seconds 300 --max-batch 2 --max-queue 512"));
     crowd_start(&crowd, &d, 3);
     kill(d.pid, SIGTERM);
     REQUIRE(drain_begins(&d, "/v1/classify", "{\"input\":\"a\"}"));
