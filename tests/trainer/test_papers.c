@@ -33,7 +33,10 @@ static void write_in(const char *dir, const char *folder, const char *name, cons
     test_write_file(path, text, strlen(text));
 }
 
+static bool has_python(void) { return system("python3 --version >/dev/null 2>&1") == 0; }
+
 static void check_task(const char *task, const char *size, const char *claim) {
+    if (!has_python()) SKIP("needs python3");
     char *dir = test_dir(), path[400], *output;
     write_in(dir, "vectors", "glove25_pca_subset.txt", vectors);
     write_in(dir, "trec", "TREC.train.txt", questions);
@@ -75,7 +78,7 @@ static int claims(const char *dir, const char *before, const char *how, char **o
 }
 
 TEST(papers_page_says_what_its_runs_do) {
-    if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
+    if (!has_python()) SKIP("needs python3");
     static const char swap[] =
         "sed -i 's/^own,symmetric,2,\\(.*\\),[0-9.]*$/own,symmetric,2,\\1,9/' docs/family/runs.csv;";
     char *dir = test_dir(), copy[600], *output;
@@ -102,6 +105,7 @@ TEST(papers_trec) { check_task("trec", "narrowshallow", "| about +20 |"); }
 TEST(papers_ner) { check_task("ner", "shallow", "| the same |"); }
 
 TEST(papers_say_where_data_are) {
+    if (!has_python()) SKIP("needs python3");
     char *dir = test_dir(), *output;
     CHECK(run(dir, "trec", "narrow", &output) == 1);
     CHECK_MSG(strstr(output, "from https://cogcomp"), "%s", output);
@@ -165,7 +169,7 @@ static const struct {
 };
 
 TEST(papers_ask_as_the_harness_does) {
-    if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    if (!has_python()) SKIP("needs python3");
     char *dir = test_dir(), path[400], command[1000];
     snprintf(path, sizeof path, "%s/asked.txt", dir);
     for (size_t i = 0; i < COUNTOF(prompts); i++) {
