@@ -1,14 +1,37 @@
-#include "trainer/labelled.h"
-
+/* The objective of `finetune`, the labels of examples, and a run of it. A step is --batch examples of an epoch, which
+ * has its own order; the last step of one scores, logs and saves. */
 #include "base/json/json_look.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/finetune.h"
+#include "trainer/run_folder.h"
 #include "trainer/stop.h"
 #include "trainer/text/order.h"
+#include "trainer/train.h"
+#include "weights/carry.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+typedef struct Labelled {
+    Finetune *f;
+    Training training; /* with this as its objective, accumulate 1 */
+    int64_t steps_per_epoch;
+    uint32_t *order;        /* [n] of the epoch */
+    const uint32_t *chosen; /* of the step, in order */
+    int n_chosen;
+    TaskBatch batch;
+    double share; /* of an image's own label; 1: nothing is mixed */
+    double loss;  /* summed over the examples of the epoch */
+} Labelled;
+
+static NoiseKey scored_noise(const Finetune *f) {
+    return (NoiseKey){.seed = (uint64_t)f->settings->noise_seed, .scale = (float)f->settings->noise_scale};
+}
 
 /* ---- a batch ---- */
 
@@ -19,8 +42,7 @@ static int read_batch(void *self, int64_t step, int64_t micro, Err *err) {
     uint64_t seed = l->training.seed;
     int64_t n = d->examples->n, at = step % l->steps_per_epoch * s->batch;
     NoiseKey noise = {.seed = seed, .stream = (uint32_t)(1 + (uint64_t)step % UINT32_MAX), .scale = 1};
-    BUG_ON(micro);
-    (void)err;
+    (void)micro, (void)err; /* there is one, and it cannot fail */
     if (at == 0) {
         order_shuffle(l->order, (size_t)n, seed, (uint64_t)(step / l->steps_per_epoch));
         l->loss = 0;
@@ -49,13 +71,15 @@ static Mat *gather_features(Labelled *l, Tape *tape) {
 /* share of the own label's cross-entropy and 1 - share of that of the partner's. */
 static Mat *mixed_loss(Labelled *l, Tape *tape, Mat *logits, double *kl) {
     int n = logits->n;
+    size_t twice = 2 * (size_t)n;
+    int *row = tape_alloc(tape, twice * sizeof *row), *target = tape_alloc(tape, twice * sizeof *target);
+    float *share = tape_alloc(tape, twice * sizeof *share);
     for (int i = 0; i < 2 * n; i++) {
-        l->both[i] = i % n;
-        l->targets[i] = l->batch.targets[i < n ? i : 2 * n - 1 - i];
-        l->shares[i] = (float)(i < n ? l->share : 1 - l->share);
+        row[i] = i % n;
+        target[i] = l->batch.targets[i < n ? i : 2 * n - 1 - i];
+        share[i] = (float)(i < n ? l->share : 1 - l->share);
     }
-    Mat *twice = op_rows(tape, logits, l->both, 2 * n);
-    return model_loss(tape, twice, l->targets, l->shares, (float)l->f->settings->kl_weight, kl);
+    return model_loss(tape, op_rows(tape, logits, row, 2 * n), target, share, (float)l->f->settings->kl_weight, kl);
 }
 
 static MicroLoss add_gradient(void *self, Tape *tape) {
@@ -89,16 +113,15 @@ static void print_epoch(const Labelled *l, const Step *s, double loss, const Tas
 }
 
 /* Without --dev the last epoch is the best. A signal that ends the scoring leaves the epoch undone. */
-static int end_epoch(Labelled *l, const Step *s, Err *err) {
+static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
     const Finetune *f = l->f;
     const FinetuneSettings *settings = f->settings;
     Training *t = &l->training;
-    NoiseKey noise = {.seed = (uint64_t)settings->noise_seed, .scale = (float)settings->noise_scale};
     TaskScore dev = {0};
     double loss = l->loss / f->examples[SPLIT_TRAIN].n;
     bool judged = settings->dev != NULL;
-    if (judged &&
-        task_score(&t->model, &f->data[SPLIT_DEV], f->features[SPLIT_DEV], noise, f->majority, stop_signal, &dev))
+    if (judged && task_score(&t->model, &f->data[SPLIT_DEV], f->features[SPLIT_DEV], scored_noise(f), f->majority,
+                             stop_signal, &dev))
         return 0;
     /* Before the commit: whoever is killed here does this epoch again, and writes the same. */
     if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) &&
@@ -113,7 +136,7 @@ static int end_epoch(Labelled *l, const Step *s, Err *err) {
     if (judged) cJSON_AddItemToObject(line, "dev", task_score_json(&dev));
     if (runlog_write(&t->log, line, err)) return -1;
     print_epoch(l, s, loss, judged ? &dev : NULL);
-    l->logged = s->number;
+    *save = true;
     return 0;
 }
 
@@ -127,21 +150,10 @@ static int read_figure(void *self, const RunLogLine *line, double *figure, Err *
 
 /* ---- the objective ---- */
 
-static int finish_step(void *self, const Step *s, Err *err) {
+static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     Labelled *l = self;
     l->loss += s->mean.loss * l->n_chosen;
-    return s->number % l->steps_per_epoch || stop_signal() ? 0 : end_epoch(l, s, err);
-}
-
-/* A run goes on behind its last whole epoch. */
-static bool is_worth_saving(void *self, const Step *s, bool stopped) {
-    (void)stopped;
-    return ((Labelled *)self)->logged == s->number;
-}
-
-static int save_nothing_else(void *self, int64_t step, Err *err) {
-    (void)self, (void)step, (void)err;
-    return 0;
+    return s->number % l->steps_per_epoch || stop_signal() ? 0 : end_epoch(l, s, save, err);
 }
 
 static bool is_done(void *self, int64_t step) {
@@ -152,17 +164,116 @@ static bool is_done(void *self, int64_t step) {
            (s->patience && best && step - best >= s->patience * l->steps_per_epoch);
 }
 
-static const Objective objective = {.read = read_batch,
-                                    .gradient = add_gradient,
-                                    .finish = finish_step,
-                                    .worth_saving = is_worth_saving,
-                                    .save = save_nothing_else,
-                                    .done = is_done,
-                                    .figure = read_figure};
+static const Objective objective = {
+    .read = read_batch, .gradient = add_gradient, .finish = finish_step, .done = is_done, .figure = read_figure};
 
-void labelled_init(Labelled *l, Finetune *f, uint64_t seed, const char *dir) {
+/* ---- weights ---- */
+
+/* What the frozen part makes of the data is the same for every seed. */
+static int make_features(const Labelled *l) {
+    Finetune *f = l->f;
+    for (int k = 0; k < SPLIT_TEST; k++) {
+        const TaskData *d = &f->data[k];
+        if (!d->examples || f->features[k]) continue;
+        float *x = xcalloc((size_t)d->examples->n_units * (size_t)f->config.hidden_size, sizeof *x);
+        if (task_features(&l->training.model, d, scored_noise(f), stop_signal, x)) return free(x), stop_signal();
+        f->features[k] = x;
+    }
+    return 0;
+}
+
+/* Of a step at most: its examples are the longest. */
+static int64_t most_rows(const TaskData *d, int64_t batch) {
+    int64_t *count = xcalloc((size_t)d->cfg->max_positions + 1, sizeof *count), rows = 0;
+    for (int i = 0; i < d->examples->n; i++) count[task_data_rows(d, i)]++;
+    for (int n = d->cfg->max_positions; n > 0 && batch > 0; n--) {
+        rows += n * MIN(batch, count[n]);
+        batch -= count[n];
+    }
+    free(count);
+    return rows;
+}
+
+static int check_memory(const Labelled *l, Err *err) {
+    const FinetuneSettings *s = l->f->settings;
+    const Training *t = &l->training;
+    if (s->freeze || t->model.cfg.network) return 0;
+    CostMemory need = training_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false);
+    return memory_check(need.weights + need.activations, "the training", "a smaller --batch takes less", err);
+}
+
+/* Word vectors are the one parameter that is frozen. */
+static void take_vectors(const Labelled *l) {
+    const Vectors *v = &l->f->vectors;
+    const ParamSet *all = &l->training.model.params;
+    for (int i = 0; i < all->n && v->values; i++) {
+        const Weight *w = all->params[i].weight;
+        if (all->params[i].frozen) memcpy(w->data, v->values, weight_count(w) * sizeof(float));
+    }
+}
+
+static int open_weights(Labelled *l, Err *err) {
+    const Finetune *f = l->f;
+    const FinetuneSettings *s = f->settings;
+    Training *t = &l->training;
+    if (model_init(&t->model, &f->config, err) || check_memory(l, err)) return -1;
+    training_bind(t, s->freeze);
+    if (training_start(t, s->init ? &f->init : NULL, s->init, err)) return -1;
+    take_vectors(l);
+    return s->freeze ? make_features(l) : 0;
+}
+
+/* ---- resume ---- */
+
+static int restore(Labelled *l, Err *err) {
+    Training *t = &l->training;
+    char path[PATH_BYTES];
+    if (path_join(path, t->dir, RUN_OPTIMIZER, err)) return -1;
+    bool saved = access(path, F_OK) == 0;
+    if (saved && training_resume(t, err)) return -1;
+    if (t->step % l->steps_per_epoch)
+        return err_set(err, "%s: %lld steps are no whole epochs of %lld", path, (long long)t->step,
+                       (long long)l->steps_per_epoch);
+    if (training_open_log(t, err)) return -1;
+    if (!saved || t->best.step) return 0;
+    return err_set(err, "%s is empty, but the run has done %lld epochs", t->log.path,
+                   (long long)(t->step / l->steps_per_epoch));
+}
+
+/* What lies beside the weights, so that the folder can be served. */
+static int accompany(const Labelled *l, Err *err) {
+    const Finetune *f = l->f;
+    const char *init = f->settings->init, *dir = l->training.dir;
+    char path[PATH_BYTES];
+    if (l->training.step == 0 && init && carry_over(init, dir, &f->config, stdout, err)) return -1;
+    if (!f->tokenizer) return 0;
+    return path_join(path, dir, "tokenizer.json", err) ? -1 : tokenizer_json_save(f->tokenizer, path, err);
+}
+
+/* ---- the result ---- */
+
+/* By the checkpoint that is kept, as whoever opens it finds it. */
+static int score_result(const Labelled *l, FinetuneResult *out, Err *err) {
+    const Finetune *f = l->f;
+    Checkpoint c;
+    if (checkpoint_open(&c, l->training.dir, err)) return -1;
+    int rc = 0;
+    for (int k = SPLIT_DEV; k < SPLITS && rc == 0; k++) {
+        if (!f->data[k].examples) continue;
+        rc = task_score(&c.model, &f->data[k], NULL, scored_noise(f), f->majority, stop_signal, &out->score[k]);
+        if (rc == 0 && finetune_has_noise(f))
+            rc = task_score(&c.model, &f->data[k], NULL, (NoiseKey){0}, f->majority, stop_signal, &out->quiet[k]);
+    }
+    if (rc == 0) rc = shards_check_intact(&c.shards, err);
+    checkpoint_close(&c);
+    return rc > 0 ? stop_signal() : rc;
+}
+
+int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *result, Err *err) {
     const FinetuneSettings *s = f->settings;
     int64_t n = f->examples[SPLIT_TRAIN].n, epoch = (n + s->batch - 1) / s->batch;
+    Labelled *l = xcalloc(1, sizeof *l);
+    Training *t = &l->training;
     *l = (Labelled){.f = f,
                     .training = {.dir = dir,
                                  .recipe = &s->recipe,
@@ -172,17 +283,17 @@ void labelled_init(Labelled *l, Finetune *f, uint64_t seed, const char *dir) {
                                  .objective = &objective,
                                  .self = l},
                     .steps_per_epoch = epoch,
-                    .order = xcalloc((size_t)n, sizeof *l->order),
-                    .both = xcalloc(2 * (size_t)s->batch, sizeof *l->both),
-                    .targets = xcalloc(2 * (size_t)s->batch, sizeof *l->targets),
-                    .shares = xcalloc(2 * (size_t)s->batch, sizeof *l->shares)};
-}
-
-void labelled_free(Labelled *l) {
-    training_free(&l->training);
+                    .order = xcalloc((size_t)n, sizeof *l->order)};
+    int rc = open_weights(l, err);
+    if (rc == 0) rc = restore(l, err) || accompany(l, err) ? -1 : train(t, err);
+    *result = (FinetuneResult){.seed = seed, .epoch = (int)(t->best.step / l->steps_per_epoch)};
+    if (rc == 0) {
+        result->epochs = (int)(t->step / l->steps_per_epoch);
+        rc = score_result(l, result, err);
+    }
+    training_free(t);
     task_batch_free(&l->batch);
     free(l->order);
-    free(l->both);
-    free(l->targets);
-    free(l->shares);
+    free(l);
+    return rc;
 }

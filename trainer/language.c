@@ -1,5 +1,9 @@
-#include "trainer/language.h"
-
+/* The objective of `pretrain`, the next token of texts or a masked one (micro_batch.h), and a run of it. Every step is
+ * a line of the log (runlog.h); now and then held-out text is evaluated, a text drawn, and the run saved.
+ *
+ * The weights of the lowest loss on the same 64 held-out windows are kept in --out/best: a folder that can be served,
+ * without what a resumed run needs. The log says of a step that it was the best then:
+ *     {"step":400, ..., "best":3.21} */
 #include "base/files.h"
 #include "base/fixed_math.h"
 #include "base/utf8.h"
@@ -7,6 +11,7 @@
 #include "trainer/micro_batch.h"
 #include "trainer/progress.h"
 #include "trainer/ranks/ranks.h"
+#include "trainer/run.h"
 #include "trainer/stop.h"
 #include "trainer/text/evaluate.h"
 #include "trainer/text/sample.h"
@@ -211,29 +216,24 @@ static int log_step(Language *l, const Step *s, Err *err) {
 /* ---- the objective ---- */
 
 /* Rank 0 evaluates and keeps the log and the best. */
-static int finish_step(void *self, const Step *s, Err *err) {
+static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     Language *l = self;
+    const Settings *settings = l->run->settings;
     progress_step(&l->progress, s->number, s->mean.loss, s->lr);
     health_update(&l->health, s->mean.loss, l->run->config.vocab_size);
     if (!ranks->rank && log_step(l, s, err)) return -1;
     if (!corpus_intact(&l->run->corpus)) return refuse_ids(l, "its size or time is another", err);
+    bool healthy = fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
+    *save = s->number == settings->steps || (is_due(s->number, settings->save_every) && healthy);
     return check_health(l, s, err);
-}
-
-static bool is_worth_saving(void *self, const Step *s, bool stopped) {
-    const Language *l = self;
-    const Settings *settings = l->run->settings;
-    if (stopped || s->number == settings->steps) return true;
-    return is_due(s->number, settings->save_every) &&
-           fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
 }
 
 static int save_run(void *self, int64_t step, Err *err) {
     const Run *r = ((Language *)self)->run;
-    RunState state = {.settings = r->saved_settings, .config = r->training.model.cfg};
-    snprintf(state.data_hash, sizeof state.data_hash, "%s", r->data_hash);
-    if (run_state_save(&state, r->settings->out, step, err)) return -1;
-    return checkpoint_save(r->settings->out, &r->training.model, save_dtype(r), (uint64_t)step, err);
+    const char *out = r->settings->out;
+    const Model *m = &r->training.model;
+    if (run_state_save(out, step, r->data_hash, &m->cfg, r->saved_settings, err)) return -1;
+    return checkpoint_save(out, m, save_dtype(r), (uint64_t)step, err);
 }
 
 static bool is_done(void *self, int64_t step) { return step >= ((Language *)self)->run->settings->steps; }
@@ -241,7 +241,7 @@ static bool is_done(void *self, int64_t step) { return step >= ((Language *)self
 static const Objective objective = {.read = read_batch,
                                     .gradient = add_gradient,
                                     .finish = finish_step,
-                                    .worth_saving = is_worth_saving,
+                                    .stops_anywhere = true,
                                     .save = save_run,
                                     .done = is_done,
                                     .figure = read_figure};
@@ -261,7 +261,7 @@ static int go_on(Language *l, Err *err) {
     return rc;
 }
 
-int language_train(Run *r, Err *err) {
+int run_train(Run *r, Err *err) {
     Language l = {.run = r};
     r->training.objective = &objective;
     r->training.self = &l;

@@ -1,5 +1,5 @@
-/* objective: what a training learns, as the loop sees it (train.h): the next token of texts (language.h), or labels of
- * examples (labelled.h). `self` is its own. Steps count from 0; where one is finished, its number is how many are. */
+/* objective: what a training learns, as the loop sees it (train.h): the next token of texts (language.c), or labels of
+ * examples (labelled.c). `self` is its own. Steps count from 0; where one is finished, its number is how many are. */
 #ifndef NOISED_OBJECTIVE_H
 #define NOISED_OBJECTIVE_H
 
@@ -18,11 +18,11 @@ typedef struct Objective {
     int (*read)(void *self, int64_t step, int64_t micro, Err *err);
     /* Adds its gradient to the weights'. */
     MicroLoss (*gradient)(void *self, Tape *tape);
-    /* Says, scores and logs the step, keeps the best, and refuses to go on where that is hopeless. */
-    int (*finish)(void *self, const Step *s, Err *err);
-    /* Whether to save now; `stopped`: a signal wants the run to end. */
-    bool (*worth_saving)(void *self, const Step *s, bool stopped);
-    /* What a save writes behind the optimizer's file, whose rename has committed it (training.h). */
+    /* Says, scores and logs the step, keeps the best, and refuses to go on where that is hopeless. *save becomes true
+     * where the run is to be saved now. */
+    int (*finish)(void *self, const Step *s, bool *save, Err *err);
+    bool stops_anywhere; /* a signal saves the run behind any step; else the steps since the last save are lost */
+    /* What a save writes behind the optimizer's file, whose rename has committed it (training.h); NULL: nothing. */
     int (*save)(void *self, int64_t step, Err *err);
     bool (*done)(void *self, int64_t step);
     /* Of a line of the log that is read again: the figure of which the best is kept, NaN where it has none. */

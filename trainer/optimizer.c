@@ -45,48 +45,45 @@ static double gradient_norm(Optimizer *o) {
     return sqrt(sum);
 }
 
-/* The scale of a gradient of this norm. */
-static double clipped(double grad_scale, double norm, double clip) {
-    return clip > 0 ? grad_scale * fmin(1, clip / norm) : grad_scale;
+/* What the slices of one step share. */
+typedef struct Update {
+    double lr, grad_scale, correction1, correction2;
+} Update;
+
+static void update_adamw(const Optimizer *o, const Slice *s, const Recipe *r, const Update *u) {
+    double a = u->lr * s->lr_scale;
+    AdamwRow row = {.beta1 = (float)r->betas[0],
+                    .beta2 = (float)r->betas[1],
+                    .eps = 1e-8f,
+                    .grad_scale = (float)u->grad_scale,
+                    .correction2 = (float)(1 / sqrt(u->correction2)),
+                    .step = (float)(a / u->correction1),
+                    .keep = (float)(s->decay ? 1 - a * r->weight_decay : 1)};
+    kernels->train->adamw(&row, s->n, o->w + s->first, o->g + s->first, o->m + s->owned, o->v + s->owned);
 }
 
-double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_scale) {
-    double norm = gradient_norm(o) * grad_scale;
-    if (!isfinite(norm)) return norm;
-    float scale = (float)clipped(grad_scale, norm, c->clip), momentum = (float)c->momentum;
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->slices.n_mine; i++) {
-        const Slice *s = &o->slices.all[o->slices.mine[i]];
-        float *w = o->w + s->first, *m = o->m + s->owned, a = (float)(lr * s->lr_scale);
-        const float *g = o->g + s->first;
-        float keep = (float)(s->decay ? 1 - lr * s->lr_scale * c->weight_decay : 1);
-        for (int k = 0; k < s->n; k++) {
-            m[k] = momentum * m[k] + scale * g[k];
-            w[k] = keep * w[k] - a * m[k];
-        }
+static void update_sgd(const Optimizer *o, const Slice *s, const Recipe *r, const Update *u) {
+    float *w = o->w + s->first, *m = o->m + s->owned, a = (float)(u->lr * s->lr_scale);
+    const float *g = o->g + s->first;
+    float scale = (float)u->grad_scale, momentum = (float)r->momentum,
+          keep = (float)(s->decay ? 1 - u->lr * s->lr_scale * r->weight_decay : 1);
+    for (int k = 0; k < s->n; k++) {
+        m[k] = momentum * m[k] + scale * g[k];
+        w[k] = keep * w[k] - a * m[k];
     }
-    slices_spread(&o->slices, o->w);
-    return norm;
 }
 
-double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale) {
+double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, double grad_scale) {
     double norm = gradient_norm(o) * grad_scale;
     if (!isfinite(norm)) return norm;
-    grad_scale = clipped(grad_scale, norm, c->clip);
-    double correction1 = 1 - fixed_pow(c->beta1, (double)t), correction2 = 1 - fixed_pow(c->beta2, (double)t);
+    Update u = {.lr = lr,
+                .grad_scale = r->clip > 0 ? grad_scale * fmin(1, r->clip / norm) : grad_scale,
+                .correction1 = 1 - fixed_pow(r->betas[0], (double)t),
+                .correction2 = 1 - fixed_pow(r->betas[1], (double)t)};
+    void (*update)(const Optimizer *, const Slice *, const Recipe *, const Update *) =
+        r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw;
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < o->slices.n_mine; i++) {
-        const Slice *s = &o->slices.all[o->slices.mine[i]];
-        double a = lr * s->lr_scale;
-        AdamwRow u = {.beta1 = (float)c->beta1,
-                      .beta2 = (float)c->beta2,
-                      .eps = (float)c->eps,
-                      .grad_scale = (float)grad_scale,
-                      .correction2 = (float)(1 / sqrt(correction2)),
-                      .step = (float)(a / correction1),
-                      .keep = (float)(s->decay ? 1 - a * c->weight_decay : 1)};
-        kernels->train->adamw(&u, s->n, o->w + s->first, o->g + s->first, o->m + s->owned, o->v + s->owned);
-    }
+    for (int i = 0; i < o->slices.n_mine; i++) update(o, &o->slices.all[o->slices.mine[i]], r, &u);
     slices_spread(&o->slices, o->w);
     return norm;
 }

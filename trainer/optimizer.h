@@ -14,15 +14,7 @@
 #include "base/arena.h"
 #include "model/params.h"
 #include "trainer/ranks/slices.h"
-
-typedef struct AdamW {
-    double beta1, beta2, eps, weight_decay;
-    double clip; /* bound on the global gradient norm; 0 = none */
-} AdamW;
-
-typedef struct Descent {
-    double momentum, weight_decay, clip;
-} Descent;
+#include "trainer/recipe.h"
 
 typedef struct Optimizer {
     size_t n; /* params_trained */
@@ -39,9 +31,8 @@ size_t optimizer_memory(size_t n_params); /* bytes, of this rank */
 void optimizer_init(Optimizer *o, ParamSet *ps);
 void optimizer_free(Optimizer *o);
 
-/* Step t = 1, 2, ... with the gradient grad_scale g, clipped by its global norm as min(1, clip / norm).
- * Returns the norm before clipping; when that is not finite, nothing is touched. */
-double optimizer_step(Optimizer *o, const AdamW *c, double lr, int64_t t, double grad_scale);
-double optimizer_descend(Optimizer *o, const Descent *c, double lr, double grad_scale);
+/* Step t = 1, 2, ... by the recipe, but at this rate, with the gradient grad_scale g, clipped by its global norm as
+ * min(1, clip / norm). Returns the norm before clipping; when that is not finite, nothing is touched. */
+double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, double grad_scale);
 
 #endif

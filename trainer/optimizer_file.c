@@ -90,7 +90,6 @@ int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int6
         bool elsewhere = copy && ranks->n > 1;
         for (int i = 0, slice = 0; i < ps->n; i++) {
             const Weight *w = ps->params[i].weight;
-            if (ps->params[i].frozen) continue;
             Wish wish = {.copy = copy, .from = slice};
             while (slice < o->slices.n && o->slices.all[slice].first < first + weight_count(w)) slice++;
             wish.to = slice;
@@ -146,13 +145,11 @@ static int load_tensor(const Optimizer *o, const SafeFile *f, const char *path, 
 }
 
 static int load_tensors(const Optimizer *o, const ParamSet *ps, const SafeFile *f, const char *path, Err *err) {
-    int wanted = 0;
-    for (int i = 0; i < ps->n; i++) wanted += ps->params[i].frozen ? 0 : COPIES;
+    int wanted = COPIES * ps->n;
     if (f->n != wanted) return err_set(err, "%s: %d tensors, the model wants %d", path, f->n, wanted);
     for (int copy = 0; copy < COPIES; copy++) {
         size_t first = 0;
         for (int i = 0; i < ps->n; i++) {
-            if (ps->params[i].frozen) continue;
             if (load_tensor(o, f, path, copy, ps->params[i].weight, first, err)) return -1;
             first += weight_count(ps->params[i].weight);
         }

@@ -1,6 +1,5 @@
 #include "trainer/run.h"
 
-#include "base/err.h"
 #include "base/files.h"
 #include "base/json/json_look.h"
 #include "base/machine.h"
@@ -42,7 +41,7 @@ static void choose_precision(Run *r) {
 
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
-    if (agree_program(err)) return -1;
+    if (agree_program(err)) return -1; /* who is refused by then leaves no folder */
     if (!ranks->rank && run_open(&r->folder, s->out, s->resume, err)) return -1;
     if (agree_folder(s->out, &r->folder.saved, err)) return -1;
     if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;
@@ -169,7 +168,7 @@ static int prepare_weights(Run *r, Err *err) {
         return err_set(err, "--noise-draws is %lld, but the config has no noise", (long long)s->noise_draws);
     *t = (Training){.dir = s->out,
                     .recipe = &s->recipe,
-                    .schedule = settings_schedule(s),
+                    .schedule = recipe_schedule(&s->recipe, s->warmup, s->decay_steps > 0 ? s->decay_steps : s->steps),
                     .seed = (uint64_t)s->seed,
                     .accumulate = s->accumulate};
     if (model_init(&t->model, &r->config, err) || check_memory(r, err)) return -1;

@@ -1,4 +1,4 @@
-/* run: everything that stands ready before the first step of `pretrain`, new or resumed. */
+/* run: `pretrain`, new or resumed: what stands ready before its first step, and the training (language.c). */
 #ifndef NOISED_RUN_H
 #define NOISED_RUN_H
 
@@ -28,6 +28,9 @@ typedef struct Run {
 /* line and settings must have been filled, folder.lock be -1. Whatever the outcome, run_free releases it; a failure
  * leaves nothing of a new run on disk. A Run must not move in memory. */
 int run_prepare(Run *r, Err *err);
+/* Goes on to --steps, after saving once, so that a folder that cannot be written is noticed first. 0 when done, the
+ * signal's number when one came (the run is saved then), -1 on error. */
+int run_train(Run *r, Err *err);
 void run_free(Run *r);
 
 /* The tokenizer of r into --out: copied, learnt from the training parts, or already there. */

@@ -5,7 +5,7 @@
  *     config.json, model.safetensors   the weights to serve, in --save-dtype
  *     tokenizer.json, tokens.bin, log.jsonl   written once, cached, appended to
  *     tokenizer_config.json and the like   those of --init (weights/carry.h)
- *     best/                   the weights of the lowest validation loss (language.h)
+ *     best/                   the weights of the lowest validation loss (language.c)
  *     plot.svg                the log as a picture, when the run is done
  *     unsaved                 until the first trainer_state.json: all that is here is of a start, and goes if it stops
  *

@@ -1,7 +1,6 @@
 #include "trainer/run_state.h"
 
 #include "base/atomic_file.h"
-#include "base/err.h"
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/json/json_look.h"
@@ -12,6 +11,21 @@
 #include <string.h>
 
 enum { STATE_MAX = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 65536 };
+
+cJSON *run_state_read(const char *dir, Err *err) {
+    char path[PATH_BYTES];
+    return path_join(path, dir, RUN_STATE, err) ? NULL : json_load(path, STATE_MAX, STATE_DEPTH, STATE_VALUES, err);
+}
+
+int run_state_write(cJSON *root, const char *dir, Err *err) {
+    char path[PATH_BYTES], *text = cJSON_Print(root);
+    BUG_ON(!text);
+    int rc = path_join(path, dir, RUN_STATE, err) ? -1 : file_write(path, text, strlen(text), err);
+    if (rc == 0) run_settle(dir);
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return rc;
+}
 
 static int read_state(RunState *s, Err *err) {
     const cJSON *hash = json_field(s->root, "data_sha256"), *config = json_field(s->root, "config");
@@ -28,15 +42,12 @@ static int read_state(RunState *s, Err *err) {
 }
 
 int run_state_load(RunState *s, const char *dir, Err *err) {
-    char path[PATH_BYTES];
     Err why;
-    *s = (RunState){0};
-    if (path_join(path, dir, RUN_STATE, err)) return -1;
-    s->root = json_load(path, STATE_MAX, STATE_DEPTH, STATE_VALUES, err);
+    *s = (RunState){.root = run_state_read(dir, err)};
     if (!s->root) return -1;
     if (read_state(s, &why) == 0) return 0;
     run_state_free(s);
-    return err_set(err, "%s: %s", path, why.msg);
+    return err_set(err, "%s/" RUN_STATE ": %s", dir, why.msg);
 }
 
 void run_state_free(RunState *s) {
@@ -44,21 +55,14 @@ void run_state_free(RunState *s) {
     *s = (RunState){0};
 }
 
-int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err) {
-    char path[PATH_BYTES];
-    if (path_join(path, dir, RUN_STATE, err)) return -1;
+int run_state_save(const char *dir, int64_t step, const char *data_hash, const Config *c, const cJSON *settings,
+                   Err *err) {
     cJSON *root = cJSON_CreateObject();
-    char *config = config_json_print(&s->config);
+    char *config = config_json_print(c);
     cJSON_AddNumberToObject(root, "step", (double)step);
-    cJSON_AddStringToObject(root, "data_sha256", s->data_hash);
+    cJSON_AddStringToObject(root, "data_sha256", data_hash);
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));
-    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(s->settings, true));
+    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(settings, true));
     free(config);
-    char *text = cJSON_Print(root);
-    BUG_ON(!text);
-    int rc = file_write(path, text, strlen(text), err);
-    if (rc == 0) run_settle(dir);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return rc;
+    return run_state_write(root, dir, err);
 }

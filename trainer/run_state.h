@@ -1,4 +1,4 @@
-/* run_state: trainer_state.json, what a run of `pretrain` is. */
+/* run_state: trainer_state.json, what a run is. */
 #ifndef NOISED_RUN_STATE_H
 #define NOISED_RUN_STATE_H
 
@@ -7,16 +7,22 @@
 
 #include <cjson/cJSON.h>
 
+/* Of `pretrain`. */
 typedef struct RunState {
-    cJSON *root;           /* owned; NULL of one to be saved */
+    cJSON *root;           /* owned */
     const cJSON *settings; /* settings_save */
     Config config;
     char data_hash[65];
 } RunState;
 
+/* Of any command: the object that it has written; NULL on error. */
+cJSON *run_state_read(const char *dir, Err *err);
+int run_state_write(cJSON *root, const char *dir, Err *err); /* deletes root */
+
 int run_state_load(RunState *s, const char *dir, Err *err);
 void run_state_free(RunState *s);
 /* step is for readers: what a run has done is in optimizer.safetensors. */
-int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err);
+int run_state_save(const char *dir, int64_t step, const char *data_hash, const Config *c, const cJSON *settings,
+                   Err *err);
 
 #endif

@@ -75,7 +75,8 @@ double runlog_number(const RunLogLine *line, const char *field) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *line), void *context, Err *err) {
+int runlog_read(const char *dir, int (*take)(void *context, const RunLogLine *line, Err *err), void *context,
+                Err *err) {
     char path[PATH_BYTES];
     size_t n;
     Err why;
@@ -92,7 +93,7 @@ int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *l
         if (isnan(line.step))
             rc = err_set(err, "%s: line %d is no step: %s", path, line.i + 1, o ? "it has no number" : why.msg);
         else
-            take(context, &line);
+            rc = take(context, &line, err);
         cJSON_Delete(o);
     }
     free(text);

@@ -3,7 +3,7 @@
  * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
  * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
  * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer; one with a sample
- * adds sample, and the best so far adds best (language.h). */
+ * adds sample, and the best so far adds best (language.c). */
 #ifndef NOISED_RUNLOG_H
 #define NOISED_RUNLOG_H
 
@@ -30,7 +30,8 @@ typedef struct RunLogLine {
 } RunLogLine;
 double runlog_number(const RunLogLine *line, const char *field); /* NaN: it has no such number */
 
-/* Calls `take` with every whole line of dir/log.jsonl, which may have none; one without a step is an error. */
-int runlog_read(const char *dir, void (*take)(void *context, const RunLogLine *line), void *context, Err *err);
+/* Calls `take` with every whole line of dir/log.jsonl, which may have none, until that fails; one without a step is an
+ * error. */
+int runlog_read(const char *dir, int (*take)(void *context, const RunLogLine *line, Err *err), void *context, Err *err);
 
 #endif

@@ -137,7 +137,3 @@ int settings_finish(Settings *s, Err *err) {
         return err_set(err, "--perturb-sigma %g needs --perturb", s->recipe.perturb_sigma);
     return 0;
 }
-
-Schedule settings_schedule(const Settings *s) {
-    return recipe_schedule(&s->recipe, s->warmup, s->decay_steps > 0 ? s->decay_steps : s->steps);
-}

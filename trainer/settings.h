@@ -35,6 +35,4 @@ int settings_check(const CommandLine *line, Err *err);
 /* Defaults that follow from other settings, and rules between them; after settings_restore, if need be. */
 int settings_finish(Settings *s, Err *err);
 
-Schedule settings_schedule(const Settings *s);
-
 #endif

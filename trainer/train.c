@@ -1,7 +1,6 @@
 #include "trainer/train.h"
 
 #include "base/clock.h"
-#include "trainer/ranks/step_sum.h"
 #include "trainer/stop.h"
 
 #include <math.h>
@@ -32,7 +31,7 @@ static int train_step(Loop *l, Step *s, Err *err) {
     perturb_apply(&l->perturb, &t->trained, o->w, t->step);
     if (sum_micro_batches(l, &s->mean, err)) return -1;
     perturb_restore(&l->perturb, &t->trained, o->w);
-    s->norm = recipe_update(t->recipe, o, s->lr, t->step + 1, 1 / (double)t->accumulate);
+    s->norm = optimizer_step(o, t->recipe, s->lr, t->step + 1, 1 / (double)t->accumulate);
     s->number = ++t->step;
     s->seconds = now_seconds() - started;
     if (isfinite(s->norm)) return 0;
@@ -47,16 +46,18 @@ static int run_steps(Loop *l, Err *err) {
     const Objective *o = t->objective;
     while (!o->done(t->self, t->step)) {
         Step s;
-        if (train_step(l, &s, err) || o->finish(t->self, &s, err)) return -1;
+        bool save = false;
+        if (train_step(l, &s, err) || o->finish(t->self, &s, &save, err)) return -1;
         int stopped = ranks_most(stop_signal()); /* one that comes to any rank stops all */
-        if (o->worth_saving(t->self, &s, stopped) && training_save(t, err)) return -1;
+        if ((save || (stopped && o->stops_anywhere)) && training_save(t, err)) return -1;
         if (stopped) return stopped;
     }
     return 0;
 }
 
 int train(Training *t, Err *err) {
-    Loop l = {.t = t, .perturb = recipe_perturb(t->recipe, t->seed)};
+    const Recipe *r = t->recipe;
+    Loop l = {.t = t, .perturb = {.mode = (PerturbMode)r->perturb, .sigma = r->perturb_sigma, .seed = t->seed}};
     tape_init(&l.tape, true);
     step_sum_init(&l.sum, &t->trained, &t->optimizer.slices, t->optimizer.g, t->accumulate);
     int rc = run_steps(&l, err);

@@ -18,17 +18,19 @@ CostMemory training_memory(const Training *t, int64_t rows, bool recompute) {
 
 /* ---- weights ---- */
 
-static bool is_head(const Model *m, const Weight *w) { return w == &m->score || w == &m->score_bias; }
+static bool is_head(const Model *m, const Param *p) { return p->weight == &m->score || p->weight == &m->score_bias; }
 
 void training_bind(Training *t, bool head_only) {
     const ParamSet *all = &t->model.params;
     t->trained.params = xcalloc((size_t)all->n, sizeof *t->trained.params);
-    for (int i = 0; i < all->n; i++)
-        if (!head_only || is_head(&t->model, all->params[i].weight)) t->trained.params[t->trained.n++] = all->params[i];
-    float *at = t->still = xcalloc(params_count(all) - params_trained(&t->trained) + 1, sizeof *t->still);
+    t->still = xcalloc(params_count(all), sizeof *t->still);
+    float *at = t->still;
     for (int i = 0; i < all->n; i++) {
         const Param *p = &all->params[i];
-        if (!p->frozen && (!head_only || is_head(&t->model, p->weight))) continue;
+        if (!p->frozen && (!head_only || is_head(&t->model, p))) {
+            t->trained.params[t->trained.n++] = *p;
+            continue;
+        }
         p->weight->data = at;
         at += weight_count(p->weight);
     }
@@ -40,7 +42,7 @@ bool param_is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL;
 static int take_weight(const Training *t, const Param *to, const Checkpoint *from, const char *dir, Err *err) {
     Weight *w = to->weight;
     const Param *found = from ? params_find(&from->model.params, w->name) : NULL;
-    bool own = !from || is_head(&t->model, w) || param_is_noise(to);
+    bool own = !from || is_head(&t->model, to) || param_is_noise(to);
     if (!found && !own) return err_set(err, "--init %s has no %s", dir, w->name);
     if (!found) return param_init(to, t->seed, weight_f32(w)), 0;
     const Weight *x = found->weight;
@@ -73,30 +75,22 @@ bool training_see(Training *t, int64_t step, double figure) {
     return true;
 }
 
-typedef struct Reader {
-    Training *training;
-    int rc;
-    Err *err;
-} Reader;
-
-static void read_best(void *context, const RunLogLine *line) {
-    Reader *r = context;
-    Training *t = r->training;
+static int read_best(void *context, const RunLogLine *line, Err *err) {
+    Training *t = context;
     double figure;
-    if (r->rc == 0) r->rc = t->objective->figure(t->self, line, &figure, r->err);
-    if (r->rc == 0) training_see(t, (int64_t)line->step, figure);
+    if (t->objective->figure(t->self, line, &figure, err)) return -1;
+    training_see(t, (int64_t)line->step, figure);
+    return 0;
 }
 
 int training_open_log(Training *t, Err *err) {
     if (ranks->rank) return 0;
-    Reader r = {.training = t, .err = err};
-    if (runlog_open(&t->log, t->dir, t->step, err) || runlog_read(t->dir, read_best, &r, err)) return -1;
-    return r.rc;
+    return runlog_open(&t->log, t->dir, t->step, err) || runlog_read(t->dir, read_best, t, err) ? -1 : 0;
 }
 
 int training_save(Training *t, Err *err) {
     if (optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
-    if (!ranks->rank && t->objective->save(t->self, t->step, err)) return -1;
+    if (!ranks->rank && t->objective->save && t->objective->save(t->self, t->step, err)) return -1;
     t->saved = t->step;
     ranks_wait(); /* whoever ends ends all, so not before rank 0 has written */
     return 0;

@@ -12,6 +12,7 @@
 
 #include "trainer/cost.h"
 #include "trainer/objective.h"
+#include "trainer/optimizer.h"
 #include "trainer/recipe.h"
 #include "weights/checkpoint.h"
 
@@ -32,7 +33,7 @@ typedef struct Training {
     void *self;  /* the objective's */
     Model model; /* by model_init */
 
-    ParamSet trained; /* of the model's parameters; names and weights are the model's */
+    ParamSet trained; /* of the model's parameters, none frozen; names and weights are the model's */
     Optimizer optimizer;
     float *still;        /* weights that are not trained */
     int64_t step, saved; /* finished; by the last save */

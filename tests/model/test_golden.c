@@ -216,8 +216,7 @@ static void check_training(Golden *g) {
     memcpy(o.w, g->t.data, g->t.count * sizeof(float));
     float *own_grad = g->t.grad;
     g->t.grad = o.g;
-    AdamW settings = {
-        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = number(g, "weight_decay"), .clip = number(g, "clip")};
+    Recipe settings = {.betas = {0.9, 0.95}, .weight_decay = number(g, "weight_decay"), .clip = number(g, "clip")};
     int steps = (int)number(g, "steps"), warmup = (int)number(g, "warmup");
     const float *losses = expected(g, "", "losses", (size_t)steps);
     for (int s = 0; s < steps && losses; s++) {

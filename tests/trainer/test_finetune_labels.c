@@ -181,6 +181,21 @@ TEST(finetune_resumes_to_the_same_bits) {
     free(dir);
 }
 
+/* Which epoch is the best is read from the log, so a run goes on from no other. */
+TEST(finetune_resumes_from_no_other_log) {
+    char *dir = put_data(), *run = trainer_join(dir, "run");
+    check_run(dir,
+              "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --epochs 1 --batch 8 --freeze --out %D/run",
+              0, "done");
+    check_run(dir, "finetune --resume --out %D/run", 0, "done");
+    test_write_text(run, "log.jsonl", "{\"step\":3,\"epoch\":1,\"loss\":1}\n");
+    check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl: line 1 has no accuracy on dev");
+    test_write_text(run, "log.jsonl", "");
+    check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl is empty, but the run has done 1 epochs");
+    free(run);
+    free(dir);
+}
+
 /* The head alone learns, and what was computed once says what the whole network says. */
 TEST(finetune_freezes_all_but_the_head) {
     char *dir = put_data(), path[300];

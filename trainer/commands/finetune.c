@@ -1,5 +1,4 @@
 #include "base/files.h"
-#include "base/json/json.h"
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -7,6 +6,7 @@
 #include "trainer/commands/commands.h"
 #include "trainer/finetune.h"
 #include "trainer/run_folder.h"
+#include "trainer/run_state.h"
 #include "trainer/tasks/scores.h"
 #include "trainer/stop.h"
 
@@ -15,26 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the state: {"data_sha256", "settings"} ---- */
-
 static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
-    char path[PATH_BYTES];
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "data_sha256", f->hash);
     cJSON_AddItemToObject(root, "settings", settings_save(line->command, line->values));
-    char *text = cJSON_Print(root);
-    BUG_ON(!text);
-    int rc = path_join(path, f->settings->out, RUN_STATE, err) ? -1 : file_write(path, text, strlen(text), err);
-    if (rc == 0) run_settle(f->settings->out);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return rc;
-}
-
-static cJSON *load_state(const char *dir, Err *err) {
-    enum { STATE_BYTES = 1 << 20, STATE_DEPTH = 8, STATE_VALUES = 4096 };
-    char path[PATH_BYTES];
-    return path_join(path, dir, RUN_STATE, err) ? NULL : json_load(path, STATE_BYTES, STATE_DEPTH, STATE_VALUES, err);
+    return run_state_write(root, f->settings->out, err);
 }
 
 /* ---- results ---- */
@@ -140,7 +125,7 @@ static int run_seeds(Finetune *f, Err *err) {
 static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Finetune *f, Err *err) {
     FinetuneSettings *s = line->values;
     if (folder->saved) {
-        if (!(*state = load_state(s->out, err))) return -1;
+        if (!(*state = run_state_read(s->out, err))) return -1;
         if (settings_restore(line, json_field(*state, "settings"), NULL, err)) return -1;
     } else if (!s->train) {
         return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);

@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "trainer/commands/commands.h"
-#include "trainer/language.h"
 #include "trainer/report/plot.h"
+#include "trainer/run.h"
 #include "trainer/ranks/ranks.h"
 #include "trainer/stop.h"
 
@@ -70,12 +70,12 @@ static int fail(const CommandLine *line, const Err *err) {
     return command_fail(line, &named, EXIT_FAILED);
 }
 
-/* As language_train. */
+/* As run_train. */
 static int pretrain(Run *r, Err *err) {
     if (run_prepare(r, err)) return -1;
     print_plan(r);
     stop_install();
-    return language_train(r, err);
+    return run_train(r, err);
 }
 
 static int run(const CommandLine *line) {

@@ -34,9 +34,7 @@ static void receive(int from, void *data, size_t n) {
         MPI_Recv((char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void end_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
-
-static Ranks mpi = {.exchange = exchange, .gather = gather, .send = send, .receive = receive, .abort = end_all};
+static Ranks mpi = {.exchange = exchange, .gather = gather, .send = send, .receive = receive};
 
 int ranks_mpi_start(Err *err) {
     int level; /* one thread at a time, but not always the same */
@@ -53,6 +51,6 @@ int ranks_mpi_start(Err *err) {
 
 void ranks_mpi_end(int status) {
     if (ranks != &mpi) return;
-    if (status == EXIT_FAILED || status == EXIT_USAGE) end_all(status);
+    if (status == EXIT_FAILED || status == EXIT_USAGE) MPI_Abort(MPI_COMM_WORLD, status);
     MPI_Finalize();
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PROGRAM_MAX = 1 << 30 };
+
 typedef struct Claim {
     char host[RANK_HOST], value[OPTION_TEXT_BYTES];
 } Claim;
@@ -28,25 +30,18 @@ int agree_on(const char *what, const char *mine, Err *err) {
     return rc;
 }
 
-static int hash_program(char hex[SHA256_HEX], Err *err) {
-    enum { PIECE = 1 << 16 };
-    FILE *f = fopen("/proc/self/exe", "re");
-    if (!f) return err_set(err, "/proc/self/exe: %s", strerror(errno));
-    char *piece = xmalloc(PIECE);
-    Sha256 hash;
-    sha256_init(&hash);
-    for (size_t n; (n = fread(piece, 1, PIECE, f)) > 0;) sha256_add(&hash, piece, n);
-    sha256_hex(&hash, hex);
-    free(piece);
-    fclose(f);
-    return 0;
-}
-
 int agree_program(Err *err) {
     char hex[SHA256_HEX];
     if (ranks->n == 1) return 0;
-    if (hash_program(hex, err) || agree_on("the sha256 of the program", hex, err)) return -1;
+    if (sha256_file("/proc/self/exe", PROGRAM_MAX, hex, err) || agree_on("the sha256 of the program", hex, err))
+        return -1;
     return agree_on("the arithmetic", kernels->arithmetic_bf16, err);
+}
+
+int agree_folder(const char *out, bool *saved, Err *err) {
+    *saved = ranks_most(!ranks->rank && *saved);
+    if (!ranks->rank || access(out, R_OK | X_OK) == 0) return 0;
+    return err_set(err, "--out %s: %s; it must be a folder that all ranks share", out, strerror(errno));
 }
 
 /* The texts themselves are compared, and threads change no bits. */
@@ -73,13 +68,4 @@ int agree_weights(const float *w, size_t n, Err *err) {
     sha256_add(&hash, w, n * sizeof *w);
     sha256_hex(&hash, hex);
     return agree_on("the sha256 of the first weights", hex, err);
-}
-
-int agree_folder(const char *out, bool *saved, Err *err) {
-    bool *all = xcalloc((size_t)ranks->n, sizeof *all);
-    ranks->gather(saved, sizeof *saved, all);
-    *saved = all[0];
-    free(all);
-    if (!ranks->rank || access(out, R_OK | X_OK) == 0) return 0;
-    return err_set(err, "--out %s: %s; it must be a folder that all ranks share", out, strerror(errno));
 }

@@ -12,11 +12,10 @@
 /* -1 when `mine`, below OPTION_TEXT_BYTES, is another on a rank than on rank 0. */
 int agree_on(const char *what, const char *mine, Err *err);
 
-int agree_program(Err *err);                          /* the binary, and the arithmetic of its kernels */
-int agree_options(const CommandLine *line, Err *err); /* all of them, with what follows from others */
-int agree_weights(const float *w, size_t n, Err *err);
-
+int agree_program(Err *err); /* the binary, and the arithmetic of its kernels */
 /* Whether --out holds a saved run is what rank 0 has found. */
 int agree_folder(const char *out, bool *saved, Err *err);
+int agree_options(const CommandLine *line, Err *err); /* all of them, with what follows from others */
+int agree_weights(const float *w, size_t n, Err *err);
 
 #endif

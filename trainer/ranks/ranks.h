@@ -18,7 +18,6 @@ typedef struct Ranks {
     void (*gather)(const void *mine, size_t n, void *all); /* n bytes of every rank, in their order, to all */
     void (*send)(int to, const void *data, size_t n);
     void (*receive)(int from, void *data, size_t n);
-    void (*abort)(int status); /* ends all ranks */
 } Ranks;
 
 extern const Ranks *ranks;

@@ -67,9 +67,10 @@ typedef struct Reading {
     double tokens_per_step, seconds;
 } Reading;
 
-static void read_line(void *context, const RunLogLine *line) {
+static int read_line(void *context, const RunLogLine *line, Err *err) {
     Reading *reading = context;
     PastRun *r = reading->run;
+    (void)err;
     if (line->i == 0) {
         size_t most = (size_t)line->most;
         r->step = xcalloc(4 * most, sizeof *r->step);
@@ -80,11 +81,12 @@ static void read_line(void *context, const RunLogLine *line) {
     double speed = runlog_number(line, "tokens_per_second"), loss = runlog_number(line, "val_loss");
     reading->seconds += speed > 0 ? reading->tokens_per_step / speed : NAN;
     r->done = (int64_t)line->step;
-    if (!isfinite(loss)) return;
+    if (!isfinite(loss)) return 0;
     r->step[r->n] = line->step;
     r->seconds[r->n] = reading->seconds;
     r->loss[r->n] = loss;
     r->tokens[r->n++] = runlog_number(line, "val_tokens");
+    return 0;
 }
 
 int past_run_load(PastRun *r, const char *dir, Err *err) {

@@ -38,9 +38,10 @@ static void read_sigma(Log *l, const RunLogLine *line) {
     l->sigma_step[l->n_sigma_rows++] = line->step;
 }
 
-static void read_line(void *context, const RunLogLine *line) {
+static int read_line(void *context, const RunLogLine *line, Err *err) {
     Log *l = context;
     int i = l->n++;
+    (void)err;
     if (i == 0) {
         double **columns[] = {&l->step, &l->loss, &l->mean, &l->lr, &l->val};
         double *room = xcalloc((size_t)line->most * COUNTOF(columns), sizeof *room);
@@ -53,6 +54,7 @@ static void read_line(void *context, const RunLogLine *line) {
     l->val[i] = runlog_number(line, "val_loss");
     l->mean[i] = i ? l->mean[i - 1] + (l->loss[i] - l->mean[i - 1]) / MIN(i + 1, MEAN_LINES) : l->loss[i];
     read_sigma(l, line);
+    return 0;
 }
 
 static void log_free(Log *l) {
