@@ -129,6 +129,7 @@ int main(int argc, char **argv) {
     Err err;
     signal(SIGALRM, stuck);
     signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it, and a shell below them could not trap it */
+    unsetenv("MAKEFLAGS");   /* a make below a test would miss the job server of the make above, and say so */
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (kernels_init(&err)) {
         printf("%s\n", err.msg);
