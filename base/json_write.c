@@ -132,3 +132,5 @@ void json_put_text(Buffer *b, const char *key, const char *text) {
     else
         json_put_null(b, key);
 }
+
+void json_put_some(Buffer *b, const char *key, const char *text) { json_put_text(b, key, text && *text ? text : NULL); }

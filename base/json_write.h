@@ -34,6 +34,7 @@ void json_put_floats(Buffer *b, const char *key, const float *x, int n); /* an a
 /* A string. What is not valid UTF-8 becomes U+FFFD. */
 void json_put_bytes(Buffer *b, const char *key, const char *text, size_t n);
 void json_put_text(Buffer *b, const char *key, const char *text); /* NULL: null */
+void json_put_some(Buffer *b, const char *key, const char *text); /* the same, and "" is null too */
 
 /* What is JSON already: a value; or with a NULL key elements or members, perhaps none. */
 void json_put_raw(Buffer *b, const char *key, const char *json, size_t n);

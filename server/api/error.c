@@ -41,15 +41,13 @@ static const char *type_of(int status) {
     }
 }
 
-static const char *some(const char *text) { return text && *text ? text : NULL; }
-
 void api_error_print(Buffer *b, const ApiError *e) {
     json_open(b, NULL, '{');
     json_open(b, "error", '{');
     json_put_text(b, "message", e->message);
     json_put_text(b, "type", type_of(e->status));
-    json_put_text(b, "param", some(e->param));
-    json_put_text(b, "code", some(e->code));
+    json_put_some(b, "param", e->param);
+    json_put_some(b, "code", e->code);
     json_close(b, '}');
     json_close(b, '}');
 }

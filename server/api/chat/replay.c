@@ -113,7 +113,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         previous_put_around(b, "now", c->text.text.data + c->text_sent, c->text.settled - c->text_sent, (size_t)at);
         json_close(b, '}');
     }
-    json_put_text(b, "former_finish_reason", *previous->finish ? previous->finish : NULL);
+    json_put_some(b, "former_finish_reason", previous->finish);
     response_choice_end(b, c, 0, has_noise);
 }
 
@@ -123,7 +123,7 @@ static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choic
     for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &previous->choices[i]);
     json_put_bool(b, "identical", identical);
     json_open(b, "fingerprint", '{');
-    json_put_text(b, "former", *previous->fingerprint ? previous->fingerprint : NULL);
+    json_put_some(b, "former", previous->fingerprint);
     json_put_text(b, "now", head->fingerprint);
     previous_put_parts(b, "differs_in", *previous->fingerprint ? previous->fingerprint : head->fingerprint,
                        head->fingerprint);

@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *some(const char *text) { return text && *text ? text : NULL; }
-
 /* A token of tokenizer_config.json: a string, or an object with its content. */
 static const char *token_text(const cJSON *config, const char *key) {
     const cJSON *token = cJSON_GetObjectItemCaseSensitive(config, key);
@@ -23,11 +21,11 @@ void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
     json_put_int(b, "vocab_size", ctx->config->vocab_size);
     json_put_int(b, "model_max_length", ctx->config->max_positions);
     json_put_bool(b, "add_bos_token", tokenizer_bos(ctx->tokenizer) >= 0);
-    json_put_text(b, "tokenizer_class", some(token_text(config, "tokenizer_class")));
-    json_put_text(b, "bos_token", some(chat->words.bos));
-    json_put_text(b, "eos_token", some(chat->words.eos));
-    json_put_text(b, "pad_token", some(token_text(config, "pad_token")));
-    json_put_text(b, "chat_template", some(chat->source));
+    json_put_some(b, "tokenizer_class", token_text(config, "tokenizer_class"));
+    json_put_some(b, "bos_token", chat->words.bos);
+    json_put_some(b, "eos_token", chat->words.eos);
+    json_put_some(b, "pad_token", token_text(config, "pad_token"));
+    json_put_some(b, "chat_template", chat->source);
     json_close(b, '}');
 }
 
@@ -77,8 +75,8 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
     json_put_int(b, "total_slots", slots);
     json_put_text(b, "model_path", ctx->models.name);
     json_put_text(b, "model_alias", ctx->models.name);
-    json_put_text(b, "bos_token", some(chat->words.bos));
-    json_put_text(b, "eos_token", some(chat->words.eos));
+    json_put_some(b, "bos_token", chat->words.bos);
+    json_put_some(b, "eos_token", chat->words.eos);
     json_put_text(b, "chat_template", chat->source ? chat->source : ""); /* pages take its length */
     json_open(b, "modalities", '{');
     json_put_bool(b, "vision", false);
