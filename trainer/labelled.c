@@ -285,7 +285,7 @@ int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *re
                     .steps_per_epoch = epoch,
                     .order = xcalloc((size_t)n, sizeof *l->order)};
     int rc = open_weights(l, err);
-    if (rc == 0) rc = restore(l, err) || accompany(l, err) ? -1 : train(t, err);
+    if (rc == 0) rc = restore(l, err) || accompany(l, err) ? -1 : training_loop(t, err);
     *result = (FinetuneResult){.seed = seed, .epoch = (int)(t->best.step / l->steps_per_epoch)};
     if (rc == 0) {
         result->epochs = (int)(t->step / l->steps_per_epoch);

@@ -251,7 +251,7 @@ static int go_on(Language *l, Err *err) {
     const Settings *s = l->run->settings;
     if (training_save(t, err) || training_open_log(t, err)) return -1;
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
-    int rc = train(t, err);
+    int rc = training_loop(t, err);
     if (rc > 0)
         progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", rc,
                       (long long)t->step);

@@ -55,7 +55,7 @@ static int run_steps(Loop *l, Err *err) {
     return 0;
 }
 
-int train(Training *t, Err *err) {
+int training_loop(Training *t, Err *err) {
     const Recipe *r = t->recipe;
     Loop l = {.t = t, .perturb = {.mode = (PerturbMode)r->perturb, .sigma = r->perturb_sigma, .seed = t->seed}};
     tape_init(&l.tape, true);

@@ -7,6 +7,6 @@
 #include "trainer/training.h"
 
 /* Trains until the objective is done. 0 then; the signal's number when one came; -1 on error. Closes the log. */
-int train(Training *t, Err *err);
+int training_loop(Training *t, Err *err);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *     training_bind, and then training_start or training_resume      the weights
  *     training_open_log                                              log.jsonl, and what was the best until now
- *     train (train.h)
+ *     training_loop (train.h)
  *     training_free                                                  takes it in any state
  *
  * A save writes optimizer.safetensors first, atomically: its rename is the commit. A resumed run starts from it and

@@ -95,7 +95,7 @@ static double last_loss(const PastRun *r) { return r->loss[r->n - 1]; }
 
 static void summarize(Arm *a, double *room) {
     for (int i = 0; i < a->n; i++) room[i] = last_loss(a->runs[i]);
-    a->mean = mean_of(room, a->n);
+    a->mean = sample_mean(room, a->n);
     a->deviation = deviation_of(room, a->n);
 }
 

@@ -4,14 +4,14 @@
 
 #include <math.h>
 
-double mean_of(const double *v, int n) {
+double sample_mean(const double *v, int n) {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += v[i];
     return sum / n;
 }
 
 double deviation_of(const double *v, int n) {
-    double m = mean_of(v, n), sum = 0;
+    double m = sample_mean(v, n), sum = 0;
     for (int i = 0; i < n; i++) sum += (v[i] - m) * (v[i] - m);
     return n > 1 ? sqrt(sum / (n - 1)) : 0;
 }
@@ -40,7 +40,7 @@ double student_quantile(int freedom) {
 Interval interval_of(const double *differences, int n) {
     if (n == 0) return (Interval){.mean = NAN, .half = NAN};
     double half = n > 1 ? student_quantile(n - 1) * deviation_of(differences, n) / sqrt(n) : INFINITY;
-    return (Interval){.mean = mean_of(differences, n), .half = half, .n = n};
+    return (Interval){.mean = sample_mean(differences, n), .half = half, .n = n};
 }
 
 bool interval_is_clear(const Interval *i) { return i->n > 0 && fabs(i->mean) > i->half; }

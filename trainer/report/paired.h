@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-double mean_of(const double *v, int n);      /* n >= 1 */
+double sample_mean(const double *v, int n);  /* n >= 1 */
 double deviation_of(const double *v, int n); /* 0 for n = 1 */
 
 double student_quantile(int freedom); /* >= 1; to 12 digits */
