@@ -179,6 +179,29 @@ TEST(seeds_if_fingerprint) {
     daemon_stop(&other);
 }
 
+/* A chat's fingerprint names its template too. */
+TEST(seeds_if_fingerprint_of_a_chat) {
+    static const char chat[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":2,\"if_fingerprint\":%s%s%s}";
+    Daemon d;
+    char body[512];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer text = ask(&d, "\"seed\":4");
+    snprintf(body, sizeof body, chat, "null", "", "");
+    Answer first = http_post(&d, "/v1/chat/completions", body);
+    snprintf(body, sizeof body, chat, "\"", json_text(first.json, "system_fingerprint"), "\"");
+    Answer again = http_post(&d, "/v1/chat/completions", body);
+    CHECK_MSG(again.status == 200, "%s", again.body);
+    snprintf(body, sizeof body, chat, "\"", json_text(text.json, "system_fingerprint"), "\"");
+    Answer refused = http_post(&d, "/v1/chat/completions", body);
+    answer_check_error(&refused, 409, "if_fingerprint", body);
+    answer_free(&text);
+    answer_free(&first);
+    answer_free(&again);
+    answer_free(&refused);
+    daemon_stop(&d);
+}
+
 static void check_arithmetic(const char *dir, const char *isa, const char *want) {
     Daemon d;
     char *before = getenv("NOISED_ISA") ? strdup(getenv("NOISED_ISA")) : NULL;

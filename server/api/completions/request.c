@@ -152,7 +152,7 @@ static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *f
     if (!config_generates(ctx->config))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
                         task_names[ctx->config->task]);
-    const char *fingerprint = r->chat ? ctx->chat_fingerprint : ctx->fingerprint;
+    const char *fingerprint = r->messages ? ctx->chat_fingerprint : ctx->fingerprint;
     if (r->if_fingerprint && strcmp(r->if_fingerprint, fingerprint))
         return api_fail(e, 409, "another_fingerprint", "if_fingerprint",
                         "if_fingerprint is \"%.100s\", what answers here is \"%s\": its bytes may be others",
