@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
 #include <limits.h>
@@ -88,41 +89,42 @@ static int read_message(const Reading *reading, const cJSON *object) {
     return read_role(reading, role) || read_content(reading, content) ? -1 : 0;
 }
 
-static int render(const Reading *reading, CompletionRequest *r, const ApiContext *ctx) {
+static int render(const Reading *reading, RequestDraft *d, const ApiContext *ctx) {
     const Chat *chat = ctx->chat;
     Buffer text = {0};
     ChatFault fault;
     ChatWords words = chat->words;
     int rc;
-    words.date = r->date_string;
-    words.think = r->enable_thinking;
+    words.date = d->date_string;
+    words.think = d->enable_thinking;
     if (chat->form->render(chat->form, reading->messages, reading->n, &words, &text, &fault))
         rc = message_fail(reading, fault.message, "role", fault.why);
     else
         rc = text.failed ? api_no_memory(reading->error)
-                         : api_prompt_rendered(ctx, text.data, text.n, &r->prompts, &r->n_prompts, reading->error);
+                         : api_prompt_rendered(ctx, text.data, text.n, &d->request.prompts, &d->request.n_prompts,
+                                               reading->error);
     buffer_free(&text);
     return rc;
 }
 
-static int read_messages(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
+static int read_messages(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
     const cJSON *object;
-    if (!cJSON_IsArray(r->messages)) return api_fail(e, 400, NULL, "messages", "messages must be an array of messages");
-    int n = cJSON_GetArraySize(r->messages), rc = 0;
+    if (!cJSON_IsArray(d->messages)) return api_fail(e, 400, NULL, "messages", "messages must be an array of messages");
+    int n = cJSON_GetArraySize(d->messages), rc = 0;
     if (n == 0) return api_fail(e, 400, NULL, "messages", "messages must not be an empty array");
     if (n > ctx->limits.messages)
         return api_fail(e, 400, NULL, "messages", "messages has %d messages, the limit is %d", n, ctx->limits.messages);
     if (!ctx->chat->form) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
-    if (r->date_string && !ctx->chat->form->dated)
+    if (d->date_string && !ctx->chat->form->dated)
         return api_fail(e, 400, NULL, "chat_template_kwargs.date_string",
                         "chat_template_kwargs.date_string: the template %s writes no date", ctx->chat->form->name);
     Reading reading = {.error = e, .messages = try_calloc((size_t)n, sizeof *reading.messages)};
     if (!reading.messages) return api_no_memory(e);
-    for (object = r->messages->child; object && rc == 0; object = object->next) {
+    for (object = d->messages->child; object && rc == 0; object = object->next) {
         rc = read_message(&reading, object);
         reading.n++;
     }
-    if (rc == 0) rc = render(&reading, r, ctx);
+    if (rc == 0) rc = render(&reading, d, ctx);
     for (int i = 0; i < reading.n; i++) free((char *)reading.messages[i].content);
     free(reading.messages);
     return rc;
@@ -131,8 +133,8 @@ static int read_messages(CompletionRequest *r, const ApiContext *ctx, ApiError *
 /* ---- the table ---- */
 
 static int keep_messages(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    request->messages = item;
+    RequestDraft *draft = r->out;
+    draft->messages = item;
     return 0;
 }
 
@@ -140,14 +142,13 @@ static const Type text = {.kind = TYPE_STRING},
                   message = {.kind = TYPE_MAP, .of = {&text}, .schema = "{\"$ref\":\"#/components/schemas/Message\"}"};
 static const Type messages = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&message}};
 
-#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
 #define NEUTRAL(field, values, why)                                                                                    \
     { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
 static const Field template_kwargs[] = {
-    {FIELD(date_string, FIELD_TEXT), .absent = "`26 Jul 2024`",
+    {DRAFT_FIELD(date_string, FIELD_TEXT), .absent = "`26 Jul 2024`",
      .help = "What a template that writes a date (`llama-3.1`) calls today; others refuse it. Never the true date by "
              "itself, for the same request has the same prompt tomorrow."},
-    {FIELD(enable_thinking, FIELD_BOOL), .fallback = true,
+    {DRAFT_FIELD(enable_thinking, FIELD_BOOL), .fallback = true,
      .help = "False: a template that lets the model think first (`qwen3`) leaves it no place for that."},
 };
 
@@ -164,7 +165,7 @@ static const Field rows[] = {
     NEUTRAL("add_special_tokens", "[false]", "The template writes them."),
     {.name = "chat_template_kwargs",
      .kind = FIELD_OBJECT,
-     .offset = offsetof(CompletionRequest, chat_template_kwargs),
+     .offset = offsetof(RequestDraft, chat_template_kwargs),
      .fields = &(const FieldList){.rows = template_kwargs, .n = COUNTOF(template_kwargs)},
      .absent = "none",
      .help = "What the template is given besides the messages."},
@@ -173,9 +174,9 @@ static const Field rows[] = {
     NEUTRAL("functions", "[[]]", "No model here calls functions."),
     {.name = "logprobs",
      .kind = FIELD_BOOL,
-     .offset = offsetof(CompletionRequest, chat_logprobs),
+     .offset = offsetof(RequestDraft, chat_logprobs),
      .help = "Log-probabilities of the tokens."},
-    {FIELD(max_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "-1",
+    {REQUEST_FIELD(max_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "-1",
      .help = "Tokens to generate at most; -1: as many as the context holds."},
     NEUTRAL("modalities", "[[\"text\"]]", "Answers are texts."),
     {.name = "n_probs", .kind = FIELD_NONE},
@@ -184,10 +185,9 @@ static const Field rows[] = {
     {.name = "suffix", .kind = FIELD_NONE},
     NEUTRAL("tool_choice", "[\"none\",\"auto\"]", "No model here calls functions."),
     NEUTRAL("tools", "[[]]", "No model here calls functions."),
-    {FIELD(top_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
+    {DRAFT_FIELD(top_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "So many alternatives for each token. Only with `logprobs: true`."},
 };
-#undef FIELD
 #undef NEUTRAL
 
 /* ---- from the fields to the prompt ---- */
@@ -204,15 +204,15 @@ static int add_ends(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
 
 /* Makes the prompt out of the messages, and settles what these fields say in their own way. */
 static int read_chat(void *out, const void *context, ApiError *e) {
-    CompletionRequest *r = out;
+    RequestDraft *d = out;
+    CompletionRequest *r = &d->request;
     const ApiContext *ctx = context;
-    r->chat = true;
     r->form = &response_chat;
-    if (!r->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
-    if (r->top_logprobs >= 0 && !r->chat_logprobs)
+    if (!d->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
+    if (d->top_logprobs >= 0 && !d->chat_logprobs)
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");
-    if (read_messages(r, ctx, e)) return -1;
-    if (r->chat_logprobs) r->logprobs = MAX(r->top_logprobs, 0);
+    if (read_messages(d, ctx, e)) return -1;
+    if (d->chat_logprobs) r->logprobs = MAX(d->top_logprobs, 0);
     return r->ignore_eos ? 0 : add_ends(r, ctx, e);
 }
 

@@ -4,6 +4,7 @@
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "server/api/chat/chat.h"
+#include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
 #include <stdlib.h>
@@ -13,17 +14,17 @@
 
 /* Fields of a chat, or of a completion. */
 static int read_request(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    RequestDraft *draft = r->out;
     if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
-    request->replayed = json_field(item, "messages") ? &chat_fields : &completion_fields;
-    return fields_read(r, item, request->replayed);
+    draft->replayed = json_field(item, "messages") ? &chat_fields : &completion_fields;
+    return fields_read(r, item, draft->replayed);
 }
 
 static int keep_response(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    RequestDraft *draft = r->out;
     if (!cJSON_IsObject(item) && !(cJSON_IsArray(item) && item->child))
         return field_fail(r, item, "an object or an array of objects");
-    request->response = item;
+    draft->response = item;
     return 0;
 }
 
@@ -49,7 +50,8 @@ static const Field rows[] = {
 };
 
 /* What the choices were computed with, in place of what the request says. */
-static int take_seeds(CompletionRequest *r, ApiError *e) {
+static int take_seeds(RequestDraft *d, ApiError *e) {
+    CompletionRequest *r = &d->request;
     int n = r->previous->n;
     free(r->noise_seeds);
     r->noise_seeds = try_calloc((size_t)n, sizeof *r->noise_seeds);
@@ -59,25 +61,26 @@ static int take_seeds(CompletionRequest *r, ApiError *e) {
         r->seeds[i] = r->previous->choices[i].seed;
         r->noise_seeds[i] = r->previous->choices[i].noise_seed;
     }
-    r->n_noise_seeds = n;
+    d->n_noise_seeds = n;
     return 0;
 }
 
 static int read_replay(void *out, const void *context, ApiError *e) {
-    CompletionRequest *r = out;
+    RequestDraft *d = out;
+    CompletionRequest *r = &d->request;
     const ApiContext *ctx = context;
-    if (!r->replayed) return api_fail(e, 400, NULL, "request", "request is missing");
-    if (!r->response) return api_fail(e, 400, NULL, "response", "response is missing");
-    if (r->replayed->finish(r, ctx, e)) return -1;
+    if (!d->replayed) return api_fail(e, 400, NULL, "request", "request is missing");
+    if (!d->response) return api_fail(e, 400, NULL, "response", "response is missing");
+    if (d->replayed->finish(d, ctx, e)) return -1;
     /* Of what the request asks for, the text alone. */
     r->form = &response_replay;
     r->stream = r->diversity = r->return_token_ids = false;
     r->logprobs = r->prompt_logprobs = -1;
-    r->n_probs = r->deadline_ms = 0;
+    d->n_probs = r->deadline_ms = 0;
     r->best_of = r->n;
     if (r->n > ctx->limits.n) return 0; /* which is refused with the other counts */
-    r->previous = previous_read(r->response, r->n_prompts * r->n, e);
-    return r->previous ? take_seeds(r, e) : -1;
+    r->previous = previous_read(d->response, r->n_prompts * r->n, e);
+    return r->previous ? take_seeds(d, e) : -1;
 }
 
 const FieldList replay_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_replay};

@@ -49,19 +49,8 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     if (!job) return NULL;
     if (r->prompts[p].score_from) job->score_from = r->prompts[p].score_from;
     job->min_tokens = r->min_tokens;
-    job->sampling = (Sampling){
-        .temperature = r->temperature,
-        .top_k = r->top_k,
-        .top_p = r->top_p,
-        .min_p = r->min_p,
-        .typical_p = r->typical_p,
-        .repetition_penalty = r->repetition_penalty,
-        .repetition_window = r->repetition_window,
-        .frequency_penalty = r->frequency_penalty,
-        .presence_penalty = r->presence_penalty,
-        .n_bias = r->n_bias,
-        .seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i),
-    };
+    job->sampling = r->sampling;
+    job->sampling.seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i);
     job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
     job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
@@ -71,7 +60,7 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = requester->tenant;
     job->party = requester->party;
-    if (copy_of(&job->sampling.bias, r->bias, (size_t)r->n_bias * sizeof *r->bias) &&
+    if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&
         copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
         return job;
     job_release(job);
@@ -136,8 +125,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
     r = &c->request;
     settle_seeds(r);
     c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
-    response_head_init(&c->head, r->form, ctx->api->models.name,
-                       r->chat ? ctx->api->chat_fingerprint : ctx->api->fingerprint);
+    response_head_init(&c->head, r->form, ctx->api->models.name, r->fingerprint);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
@@ -374,8 +362,7 @@ static void *start_completion(const AnswerKind *kind, const AnswerContext *ctx, 
                               const char *body, size_t n, const Requester *requester, Buffer *ignored, ApiError *e) {
     CompletionRequest r;
     (void)kind;
-    if (api_request_parse(&r, ctx->api, fields, body, n, e)) return NULL;
-    buffer_append(ignored, r.ignored.data, r.ignored.n);
+    if (api_request_parse(&r, ctx->api, fields, body, n, ignored, e)) return NULL;
     return start(ctx, &r, requester, e);
 }
 

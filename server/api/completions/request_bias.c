@@ -1,7 +1,7 @@
 /* The field "logit_bias": token ids and texts with their biases, as an object or as an array of pairs. */
 #include "base/err.h"
 #include "base/memory.h"
-#include "server/api/completions/request.h"
+#include "server/api/completions/request_draft.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -28,17 +28,23 @@ static int read_bias(const FieldReader *r, const cJSON *item, float *out) {
     return 0;
 }
 
-/* There is room for as many as the limit allows. */
-static int add(const FieldReader *r, int id, float value) {
-    CompletionRequest *request = r->out;
+typedef struct Biases {
+    const FieldReader *reader;
+    LogitBias *list; /* [limits.logit_bias], the first n in use */
+    int n;
+} Biases;
+
+static int add(Biases *b, int id, float value) {
+    const FieldReader *r = b->reader;
     int most = ((const ApiContext *)r->context)->limits.logit_bias;
-    if (request->n_bias == most)
+    if (b->n == most)
         return api_fail(r->error, 400, NULL, r->name, "logit_bias has more than %d tokens, the limit", most);
-    request->bias[request->n_bias++] = (LogitBias){.id = id, .bias = value};
+    b->list[b->n++] = (LogitBias){.id = id, .bias = value};
     return 0;
 }
 
-static int add_text(const FieldReader *r, const char *words, float value) {
+static int add_text(Biases *b, const char *words, float value) {
+    const FieldReader *r = b->reader;
     const ApiContext *ctx = r->context;
     TokenList list = {0};
     Err err;
@@ -47,7 +53,7 @@ static int add_text(const FieldReader *r, const char *words, float value) {
         rc = api_fail(r->error, 400, NULL, r->name, "%s", err.msg);
     else if (list.n == 0)
         rc = api_fail(r->error, 400, NULL, r->name, "logit_bias names a text without tokens");
-    for (size_t i = 0; i < list.n && rc == 0; i++) rc = add(r, list.ids[i], value);
+    for (size_t i = 0; i < list.n && rc == 0; i++) rc = add(b, list.ids[i], value);
     token_list_free(&list);
     return rc;
 }
@@ -72,25 +78,27 @@ static int parse_id(const char *key, int limit) {
     return (int)id;
 }
 
-static int read_member(const FieldReader *r, const cJSON *item) {
+static int read_member(Biases *b, const cJSON *item) {
+    const FieldReader *r = b->reader;
     int vocab = ((const ApiContext *)r->context)->config->vocab_size, id = parse_id(item->string, vocab);
     float value;
     if (read_bias(r, item, &value)) return -1;
-    if (id >= 0) return add(r, id, value);
-    if (!is_number(item->string)) return add_text(r, item->string, value);
+    if (id >= 0) return add(b, id, value);
+    if (!is_number(item->string)) return add_text(b, item->string, value);
     return api_fail(r->error, 400, NULL, r->name, "logit_bias names \"%.60s\", token ids are 0 to %d", item->string,
                     vocab - 1);
 }
 
-static int read_pair(const FieldReader *r, const cJSON *item) {
+static int read_pair(Biases *b, const cJSON *item) {
+    const FieldReader *r = b->reader;
     int vocab = ((const ApiContext *)r->context)->config->vocab_size;
     int64_t id;
     float value;
     if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2) return field_fail(r, item, forms);
     const cJSON *token = item->child;
     if (read_bias(r, token->next, &value)) return -1;
-    if (cJSON_IsString(token)) return add_text(r, token->valuestring, value);
-    if (json_integer(token, 0, vocab - 1, &id)) return add(r, (int)id, value);
+    if (cJSON_IsString(token)) return add_text(b, token->valuestring, value);
+    if (json_integer(token, 0, vocab - 1, &id)) return add(b, (int)id, value);
     char what[80];
     snprintf(what, sizeof what, "pairs of a text, or a token id between 0 and %d, and a bias", vocab - 1);
     return field_fail(r, token, what);
@@ -103,27 +111,29 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The biases of one token add up. */
-static void join(CompletionRequest *request) {
+static void join(Biases *b) {
     int n = 0;
-    qsort(request->bias, (size_t)request->n_bias, sizeof *request->bias, compare);
-    for (int i = 0; i < request->n_bias; i++) {
-        if (n > 0 && request->bias[n - 1].id == request->bias[i].id)
-            request->bias[n - 1].bias += request->bias[i].bias;
+    qsort(b->list, (size_t)b->n, sizeof *b->list, compare);
+    for (int i = 0; i < b->n; i++) {
+        if (n > 0 && b->list[n - 1].id == b->list[i].id)
+            b->list[n - 1].bias += b->list[i].bias;
         else
-            request->bias[n++] = request->bias[i];
+            b->list[n++] = b->list[i];
     }
-    request->n_bias = n;
+    b->n = n;
 }
 
 int api_bias_read(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    Sampling *sampling = &((RequestDraft *)r->out)->request.sampling;
     const ApiContext *ctx = r->context;
     bool object = cJSON_IsObject(item);
     if (!object && !cJSON_IsArray(item)) return field_fail(r, item, forms);
-    request->bias = try_calloc((size_t)ctx->limits.logit_bias + 1, sizeof *request->bias);
-    if (!request->bias) return api_no_memory(r->error);
+    Biases b = {.reader = r, .list = try_calloc((size_t)ctx->limits.logit_bias + 1, sizeof *b.list)};
+    if (!b.list) return api_no_memory(r->error);
+    sampling->bias = b.list;
     for (const cJSON *entry = item->child; entry; entry = entry->next)
-        if (object ? read_member(r, entry) : read_pair(r, entry)) return -1;
-    join(request);
+        if (object ? read_member(&b, entry) : read_pair(&b, entry)) return -1;
+    join(&b);
+    sampling->n_bias = b.n;
     return 0;
 }

@@ -3,7 +3,7 @@
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "model/shape.h"
-#include "server/api/completions/request.h"
+#include "server/api/completions/request_draft.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int encode(String *s, const FieldReader *r, const cJSON *item) {
 
 /* All of them begin with a space of the tokenizer's own, or none. */
 static int check_spelling(const FieldReader *r, const String *strings, int n) {
-    CompletionRequest *request = r->out;
+    CompletionRequest *request = &((RequestDraft *)r->out)->request;
     const Tokenizer *t = ((const ApiContext *)r->context)->tokenizer;
     request->choice_spaced = !is_spelled(t, &strings[0], false);
     for (int i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static int check_different(const FieldReader *r, const String *strings, int n) {
 
 /* From sorted strings. */
 static int make_trie(const FieldReader *r, const String *strings, int n) {
-    CompletionRequest *request = r->out;
+    CompletionRequest *request = &((RequestDraft *)r->out)->request;
     TokenList all = {0};
     int lengths[STRINGS];
     for (int i = 0; i < n; i++) {

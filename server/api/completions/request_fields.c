@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "server/api/foreign.h"
-#include "server/api/completions/request.h"
+#include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@
 enum { STOP_IDS = 256 };
 
 static int read_stop(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    RequestDraft *draft = r->out;
     const ApiLimits *limits = &((const ApiContext *)r->context)->limits;
     int n = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : 1;
     if (n > limits->stop)
@@ -25,22 +25,23 @@ static int read_stop(const FieldReader *r, const cJSON *item) {
         if (length == 0 || length > (size_t)limits->stop_bytes)
             return api_fail(r->error, 400, NULL, "stop", "a stop string has %zu bytes, it must have 1 to %d", length,
                             limits->stop_bytes);
-        if (stop_set_add(&request->stop, s->valuestring)) return api_no_memory(r->error);
+        if (stop_set_add(&draft->request.stop, s->valuestring)) return api_no_memory(r->error);
     }
     return 0;
 }
 
 static int read_stop_ids(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    RequestDraft *draft = r->out;
     const ApiContext *ctx = r->context;
     if (cJSON_GetArraySize(item) > STOP_IDS)
         return api_fail(r->error, 400, NULL, r->name, "%s has %d ids, the limit is %d", r->name,
                         cJSON_GetArraySize(item), STOP_IDS);
-    return api_ids_read(r, item, ctx->config->vocab_size, &request->stop_ids, &request->n_stop_ids);
+    return api_ids_read(r, item, ctx->config->vocab_size, &draft->request.stop_ids, &draft->request.n_stop_ids);
 }
 
 static int read_noise_seed(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
+    RequestDraft *draft = r->out;
+    CompletionRequest *request = &draft->request;
     static const char what[] = "an integer between 0 and 9007199254740991 or an array of such integers";
     int64_t seed;
     if (!cJSON_IsArray(item)) {
@@ -53,15 +54,15 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     const cJSON *element;
     cJSON_ArrayForEach(element, item) {
         if (!json_integer(element, 0, SEED_MAX, &seed)) return field_fail(r, element, what);
-        request->noise_seeds[request->n_noise_seeds++] = (uint64_t)seed;
+        request->noise_seeds[draft->n_noise_seeds++] = (uint64_t)seed;
     }
     return 0;
 }
 
 /* How it becomes tokens depends on other fields, which may come behind it. */
 static int keep_prompt(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    request->prompt = item;
+    RequestDraft *draft = r->out;
+    draft->prompt = item;
     return 0;
 }
 
@@ -81,11 +82,11 @@ static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
 static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
 static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
 
-#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
 static const Field stream_options[] = {
-    {FIELD(include_usage, FIELD_BOOL),
+    {REQUEST_FIELD(include_usage, FIELD_BOOL),
      .help = "One more event before `[DONE]`, with `choices: []` and `usage`; all others then have `usage: null`."},
-    {FIELD(continuous_usage_stats, FIELD_BOOL), .help = "With `include_usage`: every event has the `usage` up to it."},
+    {REQUEST_FIELD(continuous_usage_stats, FIELD_BOOL),
+     .help = "With `include_usage`: every event has the `usage` up to it."},
     {.name = "include_obfuscation",
      .kind = FIELD_NEUTRAL,
      .neutral = "[false]",
@@ -94,7 +95,8 @@ static const Field stream_options[] = {
 };
 
 static const Field rows[] = {
-    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
+     .help = "Must be the served model's name; 404 otherwise."},
     {.name = "prompt",
      .kind = FIELD_OTHER,
      .read = keep_prompt,
@@ -103,9 +105,9 @@ static const Field rows[] = {
      .help = "One text or several, each as a string or as token ids. Special tokens that a string spells out become "
              "their ids. An array that holds token ids and strings is one prompt, of these parts; one of strings alone "
              "is several."},
-    {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
+    {DRAFT_FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "Put the BOS token in front of a text where the tokenizer does."},
-    {FIELD(best_of, FIELD_INT), .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
+    {REQUEST_FIELD(best_of, FIELD_INT), .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
      .help = "Compute so many choices of each prompt and answer with the `n` of highest mean log-probability. At least "
              "`n`; above `n` neither with `stream` nor with an array of noise seeds. 0 means absent."},
     {.name = "choice",
@@ -115,23 +117,24 @@ static const Field rows[] = {
      .absent = "any text",
      .help = "The answer is one of these strings. Not with what says where a text ends: `stop`, `stop_token_ids`, "
              "`ignore_eos`, `min_tokens`, `include_stop_str_in_output`; `max_tokens`, if given, holds the longest."},
-    {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
+    {REQUEST_FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
      .help = "Milliseconds from the request's arrival. A choice that is not complete by then ends with `finish_reason` "
              "`length` and `deadline: true`."},
-    {FIELD(diversity, FIELD_BOOL),
+    {REQUEST_FIELD(diversity, FIELD_BOOL),
      .help =
          "Add `diversity` to the answer, or to an event of the stream before `[DONE]`: how much the choices differ. "
          "Prompts, `n` and `max_tokens` multiplied are at most 65536."},
-    {FIELD(echo, FIELD_BOOL), .help = "Put the prompt in front of the text, and its log-probabilities in front of the "
-                                      "others."},
-    {FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,
+    {REQUEST_FIELD(echo, FIELD_BOOL),
+     .help = "Put the prompt in front of the text, and its log-probabilities in front of the "
+             "others."},
+    {SAMPLING_FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,
      .help = "Subtracted from a token's logit for every time it was generated."},
-    {FIELD(if_fingerprint, FIELD_TEXT), .absent = "none",
+    {DRAFT_FIELD(if_fingerprint, FIELD_TEXT), .absent = "none",
      .help =
          "Answer 409 unless this is the answer's `system_fingerprint`: for whoever goes on with a stream of another "
          "server (`stream_from`)."},
-    {FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
-    {FIELD(include_stop_str_in_output, FIELD_BOOL),
+    {REQUEST_FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
+    {REQUEST_FIELD(include_stop_str_in_output, FIELD_BOOL),
      .help = "The text ends behind the stop string, or with the stop token, instead of before it."},
     {.name = "logit_bias",
      .kind = FIELD_OTHER,
@@ -142,26 +145,26 @@ static const Field rows[] = {
          "Added to the logits of tokens: an object of token ids (decimal strings) or texts, or an array of pairs. A "
          "text stands for each of its tokens; in an object what looks like a number is an id, in a pair a string is "
          "a text. Biases of one token add up; `false`: it never comes. The limit counts tokens."},
-    {FIELD(logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
+    {REQUEST_FIELD(logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "Log-probabilities of the tokens, and of so many alternatives for each."},
-    {FIELD(max_completion_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT,
+    {DRAFT_FIELD(max_completion_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT,
      .absent = "`max_tokens`", .help = "The same as `max_tokens`."},
-    {FIELD(max_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "16",
+    {REQUEST_FIELD(max_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "16",
      .help = "Tokens to generate at most. The prompt and `max_tokens` - 1 must fit the context; -1: as many as fit. "
              "With 0, `echo` and `logprobs` a text is scored."},
-    {FIELD(min_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "0",
+    {SAMPLING_FIELD(min_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "0",
      .help = "Drop tokens less probable than this share of the most probable one's."},
-    {FIELD(min_tokens, FIELD_INT), .high = INT_MAX,
+    {REQUEST_FIELD(min_tokens, FIELD_INT), .high = INT_MAX,
      .help = "Before so many tokens neither the end-of-text token, stop token ids nor stop strings end a choice. At "
              "most `max_tokens`."},
-    {FIELD(n, FIELD_INT), .low = 1, .high = INT_MAX, .limit = "--max-n", .fallback = 1,
+    {REQUEST_FIELD(n, FIELD_INT), .low = 1, .high = INT_MAX, .limit = "--max-n", .fallback = 1,
      .help = "Choices of each prompt. Prompts times `best_of` must fit the queue (`--max-queue`)."},
-    {FIELD(n_predict, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "`max_tokens`",
+    {DRAFT_FIELD(n_predict, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "`max_tokens`",
      .help = "The same as `max_tokens`."},
-    {FIELD(n_probs, FIELD_INT), .high = 20, .absent = "none", .help = "From 1 on the same as `logprobs`."},
-    {FIELD(noise_prompt_seed, FIELD_SEED), .absent = "the choice's noise seed",
+    {DRAFT_FIELD(n_probs, FIELD_INT), .high = 20, .absent = "none", .help = "From 1 on the same as `logprobs`."},
+    {REQUEST_FIELD(noise_prompt_seed, FIELD_SEED), .absent = "the choice's noise seed",
      .help = "Noise seed of the prompt's rows; choices that have it in common share the prompt's cache."},
-    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
+    {REQUEST_FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
      .help = "Factor on every sigma. 0 turns the noise off."},
     {.name = "noise_seed",
      .kind = FIELD_OTHER,
@@ -170,25 +173,25 @@ static const Field rows[] = {
      .absent = "the choice's `seed`; without that `--noise-seed`",
      .help = "Noise seed of choice 0, from which those of the others are derived; or one for each choice of the "
              "answer."},
-    {FIELD(presence_penalty, FIELD_FLOAT), .low = -2, .high = 2,
+    {SAMPLING_FIELD(presence_penalty, FIELD_FLOAT), .low = -2, .high = 2,
      .help = "Subtracted once from the logits of tokens that were generated."},
-    {FIELD(prompt_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
+    {REQUEST_FIELD(prompt_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "Add `prompt_logprobs` to every choice: for each token of the prompt its log-probability and so many "
              "alternatives, by token id. Not with `stream`."},
-    {FIELD(repeat_last_n, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = -1,
+    {DRAFT_FIELD(repeat_last_n, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = -1,
      .help = "Of how many of the last tokens `repetition_penalty` takes account: -1 for all, 0 for none."},
-    {FIELD(repeat_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "`repetition_penalty`",
-     .help = "The same as `repetition_penalty`."},
-    {FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "1",
+    {DRAFT_FIELD(repeat_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0,
+     .absent = "`repetition_penalty`", .help = "The same as `repetition_penalty`."},
+    {SAMPLING_FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "1",
      .help = "Divides positive and multiplies negative logits of tokens in the prompt or the text so far."},
-    {FIELD(repetition_penalty_range, FIELD_INT), .high = INT_MAX, .help = "As `repeat_last_n`, with 0 for all."},
-    {FIELD(return_token_ids, FIELD_BOOL),
+    {DRAFT_FIELD(repetition_penalty_range, FIELD_INT), .high = INT_MAX, .help = "As `repeat_last_n`, with 0 for all."},
+    {REQUEST_FIELD(return_token_ids, FIELD_BOOL),
      .help = "Add `token_ids` to every choice, and `prompt_token_ids` to the first that is sent of it."},
-    {FIELD(seed, FIELD_FOLDED), .absent = "drawn",
+    {REQUEST_FIELD(seed, FIELD_FOLDED), .absent = "drawn",
      .help = "Seed of choice 0, from which those of the others are derived: of the sampling, and of the noise unless "
              "`noise_seed` says otherwise. -1 means absent. Above 2^53 - 1 and below 0 it is folded to 53 bits, and "
              "the choice reports what it became."},
-    {FIELD(skip_special_tokens, FIELD_BOOL), .fallback = true,
+    {REQUEST_FIELD(skip_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "False: special tokens stand in the text as they are spelled."},
     {.name = "stop",
      .kind = FIELD_OTHER,
@@ -202,39 +205,37 @@ static const Field rows[] = {
      .type = &stop_ids_type,
      .absent = "none",
      .help = "Tokens that end the text, as the end-of-text token does."},
-    {FIELD(stream, FIELD_BOOL), .help = "Answer with server-sent events."},
-    {FIELD(stream_from, FIELD_INT), .high = INT_MAX,
+    {REQUEST_FIELD(stream, FIELD_BOOL), .help = "Answer with server-sent events."},
+    {REQUEST_FIELD(stream_from, FIELD_INT), .high = INT_MAX,
      .help =
          "The first so many tokens are computed and not sent: a stream that was cut off behind them goes on byte for "
          "byte. At most `max_tokens`, and with one choice only."},
     {.name = "stream_options",
      .kind = FIELD_OBJECT,
-     .offset = offsetof(CompletionRequest, stream_options),
+     .offset = offsetof(RequestDraft, stream_options),
      .fields = &(const FieldList){.rows = stream_options, .n = COUNTOF(stream_options)},
      .absent = "none",
      .help = "Only with `stream: true`."},
-    {FIELD(suffix, FIELD_TEXT), .absent = "none", .help = "Refused: the model only continues texts."},
-    {FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = API_ABSENT, .absent = "1",
+    {DRAFT_FIELD(suffix, FIELD_TEXT), .absent = "none", .help = "Refused: the model only continues texts."},
+    {SAMPLING_FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = API_ABSENT, .absent = "1",
      .help = "0 takes the most probable token; otherwise at least 0.001."},
-    {FIELD(top_k, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "0",
+    {SAMPLING_FIELD(top_k, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "0",
      .help = "Keep the `top_k` most probable tokens; 0 or -1: all."},
-    {FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "1",
+    {SAMPLING_FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "1",
      .help = "Keep the most probable tokens up to this share of the probability."},
-    {FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
+    {DRAFT_FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
      .help = "So many tokens of a longer prompt count, the last ones; -1: as many as the context holds."},
-    {FIELD(truncation_side, FIELD_TEXT), .absent = "`left`",
+    {DRAFT_FIELD(truncation_side, FIELD_TEXT), .absent = "`left`",
      .help = "The side that a longer prompt loses: `left` or `right`."},
-    {FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = API_ABSENT, .absent = "1",
+    {SAMPLING_FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = API_ABSENT, .absent = "1",
      .help = "Locally typical sampling: keep the tokens of nearly average surprise up to this share."},
-    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
 };
-#undef FIELD
 
 static int read_prompts(void *out, const void *context, ApiError *e) {
-    CompletionRequest *request = out;
-    request->form = &response_text;
-    return api_prompt_read(context, request->prompt, request->add_special_tokens, &request->prompts,
-                           &request->n_prompts, e);
+    RequestDraft *d = out;
+    d->request.form = &response_text;
+    return api_prompt_read(context, d->prompt, d->add_special_tokens, &d->request.prompts, &d->request.n_prompts, e);
 }
 
 const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompts};

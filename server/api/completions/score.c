@@ -2,6 +2,7 @@
 
 #include "base/json_write.h"
 #include "base/err.h"
+#include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
 #include <limits.h>
@@ -10,14 +11,14 @@
 /* ---- the request ---- */
 
 static int keep_prompt(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    request->prompt = item;
+    RequestDraft *draft = r->out;
+    draft->prompt = item;
     return 0;
 }
 
 static int keep_continuations(const FieldReader *r, const cJSON *item) {
-    CompletionRequest *request = r->out;
-    request->continuations = item;
+    RequestDraft *draft = r->out;
+    draft->continuations = item;
     return 0;
 }
 
@@ -28,9 +29,9 @@ static const Type ids = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_id_type}};
 static const Type continuation = {.kind = TYPE_ONE_OF, .of = {&text, &ids}};
 static const Type continuations = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&continuation}};
 
-#define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(CompletionRequest, member)
 static const Field rows[] = {
-    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
+     .help = "Must be the served model's name; 404 otherwise."},
     {.name = "prompt",
      .kind = FIELD_OTHER,
      .read = keep_prompt,
@@ -43,31 +44,30 @@ static const Field rows[] = {
      .type = &continuations,
      .absent = "required",
      .help = "What is scored. Each is tokenised by itself, so one that continues a text of words begins with a space."},
-    {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
+    {DRAFT_FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "Put the BOS token in front of the prompt where the tokenizer does."},
-    {FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
+    {REQUEST_FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
      .help = "As in `/v1/completions`. What is not scored by then has `logprob` null."},
-    {FIELD(logprobs, FIELD_INT), .high = 20, .help = "Alternatives to list for every token."},
-    {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
+    {REQUEST_FIELD(logprobs, FIELD_INT), .high = 20, .help = "Alternatives to list for every token."},
+    {REQUEST_FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",
      .help = "Factor on every sigma. 0 turns the noise off."},
-    {FIELD(noise_seed, FIELD_SEED), .absent = "`--noise-seed`, else drawn",
+    {REQUEST_FIELD(noise_seed, FIELD_SEED), .absent = "`--noise-seed`, else drawn",
      .help = "Noise seed of the prompt and of every continuation."},
-    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
 };
-#undef FIELD
 
 /* Makes a completion of it. */
 static int read_score(void *out, const void *context, ApiError *e) {
-    CompletionRequest *r = out;
-    const cJSON *p = r->prompt;
+    RequestDraft *d = out;
+    CompletionRequest *r = &d->request;
     r->form = &response_score;
     r->n = 1;
     r->echo = true;
-    if (!r->continuations) return api_fail(e, 400, NULL, "continuations", "continuations is missing");
-    if (api_prompt_read(context, p, r->add_special_tokens, &r->prompts, &r->n_prompts, e)) return -1;
-    if (cJSON_IsArray(p) && r->n_prompts > 1)
+    if (!d->continuations) return api_fail(e, 400, NULL, "continuations", "continuations is missing");
+    if (api_prompt_read(context, d->prompt, d->add_special_tokens, &r->prompts, &r->n_prompts, e)) return -1;
+    if (cJSON_IsArray(d->prompt) && r->n_prompts > 1)
         return api_fail(e, 400, NULL, "prompt", "prompt has %d prompts, continuations have one", r->n_prompts);
-    return api_prompt_continue(context, r->continuations, &r->prompts, &r->n_prompts, e);
+    return api_prompt_continue(context, d->continuations, &r->prompts, &r->n_prompts, e);
 }
 
 const FieldList score_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_score};

@@ -1,4 +1,4 @@
-#include "server/api/completions/request.h"
+#include "server/api/completions/request_draft.h"
 
 #include "base/err.h"
 #include "base/memory.h"
@@ -31,28 +31,30 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
     return 0;
 }
 
-static int settle_names(CompletionRequest *r, const Generation *g, ApiError *e) {
-    double tokens = r->trie ? r->trie->longest : r->chat ? -1 : 16;
+static int settle_names(RequestDraft *d, const Generation *g, ApiError *e) {
+    CompletionRequest *r = &d->request;
+    double tokens = r->trie ? r->trie->longest : d->messages ? -1 : 16;
     double penalty = g->values[GENERATION_REPETITION], window = -1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
-                            {"max_completion_tokens", r->max_completion_tokens, API_ABSENT},
-                            {"n_predict", r->n_predict, API_ABSENT}};
-    const Name penalties[] = {{"repetition_penalty", (double)r->repetition_penalty, 0},
-                              {"repeat_penalty", (double)r->repeat_penalty, 0}};
-    const Name windows[] = {{"repeat_last_n", r->repeat_last_n, -1},
-                            {"repetition_penalty_range", r->repetition_penalty_range, 0}};
-    const Name alternatives[] = {{"logprobs", r->logprobs, -1}, {"n_probs", r->n_probs, 0}};
+                            {"max_completion_tokens", d->max_completion_tokens, API_ABSENT},
+                            {"n_predict", d->n_predict, API_ABSENT}};
+    const Name penalties[] = {{"repetition_penalty", (double)r->sampling.repetition_penalty, 0},
+                              {"repeat_penalty", (double)d->repeat_penalty, 0}};
+    const Name windows[] = {{"repeat_last_n", d->repeat_last_n, -1},
+                            {"repetition_penalty_range", d->repetition_penalty_range, 0}};
+    const Name alternatives[] = {{"logprobs", r->logprobs, -1}, {"n_probs", d->n_probs, 0}};
     if (settle(lengths, COUNTOF(lengths), &tokens, e) || settle(penalties, COUNTOF(penalties), &penalty, e) ||
         settle(windows, COUNTOF(windows), &window, e) || settle(alternatives, COUNTOF(alternatives), &logprobs, e))
         return -1;
     r->max_tokens = (int)tokens;
-    r->repetition_penalty = window == 0 ? 1 : (float)penalty;
-    r->repetition_window = window > 0 ? (int)window : 0;
+    r->sampling.repetition_penalty = window == 0 ? 1 : (float)penalty;
+    r->sampling.repetition_window = window > 0 ? (int)window : 0;
     r->logprobs = (int)logprobs;
     return 0;
 }
 
-static int check_counts(const CompletionRequest *r, const ApiLimits *limits, ApiError *e) {
+static int check_counts(const RequestDraft *d, const ApiLimits *limits, ApiError *e) {
+    const CompletionRequest *r = &d->request;
     if (r->n > limits->n) return api_fail(e, 400, NULL, "n", "n is %d, the limit is %d", r->n, limits->n);
     if (r->best_of > limits->n)
         return api_fail(e, 400, NULL, "best_of", "best_of is %d, the limit is %d", r->best_of, limits->n);
@@ -69,9 +71,9 @@ static int check_counts(const CompletionRequest *r, const ApiLimits *limits, Api
     if (r->stream_from > 0 && r->best_of * r->n_prompts > 1)
         return api_fail(e, 400, NULL, "stream_from", "stream_from needs a single choice, there are %d",
                         r->best_of * r->n_prompts);
-    if (r->noise_seeds && r->n_noise_seeds != r->n * r->n_prompts)
+    if (r->noise_seeds && d->n_noise_seeds != r->n * r->n_prompts)
         return api_fail(e, 400, NULL, "noise_seed", "noise_seed has %d seeds, the answer has %d choices",
-                        r->n_noise_seeds, r->n * r->n_prompts);
+                        d->n_noise_seeds, r->n * r->n_prompts);
     return 0;
 }
 
@@ -106,7 +108,8 @@ static int room(const CompletionRequest *r, int max_positions) {
     return MAX(least, 0);
 }
 
-static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
+static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
+    CompletionRequest *r = &d->request;
     if (r->trie && r->max_tokens >= 0 && r->max_tokens < r->trie->longest)
         return api_fail(e, 400, NULL, "max_tokens", "max_tokens is %d, the longest choice has %d tokens", r->max_tokens,
                         r->trie->longest);
@@ -123,7 +126,7 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
             return api_fail(
                 e, 400, "context_length_exceeded",
                 r->prompts[i].n <= max_positions ? "max_tokens"
-                : r->chat                        ? "messages"
+                : d->messages                    ? "messages"
                                                  : "prompt",
                 "the request exceeds the available context size: %d tokens of prompt and max_tokens %d need "
                 "%lld positions, there are %d",
@@ -132,48 +135,54 @@ static int check_lengths(CompletionRequest *r, int max_positions, ApiError *e) {
     return 0;
 }
 
-static int read_prompts(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
-    if (fields->finish(r, ctx, e)) return -1;
-    int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
-    bool right = r->truncation_side && !strcmp(r->truncation_side, "right");
-    if (r->truncation_side && !right && strcmp(r->truncation_side, "left"))
+static int read_prompts(RequestDraft *d, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
+    if (fields->finish(d, ctx, e)) return -1;
+    int most = d->truncate_prompt_tokens < 0 ? ctx->config->max_positions : d->truncate_prompt_tokens;
+    bool right = d->truncation_side && !strcmp(d->truncation_side, "right");
+    if (d->truncation_side && !right && strcmp(d->truncation_side, "left"))
         return api_fail(e, 400, NULL, "truncation_side", "truncation_side is \"%.32s\", it must be left or right",
-                        r->truncation_side);
-    for (int i = 0; i < r->n_prompts && most > 0; i++)
+                        d->truncation_side);
+    for (Prompt *p = d->request.prompts; p < d->request.prompts + d->request.n_prompts && most > 0; p++)
         if (right)
-            r->prompts[i].n = r->prompts[i].n < most ? r->prompts[i].n : most;
+            p->n = MIN(p->n, most);
         else
-            api_prompt_keep_last(&r->prompts[i], most);
+            api_prompt_keep_last(p, most);
     return 0;
 }
 
-static int check(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
-    if (api_check_model(r->model, &ctx->models, e)) return -1;
+static int check_fingerprint(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
+    const char *fingerprint = d->messages ? ctx->chat_fingerprint : ctx->fingerprint;
+    d->request.fingerprint = fingerprint;
+    if (!d->if_fingerprint || !strcmp(d->if_fingerprint, fingerprint)) return 0;
+    return api_fail(e, 409, "another_fingerprint", "if_fingerprint",
+                    "if_fingerprint is \"%.100s\", what answers here is \"%s\": its bytes may be others",
+                    d->if_fingerprint, fingerprint);
+}
+
+static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
+    CompletionRequest *r = &d->request;
+    if (api_check_model(d->model, &ctx->models, e)) return -1;
     if (!config_generates(ctx->config))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
                         task_names[ctx->config->task]);
-    const char *fingerprint = r->messages ? ctx->chat_fingerprint : ctx->fingerprint;
-    if (r->if_fingerprint && strcmp(r->if_fingerprint, fingerprint))
-        return api_fail(e, 409, "another_fingerprint", "if_fingerprint",
-                        "if_fingerprint is \"%.100s\", what answers here is \"%s\": its bytes may be others",
-                        r->if_fingerprint, fingerprint);
-    if (r->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
-    if (api_check_user(r->user, e)) return -1;
-    api_take_defaults(r, ctx->generation);
-    if (r->temperature > 0 && r->temperature < 0.001f)
+    if (check_fingerprint(d, ctx, e)) return -1;
+    if (d->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
+    if (api_check_user(d->user, e)) return -1;
+    api_take_defaults(d, ctx->generation);
+    if (r->sampling.temperature > 0 && r->sampling.temperature < 0.001f)
         return api_fail(e, 400, NULL, "temperature", "temperature is %g, it must be 0 or at least 0.001",
-                        (double)r->temperature);
-    if (r->stream_options && !r->stream)
+                        (double)r->sampling.temperature);
+    if (d->stream_options && !r->stream)
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (api_choice_check(r, e) || read_prompts(r, ctx, fields, e) || api_choice_check_ends(r, ctx, e)) return -1;
-    if (settle_names(r, ctx->generation, e)) return -1;
+    if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_choice_check_ends(r, ctx, e)) return -1;
+    if (settle_names(d, ctx->generation, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
-    if (r->top_k < 0) r->top_k = 0;
+    r->sampling.top_k = MAX(r->sampling.top_k, 0);
     api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
     bool bad =
-        check_counts(r, &ctx->limits, e) || check_lengths(r, ctx->config->max_positions, e) || check_results(r, e);
+        check_counts(d, &ctx->limits, e) || check_lengths(d, ctx->config->max_positions, e) || check_results(r, e);
     return bad ? -1 : 0;
 }
 
@@ -186,16 +195,15 @@ static void name_inner(ApiError *e) {
 }
 
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
-                      ApiError *e) {
-    *r = (CompletionRequest){0};
+                      Buffer *ignored, ApiError *e) {
+    RequestDraft draft = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
-    FieldReader reader = {.out = r, .context = ctx, .error = e, .ignored = ctx->lenient ? &r->ignored : NULL};
-    int rc = fields_read(&reader, root, fields) || check(r, ctx, fields, e) ? -1 : 0;
-    r->model = r->user = r->suffix = r->if_fingerprint = NULL;
-    if (rc && r->response) name_inner(e);
-    r->prompt = r->messages = r->continuations = r->response = NULL;
+    FieldReader reader = {.out = &draft, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
+    int rc = fields_read(&reader, root, fields) || check(&draft, ctx, fields, e) ? -1 : 0;
+    if (rc && draft.response) name_inner(e);
     cJSON_Delete(root);
+    *r = draft.request;
     if (rc) api_request_free(r);
     return rc;
 }
@@ -203,13 +211,12 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
 void api_request_free(CompletionRequest *r) {
     for (int i = 0; i < r->n_prompts; i++) free(r->prompts[i].ids);
     free(r->prompts);
-    free(r->bias);
+    free((void *)r->sampling.bias);
     trie_release(r->trie);
     free(r->stop_ids);
     free(r->seeds);
     free(r->noise_seeds);
     previous_free(r->previous);
-    buffer_free(&r->ignored);
     stop_set_free(&r->stop);
     *r = (CompletionRequest){0};
 }

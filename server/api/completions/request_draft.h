@@ -1,0 +1,48 @@
+/* request_draft: a completion request while it is parsed: the request that comes of it, and what only the way there
+ * needs. Strings and items are borrowed from the body's JSON. */
+#ifndef NOISED_API_REQUEST_DRAFT_H
+#define NOISED_API_REQUEST_DRAFT_H
+
+#include "server/api/completions/request.h"
+
+/* The fallback of fields that go by several names, of which one may be given. */
+enum { API_ABSENT = -2 };
+
+typedef struct RequestDraft {
+    CompletionRequest request;
+    const char *model, *user, *suffix, *if_fingerprint;
+    /* what becomes prompts; messages: the request is a chat */
+    const cJSON *prompt, *messages, *continuations;
+    bool add_special_tokens, chat_template_kwargs, enable_thinking;
+    const char *date_string;
+    int truncate_prompt_tokens;
+    const char *truncation_side;
+    /* other names of what the request has, and other forms */
+    int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, top_logprobs;
+    float repeat_penalty;
+    bool chat_logprobs, stream_options;
+    int n_noise_seeds; /* in request.noise_seeds */
+    /* of a replay: the answer that is repeated, and whose fields those of its request are */
+    const cJSON *response;
+    const FieldList *replayed;
+} RequestDraft;
+
+/* A row of a table of fields, by where its value goes. */
+#define DRAFT_FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(RequestDraft, member)
+#define REQUEST_FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(RequestDraft, request.member)
+#define SAMPLING_FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(RequestDraft, request.sampling.member)
+
+/* The values of generation_config.json, in place of absent fields whose fallback is API_ABSENT. (request_defaults.c) */
+void api_take_defaults(RequestDraft *d, const Generation *g);
+
+/* The field "logit_bias". (request_bias.c) */
+extern const Type api_bias_type;
+int api_bias_read(const FieldReader *r, const cJSON *item);
+
+/* The field "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
+extern const Type api_choice_type;
+int api_choice_read(const FieldReader *r, const cJSON *item);
+int api_choice_check(const CompletionRequest *r, ApiError *e);
+int api_choice_check_ends(const CompletionRequest *r, const ApiContext *ctx, ApiError *e);
+
+#endif
