@@ -1,6 +1,5 @@
-/* buffer: growing bytes. A zeroed Buffer is empty; buffer_free empties
- * it again. When memory runs out it keeps what it has and takes nothing more: whoever hands it on asks `failed` once.
- * Not thread-safe. */
+/* buffer: growing bytes. A zeroed Buffer is empty; buffer_free empties it again. When memory runs out it keeps what it
+ * has and takes nothing more: whoever hands it on asks `failed` once. Not thread-safe. */
 #ifndef NOISED_BUFFER_H
 #define NOISED_BUFFER_H
 
@@ -11,6 +10,7 @@ typedef struct Buffer {
     size_t n, capacity;
     bool failed; /* something is missing at the end */
     bool comma;  /* json_write's: a value was put last, the next one of the same object or array needs a comma */
+    int layout;  /* json_write's: a JsonLayout */
 } Buffer;
 
 void buffer_append(Buffer *b, const void *data, size_t n);

@@ -1,8 +1,10 @@
 #include "base/json_write.h"
 
 #include "base/err.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,18 +49,27 @@ static void append_float(Buffer *b, float f) {
     if (!strpbrk(text, ".e")) buffer_text(b, ".0");
 }
 
+static void separate(Buffer *b) {
+    bool comma = b->comma;
+    if (comma) buffer_text(b, ",");
+    if (b->layout == JSON_LINES)
+        buffer_text(b, "\n  ");
+    else if (comma && b->layout == JSON_SPACED)
+        buffer_text(b, " ");
+}
+
 void json_key(Buffer *b, const char *text, size_t n) {
-    if (b->comma) buffer_append(b, ",", 1);
+    separate(b);
     append_string(b, text, n);
-    buffer_append(b, ":", 1);
+    buffer_text(b, b->layout == JSON_DENSE ? ":" : ": ");
 }
 
 /* What stands in front of a value. */
 static void begin(Buffer *b, const char *key) {
     if (key)
         json_key(b, key, strlen(key));
-    else if (b->comma)
-        buffer_append(b, ",", 1);
+    else
+        separate(b);
 }
 
 void json_open(Buffer *b, const char *key, char bracket) {
@@ -96,10 +107,18 @@ void json_put_uint(Buffer *b, const char *key, uint64_t value) {
     put_word(b, key, digits);
 }
 
+void json_put_rounded(Buffer *b, const char *key, double value, int digits) {
+    char text[32];
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    put_word(b, key, isfinite(value) ? text : "null");
+}
+
 void json_put_double(Buffer *b, const char *key, double value) {
-    char digits[32];
-    snprintf(digits, sizeof digits, "%.16g", value);
-    put_word(b, key, digits);
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", value);
+    double read = strtod(text, NULL);
+    bool near = fabs(read - value) <= fmax(fabs(read), fabs(value)) * DBL_EPSILON;
+    json_put_rounded(b, key, value, near ? 15 : 17);
 }
 
 void json_put_float(Buffer *b, const char *key, float value) {
@@ -134,3 +153,21 @@ void json_put_text(Buffer *b, const char *key, const char *text) {
 }
 
 void json_put_some(Buffer *b, const char *key, const char *text) { json_put_text(b, key, text && *text ? text : NULL); }
+
+char *json_end_text(Buffer *b) {
+    buffer_append(b, "", 1);
+    if (b->failed) memory_exhausted(b->n);
+    char *data = b->data;
+    *b = (Buffer){0};
+    return data;
+}
+
+int json_end_line(Buffer *b, FILE *f) {
+    json_close(b, '}');
+    buffer_text(b, "\n");
+    size_t n = b->n;
+    char *line = json_end_text(b);
+    int rc = fwrite(line, 1, n, f) < n || fflush(f) ? -1 : 0;
+    free(line);
+    return rc;
+}

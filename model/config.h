@@ -117,6 +117,7 @@ extern const char *const norm_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
 extern const char *const span_names[3];
+extern const char *const sas_activation_names[2], *const sas_rope_names[2]; /* by `relu`, by `rope_post` */
 
 extern const char *const task_names[5], *const pool_names[3], *const input_names[3], *const block_norm_names[3];
 

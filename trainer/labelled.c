@@ -127,14 +127,17 @@ static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
     if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) &&
         checkpoint_save(t->dir, &t->model, DTYPE_F32, (uint64_t)s->number, err))
         return -1;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddNumberToObject(line, "step", (double)s->number);
-    cJSON_AddNumberToObject(line, "epoch", (double)(s->number / l->steps_per_epoch));
-    cJSON_AddNumberToObject(line, "loss", loss);
-    cJSON_AddNumberToObject(line, "lr", s->lr);
-    if (judged) cJSON_AddNumberToObject(line, "val_loss", dev.loss);
-    if (judged) cJSON_AddItemToObject(line, "dev", task_score_json(&dev));
-    if (runlog_write(&t->log, line, err)) return -1;
+    Buffer line = runlog_line(s->number);
+    json_put_int(&line, "epoch", s->number / l->steps_per_epoch);
+    json_put_double(&line, "loss", loss);
+    json_put_double(&line, "lr", s->lr);
+    if (judged) {
+        json_put_double(&line, "val_loss", dev.loss);
+        json_open(&line, "dev", '{');
+        task_score_put(&line, &dev);
+        json_close(&line, '}');
+    }
+    if (runlog_write(&t->log, &line, err)) return -1;
     print_epoch(l, s, loss, judged ? &dev : NULL);
     *save = true;
     return 0;

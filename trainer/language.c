@@ -77,13 +77,16 @@ static int check_health(const Language *l, const Step *s, Err *err) {
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-static void add_sigma(cJSON *line, const Model *m) {
+static void add_sigma(Buffer *line, const Model *m) {
     if (m->cfg.noise.scope == NOISE_NONE || m->cfg.noise.condition_dim) return;
-    cJSON *layers = cJSON_AddArrayToObject(line, "sigma");
+    json_open(line, "sigma", '[');
     for (int l = 0; l < m->cfg.n_layers; l++) {
         const Weight *sigma = &m->blocks[l].attention.noise.sigma;
-        cJSON_AddItemToArray(layers, cJSON_CreateFloatArray(weight_f32(sigma), (int)weight_count(sigma)));
+        json_open(line, NULL, '[');
+        for (size_t i = 0; i < weight_count(sigma); i++) json_put_double(line, NULL, (double)weight_f32(sigma)[i]);
+        json_close(line, ']');
     }
+    json_close(line, ']');
 }
 
 /* The noise is the one that a server draws for noise_seed 0. */
@@ -111,7 +114,7 @@ static int keep_best(const Run *r, int64_t step, Err *err) {
 }
 
 /* The last evaluation is of all windows: it is compared by a sample, if there is anything to compare with. */
-static int add_best(Language *l, cJSON *line, int64_t step, Evaluation e, Err *err) {
+static int add_best(Language *l, Buffer *line, int64_t step, Evaluation e, Err *err) {
     Training *t = &l->run->training;
     if (step == l->run->settings->steps) {
         if (!t->best.step) return 0;
@@ -119,7 +122,7 @@ static int add_best(Language *l, cJSON *line, int64_t step, Evaluation e, Err *e
     }
     double loss = e.nats / (double)e.tokens;
     if (!e.complete || !training_see(t, step, -loss)) return 0;
-    cJSON_AddNumberToObject(line, "best", loss);
+    json_put_double(line, "best", loss);
     return keep_best(l->run, step, err);
 }
 
@@ -129,7 +132,7 @@ static int read_figure(void *self, const RunLogLine *line, double *figure, Err *
     return 0;
 }
 
-static int add_evaluation(Language *l, cJSON *line, int64_t step, Err *err) {
+static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     const Run *r = l->run;
     const Model *m = &r->training.model;
     const TokenSpan *val = &r->corpus.val;
@@ -138,8 +141,8 @@ static int add_evaluation(Language *l, cJSON *line, int64_t step, Err *err) {
     if (evaluate_windows(l, step < r->settings->steps ? SAMPLE_WINDOWS : 0, &e, err)) return -1;
     if (!e.complete || e.tokens == 0) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)r->corpus.val_bytes;
-    cJSON_AddNumberToObject(line, "val_loss", loss);
-    cJSON_AddNumberToObject(line, "val_tokens", (double)e.tokens);
+    json_put_double(line, "val_loss", loss);
+    json_put_uint(line, "val_tokens", e.tokens);
     add_sigma(line, m);
     if (add_best(l, line, step, e, err)) return -1;
     if (m->cfg.task == TASK_FILL_MASK) {
@@ -165,7 +168,7 @@ static char *on_one_line(char *text) {
 
 /* What the model makes of the first words of the held-out text, or of the training's; the draws are the same each time.
  */
-static int add_sample(const Language *l, cJSON *line, int64_t step, Err *err) {
+static int add_sample(const Language *l, Buffer *line, int64_t step, Err *err) {
     enum { WORDS = 8, LENGTH = 60 };
     const Run *run = l->run;
     const TokenSpan *span = run->corpus.val.n >= WORDS ? &run->corpus.val : &run->corpus.train;
@@ -185,7 +188,7 @@ static int add_sample(const Language *l, cJSON *line, int64_t step, Err *err) {
     if (sample_text(&r, &text, err)) return buffer_free(&text), -1;
     char *words = tokenizer_decode(run->tokenizer, prompt, (size_t)n, &n_words);
     text.data[sample_sentences(text.data, text.n)] = 0;
-    cJSON_AddStringToObject(line, "sample", text.data);
+    json_put_text(line, "sample", text.data);
     progress_note(&l->progress, "step %lld: sample: %s|%s", (long long)step, on_one_line(words),
                   on_one_line(text.data));
     free(words);
@@ -196,21 +199,20 @@ static int add_sample(const Language *l, cJSON *line, int64_t step, Err *err) {
 static int log_step(Language *l, const Step *s, Err *err) {
     const Settings *settings = l->run->settings;
     int64_t step = s->number;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddNumberToObject(line, "step", (double)step);
-    cJSON_AddNumberToObject(line, "loss", s->mean.loss);
-    cJSON_AddNumberToObject(line, "kl", s->mean.kl);
-    if (settings->noise_draws > 1) cJSON_AddNumberToObject(line, "effective_draws", s->mean.draws);
-    cJSON_AddNumberToObject(line, "lr", s->lr);
-    cJSON_AddNumberToObject(line, "grad_norm", s->norm);
-    cJSON_AddNumberToObject(line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
+    Buffer line = runlog_line(step);
+    json_put_double(&line, "loss", s->mean.loss);
+    json_put_double(&line, "kl", s->mean.kl);
+    if (settings->noise_draws > 1) json_put_double(&line, "effective_draws", s->mean.draws);
+    json_put_double(&line, "lr", s->lr);
+    json_put_double(&line, "grad_norm", s->norm);
+    json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
     bool evaluated = step == settings->steps || is_due(step, settings->eval_every);
     bool sampled = is_due(step, settings->sample_every);
-    if ((evaluated && add_evaluation(l, line, step, err)) || (sampled && add_sample(l, line, step, err))) {
-        cJSON_Delete(line);
+    if ((evaluated && add_evaluation(l, &line, step, err)) || (sampled && add_sample(l, &line, step, err))) {
+        buffer_free(&line);
         return -1;
     }
-    return runlog_write(&l->run->training.log, line, err);
+    return runlog_write(&l->run->training.log, &line, err);
 }
 
 /* ---- the objective ---- */

@@ -17,14 +17,19 @@ cJSON *run_state_read(const char *dir, Err *err) {
     return path_join(path, dir, RUN_STATE, err) ? NULL : json_load(path, STATE_MAX, STATE_DEPTH, STATE_VALUES, err);
 }
 
-int run_state_write(cJSON *root, const char *dir, Err *err) {
+int run_json_write(cJSON *root, const char *dir, const char *name, Err *err) {
     char path[PATH_BYTES], *text = cJSON_Print(root);
     BUG_ON(!text);
-    int rc = path_join(path, dir, RUN_STATE, err) ? -1 : file_write(path, text, strlen(text), err);
-    if (rc == 0) run_settle(dir);
+    int rc = path_join(path, dir, name, err) ? -1 : file_write(path, text, strlen(text), err);
     cJSON_free(text);
     cJSON_Delete(root);
     return rc;
+}
+
+int run_state_write(cJSON *root, const char *dir, Err *err) {
+    if (run_json_write(root, dir, RUN_STATE, err)) return -1;
+    run_settle(dir);
+    return 0;
 }
 
 static int read_state(RunState *s, Err *err) {

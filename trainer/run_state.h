@@ -17,7 +17,8 @@ typedef struct RunState {
 
 /* Of any command: the object that it has written; NULL on error. */
 cJSON *run_state_read(const char *dir, Err *err);
-int run_state_write(cJSON *root, const char *dir, Err *err); /* deletes root */
+int run_state_write(cJSON *root, const char *dir, Err *err);                  /* deletes root */
+int run_json_write(cJSON *root, const char *dir, const char *name, Err *err); /* a file beside it; the same */
 
 int run_state_load(RunState *s, const char *dir, Err *err);
 void run_state_free(RunState *s);

@@ -53,14 +53,15 @@ int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err) {
     return log->file ? 0 : err_set(err, "%s: %s", log->path, strerror(errno));
 }
 
-int runlog_write(RunLog *log, cJSON *line, Err *err) {
-    char *text = cJSON_PrintUnformatted(line);
-    BUG_ON(!text);
-    int rc = fprintf(log->file, "%s\n", text) < 0 || fflush(log->file) ? -1 : 0;
-    if (rc) err_set(err, "%s: %s", log->path, strerror(errno));
-    cJSON_free(text);
-    cJSON_Delete(line);
-    return rc;
+Buffer runlog_line(int64_t step) {
+    Buffer line = {0};
+    json_open(&line, NULL, '{');
+    json_put_int(&line, "step", step);
+    return line;
+}
+
+int runlog_write(RunLog *log, Buffer *line, Err *err) {
+    return json_end_line(line, log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
 }
 
 int runlog_close(RunLog *log, Err *err) {

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/files.h"
+#include "base/json_write.h"
 
 #include <cjson/cJSON.h>
 
@@ -19,8 +20,9 @@ typedef struct RunLog {
 
 /* Opens for appending. What a resumed run will write again goes: lines of steps beyond `step`, and a line cut short. */
 int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err);
-int runlog_write(RunLog *log, cJSON *line, Err *err); /* deletes line */
-int runlog_close(RunLog *log, Err *err);              /* NULL err: after another failure */
+Buffer runlog_line(int64_t step);                      /* an object that begins with its step; members follow */
+int runlog_write(RunLog *log, Buffer *line, Err *err); /* ends and frees line */
+int runlog_close(RunLog *log, Err *err);               /* NULL err: after another failure */
 
 /* A line as it is read again. */
 typedef struct RunLogLine {

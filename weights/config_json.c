@@ -17,8 +17,6 @@
 
 enum { FILE_MAX = 1 << 20, DEPTH_MAX = 16, VALUES_MAX = 1 << 16, KINDS_MAX = 32 };
 
-static const char *const sas_activations[] = {"none", "relu"}, *const sas_ropes[] = {"pre", "post"};
-
 static const AttentionKind *take_kind(JsonReader *r) {
     const char *names[KINDS_MAX];
     int n = 0;
@@ -154,8 +152,8 @@ static void read_sas(Config *c, JsonReader *r) {
     c->sas.heads = json_take_positive(&s, "heads", JSON_REQUIRED);
     c->sas.head_dim = json_take_positive(&s, "head_dim", JSON_REQUIRED);
     c->sas.kernel = json_take_int(&s, "kernel", JSON_REQUIRED);
-    c->sas.relu = json_take_name(&s, "activation", sas_activations, COUNTOF(sas_activations), 1);
-    c->sas.rope_post = json_take_name(&s, "rope", sas_ropes, COUNTOF(sas_ropes), 0);
+    c->sas.relu = json_take_name(&s, "activation", sas_activation_names, COUNTOF(sas_activation_names), 1);
+    c->sas.rope_post = json_take_name(&s, "rope", sas_rope_names, COUNTOF(sas_rope_names), 0);
     json_reader_leave(r, &s);
 }
 
@@ -249,106 +247,4 @@ int config_json_unused(const char *path, Buffer *names, Err *err) {
     cJSON_ArrayForEach(item, root) if (!rc) buffer_print(names, "%s%s", names->n ? ", " : "", item->string);
     cJSON_Delete(root);
     return rc;
-}
-
-/* The shortest decimal that reads back as the same float. */
-static void print_float(FILE *f, const char *key, float v) {
-    char text[32];
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)v);
-        if (strtof(text, NULL) == v) break;
-    }
-    fprintf(f, "  \"%s\": %s,\n", key, text);
-}
-
-static void print_token(FILE *f, const char *key, int id) {
-    if (id >= 0) fprintf(f, "  \"%s\": %d,\n", key, id);
-}
-
-static void print_ends(FILE *f, const Config *c) {
-    if (c->n_more_ends == 0) {
-        print_token(f, "eos_token_id", c->eos_token_id);
-        return;
-    }
-    fprintf(f, "  \"eos_token_id\": [%d", c->eos_token_id);
-    for (int i = 0; i < c->n_more_ends; i++) fprintf(f, ", %d", c->more_ends[i]);
-    fprintf(f, "],\n");
-}
-
-static const char *boolean(bool b) { return b ? "true" : "false"; }
-
-static void print_rope_scaling(FILE *f, const Config *c) {
-    if (c->rope_scaling.kind == ROPE_DEFAULT) return;
-    fprintf(f, "  \"rope_scaling\": {\n");
-    if (c->rope_scaling.kind == ROPE_LLAMA3) {
-        print_float(f, "low_freq_factor", c->rope_scaling.low_freq_factor);
-        print_float(f, "high_freq_factor", c->rope_scaling.high_freq_factor);
-        fprintf(f, "  \"original_max_position_embeddings\": %d,\n", c->rope_scaling.original_positions);
-    }
-    print_float(f, "factor", c->rope_scaling.factor);
-    fprintf(f, "  \"rope_type\": \"%s\"},\n", rope_scaling_names[c->rope_scaling.kind]);
-}
-
-static void print_switches(FILE *f, const Config *c) {
-    const AttentionKind *kind = c->attention.kind;
-    fprintf(f, "  \"attention\": {\"kind\": \"%s\"", kind->name);
-    for (int i = 0; i < ATTENTION_VALUES && kind->keys[i]; i++)
-        fprintf(f, ", \"%s\": %d", kind->keys[i], c->attention.values[i]);
-    fprintf(f, "},\n");
-    if (c->noise.scope != NOISE_NONE) {
-        fprintf(f, "  \"noise\": {\"scope\": \"%s\", \"density\": \"%s\"", scope_names[c->noise.scope],
-                density_names[c->noise.density]);
-        if (c->noise.span != SPAN_PAIR) fprintf(f, ", \"span\": \"%s\"", span_names[c->noise.span]);
-        if (c->noise.components) fprintf(f, ", \"components\": %d", c->noise.components);
-        if (c->noise.condition_dim)
-            fprintf(f, ", \"conditioned\": true, \"condition_dim\": %d", c->noise.condition_dim);
-        fprintf(f, "},\n");
-    }
-    if (c->sas.heads)
-        fprintf(f,
-                "  \"sas\": {\"heads\": %d, \"head_dim\": %d, \"kernel\": %d, \"activation\": \"%s\", "
-                "\"rope\": \"%s\"},\n",
-                c->sas.heads, c->sas.head_dim, c->sas.kernel, sas_activations[c->sas.relu],
-                sas_ropes[c->sas.rope_post]);
-    if (c->noble.rank)
-        fprintf(f, "  \"noble\": {\"rank\": %d, \"activation\": \"%s\", \"layers\": %d%s},\n", c->noble.rank,
-                noble_activation_names[c->noble.activation], c->noble.layers,
-                c->noble.recipe == RECIPE_REPOSITORY ? ", \"recipe\": \"repository\"" : "");
-}
-
-static void print_blocks(FILE *f, const Config *c) {
-    fprintf(f, "  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n", c->n_heads, c->n_kv_heads);
-    fprintf(f, "  \"head_dim\": %d,\n  \"norm\": \"%s\",\n", c->head_dim, norm_names[c->norm]);
-    print_float(f, "norm_eps", c->norm_eps);
-    fprintf(f, "  \"position\": \"%s\",\n", position_names[c->position]);
-    print_float(f, "rope_theta", c->rope_theta);
-    print_rope_scaling(f, c);
-    fprintf(f, c->bias > BIAS_ALL ? "  \"bias\": \"%s\",\n" : "  \"bias\": %s,\n",
-            c->bias > BIAS_ALL ? bias_names[c->bias] : boolean(c->bias == BIAS_ALL));
-    if (c->qk_norm) fprintf(f, "  \"qk_norm\": true,\n");
-    if (c->sliding_window) fprintf(f, "  \"sliding_window\": %d,\n", c->sliding_window);
-    fprintf(f, "  \"tie_word_embeddings\": %s,\n", boolean(c->tie_embeddings));
-    if (!c->causal) fprintf(f, "  \"causal\": false,\n");
-    fprintf(f, "  \"mlp\": {\"activation\": \"%s\", \"gated\": %s, \"intermediate_size\": %d},\n",
-            activation_names[c->mlp.activation], boolean(c->mlp.gated), c->mlp.width);
-    print_switches(f, c);
-}
-
-char *config_json_print(const Config *c) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    BUG_ON(!f);
-    fprintf(f, "{\n  \"model_type\": \"noised\",\n");
-    config_task_print(f, c);
-    if (c->dropout > 0) print_float(f, "dropout", c->dropout);
-    if (c->vocab_size) fprintf(f, "  \"vocab_size\": %d,\n", c->vocab_size);
-    fprintf(f, "  \"hidden_size\": %d,\n", c->hidden_size);
-    fprintf(f, "  \"num_hidden_layers\": %d,\n  \"max_position_embeddings\": %d,\n", c->n_layers, c->max_positions);
-    if (c->attention.kind) print_blocks(f, c);
-    print_token(f, "bos_token_id", c->bos_token_id);
-    print_ends(f, c);
-    fprintf(f, "  \"torch_dtype\": \"%s\"\n}\n", c->torch_dtype);
-    BUG_ON(fclose(f));
-    return text;
 }

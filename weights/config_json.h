@@ -1,6 +1,6 @@
-/* config_json: config.json <-> Config (docs/spec.md 2.1). Unknown keys inside our own objects (and at the top level of
- * a model_type "noised" file) are an error that names the key; the llama and gpt2 configs of Hugging Face are read as
- * they stand. */
+/* config_json: config.json <-> Config (docs/spec.md 2.1), written in config_print.c. Unknown keys inside our own
+ * objects (and at the top level of a model_type "noised" file) are an error that names the key; the llama and gpt2
+ * configs of Hugging Face are read as they stand. */
 #ifndef NOISED_CONFIG_JSON_H
 #define NOISED_CONFIG_JSON_H
 

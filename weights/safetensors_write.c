@@ -1,5 +1,6 @@
 #include "base/atomic_file.h"
 #include "base/err.h"
+#include "base/json_write.h"
 #include "weights/hash_thread.h"
 #include "base/memory.h"
 #include "weights/safetensors.h"
@@ -39,28 +40,36 @@ static bool aligned(const SafeOut *const *tensors, int n) {
 /* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
 static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[SHA256_HEX],
                           size_t *n) {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, n);
-    BUG_ON(!f);
-    fwrite("\0\0\0\0\0\0\0", 1, 8, f);
-    fprintf(f,
-            "{\"__metadata__\":{\"format\":\"pt\",\"producer\":\"noised %s\",\"sha256\":\"%s\",\"step\":\"%" PRIu64
-            "\"}",
-            NOISED_VERSION, digest, step);
+    Buffer b = {0};
+    char number[24];
+    snprintf(number, sizeof number, "%" PRIu64, step);
+    buffer_append(&b, (char[8]){0}, 8);
+    json_open(&b, NULL, '{');
+    json_open(&b, "__metadata__", '{');
+    json_put_text(&b, "format", "pt");
+    json_put_text(&b, "producer", "noised " NOISED_VERSION);
+    json_put_text(&b, "sha256", digest);
+    json_put_text(&b, "step", number);
+    json_close(&b, '}');
     size_t at = 0;
     for (int i = 0; i < n_tensors; i++) {
         const SafeOut *t = tensors[i];
-        BUG_ON(strpbrk(t->name, "\"\\\n") || (i && !strcmp(t->name, tensors[i - 1]->name)));
+        BUG_ON(i && !strcmp(t->name, tensors[i - 1]->name));
         size_t end = at + count_of(t) * dtype_size(t->dtype);
-        fprintf(f, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtype_name(t->dtype));
-        for (int d = 0; d < t->n_dims; d++) fprintf(f, d ? ",%d" : "%d", t->dims[d]);
-        fprintf(f, "],\"data_offsets\":[%zu,%zu]}", at, end);
+        json_open(&b, t->name, '{');
+        json_put_text(&b, "dtype", dtype_name(t->dtype));
+        json_put_ints(&b, "shape", t->dims, t->n_dims);
+        json_open(&b, "data_offsets", '[');
+        json_put_uint(&b, NULL, at);
+        json_put_uint(&b, NULL, end);
+        json_close(&b, ']');
+        json_close(&b, '}');
         at = end;
     }
-    fputc('}', f);
-    fflush(f); /* sets *n */
-    fprintf(f, "%*s", (int)((DATA_ALIGN - *n % DATA_ALIGN) % DATA_ALIGN), "");
-    BUG_ON(fclose(f));
+    json_close(&b, '}');
+    buffer_print(&b, "%*s", (int)((DATA_ALIGN - b.n % DATA_ALIGN) % DATA_ALIGN), "");
+    *n = b.n;
+    char *text = json_end_text(&b);
     for (int i = 0; i < 8; i++) text[i] = (char)((*n - 8) >> 8 * i);
     return text;
 }

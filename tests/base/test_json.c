@@ -1,10 +1,13 @@
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/json/json_look.h"
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "tests/support/test.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,4 +293,50 @@ TEST(json_shown_in_a_message) {
     }
     CHECK(!strcmp(show_json(NULL).text, "missing"));
     cJSON_Delete(list);
+}
+
+static void check_written(Buffer *b, const char *wanted) {
+    char *text = json_end_text(b);
+    CHECK_MSG(!strcmp(text, wanted), "%s, not %s", text, wanted);
+    free(text);
+}
+
+TEST(json_write_numbers_as_cjson_does) {
+    static const double values[] = {0,       -0.0,         1,        -1,   0.1,     0.1f,
+                                    1.0 / 3, 2.0 / 3,      1e15,     1e16, INT_MAX, -1e300,
+                                    5e-324,  123456789012, INFINITY, NAN,  1e21,    0.3 + 1e-16};
+    for (uint32_t i = 0; i < 20000; i++) {
+        Philox r = philox4x32(i, 1, 2, 3, 4);
+        uint64_t bits = (uint64_t)r.v[0] << 32 | r.v[1];
+        double value = (double)r.v[2] / (1 + r.v[3]) * (r.v[1] & 1 ? -1 : 1);
+        if (i % 2) memcpy(&value, &bits, sizeof value);
+        if (i < COUNTOF(values)) value = values[i];
+        Buffer b = {0};
+        cJSON *item = cJSON_CreateNumber(value);
+        char *wanted = cJSON_PrintUnformatted(item);
+        json_put_double(&b, NULL, value);
+        check_written(&b, wanted);
+        cJSON_free(wanted);
+        cJSON_Delete(item);
+    }
+}
+
+TEST(json_write_layouts) {
+    static const char *const wanted[] = {[JSON_DENSE] = "{\"a\":[1,2],\"\\\"\\u0001\\n\":{},\"c\":0.333,\"d\":null}",
+                                         [JSON_SPACED] =
+                                             "{\"a\": [1, 2], \"\\\"\\u0001\\n\": {}, \"c\": 0.333, \"d\": null}",
+                                         [JSON_LINES] = "{\n  \"a\": [\n  1,\n  2],\n  \"\\\"\\u0001\\n\": {},\n  "
+                                                        "\"c\": 0.333,\n  \"d\": null}"};
+    for (int layout = JSON_DENSE; layout <= JSON_LINES; layout++) {
+        Buffer b = {0};
+        json_open(&b, NULL, '{');
+        b.layout = layout;
+        json_put_ints(&b, "a", (int[]){1, 2}, 2);
+        json_open(&b, "\"\1\n", '{');
+        json_close(&b, '}');
+        json_put_rounded(&b, "c", 1.0 / 3, 3);
+        json_put_rounded(&b, "d", NAN, 3);
+        json_close(&b, '}');
+        check_written(&b, wanted[layout]);
+    }
 }

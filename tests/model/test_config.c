@@ -349,6 +349,47 @@ static void check_printing(const Config *c, const char *name) {
     free(text);
 }
 
+/* Byte by byte what earlier versions wrote: hashes of runs are made of it. */
+TEST(config_printing_keeps_its_bytes) {
+    static const char *const texts[] = {
+        "{\n  \"model_type\": \"noised\",\n  \"dropout\": 0.1,\n  \"vocab_size\": 300,\n  \"hidden_size\": 8,\n"
+        "  \"num_hidden_layers\": 2,\n  \"max_position_embeddings\": 64,\n  \"num_attention_heads\": 2,\n"
+        "  \"num_key_value_heads\": 1,\n  \"head_dim\": 4,\n  \"norm\": \"rmsnorm\",\n  \"norm_eps\": 1e-05,\n"
+        "  \"position\": \"rope\",\n  \"rope_theta\": 5e+05,\n  \"rope_scaling\": {\n  \"low_freq_factor\": 1,\n"
+        "  \"high_freq_factor\": 4,\n  \"original_max_position_embeddings\": 32,\n  \"factor\": 8,\n"
+        "  \"rope_type\": \"llama3\"},\n  \"bias\": \"qkv\",\n  \"qk_norm\": true,\n  \"sliding_window\": 16,\n"
+        "  \"tie_word_embeddings\": false,\n"
+        "  \"mlp\": {\"activation\": \"silu\", \"gated\": true, \"intermediate_size\": 12},\n"
+        "  \"attention\": {\"kind\": \"gqa\"},\n"
+        "  \"noise\": {\"scope\": \"head\", \"density\": \"gaussian\", \"span\": \"key\", "
+        "\"conditioned\": true, \"condition_dim\": 2},\n"
+        "  \"noble\": {\"rank\": 2, \"activation\": \"tanh\", \"layers\": 2, \"recipe\": \"repository\"},\n"
+        "  \"bos_token_id\": 0,\n  \"eos_token_id\": [1, 2, 3],\n  \"torch_dtype\": \"bfloat16\"\n}\n",
+        "{\n  \"model_type\": \"noised\",\n  \"task\": \"image-classification\",\n"
+        "  \"id2label\": {\"0\": \"a \\\"quoted\\\" one\", \"1\": \"d\u00e9j\u00e0\\tvu\"},\n  \"pool\": \"first\",\n"
+        "  \"input\": {\"kind\": \"patches\", \"image_size\": [6, 4], \"channels\": 3, \"patch_size\": 2},\n"
+        "  \"block\": {\"norm\": \"post\", \"residual\": true},\n  \"hidden_size\": 8,\n"
+        "  \"num_hidden_layers\": 2,\n  \"max_position_embeddings\": 8,\n  \"num_attention_heads\": 2,\n"
+        "  \"num_key_value_heads\": 2,\n  \"head_dim\": 4,\n  \"norm\": \"layernorm\",\n  \"norm_eps\": 1.5e-07,\n"
+        "  \"position\": \"learned\",\n  \"rope_theta\": 12345.678,\n  \"bias\": true,\n"
+        "  \"tie_word_embeddings\": true,\n  \"causal\": false,\n"
+        "  \"mlp\": {\"activation\": \"gelu\", \"gated\": false, \"intermediate_size\": 16},\n"
+        "  \"attention\": {\"kind\": \"mha\"},\n"
+        "  \"noise\": {\"scope\": \"layer\", \"density\": \"mixture\", \"components\": 3},\n"
+        "  \"sas\": {\"heads\": 4, \"head_dim\": 4, \"kernel\": 3, \"activation\": \"relu\", \"rope\": \"pre\"},\n"
+        "  \"torch_dtype\": \"float32\"\n}\n"};
+    for (size_t i = 0; i < COUNTOF(texts); i++) {
+        Config c;
+        Err err = {""};
+        int rc = config_json_parse(&c, texts[i], strlen(texts[i]), &err);
+        CHECK_MSG(rc == 0, "%s", err.msg);
+        if (rc) continue;
+        char *text = config_json_print(&c);
+        CHECK_MSG(!strcmp(text, texts[i]), "%s", text);
+        free(text);
+    }
+}
+
 TEST(config_printing) {
     static const char *const members[] = {"mha",
                                           "symmetric",

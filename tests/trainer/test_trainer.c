@@ -347,11 +347,11 @@ TEST(trainer_log_is_cut_back_to_the_resumed_step) {
     RunLog log;
     Err err;
     REQUIRE(runlog_open(&log, dir, 2, &err) == 0);
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddNumberToObject(line, "step", 3.5);
-    CHECK(runlog_write(&log, line, &err) == 0 && runlog_close(&log, &err) == 0);
+    Buffer line = runlog_line(3);
+    json_put_double(&line, "loss", 3.5);
+    CHECK(runlog_write(&log, &line, &err) == 0 && runlog_close(&log, &err) == 0);
     char *now = test_read_file(path, NULL);
-    CHECK_MSG(now && !strcmp(now, "{\"step\":1}\n{\"step\":2}\n{\"step\":3.5}\n"), "%s", now);
+    CHECK_MSG(now && !strcmp(now, "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"loss\":3.5}\n"), "%s", now);
     free(now);
     free(path);
     free(dir);

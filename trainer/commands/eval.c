@@ -1,5 +1,6 @@
 #include "base/err.h"
 #include "base/fixed_math.h"
+#include "base/json_write.h"
 #include "base/random.h"
 #include "trainer/commands/commands.h"
 #include "trainer/text/evaluate.h"
@@ -8,7 +9,6 @@
 #include "model/shape.h"
 #include "weights/checkpoint.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 typedef struct Eval {
@@ -26,12 +26,19 @@ static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseK
     double loss = e->nats / (double)e->tokens;
     if (!isfinite(loss)) return err_set(err, "the loss is not finite (%g)", loss);
     double nats_per_byte = e->nats / (double)bytes;
-    printf("{\"loss\":%.9g,\"perplexity\":%.9g,", loss, fixed_exp(loss));
-    if (task != TASK_FILL_MASK)
-        printf("\"nats_per_byte\":%.9g,\"bits_per_byte\":%.9g,", nats_per_byte, nats_per_byte / M_LN2);
-    printf("\"tokens\":%zu,\"bytes\":%zu,\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n", e->tokens, bytes,
-           noise.seed, (double)noise.scale);
-    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+    Buffer line = {0};
+    json_open(&line, NULL, '{');
+    json_put_rounded(&line, "loss", loss, 9);
+    json_put_rounded(&line, "perplexity", fixed_exp(loss), 9);
+    if (task != TASK_FILL_MASK) {
+        json_put_rounded(&line, "nats_per_byte", nats_per_byte, 9);
+        json_put_rounded(&line, "bits_per_byte", nats_per_byte / M_LN2, 9);
+    }
+    json_put_uint(&line, "tokens", e->tokens);
+    json_put_uint(&line, "bytes", bytes);
+    json_put_uint(&line, "noise_seed", noise.seed);
+    json_put_rounded(&line, "noise_scale", (double)noise.scale, 9);
+    return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
 static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
@@ -54,16 +61,13 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, 
 }
 
 static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Err *err) {
-    cJSON *o = task_score_json(s);
-    cJSON_AddNumberToObject(o, "truncated", d->truncated);
-    cJSON_AddNumberToObject(o, "noise_seed", (double)noise.seed);
-    cJSON_AddNumberToObject(o, "noise_scale", (double)noise.scale);
-    char *text = cJSON_PrintUnformatted(o);
-    BUG_ON(!text);
-    puts(text);
-    cJSON_free(text);
-    cJSON_Delete(o);
-    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+    Buffer line = {0};
+    json_open(&line, NULL, '{');
+    task_score_put(&line, s);
+    json_put_int(&line, "truncated", d->truncated);
+    json_put_uint(&line, "noise_seed", noise.seed);
+    json_put_double(&line, "noise_scale", (double)noise.scale);
+    return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
 static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {

@@ -1,8 +1,8 @@
 #include "base/files.h"
 #include "base/json/json_look.h"
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "base/atomic_file.h"
 #include "trainer/commands/commands.h"
 #include "trainer/finetune.h"
 #include "trainer/run_folder.h"
@@ -24,61 +24,67 @@ static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
 
 /* ---- results ---- */
 
-static void add_scores(cJSON *o, const Finetune *f, const char *suffix, const TaskScore score[SPLITS]) {
+static void put_scores(Buffer *b, const Finetune *f, const char *suffix, const TaskScore score[SPLITS]) {
     for (int k = SPLIT_DEV; k < SPLITS; k++) {
         char name[40];
         snprintf(name, sizeof name, "%s%s", task_splits[k], suffix);
-        if (f->data[k].examples) cJSON_AddItemToObject(o, name, task_score_json(&score[k]));
+        if (!f->data[k].examples) continue;
+        json_open(b, name, '{');
+        task_score_put(b, &score[k]);
+        json_close(b, '}');
     }
 }
 
-static cJSON *run_json(const Finetune *f, const FinetuneResult *r) {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "seed", (double)r->seed);
-    cJSON_AddNumberToObject(o, "epoch", r->epoch);
-    cJSON_AddNumberToObject(o, "epochs", r->epochs);
-    add_scores(o, f, "", r->score);
-    if (finetune_has_noise(f)) add_scores(o, f, "_without_noise", r->quiet);
-    return o;
+static void put_run(Buffer *b, const Finetune *f, const FinetuneResult *r) {
+    json_open(b, NULL, '{');
+    json_put_uint(b, "seed", r->seed);
+    json_put_int(b, "epoch", r->epoch);
+    json_put_int(b, "epochs", r->epochs);
+    put_scores(b, f, "", r->score);
+    if (finetune_has_noise(f)) put_scores(b, f, "_without_noise", r->quiet);
+    json_close(b, '}');
 }
 
 /* {"accuracy": {"mean", "deviation"}, ...} of one split over the seeds, and a line for people. */
-static cJSON *spread_json(const FinetuneResult *results, int n, int split) {
-    cJSON *o = cJSON_CreateObject();
+static void put_spread(Buffer *b, const FinetuneResult *results, int n, int split) {
     double *x = xcalloc((size_t)n, sizeof *x);
+    const TaskScore *first = &results[0].score[split];
+    json_open(b, task_splits[split], '{');
     printf("%s:", task_splits[split]);
     for (int m = 0; m < METRICS; m++) {
         for (int i = 0; i < n; i++) x[i] = results[i].score[split].metric[m];
         if (isnan(x[0])) continue;
         Spread s = score_spread(x, n);
-        cJSON *one = cJSON_AddObjectToObject(o, task_metric_keys[m]);
-        cJSON_AddNumberToObject(one, "mean", s.mean);
-        cJSON_AddNumberToObject(one, "deviation", s.deviation);
+        json_open(b, task_metric_keys[m], '{');
+        json_put_double(b, "mean", s.mean);
+        json_put_double(b, "deviation", s.deviation);
+        json_close(b, '}');
         printf("%s %s %.4f", m ? "," : "", task_metrics[m], s.mean);
         if (n > 1) printf(" +- %.4f", s.deviation);
     }
-    cJSON_AddNumberToObject(o, "majority", results[0].score[split].majority);
-    cJSON_AddNumberToObject(o, "chance", results[0].score[split].chance);
-    printf(" (majority %.4f, chance %.4f)\n", results[0].score[split].majority, results[0].score[split].chance);
+    json_put_double(b, "majority", first->majority);
+    json_put_double(b, "chance", first->chance);
+    json_close(b, '}');
+    printf(" (majority %.4f, chance %.4f)\n", first->majority, first->chance);
     free(x);
-    return o;
 }
 
 static int save_results(const Finetune *f, const FinetuneResult *results, int n, Err *err) {
-    char path[PATH_BYTES];
-    cJSON *root = cJSON_CreateObject(), *runs = cJSON_AddArrayToObject(root, "runs");
-    cJSON_AddStringToObject(root, "metric", task_metrics[f->metric]);
+    Buffer b = {0};
+    json_open(&b, NULL, '{');
+    json_open(&b, "runs", '[');
+    for (int i = 0; i < n; i++) put_run(&b, f, &results[i]);
+    json_close(&b, ']');
+    json_put_text(&b, "metric", task_metrics[f->metric]);
     for (int k = 0; k < SPLITS; k++)
         if (f->data[k].truncated) printf("%d texts of %s were cut\n", f->data[k].truncated, f->examples[k].path);
-    cJSON_AddNumberToObject(root, "truncated", f->data[0].truncated + f->data[1].truncated + f->data[2].truncated);
-    for (int i = 0; i < n; i++) cJSON_AddItemToArray(runs, run_json(f, &results[i]));
+    json_put_int(&b, "truncated", f->data[0].truncated + f->data[1].truncated + f->data[2].truncated);
     for (int k = SPLIT_DEV; k < SPLITS; k++)
-        if (f->data[k].examples) cJSON_AddItemToObject(root, task_splits[k], spread_json(results, n, k));
-    char *text = cJSON_Print(root);
-    BUG_ON(!text);
-    int rc = path_join(path, f->settings->out, "results.json", err) ? -1 : file_write(path, text, strlen(text), err);
-    cJSON_free(text);
-    cJSON_Delete(root);
+        if (f->data[k].examples) put_spread(&b, results, n, k);
+    json_close(&b, '}');
+    char *text = json_end_text(&b);
+    int rc = run_json_write(cJSON_Parse(text), f->settings->out, "results.json", err);
+    free(text);
     return rc;
 }
 

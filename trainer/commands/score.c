@@ -1,3 +1,4 @@
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/team.h"
@@ -22,22 +23,30 @@ typedef struct Score {
 static const char *task_name(const char *path, char name[64]) {
     const char *slash = strrchr(path, '/');
     snprintf(name, 64, "%s", slash ? slash + 1 : path);
-    name[strcspn(name, ".\"\\")] = 0;
+    name[strcspn(name, ".")] = 0;
     return name;
 }
 
 static int print_score(const Questions *q, const ZeroShotScore *s, int truncated, NoiseKey noise, Err *err) {
     char name[64];
-    printf("{\"task\":\"%s\",\"n\":%d,\"acc\":%.9g,\"acc_stderr\":%.9g", task_name(q->path, name), s->n, s->acc,
-           s->acc_error);
-    if (q->cloze)
-        printf(",\"perplexity\":%.9g", s->perplexity);
-    else
-        printf(",\"acc_norm\":%.9g,\"acc_norm_stderr\":%.9g,\"chance\":%.9g,\"majority\":%.9g", s->acc_norm,
-               s->acc_norm_error, s->chance, s->majority);
-    printf(",\"truncated\":%d,\"noise_seed\":%" PRIu64 ",\"noise_scale\":%.9g}\n", truncated, noise.seed,
-           (double)noise.scale);
-    return fflush(stdout) ? err_set(err, "standard output cannot be written") : 0;
+    Buffer line = {0};
+    json_open(&line, NULL, '{');
+    json_put_text(&line, "task", task_name(q->path, name));
+    json_put_int(&line, "n", s->n);
+    json_put_rounded(&line, "acc", s->acc, 9);
+    json_put_rounded(&line, "acc_stderr", s->acc_error, 9);
+    if (q->cloze) {
+        json_put_rounded(&line, "perplexity", s->perplexity, 9);
+    } else {
+        json_put_rounded(&line, "acc_norm", s->acc_norm, 9);
+        json_put_rounded(&line, "acc_norm_stderr", s->acc_norm_error, 9);
+        json_put_rounded(&line, "chance", s->chance, 9);
+        json_put_rounded(&line, "majority", s->majority, 9);
+    }
+    json_put_int(&line, "truncated", truncated);
+    json_put_uint(&line, "noise_seed", noise.seed);
+    json_put_rounded(&line, "noise_scale", (double)noise.scale, 9);
+    return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
 static int score_task(const ZeroShot *z, const Questions *q, Err *err) {

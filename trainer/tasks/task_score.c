@@ -1,5 +1,6 @@
 #include "trainer/tasks/task_score.h"
 
+#include "base/json_write.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
 #include "trainer/tasks/entities.h"
@@ -128,13 +129,11 @@ int task_majority(const Examples *e) {
     return best;
 }
 
-cJSON *task_score_json(const TaskScore *s) {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "n", s->n);
-    cJSON_AddNumberToObject(o, "loss", s->loss);
+void task_score_put(Buffer *b, const TaskScore *s) {
+    json_put_int(b, "n", s->n);
+    json_put_double(b, "loss", s->loss);
     for (int k = 0; k < METRICS; k++)
-        if (!isnan(s->metric[k])) cJSON_AddNumberToObject(o, task_metric_keys[k], s->metric[k]);
-    cJSON_AddNumberToObject(o, "majority", s->majority);
-    cJSON_AddNumberToObject(o, "chance", s->chance);
-    return o;
+        if (!isnan(s->metric[k])) json_put_double(b, task_metric_keys[k], s->metric[k]);
+    json_put_double(b, "majority", s->majority);
+    json_put_double(b, "chance", s->chance);
 }

@@ -4,9 +4,8 @@
 #ifndef NOISED_TASK_SCORE_H
 #define NOISED_TASK_SCORE_H
 
+#include "base/buffer.h"
 #include "trainer/tasks/task_data.h"
-
-#include <cjson/cJSON.h>
 
 typedef enum TaskMetric { METRIC_ACCURACY, METRIC_F1, METRIC_MATTHEWS, METRIC_ENTITY_F1, METRICS } TaskMetric;
 extern const char *const task_metrics[METRICS], *const task_metric_keys[METRICS]; /* "entity-f1", in JSON "entity_f1" */
@@ -30,7 +29,7 @@ int task_score(const Model *m, const TaskData *d, const float *features, NoiseKe
 
 int task_majority(const Examples *e); /* the most frequent label, the first of equals */
 
-/* {"n", "loss", "accuracy", ..., "majority", "chance"}, the caller's. */
-cJSON *task_score_json(const TaskScore *s);
+/* Members of an object: "n", "loss", "accuracy", ..., "majority", "chance". */
+void task_score_put(Buffer *b, const TaskScore *s);
 
 #endif
