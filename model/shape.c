@@ -61,6 +61,10 @@ void config_place(const Config *c, int position, int place[2]) {
 
 int config_image_rows(const Config *c) { return leading_rows(c) + image_places(c); }
 
+size_t config_image_floats(const Config *c) {
+    return (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
+}
+
 bool config_classifies(const Config *c) { return c->task >= TASK_TEXT_CLASSIFICATION; }
 
 bool config_generates(const Config *c) { return c->task == TASK_TEXT_GENERATION && c->causal; }

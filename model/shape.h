@@ -30,7 +30,8 @@ bool config_generates(const Config *c);
 bool config_ends(const Config *c, int id); /* whether the token ends a text */
 bool config_pools(const Config *c);        /* one row of logits for a sequence, not for a row */
 const char *config_label(const Config *c, int i);
-int config_image_rows(const Config *c); /* rows of one image, the first row of the sequence among them */
+int config_image_rows(const Config *c);      /* rows of one image, the first row of the sequence among them */
+size_t config_image_floats(const Config *c); /* of one image */
 
 /* COMPACT for a kind with a compact form, without SAS (mla and tpa, as their papers have it); EXPANDED otherwise. */
 KvForm config_kv_form(const Config *c);

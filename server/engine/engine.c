@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "model/shape.h"
-#include "server/engine/job.h"
+#include "server/engine/job_kind.h"
 #include "server/engine/queue.h"
 #include "server/engine/runner.h"
 
@@ -46,7 +46,7 @@ static void check_job(const Engine *e, const Job *job) {
     for (int i = 0; i < job->n_prompt && !job->image; i++)
         BUG_ON(job->prompt[i] < 0 || job->prompt[i] >= e->config->vocab_size);
     for (int i = 0; i < job->n_stop_ids; i++) BUG_ON(job->stop_ids[i] < 0 || job->stop_ids[i] >= e->config->vocab_size);
-    BUG_ON(config_generates(e->config) ? job->kind == JOB_LOGITS : job->kind == JOB_TOKENS);
+    BUG_ON(config_generates(e->config) ? job->kind->take_logits != NULL : job->kind->draws);
     BUG_ON((e->config->input.kind == INPUT_PATCHES) != (job->image != NULL));
     const Sampling *s = &job->sampling;
     for (int i = 0; i < s->n_bias; i++) BUG_ON(s->bias[i].id < 0 || s->bias[i].id >= e->config->vocab_size);

@@ -28,7 +28,8 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
     if (!size_mul(slots, top * sizeof(TokenLogprob), &tops) || !size_add(size, tops, &size)) return NULL;
     if (!size_add(size, (size_t)n_prompt * sizeof(int), &size)) return NULL;
     Job *job =
-        job_allocate(size, (Job){.n_prompt = n_prompt,
+        job_allocate(size, (Job){.kind = &job_tokens,
+                                 .n_prompt = n_prompt,
                                  .max_tokens = max_tokens,
                                  .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1},
                                  .noise = {.scale = 1},
@@ -48,27 +49,16 @@ Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool sc
 }
 
 /* One allocation too: Job, values, image, prompt. */
-static Job *new_pooling(JobKind kind, int n_values, size_t n_image, int n_prompt) {
-    BUG_ON(kind == JOB_TOKENS || n_prompt < 1 || n_values < 1);
-    size_t floats = (size_t)n_values + n_image;
-    Job *job = job_allocate(sizeof(Job) + floats * sizeof(float) + (size_t)n_prompt * sizeof(int),
-                            (Job){.kind = kind, .n_prompt = n_prompt, .noise_prompt = {.scale = 1}, .n_top = -1});
+Job *job_new_pooling(const JobKind *kind, JobInput input, int n_values) {
+    BUG_ON(kind == &job_tokens || input.rows < 1 || n_values < 1 || !input.ids == !input.image);
+    size_t floats = (size_t)n_values + input.n_floats, rows = (size_t)input.rows;
+    Job *job = job_allocate(sizeof(Job) + floats * sizeof(float) + rows * sizeof(int),
+                            (Job){.kind = kind, .n_prompt = input.rows, .noise_prompt = {.scale = 1}, .n_top = -1});
     if (!job) return NULL;
     job->values = (float *)(job + 1);
-    job->image = n_image ? job->values + n_values : NULL;
     job->prompt = (int *)(job->values + floats);
-    return job;
-}
-
-Job *job_new_pooling(JobKind kind, const int *prompt, int n_prompt, int n_values) {
-    Job *job = new_pooling(kind, n_values, 0, n_prompt);
-    if (job) memcpy(job->prompt, prompt, (size_t)n_prompt * sizeof(int));
-    return job;
-}
-
-Job *job_new_image(JobKind kind, const float *image, size_t n_floats, int rows, int n_values) {
-    Job *job = new_pooling(kind, n_values, n_floats, rows);
-    if (job) memcpy(job->image, image, n_floats * sizeof(float));
+    if (input.ids) memcpy(job->prompt, input.ids, rows * sizeof(int));
+    if (input.image) job->image = memcpy(job->values + n_values, input.image, input.n_floats * sizeof(float));
     return job;
 }
 

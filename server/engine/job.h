@@ -27,13 +27,11 @@ typedef enum Finish {
     FINISH_ERROR,     /* see job->error */
 } Finish;
 
-typedef enum JobKind {
-    JOB_TOKENS,   /* the prompt is continued */
-    JOB_LAST_ROW, /* values [d]: the hidden row of the prompt's last token, after the last norm */
-    JOB_MEAN_ROW, /* values [d]: the mean of the hidden rows of all its tokens */
-    JOB_LOGITS,   /* values [rows, config_outputs], of a network that does not generate: what its head makes of what is
-                     pooled, of every row, or of those whose token is the mask */
-} JobKind;
+/* Tokens that continue the prompt; values [d], the hidden row of its last token after the last norm; values [d], the
+ * mean of these rows of all its tokens; values [rows, config_outputs], of a network that does not generate: what its
+ * head makes of what is pooled, of every row, or of those whose token is the mask. */
+typedef struct JobKind JobKind; /* job_kind.h */
+extern const JobKind job_tokens, job_last_row, job_mean_row, job_logits;
 
 typedef struct JobToken {
     int id;
@@ -43,7 +41,7 @@ typedef struct JobToken {
 
 typedef struct Job {
     /* ---- the request: set by the submitter before engine_submit ---- */
-    JobKind kind;
+    const JobKind *kind;
     int *prompt;  /* [n_prompt], owned by the job, at least 1 token; of an image zeros, one a row */
     float *image; /* [channels, height, width] (Batch.images), owned by the job; NULL for tokens */
     int n_prompt, max_tokens, min_tokens;
@@ -68,7 +66,7 @@ typedef struct Job {
     int n_scored;            /* entries of prompt_scores that are ready */
     JobToken *tokens;        /* [max_tokens] */
     int n_tokens;            /* tokens pushed so far */
-    float *values;           /* of other kinds than JOB_TOKENS; all there with FINISH_LENGTH */
+    float *values;           /* of kinds that draw no tokens; all there with FINISH_LENGTH */
     Finish finish;
     char error[160];
     double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
@@ -92,17 +90,17 @@ static inline int64_t job_positions(int64_t n_prompt, int64_t max_tokens) {
     return n_prompt + (max_tokens > 0 ? max_tokens - 1 : 0);
 }
 
-/* The first row of the prompt that something is made of beside the last: from there on none may come from a cache.
- * n_prompt: there is none. */
-static inline int job_wants_from(const Job *job) {
-    return job->kind == JOB_MEAN_ROW ? 0 : job->score_prompt ? job->score_from - 1 : job->n_prompt;
-}
-
 /* Allocates a job with room for its results. n_top and max_tokens are fixed from here on. NULL when out of memory. */
 Job *job_new(const int *prompt, int n_prompt, int max_tokens, int n_top, bool score_prompt);
+/* What a job reads that draws no tokens: ids [rows], or a picture. */
+typedef struct JobInput {
+    const int *ids;
+    const float *image; /* [n_floats] */
+    size_t n_floats;
+    int rows;
+} JobInput;
 /* One that wants `n_values` numbers and no token. */
-Job *job_new_pooling(JobKind kind, const int *prompt, int n_prompt, int n_values);
-Job *job_new_image(JobKind kind, const float *image, size_t n_floats, int rows, int n_values);
+Job *job_new_pooling(const JobKind *kind, JobInput input, int n_values);
 void job_release(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 

@@ -9,7 +9,7 @@
 #include "base/team.h"
 #include "model/ops/op.h"
 #include "model/shape.h"
-#include "server/engine/job.h"
+#include "server/engine/job_kind.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ bool runner_admit(Runner *r, Job *job) {
                      .noise_scale = noise ? job->noise_prompt.scale : 0};
     PoolPrefix found;
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
-    bool whole = job->max_tokens > 0 || job->kind != JOB_TOKENS;
+    bool whole = job->max_tokens > 0 || !job->kind->draws;
     s->n_prompt = whole ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
     s->n_shared = r->scheduler.whole ? 0 : MIN(s->n_prompt, job_wants_from(job));
     s->n_blocks = s->n_prompt && !r->scheduler.whole ? kv_blocks(job_positions(s->n_prompt, job->max_tokens)) : 0;
@@ -206,31 +206,23 @@ static void sample(const Runner *r, const Mat *logits) {
                    &r->scratch[team_member()]);
 }
 
-/* Pooling requests' share of the hidden rows. A mean is summed in the order of the rows, whatever the chunks. */
 static void read_rows(const Runner *r, const Mat *hidden) {
     const Scheduler *p = &r->scheduler;
     for (int k = 0; k < p->batch.n_want; k++) {
         Job *job = p->wanted[k].sequence->job;
-        if (job->kind == JOB_TOKENS || job->kind == JOB_LOGITS) continue;
-        if (job->kind == JOB_LAST_ROW && p->wanted[k].position < job->n_prompt) continue;
-        const float *x = hidden->x + (size_t)k * (size_t)hidden->d;
-        bool last = p->wanted[k].position == job->n_prompt;
-        for (int i = 0; i < hidden->d; i++) {
-            job->values[i] += x[i];
-            if (last && job->kind == JOB_MEAN_ROW) job->values[i] /= (float)job->n_prompt;
-        }
+        if (job->kind->take_row)
+            job->kind->take_row(job, p->wanted[k].position, hidden->x + (size_t)k * (size_t)hidden->d, hidden->d);
     }
 }
 
 /* Rows of logits go to their jobs in order: one of each sequence, or those of its rows. */
 static void read_logits(const Runner *r, const Mat *logits) {
     const Scheduler *p = &r->scheduler;
-    size_t row = (size_t)logits->d;
     bool pooled = p->head_token == HEAD_OF_SEQUENCES;
     for (int k = 0; k < logits->n; k++) {
         Sequence *s = p->wanted[pooled ? p->segments[k].row0 : p->logit_rows[k]].sequence;
-        if (s->job->kind == JOB_LOGITS)
-            memcpy(s->job->values + (size_t)s->n_read++ * row, logits->x + (size_t)k * row, row * sizeof(float));
+        if (s->job->kind->take_logits)
+            s->job->kind->take_logits(s->job, s->n_read++, logits->x + (size_t)k * (size_t)logits->d, logits->d);
     }
 }
 
@@ -239,7 +231,7 @@ static Finish push(Runner *r, Sequence *s) {
     Job *job = s->job;
     Finish finish = FINISH_NONE;
     int generated = s->n_tokens - job->n_prompt;
-    bool drew = job->kind == JOB_TOKENS && s->step_wanted && s->n_rows == s->n_tokens;
+    bool drew = job->kind->draws && s->step_wanted && s->n_rows == s->n_tokens;
     if (generated == 0 && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
     if (drew) {
         int id = job->tokens[generated].id;
@@ -253,7 +245,7 @@ static Finish push(Runner *r, Sequence *s) {
         if (last || (job->trie && trie_is_leaf(job->trie, s->node))) finish = FINISH_STOP;
     }
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
-    if ((s->step_wanted && job->kind == JOB_TOKENS) || finish != FINISH_NONE)
+    if ((s->step_wanted && job->kind->draws) || finish != FINISH_NONE)
         job_publish(job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
     return finish;
 }

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/shape.h"
+#include "server/engine/job_kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ void scheduler_init(Scheduler *p, const Config *c, int max_batch, int prefill_ch
                                    : c->task == TASK_FILL_MASK ? c->mask_token_id
                                                                : HEAD_OF_ROWS};
     if (c->input.kind == INPUT_PATCHES) {
-        p->image_floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
+        p->image_floats = config_image_floats(c);
         p->image_rows = config_image_rows(c);
         p->images = xcalloc((size_t)max_batch * p->image_floats, sizeof *p->images);
     }
@@ -49,8 +50,8 @@ static void clear(Scheduler *p) {
 }
 
 static bool has_logits(const Scheduler *p, const Job *job, int token) {
-    if (job->kind == JOB_TOKENS) return true;
-    return job->kind == JOB_LOGITS && (p->head_token == HEAD_OF_ROWS || p->head_token == token);
+    bool wants = job->kind->draws || job->kind->take_logits;
+    return wants && (p->head_token == HEAD_OF_ROWS || p->head_token == token);
 }
 
 /* Of the next n rows of s, those in the prompt that something is made of: the last so many. */

@@ -57,7 +57,7 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
                         width);
     if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
     r->base64 = format == 1;
-    r->kind = pooling ? JOB_LAST_ROW : JOB_MEAN_ROW;
+    r->kind = pooling ? &job_last_row : &job_mean_row;
     r->noise_samples = 1;
     if (pooling_read_texts(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = width;

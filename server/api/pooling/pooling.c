@@ -117,9 +117,9 @@ static int read_request(PoolingRequest *r, const PoolingForm *form, const FieldL
 static Job *make_job(const Pooling *r, const PoolingInput *input, int sample, const Requester *requester) {
     const PoolingRequest *request = &r->request;
     const Config *c = r->ctx->api->config;
-    size_t floats = (size_t)c->input.channels * (size_t)c->input.height * (size_t)c->input.width;
-    Job *job = input->image ? job_new_image(request->kind, input->image, floats, input->n, input->n_values)
-                            : job_new_pooling(request->kind, input->ids, input->n, input->n_values);
+    JobInput read = {.ids = input->ids, .image = input->image, .rows = input->n};
+    if (read.image) read.n_floats = config_image_floats(c);
+    Job *job = job_new_pooling(request->kind, read, input->n_values);
     if (!job) return NULL;
     job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
     job->tenant = requester->tenant;

@@ -27,7 +27,7 @@ typedef struct PoolingInput {
 typedef struct PoolingRequest {
     PoolingInput *inputs; /* [n_inputs] */
     int n_inputs;
-    JobKind kind;
+    const JobKind *kind;
     OptionalSeed seed, noise_seed;
     float noise_scale;
     int noise_samples;

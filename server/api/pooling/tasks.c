@@ -34,7 +34,7 @@ int task_settle(PoolingRequest *r, const ApiContext *ctx, TaskKind task, TaskKin
     if ((c->task != task && c->task != or_task) || config_generates(c))
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, not %s", task_names[c->task],
                         task_names[task]);
-    r->kind = JOB_LOGITS;
+    r->kind = &job_logits;
     api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
     return 0;
 }

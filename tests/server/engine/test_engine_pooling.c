@@ -7,9 +7,9 @@
 
 enum { READINGS = 12 };
 
-static Job *reading(JobKind kind, int index, int n_prompt) {
+static Job *reading(const JobKind *kind, int index, int n_prompt) {
     Job *like = test_job(index, n_prompt, 0, -1, false);
-    Job *job = job_new_pooling(kind, like->prompt, n_prompt, 1 << 10);
+    Job *job = job_new_pooling(kind, (JobInput){.ids = like->prompt, .rows = n_prompt}, 1 << 10);
     BUG_ON(!job);
     job->noise_prompt = (NoiseKey){.seed = like->noise.seed, .scale = index % 4 ? 1 : 0};
     job_release(like);
@@ -26,7 +26,8 @@ static void expected(const Model *m, const Job *job, float *values) {
     for (int d = 0; d < x->d; d++) {
         float sum = 0;
         for (int i = 0; i < x->n; i++) sum += x->x[(size_t)i * (size_t)x->d + (size_t)d];
-        values[d] = job->kind == JOB_MEAN_ROW ? sum / (float)x->n : x->x[(size_t)(x->n - 1) * (size_t)x->d + (size_t)d];
+        values[d] =
+            job->kind == &job_mean_row ? sum / (float)x->n : x->x[(size_t)(x->n - 1) * (size_t)x->d + (size_t)d];
     }
     tape_free(&t);
 }
@@ -38,7 +39,7 @@ static void check_pooling(const char *variant, const EngineOptions *o) {
     Job *jobs[READINGS], *others[READINGS];
     for (int i = 0; i < READINGS; i++) {
         /* Two texts begin alike: the second finds the first one's rows in the cache. */
-        jobs[i] = reading(i % 2 ? JOB_LAST_ROW : JOB_MEAN_ROW, i / 4, i < 10 ? 20 * (1 + i / 4) + i : TEST_CONTEXT);
+        jobs[i] = reading(i % 2 ? &job_last_row : &job_mean_row, i / 4, i < 10 ? 20 * (1 + i / 4) + i : TEST_CONTEXT);
         test_submit(&t, others[i] = test_mixed_job(i));
         test_submit(&t, jobs[i]);
     }
@@ -75,7 +76,7 @@ TEST(engine_cancels_pooling) {
     Config c = test_engine_config("noise");
     TestEngine t;
     test_engine_open(&t, &c, &o);
-    Job *first = test_job(1, 10, 100, -1, false), *job = reading(JOB_MEAN_ROW, 1, 200);
+    Job *first = test_job(1, 10, 100, -1, false), *job = reading(&job_mean_row, 1, 200);
     first->ignore_eos = true;
     TestGate g;
     test_gate_set(&g, first, 2, 0);

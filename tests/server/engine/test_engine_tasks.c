@@ -46,22 +46,23 @@ static int rows_of(const Config *c, const Job *job) {
     return config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(job->prompt, job->n_prompt) : job->n_prompt;
 }
 
-static Job *text_job(const Config *c, int index, JobKind kind) {
+static Job *text_job(const Config *c, int index, const JobKind *kind) {
     Draws d = draws_open(77, DRAW_TEST, (uint32_t)index);
     int context = MIN(c->max_positions, TEST_CONTEXT), ids[TEST_CONTEXT];
     int n = index == 5 ? context : 1 + (int)draw_below(&d, (uint64_t)MIN(60, context));
     for (int i = 0; i < n; i++) ids[i] = i % 7 == 2 ? MASK : 4 + (int)draw_below(&d, (uint64_t)c->vocab_size - 4);
     ids[0] = MASK;
     int rows = config_pools(c) ? 1 : c->task == TASK_FILL_MASK ? count_masks(ids, n) : n;
-    return job_new_pooling(kind, ids, n, kind == JOB_LOGITS ? rows * config_outputs(c) : c->hidden_size);
+    return job_new_pooling(kind, (JobInput){.ids = ids, .rows = n},
+                           kind == &job_logits ? rows * config_outputs(c) : c->hidden_size);
 }
 
-static Job *image_job(const Config *c, int index, JobKind kind) {
+static Job *image_job(const Config *c, int index, const JobKind *kind) {
     Draws d = draws_open(78, DRAW_TEST, (uint32_t)index);
     float pixels[PIXELS];
     for (int i = 0; i < PIXELS; i++) pixels[i] = (float)draw_normal(&d);
-    return job_new_image(kind, pixels, PIXELS, config_image_rows(c),
-                         kind == JOB_LOGITS ? config_outputs(c) : c->hidden_size);
+    return job_new_pooling(kind, (JobInput){.image = pixels, .n_floats = PIXELS, .rows = config_image_rows(c)},
+                           kind == &job_logits ? config_outputs(c) : c->hidden_size);
 }
 
 static void check_alone(const Model *m, const Job *job, int index) {
@@ -89,14 +90,14 @@ static void check_task(const Config *c, int chunk, int max_batch) {
     test_engine_open(&t, c, &o);
     Job *jobs[JOBS];
     for (int i = 0; i < JOBS; i++) {
-        JobKind kind = i % 4 < 3 || c->network ? JOB_LOGITS : JOB_MEAN_ROW;
+        const JobKind *kind = i % 4 < 3 || c->network ? &job_logits : &job_mean_row;
         jobs[i] = c->input.kind == INPUT_PATCHES ? image_job(c, i, kind) : text_job(c, i, kind);
         jobs[i]->noise_prompt = (NoiseKey){.seed = (uint64_t)i, .scale = i % 5 ? 1 : 0};
         test_submit(&t, jobs[i]);
     }
     for (int i = 0; i < JOBS; i++) {
         CHECK(test_wait(jobs[i]) == FINISH_LENGTH);
-        if (jobs[i]->kind == JOB_LOGITS) check_alone(&t.checkpoint.model, jobs[i], i);
+        if (jobs[i]->kind == &job_logits) check_alone(&t.checkpoint.model, jobs[i], i);
         job_release(jobs[i]);
     }
     test_wait_idle(&t);
