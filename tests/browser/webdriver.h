@@ -14,7 +14,7 @@ typedef struct Browser {
     char session[64]; /* "" for none */
 } Browser;
 
-/* Starts both with an empty profile; false (and a failed or skipped test) when there is no browser. */
+/* Starts both with an empty profile, at about:blank; false (and a failed or skipped test) when there is no browser. */
 bool browser_start(Browser *b);
 void browser_stop(Browser *b);
 
@@ -38,7 +38,7 @@ void browser_keys(Browser *b, const char *key, const char *modifier); /* one key
 
 /* Errors in the console since the last call, one a line; "" for none. */
 char *browser_errors(Browser *b);
-/* Requests since the last call to anything but url's origin (data: and chrome: aside), one a line. */
+/* Requests since the last call to anything but url's origin (data: aside), one a line. */
 char *browser_strangers(Browser *b, const char *url);
 void browser_screenshot(Browser *b, const char *path);
 

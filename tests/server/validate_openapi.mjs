@@ -16,7 +16,11 @@ const Ajv = require('ajv/dist/2020.js').default;
 const start = (options) =>
   new Promise((ready, failed) => {
     const daemon = spawn(`${build}/noised`, ['--model', 'weights/demo', '--port', '0', ...options]);
-    daemon.stdout.on('data', (text) => ready([daemon, /http:\S+/.exec(text)[0]]));
+    let said = '';
+    daemon.stdout.on('data', (text) => {
+      const line = /(http:\S+)\n/.exec((said += text));
+      if (line) ready([daemon, line[1]]);
+    });
     daemon.on('exit', (status) => failed(new Error(`noised ended with ${status}`)));
   });
 
