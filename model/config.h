@@ -36,7 +36,7 @@ typedef enum TaskKind {
     TASK_IMAGE_CLASSIFICATION
 } TaskKind;
 
-enum { END_IDS_MAX = 8, LABEL_BYTES_MAX = 4096 };
+enum { END_IDS_MAX = 8 };
 enum { ATTENTION_VALUES = 8, NOISE_COMPONENTS_MAX = 64 };
 
 typedef struct AttentionKind AttentionKind;
@@ -72,11 +72,8 @@ typedef struct Config {
     int decoder_layers;     /* encoder-decoder only */
     TaskKind task;
     int mask_token_id; /* fill-mask only */
-    struct {
-        int n;                       /* classes; 0 unless the task is a classification */
-        char names[LABEL_BYTES_MAX]; /* n strings behind each other (shape.h: config_label) */
-    } labels;
-    Pool pool; /* which rows of a sequence are classified */
+    int n_labels;      /* 0 unless the task is a classification; their names are in weights/labels.h */
+    Pool pool;         /* which rows of a sequence are classified */
     struct {
         InputKind kind;
         int height, width; /* of an image in pixels: patches, or tokens that are the pixels of an image; else 0 */

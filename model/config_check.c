@@ -183,8 +183,8 @@ static int check_task(const Config *c, Err *err) {
         return err_set(err, "task is fill-mask, but causal is true: the words after a mask would not be seen");
     if (c->task == TASK_FILL_MASK && (c->mask_token_id < 0 || c->mask_token_id >= c->vocab_size))
         return err_set(err, "mask_token_id is %d, must be 0 to %d", c->mask_token_id, c->vocab_size - 1);
-    if (config_classifies(c) ? c->labels.n < 2 : c->labels.n > 0)
-        return err_set(err, "id2label has %d names, but task is %s, which has %s", c->labels.n, task,
+    if (config_classifies(c) ? c->n_labels < 2 : c->n_labels > 0)
+        return err_set(err, "id2label has %d names, but task is %s, which has %s", c->n_labels, task,
                        config_classifies(c) ? "two or more" : "none");
     if (images != patches) return err_set(err, "task is %s, but input.kind is %s", task, input_names[c->input.kind]);
     if (c->position == POSITION_ROPE2D && c->input.height == 0)

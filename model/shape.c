@@ -79,14 +79,7 @@ bool config_pools(const Config *c) {
     return c->task == TASK_TEXT_CLASSIFICATION || c->task == TASK_IMAGE_CLASSIFICATION;
 }
 
-int config_outputs(const Config *c) { return config_classifies(c) ? c->labels.n : c->vocab_size; }
-
-const char *config_label(const Config *c, int i) {
-    const char *name = c->labels.names;
-    BUG_ON(i < 0 || i >= c->labels.n);
-    while (i-- > 0) name += strlen(name) + 1;
-    return name;
-}
+int config_outputs(const Config *c) { return config_classifies(c) ? c->n_labels : c->vocab_size; }
 
 float config_score_scale(const Config *c) {
     if (c->attention.kind->unscaled) return 1;

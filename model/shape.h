@@ -27,9 +27,8 @@ int config_outputs(const Config *c);     /* columns of the logits: V, or the cla
 bool config_classifies(const Config *c); /* has classes, of tokens or of sequences */
 /* Whether it continues texts. Other networks read whole sequences at once, and have no cache. */
 bool config_generates(const Config *c);
-bool config_ends(const Config *c, int id); /* whether the token ends a text */
-bool config_pools(const Config *c);        /* one row of logits for a sequence, not for a row */
-const char *config_label(const Config *c, int i);
+bool config_ends(const Config *c, int id);   /* whether the token ends a text */
+bool config_pools(const Config *c);          /* one row of logits for a sequence, not for a row */
 int config_image_rows(const Config *c);      /* rows of one image, the first row of the sequence among them */
 size_t config_image_floats(const Config *c); /* of one image */
 

@@ -116,6 +116,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .fingerprint = s->fingerprint,
                           .chat_fingerprint = s->chat_fingerprint,
                           .config = config,
+                          .labels = &c->labels,
                           .generation = &c->generation,
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};

@@ -21,6 +21,7 @@ typedef struct Finetune {
     const FinetuneSettings *settings;
     Checkpoint init; /* --init; without it zeroed */
     Config config;
+    Labels labels;
     Tokenizer *tokenizer; /* init's, that of vectors or owned; NULL for images */
     Tokenizer *owned;
     Vectors vectors; /* --vectors */

@@ -53,10 +53,13 @@ static int open_tokenizer(Finetune *f, Err *err) {
 static int open_network(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
     if (s->config)
-        return preset_or_file(&f->config, s->config, err) || open_vectors(f, err) || open_tokenizer(f, err) ? -1 : 0;
+        return preset_or_file(&f->config, &f->labels, s->config, err) || open_vectors(f, err) || open_tokenizer(f, err)
+                   ? -1
+                   : 0;
     if (checkpoint_open(&f->init, s->init, err)) return -1;
     f->tokenizer = f->init.tokenizer;
     f->config = f->init.model.cfg;
+    f->labels = f->init.labels;
     if (s->freeze && f->config.network)
         return err_set(err, "--freeze: network %s learns as a whole", f->config.network->name);
     return 0;
@@ -66,14 +69,12 @@ static int open_network(Finetune *f, Err *err) {
 static int load_examples(Finetune *f, Err *err) {
     const FinetuneSettings *s = f->settings;
     const char *const paths[SPLITS] = {s->train, s->dev, s->test};
-    Labels known = {0};
     bool fixed = config_classifies(&f->config) && !is_shape(s);
-    int rc = fixed ? labels_of(&known, &f->config, err) : 0;
+    int rc = 0;
     for (int k = 0; k < SPLITS && rc == 0; k++) {
-        const Labels *labels = fixed ? &known : k ? &f->examples[SPLIT_TRAIN].labels : NULL;
+        const Labels *labels = fixed ? &f->labels : k ? &f->examples[SPLIT_TRAIN].labels : NULL;
         if (paths[k]) rc = examples_load(&f->examples[k], paths[k], (ExamplesFormat)s->format, labels, err);
     }
-    labels_free(&known);
     return rc;
 }
 
@@ -91,19 +92,11 @@ static int adopt_task(Config *c, const Examples *e, Err *err) {
 static int adopt_labels(Finetune *f, Err *err) {
     const Examples *e = &f->examples[SPLIT_TRAIN];
     Config *c = &f->config;
-    size_t used = 0;
     if (config_classifies(c) && !is_shape(f->settings)) return 0;
     if (!config_classifies(c) && adopt_task(c, e, err)) return -1;
-    if (e->labels.n < 2) return err_set(err, "%s: all labels are \"%s\"", e->path, e->labels.names[0]);
-    c->labels.n = e->labels.n;
-    for (int i = 0; i < e->labels.n; i++) {
-        size_t n = strlen(e->labels.names[i]) + 1;
-        if (used + n > sizeof c->labels.names)
-            return err_set(err, "%s: the names of %d labels have more than %d bytes", e->path, e->labels.n,
-                           LABEL_BYTES_MAX);
-        memcpy(c->labels.names + used, e->labels.names[i], n);
-        used += n;
-    }
+    if (e->labels.n < 2) return err_set(err, "%s: all labels are \"%s\"", e->path, e->labels.names);
+    f->labels = e->labels;
+    c->n_labels = e->labels.n;
     return 0;
 }
 
@@ -127,7 +120,7 @@ static int choose_config(Finetune *f, Err *err) {
 
 static void hash_all(Finetune *f) {
     Sha256 hash;
-    char *config = config_json_print(&f->config);
+    char *config = config_json_print(&f->config, &f->labels);
     sha256_init(&hash);
     sha256_add(&hash, config, strlen(config));
     sha256_add(&hash, f->init.hash, sizeof f->init.hash);

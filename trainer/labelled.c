@@ -125,7 +125,7 @@ static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
         return 0;
     /* Before the commit: whoever is killed here does this epoch again, and writes the same. */
     if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) &&
-        checkpoint_save(t->dir, &t->model, DTYPE_F32, (uint64_t)s->number, err))
+        checkpoint_save(t->dir, &t->model, &f->labels, DTYPE_F32, (uint64_t)s->number, err))
         return -1;
     Buffer line = runlog_line(s->number);
     json_put_int(&line, "epoch", s->number / l->steps_per_epoch);

@@ -110,7 +110,7 @@ static int keep_best(const Run *r, int64_t step, Err *err) {
     if (folder_create(dir, NULL, err) || tokenizer_json_save(r->tokenizer, path, err) ||
         carry_over(out, dir, &m->cfg, NULL, err))
         return -1;
-    return checkpoint_save(dir, m, save_dtype(r), (uint64_t)step, err);
+    return checkpoint_save(dir, m, NULL, save_dtype(r), (uint64_t)step, err);
 }
 
 /* The last evaluation is of all windows: it is compared by a sample, if there is anything to compare with. */
@@ -235,7 +235,7 @@ static int save_run(void *self, int64_t step, Err *err) {
     const char *out = r->settings->out;
     const Model *m = &r->training.model;
     if (run_state_save(out, step, r->data_hash, &m->cfg, r->saved_settings, err)) return -1;
-    return checkpoint_save(out, m, save_dtype(r), (uint64_t)step, err);
+    return checkpoint_save(out, m, NULL, save_dtype(r), (uint64_t)step, err);
 }
 
 static bool is_done(void *self, int64_t step) { return step >= ((Language *)self)->run->settings->steps; }

@@ -23,14 +23,14 @@ enum { TOKENIZER_MAX = 1 << 29 };
 int run_config(Run *r, Err *err) {
     const Settings *s = r->settings;
     char path[PATH_BYTES];
-    if (s->config) return preset_or_file(&r->config, s->config, err);
+    if (s->config) return preset_or_file(&r->config, NULL, s->config, err);
     if (r->folder.saved) {
         r->config = r->state.config;
         return 0;
     }
     if (!s->init) return err_set(err, "--config is missing: %s holds no run to be resumed", s->out);
     if (foreign_explain(s->init, err)) return -1;
-    return path_join(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, path, err);
+    return path_join(path, s->init, "config.json", err) ? -1 : config_json_load(&r->config, NULL, path, err);
 }
 
 /* ---- tokenizer ---- */
@@ -107,7 +107,7 @@ static void adopt_token(int *id, int from_tokenizer, const char *key) {
 static int compare_configs(const Config *given, const Config *saved, Err *err) {
     Config a = *given, b = *saved;
     a.torch_dtype[0] = b.torch_dtype[0] = 0; /* says how the weights are stored, not what they are */
-    char *text_a = config_json_print(&a), *text_b = config_json_print(&b);
+    char *text_a = config_json_print(&a, NULL), *text_b = config_json_print(&b, NULL);
     cJSON *json_a = cJSON_Parse(text_a), *json_b = cJSON_Parse(text_b);
     const cJSON *x;
     int rc = 0;

@@ -41,7 +41,7 @@ static int read_state(RunState *s, Err *err) {
     snprintf(s->data_hash, sizeof s->data_hash, "%s", hash->valuestring);
     char *text = cJSON_Print(config);
     BUG_ON(!text);
-    int rc = config_json_parse(&s->config, text, strlen(text), err);
+    int rc = config_json_parse(&s->config, NULL, text, strlen(text), err);
     cJSON_free(text);
     return rc;
 }
@@ -63,7 +63,7 @@ void run_state_free(RunState *s) {
 int run_state_save(const char *dir, int64_t step, const char *data_hash, const Config *c, const cJSON *settings,
                    Err *err) {
     cJSON *root = cJSON_CreateObject();
-    char *config = config_json_print(c);
+    char *config = config_json_print(c, NULL);
     cJSON_AddNumberToObject(root, "step", (double)step);
     cJSON_AddStringToObject(root, "data_sha256", data_hash);
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));

@@ -20,7 +20,7 @@ enum { CONFIG_MAX = 1 << 20 };
 /* Puts the path in front of what went wrong below. */
 static int at_path(const char *path, const Err *why, Err *err) { return err_set(err, "%s: %s", path, why->msg); }
 
-static int open_config(Config *cfg, Sha256 *hash, const char *dir, Err *err) {
+static int open_config(Config *cfg, Labels *labels, Sha256 *hash, const char *dir, Err *err) {
     char path[PATH_BYTES];
     Err why;
     size_t n;
@@ -28,7 +28,7 @@ static int open_config(Config *cfg, Sha256 *hash, const char *dir, Err *err) {
     char *text = file_read(path, CONFIG_MAX, &n, err);
     if (!text) return -1;
     sha256_add(hash, text, n);
-    int rc = config_json_parse(cfg, text, n, &why);
+    int rc = config_json_parse(cfg, labels, text, n, &why);
     free(text);
     return rc ? at_path(path, &why, err) : 0;
 }
@@ -56,7 +56,7 @@ static int open_as(Checkpoint *c, const char *dir, bool copy, Err *err) {
     *c = (Checkpoint){0};
     if (foreign_explain(dir, err)) return -1;
     sha256_init(&hash);
-    int rc = open_config(&cfg, &hash, dir, err);
+    int rc = open_config(&cfg, &c->labels, &hash, dir, err);
     if (rc == 0) rc = generation_open(&c->generation, &cfg, &hash, dir, err);
     if (rc == 0) rc = model_init(&c->model, &cfg, err);
     if (rc == 0) rc = open_weights(c, &hash, dir, copy, err);
@@ -78,13 +78,13 @@ void checkpoint_close(Checkpoint *c) {
     *c = (Checkpoint){0};
 }
 
-static int save_config(const char *dir, const Config *cfg, Dtype dtype, Err *err) {
+static int save_config(const char *dir, const Config *cfg, const Labels *labels, Dtype dtype, Err *err) {
     static const char *const names[] = {[DTYPE_F32] = "float32", [DTYPE_BF16] = "bfloat16", [DTYPE_I8] = "int8"};
     char path[PATH_BYTES];
     Config c = *cfg;
     if (path_join(path, dir, "config.json", err)) return -1;
     snprintf(c.torch_dtype, sizeof c.torch_dtype, "%s", names[dtype]);
-    char *text = config_json_print(&c);
+    char *text = config_json_print(&c, labels);
     int rc = file_write(path, text, strlen(text), err);
     free(text);
     return rc;
@@ -153,8 +153,8 @@ static int save_weights(const char *dir, const ParamSet *ps, Dtype dtype, uint64
     return rc;
 }
 
-int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err) {
+int checkpoint_save(const char *dir, const Model *m, const Labels *labels, Dtype save_dtype, uint64_t step, Err *err) {
     BUG_ON(save_dtype == DTYPE_F16);
-    if (folder_create(dir, NULL, err) || save_config(dir, &m->cfg, save_dtype, err)) return -1;
+    if (folder_create(dir, NULL, err) || save_config(dir, &m->cfg, labels, save_dtype, err)) return -1;
     return save_weights(dir, &m->params, save_dtype, step, err);
 }

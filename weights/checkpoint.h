@@ -18,10 +18,12 @@
 #include "model/transformer.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/generation.h"
+#include "weights/labels.h"
 #include "weights/shards.h"
 
 typedef struct Checkpoint {
     Model model;
+    Labels labels;         /* of a classification */
     Tokenizer *tokenizer;  /* NULL when the folder has none (tokenizer_files.h) */
     Shards shards;         /* the mappings that the weights point into */
     void *owned;           /* what could not be borrowed from it; NULL when nothing */
@@ -37,6 +39,6 @@ void checkpoint_close(Checkpoint *c);
 /* Writes config.json and model.safetensors into dir, creating it: vectors as F32, matrices as save_dtype F32, BF16 or
  * I8 (quantize.h; matrices whose rows are no whole groups as BF16). I8 weights cannot be saved again.
  * Each file is written as temp + fsync + rename, then the directory is fsynced. */
-int checkpoint_save(const char *dir, const Model *m, Dtype save_dtype, uint64_t step, Err *err);
+int checkpoint_save(const char *dir, const Model *m, const Labels *labels, Dtype save_dtype, uint64_t step, Err *err);
 
 #endif

@@ -195,9 +195,11 @@ static const struct {
                      {"mistral", mistral_config_read, true}, {"qwen2", qwen2_config_read, true},
                      {"qwen3", qwen3_config_read, true},     {"gpt2", gpt2_config_read, false}};
 
-static int read_config(Config *c, cJSON *root, Err *err) {
+static int read_config(Config *c, Labels *labels, cJSON *root, Err *err) {
     const char *names[COUNTOF(architectures)];
     *c = (Config){.causal = true};
+    labels->n = 0;
+    labels->used = 0;
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     for (size_t i = 0; i < COUNTOF(architectures); i++) names[i] = architectures[i].name;
     JsonReader r = {.object = root, .path = "", .err = err};
@@ -209,7 +211,7 @@ static int read_config(Config *c, cJSON *root, Err *err) {
                        why.msg);
     }
     r.foreign = type > 0;
-    if (!r.foreign) config_task_read(c, &r);
+    if (!r.foreign) config_task_read(c, labels, &r);
     bool few = c->network && !c->network->attends;
     if (few) read_few(c, &r);
     if (!few && architectures[type].sizes) read_sizes(c, &r);
@@ -219,20 +221,21 @@ static int read_config(Config *c, cJSON *root, Err *err) {
     return r.failed ? -1 : config_check(c, err);
 }
 
-int config_json_parse(Config *c, const char *text, size_t n, Err *err) {
+int config_json_parse(Config *c, Labels *labels, const char *text, size_t n, Err *err) {
     cJSON *root = json_parse(text, n, DEPTH_MAX, VALUES_MAX, err);
     if (!root) return -1;
-    int rc = read_config(c, root, err);
+    Labels unwanted;
+    int rc = read_config(c, labels ? labels : &unwanted, root, err);
     cJSON_Delete(root);
     return rc;
 }
 
-int config_json_load(Config *c, const char *path, Err *err) {
+int config_json_load(Config *c, Labels *labels, const char *path, Err *err) {
     Err why;
     size_t n;
     char *text = file_read(path, FILE_MAX, &n, err);
     if (!text) return -1;
-    int rc = config_json_parse(c, text, n, &why);
+    int rc = config_json_parse(c, labels, text, n, &why);
     free(text);
     return rc ? err_set(err, "%s: %s", path, why.msg) : 0;
 }
@@ -240,10 +243,11 @@ int config_json_load(Config *c, const char *path, Err *err) {
 int config_json_unused(const char *path, Buffer *names, Err *err) {
     Err why;
     Config c;
+    Labels labels;
     const cJSON *item;
     cJSON *root = json_load(path, FILE_MAX, DEPTH_MAX, VALUES_MAX, err);
     if (!root) return -1;
-    int rc = read_config(&c, root, &why) ? err_set(err, "%s: %s", path, why.msg) : 0;
+    int rc = read_config(&c, &labels, root, &why) ? err_set(err, "%s: %s", path, why.msg) : 0;
     cJSON_ArrayForEach(item, root) if (!rc) buffer_print(names, "%s%s", names->n ? ", " : "", item->string);
     cJSON_Delete(root);
     return rc;

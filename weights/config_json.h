@@ -7,11 +7,14 @@
 #include "base/buffer.h"
 #include "base/err.h"
 #include "model/config.h"
+#include "weights/labels.h"
 
-int config_json_parse(Config *c, const char *text, size_t n, Err *err); /* also runs config_check */
-int config_json_load(Config *c, const char *path, Err *err);
+/* labels, which may be NULL, gets the names of the classes. Also runs config_check. */
+int config_json_parse(Config *c, Labels *labels, const char *text, size_t n, Err *err);
+int config_json_load(Config *c, Labels *labels, const char *path, Err *err);
 /* "a, b": the keys of another program's file at path that say nothing about the network. */
 int config_json_unused(const char *path, Buffer *names, Err *err);
-char *config_json_print(const Config *c); /* malloc'ed; parse(print(c)) == c */
+/* malloc'ed; parse(print(c)) == c. Without labels (NULL) a classification has no id2label: for comparisons. */
+char *config_json_print(const Config *c, const Labels *labels);
 
 #endif

@@ -34,12 +34,12 @@ static void put_token(Buffer *b, const char *key, int id) {
 
 /* ---- what the network is for and what it reads ---- */
 
-static void put_labels(Buffer *b, const Config *c) {
+static void put_labels(Buffer *b, const Labels *labels) {
     open_on_line(b, "id2label", '{');
-    for (int i = 0; i < c->labels.n; i++) {
+    for (int i = 0; i < labels->n; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", i);
-        json_put_text(b, id, config_label(c, i));
+        json_put_text(b, id, labels_name(labels, i));
     }
     close_on_line(b, '}');
 }
@@ -58,11 +58,11 @@ static void put_input(Buffer *b, const Config *c) {
     close_on_line(b, '}');
 }
 
-static void put_task(Buffer *b, const Config *c) {
+static void put_task(Buffer *b, const Config *c, const Labels *labels) {
     if (c->network) json_put_text(b, "network", c->network->name);
     if (c->decoder_layers) json_put_int(b, "num_decoder_layers", c->decoder_layers);
     if (c->task != TASK_TEXT_GENERATION) json_put_text(b, "task", task_names[c->task]);
-    if (config_classifies(c)) put_labels(b, c);
+    if (config_classifies(c) && labels) put_labels(b, labels);
     if (config_pools(c)) json_put_text(b, "pool", pool_names[c->pool]);
     if (c->task == TASK_FILL_MASK) json_put_int(b, "mask_token_id", c->mask_token_id);
     if (c->input.height || c->input.size) put_input(b, c);
@@ -173,12 +173,12 @@ static void put_ends(Buffer *b, const Config *c) {
     close_on_line(b, ']');
 }
 
-char *config_json_print(const Config *c) {
+char *config_json_print(const Config *c, const Labels *labels) {
     Buffer b = {0};
     json_open(&b, NULL, '{');
     b.layout = JSON_LINES;
     json_put_text(&b, "model_type", "noised");
-    put_task(&b, c);
+    put_task(&b, c, labels);
     if (c->vocab_size) json_put_int(&b, "vocab_size", c->vocab_size);
     json_put_int(&b, "hidden_size", c->hidden_size);
     json_put_int(&b, "num_hidden_layers", c->n_layers);

@@ -13,32 +13,26 @@ static bool belongs(JsonReader *r, const char *key, const Config *c, bool has) {
     return has;
 }
 
-static bool is_known(const Config *c, const char *name) {
-    for (int i = 0; i < c->labels.n; i++)
-        if (!strcmp(config_label(c, i), name)) return true;
-    return false;
-}
-
 /* {"0": name, "1": name, ...}, in any order. */
-static void read_labels(Config *c, JsonReader *r) {
+static void read_labels(Labels *labels, const Config *c, JsonReader *r) {
     JsonReader l;
-    size_t used = 0;
     char key[16];
     if (!json_reader_enter(r, &l, "id2label", "id2label.")) {
         json_reader_fail(r, "id2label is missing, but task is %s", task_names[c->task]);
         return;
     }
-    for (int n = cJSON_GetArraySize(l.object); c->labels.n < n && !l.failed; c->labels.n++) {
-        char *name = c->labels.names + used;
-        snprintf(key, sizeof key, "%d", c->labels.n);
+    for (int n = cJSON_GetArraySize(l.object); labels->n < n && !l.failed; labels->n++) {
+        char *name = labels->names + labels->used;
+        snprintf(key, sizeof key, "%d", labels->n);
         if (!cJSON_GetObjectItemCaseSensitive(l.object, key))
             json_reader_fail(&l, "id2label has %d names, but none for %s", n, key);
-        json_take_string(&l, key, name, sizeof c->labels.names - used, "");
+        json_take_string(&l, key, name, LABELS_BYTES - labels->used, "");
         if (!*name) json_reader_fail(&l, "id2label.%s is empty", key);
-        if (is_known(c, name)) json_reader_fail(&l, "id2label.%s is %.80s, which has an id before", key, name);
-        used += strlen(name) + 1;
-        if (used == sizeof c->labels.names)
-            json_reader_fail(&l, "id2label.%s: the names have more than %d bytes", key, LABEL_BYTES_MAX);
+        if (labels_find(labels, name) >= 0)
+            json_reader_fail(&l, "id2label.%s is %.80s, which has an id before", key, name);
+        labels->used += strlen(name) + 1;
+        if (labels->used == LABELS_BYTES)
+            json_reader_fail(&l, "id2label.%s: the names have more than %d bytes", key, LABELS_BYTES);
     }
     json_reader_leave(r, &l);
 }
@@ -91,10 +85,11 @@ static void read_network(Config *c, JsonReader *r) {
         c->decoder_layers = json_take_positive(r, "num_decoder_layers", JSON_REQUIRED);
 }
 
-void config_task_read(Config *c, JsonReader *r) {
+void config_task_read(Config *c, Labels *labels, JsonReader *r) {
     read_network(c, r);
     c->task = (TaskKind)json_take_name(r, "task", task_names, COUNTOF(task_names), TASK_TEXT_GENERATION);
-    if (belongs(r, "id2label", c, config_classifies(c))) read_labels(c, r);
+    if (belongs(r, "id2label", c, config_classifies(c))) read_labels(labels, c, r);
+    c->n_labels = labels->n;
     if (belongs(r, "pool", c, config_pools(c))) {
         Pool usual = c->task == TASK_IMAGE_CLASSIFICATION ? POOL_FIRST : POOL_LAST;
         c->pool = (Pool)json_take_name(r, "pool", pool_names, COUNTOF(pool_names), (int)usual);

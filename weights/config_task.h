@@ -5,7 +5,8 @@
 
 #include "base/json/json_reader.h"
 #include "model/config.h"
+#include "weights/labels.h"
 
-void config_task_read(Config *c, JsonReader *r);
+void config_task_read(Config *c, Labels *labels, JsonReader *r); /* labels: empty */
 
 #endif

@@ -63,7 +63,7 @@ static int save_files(const Checkpoint *c, const char *from, const char *to, Dty
     const char *step = c->shards.files[0].metadata_step;
     if (path_join(path, to, "tokenizer.json", err)) return -1;
     if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
-    if (checkpoint_save(to, &c->model, dtype, step ? strtoull(step, NULL, 10) : 0, err)) return -1;
+    if (checkpoint_save(to, &c->model, &c->labels, dtype, step ? strtoull(step, NULL, 10) : 0, err)) return -1;
     if (say_sizes(c, to, dtype, said, err) || carry_over(from, to, &c->model.cfg, said, err)) return -1;
     return shards_check_intact(&c->shards, err);
 }

@@ -49,7 +49,7 @@ static void print_sigma(const Model *m) {
 static void inspect_checkpoint(const Checkpoint *c) {
     const Model *m = &c->model;
     size_t bytes = 0;
-    char *config = config_json_print(&m->cfg);
+    char *config = config_json_print(&m->cfg, &c->labels);
     printf("%s", config);
     free(config);
     printf("%-56s %-4s %20s %14s\n", "tensor", "type", "shape", "bytes");

@@ -150,11 +150,9 @@ static void make_mlm_noble(Config *c, SizeId size) {
 
 /* A vision transformer for images of 28 x 28 with ten classes, as MNIST's: 16 patches behind the class row. */
 static void make_vit(Config *c, SizeId size) {
-    static const char digits[] = "0\0001\0002\0003\0004\0005\0006\0007\0008\0009";
     if (size == NANO) c->n_layers = 4;
     c->task = TASK_IMAGE_CLASSIFICATION;
-    c->labels.n = 10;
-    memcpy(c->labels.names, digits, sizeof digits);
+    c->n_labels = 10;
     c->pool = POOL_FIRST;
     c->input.kind = INPUT_PATCHES;
     c->input.height = c->input.width = 28;
@@ -308,6 +306,6 @@ static bool is_file(const char *path) {
 
 bool preset_is(const char *name) { return !is_file(name) && !strchr(name, '/'); }
 
-int preset_or_file(Config *c, const char *name, Err *err) {
-    return preset_is(name) ? preset_config(c, name, err) : config_json_load(c, name, err);
+int preset_or_file(Config *c, Labels *labels, const char *name, Err *err) {
+    return preset_is(name) ? preset_config(c, name, err) : config_json_load(c, labels, name, err);
 }

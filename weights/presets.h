@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "model/config.h"
+#include "weights/labels.h"
 
 /* noiseformer-key and noiseformer-seq are noiseformer-v2 with noise of another span (docs/noise.md). */
 int preset_config(Config *c, const char *name, Err *err);
@@ -17,8 +18,9 @@ int preset_config(Config *c, const char *name, Err *err);
 enum { PRESET_NAME = 32 };
 bool preset_name(int i, char out[PRESET_NAME]);
 
-/* What names a config: a preset, unless there is such a file or it has a slash; then the path of a config.json. */
+/* What names a config: a preset, unless there is such a file or it has a slash; then the path of a config.json.
+ * labels, which may be NULL: those of a file; a preset says only how many there are. */
 bool preset_is(const char *name);
-int preset_or_file(Config *c, const char *name, Err *err);
+int preset_or_file(Config *c, Labels *labels, const char *name, Err *err);
 
 #endif

@@ -37,7 +37,6 @@ static void make_encoder_decoder(Config *c, int decoder_layers, int width) {
 }
 
 bool preset_words(Config *c, const char *name) {
-    static const char labels[] = "0\0001";
     for (size_t i = 0; i < COUNTOF(sizes); i++) {
         if (strcmp(name, sizes[i].name)) continue;
         *c = (Config){.vocab_size = WORDS,
@@ -45,13 +44,12 @@ bool preset_words(Config *c, const char *name) {
                       .n_layers = sizes[i].encoder,
                       .max_positions = POSITIONS,
                       .input = {.kind = INPUT_VECTORS, .size = VECTOR_SIZE},
-                      .labels = {.n = 2},
+                      .n_labels = 2,
                       .task = TASK_TOKEN_CLASSIFICATION,
                       .network = &bilstm_network,
                       .bos_token_id = -1,
                       .eos_token_id = -1,
                       .torch_dtype = "float32"};
-        memcpy(c->labels.names, labels, sizeof labels);
         if (sizes[i].decoder) make_encoder_decoder(c, sizes[i].decoder, sizes[i].width);
         return true;
     }

@@ -3,6 +3,7 @@
 #define NOISED_API_CONTEXT_H
 
 #include "model/config.h"
+#include "weights/labels.h"
 #include "server/api/fields.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/generation.h"
@@ -30,6 +31,7 @@ typedef struct ApiContext {
     ApiModels models;
     const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;
+    const Labels *labels; /* of a classification */
     const Generation *generation;
     const Tokenizer *tokenizer;
     const struct Chat *chat; /* chat/chat.h */

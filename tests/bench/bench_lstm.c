@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     c.hidden_size = atoi(argv[1]);
     c.n_layers = atoi(argv[2]);
     c.vocab_size = WORDS;
-    c.labels.n = LABELS;
+    c.n_labels = LABELS;
     if (kernels_init(&err) || model_init(&m, &c, &err)) return fprintf(stderr, "%s\n", err.msg), 1;
     float *data = xcalloc(params_count(&m.params), sizeof *data);
     float *grad = xcalloc(params_trained(&m.params), sizeof *grad);

@@ -48,7 +48,7 @@ static void check_changes(const char *text, const Change *changes, size_t n) {
         Config cfg;
         Err err = {""};
         char *changed = with(text, c->from, c->to);
-        int rc = config_json_parse(&cfg, changed, strlen(changed), &err);
+        int rc = config_json_parse(&cfg, NULL, changed, strlen(changed), &err);
         if (c->why)
             CHECK_MSG(rc == -1 && strstr(err.msg, c->why), "%s -> %s: %d, %s", c->from, c->to, rc, err.msg);
         else
@@ -263,7 +263,7 @@ TEST(config_products_fit) {
     check_changes(good, large, COUNTOF(large));
     Config c;
     Err err;
-    REQUIRE(config_json_parse(&c, good, strlen(good), &err) == 0);
+    REQUIRE(config_json_parse(&c, NULL, good, strlen(good), &err) == 0);
     c.hidden_size = 65536;
     c.mlp.width = 65536;
     CHECK(config_check(&c, &err) == -1 && strstr(err.msg, "the widest linear"));
@@ -320,7 +320,7 @@ TEST(config_llama) {
     check_changes(llama, hf, COUNTOF(hf));
     Config c;
     Err err;
-    REQUIRE(config_json_parse(&c, llama, strlen(llama), &err) == 0);
+    REQUIRE(config_json_parse(&c, NULL, llama, strlen(llama), &err) == 0);
     CHECK(c.norm == NORM_RMS && c.norm_eps == 1e-6f && c.position == POSITION_ROPE && c.rope_theta == 500000);
     CHECK(c.mlp.gated && c.mlp.activation == ACT_SILU && c.mlp.width == 40 && c.tie_embeddings && !c.bias);
     CHECK(c.n_kv_heads == 2 && c.head_dim == 6 && c.bos_token_id == 1 && c.eos_token_id == 2 && c.n_more_ends == 1 &&
@@ -328,7 +328,7 @@ TEST(config_llama) {
     CHECK(!strcmp(c.torch_dtype, "bfloat16") && !strcmp(c.attention.kind->name, "gqa"));
     char *changed = with(llama, "\"rope_scaling\":null,\"rope_theta\":500000.0",
                          "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":20000.0}");
-    REQUIRE(config_json_parse(&c, changed, strlen(changed), &err) == 0);
+    REQUIRE(config_json_parse(&c, NULL, changed, strlen(changed), &err) == 0);
     CHECK(c.rope_theta == 20000);
     free(changed);
 }
@@ -336,12 +336,14 @@ TEST(config_llama) {
 /* print(parse(print(c))) == print(c), and what is printed is accepted. */
 static void check_printing(const Config *c, const char *name) {
     Config again;
+    Labels labels = {0};
     Err err = {""};
-    char *text = config_json_print(c);
-    int rc = config_json_parse(&again, text, strlen(text), &err);
+    for (char digit[] = "0"; labels.n < c->n_labels; digit[0]++) labels_add(&labels, digit, &err);
+    char *text = config_json_print(c, &labels);
+    int rc = config_json_parse(&again, &labels, text, strlen(text), &err);
     CHECK_MSG(rc == 0, "%s: %s in\n%s", name, err.msg, text);
     if (rc == 0) {
-        char *twice = config_json_print(&again);
+        char *twice = config_json_print(&again, &labels);
         CHECK_MSG(!strcmp(text, twice), "%s: %s", name, twice);
         CHECK_MSG(again.norm_eps == c->norm_eps && again.rope_theta == c->rope_theta, "%s", name);
         free(twice);
@@ -380,11 +382,12 @@ TEST(config_printing_keeps_its_bytes) {
         "  \"torch_dtype\": \"float32\"\n}\n"};
     for (size_t i = 0; i < COUNTOF(texts); i++) {
         Config c;
+        Labels labels;
         Err err = {""};
-        int rc = config_json_parse(&c, texts[i], strlen(texts[i]), &err);
+        int rc = config_json_parse(&c, &labels, texts[i], strlen(texts[i]), &err);
         CHECK_MSG(rc == 0, "%s", err.msg);
         if (rc) continue;
-        char *text = config_json_print(&c);
+        char *text = config_json_print(&c, &labels);
         CHECK_MSG(!strcmp(text, texts[i]), "%s", text);
         free(text);
     }
@@ -426,7 +429,7 @@ TEST(config_printing) {
             if (rc == 0) check_printing(&c, name);
         }
     Config c;
-    REQUIRE(config_json_parse(&c, good, strlen(good), NULL) == 0);
+    REQUIRE(config_json_parse(&c, NULL, good, strlen(good), NULL) == 0);
     c.norm_eps = 1.1920929e-7f;
     c.rope_theta = 12345.678f;
     c.bos_token_id = -1;

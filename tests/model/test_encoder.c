@@ -133,7 +133,7 @@ static void check_bf16(TestModel *t, const char *name) {
     Err err;
     Rows r, source;
     Tape tape[2];
-    if (checkpoint_save(dir, &t->model, DTYPE_BF16, 1, &err) || checkpoint_open(&c, dir, &err))
+    if (checkpoint_save(dir, &t->model, NULL, DTYPE_BF16, 1, &err) || checkpoint_open(&c, dir, &err))
         return test_fail(__FILE__, __LINE__, "%s: %s", name, err.msg);
     int vocab = c.model.cfg.vocab_size;
     rows_init(&r, vocab, 75, 40, 7);
@@ -169,15 +169,16 @@ TEST(encoder_has_no_cache) {
     c.causal = false;
     c.sliding_window = 0;
     CHECK(kv_init(&kv, &c, 4, DTYPE_F32, KV_EXPANDED, &err) == -1 && strstr(err.msg, "causal is false"));
-    char *text = config_json_print(&c);
-    CHECK(strstr(text, "\"causal\": false") && !config_json_parse(&back, text, strlen(text), &err) && !back.causal);
+    char *text = config_json_print(&c, NULL);
+    CHECK(strstr(text, "\"causal\": false") && !config_json_parse(&back, NULL, text, strlen(text), &err) &&
+          !back.causal);
     free(text);
     c.causal = true;
     c.task = TASK_TEXT_CLASSIFICATION;
     CHECK(kv_init(&kv, &c, 4, DTYPE_F32, KV_EXPANDED, &err) == -1 && strstr(err.msg, "task is text-classification"));
     c.task = TASK_TEXT_GENERATION;
-    text = config_json_print(&c);
-    CHECK(!strstr(text, "causal") && !config_json_parse(&back, text, strlen(text), &err) && back.causal);
+    text = config_json_print(&c, NULL);
+    CHECK(!strstr(text, "causal") && !config_json_parse(&back, NULL, text, strlen(text), &err) && back.causal);
     free(text);
 }
 
@@ -187,7 +188,7 @@ TEST(encoder_predicts_no_next_token) {
     Config c = test_config(attention_kind_find("mha"));
     c.causal = false;
     c.sliding_window = 0;
-    char *json = config_json_print(&c);
+    char *json = config_json_print(&c, NULL);
     snprintf(path, sizeof path, "%s/config.json", dir);
     FILE *f = fopen(path, "w");
     REQUIRE(f && fputs(json, f) >= 0 && fclose(f) == 0);

@@ -317,11 +317,11 @@ static void check_save(Case *c) {
     Checkpoint loaded;
     Err err;
     fill_tokens(tokens, 20, c->cfg.vocab_size, 7);
-    if (checkpoint_save(dir[0], &c->t.model, DTYPE_F32, 3, &err) || checkpoint_open(&loaded, dir[0], &err)) {
+    if (checkpoint_save(dir[0], &c->t.model, NULL, DTYPE_F32, 3, &err) || checkpoint_open(&loaded, dir[0], &err)) {
         test_fail(__FILE__, __LINE__, "%s: %s", c->name, err.msg);
         goto done;
     }
-    CHECK_MSG(!checkpoint_save(dir[1], &loaded.model, DTYPE_F32, 3, &err), "%s: %s", c->name, err.msg);
+    CHECK_MSG(!checkpoint_save(dir[1], &loaded.model, NULL, DTYPE_F32, 3, &err), "%s: %s", c->name, err.msg);
     for (size_t k = 0; k < COUNTOF(files); k++) {
         char *text[2];
         size_t n[2] = {0};

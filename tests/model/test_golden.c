@@ -83,7 +83,7 @@ static bool golden_open(Golden *g, const char *name) {
     size_t n;
     *g = (Golden){.name = name};
     snprintf(path, sizeof path, "tests/golden/%s/config.json", name);
-    if (config_json_load(&c, path, &err)) goto failed;
+    if (config_json_load(&c, NULL, path, &err)) goto failed;
     if (!test_model_init(&g->t, &c, 1)) return false;
     snprintf(path, sizeof path, "tests/golden/%s/model.safetensors", name);
     if (safe_open(&weights, path, &err)) goto failed;

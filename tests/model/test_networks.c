@@ -68,7 +68,7 @@ static bool golden_open(Golden *g, const char *name) {
     Config c;
     *g = (Golden){.name = name};
     for (int i = 0; i < 4; i++) snprintf(path[i], sizeof path[i], "tests/golden_networks/%s/%s", name, files[i]);
-    if (config_json_load(&c, path[0], &err) || safe_open(&g->expected, path[3], &err)) {
+    if (config_json_load(&c, NULL, path[0], &err) || safe_open(&g->expected, path[3], &err)) {
         test_fail(__FILE__, __LINE__, "%s: %s", name, err.msg);
         return false;
     }
@@ -185,7 +185,7 @@ TEST(networks_bad_configs) {
         REQUIRE(at);
         int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, cases[k].to,
                          at + strlen(cases[k].from));
-        CHECK(config_json_parse(&c, changed, (size_t)n, &err) == -1);
+        CHECK(config_json_parse(&c, NULL, changed, (size_t)n, &err) == -1);
         CHECK_MSG(strstr(err.msg, cases[k].why), "%s -> %s: %s", cases[k].from, cases[k].to, err.msg);
         free(text);
     }

@@ -116,8 +116,8 @@ TEST(presets_noble_recipes) {
         Config c, again;
         Model m;
         REQUIRE(!preset_config(&c, cases[k].preset, NULL));
-        char *text = config_json_print(&c);
-        CHECK(!config_json_parse(&again, text, strlen(text), NULL) && again.noble.recipe == c.noble.recipe);
+        char *text = config_json_print(&c, NULL);
+        CHECK(!config_json_parse(&again, NULL, text, strlen(text), NULL) && again.noble.recipe == c.noble.recipe);
         free(text);
         REQUIRE(!model_init(&m, &c, NULL));
         const char *prefix = "model.layers.0.self_attn.q_proj.noble.";

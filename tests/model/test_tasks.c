@@ -19,12 +19,12 @@
 
 enum { HEIGHT = 6, WIDTH = 4, CHANNELS = 2, SEGMENTS = 3, ROWS_MAX = 80 };
 
+static const Labels names = {3, 20, "NEG\0POS\0n\303\251 \"ither\""};
+
 static void classes(Config *c, TaskKind task, Pool pool) {
-    static const char names[] = "NEG\0POS\0n\303\251 \"ither\"";
     c->task = task;
     c->pool = pool;
-    c->labels.n = 3;
-    memcpy(c->labels.names, names, sizeof names);
+    c->n_labels = names.n;
 }
 
 static void make_fill_mask(Config *c) {
@@ -330,9 +330,9 @@ static void check_saved(TestModel *t, const char *name) {
     examples_init(&e, &t->model.cfg);
     for (int bf16 = 0; bf16 < 2; bf16++) {
         Dtype dtype = bf16 ? DTYPE_BF16 : DTYPE_F32;
-        if (checkpoint_save(dir, &t->model, dtype, 1, &err) || checkpoint_open(&c, dir, &err))
+        if (checkpoint_save(dir, &t->model, &names, dtype, 1, &err) || checkpoint_open(&c, dir, &err))
             return test_fail(__FILE__, __LINE__, "%s: %s", name, err.msg);
-        CHECK(checkpoint_save(again, &c.model, dtype, 1, &err) == 0);
+        CHECK(checkpoint_save(again, &c.model, &c.labels, dtype, 1, &err) == 0);
         for (int f = 0; f < 2; f++) {
             size_t n[2];
             char *bytes[2];
@@ -440,6 +440,7 @@ TEST(task_presets_in_int8) {
                  {"mlm-noble-nano", "\"task\": \"fill-mask\""},
                  {"image-tokens-nano", "KV cache per token"}};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
+        static const Labels digits = {10, 20, "0\0001\0002\0003\0004\0005\0006\0007\0008\0009"};
         char *dir = test_dir(), to[256], out[16384], arguments[600];
         Config c;
         TestModel t;
@@ -448,7 +449,7 @@ TEST(task_presets_in_int8) {
         REQUIRE(preset_config(&c, cases[i].preset, &err) == 0 && test_model_init(&t, &c, 5));
         for (int p = 0; p < t.model.params.n; p++)
             param_init(&t.model.params.params[p], 1, weight_f32(t.model.params.params[p].weight));
-        REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 1, &err) == 0);
+        REQUIRE(checkpoint_save(dir, &t.model, &digits, DTYPE_F32, 1, &err) == 0);
         snprintf(to, sizeof to, "%s/int8", dir);
         snprintf(arguments, sizeof arguments, "quantize %s %s", dir, to);
         CHECK_MSG(test_run_tool(arguments, out) == 0, "%s: %s", cases[i].preset, out);

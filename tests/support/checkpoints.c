@@ -41,7 +41,7 @@ void test_checkpoint_save(const char *dir, const Config *c, Dtype dtype) {
     TestModel t;
     Err err;
     BUG_ON(!test_model_init(&t, c, 5));
-    CHECK_MSG(checkpoint_save(dir, &t.model, dtype, 7, &err) == 0, "%s", err.msg);
+    CHECK_MSG(checkpoint_save(dir, &t.model, NULL, dtype, 7, &err) == 0, "%s", err.msg);
     test_model_free(&t);
 }
 
@@ -103,7 +103,7 @@ void edit_save(Edit *e, const char *dir) {
 }
 
 char *test_config_folder(const Config *c) {
-    char *dir = test_dir(), *text = config_json_print(c);
+    char *dir = test_dir(), *text = config_json_print(c, NULL);
     test_write_text(dir, "config.json", text);
     free(text);
     return dir;

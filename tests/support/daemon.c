@@ -26,11 +26,14 @@ static const char corpus[] =
     "is read "
     "by nobody but the river. He said: \"again\", she said: \"again\", and so the wheel went round again and again.\n";
 
-static void give_task(Config *c, TaskKind task, int n_labels, const char *labels, size_t bytes) {
+static const Labels labels_of_kind[CHECKPOINT_KINDS] = {[CHECKPOINT_CLASSES] = {2, 8, "NEG\0POS"},
+                                                        [CHECKPOINT_TAGS] = {4, 20, "O\0B-PER\0I-PER\0B-LOC"},
+                                                        [CHECKPOINT_IMAGES] = {3, 6, "0\0001\0002"}};
+
+static void give_task(Config *c, TaskKind task, TestCheckpoint kind) {
     c->task = task;
     c->causal = false;
-    c->labels.n = n_labels;
-    memcpy(c->labels.names, labels, bytes);
+    c->n_labels = labels_of_kind[kind].n;
 }
 
 enum { SHADES = 16 };
@@ -67,14 +70,14 @@ static Config config_of(TestCheckpoint kind) {
     c.mlp.width = slow ? 1024 : 64;
     c.bos_token_id = c.eos_token_id = TEST_EOS;
     c.noise.scope = kind == CHECKPOINT_QUIET ? NOISE_NONE : NOISE_HEAD;
-    if (kind == CHECKPOINT_CLASSES) give_task(&c, TASK_TEXT_CLASSIFICATION, 2, "NEG\0POS", 8);
+    if (kind == CHECKPOINT_CLASSES) give_task(&c, TASK_TEXT_CLASSIFICATION, kind);
     if (kind == CHECKPOINT_CLASSES) c.pool = POOL_MEAN;
-    if (kind == CHECKPOINT_TAGS) give_task(&c, TASK_TOKEN_CLASSIFICATION, 4, "O\0B-PER\0I-PER\0B-LOC", 20);
-    if (kind == CHECKPOINT_MASKS) give_task(&c, TASK_FILL_MASK, 0, "", 1);
+    if (kind == CHECKPOINT_TAGS) give_task(&c, TASK_TOKEN_CLASSIFICATION, kind);
+    if (kind == CHECKPOINT_MASKS) give_task(&c, TASK_FILL_MASK, kind);
     c.mask_token_id = kind == CHECKPOINT_MASKS ? 7 : c.mask_token_id;
     if (kind == CHECKPOINT_PIXELS) make_pixels(&c);
     if (kind != CHECKPOINT_IMAGES) return c;
-    give_task(&c, TASK_IMAGE_CLASSIFICATION, 3, "0\0001\0002", 6);
+    give_task(&c, TASK_IMAGE_CLASSIFICATION, kind);
     c.pool = POOL_FIRST;
     c.input.kind = INPUT_PATCHES;
     c.input.height = 4;
@@ -117,7 +120,9 @@ static bool write_checkpoint(const char *dir, const Config *c, Dtype dtype, Test
     Err err;
     if (!test_model_init(&t, c, seed)) return false;
     amplify_noise(&t);
-    int rc = checkpoint_save(dir, &t.model, dtype, 0, &err) || write_vocabulary(kind, dir, &err) ? -1 : 0;
+    int rc = checkpoint_save(dir, &t.model, &labels_of_kind[kind], dtype, 0, &err) || write_vocabulary(kind, dir, &err)
+                 ? -1
+                 : 0;
     test_model_free(&t);
     if (rc) test_fail(__FILE__, __LINE__, "test checkpoint: %s", err.msg);
     return rc == 0;

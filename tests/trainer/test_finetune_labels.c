@@ -99,13 +99,12 @@ TEST(finetune_learns_texts) {
     Checkpoint c;
     Examples e;
     TaskData d;
-    Labels known = {0};
     Err err;
     snprintf(path, sizeof path, "%s/run", dir);
     REQUIRE(checkpoint_open(&c, path, &err) == 0);
-    CHECK(c.model.cfg.task == TASK_TEXT_CLASSIFICATION && c.model.cfg.labels.n == 2 && c.tokenizer);
+    CHECK(c.model.cfg.task == TASK_TEXT_CLASSIFICATION && c.model.cfg.n_labels == 2 && c.tokenizer);
     snprintf(path, sizeof path, "%s/dev.jsonl", dir);
-    REQUIRE(labels_of(&known, &c.model.cfg, &err) == 0 && examples_load(&e, path, 0, &known, &err) == 0);
+    REQUIRE(examples_load(&e, path, 0, &c.labels, &err) == 0);
     REQUIRE(task_data_encode(&d, &e, c.tokenizer, &c.model.cfg, false, &err) == 0);
     NoiseKey noise = {.scale = 1};
     TaskScore all;
@@ -130,7 +129,6 @@ TEST(finetune_learns_texts) {
     task_batch_free(&alone);
     task_data_free(&d);
     examples_free(&e);
-    labels_free(&known);
     checkpoint_close(&c);
     check_run(dir, "eval --model %D/run --task-data %D/dev.jsonl", 0, "\"accuracy\":1,");
     check_run(dir, "eval --model %D/run --task-data %D/train.conll", 1, "train.conll:1: unknown label \"O\"");

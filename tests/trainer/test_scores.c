@@ -76,7 +76,6 @@ static EntityCounts count(const char *gold, const char *got) {
     EntityCounts c = {0};
     BUG_ON(n[0] != n[1]);
     entities_count(&c, &l, tags[0], tags[1], n[0]);
-    labels_free(&l);
     return c;
 }
 
@@ -128,6 +127,5 @@ TEST(scores_know_tags_of_chunks) {
         Err err;
         for (int k = 0; k < 3; k++) labels_add(&l, cases[i].names[k], &err);
         CHECK_MSG(entities_tagged(&l) == cases[i].tagged, "case %zu", i);
-        labels_free(&l);
     }
 }

@@ -221,7 +221,7 @@ TEST(trainer_evaluation_equals_the_training_loss) {
     Model m;
     Optimizer o;
     Err err;
-    REQUIRE(config_json_load(&cfg, path, &err) == 0 && model_init(&m, &cfg, &err) == 0);
+    REQUIRE(config_json_load(&cfg, NULL, path, &err) == 0 && model_init(&m, &cfg, &err) == 0);
     optimizer_init(&o, &m.params);
     Draws d = draws_open(5, DRAW_TEST, 2);
     for (size_t i = 0; i < o.n; i++) o.w[i] = (float)(0.3 * draw_normal(&d));

@@ -160,7 +160,7 @@ TEST(checkpoint_int8) {
         Err err;
         CHECK(w->dtype == DTYPE_I8 && w->scale[0] == 0.5f && ((const int8_t *)w->data)[1] == -2 &&
               test_is_mapped(&c, w->scale));
-        CHECK(checkpoint_save(to, &c.model, DTYPE_F32, 0, &err) == -1 &&
+        CHECK(checkpoint_save(to, &c.model, NULL, DTYPE_F32, 0, &err) == -1 &&
               strstr(err.msg, "k_proj.weight is I8, whose exact values are gone: save from the original"));
         checkpoint_close(&c);
     }
@@ -231,7 +231,7 @@ TEST(checkpoint_llama) {
     char *dir = test_dir(), *to = llama_folder(true), names[4][64];
     TestModel t;
     BUG_ON(!test_model_init(&t, &cfg, 5));
-    REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 1, NULL) == 0);
+    REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 1, NULL) == 0);
     for (int bf16 = 0; bf16 < 2; bf16++) {
         Edit e;
         Checkpoint c;

@@ -36,7 +36,7 @@ static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
     Checkpoint c;
     Err err;
     BUG_ON(!test_model_init(&t, cfg, 5));
-    REQUIRE(checkpoint_save(dir, &t.model, dtype, 7, &err) == 0);
+    REQUIRE(checkpoint_save(dir, &t.model, NULL, dtype, 7, &err) == 0);
     int rc = checkpoint_open(&c, dir, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0);
@@ -53,7 +53,7 @@ static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
             CHECK_MSG(got == (w->dtype == DTYPE_F32 ? v : bf16_to_f32(f32_to_bf16(v))), "%s[%zu]", w->name, k);
         }
     }
-    REQUIRE(checkpoint_save(again, &c.model, dtype, 7, &err) == 0);
+    REQUIRE(checkpoint_save(again, &c.model, NULL, dtype, 7, &err) == 0);
     CHECK_MSG(same_file(dir, again, "model.safetensors") && same_file(dir, again, "config.json"), "%s", what);
     checkpoint_close(&c);
     test_model_free(&t);
@@ -78,7 +78,7 @@ TEST(checkpoint_bf16_saves_as_f32) {
     Config cfg = test_checkpoint_config();
     Checkpoint a, b;
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
-    REQUIRE(checkpoint_open(&a, dir, NULL) == 0 && checkpoint_save(again, &a.model, DTYPE_F32, 8, NULL) == 0);
+    REQUIRE(checkpoint_open(&a, dir, NULL) == 0 && checkpoint_save(again, &a.model, NULL, DTYPE_F32, 8, NULL) == 0);
     REQUIRE(checkpoint_open(&b, again, NULL) == 0);
     const Weight *x = &a.model.embed, *y = &b.model.embed;
     CHECK(x->dtype == DTYPE_BF16 && y->dtype == DTYPE_F32);
@@ -220,7 +220,7 @@ TEST(checkpoint_tool) {
     CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "layer  1:") && strstr(out, "step: 7"), "%s", out);
     REQUIRE(test_model_init(&t, &cfg, 5));
     t.data[t.count - 1] = NAN; /* of the last parameter, the final norm's gain */
-    REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 0, NULL) == 0);
+    REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "model.norm.weight holds NaN"), "%s", out);
     test_model_free(&t);

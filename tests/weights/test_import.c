@@ -366,15 +366,15 @@ TEST(import_gpt2_bad_configs) {
             if (k != i) snprintf(text + strlen(text), 64, ",\"%s\":12", missing[k]);
         strcat(text, "}");
         snprintf(why, sizeof why, "%s is missing", missing[i]);
-        CHECK_MSG(config_json_parse(&c, text, strlen(text), &err) == -1 && !strcmp(err.msg, why), "%s", err.msg);
+        CHECK_MSG(config_json_parse(&c, NULL, text, strlen(text), &err) == -1 && !strcmp(err.msg, why), "%s", err.msg);
     }
     static const char odd[] = "{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":100,\"n_layer\":1,\"n_head\":3,"
                               "\"n_positions\":8}";
-    CHECK(config_json_parse(&c, odd, strlen(odd), &err) == -1 &&
+    CHECK(config_json_parse(&c, NULL, odd, strlen(odd), &err) == -1 &&
           !strcmp(err.msg, "n_embd 100 is not a multiple of n_head 3"));
     static const char real[] = "{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":768,\"n_layer\":12,"
                                "\"n_head\":12,\"n_positions\":1024,\"n_ctx\":1024}";
-    REQUIRE(config_json_parse(&c, real, strlen(real), &err) == 0);
+    REQUIRE(config_json_parse(&c, NULL, real, strlen(real), &err) == 0);
     CHECK(c.head_dim == 64 && c.mlp.width == 3072 && c.mlp.activation == ACT_GELU_TANH && !c.mlp.gated && c.bias);
     CHECK(c.norm == NORM_LAYER && c.norm_eps == 1e-5f && c.position == POSITION_LEARNED && c.tie_embeddings);
     CHECK(c.bos_token_id == 50256 && c.eos_token_id == 50256 && c.max_positions == 1024 && c.n_kv_heads == 12);

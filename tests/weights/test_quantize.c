@@ -168,7 +168,7 @@ TEST(int8_refuses_what_is_not_finite) {
     TestModel t;
     REQUIRE(test_model_init(&t, &cfg, 5));
     weight_f32(params_find(&t.model.params, "model.layers.1.mlp.gate_up_proj.weight")->weight)[100] = -INFINITY;
-    REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 0, NULL) == 0);
+    REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
     static const char *const commands[] = {"quantize --dtype int8", "import --dtype f32", "import"};
     for (size_t i = 0; i < COUNTOF(commands); i++) {
         snprintf(arguments, sizeof arguments, "%s %s %s/new/int8", commands[i], dir, to);
@@ -179,7 +179,7 @@ TEST(int8_refuses_what_is_not_finite) {
         CHECK_MSG(access(arguments, F_OK), "%s leaves a folder", commands[i]);
     }
     weight_f32(params_find(&t.model.params, "model.layers.1.mlp.gate_up_proj.weight")->weight)[100] = 0;
-    REQUIRE(checkpoint_save(dir, &t.model, DTYPE_F32, 0, NULL) == 0);
+    REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
     snprintf(arguments, sizeof arguments, "quantize %s %s/good && ${BUILD:-build}/noised-weights verify %s/good", dir,
              to, to);
     CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "\nok "), "%s", out);

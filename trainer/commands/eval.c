@@ -72,17 +72,13 @@ static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Er
 
 static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
     const Config *cfg = &c->model.cfg;
-    Labels known = {0};
     Examples e;
     TaskData d;
     TaskScore s;
     if (!config_classifies(cfg))
         return err_set(err, "--model %s has no labels: its task is %s", eval->model, task_names[cfg->task]);
-    int rc = labels_of(&known, cfg, err);
-    if (rc == 0) rc = examples_load(&e, eval->task_data, (ExamplesFormat)eval->format, &known, err);
-    labels_free(&known);
-    if (rc) return -1;
-    rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
+    if (examples_load(&e, eval->task_data, (ExamplesFormat)eval->format, &c->labels, err)) return -1;
+    int rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
     if (rc == 0) {
         task_score(&c->model, &d, NULL, noise, task_majority(&e), NULL, &s);
         rc = shards_check_intact(&c->shards, err);

@@ -93,7 +93,7 @@ static int save_results(const Finetune *f, const FinetuneResult *results, int n,
 static void print_plan(const Finetune *f) {
     const FinetuneSettings *s = f->settings;
     char list[200];
-    printf("task: %s, %d labels: %s\n", task_names[f->config.task], f->config.labels.n,
+    printf("task: %s, %d labels: %s\n", task_names[f->config.task], f->config.n_labels,
            labels_show(&f->examples[SPLIT_TRAIN].labels, list, sizeof list));
     for (int k = 0; k < SPLITS; k++)
         if (f->data[k].examples)

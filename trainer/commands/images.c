@@ -28,7 +28,7 @@ static int shade(const Images *o, const Examples *e, int image, int y, int x) {
 static int write_text(const Images *o, const Examples *e, const char *path, Err *err) {
     Buffer text = {0};
     for (int i = 0; i < e->n; i++) {
-        buffer_print(&text, "[%s]", e->labels.names[e->label[i]]);
+        buffer_print(&text, "[%s]", labels_name(&e->labels, e->label[i]));
         for (int y = 0; y < e->height / o->pool; y++)
             for (int x = 0; x < e->width / o->pool; x++) buffer_print(&text, " %d", shade(o, e, i, y, x));
         buffer_text(&text, "\n");
@@ -50,7 +50,7 @@ static int write_tokenizer(const Images *o, const Examples *e, const char *path,
         if (i < o->levels)
             snprintf(word, WORD, "%d", i);
         else
-            snprintf(word, WORD, "[%s]", e->labels.names[i - o->levels]);
+            snprintf(word, WORD, "[%s]", labels_name(&e->labels, i - o->levels));
         list[i] = word;
     }
     Tokenizer *tok = tokenizer_of_words(list, n, err);
@@ -68,7 +68,8 @@ static int convert(const Images *o, const Examples *e, Err *err) {
     if (e->height % o->pool || e->width % o->pool)
         return err_set(err, "--pool is %d, but the images are %d x %d", o->pool, e->height, e->width);
     for (int i = 0; i < e->labels.n; i++)
-        if (strpbrk(e->labels.names[i], " \t\n\r")) return err_set(err, "label \"%s\" is no word", e->labels.names[i]);
+        if (strpbrk(labels_name(&e->labels, i), " \t\n\r"))
+            return err_set(err, "label \"%s\" is no word", labels_name(&e->labels, i));
     if (path_join(text, o->out, "images.txt", err) || path_join(tokenizer, o->out, "tokenizer.json", err)) return -1;
     if (folder_create(o->out, NULL, err) || write_text(o, e, text, err) || write_tokenizer(o, e, tokenizer, err))
         return -1;

@@ -28,7 +28,7 @@ static double setting(const RunState *s, const char *name) {
 }
 
 static char *print_network(const RunState *s) {
-    char *config = config_json_print(&s->config);
+    char *config = config_json_print(&s->config, NULL);
     cJSON *all = cJSON_CreateObject(), *settings = cJSON_Duplicate(s->settings, true);
     for (size_t i = 0; i < COUNTOF(apart); i++) cJSON_DeleteItemFromObjectCaseSensitive(settings, apart[i]);
     cJSON_AddItemToObject(all, "config", cJSON_Parse(config));

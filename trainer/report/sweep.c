@@ -93,7 +93,7 @@ static int compare_config(const Config *asked, const RunState *state, const char
     c.mask_token_id = had->mask_token_id;
     c.dropout = had->dropout;
     memcpy(c.torch_dtype, had->torch_dtype, sizeof c.torch_dtype);
-    char *a = config_json_print(&c), *b = config_json_print(had);
+    char *a = config_json_print(&c, NULL), *b = config_json_print(had, NULL);
     int rc = strcmp(a, b)
                  ? err_set(err, "%s has another config.json than its --config now: another --out keeps both", dir)
                  : 0;
@@ -139,7 +139,7 @@ static int check(SweepRun *r, const Command *pretrain, const CommandLine *line, 
     Config c;
     int rc = command_line_read(&own, pretrain, &s, r->n_words, r->words, err);
     if (rc == 0) rc = settings_finish(&s, err);
-    if (rc == 0) rc = preset_or_file(&c, s.config, err);
+    if (rc == 0) rc = preset_or_file(&c, NULL, s.config, err);
     if (rc == 0) rc = guess(r, &c, &s, err);
     if (rc == 0) {
         cJSON *asked = settings_save(pretrain, &s);

@@ -5,7 +5,7 @@
 bool entities_tagged(const Labels *l) {
     bool any = false;
     for (int i = 0; i < l->n; i++) {
-        const char *tag = l->names[i];
+        const char *tag = labels_name(l, i);
         if (!tag_is_one(tag)) return false;
         any = any || !tag_is_outside(tag);
     }
@@ -15,10 +15,10 @@ bool entities_tagged(const Labels *l) {
 /* The words of the first chunk that begins at `from` or later: *first .. the result - 1. -1: there is none. */
 static int next_chunk(const Labels *l, const int *tags, int n, int from, int *first) {
     int i = from;
-    while (i < n && tag_is_outside(l->names[tags[i]])) i++;
+    while (i < n && tag_is_outside(labels_name(l, tags[i]))) i++;
     if (i == n) return -1;
     *first = i++;
-    while (i < n && !tag_is_boundary(l->names[tags[i - 1]], l->names[tags[i]])) i++;
+    while (i < n && !tag_is_boundary(labels_name(l, tags[i - 1]), labels_name(l, tags[i]))) i++;
     return i;
 }
 
@@ -30,7 +30,7 @@ void entities_count(EntityCounts *c, const Labels *l, const int *gold, const int
         bool take_gold = got_end < 0 || (both && gold_first <= got_first);
         bool take_got = gold_end < 0 || (both && got_first <= gold_first);
         if (take_gold && take_got && gold_end == got_end)
-            c->right += !strcmp(tag_type(l->names[gold[gold_first]]), tag_type(l->names[got[got_first]]));
+            c->right += !strcmp(tag_type(labels_name(l, gold[gold_first])), tag_type(labels_name(l, got[got_first])));
         if (take_gold) {
             c->gold++;
             gold_end = next_chunk(l, gold, n, gold_end, &gold_first);

@@ -3,7 +3,7 @@
 #ifndef NOISED_ENTITIES_H
 #define NOISED_ENTITIES_H
 
-#include "trainer/tasks/labels.h"
+#include "weights/labels.h"
 
 /* Whether all labels are such tags, and one of them is not O. */
 bool entities_tagged(const Labels *l);

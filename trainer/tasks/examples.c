@@ -9,7 +9,6 @@ void examples_free(Examples *e) {
     free(e->text);
     free(e->second);
     free(e->file);
-    labels_free(&e->labels);
     *e = (Examples){0};
 }
 

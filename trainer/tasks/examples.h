@@ -9,7 +9,7 @@
 #ifndef NOISED_EXAMPLES_H
 #define NOISED_EXAMPLES_H
 
-#include "trainer/tasks/labels.h"
+#include "weights/labels.h"
 
 typedef enum ExamplesKind { EXAMPLES_TEXTS, EXAMPLES_SENTENCES, EXAMPLES_IMAGES } ExamplesKind;
 

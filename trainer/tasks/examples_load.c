@@ -57,7 +57,7 @@ int examples_load(Examples *e, const char *path, ExamplesFormat format, const La
         return -1;
     }
     if (known)
-        e->labels = labels_copy(known);
+        e->labels = *known;
     else
         sort_labels(e);
     return 0;

@@ -108,7 +108,7 @@ static void hash_text(Sha256 *hash, const char *text) { sha256_add(hash, text, s
 void task_data_hash(const Examples *e, Sha256 *hash) {
     int head[] = {e->kind, e->n, e->n_units, e->channels, e->height, e->width, e->labels.n};
     sha256_add(hash, head, sizeof head);
-    for (int i = 0; i < e->labels.n; i++) hash_text(hash, e->labels.names[i]);
+    for (int i = 0; i < e->labels.n; i++) hash_text(hash, labels_name(&e->labels, i));
     sha256_add(hash, e->first, ((size_t)e->n + 1) * sizeof *e->first);
     sha256_add(hash, e->label, (size_t)e->n_units * sizeof *e->label);
     for (int u = 0; u < e->n_units && e->text; u++) {

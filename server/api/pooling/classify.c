@@ -48,7 +48,7 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
 }
 
 static void print_class(Buffer *out, const Pooling *r, const Probabilities *p) {
-    json_put_text(out, "label", config_label(r->ctx->api->config, probabilities_best(p)));
+    json_put_text(out, "label", labels_name(r->ctx->api->labels, probabilities_best(p)));
     json_put_floats(out, "probs", p->mean, p->n);
     json_put_int(out, "num_classes", p->n);
     task_print_uncertainty(out, r, p);

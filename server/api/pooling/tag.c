@@ -119,15 +119,15 @@ static void print_entities(Buffer *out, const PoolingInput *input, const Tagged 
 }
 
 /* Whether the labels are those of chunks (tags.h); others have no entities. */
-static bool has_chunks(const Config *c) {
-    for (int i = 0; i < c->labels.n; i++)
-        if (!tag_is_one(config_label(c, i))) return false;
+static bool has_chunks(const Labels *l) {
+    for (int i = 0; i < l->n; i++)
+        if (!tag_is_one(labels_name(l, i))) return false;
     return true;
 }
 
 static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) {
     const PoolingInput *input = &r->request.inputs[i];
-    const Config *c = r->ctx->api->config;
+    const Labels *labels = r->ctx->api->labels;
     Tagged *tags = try_calloc((size_t)input->n_words + 1, sizeof *tags);
     if (!tags) out->failed = true;
     task_print_input(out, r, i);
@@ -135,13 +135,13 @@ static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     for (int w = 0; w < input->n_words && !out->failed; w++) {
         if (!task_probabilities(p, r, i, input->words[w].row)) out->failed = true;
         int best = probabilities_best(p);
-        tags[w] = (Tagged){.label = config_label(c, best), .score = p->mean[best]};
+        tags[w] = (Tagged){.label = labels_name(labels, best), .score = p->mean[best]};
         print_span(out, input, w, w, tags[w].label, tags[w].score);
         task_print_uncertainty(out, r, p);
         json_close(out, '}');
     }
     json_close(out, ']');
-    if (!out->failed && has_chunks(c)) print_entities(out, input, tags);
+    if (!out->failed && has_chunks(labels)) print_entities(out, input, tags);
     json_close(out, '}');
     free(tags);
 }

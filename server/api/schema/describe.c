@@ -92,9 +92,9 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
 void describe_task(Buffer *b, const ApiContext *ctx) {
     const Config *c = ctx->config;
     json_put_text(b, "task", task_names[c->task]);
-    if (c->labels.n) json_open(b, "labels", '[');
-    for (int i = 0; i < c->labels.n; i++) json_put_text(b, NULL, config_label(c, i));
-    if (c->labels.n) json_close(b, ']');
+    if (c->n_labels) json_open(b, "labels", '[');
+    for (int i = 0; i < c->n_labels; i++) json_put_text(b, NULL, labels_name(ctx->labels, i));
+    if (c->n_labels) json_close(b, ']');
     size_t n;
     const char *mask = c->task == TASK_FILL_MASK ? tokenizer_piece(ctx->tokenizer, c->mask_token_id, &n) : NULL;
     if (mask && utf8_is_valid(mask, n)) json_put_bytes(b, "mask", mask, n);

@@ -40,7 +40,6 @@ static void compute(Tuned *t) {
 static bool tune(Tuned *t, const char *name, const char *from) {
     char args[1024], path[300];
     Err err;
-    Labels known = {0};
     snprintf(args, sizeof args, "finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir,
              name, t->dir);
     ChildResult r = trainer_run(args);
@@ -50,8 +49,7 @@ static bool tune(Tuned *t, const char *name, const char *from) {
     if (checkpoint_open(&t->checkpoint, path, &err)) return false;
     const Config *c = &t->checkpoint.model.cfg;
     snprintf(path, sizeof path, "%s/%s", t->dir, name);
-    if (labels_of(&known, c, &err) || examples_load(&t->examples, path, FORMAT_AUTO, &known, &err)) return false;
-    labels_free(&known);
+    if (examples_load(&t->examples, path, FORMAT_AUTO, &t->checkpoint.labels, &err)) return false;
     if (task_data_encode(&t->data, &t->examples, t->checkpoint.tokenizer, c, false, &err)) return false;
     compute(t);
     return true;
@@ -93,7 +91,7 @@ static void tuned_close(Tuned *t) {
 /* The probabilities of a unit, as the daemon makes them of logits. */
 static Probabilities probabilities(const Tuned *t, int unit) {
     Probabilities p;
-    int n = t->checkpoint.model.cfg.labels.n;
+    int n = t->checkpoint.model.cfg.n_labels;
     const float *logits = t->logits + (size_t)unit * (size_t)n;
     BUG_ON(probabilities_init(&p, n));
     probabilities_of(&p, &logits, 1);
@@ -121,7 +119,7 @@ static void check_texts(const char *preset) {
         Probabilities p = probabilities(&t, i);
         char path[60];
         snprintf(path, sizeof path, "data.%d.label", i);
-        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        CHECK(!strcmp(json_text(a.json, path), labels_name(&t.checkpoint.labels, probabilities_best(&p))));
         for (int k = 0; k < 3; k++) {
             snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
             CHECK((float)json_number(a.json, path) == p.mean[k]);
@@ -157,7 +155,7 @@ static void check_tags(const char *preset) {
         snprintf(path, sizeof path, "data.%d.tokens.%d", unit / 3, unit % 3);
         const cJSON *word = json_at(a.json, path);
         CHECK_MSG(word && !strcmp(json_text(word, "text"), t.examples.text[unit]) &&
-                      !strcmp(json_text(word, "label"), config_label(&t.checkpoint.model.cfg, best)) &&
+                      !strcmp(json_text(word, "label"), labels_name(&t.checkpoint.labels, best)) &&
                       (float)json_number(word, "score") == p.mean[best],
                   "word %d of %s", unit, a.body);
         probabilities_free(&p);
@@ -197,7 +195,7 @@ TEST(finetuned_images_are_served) {
     for (int i = 0; i < 2 && a.status == 200; i++) {
         Probabilities p = probabilities(&t, i);
         snprintf(path, sizeof path, "data.%d.label", i);
-        CHECK(!strcmp(json_text(a.json, path), config_label(&t.checkpoint.model.cfg, probabilities_best(&p))));
+        CHECK(!strcmp(json_text(a.json, path), labels_name(&t.checkpoint.labels, probabilities_best(&p))));
         for (int k = 0; k < p.n; k++) {
             snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
             CHECK((float)json_number(a.json, path) == p.mean[k]);

@@ -28,7 +28,7 @@ static char *image_folder(void) {
     BUG_ON(!tok || tokenizer_json_save(tok, path, &err) || preset_config(&c, "image-tokens-nano", &err));
     tokenizer_free(tok);
     c.noise.scope = NOISE_HEAD;
-    BUG_ON(!test_model_init(&t, &c, 3) || checkpoint_save(dir, &t.model, DTYPE_F32, 1, &err));
+    BUG_ON(!test_model_init(&t, &c, 3) || checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 1, &err));
     test_model_free(&t);
     return dir;
 }
