@@ -52,10 +52,11 @@ static void put_null_schema(Buffer *b) {
 }
 
 static void put_number(const Printer *p, const Type *t) {
+    enum { DIGITS = 16 }; /* all that the largest seed has */
     double high = t->high;
     if (t->limit) openapi_limit(p->ctx, t->limit, &high);
-    json_put_double(p->b, "minimum", t->low);
-    json_put_double(p->b, "maximum", high);
+    json_put_rounded(p->b, "minimum", t->low, DIGITS);
+    json_put_rounded(p->b, "maximum", high, DIGITS);
 }
 
 static void put_size(const Printer *p, const Type *t, const char *least, const char *most) {

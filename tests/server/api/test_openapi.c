@@ -1,5 +1,6 @@
 /* GET /openapi.json: every field of the parser and no other, every answer as it says. */
 #include "base/err.h"
+#include "base/random.h"
 #include "server/api/schema/openapi.h"
 #include "server/api/schema/schema.h"
 #include "tests/support/http_client.h"
@@ -39,6 +40,7 @@ static void check_property(const Field *f, const cJSON *p) {
     if (f->kind == FIELD_INT || f->kind == FIELD_FLOAT) CHECK_MSG(json_number(p, "minimum") == f->low, "%s", f->name);
     if ((f->kind == FIELD_INT || f->kind == FIELD_FLOAT) && !f->limit)
         CHECK_MSG(json_number(p, "maximum") == f->high, "%s", f->name);
+    if (f->kind == FIELD_SEED) CHECK_MSG(json_number(p, "maximum") == (double)SEED_MAX, "%s", f->name);
     if (f->kind == FIELD_OTHER) CHECK_MSG(json_at(p, "type") || json_at(p, "anyOf"), "%s", f->name);
     if (f->kind == FIELD_NEUTRAL) CHECK_MSG(!json_at(p, "enum") == !f->neutral, "%s", f->name);
 }
