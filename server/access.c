@@ -22,7 +22,7 @@ void access_line(void *server, const HttpVisit *v) {
         log_integer(&r, "completion_tokens", summary.completion_tokens);
         log_seconds(&r, "queue_seconds", summary.queue_seconds);
         log_seconds(&r, "first_token_seconds", summary.first_token_seconds);
-        log_text(&r, "finish", summary.finish);
+        log_text(&r, "finish", answer_finish_name(summary.finish));
     }
     log_end(&r);
 }

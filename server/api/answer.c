@@ -1,6 +1,7 @@
 #include "server/api/answer.h"
 
 #include "base/err.h"
+#include "base/json_write.h"
 #include "base/random.h"
 
 #include <sys/random.h>
@@ -48,16 +49,27 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
         return true;
     }
     if (finish != FINISH_ERROR) return false;
-    bool waited = job->started == 0; /* it never left the queue; before its end this would be the mutex's */
+    bool waited = job->progress.started == 0; /* it never left the queue; before its end this would be the mutex's */
     api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
     return true;
 }
 
-Finish answer_worse(Finish a, Finish b) {
+void answer_put_noise_seed(Buffer *b, uint64_t seed, bool has_noise) {
+    if (has_noise)
+        json_put_uint(b, "noise_seed", seed);
+    else
+        json_put_null(b, "noise_seed");
+}
+
+void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish) {
     static const int severity[] = {
         [FINISH_STOP] = 0,      [FINISH_LENGTH] = 1,    [FINISH_DEADLINE] = 2, [FINISH_NONE] = 3,
         [FINISH_CANCELLED] = 3, [FINISH_DISPLACED] = 4, [FINISH_DAMAGED] = 4,  [FINISH_ERROR] = 4};
-    return severity[b] > severity[a] ? b : a;
+    double first = job->first_token - job->submitted;
+    if (job->started > 0) s->queue_seconds = MAX(s->queue_seconds, job->started - job->submitted);
+    if (job->first_token > 0 && (s->first_token_seconds < 0 || first < s->first_token_seconds))
+        s->first_token_seconds = first;
+    if (severity[finish] > severity[s->finish]) s->finish = finish;
 }
 
 const char *answer_finish_name(Finish f) {

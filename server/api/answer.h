@@ -27,7 +27,7 @@ typedef struct Requester {
 typedef struct AnswerSummary {
     int prompt_tokens, completion_tokens;
     double queue_seconds, first_token_seconds; /* the longest wait and the first token of all jobs; -1: not yet */
-    const char *finish;                        /* of several the last of: stop, length, deadline, cancelled, error */
+    Finish finish;                             /* of several the last of: stop, length, deadline, cancelled, error */
 } AnswerSummary;
 
 typedef struct AnswerKind AnswerKind;
@@ -59,7 +59,10 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e);
 
 int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
-Finish answer_worse(Finish a, Finish b); /* the later in the order of AnswerSummary */
+void answer_put_noise_seed(Buffer *b, uint64_t seed, bool has_noise); /* null where there is no noise */
+/* A summary of no job, and one with another job, which ended so for the client. */
+#define ANSWER_NO_JOB ((AnswerSummary){.queue_seconds = -1, .first_token_seconds = -1, .finish = FINISH_STOP})
+void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish);
 const char *answer_finish_name(Finish f);
 void answer_count_end(Metrics *m, Finish f); /* how a job ended, when nothing more will come of it */
 

@@ -70,7 +70,7 @@ static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
     int most = e->options.max_queue;
     if (e->draining) return SUBMIT_DRAINING;
     if (e->stats.damaged) return SUBMIT_DAMAGED;
-    note_party(e, jobs[0]->party, jobs[0]->submitted);
+    note_party(e, jobs[0]->party, jobs[0]->progress.submitted);
     if (e->queue.n + n > most && !queue_make_room(&e->queue, jobs[0]->party, n, most, &e->displaced)) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
@@ -86,7 +86,7 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after) {
         check_job(e, jobs[i]);
         if (!runner_holds(&e->runner, job_positions(jobs[i]->n_prompt, jobs[i]->max_tokens))) return SUBMIT_TOO_LONG;
         if (job_prepare(jobs[i], e->config)) return SUBMIT_NO_MEMORY;
-        jobs[i]->submitted = now;
+        jobs[i]->progress.submitted = now;
         jobs[i]->metrics = e->options.metrics;
     }
     /* The engine may end a job before this function returns. */
@@ -125,7 +125,7 @@ static bool past(double limit, double now) { return limit > 0 && now >= limit; }
 static bool gives_up(const Job *job, const void *arg) {
     const Moment *m = arg;
     return atomic_load(&job->cancelled) || past(job->deadline, m->now) ||
-           (m->queue_limit > 0 && m->now >= job->submitted + m->queue_limit);
+           (m->queue_limit > 0 && m->now >= job->progress.submitted + m->queue_limit);
 }
 
 /* Jobs that ended before they began. */

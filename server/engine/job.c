@@ -73,6 +73,13 @@ void job_release(Job *job) {
     free(job);
 }
 
+JobProgress job_progress(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    JobProgress p = job->progress;
+    pthread_mutex_unlock(&job->mutex);
+    return p;
+}
+
 void job_cancel(Job *job) { atomic_store(&job->cancelled, true); }
 
 /* ---- the engine's side ---- */
@@ -98,31 +105,31 @@ static void wake(const Job *job) {
 
 void job_start(Job *job, double now) {
     pthread_mutex_lock(&job->mutex);
-    job->started = now;
+    job->progress.started = now;
     pthread_mutex_unlock(&job->mutex);
-    metrics_observe(job->metrics, TIME_QUEUE, now - job->submitted);
+    metrics_observe(job->metrics, TIME_QUEUE, now - job->progress.submitted);
 }
 
 void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
     double now = now_seconds();
-    bool first = job->n_tokens == 0, more = n_tokens > job->n_tokens;
+    bool first = job->progress.n_tokens == 0, more = n_tokens > job->progress.n_tokens;
     if (more)
         metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
-                        now - (first ? job->submitted : job->last_token));
+                        now - (first ? job->progress.submitted : job->progress.last_token));
     pthread_mutex_lock(&job->mutex);
-    if (more && first) job->first_token = now;
-    if (more) job->last_token = now;
-    job->n_scored = n_scored;
-    job->n_tokens = n_tokens;
-    job->cached_tokens = cached_tokens;
+    if (more && first) job->progress.first_token = now;
+    if (more) job->progress.last_token = now;
+    job->progress.n_scored = n_scored;
+    job->progress.n_tokens = n_tokens;
+    job->progress.cached_tokens = cached_tokens;
     pthread_mutex_unlock(&job->mutex);
     wake(job);
 }
 
 void job_finish(Job *job, Finish finish, const char *error) {
     pthread_mutex_lock(&job->mutex);
-    job->finish = finish;
-    job->finished = now_seconds();
+    job->progress.finish = finish;
+    job->progress.finished = now_seconds();
     if (error) snprintf(job->error, sizeof job->error, "%s", error);
     pthread_mutex_unlock(&job->mutex);
     wake(job);

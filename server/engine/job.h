@@ -39,6 +39,15 @@ typedef struct JobToken {
     TokenLogprob *top; /* [n_top], into the job's own storage */
 } JobToken;
 
+/* How far it is. */
+typedef struct JobProgress {
+    int n_scored;      /* entries of prompt_scores that are ready */
+    int n_tokens;      /* tokens pushed so far */
+    int cached_tokens; /* prompt tokens taken from shared blocks */
+    Finish finish;
+    double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
+} JobProgress;
+
 typedef struct Job {
     /* ---- the request: set by the submitter before engine_submit ---- */
     const JobKind *kind;
@@ -63,14 +72,10 @@ typedef struct Job {
     /* ---- the result: guarded by mutex ---- */
     pthread_mutex_t mutex;
     JobToken *prompt_scores; /* [n_prompt], valid from score_from on; entry 0 has no logprob (NaN) */
-    int n_scored;            /* entries of prompt_scores that are ready */
     JobToken *tokens;        /* [max_tokens] */
-    int n_tokens;            /* tokens pushed so far */
     float *values;           /* of kinds that draw no tokens; all there with FINISH_LENGTH */
-    Finish finish;
+    JobProgress progress;
     char error[160];
-    double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
-    int cached_tokens;                                            /* prompt tokens taken from shared blocks */
     /* ---- anybody ---- */
     atomic_bool cancelled;
     atomic_int references;
@@ -102,6 +107,7 @@ typedef struct JobInput {
 /* One that wants `n_values` numbers and no token. */
 Job *job_new_pooling(const JobKind *kind, JobInput input, int n_values);
 void job_release(Job *job);
+JobProgress job_progress(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 
 /* ---- the engine's side: called from the engine thread, wakes the submitter after every change ---- */

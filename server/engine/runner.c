@@ -161,7 +161,7 @@ static void cut(Runner *r, double now) {
     for (int i = 0; i < r->n_running; i++) {
         Sequence *s = r->running[i];
         const Job *job = s->job;
-        double limit = r->stream_limit > 0 ? job->started + r->stream_limit : 0;
+        double limit = r->stream_limit > 0 ? job->progress.started + r->stream_limit : 0;
         if (atomic_load(&job->cancelled))
             retire(r, s, FINISH_CANCELLED, NULL);
         else if ((job->deadline > 0 && now >= job->deadline) || (limit > 0 && now >= limit))

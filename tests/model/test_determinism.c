@@ -43,7 +43,7 @@ static void results_close(Results *r) {
 
 static void results_count(Results *r) {
     for (int i = 0; i < r->n; i++)
-        r->cached += r->jobs[i]->cached_tokens, r->stops += r->jobs[i]->finish == FINISH_STOP;
+        r->cached += r->jobs[i]->progress.cached_tokens, r->stops += r->jobs[i]->progress.finish == FINISH_STOP;
 }
 
 /* One job at a time, each of a tenant of its own, which finds nothing in the cache. */
@@ -71,18 +71,11 @@ typedef struct Crowd {
     int n, next_decoy;
 } Crowd;
 
-static bool ended(Job *job) {
-    pthread_mutex_lock(&job->mutex);
-    Finish finish = job->finish;
-    pthread_mutex_unlock(&job->mutex);
-    return finish != FINISH_NONE;
-}
-
 static void crowd_shrink(Crowd *k, int most) {
     for (int i = 0;; i++) {
         int left = 0;
         for (int j = 0; j < k->n; j++)
-            if (!ended(k->jobs[j])) k->jobs[left++] = k->jobs[j];
+            if (job_progress(k->jobs[j]).finish == FINISH_NONE) k->jobs[left++] = k->jobs[j];
         k->n = left;
         if (left <= most) return;
         BUG_ON(i > 600000 * SLOWNESS); /* a minute: it hangs */

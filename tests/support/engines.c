@@ -90,9 +90,7 @@ void test_submit(TestEngine *t, Job *job) {
 
 Finish test_wait(Job *job) {
     for (int i = 0;; i++, usleep(200)) {
-        pthread_mutex_lock(&job->mutex);
-        Finish finish = job->finish;
-        pthread_mutex_unlock(&job->mutex);
+        Finish finish = job_progress(job).finish;
         if (finish != FINISH_NONE) return finish;
         BUG_ON(i > 300000); /* a minute: it hangs */
     }
@@ -121,10 +119,12 @@ static bool same_slot(const JobToken *a, const JobToken *b, int n_top) {
 }
 
 bool test_same_result(Job *a, Job *b) {
-    if (a->finish != b->finish || a->n_tokens != b->n_tokens || a->n_scored != b->n_scored) return false;
-    for (int i = 0; i < a->n_tokens; i++)
+    if (a->progress.finish != b->progress.finish || a->progress.n_tokens != b->progress.n_tokens ||
+        a->progress.n_scored != b->progress.n_scored)
+        return false;
+    for (int i = 0; i < a->progress.n_tokens; i++)
         if (!same_slot(&a->tokens[i], &b->tokens[i], a->n_top)) return false;
-    for (int i = 0; i < a->n_scored; i++)
+    for (int i = 0; i < a->progress.n_scored; i++)
         if (!same_slot(&a->prompt_scores[i], &b->prompt_scores[i], i ? a->n_top : 0)) return false;
     return true;
 }
@@ -133,14 +133,11 @@ bool test_same_result(Job *a, Job *b) {
 
 static void gate_wake(void *arg) {
     TestGate *g = arg;
-    pthread_mutex_lock(&g->job->mutex);
-    int n_tokens = g->job->n_tokens, n_scored = g->job->n_scored;
-    bool ended = g->job->finish != FINISH_NONE;
-    pthread_mutex_unlock(&g->job->mutex);
+    JobProgress now = job_progress(g->job);
     pthread_mutex_lock(&g->mutex);
-    g->missed = ended && (n_tokens < g->n_tokens || n_scored < g->n_scored);
+    g->missed = now.finish != FINISH_NONE && (now.n_tokens < g->n_tokens || now.n_scored < g->n_scored);
     if (g->missed) pthread_cond_broadcast(&g->changed);
-    while (n_tokens >= g->n_tokens && n_scored >= g->n_scored) {
+    while (now.n_tokens >= g->n_tokens && now.n_scored >= g->n_scored) {
         g->held = true;
         pthread_cond_broadcast(&g->changed);
         pthread_cond_wait(&g->changed, &g->mutex);

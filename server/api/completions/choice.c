@@ -74,24 +74,21 @@ static void read_token(Choice *c, const JobToken *token) {
 void choice_advance(Choice *c) {
     if (c->finish != FINISH_NONE) return;
     Job *job = c->job;
-    pthread_mutex_lock(&job->mutex);
-    int n_tokens = job->n_tokens, n_scored = job->n_scored;
-    Finish finish = job->finish;
-    pthread_mutex_unlock(&job->mutex);
-    if (finish == FINISH_ERROR || finish == FINISH_CANCELLED || finish == FINISH_DAMAGED ||
-        finish == FINISH_DISPLACED) {
-        c->finish = finish;
+    JobProgress now = job_progress(job);
+    if (now.finish == FINISH_ERROR || now.finish == FINISH_CANCELLED || now.finish == FINISH_DAMAGED ||
+        now.finish == FINISH_DISPLACED) {
+        c->finish = now.finish;
         return;
     }
     if (!c->prompt_done) {
-        if (job->score_prompt && n_scored < job->n_prompt && finish == FINISH_NONE) return;
-        if (c->rules->echo) echo_prompt(c, n_scored);
+        if (job->score_prompt && now.n_scored < job->n_prompt && now.finish == FINISH_NONE) return;
+        if (c->rules->echo) echo_prompt(c, now.n_scored);
         if (job->trie) c->strip_space = c->rules->answer_spaced;
-        c->n_scored = n_scored;
+        c->n_scored = now.n_scored;
         c->prompt_done = true;
     }
-    while (c->n_read < n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
-    if (c->finish == FINISH_NONE) c->finish = finish;
+    while (c->n_read < now.n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
+    if (c->finish == FINISH_NONE) c->finish = now.finish;
     if (c->finish != FINISH_NONE) text_stream_end(&c->text);
 }
 

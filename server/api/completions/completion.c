@@ -77,11 +77,8 @@ static Usage usage_of(const Completion *c) {
     const CompletionRequest *r = &c->request;
     Usage u = {.completion_tokens = generated_tokens(c)};
     for (int p = 0; p < r->n_prompts; p++) {
-        Job *job = c->choices[p * r->best_of].job;
         u.prompt_tokens += r->prompts[p].n;
-        pthread_mutex_lock(&job->mutex);
-        u.cached_tokens += job->cached_tokens;
-        pthread_mutex_unlock(&job->mutex);
+        u.cached_tokens += job_progress(c->choices[p * r->best_of].job).cached_tokens;
     }
     return u;
 }
@@ -154,45 +151,35 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
 
 /* How a choice went, when nothing more will come of it. */
 static void count_choice(Metrics *m, const Choice *c) {
-    Job *job = c->job;
-    pthread_mutex_lock(&job->mutex);
-    double started = job->started, first = job->first_token, last = job->last_token;
-    int cached = job->cached_tokens;
-    pthread_mutex_unlock(&job->mutex);
+    const Job *job = c->job;
+    JobProgress p = job_progress(c->job);
     answer_count_end(m, c->finish);
-    if (started > 0) {
+    if (p.started > 0) {
         metrics_count(m, COUNT_PREFIX_QUERIES, (uint64_t)job->n_prompt);
-        metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)cached);
+        metrics_count(m, COUNT_PREFIX_HITS, (uint64_t)p.cached_tokens);
     }
     metrics_observe(m, SIZE_PROMPT, job->n_prompt);
     metrics_observe(m, SIZE_MAX_TOKENS, job->max_tokens);
     if (c->finish != FINISH_STOP && c->finish != FINISH_LENGTH && c->finish != FINISH_DEADLINE) return;
     metrics_observe(m, SIZE_GENERATED, c->n_read);
-    metrics_observe(m, TIME_WHOLE, now_seconds() - job->submitted);
-    if (first > 0) metrics_observe(m, TIME_PREFILL, first - started);
-    if (first > 0) metrics_observe(m, TIME_DECODE, last - first);
-    if (first > 0) metrics_observe(m, TIME_INFERENCE, last - started);
+    metrics_observe(m, TIME_WHOLE, now_seconds() - p.submitted);
+    if (p.first_token == 0) return;
+    metrics_observe(m, TIME_PREFILL, p.first_token - p.started);
+    metrics_observe(m, TIME_DECODE, p.last_token - p.first_token);
+    metrics_observe(m, TIME_INFERENCE, p.last_token - p.started);
 }
 
 static AnswerSummary summary(const void *self) {
     const Completion *c = self;
+    AnswerSummary s = ANSWER_NO_JOB;
     Usage u = usage_of(c);
-    double queued = -1, first = -1;
-    Finish worst = FINISH_STOP;
+    s.prompt_tokens = u.prompt_tokens;
+    s.completion_tokens = u.completion_tokens;
     for (int i = 0; i < c->n_choices; i++) {
-        Job *job = c->choices[i].job;
-        pthread_mutex_lock(&job->mutex);
-        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
-        double t = job->first_token > 0 ? job->first_token - job->submitted : -1;
-        pthread_mutex_unlock(&job->mutex);
-        if (t >= 0) first = first < 0 ? t : MIN(first, t);
-        worst = answer_worse(worst, c->choices[i].finish);
+        JobProgress p = job_progress(c->choices[i].job);
+        answer_add_job(&s, &p, c->choices[i].finish);
     }
-    return (AnswerSummary){.prompt_tokens = u.prompt_tokens,
-                           .completion_tokens = u.completion_tokens,
-                           .queue_seconds = queued,
-                           .first_token_seconds = first,
-                           .finish = answer_finish_name(worst)};
+    return s;
 }
 
 static void free_completion(void *self) {
@@ -333,13 +320,8 @@ static bool is_long(const void *self) {
         values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));
     }
     if (values <= MANY) return false;
-    for (int i = 0; i < c->n_choices; i++) {
-        Job *job = c->choices[i].job;
-        pthread_mutex_lock(&job->mutex);
-        bool runs = job->finish == FINISH_NONE;
-        pthread_mutex_unlock(&job->mutex);
-        if (runs) return false;
-    }
+    for (int i = 0; i < c->n_choices; i++)
+        if (job_progress(c->choices[i].job).finish == FINISH_NONE) return false;
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "server/api/answer.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -167,20 +168,13 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c) {
     json_put_bytes(b, key, n ? c->text.text.data + c->text_sent : "", n);
 }
 
-void response_noise_seed(Buffer *b, const Choice *c, bool has_noise) {
-    if (has_noise)
-        json_put_uint(b, "noise_seed", c->job->noise.seed);
-    else
-        json_put_null(b, "noise_seed");
-}
-
 void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise) {
     const Job *job = c->job;
     bool done = c->finish != FINISH_NONE;
     json_put_text(b, "finish_reason", !done ? NULL : c->finish == FINISH_STOP ? "stop" : "length");
     if (c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_uint(b, "seed", job->sampling.seed);
-    response_noise_seed(b, c, has_noise);
+    answer_put_noise_seed(b, job->noise.seed, has_noise);
     if (c->rules->token_ids && !c->begun) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
     if (c->rules->token_ids) put_token_ids(b, c, n);
     if (c->rules->prompt_top >= 0) put_prompt_logprobs(b, c);

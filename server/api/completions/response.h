@@ -41,9 +41,6 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c);
 /* "logprobs", the four arrays of the next n slots. For the forms. */
 void response_logprobs(Buffer *b, const Choice *c, int n);
 
-/* "noise_seed":...; null where there is no noise. For the forms. */
-void response_noise_seed(Buffer *b, const Choice *c, bool has_noise);
-
 /* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
 void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise);
 

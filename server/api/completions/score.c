@@ -2,6 +2,7 @@
 
 #include "base/json_write.h"
 #include "base/err.h"
+#include "server/api/answer.h"
 #include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
@@ -94,7 +95,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         json_put_null(b, "is_greedy");
     response_logprobs(b, c, choice_settled_slots(c));
     if (!whole) json_put_bool(b, "deadline", true);
-    response_noise_seed(b, c, has_noise);
+    answer_put_noise_seed(b, job->noise.seed, has_noise);
     json_close(b, '}');
 }
 

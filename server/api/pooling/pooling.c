@@ -174,20 +174,13 @@ void *pooling_start(const AnswerKind *kind, const AnswerContext *ctx, const Fiel
     return r;
 }
 
-static Finish finish_of(Job *job) {
-    pthread_mutex_lock(&job->mutex);
-    Finish f = job->finish;
-    pthread_mutex_unlock(&job->mutex);
-    return f;
-}
-
 bool pooling_poll(void *self, Buffer *out, int *status) {
     Pooling *r = self;
     size_t whole = out->n;
     bool done = true, cut = false;
     ApiError e = {0};
     for (int i = 0; i < r->n_jobs && !e.status; i++) {
-        Finish finish = finish_of(r->jobs[i]);
+        Finish finish = job_progress(r->jobs[i]).finish;
         done = done && finish != FINISH_NONE;
         cut = cut || finish == FINISH_CANCELLED;
         answer_gave_up(r->jobs[i], finish, &e);
@@ -217,7 +210,7 @@ bool pooling_is_long(const void *self) {
     for (int i = 0; i < r->request.n_inputs; i++) values += r->request.inputs[i].n_values;
     if (values * r->request.noise_samples <= MANY) return false;
     for (int i = 0; i < r->n_jobs; i++)
-        if (finish_of(r->jobs[i]) == FINISH_NONE) return false;
+        if (job_progress(r->jobs[i]).finish == FINISH_NONE) return false;
     return true;
 }
 
@@ -228,30 +221,21 @@ bool pooling_streams(const void *self) {
 
 AnswerSummary pooling_summary(const void *self) {
     const Pooling *r = self;
-    Finish worst = FINISH_STOP;
-    double queued = -1;
+    AnswerSummary s = ANSWER_NO_JOB;
+    s.prompt_tokens = count_tokens(r);
     for (int i = 0; i < r->n_jobs; i++) {
-        Job *job = r->jobs[i];
-        pthread_mutex_lock(&job->mutex);
-        if (job->started > 0) queued = MAX(queued, job->started - job->submitted);
-        worst = answer_worse(worst, job->finish == FINISH_LENGTH ? FINISH_STOP : job->finish);
-        pthread_mutex_unlock(&job->mutex);
+        JobProgress p = job_progress(r->jobs[i]);
+        answer_add_job(&s, &p, p.finish == FINISH_LENGTH ? FINISH_STOP : p.finish);
     }
-    return (AnswerSummary){.prompt_tokens = count_tokens(r),
-                           .queue_seconds = queued,
-                           .first_token_seconds = -1,
-                           .finish = answer_finish_name(worst)};
+    return s;
 }
 
 /* A sample of an input is a choice that generates nothing. */
 static void count_job(Metrics *m, Job *job) {
-    pthread_mutex_lock(&job->mutex);
-    Finish finish = job->finish;
-    double seconds = job->finished - job->submitted;
-    pthread_mutex_unlock(&job->mutex);
-    answer_count_end(m, finish);
+    JobProgress p = job_progress(job);
+    answer_count_end(m, p.finish);
     metrics_observe(m, SIZE_PROMPT, job->n_prompt);
-    if (finish == FINISH_LENGTH) metrics_observe(m, TIME_WHOLE, seconds);
+    if (p.finish == FINISH_LENGTH) metrics_observe(m, TIME_WHOLE, p.finished - p.submitted);
 }
 
 void pooling_free(void *self) {
@@ -277,10 +261,7 @@ void pooling_print_close(Buffer *out, const Pooling *r) {
     json_close(out, ']');
     json_put_text(out, "model", r->ctx->api->models.name);
     json_put_text(out, "system_fingerprint", r->ctx->api->fingerprint);
-    if (r->has_noise)
-        json_put_uint(out, "noise_seed", r->noise_seed);
-    else
-        json_put_null(out, "noise_seed");
+    answer_put_noise_seed(out, r->noise_seed, r->has_noise);
     if (r->request.noise_samples > 1) json_put_int(out, "noise_samples", r->request.noise_samples);
     json_open(out, "usage", '{');
     json_put_int(out, "prompt_tokens", tokens);

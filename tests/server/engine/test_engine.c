@@ -49,7 +49,8 @@ static void check_alone_and_together(const Config *c, KvForm form, const char *w
     Job *alone[JOBS];
     run_alone(c, &o, alone, JOBS);
     int tokens = 0, stops = 0;
-    for (int i = 0; i < JOBS; i++) tokens += alone[i]->n_tokens, stops += alone[i]->finish == FINISH_STOP;
+    for (int i = 0; i < JOBS; i++)
+        tokens += alone[i]->progress.n_tokens, stops += alone[i]->progress.finish == FINISH_STOP;
     CHECK_MSG(tokens > 100 && stops > 0 && stops < JOBS, "%s: %d tokens, %d stops show little", what, tokens, stops);
     compare(c, &o, alone, what);
     release_all(alone, JOBS);
@@ -140,7 +141,8 @@ TEST(engine_decoded_logprobs_equal_scored_ones) {
         Job *scored = job_new(text, 37 + 50, max_tokens, 3, true);
         scored->noise.seed = scored->noise_prompt.seed = decoded->noise.seed;
         test_run(&t, scored);
-        CHECK(scored->finish == FINISH_LENGTH && scored->n_scored == 87 && scored->n_tokens == max_tokens);
+        CHECK(scored->progress.finish == FINISH_LENGTH && scored->progress.n_scored == 87 &&
+              scored->progress.n_tokens == max_tokens);
         CHECK(isnan(scored->prompt_scores[0].logprob) && scored->prompt_scores[0].id == text[0]);
         for (int i = 1; i < 87; i++) {
             const JobToken *a = i < 37 ? &decoded->prompt_scores[i] : &decoded->tokens[i - 37];
@@ -219,21 +221,21 @@ TEST(engine_shared_prefixes_change_nothing) {
         for (int i = 0; i < N; i++) later[i] = test_run(&t, choice(i, n_prompt, 1));
         for (int i = 0; i < N; i++) apart[i] = test_run(&t, choice(i, n_prompt, 2 + (uint64_t)i));
         for (int i = 0; i < N; i++) {
-            CHECK_MSG(shared[i]->cached_tokens == (i ? at_once : 0), "%d tokens of %d were shared",
-                      shared[i]->cached_tokens, n_prompt);
-            CHECK(later[i]->cached_tokens == repeated && apart[i]->cached_tokens == 0);
+            CHECK_MSG(shared[i]->progress.cached_tokens == (i ? at_once : 0), "%d tokens of %d were shared",
+                      shared[i]->progress.cached_tokens, n_prompt);
+            CHECK(later[i]->progress.cached_tokens == repeated && apart[i]->progress.cached_tokens == 0);
         }
         check_same(apart, shared, N, "shared");
         check_same(apart, later, N, "shared later");
         Job *other = choice(0, n_prompt, 1);
         other->noise_prompt.seed = 78;
-        CHECK(test_run(&t, other)->cached_tokens == 0);
+        CHECK(test_run(&t, other)->progress.cached_tokens == 0);
         job_release(other);
         for (int quiet = 0; quiet < 3; quiet++) { /* without noise the seed does not matter */
             other = choice(0, n_prompt, 1);
             other->noise.scale = other->noise_prompt.scale = quiet ? 0 : 0.5f;
             other->noise_prompt.seed = quiet ? (uint64_t)quiet : other->noise_prompt.seed;
-            CHECK(test_run(&t, other)->cached_tokens == (quiet == 2 ? repeated : 0));
+            CHECK(test_run(&t, other)->progress.cached_tokens == (quiet == 2 ? repeated : 0));
             job_release(other);
         }
         test_wait_idle(&t);
@@ -269,8 +271,8 @@ TEST(engine_shared_rows_change_nothing) {
         for (size_t i = 0; i < COUNTOF(prompts); i++) {
             const int *p = prompts[i];
             Job *job = test_run(&t, parting(p[0], p[1], 1)), *alone = test_run(&t, parting(p[0], p[1], 100 + i));
-            CHECK_MSG(job->cached_tokens == p[2] && !alone->cached_tokens, "form %d, prompt %zu: %d rows, not %d", form,
-                      i, job->cached_tokens, p[2]);
+            CHECK_MSG(job->progress.cached_tokens == p[2] && !alone->progress.cached_tokens,
+                      "form %d, prompt %zu: %d rows, not %d", form, i, job->progress.cached_tokens, p[2]);
             CHECK_MSG(test_same_result(job, alone), "form %d, prompt %zu", form, i);
             job_release(job);
             job_release(alone);
@@ -300,12 +302,13 @@ TEST(engine_shared_prefix_outlives_its_writer) {
         test_gate_wait(&gate);
         job_cancel(jobs[0]);
         test_gate_open(&gate);
-        CHECK(test_wait(jobs[0]) == FINISH_CANCELLED && jobs[0]->n_tokens == 0);
+        CHECK(test_wait(jobs[0]) == FINISH_CANCELLED && jobs[0]->progress.n_tokens == 0);
         for (int i = 1; i < 3; i++) test_wait(jobs[i]);
         job_cancel(clock);
         CHECK(test_same_result(alone, jobs[1]));
-        CHECK_MSG(jobs[1]->cached_tokens == steps * 5 / KV_BLOCK * KV_BLOCK && jobs[2]->cached_tokens == 128,
-                  "after %d steps %d and %d", steps, jobs[1]->cached_tokens, jobs[2]->cached_tokens);
+        CHECK_MSG(jobs[1]->progress.cached_tokens == steps * 5 / KV_BLOCK * KV_BLOCK &&
+                      jobs[2]->progress.cached_tokens == 128,
+                  "after %d steps %d and %d", steps, jobs[1]->progress.cached_tokens, jobs[2]->progress.cached_tokens);
         test_wait_idle(&t);
         release_all(jobs, 3);
         job_release(clock);
@@ -334,8 +337,8 @@ TEST(engine_prompts_let_streams_pass) {
         job_cancel(jobs[0]);
         test_gate_open(&gate);
         test_wait(jobs[1]);
-        CHECK_MSG(jobs[1]->cached_tokens == steps * PROMPT_ROWS, "%d tokens in %d steps", jobs[1]->cached_tokens,
-                  steps);
+        CHECK_MSG(jobs[1]->progress.cached_tokens == steps * PROMPT_ROWS, "%d tokens in %d steps",
+                  jobs[1]->progress.cached_tokens, steps);
         job_cancel(clock);
         test_wait_idle(&t);
         release_all(jobs, 2);

@@ -67,7 +67,7 @@ TEST(engine_refuses_what_it_cannot_hold) {
     CHECK(engine_stats(s.t.engine).queued == 3);
     standstill_end(&s);
     for (size_t k = 0; k < COUNTOF(cases); k++) {
-        CHECK((jobs[k]->finish != FINISH_NONE) == (cases[k].expected == SUBMIT_OK));
+        CHECK((jobs[k]->progress.finish != FINISH_NONE) == (cases[k].expected == SUBMIT_OK));
         job_release(jobs[k]);
     }
 }
@@ -92,7 +92,7 @@ TEST(engine_takes_a_request_whole_or_not_at_all) {
     CHECK(engine_stats(s.t.engine).queued == N);
     standstill_end(&s);
     for (int i = 0; i <= N; i++) {
-        CHECK((jobs[i]->n_tokens == 3 || jobs[i]->finish == FINISH_STOP) == (i < N - 1));
+        CHECK((jobs[i]->progress.n_tokens == 3 || jobs[i]->progress.finish == FINISH_STOP) == (i < N - 1));
         job_release(jobs[i]);
     }
     job_release(before);
@@ -123,7 +123,7 @@ TEST(engine_cancels_in_the_queue) {
     job_cancel(waiting);
     test_gate_move(&s.gate, 5, 0); /* pushing token 4, the engine had not looked at the queue yet; now it has */
     test_gate_wait(&s.gate);
-    CHECK(test_wait(waiting) == FINISH_CANCELLED && waiting->started == 0 && waiting->n_tokens == 0);
+    CHECK(test_wait(waiting) == FINISH_CANCELLED && waiting->progress.started == 0 && waiting->progress.n_tokens == 0);
     CHECK(test_wait(dead) == FINISH_CANCELLED);
     CHECK(engine_stats(s.t.engine).queued == 0);
     standstill_end(&s);
@@ -148,8 +148,8 @@ TEST(engine_cancels_in_prefill_and_decode) {
         job_cancel(job);
         test_gate_open(&gate);
         CHECK(test_wait(job) == FINISH_CANCELLED);
-        CHECK_MSG(job->n_tokens == (decode ? 7 : 0) && job->n_scored == (decode ? 100 : 21),
-                  "%d tokens, %d scores after the cut", job->n_tokens, job->n_scored);
+        CHECK_MSG(job->progress.n_tokens == (decode ? 7 : 0) && job->progress.n_scored == (decode ? 100 : 21),
+                  "%d tokens, %d scores after the cut", job->progress.n_tokens, job->progress.n_scored);
         test_wait_idle(&t);
         job_release(job);
     }
@@ -173,9 +173,9 @@ TEST(engine_keeps_deadlines) {
     test_submit(&s.t, running);
     while (now_seconds() < running->deadline) test_gate_move(&s.gate, 4, 0), test_gate_wait(&s.gate);
     test_gate_open(&s.gate);
-    CHECK(test_wait(late) == FINISH_DEADLINE && late->started == 0);
-    CHECK(test_wait(running) == FINISH_DEADLINE && running->finished >= running->deadline);
-    CHECK(running->n_tokens < 200);
+    CHECK(test_wait(late) == FINISH_DEADLINE && late->progress.started == 0);
+    CHECK(test_wait(running) == FINISH_DEADLINE && running->progress.finished >= running->deadline);
+    CHECK(running->progress.n_tokens < 200);
     standstill_end(&s);
     job_release(late);
     job_release(running);
@@ -189,10 +189,10 @@ TEST(engine_limits_queueing_and_streaming) {
     standstill(&s, o);
     Job *job = test_job(1, 10, 10, -1, false);
     test_submit(&s.t, job);
-    while (now_seconds() < s.clock->started + 1.01) usleep(1000);
+    while (now_seconds() < s.clock->progress.started + 1.01) usleep(1000);
     test_gate_open(&s.gate);
     CHECK(test_wait(job) == FINISH_ERROR && strstr(job->error, "queue"));
-    CHECK(test_wait(s.clock) == FINISH_DEADLINE && s.clock->n_tokens == 3);
+    CHECK(test_wait(s.clock) == FINISH_DEADLINE && s.clock->progress.n_tokens == 3);
     standstill_end(&s);
     job_release(job);
 }
@@ -210,8 +210,8 @@ TEST(engine_drains) {
     CHECK(engine_submit(s.t.engine, &refused, 1, &retry_after) == SUBMIT_DRAINING);
     CHECK(!engine_idle(s.t.engine));
     test_gate_open(&s.gate);
-    CHECK(test_wait(accepted) == FINISH_LENGTH && accepted->n_tokens == 10);
-    CHECK(s.clock->finish == FINISH_LENGTH && s.clock->n_tokens == 200);
+    CHECK(test_wait(accepted) == FINISH_LENGTH && accepted->progress.n_tokens == 10);
+    CHECK(s.clock->progress.finish == FINISH_LENGTH && s.clock->progress.n_tokens == 200);
     standstill_end(&s);
     job_release(accepted);
     job_release(refused);
@@ -237,8 +237,8 @@ TEST(engine_stops_with_jobs_in_flight) {
     test_engine_close(&t);
     int cancelled = 0;
     for (int i = 0; i < N; i++) {
-        CHECK(jobs[i]->finish == FINISH_CANCELLED || jobs[i]->finish == FINISH_LENGTH);
-        cancelled += jobs[i]->finish == FINISH_CANCELLED;
+        CHECK(jobs[i]->progress.finish == FINISH_CANCELLED || jobs[i]->progress.finish == FINISH_LENGTH);
+        cancelled += jobs[i]->progress.finish == FINISH_CANCELLED;
         job_release(jobs[i]);
     }
     CHECK(cancelled > 0);
@@ -261,14 +261,15 @@ TEST(engine_stops_at_ends) {
     TestEngine t;
     test_engine_open(&t, &c, &o);
     Job *free_run = greedy(&t, NULL, 0, 0, 30);
-    CHECK(free_run->finish == FINISH_LENGTH && free_run->n_tokens == 30);
+    CHECK(free_run->progress.finish == FINISH_LENGTH && free_run->progress.n_tokens == 30);
     int third = free_run->tokens[2].id, at = 0;
     while (free_run->tokens[at].id != third) at++;
     Job *stopped = greedy(&t, &third, 1, 0, 30), *later = greedy(&t, &third, 1, 10, 30);
-    CHECK(stopped->finish == FINISH_STOP && stopped->n_tokens == at + 1 && stopped->tokens[at].id == third);
-    for (int i = 0; i < later->n_tokens && i < 10; i++) CHECK(later->tokens[i].id != third);
+    CHECK(stopped->progress.finish == FINISH_STOP && stopped->progress.n_tokens == at + 1 &&
+          stopped->tokens[at].id == third);
+    for (int i = 0; i < later->progress.n_tokens && i < 10; i++) CHECK(later->tokens[i].id != third);
     Job *exactly = greedy(&t, &third, 1, 0, at + 1);
-    CHECK(exactly->finish == FINISH_STOP && exactly->n_tokens == at + 1);
+    CHECK(exactly->progress.finish == FINISH_STOP && exactly->progress.n_tokens == at + 1);
     job_release(free_run);
     job_release(stopped);
     job_release(later);
@@ -290,8 +291,11 @@ TEST(engine_eos_and_min_tokens) {
         job->ignore_eos = k == 1;
         job->min_tokens = k == 2 ? 4 : 0;
         test_run(&t, job);
-        CHECK(job->finish == (k == 1 ? FINISH_LENGTH : FINISH_STOP));
-        CHECK(job->n_tokens == (k == 0 ? 1 : k == 1 ? 10 : 5) && job->tokens[job->n_tokens - 1].id == TEST_EOS);
+        CHECK(job->progress.finish == (k == 1 ? FINISH_LENGTH : FINISH_STOP));
+        CHECK(job->progress.n_tokens == (k == 0   ? 1
+                                         : k == 1 ? 10
+                                                  : 5) &&
+              job->tokens[job->progress.n_tokens - 1].id == TEST_EOS);
         job_release(job);
     }
     test_engine_close(&t);
@@ -311,7 +315,7 @@ TEST(engine_further_ends) {
         job->sampling.n_bias = 1;
         job->ignore_eos = k == 1;
         test_run(&t, job);
-        CHECK(job->finish == (k ? FINISH_LENGTH : FINISH_STOP) && job->n_tokens == (k ? 10 : 1));
+        CHECK(job->progress.finish == (k ? FINISH_LENGTH : FINISH_STOP) && job->progress.n_tokens == (k ? 10 : 1));
         job_release(job);
     }
     test_engine_close(&t);
@@ -327,7 +331,8 @@ TEST(engine_max_tokens_zero) {
     for (size_t k = 0; k < COUNTOF(lengths); k++)
         for (int score = 0; score < 2; score++) {
             Job *job = test_run(&t, test_job(1, lengths[k], 0, score ? 1 : -1, score));
-            CHECK(job->finish == FINISH_LENGTH && job->n_tokens == 0 && job->n_scored == (score ? lengths[k] : 0));
+            CHECK(job->progress.finish == FINISH_LENGTH && job->progress.n_tokens == 0 &&
+                  job->progress.n_scored == (score ? lengths[k] : 0));
             job_release(job);
         }
     test_wait_idle(&t);
@@ -343,7 +348,7 @@ TEST(engine_reports_broken_weights) {
     weight_f32(params_find(&t.checkpoint.model.params, "model.norm.weight")->weight)[0] = NAN;
     REQUIRE(engine_start(&t.engine, &t.checkpoint, &o, NULL) == 0);
     Job *job = test_run(&t, test_job(1, 3, 10, 2, false));
-    CHECK(job->finish == FINISH_ERROR && job->n_tokens == 0 && strstr(job->error, "logits"));
+    CHECK(job->progress.finish == FINISH_ERROR && job->progress.n_tokens == 0 && strstr(job->error, "logits"));
     job_release(job);
     test_wait_idle(&t);
     test_engine_close(&t);
@@ -362,8 +367,9 @@ TEST(engine_counts_and_shows_life) {
     CHECK(s.prompt_tokens == 30 && s.generated_tokens == 10 && s.jobs_done == 1 && s.jobs_cancelled == 0);
     CHECK(s.steps == 10 && s.kv_blocks == 16 * TEST_CONTEXT / KV_BLOCK);
     CHECK_MSG(s.heartbeat_age < 5, "heartbeat %g s ago", s.heartbeat_age);
-    CHECK(job->submitted > 0 && job->started >= job->submitted && job->first_token >= job->started);
-    CHECK(job->finished >= job->first_token);
+    CHECK(job->progress.submitted > 0 && job->progress.started >= job->progress.submitted &&
+          job->progress.first_token >= job->progress.started);
+    CHECK(job->progress.finished >= job->progress.first_token);
     job_release(job);
     test_engine_close(&t);
 }
@@ -390,7 +396,7 @@ static void timed_job(TestEngine *t, const Metrics *m, int steps, double *ended,
     test_run(t, job);
     while (phase_count(m, TIME_STEP_PUBLISH) < before + (uint64_t)steps) usleep(100);
     *seen = now_seconds();
-    *ended = job->last_token;
+    *ended = job->progress.last_token;
     job_release(job);
 }
 

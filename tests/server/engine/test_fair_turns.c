@@ -106,7 +106,7 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     test_gate_move(&gate, 7, 0);
     test_gate_wait(&gate);
     pthread_mutex_lock(&newcomer->mutex);
-    CHECK_MSG(newcomer->started > 0, "it still waits after two steps");
+    CHECK_MSG(newcomer->progress.started > 0, "it still waits after two steps");
     pthread_mutex_unlock(&newcomer->mutex);
     test_gate_open(&gate);
     end(&newcomer, 1, FINISH_LENGTH);
