@@ -57,7 +57,7 @@ SERVER := $(call sources,server $(addprefix server/,gate http engine metrics pag
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/engine server/api))
-KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/reports.c model/tape.c model/tensor.c
+KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
@@ -100,8 +100,8 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)
-$(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main reports daemon http_client answers models))
-$(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main reports daemon http_client models))
+$(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
+$(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(call say,LD,$@)

@@ -5,18 +5,15 @@
 #include "tests/support/reports.h"
 #include "tests/support/test.h"
 
-#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static TestCase *cases, *running;
-static int failures_here, n_dirs;
+static int failures_here;
 static const char *skip_reason;
-static char **dirs;
 
 void test_register(TestCase *c) {
     TestCase **p = &cases;
@@ -36,60 +33,9 @@ void test_fail(const char *file, int line, const char *fmt, ...) {
     if (failures_here == 1) BUG_ON(asprintf(&running->failure, "%s:%d: %s", file, line, text) < 0);
 }
 
+int test_failures(void) { return failures_here; }
+
 void test_skip(const char *reason) { skip_reason = reason; }
-
-double test_cpu_seconds(void) {
-    struct timespec t;
-    BUG_ON(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t));
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-char *test_dir(void) {
-    char path[] = "/tmp/noised-test-XXXXXX";
-    BUG_ON(!mkdtemp(path));
-    dirs = xrealloc(dirs, ((size_t)n_dirs + 1) * sizeof *dirs);
-    return xstrdup(dirs[n_dirs++] = xstrdup(path));
-}
-
-char *test_shared(const char *path) {
-    char full[1024];
-    snprintf(full, sizeof full, "../shared/data/%s", path);
-    return access(full, R_OK) == 0 ? xstrdup(full) : NULL;
-}
-
-char *test_read_file(const char *path, size_t *n) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    long size = ftell(f);
-    rewind(f);
-    char *data = xmalloc((size_t)size + 1);
-    size_t got = fread(data, 1, (size_t)size, f);
-    fclose(f);
-    data[got] = 0;
-    if (n) *n = got;
-    return data;
-}
-
-void test_write_file(const char *path, const void *data, size_t n) {
-    FILE *f = fopen(path, "wb");
-    BUG_ON(!f);
-    BUG_ON(fwrite(data, 1, n, f) != n);
-    BUG_ON(fclose(f));
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static void remove_dirs(void) {
-    for (int i = 0; i < n_dirs; i++) {
-        nftw(dirs[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        free(dirs[i]);
-    }
-    free(dirs);
-}
 
 static bool wanted(const TestCase *c, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
@@ -159,7 +105,7 @@ int main(int argc, char **argv) {
     }
     alarm(0);
     reports_to_stderr();
-    remove_dirs();
+    test_remove_dirs();
     print_failures();
     if (skipped)
         printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

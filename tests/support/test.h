@@ -29,6 +29,7 @@ enum { SANITIZED = 0, SLOWNESS = 1 };
 void test_register(TestCase *c);
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *reason);
+int test_failures(void); /* of the case that runs */
 
 /* A case that runs for five minutes (a sanitizer's build: SLOWNESS times that) is taken for hanging and ends the run by
  * its name, unless it has called this. */
@@ -40,6 +41,7 @@ double test_cpu_seconds(void);
 
 /* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
 char *test_dir(void);
+void test_remove_dirs(void); /* the frame's, at the end */
 /* path inside ../shared/data when that exists beside the checkout, else NULL. The string is the caller's. */
 char *test_shared(const char *path);
 /* Whole file, malloc'ed and NUL-terminated; NULL when it cannot be read. */
