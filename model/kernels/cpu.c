@@ -36,7 +36,7 @@ static bool tiles_permitted(void) {
 
 static CpuFeatures cpu_features(void) {
     enum { STATE_AVX = 0x06, STATE_AVX512 = 0xe6, STATE_TILES = 0x60000 };
-    const unsigned tiles = bit_AMX_TILE | bit_AMX_BF16 | bit_AMX_INT8;
+    const unsigned tiles = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, -TILE, -INT8: gcc and clang differ in names */
     const unsigned need1 = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
     const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     unsigned a, b, c, d;
