@@ -26,13 +26,19 @@ silent := $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $(2))
 Q := $(if $(V),,@)
 
-ifneq ($(filter-out address thread,$(SAN)),)
-$(error SAN=$(SAN): it is address (with undefined behaviour) or thread)
+ifneq ($(filter-out address thread fuzz,$(SAN)),)
+$(error SAN=$(SAN): it is address (with undefined behaviour), thread, or fuzz, which is what `make fuzz` builds with)
 endif
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
 CFLAGS += -fsanitize=thread -Wno-unknown-pragmas
 LDFLAGS += -fsanitize=thread
+# libFuzzer and its map of edges are clang's, whose OpenMP is another package: on one thread too.
+else ifeq ($(SAN),fuzz)
+CC := clang
+CFLAGS += -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=all
+CFLAGS += -fno-omit-frame-pointer -Wno-unknown-pragmas -Wno-error
+LDFLAGS += -fsanitize=address,undefined
 else
 CFLAGS += -fopenmp
 LDFLAGS += -fopenmp
@@ -57,13 +63,14 @@ SERVER := $(call sources,server $(addprefix server/,gate http engine metrics pag
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/engine server/api))
+FUZZ := $(filter-out tests/fuzz/libfuzzer.c,$(wildcard tests/fuzz/*.c))
 KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
 BROWSER := $(wildcard tests/browser/*.c)
 MAINS := server/main.c server/api/schema/main.c trainer/commands/main.c weights/main.c
-SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
+SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) tests/fuzz/libfuzzer.c $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
@@ -99,7 +106,7 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 # It reads by the recv of server/http/recv.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
-$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(LOAD)) $(EMBEDDED)
+$(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
@@ -112,6 +119,16 @@ $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MO
 $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests:
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+
+# All targets in one program, whose name says which of them it is.
+FUZZ_TARGETS := $(basename $(notdir $(shell grep -l '^TEST.fuzz_' $(FUZZ))))
+FUZZ_SUPPORT := $(filter-out %/main.c,$(SUPPORT)) $(patsubst %,tests/tokenizer/%.c,test_tokenizer test_tokenizer_json test_tokenizer_llama) $(LOAD)
+FUZZ_OBJECTS := $(call objects,$(CORE) $(TRAINER) $(SERVER) $(filter-out %/replay.c,$(FUZZ)) tests/fuzz/libfuzzer.c $(FUZZ_SUPPORT)) $(EMBEDDED)
+$(BUILD)/run-fuzz: $(FUZZ_OBJECTS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd $(TEST_LIBS) $(shell clang -print-file-name=libclang_rt.fuzzer_no_main-x86_64.a) -lstdc++
+$(patsubst %,$(BUILD)/fuzz-%,$(FUZZ_TARGETS)): $(BUILD)/fuzz-%: $(BUILD)/run-fuzz
+	$(Q)ln -sf run-fuzz $@
 
 # One message where a package is missing, before anything is compiled.
 PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h unistr.h
@@ -130,6 +147,12 @@ $(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(X86_64),-O2,-O3
 ifeq ($(SAN),thread)
 $(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=thread
 $(BUILD)/model/kernels/%.o $(BUILD)/model/kernels/ref.o: OPTIMIZE := -O2
+endif
+# clang would take minutes for each file of unrolled loops: no map of edges there, whose edges tell nothing either, and
+# of undefined behaviour only in the reference.
+ifeq ($(SAN),fuzz)
+$(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=fuzzer-no-link
+$(patsubst %,$(BUILD)/model/kernels/%.o,avx2 avx512 avx512bf16 amx): CFLAGS += -fno-sanitize=undefined,float-cast-overflow
 endif
 # Instruction sets are switched on for their own files only; the table picks one at run time.
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
@@ -215,6 +238,13 @@ pictures: ## the page's pictures in docs/, by the test that looks at them
 
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
 	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
+
+.PHONY: fuzz
+fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=gate; clang, libclang-rt-14-dev)
+	@if ! command -v clang >/dev/null || ! test -e "$$(clang -print-file-name=libclang_rt.fuzzer_no_main-x86_64.a)"; then \
+	    echo "fuzz: needs libFuzzer: apt-get install clang libclang-rt-14-dev"; exit 1; fi
+	@$(MAKE) --no-print-directory SAN=fuzz $(patsubst %,build-fuzz/fuzz-%,$(or $(ONLY),$(FUZZ_TARGETS)))
+	@tests/fuzz/run.sh build-fuzz $(or $(SECONDS),60) $(or $(ONLY),$(FUZZ_TARGETS))
 
 check-tokenizers: $(BUILD)/run-tests ## ids of published tokenizers against Hugging Face's own library (node, npm)
 	@mkdir -p $(BUILD)/published && npm install --silent --no-audit --no-fund --prefix $(BUILD)/published \
@@ -361,7 +391,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
 clean: ## remove what was built (trained models stay in runs/)
-	rm -rf build build-address build-thread build-arm64
+	rm -rf build build-address build-thread build-fuzz build-arm64
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
