@@ -103,7 +103,7 @@ $(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/schema/main.c
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/commands/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/include$(BLAS)
-# It reads by the recv of server/http/recv.c, so it must be the shared one.
+# It reads by the recv of server/http/library.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)

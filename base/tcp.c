@@ -47,11 +47,16 @@ void tcp_name(const struct sockaddr *address, char out[TCP_NAME_BYTES]) {
     if (address->sa_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, out, TCP_NAME_BYTES);
 }
 
-TcpProgress tcp_progress(int fd) {
+uint64_t tcp_written(int fd) {
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n)) return (TcpProgress){0};
-    return (TcpProgress){.written = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes,
-                         .acked = info.tcpi_bytes_acked,
-                         .pending = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0};
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n)) return 0;
+    return info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
+}
+
+void tcp_prompt(int fd, double stall_seconds) {
+    unsigned ms = (unsigned)(1000 * stall_seconds);
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }

@@ -11,12 +11,6 @@
 
 enum { TCP_NAME_BYTES = INET6_ADDRSTRLEN };
 
-typedef struct TcpProgress {
-    uint64_t written; /* bytes that the socket has taken from us */
-    uint64_t acked;   /* by the peer; only its changes mean something */
-    bool pending;     /* some of them are not acked */
-} TcpProgress;
-
 /* A socket that listens there, host being a name or an address; -1 when that fails. */
 int tcp_listen(const char *host, int port, Err *err);
 
@@ -26,7 +20,9 @@ int tcp_accepts(int fd, int *port, Err *err);
 /* The peer's address, "" when it has none. */
 void tcp_name(const struct sockaddr *address, char out[TCP_NAME_BYTES]);
 
-/* Zeros for a socket that is not TCP. */
-TcpProgress tcp_progress(int fd);
+uint64_t tcp_written(int fd); /* bytes that the socket has taken from us; 0 for one that is not TCP */
+
+/* What is sent goes out at once; a peer that takes nothing of it for so many seconds ends the connection. */
+void tcp_prompt(int fd, double stall_seconds);
 
 #endif

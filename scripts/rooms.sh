@@ -95,7 +95,7 @@ git grep -noP '(?<![\w%:/.$*<"-])(\.\./)*[\w-]+(/[\w-]+)*/[\w-]+\.(c|h|md)\b(?!>
 )
 
 # These make what is there before the first request, or a version that memory_survives loads.
-at_start=$(printf ':!%s\n' server/main.c server/workers.c server/http/start.c \
+at_start=$(printf ':!%s\n' server/main.c server/workers.c \
     server/engine/team_size.c server/engine/engine.c server/engine/kv_pool.c server/engine/runner.c \
     server/engine/scheduler.c)
 if git grep -nE '\<(x(malloc|calloc|realloc|strdup|aligned)|memory_exhausted|malloc|calloc|realloc|strdup)\(' \

@@ -3,8 +3,13 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool is_busy(Phase p) { return p == PHASE_BODY || p == PHASE_REPLY; }
@@ -13,30 +18,44 @@ void http_connection_set_phase(HttpConnection *c, Phase phase, double seconds) {
     atomic_fetch_add(&c->http->n_busy, is_busy(phase) - is_busy(c->phase));
     c->phase = phase;
     c->deadline = now_seconds() + seconds;
-    c->seen_at = 0;
 }
 
 bool http_connection_is_spare(const HttpConnection *c) { return c - c->http->connections < HTTP_SPARE_PLACES; }
 
-void http_connection_open(HttpConnection *c, int fd) {
+void http_connection_open(HttpConnection *c, int fd, const struct sockaddr *client) {
     static const double spare_seconds = 1;
     const HttpOptions *o = &c->http->options;
     c->fd = fd;
+    tcp_name(client, c->client);
     c->opened_at = now_seconds();
     c->gone = c->half_closed = c->left = false;
     c->gate = (Gate){.max_body = (size_t)o->max_body};
-    c->passed = 0;
-    c->told = 0;
-    c->asked_at = 0;
-    c->mhd = NULL;
+    c->told = c->passed = 0;
     http_connection_set_phase(c, PHASE_HEAD, http_connection_is_spare(c) ? spare_seconds : o->head_seconds);
 }
 
-void http_connection_resume(HttpConnection *c) {
-    if (!c->suspended) return;
-    c->suspended = false;
+/* ---- sleeping ---- */
+
+static void resume(HttpConnection *c) {
     MHD_resume_connection(c->mhd);
+    if (!atomic_exchange(&c->http->nudged, true)) eventfd_write(c->http->nudge_fd, 1);
 }
+
+void http_connection_suspend(HttpConnection *c) {
+    int awake = HTTP_AWAKE;
+    MHD_suspend_connection(c->mhd);
+    if (!atomic_compare_exchange_strong(&c->sleep, &awake, HTTP_ASLEEP)) resume(c);
+}
+
+/* The mutex: when a wake at the end has had it, no earlier one is still resuming what the library is about to free. */
+void http_wake(void *waker) {
+    HttpConnection *c = waker;
+    pthread_mutex_lock(&c->http->mutex);
+    if (atomic_exchange(&c->sleep, HTTP_WOKEN) == HTTP_ASLEEP) resume(c);
+    pthread_mutex_unlock(&c->http->mutex);
+}
+
+/* ---- the end of a request ---- */
 
 void http_connection_drop_body(HttpConnection *c) {
     c->http->n_body_bytes -= c->body.capacity;
@@ -44,23 +63,62 @@ void http_connection_drop_body(HttpConnection *c) {
 }
 
 /* Idle connections hold no memory but their place and the library's. */
-void http_connection_forget(HttpConnection *c) {
+void http_connection_end_request(HttpConnection *c, bool hung_up) {
+    const HttpHandler *handler = &c->http->handler;
+    uint64_t written = handler->visited ? tcp_written(c->fd) : 0;
+    HttpVisit visit = {.client = c->client,
+                       .request_id = c->request.request_id,
+                       .method = c->request.method,
+                       .path = c->request.path,
+                       .status = c->begun ? c->reply.status : 0,
+                       .bytes = written - c->told,
+                       .seconds = c->asked_at ? now_seconds() - c->asked_at : 0,
+                       .stream = c->reply.stream,
+                       .hung_up = hung_up,
+                       .task = &c->reply.task};
+    if (handler->visited) handler->visited(handler->self, &visit);
+    c->told = written;
     if (c->reply.task.self) c->reply.task.close(c->reply.task.self);
     buffer_free(&c->reply.body);
     buffer_free(&c->reply.headers);
     http_connection_drop_body(c);
     c->reply = (HttpReply){0};
     c->request = (HttpRequest){0};
-    c->request_id = NULL;
-    c->sent = 0;
-    c->asked_at = 0;
+    c->asked_at = c->sent = 0;
     c->begun = c->ended = c->in_hand = false;
     c->gate.at = GATE_HEAD;
 }
 
-/* ---- the end ---- */
+/* ---- refusals ---- */
 
-bool http_connection_send_rest(HttpConnection *c) {
+/* For a request without one. */
+static const char *draw_id(HttpConnection *c) {
+    uint64_t drawn[2];
+    BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
+    snprintf(c->drawn_id, sizeof c->drawn_id, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
+    return c->drawn_id;
+}
+
+void http_connection_write_fields(HttpConnection *c, Buffer *out) {
+    const HttpReply *r = &c->reply;
+    if (!c->request.request_id) c->request.request_id = draw_id(c);
+    buffer_print(out, "Content-Type: %s\r\n", r->stream ? "text/event-stream" : r->type ? r->type : "application/json");
+    if (r->stream) buffer_text(out, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+    if (r->allow) buffer_print(out, "Allow: %s\r\n", r->allow);
+    if (r->policy)
+        buffer_print(
+            out, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
+            r->policy);
+    if (r->status == 401) buffer_text(out, "WWW-Authenticate: Bearer\r\n");
+    double wait = r->retry_after <= 0 && r->status == 503 ? 1 : r->retry_after;
+    if (wait > 0) buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(wait), ceil(1000 * wait));
+    buffer_print(out, "x-request-id: %s\r\n", c->request.request_id);
+    buffer_append(out, r->headers.data, r->headers.n);
+    if (r->close) buffer_text(out, "Connection: close\r\n");
+}
+
+/* `rest` goes out as far as the socket takes it; false when more is left, otherwise nothing follows. */
+static bool send_rest(HttpConnection *c) {
     while (c->n_rest > 0 && !c->gone) {
         ssize_t n = send(c->fd, c->rest, c->n_rest, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN) return false;
@@ -70,6 +128,40 @@ bool http_connection_send_rest(HttpConnection *c) {
     shutdown(c->fd, SHUT_WR);
     return true;
 }
+
+void http_refuse_as_filled(HttpConnection *c) {
+    struct Http *h = c->http;
+    HttpReply *r = &c->reply;
+    time_t now = time(NULL);
+    char date[64];
+    struct tm tm;
+    r->close = true;
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+    buffer_print(&c->out, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Length: %zu\r\n", r->status,
+                 MHD_get_reason_phrase_for((unsigned)r->status), date, r->body.n);
+    http_connection_write_fields(c, &c->out);
+    buffer_text(&c->out, "\r\n");
+    buffer_append(&c->out, r->body.data, r->body.n);
+    bool no_memory = c->out.failed || r->body.failed;
+    bool head_only = c->request.method && !strcmp(c->request.method, "HEAD");
+    c->rest = no_memory ? h->no_memory : c->out.data;
+    c->n_rest = no_memory ? strlen(h->no_memory) : c->out.n;
+    if (head_only) c->n_rest -= no_memory ? strlen(h->handler.no_memory) : r->body.n;
+    if (no_memory) r->status = 503;
+    c->begun = true;
+    h->handler.answered(h->handler.self, r->status);
+    send_rest(c);
+    http_connection_end_request(c, false);
+    if (!c->mhd) return http_connection_linger(c);
+    http_connection_set_phase(c, PHASE_REFUSED, HTTP_LINGER);
+}
+
+void http_refuse(HttpConnection *c, int status, const char *why) {
+    c->http->handler.refuse(c->http->handler.self, status, why, &c->reply);
+    http_refuse_as_filled(c);
+}
+
+/* ---- the end of a connection ---- */
 
 void http_connection_release(HttpConnection *c) {
     http_connection_set_phase(c, PHASE_FREE, INFINITY);
@@ -87,7 +179,7 @@ static void close_socket(HttpConnection *c) {
 
 static int watch(HttpConnection *c, int how) {
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
-    if (!http_connection_send_rest(c)) e.events |= EPOLLOUT;
+    if (!send_rest(c)) e.events |= EPOLLOUT;
     return epoll_ctl(c->http->epoll_fd, how, c->fd, &e);
 }
 
@@ -113,5 +205,5 @@ void http_connection_cut(HttpConnection *c) {
     if (c->phase == PHASE_LINGER) return close_socket(c);
     c->gone = true;
     shutdown(c->fd, SHUT_RDWR); /* the library sees it, if it looks at the socket */
-    http_connection_resume(c);
+    http_wake(c);
 }

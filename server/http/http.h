@@ -20,7 +20,7 @@
 typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
-    const char *host, *origin;
+    const char *host, *origin, *request_id;
     const char *client;                         /* its address, "" where there is none */
     const char *wanted_method, *wanted_headers; /* Access-Control-Request-Method and -Headers */
     const char *body;
@@ -91,8 +91,7 @@ typedef struct HttpOptions {
     int max_body, max_connections;
     int max_per_address; /* connections of one client; 0: any number */
     int max_bodies;      /* bytes of all bodies that are being received */
-    /* Seconds. Absolute: head and body from their first byte, idle from the last answer. Stall: without one byte taken.
-     */
+    /* Seconds. Head and body from their first byte, idle from the last answer; stall: nothing is taken meanwhile. */
     double head_seconds, body_seconds, idle_seconds, stall_seconds, ping_seconds;
 } HttpOptions;
 

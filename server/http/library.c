@@ -2,18 +2,78 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/http/recv.h"
-#include "server/http/reply.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+/* By descriptor. Other threads look here too, for sockets of their own. */
+static _Atomic(HttpConnection *) connections[HTTP_MAX_FILES];
+
+/* ---- what the library reads ---- */
+
+/* epoll tells the library once when bytes have come; of those that stay in the socket it must be told again. A socket
+ * that is not in its set is one that it is going to read, or to add, which tells it too. */
+void http_library_ring(HttpConnection *c) {
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLET, .data.ptr = c->mhd};
+    int library = MHD_get_daemon_info(c->http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    epoll_ctl(library, EPOLL_CTL_MOD, c->fd, &e);
+}
+
+/* What the library hears when it reads: nothing is here yet, or the peer has gone. */
+static ssize_t later(void) { return errno = EAGAIN, -1; }
+static ssize_t end(HttpConnection *c) { return c->gone = true, 0; }
+
+/* Who has been served in this turn of the loop waits for the next one when it has lasted a while. */
+static bool has_had_its_turn(const HttpConnection *c) {
+    return c->served_in == c->http->turn_began && now_seconds() - c->served_in > 2e-3;
+}
+
+static ssize_t refuse(HttpConnection *c, const Passed *p) {
+    const char *id = p->head.fields[HEAD_REQUEST_ID];
+    if (!c->in_hand) c->request = (HttpRequest){.method = p->head.method, .path = p->head.target, .request_id = id};
+    http_refuse(c, p->status, p->why);
+    return 0;
+}
+
+static ssize_t pass(HttpConnection *c, char *out, size_t max) {
+    char in[HTTP_MAX_HEAD];
+    if (c->gone || c->phase == PHASE_REFUSED) return 0;
+    if (c->gate.at == GATE_WHOLE) return later();
+    if (has_had_its_turn(c)) return http_library_ring(c), later();
+    ssize_t n = recvfrom(c->fd, in, sizeof in, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return later();
+    if (n <= 0) return end(c);
+    Passed p = gate_pass(&c->gate, in, (size_t)n, out, max);
+    if (p.n_head > 0) {
+        c->asked_at = now_seconds();
+        c->passed = p.n_head;
+        http_connection_set_phase(c, PHASE_BODY, c->http->options.body_seconds);
+    } else if (c->phase == PHASE_IDLE && p.used < (size_t)n) {
+        http_connection_set_phase(c, PHASE_HEAD, c->http->options.head_seconds);
+    }
+    if (p.status) return refuse(c, &p);
+    c->left = (size_t)n == sizeof in || p.used < (size_t)n;
+    if (p.used > 0 && recvfrom(c->fd, in, p.used, MSG_DONTWAIT, NULL, NULL) != (ssize_t)p.used) return end(c);
+    if (p.made == 0 && p.used == 0 && c->half_closed) return end(c); /* the rest will never come */
+    if (c->gate.at != GATE_WHOLE && (c->half_closed || (c->left && p.used > 0))) http_library_ring(c);
+    c->served_in = c->http->turn_began;
+    return p.made ? (ssize_t)p.made : later();
+}
+
+/* libmicrohttpd's; all others pass straight through. */
+ssize_t recv(int fd, void *buffer, size_t n, int flags) {
+    HttpConnection *c = fd >= 0 && fd < HTTP_MAX_FILES ? atomic_load(&connections[fd]) : NULL;
+    return c ? pass(c, buffer, n) : recvfrom(fd, buffer, n, flags, NULL, NULL);
+}
+
 /* ---- answering ---- */
 
-static void suspend(HttpConnection *c) {
-    c->suspended = true;
-    MHD_suspend_connection(c->mhd);
+/* Wakes that come from here on are for what it has not seen. */
+static bool poll_task(HttpConnection *c) {
+    atomic_store(&c->sleep, HTTP_AWAKE);
+    return c->reply.task.poll(c->reply.task.self, &c->reply);
 }
 
 /* The library asks for the next bytes of a stream. When memory runs out they are the handler's last words. A socket
@@ -34,17 +94,47 @@ static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t max) 
         }
         body->n = c->sent = 0;
         if (c->ended || c->gone) return MHD_CONTENT_READER_END_OF_STREAM;
-        if (c->ping) buffer_text(body, ": ping\n\n");
-        c->ping = false;
-        c->ended = c->reply.task.poll(c->reply.task.self, &c->reply) || body->failed;
-        if (body->n == 0 && !c->ended) return suspend(c), 0;
+        c->ended = poll_task(c) || body->failed;
+        if (body->n == 0 && !c->ended) return http_connection_suspend(c), 0;
     }
+}
+
+/* "Name: value\r\n" after "Name: value\r\n", cut up in place. */
+static bool add_fields(struct MHD_Response *response, char *line) {
+    while (*line) {
+        char *value = strstr(line, ": "), *end = value ? strstr(value, "\r\n") : NULL;
+        BUG_ON(!end);
+        *value = *end = 0;
+        if (MHD_add_response_header(response, line, value + 2) == MHD_NO) return false;
+        line = end + 2;
+    }
+    return true;
+}
+
+/* It takes the bytes of c->reply.body; NULL when memory runs out. */
+static struct MHD_Response *make_response(HttpConnection *c) {
+    enum { BLOCK = 8192 };
+    HttpReply *r = &c->reply;
+    Buffer fields = {0};
+    struct MHD_Response *response = NULL;
+    http_connection_write_fields(c, &fields);
+    buffer_append(&fields, "", 1);
+    if (!fields.failed && !r->body.failed)
+        response = r->stream ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, c, NULL)
+                             : MHD_create_response_from_buffer(r->body.n, r->body.data, MHD_RESPMEM_MUST_FREE);
+    if (response && !r->stream) r->body = (Buffer){0};
+    if (response && !add_fields(response, fields.data)) {
+        MHD_destroy_response(response);
+        response = NULL;
+    }
+    buffer_free(&fields);
+    return response;
 }
 
 static enum MHD_Result send_reply(HttpConnection *c) {
     HttpReply *r = &c->reply;
     if (r->stream) r->status = 200;
-    struct MHD_Response *response = http_reply_response(c, read_stream);
+    struct MHD_Response *response = make_response(c);
     if (!response) {
         r->body.failed = true;
         return http_refuse_as_filled(c), MHD_NO;
@@ -58,11 +148,9 @@ static enum MHD_Result send_reply(HttpConnection *c) {
 }
 
 static enum MHD_Result send_when_ready(HttpConnection *c) {
-    HttpTask *task = &c->reply.task;
     if (c->gone) return MHD_NO;
-    if (task->poll(task->self, &c->reply)) return send_reply(c);
-    suspend(c);
-    return MHD_YES;
+    if (poll_task(c)) return send_reply(c);
+    return http_connection_suspend(c), MHD_YES;
 }
 
 /* ---- receiving ---- */
@@ -91,13 +179,13 @@ static enum MHD_Result see_head(HttpConnection *c, const char *method, const cha
         .fetch_site = field(c, HEAD_FETCH_SITE),
         .host = field(c, HEAD_HOST),
         .origin = field(c, HEAD_ORIGIN),
+        .request_id = field(c, HEAD_REQUEST_ID),
         .wanted_method = field(c, HEAD_WANTED_METHOD),
         .wanted_headers = field(c, HEAD_WANTED_HEADERS),
         .client = c->client,
         .crowded = http_connection_is_spare(c),
         .waker = c,
     };
-    c->request_id = field(c, HEAD_REQUEST_ID);
     c->reply.close = c->request.crowded;
     bool admitted = handler->admit(handler->self, &c->request, &c->reply);
     if (!admitted && c->gate.has_body) return http_refuse_as_filled(c), MHD_NO; /* or it would be the next request */
@@ -123,19 +211,15 @@ static enum MHD_Result see_body(HttpConnection *c, const char *data, size_t *n) 
         c->reply.body.failed = true;
         return http_refuse_as_filled(c), MHD_NO;
     }
-    while (h->n_body_bytes > (size_t)h->options.max_bodies) {
-        HttpConnection *most = largest_body(h);
-        http_refuse(most, 503, "the bodies that are being received take all the memory there is for them");
-        if (most == c) return MHD_NO;
-    }
-    return MHD_YES;
+    while (h->n_body_bytes > (size_t)h->options.max_bodies)
+        http_refuse(largest_body(h), 503, "the bodies that are being received take all the memory there is for them");
+    return c->phase == PHASE_REFUSED ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result answer(HttpConnection *c) {
     const HttpHandler *handler = &c->http->handler;
     if (c->gate.at != GATE_WHOLE) return mistrust(c);
-    if (c->reply.status)
-        return send_reply(c); /* refused by its head; sent only now, the library keeps the connection */
+    if (c->reply.status) return send_reply(c); /* refused by its head; so late the library keeps the connection */
     c->request.body = c->body.data;
     c->request.n_body = c->body.n;
     handler->handle(handler->self, &c->request, &c->reply);
@@ -150,7 +234,7 @@ static enum MHD_Result answer(HttpConnection *c) {
 /* ---- libmicrohttpd's callbacks ---- */
 
 static HttpConnection *connection_of(struct MHD_Connection *mhd) {
-    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    return connections[MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd];
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *path, const char *method,
@@ -167,44 +251,57 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, 
     HttpConnection *c = connection_of(mhd);
     (void)cls, (void)context;
     if (c->phase == PHASE_REFUSED) return;
-    if (c->in_hand) http_tell(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    http_connection_forget(c);
+    if (c->in_hand) http_connection_end_request(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     http_connection_set_phase(c, PHASE_IDLE, c->http->options.idle_seconds);
-    if (c->left || c->half_closed) http_recv_ring(c); /* the next request, or the end, has come with this one */
+    if (c->left || c->half_closed) http_library_ring(c); /* the next request, or the end, has come with this one */
 }
 
 /* A copy of the socket that the library is about to close lingers, so that the peer reads its answer before it hears of
  * bytes that nobody wanted. */
-static void leave(HttpConnection *c) {
-    http_recv_keep(c->fd, NULL);
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode code) {
+    HttpConnection *c = connection_of(mhd);
+    (void)cls, (void)context;
+    c->mhd = code == MHD_CONNECTION_NOTIFY_STARTED ? mhd : NULL;
+    if (c->mhd) return;
+    atomic_store(&connections[c->fd], NULL);
     epoll_ctl(c->http->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    c->mhd = NULL;
     c->fd = c->gone ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     http_connection_linger(c);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
-                          enum MHD_ConnectionNotificationCode code) {
-    struct Http *h = cls;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = h->arriving;
-        h->arriving->mhd = mhd;
-    } else {
-        leave(*context);
-    }
-}
+/* ---- its life ---- */
 
 struct MHD_Daemon *http_library_start(struct Http *h) {
     enum { POOL = 18 << 10 }; /* bytes a connection: a head as the gate writes it, then an answer's, or a piece of it */
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL,
-        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)h->options.max_per_address,
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)POOL, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                            (unsigned)h->options.max_per_address,
 #if MHD_VERSION >= 0x01000000
-        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+                            MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #else
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                            MHD_OPTION_STRICT_FOR_CLIENT, 1,
 #endif
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+                            on_completed, NULL, MHD_OPTION_END);
+}
+
+bool http_library_has_work(struct Http *h) {
+    MHD_UNSIGNED_LONG_LONG ms;
+    return MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms == 0;
+}
+
+/* As it does one thing a round, also what has come of that. */
+void http_library_run(struct Http *h) {
+    enum { ROUNDS = 4 };
+    for (int i = 0; i < ROUNDS && (i == 0 || http_library_has_work(h)); i++) MHD_run(h->daemon);
+}
+
+bool http_library_take(HttpConnection *c, const struct sockaddr *address, socklen_t n) {
+    atomic_store(&connections[c->fd], c);
+    bool taken = MHD_add_connection(c->http->daemon, c->fd, address, n) == MHD_YES;
+    if (!taken) atomic_store(&connections[c->fd], NULL);
+    return taken;
 }

@@ -4,10 +4,8 @@
 
 #include "server/http/connection.h"
 
-int http_affordable_connections(int wanted);
-int http_spare_file(void);
-void http_accept(struct Http *h);                                                       /* those who wait */
+int http_make_places(struct Http *h, Err *err); /* at start */
+bool http_accept(struct Http *h);               /* those who wait, or some of them: then true */
 void http_welcome(struct Http *h, int fd, const struct sockaddr *address, socklen_t n); /* takes fd */
-void http_listen_tick(struct Http *h, double now); /* hears again, and logs refusals now and then */
 
 #endif

@@ -1,46 +1,23 @@
-#include "server/http/loop.h"
-
+/* The one thread that reads, calls the handler and sends, which waits in epoll only; its beginning and its end. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/scheduling.h"
+#include "server/http/library.h"
 #include "server/http/listen.h"
-#include "server/http/recv.h"
-#include "server/http/reply.h"
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100 };
-
-/* ---- wakes ---- */
-
-void http_wake(void *waker) {
-    HttpConnection *c = waker, *first;
-    struct Http *h = c->http;
-    if (atomic_exchange(&c->woken, true)) return;
-    first = atomic_load(&h->first_woken);
-    do c->next_woken = first;
-    while (!atomic_compare_exchange_weak(&h->first_woken, &first, c));
-    if (!first) eventfd_write(h->nudge_fd, 1);
-}
+int http_port(const Http *h) { return h->port; }
+int http_busy(Http *h) { return atomic_load(&h->n_busy); }
 
 void http_wake_all(Http *h) {
     for (int i = 0; i < atomic_load(&h->n_used); i++) http_wake(&h->connections[i]);
-}
-
-/* The nudge is taken before the list: a wake in between nudges once too often, not never. */
-static void resume_woken(struct Http *h) {
-    eventfd_t count;
-    eventfd_read(h->nudge_fd, &count);
-    HttpConnection *next, *c = atomic_exchange(&h->first_woken, NULL);
-    for (; c; c = next) {
-        next = c->next_woken;
-        atomic_store(&c->woken, false); /* from here on it may be in the next list */
-        http_connection_resume(c);
-    }
 }
 
 /* ---- what epoll tells, and what time does ---- */
@@ -49,13 +26,14 @@ static void see_event(HttpConnection *c, uint32_t events) {
     if (c->phase == PHASE_FREE) return;
     if (c->phase == PHASE_LINGER) return http_connection_linger_on(c, events);
     c->half_closed = true;
-    http_recv_ring(c);
+    http_library_ring(c);
     if (events & (EPOLLHUP | EPOLLERR) || (c->phase == PHASE_REPLY && c->reply.task.self)) http_connection_cut(c);
 }
 
 static void ping(HttpConnection *c) {
-    c->ping = c->reply.stream && c->suspended;
-    if (c->ping) http_connection_resume(c);
+    if (!c->reply.stream || atomic_load(&c->sleep) != HTTP_ASLEEP) return;
+    buffer_text(&c->reply.body, ": ping\n\n");
+    http_wake(c);
 }
 
 static void see_deadline(HttpConnection *c, double now) {
@@ -68,100 +46,145 @@ static void see_deadline(HttpConnection *c, double now) {
     http_connection_cut(c);
 }
 
-/* Peers that take nothing. */
-static void see_progress(HttpConnection *c, double now) {
-    if (c->phase != PHASE_REPLY) return;
-    TcpProgress p = tcp_progress(c->fd);
-    if (!p.pending || p.acked != c->seen.acked || c->seen_at == 0) {
-        c->seen = p;
-        c->seen_at = now;
-    }
-    if (now - c->seen_at > c->http->options.stall_seconds) http_connection_cut(c);
-}
-
-static void cut(HttpConnection *c, double now) {
-    (void)now;
-    http_connection_cut(c);
-}
-
-static void for_all(struct Http *h, double now, void (*look)(HttpConnection *, double)) {
-    for (int i = 0; i < atomic_load(&h->n_used); i++) look(&h->connections[i], now);
-}
-
 /* The C library keeps what bodies have left behind until it is asked. */
-static void give_memory_back(struct Http *h) {
+static void give_memory_back(Http *h) {
     enum { WORTH_IT = 16 << 20 };
     if (h->most_body_bytes < WORTH_IT || h->n_body_bytes > h->most_body_bytes / 2) return;
     h->most_body_bytes = h->n_body_bytes;
     malloc_trim(0);
 }
 
-static void tick(struct Http *h, double now) {
-    http_listen_tick(h, now);
-    for_all(h, now, see_deadline);
-    if (now - h->watched_at < 1) return;
-    h->watched_at = now;
-    for_all(h, now, see_progress);
-    give_memory_back(h);
-}
-
 /* ---- the thread ---- */
-
-/* What the library has at hand, and, as it does one thing a round, what has come of that. */
-static void run_library(struct Http *h) {
-    MHD_UNSIGNED_LONG_LONG ms;
-    for (int i = 0; i < 4; i++) {
-        MHD_run(h->daemon);
-        if (MHD_get_timeout(h->daemon, &ms) == MHD_NO || ms > 0) return;
-    }
-}
 
 /* New connections come last: a place that one of these events has freed must not meet another of them. */
 static void *loop(void *arg) {
-    struct Http *h = arg;
+    enum { TICK_MS = 100 };
+    Http *h = arg;
     double last = now_seconds();
+    bool knocked = false;
     scheduling_prompt(); /* between two steps of the engine, whose threads have every core */
     while (!atomic_load(&h->stopping)) {
         struct epoll_event events[128];
-        bool nudged = false, knocked = false;
-        MHD_UNSIGNED_LONG_LONG ms;
-        bool at_once = MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms == 0;
-        int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), at_once ? 0 : TICK_MS);
+        int wait = knocked || http_library_has_work(h) ? 0 : TICK_MS;
+        int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), wait);
         h->turn_began = now_seconds();
+        atomic_store(&h->nudged, false);
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
-            nudged = nudged || what == &h->nudge_fd;
             knocked = knocked || what == &h->listen_fd;
-            bool ours = what == &h->nudge_fd || what == &h->listen_fd || what == &h->daemon;
-            if (!ours) see_event(what, events[i].events);
+            if (what != &h->listen_fd && what != &h->daemon) see_event(what, events[i].events);
         }
-        if (nudged) resume_woken(h);
-        run_library(h);
+        http_library_run(h);
         double now = now_seconds();
-        if (now - last >= 1e-3 * TICK_MS) tick(h, last = now);
-        if (knocked) http_accept(h);
+        if (now - last >= 1e-3 * TICK_MS) {
+            last = now;
+            for (int i = 0; i < atomic_load(&h->n_used); i++) see_deadline(&h->connections[i], now);
+            give_memory_back(h);
+            knocked = true; /* by those for whom there was no descriptor */
+        }
+        if (knocked) knocked = http_accept(h);
         if (h->handler.turned) h->handler.turned(h->handler.self, now_seconds() - h->turn_began);
     }
     return NULL;
 }
 
-static int watch(struct Http *h, int fd, void *what) {
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = what};
+/* ---- does the library read through the gate? ---- */
+
+static bool probe_admit(void *self, const HttpRequest *request, HttpReply *reply) {
+    (void)self, (void)request;
+    reply->status = 200;
+    return false;
+}
+
+static void probe_answered(void *self, int status) { *(int *)self = status; }
+
+/* A request over a pair of sockets, before any other. One that the gate has not passed is not served. */
+static int probe(Http *h, Err *err) {
+    enum { ROUNDS = 100 };
+    static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    HttpConnection *c = &h->connections[HTTP_SPARE_PLACES];
+    int pair[2], status = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
+        return err_set(err, "socketpair: %s", strerror(errno));
+    HttpHandler handler = h->handler;
+    h->handler = (HttpHandler){.self = &status, .admit = probe_admit, .answered = probe_answered};
+    h->turn_began = now_seconds();
+    send(pair[1], request, sizeof request - 1, MSG_NOSIGNAL);
+    http_welcome(h, pair[0], &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t));
+    for (int i = 0; i < ROUNDS && c->phase != PHASE_LINGER; i++) MHD_run(h->daemon);
+    close(pair[1]);
+    http_connection_cut(c); /* it lingers no longer */
+    h->handler = handler;
+    if (status == 200) return 0;
+    return err_set(err,
+                   "libmicrohttpd %s does not read its sockets by the program's recv(), so requests could not be "
+                   "judged before it has them",
+                   MHD_get_version());
+}
+
+/* ---- the beginning and the end ---- */
+
+/* What is said when memory has run out must be there before. */
+static void make_no_memory(Http *h) {
+    int n = snprintf(h->no_memory, sizeof h->no_memory,
+                     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+                     "Retry-After: 1\r\nretry-after-ms: 1000\r\nConnection: close\r\n\r\n%s",
+                     strlen(h->handler.no_memory), h->handler.no_memory);
+    BUG_ON(n >= (int)sizeof h->no_memory);
+}
+
+static int watch(Http *h, int fd, void *what, uint32_t how) {
+    struct epoll_event e = {.events = EPOLLIN | how, .data.ptr = what};
     return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e);
 }
 
-int http_loop_start(struct Http *h, Err *err) {
+static int start(Http *h, Err *err) {
+    h->listen_fd = http_listen(&h->options, &h->port, err);
+    if (h->listen_fd < 0 || http_make_places(h, err)) return -1;
+    make_no_memory(h);
+    h->daemon = http_library_start(h);
+    if (!h->daemon) return err_set(err, "libmicrohttpd %s does not start: %s", MHD_get_version(), strerror(errno));
     int library = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    if (watch(h, h->listen_fd, &h->listen_fd) || watch(h, h->nudge_fd, &h->nudge_fd) || watch(h, library, &h->daemon))
+    if (watch(h, h->listen_fd, &h->listen_fd, EPOLLET) || watch(h, library, &h->daemon, 0) ||
+        watch(h, h->nudge_fd, &h->daemon, EPOLLET))
         return err_set(err, "epoll: %s", strerror(errno));
+    if (probe(h, err)) return -1;
     int rc = pthread_create(&h->loop, NULL, loop, h);
     return rc ? err_set(err, "pthread_create: %s", strerror(rc)) : 0;
 }
 
-void http_loop_stop(struct Http *h) {
+int http_start(Http **out, const HttpOptions *options, const HttpHandler *handler, Err *err) {
+    Http *h = try_calloc(1, sizeof *h);
+    if (!h) return err_set(err, "no memory for the HTTP server");
+    h->options = *options;
+    h->handler = *handler;
+    h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    h->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    h->spare_fd = -1;
+    pthread_mutex_init(&h->mutex, NULL);
+    if (start(h, err)) return http_free(h), -1;
+    *out = h;
+    return 0;
+}
+
+void http_stop(Http *h) {
     atomic_store(&h->stopping, true);
     eventfd_write(h->nudge_fd, 1);
     pthread_join(h->loop, NULL);
-    for_all(h, 0, cut);
+    for (int i = 0; i < atomic_load(&h->n_used); i++) http_connection_cut(&h->connections[i]);
     MHD_run(h->daemon);
+    MHD_stop_daemon(h->daemon);
+    h->daemon = NULL;
+    close(h->listen_fd);
+    h->listen_fd = -1;
+}
+
+void http_free(Http *h) {
+    const int fds[] = {h->listen_fd, h->spare_fd, h->epoll_fd, h->nudge_fd};
+    if (h->daemon) MHD_stop_daemon(h->daemon);
+    for (size_t i = 0; i < COUNTOF(fds); i++)
+        if (fds[i] >= 0) close(fds[i]);
+    pthread_mutex_destroy(&h->mutex);
+    free(h->connections);
+    free(h);
 }

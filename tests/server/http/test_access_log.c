@@ -153,6 +153,30 @@ TEST(access_log_tells_who_hung_up) {
     log_free(&log);
 }
 
+TEST(access_log_tells_who_was_turned_away) {
+    static const char request[] = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n";
+    Daemon d;
+    Log log;
+    REQUIRE(start(&d, &log, CHECKPOINT_SMALL, "--log json --access-log --max-connections-per-address 1"));
+    Answer a = http_get(&d, "/health"); /* its connection has gone, or takes the place */
+    answer_free(&a);
+    int fds[3], refused = 0;
+    for (size_t i = 0; i < COUNTOF(fds); i++) {
+        fds[i] = raw_connect(&d);
+        CHECK(raw_send(fds[i], request, sizeof request - 1) && raw_expect(fds[i], "}", 5 * SLOWNESS));
+    }
+    for (size_t i = 0; i < COUNTOF(fds); i++) close(fds[i]);
+    daemon_stop(&d);
+    read_json(&log);
+    for (int i = 0; i < cJSON_GetArraySize(log.records); i++) {
+        if (json_number(cJSON_GetArrayItem(log.records, i), "status") != 503) continue;
+        check_record(&log, i, "", "", 503);
+        refused++;
+    }
+    CHECK_MSG(refused >= 2, "%d refused", refused);
+    log_free(&log);
+}
+
 TEST(access_log_as_text_and_none) {
     static const char *const options[] = {"--access-log", NULL};
     for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* Wakes from many threads at once: the connection that one of them is for is always looked at again. */
+/* Wakes, also from many threads at once: the connection that one of them is for is looked at again, and at once. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "server/http/http.h"
@@ -33,14 +33,21 @@ static bool poll_stream(void *self, HttpReply *reply) {
     return false;
 }
 
+/* A byte for every wake; its connection is the only one. */
+static bool poll_echo(void *self, HttpReply *reply) {
+    Stream *s = self;
+    for (int news = atomic_load(&s->news); atomic_load(&s->seen) < news; atomic_fetch_add(&s->seen, 1))
+        buffer_text(&reply->body, "!");
+    return false;
+}
+
 static void close_stream(void *self) { (void)self; }
 
-/* The path is /N, of stream N. */
+/* The path is /N, of stream N; self, if there is one, is how it is polled. */
 static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
-    (void)self;
     Stream *s = &streams[atoi(request->path + 1)];
     reply->stream = true;
-    reply->task = (HttpTask){.self = s, .poll = poll_stream, .close = close_stream};
+    reply->task = (HttpTask){.self = s, .poll = self ? poll_echo : poll_stream, .close = close_stream};
     atomic_store(&s->waker, request->waker);
 }
 
@@ -73,7 +80,7 @@ static bool comes(bool (*so)(const Stream *s)) {
 static bool is_open(const Stream *s) { return atomic_load(&s->waker) != NULL; }
 static bool is_up_to_date(const Stream *s) { return atomic_load(&s->seen) == atomic_load(&s->news); }
 
-TEST(http_wakes_are_never_lost) {
+static Http *start(void *self) {
     const HttpOptions options = {.host = "127.0.0.1",
                                  .listen_fd = -1,
                                  .max_body = 1000,
@@ -83,7 +90,8 @@ TEST(http_wakes_are_never_lost) {
                                  .idle_seconds = 60,
                                  .stall_seconds = 600,
                                  .ping_seconds = 600};
-    const HttpHandler handler = {.admit = admit,
+    const HttpHandler handler = {.self = self,
+                                 .admit = admit,
                                  .handle = handle,
                                  .refuse = refuse,
                                  .answered = answered,
@@ -91,7 +99,13 @@ TEST(http_wakes_are_never_lost) {
                                  .no_memory_event = ""};
     Http *http;
     Err err;
-    REQUIRE(http_start(&http, &options, &handler, &err) == 0);
+    memset(streams, 0, sizeof streams);
+    return http_start(&http, &options, &handler, &err) ? NULL : http;
+}
+
+TEST(http_wakes_are_never_lost) {
+    Http *http = start(NULL);
+    REQUIRE(http);
     const Daemon here = {.port = http_port(http)};
     int fds[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
@@ -115,4 +129,26 @@ TEST(http_wakes_are_never_lost) {
     http_stop(http);
     http_free(http);
     for (int i = 0; i < STREAMS; i++) close(fds[i]);
+}
+
+/* What a wake announces goes out then, not when the loop next looks at its deadlines: every tenth of a second. */
+TEST(http_wakes_end_the_loops_wait) {
+    enum { TIMES = 300 };
+    static const char head[] = "GET /0 HTTP/1.1\r\nHost: x\r\n\r\n";
+    Http *http = start(&streams);
+    REQUIRE(http);
+    const Daemon here = {.port = http_port(http)};
+    int fd = raw_connect(&here), heard = 0;
+    CHECK(raw_send(fd, head, sizeof head - 1) && raw_expect(fd, "\r\n\r\n", 5 * SLOWNESS));
+    double t0 = now_seconds(), at_ticks = 0.1 * TIMES;
+    for (int i = 0; i < TIMES && now_seconds() - t0 < at_ticks; i++) {
+        atomic_fetch_add(&streams[0].news, 1);
+        http_wake(atomic_load(&streams[0].waker));
+        heard += raw_expect(fd, "!\r\n", 5 * SLOWNESS);
+    }
+    CHECK_MSG(heard == TIMES && now_seconds() - t0 < at_ticks / 2, "%d of %d wakes were heard in %.1f s", heard, TIMES,
+              now_seconds() - t0);
+    http_stop(http);
+    http_free(http);
+    close(fd);
 }
