@@ -1,5 +1,6 @@
 #include "trainer/report/past_run.h"
 
+#include "base/json/json.h"
 #include "base/json/json_look.h"
 #include "base/memory.h"
 #include "trainer/run_folder.h"
@@ -27,6 +28,9 @@ static double setting(const RunState *s, const char *name) {
     return cJSON_IsString(value) && *value->valuestring ? strtod(value->valuestring, NULL) : NAN;
 }
 
+/* Of that size an int64_t holds it, and a double every one of them. */
+static bool is_whole(double x, double least) { return x >= least && x <= (double)JSON_INTEGER_MAX && x == floor(x); }
+
 static char *print_network(const RunState *s) {
     char *config = config_json_print(&s->config, NULL);
     cJSON *all = cJSON_CreateObject(), *settings = cJSON_Duplicate(s->settings, true);
@@ -49,7 +53,7 @@ static int read_state(PastRun *r, double *tokens_per_step, Err *err) {
         setting(&s, "batch") * setting(&s, "accumulate") * (isnan(window) ? s.config.max_positions : window);
     r->lr = setting(&s, "lr");
     r->min_lr = setting(&s, "min-lr");
-    bool known = steps >= 1 && seed >= 0 && r->lr > 0;
+    bool known = is_whole(steps, 1) && is_whole(seed, 0) && r->lr > 0;
     r->steps = known ? (int64_t)steps : 0;
     r->seed = known ? (int64_t)seed : 0;
     memcpy(r->texts, s.data_hash, sizeof r->texts);
