@@ -119,6 +119,13 @@ static void check_error(const cJSON *root, const char *text) {
     CHECK_MSG(json_text(root, "error.message") && json_text(root, "error.type") && param, "%s", text);
 }
 
+/* A model may write U+0000, which no request may. */
+static char *without_nul(const char *text) {
+    char *copy = xstrdup(text);
+    for (char *at = copy; (at = strstr(at, "\\u0000")); at += 6) at[4] = '2';
+    return copy;
+}
+
 static void check_answer(const HttpReply *reply, const char *path) {
     const char *text = reply->body.data;
     Err err = {""};
@@ -130,8 +137,10 @@ static void check_answer(const HttpReply *reply, const char *path) {
         return;
     }
     if (reply->type || reply->body.n == 1) return;
-    cJSON *root = json_parse(text, reply->body.n - 1, 64, 1 << 20, &err);
+    char *readable = without_nul(text);
+    cJSON *root = json_parse(readable, reply->body.n - 1, 64, 1 << 20, &err);
     CHECK_MSG(root, "%s: %s in %s", path, err.msg, text);
+    free(readable);
     if (reply->status >= 400) check_error(root, text);
     cJSON_Delete(root);
 }

@@ -4,6 +4,7 @@
 #include "model/config_check.h"
 #include "tests/fuzz/fuzz.h"
 #include "trainer/report/past_run.h"
+#include "trainer/report/plot.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 #include "trainer/runlog.h"
@@ -58,6 +59,20 @@ static void check_past(void) {
     past_run_free(&r);
 }
 
+/* No picture has a place that is no number. */
+static void check_plot(void) {
+    static const char *const bad[] = {"\"nan", " nan", ",nan", "-nan", ">nan", "\"inf", " inf", ",inf", "-inf", ">inf"};
+    Err err = {""};
+    const char *path = fuzz_file("plot.svg", "", 0);
+    if (plot_run(fuzz_folder(), path, &err)) {
+        CHECK(err.msg[0]);
+        return;
+    }
+    char *svg = test_read_file(path, NULL);
+    for (size_t i = 0; i < COUNTOF(bad); i++) CHECK_MSG(!strstr(svg, bad[i]), "%s in %s", bad[i], svg);
+    free(svg);
+}
+
 /* To be continued from step 2: lines of later ones go. */
 static void check_log(void) {
     RunLog log;
@@ -78,9 +93,10 @@ static void look(const uint8_t *data, size_t n) {
     fuzz_file("log.jsonl", log, n_log);
     fuzz_file("tokenizer.json", "{}", 2);
     check_past();
+    if (n_log % 8 == 1) check_plot(); /* waits for the disk */
     check_log();
     if (run_state_load(&s, fuzz_folder(), &err) == 0) {
-        check_state(&s, n_log % 8 == 1); /* waits for the disk */
+        check_state(&s, n_log % 8 == 1);
         run_state_free(&s);
     } else {
         CHECK(err.msg[0]);
