@@ -222,6 +222,7 @@ static Found read_trailers(Cursor *c) {
         Found found = next_byte(c, &byte);
         if (found != FOUND) return found;
         if (byte == '\r') break;
+        if (byte == ':') return BAD; /* a name has one character at least */
         for (; byte != ':'; found = next_byte(c, &byte)) {
             if (found != FOUND) return found;
             if (!is_token_char(byte)) return BAD;
