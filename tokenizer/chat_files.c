@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/json/json_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,11 @@ cJSON *chat_tokenizer_config(const char *dir, Err *err) {
 }
 
 static const char *find_default(const cJSON *config) {
-    const cJSON *given = cJSON_GetObjectItemCaseSensitive(config, "chat_template"), *one;
+    const cJSON *given = json_field(config, "chat_template"), *one;
     if (cJSON_IsString(given)) return given->valuestring;
     cJSON_ArrayForEach(one, given) {
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(one, "name"));
-        if (name && !strcmp(name, "default"))
-            return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(one, "template"));
+        const char *name = cJSON_GetStringValue(json_field(one, "name"));
+        if (name && !strcmp(name, "default")) return cJSON_GetStringValue(json_field(one, "template"));
     }
     return NULL;
 }

@@ -24,29 +24,26 @@ static int check_empty_text(const Reader *r, const char *name) {
 }
 
 static int read_bpe_header(Reader *r) {
-    bool ignored, byte_fallback = false;
-    if (json_check_keys(r->model, "model",
-                        "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
-                        "ignore_merges vocab merges",
-                        r->err))
+    JsonReader m = {.object = r->model, .path = "model", .err = r->err};
+    if (!json_reader_knows(&m, "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk "
+                               "byte_fallback ignore_merges vocab merges"))
         return -1;
     const cJSON *dropout = json_field(r->model, "dropout");
     if (!json_is_null(dropout) && !(cJSON_IsNumber(dropout) && fpclassify(dropout->valuedouble) == FP_ZERO))
         return err_set(r->err, "model.dropout is %s, only null is supported", show_json(dropout).text);
-    if (check_empty_text(r, "continuing_subword_prefix") || check_empty_text(r, "end_of_word_suffix") ||
-        json_get_bool(r->model, "model", "fuse_unk", 0, &ignored, r->err) ||
-        json_get_bool(r->model, "model", "byte_fallback", 0, &byte_fallback, r->err) ||
-        json_get_bool(r->model, "model", "ignore_merges", 0, &r->spec.ignore_merges, r->err))
-        return -1;
-    r->spec.style = byte_fallback ? TOKEN_SENTENCE_PIECE : TOKEN_BYTE_LEVEL;
-    return 0;
+    if (check_empty_text(r, "continuing_subword_prefix") || check_empty_text(r, "end_of_word_suffix")) return -1;
+    json_take_bool(&m, "fuse_unk", false); /* nothing is unknown */
+    r->spec.style = json_take_bool(&m, "byte_fallback", false) ? TOKEN_SENTENCE_PIECE : TOKEN_BYTE_LEVEL;
+    r->spec.ignore_merges = json_take_bool(&m, "ignore_merges", false);
+    return m.failed ? -1 : 0;
 }
 
 static int read_model_header(Reader *r) {
     const cJSON *type = json_field(r->model, "type");
     if (json_is_text(type, "WordLevel")) {
         r->spec.style = TOKEN_WORDS;
-        return json_check_keys(r->model, "model", "type vocab unk_token", r->err);
+        JsonReader m = {.object = r->model, .path = "model", .err = r->err};
+        return json_reader_knows(&m, "type vocab unk_token") ? 0 : -1;
     }
     if (type && !json_is_text(type, "BPE"))
         return err_set(r->err, "model.type is %s, only \"BPE\" and \"WordLevel\" are supported", show_json(type).text);
@@ -58,7 +55,7 @@ static int check_unk_token(Reader *r) {
     const cJSON *unk = json_field(r->model, "unk_token");
     if (json_is_null(unk) && r->spec.style != TOKEN_WORDS) return 0;
     if (!cJSON_IsString(unk))
-        return err_set(r->err, "model.unk_token is %s, want a string%s", show_json(unk).text,
+        return err_set(r->err, "model.unk_token is %s, must be a string%s", show_json(unk).text,
                        r->spec.style == TOKEN_WORDS ? "" : " or null");
     r->spec.unknown = text_map_find(&r->keys, unk->valuestring, strlen(unk->valuestring));
     if (r->spec.unknown >= 0) return 0;
@@ -66,9 +63,9 @@ static int check_unk_token(Reader *r) {
 }
 
 static int read_all(Reader *r) {
-    if (json_check_keys(r->root, "the file",
-                        "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
-                        r->err))
+    JsonReader file = {.object = r->root, .path = "", .err = r->err};
+    if (!json_reader_knows(&file, "version truncation padding added_tokens normalizer pre_tokenizer post_processor "
+                                  "decoder model"))
         return -1;
     const cJSON *version = json_field(r->root, "version");
     if (version && !json_is_text(version, "1.0"))

@@ -3,7 +3,7 @@
 #define NOISED_TOKENIZER_JSON_IMPL_H
 
 #include "base/err.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "tokenizer/build.h"
 #include "tokenizer/map.h"
 

@@ -10,7 +10,8 @@ static int check_type(const cJSON *v, const char *where, const char *type, const
     if (!json_is_text(found, type))
         return err_set(err, "%s.type is %s, only \"%s\" is supported here", where,
                        show_json(cJSON_IsObject(v) ? found : v).text, type);
-    return json_check_keys(v, where, keys, err);
+    JsonReader o = {.object = v, .path = where, .err = err};
+    return json_reader_knows(&o, keys) ? 0 : -1;
 }
 
 static int check_text(const cJSON *o, const char *where, const char *name, const char *text, Err *err) {
@@ -34,7 +35,7 @@ static const cJSON *sequence(const cJSON *v, const char *where, const char *list
 static int check_replace(const cJSON *v, const char *where, const char *from, const char *to, Err *err) {
     if (check_type(v, where, "Replace", "type pattern content", err)) return -1;
     const cJSON *pattern = json_field(v, "pattern");
-    if (!json_is_text(json_field(pattern, "String"), from) || json_check_keys(pattern, where, "String", NULL))
+    if (!json_is_text(json_field(pattern, "String"), from) || cJSON_GetArraySize(pattern) != 1)
         return err_set(err, "%s.pattern is not {\"String\": \"%s\"}, the only one supported", where, from);
     return check_text(v, where, "content", to, err);
 }
@@ -51,11 +52,11 @@ static int add_words(Reader *r, const char *pattern, const char *where) {
 }
 
 static int read_byte_level_words(Reader *r, const cJSON *v, const char *where, bool alone) {
-    bool prefix_space, regex;
-    if (check_type(v, where, "ByteLevel", BYTE_LEVEL_KEYS, r->err) ||
-        json_get_bool(v, where, "add_prefix_space", -1, &prefix_space, r->err) ||
-        json_get_bool(v, where, "use_regex", 1, &regex, r->err))
-        return -1;
+    JsonReader o = {.object = v, .path = where, .err = r->err};
+    if (check_type(v, where, "ByteLevel", BYTE_LEVEL_KEYS, r->err)) return -1;
+    bool prefix_space = json_take_bool(&o, "add_prefix_space", JSON_REQUIRED);
+    bool regex = json_take_bool(&o, "use_regex", true);
+    if (o.failed) return -1;
     if (prefix_space && !alone)
         return err_set(r->err, "%s.add_prefix_space is true, only false is supported in a sequence", where);
     r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
@@ -64,10 +65,11 @@ static int read_byte_level_words(Reader *r, const cJSON *v, const char *where, b
 
 static int read_split(Reader *r, const cJSON *v, const char *where) {
     const cJSON *pattern = json_field(v, "pattern"), *regex = json_field(pattern, "Regex");
-    bool invert;
-    if (json_check_keys(v, where, "type pattern behavior invert", r->err) ||
-        check_text(v, where, "behavior", "Isolated", r->err) || json_get_bool(v, where, "invert", 0, &invert, r->err))
+    JsonReader o = {.object = v, .path = where, .err = r->err};
+    if (!json_reader_knows(&o, "type pattern behavior invert") || check_text(v, where, "behavior", "Isolated", r->err))
         return -1;
+    bool invert = json_take_bool(&o, "invert", false);
+    if (o.failed) return -1;
     if (invert) return err_set(r->err, "%s.invert is true, only false is supported", where);
     if (!cJSON_IsString(regex) || regex->next || regex->prev != regex)
         return err_set(r->err, "%s.pattern is not {\"Regex\": ...}, the only form supported", where);
@@ -75,10 +77,9 @@ static int read_split(Reader *r, const cJSON *v, const char *where) {
 }
 
 static int read_digits(Reader *r, const cJSON *v, const char *where) {
-    bool each;
-    if (json_check_keys(v, where, "type individual_digits", r->err) ||
-        json_get_bool(v, where, "individual_digits", 0, &each, r->err))
-        return -1;
+    JsonReader o = {.object = v, .path = where, .err = r->err};
+    bool each = json_reader_knows(&o, "type individual_digits") && json_take_bool(&o, "individual_digits", false);
+    if (o.failed) return -1;
     return add_words(r, each ? "\\p{N}" : "\\p{N}+", where);
 }
 
@@ -107,7 +108,7 @@ static int read_byte_level(Reader *r) {
     if (!json_is_null(normalizer) && !r->spec.nfc)
         return err_set(r->err, "normalizer is %s, only null and \"NFC\" are supported with a byte-level vocabulary",
                        show_json(cJSON_IsObject(normalizer) ? form : normalizer).text);
-    if (r->spec.nfc && json_check_keys(normalizer, "normalizer", "type", r->err)) return -1;
+    if (r->spec.nfc && check_type(normalizer, "normalizer", "NFC", "type", r->err)) return -1;
     if (read_words(r, json_field(r->root, "pre_tokenizer"))) return -1;
     return check_type(json_field(r->root, "decoder"), "decoder", "ByteLevel", BYTE_LEVEL_KEYS, r->err);
 }
@@ -126,13 +127,14 @@ static int read_normalizer(Reader *r, const cJSON *normalizer) {
 static int read_metaspace(Reader *r, const cJSON *pre) {
     static const char *const schemes[] = {
         [PREPEND_NEVER] = "never", [PREPEND_FIRST] = "first", [PREPEND_ALWAYS] = "always"};
-    bool prefix_space;
+    JsonReader o = {.object = pre, .path = "pre_tokenizer", .err = r->err};
     if (check_type(pre, "pre_tokenizer", "Metaspace", "type replacement prepend_scheme add_prefix_space str_rep split",
                    r->err) ||
-        check_text(pre, "pre_tokenizer", "replacement", SPACE_MARK, r->err) ||
-        json_get_bool(pre, "pre_tokenizer", "add_prefix_space", 1, &prefix_space, r->err) ||
-        json_get_bool(pre, "pre_tokenizer", "split", 1, &r->spec.split, r->err))
+        check_text(pre, "pre_tokenizer", "replacement", SPACE_MARK, r->err))
         return -1;
+    bool prefix_space = json_take_bool(&o, "add_prefix_space", true);
+    r->spec.split = json_take_bool(&o, "split", true);
+    if (o.failed) return -1;
     const cJSON *scheme = json_field(pre, "prepend_scheme");
     r->spec.prepend = prefix_space ? PREPEND_ALWAYS : PREPEND_NEVER;
     if (!scheme) return 0;
@@ -142,7 +144,7 @@ static int read_metaspace(Reader *r, const cJSON *pre) {
         if (prefix_space || i == PREPEND_NEVER) return 0;
         return err_set(r->err, "pre_tokenizer.prepend_scheme is \"%s\", but add_prefix_space is false", schemes[i]);
     }
-    return err_set(r->err, "pre_tokenizer.prepend_scheme is %s, want \"first\", \"always\" or \"never\"",
+    return err_set(r->err, "pre_tokenizer.prepend_scheme is %s, must be \"first\", \"always\" or \"never\"",
                    show_json(scheme).text);
 }
 

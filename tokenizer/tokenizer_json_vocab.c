@@ -22,7 +22,7 @@ static int id_bound(const Reader *r) {
 static int read_id(const Reader *r, const cJSON *v, const char *where, const char *name, int bound, int *id) {
     int64_t x;
     if (!json_integer(v, 0, MAX_ID, &x))
-        return err_set(r->err, "%s: %s has the id %s, want an integer in 0..%d", where,
+        return err_set(r->err, "%s: %s has the id %s, must be an integer in 0..%d", where,
                        show_text(name, strlen(name)).text, show_json(v).text, MAX_ID);
     if (x >= bound)
         return err_set(r->err, "%s: %s has the id %d, but %d tokens leave holes below it", where,
@@ -33,7 +33,7 @@ static int read_id(const Reader *r, const cJSON *v, const char *where, const cha
 
 static int read_keys(Reader *r, int bound) {
     const cJSON *vocab = json_field(r->model, "vocab");
-    if (!cJSON_IsObject(vocab)) return err_set(r->err, "model.vocab is %s, want an object", show_json(vocab).text);
+    if (!cJSON_IsObject(vocab)) return err_set(r->err, "model.vocab is %s, must be an object", show_json(vocab).text);
     for (const cJSON *v = vocab->child; v; v = v->next) {
         TokenText key = text_of(v->string);
         int id = 0;
@@ -56,21 +56,19 @@ static int read_added_token(Reader *r, const cJSON *v, int index, int bound, Add
     static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
     char where[40];
     snprintf(where, sizeof where, "added_tokens[%d]", index);
-    if (json_check_keys(v, where, "id content single_word lstrip rstrip normalized special", r->err)) return -1;
+    JsonReader o = {.object = v, .path = where, .err = r->err};
+    if (!json_reader_knows(&o, "id content single_word lstrip rstrip normalized special")) return -1;
     const cJSON *content = json_field(v, "content");
     if (!cJSON_IsString(content) || !*content->valuestring)
-        return err_set(r->err, "%s.content is %s, want a text", where, show_json(content).text);
+        return err_set(r->err, "%s.content is %s, must be a text", where, show_json(content).text);
     a->text = text_of(content->valuestring);
-    if (read_id(r, json_field(v, "id"), where, a->text.data, bound, &a->id) ||
-        json_get_bool(v, where, "special", -1, &a->special, r->err) ||
-        json_get_bool(v, where, "normalized", -1, &a->normalized, r->err))
-        return -1;
-    for (size_t i = 0; i < COUNTOF(unsupported); i++) {
-        bool on;
-        if (json_get_bool(v, where, unsupported[i], -1, &on, r->err)) return -1;
-        if (on) return err_set(r->err, "%s.%s is true, only false is supported", where, unsupported[i]);
-    }
-    return 0;
+    if (read_id(r, json_field(v, "id"), where, a->text.data, bound, &a->id)) return -1;
+    a->special = json_take_bool(&o, "special", JSON_REQUIRED);
+    a->normalized = json_take_bool(&o, "normalized", JSON_REQUIRED);
+    for (size_t i = 0; i < COUNTOF(unsupported); i++)
+        if (json_take_bool(&o, unsupported[i], JSON_REQUIRED))
+            json_reader_fail(&o, "%s.%s is true, only false is supported", where, unsupported[i]);
+    return o.failed ? -1 : 0;
 }
 
 /* The token and the vocabulary must agree on what its id and its text are. */
@@ -90,7 +88,7 @@ static int check_added_token(const Reader *r, const AddedToken *a, int index) {
 static int read_added(Reader *r, int bound) {
     const cJSON *list = json_field(r->root, "added_tokens");
     if (json_is_null(list)) return 0;
-    if (!cJSON_IsArray(list)) return err_set(r->err, "added_tokens is %s, want an array", show_json(list).text);
+    if (!cJSON_IsArray(list)) return err_set(r->err, "added_tokens is %s, must be an array", show_json(list).text);
     TextMap texts = {0};
     int rc = 0;
     r->added = xmalloc((size_t)cJSON_GetArraySize(list) * sizeof *r->added);
@@ -210,7 +208,7 @@ static int split_merge(const Reader *r, const cJSON *v, int rank, TokenText *lef
     if (cJSON_IsString(v)) {
         const char *space = strchr(v->valuestring, ' ');
         if (!space || space == v->valuestring || !space[1] || strchr(space + 1, ' '))
-            return err_set(r->err, "model.merges[%d] is %s, want two pieces with one space between", rank,
+            return err_set(r->err, "model.merges[%d] is %s, must be two pieces with one space between", rank,
                            show_json(v).text);
         *left = (TokenText){.data = v->valuestring, .n = (size_t)(space - v->valuestring)};
         *right = text_of(space + 1);
@@ -218,7 +216,7 @@ static int split_merge(const Reader *r, const cJSON *v, int rank, TokenText *lef
     }
     const cJSON *a = cJSON_IsArray(v) ? v->child : NULL, *b = a ? a->next : NULL;
     if (!cJSON_IsString(a) || !cJSON_IsString(b) || b->next)
-        return err_set(r->err, "model.merges[%d] is %s, want \"left right\" or [\"left\", \"right\"]", rank,
+        return err_set(r->err, "model.merges[%d] is %s, must be \"left right\" or [\"left\", \"right\"]", rank,
                        cJSON_IsArray(v) ? "another array" : show_json(v).text);
     *left = text_of(a->valuestring);
     *right = text_of(b->valuestring);
@@ -251,7 +249,7 @@ static int read_merge(const Reader *r, const cJSON *v, int rank, TokenMerge *m) 
 int tokenizer_read_merges(Reader *r) {
     const cJSON *list = json_field(r->model, "merges");
     if (r->spec.style == TOKEN_WORDS) return 0;
-    if (!cJSON_IsArray(list)) return err_set(r->err, "model.merges is %s, want an array", show_json(list).text);
+    if (!cJSON_IsArray(list)) return err_set(r->err, "model.merges is %s, must be an array", show_json(list).text);
     PairMap seen = {0};
     int rc = 0;
     r->merges = xmalloc((size_t)cJSON_GetArraySize(list) * sizeof *r->merges);

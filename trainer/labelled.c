@@ -1,6 +1,6 @@
 /* The objective of `finetune`, the labels of examples, and a run of it. A step is --batch examples of an epoch, which
  * has its own order; the last step of one scores, logs and saves. */
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "model/ops/op.h"

@@ -1,7 +1,7 @@
 #include "trainer/run.h"
 
 #include "base/files.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
 #include "trainer/micro_batch.h"

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/sha256.h"
+#include "base/json/json_reader.h"
 #include "model/config_check.h"
 #include "model/shape.h"
 #include "tokenizer/tokenizer_files.h"
@@ -112,7 +113,7 @@ static int compare_configs(const Config *given, const Config *saved, Err *err) {
     const cJSON *x;
     int rc = 0;
     cJSON_ArrayForEach(x, json_a) {
-        const cJSON *y = cJSON_GetObjectItemCaseSensitive(json_b, x->string);
+        const cJSON *y = json_field(json_b, x->string);
         if (cJSON_Compare(x, y, true)) continue;
         char *value_x = cJSON_PrintUnformatted(x), *value_y = y ? cJSON_PrintUnformatted(y) : NULL;
         rc = err_set(err, "--config has %s %s, the run to be resumed has %s", x->string, value_x,

@@ -3,7 +3,7 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "trainer/run_folder.h"
 #include "weights/config_json.h"
 

@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "trainer/settings_saved.h"
 
 #include <string.h>

@@ -30,16 +30,16 @@ static const AttentionKind *take_kind(JsonReader *r) {
 
 /* An id or null for none, absent as `absent`. */
 static int take_token(JsonReader *r, const char *key, int absent) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    const cJSON *item = json_field(r->object, key);
     if (!cJSON_IsNull(item)) return json_take_int(r, key, absent);
-    cJSON_Delete(json_take(r, key));
+    json_take(r, key);
     return -1;
 }
 
 /* The same, or a list whose first is the one that separates documents. */
 static void take_ends(Config *c, JsonReader *r, int absent) {
     const char *key = "eos_token_id";
-    cJSON *list = cJSON_GetObjectItemCaseSensitive(r->object, key);
+    const cJSON *list = json_field(r->object, key);
     if (!cJSON_IsArray(list)) {
         c->eos_token_id = take_token(r, key, absent);
         return;
@@ -56,7 +56,6 @@ static void take_ends(Config *c, JsonReader *r, int absent) {
         else
             c->more_ends[c->n_more_ends++] = (int)id;
     }
-    cJSON_Delete(list);
 }
 
 /* The keys that a noised and a llama file share. */
@@ -84,7 +83,7 @@ static void read_few(Config *c, JsonReader *r) {
 
 /* false, true, "attention" or "qkv". */
 static BiasPlaces take_bias(JsonReader *r) {
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, "bias");
+    const cJSON *v = json_field(r->object, "bias");
     if (cJSON_IsString(v))
         return (BiasPlaces)(BIAS_ATTENTION + json_take_name(r, "bias", bias_names + BIAS_ATTENTION, 2, JSON_REQUIRED));
     return json_take_bool(r, "bias", false) ? BIAS_ALL : BIAS_NONE;
@@ -95,7 +94,7 @@ static void read_top(Config *c, JsonReader *r) {
     c->norm_eps = (float)json_take_number(r, "norm_eps", 1e-5);
     c->position = (PositionKind)json_take_name(r, "position", position_names, COUNTOF(position_names), JSON_REQUIRED);
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
-    rope_scaling_read(c, r, "rope_scaling", "rope_scaling.");
+    rope_scaling_read(c, r, "rope_scaling");
     c->bias = take_bias(r);
     c->qk_norm = json_take_bool(r, "qk_norm", false);
     c->sliding_window = json_take_positive(r, "sliding_window", 0);
@@ -108,7 +107,7 @@ static void read_top(Config *c, JsonReader *r) {
 
 static void read_mlp(Config *c, JsonReader *r) {
     JsonReader m;
-    if (!json_reader_enter(r, &m, "mlp", "mlp.")) {
+    if (!json_reader_enter(r, &m, "mlp")) {
         json_reader_fail(r, "mlp is missing");
         return;
     }
@@ -121,7 +120,7 @@ static void read_mlp(Config *c, JsonReader *r) {
 
 static void read_attention(Config *c, JsonReader *r) {
     JsonReader a;
-    if (!json_reader_enter(r, &a, "attention", "attention.")) {
+    if (!json_reader_enter(r, &a, "attention")) {
         json_reader_fail(r, "attention is missing");
         return;
     }
@@ -133,7 +132,7 @@ static void read_attention(Config *c, JsonReader *r) {
 
 static void read_noise(Config *c, JsonReader *r) {
     JsonReader z;
-    if (!json_reader_enter(r, &z, "noise", "noise.")) return;
+    if (!json_reader_enter(r, &z, "noise")) return;
     c->noise.scope = NOISE_LAYER + json_take_name(&z, "scope", scope_names + NOISE_LAYER, 2, JSON_REQUIRED);
     c->noise.density =
         (NoiseDensity)json_take_name(&z, "density", density_names, COUNTOF(density_names), DENSITY_GAUSSIAN);
@@ -148,7 +147,7 @@ static void read_noise(Config *c, JsonReader *r) {
 
 static void read_sas(Config *c, JsonReader *r) {
     JsonReader s;
-    if (!json_reader_enter(r, &s, "sas", "sas.")) return;
+    if (!json_reader_enter(r, &s, "sas")) return;
     c->sas.heads = json_take_positive(&s, "heads", JSON_REQUIRED);
     c->sas.head_dim = json_take_positive(&s, "head_dim", JSON_REQUIRED);
     c->sas.kernel = json_take_int(&s, "kernel", JSON_REQUIRED);
@@ -159,7 +158,7 @@ static void read_sas(Config *c, JsonReader *r) {
 
 static void read_noble(Config *c, JsonReader *r) {
     JsonReader b;
-    if (!json_reader_enter(r, &b, "noble", "noble.")) return;
+    if (!json_reader_enter(r, &b, "noble")) return;
     c->noble.rank = json_take_positive(&b, "rank", JSON_REQUIRED);
     c->noble.activation = (NobleActivation)json_take_name(&b, "activation", noble_activation_names,
                                                           COUNTOF(noble_activation_names), NOBLE_COSNET);
@@ -182,7 +181,7 @@ static void read_foreign(Config *c, JsonReader *r) {
     c->bos_token_id = take_token(r, "bos_token_id", c->bos_token_id);
     take_ends(c, r, c->eos_token_id);
     /* transformers 5 renamed the key. */
-    const char *dtype = cJSON_GetObjectItemCaseSensitive(r->object, "dtype") ? "dtype" : "torch_dtype";
+    const char *dtype = json_field(r->object, "dtype") ? "dtype" : "torch_dtype";
     json_take_string(r, dtype, c->torch_dtype, sizeof c->torch_dtype, "float32");
 }
 
@@ -203,7 +202,7 @@ static int read_config(Config *c, Labels *labels, cJSON *root, Err *err) {
     if (!cJSON_IsObject(root)) return err_set(err, "no JSON object");
     for (size_t i = 0; i < COUNTOF(architectures); i++) names[i] = architectures[i].name;
     JsonReader r = {.object = root, .path = "", .err = err};
-    bool named = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
+    bool named = cJSON_IsString(json_field(root, "model_type"));
     int type = json_take_name(&r, "model_type", names, COUNTOF(names), JSON_REQUIRED);
     if (r.failed && named) {
         Err why = *err;
@@ -248,7 +247,8 @@ int config_json_unused(const char *path, Buffer *names, Err *err) {
     cJSON *root = json_load(path, FILE_MAX, DEPTH_MAX, VALUES_MAX, err);
     if (!root) return -1;
     int rc = read_config(&c, &labels, root, &why) ? err_set(err, "%s: %s", path, why.msg) : 0;
-    cJSON_ArrayForEach(item, root) if (!rc) buffer_print(names, "%s%s", names->n ? ", " : "", item->string);
+    cJSON_ArrayForEach(item, root) if (rc == 0 && !json_is_taken(item))
+        buffer_print(names, "%s%s", names->n ? ", " : "", item->string);
     cJSON_Delete(root);
     return rc;
 }

@@ -8,7 +8,7 @@
 
 /* A key that only some tasks have. */
 static bool belongs(JsonReader *r, const char *key, const Config *c, bool has) {
-    bool there = cJSON_GetObjectItemCaseSensitive(r->object, key) != NULL;
+    bool there = json_field(r->object, key) != NULL;
     if (there && !has) json_reader_fail(r, "%s is given, but task is %s", key, task_names[c->task]);
     return has;
 }
@@ -17,15 +17,14 @@ static bool belongs(JsonReader *r, const char *key, const Config *c, bool has) {
 static void read_labels(Labels *labels, const Config *c, JsonReader *r) {
     JsonReader l;
     char key[16];
-    if (!json_reader_enter(r, &l, "id2label", "id2label.")) {
+    if (!json_reader_enter(r, &l, "id2label")) {
         json_reader_fail(r, "id2label is missing, but task is %s", task_names[c->task]);
         return;
     }
     for (int n = cJSON_GetArraySize(l.object); labels->n < n && !l.failed; labels->n++) {
         char *name = labels->names + labels->used;
         snprintf(key, sizeof key, "%d", labels->n);
-        if (!cJSON_GetObjectItemCaseSensitive(l.object, key))
-            json_reader_fail(&l, "id2label has %d names, but none for %s", n, key);
+        if (!json_field(l.object, key)) json_reader_fail(&l, "id2label has %d names, but none for %s", n, key);
         json_take_string(&l, key, name, LABELS_BYTES - labels->used, "");
         if (!*name) json_reader_fail(&l, "id2label.%s is empty", key);
         if (labels_find(labels, name) >= 0)
@@ -38,7 +37,7 @@ static void read_labels(Labels *labels, const Config *c, JsonReader *r) {
 }
 
 static void read_image_size(Config *c, JsonReader *r) {
-    cJSON *size = json_take(r, "image_size");
+    const cJSON *size = json_take(r, "image_size");
     int64_t pixels[2] = {0};
     bool good = cJSON_GetArraySize(size) == 2;
     if (!size) return;
@@ -46,12 +45,11 @@ static void read_image_size(Config *c, JsonReader *r) {
     if (!good) json_reader_fail(r, "input.image_size must be [height, width] in pixels");
     c->input.height = (int)pixels[0];
     c->input.width = (int)pixels[1];
-    cJSON_Delete(size);
 }
 
 static void read_input(Config *c, JsonReader *r) {
     JsonReader i;
-    if (!json_reader_enter(r, &i, "input", "input.")) return;
+    if (!json_reader_enter(r, &i, "input")) return;
     c->input.kind = (InputKind)json_take_name(&i, "kind", input_names, COUNTOF(input_names), JSON_REQUIRED);
     if (c->input.kind == INPUT_VECTORS) {
         c->input.size = json_take_positive(&i, "size", JSON_REQUIRED);
@@ -69,7 +67,7 @@ static void read_input(Config *c, JsonReader *r) {
 
 static void read_block(Config *c, JsonReader *r) {
     JsonReader b;
-    if (!json_reader_enter(r, &b, "block", "block.")) return;
+    if (!json_reader_enter(r, &b, "block")) return;
     c->block.norm = (BlockNorm)json_take_name(&b, "norm", block_norm_names, COUNTOF(block_norm_names), BLOCK_PRE);
     c->block.no_residual = !json_take_bool(&b, "residual", true);
     json_reader_leave(r, &b);

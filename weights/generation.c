@@ -2,7 +2,7 @@
 
 #include "base/files.h"
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "model/shape.h"
 
 #include <stdlib.h>
@@ -28,12 +28,11 @@ static int read_value(double *value, const GenerationKey *key, const cJSON *item
 }
 
 static int read_values(Generation *g, const cJSON *root, Err *err) {
-    bool samples;
+    JsonReader r = {.object = root, .path = "", .foreign = true, .err = err};
     for (int i = 0; i < GENERATION_VALUES; i++)
         if (read_value(&g->values[i], &generation_keys[i], json_field(root, generation_keys[i].name), err)) return -1;
-    const cJSON *sample = json_field(root, "do_sample");
-    if (!json_is_null(sample) && json_get_bool(root, "", "do_sample", true, &samples, err)) return -1;
-    if (cJSON_IsFalse(sample)) g->values[GENERATION_TEMPERATURE] = 0;
+    if (!json_take_bool(&r, "do_sample", true)) g->values[GENERATION_TEMPERATURE] = 0;
+    if (r.failed) return -1;
     if (g->values[GENERATION_TEMPERATURE] > 0 && g->values[GENERATION_TEMPERATURE] < 0.001)
         return err_set(err, "temperature is %g, must be 0 or at least 0.001", g->values[GENERATION_TEMPERATURE]);
     return 0;

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "base/json_write.h"
 #include "base/err.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -140,7 +140,7 @@ static void take_fallbacks(char *out, const FieldList *list) {
 }
 
 static bool is_there(const cJSON *object, const char *name) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = json_field(object, name);
     return item && !cJSON_IsNull(item);
 }
 

@@ -1,7 +1,7 @@
 #include "server/api/previous.h"
 
 #include "base/json_write.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/utf8.h"

@@ -1,6 +1,6 @@
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/json_write.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -278,7 +278,7 @@ TEST(json_shown_in_a_message) {
                                "\"---------1---------2---------3---------4-------\xc3\xa9\"]";
     static const char *const shown[] = {
         "\"a?[2J?b\"",
-        "0.10000000000000001",
+        "0.1",
         "null",
         "false",
         "an array",

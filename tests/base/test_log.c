@@ -1,5 +1,5 @@
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/log.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /* What json_check lets through means the same to cJSON, and json_parse finds the same whether it stands in a file, in a
  * request or in what we have written ourselves. */
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"

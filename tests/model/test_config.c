@@ -90,7 +90,7 @@ static const Change changes[] = {
     {"\"vocab_size\":64", "\"vocab_size\":\"64\"", "vocab_size is \"64\", must be an integer"},
     {"\"vocab_size\":64", "\"vocab_size\":null", "vocab_size is null, must be an integer"},
     {"\"vocab_size\":64", "\"vocab_size\":1e99", "vocab_size is 1e+99, must be an integer"},
-    {"\"vocab_size\":64", "\"vocab_size\":[64]", "vocab_size is [64], must be an integer"},
+    {"\"vocab_size\":64", "\"vocab_size\":[64]", "vocab_size is an array, must be an integer"},
     {"\"vocab_size\":64", "\"vocab_size\":1e999", "out of range"},
     {"\"vocab_size\":64", "\"vocab_size\":64,\"vocab_size\":64", "\"vocab_size\" occurs twice"},
     {"\"hidden_size\":24", "\"hidden_size\":65537", "hidden_size is 65537, must be 1 to 65536"},

@@ -78,7 +78,7 @@ TEST(word_level_saves_what_it_loads) {
 TEST(word_level_bad_files) {
     static const char *const cases[][3] = {
         {"\"<unk>\", \"vocab\"", "\"none\", \"vocab\"", "model.unk_token is \"none\", which is not in model.vocab"},
-        {"\"unk_token\": \"<unk>\", ", "", "model.unk_token is missing, want a string"},
+        {"\"unk_token\": \"<unk>\", ", "", "model.unk_token is missing, must be a string"},
         {"WhitespaceSplit", "Whitespace", "pre_tokenizer.type is \"Whitespace\", only \"WhitespaceSplit\""},
         {"Lowercase", "NFC", "normalizer.type is \"NFC\", only \"Lowercase\""},
         {"\"normalizer\"", "\"decoder\": {}, \"normalizer\"", "decoder is"},

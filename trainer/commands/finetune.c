@@ -1,5 +1,5 @@
 #include "base/files.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/json_write.h"
 #include "base/memory.h"
 #include "base/team.h"

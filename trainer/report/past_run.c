@@ -1,7 +1,6 @@
 #include "trainer/report/past_run.h"
 
-#include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "trainer/run_folder.h"
 #include "trainer/runlog.h"

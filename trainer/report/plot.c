@@ -1,6 +1,6 @@
 #include "trainer/report/plot.h"
 
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "trainer/report/chart.h"
 #include "trainer/runlog.h"

@@ -1,6 +1,6 @@
 #include "trainer/report/sweep.h"
 
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "trainer/cost.h"

@@ -1,6 +1,6 @@
 /* Texts with one label each: JSON lines, TSV with a header, CoLA's and TREC's files. */
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "trainer/tasks/examples_reader.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "trainer/tasks/questions.h"
 
 #include "base/json/json.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "trainer/text/lines.h"
 
@@ -78,10 +78,9 @@ static int read_question(Questions *q, const Lines *l, const cJSON *o, char *roo
     const char *keys = cloze                       ? "context continuation ind"
                        : json_field(o, "contexts") ? "contexts continuation gold ind"
                                                    : "query choices gold ind";
-    if (json_check_keys(o, where, keys, err)) {
-        Err why = *err;
-        return err_set(err, "%s: %.450s", q->path, why.msg);
-    }
+    Err why;
+    JsonReader r = {.object = o, .path = where, .err = &why};
+    if (!json_reader_knows(&r, keys)) return err_set(err, "%s: %.450s", q->path, why.msg);
     if (q->n && cloze != q->cloze)
         return lines_fail(l, err, "a %s among %s", cloze ? "context" : "query", cloze ? "queries" : "contexts");
     q->cloze = cloze;

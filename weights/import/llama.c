@@ -6,10 +6,10 @@
 #include <math.h>
 
 /* "rope_type" is "type" in older files. A theta inside is transformers 5's place for it. */
-void rope_scaling_read(Config *c, JsonReader *r, const char *key, const char *path) {
+void rope_scaling_read(Config *c, JsonReader *r, const char *key) {
     JsonReader rope;
-    if (!json_reader_enter(r, &rope, key, path)) return;
-    const char *type = cJSON_GetObjectItemCaseSensitive(rope.object, "rope_type") || !r->foreign ? "rope_type" : "type";
+    if (!json_reader_enter(r, &rope, key)) return;
+    const char *type = json_field(rope.object, "rope_type") || !r->foreign ? "rope_type" : "type";
     c->rope_scaling.kind = (RopeScaling)json_take_name(&rope, type, rope_scaling_names, COUNTOF(rope_scaling_names),
                                                        r->foreign ? ROPE_DEFAULT : JSON_REQUIRED);
     if (c->rope_scaling.kind != ROPE_DEFAULT) c->rope_scaling.factor = (float)json_take_number(&rope, "factor", NAN);
@@ -25,8 +25,8 @@ void rope_scaling_read(Config *c, JsonReader *r, const char *key, const char *pa
 static void read_rope(Config *c, JsonReader *r) {
     c->position = POSITION_ROPE;
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
-    rope_scaling_read(c, r, "rope_scaling", "rope_scaling.");
-    rope_scaling_read(c, r, "rope_parameters", "rope_parameters.");
+    rope_scaling_read(c, r, "rope_scaling");
+    rope_scaling_read(c, r, "rope_parameters");
     double part = json_take_number(r, "partial_rotary_factor", 1);
     if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
 }

@@ -15,6 +15,6 @@ void llama_config_read(Config *c, JsonReader *r);
 void llama_like_config_read(Config *c, JsonReader *r);
 
 /* The object `key` ("rope_scaling") of a foreign file or of ours, if it is there. */
-void rope_scaling_read(Config *c, JsonReader *r, const char *key, const char *path);
+void rope_scaling_read(Config *c, JsonReader *r, const char *key);
 
 #endif

@@ -4,6 +4,6 @@
 
 void mistral_config_read(Config *c, JsonReader *r) {
     llama_like_config_read(c, r);
-    bool none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(r->object, "sliding_window"));
+    bool none = cJSON_IsNull(json_field(r->object, "sliding_window"));
     c->sliding_window = none ? 0 : json_take_positive(r, "sliding_window", 4096);
 }

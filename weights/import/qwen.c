@@ -4,7 +4,7 @@
 
 /* Layers from max_window_layers on have the window, if use_sliding_window says so at all. */
 static void read_window(Config *c, JsonReader *r) {
-    bool null = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(r->object, "sliding_window"));
+    bool null = cJSON_IsNull(json_field(r->object, "sliding_window"));
     int window = null ? 0 : json_take_positive(r, "sliding_window", 4096);
     int full = json_take_int(r, "max_window_layers", 28);
     if (!json_take_bool(r, "use_sliding_window", false) || full >= c->n_layers) return;

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/json/json_reader.h"
 #include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
 
@@ -47,8 +48,8 @@ static int read_content(const Reading *reading, const cJSON *item) {
         return message_fail(reading, reading->n, "content", "must be a string or an array of parts of type text");
     if (cJSON_IsString(item)) buffer_text(&text, item->valuestring);
     cJSON_ArrayForEach(part, item) {
-        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "type"));
-        const char *line = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        const char *type = cJSON_GetStringValue(json_field(part, "type"));
+        const char *line = cJSON_GetStringValue(json_field(part, "text"));
         if (!type || strcmp(type, "text") || !line || cJSON_GetArraySize(part) != 2) {
             buffer_free(&text);
             return message_fail(reading, reading->n, "content", "may hold parts {\"type\":\"text\",\"text\":...} only");

@@ -1,7 +1,7 @@
 #include "server/api/chat/replay.h"
 
 #include "base/json_write.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "server/api/chat/chat.h"
 #include "server/api/completions/request_draft.h"

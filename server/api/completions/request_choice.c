@@ -1,6 +1,6 @@
 /* The field "choice": its strings become a trie of tokens, and what does not go with it is refused. */
 #include "base/err.h"
-#include "base/json/json_look.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "model/shape.h"
 #include "server/api/completions/request_draft.h"

@@ -2,6 +2,7 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/json/json_reader.h"
 #include "model/shape.h"
 #include "server/api/pooling/image.h"
 #include "server/api/pooling/probabilities.h"
@@ -26,7 +27,7 @@ static const Field rows[] = {
 const FieldList classify_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
 
 static int add_picture(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
-    const cJSON *url = cJSON_GetObjectItemCaseSensitive(item, "image");
+    const cJSON *url = json_field(item, "image");
     PoolingInput *input = &r->inputs[r->n_inputs];
     if (!cJSON_IsString(url) || cJSON_GetArraySize(item) != 1)
         return api_fail(e, 400, NULL, "input", "input %d must be {\"image\": \"data:image/png;base64,...\"}",

@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "base/json/json_reader.h"
 #include "model/shape.h"
 #include "server/api/foreign.h"
 
@@ -11,8 +12,8 @@
 
 /* A token of tokenizer_config.json: a string, or an object with its content. */
 static const char *token_text(const cJSON *config, const char *key) {
-    const cJSON *token = cJSON_GetObjectItemCaseSensitive(config, key);
-    return cJSON_GetStringValue(cJSON_IsObject(token) ? cJSON_GetObjectItemCaseSensitive(token, "content") : token);
+    const cJSON *token = json_field(config, key);
+    return cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
 }
 
 void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
