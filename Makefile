@@ -124,9 +124,10 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/
 FUZZ_TARGETS := $(basename $(notdir $(shell grep -l '^TEST.fuzz_' $(FUZZ))))
 FUZZ_SUPPORT := $(filter-out %/main.c,$(SUPPORT)) $(patsubst %,tests/tokenizer/%.c,test_tokenizer test_tokenizer_json test_tokenizer_llama) $(LOAD)
 FUZZ_OBJECTS := $(call objects,$(CORE) $(TRAINER) $(SERVER) $(filter-out %/replay.c,$(FUZZ)) tests/fuzz/libfuzzer.c $(FUZZ_SUPPORT)) $(EMBEDDED)
+LIBFUZZER := libclang_rt.fuzzer_no_main-$(firstword $(subst -, ,$(MACHINE))).a
 $(BUILD)/run-fuzz: $(FUZZ_OBJECTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd $(TEST_LIBS) $(shell clang -print-file-name=libclang_rt.fuzzer_no_main-x86_64.a) -lstdc++
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd $(TEST_LIBS) $(shell clang -print-file-name=$(LIBFUZZER)) -lstdc++
 $(patsubst %,$(BUILD)/fuzz-%,$(FUZZ_TARGETS)): $(BUILD)/fuzz-%: $(BUILD)/run-fuzz
 	$(Q)ln -sf run-fuzz $@
 
@@ -241,7 +242,7 @@ check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's s
 
 .PHONY: fuzz
 fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=gate; clang, libclang-rt-14-dev)
-	@if ! command -v clang >/dev/null || ! test -e "$$(clang -print-file-name=libclang_rt.fuzzer_no_main-x86_64.a)"; then \
+	@if ! command -v clang >/dev/null || ! test -e "$$(clang -print-file-name=$(LIBFUZZER))"; then \
 	    echo "fuzz: needs libFuzzer: apt-get install clang libclang-rt-14-dev"; exit 1; fi
 	@$(MAKE) --no-print-directory SAN=fuzz $(patsubst %,build-fuzz/fuzz-%,$(or $(ONLY),$(FUZZ_TARGETS)))
 	@tests/fuzz/run.sh build-fuzz $(or $(SECONDS),60) $(or $(ONLY),$(FUZZ_TARGETS))

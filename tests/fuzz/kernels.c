@@ -246,6 +246,9 @@ static const Kernel kernel_list[] = {
 
 /* ---- every level ---- */
 
+static const Kernels *levels[KERNELS_LEVELS];
+static int n_levels;
+
 /* OpenBLAS adds in its own order, and so does amx of bf16. */
 static bool has_the_bits_of_ref(const Kernels *level, const Kernel *k) {
     bool product = k->run == gemm_f32 || k->run == gemm_bf16 || k->run == gemm_f16 || k->run == gemm_i8;
@@ -265,8 +268,7 @@ static void look(const uint8_t *data, size_t n) {
     const Kernel *k = &kernel_list[fuzz_below(&in, COUNTOF(kernel_list))];
     Work w = {.n = 1 + fuzz_below(&in, 19), .n_out = 1 + fuzz_below(&in, 70), .k = 1 + fuzz_byte(&in)};
     w.numbers = in;
-    const Kernels *levels[KERNELS_LEVELS];
-    int n_levels = kernels_available(levels), most = (int)MAX(MAX(9 * 257, w.n * 256), w.n * w.n_out);
+    int most = (int)MAX(MAX(9 * 257, w.n * 256), w.n * w.n_out);
     float *want, *got;
     int n_y = run(levels[0], k, &w, most, &want);
     CHECK(n_y <= most);
@@ -281,4 +283,7 @@ static void look(const uint8_t *data, size_t n) {
     free(want);
 }
 
-TEST(fuzz_kernels) { fuzz_run("kernels", look); }
+TEST(fuzz_kernels) {
+    n_levels = kernels_available(levels);
+    fuzz_run("kernels", look);
+}

@@ -8,7 +8,7 @@ for target; do
     kept=tests/fuzz/corpus/$target
     rm -rf "$build/merged"
     mkdir -p "$build/merged" "$kept" "$build/corpus/$target" "$build/found/$target"
-    "$build/fuzz-$target" -set_cover_merge=1 -timeout=10 -artifact_prefix="$build/found/$target/" "$build/merged" \
+    "$build/fuzz-$target" -set_cover_merge=1 -timeout=60 -artifact_prefix="$build/found/$target/" "$build/merged" \
         "$kept" "$build/corpus/$target" >"$build/merge-$target.log" 2>&1
     rm -rf "$kept"
     mv "$build/merged" "$kept"

@@ -18,7 +18,7 @@
 
 static const TestCheckpoint kinds[] = {CHECKPOINT_SMALL, CHECKPOINT_CLASSES, CHECKPOINT_TAGS,
                                        CHECKPOINT_MASKS, CHECKPOINT_IMAGES,  CHECKPOINT_PIXELS};
-enum { KINDS = COUNTOF(kinds), PATIENCE = 10 /* seconds */ };
+enum { KINDS = COUNTOF(kinds), PATIENCE = 50 /* seconds */ };
 
 static Options options[KINDS];
 static Server servers[KINDS];

@@ -13,7 +13,7 @@ for target; do
     kept=tests/fuzz/corpus/$target words=tests/fuzz/dictionaries/$target
     mkdir -p "$corpus" "$broken" "$kept"
     echo "$target: $seconds seconds"
-    set -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1
+    set -- -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1
     [ ! -e "$words" ] || set -- "$@" -dict="$words"
     for job in 1 2; do
         "$build/fuzz-$target" "$@" -artifact_prefix="$broken/" "$corpus" "$kept" >"$log.$job" 2>&1 &
