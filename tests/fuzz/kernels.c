@@ -23,7 +23,10 @@ typedef struct Work {
 /* Of the input again and again, so that no two places need to be equal. */
 static void fill(const FuzzInput *numbers, void *to, size_t bytes, size_t from) {
     uint8_t *out = to;
-    for (size_t i = 0; i < bytes; i++) out[i] = numbers->left ? numbers->at[(from + i) % numbers->left] : 0;
+    size_t period = MIN(numbers->left, bytes);
+    memset(out, 0, bytes);
+    for (size_t i = 0; i < period; i++) out[i] = numbers->at[(from + i) % numbers->left];
+    for (size_t i = period; period && i < bytes; i += period) memcpy(out + i, out, MIN(period, bytes - i));
 }
 
 static float *floats(const Work *w, size_t n, size_t from) {
