@@ -103,8 +103,8 @@ $(BUILD)/print-schema: $(call objects,$(CORE) $(SERVER) server/api/schema/main.c
 $(BUILD)/noised-train: $(call objects,$(CORE) $(TRAINER) trainer/commands/main.c)
 $(BUILD)/noised-weights: $(call objects,$(CORE) weights/main.c)
 $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/include$(BLAS)
-# It reads by the recv of server/http/library.c, so it must be the shared one.
-$(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd
+# libmicrohttpd reads by the recv of server/http/library.c, so it must be the shared one.
+$(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd -lsystemd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
@@ -127,12 +127,12 @@ FUZZ_OBJECTS := $(call objects,$(CORE) $(TRAINER) $(SERVER) $(filter-out %/repla
 LIBFUZZER := libclang_rt.fuzzer_no_main-$(firstword $(subst -, ,$(MACHINE))).a
 $(BUILD)/run-fuzz: $(FUZZ_OBJECTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd $(TEST_LIBS) $(shell clang -print-file-name=$(LIBFUZZER)) -lstdc++
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd -lsystemd $(TEST_LIBS) $(shell clang -print-file-name=$(LIBFUZZER)) -lstdc++
 $(patsubst %,$(BUILD)/fuzz-%,$(FUZZ_TARGETS)): $(BUILD)/fuzz-%: $(BUILD)/run-fuzz
 	$(Q)ln -sf run-fuzz $@
 
 # One message where a package is missing, before anything is compiled.
-PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h unistr.h
+PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h systemd/sd-daemon.h unistr.h
 $(BUILD)/packages: scripts/deps.sh
 	@mkdir -p $(@D)
 	@printf '#include <%s>\n' $(PACKAGED) | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>$@ || \

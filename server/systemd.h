@@ -1,5 +1,5 @@
-/* systemd: what a service manager and the daemon tell each other, without libsystemd: sd_notify's datagrams, the
- * watchdog's interval and a socket passed at start. All of it is silent without a service manager. */
+/* systemd: what a service manager and the daemon tell each other, by libsystemd: sd_notify(3), sd_watchdog_enabled(3)
+ * and sd_listen_fds(3). All of it is silent without a service manager. */
 #ifndef NOISED_SYSTEMD_H
 #define NOISED_SYSTEMD_H
 
@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-/* Sends lines like "READY=1" to $NOTIFY_SOCKET. Nobody can do anything about a failure. */
+/* Sends lines like "READY=1" to $NOTIFY_SOCKET. A failure is logged: nobody can do anything about it. */
 void systemd_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The seconds within which WATCHDOG=1 is expected again and again; 0: it is not. */
