@@ -15,9 +15,7 @@ typedef struct EntityCounts {
 /* Adds those of one sentence of n words. */
 void entities_count(EntityCounts *c, const Labels *l, const int *gold, const int *got, int n);
 
-/* right / found, right / gold and their harmonic mean; 0 where nothing is below. */
-double entities_precision(const EntityCounts *c);
-double entities_recall(const EntityCounts *c);
+/* The harmonic mean of precision, right / found, and recall, right / gold; 0 where nothing is below. */
 double entities_f1(const EntityCounts *c);
 
 #endif

@@ -13,10 +13,6 @@ double score_f1(const int *gold, const int *got, int n, int class);
  * (TN + FP) (TN + FN)). 0 where the denominator is. */
 double score_matthews(const int *gold, const int *got, int n, int classes);
 
-/* 0 where one of them is constant. Spearman is Pearson of the ranks; equal values share the mean of theirs. */
-double score_pearson(const double *x, const double *y, int n);
-double score_spearman(const double *x, const double *y, int n);
-
 /* Mean, and sample standard deviation (n - 1 below; 0 for n = 1). */
 typedef struct Spread {
     double mean, deviation;
