@@ -39,7 +39,7 @@ static double gradient_norm(Optimizer *o) {
         const Slice *s = &o->slices.all[o->slices.mine[k]];
         o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, o->g + s->first);
     }
-    slices_spread_numbers(&o->slices, o->partial);
+    slices_all_gather_numbers(&o->slices, o->partial);
     double sum = 0;
     for (int i = 0; i < o->slices.n; i++) sum += o->partial[i];
     return sqrt(sum);
@@ -84,6 +84,6 @@ double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, doubl
         r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < o->slices.n_mine; i++) update(o, &o->slices.all[o->slices.mine[i]], r, &u);
-    slices_spread(&o->slices, o->w);
+    slices_all_gather(&o->slices, o->w);
     return norm;
 }

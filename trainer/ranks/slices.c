@@ -122,7 +122,7 @@ static bool group_has(int64_t micro_batches, int rank, int bits) {
     return ranks_share(micro_batches, rank >> bits << bits, ranks->n).n > 0;
 }
 
-void slices_sum(const Slices *s, float *g, int bucket, int64_t micro_batches) {
+void slices_reduce_scatter(const Slices *s, float *g, int bucket, int64_t micro_batches) {
     for (int i = 0; 1 << i < ranks->n; i++) {
         int partner = ranks->rank ^ 1 << i;
         halve(s, g, kept(s, bucket, ranks->rank, i + 1), kept(s, bucket, partner, i + 1), partner,
@@ -140,7 +140,7 @@ static size_t bytes_of_numbers(const Slices *s, int slice) {
 }
 
 /* `before` tells where in the data a slice begins. */
-static void spread(const Slices *s, char *data, size_t (*before)(const Slices *s, int slice)) {
+static void all_gather(const Slices *s, char *data, size_t (*before)(const Slices *s, int slice)) {
     for (int b = 0; b < slices_buckets(s); b++)
         for (int i = ranks_levels(ranks->n) - 1; i >= 0; i--) {
             int partner = ranks->rank ^ 1 << i;
@@ -150,6 +150,6 @@ static void spread(const Slices *s, char *data, size_t (*before)(const Slices *s
         }
 }
 
-void slices_spread(const Slices *s, float *w) { spread(s, (char *)w, bytes_of_floats); }
+void slices_all_gather(const Slices *s, float *w) { all_gather(s, (char *)w, bytes_of_floats); }
 
-void slices_spread_numbers(const Slices *s, double *x) { spread(s, (char *)x, bytes_of_numbers); }
+void slices_all_gather_numbers(const Slices *s, double *x) { all_gather(s, (char *)x, bytes_of_numbers); }

@@ -1,9 +1,10 @@
 /* slices: the flat buffers of parameters cut into stretches, and which rank (ranks.h) owns which.
  *
- * With N = 2^K ranks every bucket of slices is halved K times, once with each partner that differs in one bit of the
- * rank, the lowest first: that is how sums meet in the order of their tree. Behind it a rank owns 1/N of each bucket
- * and has the whole sum there. The way back, the highest bit first, brings everybody everything. Each sends
- * 4 n (1 - 1/N) bytes one way, in K messages a bucket.
+ * Reduce-scatter, by recursive halving: with N = 2^K ranks every bucket of slices is halved K times, once with each
+ * partner that differs in one bit of the rank, the lowest first: that is how sums meet in the order of their tree.
+ * Behind it a rank owns 1/N of each bucket and has the whole sum there. All-gather, by recursive doubling, is the way
+ * back, the highest bit first: everybody gets everything. Both together are an all-reduce whose owners update in
+ * between. Each sends 4 n (1 - 1/N) bytes one way, in K messages a bucket.
  *
  * One rank owns all, and both ways are nothing. */
 #ifndef NOISED_SLICES_H
@@ -50,9 +51,9 @@ size_t slices_bucket_first(const Slices *s, int bucket);
 
 /* Where this rank owns it, g becomes the sum over ranks, each with its share of the micro-batches; elsewhere in the
  * bucket it is undefined. */
-void slices_sum(const Slices *s, float *g, int bucket, int64_t micro_batches);
+void slices_reduce_scatter(const Slices *s, float *g, int bucket, int64_t micro_batches);
 /* Everybody gets what others own: of a flat buffer; of one number a slice. */
-void slices_spread(const Slices *s, float *w);
-void slices_spread_numbers(const Slices *s, double *x);
+void slices_all_gather(const Slices *s, float *w);
+void slices_all_gather_numbers(const Slices *s, double *x);
 
 #endif

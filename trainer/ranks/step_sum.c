@@ -38,7 +38,7 @@ static void *run(void *arg) {
         size_t first = slices_bucket_first(s->slices, b), n = slices_bucket_first(s->slices, b + 1) - first;
         await(s, first);
         if (s->share.n) gradient_sum_end(&s->tree, s->g, first, n, s->share.n);
-        slices_sum(s->slices, s->g, b, s->micro_batches);
+        slices_reduce_scatter(s->slices, s->g, b, s->micro_batches);
     }
     return NULL;
 }
