@@ -1,5 +1,6 @@
 /* scheduling: what a thread asks of the kernel's scheduler, without any privilege. Where a kernel or sandbox forbids it
- * nothing changes but time. The calling thread's, for good. */
+ * nothing changes but time. The calling thread's, for good. Which threads there are and which asks for what:
+ * docs/architecture.md, Threads. */
 #ifndef NOISED_SCHEDULING_H
 #define NOISED_SCHEDULING_H
 

@@ -1,4 +1,4 @@
-/* workers: a few threads for what would hold up the HTTP thread: reading, tokenising and writing large bodies.
+/* workers: the thread pool for what would hold up the HTTP thread: reading, tokenising and writing large bodies.
  *
  * Parties take turns: the k-th waiting piece of work of a party belongs to the k-th round from now, rounds are served
  * in order and within a round first come, first served. A party has at most `most` pieces waiting.
