@@ -9,8 +9,6 @@
 #include "weights/config_task.h"
 #include "weights/import/gpt2.h"
 #include "weights/import/llama.h"
-#include "weights/import/mistral.h"
-#include "weights/import/qwen.h"
 
 #include <stdlib.h>
 #include <string.h>

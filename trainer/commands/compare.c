@@ -1,7 +1,6 @@
 #include "base/memory.h"
 #include "trainer/commands/commands.h"
-#include "trainer/report/comparison_draw.h"
-#include "trainer/report/comparison_print.h"
+#include "trainer/report/comparison.h"
 
 #include <stdlib.h>
 

@@ -8,6 +8,8 @@
 #include "trainer/report/paired.h"
 #include "trainer/report/past_run.h"
 
+#include <stdio.h>
+
 enum { NETWORK_NAME = 64 };
 
 typedef struct Arm {
@@ -42,5 +44,18 @@ void comparison_free(Comparison *c);
 
 /* The arm's run of a seed, or NULL. */
 const PastRun *arm_run(const Arm *a, int64_t seed);
+
+/* ---- what is shown of it: comparison_print.c, comparison_draw.c ---- */
+
+/* A table of 80 columns: one row an arm, and what its columns mean. `loss` as in comparison_make. */
+void comparison_print(const Comparison *c, double loss, FILE *f);
+
+/* CSV: network,lr,seed,step,seconds,val_loss,val_tokens: one row for every evaluation of every run. */
+int comparison_save_csv(const Comparison *c, const char *path, Err *err);
+
+/* A picture (chart.h): every network at its best rate: loss by step and by second, mean and range of its seeds; and the
+ * difference from the base's of the same seeds, mean and 95% interval, from a quarter of the run on, for early on all
+ * differ by more than at the end. Written atomically. */
+int comparison_draw(const Comparison *c, const char *path, Err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "trainer/report/comparison_draw.h"
+#include "trainer/report/comparison.h"
 
 #include "base/memory.h"
 #include "trainer/report/chart.h"

@@ -1,4 +1,4 @@
-#include "trainer/report/comparison_print.h"
+#include "trainer/report/comparison.h"
 
 #include "base/atomic_file.h"
 #include "base/buffer.h"

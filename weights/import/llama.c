@@ -31,7 +31,8 @@ static void read_rope(Config *c, JsonReader *r) {
     if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
 }
 
-void llama_like_config_read(Config *c, JsonReader *r) {
+/* What all have but for biases and windows: gqa, rope, rmsnorm, a gated mlp with silu. */
+static void read_common(Config *c, JsonReader *r) {
     static const char *const activations[] = {"silu"};
     c->mlp.width = json_take_int(r, "intermediate_size", JSON_REQUIRED);
     c->mlp.gated = true;
@@ -47,9 +48,40 @@ void llama_like_config_read(Config *c, JsonReader *r) {
 }
 
 void llama_config_read(Config *c, JsonReader *r) {
-    llama_like_config_read(c, r);
+    read_common(c, r);
     bool attention = json_take_bool(r, "attention_bias", false), mlp = json_take_bool(r, "mlp_bias", false);
     if (mlp && !attention)
         json_reader_fail(r, "mlp_bias is true, but attention_bias is false: only both, none or attention_bias alone");
     c->bias = mlp ? BIAS_ALL : attention ? BIAS_ATTENTION : BIAS_NONE;
+}
+
+void mistral_config_read(Config *c, JsonReader *r) {
+    read_common(c, r);
+    bool none = cJSON_IsNull(json_field(r->object, "sliding_window"));
+    c->sliding_window = none ? 0 : json_take_positive(r, "sliding_window", 4096);
+}
+
+/* Layers from max_window_layers on have the window, if use_sliding_window says so at all. */
+static void read_window(Config *c, JsonReader *r) {
+    bool null = cJSON_IsNull(json_field(r->object, "sliding_window"));
+    int window = null ? 0 : json_take_positive(r, "sliding_window", 4096);
+    int full = json_take_int(r, "max_window_layers", 28);
+    if (!json_take_bool(r, "use_sliding_window", false) || full >= c->n_layers) return;
+    if (full > 0)
+        json_reader_fail(r, "max_window_layers is %d of %d layers, only none or all with the window are supported",
+                         full, c->n_layers);
+    c->sliding_window = window;
+}
+
+void qwen2_config_read(Config *c, JsonReader *r) {
+    read_common(c, r);
+    c->bias = BIAS_QKV;
+    read_window(c, r);
+}
+
+void qwen3_config_read(Config *c, JsonReader *r) {
+    read_common(c, r);
+    c->bias = json_take_bool(r, "attention_bias", false) ? BIAS_ATTENTION : BIAS_NONE;
+    c->qk_norm = true;
+    read_window(c, r);
 }
