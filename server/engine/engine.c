@@ -57,8 +57,8 @@ static double predicted_wait(const Engine *e) {
     return fmin(fmax(wait, 0.1), 60);
 }
 
-/* While parties alternate, none that runs something takes the last place: the next one need not wait for an end. A
- * party that is alone has all places. */
+/* While parties alternate, none that runs something takes the last of the cache: the next one need not wait for an end.
+ * A party that is alone has all of it. */
 static void note_party(Engine *e, uint64_t party, double now) {
     static const double SHARED = 600; /* seconds */
     if (e->any_party && party != e->last_party) e->shared_until = now + SHARED;
@@ -151,7 +151,8 @@ static Job *take_displaced(Engine *e) {
 
 static bool may_run(uint64_t party, const void *engine) {
     const Engine *e = engine;
-    return now_seconds() >= e->shared_until || runner_spares(&e->runner, party);
+    const Runner *r = &e->runner;
+    return runner_has_place(r, party) && (now_seconds() >= e->shared_until || runner_spares(r, party));
 }
 
 /* The first whose turn it is waits for room; nobody overtakes it, or long prompts would wait for ever. */
@@ -160,7 +161,7 @@ static void admit(Engine *e) {
     Moment moment = {.now = now, .queue_limit = e->options.queue_limit};
     int before = e->runner.n_running;
     Job *gone = queue_sweep(&e->queue, gives_up, &moment), *displaced = take_displaced(e);
-    for (Job *job; e->runner.n_running < e->options.max_batch && (job = queue_next(&e->queue, may_run, e));) {
+    for (Job *job; (job = queue_next(&e->queue, may_run, e));) {
         if (!runner_admit(&e->runner, job)) break;
         queue_take(&e->queue, job);
     }

@@ -33,8 +33,9 @@ typedef enum Submit {
  * reference to each.
  *
  * Parties take turns (queue.h). Where the queue is full, requests that have not begun make room for those of a party
- * that has less waiting: their jobs end as FINISH_DISPLACED. And while parties alternate, one that has something
- * running never takes the last place of the batch, so a newcomer starts with the next step.
+ * that has less waiting: their jobs end as FINISH_DISPLACED. A party that has nothing running has a place in the next
+ * step, while fewer parties than places run: another's job rests meanwhile (runner.h). And while parties alternate, one
+ * that has something running leaves the last of the cache to the others.
  *
  * QUEUE_FULL sets *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the
  * whole cache.

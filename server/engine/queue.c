@@ -33,7 +33,8 @@ static Job *unlink_job(Queue *q, Job **at) {
 
 Job *queue_next(const Queue *q, bool (*may)(uint64_t party, const void *arg), const void *arg) {
     Job *job = q->first;
-    while (job && !may(job->party, arg)) job = job->next;
+    while (job && !may(job->party, arg))
+        for (uint64_t party = job->party; job && job->party == party;) job = job->next;
     return job;
 }
 

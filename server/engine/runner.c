@@ -28,9 +28,9 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     kv_pool_init(&r->pool, n_blocks);
     scheduler_init(&r->scheduler, c, o->max_batch, o->prefill_chunk);
     tape_init(&r->tape, false);
-    r->sequences = xcalloc((size_t)o->max_batch, sizeof *r->sequences);
-    r->running = xcalloc((size_t)o->max_batch, sizeof(Sequence *));
-    for (int i = 0; i < o->max_batch; i++) {
+    r->sequences = xcalloc(2 * (size_t)o->max_batch, sizeof *r->sequences);
+    r->running = xcalloc(2 * (size_t)o->max_batch, sizeof(Sequence *));
+    for (int i = 0; i < 2 * o->max_batch; i++) {
         r->running[i] = &r->sequences[i];
         r->sequences[i].tokens = xcalloc((size_t)c->max_positions + 1, sizeof(int));
         r->sequences[i].blocks = xcalloc((size_t)per_context, sizeof(int));
@@ -40,7 +40,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
 
 void runner_free(Runner *r) {
     BUG_ON(r->n_running);
-    for (int i = 0; i < r->max_batch && r->sequences; i++) {
+    for (int i = 0; i < 2 * r->max_batch && r->sequences; i++) {
         free(r->sequences[i].tokens);
         free(r->sequences[i].blocks);
     }
@@ -99,17 +99,29 @@ bool runner_holds(const Runner *r, int64_t positions) {
 
 /* ---- admission ---- */
 
+/* Of the first n that run, those of the party. */
+static int running_of(const Runner *r, uint64_t party, int n) {
+    int found = 0;
+    for (int i = 0; i < n; i++) found += r->running[i]->job->party == party;
+    return found;
+}
+
+bool runner_has_place(const Runner *r, uint64_t party) {
+    int parties = 0;
+    if (r->n_running < r->max_batch) return true;
+    if (running_of(r, party, r->n_running) > 0) return false;
+    for (int i = 0; i < r->n_running; i++) parties += running_of(r, r->running[i]->job->party, i) == 0;
+    return parties < r->max_batch;
+}
+
 bool runner_spares(const Runner *r, uint64_t party) {
     int blocks = r->pool.n - r->pool.n_used, context = kv_blocks(r->model->cfg.max_positions);
-    bool cached = !r->scheduler.whole && blocks <= MIN(2 * context, r->pool.n / 4);
-    bool last = r->n_running + 1 >= r->max_batch || cached;
-    for (int i = 0; i < r->n_running && last; i++)
-        if (r->running[i]->job->party == party) return false;
-    return true;
+    bool last = !r->scheduler.whole && blocks <= MIN(2 * context, r->pool.n / 4);
+    return !last || running_of(r, party, r->n_running) == 0;
 }
 
 bool runner_admit(Runner *r, Job *job) {
-    if (r->n_running == r->max_batch) return false;
+    BUG_ON(r->n_running == 2 * r->max_batch);
     Sequence *s = r->running[r->n_running];
     bool noise = config_noise_acts(&r->model->cfg, job->noise_prompt.scale);
     PrefixKey key = {.tenant = job->tenant,
@@ -274,9 +286,27 @@ static void copy_prefixes(Runner *r) {
     }
 }
 
+static void share_places(Runner *r) {
+    int left = r->max_batch;
+    bool crowded = r->n_running > left;
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        s->rests = crowded;
+        if (crowded) s->round = running_of(r, s->job->party, i);
+    }
+    for (int round = 0; crowded && left > 0; round++) {
+        for (int i = 0; i < r->n_running && left > 0; i++) {
+            if (r->running[i]->round != round) continue;
+            r->running[i]->rests = false;
+            left--;
+        }
+    }
+}
+
 int runner_step(Runner *r) {
     copy_prefixes(r);
     cut(r, now_seconds());
+    share_places(r);
     scheduler_step(&r->scheduler, r->running, r->n_running, &r->pool);
     phase_ends(&r->phases, TIME_STEP_PLAN);
     int rows = r->scheduler.batch.n;

@@ -1,5 +1,9 @@
 /* runner: runs the admitted jobs, one step = one batch: plan -> forward once -> sample -> push -> retire.
  *
+ * A step has max_batch places. A party that has nothing running may be admitted beyond them, while fewer parties than
+ * places run. Of every party the job that was admitted first takes part in the step, then of every party the second,
+ * and so on: who came last of the party with the most rests, with all that it holds, until there is a place again.
+ *
  * It knows neither queue nor locks: everything is called from the engine thread, except init and free, which come
  * before and after it. After runner_warm_up it allocates nothing. */
 #ifndef NOISED_RUNNER_H
@@ -20,8 +24,8 @@ typedef struct Runner {
     KvPool pool;
     Scheduler scheduler;
     Tape tape;
-    Sequence *sequences; /* [max_batch] */
-    Sequence **running;  /* [max_batch] the first n_running in order of admission, then those not in use */
+    Sequence *sequences; /* [2 max_batch] */
+    Sequence **running;  /* [2 max_batch] the first n_running in order of admission, then those not in use */
     int n_running, max_batch;
     double stream_limit;    /* seconds, 0 = none */
     SampleScratch *scratch; /* [n_scratch] one per thread of the team */
@@ -41,7 +45,8 @@ void runner_free(Runner *r); /* no job may be running */
 /* Whether the whole cache and the context have room for so many positions. */
 bool runner_holds(const Runner *r, int64_t positions);
 
-/* False when the party has something running and the last place, or the last of the cache, should be another's. */
+bool runner_has_place(const Runner *r, uint64_t party); /* now, as above */
+/* False when the party has something running and the last of the cache should be another's. */
 bool runner_spares(const Runner *r, uint64_t party);
 
 /* Takes over the job (and the caller's reference), or returns false when there is no room at the moment. */

@@ -120,13 +120,13 @@ void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool 
     for (int i = 0; i < n; i++) {
         Sequence *s = running[i];
         s->step_rows = s->step_wanted = 0;
-        if (s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
+        if (!s->rests && s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
     }
     int decode = p->batch.n, score_budget = SCORED_ROWS;
     int most = decode ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decode), p->prefill_chunk) : p->prefill_chunk;
     for (int i = 0; i < n && p->prompt_rows < most; i++) {
         Sequence *s = running[i];
-        if (s->n_rows >= s->n_prompt) continue;
+        if (s->rests || s->n_rows >= s->n_prompt) continue;
         skip_ready(s, pool);
         int budget = most - p->prompt_rows;
         int over = scored_rows(s, budget) - score_budget;

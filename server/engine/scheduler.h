@@ -31,6 +31,8 @@ typedef struct Sequence {
     int n_rows;      /* rows in the cache */
     int n_cached;    /* of these, rows that somebody else computed */
     int n_read;      /* rows of logits that a pooling request has got */
+    int round;       /* of its party, so many came before it */
+    bool rests;      /* takes no part in this step */
     TrieNode node;   /* of job->trie, where it stands */
     int step_rows;   /* in the batch of this step */
     int step_wanted; /* the last of them, whose logits are wanted */

@@ -78,7 +78,7 @@ static void end(Job **jobs, int n, Finish finish) {
 
 /* Party 1 has filled the batch and the queue; a job of party 2 starts within two steps nevertheless. */
 TEST(engine_starts_a_newcomer_within_two_steps) {
-    enum { BATCH = 4, QUEUE = 6, GREEDY = BATCH - 2 + QUEUE };
+    enum { BATCH = 4, QUEUE = 6, GREEDY = BATCH - 1 + QUEUE };
     TestEngine t;
     TestGate gate;
     Config c = test_engine_config("noise");
@@ -97,7 +97,7 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     test_gate_move(&gate, 5, 0);
     test_gate_wait(&gate);
     end(&newcomer, 1, FINISH_LENGTH);
-    CHECK(engine_stats(t.engine).queued == 1); /* of the batch one place stays free */
+    CHECK(engine_stats(t.engine).queued == 0); /* all places are party 1's */
     for (int n = 3; n < GREEDY; n++) CHECK(request(&t, greedy + n, 1, 1, 200) == SUBMIT_OK);
     CHECK(engine_stats(t.engine).queued == QUEUE);
     CHECK(request(&t, greedy + GREEDY, 1, 1, 200) == SUBMIT_QUEUE_FULL);
@@ -112,6 +112,62 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     end(&newcomer, 1, FINISH_LENGTH);
     end(&greedy[GREEDY - 1], 1, FINISH_DISPLACED); /* the newest */
     end(greedy, GREEDY - 1, FINISH_CANCELLED);
+    end(&clock, 1, FINISH_CANCELLED);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
+
+static int n_published(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    int n = job->progress.n_tokens;
+    pthread_mutex_unlock(&job->mutex);
+    return n;
+}
+
+/* All places are taken, also by the long jobs of a third and a fourth party: a newcomer starts within two steps, who
+ * came last of the party with the most rests meanwhile, and everything is what it is alone. */
+TEST(engine_starts_a_newcomer_beside_long_jobs_of_others) {
+    enum { BATCH = 4, GREEDY = 3, LONG = 60 };
+    TestEngine t;
+    TestGate gate;
+    Config c = test_engine_config("noise");
+    EngineOptions o = test_engine_options();
+    Job *greedy[GREEDY], *third, *fourth, *newcomer, *clock = test_job(900, 1, 200, -1, false);
+    o.max_batch = BATCH;
+    test_engine_open(&t, &c, &o);
+    clock->ignore_eos = true;
+    clock->party = 1;
+    test_gate_set(&gate, clock, 3, 0);
+    test_submit(&t, clock);
+    test_gate_wait(&gate);
+    CHECK(request(&t, &third, 1, 3, LONG) == SUBMIT_OK);
+    CHECK(request(&t, greedy, GREEDY, 1, LONG) == SUBMIT_OK);
+    test_gate_move(&gate, 8, 0);
+    test_gate_wait(&gate);
+    CHECK(request(&t, &fourth, 1, 4, LONG) == SUBMIT_OK);
+    test_gate_move(&gate, 10, 0);
+    test_gate_wait(&gate);
+    CHECK(request(&t, &newcomer, 1, 2, LONG) == SUBMIT_OK);
+    test_gate_move(&gate, 12, 0);
+    test_gate_wait(&gate);
+    pthread_mutex_lock(&newcomer->mutex);
+    CHECK_MSG(newcomer->progress.started > 0, "it still waits after two steps");
+    pthread_mutex_unlock(&newcomer->mutex);
+    int resting = n_published(greedy[1]), third_had = n_published(third);
+    test_gate_move(&gate, 20, 0);
+    test_gate_wait(&gate);
+    CHECK_MSG(n_published(greedy[1]) == resting, "%d tokens more", n_published(greedy[1]) - resting);
+    CHECK(n_published(third) == third_had + 8 && n_published(newcomer) >= 8);
+    test_gate_open(&gate);
+    Job *all[] = {greedy[0], greedy[1], greedy[2], third, fourth, newcomer};
+    for (size_t i = 0; i < COUNTOF(all); i++) {
+        Job *alone = test_job(i < GREEDY ? (int)i : 0, 5, LONG, -1, false);
+        alone->ignore_eos = true;
+        CHECK(test_wait(all[i]) == FINISH_LENGTH);
+        CHECK_MSG(test_same_result(all[i], test_run(&t, alone)), "job %zu is another one alone", i);
+        job_release(alone);
+        job_release(all[i]);
+    }
     end(&clock, 1, FINISH_CANCELLED);
     test_wait_idle(&t);
     test_engine_close(&t);

@@ -125,26 +125,26 @@ static void check_that_b_is_served(const char *options) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, options));
     quick_as_b(&d);
-    int running = post_as_a(&d, "{" LONG "}");
-    CHECK(isfinite(wait_load(&d, 1, 0)));
+    int running = post_as_a(&d, "{" LONG ",\"n\":2}");
+    CHECK(isfinite(wait_load(&d, 2, 0)));
     int waiting = post_as_a(&d, "{" LONG ",\"n\":2}"), stream, whole;
-    CHECK(isfinite(wait_load(&d, 1, 2)));
+    CHECK(isfinite(wait_load(&d, 2, 2)));
     stream = post_as_a(&d, "{" LONG ",\"stream\":true}");
-    CHECK(isfinite(wait_load(&d, 1, 3)));
+    CHECK(isfinite(wait_load(&d, 2, 3)));
     quick_as_b(&d);
     char *text = raw_read(stream, PATIENCE, NULL);
     CHECK_MSG(strstr(text, " 200 ") && strstr(text, "\"code\":\"queue_full\"") && text_count(text, "[DONE]") == 1, "%s",
               text);
     free(text);
     whole = post_as_a(&d, "{" LONG "}");
-    CHECK(isfinite(wait_load(&d, 1, 3)));
+    CHECK(isfinite(wait_load(&d, 2, 3)));
     quick_as_b(&d);
     text = raw_read(whole, PATIENCE, NULL);
     CHECK_MSG(strstr(text, " 429 ") && strstr(text, "\"code\":\"queue_full\"") && strstr(text, "\r\nRetry-After: ") &&
                   strstr(text, "\r\nretry-after-ms: "),
               "%s", text);
     free(text);
-    CHECK(isfinite(wait_load(&d, 1, 2)));
+    CHECK(isfinite(wait_load(&d, 2, 2)));
     close(running);
     close(waiting);
     close(stream);
