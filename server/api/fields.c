@@ -73,7 +73,9 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         *(bool *)out = true;
         return read_rows(r, item, f->fields);
     case FIELD_OTHER:
-        return f->read(r, item);
+        if (f->read) return f->read(r, item);
+        *(const cJSON **)out = item;
+        return 0;
     case FIELD_NEUTRAL:
         return read_neutral(r, f, item);
     case FIELD_NONE: /* fields_find does not return it */

@@ -57,7 +57,7 @@ typedef enum FieldKind {
     FIELD_FOLDED,  /* OptionalSeed, any int64_t: -1 is none, what is no seed is folded into one */
     FIELD_TEXT,    /* const char *, borrowed from the JSON */
     FIELD_OBJECT,  /* `fields`, of the same struct */
-    FIELD_OTHER,   /* `type`, read by `read` */
+    FIELD_OTHER,   /* `type`, read by `read`; without one a const cJSON *, kept for whoever knows the other fields */
     FIELD_NEUTRAL, /* goes nowhere: it may have the values of `neutral` */
     FIELD_NONE     /* of a list that is looked at next, but not of this one */
 } FieldKind;
@@ -70,7 +70,7 @@ struct Field {
     const char *limit;                                    /* as in Type; whoever uses the value checks it */
     double fallback;                                      /* FIELD_INT, FIELD_FLOAT, FIELD_BOOL: when it is absent */
     const char *absent;                                   /* what absence means where `fallback` does not say it */
-    int (*read)(const FieldReader *r, const cJSON *item); /* FIELD_OTHER */
+    int (*read)(const FieldReader *r, const cJSON *item); /* FIELD_OTHER, or NULL */
     const Type *type;                                     /* FIELD_OTHER */
     const char *neutral;                                  /* FIELD_NEUTRAL: a JSON array; NULL: any value */
     const FieldList *fields;                              /* FIELD_OBJECT; the value is a bool: whether it is there */

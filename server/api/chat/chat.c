@@ -133,14 +133,8 @@ static int read_messages(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
 
 /* ---- the table ---- */
 
-static int keep_messages(const FieldReader *r, const cJSON *item) {
-    RequestDraft *draft = r->out;
-    draft->messages = item;
-    return 0;
-}
-
-static const Type text = {.kind = TYPE_STRING},
-                  message = {.kind = TYPE_MAP, .of = {&text}, .schema = "{\"$ref\":\"#/components/schemas/Message\"}"};
+static const Type message = {
+    .kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"$ref\":\"#/components/schemas/Message\"}"};
 static const Type messages = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&message}};
 
 #define NEUTRAL(field, values, why)                                                                                    \
@@ -154,11 +148,7 @@ static const Field template_kwargs[] = {
 };
 
 static const Field rows[] = {
-    {.name = "messages",
-     .kind = FIELD_OTHER,
-     .read = keep_messages,
-     .type = &messages,
-     .absent = "required",
+    {DRAFT_FIELD(messages, FIELD_OTHER), .type = &messages, .absent = "required",
      .help =
          "Objects of `role` (`system`, its other name `developer`, `user`, `assistant`) and `content`, a string or "
          "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines. Special tokens that a "

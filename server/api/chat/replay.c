@@ -28,8 +28,7 @@ static int keep_response(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static const Type text = {.kind = TYPE_STRING},
-                  object = {.kind = TYPE_MAP, .of = {&text}, .schema = "{\"type\":\"object\"}"};
+static const Type object = {.kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"type\":\"object\"}"};
 static const Type objects = {.kind = TYPE_ARRAY, .low = 1, .of = {&object}};
 static const Type response = {.kind = TYPE_ONE_OF, .of = {&object, &objects}};
 

@@ -11,6 +11,13 @@ static const char forms[] = "a string, an array of strings, an array of token id
 const Type api_id_type = {.kind = TYPE_INTEGER, .limit = "vocab_size - 1"};
 const Type api_ids_type = {.kind = TYPE_ARRAY, .of = {&api_id_type}};
 
+const Type api_text_type = {.kind = TYPE_STRING};
+static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &api_id_type}},
+                  parts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&part_type}};
+const Type api_prompt_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &parts_type}};
+static const Type several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&api_prompt_type}};
+const Type api_prompts_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &parts_type, &several_type}};
+
 int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n) {
     const cJSON *element;
     int64_t id;

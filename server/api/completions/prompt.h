@@ -11,7 +11,10 @@ typedef struct Prompt {
     int score_from; /* 0, or in front of it nothing is scored or printed */
 } Prompt;
 
-/* A string, token ids, both mixed, or a list of such prompts. What there is then is the caller's, on failure too.
+/* A text; text, token ids or both mixed, which are one prompt; such a prompt or a list of them. */
+extern const Type api_text_type, api_prompt_type, api_prompts_type;
+
+/* The latter. What there is then is the caller's, on failure too.
  * special: a text gets the token in front that starts a document. */
 int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prompt **prompts, int *n_prompts);
 /* The same of the field "prompt"; NULL, an absent one, is the empty text. */

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Type text = {.kind = TYPE_STRING}, boolean = {.kind = TYPE_BOOLEAN},
-                  number = {.kind = TYPE_NUMBER, .low = -100, .high = 100};
+static const Type boolean = {.kind = TYPE_BOOLEAN}, number = {.kind = TYPE_NUMBER, .low = -100, .high = 100};
 static const Type bias = {.kind = TYPE_ONE_OF, .of = {&number, &boolean}};
 static const Type map = {.kind = TYPE_MAP, .limit = "--max-logit-bias", .of = {&bias}};
-static const Type part = {.kind = TYPE_ONE_OF, .of = {&text, &api_id_type, &number, &boolean}};
+static const Type part = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &api_id_type, &number, &boolean}};
 static const Type pair = {.kind = TYPE_ARRAY, .low = 2, .high = 2, .of = {&part}};
 static const Type pairs = {.kind = TYPE_ARRAY, .limit = "--max-logit-bias", .of = {&pair}};
 const Type api_bias_type = {.kind = TYPE_ONE_OF, .of = {&map, &pairs}};

@@ -59,25 +59,13 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-/* How it becomes tokens depends on other fields, which may come behind it. */
-static int keep_prompt(const FieldReader *r, const cJSON *item) {
-    RequestDraft *draft = r->out;
-    draft->prompt = item;
-    return 0;
-}
-
 /* ---- the table ---- */
 
-static const Type text = {.kind = TYPE_STRING}, seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
+static const Type seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
                   seeds = {.kind = TYPE_ARRAY, .low = 1, .of = {&seed}},
                   stop = {.kind = TYPE_STRING, .low = 1, .limit = "--max-stop-bytes"},
                   stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
 
-static const Type part = {.kind = TYPE_ONE_OF, .of = {&text, &api_id_type}};
-static const Type parts = {.kind = TYPE_ARRAY, .low = 1, .of = {&part}};
-static const Type prompt = {.kind = TYPE_ONE_OF, .of = {&text, &parts}};
-static const Type prompts = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&prompt}};
-static const Type prompt_type = {.kind = TYPE_ONE_OF, .of = {&text, &parts, &prompts}};
 static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
 static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
 static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
@@ -97,11 +85,7 @@ static const Field stream_options[] = {
 static const Field rows[] = {
     {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
      .help = "Must be the served model's name; 404 otherwise."},
-    {.name = "prompt",
-     .kind = FIELD_OTHER,
-     .read = keep_prompt,
-     .type = &prompt_type,
-     .absent = "the token that starts a document",
+    {DRAFT_FIELD(prompt, FIELD_OTHER), .type = &api_prompts_type, .absent = "the token that starts a document",
      .help = "One text or several, each as a string or as token ids. Special tokens that a string spells out become "
              "their ids. An array that holds token ids and strings is one prompt, of these parts; one of strings alone "
              "is several."},

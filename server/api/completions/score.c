@@ -11,39 +11,16 @@
 
 /* ---- the request ---- */
 
-static int keep_prompt(const FieldReader *r, const cJSON *item) {
-    RequestDraft *draft = r->out;
-    draft->prompt = item;
-    return 0;
-}
-
-static int keep_continuations(const FieldReader *r, const cJSON *item) {
-    RequestDraft *draft = r->out;
-    draft->continuations = item;
-    return 0;
-}
-
-static const Type text = {.kind = TYPE_STRING}, part = {.kind = TYPE_ONE_OF, .of = {&text, &api_id_type}};
-static const Type parts = {.kind = TYPE_ARRAY, .low = 1, .of = {&part}};
-static const Type prompt = {.kind = TYPE_ONE_OF, .of = {&text, &parts}};
 static const Type ids = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_id_type}};
-static const Type continuation = {.kind = TYPE_ONE_OF, .of = {&text, &ids}};
+static const Type continuation = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &ids}};
 static const Type continuations = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&continuation}};
 
 static const Field rows[] = {
     {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
      .help = "Must be the served model's name; 404 otherwise."},
-    {.name = "prompt",
-     .kind = FIELD_OTHER,
-     .read = keep_prompt,
-     .type = &prompt,
-     .absent = "the token that starts a document",
+    {DRAFT_FIELD(prompt, FIELD_OTHER), .type = &api_prompt_type, .absent = "the token that starts a document",
      .help = "What the continuations continue: one text, as a string or as token ids, as in `/v1/completions`."},
-    {.name = "continuations",
-     .kind = FIELD_OTHER,
-     .read = keep_continuations,
-     .type = &continuations,
-     .absent = "required",
+    {DRAFT_FIELD(continuations, FIELD_OTHER), .type = &continuations, .absent = "required",
      .help = "What is scored. Each is tokenised by itself, so one that continues a text of words begins with a space."},
     {DRAFT_FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "Put the BOS token in front of the prompt where the tokenizer does."},

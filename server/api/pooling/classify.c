@@ -4,20 +4,21 @@
 #include "base/memory.h"
 #include "base/json/json_reader.h"
 #include "model/shape.h"
+#include "server/api/completions/prompt.h"
 #include "server/api/pooling/image.h"
 #include "server/api/pooling/probabilities.h"
 #include "server/api/pooling/tasks.h"
 
 #include <string.h>
 
-static const Type picture_type = {.kind = TYPE_MAP, .of = {&pooling_text_type}},
+static const Type picture_type = {.kind = TYPE_MAP, .of = {&api_text_type}},
                   pictures_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&picture_type}},
-                  input_type = {.kind = TYPE_ONE_OF, .of = {&pooling_tokens_type, &picture_type, &pictures_type}};
+                  input_type = {.kind = TYPE_ONE_OF, .of = {&api_prompts_type, &picture_type, &pictures_type}};
 
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = pooling_keep_input,
+     .offset = offsetof(PoolingRequest, input),
      .type = &input_type,
      .absent = "required",
      .help = "The texts, or their token ids; of a model that classifies images `{\"image\": "

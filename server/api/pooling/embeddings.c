@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "server/api/completions/prompt.h"
 #include "server/api/foreign.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@ static const Field rows[] = {
      .help = "`float`: an array of numbers; `base64`: their 32-bit floats, little-endian."},
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = pooling_keep_input,
-     .type = &pooling_tokens_type,
+     .offset = offsetof(PoolingRequest, input),
+     .type = &api_prompts_type,
      .absent = "required",
      .help = "The texts, or their token ids."},
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},

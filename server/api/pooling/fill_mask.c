@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/shape.h"
+#include "server/api/completions/prompt.h"
 #include "server/api/pooling/probabilities.h"
 #include "server/api/pooling/tasks.h"
 #include "server/engine/scheduler.h"
@@ -13,8 +14,8 @@
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = pooling_keep_input,
-     .type = &pooling_tokens_type,
+     .offset = offsetof(PoolingRequest, input),
+     .type = &api_prompts_type,
      .absent = "required",
      .help = "The texts, with the tokenizer's mask in them as it is spelled, or their token ids."},
     {.name = "top_k",

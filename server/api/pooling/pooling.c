@@ -13,20 +13,6 @@
 
 /* ---- the request ---- */
 
-const Type pooling_text_type = {.kind = TYPE_STRING},
-           pooling_texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&pooling_text_type}};
-static const Type part_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &api_id_type}},
-                  parts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&part_type}},
-                  one_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &parts_type}},
-                  several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&one_type}};
-const Type pooling_tokens_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &parts_type, &several_type}};
-
-int pooling_keep_input(const FieldReader *r, const cJSON *item) {
-    PoolingRequest *request = r->out;
-    request->input = item;
-    return 0;
-}
-
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
     Prompt *prompts = NULL;

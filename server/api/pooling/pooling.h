@@ -75,14 +75,11 @@ void pooling_free(void *self);
 
 /* ---- for the forms ---- */
 
-/* For a FIELD_OTHER "input": keeps the item until settle. */
-int pooling_keep_input(const FieldReader *r, const cJSON *item);
 /* The input, one or a list of them, each read by `read_one`, which counts it in n_inputs; `what` they are called. */
 typedef int ReadInput(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e);
 int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e);
 /* Inputs that are texts or token ids, one or a list of them. */
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
-extern const Type pooling_text_type, pooling_texts_type, pooling_tokens_type;
 
 /* What all of these answers have: {"object":"list","data":[ and, behind the last result, the model, the noise and the
  * tokens used. */

@@ -5,18 +5,20 @@
 #include "base/tags.h"
 #include "base/utf8.h"
 #include "model/shape.h"
+#include "server/api/completions/prompt.h"
 #include "server/api/pooling/probabilities.h"
 #include "server/api/pooling/tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const Type input_type = {.kind = TYPE_ONE_OF, .of = {&pooling_text_type, &pooling_texts_type}};
+static const Type texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_text_type}},
+                  input_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &texts_type}};
 
 static const Field rows[] = {
     {.name = "input",
      .kind = FIELD_OTHER,
-     .read = pooling_keep_input,
+     .offset = offsetof(PoolingRequest, input),
      .type = &input_type,
      .absent = "required",
      .help = "The texts. What stands between white space is a word, and has a label: the trainer's words."},

@@ -80,7 +80,7 @@ static void check_rows(const FieldList *list, const char *help) {
         check_fallback(f, v.bytes);
         if (f->kind <= FIELD_FLOAT || f->kind == FIELD_SEED) check_number(f);
         if (f->kind == FIELD_OBJECT) check_rows(f->fields, help);
-        CHECK_MSG(f->help && (f->kind == FIELD_OTHER) == (f->read && f->type), "%s", f->name);
+        CHECK_MSG(f->help && (f->kind == FIELD_OTHER) == !!f->type && (!f->read || f->type), "%s", f->name);
         if (f->limit) check_limits(help, &(Type){.limit = f->limit});
         if (f->type) check_limits(help, f->type);
         for (const Field *g = list->rows; g < f; g++) CHECK_MSG(strcmp(f->name, g->name), "%s twice", f->name);
