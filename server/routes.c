@@ -89,27 +89,30 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 /* Written when the version was opened. */
-static void hand_over(Server *s, size_t text, HttpReply *reply) {
-    Serving *serving = versions_pin(&s->versions);
-    const Buffer *made = (const Buffer *)((const char *)serving + text);
+static void hand_over(const Buffer *text, HttpReply *reply) {
     reply->status = 200;
-    buffer_append(&reply->body, made->data, made->n);
-    versions_unpin(&s->versions, serving);
+    buffer_append(&reply->body, text->data, text->n);
 }
 
 static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    hand_over(s, offsetof(Serving, props), reply);
+    Serving *serving = versions_pin(&s->versions);
+    hand_over(&serving->props, reply);
+    versions_unpin(&s->versions, serving);
 }
 
 static void openapi(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    hand_over(s, offsetof(Serving, openapi), reply);
+    Serving *serving = versions_pin(&s->versions);
+    hand_over(&serving->openapi, reply);
+    versions_unpin(&s->versions, serving);
 }
 
 static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    hand_over(s, offsetof(Serving, tokenizer_info), reply);
+    Serving *serving = versions_pin(&s->versions);
+    hand_over(&serving->tokenizer_info, reply);
+    versions_unpin(&s->versions, serving);
 }
 
 static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
