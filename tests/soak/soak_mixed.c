@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-static const char *const nonsense[] = {"{\"prompt\":[[]]}", "{\"max_tokens\":-1}", "{\"n\":1000000}",
+static const char *const nonsense[] = {"{\"prompt\":[[]]}", "{\"max_tokens\":-2}", "{\"n\":1000000}",
                                        "[[[[[[[[[[",        "{\"stop\":\"\"}",     "{\"seed\":1e99}",
                                        "\xFF\xFE",          "{\"unknown\":1}"};
 
