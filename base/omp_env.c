@@ -26,11 +26,9 @@ void runtime_tune(char **argv) {
     bool waits = getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT");
     bool counts = getenv("OMP_NUM_THREADS") || cpus >= team_size();
     if (waits && counts) return;
-    if (!waits) setenv("GOMP_SPINCOUNT", "2000", 1);
-    if (!counts) {
-        char text[16];
-        snprintf(text, sizeof text, "%d", cpus);
-        setenv("OMP_NUM_THREADS", text, 1);
-    }
+    char text[16];
+    snprintf(text, sizeof text, "%d", cpus);
+    if (!waits && setenv("GOMP_SPINCOUNT", "2000", 1)) return; /* no memory: it would start again for ever */
+    if (!counts && setenv("OMP_NUM_THREADS", text, 1)) return;
     start_again(argv);
 }
