@@ -1,14 +1,17 @@
 #include "base/sha256.h"
 
 #include "base/files.h"
+#include "base/memory.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-/* libcrypto fails here only without memory. */
+/* libcrypto fails only without memory. */
 void sha256_init(Sha256 *s) {
     s->state = EVP_MD_CTX_new();
-    BUG_ON(!s->state || !EVP_DigestInit_ex(s->state, EVP_sha256(), NULL));
+    if (s->state && EVP_DigestInit_ex(s->state, EVP_sha256(), NULL)) return;
+    sha256_end(s);
+    memory_exhausted(sizeof s->state);
 }
 
 void sha256_restart(Sha256 *s) { BUG_ON(!EVP_DigestInit_ex(s->state, NULL, NULL)); }
@@ -17,8 +20,9 @@ void sha256_add(Sha256 *s, const void *data, size_t n) { BUG_ON(!EVP_DigestUpdat
 
 void sha256_peek(const Sha256 *s, unsigned char digest[SHA256_BYTES]) {
     EVP_MD_CTX *copy = EVP_MD_CTX_new();
-    BUG_ON(!copy || !EVP_MD_CTX_copy_ex(copy, s->state) || !EVP_DigestFinal_ex(copy, digest, NULL));
+    bool done = copy && EVP_MD_CTX_copy_ex(copy, s->state) && EVP_DigestFinal_ex(copy, digest, NULL);
     EVP_MD_CTX_free(copy);
+    if (!done) memory_exhausted(sizeof s->state);
 }
 
 void sha256_final(Sha256 *s, unsigned char digest[SHA256_BYTES]) {

@@ -1,4 +1,5 @@
-/* sha256: FIPS 180-4, by libcrypto: 1 to 2 GB/s where the CPU has instructions for it, 0.4 elsewhere. */
+/* sha256: FIPS 180-4, by libcrypto: 1 to 2 GB/s where the CPU has instructions for it, 0.4 elsewhere. Without
+ * memory, which libcrypto takes at init and peek, they do what an x-function does (base/memory.h). */
 #ifndef NOISED_SHA256_H
 #define NOISED_SHA256_H
 
