@@ -59,19 +59,22 @@ done:
 int folder_sync_of(const char *path, Err *err) {
     const char *slash = strrchr(path, '/');
     size_t n = slash ? MAX((size_t)(slash - path), 1) : 1; /* "/x" lies in "/", "x" in "." */
-    char *folder = xstrdup(slash ? path : ".");
-    folder[n] = 0;
+    char folder[PATH_BYTES];
+    snprintf(folder, sizeof folder, "%.*s", (int)n, slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     if (fd < 0 || fsync(fd) < 0) rc = err_set(err, "%s: %s", folder, strerror(errno));
     if (fd >= 0) close(fd);
-    free(folder);
     return rc;
 }
 
 /* 1 made, 0 there already, -1 error. */
 static int make_one(const char *path, Err *err) {
     struct stat st;
-    if (mkdir(path, 0777) == 0) return folder_sync_of(path, err) ? -1 : 1;
+    if (mkdir(path, 0777) == 0) {
+        if (folder_sync_of(path, err) == 0) return 1;
+        rmdir(path);
+        return -1;
+    }
     if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
     return err_set(err, "%s: %s", path, strerror(errno));
 }
