@@ -38,14 +38,14 @@ static void say_precisions(const ParamSet *ps, Dtype dtype, FILE *said) {
     fprintf(said, "; vectors and the like: %d F32\n", vectors);
 }
 
-static int say_sizes(const Checkpoint *c, const char *to, Dtype dtype, FILE *said, Err *err) {
+static int say_sizes(const Checkpoint *c, const char *in, const char *to, Dtype dtype, FILE *said, Err *err) {
     const ParamSet *ps = &c->model.params;
     const Shards *shards = &c->shards;
     char path[PATH_BYTES], was[MEMORY_TEXT], is[MEMORY_TEXT];
     struct stat st;
     size_t bytes = 0;
     for (int i = 0; i < shards->n_files; i++) bytes += shards->files[i].map_bytes;
-    if (path_join(path, to, "model.safetensors", err)) return -1;
+    if (path_join(path, in, "model.safetensors", err)) return -1;
     if (stat(path, &st)) return err_set(err, "%s: %s", path, strerror(errno));
     fprintf(said, "%s: %d tensors, %zu parameters, %s of weights become %s (%.2f)\n", to, ps->n, params_count(ps),
             memory_text(bytes, was), memory_text((size_t)st.st_size, is), (double)st.st_size / (double)bytes);
@@ -64,7 +64,7 @@ static int save_files(const Checkpoint *c, const char *from, const char *to, Dty
     if (path_join(path, to, "tokenizer.json", err)) return -1;
     if (c->tokenizer && tokenizer_json_save(c->tokenizer, path, err)) return -1;
     if (checkpoint_save(to, &c->model, &c->labels, dtype, step ? strtoull(step, NULL, 10) : 0, err)) return -1;
-    if (say_sizes(c, to, dtype, said, err) || carry_over(from, to, &c->model.cfg, said, err)) return -1;
+    if (carry_over(from, to, &c->model.cfg, said, err)) return -1;
     return shards_check_intact(&c->shards, err);
 }
 
@@ -78,11 +78,22 @@ static void withdraw(const char *to, int made) {
     folder_remove(to, made);
 }
 
+/* The folder gets its name when it is whole: what a killed conversion leaves is in nobody's way, and goes with the
+ * next. */
 static int save_all(const Checkpoint *c, const char *from, const char *to, Dtype dtype, FILE *said, Err *err) {
-    int made;
-    if (folder_create(to, &made, err)) return -1;
-    int rc = save_files(c, from, to, dtype, said, err);
-    if (rc) withdraw(to, made);
+    char unfinished[PATH_BYTES];
+    size_t n = strlen(to);
+    while (n > 1 && to[n - 1] == '/') n--;
+    if (snprintf(unfinished, sizeof unfinished, "%.*s.unfinished", (int)n, to) >= (int)sizeof unfinished)
+        return err_set(err, "%.200s…: the path is too long", to);
+    withdraw(unfinished, 1);
+    int made, rc;
+    if (folder_create(unfinished, &made, err)) return -1;
+    rc = save_files(c, from, unfinished, dtype, said, err);
+    if (rc == 0) rc = say_sizes(c, unfinished, to, dtype, said, err);
+    if (rc == 0 && rename(unfinished, to)) rc = err_set(err, "%s: %s", to, strerror(errno));
+    if (rc) withdraw(unfinished, made);
+    if (rc == 0 && (rc = folder_sync_of(to, err))) withdraw(to, made);
     return rc;
 }
 
