@@ -62,7 +62,7 @@ TRAINER := $(call sources,trainer $(addprefix trainer/,text tasks ranks report c
 SERVER := $(call sources,server $(addprefix server/,gate http engine metrics page api $(addprefix api/,completions chat pooling schema)))
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
-TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/engine server/api))
+TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/engine server/api faults) tests/faults/faults.c)
 FUZZ := $(filter-out tests/fuzz/libfuzzer.c,$(wildcard tests/fuzz/*.c))
 KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
@@ -107,6 +107,10 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd -lsystemd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
+$(BUILD)/run-tests: | $(BUILD)/fault.so
+$(BUILD)/fault.so: tests/faults/fault.c tests/faults/fault.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -Wall -Wextra -fPIC -shared $< -o $@
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
@@ -239,6 +243,10 @@ pictures: ## the page's pictures in docs/, by the test that looks at them
 
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
 	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)
+
+.PHONY: faults
+faults: $(PROGRAMS) $(BUILD)/run-tests ## every call of the system that the programs make fails, once, from then on, and comes short
+	FAULTS=all BUILD=$(BUILD) $(BUILD)/run-tests faults_
 
 .PHONY: fuzz
 fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=gate; clang, libclang-rt-14-dev)

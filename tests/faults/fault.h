@@ -1,0 +1,37 @@
+/* fault: a library that a program is started with (LD_PRELOAD) and that lets its calls of the system fail, or come
+ * short, at the n-th, once or from then on. What is to happen stands in a file that the environment's FAULT names; the
+ * test and the program map it, so that a daemon can be told in the middle of its life. Calls before main are let
+ * through. */
+#ifndef NOISED_TEST_FAULT_H
+#define NOISED_TEST_FAULT_H
+
+#include <stdatomic.h>
+
+typedef enum FaultCall {
+    FAULT_MALLOC, /* ENOMEM; calloc, realloc and aligned ones too */
+    FAULT_OPEN,   /* EMFILE; fopen too */
+    FAULT_READ,   /* EIO; short: half of what was asked for */
+    FAULT_WRITE,  /* ENOSPC; short: half */
+    FAULT_FLUSH,  /* ENOSPC: fflush and fclose, whose writing inside libc nobody can see */
+    FAULT_FSYNC,  /* EIO */
+    FAULT_RENAME, /* EIO */
+    FAULT_MMAP,   /* ENOMEM */
+    FAULT_THREAD, /* EAGAIN: pthread_create */
+    FAULT_ACCEPT, /* EMFILE */
+    FAULT_EPOLL,  /* epoll_ctl: ENOMEM; epoll_wait: EINTR */
+    FAULT_RECV,   /* ECONNRESET; short: one byte */
+    FAULT_SEND,   /* ECONNRESET; short: one byte */
+    FAULT_CALLS
+} FaultCall;
+
+typedef enum FaultMode { FAULT_ONCE, FAULT_EVER, FAULT_SHORT, FAULT_MODES } FaultMode;
+
+typedef struct Fault {
+    _Atomic int call; /* FAULT_CALLS: none */
+    _Atomic int mode;
+    _Atomic long nth; /* from 1 */
+    _Atomic long counted[FAULT_CALLS];
+    _Atomic long struck;
+} Fault;
+
+#endif

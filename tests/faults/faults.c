@@ -1,0 +1,43 @@
+#include "tests/faults/faults.h"
+
+#include "base/macros.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const char *const fault_calls[FAULT_CALLS] = {"malloc", "open",   "read",   "write", "flush", "fsync", "rename",
+                                              "mmap",   "thread", "accept", "epoll", "recv",  "send"};
+const char *const fault_modes[FAULT_MODES] = {"once", "for ever", "short"};
+
+void fault_set(Fault *f, FaultCall call, FaultMode mode, long nth) {
+    fault_rest(f);
+    for (int i = 0; i < FAULT_CALLS; i++) f->counted[i] = 0;
+    f->struck = 0;
+    f->mode = mode;
+    f->nth = nth;
+    f->call = call;
+}
+
+void fault_rest(Fault *f) { f->call = FAULT_CALLS; }
+
+Fault *fault_file(const char *dir) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/fault", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    BUG_ON(fd < 0 || ftruncate(fd, sizeof(Fault)));
+    Fault *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    BUG_ON(f == MAP_FAILED);
+    close(fd);
+    fault_rest(f);
+    return f;
+}
+
+/* The first few, where most is decided, and then ever larger strides. */
+long fault_next(long n, long count) {
+    const char *which = getenv("FAULTS");
+    if (which && !strcmp(which, "all")) return n + 1;
+    return n < 3 ? n + 1 : n + MAX(1, count / 5);
+}
