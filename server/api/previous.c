@@ -28,11 +28,10 @@ static int read_seed(const cJSON *item, int index, const char *key, uint64_t *ou
 }
 
 static int read_text(PreviousChoice *c, const cJSON *choice, int index, ApiError *e) {
-    const cJSON *inner = json_field(choice, "message");
-    if (!inner) inner = json_field(choice, "delta");
+    const cJSON *message = json_field(choice, "message"), *inner = message ? message : json_field(choice, "delta");
     const cJSON *text = inner ? json_field(inner, "content") : json_field(choice, "text");
     const char *key = inner ? "message.content" : "text";
-    if (inner && json_is_null(text)) return 0; /* the delta of another thing */
+    if (inner && (json_is_null(text) || (!text && !message))) return 0; /* who speaks, or that the choice ends */
     if (!cJSON_IsString(text)) return fail(e, index, key, "a string", text);
     buffer_text(&c->text, text->valuestring);
     return c->text.failed ? api_no_memory(e) : 0;

@@ -343,7 +343,8 @@ def chat_completion(daemon, user):
 def chat_completion_stream(daemon):
     said = [{"role": "system", "content": "Book"}, {"role": "user", "content": "What is the best book"}]
     first, *events, last = daemon.stream("/v1/chat/completions", messages=said, max_tokens=8)
-    equal(first["choices"][0]["delta"]["role"], "assistant")
+    equal(first["choices"][0]["delta"], {"role": "assistant", "content": None})
+    equal(last["choices"][0]["delta"], {})
     check(all("role" not in event["choices"][0]["delta"] for event in [*events, last]))
     equal(len({event["id"] for event in [first, *events, last]}), 1)
     equal(last["choices"][0]["finish_reason"], "length")

@@ -99,10 +99,10 @@ static bool is_identical(const Choice *c, const PreviousChoice *previous) {
     return difference(c, previous) < 0 && same_end && c->finish != FINISH_DEADLINE;
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
     const PreviousChoice *previous = &c->rules->previous->choices[index];
     int64_t at = difference(c, previous);
-    (void)event;
+    (void)part;
     json_open(b, NULL, '{');
     json_put_int(b, "index", index);
     json_put_bool(b, "identical", is_identical(c, previous));
@@ -116,7 +116,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         json_close(b, '}');
     }
     json_put_some(b, "former_finish_reason", previous->finish);
-    response_choice_end(b, c, 0, has_noise);
+    response_choice_end(b, c, 0, has_noise, part);
 }
 
 static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choices, int n) {

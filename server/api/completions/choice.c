@@ -98,10 +98,11 @@ int choice_settled_slots(const Choice *c) {
     return n - c->slots_sent;
 }
 
+bool choice_has_text(const Choice *c) { return c->text.settled > c->text_sent || choice_settled_slots(c) > 0; }
+
 bool choice_has_news(const Choice *c) {
     if (c->n_read < c->rules->from && c->finish == FINISH_NONE) return false;
-    return c->text.settled > c->text_sent || choice_settled_slots(c) > 0 ||
-           (c->finish != FINISH_NONE && !c->finish_sent);
+    return choice_has_text(c) || (c->finish != FINISH_NONE && !c->finish_sent);
 }
 
 void choice_mark_sent(Choice *c) {

@@ -56,6 +56,7 @@ int choice_settled_slots(const Choice *c);
 
 /* Whether anything has settled since choice_mark_sent. */
 bool choice_has_news(const Choice *c);
+bool choice_has_text(const Choice *c); /* text or slots, and not the end alone */
 void choice_mark_sent(Choice *c);
 
 double choice_mean_logprob(const Choice *c); /* of the generated tokens; 0 when there are none */

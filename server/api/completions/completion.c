@@ -236,7 +236,7 @@ static void print_whole(Completion *c, Buffer *out) {
     for (int p = 0; p < r->n_prompts; p++) {
         Choice **order = order_choices(c, p);
         if (!order) out->failed = true;
-        for (int i = 0; i < r->n && order; i++) form->choice(out, order[i], p * r->n + i, c->has_noise, false);
+        for (int i = 0; i < r->n && order; i++) form->choice(out, order[i], p * r->n + i, c->has_noise, PART_WHOLE);
         free(order);
     }
     json_close(out, ']');
@@ -245,17 +245,27 @@ static void print_whole(Completion *c, Buffer *out) {
     response_close(out, &u, false);
 }
 
-static void print_event(Completion *c, Buffer *out, int i) {
-    Choice *choice = &c->choices[i];
-    if (!choice_has_news(choice)) return;
+static void print_event(Completion *c, Buffer *out, int i, Part part) {
     buffer_text(out, "data: ");
     response_open(out, &c->head, true);
-    c->head.form->choice(out, choice, i, c->has_noise, true);
+    c->head.form->choice(out, &c->choices[i], i, c->has_noise, part);
     bool counted = c->request.include_usage && c->request.continuous_usage_stats;
     Usage u = counted ? usage_of(c) : (Usage){0};
     json_close(out, ']');
     response_close(out, counted ? &u : NULL, c->request.include_usage);
     buffer_text(out, "\n\n");
+}
+
+static void print_events(Completion *c, Buffer *out, int i) {
+    Choice *choice = &c->choices[i];
+    if (!choice_has_news(choice)) return;
+    if (c->head.form->framed) {
+        if (!choice->begun) print_event(c, out, i, PART_BEGIN);
+        if (choice_has_text(choice)) print_event(c, out, i, PART_TEXT);
+        if (choice->finish != FINISH_NONE) print_event(c, out, i, PART_END);
+    } else {
+        print_event(c, out, i, PART_NEWS);
+    }
     choice_mark_sent(choice);
 }
 
@@ -292,7 +302,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
         if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
-        if (c->request.stream && choice->finish != FINISH_CANCELLED) print_event(c, out, i);
+        if (c->request.stream && choice->finish != FINISH_CANCELLED) print_events(c, out, i);
     }
     if (cut || (!done && atomic_load(c->ctx->cut))) {
         answer_shutting_down(&e);

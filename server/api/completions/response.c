@@ -168,22 +168,22 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c) {
     json_put_bytes(b, key, n ? c->text.text.data + c->text_sent : "", n);
 }
 
-void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise) {
+void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise, Part part) {
     const Job *job = c->job;
-    bool done = c->finish != FINISH_NONE;
+    bool done = c->finish != FINISH_NONE && part != PART_BEGIN && part != PART_TEXT;
+    bool begins = part == PART_WHOLE || part == PART_BEGIN || (part == PART_NEWS && !c->begun);
     json_put_text(b, "finish_reason", !done ? NULL : c->finish == FINISH_STOP ? "stop" : "length");
-    if (c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
+    if (done && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_uint(b, "seed", job->sampling.seed);
     answer_put_noise_seed(b, job->noise.seed, has_noise);
-    if (c->rules->token_ids && !c->begun) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
+    if (c->rules->token_ids && begins) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
     if (c->rules->token_ids) put_token_ids(b, c, n);
     if (c->rules->prompt_top >= 0) put_prompt_logprobs(b, c);
     json_close(b, '}');
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
     int n = choice_settled_slots(c);
-    (void)event;
     json_open(b, NULL, '{');
     response_choice_text(b, "text", c);
     json_put_int(b, "index", index);
@@ -191,7 +191,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         response_logprobs(b, c, n);
     else
         json_put_null(b, "logprobs");
-    response_choice_end(b, c, n, has_noise);
+    response_choice_end(b, c, n, has_noise, part);
 }
 
 const ResponseForm response_text = {

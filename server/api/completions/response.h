@@ -7,13 +7,17 @@
 
 #include "server/api/completions/choice.h"
 
+/* Of a choice: all of it; what is new since choice_mark_sent; or that in the three kinds of event of a framed form. */
+typedef enum Part { PART_WHOLE, PART_NEWS, PART_BEGIN, PART_TEXT, PART_END } Part;
+
 /* What differs between them. */
 typedef struct ResponseHead ResponseHead;
 typedef struct ResponseForm {
     const char *id, *object, *event; /* beginning of the id; `object` of a whole answer and of an event */
-    /* What is new in c since choice_mark_sent, with finish_reason when the choice is complete. The noise seed is null
-     * where there is no noise. */
-    void (*choice)(Buffer *b, const Choice *c, int index, bool has_noise, bool event);
+    bool framed; /* an event in front of a choice's text says who speaks, one behind it why it ends: clients that read
+                    chats take no text from either */
+    /* finish_reason is null before the end. The noise seed is null where there is no noise. */
+    void (*choice)(Buffer *b, const Choice *c, int index, bool has_noise, Part part);
     /* Members behind the choices of a whole answer; NULL: none. */
     void (*more)(Buffer *b, const ResponseHead *head, const Choice *choices, int n);
 } ResponseForm;
@@ -42,7 +46,7 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c);
 void response_logprobs(Buffer *b, const Choice *c, int n);
 
 /* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
-void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise);
+void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise, Part part);
 
 /* The end: usage NULL leaves it out, as `null` when usage_null. */
 void response_close(Buffer *b, const Usage *usage, bool usage_null);

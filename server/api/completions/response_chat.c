@@ -42,21 +42,26 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
     json_close(b, '}');
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
-    int n = choice_settled_slots(c);
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
+    bool has_text = part == PART_WHOLE || part == PART_TEXT;
+    int n = has_text ? choice_settled_slots(c) : 0;
     json_open(b, NULL, '{');
     json_put_int(b, "index", index);
-    json_open(b, event ? "delta" : "message", '{');
-    if (!event || !c->begun) json_put_text(b, "role", "assistant");
-    response_choice_text(b, "content", c);
-    if (!event) json_put_null(b, "refusal");
+    json_open(b, part == PART_WHOLE ? "message" : "delta", '{');
+    if (part == PART_WHOLE || part == PART_BEGIN) json_put_text(b, "role", "assistant");
+    if (part == PART_BEGIN) json_put_null(b, "content");
+    if (has_text) response_choice_text(b, "content", c);
+    if (part == PART_WHOLE) json_put_null(b, "refusal");
     json_close(b, '}');
-    if (c->rules->logprobs)
+    if (c->rules->logprobs && has_text)
         put_logprobs(b, c, n);
     else
         json_put_null(b, "logprobs");
-    response_choice_end(b, c, n, has_noise);
+    response_choice_end(b, c, n, has_noise, part);
 }
 
-const ResponseForm response_chat = {
-    .id = "chatcmpl", .object = "chat.completion", .event = "chat.completion.chunk", .choice = print_choice};
+const ResponseForm response_chat = {.id = "chatcmpl",
+                                    .object = "chat.completion",
+                                    .event = "chat.completion.chunk",
+                                    .framed = true,
+                                    .choice = print_choice};

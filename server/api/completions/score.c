@@ -52,11 +52,11 @@ const FieldList score_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read
 
 /* ---- the answer ---- */
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, bool event) {
+static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
     const Job *job = c->job;
     double sum = 0;
     bool greedy = true, whole = c->n_scored == job->n_prompt;
-    (void)event;
+    (void)part;
     for (int i = job->score_from; i < job->n_prompt && whole; i++) {
         const JobToken *token = &job->prompt_scores[i];
         sum += (double)token->logprob;

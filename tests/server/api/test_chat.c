@@ -81,7 +81,13 @@ TEST(chat_stream) {
         CHECK(!strcmp(json_text(events.data[i], "object"), "chat.completion.chunk"));
         CHECK(!!json_text(events.data[i], "choices.0.delta.role") == (i == 0));
         CHECK((json_text(events.data[i], "choices.0.finish_reason") != NULL) == (i == events.n - 1));
-        buffer_text(&text, json_text(events.data[i], "choices.0.delta.content"));
+        const char *piece = json_text(events.data[i], "choices.0.delta.content");
+        bool frame =
+            i == 0 || i == events.n - 1; /* a reader that takes text where finish_reason is null has all of it */
+        CHECK(frame == !piece);
+        CHECK(frame == !json_at(events.data[i], "choices.0.logprobs.content"));
+        if (frame) continue;
+        buffer_text(&text, piece);
         cJSON *content = (cJSON *)json_at(events.data[i], "choices.0.logprobs.content");
         for (entry = content->child; entry; entry = next) {
             next = entry->next;
