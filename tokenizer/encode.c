@@ -12,9 +12,17 @@
 /* Positions in a word are ints, and a spelling is up to three times as long as the text. */
 enum { MAX_TEXT = 1 << 29 };
 
+/* Places in a text that no special token may span. */
+typedef struct Quotes {
+    const char *text;
+    const size_t *at; /* [n], ascending */
+    size_t n;
+} Quotes;
+
 typedef struct Encoder {
     const Tokenizer *t;
     bool special;
+    Quotes quotes; /* of the text as it came */
     WordScan *scan;
     MergeScratch scratch;
     TokenList *out;
@@ -123,11 +131,42 @@ static int encode_piece(Encoder *e, TokenText text, bool first) {
 
 typedef int (*PieceFn)(Encoder *e, TokenText piece, bool first);
 
+/* Of bytes that lie in the text as it came. */
+static bool is_quoted(const Encoder *e, const char *bytes, size_t n) {
+    const Quotes *q = &e->quotes;
+    size_t low = 0, high = q->n; /* the first place behind the first byte */
+    if (q->n == 0) return false;
+    size_t start = (size_t)(bytes - q->text);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (q->at[middle] <= start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < q->n && q->at[low] < start + n;
+}
+
+/* The next added token from text[at] on; where a special one is only quoted, the longest other one there. */
+static bool next_added(const Encoder *e, const AddedTrie *added, TokenText text, size_t at, AddedMatch *match) {
+    while (added_trie_find(added, text.data, text.n, at, e->special, match)) {
+        AddedMatch other;
+        at = match->start;
+        if (!e->t->special[match->id] || !is_quoted(e, text.data + at, match->end - at)) return true;
+        if (added_trie_find(added, text.data, match->end, at, false, &other) && other.start == at) {
+            *match = other;
+            return true;
+        }
+        at++;
+    }
+    return false;
+}
+
 static int encode_around(Encoder *e, const AddedTrie *added, TokenText text, bool first, PieceFn encode) {
     AddedMatch match;
     size_t at = 0;
     while (at < text.n) {
-        bool found = added_trie_find(added, text.data, text.n, at, e->special, &match);
+        bool found = next_added(e, added, text, at, &match);
         size_t end = found ? match.start : text.n;
         if (end > at && encode(e, (TokenText){.data = text.data + at, .n = end - at}, first && at == 0)) return -1;
         if (found) token_list_push(e->out, match.id);
@@ -142,8 +181,7 @@ static bool is_ascii(TokenText text) {
     return all < 0x80;
 }
 
-/* Step 2. */
-static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
+static int encode_normalized(Encoder *e, TokenText text, bool first) {
     bool compose = e->t->spec.nfc && !is_ascii(text);
     if (!compose && e->t->spec.prepend != PREPEND_NORMALIZER)
         return encode_around(e, &e->t->normalized, text, first, encode_piece);
@@ -154,12 +192,25 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
     return rc;
 }
 
-int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
+/* Step 2. A piece that is spelt anew has its places elsewhere, so none of it is special where anything is quoted. */
+static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
+    Quotes quotes = e->quotes;
+    bool special = e->special;
+    e->special = special && !is_quoted(e, text.data, text.n);
+    e->quotes.n = 0;
+    int rc = encode_normalized(e, text, first);
+    e->special = special;
+    e->quotes = quotes;
+    return rc;
+}
+
+static int encode_text(const Tokenizer *t, const char *text, size_t n, bool special, Quotes quotes, TokenList *out,
+                       Err *err) {
     if (n == 0) return out->failed ? fail_memory(err) : 0;
     if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
     if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
     if (t->spec.style == TOKEN_WORDS) return word_level_encode(t, text, n, out) ? fail_memory(err) : 0;
-    Encoder e = {.t = t, .special = special, .out = out, .err = err};
+    Encoder e = {.t = t, .special = special, .quotes = quotes, .out = out, .err = err};
     if (t->pretokenizer) {
         e.scan = word_scan_open(t->pretokenizer);
         if (!e.scan) return fail_memory(err);
@@ -168,4 +219,48 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specia
     if (e.scan) word_scan_close(e.scan);
     merge_scratch_free(&e.scratch);
     return rc == 0 && out->failed ? fail_memory(err) : rc;
+}
+
+int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
+    return encode_text(t, text, n, special, (Quotes){0}, out, err);
+}
+
+/* ---- quotes ---- */
+
+static const char quote = '\xFF';
+
+/* Inside the next special token from text[from] on. */
+static size_t quote_place(const Tokenizer *t, const AddedTrie *added, const char *text, size_t n, size_t from) {
+    AddedMatch match;
+    for (; added_trie_find(added, text, n, from, true, &match); from = match.start + 1)
+        if (t->special[match.id]) return match.start + 1;
+    return n;
+}
+
+void tokenizer_quote(const Tokenizer *t, const char *text, Buffer *out) {
+    size_t n = strlen(text), raw = 0, normalized = 0;
+    for (size_t at = 0; at < n;) {
+        if (raw <= at) raw = quote_place(t, &t->raw, text, n, at);
+        if (normalized <= at) normalized = quote_place(t, &t->normalized, text, n, at);
+        size_t next = MIN(raw, normalized);
+        buffer_append(out, text + at, next - at);
+        if (next < n) buffer_append(out, &quote, 1);
+        at = next;
+    }
+}
+
+int tokenizer_encode_quoted(const Tokenizer *t, char *text, size_t n, TokenList *out, Err *err) {
+    size_t kept = 0, n_at = 0, *at;
+    for (size_t i = 0; i < n; i++) n_at += text[i] == quote;
+    at = try_malloc(MAX(n_at, 1) * sizeof *at);
+    if (!at) return fail_memory(err);
+    n_at = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == quote)
+            at[n_at++] = kept;
+        else
+            text[kept++] = text[i];
+    int rc = encode_text(t, text, kept, true, (Quotes){text, at, n_at}, out, err);
+    free(at);
+    return rc;
 }

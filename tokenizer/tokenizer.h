@@ -11,6 +11,7 @@
 #ifndef NOISED_TOKENIZER_H
 #define NOISED_TOKENIZER_H
 
+#include "base/buffer.h"
 #include "base/err.h"
 
 typedef struct Tokenizer Tokenizer;
@@ -28,6 +29,12 @@ void token_list_free(TokenList *list);
  * added tokens that the file does not call special always do. On failure, which may be for lack of memory, the list
  * holds a part. */
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err);
+
+/* A text that quotes others, whose special tokens are no tokens but text. tokenizer_quote appends such a text with a
+ * byte that UTF-8 has not inside whatever could be taken for a special token; tokenizer_encode_quoted takes these bytes
+ * out of text[0..n), in place, and appends the ids, those of the special tokens outside quotes among them. */
+void tokenizer_quote(const Tokenizer *t, const char *text, Buffer *out);
+int tokenizer_encode_quoted(const Tokenizer *t, char *text, size_t n, TokenList *out, Err *err);
 
 /* The id that the file wants in front of every text (a Llama file's template), or -1. tokenizer_encode leaves it out.
  */

@@ -1,5 +1,8 @@
 #include "weights/chat.h"
 
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/chat_files.h"
 
 #include <stdlib.h>
@@ -69,4 +72,37 @@ int chat_ends(const Chat *chat, const Tokenizer *tokenizer, int ids[CHAT_ENDS]) 
         if (id >= 0) ids[n++] = id;
     }
     return n;
+}
+
+static int encode_messages(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n,
+                           const Tokenizer *tokenizer, TokenList *out, ChatFault *fault, Err *err) {
+    Buffer text = {0};
+    int rc = chat->form->render(chat->form, m, n, words, &text, fault);
+    if (rc == 0 && text.failed) rc = err_set(err, "no memory to write the conversation");
+    if (rc == 0) rc = tokenizer_encode_quoted(tokenizer, text.data, text.n, out, err);
+    buffer_free(&text);
+    return rc;
+}
+
+int chat_encode(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, bool parse_special,
+                const Tokenizer *tokenizer, TokenList *out, ChatFault *fault, Err *err) {
+    *fault = (ChatFault){0};
+    for (int i = 0; i < n; i++)
+        if (!utf8_is_valid(m[i].content, strlen(m[i].content))) return err_set(err, "message %d is no valid UTF-8", i);
+    if (parse_special) return encode_messages(chat, words, m, n, tokenizer, out, fault, err);
+    ChatMessage *quoting = try_calloc((size_t)n, sizeof *quoting);
+    Buffer *contents = try_calloc((size_t)n, sizeof *contents);
+    bool whole = quoting && contents;
+    for (int i = 0; i < n && whole; i++) {
+        tokenizer_quote(tokenizer, m[i].content, &contents[i]);
+        buffer_append(&contents[i], "", 1);
+        whole = !contents[i].failed;
+        quoting[i] = (ChatMessage){m[i].role, contents[i].data};
+    }
+    int rc = whole ? encode_messages(chat, words, quoting, n, tokenizer, out, fault, err)
+                   : err_set(err, "no memory to write the conversation");
+    for (int i = 0; i < n && contents; i++) buffer_free(&contents[i]);
+    free(contents);
+    free(quoting);
+    return rc;
 }

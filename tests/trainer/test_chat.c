@@ -100,6 +100,8 @@ TEST(chat_obeys_commands) {
     say(&t, "Who is there?");
     hear(&t, first);
     CHECK_MSG(!strcmp(hear(&t, line), "(seed 5, noise 1)"), "%s", line);
+    say(&t, "caf\xE9");
+    CHECK_MSG(!strcmp(hear(&t, line), "message 2 is no valid UTF-8"), "%s", line);
     say(&t, "/new");
     say(&t, "Who is there?");
     CHECK_MSG(!strcmp(hear(&t, line), first), "%s against %s", line, first);

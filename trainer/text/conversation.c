@@ -37,24 +37,19 @@ void conversation_close(Conversation *c) {
     stop_set_free(&c->stops);
 }
 
-static int render(const Conversation *c, TokenList *ids, Err *err) {
-    Buffer text = {0};
+static int encode(const Conversation *c, TokenList *ids, Err *err) {
     ChatFault fault;
     ChatWords words = c->chat->words;
-    const ChatTemplate *form = c->chat->form;
     words.think = true;
     ids->n = 0;
-    int rc = form->render(form, c->messages, c->n, &words, &text, &fault)
-                 ? err_set(err, "the template %s: %s", form->name, fault.why)
-                 : tokenizer_encode(c->checkpoint->tokenizer, text.data, text.n, true, ids, err);
-    buffer_free(&text);
-    return rc;
+    int rc = chat_encode(c->chat, &words, c->messages, c->n, false, c->checkpoint->tokenizer, ids, &fault, err);
+    return rc && fault.why ? err_set(err, "the template %s: %s", c->chat->form->name, fault.why) : rc;
 }
 
 /* The prompt, with room behind it for an answer. */
 static int fit(Conversation *c, TokenList *ids, int *gone, Err *err) {
     int most = c->checkpoint->model.cfg.max_positions - c->max_tokens + 1, first = first_said(c);
-    while (render(c, ids, err) == 0) {
+    while (encode(c, ids, err) == 0) {
         if ((int)ids->n <= most) return 0;
         if (c->n - first <= 2)
             return err_set(err, "%zu tokens and an answer of %d are more than the %d that the model has room for",

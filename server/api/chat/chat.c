@@ -90,22 +90,23 @@ static int read_message(const Reading *reading, const cJSON *object) {
     return read_role(reading, role) || read_content(reading, content) ? -1 : 0;
 }
 
-static int render(const Reading *reading, RequestDraft *d, const ApiContext *ctx) {
-    const Chat *chat = ctx->chat;
-    Buffer text = {0};
+static int encode(const Reading *reading, RequestDraft *d, const ApiContext *ctx) {
+    CompletionRequest *r = &d->request;
+    TokenList list = {0};
     ChatFault fault;
-    ChatWords words = chat->words;
-    int rc;
+    Err err;
+    ChatWords words = ctx->chat->words;
     words.date = d->date_string;
     words.think = d->enable_thinking;
-    if (chat->form->render(chat->form, reading->messages, reading->n, &words, &text, &fault))
-        rc = message_fail(reading, fault.message, "role", fault.why);
-    else
-        rc = text.failed ? api_no_memory(reading->error)
-                         : api_prompt_rendered(ctx, text.data, text.n, &d->request.prompts, &d->request.n_prompts,
-                                               reading->error);
-    buffer_free(&text);
-    return rc;
+    r->prompts = try_calloc(1, sizeof *r->prompts);
+    if (!r->prompts) return api_no_memory(reading->error);
+    r->n_prompts = 1;
+    int rc = chat_encode(ctx->chat, &words, reading->messages, reading->n, d->parse_special, ctx->tokenizer, &list,
+                         &fault, &err);
+    *r->prompts = (Prompt){.ids = list.ids, .n = (int)list.n};
+    if (rc && fault.why) return message_fail(reading, fault.message, "role", fault.why);
+    if (rc) return api_fail(reading->error, 400, NULL, "messages", "%s", err.msg);
+    return list.n ? 0 : api_fail(reading->error, 400, NULL, "messages", "the conversation has no token");
 }
 
 static int read_messages(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
@@ -125,7 +126,7 @@ static int read_messages(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
         rc = read_message(&reading, object);
         reading.n++;
     }
-    if (rc == 0) rc = render(&reading, d, ctx);
+    if (rc == 0) rc = encode(&reading, d, ctx);
     for (int i = 0; i < reading.n; i++) free((char *)reading.messages[i].content);
     free(reading.messages);
     return rc;
@@ -152,7 +153,7 @@ static const Field rows[] = {
      .help =
          "Objects of `role` (`system`, its other name `developer`, `user`, `assistant`) and `content`, a string or "
          "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines. Special tokens that a "
-         "content spells out become their ids."},
+         "content spells out are text, so that nobody forges a turn, unless `parse_special` is true."},
     NEUTRAL("add_special_tokens", "[false]", "The template writes them."),
     {.name = "chat_template_kwargs",
      .kind = FIELD_OBJECT,
@@ -171,6 +172,7 @@ static const Field rows[] = {
      .help = "Tokens to generate at most; -1: as many as the context holds."},
     NEUTRAL("modalities", "[[\"text\"]]", "Answers are texts."),
     {.name = "n_probs", .kind = FIELD_NONE},
+    {DRAFT_FIELD(parse_special, FIELD_BOOL), .help = "Special tokens that a content spells out become their ids."},
     NEUTRAL("parallel_tool_calls", "[true,false]", "No model here calls functions."),
     {.name = "prompt", .kind = FIELD_NONE},
     {.name = "suffix", .kind = FIELD_NONE},

@@ -177,19 +177,6 @@ int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Promp
     return rc;
 }
 
-int api_prompt_rendered(const ApiContext *ctx, const char *text, size_t n, Prompt **prompts, int *n_prompts,
-                        ApiError *e) {
-    TokenList list = {0};
-    Err err;
-    *prompts = try_calloc(1, sizeof **prompts);
-    if (!*prompts) return api_no_memory(e);
-    *n_prompts = 1;
-    int rc = tokenizer_encode(ctx->tokenizer, text, n, true, &list, &err);
-    **prompts = (Prompt){.ids = list.ids, .n = (int)list.n};
-    if (rc) return api_fail(e, 400, NULL, "messages", "%s", err.msg);
-    return list.n ? 0 : api_fail(e, 400, NULL, "messages", "the conversation has no token");
-}
-
 void api_prompt_keep_last(Prompt *p, int n) {
     if (p->n <= n) return;
     memmove(p->ids, p->ids + p->n - n, (size_t)n * sizeof *p->ids);

@@ -23,9 +23,6 @@ int api_prompt_read(const ApiContext *ctx, const cJSON *prompt, bool special, Pr
 /* In place of the only prompt that there is, one for each of these strings or arrays of token ids, each behind it. */
 int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Prompt **prompts, int *n_prompts,
                         ApiError *e);
-/* The text of a chat, which is complete as it stands, as the only prompt. */
-int api_prompt_rendered(const ApiContext *ctx, const char *text, size_t n, Prompt **prompts, int *n_prompts,
-                        ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
 
 /* An array of token ids below the vocabulary's size; *ids is the caller's. */

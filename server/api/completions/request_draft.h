@@ -13,7 +13,7 @@ typedef struct RequestDraft {
     const char *model, *user, *suffix, *if_fingerprint;
     /* what becomes prompts; messages: the request is a chat */
     const cJSON *prompt, *messages, *continuations;
-    bool add_special_tokens, chat_template_kwargs, enable_thinking;
+    bool add_special_tokens, chat_template_kwargs, enable_thinking, parse_special;
     const char *date_string;
     int truncate_prompt_tokens;
     const char *truncation_side;

@@ -2,8 +2,12 @@
  * where each comes from). */
 #include "base/err.h"
 #include "base/memory.h"
-#include "tokenizer/chat_templates.h"
+#include "tests/support/daemon.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
+#include "tokenizer/chat_templates.h"
+#include "weights/chat.h"
+#include "weights/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,4 +177,76 @@ TEST(chat_templates_nearly_qwen3) {
     check_source(QUESTION TURNS THINKING, NULL); /* one that always thinks */
     check_source(QUESTION TURNS PLACE, NULL);
     check_source("{{ '<|im_start|>system\\nYou are Qwen<|im_end|>' }}" QUESTION TURNS THINKING PLACE, NULL);
+}
+
+/* ---- what a content may not do ---- */
+
+static const char *const forged[] = {
+    "<|im_start|>",    "<|im_end|>",    "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",    "<s>",     "</s>",
+    "[INST]",          "[/INST]",       "<|system|>",          "<|user|>",          "<|assistant|>", "<|end|>", "<bos>",
+    "<start_of_turn>", "<end_of_turn>", "<|endoftext|>"};
+
+static Tokenizer *with_all_forged(const char *dir) {
+    Checkpoint c;
+    Err err;
+    BUG_ON(checkpoint_open(&c, dir, &err));
+    Tokenizer *t = c.tokenizer;
+    for (size_t i = 0; i < COUNTOF(forged) && t; i++) {
+        if (tokenizer_find_special(t, forged[i]) >= 0) continue;
+        Tokenizer *more = tokenizer_with_special(t, forged[i], &err);
+        if (t != c.tokenizer) tokenizer_free(t);
+        t = more;
+    }
+    BUG_ON(t == c.tokenizer);
+    checkpoint_close(&c);
+    return t;
+}
+
+/* Special ids of a conversation with this content; its text goes to out. */
+static int count_special(const Chat *chat, const Tokenizer *t, const char *content, bool parse, Buffer *out) {
+    const ChatMessage m[] = {{CHAT_USER, content}, {CHAT_ASSISTANT, content}, {CHAT_USER, content}};
+    TokenList ids = {0};
+    ChatFault fault;
+    Err err;
+    int n = 0;
+    CHECK(chat_encode(chat, &chat->words, m, COUNTOF(m), parse, t, &ids, &fault, &err) == 0);
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t bytes;
+        const char *piece = tokenizer_piece(t, ids.ids[i], &bytes);
+        n += tokenizer_is_special(t, ids.ids[i]);
+        buffer_append(out, piece, bytes);
+    }
+    buffer_append(out, "", 1);
+    token_list_free(&ids);
+    return n;
+}
+
+TEST(chat_contents_forge_no_turns) {
+    static const char *const names[] = {"chatml",  "qwen2.5",   "qwen3",   "smollm2",      "llama-2",
+                                        "llama-3", "llama-3.1", "mistral", "mistral-nemo", "zephyr",
+                                        "phi-3",   "phi-3.5",   "gemma",   "gemma-3",      "alpaca"};
+    const char *dir = test_checkpoint(CHECKPOINT_SMALL);
+    Tokenizer *t = with_all_forged(dir);
+    Config c = test_config(attention_kind_find("mha"));
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        Chat chat;
+        Err err;
+        REQUIRE(chat_open(&chat, dir, names[i], &c, t, &err) == 0);
+        for (size_t f = 0; f < COUNTOF(forged); f++) {
+            char benign[64], content[64];
+            Buffer plain = {0}, text = {0}, parsed = {0};
+            snprintf(benign, sizeof benign, "stone %.*s river", (int)strlen(forged[f]) - 1, forged[f] + 1);
+            snprintf(content, sizeof content, "stone %s river", forged[f]);
+            int none = count_special(&chat, t, benign, false, &plain);
+            CHECK_MSG(count_special(&chat, t, content, false, &text) == none, "%s: %s", names[i], forged[f]);
+            CHECK_MSG(strstr(text.data, content) && !memchr(text.data, 0xFF, text.n), "%s: %s", names[i], text.data);
+            CHECK_MSG(count_special(&chat, t, content, true, &parsed) == none + 3, "%s: %s", names[i], forged[f]);
+            CHECK(!strcmp(text.data, parsed.data)); /* the same text, by other tokens */
+            buffer_free(&plain);
+            buffer_free(&text);
+            buffer_free(&parsed);
+        }
+        chat_close(&chat);
+    }
+    tokenizer_free(t);
 }
