@@ -60,6 +60,7 @@ int folder_sync_of(const char *path, Err *err) {
     const char *slash = strrchr(path, '/');
     size_t n = slash ? MAX((size_t)(slash - path), 1) : 1; /* "/x" lies in "/", "x" in "." */
     char folder[PATH_BYTES];
+    if (n >= sizeof folder) return err_set(err, "%.200s…: the path is too long", path);
     snprintf(folder, sizeof folder, "%.*s", (int)n, slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     if (fd < 0 || fsync(fd) < 0) rc = err_set(err, "%s: %s", folder, strerror(errno));

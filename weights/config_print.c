@@ -19,7 +19,7 @@ static void close_on_line(Buffer *b, char bracket) {
     b->layout = JSON_LINES;
 }
 
-/* The shortest decimal that reads back as the same float. */
+/* In the fewest digits that read back as the same float: of 10000 that is 1e+04, where answers have 10000. */
 static void put_shortest(Buffer *b, const char *key, float v) {
     char text[32];
     int digits = 0;
