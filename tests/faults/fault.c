@@ -9,11 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static Fault *fault; /* NULL until main */
@@ -22,16 +19,20 @@ static Fault *fault; /* NULL until main */
 static bool strikes(FaultCall call) {
     if (!fault) return false;
     long k = ++fault->counted[call];
-    if (fault->call != (int)call || (fault->mode == FAULT_EVER ? k < fault->nth : k != fault->nth)) return false;
-    fault->struck++;
-    return true;
+    return fault->call == (int)call && (fault->mode == FAULT_EVER ? k >= fault->nth : k == fault->nth);
 }
-
-static bool comes_short(void) { return fault->mode == FAULT_SHORT; }
 
 static int fail(int error) {
     errno = error;
     return -1;
+}
+
+/* Of a call that moves *n bytes: -1 when it fails; half of them are left when it comes short. */
+static int moves(FaultCall call, size_t *n, int error) {
+    if (!strikes(call)) return 0;
+    if (fault->mode != FAULT_SHORT) return fail(error);
+    *n = (*n + 1) / 2;
+    return 0;
 }
 
 /* The function that was called, as the next library has it. */
@@ -81,33 +82,15 @@ FILE *fopen(const char *path, const char *mode) {
     errno = EMFILE;
     return NULL;
 }
-ssize_t read(int fd, void *data, size_t n) {
-    if (strikes(FAULT_READ)) {
-        if (!comes_short()) return fail(EIO);
-        n = (n + 1) / 2;
-    }
-    return syscall(SYS_read, fd, data, n);
-}
+ssize_t read(int fd, void *data, size_t n) { return moves(FAULT_READ, &n, EIO) ? -1 : syscall(SYS_read, fd, data, n); }
 ssize_t pread(int fd, void *data, size_t n, off_t offset) {
-    if (strikes(FAULT_READ)) {
-        if (!comes_short()) return fail(EIO);
-        n = (n + 1) / 2;
-    }
-    return syscall(SYS_pread64, fd, data, n, offset);
+    return moves(FAULT_READ, &n, EIO) ? -1 : syscall(SYS_pread64, fd, data, n, offset);
 }
 ssize_t write(int fd, const void *data, size_t n) {
-    if (strikes(FAULT_WRITE)) {
-        if (!comes_short()) return fail(ENOSPC);
-        n = (n + 1) / 2;
-    }
-    return syscall(SYS_write, fd, data, n);
+    return moves(FAULT_WRITE, &n, ENOSPC) ? -1 : syscall(SYS_write, fd, data, n);
 }
 ssize_t pwrite(int fd, const void *data, size_t n, off_t offset) {
-    if (strikes(FAULT_WRITE)) {
-        if (!comes_short()) return fail(ENOSPC);
-        n = (n + 1) / 2;
-    }
-    return syscall(SYS_pwrite64, fd, data, n, offset);
+    return moves(FAULT_WRITE, &n, ENOSPC) ? -1 : syscall(SYS_pwrite64, fd, data, n, offset);
 }
 /* A stream into memory has no descriptor and no disk to be full. */
 static bool flush_strikes(FILE *f) { return f && fileno(f) >= 0 && strikes(FAULT_FLUSH); }
@@ -122,39 +105,10 @@ int rename(const char *from, const char *to) {
     return strikes(FAULT_RENAME) ? fail(EIO) : renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* ---- threads and sockets ---- */
+/* ---- threads ---- */
 
 int pthread_create(pthread_t *id, const pthread_attr_t *how, void *(*run)(void *), void *with) {
     return strikes(FAULT_THREAD) ? EAGAIN : REAL(pthread_create)(id, how, run, with);
-}
-int accept4(int fd, struct sockaddr *from, socklen_t *n, int flags) {
-    return strikes(FAULT_ACCEPT) ? fail(EMFILE) : (int)syscall(SYS_accept4, fd, from, n, flags);
-}
-int epoll_ctl(int fd, int what, int of, struct epoll_event *event) {
-    return strikes(FAULT_EPOLL) ? fail(ENOMEM) : (int)syscall(SYS_epoll_ctl, fd, what, of, event);
-}
-int epoll_wait(int fd, struct epoll_event *events, int n, int timeout) {
-    return strikes(FAULT_EPOLL) ? fail(EINTR) : REAL(epoll_wait)(fd, events, n, timeout);
-}
-ssize_t recvfrom(int fd, void *data, size_t n, int flags, struct sockaddr *from, socklen_t *n_from) {
-    if (strikes(FAULT_RECV)) {
-        if (!comes_short()) return fail(ECONNRESET);
-        n = n > 0;
-    }
-    return syscall(SYS_recvfrom, fd, data, n, flags, from, n_from);
-}
-ssize_t recv(int fd, void *data, size_t n, int flags) { return recvfrom(fd, data, n, flags, NULL, NULL); }
-ssize_t send(int fd, const void *data, size_t n, int flags) {
-    if (strikes(FAULT_SEND)) {
-        if (!comes_short()) return fail(ECONNRESET);
-        n = n > 0;
-    }
-    return syscall(SYS_sendto, fd, data, n, flags, NULL, 0);
-}
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
-    if (!strikes(FAULT_SEND)) return syscall(SYS_sendmsg, fd, message, flags);
-    if (!comes_short() || message->msg_iovlen == 0) return fail(ECONNRESET);
-    return syscall(SYS_sendto, fd, message->msg_iov[0].iov_base, 1, flags, NULL, 0);
 }
 
 /* ---- from main on ---- */

@@ -1,7 +1,6 @@
 /* fault: a library that a program is started with (LD_PRELOAD) and that lets its calls of the system fail, or come
  * short, at the n-th, once or from then on. What is to happen stands in a file that the environment's FAULT names; the
- * test and the program map it, so that a daemon can be told in the middle of its life. Calls before main are let
- * through. */
+ * test and the program map it. Calls before main are let through. */
 #ifndef NOISED_TEST_FAULT_H
 #define NOISED_TEST_FAULT_H
 
@@ -17,10 +16,6 @@ typedef enum FaultCall {
     FAULT_RENAME, /* EIO */
     FAULT_MMAP,   /* ENOMEM */
     FAULT_THREAD, /* EAGAIN: pthread_create */
-    FAULT_ACCEPT, /* EMFILE */
-    FAULT_EPOLL,  /* epoll_ctl: ENOMEM; epoll_wait: EINTR */
-    FAULT_RECV,   /* ECONNRESET; short: one byte */
-    FAULT_SEND,   /* ECONNRESET; short: one byte */
     FAULT_CALLS
 } FaultCall;
 
@@ -31,7 +26,6 @@ typedef struct Fault {
     _Atomic int mode;
     _Atomic long nth; /* from 1 */
     _Atomic long counted[FAULT_CALLS];
-    _Atomic long struck;
 } Fault;
 
 #endif

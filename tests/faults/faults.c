@@ -8,14 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-const char *const fault_calls[FAULT_CALLS] = {"malloc", "open",   "read",   "write", "flush", "fsync", "rename",
-                                              "mmap",   "thread", "accept", "epoll", "recv",  "send"};
+const char *const fault_calls[FAULT_CALLS] = {"malloc", "open",   "read", "write", "flush",
+                                              "fsync",  "rename", "mmap", "thread"};
 const char *const fault_modes[FAULT_MODES] = {"once", "for ever", "short"};
 
 void fault_set(Fault *f, FaultCall call, FaultMode mode, long nth) {
     fault_rest(f);
     for (int i = 0; i < FAULT_CALLS; i++) f->counted[i] = 0;
-    f->struck = 0;
     f->mode = mode;
     f->nth = nth;
     f->call = call;

@@ -52,10 +52,10 @@ typedef struct Trial {
     long count[FAULT_CALLS];     /* that it makes */
 } Trial;
 
-/* Status of a shell's line in the trial's work folder; its output goes to ../output. */
+/* Status of a shell's line in the trial's folder; its output goes to ../output. */
 static int shell(const Trial *t, const char *before, const char *line) {
     char command[1600];
-    snprintf(command, sizeof command, "cd %s/work && %s%s%s >../output 2>&1 </dev/null", t->dir, before,
+    snprintf(command, sizeof command, "cd %s/trial && %s%s%s >../output 2>&1 </dev/null", t->dir, before,
              before && *before ? "/" : "", line);
     int status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -82,7 +82,7 @@ static void hash_result(const Trial *t, char hex[SHA256_HEX]) {
     Sha256 sum;
     sha256_init(&sum);
     if (*t->task->result)
-        snprintf(path, sizeof path, "%s/work/%s", t->dir, t->task->result);
+        snprintf(path, sizeof path, "%s/trial/%s", t->dir, t->task->result);
     else
         snprintf(path, sizeof path, "%s/output", t->dir);
     int n = scandir(path, &entries, NULL, alphasort);
@@ -100,10 +100,10 @@ static void hash_result(const Trial *t, char hex[SHA256_HEX]) {
     sha256_hex(&sum, hex);
 }
 
-/* The work folder anew: what every task finds, and what its own `before` makes of that. */
+/* That folder anew: what every task finds, and what its own `before` makes of that. */
 static void begin(const Trial *t) {
     char command[900];
-    snprintf(command, sizeof command, "rm -rf %s/work && cp -r %s/before %s/work", t->dir, t->dir, t->dir);
+    snprintf(command, sizeof command, "rm -rf %s/trial && cp -r %s/before %s/trial", t->dir, t->dir, t->dir);
     CHECK(system(command) == 0);
 }
 
@@ -111,15 +111,15 @@ static void make_before(const Trial *t) {
     char command[1200], path[300];
     char *text = trainer_text_file(3000), *config = trainer_config_file();
     snprintf(command, sizeof command,
-             "mkdir %s/work && cp -r %s %s/work/model && cp %s %s/work/text.txt && cp %s %s/work", t->dir,
+             "mkdir %s/trial && cp -r %s %s/trial/model && cp %s %s/trial/text.txt && cp %s %s/trial", t->dir,
              test_checkpoint(CHECKPOINT_SMALL), t->dir, text, t->dir, config, t->dir);
     CHECK_MSG(system(command) == 0, "%s", command);
-    snprintf(path, sizeof path, "%s/work", t->dir);
+    snprintf(path, sizeof path, "%s/trial", t->dir);
     test_write_text(path, "labels.jsonl",
                     "{\"text\":\"the river\",\"label\":\"A\"}\n{\"text\":\"the mill\",\"label\":\"B\"}\n"
                     "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"a stone\",\"label\":\"B\"}\n");
     CHECK(strcmp(t->task->before, "true") == 0 || shell(t, t->build, t->task->before) == 0);
-    snprintf(command, sizeof command, "cp -r %s/work %s/before", t->dir, t->dir);
+    snprintf(command, sizeof command, "cp -r %s/trial %s/before", t->dir, t->dir);
     CHECK(system(command) == 0);
     free(text);
     free(config);
@@ -129,7 +129,7 @@ static void check_result(const Trial *t, const char *when, const char *said) {
     char hex[SHA256_HEX], command[400];
     hash_result(t, hex);
     CHECK_MSG(!strcmp(hex, t->result), "%s, %s: the result is another\n%s", t->task->name, when, said);
-    snprintf(command, sizeof command, "! find %s/work -name '*.tmp' | grep -q .", t->dir);
+    snprintf(command, sizeof command, "! find %s/trial -name '*.tmp' | grep -q .", t->dir);
     CHECK_MSG(system(command) == 0, "%s, %s: a temporary file is left", t->task->name, when);
 }
 
@@ -189,7 +189,7 @@ static void try_task(const Task *task) {
     test_takes_long();
     Trial t = trial_open(task);
     int trials = 0;
-    for (FaultCall call = task->mallocs ? FAULT_MALLOC : FAULT_OPEN; call < FAULT_ACCEPT; call++)
+    for (FaultCall call = task->mallocs ? FAULT_MALLOC : FAULT_OPEN; call < FAULT_CALLS; call++)
         for (FaultMode mode = FAULT_ONCE; mode < FAULT_MODES; mode++) {
             if (mode == FAULT_SHORT && call != FAULT_READ && call != FAULT_WRITE) continue;
             for (long n = 1; n <= t.count[call]; n = fault_next(n, t.count[call]), trials++)
