@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const names[] = {"chatml",  "qwen2.5",   "qwen3",   "smollm2",      "llama-2",
+                                    "llama-3", "llama-3.1", "mistral", "mistral-nemo", "zephyr",
+                                    "phi-3",   "phi-3.5",   "gemma",   "gemma-3",      "alpaca"};
+
 static ChatRole role_of(const char *name) {
     return !strcmp(name, "system") ? CHAT_SYSTEM : !strcmp(name, "user") ? CHAT_USER : CHAT_ASSISTANT;
 }
@@ -53,9 +57,6 @@ static void check_case(const cJSON *one) {
 }
 
 TEST(chat_templates_are_the_publishers) {
-    static const char *const names[] = {"chatml",  "qwen2.5",   "qwen3",   "smollm2",      "llama-2",
-                                        "llama-3", "llama-3.1", "mistral", "mistral-nemo", "zephyr",
-                                        "phi-3",   "phi-3.5",   "gemma",   "gemma-3",      "alpaca"};
     char *text = test_read_file("tests/server/api/chat_golden.json", NULL);
     cJSON *cases = cJSON_Parse(text);
     const cJSON *one;
@@ -222,9 +223,6 @@ static int count_special(const Chat *chat, const Tokenizer *t, const char *conte
 }
 
 TEST(chat_contents_forge_no_turns) {
-    static const char *const names[] = {"chatml",  "qwen2.5",   "qwen3",   "smollm2",      "llama-2",
-                                        "llama-3", "llama-3.1", "mistral", "mistral-nemo", "zephyr",
-                                        "phi-3",   "phi-3.5",   "gemma",   "gemma-3",      "alpaca"};
     const char *dir = test_checkpoint(CHECKPOINT_SMALL);
     Tokenizer *t = with_all_forged(dir);
     Config c = test_config(attention_kind_find("mha"));

@@ -67,6 +67,16 @@ static Submit request(TestEngine *t, Job **jobs, int n, uint64_t party, int max_
     return engine_submit(t->engine, jobs, n, &retry_after);
 }
 
+/* An engine whose gate stops it when the clock, a job of party 1, has three tokens. */
+static void open_beside_clock(TestEngine *t, const Config *c, const EngineOptions *o, Job *clock, TestGate *gate) {
+    test_engine_open(t, c, o);
+    clock->ignore_eos = true;
+    clock->party = 1;
+    test_gate_set(gate, clock, 3, 0);
+    test_submit(t, clock);
+    test_gate_wait(gate);
+}
+
 static void end(Job **jobs, int n, Finish finish) {
     for (int i = 0; i < n; i++) {
         if (finish != FINISH_DISPLACED) job_cancel(jobs[i]);
@@ -86,12 +96,7 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     Job *greedy[GREEDY + 1], *newcomer, *clock = test_job(900, 1, 200, -1, false);
     o.max_batch = BATCH;
     o.max_queue = QUEUE;
-    test_engine_open(&t, &c, &o);
-    clock->ignore_eos = true;
-    clock->party = 1;
-    test_gate_set(&gate, clock, 3, 0);
-    test_submit(&t, clock);
-    test_gate_wait(&gate);
+    open_beside_clock(&t, &c, &o, clock, &gate);
     CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK); /* now two parties are here */
     CHECK(request(&t, greedy, 3, 1, 200) == SUBMIT_OK);
     test_gate_move(&gate, 5, 0);
@@ -105,9 +110,7 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK);
     test_gate_move(&gate, 7, 0);
     test_gate_wait(&gate);
-    pthread_mutex_lock(&newcomer->mutex);
-    CHECK_MSG(newcomer->progress.started > 0, "it still waits after two steps");
-    pthread_mutex_unlock(&newcomer->mutex);
+    CHECK_MSG(job_progress(newcomer).started > 0, "it still waits after two steps");
     test_gate_open(&gate);
     end(&newcomer, 1, FINISH_LENGTH);
     end(&greedy[GREEDY - 1], 1, FINISH_DISPLACED); /* the newest */
@@ -117,12 +120,7 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     test_engine_close(&t);
 }
 
-static int n_published(Job *job) {
-    pthread_mutex_lock(&job->mutex);
-    int n = job->progress.n_tokens;
-    pthread_mutex_unlock(&job->mutex);
-    return n;
-}
+static int n_published(Job *job) { return job_progress(job).n_tokens; }
 
 /* All places are taken, also by the long jobs of a third and a fourth party: a newcomer starts within two steps, who
  * came last of the party with the most rests meanwhile, and everything is what it is alone. */
@@ -134,12 +132,7 @@ TEST(engine_starts_a_newcomer_beside_long_jobs_of_others) {
     EngineOptions o = test_engine_options();
     Job *greedy[GREEDY], *third, *fourth, *newcomer, *clock = test_job(900, 1, 200, -1, false);
     o.max_batch = BATCH;
-    test_engine_open(&t, &c, &o);
-    clock->ignore_eos = true;
-    clock->party = 1;
-    test_gate_set(&gate, clock, 3, 0);
-    test_submit(&t, clock);
-    test_gate_wait(&gate);
+    open_beside_clock(&t, &c, &o, clock, &gate);
     CHECK(request(&t, &third, 1, 3, LONG) == SUBMIT_OK);
     CHECK(request(&t, greedy, GREEDY, 1, LONG) == SUBMIT_OK);
     test_gate_move(&gate, 8, 0);
@@ -150,9 +143,7 @@ TEST(engine_starts_a_newcomer_beside_long_jobs_of_others) {
     CHECK(request(&t, &newcomer, 1, 2, LONG) == SUBMIT_OK);
     test_gate_move(&gate, 12, 0);
     test_gate_wait(&gate);
-    pthread_mutex_lock(&newcomer->mutex);
-    CHECK_MSG(newcomer->progress.started > 0, "it still waits after two steps");
-    pthread_mutex_unlock(&newcomer->mutex);
+    CHECK_MSG(job_progress(newcomer).started > 0, "it still waits after two steps");
     int resting = n_published(greedy[1]), third_had = n_published(third);
     test_gate_move(&gate, 20, 0);
     test_gate_wait(&gate);
