@@ -52,7 +52,7 @@ static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
-    const char *name = request->path + strlen(route_find(request->path)->path);
+    const char *name = route_parameter(request->path);
     ApiError e;
     if (api_check_model(name, &s->models, &e)) {
         reply_error(reply, &e);
@@ -198,18 +198,21 @@ static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
 
 const Route routes[] = {
     {.path = "/v1/completions",
+     .also = {"/completions"},
      .help = "Continue texts.",
      .schema = "Completion",
      .event = "CompletionEvent",
      .engine = &completion_answer,
      .body = &completion_fields},
     {.path = "/v1/chat/completions",
+     .also = {"/chat/completions"},
      .help = "Answer conversations.",
      .schema = "Chat",
      .event = "ChatEvent",
      .engine = &completion_answer,
      .body = &chat_fields},
     {.path = "/v1/embeddings",
+     .also = {"/embeddings"},
      .help = "Texts to vectors.",
      .schema = "Embeddings",
      .engine = &embeddings_answer,
@@ -249,9 +252,17 @@ const Route routes[] = {
      .schema = "Text",
      .convert = api_detokenize,
      .body = &detokenize_fields},
-    {.path = "/v1/models", .help = "A list of the one model served.", .schema = "Models", .get = models},
-    {.path = "/v1/models/", .parameter = "{model}", .help = "That model.", .schema = "Model", .get = model},
-    {.path = "/models", .help = "The same as `/v1/models`.", .schema = "Models", .get = models},
+    {.path = "/v1/models",
+     .also = {"/models"},
+     .help = "A list of the one model served.",
+     .schema = "Models",
+     .get = models},
+    {.path = "/v1/models/",
+     .parameter = "{model}",
+     .also = {"/models/"},
+     .help = "That model.",
+     .schema = "Model",
+     .get = model},
     {.path = "/tokenizer_info",
      .help = "The tokenizer and the chat template, as vLLM tells.",
      .schema = "TokenizerInfo",
@@ -263,6 +274,7 @@ const Route routes[] = {
     {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = version},
     {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = load},
     {.path = "/health",
+     .also = {"/v1/health", "/ping"},
      .open = true,
      .last_left = true,
      .help = "200 when requests are served, else 503 and why not.",
@@ -289,12 +301,18 @@ const Route routes[] = {
     {0},
 };
 
+static int fail_unknown(const char *path, ApiError *e) {
+    const char *nearest = route_nearest(path);
+    return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s%s%s", path,
+                    nearest ? "; the nearest is " : "", nearest ? nearest : "");
+}
+
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
     const Route *r = route_find(request->path);
     if (request->crowded && !(r && r->last_left)) return api_fail(e, 503, NULL, NULL, "too many connections");
     if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
-    if (!r) return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s", request->path);
+    if (!r) return fail_unknown(request->path, e);
     bool fits = r->body ? !strcmp(request->method, "POST")
                         : !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
     if (!fits) {

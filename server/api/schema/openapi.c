@@ -3,8 +3,10 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "server/api/schema/schema.h"
 
+#include <ctype.h>
 #include <string.h>
 
 typedef struct Printer {
@@ -263,10 +265,35 @@ static void put_parameters(Buffer *b, const Route *r) {
     json_close(b, ']');
 }
 
+/* The name of the function that a generated client calls: "chat_completions", "head_models". */
+static void put_operation(Buffer *b, const Route *r, const char *before) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%s%s", before, r->path + (text_begins(r->path, "/v1/") ? 4 : 1),
+             !r->path[1]    ? "page"
+             : r->parameter ? r->parameter
+                            : "");
+    size_t n = 0;
+    for (const char *c = name; *c; c++)
+        if (*c != '{' && *c != '}') name[n++] = isalnum((unsigned char)*c) ? *c : '_';
+    json_put_bytes(b, "operationId", name, n);
+}
+
+/* Where else it answers. */
+static void put_also(Buffer *b, const Route *r) {
+    Buffer text = {0};
+    for (size_t i = 0; i < COUNTOF(r->also) && r->also[i]; i++)
+        buffer_print(&text, "%s %s%s", i ? "," : "Also as", r->also[i], r->parameter ? r->parameter : "");
+    if (text.n) json_put_bytes(b, "description", text.data, text.n);
+    b->failed |= text.failed;
+    buffer_free(&text);
+}
+
 /* Left open. */
 static void put_head(Buffer *b, const Route *r, const char *method) {
     json_open(b, method, '{');
+    put_operation(b, r, strcmp(method, "head") ? "" : "head_");
     json_put_text(b, "summary", r->help);
+    put_also(b, r);
     if (r->open) json_put_raw(b, "security", "[]", 2);
     put_parameters(b, r);
 }
@@ -296,10 +323,7 @@ static void put_route(const Printer *p, const Route *r) {
     snprintf(path, sizeof path, "%s%s", r->path, r->parameter ? r->parameter : "");
     json_open(b, path, '{');
     put_head(b, r, r->body ? "post" : "get");
-    if (r->body)
-        put_body(p, r->body);
-    else
-        json_put_text(b, "operationId", r->path);
+    if (r->body) put_body(p, r->body);
     put_responses(b, r);
     json_close(b, '}');
     if (!r->body) put_head_route(b, r);

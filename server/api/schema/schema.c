@@ -1,15 +1,41 @@
 #include "server/api/schema/schema.h"
 
 #include "base/err.h"
+#include "base/options/guess.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "server/api/foreign.h"
 
 #include <string.h>
 
+/* ---- paths ---- */
+
+/* The path of r that leads there; NULL when none does. */
+static const char *leads(const Route *r, const char *path) {
+    for (size_t i = 0; i <= COUNTOF(r->also); i++) {
+        const char *own = i ? r->also[i - 1] : r->path;
+        if (own && (r->parameter ? text_begins(path, own) : !strcmp(path, own))) return own;
+    }
+    return NULL;
+}
+
 const Route *route_find(const char *path) {
     for (const Route *r = routes; r->path; r++)
-        if (r->parameter ? !strncmp(path, r->path, strlen(r->path)) : !strcmp(path, r->path)) return r;
+        if (leads(r, path)) return r;
     return NULL;
+}
+
+const char *route_parameter(const char *path) { return path + strlen(leads(route_find(path), path)); }
+
+const char *route_nearest(const char *path) {
+    const char *best = NULL;
+    int nearest = 4;
+    for (const Route *r = routes; r->path; r++) {
+        if (r->path[1]) guess(path, strlen(path), r->path, &best, &nearest);
+        for (size_t i = 0; i < COUNTOF(r->also) && r->also[i]; i++)
+            guess(path, strlen(path), r->also[i], &best, &nearest);
+    }
+    return best;
 }
 
 /* ---- Markdown ---- */
@@ -158,9 +184,13 @@ static void print_shared(Buffer *b, const FieldList *list) {
 
 void schema_print_markdown(Buffer *out) {
     buffer_text(out, "| route | key | what it does |\n|---|---|---|\n");
-    for (const Route *r = routes; r->path; r++)
-        buffer_print(out, "| `%s %s%s` | %s | %s |\n", r->body ? "POST" : "GET", r->path,
-                     r->parameter ? r->parameter : "", r->open ? "no" : "yes", r->help);
+    for (const Route *r = routes; r->path; r++) {
+        const char *parameter = r->parameter ? r->parameter : "";
+        buffer_print(out, "| `%s %s%s`", r->body ? "POST" : "GET", r->path, parameter);
+        for (size_t i = 0; i < COUNTOF(r->also) && r->also[i]; i++)
+            buffer_print(out, ", `%s%s`", r->also[i], parameter);
+        buffer_print(out, " | %s | %s |\n", r->open ? "no" : "yes", r->help);
+    }
     for (const Route *r = routes; r->path; r++) {
         if (!r->body) continue;
         buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",

@@ -12,6 +12,7 @@ struct Server;
 
 typedef struct Route {
     const char *path, *parameter; /* with a parameter, which may hold slashes, whatever begins with path */
+    const char *also[2];          /* other paths of the same; NULL: none */
     const char *help;
     bool open;      /* needs no API key */
     bool last_left; /* answered where there is no place for others: whether the daemon lives */
@@ -28,7 +29,10 @@ typedef struct Route {
 
 extern const Route routes[]; /* server/routes.c; a row without a path ends them */
 
-const Route *route_find(const char *path); /* NULL when there is none */
+const Route *route_find(const char *path);     /* NULL when there is none */
+const char *route_parameter(const char *path); /* what a path with a route has behind that, "" for nothing */
+/* The path, or other path, of a route that this one may be a slip of the pen for; NULL when none is near. */
+const char *route_nearest(const char *path);
 
 /* The tables of docs/api.md. */
 void schema_print_markdown(Buffer *out);

@@ -1,6 +1,7 @@
 /* Every route, who may use it, and the command line that decides about that. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "server/api/schema/schema.h"
 #include "server/auth.h"
 #include "tests/support/http_client.h"
 
@@ -40,6 +41,13 @@ TEST(api_routes) {
         {"HEAD", "/v1/models", NULL, NULL, 200, NULL},
         {"GET", "/health", NULL, NULL, 200, NULL},
         {"GET", "/health/live", NULL, NULL, 200, NULL},
+        {"POST", "/completions", NULL, "{\"max_tokens\":1}", 200, NULL},
+        {"GET", "/embeddings", NULL, NULL, 405, "POST"},
+        {"GET", "/models", NULL, NULL, 200, NULL},
+        {"GET", "/models/some/name", NULL, NULL, 200, NULL},
+        {"GET", "/models/other", NULL, NULL, 404, NULL},
+        {"GET", "/v1/health", NULL, NULL, 200, NULL},
+        {"HEAD", "/ping", NULL, NULL, 200, NULL},
         {"GET", "/metrics", NULL, NULL, 200, NULL},
         {"POST", "/metrics", NULL, "{}", 405, "GET, HEAD"},
         {"GET", "/v1/models?x=1&y=%zz", NULL, NULL, 200, NULL},
@@ -65,6 +73,38 @@ TEST(api_routes) {
     CHECK(!strcmp(json_text(a.json, "object"), "list") && !strcmp(json_text(a.json, "data.0.id"), "some/name"));
     CHECK(!strcmp(json_text(a.json, "data.0.object"), "model") && json_number(a.json, "data.0.created") > 1.7e9);
     answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(api_unknown_routes_name_the_nearest) {
+    static const struct {
+        const char *path, *nearest;
+    } cases[] = {{"/v1/completion", "/v1/completions"},
+                 {"/v1/completions/", "/v1/completions"},
+                 {"/v1/v1/chat/completions", "/v1/chat/completions"},
+                 {"/chat/completion", "/chat/completions"},
+                 {"/healthz", "/health"},
+                 {"/tokenise", "/tokenize"},
+                 {"/api/generate", NULL},
+                 {"/favicon.ico", NULL},
+                 {"/x", NULL}};
+    char longer[512] = "/v1/completions";
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        const char *nearest = route_nearest(cases[i].path);
+        CHECK_MSG(!strcmp(nearest ? nearest : "none", cases[i].nearest ? cases[i].nearest : "none"), "%s: %s",
+                  cases[i].path, nearest ? nearest : "none");
+    }
+    memset(longer + strlen(longer), 's', 300);
+    CHECK(!route_nearest(longer) && !route_nearest(""));
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = http_post(&d, "/v1/completion", "{}"), b = http_get(&d, "/nothing/of/ours");
+    CHECK_MSG(
+        !strcmp(json_text(a.json, "error.message"), "there is no route /v1/completion; the nearest is /v1/completions"),
+        "%s", a.body);
+    CHECK_MSG(!strcmp(json_text(b.json, "error.message"), "there is no route /nothing/of/ours"), "%s", b.body);
+    answer_free(&a);
+    answer_free(&b);
     daemon_stop(&d);
 }
 

@@ -81,6 +81,27 @@ TEST(openapi_has_the_fields_of_the_parser) {
     daemon_stop(&d);
 }
 
+/* Generated clients call their functions so. */
+TEST(openapi_names_every_operation) {
+    const char *names[128];
+    int n = 0;
+    Daemon d;
+    const cJSON *path, *method;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = http_get(&d, "/openapi.json");
+    cJSON_ArrayForEach(path, json_at(a.json, "paths")) cJSON_ArrayForEach(method, path) {
+        const char *name = json_text(method, "operationId");
+        REQUIRE(name && n < (int)COUNTOF(names));
+        CHECK_MSG(*name && strspn(name, "abcdefghijklmnopqrstuvwxyz_") == strlen(name), "%s", name);
+        for (int i = 0; i < n; i++) CHECK_MSG(strcmp(names[i], name), "%s twice", name);
+        names[n++] = name;
+    }
+    CHECK(is_text(operation(a.json, route_find("/chat/completions")), "operationId", "chat_completions"));
+    CHECK(is_text(operation(a.json, route_find("/v1/models/x")), "operationId", "models_model"));
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 /* ---- limits ---- */
 
 static void check_limit(const ApiContext *ctx, const char *limit) {

@@ -106,6 +106,8 @@ TEST(schema_rows_mean_what_they_say) {
         CHECK(r->help && route_find(r->path) == r &&
               (r->engine != NULL) + (r->convert != NULL) + (r->get != NULL) == 1);
         CHECK(!r->get == (r->body != NULL));
+        for (size_t i = 0; i < COUNTOF(r->also) && r->also[i]; i++)
+            CHECK_MSG(route_find(r->also[i]) == r, "%s", r->path);
         if (r->body) check_rows(r->body, help);
     }
     free(help);
