@@ -1,7 +1,7 @@
 // What the reader does, joined with what the other modules can.
 
-import {byId, count, element, listenNumber, showNumber} from "./text.js";
-import {MOST_COLUMNS, clampField, drawSeed, numbers, readFragment, requestOf, sliders, writeFragment} from "./state.js";
+import {byId, count, element, enable, listenNumber, listenPress, showNumber} from "./text.js";
+import {clampField, drawSeed, numbers, readFragment, requestOf, sliders, unlike, writeFragment} from "./state.js";
 import {getJson, setKey} from "./stream.js";
 import {DiversityPanel, differences} from "./diversity.js";
 import {Column} from "./columns.js";
@@ -18,6 +18,7 @@ let running = null; // AbortController of what streams
 let redraw = 0;     // timer
 let redrawTook = 0; // ms
 let picture = null; // [height, width] of a model whose tokens are the pixels of an image
+let defaults = {};  // what acts where a request does not name a field
 let task = null;    // the form of a model that generates no text
 const diversity = new DiversityPanel(byId("diversity"));
 
@@ -56,9 +57,17 @@ function failed(e) {
 }
 
 function drawButtons() {
-  byId("stop").disabled = !running;
-  byId("repeat").disabled = !!running || !columns.some((c) => c.answered);
-  byId("redraw").disabled = state.seeds.slice(0, state.columns).every((s) => s.locked);
+  enable(byId("stop"), running);
+  enable(byId("repeat"), !running && columns.some((c) => c.answered));
+  enable(byId("redraw"), !state.seeds.slice(0, state.columns).every((s) => s.locked));
+}
+
+// What a request without these fields would be answered with is not what the page asks for.
+function drawUnlike() {
+  const others = unlike(state, defaults);
+  byId("unlike").hidden = !others.length;
+  byId("unlike").firstChild.textContent = "A request that does not say gets " +
+    others.map((f) => `${f.label.toLowerCase()} ${defaults[f.name]}`).join(", ") + ".";
 }
 
 // After every change: the address, the command and the controls say the same.
@@ -71,6 +80,7 @@ function changed() {
     if (shown) shown.textContent = state[f.name];
   }
   if (byId("prompt").value !== state.prompt) byId("prompt").value = state.prompt;
+  drawUnlike();
   columns.forEach((c) => c.sync());
   drawButtons();
 }
@@ -167,15 +177,23 @@ async function copy(button, text) {
 function listen() {
   byId("compose").addEventListener("submit", (e) => { e.preventDefault(); run(); });
   byId("prompt").addEventListener("input", (e) => { state.prompt = e.target.value; changed(); });
-  byId("stop").addEventListener("click", () => running?.abort());
-  byId("redraw").addEventListener("click", redrawNoise);
-  byId("repeat").addEventListener("click", repeat);
+  listenPress(byId("stop"), () => running?.abort());
+  listenPress(byId("redraw"), redrawNoise);
+  listenPress(byId("repeat"), repeat);
+  byId("defaults").addEventListener("click", () => {
+    byId("prompt").focus(); // the button is about to go
+    for (const f of unlike(state, defaults)) set(f.name, defaults[f.name]);
+  });
   byId("link").addEventListener("click", (e) => copy(e.target, location.href));
   byId("copy-curl").addEventListener("click", (e) => copy(e.target, byId("curl").textContent));
   byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); about(); });
   document.addEventListener("keydown", (e) => {
     if (e.key === "Escape") running?.abort();
-    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); run(); }
+    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+      e.preventDefault();
+      if (task) task.run();
+      else run();
+    }
   });
   addEventListener("hashchange", open);
 }
@@ -185,12 +203,14 @@ function listen() {
 // What is served.
 async function about() {
   try {
-    const [models, noise] = await Promise.all([getJson("v1/models"), getJson("noise")]);
+    const [models, noise, props] = await Promise.all(["v1/models", "noise", "props"].map(getJson));
+    defaults = props.default_generation_settings.params;
     const model = models.data[0];
     byId("model").textContent = isTask(model.task) ? `Serving ${model.id}, which ${taskInWords(model.task)}.`
       : `Serving ${model.id}, context ${model.max_model_len} tokens.`;
     document.title = `noised: ${model.id}`;
     drawNoise(byId("noise"), noise);
+    drawUnlike();
     fail(null);
     if (!isTask(model.task) && model.image_size && !picture) drawPictures(model);
     if (!isTask(model.task)) return true;

@@ -25,6 +25,10 @@ export const clampField = (name, value) => clamp(fields.find((f) => f.name === n
 export const clampSeed = (value) => clamp({low: 0, high: SEED_MAX, step: 1, start: 0}, value);
 export const drawSeed = () => Math.floor(Math.random() * 10000);
 
+// The fields that act otherwise than they would unsaid.
+export const unlike = (state, defaults) => fields.filter((f) => f.name in defaults && f.name !== "seed" &&
+  state[f.name] !== defaults[f.name]);
+
 // asked: the columns were run, so that whoever opens the link sees them run again, to the same bytes.
 export function readFragment(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));

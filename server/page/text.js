@@ -21,6 +21,12 @@ export function showNumber(input, value) {
   if (input !== document.activeElement) input.value = value;
 }
 
+// A button that has nothing to do now keeps the focus, which a disabled one would drop.
+export const enable = (button, can) => button.setAttribute("aria-disabled", !can);
+export function listenPress(button, pressed) {
+  button.addEventListener("click", (e) => { if (button.ariaDisabled !== "true") pressed(e); });
+}
+
 export const bytesOf = (text) => new TextEncoder().encode(text);
 
 export function percent(logprob) {

@@ -8,7 +8,8 @@ export class TokenText {
     this.node = node;
     this.label = label;
     node.addEventListener("pointerover", (e) => this.show(this.spans.indexOf(e.target.closest(".token"))));
-    node.addEventListener("pointerleave", () => this.show(-1));
+    node.addEventListener("pointerleave", (e) => { if (e.pointerType === "mouse") this.show(-1); });
+    document.addEventListener("pointerdown", (e) => { if (this.current >= 0 && !node.contains(e.target)) this.show(-1); });
     node.addEventListener("keydown", (e) => this.key(e));
     node.addEventListener("blur", () => this.show(-1));
     this.clear("");

@@ -41,7 +41,8 @@ void page_close(Page *p, bool refusals) {
 bool page_wait_done(Page *p, int columns) {
     char expression[256];
     snprintf(expression, sizeof expression,
-             "document.getElementById('stop').disabled && [...document.querySelectorAll('.foot')].filter(f => "
+             "document.getElementById('stop').ariaDisabled === 'true' && "
+             "[...document.querySelectorAll('.foot')].filter(f => "
              "/ byte/.test(f.textContent)).length === %d",
              columns);
     return browser_wait(&p->browser, expression);

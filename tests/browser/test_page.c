@@ -10,12 +10,6 @@
 
 static const char demo[] = "weights/demo";
 
-/* WebDriver's names of keys that are no characters. */
-#define KEY_CONTROL "\xEE\x80\x89"
-#define KEY_ENTER "\xEE\x80\x87"
-#define KEY_ESCAPE "\xEE\x80\x8C"
-#define KEY_RIGHT "\xEE\x80\x94"
-
 /* What the server answers to the request of a column with these seeds and otherwise the given fields. */
 static char *answer_of(const Page *p, const char *fields, int noise_seed) {
     char body[512];
@@ -86,7 +80,7 @@ TEST(page_lock_keeps_a_seed) {
     check_column(&p, 1, short_fields, (int)seed_of(&p, 1));
     check_column(&p, 2, short_fields, 234567);
     browser_click(&p.browser, ".column:nth-child(1) button");
-    browser_wait(&p.browser, "document.getElementById('redraw').disabled");
+    browser_wait(&p.browser, "document.getElementById('redraw').ariaDisabled === 'true'");
     page_close(&p, false);
 }
 
@@ -130,6 +124,55 @@ TEST(page_tokens_by_keyboard) {
                                      "t.classList.contains('current'))") == 1);
     browser_keys(&p.browser, KEY_ESCAPE, NULL);
     browser_wait(&p.browser, "document.getElementById('card').hidden");
+    page_close(&p, false);
+}
+
+/* A finger that is lifted leaves the pointer's place; what it showed stays until it taps elsewhere. */
+TEST(page_token_tells_its_probability_to_a_finger) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    browser_tap(&p.browser, ".token:nth-child(4)");
+    browser_wait(&p.browser, "!document.getElementById('card').hidden");
+    char *card = page_text_of(&p, "#card");
+    CHECK_MSG(strstr(card, ", token 3"), "%s", card);
+    free(card);
+    browser_tap(&p.browser, "h1");
+    browser_wait(&p.browser, "document.getElementById('card').hidden");
+    page_close(&p, false);
+}
+
+TEST(page_focus_stays_on_the_pressed_button) {
+    static const char *const buttons[] = {"repeat", "stop"};
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL, "#max_tokens=150&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    for (size_t i = 0; i < COUNTOF(buttons); i++) {
+        char script[96];
+        snprintf(script, sizeof script, "document.getElementById('%s').focus()", buttons[i]);
+        cJSON_Delete(browser_run(&p.browser, script));
+        browser_keys(&p.browser, KEY_ENTER, NULL);
+        browser_wait(&p.browser, i == 0 ? "document.querySelector('.busy')" : "!document.querySelector('.busy')");
+        char *focused = browser_text(&p.browser, "return document.activeElement.id");
+        CHECK_MSG(!strcmp(focused, buttons[i]), "the focus is on \"%s\", not on %s", focused, buttons[i]);
+        free(focused);
+    }
+    page_close(&p, false);
+}
+
+TEST(page_says_where_it_asks_for_other_than_the_defaults) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), "--noise-scale 1.5", ""));
+    browser_wait(&p.browser, "document.querySelector('#unlike:not([hidden])')");
+    char *unlike = page_text_of(&p, "#unlike span");
+    CHECK_MSG(
+        !strcmp(unlike, "A request that does not say gets noise scale 1.5, temperature 1, tokens 16, repetition 1."),
+        "%s", unlike);
+    free(unlike);
+    browser_click(&p.browser, "#defaults");
+    browser_wait(&p.browser, "document.querySelector('#unlike').hidden");
+    CHECK(browser_number(&p.browser, "return +document.getElementById('noise_scale').value") == 1.5);
+    CHECK(browser_number(&p.browser, "return +document.getElementById('repetition_penalty').value") == 1);
     page_close(&p, false);
 }
 

@@ -86,6 +86,20 @@ TEST(page_classifies_drawings) {
     page_close(&p, false);
 }
 
+/* No completion is asked for behind the form, and the address says nothing of one. */
+TEST(page_task_runs_by_the_keyboard) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_CLASSES), NULL, ""));
+    browser_wait(&p.browser, "document.querySelector('#task-run')");
+    browser_type(&p.browser, "#task-text", "The mill");
+    browser_keys(&p.browser, KEY_ENTER, KEY_CONTROL);
+    browser_wait(&p.browser, LABEL);
+    CHECK(browser_number(&p.browser, "return performance.getEntriesByType('resource').filter(r => "
+                                     "r.name.endsWith('completions')).length") == 0);
+    CHECK(browser_number(&p.browser, "return location.hash.includes('asked') ? 1 : 0") == 0);
+    page_close(&p, false);
+}
+
 /* One column a noise seed, one image a column. */
 TEST(page_draws_images_token_by_token) {
     Page p;

@@ -256,23 +256,31 @@ void browser_type(Browser *b, const char *selector, const char *keys) {
     free(text);
 }
 
-void browser_hover(Browser *b, const char *selector) {
+/* A pointer goes to the element, and a finger presses there. */
+static void point(Browser *b, const char *selector, const char *type, bool press) {
     cJSON *body = object("using", cJSON_CreateString("css selector"));
     cJSON_AddStringToObject(body, "value", selector);
-    cJSON *origin = command(b, "POST", "/element", body);
-    cJSON *move = cJSON_CreateObject(), *moves = cJSON_CreateArray(), *pointer, *sources = cJSON_CreateArray();
+    cJSON *move = object("origin", command(b, "POST", "/element", body)), *moves = cJSON_CreateArray();
     cJSON_AddStringToObject(move, "type", "pointerMove");
     cJSON_AddNumberToObject(move, "duration", 0);
     cJSON_AddNumberToObject(move, "x", 0);
     cJSON_AddNumberToObject(move, "y", 0);
-    cJSON_AddItemToObject(move, "origin", origin);
     cJSON_AddItemToArray(moves, move);
-    pointer = object("actions", moves);
+    for (int up = 0; press && up < 2; up++) {
+        cJSON *action = object("button", cJSON_CreateNumber(0));
+        cJSON_AddStringToObject(action, "type", up ? "pointerUp" : "pointerDown");
+        cJSON_AddItemToArray(moves, action);
+    }
+    cJSON *pointer = object("actions", moves), *sources = cJSON_CreateArray();
     cJSON_AddStringToObject(pointer, "type", "pointer");
-    cJSON_AddStringToObject(pointer, "id", "mouse");
+    cJSON_AddStringToObject(pointer, "id", type);
+    cJSON_AddItemToObject(pointer, "parameters", object("pointerType", cJSON_CreateString(type)));
     cJSON_AddItemToArray(sources, pointer);
     post(b, "/actions", object("actions", sources));
 }
+
+void browser_hover(Browser *b, const char *selector) { point(b, selector, "mouse", false); }
+void browser_tap(Browser *b, const char *selector) { point(b, selector, "touch", true); }
 
 static void add_key(cJSON *actions, const char *type, const char *key) {
     cJSON *action = cJSON_CreateObject();

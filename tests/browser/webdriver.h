@@ -8,6 +8,12 @@
 #include <cjson/cJSON.h>
 #include <sys/types.h>
 
+/* WebDriver's names of keys that are no characters. */
+#define KEY_CONTROL "\xEE\x80\x89"
+#define KEY_ENTER "\xEE\x80\x87"
+#define KEY_ESCAPE "\xEE\x80\x8C"
+#define KEY_RIGHT "\xEE\x80\x94"
+
 typedef struct Browser {
     pid_t driver;
     int port;
@@ -32,6 +38,7 @@ bool browser_wait(Browser *b, const char *expression);
 
 void browser_click(Browser *b, const char *selector); /* by a real pointer, where an element can be hit */
 void browser_hover(Browser *b, const char *selector);
+void browser_tap(Browser *b, const char *selector); /* by a finger, which is lifted again */
 /* Over what the field holds. keys: as typed, with the characters from U+E000 that WebDriver has for other keys. */
 void browser_type(Browser *b, const char *selector, const char *keys);
 void browser_keys(Browser *b, const char *key, const char *modifier); /* one key, the modifier NULL or held down */
