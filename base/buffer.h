@@ -1,5 +1,5 @@
 /* buffer: growing bytes. A zeroed Buffer is empty; buffer_free empties it again. When memory runs out it keeps what it
- * has and takes nothing more: whoever hands it on asks `failed` once. Not thread-safe. */
+ * has and takes nothing more: check `failed` once, before it is used. Not thread-safe. */
 #ifndef NOISED_BUFFER_H
 #define NOISED_BUFFER_H
 

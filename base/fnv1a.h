@@ -1,5 +1,5 @@
 /* fnv1a: a number for a text, the same on every machine and for ever (docs/spec.md, section 7: the initial values of a
- * tensor hang on its name's). Whoever looks for two texts of one number finds them. */
+ * tensor hang on its name's). It is no cryptographic hash: two texts of one number are easily found. */
 #ifndef NOISED_FNV1A_H
 #define NOISED_FNV1A_H
 

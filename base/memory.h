@@ -35,7 +35,7 @@ void memory_exhausted(size_t n) __attribute__((noreturn));
 
 /* Runs work(arg). False when an x-function on this thread found no memory: then work ended there and then, like by
  * longjmp, and what only its local variables knew is lost. So it is for work that builds something which hangs on arg
- * at every moment, and which whoever frees it takes in any state. */
+ * at every moment, and which its destructor takes in any state. */
 bool memory_survives(void (*work)(void *), void *arg);
 
 /* For tests: of all calls of the functions above, from now on, by any thread, number n from 0 fails, and with

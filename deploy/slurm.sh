@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
 #SBATCH --time=24:00:00
-# Five minutes before the end the ranks are told to save; whoever has seen that begins again in the queue.
+# Five minutes before the end the ranks are told to save; a job that has seen that begins again in the queue.
 #SBATCH --signal=TERM@300
 #SBATCH --requeue
 #SBATCH --open-mode=append

@@ -128,7 +128,7 @@ typedef struct HeadShape {
     int heads;             /* query heads: H or Hx */
     int kv_heads, v_heads; /* heads of k and of v as cached: G, H or Hx; a kind's v_heads 0 means kv_heads */
     int k_dim, v_dim;      /* floats of one head's k and v */
-    int rope_dim;          /* of k_dim, what rope turns; 0: all */
+    int rope_dim;          /* of k_dim, what rope rotates; 0: all */
 } HeadShape;
 
 #endif

@@ -20,7 +20,8 @@ typedef struct Qkv {
 /* Optional second form of a kind: the row that is enough to cache, and how k and v come back from it. Serving only. */
 typedef struct CompactForm {
     int (*width)(const Config *c);
-    Qkv (*project)(Forward *f, const void *weights, Mat *x); /* q as ever; k is the row [n, width], v NULL */
+    Qkv (*project)(Forward *f, const void *weights,
+                   Mat *x); /* q as in kind->project; k is the row [n, width], v NULL */
     void (*restore)(Forward *f, const void *weights, Mat *rows, Qkv *p); /* [T, width] -> p->k, p->v */
     /* Optional third way: queries that read the rows themselves. q . k = absorb(q) . row, and v = unfold(the first
      * value_width floats of the row), so that neither k nor v is ever made. */
@@ -44,7 +45,8 @@ typedef struct AttentionKind {
     bool own_kv_heads; /* num_key_value_heads may be below num_attention_heads */
     bool norms_heads;  /* knows what qk_norm asks for */
     bool unscaled;     /* the scores are q . k, not divided by sqrt(k_dim) */
-    bool rotates_part; /* rope turns a part of a head only: `check` sees to its size, and SAS may not rotate instead */
+    bool
+        rotates_part; /* rope rotates a part of a head only: `check` sees to its size, and SAS may not rotate instead */
     bool rotates_late; /* q and k are rotated last and whole, so that SAS may rotate instead (sas.rope post) */
 
     /* Optional. */

@@ -5,7 +5,7 @@
  * It is never stored: forward, backward, prefill, decode and every cache draw the same number from the counter.
  * The mean of the gaussian density adds a constant to a whole row of scores and cancels in the softmax.
  * mixture: component c_ij is drawn from a second counter against softmax(weight); n = mu_c + sigma_c scale eps.
- * span key: one number for a key, eps_j, whoever looks at it: the counter's query is 0.
+ * span key: one number for a key, eps_j, the same for every query: the counter's query is 0.
  * span sequence: eps is a vector for a head, the same for all tokens of a sequence. sigma scale eps is added to every
  * query, n_ij = sigma scale (eps . k_j) / sqrt(k_dim), before the scores; they have no noise of their own, and no mean.
  * conditioned: n_ij = mu_j + sigma_i scale eps_ij with mu and log sigma^2 computed from the rows themselves; mu, being

@@ -26,8 +26,8 @@ typedef struct Sampling {
     float repetition_penalty; /* 1 = off; divides positive and multiplies negative logits of tokens seen */
     int repetition_window;    /* 0 = all tokens; else so many of the last */
     float frequency_penalty, presence_penalty; /* 0 = off; of generated tokens only */
-    const LogitBias *bias; /* whoever fills in the Sampling owns it, for as long as the Sampling is used; ids distinct
-                              and below V */
+    const LogitBias *bias;                     /* owned by the caller, for as long as the Sampling is used; ids distinct
+                                                  and below V */
     int n_bias;
     uint64_t seed;
 } Sampling;

@@ -30,9 +30,9 @@ float config_rope_frequency(const Config *c, int k, int dim) {
     double f = fixed_pow((double)c->rope_theta, -2.0 * k / dim), factor = (double)c->rope_scaling.factor;
     if (c->rope_scaling.kind == ROPE_LINEAR) return (float)(f / factor);
     if (c->rope_scaling.kind != ROPE_LLAMA3) return (float)f;
-    double turns = c->rope_scaling.original_positions * f / 6.283185307179586; /* in the context of old */
+    double rotations = c->rope_scaling.original_positions * f / 6.283185307179586; /* in the context of old */
     double low = (double)c->rope_scaling.low_freq_factor, high = (double)c->rope_scaling.high_freq_factor;
-    double fast = MIN(1, MAX(0, (turns - low) / (high - low)));
+    double fast = MIN(1, MAX(0, (rotations - low) / (high - low)));
     return (float)((1 - fast) * f / factor + fast * f);
 }
 

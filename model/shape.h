@@ -11,10 +11,10 @@ HeadShape config_base_heads(const Config *c); /* before either */
 /* The angle by which pair k of a head of `dim` turns from one position to the next: theta^(-2 k / dim), scaled as
  * rope_scaling says. llama3: slow pairs are divided by the factor, fast ones stay, between them it goes smoothly. */
 float config_rope_frequency(const Config *c, int k, int dim);
-/* Parts of a head that rope turns by numbers of their own: 0 no rope, 1 by the position, 2 (rope2d) the first half by
+/* Parts of a head that rope rotates by numbers of their own: 0 no rope, 1 by the position, 2 (rope2d) the first half by
  * the row, the second by the column of the place in an image that config_place says. */
 int config_rope_parts(const Config *c);
-int config_rope_dim(const Config *c); /* of the heads that rope turns, or of their part that it turns */
+int config_rope_dim(const Config *c); /* of the heads that rope rotates, or of their part that it does */
 /* The first row of a sequence (an image's class, or the row that is classified) is at (0, 0); those behind it walk the
  * image line by line. */
 void config_place(const Config *c, int position, int place[2]);

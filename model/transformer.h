@@ -72,7 +72,7 @@ const Weight *model_head(const Model *m);                   /* the matrix that m
  * it. */
 Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
 
-/* What model_hidden hands to the layers: an array of L, for whoever runs them one by one. */
+/* What model_hidden hands to the layers: an array of L, for callers that run them one by one. */
 Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);
 
 /* The training loss [1, 1]: weighted mean cross-entropy of targets [n] (op_cross_entropy: the logits are gone once it

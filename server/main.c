@@ -30,7 +30,7 @@ static char *folder_name(const char *dir) {
     return name;
 }
 
-static const double FAREWELL = 1; /* seconds that the end waits for whoever reads the log */
+static const double FAREWELL = 1; /* seconds that the end waits for the reader of the log */
 
 enum { WORKERS = 2 }; /* as many large bodies at a time; the other cores compute */
 

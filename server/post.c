@@ -33,7 +33,7 @@ void reply_error(HttpReply *reply, const ApiError *e) {
 
 static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
-    const Requester requester = {.tenant = p->tenant, .party = w->party, .wake = w->wake, .wake_arg = w->wake_arg};
+    const Requester requester = {.tenant = p->tenant, .client = w->client, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
     const Route *r = p->route;
     p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, &ignored, e);
@@ -53,7 +53,7 @@ static void read_body(Work *w) {
         start_answer(p, &e);
         bad = !p->answer;
     }
-    if (bad && memory_ran_out()) api_no_memory(&e); /* whoever noticed it called it something else, perhaps */
+    if (bad && memory_ran_out()) api_no_memory(&e); /* the code that noticed may have called it something else */
     if (bad) reply_error(&p->made, &e);
 }
 
@@ -146,7 +146,7 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request)
     p->work.wake_arg = request->waker;
     p->tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
     /* Who takes turns with whom: keys, and where there are none, addresses. */
-    p->work.party = p->tenant ? p->tenant : fnv1a(request->client);
+    p->work.client = p->tenant ? p->tenant : fnv1a(request->client);
     atomic_init(&p->work.done, true);
     atomic_init(&p->work.owners, 1);
     return p;

@@ -22,7 +22,7 @@ struct Workers {
     pthread_t threads[];
 };
 
-static void let_go(Work *w) {
+static void release(Work *w) {
     if (atomic_fetch_sub(&w->owners, 1) == 1) w->free(w);
 }
 
@@ -35,7 +35,7 @@ static void run_piece(Workers *p, Work **at) {
     w->run(w);
     atomic_store(&w->done, true);
     w->wake(w->wake_arg);
-    let_go(w);
+    release(w);
     pthread_mutex_lock(&p->mutex);
 }
 
@@ -99,12 +99,12 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     return 0;
 }
 
-/* False when the party has its share already. The caller holds the mutex. */
+/* False when the client has its share already. The caller holds the mutex. */
 static bool enqueue(Workers *p, Work *w, bool always) {
     int waiting = 0;
     w->round = p->round + 1;
     for (const Work *other = p->first; other; other = other->next) {
-        if (other->party != w->party) continue;
+        if (other->client != w->client) continue;
         w->round = other->round + 1;
         waiting++;
     }
@@ -135,8 +135,8 @@ void workers_release(Workers *p, Work *w) {
     bool waiting = *at != NULL;
     if (waiting) *at = w->next;
     pthread_mutex_unlock(&p->mutex);
-    if (waiting) let_go(w); /* for the workers, who will never see it */
-    let_go(w);
+    if (waiting) release(w); /* for the workers, who will never see it */
+    release(w);
 }
 
 void workers_stop(Workers *p) {

@@ -1,10 +1,10 @@
 /* workers: the thread pool for what would hold up the HTTP thread: reading, tokenising and writing large bodies.
  *
- * Parties take turns: the k-th waiting piece of work of a party belongs to the k-th round from now, rounds are served
- * in order and within a round first come, first served. A party has at most `most` pieces waiting.
+ * Fair queueing as in engine/queue.h: the k-th waiting piece of work of a client belongs to the k-th round from now. A
+ * client has at most `most` pieces waiting.
  *
- * Work has two owners, who submitted it and the workers; each lets go once, and the last one's letting go calls `free`.
- * So a client that is gone need not wait for what runs for it.
+ * Work has two owners, who submitted it and the workers; each releases it once, and the last release calls `free`. So
+ * nobody waits for what still runs for a client that is gone.
  *
  * Streams come first: workers compute where no other thread wants the core. At the same rank two bodies at a time
  * double the gaps of every stream on two cores. But the last worker is a thread like any other, or a prompt would wait
@@ -20,10 +20,10 @@
 /* Embedded in what the work is about; owners is 1 and done true before it is submitted for the first time. */
 typedef struct Work {
     void (*run)(struct Work *w);  /* on a worker */
-    void (*free)(struct Work *w); /* on whichever thread lets go last */
+    void (*free)(struct Work *w); /* on the thread that releases last */
     void (*wake)(void *);         /* on the worker, once done is true */
     void *wake_arg;
-    uint64_t party;
+    uint64_t client;
     bool brief;       /* some milliseconds of work: no stream notices */
     atomic_bool done; /* what run has written may be read */
     atomic_int owners;
@@ -37,14 +37,14 @@ typedef struct Workers Workers;
 
 int workers_start(Workers **out, int threads, int most, Err *err);
 
-/* False when the party has too much waiting; then nothing has happened. `always`: taken nevertheless, for the rest of
+/* False when the client has too much waiting; then nothing has happened. `always`: taken nevertheless, for the rest of
  * what was begun. Work that is done may be submitted again. */
 bool workers_submit(Workers *p, Work *w, bool always);
 
 /* The submitter's end of it. What waits is never run then; what runs ends by itself. */
 void workers_release(Workers *p, Work *w);
 
-/* After every submitter has let go. Returns when nothing runs any more. NULL is fine. */
+/* After every submitter's release. Returns when nothing runs any more. NULL is fine. */
 void workers_stop(Workers *p);
 
 #endif

@@ -123,7 +123,7 @@ static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
     if (judged && task_score(&t->model, &f->data[SPLIT_DEV], f->features[SPLIT_DEV], scored_noise(f), f->majority,
                              stop_signal, &dev))
         return 0;
-    /* Before the commit: whoever is killed here does this epoch again, and writes the same. */
+    /* Before the commit: a run that is killed here does this epoch again, and writes the same. */
     if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) &&
         checkpoint_save(t->dir, &t->model, &f->labels, DTYPE_F32, (uint64_t)s->number, err))
         return -1;
@@ -255,7 +255,7 @@ static int accompany(const Labelled *l, Err *err) {
 
 /* ---- the result ---- */
 
-/* By the checkpoint that is kept, as whoever opens it finds it. */
+/* By the checkpoint that is kept, as it is when opened again. */
 static int score_result(const Labelled *l, FinetuneResult *out, Err *err) {
     const Finetune *f = l->f;
     Checkpoint c;

@@ -41,7 +41,7 @@ static void choose_precision(Run *r) {
 
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
-    if (agree_program(err)) return -1; /* who is refused by then leaves no folder */
+    if (agree_program(err)) return -1; /* a run refused by then leaves no folder */
     if (!ranks->rank && run_open(&r->folder, s->out, s->resume, err)) return -1;
     if (agree_folder(s->out, &r->folder.saved, err)) return -1;
     if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;

@@ -92,7 +92,7 @@ int training_save(Training *t, Err *err) {
     if (optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
     if (!ranks->rank && t->objective->save && t->objective->save(t->self, t->step, err)) return -1;
     t->saved = t->step;
-    ranks_wait(); /* whoever ends ends all, so not before rank 0 has written */
+    ranks_wait(); /* the first to exit ends all, so not before rank 0 has written */
     return 0;
 }
 

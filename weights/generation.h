@@ -5,7 +5,7 @@
  *     do_sample       false: temperature is 0
  *     eos_token_id    an id or a list: these end a text besides those of config.json
  *
- * null means absent. All other keys are another program's business; they are named, for whoever tells a person. */
+ * null means absent. All other keys are another program's business; they are named, so that a person can be told. */
 #ifndef NOISED_GENERATION_H
 #define NOISED_GENERATION_H
 

@@ -3,7 +3,7 @@
  * A page that is not there any more ends a process by SIGBUS. Once map_guard_install has been called, the whole mapping
  * reads as zeros instead, and counts as damaged from then on. Writes into the file raise no signal but show through
  * the mapping. They move its time of modification; where a writer puts that back, at least its time of change, which
- * nobody can. So whoever computes from a mapping looks afterwards, and throws the result away when it is damaged.
+ * nobody can. So code that computes from a mapping looks afterwards, and throws the result away when it is damaged.
  *
  * A time of change moves for harmless reasons too: permissions, a new link, another file renamed over its name. The
  * last, the way to replace a served file, is let pass; after the others only the data can tell (safe_intact).

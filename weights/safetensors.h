@@ -53,8 +53,8 @@ size_t safe_header_bytes(const SafeFile *f); /* of the length and the header tog
 /* Whether the data are still what was opened; ask after use. Where the file's times leave that open, all data are read
  * again (proof_holds). Thread-safe. */
 bool safe_intact(const SafeFile *f);
-void safe_condemn(const SafeFile *f);            /* whoever knows that they are not: never intact again */
-const char *safe_file_name(const SafeTensor *t); /* for messages */
+void safe_condemn(const SafeFile *f);                             /* they are known not to be: never intact again */
+const char *safe_file_name(const SafeTensor *t);                  /* for messages */
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */
 
 /* A tensor to be written: data read on the spot as F32 or as raw I8/BF16 bytes of `dtype`; `source` F32 with dtype

@@ -31,7 +31,7 @@ int shards_open(Shards *s, const char *dir, bool copy, Err *err);
 void shards_close(Shards *s);
 const SafeTensor *shards_find(const Shards *s, const char *name); /* NULL when absent; binary search */
 
-/* For whoever replaces tensors: memory that lives as long as s, and the order of the new list. */
+/* For code that replaces tensors: memory that lives as long as s, and the order of the new list. */
 void *shards_alloc(Shards *s, size_t n);
 int shards_sort(Shards *s, Err *err); /* -1 when two tensors bear the same name */
 

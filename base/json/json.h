@@ -1,5 +1,5 @@
 /* json: what cJSON leaves open, closed. cJSON accepts trailing garbage, duplicate keys, raw control characters, numbers
- * such as "01" and invalid UTF-8, and cuts a string at \u0000; whatever passes json_check means the same to cJSON. */
+ * such as "01" and invalid UTF-8, and cuts a string at \u0000; what passes json_check means the same to cJSON. */
 #ifndef NOISED_JSON_H
 #define NOISED_JSON_H
 

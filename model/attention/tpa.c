@@ -1,6 +1,6 @@
 /* Tensor product attention (T6): every head is a mean of products of factors,
  *     Q = A_q B_q / Rq, K = A_k B_k / R, V = A_v B_v / R;   A [H, R] and B [R, D] are linear in x,
- * and rope turns the rows of B_q and B_k, which commutes with the contraction. */
+ * and rope rotates the rows of B_q and B_k, which commutes with the contraction. */
 #include "model/attention/attention.h"
 #include "model/ops/op.h"
 

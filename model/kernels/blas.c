@@ -171,7 +171,7 @@ static void blas_threads(int n) {
     team_resize(team);
 }
 
-/* It maps one for each of its threads, keeps the first for itself, and hands the others to whoever calls. */
+/* It maps one for each of its threads, keeps the first for itself, and hands the others to its callers. */
 void blas_map_buffers(void) {
     blas_threads(team_size() + 1);
     blas_threads(1);

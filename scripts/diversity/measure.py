@@ -4,7 +4,7 @@ A setting is better than temperature if, at the self-BLEU that it has, the judge
 temperature's curve has there: that of the same model with its noise off, judge_own, and that of the model
 without noise, judge_none, in nats a token, with the 95% interval of a bootstrap over prompts that draws the same
 prompts for both. It is steadier if the judge gives its tokens no less and more of its texts sound, in both halves, most
-like the same book to a classifier (same_book_own, same_book_none). Whether a seed carries a manner is asked of the
+like the same book to a classifier (same_book_own, same_book_none). Whether a seed carries a style is asked of the
 log-probability of each book given a text: what share of its variance between the texts of a prompt the seeds explain,
 and p among permutations of the seeds within prompts."""
 import csv
@@ -101,7 +101,7 @@ def explained(values, seeds):
     return sum(len(g) * mean(g) ** 2 for g in groups.values()) / total if total > 0 else 0.0
 
 
-def manner(entries, names):
+def style(entries, names):
     """-> [(book, share of the variance, what chance would explain, p)]"""
     out = []
     for b, name in enumerate(names):
@@ -158,7 +158,7 @@ def winners(rows, test):
     return ", ".join(f"{m} at T {t:g}" for (m, t), points in curves.items() if len(points) >= 3) or "none"
 
 
-def write_table(f, rows, manners, read):
+def write_table(f, rows, styles, read):
     f.write("| noise | T | scale | different texts | self-BLEU | judge, nats a token | gain on its own temperature "
             "| on that of no noise | same book | gain on its own temperature | on that of no noise |\n"
             "|---|---|---|---|---|---|---|---|---|---|---|\n")
@@ -172,7 +172,7 @@ def write_table(f, rows, manners, read):
             f"0, at three points of a curve): {winners(rows, is_steadier)}.\n")
     f.write(f"\nThe classifier names the book of {100 * read:.0f}% of passages held out.\n")
     f.write("\n| noise, T 0.7 | scale | book | variance between seeds | by chance | p |\n|---|---|---|---|---|---|\n")
-    for member, setting, told in manners:
+    for member, setting, told in styles:
         for book, share, chance, p in told:
             f.write(f"| {member} | {setting.split(',')[1]} | {book} | {share:.3f} | {chance:.3f} | {p:.3f} |\n")
 
@@ -186,9 +186,9 @@ def main():
         table.writeheader()
         for r in rows:
             table.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()})
-    manners = [(m, s, manner(e, names)) for m, all_ in data.items() for s, e in all_.items() if s.endswith("seeds")]
+    styles = [(m, s, style(e, names)) for m, all_ in data.items() for s, e in all_.items() if s.endswith("seeds")]
     with open(os.path.join(out, "table.md"), "w", encoding="utf-8") as f:
-        write_table(f, rows, manners, accuracy(runs))
+        write_table(f, rows, styles, accuracy(runs))
 
 
 if __name__ == "__main__":

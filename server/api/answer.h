@@ -1,4 +1,4 @@
-/* answer: what the engine's work for one request becomes, of whatever kind: completions, pooling (pooling.h).
+/* answer: what the engine's work for one request becomes, of any kind: completions, pooling (pooling.h).
  *
  * An answer belongs to one thread at a time; only `wake` is called from others. */
 #ifndef NOISED_API_ANSWER_H
@@ -18,7 +18,7 @@ typedef struct AnswerContext {
 /* Who asks. wake(wake_arg) is called from the engine's thread whenever a poll may have news, and perhaps once more
  * after the answer is gone. */
 typedef struct Requester {
-    uint64_t tenant, party; /* as a job's */
+    uint64_t tenant, client; /* as a job's */
     void (*wake)(void *);
     void *wake_arg;
 } Requester;

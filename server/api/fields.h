@@ -26,11 +26,11 @@ typedef struct FieldList {
     size_t n;
     const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
     const char *either[2];        /* names of which exactly one must be there; NULL: no such rule */
-    /* What the fields say together, for whoever reads an object into `out` to call; NULL: nothing more. */
+    /* What the fields say together, called after an object was read into `out`; NULL: nothing more. */
     int (*finish)(void *out, const void *context, ApiError *e);
 } FieldList;
 
-/* What a FIELD_OTHER takes, for whoever describes it. */
+/* What a FIELD_OTHER takes, for the documents. */
 typedef enum TypeKind {
     TYPE_INTEGER,
     TYPE_NUMBER,
@@ -57,7 +57,7 @@ typedef enum FieldKind {
     FIELD_FOLDED,  /* OptionalSeed, any int64_t: -1 is none, what is no seed is folded into one */
     FIELD_TEXT,    /* const char *, borrowed from the JSON */
     FIELD_OBJECT,  /* `fields`, of the same struct */
-    FIELD_OTHER,   /* `type`, read by `read`; without one a const cJSON *, kept for whoever knows the other fields */
+    FIELD_OTHER,   /* `type`, read by `read`; without one a const cJSON *, kept for the rules between fields */
     FIELD_NEUTRAL, /* goes nowhere: it may have the values of `neutral` */
     FIELD_NONE     /* of a list that is looked at next, but not of this one */
 } FieldKind;
@@ -67,7 +67,7 @@ struct Field {
     FieldKind kind;
     size_t offset;                                        /* of the value in the struct that is filled */
     double low, high;                                     /* FIELD_INT and FIELD_FLOAT, both inclusive */
-    const char *limit;                                    /* as in Type; whoever uses the value checks it */
+    const char *limit;                                    /* as in Type; checked where the value is used */
     double fallback;                                      /* FIELD_INT, FIELD_FLOAT, FIELD_BOOL: when it is absent */
     const char *absent;                                   /* what absence means where `fallback` does not say it */
     int (*read)(const FieldReader *r, const cJSON *item); /* FIELD_OTHER, or NULL */

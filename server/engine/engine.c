@@ -30,10 +30,10 @@ struct Engine {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t work;
     Queue queue;
-    Job *displaced;      /* out of the queue, to be finished by the thread */
-    bool any_party;      /* has submitted something: */
-    uint64_t last_party; /* this one last */
-    double shared_until; /* until then several parties are taken to be here */
+    Job *displaced;       /* out of the queue, to be finished by the thread */
+    bool any_client;      /* has submitted something: */
+    uint64_t last_client; /* this one last */
+    double shared_until;  /* until then several clients are taken to be here */
     bool draining, stopping;
     Rate rate;
     EngineStats stats;
@@ -57,21 +57,21 @@ static double predicted_wait(const Engine *e) {
     return fmin(fmax(wait, 0.1), 60);
 }
 
-/* While parties alternate, none that runs something takes the last of the cache: the next one need not wait for an end.
- * A party that is alone has all of it. */
-static void note_party(Engine *e, uint64_t party, double now) {
+/* While clients alternate, none that runs something takes the last of the cache: the next one need not wait for an end.
+ * A client that is alone has all of it. */
+static void note_client(Engine *e, uint64_t client, double now) {
     static const double SHARED = 600; /* seconds */
-    if (e->any_party && party != e->last_party) e->shared_until = now + SHARED;
-    e->any_party = true;
-    e->last_party = party;
+    if (e->any_client && client != e->last_client) e->shared_until = now + SHARED;
+    e->any_client = true;
+    e->last_client = client;
 }
 
 static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
     int most = e->options.max_queue;
     if (e->draining) return SUBMIT_DRAINING;
     if (e->stats.damaged) return SUBMIT_DAMAGED;
-    note_party(e, jobs[0]->party, jobs[0]->progress.submitted);
-    if (e->queue.n + n > most && !queue_make_room(&e->queue, jobs[0]->party, n, most, &e->displaced)) {
+    note_client(e, jobs[0]->client, jobs[0]->progress.submitted);
+    if (e->queue.n + n > most && !queue_make_room(&e->queue, jobs[0]->client, n, most, &e->displaced)) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
     }
@@ -149,10 +149,10 @@ static Job *take_displaced(Engine *e) {
     return displaced;
 }
 
-static bool may_run(uint64_t party, const void *engine) {
+static bool may_run(uint64_t client, const void *engine) {
     const Engine *e = engine;
     const Runner *r = &e->runner;
-    return runner_has_place(r, party) && (now_seconds() >= e->shared_until || runner_spares(r, party));
+    return runner_has_slot(r, client) && (now_seconds() >= e->shared_until || runner_spares(r, client));
 }
 
 /* The first whose turn it is waits for room; nobody overtakes it, or long prompts would wait for ever. */

@@ -28,13 +28,13 @@ typedef enum Submit {
     SUBMIT_NO_MEMORY
 } Submit;
 
-/* All jobs of one request, which have one tenant and one party, or none: at most max_queue jobs wait together, so a
+/* All jobs of one request, which have one tenant and one client, or none: at most max_queue jobs wait together, so a
  * request of more is never taken. Token ids must be below the vocabulary size. On SUBMIT_OK the engine holds a
  * reference to each.
  *
- * Parties take turns (queue.h). Where the queue is full, requests that have not begun make room for those of a party
- * that has less waiting: their jobs end as FINISH_DISPLACED. A party that has nothing running has a place in the next
- * step, while fewer parties than places run: another's job rests meanwhile (runner.h). And while parties alternate, one
+ * Clients take turns (queue.h). Where the queue is full, requests that have not begun make room for those of a client
+ * that has less waiting: their jobs end as FINISH_DISPLACED. A client that has nothing running has a slot in the next
+ * step, while fewer clients than slots run: another's job rests meanwhile (runner.h). And while clients alternate, one
  * that has something running leaves the last of the cache to the others.
  *
  * QUEUE_FULL sets *retry_after (seconds, from the predicted wait). TOO_LONG: job_positions exceed the context or the

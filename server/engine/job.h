@@ -22,7 +22,7 @@ typedef enum Finish {
     FINISH_LENGTH, /* max_tokens reached */
     FINISH_DEADLINE, /* cut by its deadline */
     FINISH_CANCELLED,
-    FINISH_DISPLACED, /* before it began, for another party's: the queue was full */
+    FINISH_DISPLACED, /* before it began, for another client's: the queue was full */
     FINISH_DAMAGED,   /* the checkpoint's files were changed under the engine, which computes nothing any more */
     FINISH_ERROR,     /* see job->error */
 } Finish;
@@ -54,7 +54,7 @@ typedef struct Job {
     int *prompt;  /* [n_prompt], owned by the job, at least 1 token; of an image zeros, one a row */
     float *image; /* [channels, height, width] (Batch.images), owned by the job; NULL for tokens */
     int n_prompt, max_tokens, min_tokens;
-    Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release on whatever thread */
+    Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release, on any thread */
     NoiseKey noise, noise_prompt; /* of generated rows and of those of the prompt */
     int n_top;                    /* -1: no logprobs; else number of alternatives per token, 0..20 */
     bool score_prompt;            /* echo with logprobs: also fill prompt_scores */
@@ -66,7 +66,7 @@ typedef struct Job {
     Trie *trie;           /* NULL, or the answers that the job may give; held by the job */
     double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
     uint64_t tenant;      /* who shares cached prompts with whom */
-    uint64_t party;       /* who takes turns with whom */
+    uint64_t client;      /* the requests of one number share their turns in the queue: a key's or an address's */
     void (*wake)(void *); /* may be NULL */
     void *wake_arg;
     /* ---- the result: guarded by mutex ---- */

@@ -7,11 +7,11 @@ static int64_t rows_of(const Job *job) { return (int64_t)job->n_prompt + job->ma
 void queue_add(Queue *q, Job *const *jobs, int n) {
     uint64_t round = q->round, request = ++q->requests;
     for (const Job *job = q->first; job; job = job->next)
-        if (job->party == jobs[0]->party) round = job->round;
+        if (job->client == jobs[0]->client) round = job->round;
     Job **at = &q->first;
     for (int i = 0; i < n; i++) {
         Job *job = jobs[i];
-        BUG_ON(job->party != jobs[0]->party);
+        BUG_ON(job->client != jobs[0]->client);
         job->request = request;
         job->round = ++round;
         while (*at && (*at)->round <= round) at = &(*at)->next;
@@ -31,10 +31,10 @@ static Job *unlink_job(Queue *q, Job **at) {
     return job;
 }
 
-Job *queue_next(const Queue *q, bool (*may)(uint64_t party, const void *arg), const void *arg) {
+Job *queue_next(const Queue *q, bool (*may)(uint64_t client, const void *arg), const void *arg) {
     Job *job = q->first;
-    while (job && !may(job->party, arg))
-        for (uint64_t party = job->party; job && job->party == party;) job = job->next;
+    while (job && !may(job->client, arg))
+        for (uint64_t client = job->client; job && job->client == client;) job = job->next;
     return job;
 }
 
@@ -62,17 +62,17 @@ Job *queue_sweep(Queue *q, bool (*remove)(const Job *job, const void *arg), cons
 
 /* ---- making room ---- */
 
-static int waiting_of(const Queue *q, uint64_t party) {
+static int waiting_of(const Queue *q, uint64_t client) {
     int n = 0;
-    for (const Job *job = q->first; job; job = job->next) n += job->party == party && !job->displaced;
+    for (const Job *job = q->first; job; job = job->next) n += job->client == client && !job->displaced;
     return n;
 }
 
 /* Of the request that leaves next. Who has the most waiting has the last rounds, its newest request at their end. */
-static const Job *last_of_others(const Queue *q, uint64_t party) {
+static const Job *last_of_others(const Queue *q, uint64_t client) {
     const Job *last = NULL;
     for (const Job *job = q->first; job; job = job->next)
-        if (job->party != party && !job->begun && !job->displaced) last = job;
+        if (job->client != client && !job->begun && !job->displaced) last = job;
     return last;
 }
 
@@ -81,10 +81,10 @@ static bool is_displaced(const Job *job, const void *arg) {
     return job->displaced;
 }
 
-bool queue_make_room(Queue *q, uint64_t party, int n, int most, Job **displaced) {
-    int left = q->n, own = waiting_of(q, party) + n;
+bool queue_make_room(Queue *q, uint64_t client, int n, int most, Job **displaced) {
+    int left = q->n, own = waiting_of(q, client) + n;
     const Job *last;
-    while (left + n > most && (last = last_of_others(q, party)) && waiting_of(q, last->party) > own) {
+    while (left + n > most && (last = last_of_others(q, client)) && waiting_of(q, last->client) > own) {
         for (Job *job = q->first; job; job = job->next) {
             if (job->request != last->request) continue;
             job->displaced = true;

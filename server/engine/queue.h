@@ -1,9 +1,9 @@
 /* queue: jobs that wait, bounded, in fair turns.
  *
- * Parties take turns: the k-th waiting job of a party belongs to the k-th round from now, rounds are served in order
- * and within a round first come, first served. A party alone has the whole queue; one with a thousand jobs delays
- * another's first by one job, and gives up places when the queue is full. Links run through Job.next. Not thread-safe:
- * the engine's mutex guards it. */
+ * Fair queueing, round robin: the k-th waiting job of a client belongs to the k-th round from now, rounds are served in
+ * order and within a round first come, first served. A client alone has the whole queue; one with a thousand jobs
+ * delays another's first by one job, and gives up slots when the queue is full. Links run through Job.next. Not
+ * thread-safe: the engine's mutex guards it. */
 #ifndef NOISED_QUEUE_H
 #define NOISED_QUEUE_H
 
@@ -17,16 +17,16 @@ typedef struct Queue {
     int64_t rows;      /* prompt and token positions of all waiting jobs together, at most */
 } Queue;
 
-/* One request's, so all of one party. */
+/* One request's, so all of one client. */
 void queue_add(Queue *q, Job *const *jobs, int n);
 
-/* Makes room for n more jobs of the party, so that at most `most` wait: requests of which no job was taken yet leave,
- * the newest of who has the most first, as long as that one has more waiting than the party then would. They are put
+/* Makes room for n more jobs of the client, so that at most `most` wait: requests of which no job was taken yet leave,
+ * the newest of the client with the most first, while it has more waiting than this one then would. They are put
  * before *displaced, linked through next. False, and nothing has left, when that makes no room. */
-bool queue_make_room(Queue *q, uint64_t party, int n, int most, Job **displaced);
+bool queue_make_room(Queue *q, uint64_t client, int n, int most, Job **displaced);
 
-/* The first job whose party `may` have another place, NULL when there is none. */
-Job *queue_next(const Queue *q, bool (*may)(uint64_t party, const void *arg), const void *arg);
+/* The first job whose client `may` have another slot, NULL when there is none. */
+Job *queue_next(const Queue *q, bool (*may)(uint64_t client, const void *arg), const void *arg);
 void queue_take(Queue *q, Job *job);
 
 /* Takes out every job for which `remove` is true, linked through next in their order. */

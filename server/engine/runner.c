@@ -99,25 +99,25 @@ bool runner_holds(const Runner *r, int64_t positions) {
 
 /* ---- admission ---- */
 
-/* Of the first n that run, those of the party. */
-static int running_of(const Runner *r, uint64_t party, int n) {
+/* Of the first n that run, those of the client. */
+static int running_of(const Runner *r, uint64_t client, int n) {
     int found = 0;
-    for (int i = 0; i < n; i++) found += r->running[i]->job->party == party;
+    for (int i = 0; i < n; i++) found += r->running[i]->job->client == client;
     return found;
 }
 
-bool runner_has_place(const Runner *r, uint64_t party) {
-    int parties = 0;
+bool runner_has_slot(const Runner *r, uint64_t client) {
+    int clients = 0;
     if (r->n_running < r->max_batch) return true;
-    if (running_of(r, party, r->n_running) > 0) return false;
-    for (int i = 0; i < r->n_running; i++) parties += running_of(r, r->running[i]->job->party, i) == 0;
-    return parties < r->max_batch;
+    if (running_of(r, client, r->n_running) > 0) return false;
+    for (int i = 0; i < r->n_running; i++) clients += running_of(r, r->running[i]->job->client, i) == 0;
+    return clients < r->max_batch;
 }
 
-bool runner_spares(const Runner *r, uint64_t party) {
+bool runner_spares(const Runner *r, uint64_t client) {
     int blocks = r->pool.n - r->pool.n_used, context = kv_blocks(r->model->cfg.max_positions);
     bool last = !r->scheduler.whole && blocks <= MIN(2 * context, r->pool.n / 4);
-    return !last || running_of(r, party, r->n_running) == 0;
+    return !last || running_of(r, client, r->n_running) == 0;
 }
 
 bool runner_admit(Runner *r, Job *job) {
@@ -292,7 +292,7 @@ static void share_places(Runner *r) {
     for (int i = 0; i < r->n_running; i++) {
         Sequence *s = r->running[i];
         s->rests = crowded;
-        if (crowded) s->round = running_of(r, s->job->party, i);
+        if (crowded) s->round = running_of(r, s->job->client, i);
     }
     for (int round = 0; crowded && left > 0; round++) {
         for (int i = 0; i < r->n_running && left > 0; i++) {

@@ -1,8 +1,8 @@
 /* runner: runs the admitted jobs, one step = one batch: plan -> forward once -> sample -> push -> retire.
  *
- * A step has max_batch places. A party that has nothing running may be admitted beyond them, while fewer parties than
- * places run. Of every party the job that was admitted first takes part in the step, then of every party the second,
- * and so on: who came last of the party with the most rests, with all that it holds, until there is a place again.
+ * A step has max_batch slots. A client that has nothing running may be admitted beyond them, while fewer clients than
+ * slots run. Of every client the job that was admitted first takes part in the step, then of every client the second,
+ * and so on: the newest job of the client with the most rests, with all that it holds, until there is a slot again.
  *
  * It knows neither queue nor locks: everything is called from the engine thread, except init and free, which come
  * before and after it. After runner_warm_up it allocates nothing. */
@@ -45,9 +45,9 @@ void runner_free(Runner *r); /* no job may be running */
 /* Whether the whole cache and the context have room for so many positions. */
 bool runner_holds(const Runner *r, int64_t positions);
 
-bool runner_has_place(const Runner *r, uint64_t party); /* now, as above */
-/* False when the party has something running and the last of the cache should be another's. */
-bool runner_spares(const Runner *r, uint64_t party);
+bool runner_has_slot(const Runner *r, uint64_t client); /* now, as above */
+/* False when the client has something running and the last of the cache should be another's. */
+bool runner_spares(const Runner *r, uint64_t client);
 
 /* Takes over the job (and the caller's reference), or returns false when there is no room at the moment. */
 bool runner_admit(Runner *r, Job *job);

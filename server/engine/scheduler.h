@@ -31,7 +31,7 @@ typedef struct Sequence {
     int n_rows;      /* rows in the cache */
     int n_cached;    /* of these, rows that somebody else computed */
     int n_read;      /* rows of logits that a pooling request has got */
-    int round;       /* of its party, so many came before it */
+    int round;       /* of its client, so many came before it */
     bool rests;      /* takes no part in this step */
     TrieNode node;   /* of job->trie, where it stands */
     int step_rows;   /* in the batch of this step */

@@ -52,7 +52,7 @@ static double delay_of(pid_t thread) {
 }
 
 /* The mean share of the time since the last look; negative when one is not known, or when that was not a time of
- * computing: who has just come from doing nothing has waited for other things. */
+ * computing: a thread that was idle before has waited for other things. */
 static double look(TeamSize *c, double now) {
     double sum = 0;
     bool known = now - c->since < 2 * c->busy;

@@ -1,5 +1,5 @@
 /* trie: the answers that a job may give, as tokens. They are sorted, so those that begin alike stand side by side, and
- * a node is a range of them. Constant once made; whoever needs it holds it, and the last one's letting go frees it. */
+ * a node is a range of them. Constant once made; reference-counted: the last release frees it. */
 #ifndef NOISED_TRIE_H
 #define NOISED_TRIE_H
 

@@ -69,7 +69,7 @@ typedef struct HttpConnection {
     double asked_at;  /* when the head was there */
 } HttpConnection;
 
-/* Places beyond the limit: for who asks after the server's health, and for those who are told to come later. */
+/* Places beyond the limit: for questions after the server's health, and for answers 503 to all else. */
 enum { HTTP_SPARE_PLACES = 16 };
 
 struct Http {

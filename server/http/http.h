@@ -6,7 +6,7 @@
  * half-close its socket before the answer is complete), and pings silent streams.
  *
  * Every byte of a request passes the gate, which refuses whatever two readers might read in two ways. What is
- * refused there, and whoever comes when all places are taken, gets one answer, the handler's, and the socket closes.
+ * refused there, and a connection beyond the limit, gets one answer, the handler's, and the socket closes.
  *
  * Every handler function runs on the loop's thread. */
 #ifndef NOISED_HTTP_H

@@ -2,7 +2,7 @@
  *
  *     ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7))        a leaf that is not there is left out
  *
- * so that whoever adds whole subtrees, and then these, gets the same bits: as one rank or many (ranks.h). What waits
+ * so that adding whole subtrees, and then these, gives the same bits: as one rank or many (ranks.h). What waits
  * for its right half is one buffer for every level of the tree. */
 #ifndef NOISED_GRADIENT_SUM_H
 #define NOISED_GRADIENT_SUM_H

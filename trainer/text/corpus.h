@@ -32,7 +32,7 @@ static inline int token_at(const TokenSpan *s, size_t i) {
 }
 
 /* tokens[i]: the id at first + i, targets[i] the one behind it, n each. -1 when one is not below vocab: a mapped file
- * is written to by whoever likes, and nobody computes with an id that has no row. */
+ * may change at any time, and no id without a row may reach the network. */
 int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, int *targets, Err *err);
 
 typedef struct Corpus {

@@ -59,7 +59,7 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->trie = trie_hold(r->trie);
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = requester->tenant;
-    job->party = requester->party;
+    job->client = requester->client;
     if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&
         copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
         return job;

@@ -1,4 +1,4 @@
-/* prompt: what a model is asked with, by whatever route: text that is tokenised here, token ids, or both. */
+/* prompt: what a model is asked with, by any route: text that is tokenised here, token ids, or both. */
 #ifndef NOISED_API_PROMPT_H
 #define NOISED_API_PROMPT_H
 

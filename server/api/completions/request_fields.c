@@ -115,7 +115,7 @@ static const Field rows[] = {
      .help = "Subtracted from a token's logit for every time it was generated."},
     {DRAFT_FIELD(if_fingerprint, FIELD_TEXT), .absent = "none",
      .help =
-         "Answer 409 unless this is the answer's `system_fingerprint`: for whoever goes on with a stream of another "
+         "Answer 409 unless this is the answer's `system_fingerprint`: for clients that go on with a stream of another "
          "server (`stream_from`)."},
     {REQUEST_FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
     {REQUEST_FIELD(include_stop_str_in_output, FIELD_BOOL),

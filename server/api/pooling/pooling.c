@@ -109,7 +109,7 @@ static Job *make_job(const Pooling *r, const PoolingInput *input, int sample, co
     if (!job) return NULL;
     job->noise_prompt = (NoiseKey){.seed = choice_seed(r->noise_seed, sample), .scale = request->noise_scale};
     job->tenant = requester->tenant;
-    job->party = requester->party;
+    job->client = requester->client;
     job->wake = requester->wake;
     job->wake_arg = requester->wake_arg;
     return job;

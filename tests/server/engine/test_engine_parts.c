@@ -9,28 +9,28 @@
 
 /* ---- queue ---- */
 
-static Job *job_of(uint64_t party) {
+static Job *job_of(uint64_t client) {
     Job *job = test_job(0, 1, 1, -1, false);
-    job->party = party;
+    job->client = client;
     return job;
 }
 
-/* Takes everything: the parties' digits in the order of service. */
+/* Takes everything: the clients' digits in the order of service. */
 static uint64_t drain(Queue *q) {
     uint64_t order = 0;
     while (q->n > 0) {
         Job *job = q->first;
         queue_take(q, job);
-        order = order * 10 + job->party;
+        order = order * 10 + job->client;
         job_release(job);
     }
     CHECK(!q->first && q->rows == 0);
     return order;
 }
 
-static void add(Queue *q, uint64_t party, int n) {
+static void add(Queue *q, uint64_t client, int n) {
     Job *jobs[16];
-    for (int i = 0; i < n; i++) jobs[i] = job_of(party);
+    for (int i = 0; i < n; i++) jobs[i] = job_of(client);
     queue_add(q, jobs, n);
 }
 
@@ -44,12 +44,12 @@ TEST(queue_takes_fair_turns) {
     Job *job = q.first;
     queue_take(&q, job);
     job_release(job);
-    add(&q, 2, 1); /* waits for one job of party 1, not for all */
+    add(&q, 2, 1); /* waits for one job of client 1, not for all */
     add(&q, 1, 1);
     CHECK(drain(&q) == 1211);
 }
 
-/* A party that comes back after each job does not push aside one that has several waiting, nor the other way round. */
+/* A client that comes back after each job does not push aside one that has several waiting, nor the other way round. */
 TEST(queue_is_fair_to_those_who_come_back) {
     Queue q = {0};
     add(&q, 2, 5);
@@ -58,26 +58,26 @@ TEST(queue_is_fair_to_those_who_come_back) {
     for (int i = 0; i < 8; i++) {
         Job *job = q.first;
         queue_take(&q, job);
-        order = order * 10 + job->party;
-        if (job->party == 1) add(&q, 1, 1);
+        order = order * 10 + job->client;
+        if (job->client == 1) add(&q, 1, 1);
         job_release(job);
     }
     CHECK_MSG(order == 21212121, "order %llu", (unsigned long long)order);
     drain(&q);
 }
 
-static bool of_party(const Job *job, const void *arg) { return job->party == *(const uint64_t *)arg; }
+static bool of_client(const Job *job, const void *arg) { return job->client == *(const uint64_t *)arg; }
 
 TEST(queue_sweeps) {
     Queue q = {0};
-    uint64_t party = 2;
+    uint64_t client = 2;
     add(&q, 2, 1);
     add(&q, 1, 2);
     add(&q, 2, 2);
-    Job *gone = queue_sweep(&q, of_party, &party);
+    Job *gone = queue_sweep(&q, of_client, &client);
     for (int i = 0; i < 3; i++) {
         Job *next = gone->next;
-        CHECK(gone->party == 2);
+        CHECK(gone->client == 2);
         job_release(gone);
         gone = next;
     }

@@ -5,21 +5,21 @@
 
 /* ---- the queue by itself ---- */
 
-static void add(Queue *q, uint64_t party, int n) {
+static void add(Queue *q, uint64_t client, int n) {
     Job *jobs[16];
     for (int i = 0; i < n; i++) {
         jobs[i] = test_job(0, 1, 1, -1, false);
-        jobs[i]->party = party;
+        jobs[i]->client = client;
     }
     queue_add(q, jobs, n);
 }
 
-/* The parties' digits in their order; the jobs are released. */
+/* The clients' digits in their order; the jobs are released. */
 static uint64_t spell(Job *job) {
     uint64_t order = 0;
     for (Job *next; job; job = next) {
         next = job->next;
-        order = order * 10 + job->party;
+        order = order * 10 + job->client;
         job_release(job);
     }
     return order;
@@ -47,7 +47,7 @@ TEST(queue_makes_room_for_who_has_less) {
     gone = NULL;
     add(&q, 1, 4);
     Job *taken = q.first;
-    while (taken->party != 1) taken = taken->next;
+    while (taken->client != 1) taken = taken->next;
     queue_take(&q, taken);
     job_release(taken);
     CHECK(!queue_make_room(&q, 3, 1, 3, &gone) && !gone && q.n == 5); /* one of these runs */
@@ -56,22 +56,22 @@ TEST(queue_makes_room_for_who_has_less) {
 
 /* ---- the engine ---- */
 
-/* Hands over n jobs of a party as one request. */
-static Submit request(TestEngine *t, Job **jobs, int n, uint64_t party, int max_tokens) {
+/* Hands over n jobs of a client as one request. */
+static Submit request(TestEngine *t, Job **jobs, int n, uint64_t client, int max_tokens) {
     double retry_after;
     for (int i = 0; i < n; i++) {
         jobs[i] = test_job(i, 5, max_tokens, -1, false);
-        jobs[i]->party = party;
+        jobs[i]->client = client;
         jobs[i]->ignore_eos = true;
     }
     return engine_submit(t->engine, jobs, n, &retry_after);
 }
 
-/* An engine whose gate stops it when the clock, a job of party 1, has three tokens. */
+/* An engine whose gate stops it when the clock, a job of client 1, has three tokens. */
 static void open_beside_clock(TestEngine *t, const Config *c, const EngineOptions *o, Job *clock, TestGate *gate) {
     test_engine_open(t, c, o);
     clock->ignore_eos = true;
-    clock->party = 1;
+    clock->client = 1;
     test_gate_set(gate, clock, 3, 0);
     test_submit(t, clock);
     test_gate_wait(gate);
@@ -86,7 +86,7 @@ static void end(Job **jobs, int n, Finish finish) {
     }
 }
 
-/* Party 1 has filled the batch and the queue; a job of party 2 starts within two steps nevertheless. */
+/* Client 1 has filled the batch and the queue; a job of client 2 starts within two steps nevertheless. */
 TEST(engine_starts_a_newcomer_within_two_steps) {
     enum { BATCH = 4, QUEUE = 6, GREEDY = BATCH - 1 + QUEUE };
     TestEngine t;
@@ -97,12 +97,12 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
     o.max_batch = BATCH;
     o.max_queue = QUEUE;
     open_beside_clock(&t, &c, &o, clock, &gate);
-    CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK); /* now two parties are here */
+    CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK); /* now two clients are here */
     CHECK(request(&t, greedy, 3, 1, 200) == SUBMIT_OK);
     test_gate_move(&gate, 5, 0);
     test_gate_wait(&gate);
     end(&newcomer, 1, FINISH_LENGTH);
-    CHECK(engine_stats(t.engine).queued == 0); /* all places are party 1's */
+    CHECK(engine_stats(t.engine).queued == 0); /* all slots are client 1's */
     for (int n = 3; n < GREEDY; n++) CHECK(request(&t, greedy + n, 1, 1, 200) == SUBMIT_OK);
     CHECK(engine_stats(t.engine).queued == QUEUE);
     CHECK(request(&t, greedy + GREEDY, 1, 1, 200) == SUBMIT_QUEUE_FULL);
@@ -122,8 +122,8 @@ TEST(engine_starts_a_newcomer_within_two_steps) {
 
 static int n_published(Job *job) { return job_progress(job).n_tokens; }
 
-/* All places are taken, also by the long jobs of a third and a fourth party: a newcomer starts within two steps, who
- * came last of the party with the most rests meanwhile, and everything is what it is alone. */
+/* All slots are taken, also by the long jobs of a third and a fourth client: a newcomer starts within two steps, who
+ * came last of the client with the most rests meanwhile, and everything is what it is alone. */
 TEST(engine_starts_a_newcomer_beside_long_jobs_of_others) {
     enum { BATCH = 4, GREEDY = 3, LONG = 60 };
     TestEngine t;

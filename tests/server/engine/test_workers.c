@@ -42,10 +42,10 @@ static void wake(void *arg) {
     atomic_fetch_add(&n_woken, 1);
 }
 
-static Piece *make_piece(uint64_t party, int number) {
+static Piece *make_piece(uint64_t client, int number) {
     Piece *p = xcalloc(1, sizeof *p);
     p->number = number;
-    p->work = (Work){.run = run_piece, .free = free_piece, .wake = wake, .party = party};
+    p->work = (Work){.run = run_piece, .free = free_piece, .wake = wake, .client = client};
     atomic_init(&p->work.done, true);
     atomic_init(&p->work.owners, 1);
     return p;
@@ -55,7 +55,7 @@ static void wait_done(Piece *p) {
     while (!atomic_load(&p->work.done)) usleep(100);
 }
 
-/* Workers, the first of which stands in a piece of party 9. */
+/* Workers, the first of which stands in a piece of client 9. */
 static Workers *start_held(int threads, Piece **blocker) {
     Workers *p;
     Err err;
@@ -73,11 +73,11 @@ TEST(workers_take_fair_turns_within_bounds) {
     Piece *blocker, *pieces[6];
     Workers *p = start_held(1, &blocker);
     REQUIRE(p);
-    usleep(2000); /* whether it waits or runs: its party is its own */
+    usleep(2000); /* whether it waits or runs: its client is its own */
     static const uint64_t partys[] = {1, 1, 1, 1, 2, 3};
     for (int i = 0; i < 6; i++) {
         pieces[i] = make_piece(partys[i], i + 1);
-        CHECK_MSG(workers_submit(p, &pieces[i]->work, false) == (i != 3), "piece %d", i); /* the fourth of a party */
+        CHECK_MSG(workers_submit(p, &pieces[i]->work, false) == (i != 3), "piece %d", i); /* the fourth of a client */
     }
     CHECK(workers_submit(p, &pieces[3]->work, true));
     atomic_store(&held, false);
@@ -91,7 +91,7 @@ TEST(workers_take_fair_turns_within_bounds) {
     CHECK(atomic_load(&n_freed) == 7 && atomic_load(&n_woken) == 7);
 }
 
-TEST(workers_let_go_of_who_has_gone) {
+TEST(workers_release_a_client_that_is_gone) {
     Piece *blocker, *waiting;
     Workers *p = start_held(1, &blocker);
     REQUIRE(p);
