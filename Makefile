@@ -395,7 +395,8 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@scripts/embed.sh --check
 	@python3 scripts/papers/claims.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
-	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	@mkdir -p $(BUILD)/cppcheck
+	@cppcheck --quiet --cppcheck-build-dir=$(BUILD)/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \
 	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
