@@ -58,7 +58,9 @@ int browser_check(const BrowserRules *b, const HttpRequest *request, HttpReply *
     if (named)
         buffer_print(&reply->headers,
                      "Access-Control-Allow-Origin: %s\r\n"
-                     "Access-Control-Expose-Headers: x-request-id, x-noised-ignored, retry-after, retry-after-ms\r\n",
+                     "Access-Control-Expose-Headers: x-request-id, x-noised-ignored, retry-after, retry-after-ms, "
+                     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+                     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens\r\n",
                      everybody ? "*" : request->origin);
     /* The body must be JSON whatever its label says (curl -d says form). What the label would have kept out, pages of
      * other origins that post to the reader's own machine, browsers mark by themselves. */

@@ -101,11 +101,13 @@ static int run(Options *o, Auth *auth, const char *name, const sigset_t *signals
     if (load(&first, &ctx, err)) return -1;
     s.max_body = o->http.max_body = options_max_body(o, first->api.config->max_positions);
     pthread_mutex_init(&s.versions.mutex, NULL);
+    quota_open(&s.quota, o->quota);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
     int rc = serve(o, &s, &ctx, signals, err);
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);
+    quota_close(&s.quota);
     buffer_free(&s.metrics_text);
     return rc;
 }
@@ -151,7 +153,7 @@ static int noised(const CommandLine *line) {
     if (systemd_socket(&o->http.listen_fd, host, &err)) return fail(line, &err);
     if (o->http.listen_fd >= 0) o->http.host = host;
     if (!o->api_key_file) o->api_key_file = systemd_credential("noised.api-key", keys);
-    if (options_check_exposure(o, &err)) return command_fail(line, &err, EXIT_USAGE);
+    if (options_check_keys(o, &err)) return command_fail(line, &err, EXIT_USAGE);
     int rc = prepare(o, &auth, &err);
     if (rc == 0) {
         char *name = o->model_name ? xstrdup(o->model_name) : folder_name(o->model);

@@ -26,6 +26,10 @@ const Option options_table[OPTIONS_N] = {
     {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", .help = "port to listen on; 0: any free one"},
     {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", .help = "API keys, one a line"},
     {"insecure", OPTION_SWITCH, AT(insecure), .help = "listen beyond loopback without an API key"},
+    {"requests-per-minute", OPTION_INT, AT(quota.requests), "N", 0, 1 << 30, "0",
+     .help = "requests with a body of each API key; 0: any number"},
+    {"tokens-per-minute", OPTION_INT, AT(quota.tokens), "N", 0, 1 << 30, "0", "tokens",
+     .help = "of prompts and answers, of each API key; 0: any number"},
     {"cors-origin", OPTION_LIST, AT(cors_origins), "ORIGIN",
      .help = "pages of this origin may call the server from a browser; *: all may"},
     {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME",
@@ -115,7 +119,10 @@ bool options_is_loopback(const char *host) {
     return !strcmp(host, "localhost");
 }
 
-int options_check_exposure(const Options *o, Err *err) {
+int options_check_keys(const Options *o, Err *err) {
+    if ((o->quota.requests || o->quota.tokens) && !o->api_key_file)
+        return err_set(err, "--%s-per-minute is what an API key may use: give --api-key-file FILE",
+                       o->quota.requests ? "requests" : "tokens");
     if (options_is_loopback(o->http.host) || o->api_key_file || o->insecure) return 0;
     return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
 }

@@ -7,6 +7,7 @@
 #include "server/api/context.h"
 #include "server/engine/engine.h"
 #include "server/http/http.h"
+#include "server/quota.h"
 
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
@@ -23,15 +24,17 @@ typedef struct Options {
     double drain_seconds;
     EngineOptions engine;
     HttpOptions http;
+    QuotaLimits quota;
     ApiLimits limits;
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 47 };
+enum { OPTIONS_N = 49 };
 extern const Option options_table[OPTIONS_N];
 
-/* Others may reach the server with an API key or by the operator's word only. After http.host is final. */
-int options_check_exposure(const Options *o, Err *err);
+/* Others may reach the server with an API key or by the operator's word only, and what a key may use needs keys. After
+ * http.host and api_key_file are final. */
+int options_check_keys(const Options *o, Err *err);
 
 /* The names that requests may use; borrows both. */
 ApiModels options_models(const Options *o, const char *name);

@@ -1,5 +1,6 @@
 #include "server/post.h"
 
+#include "base/clock.h"
 #include "base/fnv1a.h"
 #include "base/memory.h"
 
@@ -20,6 +21,7 @@ typedef struct Post {
     char *copy;     /* of the body, while it waits for a worker */
     HttpReply made; /* by work.run; status 0: see answer */
     void *answer;   /* of route->engine; belongs to the worker until work.done */
+    int64_t taken;  /* tokens that the answer may use at most, of its key's */
 } Post;
 
 void reply_error(HttpReply *reply, const ApiError *e) {
@@ -31,12 +33,25 @@ void reply_error(HttpReply *reply, const ApiError *e) {
 
 /* ---- work ---- */
 
+static void take_tokens(Post *p) {
+    AnswerSummary s = p->route->engine->summary(p->answer);
+    p->taken = (int64_t)s.prompt_tokens + s.most_completion_tokens;
+    quota_tokens(&p->server->quota, p->tenant, now_seconds(), p->taken);
+}
+
+static void give_back_tokens(Post *p) {
+    AnswerSummary s = p->route->engine->summary(p->answer);
+    quota_tokens(&p->server->quota, p->tenant, now_seconds(),
+                 (int64_t)s.prompt_tokens + s.completion_tokens - p->taken);
+}
+
 static void start_answer(Post *p, ApiError *e) {
     const Work *w = &p->work;
     const Requester requester = {.tenant = p->tenant, .client = w->client, .wake = w->wake, .wake_arg = w->wake_arg};
     Buffer ignored = {0};
     const Route *r = p->route;
     p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, &ignored, e);
+    if (p->answer) take_tokens(p);
     if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
     buffer_free(&ignored);
 }
@@ -55,6 +70,7 @@ static void read_body(Work *w) {
     }
     if (bad && memory_ran_out()) api_no_memory(&e); /* the code that noticed may have called it something else */
     if (bad) reply_error(&p->made, &e);
+    quota_headers(&p->server->quota, p->tenant, now_seconds(), &p->made.headers);
 }
 
 static bool poll_answer(Post *p, HttpReply *reply) {
@@ -70,7 +86,10 @@ static void write_answer(Work *w) {
 
 static void free_post(Work *w) {
     Post *p = (Post *)w;
-    if (p->answer) p->route->engine->free(p->answer);
+    if (p->answer) {
+        give_back_tokens(p);
+        p->route->engine->free(p->answer);
+    }
     versions_unpin(&p->server->versions, p->serving);
     buffer_free(&p->made.body);
     buffer_free(&p->made.headers);
@@ -169,6 +188,11 @@ static bool is_small(const Post *p) {
     return p->n_body <= SMALL_BODY && !picture;
 }
 
+static void refuse(const Post *p, HttpReply *reply, const ApiError *e) {
+    reply_error(reply, e);
+    quota_headers(&p->server->quota, p->tenant, now_seconds(), &reply->headers);
+}
+
 /* p NULL: no memory for it. */
 static void begin(Post *p, HttpReply *reply) {
     ApiError e;
@@ -177,13 +201,15 @@ static void begin(Post *p, HttpReply *reply) {
         reply_error(reply, &e);
         return;
     }
-    if (is_small(p)) {
+    if (quota_request(&p->server->quota, p->tenant, now_seconds(), &e)) {
+        refuse(p, reply, &e);
+    } else if (is_small(p)) {
         read_body(&p->work);
         reply->stream = p->answer && p->route->engine->streams(p->answer);
         hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
     } else if (submit(p, &e)) {
-        reply_error(reply, &e);
+        refuse(p, reply, &e);
     }
     if (reply->status)
         free_post(&p->work);

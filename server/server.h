@@ -4,6 +4,7 @@
 
 #include "server/auth.h"
 #include "server/browser.h"
+#include "server/quota.h"
 #include "server/versions.h"
 #include "server/workers.h"
 
@@ -12,6 +13,7 @@ typedef struct Server {
     Metrics metrics;
     Workers *workers;
     Auth *auth;
+    Quota quota;
     ApiModels models;
     BrowserRules browser;
     double started; /* seconds since 1970 */

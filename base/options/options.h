@@ -12,7 +12,7 @@
 #include "base/options/option.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum { OPTIONS_MOST = 48 };
+enum { OPTIONS_MOST = 64 };
 
 typedef struct Program Program;
 typedef struct CommandLine CommandLine;

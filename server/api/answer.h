@@ -26,6 +26,7 @@ typedef struct Requester {
 /* How it went so far, or in the end. */
 typedef struct AnswerSummary {
     int prompt_tokens, completion_tokens;
+    int64_t most_completion_tokens;            /* what the latter may come to */
     double queue_seconds, first_token_seconds; /* the longest wait and the first token of all jobs; -1: not yet */
     Finish finish;                             /* of several the last of: stop, length, deadline, cancelled, error */
 } AnswerSummary;

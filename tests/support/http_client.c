@@ -103,7 +103,10 @@ char *answer_header(const Answer *a, const char *name) {
 }
 
 static const char *error_type(int status) {
-    return status == 401 ? "authentication_error" : status == 503 ? "unavailable_error" : "invalid_request_error";
+    return status == 401   ? "authentication_error"
+           : status == 429 ? "rate_limit_error"
+           : status == 503 ? "unavailable_error"
+                           : "invalid_request_error";
 }
 
 void answer_check_error(const Answer *a, int status, const char *param, const char *what) {

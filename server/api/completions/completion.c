@@ -177,6 +177,7 @@ static AnswerSummary summary(const void *self) {
     s.completion_tokens = u.completion_tokens;
     for (int i = 0; i < c->n_choices; i++) {
         JobProgress p = job_progress(c->choices[i].job);
+        s.most_completion_tokens += c->choices[i].job->max_tokens;
         answer_add_job(&s, &p, c->choices[i].finish);
     }
     return s;
