@@ -114,6 +114,7 @@ $(BUILD)/fault.so: tests/faults/fault.c tests/faults/fault.h
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
+$(BUILD)/bench-keys: $(call objects,server/auth.c)
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
@@ -349,6 +350,10 @@ bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 an
 
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
+
+.PHONY: bench-keys
+bench-keys: $(BUILD)/bench-keys ## whether the time of a key's check tells how much of it was guessed (x86-64)
+	$(BUILD)/bench-keys
 
 .PHONY: bench-http
 bench-http: $(BUILD)/noised ## what connections cost and how long others wait (OTHER=another noised beside it, ROUNDS=5)

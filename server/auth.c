@@ -63,18 +63,18 @@ void auth_free(Auth *a) {
     *a = (Auth){0};
 }
 
-static bool equal(const char *a, const char *b) {
+/* 1 or 0. */
+static unsigned equal(const char *a, const char *b) {
     unsigned char difference = 0;
     for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
-    return difference == 0;
+    return ((unsigned)difference - 1) >> 31;
 }
 
-/* The number of the key, -1 when there is none. */
+/* The number of the key, -1 when there is none. No branch depends on a key: make bench-keys measures it. */
 static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
-    int found = -1;
-    for (int i = 0; i < a->n; i++)
-        if (equal(key, a->keys[i].text)) found = a->keys[i].number;
-    return found;
+    unsigned found = 0;
+    for (int i = 0; i < a->n; i++) found |= (unsigned)a->keys[i].number & -equal(key, a->keys[i].text);
+    return (int)found - (found == 0);
 }
 
 int auth_reload(Auth *a, const char *path, Err *err) {
