@@ -9,9 +9,7 @@
 
 static const double MINUTE = 60; /* seconds */
 
-void quota_open(Quota *q, QuotaLimits limits) {
-    *q = (Quota){.limits = limits, .mutex = PTHREAD_MUTEX_INITIALIZER};
-}
+void quota_open(Quota *q, QuotaLimits limits) { *q = (Quota){.limits = limits, .mutex = PTHREAD_MUTEX_INITIALIZER}; }
 
 void quota_close(Quota *q) {
     free(q->uses);
@@ -59,9 +57,7 @@ static QuotaUse *find(Quota *q, uint64_t key, double now) {
 }
 
 /* Seconds until one is left; 0 where there is one or no limit. */
-static double wait_for_one(double left, int limit) {
-    return limit && left < 1 ? (1 - left) * MINUTE / limit : 0;
-}
+static double wait_for_one(double left, int limit) { return limit && left < 1 ? (1 - left) * MINUTE / limit : 0; }
 
 static int refuse(const char *what, int limit, double wait, ApiError *e) {
     api_fail(e, 429, "rate_limit_exceeded", NULL, "this key has used up its %d %s a minute", limit, what);
@@ -96,9 +92,8 @@ void quota_tokens(Quota *q, uint64_t key, double now, int64_t tokens) {
 
 static void print(Buffer *out, const char *what, int limit, double left) {
     if (!limit) return;
-    buffer_print(out,
-                 "x-ratelimit-limit-%s: %d\r\nx-ratelimit-remaining-%s: %.0f\r\nx-ratelimit-reset-%s: %.3fs\r\n", what,
-                 limit, what, MAX(floor(left), 0), what, (limit - left) * MINUTE / limit);
+    buffer_print(out, "x-ratelimit-limit-%s: %d\r\nx-ratelimit-remaining-%s: %.0f\r\nx-ratelimit-reset-%s: %.3fs\r\n",
+                 what, limit, what, MAX(floor(left), 0), what, (limit - left) * MINUTE / limit);
 }
 
 void quota_headers(Quota *q, uint64_t key, double now, Buffer *out) {

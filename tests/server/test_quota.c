@@ -112,7 +112,8 @@ TEST(quota_of_requests_over_http) {
 /* Tokens left as a client reads them after so many were used. */
 static double tokens_left(const Daemon *d, const char *body) {
     Answer a = http_request(d, NULL, "/v1/completions", KEY_A, body);
-    char *left = answer_header(&a, "x-ratelimit-remaining-tokens"), *reset = answer_header(&a, "x-ratelimit-reset-tokens");
+    char *left = answer_header(&a, "x-ratelimit-remaining-tokens"),
+         *reset = answer_header(&a, "x-ratelimit-reset-tokens");
     CHECK_MSG(a.status == 200 && left && reset && reset[strlen(reset) - 1] == 's', "%d %s", a.status, a.headers);
     double n = left ? atof(left) : NAN;
     free(left);
@@ -129,7 +130,8 @@ TEST(quota_of_tokens_over_http) {
         "{\"prompt\":[1,2,3],\"max_tokens\":100,\"logit_bias\":{\"5\":100},\"stop_token_ids\":[5]}";
     double first = tokens_left(&d, brief), second = tokens_left(&d, brief);
     CHECK_MSG(first == 497 && second >= 493 && second <= 497, "%g, then %g", first, second);
-    CHECK(count(&d, KEY_A, "/v1/completions", "{\"prompt\":[1,2,3],\"max_tokens\":400,\"n\":2,\"ignore_eos\":true}") == 200);
+    CHECK(count(&d, KEY_A, "/v1/completions", "{\"prompt\":[1,2,3],\"max_tokens\":400,\"n\":2,\"ignore_eos\":true}") ==
+          200);
     Answer a = http_request(&d, NULL, "/v1/completions", KEY_A, brief);
     answer_check_error(&a, 429, "", "in debt");
     CHECK_MSG(strstr(a.body, "600 tokens a minute"), "%s", a.body);
