@@ -35,7 +35,7 @@ const Option options_table[OPTIONS_N] = {
     {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME",
      .help = "a name that requests may have as their Host; others than it and loopback's are refused then, on loopback "
              "always"},
-    {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields of other servers aside that mean nothing here"},
+    {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields aside that are unknown or not supported"},
     {"threads", OPTION_INT, AT(engine.threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},
     {"max-batch", OPTION_INT, AT(engine.max_batch), "N", 1, 4096, "64", "sequences",

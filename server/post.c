@@ -45,29 +45,29 @@ static void give_back_tokens(Post *p) {
                  (int64_t)s.prompt_tokens + s.completion_tokens - p->taken);
 }
 
-static void start_answer(Post *p, ApiError *e) {
+static int start_answer(Post *p, Buffer *ignored, ApiError *e) {
     const Work *w = &p->work;
     const Requester requester = {.tenant = p->tenant, .client = w->client, .wake = w->wake, .wake_arg = w->wake_arg};
-    Buffer ignored = {0};
     const Route *r = p->route;
-    p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, &ignored, e);
+    p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, ignored, e);
     if (p->answer) take_tokens(p);
-    if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
-    buffer_free(&ignored);
+    return p->answer ? 0 : -1;
 }
 
 static void read_body(Work *w) {
     Post *p = (Post *)w;
     ApiError e;
+    Buffer ignored = {0};
     bool bad;
     memory_ran_out(); /* forget what was before */
     if (p->route->convert) {
         p->made.status = 200;
-        bad = p->route->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &e) != 0;
+        bad = p->route->convert(&p->serving->api, p->body, p->n_body, &p->made.body, &ignored, &e) != 0;
     } else {
-        start_answer(p, &e);
-        bad = !p->answer;
+        bad = start_answer(p, &ignored, &e) != 0;
     }
+    if (ignored.n) buffer_print(&p->made.headers, "x-noised-ignored: %.*s\r\n", (int)ignored.n, ignored.data);
+    buffer_free(&ignored);
     if (bad && memory_ran_out()) api_no_memory(&e); /* the code that noticed may have called it something else */
     if (bad) reply_error(&p->made, &e);
     quota_headers(&p->server->quota, p->tenant, now_seconds(), &p->made.headers);

@@ -27,7 +27,7 @@ typedef struct ApiDefaults {
 typedef struct ApiContext {
     ApiLimits limits;
     ApiDefaults defaults;
-    bool lenient; /* fields of other servers may have any value */
+    bool lenient; /* fields that are unknown or not supported are left aside */
     ApiModels models;
     const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;

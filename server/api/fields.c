@@ -19,6 +19,17 @@ static int range_fail(const FieldReader *r, const Field *f, const cJSON *item) {
     return field_fail(r, item, what);
 }
 
+int fields_leave_aside(Buffer *ignored, const char *name, ApiError *e) {
+    enum { ENOUGH = 1024 };
+    static const char more[] = ", ...";
+    bool full = ignored->n > ENOUGH;
+    if (full && !memcmp(ignored->data + ignored->n - strlen(more), more, strlen(more))) return 0;
+    if (full) name = "...";
+    if (ignored->n) buffer_text(ignored, ", ");
+    for (; *name; name++) buffer_append(ignored, *name > ' ' && *name <= '~' && *name != ',' ? name : "?", 1);
+    return ignored->failed ? api_no_memory(e) : 0;
+}
+
 static int read_neutral(const FieldReader *r, const Field *f, const cJSON *item) {
     if (!f->neutral) return 0;
     cJSON *values = cJSON_Parse(f->neutral);
@@ -27,13 +38,15 @@ static int read_neutral(const FieldReader *r, const Field *f, const cJSON *item)
     while (v && !cJSON_Compare(v, item, true)) v = v->next;
     cJSON_Delete(values);
     if (v) return 0;
-    if (r->ignored) {
-        buffer_print(r->ignored, "%s%s", r->ignored->n ? ", " : "", f->name);
-        return r->ignored->failed ? api_no_memory(r->error) : 0;
-    }
+    if (r->ignored) return fields_leave_aside(r->ignored, r->name, r->error);
     bool some = strcmp(f->neutral, "[]") != 0;
-    return api_fail(r->error, 400, NULL, r->name, "%s means nothing here: it may be absent%s%.*s (%s)", r->name,
+    return api_fail(r->error, 400, NULL, r->name, "%s is not supported: it may be absent%s%.*s (%s)", r->name,
                     some ? " or " : "", some ? (int)strlen(f->neutral) - 2 : 0, f->neutral + 1, f->help);
+}
+
+static int unknown(const FieldReader *r) {
+    if (r->ignored) return fields_leave_aside(r->ignored, r->name, r->error);
+    return api_fail(r->error, 400, NULL, r->name, "unknown field \"%s\"", r->name);
 }
 
 static int read_rows(const FieldReader *outer, const cJSON *object, const FieldList *list);
@@ -98,10 +111,9 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
         char name[128];
         snprintf(name, sizeof name, "%s%s%.100s", outer->name ? outer->name : "", outer->name ? "." : "", item->string);
         const Field *f = fields_find(list, item->string);
-        if (!f) return api_fail(outer->error, 400, NULL, name, "unknown field \"%s\"", name);
         FieldReader r = *outer;
         r.name = name;
-        if (!cJSON_IsNull(item) && read_field(&r, f, item)) return -1;
+        if (f ? !cJSON_IsNull(item) && read_field(&r, f, item) : unknown(&r)) return -1;
     }
     return 0;
 }

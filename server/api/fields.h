@@ -17,7 +17,7 @@ typedef struct FieldReader {
     void *out;           /* the struct being filled */
     const void *context; /* whatever the FIELD_OTHER readers need */
     ApiError *error;
-    Buffer *ignored; /* gets the names of FIELD_NEUTRALs at other values; NULL: these are refused */
+    Buffer *ignored; /* fields_leave_aside: FIELD_NEUTRALs at other values and unknown fields; NULL: both are refused */
 } FieldReader;
 
 typedef struct Field Field;
@@ -89,6 +89,10 @@ bool field_put_default(Buffer *b, const char *key, const FieldList *list, const 
 
 /* r->name: NULL, or of the field that the object is, which then stands in front of its fields' names. */
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list);
+
+/* Adds a name, which may hold any bytes, to "a, b", a header's value; -1 with e filled when no memory is left. A list
+ * that grows beyond all use ends in "...". */
+int fields_leave_aside(Buffer *ignored, const char *name, ApiError *e);
 
 /* "stop must be <what>, not <the value>". */
 int field_fail(const FieldReader *r, const cJSON *item, const char *what);

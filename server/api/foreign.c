@@ -117,6 +117,12 @@ static const Field rows[] = {
     ROW("service_tier", "[\"auto\",\"default\"]", "OpenAI"),
     ROW("store", OFF, "OpenAI"),
     ROW("metadata", ANY, "OpenAI"),
+    ROW("prompt_cache_key", ANY, "OpenAI: a prompt's beginning is shared by its tokens"),
+    ROW("prompt_cache_retention", ANY, "OpenAI"),
+    ROW("safety_identifier", ANY, "OpenAI"),
+    ROW("prediction", ANY, "OpenAI: it changes how fast its models answer, not what"),
+    ROW("reasoning_effort", ANY, "OpenAI, for models that take it"),
+    ROW("verbosity", ANY, "OpenAI, for models that take it"),
 };
 
 const FieldList foreign_fields = {.rows = rows, .n = COUNTOF(rows)};

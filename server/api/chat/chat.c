@@ -14,6 +14,7 @@
 
 typedef struct Reading {
     ApiError *error;
+    Buffer *ignored;       /* of a lenient server; else NULL */
     ChatMessage *messages; /* their contents are owned */
     int n;
 } Reading;
@@ -37,6 +38,8 @@ static int read_role(const Reading *reading, const cJSON *item) {
             reading->messages[reading->n].role = roles[i].role;
             return 0;
         }
+    if (name && (!strcmp(name, "tool") || !strcmp(name, "function")))
+        return message_fail(reading, reading->n, "role", "is a tool's: no template here writes what tools answer");
     return message_fail(reading, reading->n, "role", "must be \"system\", \"developer\", \"user\" or \"assistant\"");
 }
 
@@ -67,13 +70,25 @@ static int read_content(const Reading *reading, const cJSON *item) {
     return 0;
 }
 
-/* What an answer of ours or of others carries besides, sent back as it came. */
-static bool is_empty_extra(const cJSON *item) {
+/* What an answer of ours or of others carries besides, sent back as it came; and who speaks, which no template writes.
+ */
+static bool is_without_effect(const cJSON *item) {
     static const char *const names[] = {"refusal", "annotations", "audio", "function_call", "tool_calls", "name"};
     bool empty = cJSON_IsNull(item) || (cJSON_IsArray(item) && !item->child);
+    if (cJSON_IsString(item) && !strcmp(item->string, "name")) return true;
     for (size_t i = 0; i < COUNTOF(names); i++)
         if (!strcmp(item->string, names[i])) return empty;
     return false;
+}
+
+static int read_more(const Reading *reading, const cJSON *item) {
+    char name[128];
+    if (is_without_effect(item)) return 0;
+    if (!reading->ignored)
+        return message_fail(reading, reading->n, item->string,
+                            "is not supported: a message has role, content and name");
+    snprintf(name, sizeof name, "messages[%d].%.100s", reading->n, item->string);
+    return fields_leave_aside(reading->ignored, name, reading->error);
 }
 
 static int read_message(const Reading *reading, const cJSON *object) {
@@ -84,8 +99,8 @@ static int read_message(const Reading *reading, const cJSON *object) {
             role = item;
         else if (!strcmp(item->string, "content"))
             content = item;
-        else if (!is_empty_extra(item))
-            return message_fail(reading, reading->n, item->string, "is not supported: a message has role and content");
+        else if (read_more(reading, item))
+            return -1;
     }
     return read_role(reading, role) || read_content(reading, content) ? -1 : 0;
 }
@@ -120,7 +135,7 @@ static int read_messages(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
     if (d->date_string && !ctx->chat->form->dated)
         return api_fail(e, 400, NULL, "chat_template_kwargs.date_string",
                         "chat_template_kwargs.date_string: the template %s writes no date", ctx->chat->form->name);
-    Reading reading = {.error = e, .messages = try_calloc((size_t)n, sizeof *reading.messages)};
+    Reading reading = {.error = e, .ignored = d->ignored, .messages = try_calloc((size_t)n, sizeof *reading.messages)};
     if (!reading.messages) return api_no_memory(e);
     for (object = d->messages->child; object && rc == 0; object = object->next) {
         rc = read_message(&reading, object);
@@ -152,7 +167,8 @@ static const Field rows[] = {
     {DRAFT_FIELD(messages, FIELD_OTHER), .type = &messages, .absent = "required",
      .help =
          "Objects of `role` (`system`, its other name `developer`, `user`, `assistant`) and `content`, a string or "
-         "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines. Special tokens that a "
+         "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines; `name` may be there, and "
+         "no template writes it. Special tokens that a "
          "content spells out are text, so that nobody forges a turn, unless `parse_special` is true."},
     NEUTRAL("add_special_tokens", "[false]", "The template writes them."),
     {.name = "chat_template_kwargs",

@@ -196,10 +196,10 @@ static void name_inner(ApiError *e) {
 
 int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldList *fields, const char *body, size_t n,
                       Buffer *ignored, ApiError *e) {
-    RequestDraft draft = {0};
+    RequestDraft draft = {.ignored = ctx->lenient ? ignored : NULL};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
-    FieldReader reader = {.out = &draft, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
+    FieldReader reader = {.out = &draft, .context = ctx, .error = e, .ignored = draft.ignored};
     int rc = fields_read(&reader, root, fields) || check(&draft, ctx, fields, e) ? -1 : 0;
     if (rc && draft.response) name_inner(e);
     cJSON_Delete(root);

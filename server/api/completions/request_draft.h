@@ -10,6 +10,7 @@ enum { API_ABSENT = -2 };
 
 typedef struct RequestDraft {
     CompletionRequest request;
+    Buffer *ignored; /* of a lenient server: FieldReader's; else NULL */
     const char *model, *user, *suffix, *if_fingerprint;
     /* what becomes prompts; messages: the request is a chat */
     const cJSON *prompt, *messages, *continuations;

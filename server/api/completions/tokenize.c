@@ -72,11 +72,11 @@ static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiEr
     return rc;
 }
 
-int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
+int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
     Tokenize t = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
-    FieldReader reader = {.out = &t, .context = ctx, .error = e};
+    FieldReader reader = {.out = &t, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
     int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, e);
     if (rc == 0) rc = tokenize(ctx, &t, out, e);
     cJSON_Delete(root);
@@ -111,11 +111,11 @@ static const Field detokenize_rows[] = {
 
 const FieldList detokenize_fields = {.rows = detokenize_rows, .n = COUNTOF(detokenize_rows)};
 
-int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e) {
+int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
     Detokenize d = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
-    FieldReader reader = {.out = &d, .context = ctx, .error = e};
+    FieldReader reader = {.out = &d, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
     int rc = fields_read(&reader, root, &detokenize_fields) || api_check_model(d.model, &ctx->models, e);
     if (rc == 0 && !d.ids) rc = api_fail(e, 400, NULL, "tokens", "tokens is missing");
     if (rc == 0) {

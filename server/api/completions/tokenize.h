@@ -8,9 +8,9 @@ extern const FieldList tokenize_fields, detokenize_fields;
 
 /* {"prompt", "add_special_tokens": true} -> {"tokens", "count", "max_model_len"}
  * {"content", "add_special": false, "with_pieces": false, "parse_special": true} -> {"tokens"} */
-int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e);
 
 /* {"tokens"} -> {"prompt", "content"}, both the same text. */
-int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+int api_detokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct Route {
 
     /* One of these answers. A POST: by the engine, or from the body alone; a GET or HEAD. */
     const AnswerKind *engine;
-    int (*convert)(const ApiContext *ctx, const char *body, size_t n, Buffer *out, ApiError *e);
+    int (*convert)(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e);
     void (*get)(struct Server *s, const struct HttpRequest *request, struct HttpReply *reply);
     const FieldList *body; /* of a POST; NULL: GET and HEAD */
 } Route;

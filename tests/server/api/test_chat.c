@@ -349,7 +349,7 @@ TEST(chat_bad_requests) {
         {"{\"messages\":[{\"role\":3,\"content\":\"a\"}]}", 400, "messages[0].role"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"weight\":1}]}", 400, "messages[0].weight"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", 400, "messages[0].tool_calls"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":\"me\"}]}", 400, "messages[0].name"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":7}]}", 400, "messages[0].name"},
         {"{" HELLO ",\"prompt\":\"x\"}", 400, "prompt"},
         {"{" HELLO ",\"echo\":true}", 400, "echo"},
         {"{" HELLO ",\"suffix\":\"x\"}", 400, "suffix"},
@@ -390,6 +390,15 @@ TEST(chat_bad_requests) {
                  "\"modalities\":[\"text\"],\"service_tier\":\"auto\",\"metadata\":{},\"function_call\":\"none\"}");
     CHECK_MSG(a.status == 200, "%s", a.body);
     answer_free(&a);
+    static const char named[] = "{\"seed\":1,\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"%s}]}";
+    Answer told[2];
+    for (int i = 0; i < 2; i++) {
+        char body[128];
+        snprintf(body, sizeof body, named, i ? ",\"name\":\"me\"" : "");
+        told[i] = chat(&d, body);
+    }
+    CHECK_MSG(json_same(told[0].json, "choices", told[1].json, "choices"), "%s", told[1].body);
+    for (int i = 0; i < 2; i++) answer_free(&told[i]);
     daemon_stop(&d);
 }
 

@@ -114,6 +114,9 @@ TEST(fields_of_known_clients) {
           "\"spaces_between_special_tokens\":true,\"num_beams\":1,\"do_sample\":true}",
         P "\"max_tokens\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true,"
           "\"continuous_usage_stats\":true}}",
+        P
+        "\"max_tokens\":2,\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"u\","
+        "\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"reasoning_effort\":\"low\",\"verbosity\":\"high\"}",
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));

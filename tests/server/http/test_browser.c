@@ -1,6 +1,8 @@
 /* What pages of other origins, and of other names, may do; and the headers that every answer has. */
+#include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>
@@ -186,10 +188,51 @@ TEST(headers_lenient) {
         free(ignored);
         answer_free(&a);
     }
-    Answer a = http_post(&d, "/v1/completions", "{\"promt\":\"x\"}");
-    answer_check_error(&a, 400, "promt", "a field of nobody");
-    answer_free(&a);
     daemon_stop(&d);
+}
+
+/* On every kind of route. A name is the client's: none becomes a header of its own. */
+TEST(headers_lenient_unknown_fields) {
+    static const struct {
+        const char *path, *body, *ignored;
+    } cases[] = {
+        {"/v1/completions", "{\"max_tokens\":1,\"promt\":\"x\",\"logitBias\":{}}", "promt, logitBias"},
+        {"/v1/completions", "{\"max_tokens\":1,\"stream\":true,\"stream_options\":{\"x\":1}}", "stream_options.x"},
+        {"/v1/completions", "{\"max_tokens\":1,\"a\\r\\nX-Evil: b, c\":1}", "a??X-Evil:?b??c"},
+        {"/v1/chat/completions",
+         "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"mood\":\"gay\"}]}",
+         "messages[0].mood"},
+        {"/v1/embeddings", "{\"input\":\"a\",\"x\":1}", "x"},
+        {"/v1/score", "{\"continuations\":[\"a\"],\"x\":null}", "x"},
+        {"/tokenize", "{\"prompt\":\"a\",\"x\":1}", "x"},
+        {"/detokenize", "{\"tokens\":[],\"x\":1}", "x"},
+    };
+    Daemon strict, lenient;
+    REQUIRE(daemon_start(&strict, CHECKPOINT_SMALL, "--chat-template plain"));
+    REQUIRE(daemon_start(&lenient, CHECKPOINT_SMALL, "--lenient --chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Answer refused = http_post(&strict, cases[i].path, cases[i].body);
+        Answer a = http_post(&lenient, cases[i].path, cases[i].body);
+        char *ignored = answer_header(&a, "x-noised-ignored");
+        CHECK_MSG(refused.status == 400, "%s: %s", cases[i].body, refused.body);
+        CHECK_MSG(a.status == 200 && ignored && !strcmp(ignored, cases[i].ignored), "%s %s", a.headers, a.body);
+        CHECK(!answer_header(&a, "X-Evil"));
+        free(ignored);
+        answer_free(&refused);
+        answer_free(&a);
+    }
+    daemon_stop(&strict);
+    Buffer b = {0};
+    buffer_text(&b, "{\"max_tokens\":1");
+    for (int i = 0; i < 1000; i++) buffer_print(&b, ",\"unknown_%d\":1", i);
+    buffer_append(&b, "}", 2);
+    Answer a = http_post(&lenient, "/v1/completions", b.data);
+    char *ignored = answer_header(&a, "x-noised-ignored");
+    CHECK_MSG(a.status == 200 && ignored && strlen(ignored) < 1200 && text_ends(ignored, "_86, ..."), "%s", a.headers);
+    free(ignored);
+    answer_free(&a);
+    buffer_free(&b);
+    daemon_stop(&lenient);
 }
 
 TEST(routes_models_by_other_names) {
