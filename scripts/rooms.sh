@@ -23,7 +23,7 @@ echo "$includes" | awk '
         base = "base base/json base/options"
         model = base " model/kernels model/ops model/attention model"
         weights = model " tokenizer weights weights/import"
-        engine = weights " server/metrics server/engine"
+        engine = weights " server/metrics server/form server/engine"
         api = engine " server/api"
         pooling = api " server/api/completions server/api/pooling"
         chat = api " server/api/completions server/api/chat"
@@ -55,6 +55,7 @@ echo "$includes" | awk '
         allow("server/http", base " server/gate")
         allow("server/metrics", base)
         allow("server/page", base)
+        allow("server/form", base " tokenizer")
         allow("server/engine", engine)
         allow("server/api", api)
         allow("server/api/completions", api)

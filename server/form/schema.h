@@ -1,0 +1,73 @@
+/* schema: a JSON schema (draft 2020-12) as nodes. What it lets through is narrower than the schema in these ways, and
+ * never wider: every text of the form is an instance.
+ *
+ * - Properties come in the order in which the schema has them. An object with `properties` has no others unless
+ *   `additionalProperties` says so; the names of others are written without escapes. An array with `prefixItems` has no
+ *   further items unless `items` says so.
+ * - Where `type` is absent, the keywords' own type is meant; a schema without keywords is any value.
+ * - `oneOf` is `anyOf`, where no value can be of two of its schemas: their types differ, or their values are listed, or
+ *   a property that both require has different ones. Else it is refused.
+ * - `enum` and `const` are written without spaces, numbers as json_nodes.h says; bounds of numbers that are no integers
+ *   must be integers themselves. `pattern` is an expression of regex.h, and a string has either a pattern, a format or
+ *   lengths. The formats are those of schema_string.
+ *
+ * Titles, descriptions and the like are taken and say nothing. Whatever else a schema has is an error that names it by
+ * its path, a keyword without effect included: nobody should think that it was kept. */
+#ifndef NOISED_FORM_SCHEMA_H
+#define NOISED_FORM_SCHEMA_H
+
+#include "server/form/json_nodes.h"
+
+/* Where a part stands: made on the stack, from the outside in. */
+typedef struct SchemaPath {
+    const struct SchemaPath *up;
+    const char *name; /* NULL: of an array, */
+    int index;        /* this element */
+} SchemaPath;
+
+typedef struct SchemaReader {
+    Form *form;
+    JsonNodes json;
+    const cJSON *root;
+    const cJSON **known; /* [GRAPH_NAMES] schemas that $ref leads to */
+    int *names;          /* [GRAPH_NAMES] their nodes */
+    int n_known;
+    int n_compared; /* schemas and values, by schema_apart */
+    FormError *error;
+} SchemaReader;
+
+int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The node; -1, and the error filled. */
+int schema_node(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
+
+/* Of one type each: schema_types.c and schema_object.c. */
+int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
+int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
+int schema_string(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
+int schema_number(SchemaReader *r, const cJSON *schema, bool integer, const SchemaPath *path);
+
+/* The keyword's integer, `fallback` where it is absent; -1 on failure. */
+int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
+                 int *out);
+
+/* What $ref leads to; NULL, and the error filled, when there is nothing. */
+const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path);
+
+/* Types as bits; and whether no value is of both, as far as that shows soon. (schema_apart.c) */
+typedef enum SchemaType {
+    SCHEMA_NULL = 1,
+    SCHEMA_BOOLEAN = 2,
+    SCHEMA_INTEGER = 4,
+    SCHEMA_NUMBER = 8, /* that is no integer */
+    SCHEMA_STRING = 16,
+    SCHEMA_ARRAY = 32,
+    SCHEMA_OBJECT = 64,
+    SCHEMA_ANY = 127
+} SchemaType;
+int schema_type_named(const char *name); /* of "type"; 0: there is none */
+int schema_type_of(const cJSON *value);  /* of a value */
+bool schema_apart(SchemaReader *r, const cJSON *a, const cJSON *b);
+
+#endif

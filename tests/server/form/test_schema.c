@@ -1,0 +1,170 @@
+/* JSON schemas: the texts that they take, and the keyword that is named when they cannot be kept. */
+#include "tests/support/forms.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST(...)                                                                                                      \
+    (const char *const[]) { __VA_ARGS__, NULL }
+
+static void check(const char *schema, const char *const *whole, const char *const *others) {
+    FormError e;
+    Form *f = form_of_schema_text(schema, &e);
+    CHECK_MSG(f != NULL, "%s: %s %s", schema, f ? "" : e.path, f ? "" : e.message);
+    if (f) form_check(f, schema, whole, others);
+    form_release(f);
+}
+
+TEST(form_schema_values) {
+    check(
+        "{}",
+        LIST("1", "\"a\"", "null", "true", "[]", "{}", "[1, {\"a\": [false,-0.5e3]}]", "\"\\u00e9\\ud83c\\udf88\\n\""),
+        LIST("", "01", "1.", "+1", "\"a", "\"\n\"", "[1,]", "{\"a\"}", " 1", "1 ", "tru", "\"\\u0000\"", "\"\\ud800\"",
+             "\"\\x\"", "[1 ,2]", "1e999"));
+    check("{\"type\":\"integer\"}", LIST("0", "-12", "1234567890123456"), LIST("1.0", "-", "--1", "12345678901234567"));
+    check("{\"type\":[\"null\",\"boolean\"]}", LIST("null", "true", "false"), LIST("0"));
+    check("{\"enum\":[\"a\",\"ab\",1.5,null,[1,{\"b\":\"\\n\"}]]}",
+          LIST("\"a\"", "\"ab\"", "1.5", "null", "[1,{\"b\":\"\\n\"}]"), LIST("\"abc\"", "1", "[1]"));
+    check("{\"type\":\"string\",\"enum\":[\"a\",1]}", LIST("\"a\""), LIST("1"));
+    check("{\"const\":\"\xC3\xA9\"}", LIST("\"\xC3\xA9\""), LIST("\"e\""));
+    check("true", LIST("1"), LIST(""));
+    check("{\"anyOf\":[{\"type\":\"integer\"},{\"const\":\"x\"}]}", LIST("7", "\"x\""), LIST("\"y\""));
+    check("{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}", LIST("7", "\"y\""), LIST("null"));
+    check("{\"allOf\":[{\"type\":\"integer\"}],\"title\":\"t\"}", LIST("7"), LIST("null"));
+}
+
+TEST(form_schema_numbers) {
+    check("{\"type\":\"integer\",\"minimum\":-12,\"maximum\":105}",
+          LIST("-12", "-9", "0", "9", "10", "99", "100", "105"),
+          LIST("-13", "106", "110", "1000", "00", "-0", "-20", "-100"));
+    check("{\"type\":\"integer\",\"exclusiveMinimum\":0}", LIST("1", "10", "9999999999999999"), LIST("0", "-1"));
+    check("{\"type\":\"integer\",\"maximum\":-7.5}", LIST("-8", "-100"), LIST("-7", "0"));
+    check("{\"type\":\"number\",\"minimum\":0}", LIST("0", "0.5", "12.25", "0.0"), LIST("-1", "-0.5", ".5", "1e2"));
+    check("{\"type\":\"number\",\"minimum\":-1,\"exclusiveMaximum\":2}",
+          LIST("-1", "-1.00", "-0.99", "0.1", "1.999999999", "1"), LIST("-1.01", "2", "2.0", "1.9999999999999999"));
+    check("{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":1}", LIST("0.001", "1", "1.0", "0.5"),
+          LIST("0", "0.000", "1.1", "-0.1"));
+    check("{\"type\":\"integer\",\"minimum\":5,\"maximum\":5}", LIST("5"), LIST("4", "55"));
+    FormError e;
+    for (int low = -23; low < 120; low += 11) {
+        for (int high = low; high < 131; high += 7) {
+            char schema[96], text[16];
+            snprintf(schema, sizeof schema, "{\"type\":\"integer\",\"minimum\":%d,\"maximum\":%d}", low, high);
+            Form *f = form_of_schema_text(schema, &e);
+            REQUIRE(f != NULL);
+            for (int x = -140; x<1400; x += x> 140 ? 13 : 1) {
+                snprintf(text, sizeof text, "%d", x);
+                CHECK_MSG((form_takes(f, text, strlen(text)) == TAKEN_WHOLE) == (x >= low && x <= high), "%s: %s",
+                          schema, text);
+            }
+            form_release(f);
+        }
+    }
+}
+
+TEST(form_schema_strings) {
+    check("{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
+          LIST("\"ab\"", "\"\xC3\xA9\xE2\x82\xAC\\n\"", "\"\\ud83c\\udf88a\""), LIST("\"a\"", "\"abcd\"", "\"\""));
+    check("{\"type\":\"string\",\"pattern\":\"^a[\\\"/\\\\n]+$\"}",
+          LIST("\"a\\\"\"", "\"a/\"", "\"a\\/\"", "\"a\\n\\u000a\""), LIST("\"a\"\"", "\"a\n\"", "\"a\"", "\"b\""));
+    check("{\"pattern\":\"b\"}",
+          LIST("\"b\"", "\"abc\"",
+               "\"\\n\xC3\xA9"
+               "b\\\\\""),
+          LIST("\"a\"", "\"\""));
+    check("{\"pattern\":\"^a|b$\"}", LIST("\"ax\"", "\"xb\""), LIST("\"xa\"", "\"bx\""));
+    check("{\"format\":\"date\"}", LIST("\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""),
+          LIST("\"2023-02-29\"", "\"1900-02-29\"", "\"2024-04-31\"", "\"2024-13-01\"", "\"2024-00-10\""));
+    check("{\"format\":\"date-time\"}", LIST("\"2024-02-29T23:59:00Z\"", "\"2024-01-01T00:00:00.5+01:00\""),
+          LIST("\"2024-02-29\"", "\"2024-02-29T24:00:00Z\""));
+    check("{\"format\":\"ipv4\"}", LIST("\"1.2.3.255\""), LIST("\"1.2.3\"", "\"1.2.3.256\"", "\"01.2.3.4\""));
+    check("{\"format\":\"uuid\"}", LIST("\"2eb8aa08-aa98-11ea-b4aa-73b441d16380\""), LIST("\"2eb8aa08\""));
+}
+
+TEST(form_schema_arrays) {
+    check("{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":1,\"maxItems\":3}",
+          LIST("[1]", "[1,2]", "[ 1,\n  2, 3 ]"), LIST("[]", "[1,2,3,4]", "[\"a\"]", "[1,,2]"));
+    check("{\"type\":\"array\",\"maxItems\":0}", LIST("[]"), LIST("[1]"));
+    check("{\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}", LIST("[]", "[1]", "[1,\"a\"]"),
+          LIST("[\"a\"]", "[1,\"a\",2]", "[,\"a\"]"));
+    check("{\"prefixItems\":[{\"const\":1},{\"const\":2}],\"items\":{\"const\":3},\"minItems\":2,\"maxItems\":4}",
+          LIST("[1,2]", "[1,2,3]", "[1,2,3,3]"), LIST("[1]", "[1,2,3,3,3]", "[1,3]"));
+    check("{\"prefixItems\":[{\"const\":1},{\"const\":2}],\"maxItems\":1}", LIST("[]", "[1]"), LIST("[1,2]"));
+}
+
+TEST(form_schema_objects) {
+    check("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{},\"c\":{\"const\":1}},"
+          "\"required\":[\"b\"]}",
+          LIST("{\"a\":1,\"b\":2,\"c\":1}", "{\"b\":null}", "{\"b\":[],\"c\":1}", "{\n  \"a\": 1,\n  \"b\": 2\n}"),
+          LIST("{}", "{\"a\":1}", "{\"b\":1,\"a\":1}", "{\"b\":1,}", "{\"b\":1,\"d\":1}", "{,\"b\":1}"));
+    check("{\"properties\":{\"a\":{}}}", LIST("{}", "{\"a\":1}", "{ }"), LIST("{\"b\":1}", "{\"a\":1,\"a\":1}"));
+    check("{\"type\":\"object\"}", LIST("{}", "{\"x\":{\"y\":1}}"), LIST("[]"));
+    check("{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"}}", LIST("{}", "{\"x\":1,\"y\":2}"),
+          LIST("{\"x\":\"1\"}"));
+    check("{\"properties\":{\"a\":{\"const\":1},\"abc\":{\"const\":2},\"\xC3\xA9\":{\"const\":3}},\"required\":[\"a\"],"
+          "\"additionalProperties\":{\"const\":0}}",
+          LIST("{\"a\":1}", "{\"a\":1,\"abc\":2,\"ab\":0,\"x\":0}", "{\"a\":1,\"\":0}", "{\"a\":1,\"abcd\":0}",
+               "{\"a\":1,\"\xC3\xA9x\":0}", "{\"a\":1,\"\xC3\xA8\":0}"),
+          LIST("{\"a\":0}", "{\"a\":1,\"abc\":0}", "{\"a\":1,\"a\":0}", "{\"a\":1,\"\xC3\xA9\":0}",
+               "{\"a\":1,\"\\u0061bc\":0}", "{\"x\":0}"));
+    check("{\"type\":\"object\",\"properties\":{\"q\\\"\":{\"const\":1}},\"additionalProperties\":false}",
+          LIST("{\"q\\\"\":1}"), LIST("{\"q\"\":1}"));
+}
+
+TEST(form_schema_references) {
+    check("{\"$defs\":{\"node\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\"},\"next\":{\"anyOf\":["
+          "{\"$ref\":\"#/$defs/node\"},"
+          "{\"type\":\"null\"}]}},\"required\":[\"v\",\"next\"]}},\"$ref\":\"#/$defs/node\"}",
+          LIST("{\"v\":1,\"next\":null}", "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3,\"next\":null}}}"),
+          LIST("{\"v\":1,\"next\":{}}"));
+    check("{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}", LIST("[]", "[[],[[]]]"), LIST("[1]"));
+    check("{\"definitions\":{\"a/b\":{\"const\":1}},\"properties\":{\"x\":{\"$ref\":\"#/definitions/a~1b\"}}}",
+          LIST("{\"x\":1}"), LIST("{\"x\":2}"));
+    check("{\"oneOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/"
+          "b\"}],\"$defs\":{\"a\":{\"properties\":{\"t\":{\"const\":\"a\"}},\"required\":[\"t\"]},"
+          "\"b\":{\"properties\":{\"t\":{\"enum\":[\"b\",\"c\"]}},\"required\":[\"t\"]}}}",
+          LIST("{\"t\":\"a\"}", "{\"t\":\"c\"}"), LIST("{\"t\":\"d\"}", "{}"));
+}
+
+TEST(form_schema_names_what_it_cannot_keep) {
+    static const struct {
+        const char *schema, *path, *why;
+    } cases[] = {
+        {"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a.not", "is not supported"},
+        {"{\"items\":{\"uniqueItems\":true}}", "items.uniqueItems", "is not supported"},
+        {"{\"anyOf\":[{},{\"if\":{}}]}", "anyOf[1].if", "is not supported"},
+        {"{\"anyOf\":[{}],\"minLength\":1}", "minLength", "beside anyOf"},
+        {"{\"anyOf\":[{}],\"oneOf\":[{}]}", "oneOf", "beside anyOf"},
+        {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf", "both [0] and [1]"},
+        {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}}},{\"properties\":{\"t\":{\"const\":2}}}]}", "oneOf",
+         "both"},
+        {"{\"allOf\":[{},{}]}", "allOf", "more than one"},
+        {"{\"$ref\":\"http://x/y\"}", "$ref", "in the same schema"},
+        {"{\"$ref\":\"#/$defs/x\"}", "$ref", "leads nowhere"},
+        {"{\"$defs\":{\"x\":{\"not\":{}}},\"items\":{\"$ref\":\"#/$defs/x\"}}", "$defs/x.not", "is not supported"},
+        {"{\"$ref\":\"#\"}", "", "no text is of this form"},
+        {"{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "", "no text is of this form"},
+        {"{\"type\":\"text\"}", "type", "must name types"},
+        {"{\"type\":[]}", "type", "must name a type"},
+        {"{\"minLength\":-1}", "minLength", "between 0 and"},
+        {"{\"minLength\":3,\"maxLength\":2}", "minLength", "maxLength only 2"},
+        {"{\"pattern\":\"a\",\"minLength\":2}", "minLength", "beside another"},
+        {"{\"pattern\":\"(?=a)\"}", "pattern", "lookahead"},
+        {"{\"format\":\"regex\"}", "format", "is not supported"},
+        {"{\"type\":\"number\",\"minimum\":0.5}", "minimum", "must be an integer"},
+        {"{\"type\":\"number\",\"multipleOf\":2}", "multipleOf", "is not supported"},
+        {"{\"required\":[\"a\"]}", "required", "properties lacks"},
+        {"{\"enum\":[]}", "enum", "array of values"},
+        {"{\"type\":\"string\",\"enum\":[1]}", "enum", "no value of the type"},
+        {"{\"properties\":[]}", "properties", "object of schemas"},
+        {"{\"items\":3}", "items", "must be a schema"},
+        {"false", "", "no text is of this form"}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        FormError e;
+        Form *f = form_of_schema_text(cases[i].schema, &e);
+        CHECK_MSG(!f && !strcmp(e.path, cases[i].path) && strstr(e.message, cases[i].why), "%s: %s: %s",
+                  cases[i].schema, f ? "taken" : e.path, f ? "" : e.message);
+        form_release(f);
+    }
+}
