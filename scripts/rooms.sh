@@ -27,7 +27,8 @@ echo "$includes" | awk '
         api = engine " server/api"
         pooling = api " server/api/completions server/api/pooling"
         chat = api " server/api/completions server/api/chat"
-        serving = pooling " " chat " server/api/schema server/gate server/http server/page server"
+        dialects = chat " server/api/llama"
+        serving = pooling " " dialects " server/api/schema server/gate server/http server/page server"
         loop = weights " trainer/text trainer/tasks trainer/ranks trainer"
         commands = loop " base/options trainer/report trainer/commands"
         allow("base", "")
@@ -61,7 +62,8 @@ echo "$includes" | awk '
         allow("server/api/completions", api)
         allow("server/api/pooling", api " server/api/completions")
         allow("server/api/chat", api " server/api/completions")
-        allow("server/api/schema", pooling " " chat)
+        allow("server/api/llama", dialects)
+        allow("server/api/schema", pooling " " dialects)
         allow("server", serving)
         allow("tests", commands " trainer/mpi " serving)
     }

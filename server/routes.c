@@ -15,6 +15,7 @@
 #include "server/api/completions/score.h"
 #include "server/api/pooling/tasks.h"
 #include "server/api/completions/tokenize.h"
+#include "server/api/llama/llama.h"
 #include "server/page/page.h"
 #include "server/post.h"
 
@@ -98,6 +99,14 @@ static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
     Serving *serving = versions_pin(&s->versions);
     hand_over(&serving->props, reply);
+    versions_unpin(&s->versions, serving);
+}
+
+static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    Serving *serving = versions_pin(&s->versions);
+    reply->status = 200;
+    describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
     versions_unpin(&s->versions, serving);
 }
 
@@ -211,6 +220,12 @@ const Route routes[] = {
      .event = "ChatEvent",
      .engine = &completion_answer,
      .body = &chat_fields},
+    {.path = "/completion",
+     .help = "Continue texts, as llama-server answers.",
+     .schema = "LlamaCompletion",
+     .event = "LlamaEvent",
+     .engine = &completion_answer,
+     .body = &llama_fields},
     {.path = "/v1/embeddings",
      .also = {"/embeddings"},
      .help = "Texts to vectors.",
@@ -271,6 +286,10 @@ const Route routes[] = {
      .help = "What is served and what a request gets that does not say, as llama-server tells.",
      .schema = "Props",
      .get = props},
+    {.path = "/slots",
+     .help = "Places for choices that are computed at the same time, as llama-server tells. All are alike.",
+     .schema = "Slots",
+     .get = slots},
     {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = version},
     {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = load},
     {.path = "/health",

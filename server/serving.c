@@ -76,11 +76,11 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
 }
 
 /* A tokenizer_config.json that cannot be read is told by chats, which need it. */
-static int describe(Serving *s, const char *dir, int slots, Err *err) {
+static int describe(Serving *s, const char *dir, Err *err) {
     Err unreadable;
     cJSON *config = chat_tokenizer_config(dir, &unreadable);
     describe_tokenizer(&s->tokenizer_info, &s->api, config);
-    describe_props(&s->props, &s->api, slots);
+    describe_props(&s->props, &s->api, s->slots);
     cJSON_Delete(config);
     return s->tokenizer_info.failed || s->props.failed ? err_set(err, "%s: no memory to load it", dir) : 0;
 }
@@ -121,7 +121,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .tokenizer = s->tokenizer,
                           .chat = &s->chat};
     s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};
-    return describe(s, dir, engine.max_batch, err);
+    s->slots = engine.max_batch;
+    return describe(s, dir, err);
 }
 
 typedef struct Loading {

@@ -17,6 +17,7 @@ typedef struct Serving {
     char fingerprint[64];      /* checkpoint, version of the program, arithmetic */
     char chat_fingerprint[96]; /* and the template */
     Chat chat;
+    int slots;                             /* choices that are computed at the same time */
     Buffer tokenizer_info, props, openapi; /* the answers of these routes */
     ApiContext api;
     AnswerContext answer;

@@ -44,13 +44,13 @@ void text_stream_free(TextStream *t) {
     *t = (TextStream){0};
 }
 
-/* Length of the longest stop string that the text ends with, 0 for none. */
-static int feed_stops(TextStream *t, const char *bytes, size_t n) {
-    int longest = 0;
+/* The longest stop string that the text ends with; NULL for none. */
+static const StopString *feed_stops(TextStream *t, const char *bytes, size_t n) {
+    const StopString *longest = NULL;
     for (int s = 0; s < t->stops->n; s++) {
         const StopString *stop = &t->stops->items[s];
         for (size_t i = 0; i < n; i++) t->matched[s] = advance(stop, t->matched[s], bytes[i]);
-        if (t->matched[s] == stop->n) longest = MAX(longest, stop->n);
+        if (t->matched[s] == stop->n && (!longest || stop->n > longest->n)) longest = stop;
     }
     return longest;
 }
@@ -60,10 +60,9 @@ static void append_character(TextStream *t, const char *bytes, size_t n, bool ma
     if (t->text.failed) return;
     t->chars++;
     if (!match) return;
-    size_t cut = (size_t)feed_stops(t, bytes, n);
-    if (cut == 0) return;
-    t->stopped = true;
-    if (t->keep_stop) return;
+    t->stopped = feed_stops(t, bytes, n);
+    if (!t->stopped || t->keep_stop) return;
+    size_t cut = (size_t)t->stopped->n;
     t->chars -= utf8_count(t->text.data + t->text.n - cut, cut);
     t->text.n -= cut;
 }

@@ -23,12 +23,12 @@ int stop_set_add(StopSet *set, const char *text); /* -1 when memory runs out */
 void stop_set_free(StopSet *set);
 
 typedef struct TextStream {
-    Buffer text;          /* valid UTF-8; after a stop string cut where that begins */
-    size_t chars;         /* code points in text */
-    size_t settled;       /* bytes of text that will stay, whatever comes */
-    size_t settled_chars; /* their code points */
-    bool stopped;         /* a stop string is complete: further bytes are dropped */
-    char partial[4];      /* an unfinished code point */
+    Buffer text;               /* valid UTF-8; after a stop string cut where that begins */
+    size_t chars;              /* code points in text */
+    size_t settled;            /* bytes of text that will stay, whatever comes */
+    size_t settled_chars;      /* their code points */
+    const StopString *stopped; /* the stop string that is complete: further bytes are dropped; NULL: none */
+    char partial[4];           /* an unfinished code point */
     size_t n_partial;
     const StopSet *stops; /* borrowed */
     bool keep_stop;       /* the text ends behind the stop string; set before the first push */

@@ -104,8 +104,8 @@ static const Field rows[] = {
     ROW("no_stop_trim", OFF, "SGLang: use `include_stop_str_in_output`"),
     /* how the server works */
     ROW("cache_prompt", "[true,false]", "llama-server: a warm cache gives the same bytes as a cold one"),
-    ROW("id_slot", "[-1]", "llama-server"),
-    ROW("slot_id", "[-1]", "llama-server"),
+    ROW("id_slot", ANY, "llama-server: in every slot the same bytes"),
+    ROW("slot_id", ANY, "llama-server, its former name"),
     ROW("lora", "[[]]", "llama-server"),
     ROW("lora_path", "[]", "SGLang"),
     ROW("priority", "[0]", "vLLM"),

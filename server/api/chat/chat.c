@@ -217,6 +217,7 @@ static int read_chat(void *out, const void *context, ApiError *e) {
     CompletionRequest *r = &d->request;
     const ApiContext *ctx = context;
     r->form = &response_chat;
+    d->default_tokens = -1;
     if (!d->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
     if (d->top_logprobs >= 0 && !d->chat_logprobs)
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");

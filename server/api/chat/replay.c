@@ -99,7 +99,7 @@ static bool is_identical(const Choice *c, const PreviousChoice *previous) {
     return difference(c, previous) < 0 && same_end && c->finish != FINISH_DEADLINE;
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
+static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     const PreviousChoice *previous = &c->rules->previous->choices[index];
     int64_t at = difference(c, previous);
     (void)part;
@@ -116,7 +116,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         json_close(b, '}');
     }
     json_put_some(b, "former_finish_reason", previous->finish);
-    response_choice_end(b, c, 0, has_noise, part);
+    response_choice_end(b, head, c, 0, part);
 }
 
 static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choices, int n) {
@@ -126,9 +126,9 @@ static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choic
     json_put_bool(b, "identical", identical);
     json_open(b, "fingerprint", '{');
     json_put_some(b, "former", previous->fingerprint);
-    json_put_text(b, "now", head->fingerprint);
-    previous_put_parts(b, "differs_in", *previous->fingerprint ? previous->fingerprint : head->fingerprint,
-                       head->fingerprint);
+    json_put_text(b, "now", head->request->fingerprint);
+    previous_put_parts(b, "differs_in", *previous->fingerprint ? previous->fingerprint : head->request->fingerprint,
+                       head->request->fingerprint);
     json_close(b, '}');
 }
 

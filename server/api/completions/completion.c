@@ -20,9 +20,8 @@ typedef struct Completion {
     ResponseHead head;
     Choice *choices; /* [n_choices] of prompt index * best_of + i */
     int n_choices;
-    bool has_noise; /* the noise seeds act on something */
-    bool accepted;  /* by the engine */
-    int n_counted;  /* generated tokens that the metrics have */
+    bool accepted; /* by the engine */
+    int n_counted; /* generated tokens that the metrics have */
 } Completion;
 
 /* One number repeats everything: the counters of noise and sampling differ, so that under one key they share nothing.
@@ -121,8 +120,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
     *r = (CompletionRequest){0};
     r = &c->request;
     settle_seeds(r);
-    c->has_noise = config_noise_acts(ctx->api->config, r->noise_scale);
-    response_head_init(&c->head, r->form, ctx->api->models.name, r->fingerprint);
+    response_head_init(&c->head, r, ctx->api);
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
@@ -229,17 +227,29 @@ static void put_diversity(const Completion *c, Buffer *out) {
     json_close(out, ']');
 }
 
-static void print_whole(Completion *c, Buffer *out) {
+static void print_choices(const Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
-    const ResponseForm *form = c->head.form;
-    Usage u = usage_of(c);
-    response_open(out, &c->head, false);
     for (int p = 0; p < r->n_prompts; p++) {
         Choice **order = order_choices(c, p);
         if (!order) out->failed = true;
-        for (int i = 0; i < r->n && order; i++) form->choice(out, order[i], p * r->n + i, c->has_noise, PART_WHOLE);
+        for (int i = 0; i < r->n && order; i++) r->form->choice(out, &c->head, order[i], p * r->n + i, PART_WHOLE);
         free(order);
     }
+}
+
+static void print_whole(Completion *c, Buffer *out) {
+    const CompletionRequest *r = &c->request;
+    const ResponseForm *form = r->form;
+    Usage u = usage_of(c);
+    if (form->events) {
+        bool several = r->n_prompts * r->n > 1;
+        if (several) json_open(out, NULL, '[');
+        print_choices(c, out);
+        if (several) json_close(out, ']');
+        return;
+    }
+    response_open(out, &c->head, false);
+    print_choices(c, out);
     json_close(out, ']');
     put_diversity(c, out);
     if (form->more) form->more(out, &c->head, c->choices, c->n_choices);
@@ -247,9 +257,14 @@ static void print_whole(Completion *c, Buffer *out) {
 }
 
 static void print_event(Completion *c, Buffer *out, int i, Part part) {
+    const ResponseForm *form = c->request.form;
+    if (form->events) {
+        form->events(out, &c->head, &c->choices[i], i, part);
+        return;
+    }
     buffer_text(out, "data: ");
     response_open(out, &c->head, true);
-    c->head.form->choice(out, &c->choices[i], i, c->has_noise, part);
+    form->choice(out, &c->head, &c->choices[i], i, part);
     bool counted = c->request.include_usage && c->request.continuous_usage_stats;
     Usage u = counted ? usage_of(c) : (Usage){0};
     json_close(out, ']');
@@ -260,8 +275,8 @@ static void print_event(Completion *c, Buffer *out, int i, Part part) {
 static void print_events(Completion *c, Buffer *out, int i) {
     Choice *choice = &c->choices[i];
     if (!choice_has_news(choice)) return;
-    if (c->head.form->framed) {
-        if (!choice->begun) print_event(c, out, i, PART_BEGIN);
+    if (c->request.form->begins && !choice->begun) print_event(c, out, i, PART_BEGIN);
+    if (c->request.form->ends) {
         if (choice_has_text(choice)) print_event(c, out, i, PART_TEXT);
         if (choice->finish != FINISH_NONE) print_event(c, out, i, PART_END);
     } else {
@@ -271,6 +286,7 @@ static void print_events(Completion *c, Buffer *out, int i) {
 }
 
 static void print_end(Completion *c, Buffer *out) {
+    if (c->request.form->events) return;
     if (c->request.include_usage || c->request.diversity) {
         Usage u = usage_of(c);
         buffer_text(out, "data: ");
@@ -288,7 +304,7 @@ static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     *status = stream ? 200 : e->status;
     if (stream) buffer_text(out, "data: ");
     api_error_print(out, e);
-    if (stream) buffer_text(out, "\n\ndata: [DONE]\n\n");
+    if (stream) buffer_text(out, c->request.form->events ? "\n\n" : "\n\ndata: [DONE]\n\n");
     return true;
 }
 

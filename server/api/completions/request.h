@@ -28,7 +28,7 @@ typedef struct CompletionRequest {
     uint64_t *seeds;       /* [n_prompts * n] of an answer that is repeated; else NULL */
     uint64_t *noise_seeds; /* [n_prompts * n], likewise or given as an array; else NULL */
     float noise_scale;
-    bool diversity, echo, ignore_eos, return_token_ids;
+    bool diversity, echo, ignore_eos, return_token_ids, timings_per_token;
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, include_usage, continuous_usage_stats;
     const struct ResponseForm *form; /* response.h */

@@ -33,7 +33,7 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
 
 static int settle_names(RequestDraft *d, const Generation *g, ApiError *e) {
     CompletionRequest *r = &d->request;
-    double tokens = r->trie ? r->trie->longest : d->messages ? -1 : 16;
+    double tokens = r->trie ? r->trie->longest : d->default_tokens;
     double penalty = g->values[GENERATION_REPETITION], window = -1, logprobs = -1;
     const Name lengths[] = {{"max_tokens", r->max_tokens, API_ABSENT},
                             {"max_completion_tokens", d->max_completion_tokens, API_ABSENT},

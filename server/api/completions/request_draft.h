@@ -14,9 +14,10 @@ typedef struct RequestDraft {
     const char *model, *user, *suffix, *if_fingerprint;
     /* what becomes prompts; messages: the request is a chat */
     const cJSON *prompt, *messages, *continuations;
+    bool return_tokens; /* another name of return_token_ids */
     bool add_special_tokens, chat_template_kwargs, enable_thinking, parse_special;
     const char *date_string;
-    int truncate_prompt_tokens;
+    int truncate_prompt_tokens, default_tokens; /* max_tokens of a request that does not say; -1: as many as fit */
     const char *truncation_side;
     /* other names of what the request has, and other forms */
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, top_logprobs;

@@ -219,6 +219,7 @@ static const Field rows[] = {
 static int read_prompts(void *out, const void *context, ApiError *e) {
     RequestDraft *d = out;
     d->request.form = &response_text;
+    d->default_tokens = 16;
     return api_prompt_read(context, d->prompt, d->add_special_tokens, &d->request.prompts, &d->request.n_prompts, e);
 }
 

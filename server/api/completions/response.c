@@ -3,27 +3,33 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "model/shape.h"
 #include "server/api/answer.h"
+#include "server/api/completions/request.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-void response_head_init(ResponseHead *h, const ResponseForm *form, const char *model, const char *fingerprint) {
+void response_head_init(ResponseHead *h, const CompletionRequest *request, const ApiContext *api) {
     uint64_t random[2];
     BUG_ON(getrandom(random, sizeof random, 0) != sizeof random);
-    *h = (ResponseHead){.created = (int64_t)time(NULL), .form = form, .model = model, .fingerprint = fingerprint};
-    snprintf(h->id, sizeof h->id, "%s-%016" PRIx64 "%08" PRIx32, form->id, random[0], (uint32_t)random[1]);
+    *h = (ResponseHead){.created = (int64_t)time(NULL),
+                        .request = request,
+                        .api = api,
+                        .has_noise = config_noise_acts(api->config, request->noise_scale)};
+    snprintf(h->id, sizeof h->id, "%s-%016" PRIx64 "%08" PRIx32, request->form->id, random[0], (uint32_t)random[1]);
 }
 
 void response_open(Buffer *b, const ResponseHead *h, bool event) {
     json_open(b, NULL, '{');
     json_put_text(b, "id", h->id);
-    json_put_text(b, "object", event ? h->form->event : h->form->object);
+    const ResponseForm *form = h->request->form;
+    json_put_text(b, "object", event ? form->event : form->object);
     json_put_int(b, "created", h->created);
-    json_put_text(b, "model", h->model);
-    json_put_text(b, "system_fingerprint", h->fingerprint);
+    json_put_text(b, "model", h->api->models.name);
+    json_put_text(b, "system_fingerprint", h->request->fingerprint);
     json_open(b, "choices", '[');
 }
 
@@ -168,21 +174,21 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c) {
     json_put_bytes(b, key, n ? c->text.text.data + c->text_sent : "", n);
 }
 
-void response_choice_end(Buffer *b, const Choice *c, int n, bool has_noise, Part part) {
+void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, int n, Part part) {
     const Job *job = c->job;
     bool done = c->finish != FINISH_NONE && part != PART_BEGIN && part != PART_TEXT;
     bool begins = part == PART_WHOLE || part == PART_BEGIN || (part == PART_NEWS && !c->begun);
     json_put_text(b, "finish_reason", !done ? NULL : c->finish == FINISH_STOP ? "stop" : "length");
     if (done && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_uint(b, "seed", job->sampling.seed);
-    answer_put_noise_seed(b, job->noise.seed, has_noise);
+    answer_put_noise_seed(b, job->noise.seed, head->has_noise);
     if (c->rules->token_ids && begins) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
     if (c->rules->token_ids) put_token_ids(b, c, n);
     if (c->rules->prompt_top >= 0) put_prompt_logprobs(b, c);
     json_close(b, '}');
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
+static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     int n = choice_settled_slots(c);
     json_open(b, NULL, '{');
     response_choice_text(b, "text", c);
@@ -191,7 +197,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         response_logprobs(b, c, n);
     else
         json_put_null(b, "logprobs");
-    response_choice_end(b, c, n, has_noise, part);
+    response_choice_end(b, head, c, n, part);
 }
 
 const ResponseForm response_text = {

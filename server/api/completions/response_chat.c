@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void put_token(Buffer *b, const Tokenizer *t, int id, float logprob) {
+void response_token(Buffer *b, const Tokenizer *t, int id, float logprob) {
     char name[24];
     size_t n;
     const char *piece = tokenizer_piece(t, id, &n);
@@ -27,11 +27,11 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
     for (int i = 0; i < n; i++) {
         const JobToken *token = c->slots[c->slots_sent + i].token;
         json_open(b, NULL, '{');
-        put_token(b, t, token->id, token->logprob);
+        response_token(b, t, token->id, token->logprob);
         json_open(b, "top_logprobs", '[');
         for (int k = 0; k < c->rules->n_top && token->top[k].id >= 0; k++) {
             json_open(b, NULL, '{');
-            put_token(b, t, token->top[k].id, token->top[k].logprob);
+            response_token(b, t, token->top[k].id, token->top[k].logprob);
             json_close(b, '}');
         }
         json_close(b, ']');
@@ -42,7 +42,7 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
     json_close(b, '}');
 }
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
+static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     bool has_text = part == PART_WHOLE || part == PART_TEXT;
     int n = has_text ? choice_settled_slots(c) : 0;
     json_open(b, NULL, '{');
@@ -57,11 +57,12 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         put_logprobs(b, c, n);
     else
         json_put_null(b, "logprobs");
-    response_choice_end(b, c, n, has_noise, part);
+    response_choice_end(b, head, c, n, part);
 }
 
 const ResponseForm response_chat = {.id = "chatcmpl",
                                     .object = "chat.completion",
                                     .event = "chat.completion.chunk",
-                                    .framed = true,
+                                    .begins = true,
+                                    .ends = true,
                                     .choice = print_choice};

@@ -52,7 +52,7 @@ const FieldList score_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read
 
 /* ---- the answer ---- */
 
-static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, Part part) {
+static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     const Job *job = c->job;
     double sum = 0;
     bool greedy = true, whole = c->n_scored == job->n_prompt;
@@ -72,7 +72,7 @@ static void print_choice(Buffer *b, const Choice *c, int index, bool has_noise, 
         json_put_null(b, "is_greedy");
     response_logprobs(b, c, choice_settled_slots(c));
     if (!whole) json_put_bool(b, "deadline", true);
-    answer_put_noise_seed(b, job->noise.seed, has_noise);
+    answer_put_noise_seed(b, job->noise.seed, head->has_noise);
     json_close(b, '}');
 }
 

@@ -84,10 +84,24 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
     json_put_bool(b, "audio", false);
     json_close(b, '}');
     json_put_text(b, "build_info", "noised " NOISED_VERSION);
-    json_put_bool(b, "endpoint_slots", false);
+    json_put_bool(b, "endpoint_slots", true);
     json_put_bool(b, "endpoint_props", false);
     json_put_bool(b, "endpoint_metrics", true);
     json_close(b, '}');
+}
+
+void describe_slots(Buffer *b, const ApiContext *ctx, int slots, int running) {
+    json_open(b, NULL, '[');
+    for (int i = 0; i < slots; i++) {
+        json_open(b, NULL, '{');
+        json_put_int(b, "id", i);
+        json_put_int(b, "n_ctx", ctx->config->max_positions);
+        json_put_bool(b, "speculative", false);
+        json_put_bool(b, "is_processing", i < running);
+        put_params(b, ctx);
+        json_close(b, '}');
+    }
+    json_close(b, ']');
 }
 
 void describe_task(Buffer *b, const ApiContext *ctx) {

@@ -15,6 +15,10 @@ void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config);
  * them, a llama-server's that do nothing here among them. */
 void describe_props(Buffer *b, const ApiContext *ctx, int slots);
 
+/* [{"id":0,"n_ctx":512,"speculative":false,"is_processing":true,"params":as in /props},...]: the first `running` of
+ * them compute. */
+void describe_slots(Buffer *b, const ApiContext *ctx, int slots, int running);
+
 /* ,"task":... and, of a model that generates no text, "labels" in the order of its probabilities, the "mask" as it is
  * spelled and the "image_size" [height, width]: whichever it has. */
 void describe_task(Buffer *b, const ApiContext *ctx);

@@ -185,7 +185,8 @@ static void check_stream(const Generator *g, const Answer *a, const char *body) 
     const cJSON *event = answer_schema(g, "200", "text/event-stream"),
                 *error = answer_schema(g, "4XX", "application/json");
     Events events = events_parse(a->body);
-    CHECK_MSG(events.done && !events.malformed, "%s %s", g->path, body);
+    bool dialect = !strcmp(g->path, "/completion"); /* whose last event says that it is the last */
+    CHECK_MSG(events.done == !dialect && !events.malformed, "%s %s", g->path, body);
     for (int i = 0; i < events.n; i++) {
         bool bad = json_at(events.data[i], "error") != NULL;
         CHECK_MSG(schema_check(g->document, bad ? error : event, events.data[i], why), "%s %s: %s", g->path, body, why);

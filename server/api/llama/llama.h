@@ -1,0 +1,18 @@
+/* llama: llama-server's own dialect. POST /completion is a CompletionRequest whose answer looks as that server's does:
+ *
+ *     {"index":0,"content":...,"tokens":[],"id_slot":-1,"stop":true,"model":...,"tokens_predicted":8,
+ *      "tokens_evaluated":7,"generation_settings":{...},"prompt":...,"has_new_line":false,"truncated":false,
+ *      "stop_type":"eos"|"limit"|"word","stopping_word":"","tokens_cached":0,"timings":{...},
+ *      "completion_probabilities":[...] with n_probs, and what is ours: "seed","noise_seed","system_fingerprint"}
+ *
+ * Several prompts are an array of these. A stream has an event for each new piece of text, with `stop` false, and one
+ * with all of the above and no text behind them; no [DONE]. */
+#ifndef NOISED_API_LLAMA_H
+#define NOISED_API_LLAMA_H
+
+#include "server/api/completions/response.h"
+
+extern const FieldList llama_fields;
+extern const ResponseForm response_llama;
+
+#endif
