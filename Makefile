@@ -274,8 +274,8 @@ test-kubernetes: ## deploy/kubernetes against the schemas of the API server and 
 	    kubernetes-models@5.1.0 @kubernetes/client-node@2.0.1 yaml@2.8.1
 	node tests/server/validate_kubernetes.mjs $(BUILD)/kubernetes
 
-soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients at once for SOAK_SECONDS (600); nothing may grow or differ
-	BUILD=$(BUILD) $(BUILD)/run-soak mixed
+soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients and troubles at once (SECONDS=600); nothing may grow or differ
+	SOAK_SECONDS=$(or $(SECONDS),600) BUILD=$(BUILD) $(BUILD)/run-soak mixed
 
 export PREFIX DESTDIR
 

@@ -80,6 +80,8 @@ static void begin(Run *run, const LoadRequest *r, LoadAnswer *a, Transfer *t) {
     *t = (Transfer){.answer = a};
     curl_easy_setopt(curl, CURLOPT_URL, r->url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, run->headers);
+    if (r->key) curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+    if (r->key) curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, r->key);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->body);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(r->body));
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);

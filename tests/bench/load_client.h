@@ -7,6 +7,7 @@
 
 typedef struct LoadRequest {
     const char *url, *body; /* JSON; both borrowed */
+    const char *key;        /* for Authorization, borrowed; NULL: none */
     double at;              /* seconds after the start of the run before which it is not sent; never falling */
 } LoadRequest;
 

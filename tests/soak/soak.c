@@ -72,6 +72,7 @@ Vitals soak_vitals(const Daemon *d) {
     read_status(d->pid, status, sizeof status);
     v.threads = (int)status_number(status, "\nThreads:");
     v.rss_mb = status_number(status, "\nVmRSS:") / 1024;
+    v.own_mb = status_number(status, "\nRssAnon:") / 1024;
     return v;
 }
 
@@ -103,11 +104,11 @@ double soak_settle(const Daemon *d, const Vitals *before) {
 
 /* ---- known answers ---- */
 
-void known_open(KnownSet *k, const Daemon *d, int n, int max_tokens) {
+void known_open(KnownSet *k, const Daemon *d, int n, int max_tokens, const char *key) {
     static const char form[] = "{\"prompt\":\"The river %d\",\"max_tokens\":%d,\"ignore_eos\":true,\"seed\":%d,"
                                "\"noise_seed\":%d,\"return_token_ids\":true%s}";
     char body[256];
-    *k = (KnownSet){.n = n, .max_tokens = max_tokens};
+    *k = (KnownSet){.n = n, .max_tokens = max_tokens, .key = key};
     k->bodies = xcalloc((size_t)n, sizeof(char *));
     k->streamed = xcalloc((size_t)n, sizeof(char *));
     k->essences = xcalloc((size_t)n, sizeof(char *));
@@ -152,7 +153,7 @@ void known_run_start(KnownRun *r, const KnownSet *k, const Daemon *d, int n, int
     r->answers = xcalloc((size_t)n, sizeof *r->answers);
     for (int i = 0; i < n; i++) {
         char **bodies = stream || i % 2 ? k->streamed : k->bodies;
-        r->requests[i] = (LoadRequest){.url = r->url, .body = bodies[i % k->n]};
+        r->requests[i] = (LoadRequest){.url = r->url, .key = k->key, .body = bodies[i % k->n]};
     }
     BUG_ON(pthread_create(&r->thread, NULL, known_run_main, r));
 }
@@ -161,8 +162,9 @@ void known_run_join(KnownRun *r) { BUG_ON(pthread_join(r->thread, NULL)); }
 
 bool known_run_is_right(const KnownRun *r, int i) {
     char *essence = answer_essence(&r->answers[i]);
-    const char *expected = r->known->essences[i % r->known->n];
-    bool right = essence && expected && !strcmp(essence, expected);
+    bool right = false;
+    for (const KnownSet *k = r->known; k && !right; k = k == r->known ? k->other : NULL)
+        right = essence && k->essences[i % k->n] && !strcmp(essence, k->essences[i % k->n]);
     free(essence);
     return right;
 }
@@ -175,8 +177,8 @@ void known_run_free(KnownRun *r) {
 
 /* ---- hanging up ---- */
 
-void hang_ups_open(HangUps *h, const Daemon *d, uint64_t seed) {
-    *h = (HangUps){.daemon = d, .draws = draws_open(seed, DRAW_TEST, 0)};
+void hang_ups_open(HangUps *h, const Daemon *d, uint64_t seed, const char *key) {
+    *h = (HangUps){.daemon = d, .key = key, .draws = draws_open(seed, DRAW_TEST, 0)};
     memset(h->fds, -1, sizeof h->fds);
 }
 
@@ -207,8 +209,8 @@ static int call(HangUps *h) {
                      (int)draw_below(d, 4), draw_below(d, 4) ? "false" : "true");
     n = snprintf(text, sizeof text,
                  "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                 "Content-Length: %d\r\n\r\n%s",
-                 n, body);
+                 "X-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+                 h->key ? h->key : "none", n, body);
     size_t length = draw_below(d, 8) ? (size_t)n : (size_t)draw_below(d, (uint64_t)n);
     int fd = raw_connect(h->daemon);
     CHECK_MSG(fd >= 0, "no connection after %d hang-ups", h->n);

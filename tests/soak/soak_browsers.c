@@ -114,7 +114,7 @@ TEST(soak_browsers) {
           tabs = {.daemon = &d, .act = open_tab, .per_second = TABS};
     soak_raise_limits();
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--threads 1 --cors-origin https://app.example"));
-    known_open(&known, &d, KINDS, TOKENS);
+    known_open(&known, &d, KINDS, TOKENS, NULL);
     Vitals before = soak_vitals(&d);
     for (int i = 0; i < ROUNDS; i++) {
         quiet[i] = round_of_streams(&d, &known, NULL);

@@ -17,7 +17,7 @@ TEST(soak_drains) {
         KnownSet known;
         KnownRun run;
         REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-        known_open(&known, &d, KINDS, TOKENS);
+        known_open(&known, &d, KINDS, TOKENS, NULL);
         known_run_start(&run, &known, &d, REQUESTS, CLIENTS, false);
         usleep((unsigned)draw_below(&draws, 100000));
         double t0 = now_seconds();

@@ -21,12 +21,12 @@ TEST(soak_hangups) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-batch 16 --max-queue 64"));
     int monitor = stay(&d);
     Vitals before = soak_vitals(&d), after = before, first = before;
-    hang_ups_open(&h, &d, 51);
+    hang_ups_open(&h, &d, 51, NULL);
     double slowest = 0, t0 = now_seconds();
     for (int part = 0; part < PARTS; part++) {
         while (h.n < (part + 1) * n / PARTS) hang_ups_next(&h);
         hang_ups_close(&h);
-        hang_ups_open(&h, &d, 52 + (uint64_t)part);
+        hang_ups_open(&h, &d, 52 + (uint64_t)part, NULL);
         h.n = (part + 1) * n / PARTS;
         double t = soak_settle(&d, &before);
         slowest = t > slowest ? t : slowest;

@@ -26,7 +26,7 @@ TEST(soak_overload) {
     char url[64];
     soak_raise_limits();
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 32 --max-queue 32"));
-    known_open(&known, &d, KINDS, TOKENS);
+    known_open(&known, &d, KINDS, TOKENS, NULL);
     Vitals before = soak_vitals(&d);
     double before_it = full_rate(&d, &known), rate = 10 * before_it, seconds;
     int n = soak_count((int)(rate * 20)), good = 0, refused = 0, wrong = 0;

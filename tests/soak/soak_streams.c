@@ -25,7 +25,7 @@ TEST(soak_streams) {
     soak_raise_limits();
     snprintf(options, sizeof options, "--max-batch %d --max-queue %d --threads 2", n, n);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
-    known_open(&known, &d, KINDS, TOKENS);
+    known_open(&known, &d, KINDS, TOKENS, NULL);
     Vitals before = soak_vitals(&d);
     known_run_start(&run, &known, &d, n, n, true);
     known_run_join(&run);
