@@ -36,6 +36,23 @@ int rename(const char *from, const char *to) {
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
+/* The calls of pwrite that are still to fail with EINTR, as they do where a signal comes before the first byte; then
+ * those that take a single byte; then the one that fails. */
+static int interrupted, bytewise, write_error;
+
+ssize_t pwrite(int fd, const void *data, size_t n, off_t offset) {
+    if (interrupted && interrupted--) {
+        errno = EINTR;
+        return -1;
+    }
+    if (write_error && !bytewise) {
+        errno = write_error;
+        return -1;
+    }
+    if (bytewise && bytewise--) n = 1;
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, n, offset);
+}
+
 static int write_recorded(const char *path, char byte, Err *err) {
     char data[SIZE];
     memset(data, byte, sizeof data);
@@ -68,5 +85,69 @@ TEST(atomic_file_is_synced_before_it_is_named) {
     disk_fails = false;
     CHECK_MSG(strstr(err.msg, temp) && strstr(err.msg, strerror(EIO)), "%s", err.msg);
     CHECK(holds(path, 'a') && access(temp, F_OK));
+    free(dir);
+}
+
+TEST(atomic_file_goes_on_after_short_and_interrupted_writes) {
+    char *dir = test_dir(), path[PATH_BYTES], *data;
+    AtomicFile f;
+    Err err;
+    size_t n;
+    snprintf(path, sizeof path, "%s/x", dir);
+    REQUIRE(atomic_open(&f, path, &err) == 0 && atomic_write(&f, "one, ", 5, &err) == 0);
+    interrupted = 2;
+    bytewise = 3;
+    CHECK(atomic_write(&f, "two, three", 10, &err) == 0 && interrupted == 0 && bytewise == 0);
+    CHECK(atomic_rewrite(&f, 5, "TWO", 3, &err) == 0 && atomic_rewrite(&f, 10, "THREE", 5, &err) == 0);
+    CHECK(atomic_commit(&f, &err) == 0);
+    data = test_read_file(path, &n);
+    CHECK_MSG(n == 15 && !strcmp(data, "one, TWO, THREE"), "%s", data);
+    free(data);
+    bytewise = 1;
+    write_error = ENOSPC;
+    errno = 0;
+    CHECK(file_write(path, "else", 4, &err) == -1 && strstr(err.msg, ".tmp: ") && strstr(err.msg, strerror(ENOSPC)));
+    write_error = bytewise = 0;
+    data = test_read_file(path, &n);
+    CHECK_MSG(n == 15 && !strcmp(data, "one, TWO, THREE"), "%s", data);
+    free(data);
+    strcat(path, ".tmp");
+    CHECK(access(path, F_OK));
+    free(dir);
+}
+
+/* The first of what a program opens that was started without standard input. */
+TEST(atomic_file_may_be_descriptor_0) {
+    char *dir = test_dir(), path[PATH_BYTES];
+    Err err;
+    snprintf(path, sizeof path, "%s/x", dir);
+    int saved = dup(STDIN_FILENO);
+    REQUIRE(saved > 0);
+    close(STDIN_FILENO);
+    AtomicFile f;
+    int rc = atomic_open(&f, path, &err), fd = f.fd;
+    atomic_abandon(&f);
+    bool left = access(f.temp, F_OK) == 0, open = fcntl(STDIN_FILENO, F_GETFD) != -1;
+    dup2(saved, STDIN_FILENO);
+    close(saved);
+    CHECK_MSG(rc == 0 && fd == STDIN_FILENO && !left && !open, "%d %d %d %d", rc, fd, left, open);
+    free(dir);
+}
+
+TEST(atomic_file_refuses_what_it_cannot_make) {
+    char *dir = test_dir(), path[PATH_BYTES * 2];
+    Err err;
+    for (size_t length = PATH_BYTES - 1; length <= PATH_BYTES; length++) {
+        memset(path, 'x', length);
+        path[length] = 0;
+        CHECK(file_write(path, "", 1, &err) == -1);
+        CHECK_MSG(!strstr(err.msg, "the path is too long") == (length < PATH_BYTES), "%zu: %s", length, err.msg);
+    }
+    snprintf(path, sizeof path, "%s/folder", dir);
+    CHECK(mkdir(path, 0777) == 0 && file_write(path, "", 1, &err) == -1);
+    CHECK_MSG(strstr(err.msg, path) && strstr(err.msg, strerror(EISDIR)), "%s", err.msg);
+    snprintf(path, sizeof path, "%s/none/x", dir);
+    CHECK(file_write(path, "", 1, &err) == -1);
+    CHECK_MSG(strstr(err.msg, path) && strstr(err.msg, strerror(ENOENT)), "%s", err.msg);
     free(dir);
 }

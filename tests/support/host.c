@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include <ftw.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,9 @@ static int n_dirs;
 static char **dirs;
 
 char *test_dir(void) {
-    char path[] = "/tmp/noised-test-XXXXXX";
+    const char *system = getenv("TMPDIR");
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/noised-test-XXXXXX", system ? system : "/tmp");
     BUG_ON(!mkdtemp(path));
     dirs = xrealloc(dirs, ((size_t)n_dirs + 1) * sizeof *dirs);
     return xstrdup(dirs[n_dirs++] = xstrdup(path));
