@@ -26,8 +26,8 @@ silent := $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 say = $(if $(V)$(silent),,@printf '  %-4s %s\n' $(1) $(2))
 Q := $(if $(V),,@)
 
-ifneq ($(filter-out address thread fuzz,$(SAN)),)
-$(error SAN=$(SAN): it is address (with undefined behaviour), thread, or fuzz, which is what `make fuzz` builds with)
+ifneq ($(filter-out address thread fuzz coverage,$(SAN)),)
+$(error SAN=$(SAN): it is address (with undefined behaviour), thread, or what `make fuzz` and `make coverage` build with)
 endif
 # The thread sanitizer does not know libgomp's barriers: that build runs the kernels on one thread, OpenBLAS too.
 ifeq ($(SAN),thread)
@@ -46,6 +46,12 @@ endif
 ifeq ($(SAN),) # the sanitizers look themselves
 CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-clash-protection
 CFLAGS += $(if $(X86_64),-fcf-protection=full)
+endif
+# As they stand in the source, hence not optimised. The network's loops would count for an hour.
+ifeq ($(SAN),coverage)
+OPTIMIZE := -O0
+LDFLAGS += --coverage
+$(patsubst %,$(BUILD)/%/%.o,server weights tokenizer base trainer): CFLAGS += --coverage -fprofile-update=atomic
 endif
 ifeq ($(SAN),address)
 CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -145,10 +151,10 @@ $(BUILD)/packages: scripts/deps.sh
 
 # Loops over rows pay for -O3. To note where each variable of an unrolled kernel lies takes as long as compiling it, so
 # kernels have line numbers only.
-$(BUILD)/model/%.o: OPTIMIZE := $(if $(SAN),-O1,-O3)
+$(BUILD)/model/%.o: OPTIMIZE := $(if $(filter-out coverage,$(SAN)),-O1,-O3)
 $(BUILD)/model/kernels/%.o: CFLAGS += -g1
 # On x86-64 the reference is there to be compared with.
-$(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(SAN),-O1,$(if $(X86_64),-O2,-O3))
+$(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(filter-out coverage,$(SAN)),-O1,$(if $(X86_64),-O2,-O3))
 # Kernels synchronise with nobody, so the thread sanitizer does not look at them: with it a token takes 20 times as long.
 ifeq ($(SAN),thread)
 $(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=thread
@@ -248,6 +254,21 @@ check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's s
 .PHONY: faults
 faults: $(PROGRAMS) $(BUILD)/run-tests ## every call of the system that the programs make fails, once, from then on, and comes short
 	FAULTS=all BUILD=$(BUILD) $(BUILD)/run-tests faults_
+
+.PHONY: coverage count mutants
+coverage: ## lines and branches that the suite takes, by room and file (installs gcovr)
+	@scripts/deps.sh gcovr
+	@$(MAKE) --no-print-directory SAN=coverage count
+
+count: $(PROGRAMS) $(BUILD)/run-tests
+	@find $(BUILD) -name '*.gcda' -delete
+	-BUILD=$(BUILD) $(BUILD)/run-tests $(ONLY)
+	@python3 tests/coverage.py $(BUILD)
+
+mutants: ## plants small faults, one at a time: the suite must notice (ONLY=server/gate COUNT=420; hours, goes on where it was)
+	@scripts/deps.sh python3 mold
+	@$(MAKE) --no-print-directory SAN=coverage all build-coverage/run-tests
+	@nice -n 10 python3 tests/mutants/run.py "$(ONLY)" $(or $(COUNT),420)
 
 .PHONY: fuzz
 fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=gate; clang, libclang-rt-14-dev)
@@ -406,7 +427,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
 clean: ## remove what was built (trained models stay in runs/)
-	rm -rf build build-address build-thread build-fuzz build-arm64
+	rm -rf build build-address build-thread build-fuzz build-coverage build-mutants build-arm64
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
