@@ -1,42 +1,10 @@
-// How the columns differ: words for the eye, figures over their tokens, and a curve as they grow.
+// How the answers differ: figures over their tokens, a curve as they grow, and who is like whom.
 
 import {element} from "./text.js";
+import {hint} from "./card.js";
 
-// Beyond this, aligning two texts would take longer than a frame: what follows their common beginning counts as other.
-const MOST_ALIGNED = 1000;
-
-// Flags, for each word of a and of b, that a longest common subsequence leaves it out.
-export function unmatched(a, b) {
-  const flags = [new Uint8Array(a.length), new Uint8Array(b.length)];
-  let from = 0;
-  while (from < a.length && from < b.length && a[from] === b[from]) from++;
-  const n = a.length - from, m = b.length - from, width = m + 1;
-  if (Math.max(n, m) > MOST_ALIGNED) return flags.map((f) => f.fill(1, from));
-  const longest = new Uint16Array((n + 1) * width);
-  for (let i = n - 1; i >= 0; i--)
-    for (let j = m - 1; j >= 0; j--)
-      longest[i * width + j] = a[from + i] === b[from + j] ? longest[(i + 1) * width + j + 1] + 1
-        : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
-  let i = 0, j = 0;
-  while (i < n || j < m) {
-    if (i < n && j < m && a[from + i] === b[from + j]) i++, j++;
-    else if (j === m || (i < n && longest[(i + 1) * width + j] >= longest[i * width + j + 1])) flags[0][from + i++] = 1;
-    else flags[1][from + j++] = 1;
-  }
-  return flags;
-}
-
-// For each text (a list of words) how many of the others lack each of its words, 0 to 1.
-export function differences(texts) {
-  const sums = texts.map((t) => new Float32Array(t.length));
-  for (let i = 0; i < texts.length; i++)
-    for (let j = 0; j < i; j++) {
-      const [a, b] = unmatched(texts[i], texts[j]);
-      a.forEach((f, k) => { sums[i][k] += f; });
-      b.forEach((f, k) => { sums[j][k] += f; });
-    }
-  return sums.map((s) => s.map((x) => x / Math.max(1, texts.length - 1)));
-}
+// Steps that all pairs together may take, so that a drawing takes no longer than a fraction of a second.
+const MOST_STEPS = 1e8;
 
 // Different n-grams per n-gram over the first k tokens of every text, for k = 1, 2, ...; null where there is none.
 export function distinct(texts, n) {
@@ -73,55 +41,72 @@ export function editDistance(a, b) {
   return curve;
 }
 
-// The mean over all pairs; a text that is shorter than k is there as a whole.
-export function meanEditDistance(texts) {
-  const sums = new Float64Array(longestOf(texts));
-  let pairs = 0;
+// The mean over all pairs (a text that is shorter than k is there as a whole), and the distance of each pair, over as
+// many of the first tokens as there is time for.
+export function distances(texts) {
+  const pairs = (texts.length * (texts.length - 1)) / 2, most = Math.floor(Math.sqrt(MOST_STEPS / Math.max(1, pairs)));
+  const short = texts.map((t) => t.slice(0, most)), sums = new Float64Array(longestOf(short));
+  const matrix = texts.map(() => new Float32Array(texts.length));
   for (let i = 0; i < texts.length; i++)
-    for (let j = 0; j < i; j++, pairs++) {
-      const curve = editDistance(texts[i], texts[j]);
+    for (let j = 0; j < i; j++) {
+      const curve = editDistance(short[i], short[j]);
       sums.forEach((_, k) => { sums[k] += curve[Math.min(k, curve.length - 1)] ?? 0; });
+      matrix[i][j] = matrix[j][i] = curve.at(-1) ?? 0;
     }
-  return pairs ? Array.from(sums, (s) => s / pairs) : [];
+  return {mean: pairs ? Array.from(sums, (s) => s / pairs) : [], matrix};
+}
+
+// Below this mean distance two groups count as alike.
+const ALIKE = 0.6;
+
+// Joins, again and again, the two groups of least mean distance: the order of the last group puts like beside like, and
+// the groups that were joined while they were alike, of two or more, are named A, B, ...
+export function cluster(matrix) {
+  let groups = matrix.map((_, i) => [i]), named = null;
+  const apart = (a, b) => a.reduce((s, i) => s + b.reduce((t, j) => t + matrix[i][j], 0), 0) / (a.length * b.length);
+  const between = matrix.map((row) => Array.from(row));
+  while (groups.length > 1) {
+    let [x, y, least] = [0, 1, Infinity];
+    for (let i = 0; i < groups.length; i++)
+      for (let j = 0; j < i; j++) if (between[i][j] < least) [x, y, least] = [j, i, between[i][j]];
+    if (least > ALIKE) named ??= groups;
+    const joined = [...groups[x], ...groups[y]];
+    groups = groups.map((g, i) => (i === x ? joined : g)).filter((_, i) => i !== y);
+    between.splice(y, 1);
+    between.forEach((row) => row.splice(y, 1));
+    groups.forEach((g, i) => { between[x][i] = between[i][x] = apart(g, joined); });
+  }
+  const names = matrix.map(() => "");
+  (named ?? groups).filter((g) => g.length > 1).sort((a, b) => b.length - a.length)
+    .forEach((g, n) => g.forEach((i) => { names[i] = String.fromCharCode(65 + n); }));
+  return {order: groups.flat(), names};
 }
 
 /* ---- the panel ---- */
 
-const figures = [
-  ["distinct-1", (t) => distinct(t, 1)],
-  ["distinct-2", (t) => distinct(t, 2)],
-  ["distinct-3", (t) => distinct(t, 3)],
-  ["mean edit distance", meanEditDistance],
-];
+const svg = (name, attributes) => {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  return e;
+};
 
 export class DiversityPanel {
   constructor(parent) {
-    this.values = figures.map(() => element("dd", {}, "–"));
-    const list = element("dl", {class: "figures"},
-      ...figures.map(([name], i) => element("div", {}, element("dt", {}, name), this.values[i])));
-    this.chart = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    this.chart.setAttribute("class", "chart");
-    this.chart.setAttribute("viewBox", "0 0 100 100");
-    this.chart.setAttribute("preserveAspectRatio", "none");
-    this.chart.setAttribute("role", "img");
-    this.chart.setAttribute("aria-label", "distinct-2 and mean edit distance, 0 to 1, as the columns grow");
-    this.lines = ["axis", "distinct", "distance"].map((name) => {
-      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      path.setAttribute("class", name);
-      this.chart.append(path);
-      return path;
-    });
+    const names = ["distinct-1", "distinct-2", "distinct-3", "mean edit distance"];
+    this.values = names.map(() => element("dd", {}, "–"));
+    const list = element("dl", {class: "figures"}, ...names.map((name, i) => element("div", {},
+      element("dt", {}, name, i === 1 ? hint("distinct") : i === 3 ? hint("distance") : ""), this.values[i])));
+    this.chart = svg("svg", {class: "chart", viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img",
+      "aria-label": "distinct-2 and mean edit distance, 0 to 1, as the answers grow"});
+    this.lines = ["axis", "distinct", "distance"].map((name) => this.chart.appendChild(svg("path", {class: name})));
     this.lines[0].setAttribute("d", "M0 1H100M0 50H100M0 99H100");
     parent.append(list, this.chart, element("p", {class: "dim"}, element("span", {class: "key"}), "distinct-2",
-      element("span", {class: "key distance"}), "mean edit distance; of tokens, 0 to 1, as the columns grow"));
-    this.clear();
+      element("span", {class: "key distance"}), "mean edit distance; of tokens, 0 to 1, as the answers grow"));
   }
 
-  clear() { this.update([]); }
-
-  // texts: the tokens of each column so far.
-  update(texts) {
-    const curves = figures.map(([, f]) => f(texts));
+  // texts: the tokens of each answer so far; mean: of their distances.
+  update(texts, mean) {
+    const curves = [1, 2, 3].map((n) => distinct(texts, n)).concat([mean]);
     curves.forEach((c, i) => { this.values[i].textContent = c.at(-1)?.toFixed(3) ?? "–"; });
     [curves[1], curves[3]].forEach((curve, i) => {
       const known = curve.map((y, k) => [k, y]).filter(([, y]) => y !== null);

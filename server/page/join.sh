@@ -1,24 +1,29 @@
 #!/bin/sh
 # join.sh: the page of GET / as C. Puts style.css and the modules into index.html where it names them, a
-# module after those it imports from (their `import` lines and `export` words fall away: it is one module then), and
-# prints the bytes as the array page_html of server/page/page.h. join.sh --html prints the page itself.
+# module after those it imports from (their `import` lines and `export` words fall away: it is one module then, where no
+# name comes twice), without comments and indentation, and prints the bytes as the array page_html of
+# server/page/page.h. join.sh --html prints the page itself.
 set -eu
 cd "$(dirname "$0")"
-modules="text state stream diversity columns tokens noise curl tasks main"
+modules="text state stream card answers tokens columns controls diversity seedmap branches under sweep shelf chat export
+noise curl tasks main"
 html() {
-    awk -v modules="$modules" '
-        function copy(path, line) { while ((getline line < path) > 0) print line; close(path) }
+    awk -v modules="$(echo $modules)" '
+        function copy(path, line) {
+            while ((getline line < path) > 0) {
+                sub(/^ +/, "", line)
+                sub(/^export /, "", line)
+                if (line !~ /^(import |\/\/|$)/) print line
+            }
+            close(path)
+        }
         $1 == "@style" { copy("style.css"); next }
         $1 == "@script" {
             n = split(modules, names, " ")
-            for (i = 1; i <= n; i++) {
-                path = names[i] ".js"
-                while ((getline line < path) > 0) if (line !~ /^import /) { sub(/^export /, "", line); print line }
-                close(path)
-            }
+            for (i = 1; i <= n; i++) copy(names[i] ".js")
             next
         }
-        { print }' index.html
+        { sub(/^ +/, ""); print }' index.html
 }
 if [ "${1:-}" = --html ]; then html; exit; fi
 echo '#include "server/page/page.h"'

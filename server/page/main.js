@@ -1,10 +1,19 @@
 // What the reader does, joined with what the other modules can.
 
-import {byId, count, element, enable, listenNumber, listenPress, showNumber} from "./text.js";
-import {clampField, drawSeed, numbers, readFragment, requestOf, sliders, unlike, writeFragment} from "./state.js";
+import {byId, copy, count, enable, listenPress, show, shorten, button} from "./text.js";
+import {clampSeed, drawSeed, isMap, readFragment, requestOf, seedsOf, writeFragment} from "./state.js";
 import {getJson, setKey} from "./stream.js";
-import {DiversityPanel, differences} from "./diversity.js";
+import {Answer, ask} from "./answers.js";
 import {Column} from "./columns.js";
+import {Controls} from "./controls.js";
+import {SeedMap} from "./seedmap.js";
+import {BranchesPanel, forks} from "./branches.js";
+import {DiversityPanel, cluster, distances} from "./diversity.js";
+import {UnderPanel} from "./under.js";
+import {SweepPanel} from "./sweep.js";
+import {Shelf} from "./shelf.js";
+import {Chat} from "./chat.js";
+import {answersCsv, answersJson, save} from "./export.js";
 import {drawNoise} from "./noise.js";
 import {curlCommand, taskCommand} from "./curl.js";
 import {isTask, showTask, taskInWords} from "./tasks.js";
@@ -12,35 +21,87 @@ import {isTask, showTask, taskInWords} from "./tasks.js";
 // The figures of long texts take long: drawing them gets a tenth of the time and no more.
 const REDRAW_MS = 100, REDRAW_SHARE = 0.1;
 
+const MOST_REMEMBERED = 640;
+
 let state = readFragment(location.hash);
-let columns = [];
-let running = null; // AbortController of what streams
+let answers = [];   // one for each seed
+let columns = new Map(); // those that are open, by the number of their answer
+let running = null; // {abort, jobs} of what streams
 let redraw = 0;     // timer
 let redrawTook = 0; // ms
+let model = null;   // as /v1/models tells
+let places = 64;    // choices that the server computes together
 let picture = null; // [height, width] of a model whose tokens are the pixels of an image
-let defaults = {};  // what acts where a request does not name a field
 let task = null;    // the form of a model that generates no text
+const remembered = new Map(); // complete answers by their request: Back shows them as they were
+
+const open = (i) => {
+  state.open = state.open.includes(i) ? state.open.filter((j) => j !== i) : [...state.open, i];
+  changed();
+  columns.get(i)?.node.scrollIntoView({block: "nearest", behavior: "smooth"});
+};
+const controls = new Controls(() => state, changed);
+const seedMap = new SeedMap(byId("map"), open, drawNow);
+const branches = new BranchesPanel(byId("branches"), (i) => {
+  if (isMap(state) && !state.open.includes(i)) open(i);
+  columns.get(i)?.node.querySelector(".text").focus();
+});
 const diversity = new DiversityPanel(byId("diversity"));
+const under = new UnderPanel(byId("under-panel"));
+const sweep = new SweepPanel(byId("sweep-panel"), {
+  requests: () => seedsOf(state).map((_, i) => requestOf(state, i)),
+  places: () => places,
+  take: (scale, i) => {
+    state.noise_scale = scale;
+    if (isMap(state) && !state.open.includes(i)) state.open.push(i);
+    run();
+  },
+});
+const shelf = new Shelf(byId("shelf"), {
+  take: (seed) => takeSeeds([...seedsOf(state).filter((s) => s.locked).map((s) => s.value), seed]),
+  compare: takeSeeds,
+});
+const chat = new Chat(byId("chat-panel"), () => { forget(); changed(); });
 
 /* ---- drawing ---- */
 
-function drawDifferences() {
+// What all answers together say.
+function drawAll() {
   const began = performance.now();
   redraw = 0;
-  const words = columns.map((c) => c.tokens.words());
-  const shares = differences(words.map((list) => list.map((w) => w.text)));
-  columns.forEach((c, i) => c.tokens.mark(words[i], shares[i]));
-  diversity.update(columns.map((c) => c.tokens.tokens.map((t) => t.text)));
+  const begun = answers.map((_, i) => i).filter((i) => answers[i].tokens.length);
+  const texts = begun.map((i) => answers[i].tokens.map((t) => t.text));
+  branches.update(texts, begun, begun.map((i) => answers[i].request.noise_seed));
+  drawForks(begun, texts);
+  const {mean, matrix} = distances(texts);
+  diversity.update(texts, mean);
+  under.update(answers);
+  if (isMap(state)) seedMap.update(answers, picture, branches.common, running ? null : clusters(matrix, begun), state.open);
+  for (const panel of document.querySelectorAll(".several")) panel.hidden = begun.length < 2;
+  byId("export").hidden = !begun.length;
   redrawTook = performance.now() - began;
 }
 
+// Columns side by side are compared with each other; a single one that is opened from the map with all.
+function drawForks(begun, texts) {
+  const among = columns.size > 1 ? begun.filter((i) => columns.has(i)) : begun;
+  const marks = forks(among.map((i) => texts[begun.indexOf(i)]));
+  columns.forEach((c, i) => c.tokens.mark(marks[among.indexOf(i)] ?? []));
+}
+
+// By the numbers of all answers.
+function clusters(matrix, begun) {
+  const {order, names} = cluster(matrix), others = answers.map((_, i) => i).filter((i) => !begun.includes(i));
+  return {order: [...order.map((k) => begun[k]), ...others], names: answers.map((_, i) => names[begun.indexOf(i)] ?? "")};
+}
+
 function grown() {
-  if (!redraw) redraw = setTimeout(drawDifferences, Math.max(REDRAW_MS, redrawTook / REDRAW_SHARE));
+  if (!redraw) redraw = setTimeout(drawAll, Math.max(REDRAW_MS, redrawTook / REDRAW_SHARE));
 }
 
 function drawNow() {
   clearTimeout(redraw);
-  drawDifferences();
+  drawAll();
 }
 
 function fail(message) {
@@ -58,162 +119,230 @@ function failed(e) {
 
 function drawButtons() {
   enable(byId("stop"), running);
-  enable(byId("repeat"), !running && columns.some((c) => c.answered));
-  enable(byId("redraw"), !state.seeds.slice(0, state.columns).every((s) => s.locked));
+  enable(byId("repeat"), !running && answers.some((a) => a.done));
+  enable(byId("redraw"), seedsOf(state).some((s) => !s.locked));
 }
 
-// What a request without these fields would be answered with is not what the page asks for.
-function drawUnlike() {
-  const others = unlike(state, defaults);
-  byId("unlike").hidden = !others.length;
-  byId("unlike").firstChild.textContent = "A request that does not say gets " +
-    others.map((f) => `${f.label.toLowerCase()} ${defaults[f.name]}`).join(", ") + ".";
-}
-
-// After every change: the address, the command and the controls say the same.
+// After every change the address, the command and the controls say the same. The address of what was run stays in the
+// browser's history: the first change after it makes another entry.
 function changed() {
-  history.replaceState(null, "", writeFragment(state));
+  const link = writeFragment(state);
+  if (link !== location.hash)
+    if (history.state?.ran) history.pushState(null, "", link);
+    else history.replaceState(null, "", link);
   byId("curl").textContent = curlCommand(state);
-  for (const f of [...sliders, ...numbers]) {
-    showNumber(byId(f.name), state[f.name]);
-    const shown = byId(f.name + "-shown");
-    if (shown) shown.textContent = state[f.name];
-  }
-  if (byId("prompt").value !== state.prompt) byId("prompt").value = state.prompt;
-  drawUnlike();
-  columns.forEach((c) => c.sync());
+  show(byId("prompt"), state.prompt);
+  controls.sync();
+  chat.sync(state);
+  drawColumns();
   drawButtons();
 }
 
+/* ---- columns ---- */
+
+const linkOf = (i) => writeFragment({...state, columns: 1, open: [], asked: true, seeds: [{...state.seeds[i], locked: false}]});
+const does = {
+  changed,
+  keep: (i) => {
+    const {text, fingerprint} = answers[i];
+    shelf.keep({link: linkOf(i), seed: state.seeds[i].value, text, fingerprint});
+    changed();
+  },
+  goOn,
+  reply: (i) => chat.reply(answers[i]),
+  close: open,
+};
+
+// As many answers as seeds, and a column for each, or for those that are opened from the map.
 function drawColumns() {
-  while (columns.length > state.columns) columns.pop().node.remove();
-  while (columns.length < state.columns)
-    columns.push(new Column(byId("answers"), columns.length + 1, state.seeds[columns.length], changed, grown));
-  if (picture) columns.forEach((c) => c.showPicture(picture));
+  const isNow = isMap(state), had = answers.length;
+  while (answers.length > state.columns) answers.pop();
+  while (answers.length < state.columns) answers.push(newAnswer(answers.length));
+  state.open = state.open.filter((i) => i < state.columns);
+  byId("map").hidden = !isNow;
+  if (had !== answers.length) grown();
+  const wanted = isNow ? state.open : answers.map((_, i) => i);
+  for (const [i, c] of columns) if (!wanted.includes(i)) { c.node.remove(); columns.delete(i); }
+  wanted.forEach((i, at) => {
+    if (!columns.has(i)) {
+      columns.set(i, new Column(i, state.seeds[i], does));
+      follow(i);
+      grown();
+    }
+    const {node} = columns.get(i);
+    if (byId("answers").children[at] !== node) byId("answers").insertBefore(node, byId("answers").children[at] ?? null);
+    columns.get(i).sync(state, {kept: shelf.has(linkOf(i)), closes: isNow,
+      stale: answers[i].tokens.length > 0 && answers[i].key !== JSON.stringify(requestOf(state, i))});
+  });
 }
 
-// A model of images: without a link that says otherwise the first class is drawn, whole.
-function drawPictures(model) {
-  picture = model.image_size;
-  if (!location.hash.includes("prompt=") || !state.asked)
-    Object.assign(state, {prompt: "[0]", max_tokens: picture[0] * picture[1], repetition_penalty: 1, temperature: 0.7,
-      noise_scale: 1});
-  drawColumns();
-  changed();
+function follow(i) { columns.get(i)?.follow(answers[i], state.chat ? "" : answers[i].request.prompt, picture); }
+
+function newAnswer(i) {
+  const answer = new Answer(requestOf(state, i), () => {
+    if (answers[i] !== answer) return;
+    columns.get(i)?.draw();
+    grown();
+  });
+  return answer;
+}
+
+// Nothing that was answered is shown any more.
+function forget() {
+  running?.abort.abort();
+  running = null;
+  answers = [];
+  columns.forEach((c) => c.node.remove());
+  columns = new Map();
+  grown();
 }
 
 /* ---- running ---- */
 
-// work(column, signal) for each of them, side by side.
-async function together(list, doing, done, work) {
-  running?.abort();
-  const mine = running = new AbortController();
-  fail(null);
-  byId("status").textContent = `${count(list.length, "column")} ${doing} …`;
-  drawButtons();
-  const results = await Promise.allSettled(list.map((c) => work(c, mine.signal)));
-  if (running !== mine) return; // something newer has begun
-  running = null;
-  const reasons = results.filter((r) => r.status === "rejected").map((r) => r.reason);
-  const error = reasons.find((e) => e.name !== "AbortError");
-  if (error) failed(error);
-  byId("status").textContent = error ? "" : reasons.length ? "Stopped." : done;
-  drawNow();
-  drawButtons();
+function remember(a) {
+  if (a.done) remembered.set(a.key, new Answer(a.request).like(a));
+  if (remembered.size > MOST_REMEMBERED) remembered.delete(remembered.keys().next().value);
 }
 
-function run(list = columns) {
-  state.asked = true;
+// work(signal) for some of the answers; gives the errors. More of it may go on side by side, and ends together.
+async function together(n, doing, done, work) {
+  const mine = running ??= {abort: new AbortController(), jobs: 0};
+  mine.jobs++;
+  fail(null);
+  byId("status").textContent = `${count(n, "column")} ${doing} …`;
+  drawButtons();
+  const errors = await work(mine.abort.signal);
+  answers.forEach(remember);
+  if (--mine.jobs || running !== mine) return; // there is more of it, or something newer
+  running = null;
+  const error = errors.find((e) => e.name !== "AbortError");
+  if (error) failed(error);
+  byId("status").textContent = error ? "" : errors.length ? "Stopped." : done;
   changed();
-  diversity.clear();
-  return together(list, "streaming", "Done. Words that other columns lack stand out.",
-    (c, signal) => c.run(requestOf(state, columns.indexOf(c)), signal));
+  drawNow();
+}
+
+// which: the numbers of the columns. known: complete answers that were here before do.
+function run(which = answers.map((_, i) => i), known = false) {
+  running?.abort.abort();
+  running = null;
+  state.asked = true;
+  const link = writeFragment(state);
+  if (location.hash !== link && history.state?.ran) history.pushState({ran: true}, "", link);
+  else history.replaceState({ran: true}, "", link);
+  shelf.drew(link, `${shorten((state.prompt || "an empty prompt").trim(), 50)}: ${count(state.columns, "seed")}, ` +
+    `noise ${state.noise_scale}, temperature ${state.temperature}`);
+  for (const i of which) {
+    const old = known && remembered.get(JSON.stringify(requestOf(state, i)));
+    answers[i] = newAnswer(i);
+    if (old) answers[i].like(old);
+    follow(i);
+  }
+  changed();
+  const asked = which.map((i) => answers[i]).filter((a) => !a.done);
+  return together(asked.length, "streaming", "Done.", (signal) => ask(asked, places, signal));
 }
 
 // A locked column that has answered this very request would only say the same again.
 function redrawNoise() {
-  columns.forEach((c) => { if (!c.seed.locked) c.seed.value = drawSeed(); });
-  return run(columns.filter((c, i) => !c.seed.locked || c.answered !== JSON.stringify(requestOf(state, i))));
+  seedsOf(state).forEach((s) => { if (!s.locked) s.value = drawSeed(); });
+  return run(answers.map((_, i) => i).filter((i) => !state.seeds[i].locked || !answers[i].done ||
+    answers[i].key !== JSON.stringify(requestOf(state, i))));
 }
 
 function repeat() {
-  return together(columns.filter((c) => c.answered), "repeating", "Repeated.", (c, signal) => c.repeat(signal));
+  const done = answers.filter((a) => a.done);
+  const again = done.map((a) => new Answer(a.request, () => {}));
+  again.forEach((b, i) => {
+    b.changed = () => {
+      if (b.tokens.length) done[i].say(`Repeating: ${count(b.tokens.length, "token")} of ${done[i].tokens.length}`);
+    };
+  });
+  done.forEach((a) => { a.busy = true; a.changed(); });
+  return together(done.length, "repeating", "Repeated.", async (signal) => {
+    const errors = await ask(again, places, signal);
+    done.forEach((a, i) => {
+      a.busy = false;
+      if (again[i].done) a.compare(again[i]);
+      else a.say(again[i].kind ? again[i].note : "Stopped while repeating.", again[i].kind);
+    });
+    return errors;
+  });
+}
+
+// As many tokens again, or what is missing of an answer that was cut off.
+function goOn(i) {
+  const a = answers[i];
+  if (a.done) state.seeds[i].longer += state.max_tokens;
+  a.lengthen({...a.request, max_tokens: a.request.max_tokens + (a.done ? state.max_tokens : 0)});
+  if (!a.tokens.length) follow(i);
+  changed();
+  return together(1, "streaming", "Done.", (signal) => ask([a], places, signal));
+}
+
+function takeSeeds(seeds) {
+  state.columns = Math.max(1, seeds.length);
+  seeds.forEach((value, i) => { state.seeds[i] = {value: clampSeed(value), locked: true, longer: 0}; });
+  forget();
+  changed();
+  return run();
 }
 
 /* ---- controls ---- */
 
-function set(name, value) {
-  state[name] = clampField(name, value);
-  drawColumns();
-  changed();
-  grown();
-}
-
-function makeControls() {
-  for (const f of sliders) {
-    const input = element("input", {id: f.name, type: "range", min: f.low, max: f.high, step: f.step});
-    listenNumber(input, () => state[f.name], (value) => set(f.name, value));
-    byId("sliders").append(element("div", {}, element("label", {for: f.name}, f.label,
-      element("output", {id: f.name + "-shown", for: f.name})), input));
-  }
-  for (const f of numbers) {
-    const input = element("input", {id: f.name, type: "number", min: f.low, max: f.high, step: f.step});
-    listenNumber(input, () => state[f.name], (value) => set(f.name, value));
-    byId("numbers").append(element("div", {}, element("label", {for: f.name}, f.label), input));
-  }
-}
-
-async function copy(button, text) {
-  const label = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Not allowed";
-  }
-  setTimeout(() => { button.textContent = label; }, 1500);
-}
-
 function listen() {
   byId("compose").addEventListener("submit", (e) => { e.preventDefault(); run(); });
   byId("prompt").addEventListener("input", (e) => { state.prompt = e.target.value; changed(); });
-  listenPress(byId("stop"), () => running?.abort());
+  listenPress(byId("stop"), () => running?.abort.abort());
   listenPress(byId("redraw"), redrawNoise);
   listenPress(byId("repeat"), repeat);
-  byId("defaults").addEventListener("click", () => {
-    byId("prompt").focus(); // the button is about to go
-    for (const f of unlike(state, defaults)) set(f.name, defaults[f.name]);
-  });
   byId("link").addEventListener("click", (e) => copy(e.target, location.href));
   byId("copy-curl").addEventListener("click", (e) => copy(e.target, byId("curl").textContent));
+  byId("export").append(
+    button("Save as JSON", {}, () => save("noised.json", "application/json", answersJson(model.id, answers))),
+    button("Save as CSV", {}, () => save("noised.csv", "text/csv", answersCsv(model.id, answers))));
   byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); about(); });
   document.addEventListener("keydown", (e) => {
-    if (e.key === "Escape") running?.abort();
+    if (e.key === "Escape") running?.abort.abort();
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
       e.preventDefault();
       if (task) task.run();
       else run();
     }
   });
-  addEventListener("hashchange", open);
+  addEventListener("hashchange", begin);
 }
 
 /* ---- beginning ---- */
+
+// A model of images: without a link that says otherwise the first class is drawn, whole.
+function drawPictures() {
+  picture = model.image_size;
+  if (!location.hash.includes("prompt=") || !state.asked)
+    Object.assign(state, {prompt: "[0]", max_tokens: picture[0] * picture[1], repetition_penalty: 1, temperature: 0.7,
+      noise_scale: 1});
+  forget();
+  changed();
+}
 
 // What is served.
 async function about() {
   try {
     const [models, noise, props] = await Promise.all(["v1/models", "noise", "props"].map(getJson));
-    defaults = props.default_generation_settings.params;
-    const model = models.data[0];
+    model = models.data[0];
+    places = props.total_slots;
     byId("model").textContent = isTask(model.task) ? `Serving ${model.id}, which ${taskInWords(model.task)}.`
       : `Serving ${model.id}, context ${model.max_model_len} tokens.`;
     document.title = `noised: ${model.id}`;
     drawNoise(byId("noise"), noise);
-    drawUnlike();
     fail(null);
-    if (!isTask(model.task) && model.image_size && !picture) drawPictures(model);
-    if (!isTask(model.task)) return true;
+    if (!isTask(model.task)) {
+      Object.assign(controls, {defaults: props.default_generation_settings.params, context: model.max_model_len, counted: null});
+      if (model.image_size && !picture) drawPictures();
+      byId("chat-panel").hidden = !!picture;
+      controls.sync();
+      return true;
+    }
     task ??= showTask(model, (request, route) => { byId("curl").textContent = taskCommand(request, route); },
       (e) => (e ? failed(e) : fail(null)));
     task.tell();
@@ -224,18 +353,17 @@ async function about() {
   }
 }
 
-// The address says what is asked, at the beginning and when another link is opened in its place.
-async function open() {
-  running?.abort();
+// The address says what is asked: at the beginning, when another link is opened in its place, and when the reader goes
+// back.
+async function begin() {
   document.activeElement?.blur();
   state = readFragment(location.hash);
-  while (columns.length) columns.pop().node.remove();
-  drawColumns();
-  const again = state.asked;
+  forget();
+  const again = state.asked, known = again && seedsOf(state).every((_, i) => remembered.has(JSON.stringify(requestOf(state, i))));
   changed();
-  if (await about() && again) run();
+  if (known) run(undefined, true);
+  if (await about() && again && !known) run(undefined, true);
 }
 
-makeControls();
 listen();
-open();
+begin();

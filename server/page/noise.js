@@ -1,16 +1,15 @@
 // The heat map of the learned sigma, a row a layer and a column a head.
 
-import {element} from "./text.js";
+import {element, shade} from "./text.js";
 
-const STEPS = 8, MOST_WITH_FIGURES = 12;
+const MOST_WITH_FIGURES = 12;
 
 function map(rows, most) {
   const heads = rows[0].length, figures = heads <= MOST_WITH_FIGURES;
   const title = (h) => element("th", {scope: "col"}, figures || h % 4 === 0 ? String(h) : "");
   const cell = (sigma, layer, h) => {
-    const step = Math.min(STEPS - 1, Math.floor((STEPS * sigma) / most));
     const shown = figures ? sigma.toFixed(3) : element("span", {class: "unseen"}, sigma.toFixed(3));
-    return element("td", {class: "s" + step, title: `layer ${layer}, head ${h}: ${sigma}`}, shown);
+    return element("td", {class: shade(sigma / most), title: `layer ${layer}, head ${h}: ${sigma}`}, shown);
   };
   return element("table", {},
     element("caption", {class: "unseen"}, "Sigma of every layer and head"),
@@ -27,6 +26,6 @@ export function drawNoise(parent, noise) {
   const box = element("div", {class: "map", tabindex: 0, role: "region", "aria-label": "Sigma by layer and head"},
     map(noise.sigma, most));
   parent.replaceChildren(box, element("p", {class: "dim"},
-    `σ of the noise added to the attention scores, ${noise.scope === "head" ? "by layer and head" : "by layer"}; ` +
+    `σ, sigma: the deviation of the noise added to the attention scores, ${noise.scope === "head" ? "by layer and head" : "by layer"}; ` +
     `at most ${most.toFixed(3)}. It acts multiplied by the noise scale.`));
 }

@@ -2,11 +2,11 @@
 
 import {sentence} from "./text.js";
 
-// An Error whose message is a sentence for the reader.
+// An Error whose message is a sentence for the reader. broken: the answer had begun, or might come at another time.
 export class Refused extends Error {
-  constructor(status, message) {
+  constructor(status, message, broken = false) {
     super(message);
-    this.status = status;
+    Object.assign(this, {status, broken});
   }
 }
 
@@ -14,38 +14,56 @@ let key = "";
 export const setKey = (value) => { key = value; };
 export const hasKey = () => key !== "";
 
-function refusal(response, body) {
+// A server that is busy says when to come again. So often is it asked.
+const MOST_ASKED = 10;
+
+export function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, 1000 * seconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); });
+  });
+}
+
+function refusal(status, body) {
   const said = body?.error?.message ? sentence(body.error.message) : "";
-  const wait = response.headers.get("Retry-After");
-  switch (response.status) {
+  switch (status) {
   case 401:
     return new Refused(401, key ? "This API key is not one of the server's." : "This server wants an API key: give it below.");
+  case 409:
+    return new Refused(409, "The server serves another checkpoint now: this answer cannot go on.");
   case 429:
-    return new Refused(429, `The server is busy${wait ? `; try again in ${wait} s` : ""}. ${said}`);
+    return new Refused(429, `The server is busy. ${said}`);
   case 503:
-    return new Refused(503, `The server does not answer now. ${said}`);
+    return new Refused(503, `The server does not answer now. ${said}`, true);
   default:
-    return new Refused(response.status, said || `The server answered with status ${response.status}.`);
+    return new Refused(status, said || `The server answered with status ${status}.`);
   }
 }
 
-async function ask(path, options) {
+// waits(seconds) is told when a busy server is asked again only then.
+async function request(path, options, waits) {
   const headers = {...options.headers, ...(key && {Authorization: "Bearer " + key})};
-  let response;
-  try {
-    response = await fetch(path, {...options, headers, credentials: "omit", cache: "no-store"});
-  } catch (e) {
-    if (e.name === "AbortError") throw e;
-    throw new Refused(0, "The server cannot be reached.");
+  for (let asked = 1; ; asked++) {
+    let response;
+    try {
+      response = await fetch(path, {...options, headers, credentials: "omit", cache: "no-store"});
+    } catch (e) {
+      if (e.name === "AbortError") throw e;
+      throw new Refused(0, "The server cannot be reached.", true);
+    }
+    if (response.ok) return response;
+    const wait = Number(response.headers.get("Retry-After"));
+    if (response.status !== 429 || !wait || asked === MOST_ASKED)
+      throw refusal(response.status, await response.json().catch(() => null));
+    waits?.(wait);
+    await pause(wait, options.signal);
   }
-  if (!response.ok) throw refusal(response, await response.json().catch(() => null));
-  return response;
 }
 
 const posted = (body) => ({method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
 
-export const postJson = async (path, body) => (await ask(path, posted(body))).json();
-export const getJson = async (path) => (await ask(path, {})).json();
+export const postJson = async (path, body, signal) => (await request(path, {...posted(body), signal})).json();
+export const getJson = async (path) => (await request(path, {})).json();
 
 // The data of each event as it comes.
 async function* events(body) {
@@ -61,23 +79,24 @@ async function* events(body) {
   }
 }
 
+export const routeOf = (request) => (request.messages ? "v1/chat/completions" : "v1/completions");
+
 // Calls take(choice, fingerprint) for every piece of the answer.
-export async function complete(request, signal, take) {
-  const response = await ask("v1/completions", {
-    ...posted({...request, logprobs: 5, stream: true}),
-    signal,
-  });
+export async function complete(body, signal, waits, take) {
+  const wanted = body.messages ? {logprobs: true, top_logprobs: 5} : {logprobs: 5};
+  const response = await request(routeOf(body),
+    {...posted({...body, ...wanted, return_token_ids: true, stream: true}), signal}, waits);
   let ended = false;
   try {
     for await (const data of events(response.body)) {
       if (data === "[DONE]") { ended = true; continue; }
       const object = JSON.parse(data);
-      if (object.error) throw new Refused(500, sentence(object.error.message));
+      if (object.error) throw new Refused(500, sentence(object.error.message), object.error.code === "queue_full");
       for (const choice of object.choices) take(choice, object.system_fingerprint);
     }
   } catch (e) {
     if (e instanceof Refused || e.name === "AbortError") throw e;
-    throw new Refused(0, "The connection to the server broke off.");
+    ended = false;
   }
-  if (!ended) throw new Refused(0, "The connection to the server broke off.");
+  if (!ended) throw new Refused(0, "The connection to the server broke off.", true);
 }

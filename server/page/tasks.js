@@ -150,7 +150,7 @@ export class TaskForm {
 
 // The parts of the page that are about generated text give way.
 export function showTask(model, changed, failed) {
-  for (const id of ["compose", "answers", "diversity-panel"]) byId(id).hidden = true;
+  for (const id of ["compose", "answers", "shelf"]) byId(id).hidden = true;
   byId("task").hidden = false;
   return new TaskForm(byId("task"), model, changed, failed);
 }

@@ -10,6 +10,18 @@ export function element(name, attributes = {}, ...children) {
   return e;
 }
 
+export function button(label, attributes, pressed) {
+  const b = element("button", {type: "button", ...attributes}, label);
+  listenPress(b, pressed);
+  return b;
+}
+
+// A button that has nothing to do now keeps the focus, which a disabled one would drop.
+export const enable = (b, can) => b.setAttribute("aria-disabled", !can);
+export function listenPress(b, pressed) {
+  b.addEventListener("click", (e) => { if (b.ariaDisabled !== "true") pressed(e); });
+}
+
 // A field of a number: what is typed counts at once, and is shown as it was understood when the reader leaves it.
 export function listenNumber(input, read, write) {
   input.addEventListener("input", () => { if (input.value !== "") write(input.value); });
@@ -17,14 +29,19 @@ export function listenNumber(input, read, write) {
 }
 
 // Nothing is written over what the reader is typing.
-export function showNumber(input, value) {
-  if (input !== document.activeElement) input.value = value;
+export function show(input, value) {
+  if (input !== document.activeElement && input.value !== String(value)) input.value = value;
 }
 
-// A button that has nothing to do now keeps the focus, which a disabled one would drop.
-export const enable = (button, can) => button.setAttribute("aria-disabled", !can);
-export function listenPress(button, pressed) {
-  button.addEventListener("click", (e) => { if (button.ariaDisabled !== "true") pressed(e); });
+export async function copy(b, text) {
+  const label = b.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    b.textContent = "Copied";
+  } catch {
+    b.textContent = "Not allowed";
+  }
+  setTimeout(() => { b.textContent = label; }, 1500);
 }
 
 export const bytesOf = (text) => new TextEncoder().encode(text);
@@ -41,3 +58,9 @@ export function sentence(text) {
 }
 
 export const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+export const shorten = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+// The class of a square's colour, for a share of 0 to 1.
+export const shade = (share) => "s" + Math.min(7, Math.floor(8 * share));
+// A token as it stands in a table.
+export const spelled = (token) => shorten(JSON.stringify(token).slice(1, -1), 24);
+export const sum = (list) => list.reduce((a, b) => a + b, 0);

@@ -1,7 +1,12 @@
 #include "tests/browser/page.h"
 
+#include "base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+const char page_short_fields[] =
+    "\"prompt\":\"The river\",\"max_tokens\":20,\"seed\":3,\"temperature\":0.5,\"noise_scale\":1";
 
 bool page_open(Page *p, const char *dir, const char *options, const char *fragment) {
     char url[1024];
@@ -60,6 +65,28 @@ char *page_column_text(Page *p, int column) {
 }
 
 char *page_column_foot(Page *p, int column) { return read_column(p, column, "c.querySelector('.foot').textContent"); }
+
+char *page_answer_of(const Page *p, const char *fields, int noise_seed) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"noise_seed\":%d,%s}", noise_seed, fields);
+    Answer a = http_post(&p->daemon, "/v1/completions", body);
+    char *text = xstrdup(answer_text(&a, 0));
+    answer_free(&a);
+    return text;
+}
+
+void page_check_column(Page *p, int column, const char *fields, int noise_seed) {
+    char *shown = page_column_text(p, column), *asked = page_answer_of(p, fields, noise_seed);
+    CHECK_MSG(*asked && !strcmp(shown, asked), "column %d shows \"%s\", the server says \"%s\"", column, shown, asked);
+    free(shown);
+    free(asked);
+}
+
+void page_check_foot(Page *p, int column, const char *expected) {
+    char *foot = page_column_foot(p, column);
+    CHECK_MSG(strstr(foot, expected), "\"%s\" not in \"%s\"", expected, foot);
+    free(foot);
+}
 
 char *page_text_of(Page *p, const char *selector) {
     char script[256];

@@ -5,6 +5,10 @@
 #include "tests/browser/webdriver.h"
 #include "tests/support/http_client.h"
 
+/* A short request as a fragment, without its noise seeds, and as fields. */
+#define PAGE_SHORT "#prompt=The+river&max_tokens=20&seed=3&temperature=0.5&noise_scale=1&repetition_penalty=1"
+extern const char page_short_fields[];
+
 typedef struct Page {
     Browser browser;
     Daemon daemon;
@@ -22,6 +26,11 @@ void page_close(Page *p, bool refusals);
 bool page_wait_done(Page *p, int columns);
 char *page_column_text(Page *p, int column); /* from 1; what the model wrote */
 char *page_column_foot(Page *p, int column);
+/* What the server answers to a column's request with this noise seed and otherwise the fields; that the column shows
+ * it; that its foot holds the words. */
+char *page_answer_of(const Page *p, const char *fields, int noise_seed);
+void page_check_column(Page *p, int column, const char *fields, int noise_seed);
+void page_check_foot(Page *p, int column, const char *expected);
 char *page_text_of(Page *p, const char *selector); /* textContent, "" when it is not there */
 
 char *page_axe(void); /* axe-core's source, malloc'ed; NULL when npm has not brought it */

@@ -10,33 +10,12 @@
 
 static const char demo[] = "weights/demo";
 
-/* What the server answers to the request of a column with these seeds and otherwise the given fields. */
-static char *answer_of(const Page *p, const char *fields, int noise_seed) {
-    char body[512];
-    snprintf(body, sizeof body, "{\"noise_seed\":%d,%s}", noise_seed, fields);
-    Answer a = http_post(&p->daemon, "/v1/completions", body);
-    char *text = xstrdup(answer_text(&a, 0));
-    answer_free(&a);
-    return text;
-}
-
-#define SHORT "#prompt=The+river&max_tokens=20&seed=3&temperature=0.5&noise_scale=1&repetition_penalty=1"
-static const char short_fields[] =
-    "\"prompt\":\"The river\",\"max_tokens\":20,\"seed\":3,\"temperature\":0.5,\"noise_scale\":1";
-
-static void check_column(Page *p, int column, const char *fields, int noise_seed) {
-    char *shown = page_column_text(p, column), *asked = answer_of(p, fields, noise_seed);
-    CHECK_MSG(*asked && !strcmp(shown, asked), "column %d shows \"%s\", the server says \"%s\"", column, shown, asked);
-    free(shown);
-    free(asked);
-}
-
 TEST(page_columns_show_what_the_server_says) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5,6,7"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5,6,7"));
     browser_click(&p.browser, "#run");
     if (page_wait_done(&p, 3))
-        for (int i = 0; i < 3; i++) check_column(&p, i + 1, short_fields, 5 + i);
+        for (int i = 0; i < 3; i++) page_check_column(&p, i + 1, page_short_fields, 5 + i);
     page_close(&p, false);
 }
 
@@ -68,18 +47,19 @@ static double seed_of(Page *p, int column) {
 
 TEST(page_lock_keeps_a_seed) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=123456,234567"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=123456,234567"));
     browser_click(&p.browser, "#run");
     page_wait_done(&p, 2);
-    browser_click(&p.browser, ".column:nth-child(2) button");
-    browser_wait(&p.browser, "document.querySelector('.column:nth-child(2) button').ariaPressed === 'true'");
+    browser_click(&p.browser, ".column:nth-child(2) button[aria-pressed]");
+    browser_wait(&p.browser,
+                 "document.querySelector('.column:nth-child(2) button[aria-pressed]').ariaPressed === 'true'");
     browser_click(&p.browser, "#redraw");
     browser_wait(&p.browser, "document.getElementById('noise-seed-1').value !== '123456'");
     page_wait_done(&p, 2);
     CHECK(seed_of(&p, 1) < 10000 && seed_of(&p, 2) == 234567);
-    check_column(&p, 1, short_fields, (int)seed_of(&p, 1));
-    check_column(&p, 2, short_fields, 234567);
-    browser_click(&p.browser, ".column:nth-child(1) button");
+    page_check_column(&p, 1, page_short_fields, (int)seed_of(&p, 1));
+    page_check_column(&p, 2, page_short_fields, 234567);
+    browser_click(&p.browser, ".column:nth-child(1) button[aria-pressed]");
     browser_wait(&p.browser, "document.getElementById('redraw').ariaDisabled === 'true'");
     page_close(&p, false);
 }
@@ -87,10 +67,10 @@ TEST(page_lock_keeps_a_seed) {
 /* Per cent of the card: "12 %" of its first line. */
 TEST(page_token_tells_its_probability) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     char request[512], expected[64];
-    snprintf(request, sizeof request, "{\"noise_seed\":5,\"logprobs\":5,%s}", short_fields);
+    snprintf(request, sizeof request, "{\"noise_seed\":5,\"logprobs\":5,%s}", page_short_fields);
     Answer a = http_post(&p.daemon, "/v1/completions", request);
     double percent = 100 * exp(json_number(a.json, "choices.0.logprobs.token_logprobs.2"));
     snprintf(expected, sizeof expected,
@@ -112,7 +92,7 @@ TEST(page_token_tells_its_probability) {
 
 TEST(page_tokens_by_keyboard) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     cJSON_Delete(browser_run(&p.browser, "document.querySelector('.text').focus()"));
     browser_keys(&p.browser, KEY_RIGHT, NULL);
@@ -130,7 +110,7 @@ TEST(page_tokens_by_keyboard) {
 /* A finger that is lifted leaves the pointer's place; what it showed stays until it taps elsewhere. */
 TEST(page_token_tells_its_probability_to_a_finger) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     browser_tap(&p.browser, ".token:nth-child(4)");
     browser_wait(&p.browser, "!document.getElementById('card').hidden");
@@ -184,7 +164,7 @@ TEST(page_permalink_says_the_same_elsewhere) {
     browser_type(&p.browser, "#noise-seed-2", "77");
     cJSON_Delete(browser_run(&p.browser, "const t = document.getElementById('temperature'); t.value = 1.25; "
                                          "t.dispatchEvent(new Event('input'))"));
-    browser_click(&p.browser, ".column:nth-child(2) button");
+    browser_click(&p.browser, ".column:nth-child(2) button[aria-pressed]");
     browser_click(&p.browser, "#run");
     page_wait_done(&p, 4);
     char *link = browser_text(&p.browser, "return location.href"), *text = page_column_text(&p, 2);
@@ -198,7 +178,8 @@ TEST(page_permalink_says_the_same_elsewhere) {
     CHECK_MSG(!strcmp(prompt, "100% \"a&b\" #\xC3\xBC"), "%s", prompt);
     double temperature = browser_number(&p.browser, "return +document.getElementById('temperature').value");
     CHECK_MSG(seed_of(&p, 2) == 77 && temperature == 1.25, "%g, %g", seed_of(&p, 2), temperature);
-    browser_wait(&p.browser, "document.querySelector('.column:nth-child(2) button').ariaPressed === 'true'");
+    browser_wait(&p.browser,
+                 "document.querySelector('.column:nth-child(2) button[aria-pressed]').ariaPressed === 'true'");
     free(link), free(text), free(again), free(link_again), free(prompt);
     page_close(&p, false);
 }
@@ -212,33 +193,28 @@ TEST(page_reloaded_in_the_middle_says_the_same) {
     browser_reload(&p.browser);
     page_wait_done(&p, 2);
     for (int i = 1; i <= 2; i++)
-        check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":150,\"seed\":3,\"temperature\":0,\"noise_scale\":1", i);
+        page_check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":150,\"seed\":3,\"temperature\":0,\"noise_scale\":1",
+                          i);
     page_close(&p, false);
-}
-
-static void check_foot(Page *p, int column, const char *expected) {
-    char *foot = page_column_foot(p, column);
-    CHECK_MSG(strstr(foot, expected), "\"%s\" not in \"%s\"", expected, foot);
-    free(foot);
 }
 
 TEST(page_repeat_shows_the_same_bytes) {
     Page p;
     char expected[64];
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5,6&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5,6&asked=1"));
     page_wait_done(&p, 2);
     char *text = page_column_text(&p, 1);
     browser_click(&p.browser, "#repeat");
     browser_wait(&p.browser, "document.querySelectorAll('.foot .same').length === 2");
     snprintf(expected, sizeof expected, "the same %zu bytes and 20 log-probabilities.", strlen(text));
-    check_foot(&p, 1, expected);
+    page_check_foot(&p, 1, expected);
     free(text);
     page_close(&p, false);
 }
 
 TEST(page_repeat_sees_another_answer) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, SHORT "&noise_seeds=5&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     /* A server that has another text meanwhile. */
     cJSON_Delete(browser_run(&p.browser,
@@ -246,7 +222,7 @@ TEST(page_repeat_sees_another_answer) {
                              "options.body?.replace('\"noise_seed\":5', '\"noise_seed\":6')})"));
     browser_click(&p.browser, "#repeat");
     browser_wait(&p.browser, "document.querySelectorAll('.foot .other').length === 1");
-    check_foot(&p, 1, " is another.");
+    page_check_foot(&p, 1, " is another.");
     page_close(&p, false);
 }
 
@@ -290,10 +266,10 @@ TEST(page_errors_are_sentences) {
     browser_type(&p.browser, "#columns", "6");
     browser_type(&p.browser, "#max_tokens", "3000\t");
     browser_click(&p.browser, "#run");
-    browser_wait(&p.browser, "[...document.querySelectorAll('.failed')].some(f => /The server is busy; try again in "
+    browser_wait(&p.browser, "[...document.querySelectorAll('.foot')].some(f => /The server is busy; asked again in "
                              "\\d+ s\\./.test(f.textContent))");
     browser_click(&p.browser, "#stop");
-    check_error(&p, "The server is busy");
+    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Stopped.'");
     daemon_stop(&p.daemon);
     p.daemon.pid = 0;
     browser_click(&p.browser, "#run");
@@ -308,7 +284,7 @@ TEST(page_asks_for_the_key) {
     test_write_file(path, "secret\n", 7);
     BUG_ON(chmod(path, 0600));
     snprintf(options, sizeof options, "--api-key-file %s", path);
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, SHORT "&noise_seeds=5"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, PAGE_SHORT "&noise_seeds=5"));
     check_error(&p, "wants an API key");
     browser_type(&p.browser, "#key", "wrong" KEY_ENTER);
     browser_wait(&p.browser, "/not one of the server/.test(document.getElementById('error').textContent)");
@@ -356,26 +332,38 @@ TEST(page_draws_noise_and_diversity) {
     double shown = browser_number(&p.browser, "return Number(document.querySelector('.figures dd').textContent)");
     CHECK_MSG(fabs(shown - (double)fresh / n) < 6e-4, "%g, not %d of %d", shown, fresh, n);
     CHECK(browser_number(&p.browser, "return document.querySelector('.distance').getAttribute('d').length") > 10);
-    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.d1, .d2, .d3').length") > 3);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.fork, .alone').length") >= 3);
     for (int i = 0; i < n; i++) free(seen[i]);
     page_close(&p, false);
 }
 
 /* ---- access for everybody ---- */
 
+/* The map, and every part of the page unfolded. */
 TEST(page_is_accessible) {
     Page p;
     char *axe = page_axe();
     if (!axe) SKIP("no axe-core (it comes by npm)");
-    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=40&asked=1"));
-    page_wait_done(&p, 4);
+    REQUIRE(page_open(&p, demo, NULL,
+                      "#max_tokens=24&open=2&noise_seeds=1,2,3,4,5,6,7,8&asked=1&chat="
+                      "{\"turns\":[[\"Who is there?\",\"Nobody.\",3]]}"));
+    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
+    browser_click(&p.browser, "[aria-label='Keep column 2']");
+    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('details').forEach(d => { d.open = true; })"));
+    browser_click(&p.browser, "#under");
+    browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 8");
+    browser_click(&p.browser, "#sweep");
+    browser_wait(&p.browser, "document.querySelectorAll('.sweep tr').length === 6 && "
+                             "[...document.querySelectorAll('.sweep th .dim')].every(s => s.textContent)");
     page_check_axe(&p, axe, "light");
     browser_scheme(&p.browser, true);
     page_check_axe(&p, axe, "dark");
-    browser_size(&p.browser, 390, 844);
-    browser_hover(&p.browser, ".token:nth-child(4)");
-    page_check_axe(&p, axe, "a phone's width");
-    CHECK(browser_number(&p.browser, "return document.documentElement.scrollWidth") <= 390);
+    for (int width = 390; width <= 820; width += 430) {
+        browser_size(&p.browser, width, 844);
+        browser_hover(&p.browser, ".token:nth-child(4)");
+        page_check_axe(&p, axe, width == 390 ? "a phone's width" : "a tablet's");
+        CHECK(browser_number(&p.browser, "return document.documentElement.scrollWidth") <= width);
+    }
     free(axe);
     page_close(&p, false);
 }

@@ -1,0 +1,72 @@
+// The same text under other seeds: how probable each of its tokens is when another seed's noise acts.
+
+import {button, element, percent, shade, sum} from "./text.js";
+import {Cells} from "./card.js";
+import {postJson} from "./stream.js";
+
+// Of each seed the log-probabilities of the answer's tokens, in one request that generates nothing.
+export async function underSeeds(answer, seeds) {
+  const {noise_scale} = answer.request;
+  const first = answer.promptIds.length, end = first + answer.tokens.length;
+  const said = await postJson("v1/completions", {prompt: [...answer.promptIds, ...answer.ids], n: seeds.length, noise_seed: seeds,
+    noise_scale, echo: true, logprobs: 0, max_tokens: 0});
+  return said.choices.map((c) => c.logprobs.token_logprobs.slice(first, end));
+}
+
+export class UnderPanel {
+  constructor(parent) {
+    this.which = element("select", {id: "under-seed"});
+    this.out = element("div", {class: "under", tabindex: 0, role: "region", "aria-label": "Probabilities under every seed"});
+    this.said = element("p", {class: "dim"}, "Takes one text as it stands and asks how probable each of its tokens is under " +
+      "every other noise seed. Nothing is drawn anew.");
+    parent.append(element("div", {class: "bar-of"}, element("label", {for: "under-seed"}, "The text of seed"), this.which,
+      button("Compare", {id: "under"}, () => this.run())), this.said, this.out);
+  }
+
+  // The answers that can be asked for.
+  update(answers) {
+    this.answers = answers.filter((a) => a.done && a.tokens.length);
+    const chosen = this.which.value;
+    this.which.replaceChildren(...this.answers.map((a, i) => element("option", {value: i}, String(a.request.noise_seed))));
+    if (chosen && chosen < this.answers.length) this.which.value = chosen;
+  }
+
+  async run() {
+    const answer = this.answers[this.which.value];
+    if (!answer) return;
+    const own = answer.request.noise_seed, seeds = [...new Set(this.answers.map((a) => a.request.noise_seed))];
+    this.said.textContent = "Asking …";
+    try {
+      this.draw(answer, own, seeds, await underSeeds(answer, seeds));
+    } catch (e) {
+      this.said.textContent = e.message;
+    }
+  }
+
+  draw(answer, own, seeds, table) {
+    const rows = seeds.map((seed, i) => ({seed, logprobs: table[i], total: sum(table[i])}));
+    const mine = rows.find((r) => r.seed === own);
+    rows.sort((a, b) => (b.seed === own) - (a.seed === own) || b.total - a.total);
+    const same = JSON.stringify(mine.logprobs) === JSON.stringify(answer.logprobs);
+    this.said.textContent = "A square a token, the darker the more probable; nats of the whole text at the right. " +
+      `Seed ${own}'s own row has ` + (same ? "the very bits that it was drawn with." : "other figures than it was drawn with.");
+    const drawn = rows.map((r) => element("tr", r === mine ? {class: "own"} : {}, element("th", {scope: "row"}, String(r.seed)),
+      element("td", {}, this.row(r, answer)), element("td", {}, r.total.toFixed(1))));
+    this.out.replaceChildren(element("table", {},
+      element("caption", {class: "unseen"}, `Log-probability of seed ${own}'s text under every seed`), element("tbody", {}, ...drawn)));
+  }
+
+  row({seed, logprobs}, answer) {
+    const row = element("div", {class: "squares", role: "img", "aria-label": `Seed ${seed}, token by token`});
+    row.append(...logprobs.map((l) => element("span", {class: shade(Math.exp(l))})));
+    new Cells(row, {
+      count: () => logprobs.length,
+      at: (e) => [...row.children].indexOf(e.target.closest(".squares > *")),
+      box: (i) => row.children[i].getBoundingClientRect(),
+      tell: (i) => [element("strong", {}, JSON.stringify(answer.tokens[i].text)),
+        ` ${percent(logprobs[i])} under seed ${seed}, ${percent(answer.tokens[i].logprob)} when it was drawn, token ${i + 1}`],
+      words: (i) => `${answer.tokens[i].text} ${percent(logprobs[i])} under seed ${seed}`,
+    });
+    return row;
+  }
+}
