@@ -70,6 +70,7 @@ int chat_render_qwen3(const ChatTemplate *t, const ChatMessage *m, int n, const 
             buffer_text(out, m[i].content);
         buffer_text(out, "<|im_end|>\n");
     }
+    if (words->end != CHAT_OPENED) return 0;
     buffer_text(out, "<|im_start|>assistant\n");
     if (!words->think) buffer_text(out, "<think>\n\n</think>\n\n");
     return 0;

@@ -73,7 +73,7 @@ static int render_tagged(const ChatTemplate *t, const ChatMessage *m, int n, con
         if (!form->close) buffer_text(out, words->eos);
         buffer_text(out, form->close ? form->close : "\n");
     }
-    buffer_text(out, form->answer);
+    if (words->end == CHAT_OPENED) buffer_text(out, form->answer);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static int render_dialogue(const ChatTemplate *t, const ChatMessage *m, int n, c
 static int render_llama_3_1(const ChatTemplate *t, const ChatMessage *m, int n, const ChatWords *words, Buffer *out,
                             ChatFault *fault) {
     bool system = m[0].role == CHAT_SYSTEM;
-    const ChatWords inside = {.bos = ""};
+    const ChatWords inside = {.bos = "", .end = words->end};
     buffer_print(out, "%s" LLAMA_3("system") "Cutting Knowledge Date: December 2023\nToday Date: ", words->bos);
     buffer_text(out, words->date ? words->date : "26 Jul 2024");
     buffer_text(out, "\n\n");
@@ -209,7 +209,7 @@ static int render_gemma(const ChatTemplate *t, const ChatMessage *m, int n, cons
         append_trimmed(out, m[i].content);
         buffer_text(out, "<end_of_turn>\n");
     }
-    buffer_text(out, "<start_of_turn>model\n");
+    if (words->end == CHAT_OPENED) buffer_text(out, "<start_of_turn>model\n");
     return 0;
 }
 

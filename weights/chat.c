@@ -74,35 +74,69 @@ int chat_ends(const Chat *chat, const Tokenizer *tokenizer, int ids[CHAT_ENDS]) 
     return n;
 }
 
-static int encode_messages(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n,
-                           const Tokenizer *tokenizer, TokenList *out, ChatFault *fault, Err *err) {
-    Buffer text = {0};
-    int rc = chat->form->render(chat->form, m, n, words, &text, fault);
-    if (rc == 0 && text.failed) rc = err_set(err, "no memory to write the conversation");
-    if (rc == 0) rc = tokenizer_encode_quoted(tokenizer, text.data, text.n, out, err);
-    buffer_free(&text);
+/* U+FDD0, which is no character: behind the content of an unfinished message it shows where to cut. */
+static const char mark[] = "\xEF\xB7\x90";
+
+/* The last one: a content may have some of its own. */
+static int cut_at_mark(Buffer *text, size_t from, Err *err) {
+    size_t n = strlen(mark);
+    for (size_t i = text->n; i >= from + n; i--)
+        if (!memcmp(text->data + i - n, mark, n)) {
+            text->n = i - n;
+            return 0;
+        }
+    return err_set(err, "the template does not write the last message as it is");
+}
+
+/* Contents are copied by `copy`, with the mark behind the last one where that is unfinished. */
+static int render(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n,
+                  void (*copy)(const Tokenizer *t, const char *text, Buffer *out), const Tokenizer *tokenizer,
+                  Buffer *out, ChatFault *fault, Err *err) {
+    ChatMessage *copies = try_calloc((size_t)n, sizeof *copies);
+    Buffer *contents = try_calloc((size_t)n, sizeof *contents);
+    bool whole = copies && contents;
+    size_t from = out->n;
+    *fault = (ChatFault){0};
+    for (int i = 0; i < n && whole; i++) {
+        copy(tokenizer, m[i].content, &contents[i]);
+        if (words->end == CHAT_UNFINISHED && i == n - 1) buffer_text(&contents[i], mark);
+        buffer_append(&contents[i], "", 1);
+        whole = !contents[i].failed;
+        copies[i] = (ChatMessage){m[i].role, contents[i].data};
+    }
+    int rc = whole ? chat->form->render(chat->form, copies, n, words, out, fault) : -1;
+    if (!whole || out->failed) rc = err_set(err, "no memory to write the conversation");
+    if (rc == 0 && words->end == CHAT_UNFINISHED) rc = cut_at_mark(out, from, err);
+    for (int i = 0; i < n && contents; i++) buffer_free(&contents[i]);
+    free(contents);
+    free(copies);
     return rc;
+}
+
+static int check_utf8(const ChatMessage *m, int n, Err *err) {
+    for (int i = 0; i < n; i++)
+        if (!utf8_is_valid(m[i].content, strlen(m[i].content))) return err_set(err, "message %d is no valid UTF-8", i);
+    return 0;
+}
+
+static void copy_plain(const Tokenizer *t, const char *text, Buffer *out) {
+    (void)t;
+    buffer_text(out, text);
+}
+
+int chat_write(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, Buffer *out, ChatFault *fault,
+               Err *err) {
+    *fault = (ChatFault){0};
+    return check_utf8(m, n, err) ? -1 : render(chat, words, m, n, copy_plain, NULL, out, fault, err);
 }
 
 int chat_encode(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, bool parse_special,
                 const Tokenizer *tokenizer, TokenList *out, ChatFault *fault, Err *err) {
+    Buffer text = {0};
     *fault = (ChatFault){0};
-    for (int i = 0; i < n; i++)
-        if (!utf8_is_valid(m[i].content, strlen(m[i].content))) return err_set(err, "message %d is no valid UTF-8", i);
-    if (parse_special) return encode_messages(chat, words, m, n, tokenizer, out, fault, err);
-    ChatMessage *quoting = try_calloc((size_t)n, sizeof *quoting);
-    Buffer *contents = try_calloc((size_t)n, sizeof *contents);
-    bool whole = quoting && contents;
-    for (int i = 0; i < n && whole; i++) {
-        tokenizer_quote(tokenizer, m[i].content, &contents[i]);
-        buffer_append(&contents[i], "", 1);
-        whole = !contents[i].failed;
-        quoting[i] = (ChatMessage){m[i].role, contents[i].data};
-    }
-    int rc = whole ? encode_messages(chat, words, quoting, n, tokenizer, out, fault, err)
-                   : err_set(err, "no memory to write the conversation");
-    for (int i = 0; i < n && contents; i++) buffer_free(&contents[i]);
-    free(contents);
-    free(quoting);
+    if (check_utf8(m, n, err)) return -1;
+    int rc = render(chat, words, m, n, parse_special ? copy_plain : tokenizer_quote, tokenizer, &text, fault, err);
+    if (rc == 0) rc = tokenizer_encode_quoted(tokenizer, text.data, text.n, out, err);
+    buffer_free(&text);
     return rc;
 }

@@ -23,7 +23,12 @@ int chat_open(Chat *chat, const char *dir, const char *option, const Config *con
 void chat_of_folder(Chat *chat, const char *dir);
 void chat_close(Chat *chat);
 
-/* The ids of a conversation in UTF-8 written with these words. Special tokens that a content spells out are text, so
+/* A conversation in UTF-8 as a text, with these words; appends to out. With CHAT_UNFINISHED it ends with the last
+ * message's content. -1: as chat_encode. */
+int chat_write(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, Buffer *out, ChatFault *fault,
+               Err *err);
+
+/* The ids of such a text. Special tokens that a content spells out are text, so
  * that nobody forges a turn; with `parse_special` they become their ids. -1: fault->why says what is wrong with a
  * message, or it is NULL and err says why. out is the caller's in any case. */
 int chat_encode(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, bool parse_special,

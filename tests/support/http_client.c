@@ -208,7 +208,8 @@ void events_free(Events *e) {
 char *events_text(const Events *e, int index) {
     Text text = no_text();
     for (int i = 0; i < e->n; i++) {
-        const char *delta = json_text(e->data[i], "choices.0.text");
+        const char *text_of = json_text(e->data[i], "choices.0.text");
+        const char *delta = text_of ? text_of : json_text(e->data[i], "choices.0.delta.content");
         if (delta && json_number(e->data[i], "choices.0.index") == index)
             text_collect((char *)(uintptr_t)delta, 1, strlen(delta), &text);
     }

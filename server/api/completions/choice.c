@@ -4,6 +4,7 @@
 #include "server/engine/job.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
@@ -83,6 +84,7 @@ void choice_advance(Choice *c) {
     if (!c->prompt_done) {
         if (job->score_prompt && now.n_scored < job->n_prompt && now.finish == FINISH_NONE) return;
         if (c->rules->echo) echo_prompt(c, now.n_scored);
+        if (c->rules->prefix) text_stream_push(&c->text, c->rules->prefix, strlen(c->rules->prefix), false);
         if (job->trie) c->strip_space = c->rules->answer_spaced;
         c->n_scored = now.n_scored;
         c->prompt_done = true;

@@ -17,6 +17,7 @@ typedef struct Slot {
 typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
+    const char *prefix;                    /* of every text; NULL: none */
     const struct PreviousAnswer *previous; /* by the choice's index, or NULL */
     int min_tokens;
     int from;              /* the first so many generated tokens, and what they settle, count as sent */

@@ -124,6 +124,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
     c->rules = (ChoiceRules){
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
+        .prefix = r->prefix,
         .previous = r->previous,
         .min_tokens = r->min_tokens,
         .echo = r->echo,

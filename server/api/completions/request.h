@@ -21,6 +21,7 @@ typedef struct CompletionRequest {
     Sampling sampling;             /* of all choices, whose seeds differ; its bias is the request's */
     Trie *trie;                    /* of "choice", held; NULL: any text */
     bool choice_spaced;            /* its tokens begin with a space that its strings lack */
+    char *prefix;                  /* in front of every answer; NULL: nothing */
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */
     int n_stop_ids;

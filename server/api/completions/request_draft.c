@@ -213,6 +213,7 @@ void api_request_free(CompletionRequest *r) {
     free(r->prompts);
     free((void *)r->sampling.bias);
     trie_release(r->trie);
+    free(r->prefix);
     free(r->stop_ids);
     free(r->seeds);
     free(r->noise_seeds);

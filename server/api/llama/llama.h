@@ -6,13 +6,20 @@
  *      "completion_probabilities":[...] with n_probs, and what is ours: "seed","noise_seed","system_fingerprint"}
  *
  * Several prompts are an array of these. A stream has an event for each new piece of text, with `stop` false, and one
- * with all of the above and no text behind them; no [DONE]. */
+ * with all of the above and no text behind them; no [DONE].
+ *
+ * POST /apply-template writes a conversation and computes nothing. */
 #ifndef NOISED_API_LLAMA_H
 #define NOISED_API_LLAMA_H
 
 #include "server/api/completions/response.h"
 
 extern const FieldList llama_fields;
+
+/* A chat's request -> {"prompt": what the model would be given, as a text}. */
+extern const FieldList template_fields;
+int llama_apply_template(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e);
+
 extern const ResponseForm response_llama;
 
 #endif

@@ -193,8 +193,8 @@ void schema_print_markdown(Buffer *out) {
     }
     for (const Route *r = routes; r->path; r++) {
         if (!r->body) continue;
-        buffer_print(out, "\n### POST %s\n\n| field | type and range | default | meaning |\n|---|---|---|---|\n",
-                     r->path);
+        buffer_print(out, "\n### POST %s\n", r->path);
+        if (r->body->n) buffer_text(out, "\n| field | type and range | default | meaning |\n|---|---|---|---|\n");
         print_rows(out, r->body, "");
         print_shared(out, r->body);
     }

@@ -28,6 +28,7 @@ static const struct {
      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" NUL "\"}]}]}"},
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\\u0000\",\"content\":\"a\"}]}"},
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":\"" NUL "\"}"},
+    {"/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"" NUL "\"}]}"},
     {"/completion", "{\"prompt\":\"" NUL "\"}"},
     {"/v1/embeddings", "{\"input\":\"" NUL "\"}"},
     {"/v1/classify", "{\"input\":\"" NUL "\"}"},

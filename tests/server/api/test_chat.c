@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 
@@ -328,6 +329,65 @@ TEST(chat_ends_with_the_turn) {
     free(dir);
 }
 
+#define BEGUN                                                                                                          \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"The river\"},{\"role\":\"assistant\",\"content\":\"is \"}]"
+
+/* As the completion of the text that /apply-template writes. */
+TEST(chat_goes_on_with_the_last_message) {
+    static const char *const how[] = {"\"continue_final_message\":true",
+                                      "\"continue_final_message\":true,\"add_generation_prompt\":false",
+                                      "\"add_generation_prompt\":false", "\"add_generation_prompt\":true"};
+    static const char *const ends[] = {"\nassistant: is ", "\nassistant: is ", "\nassistant: is \n", "\nassistant:"};
+    static const char rest[] = ",\"max_tokens\":12,\"seed\":5,\"ignore_eos\":true,\"n\":2}";
+    Daemon d;
+    char body[512];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(how); i++) {
+        snprintf(body, sizeof body, "{" BEGUN ",%s%s", how[i], rest);
+        Answer a = chat(&d, body), written = http_post(&d, "/apply-template", body);
+        const char *text = json_text(written.json, "prompt");
+        REQUIRE(a.status == 200 && written.status == 200 && text);
+        CHECK_MSG(text_ends(text, ends[i]), "%s", text);
+        char *prompt = json_raw(written.json, "prompt");
+        snprintf(body, sizeof body, "{\"prompt\":%s%s", prompt, rest);
+        Answer b = http_post(&d, "/v1/completions", body);
+        CHECK(json_same(a.json, "choices.1.message.content", b.json, "choices.1.text"));
+        free(prompt);
+        answer_free(&a);
+        answer_free(&b);
+        answer_free(&written);
+    }
+    daemon_stop(&d);
+}
+
+/* Streamed too; what is in front is neither counted nor looked at for stop strings. */
+TEST(chat_echoes_the_last_message) {
+    static const char body[] = "{" BEGUN ",\"continue_final_message\":true,\"max_tokens\":12,\"seed\":5,\"ignore_eos\":"
+                               "true,\"stop\":\"is \"%s}";
+    Daemon d;
+    char request[512], whole[256];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    snprintf(request, sizeof request, body, "");
+    Answer plain = chat(&d, request);
+    snprintf(request, sizeof request, body, ",\"echo\":true");
+    Answer a = chat(&d, request);
+    snprintf(request, sizeof request, body, ",\"echo\":true,\"stream\":true");
+    Answer streamed = chat(&d, request);
+    REQUIRE(plain.status == 200 && a.status == 200);
+    snprintf(whole, sizeof whole, "is %s", json_text(plain.json, "choices.0.message.content"));
+    CHECK_MSG(!strcmp(json_text(a.json, "choices.0.message.content"), whole), "%s\n%s", plain.body, a.body);
+    CHECK(json_same(a.json, "usage.completion_tokens", plain.json, "usage.completion_tokens"));
+    Events e = events_parse(streamed.body);
+    char *text = events_text(&e, 0);
+    CHECK_MSG(!strcmp(text, whole), "%s", streamed.body);
+    free(text);
+    events_free(&e);
+    answer_free(&plain);
+    answer_free(&a);
+    answer_free(&streamed);
+    daemon_stop(&d);
+}
+
 /* ---- bad input ---- */
 
 TEST(chat_bad_requests) {
@@ -352,6 +412,10 @@ TEST(chat_bad_requests) {
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":7}]}", 400, "messages[0].name"},
         {"{" HELLO ",\"prompt\":\"x\"}", 400, "prompt"},
         {"{" HELLO ",\"echo\":true}", 400, "echo"},
+        {"{" HELLO ",\"echo\":1}", 400, "echo"},
+        {"{" HELLO ",\"continue_final_message\":true}", 400, "continue_final_message"},
+        {"{" BEGUN ",\"continue_final_message\":true,\"add_generation_prompt\":true}", 400, "add_generation_prompt"},
+        {"{" HELLO ",\"add_generation_prompt\":1}", 400, "add_generation_prompt"},
         {"{" HELLO ",\"suffix\":\"x\"}", 400, "suffix"},
         {"{" HELLO ",\"logprobs\":2}", 400, "logprobs"},
         {"{" HELLO ",\"top_logprobs\":2}", 400, "top_logprobs"},

@@ -78,6 +78,33 @@ TEST(chat_template_plain) {
     free(text);
 }
 
+/* The last answer is gone on with: behind it the text ends, whatever white space it ends with. Without an opening the
+ * text ends behind the last message. */
+TEST(chat_template_ends) {
+    static const ChatMessage m[] = {{CHAT_USER, "Hi \xEF\xB7\x90"}, {CHAT_ASSISTANT, "I say, "}, {CHAT_USER, "What?"}};
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        Chat chat = {.form = chat_template_named(names[i]), .words = {.bos = "<s>", .eos = "</s>", .think = true}};
+        Buffer texts[3] = {0}, opened = {0};
+        ChatFault fault;
+        Err err;
+        for (int end = 0; end < 3; end++) {
+            ChatWords words = chat.words;
+            words.end = end == 0 ? CHAT_OPENED : end == 1 ? CHAT_CLOSED : CHAT_UNFINISHED;
+            CHECK_MSG(chat_write(&chat, &words, m, 2, &texts[end], &fault, &err) == 0, "%s: %s", names[i], err.msg);
+        }
+        CHECK_MSG(texts[1].n <= texts[0].n && !memcmp(texts[0].data, texts[1].data, texts[1].n), "%s", names[i]);
+        CHECK_MSG(texts[2].n < texts[0].n && !memcmp(texts[0].data, texts[2].data, texts[2].n - 1), "%s: %.*s",
+                  names[i], (int)texts[2].n, texts[2].data);
+        CHECK_MSG(texts[2].n > 7 && !memcmp(texts[2].data + texts[2].n - 7, m[1].content, 7), "%s", names[i]);
+        /* What the opening adds is what every conversation ends with. */
+        CHECK(chat_write(&chat, &chat.words, m, 3, &opened, &fault, &err) == 0);
+        size_t n = texts[0].n - texts[1].n;
+        CHECK_MSG(n <= opened.n && !memcmp(opened.data + opened.n - n, texts[0].data + texts[1].n, n), "%s", names[i]);
+        for (int end = 0; end < 3; end++) buffer_free(&texts[end]);
+        buffer_free(&opened);
+    }
+}
+
 /* A template that wants turns says which message is out of turn. */
 TEST(chat_template_faults) {
     static const ChatMessage twice[] = {{CHAT_USER, "a"}, {CHAT_USER, "b"}},

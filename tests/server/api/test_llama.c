@@ -28,8 +28,8 @@ TEST(llama_completion_is_the_same_text) {
     CHECK(json_same(theirs.json, "tokens", ours.json, "choices.0.token_ids"));
     CHECK(json_same(theirs.json, "noise_seed", ours.json, "choices.0.noise_seed"));
     CHECK(json_same(theirs.json, "tokens_evaluated", ours.json, "usage.prompt_tokens"));
-    CHECK(json_same(theirs.json, "completion_probabilities.8.logprob", ours.json,
-                    "choices.0.logprobs.token_logprobs.8"));
+    CHECK(
+        json_same(theirs.json, "completion_probabilities.8.logprob", ours.json, "choices.0.logprobs.token_logprobs.8"));
     CHECK(json_same(theirs.json, "completion_probabilities.8.id", theirs.json, "tokens.8"));
     CHECK(cJSON_GetArraySize(json_at(theirs.json, "completion_probabilities")) == 9);
     CHECK(cJSON_GetArraySize(json_at(theirs.json, "completion_probabilities.0.top_logprobs")) == 2);
