@@ -411,17 +411,14 @@ TEST(kernels_ref_sums_are_accurate) {
 
 TEST(kernels_isa_is_capped_by_the_environment) {
     Err err = {""};
-    const char *cap = getenv("NOISED_ISA");
-    char *before = cap ? xstrdup(cap) : NULL;
-    setenv("NOISED_ISA", "ref", 1);
+    test_env("NOISED_ISA", "ref");
     CHECK(kernels_init(&err) == 0 && strcmp(kernels->name, "ref") == 0);
-    setenv("NOISED_ISA", "avx1024", 1);
+    test_env("NOISED_ISA", "avx1024");
     CHECK(kernels_init(&err) == -1 && strstr(err.msg, "avx1024"));
-    unsetenv("NOISED_ISA");
+    test_env("NOISED_ISA", NULL);
     const Kernels *levels[KERNELS_LEVELS];
     int n = kernels_available(levels);
     CHECK(kernels_init(&err) == 0 && kernels == levels[n - 1]);
-    if (before) setenv("NOISED_ISA", before, 1);
+    test_env_back();
     CHECK(kernels_init(&err) == 0);
-    free(before);
 }

@@ -12,9 +12,7 @@
 static void run(const char *dir, const char *name, const char *data, const char *config, const char *more) {
     char args[2048];
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/%s %s", config, data, dir, name, more);
-    ChildResult c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s: %s", more, c.output);
-    free(c.output);
+    trainer_done(args);
 }
 
 static void hash_run(const char *dir, const char *name, char hash[65]) {
@@ -67,9 +65,7 @@ TEST(train_bf16_resumes_in_the_same_bits) {
               "%s", c.output);
     free(c.output);
     snprintf(args, sizeof args, "pretrain --resume --out %s/parts", dir);
-    c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s", c.output);
-    free(c.output);
+    trainer_done(args);
     hash_run(dir, "parts", parts);
     CHECK(!strcmp(whole, parts));
     free(config);
@@ -114,8 +110,7 @@ static char *state_of(const char *dir, const char *name) {
 TEST(train_bf16_is_f32_without_bf16_products) {
     static const char *const precisions[] = {"f32", "bf16"};
     char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], hash[2][65];
-    char *isa = getenv("NOISED_ISA") ? strdup(getenv("NOISED_ISA")) : NULL;
-    setenv("NOISED_ISA", "ref", 1);
+    test_env("NOISED_ISA", "ref");
     for (int i = 0; i < 2; i++) {
         snprintf(args, sizeof args,
                  "pretrain --config %s --data %s --out %s/%s --steps 2 --batch 2 --eval-every 0 --precision %s", config,
@@ -131,17 +126,13 @@ TEST(train_bf16_is_f32_without_bf16_products) {
     CHECK_MSG(strstr(state, "\"precision\":\t\"f32\""), "%s", state);
     free(state);
     snprintf(args, sizeof args, "pretrain --resume --out %s/bf16 --precision bf16", dir);
+    trainer_done(args);
+    test_env_back();
     ChildResult c = trainer_run(args);
-    CHECK_MSG(c.status == 0, "%s", c.output);
-    free(c.output);
-    unsetenv("NOISED_ISA");
-    if (isa) setenv("NOISED_ISA", isa, 1);
-    c = trainer_run(args);
     CHECK_MSG(kernels->train->native_pairs ? c.status == 1 && strstr(c.output, "the run to be resumed has f32") != NULL
                                            : c.status == 0,
               "%s", c.output);
     free(c.output);
-    free(isa);
     free(config);
     free(text);
     free(dir);

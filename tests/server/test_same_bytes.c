@@ -251,7 +251,7 @@ enum { MOST_UNLIKE = 10 };
 static const char SMALL_STEPS[] = "--max-batch 4 --prefill-chunk 32";
 
 static void run_level(Golden *g, const char *level, char *const folders[]) {
-    setenv("NOISED_ISA", level, 1);
+    test_env("NOISED_ISA", level);
     for (size_t m = 0; m < COUNTOF(members); m++) {
         Daemon d;
         REQUIRE(daemon_start_at(&d, folders[m], SMALL_STEPS));
@@ -271,7 +271,7 @@ static bool wanted(const char *level) {
 
 TEST(same_bytes_on_every_level) {
     const Kernels *all[KERNELS_LEVELS];
-    char *folders[COUNTOF(members)], *before = getenv("NOISED_ISA") ? xstrdup(getenv("NOISED_ISA")) : NULL;
+    char *folders[COUNTOF(members)];
     bool write = getenv("GOLDEN_ANSWERS") && !strcmp(getenv("GOLDEN_ANSWERS"), "write");
     Golden g = {.text = write ? NULL : test_read_file(FILE_NAME, NULL), .reference = cJSON_CreateArray()};
     int n = kernels_available(all);
@@ -292,13 +292,8 @@ TEST(same_bytes_on_every_level) {
         }
     CHECK_MSG(g.now.n, "no level of this machine in LEVELS=%s", getenv("LEVELS"));
     if (write) test_write_file(FILE_NAME, g.now.data, g.now.n);
-    if (before)
-        setenv("NOISED_ISA", before, 1);
-    else
-        unsetenv("NOISED_ISA");
     for (size_t m = 0; m < COUNTOF(members); m++) free(folders[m]);
     buffer_free(&g.now);
     cJSON_Delete(g.reference);
     free(g.text);
-    free(before);
 }

@@ -204,15 +204,8 @@ TEST(seeds_if_fingerprint_of_a_chat) {
 
 static void check_arithmetic(const char *dir, const char *isa, const char *want) {
     Daemon d;
-    char *before = getenv("NOISED_ISA") ? strdup(getenv("NOISED_ISA")) : NULL;
-    setenv("NOISED_ISA", isa, 1);
-    bool up = daemon_start_at(&d, dir, NULL);
-    if (before)
-        setenv("NOISED_ISA", before, 1);
-    else
-        unsetenv("NOISED_ISA");
-    free(before);
-    REQUIRE(up);
+    test_env("NOISED_ISA", isa);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
     Answer a = ask(&d, "\"seed\":4");
     const char *fingerprint = json_text(a.json, "system_fingerprint"),
                *last = strchr(strchr(fingerprint, '-') + 1, '-');

@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,6 +61,29 @@ void test_remove_dirs(void) {
     free(dirs);
     dirs = NULL;
     n_dirs = 0;
+}
+
+static struct {
+    const char *name; /* NULL: nothing to be put back */
+    char *before;     /* NULL: it was not set */
+} env;
+
+static void put(const char *name, const char *value) { BUG_ON(value ? setenv(name, value, 1) : unsetenv(name)); }
+
+void test_env(const char *name, const char *value) {
+    if (!env.name) {
+        const char *before = getenv(name);
+        env.before = before ? xstrdup(before) : NULL;
+        env.name = name;
+    }
+    BUG_ON(strcmp(name, env.name) != 0);
+    put(name, value);
+}
+
+void test_env_back(void) {
+    if (env.name) put(env.name, env.before);
+    free(env.before);
+    env.name = env.before = NULL;
 }
 
 double test_cpu_seconds(void) {

@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
         alarm(STUCK_SECONDS);
         double t0 = now_seconds();
         c->run();
+        test_env_back();
         double t = now_seconds() - t0;
         fail_by_reports();
         if (failures_here) {

@@ -48,6 +48,11 @@ char *test_shared(const char *path);
 char *test_read_file(const char *path, size_t *n);
 void test_write_file(const char *path, const void *data, size_t n);
 
+/* Sets a variable of the environment, or with NULL takes it away, until test_env_back: the frame calls that when a case
+ * ends. One variable at a time. */
+void test_env(const char *name, const char *value);
+void test_env_back(void);
+
 #define TEST(id)                                                                                                       \
     static void test_##id(void);                                                                                       \
     static TestCase case_##id = {.name = #id, .file = __FILE__, .run = test_##id};                                     \

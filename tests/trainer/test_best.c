@@ -7,12 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void check_done(const char *args) {
-    ChildResult r = trainer_run(args);
-    CHECK_MSG(r.status == 0, "%s: %s", args, r.output);
-    free(r.output);
-}
-
 static void hash_weights(const char *dir, const char *folder, char hex[65]) {
     char *run = trainer_join(dir, folder);
     trainer_hash_file(run, "model.safetensors", hex);
@@ -29,14 +23,14 @@ TEST(best_checkpoint_is_kept) {
                  "pretrain --config %s --data %s --val %s --batch 2 --lr 0.01 --warmup 0 --schedule constant "
                  "--threads 1 --eval-every 10 --save-every 10 --out %s/%s",
                  config, text, config, dir, runs[i]);
-        check_done(args);
+        trainer_done(args);
     }
     hash_weights(dir, "whole", last);
     hash_weights(dir, "whole/best", best);
     hash_weights(dir, "parts/best", of_parts);
     CHECK(strcmp(best, last) && !strcmp(best, of_parts));
     snprintf(args, sizeof args, "sample --model %s/whole/best --prompt the --max-tokens 2", dir);
-    check_done(args);
+    trainer_done(args);
     free(config);
     free(text);
     free(dir);
@@ -78,7 +72,7 @@ TEST(best_checkpoint_disk_is_told) {
 TEST(best_checkpoint_needs_two) {
     char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
     snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 2 --out %s/a", config, text, dir);
-    check_done(args);
+    trainer_done(args);
     char *best = trainer_join(dir, "a/best");
     CHECK(access(best, F_OK) < 0);
     free(best);

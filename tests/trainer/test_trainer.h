@@ -20,6 +20,7 @@ typedef struct ChildResult {
 
 /* Runs noised-train with the words of `args` (split at spaces, one thread) and waits. */
 ChildResult trainer_run(const char *args);
+void trainer_done(const char *args); /* the same, and the test fails unless it ends well */
 /* Starts it, sends `signal_number` after `delay` seconds unless it has ended before, and waits. */
 ChildResult trainer_run_killed(const char *args, double delay, int signal_number);
 /* The same as soon as the file `path` has `bytes` bytes. */

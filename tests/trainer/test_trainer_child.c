@@ -115,6 +115,12 @@ ChildResult trainer_run(const char *args) {
     return finish(start(args, output), output);
 }
 
+void trainer_done(const char *args) {
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 0, "%s: %s", args, r.output);
+    free(r.output);
+}
+
 /* As root too, and with more ranks than cores, which then give way while they wait. */
 static void ranks_line(char line[4096], int n, const char *args) {
     char program[512];

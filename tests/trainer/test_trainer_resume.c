@@ -175,9 +175,7 @@ TEST(trainer_resume_refuses_contradictions) {
 static void run_extended(const Resume *r, const char *name, const char *args) {
     char full[2048];
     snprintf(full, sizeof full, "pretrain --out %s/%s --save-every 0 --eval-every 0 %s", r->dir, name, args);
-    ChildResult c = trainer_run(full);
-    CHECK_MSG(c.status == 0, "%s: %s", args, c.output);
-    free(c.output);
+    trainer_done(full);
 }
 
 /* A run of 20 steps that goes on to 30 is one of 30 that was told `same` of the schedule from its start. */
@@ -273,9 +271,7 @@ TEST(trainer_resume_fills_masks) {
             "pretrain --config mlm-noble-nano --vocab-size 300 --data %s --batch 2 --dropout 0.1 --schedule constant "
             "--threads 1 --out %s/%s",
             text, dir, runs[i]);
-        ChildResult r = trainer_run(args);
-        CHECK_MSG(r.status == 0, "%s: %s", runs[i], r.output);
-        free(r.output);
+        trainer_done(args);
     }
     for (int i = 0; i < 2; i++) {
         char *run = trainer_join(dir, i ? "half" : "whole");

@@ -83,16 +83,10 @@ TEST(examples_walk_prints_what_the_page_shows) {
     const Kernels *all[KERNELS_LEVELS];
     int n = kernels_available(all), status;
     if (!strcmp(all[n - 1]->name, "amx")) n--;
-    char *isa = getenv("NOISED_ISA") ? strdup(getenv("NOISED_ISA")) : NULL, line[256];
-    setenv("NOISED_ISA", all[n - 1]->name, 1);
+    char line[256];
+    test_env("NOISED_ISA", all[n - 1]->name);
     Daemon d;
-    bool up = daemon_start_at(&d, "weights/demo", NULL);
-    if (isa)
-        setenv("NOISED_ISA", isa, 1);
-    else
-        unsetenv("NOISED_ISA");
-    free(isa);
-    REQUIRE(up);
+    REQUIRE(daemon_start_at(&d, "weights/demo", NULL));
     snprintf(line, sizeof line, "python3 scripts/notebook.py docs/walk-seeds.md http://127.0.0.1:%d", d.port);
     char *text = printed(line, &status);
     CHECK_MSG(status == 0, "%s", text);

@@ -42,9 +42,7 @@ static bool tune(Tuned *t, const char *name, const char *from) {
     Err err;
     snprintf(args, sizeof args, "finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir,
              name, t->dir);
-    ChildResult r = trainer_run(args);
-    CHECK_MSG(r.status == 0, "%s", r.output);
-    free(r.output);
+    trainer_done(args);
     snprintf(path, sizeof path, "%s/run", t->dir);
     if (checkpoint_open(&t->checkpoint, path, &err)) return false;
     const Config *c = &t->checkpoint.model.cfg;
