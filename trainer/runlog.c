@@ -86,7 +86,8 @@ int runlog_read(const char *dir, int (*take)(void *context, const RunLogLine *li
     if (!text) return -1;
     RunLogLine line = {0};
     int rc = 0;
-    for (size_t i = 0; i < n; i++) line.most += text[i] == '\n';
+    const size_t shortest = strlen("{\"step\":1}\n");
+    for (size_t i = 0; i < n && (size_t)line.most < n / shortest; i++) line.most += text[i] == '\n';
     for (char *end; rc == 0 && (end = memchr(at, '\n', n - (size_t)(at - text))); at = end + 1, line.i++) {
         cJSON *o = json_parse(at, (size_t)(end - at), LINE_DEPTH, LINE_VALUES, &why);
         line.fields = o;

@@ -1,4 +1,5 @@
 /* The picture of a training. */
+#include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "tests/support/test.h"
@@ -54,6 +55,35 @@ TEST(plot_of_what_is_no_log) {
         int rc = plot_run(dir, svg, &err);
         CHECK_MSG(logs[i][1] ? rc == -1 && strstr(err.msg, logs[i][1]) : rc == 0, "%zu: %d %s", i, rc, err.msg);
     }
+    free(path);
+    free(svg);
+    free(dir);
+}
+
+typedef struct Plot {
+    const char *dir, *svg;
+    int rc;
+    Err err;
+} Plot;
+
+static void draw(void *arg) {
+    Plot *p = arg;
+    p->rc = plot_run(p->dir, p->svg, &p->err);
+}
+
+/* A number for each of 2^18 steps and each of 2^17 heads would be 275 GB, of a file of 3 MB. */
+TEST(plot_takes_memory_for_what_the_log_holds) {
+    enum { HEADS = 1 << 17, STEPS = 1 << 18 };
+    char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl"), *svg = trainer_join(dir, "plot.svg");
+    Buffer log = {0};
+    buffer_text(&log, "{\"step\":0,\"loss\":3,\"sigma\":[[0");
+    for (int i = 1; i < HEADS; i++) buffer_text(&log, ",0");
+    buffer_text(&log, "]]}\n");
+    for (int i = 1; i < STEPS; i++) buffer_text(&log, "{\"step\":1}\n");
+    test_write_file(path, log.data, log.n);
+    Plot p = {.dir = dir, .svg = svg};
+    CHECK_MSG(memory_survives(draw, &p) && p.rc == 0, "%d %s", p.rc, p.err.msg);
+    buffer_free(&log);
     free(path);
     free(svg);
     free(dir);
