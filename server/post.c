@@ -73,6 +73,11 @@ static void read_body(Work *w) {
     quota_headers(&p->server->quota, p->tenant, now_seconds(), &p->made.headers);
 }
 
+static bool streams(const Post *p) {
+    const AnswerKind *kind = p->route->engine;
+    return kind->streams && kind->streams(p->answer);
+}
+
 static bool poll_answer(Post *p, HttpReply *reply) {
     bool done = p->route->engine->poll(p->answer, &reply->body, &reply->status);
     if (done && reply->status == 429) reply->retry_after = engine_wait(p->serving->engine);
@@ -127,7 +132,7 @@ static bool poll_post(void *self, HttpReply *reply) {
         return true;
     }
     hand_headers(p, reply);
-    if (p->route->engine->streams(p->answer) && !reply->stream) return reply->stream = true;
+    if (streams(p) && !reply->stream) return reply->stream = true;
     if (!p->route->engine->is_long(p->answer)) return poll_answer(p, reply);
     p->work.run = write_answer;
     p->work.brief = false;
@@ -205,7 +210,7 @@ static void begin(Post *p, HttpReply *reply) {
         refuse(p, reply, &e);
     } else if (is_small(p)) {
         read_body(&p->work);
-        reply->stream = p->answer && p->route->engine->streams(p->answer);
+        reply->stream = p->answer && streams(p);
         hand_headers(p, reply);
         if (p->made.status) hand_over(p, reply);
     } else if (submit(p, &e)) {

@@ -89,17 +89,18 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
     json_close(b, '}');
 }
 
-/* Written when the version was opened. */
-static void hand_over(const Buffer *text, HttpReply *reply) {
+/* The Buffer at this offset of a Serving, written when the version was opened. */
+static void hand_over(Server *s, size_t offset, HttpReply *reply) {
+    Serving *serving = versions_pin(&s->versions);
+    const Buffer *text = (const void *)((const char *)serving + offset);
     reply->status = 200;
     buffer_append(&reply->body, text->data, text->n);
+    versions_unpin(&s->versions, serving);
 }
 
 static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    Serving *serving = versions_pin(&s->versions);
-    hand_over(&serving->props, reply);
-    versions_unpin(&s->versions, serving);
+    hand_over(s, offsetof(Serving, props), reply);
 }
 
 static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -112,16 +113,12 @@ static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
 
 static void openapi(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    Serving *serving = versions_pin(&s->versions);
-    hand_over(&serving->openapi, reply);
-    versions_unpin(&s->versions, serving);
+    hand_over(s, offsetof(Serving, openapi), reply);
 }
 
 static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
-    Serving *serving = versions_pin(&s->versions);
-    hand_over(&serving->tokenizer_info, reply);
-    versions_unpin(&s->versions, serving);
+    hand_over(s, offsetof(Serving, tokenizer_info), reply);
 }
 
 static void version(Server *s, const HttpRequest *request, HttpReply *reply) {

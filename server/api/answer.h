@@ -44,7 +44,7 @@ struct AnswerKind {
     /* Whether the next poll writes so much that nobody should wait for it: a complete answer of many numbers, or of
      * a stream with diversity the end. */
     bool (*is_long)(const void *answer);
-    bool (*streams)(const void *answer);
+    bool (*streams)(const void *answer); /* NULL: never */
     AnswerSummary (*summary)(const void *answer);
     void (*free)(void *answer); /* cancels what still runs */
     const void *form;           /* for start: what distinguishes kinds of the same functions */

@@ -200,11 +200,6 @@ bool pooling_is_long(const void *self) {
     return true;
 }
 
-bool pooling_streams(const void *self) {
-    (void)self;
-    return false;
-}
-
 AnswerSummary pooling_summary(const void *self) {
     const Pooling *r = self;
     AnswerSummary s = ANSWER_NO_JOB;

@@ -64,13 +64,12 @@ void *pooling_start(const AnswerKind *kind, const AnswerContext *ctx, const Fiel
                     size_t n, const Requester *requester, Buffer *ignored, ApiError *e);
 bool pooling_poll(void *self, Buffer *out, int *status);
 bool pooling_is_long(const void *self);
-bool pooling_streams(const void *self);
 AnswerSummary pooling_summary(const void *self);
 void pooling_free(void *self);
 #define POOLING_ANSWER(form_of)                                                                                        \
     {                                                                                                                  \
-        .start = pooling_start, .poll = pooling_poll, .is_long = pooling_is_long, .streams = pooling_streams,          \
-        .summary = pooling_summary, .free = pooling_free, .form = &(form_of)                                           \
+        .start = pooling_start, .poll = pooling_poll, .is_long = pooling_is_long, .summary = pooling_summary,          \
+        .free = pooling_free, .form = &(form_of)                                                                       \
     }
 
 /* ---- for the forms ---- */
