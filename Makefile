@@ -246,7 +246,7 @@ test-clients: $(BUILD)/noised ## clients as they come, other servers' tests tran
 
 pictures: ## the page's pictures in docs/, by the test that looks at them
 	@$(MAKE) --no-print-directory test-browser ONLY=pictures
-	cp $(addprefix $(BUILD)/,page.png page-dark.png page-phone.png) docs
+	cp $(addprefix $(BUILD)/,page.png page-seeds.png page-dark.png page-phone.png) docs
 
 check-filter: $(PROGRAMS) $(BUILD)/run-tests ## every test under the service's system call filter (needs python3-seccomp, systemd)
 	BUILD=$(BUILD) /usr/bin/python3 tests/server/under_filter.py deploy/noised.service $(BUILD)/run-tests $(ONLY)

@@ -1,6 +1,6 @@
 // Where seeds part: the tree of the beginnings that answers have in common.
 
-import {button, count, element, shorten, spelled} from "./text.js";
+import {button, count, element, shorten, spelled, sum} from "./text.js";
 import {Cells} from "./card.js";
 
 // {members, from, to, children}: the answers (by number) that have the tokens before `to` in common; those from `from`
@@ -47,9 +47,12 @@ export function inWords(tree, at) {
   const total = tree.members.length, all = tree.to, half = at.filter((g) => 2 * g[0]?.length >= total).length;
   if (!tree.children.length) return `All ${total} say the same.`;
   return (all ? `All ${total} begin with the same ${tokens(all)}` : "They part at the first token") +
-    (half > all ? `, half of them with the same ${half}` : "") +
-    (at.length > half ? `; behind token ${at.length} no two are on the same way.` : ".");
+    (half > all ? `, at least half with the same ${half}` : "") +
+    (twins(tree) ? `; ${twins(tree)} are equal to others up to the end.` : `; behind token ${at.length} each goes its own way.`);
 }
+
+// How many answers are the same as another one.
+const twins = ({members, children}) => (children.length ? sum(children.map(twins)) : members.length > 1 ? members.length : 0);
 
 const MOST_BARS = 240;
 
@@ -99,7 +102,7 @@ export class BranchesPanel {
   }
 
   branch(node, seeds) {
-    const text = this.texts[node.members[0]]?.slice(node.from, node.to).join("") ?? "";
+    const text = this.texts[node.members[0]]?.slice(node.from, node.to).join("").replaceAll("\n", "↵") ?? "";
     const leaf = !node.children.length, most = leaf ? 70 : 400;
     const ends = node.members.filter((i) => leaf || this.texts[i].length === node.to);
     return element("li", {}, element("span", {dir: "auto"}, shorten(text, most)),

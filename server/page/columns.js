@@ -38,7 +38,7 @@ export class Column {
     this.node = element("article", {class: "column", "aria-label": `Column ${number + 1}`},
       element("div", {class: "head"}, element("label", {for: id}, "Noise seed"), hint("noise seed"), this.input, this.lock,
         this.keep),
-      text, this.note, element("div", {class: "tools"}, this.onward, this.reply, copying, this.close));
+      text, this.note, this.tools = element("div", {class: "tools"}, this.onward, this.reply, copying, this.close));
     this.tokens = new TokenText(text, `Column ${number + 1}`);
     this.seed = seed;
     listenNumber(this.input, () => seed.value, (value) => { seed.value = clampSeed(value); does.changed(); });
@@ -63,6 +63,7 @@ export class Column {
     if (this.picture) paint(this.picture, answer.tokens);
     this.node.classList.toggle("busy", answer.busy);
     this.note.replaceChildren(element("span", answer.kind ? {class: answer.kind} : {}, answer.note));
+    this.tools.hidden = !answer.tokens.length && this.close.hidden;
     enable(this.onward, !answer.busy && answer.tokens.length && answer.finish !== "stop");
     enable(this.reply, !answer.busy && answer.tokens.length);
   }
@@ -77,5 +78,6 @@ export class Column {
     this.node.classList.toggle("stale", stale);
     this.reply.hidden = !state.chat;
     this.close.hidden = !closes;
+    this.draw();
   }
 }

@@ -4,7 +4,7 @@ import {element} from "./text.js";
 import {hint} from "./card.js";
 
 // Steps that all pairs together may take, so that a drawing takes no longer than a fraction of a second.
-const MOST_STEPS = 1e8;
+const MOST_STEPS = 2e7;
 
 // Different n-grams per n-gram over the first k tokens of every text, for k = 1, 2, ...; null where there is none.
 export function distinct(texts, n) {
@@ -96,22 +96,25 @@ export class DiversityPanel {
     this.values = names.map(() => element("dd", {}, "–"));
     const list = element("dl", {class: "figures"}, ...names.map((name, i) => element("div", {},
       element("dt", {}, name, i === 1 ? hint("distinct") : i === 3 ? hint("distance") : ""), this.values[i])));
+    this.short = element("span");
     this.chart = svg("svg", {class: "chart", viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img",
       "aria-label": "distinct-2 and mean edit distance, 0 to 1, as the answers grow"});
     this.lines = ["axis", "distinct", "distance"].map((name) => this.chart.appendChild(svg("path", {class: name})));
     this.lines[0].setAttribute("d", "M0 1H100M0 50H100M0 99H100");
     parent.append(list, this.chart, element("p", {class: "dim"}, element("span", {class: "key"}), "distinct-2",
-      element("span", {class: "key distance"}), "mean edit distance; of tokens, 0 to 1, as the answers grow"));
+      element("span", {class: "key distance"}), "mean edit distance; of tokens, 0 to 1, as the answers grow", this.short));
   }
 
   // texts: the tokens of each answer so far; mean: of their distances.
   update(texts, mean) {
     const curves = [1, 2, 3].map((n) => distinct(texts, n)).concat([mean]);
     curves.forEach((c, i) => { this.values[i].textContent = c.at(-1)?.toFixed(3) ?? "–"; });
+    const last = Math.max(1, curves[0].length - 1);
+    this.short.textContent = mean.length && mean.length <= last ? `; the distance of the first ${mean.length} alone` : "";
     [curves[1], curves[3]].forEach((curve, i) => {
       const known = curve.map((y, k) => [k, y]).filter(([, y]) => y !== null);
       this.lines[i + 1].setAttribute("d", known.map(([k, y], first) =>
-        `${first ? "L" : "M"}${((100 * k) / Math.max(1, curve.length - 1)).toFixed(2)} ${(99 - 98 * y).toFixed(2)}`).join(""));
+        `${first ? "L" : "M"}${((100 * k) / last).toFixed(2)} ${(99 - 98 * y).toFixed(2)}`).join(""));
     });
   }
 }

@@ -15,12 +15,14 @@ export class SeedMap {
     this.order.addEventListener("change", reordered);
     this.about = element("p", {class: "dim"});
     this.grid = element("div", {class: "thumbs"});
-    parent.append(element("div", {class: "bar-of"}, element("label", {for: "order"}, "Order"), this.order, this.about), this.grid);
+    const label = element("label", {for: "order"}, "Order");
+    parent.append(element("div", {class: "bar-of"}, label, this.order, this.about), this.grid);
     this.open = open;
   }
 
   // A thumbnail each; picture as in Column.
   frame(answers, picture) {
+    this.picture = picture;
     const [height, width] = picture ?? [];
     this.thumbs = answers.map((_, i) => button("", {class: "thumb"}, () => this.open(i)));
     for (const thumb of this.thumbs)
@@ -32,7 +34,7 @@ export class SeedMap {
   // common: how many tokens all begin with; clusters: as cluster() makes them, or null before there are any; opened: the
   // numbers of those that have a column.
   update(answers, picture, common, clusters, opened) {
-    if (this.thumbs.length !== answers.length) this.frame(answers, picture);
+    if (this.thumbs.length !== answers.length || this.picture !== picture) this.frame(answers, picture);
     const mean = (a) => sum(a.logprobs) / a.logprobs.length || -Infinity;
     const byText = new Map();
     answers.forEach((a) => byText.set(a.text, (byText.get(a.text) ?? 0) + 1));

@@ -79,8 +79,8 @@ export function samplingOf(state) {
 }
 
 // What the page says itself, column by column.
-const OWN = ["prompt", "messages", "n", "best_of", "stream", "stream_options", "stream_from", "if_fingerprint", "echo", "logprobs",
-  "top_logprobs", "return_token_ids", "noise_seed", "model"];
+const OWN = ["model", "prompt", "messages", "n", "best_of", "stream", "stream_options", "stream_from", "if_fingerprint", "echo",
+  "logprobs", "top_logprobs", "return_token_ids", "noise_seed"];
 
 // Takes the fields of a text of JSON; throws an Error for the reader, and takes none then.
 export function takeSampling(state, text) {

@@ -35,7 +35,8 @@ export class SweepPanel {
     this.figures = SCALES.map(() => element("span", {class: "dim"}));
     const names = ["Scale", ...seeds.map((s) => `Seed ${s}`)].map((name) => element("th", {scope: "col"}, name));
     const rows = SCALES.map((scale, s) => element("tr", {},
-      element("th", {scope: "row"}, String(scale), element("br"), this.figures[s]), ...this.cells[s].map((c) => element("td", {}, c))));
+      element("th", {scope: "row"}, String(scale), element("br"), this.figures[s]),
+      ...this.cells[s].map((c) => element("td", {}, c))));
     this.out.replaceChildren(element("table", {}, element("caption", {class: "unseen"}, "Answers by noise scale and seed"),
       element("thead", {}, element("tr", {}, ...names)), element("tbody", {}, ...rows)));
   }
@@ -48,7 +49,8 @@ export class SweepPanel {
     this.rows.forEach((row, s) => {
       row.forEach((a, i) => {
         const twin = row.slice(0, i).findIndex((b) => b.done && a.done && b.text === a.text);
-        this.cells[s][i].textContent = twin >= 0 ? `= seed ${row[twin].request.noise_seed}` : shorten(a.text.trim(), 160) || a.note;
+        this.cells[s][i].textContent = twin >= 0 ? `= seed ${row[twin].request.noise_seed}`
+          : shorten(a.text.trim(), 160) || a.note;
       });
       const {mean} = distances(row.map((a) => a.tokens.map((t) => t.text)));
       this.figures[s].textContent = mean.length ? `apart ${mean.at(-1).toFixed(2)}` : "";

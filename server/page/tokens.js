@@ -75,6 +75,6 @@ export class TokenText {
     });
     return [element("strong", {}, JSON.stringify(t.text)), ` ${percent(t.logprob)}, token ${i + 1}`,
       element("table", {}, ...rows),
-      mark ? element("p", {}, mark.seeds > 1 ? `${mark.seeds} seeds go on together from here.` : "This seed is alone from here.") : ""];
+      mark ? element("p", {}, mark.seeds > 1 ? `${mark.seeds} seeds go on together.` : "From here this seed is alone.") : ""];
   }
 }

@@ -53,7 +53,8 @@ export class UnderPanel {
     const drawn = rows.map((r) => element("tr", r === mine ? {class: "own"} : {}, element("th", {scope: "row"}, String(r.seed)),
       element("td", {}, this.row(r, answer)), element("td", {}, r.total.toFixed(1))));
     this.out.replaceChildren(element("table", {},
-      element("caption", {class: "unseen"}, `Log-probability of seed ${own}'s text under every seed`), element("tbody", {}, ...drawn)));
+      element("caption", {class: "unseen"}, `Log-probability of seed ${own}'s text under every seed`),
+      element("tbody", {}, ...drawn)));
   }
 
   row({seed, logprobs}, answer) {

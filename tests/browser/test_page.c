@@ -368,31 +368,46 @@ TEST(page_is_accessible) {
     page_close(&p, false);
 }
 
+static void picture(Page *p, const char *name, int width, int height, bool dark) {
+    const char *build = getenv("BUILD");
+    char path[512];
+    size_t n = 0;
+    browser_scheme(&p->browser, dark);
+    browser_size(&p->browser, width, height);
+    cJSON_Delete(browser_run(&p->browser, "scrollTo(0, 0)"));
+    snprintf(path, sizeof path, "%s/%s.png", build ? build : "build", name);
+    browser_screenshot(&p->browser, path);
+    char *png = test_read_file(path, &n);
+    CHECK_MSG(png && n > 10000 && n < 400000 && !memcmp(png, "\x89PNG", 4), "%s: %zu bytes", path, n);
+    free(png);
+}
+
 /* For README and docs, copied there by `make pictures`. */
 TEST(page_pictures) {
-    static const struct {
-        const char *name;
-        int width, height;
-        bool dark;
-    } pictures[] = {{"page", 1280, 1180, false}, {"page-dark", 1280, 1180, true}, {"page-phone", 390, 1200, false}};
-    const char *build = getenv("BUILD");
     Page p;
-    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=48&asked=1"));
+    REQUIRE(page_open(&p, demo, NULL, "#max_tokens=48&noise_scale=1&asked=1"));
     page_wait_done(&p, 4);
     browser_click(&p.browser, "#repeat");
     browser_wait(&p.browser, "document.querySelectorAll('.foot .same').length === 4");
-    for (size_t i = 0; i < COUNTOF(pictures); i++) {
-        char path[512];
-        size_t n = 0;
-        browser_scheme(&p.browser, pictures[i].dark);
-        browser_size(&p.browser, pictures[i].width, pictures[i].height);
-        cJSON_Delete(browser_run(&p.browser, "scrollTo(0, 0)"));
-        browser_hover(&p.browser, pictures[i].width > 400 ? ".column:nth-child(4) .token:nth-child(6)" : "h1");
-        snprintf(path, sizeof path, "%s/%s.png", build ? build : "build", pictures[i].name);
-        browser_screenshot(&p.browser, path);
-        char *png = test_read_file(path, &n);
-        CHECK_MSG(png && n > 10000 && n < 400000 && !memcmp(png, "\x89PNG", 4), "%s: %zu bytes", path, n);
-        free(png);
-    }
+    browser_size(&p.browser, 1280, 1080);
+    browser_hover(&p.browser, ".column:nth-child(4) .token:nth-child(6)");
+    picture(&p, "page", 1280, 1080, false);
+    browser_hover(&p.browser, "h1");
+    picture(&p, "page-phone", 390, 1300, false);
+    char url[400];
+    size_t at = (size_t)snprintf(url, sizeof url, "%s#max_tokens=48&noise_scale=0.7&asked=1&noise_seeds=1", p.url);
+    for (int i = 2; i <= 64; i++) at += (size_t)snprintf(url + at, sizeof url - at, ",%d", i);
+    browser_open(&p.browser, "about:blank");
+    browser_open(&p.browser, url);
+    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
+    cJSON_Delete(browser_run(&p.browser,
+                             "const o = document.getElementById('order'); o.value = 'alike'; "
+                             "o.dispatchEvent(new Event('change')); document.querySelectorAll('.several')[1].open "
+                             "= true"));
+    browser_click(&p.browser, "#under");
+    browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 64");
+    browser_hover(&p.browser, "h1");
+    picture(&p, "page-seeds", 1280, 1900, false);
+    picture(&p, "page-dark", 820, 1700, true);
     page_close(&p, false);
 }

@@ -124,3 +124,20 @@ TEST(page_draws_images_token_by_token) {
     answer_free(&a);
     page_close(&p, false);
 }
+
+/* Eight seeds: the map's thumbnails are the images. */
+TEST(page_maps_images) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_PIXELS), NULL, "#noise_seeds=1,2,3,4,5,6,7,8"));
+    browser_wait(&p.browser, "document.querySelectorAll('.thumb canvas').length === 8");
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
+    browser_click(&p.browser, ".thumb:nth-child(3)");
+    browser_wait(&p.browser, "document.querySelector('.column canvas')");
+    char *same = browser_text(
+        &p.browser, "const [a, b, c] = ['.thumb:nth-child(3) canvas', '.column canvas', '.thumb:nth-child(4) canvas']"
+                    ".map(s => document.querySelector(s).toDataURL()); return `${a === b} ${a === c}`");
+    CHECK_MSG(!strcmp(same, "true false"), "%s", same);
+    free(same);
+    page_close(&p, false);
+}

@@ -5,8 +5,7 @@
 
 const FieldList template_fields = {.also = &chat_fields};
 
-int llama_apply_template(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored,
-                         ApiError *e) {
+int llama_apply_template(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
     RequestDraft draft = {.ignored = ctx->lenient ? ignored : NULL};
     Buffer text = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
