@@ -211,33 +211,49 @@ static int keep_min_p(float min_p, const float *w, int *ids, int n) {
 
 /* ---- the draw ---- */
 
-static int draw(const Sampling *s, const Ranking *r, double u, const SampleScratch *scratch) {
+static int keep_within(const float *within, int *ids, int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (within[ids[i]] != -INFINITY) ids[kept++] = ids[i];
+    return kept;
+}
+
+static int draw(const Sampling *s, const Ranking *r, double u, const float *within, const SampleScratch *scratch) {
     Tally all = {0};
     int last = -1;
     for (int b = 0; b <= BUCKETS_LAST; b++) all += r->tally[b];
     double mass = all[MASS];
     if (s->top_k > 0 && s->top_k < all[NUMBER]) last = cross(r, true, s->top_k - 0.5, &mass);
     if (s->top_p < 1) last = cross(r, false, share_target(s->top_p, mass), &mass);
-    if (!(s->typical_p < 1 || s->min_p > 0)) return cross(r, false, u * mass, &mass);
+    if (!(s->typical_p < 1 || s->min_p > 0 || within)) return cross(r, false, u * mass, &mass);
     /* The most probable candidate weighs 1, so before typical_p has taken its pick min_p is a floor. */
     int n = list_candidates(r, last, s->typical_p < 1 ? 0 : s->min_p);
     if (s->typical_p < 1) n = keep_typical(s->typical_p, r->w, r->ids, n, mass, scratch);
     n = keep_min_p(s->min_p, r->w, r->ids, n);
+    if (within) n = keep_within(within, r->ids, n);
+    if (n == 0) return -1;
     return r->ids[take(r->x, r->w, r->ids, n, 0, u * sum_of(r->w, r->ids, n)) - 1];
 }
 
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
                  const int *banned, int n_banned, SampleScratch *scratch) {
+    return sample_again(s, (Attempt){0}, logits, vocab, history, n_prompt, n_history, banned, n_banned, scratch);
+}
+
+int sample_again(const Sampling *s, Attempt attempt, const float *logits, int vocab, const int *history, int n_prompt,
+                 int n_history, const int *banned, int n_banned, SampleScratch *scratch) {
     BUG_ON(!(s->temperature >= 0 && s->temperature <= FLT_MAX));
     adjust(s, logits, vocab, history, n_prompt, n_history, banned, n_banned, scratch);
-    const float *x = scratch->logits;
+    const float *x = scratch->logits, *within = attempt.within;
+    for (int i = 0; i < vocab && within && s->temperature == 0; i++)
+        if (within[i] == -INFINITY) scratch->logits[i] = -INFINITY;
     float max = kernels->max_row(vocab, x);
     if (max == -INFINITY) return -1;
     if (s->temperature == 0) return index_of(x, vocab, max);
     Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
     rank(&r, max, s->temperature);
-    double u = (philox4x32((uint32_t)n_history, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) * 0x1p-32;
-    return draw(s, &r, u, scratch);
+    uint32_t word = philox4x32((uint32_t)n_history, (uint32_t)attempt.number, 0, 0x53414D50, s->seed).v[0];
+    return draw(s, &r, (word + 0.5) * 0x1p-32, within, scratch);
 }
 
 /* ---- log-probabilities ---- */

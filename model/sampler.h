@@ -53,6 +53,17 @@ const float *mask_logits(const float *logits, int vocab, const int *allowed, int
 int sample_token(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
                  const int *banned, int n_banned, SampleScratch *scratch);
 
+/* The same, once more, because what was drawn before may not come: attempt 0 is sample_token's. Of what the filters
+ * leave of logits only tokens are drawn whose element of `within` [V] is not -INFINITY (NULL: all); -1 when these are
+ * none. What is drawn in the end, whatever was refused on the way, has the probabilities that the filters leave, among
+ * the tokens that may come. `within` may be scratch->masked. */
+typedef struct Attempt {
+    int number;
+    const float *within;
+} Attempt;
+int sample_again(const Sampling *s, Attempt attempt, const float *logits, int vocab, const int *history, int n_prompt,
+                 int n_history, const int *banned, int n_banned, SampleScratch *scratch);
+
 /* Natural-log probabilities of the model itself, before any filter: lp = logit - log sum exp, reduced in one fixed
  * order so that scoring and decoding agree bit for bit. */
 typedef struct TokenLogprob {

@@ -101,6 +101,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
         (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
         return -1;
+    if (config_generates(config) && vocabulary_init(&s->vocabulary, s->tokenizer))
+        return err_set(err, "%s: no memory to load it", dir);
     announce(&c->model, &engine);
     announce_defaults(&c->generation);
     if (!config_generates(config)) warn_of_no_cache(ctx->options);
@@ -119,6 +121,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .labels = &c->labels,
                           .generation = &c->generation,
                           .tokenizer = s->tokenizer,
+                          .vocabulary = &s->vocabulary,
                           .chat = &s->chat};
     s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};
     s->slots = engine.max_batch;
@@ -192,6 +195,7 @@ void serving_close(Serving *s) {
     buffer_free(&s->tokenizer_info);
     buffer_free(&s->props);
     buffer_free(&s->openapi);
+    vocabulary_free(&s->vocabulary);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     free(s);

@@ -11,7 +11,8 @@
 
 typedef struct Serving {
     Checkpoint checkpoint;
-    Tokenizer *tokenizer; /* the checkpoint's, or one of ids only when it has none */
+    Tokenizer *tokenizer;  /* the checkpoint's, or one of ids only when it has none */
+    Vocabulary vocabulary; /* of a model that generates, else empty */
     Engine *engine;
     Scrub *scrub;              /* NULL: nobody reads the weights again */
     char fingerprint[64];      /* checkpoint, version of the program, arithmetic */

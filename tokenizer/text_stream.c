@@ -60,11 +60,13 @@ static void append_character(TextStream *t, const char *bytes, size_t n, bool ma
     if (t->text.failed) return;
     t->chars++;
     if (!match) return;
-    t->stopped = feed_stops(t, bytes, n);
-    if (!t->stopped || t->keep_stop) return;
-    size_t cut = (size_t)t->stopped->n;
-    t->chars -= utf8_count(t->text.data + t->text.n - cut, cut);
-    t->text.n -= cut;
+    const StopString *stop = feed_stops(t, bytes, n);
+    if (!stop) return;
+    size_t end = t->text.n - (t->keep_stop ? 0 : (size_t)stop->n);
+    if (t->ends && !(end < t->ends->n && t->ends->data[end])) return;
+    t->stopped = stop;
+    t->chars -= utf8_count(t->text.data + end, t->text.n - end);
+    t->text.n = end;
 }
 
 static void settle(TextStream *t, size_t settled) {

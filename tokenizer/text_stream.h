@@ -33,6 +33,7 @@ typedef struct TextStream {
     const StopSet *stops; /* borrowed */
     bool keep_stop;       /* the text ends behind the stop string; set before the first push */
     int *matched;         /* [stops->n] bytes of each stop string that text ends with */
+    const Buffer *ends;   /* borrowed, NULL or a byte for each place in text: 0 where no stop string may end it */
 } TextStream;
 
 /* -1 when memory runs out. Later on that shows as text.failed: the text is what it was and takes nothing more. */

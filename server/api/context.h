@@ -5,6 +5,7 @@
 #include "model/config.h"
 #include "weights/labels.h"
 #include "server/api/fields.h"
+#include "server/form/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/generation.h"
 
@@ -34,7 +35,8 @@ typedef struct ApiContext {
     const Labels *labels; /* of a classification */
     const Generation *generation;
     const Tokenizer *tokenizer;
-    const struct Chat *chat; /* chat/chat.h */
+    const Vocabulary *vocabulary; /* the tokenizer's */
+    const struct Chat *chat;      /* chat/chat.h */
 } ApiContext;
 
 /* For every route: the field "user", which may be absent, and the noise of a request that does not name it. */

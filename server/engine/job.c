@@ -70,6 +70,7 @@ void job_release(Job *job) {
     free(job->ends);
     free(job->allowed);
     trie_release(job->trie);
+    form_walk_free(job->walk);
     free(job);
 }
 

@@ -11,15 +11,16 @@
 #include "model/sampler.h"
 #include "model/tensor.h"
 #include "server/engine/trie.h"
+#include "server/form/vocabulary.h"
 #include "server/metrics/metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 typedef enum Finish {
-    FINISH_NONE,   /* still running */
-    FINISH_STOP,   /* EOS or a stop token id, which is the last token pushed, or the last token of an answer of trie */
-    FINISH_LENGTH, /* max_tokens reached */
+    FINISH_NONE, /* still running */
+    FINISH_STOP, /* EOS or a stop token id, which is the last token pushed, or the last of an answer of trie or form */
+    FINISH_LENGTH,   /* max_tokens reached */
     FINISH_DEADLINE, /* cut by its deadline */
     FINISH_CANCELLED,
     FINISH_DISPLACED, /* before it began, for another client's: the queue was full */
@@ -37,6 +38,7 @@ typedef struct JobToken {
     int id;
     float logprob;     /* of the model itself, before temperature; valid when n_top >= 0 */
     TokenLogprob *top; /* [n_top], into the job's own storage */
+    Finish finish;     /* what the job ends with behind it, or FINISH_NONE */
 } JobToken;
 
 /* How far it is. */
@@ -63,9 +65,11 @@ typedef struct Job {
     bool ignore_eos;
     int *stop_ids; /* [n_stop_ids], owned by the job */
     int n_stop_ids;
-    Trie *trie;           /* NULL, or the answers that the job may give; held by the job */
-    double deadline;      /* now_seconds() value; 0 = the engine's own limit only */
-    uint64_t tenant;      /* who shares cached prompts with whom */
+    Trie *trie;     /* NULL, or the answers that the job may give; held by the job */
+    FormWalk *walk; /* NULL, or where the text stands in the form that it keeps to; the job's, the engine moves it */
+    const Vocabulary *vocabulary; /* with it: borrowed as long as the engine */
+    double deadline;              /* now_seconds() value; 0 = the engine's own limit only */
+    uint64_t tenant;              /* who shares cached prompts with whom */
     uint64_t client;      /* the requests of one number share their turns in the queue: a key's or an address's */
     void (*wake)(void *); /* may be NULL */
     void *wake_arg;

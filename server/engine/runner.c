@@ -45,7 +45,9 @@ void runner_free(Runner *r) {
         free(r->sequences[i].blocks);
     }
     for (int i = 0; i < r->n_scratch && r->scratch; i++) sample_scratch_free(&r->scratch[i]);
+    for (int i = 0; i < r->n_scratch && r->constrained; i++) constrained_scratch_free(&r->constrained[i]);
     free(r->scratch);
+    free(r->constrained);
     team_size_free(&r->team_size);
     free(r->sequences);
     free(r->running);
@@ -81,7 +83,10 @@ bool runner_warm_up(Runner *r) {
     team_size_init(&r->team_size);
     r->n_scratch = r->team_size.most;
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
+    r->constrained = xcalloc((size_t)r->n_scratch, sizeof *r->constrained);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);
+    for (int i = 0; i < r->n_scratch; i++)
+        if (constrained_scratch_init(&r->constrained[i], c->vocab_size)) memory_exhausted(sizeof *r->constrained);
     scheduler_largest(&r->scheduler, r->max_batch, c->max_positions, r->sequences[0].blocks);
     const Mat *logits;
     forward(r, &logits);
@@ -190,7 +195,8 @@ void runner_end_all(Runner *r, Finish finish) {
 /* ---- one step ---- */
 
 /* Writes beyond what the job has published, so nobody else looks there yet. */
-static void sample_row(const Runner *r, const Wanted *w, const float *logits, SampleScratch *scratch) {
+static void sample_row(const Runner *r, const Wanted *w, const float *logits, int member) {
+    SampleScratch *scratch = &r->scratch[member];
     const Sequence *s = w->sequence;
     const Job *job = s->job;
     int vocab = r->model->cfg.vocab_size, generated = w->position - job->n_prompt;
@@ -202,6 +208,9 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, Sa
     }
     if (generated < 0)
         slot->id = job->prompt[w->position];
+    else if (job->walk)
+        slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, banned, scratch,
+                                    &r->constrained[member], &logits);
     else
         slot->id = sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, job->ends,
                                 banned ? job->n_ends : 0, scratch);
@@ -214,8 +223,7 @@ static void sample(const Runner *r, const Mat *logits) {
 #pragma omp parallel for schedule(dynamic) if (p->n_logit_rows > 1 &&                                                  \
                                                team_pays((size_t)p->n_logit_rows * (size_t)logits->d, TEAM_ELEMENTS))
     for (int k = 0; k < p->n_logit_rows; k++)
-        sample_row(r, &p->wanted[p->logit_rows[k]], logits->x + (size_t)k * (size_t)logits->d,
-                   &r->scratch[team_member()]);
+        sample_row(r, &p->wanted[p->logit_rows[k]], logits->x + (size_t)k * (size_t)logits->d, team_member());
 }
 
 static void read_rows(const Runner *r, const Mat *hidden) {
@@ -238,6 +246,24 @@ static void read_logits(const Runner *r, const Mat *logits) {
     }
 }
 
+/* Takes the token that was drawn behind `generated` others; what the job ends with, or FINISH_NONE. */
+static Finish take_drawn(Runner *r, Sequence *s, int generated) {
+    Job *job = s->job;
+    JobToken *token = &job->tokens[generated];
+    if (token->id < 0) return FINISH_ERROR;
+    bool last = job_is_end(job, token->id);
+    s->tokens[s->n_tokens++] = token->id;
+    r->generated_tokens++;
+    r->step_tokens++;
+    if (!last && job->trie) {
+        s->node = trie_step(job->trie, s->node, token->id);
+        last = trie_is_leaf(job->trie, s->node);
+    }
+    if (!last && job->walk) last = constrained_take(job, token->id, &r->constrained[0]);
+    token->finish = last ? FINISH_STOP : generated + 1 == job->max_tokens ? FINISH_LENGTH : FINISH_NONE;
+    return token->finish;
+}
+
 /* Publishes what the step brought; FINISH_NONE when the job goes on. */
 static Finish push(Runner *r, Sequence *s) {
     Job *job = s->job;
@@ -245,21 +271,18 @@ static Finish push(Runner *r, Sequence *s) {
     int generated = s->n_tokens - job->n_prompt;
     bool drew = job->kind->draws && s->step_wanted && s->n_rows == s->n_tokens;
     if (generated == 0 && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
-    if (drew) {
-        int id = job->tokens[generated].id;
-        if (id < 0) return FINISH_ERROR;
-        s->tokens[s->n_tokens++] = id;
-        r->generated_tokens++;
-        r->step_tokens++;
-        generated++;
-        bool last = job_is_end(job, id);
-        if (!last && job->trie) s->node = trie_step(job->trie, s->node, id);
-        if (last || (job->trie && trie_is_leaf(job->trie, s->node))) finish = FINISH_STOP;
-    }
+    if (drew) finish = take_drawn(r, s, generated++);
+    if (finish == FINISH_ERROR) return finish;
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
     if ((s->step_wanted && job->kind->draws) || finish != FINISH_NONE)
         job_publish(job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
     return finish;
+}
+
+/* Of a job without a next token. */
+static const char *no_token(const Job *job, int id) {
+    if (id == CONSTRAINED_TOO_LONG) return "the form takes too long: its next token cannot be told";
+    return job->walk ? "no token goes on with the form" : "the model's logits leave no token to choose from";
 }
 
 static void push_all(Runner *r) {
@@ -269,7 +292,7 @@ static void push_all(Runner *r) {
         scheduler_commit(s, &r->pool);
         Finish finish = push(r, s);
         if (finish == FINISH_ERROR)
-            retire(r, s, finish, "the model's logits leave no token to choose from");
+            retire(r, s, finish, no_token(s->job, s->job->tokens[s->n_tokens - s->job->n_prompt].id));
         else if (finish != FINISH_NONE)
             retire(r, s, finish, NULL);
     }

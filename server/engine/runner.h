@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "server/engine/capacity.h"
+#include "server/engine/constrained.h"
 #include "server/engine/team_size.h"
 #include "server/engine/phases.h"
 #include "server/engine/scheduler.h"
@@ -27,8 +28,9 @@ typedef struct Runner {
     Sequence *sequences; /* [2 max_batch] */
     Sequence **running;  /* [2 max_batch] the first n_running in order of admission, then those not in use */
     int n_running, max_batch;
-    double stream_limit;    /* seconds, 0 = none */
-    SampleScratch *scratch; /* [n_scratch] one per thread of the team */
+    double stream_limit;             /* seconds, 0 = none */
+    SampleScratch *scratch;          /* [n_scratch] one per thread of the team */
+    ConstrainedScratch *constrained; /* [n_scratch] */
     int n_scratch;
     size_t arena_blocks; /* of the tape after warm-up */
     Phases phases;

@@ -52,9 +52,9 @@ void form_scratch_free(FormScratch *s);
 /* Where a text stands in its form: some 45 kB. It holds the form. What changes is the walk alone, so walks of one form
  * may go on in several threads. */
 typedef struct FormWalk FormWalk;
-FormWalk *form_walk_new(Form *f, FormScratch *s);        /* at the beginning; NULL when memory runs out */
-void form_walk_copy(FormWalk *to, const FormWalk *from); /* of the same form */
-void form_walk_free(FormWalk *w);                        /* NULL is fine */
+FormWalk *form_walk_new(Form *f, FormScratch *s); /* at the beginning; NULL when memory runs out */
+FormWalk *form_walk_clone(const FormWalk *w);     /* where w stands; NULL when memory runs out */
+void form_walk_free(FormWalk *w);                 /* NULL is fine */
 
 /* One space that comes first is no part of the text: of a tokenizer that puts one in front of every text. */
 void form_walk_skip_space(FormWalk *w);
@@ -63,7 +63,8 @@ void form_walk_skip_space(FormWalk *w);
 bool form_take(FormWalk *w, const char *bytes, size_t n, FormScratch *s);
 bool form_test(FormWalk *w, const char *bytes, size_t n, FormScratch *s);
 
-bool form_may_end(const FormWalk *w); /* the text is whole */
-bool form_is_over(const FormWalk *w); /* and nothing may follow */
+bool form_may_end(const FormWalk *w);  /* the text is whole */
+bool form_is_over(const FormWalk *w);  /* and nothing may follow */
+bool form_is_stuck(const FormWalk *w); /* neither: of a beginning that is beyond the bounds */
 
 #endif

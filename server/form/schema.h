@@ -2,7 +2,7 @@
  * never wider: every text of the form is an instance.
  *
  * - Properties come in the order in which the schema has them. An object with `properties` has no others unless
- *   `additionalProperties` says so; the names of others are written without escapes. An array with `prefixItems` has no
+ *   `additionalProperties` says so; the names of these are written without escapes. An array with `prefixItems` has no
  *   further items unless `items` says so.
  * - Where `type` is absent, the keywords' own type is meant; a schema without keywords is any value.
  * - `oneOf` is `anyOf`, where no value can be of two of its schemas: their types differ, or their values are listed, or

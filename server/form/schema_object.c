@@ -70,12 +70,13 @@ static int none_of(Form *f, const Names *all, int first, int end, size_t at) {
     return graph_either(f, node, graph_then(f, graph_class(f, taken, n_taken, true), any));
 }
 
-/* A name that is no property's. Those have no escapes, so names that need some are none of them. */
+/* A name that is no property's, with its colon: where there are any, one without escapes, which could spell them. */
 static int other_name(SchemaReader *r, const cJSON *properties, const SchemaPath *path) {
     static const Range marked[] = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
     enum { MOST_BYTES = 256 };
     Form *f = r->form;
-    Names all = {.names = try_calloc((size_t)cJSON_GetArraySize(properties) + 1, sizeof *all.names),
+    if (!properties || !properties->child) return graph_then(f, r->json.string, graph_string(f, ":"));
+    Names all = {.names = try_calloc((size_t)cJSON_GetArraySize(properties), sizeof *all.names),
                  .character = graph_class(f, marked, COUNTOF(marked), true)};
     const cJSON *p;
     bool long_name = false;

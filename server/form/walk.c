@@ -277,6 +277,7 @@ bool form_take(FormWalk *w, const char *bytes, size_t n, FormScratch *s) {
 
 bool form_may_end(const FormWalk *w) { return w->may_end; }
 bool form_is_over(const FormWalk *w) { return w->may_end && w->n_ways == 0; }
+bool form_is_stuck(const FormWalk *w) { return !w->may_end && w->n_ways == 0; }
 void form_walk_skip_space(FormWalk *w) { w->skips_space = true; }
 
 /* ---- life ---- */
@@ -319,15 +320,15 @@ FormWalk *form_walk_new(Form *f, FormScratch *s) {
     return w;
 }
 
-void form_walk_copy(FormWalk *to, const FormWalk *from) {
-    BUG_ON(to->form != from->form);
-    to->may_end = from->may_end;
-    to->skips_space = from->skips_space;
-    to->n_ways = from->n_ways;
-    to->n_frames = from->n_frames;
-    memcpy(to->ways, from->ways, (size_t)from->n_ways * sizeof *to->ways);
-    memcpy(to->frames, from->frames, (size_t)from->n_frames * sizeof *to->frames);
-    memcpy(to->heads, from->heads, sizeof to->heads);
+FormWalk *form_walk_clone(const FormWalk *w) {
+    FormWalk *c = try_malloc(sizeof *c);
+    if (!c) return NULL;
+    memcpy(c, w, offsetof(FormWalk, ways));
+    memcpy(c->ways, w->ways, (size_t)w->n_ways * sizeof *c->ways);
+    memcpy(c->frames, w->frames, (size_t)w->n_frames * sizeof *c->frames);
+    memcpy(c->heads, w->heads, sizeof c->heads);
+    form_hold(c->form);
+    return c;
 }
 
 void form_walk_free(FormWalk *w) {

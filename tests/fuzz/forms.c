@@ -67,13 +67,14 @@ static void look(const uint8_t *data, size_t n) {
     size_t length;
     char *text = fuzz_until(&in, 0xFF, &length);
     Form *f = compile(kind, text, length);
-    FormWalk *w = f ? form_walk_new(f, x->scratch) : NULL, *copy = f ? form_walk_new(f, x->scratch) : NULL;
+    FormWalk *w = f ? form_walk_new(f, x->scratch) : NULL, *copy = NULL;
     bool counted = kind == 's' || strchr(text, '{'); /* it may need more than the bounds */
     const char *rest = (const char *)in.at;
     size_t left = MIN(in.left, 64), i = 0;
     for (; w && i < left; i++) {
         bool legal = form_test(w, rest + i, 1, x->scratch);
-        form_walk_copy(copy, w);
+        form_walk_free(copy);
+        copy = form_walk_clone(w);
         CHECK(form_take(copy, rest + i, 1, x->scratch) == legal && form_take(w, rest + i, 1, x->scratch) == legal);
         CHECK(form_may_end(copy) == form_may_end(w) && form_is_over(copy) == form_is_over(w));
         if (!legal) break;

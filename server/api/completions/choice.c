@@ -1,6 +1,7 @@
 #include "server/api/completions/choice.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "server/engine/job.h"
 
 #include <stdlib.h>
@@ -10,12 +11,16 @@ int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     *c = (Choice){.job = job, .rules = rules, .n_hidden = n_hidden};
     bool from_start = rules->echo || job->n_prompt == n_hidden;
     c->strip_space = from_start && tokenizer_strips_space(rules->tokenizer);
-    if (job->trie) c->node = trie_root(job->trie);
     size_t most = (size_t)job->max_tokens + (rules->echo && rules->logprobs ? (size_t)job->n_prompt : 0);
     bool slots = rules->logprobs || rules->token_ids;
     if (slots) c->slots = try_calloc(most + 1, sizeof *c->slots);
     int rc = text_stream_open(&c->text, rules->stop);
     c->text.keep_stop = rules->keep_stop;
+    if (rules->scratch) {
+        c->walk = form_walk_clone(job->walk);
+        c->text.ends = &c->ends;
+        if (!c->walk) return -1;
+    }
     return rc || (slots && !c->slots) ? -1 : 0;
 }
 
@@ -24,8 +29,30 @@ void choice_close(Choice *c) {
     job_cancel(c->job);
     job_release(c->job);
     text_stream_free(&c->text);
+    form_walk_free(c->walk);
+    buffer_free(&c->ends);
     free(c->slots);
     *c = (Choice){0};
+}
+
+static void note_end(Choice *c, bool may) {
+    buffer_append(&c->ends, &(char){may}, 1);
+    c->text.text.failed |= c->ends.failed;
+}
+
+/* In front of what is generated no stop string ends the text. An unfinished code point there becomes U+FFFD. */
+static void begin_ends(Choice *c) {
+    size_t before = c->text.text.n + (c->text.n_partial ? strlen(UTF8_REPLACEMENT) : 0);
+    for (size_t i = 0; i < before; i++) note_end(c, false);
+    note_end(c, form_may_end(c->walk));
+}
+
+/* The piece of a token that the engine has drawn; the text lacks its first `skip` bytes. */
+static void note_ends(Choice *c, const char *piece, size_t n, size_t skip) {
+    for (size_t i = 0; i < n; i++) {
+        bool legal = form_take(c->walk, piece + i, 1, c->rules->scratch);
+        if (i >= skip) note_end(c, legal && form_may_end(c->walk));
+    }
 }
 
 static void push_piece(Choice *c, int id, bool match) {
@@ -34,6 +61,7 @@ static void push_piece(Choice *c, int id, bool match) {
     if (!piece || n == 0) return;
     size_t skip = c->strip_space && piece[0] == ' ';
     c->strip_space = false;
+    if (c->walk && c->prompt_done) note_ends(c, piece, n, skip);
     text_stream_push(&c->text, piece + skip, n - skip, match);
 }
 
@@ -65,11 +93,7 @@ static void read_token(Choice *c, const JobToken *token) {
     if (shown) push_piece(c, token->id, c->n_read > r->min_tokens);
     if (c->n_read == r->from) skip_settled(c);
     if (c->text.stopped) job_cancel(c->job);
-    if (!last && c->job->trie) c->node = trie_step(c->job->trie, c->node, token->id);
-    if (last || c->text.stopped || (c->job->trie && trie_is_leaf(c->job->trie, c->node)))
-        c->finish = FINISH_STOP;
-    else if (c->n_read == c->job->max_tokens)
-        c->finish = FINISH_LENGTH;
+    c->finish = c->text.stopped ? FINISH_STOP : token->finish;
 }
 
 void choice_advance(Choice *c) {
@@ -86,6 +110,7 @@ void choice_advance(Choice *c) {
         if (c->rules->echo) echo_prompt(c, now.n_scored);
         if (c->rules->prefix) text_stream_push(&c->text, c->rules->prefix, strlen(c->rules->prefix), false);
         if (job->trie) c->strip_space = c->rules->answer_spaced;
+        if (c->walk) begin_ends(c);
         c->n_scored = now.n_scored;
         c->prompt_done = true;
     }

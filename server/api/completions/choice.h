@@ -18,6 +18,7 @@ typedef struct ChoiceRules {
     const Tokenizer *tokenizer;
     const StopSet *stop;
     const char *prefix;                    /* of every text; NULL: none */
+    FormScratch *scratch;                  /* where stop strings end a text only where its form may: else NULL */
     const struct PreviousAnswer *previous; /* by the choice's index, or NULL */
     int min_tokens;
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
@@ -33,7 +34,9 @@ typedef struct Choice {
     const ChoiceRules *rules;
     int n_hidden; /* leading prompt tokens that echo does not print */
     TextStream text;
-    Slot *slots; /* [n_slots], kept when log-probabilities or token ids are wanted */
+    FormWalk *walk; /* with rules->scratch: along the text, and */
+    Buffer ends;    /* whether it may end, place by place (TextStream) */
+    Slot *slots;    /* [n_slots], kept when log-probabilities or token ids are wanted */
     int n_slots;
     int n_scored;  /* tokens of the prompt with log-probabilities, once prompt_done */
     TrieNode node; /* of job->trie */

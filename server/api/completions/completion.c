@@ -20,8 +20,9 @@ typedef struct Completion {
     ResponseHead head;
     Choice *choices; /* [n_choices] of prompt index * best_of + i */
     int n_choices;
-    bool accepted; /* by the engine */
-    int n_counted; /* generated tokens that the metrics have */
+    FormScratch *scratch; /* of the rules, owned */
+    bool accepted;        /* by the engine */
+    int n_counted;        /* generated tokens that the metrics have */
 } Completion;
 
 /* One number repeats everything: the counters of noise and sampling differ, so that under one key they share nothing.
@@ -37,6 +38,16 @@ static bool copy_of(void *out, const void *data, size_t bytes) {
     memcpy(out, &copy, sizeof copy);
     if (copy) memcpy(copy, data, bytes);
     return copy || !bytes;
+}
+
+/* False when memory runs out. */
+static bool begin_form(const Completion *c, int p, Job *job) {
+    const CompletionRequest *r = &c->request;
+    if (!r->walk) return true;
+    job->walk = form_walk_clone(r->walk);
+    bool first = r->prompts[p].n_hidden == r->prompts[p].n; /* of all that is shown */
+    if (job->walk && first && tokenizer_strips_space(c->ctx->api->tokenizer)) form_walk_skip_space(job->walk);
+    return job->walk != NULL;
 }
 
 /* Choice i of prompt p; NULL when memory runs out. */
@@ -56,11 +67,12 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->ignore_eos = r->ignore_eos;
     job->n_stop_ids = r->n_stop_ids;
     job->trie = trie_hold(r->trie);
+    job->vocabulary = c->ctx->api->vocabulary;
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = requester->tenant;
     job->client = requester->client;
     if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&
-        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids))
+        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids) && begin_form(c, p, job))
         return job;
     job_release(job);
     return NULL;
@@ -138,7 +150,9 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,
     };
-    if (open_choices(c, requester, e)) {
+    if (r->walk && r->stop.n > 0) c->rules.scratch = c->scratch = form_scratch_new();
+    bool begun = c->scratch || !(r->walk && r->stop.n > 0);
+    if (begun ? open_choices(c, requester, e) : api_no_memory(e)) {
         free_completion(c);
         return NULL;
     }
@@ -187,6 +201,7 @@ static void free_completion(void *self) {
     for (int i = 0; i < c->n_choices && c->accepted; i++) count_choice(c->ctx->metrics, &c->choices[i]);
     for (int i = 0; i < c->n_choices; i++) choice_close(&c->choices[i]);
     free(c->choices);
+    form_scratch_free(c->scratch);
     api_request_free(&c->request);
     free(c);
 }

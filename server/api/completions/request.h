@@ -9,6 +9,7 @@
 #include "server/api/completions/prompt.h"
 #include "server/api/previous.h"
 #include "server/engine/trie.h"
+#include "server/form/form.h"
 #include "tokenizer/text_stream.h"
 
 typedef struct CompletionRequest {
@@ -20,6 +21,7 @@ typedef struct CompletionRequest {
     int deadline_ms;               /* 0: none */
     Sampling sampling;             /* of all choices, whose seeds differ; its bias is the request's */
     Trie *trie;                    /* of "choice", held; NULL: any text */
+    FormWalk *walk;                /* NULL, or the form that the text keeps to, at its beginning */
     bool choice_spaced;            /* its tokens begin with a space that its strings lack */
     char *prefix;                  /* in front of every answer; NULL: nothing */
     StopSet stop;

@@ -214,6 +214,7 @@ void api_request_free(CompletionRequest *r) {
     free((void *)r->sampling.bias);
     trie_release(r->trie);
     free(r->prefix);
+    form_walk_free(r->walk);
     free(r->stop_ids);
     free(r->seeds);
     free(r->noise_seeds);

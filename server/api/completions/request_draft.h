@@ -26,6 +26,8 @@ typedef struct RequestDraft {
     float repeat_penalty;
     bool chat_logprobs, stream_options;
     int n_noise_seeds; /* in request.noise_seeds */
+    bool structured_outputs;
+    char form_field[64]; /* which says what the answer may be; "" for none */
     /* of a replay: the answer that is repeated, and whose fields those of its request are */
     const cJSON *response;
     const FieldList *replayed;
@@ -43,7 +45,18 @@ void api_take_defaults(RequestDraft *d, const Generation *g);
 extern const Type api_bias_type;
 int api_bias_read(const FieldReader *r, const cJSON *item);
 
-/* The field "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
+/* The fields that say what an answer may be, and those of "structured_outputs". (request_form.c) */
+#define FORM_FIELD(field, reader, t) .name = field, .kind = FIELD_OTHER, .read = reader, .type = t, .absent = "any text"
+extern const Type api_pattern_type, api_schema_type, api_format_type;
+extern const FieldList api_structured_fields;
+int api_regex_read(const FieldReader *r, const cJSON *item);
+int api_grammar_read(const FieldReader *r, const cJSON *item);
+int api_schema_read(const FieldReader *r, const cJSON *item);
+int api_json_object_read(const FieldReader *r, const cJSON *item);
+int api_response_format_read(const FieldReader *r, const cJSON *item);
+int api_strings_read(const FieldReader *r, const cJSON *item); /* those of "choice" */
+
+/* "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
 extern const Type api_choice_type;
 int api_choice_read(const FieldReader *r, const cJSON *item);
 int api_choice_check(const CompletionRequest *r, ApiError *e);

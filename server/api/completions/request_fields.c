@@ -94,11 +94,7 @@ static const Field rows[] = {
     {REQUEST_FIELD(best_of, FIELD_INT), .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
      .help = "Compute so many choices of each prompt and answer with the `n` of highest mean log-probability. At least "
              "`n`; above `n` neither with `stream` nor with an array of noise seeds. 0 means absent."},
-    {.name = "choice",
-     .kind = FIELD_OTHER,
-     .read = api_choice_read,
-     .type = &api_choice_type,
-     .absent = "any text",
+    {FORM_FIELD("choice", api_strings_read, &api_choice_type),
      .help = "The answer is one of these strings. Not with what says where a text ends: `stop`, `stop_token_ids`, "
              "`ignore_eos`, `min_tokens`, `include_stop_str_in_output`; `max_tokens`, if given, holds the longest."},
     {REQUEST_FIELD(deadline_ms, FIELD_INT), .low = 1, .high = INT_MAX, .absent = "`--stream-seconds` alone",
@@ -113,6 +109,12 @@ static const Field rows[] = {
              "others."},
     {SAMPLING_FIELD(frequency_penalty, FIELD_FLOAT), .low = -2, .high = 2,
      .help = "Subtracted from a token's logit for every time it was generated."},
+    {FORM_FIELD("grammar", api_grammar_read, &api_pattern_type),
+     .help = "The answer is a text of this grammar in GBNF, from its rule `root` on; an empty string means absent."},
+    {FORM_FIELD("guided_choice", api_strings_read, &api_choice_type), .help = "The same as `choice`."},
+    {FORM_FIELD("guided_grammar", api_grammar_read, &api_pattern_type), .help = "The same as `grammar`."},
+    {FORM_FIELD("guided_json", api_schema_read, &api_schema_type), .help = "The same as `json_schema`."},
+    {FORM_FIELD("guided_regex", api_regex_read, &api_pattern_type), .help = "The same as `regex`."},
     {DRAFT_FIELD(if_fingerprint, FIELD_TEXT), .absent = "none",
      .help =
          "Answer 409 unless this is the answer's `system_fingerprint`: for clients that go on with a stream of another "
@@ -120,6 +122,8 @@ static const Field rows[] = {
     {REQUEST_FIELD(ignore_eos, FIELD_BOOL), .help = "The end-of-text token ends nothing."},
     {REQUEST_FIELD(include_stop_str_in_output, FIELD_BOOL),
      .help = "The text ends behind the stop string, or with the stop token, instead of before it."},
+    {FORM_FIELD("json_schema", api_schema_read, &api_schema_type),
+     .help = "The answer is an instance of this JSON schema, as an object or as its text."},
     {.name = "logit_bias",
      .kind = FIELD_OTHER,
      .read = api_bias_read,
@@ -162,6 +166,8 @@ static const Field rows[] = {
     {REQUEST_FIELD(prompt_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "Add `prompt_logprobs` to every choice: for each token of the prompt its log-probability and so many "
              "alternatives, by token id. Not with `stream`."},
+    {FORM_FIELD("regex", api_regex_read, &api_pattern_type),
+     .help = "The answer matches this regular expression as a whole."},
     {DRAFT_FIELD(repeat_last_n, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = -1,
      .help = "Of how many of the last tokens `repetition_penalty` takes account: -1 for all, 0 for none."},
     {DRAFT_FIELD(repeat_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0,
@@ -169,6 +175,10 @@ static const Field rows[] = {
     {SAMPLING_FIELD(repetition_penalty, FIELD_FLOAT), .low = 0.01, .high = 100, .fallback = 0, .absent = "1",
      .help = "Divides positive and multiplies negative logits of tokens in the prompt or the text so far."},
     {DRAFT_FIELD(repetition_penalty_range, FIELD_INT), .high = INT_MAX, .help = "As `repeat_last_n`, with 0 for all."},
+    {FORM_FIELD("response_format", api_response_format_read, &api_format_type),
+     .help = "`{\"type\":\"json_object\"}`: the answer is any JSON object, or one of the `schema` beside it; "
+             "`{\"type\":\"json_schema\",\"json_schema\":{\"schema\":...}}`: as `json_schema`; of `json_schema` "
+             "`name`, `description` and `strict` say nothing more. `{\"type\":\"text\"}` means absent."},
     {REQUEST_FIELD(return_token_ids, FIELD_BOOL),
      .help = "Add `token_ids` to every choice, and `prompt_token_ids` to the first that is sent of it."},
     {REQUEST_FIELD(seed, FIELD_FOLDED), .absent = "drawn",
@@ -200,6 +210,12 @@ static const Field rows[] = {
      .fields = &(const FieldList){.rows = stream_options, .n = COUNTOF(stream_options)},
      .absent = "none",
      .help = "Only with `stream: true`."},
+    {.name = "structured_outputs",
+     .kind = FIELD_OBJECT,
+     .offset = offsetof(RequestDraft, structured_outputs),
+     .fields = &api_structured_fields,
+     .absent = "any text",
+     .help = "What the answer may be, as vLLM says it."},
     {DRAFT_FIELD(suffix, FIELD_TEXT), .absent = "none", .help = "Refused: the model only continues texts."},
     {SAMPLING_FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = API_ABSENT, .absent = "1",
      .help = "0 takes the most probable token; otherwise at least 0.001."},

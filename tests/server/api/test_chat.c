@@ -429,7 +429,7 @@ TEST(chat_bad_requests) {
         {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools"},
         {"{" HELLO ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{" HELLO ",\"functions\":[{}]}", 400, "functions"},
-        {"{" HELLO ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"xml\"}}", 400, "response_format.type"},
         {"{" HELLO ",\"modalities\":[\"text\",\"audio\"]}", 400, "modalities"},
         {"{" HELLO ",\"store\":true}", 400, "store"},
         {"{" HELLO ",\"nonsense\":1}", 400, "nonsense"},

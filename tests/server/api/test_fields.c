@@ -85,7 +85,7 @@ TEST(fields_other_names) {
         {"{\"prompt\":[\"a\",320]}", 400, "prompt"},
         {"{\"mirostat\":2}", 400, "mirostat"},
         {"{\"grammar\":\"root ::= x\"}", 400, "grammar"},
-        {"{\"guided_json\":{}}", 400, "guided_json"},
+        {"{\"guided_json\":{\"not\":{}}}", 400, "guided_json.not"},
         {"{\"use_beam_search\":true}", 400, "use_beam_search"},
     };
     Daemon d;
