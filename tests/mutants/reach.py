@@ -41,8 +41,8 @@ def names(notes):
 
 
 def taken(counters, build, known):
-    """'file function' of all that was entered, in the files below `counters`."""
-    found = set()
+    """{'file function': which of its counted branches, as bits}, of all that was entered, by the files below."""
+    found = {}
     for path in counters.rglob('*.gcda'):
         file = str(path).split(f'/{build}/')[-1][:-5]
         if file not in known:
@@ -52,8 +52,11 @@ def taken(counters, build, known):
             if tag == FUNCTION:
                 ident = struct.unpack_from('<I', body)[0] if body else None
             elif tag == ARCS and any(body) and ident in known[file]:
-                found.add(f'{file}.c {known[file][ident]}')
-    return sorted(found)
+                n = len(body) // 8
+                bits = sum(1 << i for i, count in enumerate(struct.unpack(f'<{n}Q', body)) if count)
+                name = f'{file}.c {known[file][ident]}'
+                found[name] = found.get(name, 0) | bits
+    return found
 
 
 def tests():
@@ -75,7 +78,7 @@ def run_test(name, build, known):
         process.wait()
         ok = False
     seconds = time.monotonic() - begin
-    functions = taken(folder, build, known) if ok else []
+    functions = taken(folder, build, known) if ok else {}
     shutil.rmtree(folder, ignore_errors=True)
     return {'seconds': round(seconds, 2), 'ok': ok, 'made': time.time(), 'functions': functions}
 

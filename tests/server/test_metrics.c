@@ -190,6 +190,10 @@ TEST(metrics_equal_usage) {
         CHECK_MSG(value == expected[i].value, "%s{%s} is %g, not %g", expected[i].name, expected[i].label, value,
                   expected[i].value);
     }
+    double whole = value_of(a.body, "vllm:request_inference_time_seconds_sum", ""),
+           parts = value_of(a.body, "vllm:request_prefill_time_seconds_sum", "") +
+                   value_of(a.body, "vllm:request_decode_time_seconds_sum", "");
+    CHECK_MSG(whole > 0 && fabs(whole - parts) < 1e-3 * whole, "%g s, their parts %g s", whole, parts);
     double ended = 0;
     static const char *const ends[] = {"stop", "length", "deadline", "cancelled", "error"};
     for (size_t i = 0; i < COUNTOF(ends); i++) ended += value_of(a.body, "noised_choices_total", ends[i]);
@@ -218,7 +222,9 @@ TEST(metrics_gauges_return) {
                                        "noised_kv_blocks_used",
                                        "vllm:num_requests_running",
                                        "vllm:num_requests_waiting",
-                                       "vllm:kv_cache_usage_perc"};
+                                       "vllm:kv_cache_usage_perc",
+                                       "noised_end_to_end_seconds_count",
+                                       "vllm:request_generation_tokens_count"};
     for (size_t i = 0; i < COUNTOF(zero); i++)
         CHECK_MSG(value_of(a.body, zero[i], "") == 0, "%s is %g", zero[i], value_of(a.body, zero[i], ""));
     CHECK(value_of(a.body, "noised_choices_total", "cancelled") == 3);

@@ -68,6 +68,11 @@ TEST(choice_is_one_of_the_strings) {
     }
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) <= (int)COUNTOF(colours));
     answer_free(&a);
+    /* What ends a turn of this template is part of a string that has it. */
+    a = http_post(&d, "/v1/chat/completions",
+                  "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],\"choice\":[\"yes\\nuser: no\"]}");
+    CHECK_MSG(!strcmp(json_text(a.json, "choices.0.message.content"), "yes\nuser: no"), "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
 }
 

@@ -179,6 +179,44 @@ TEST(replay_tells_differences) {
     daemon_stop(&d);
 }
 
+/* Of an answer that was sent from its sixth token on, the last byte differs: what is shown ends where the text does. */
+TEST(replay_tells_a_difference_at_the_end) {
+    static const char request[] =
+        "{\"prompt\":\"The river\",\"stream\":true,\"stream_from\":5,\"max_tokens\":60,\"ignore_eos\":true,"
+        "\"seed\":1,\"noise_seed\":2," NO_NUL "}";
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer first = http_post(&d, "/v1/completions", request);
+    Events events = events_parse(first.body);
+    char *text = events_text(&events, 0);
+    size_t n = strlen(text);
+    REQUIRE(n > 20);
+    char last = text[n - 1];
+    text[n - 1] = '!';
+    cJSON *choice = cJSON_CreateObject();
+    cJSON_AddNumberToObject(choice, "index", 0);
+    cJSON_AddNumberToObject(choice, "seed", 1);
+    cJSON_AddNumberToObject(choice, "noise_seed", 2);
+    cJSON_AddStringToObject(choice, "finish_reason", "length");
+    cJSON_AddStringToObject(choice, "text", text);
+    char *printed = cJSON_PrintUnformatted(choice);
+    Buffer response = {0};
+    buffer_print(&response, "{\"choices\":[%s]}%c", printed, 0);
+    Answer a = replay(&d, request, response.data);
+    text[n - 1] = last;
+    const char *now = json_text(a.json, "choices.0.first_difference.now");
+    CHECK_MSG(json_number(a.json, "choices.0.first_difference.byte") == (double)n - 1, "%s", a.body);
+    CHECK_MSG(now && *now && strlen(now) <= n && !strcmp(now, text + n - strlen(now)), "%s: %s", text, a.body);
+    answer_free(&a);
+    answer_free(&first);
+    buffer_free(&response);
+    free(printed);
+    cJSON_Delete(choice);
+    events_free(&events);
+    free(text);
+    daemon_stop(&d);
+}
+
 #define RESPONSE "\"response\":{\"choices\":[{\"index\":0,\"text\":\"y\",\"seed\":1,\"finish_reason\":\"stop\"}]}"
 #define REQUEST "\"request\":{\"prompt\":\"x\"}"
 static const Bad bad[] = {

@@ -1,7 +1,10 @@
 /* POST /v1/completions against the real daemon: what a client gets to see of one request. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
+#include "tests/tokenizer/test_tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -346,4 +349,38 @@ TEST(completion_deadline) {
     CHECK(json_number(a.json, "usage.completion_tokens") > 0);
     answer_free(&a);
     daemon_stop(&d);
+}
+
+/* Where every word's token begins with a space, the text's own first one is none: only where the text begins with the
+ * answer. */
+TEST(completion_begins_without_the_space_of_its_first_word) {
+    enum { THE = 271 }; /* llama_json's " the" */
+    static const struct {
+        const char *prompt, *text;
+    } cases[] = {{"\"lo\"", " the the"},
+                 {"\"\"", "the the"},
+                 {"\"lo\",\"echo\":true", "lo the the"},
+                 {"\"\",\"echo\":true", "the the"},
+                 {"[271],\"echo\":true", "the the the"}};
+    Config c = test_config(attention_kind_find("symmetric"));
+    c.vocab_size = TEST_VOCAB;
+    c.eos_token_id = 2;
+    c.bos_token_id = 1;
+    Daemon d;
+    char *dir = test_dir(), *json = llama_json();
+    REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
+    test_write_text(dir, "tokenizer.json", json);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"prompt\":%s,\"max_tokens\":2,\"temperature\":0,\"ignore_eos\":true,\"logit_bias\":{\"%d\":100}}",
+                 cases[i].prompt, THE);
+        Answer a = complete(&d, body);
+        CHECK_MSG(a.status == 200 && !strcmp(answer_text(&a, 0), cases[i].text), "%s: %s", body, a.body);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+    free(dir);
+    free(json);
 }
