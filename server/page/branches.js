@@ -5,7 +5,7 @@ import {Cells} from "./card.js";
 
 // {members, from, to, children}: the answers (by number) that have the tokens before `to` in common; those from `from`
 // on are this node's own.
-export function prefixTree(texts, members = texts.map((_, i) => i), from = 0) {
+function prefixTree(texts, members = texts.map((_, i) => i), from = 0) {
   let to = from;
   const first = texts[members[0]] ?? [];
   while (to < first.length && members.every((i) => texts[i][to] === first[to])) to++;
@@ -30,7 +30,7 @@ export function forks(texts) {
 }
 
 // At each position, up to where everyone is alone: the beginnings that two or more seeds have in common, most seeds first.
-export function agreement(tree) {
+function agreement(tree) {
   const at = [];
   const walk = (node) => {
     if (node.members.length > 1) for (let k = node.from; k < node.to; k++) (at[k] ??= []).push(node.members);
@@ -43,7 +43,7 @@ export function agreement(tree) {
 const tokens = (n) => count(n, "token");
 
 // at: what agreement() says.
-export function inWords(tree, at) {
+function inWords(tree, at) {
   const total = tree.members.length, all = tree.to, half = at.filter((g) => 2 * g[0]?.length >= total).length;
   if (!tree.children.length) return `All ${total} say the same.`;
   return (all ? `All ${total} begin with the same ${tokens(all)}` : "They part at the first token") +

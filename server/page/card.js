@@ -3,7 +3,7 @@
 import {byId, element} from "./text.js";
 
 // Beside a box of the window, wherever it fits.
-export function showCard(at, ...children) {
+function showCard(at, ...children) {
   const card = byId("card"), width = document.documentElement.clientWidth;
   card.replaceChildren(...children);
   card.hidden = false;
@@ -12,7 +12,7 @@ export function showCard(at, ...children) {
   card.style.top = (above ? at.top - card.offsetHeight - 6 : at.bottom + 6) + scrollY + "px";
 }
 
-export const hideCard = () => { byId("card").hidden = true; };
+const hideCard = () => { byId("card").hidden = true; };
 
 // The cells of a node: text, bars, squares. cells has count(), at(event) (-1 for none), box(i) (a DOMRect),
 // tell(i) (what the card shows) and words(i) (what is spoken); point(i), if it is there, marks cell i.

@@ -7,7 +7,7 @@ import {hint} from "./card.js";
 const MOST_STEPS = 2e7;
 
 // Different n-grams per n-gram over the first k tokens of every text, for k = 1, 2, ...; null where there is none.
-export function distinct(texts, n) {
+function distinct(texts, n) {
   const seen = new Set(), curve = [];
   let total = 0;
   for (let k = 1; k <= longestOf(texts); k++) {
@@ -25,7 +25,7 @@ const longestOf = (texts) => Math.max(0, ...texts.map((t) => t.length));
 
 // Levenshtein's distance of the first k tokens of two texts, over the length of the longer of them, for k = 1, 2, ...:
 // the diagonal of one table, and what its last row has beyond.
-export function editDistance(a, b) {
+function editDistance(a, b) {
   const row = Uint16Array.from({length: b.length + 1}, (_, j) => j), curve = [];
   for (let i = 1; i <= a.length; i++) {
     let corner = row[0];

@@ -204,15 +204,22 @@ function remember(a) {
   if (remembered.size > MOST_REMEMBERED) remembered.delete(remembered.keys().next().value);
 }
 
+// Who could not be asked anew says still what he said.
+function restore(a) {
+  const {note} = a, old = remembered.get(a.key);
+  if (a.kind === "failed" && !a.tokens.length && old) a.like(old).say(note, "failed");
+}
+
 // work(signal) for some of the answers; gives the errors. More of it may go on side by side, and ends together.
 async function together(n, doing, done, work) {
   const mine = running ??= {abort: new AbortController(), jobs: 0};
   mine.jobs++;
   fail(null);
-  byId("status").textContent = `${count(n, "column")} ${doing} …`;
+  byId("status").textContent = `${count(n, "seed")} ${doing} …`;
   drawButtons();
   const errors = await work(mine.abort.signal);
   answers.forEach(remember);
+  answers.forEach(restore);
   if (--mine.jobs || running !== mine) return; // there is more of it, or something newer
   running = null;
   const error = errors.find((e) => e.name !== "AbortError");
@@ -325,8 +332,14 @@ function drawPictures() {
   changed();
 }
 
-// What is served.
-async function about() {
+// What the form of a task would ask, and its link.
+function tellTask(request, route, link) {
+  byId("curl").textContent = taskCommand(request, route);
+  if (link) history.replaceState(null, "", "#" + link);
+}
+
+// What is served. link: the address that the page was opened with.
+async function about(link = "") {
   try {
     const [models, noise, props] = await Promise.all(["v1/models", "noise", "props"].map(getJson));
     model = models.data[0];
@@ -343,9 +356,7 @@ async function about() {
       controls.sync();
       return true;
     }
-    task ??= showTask(model, (request, route) => { byId("curl").textContent = taskCommand(request, route); },
-      (e) => (e ? failed(e) : fail(null)));
-    task.tell();
+    task ??= showTask(model, new URLSearchParams(link.slice(1)), tellTask, (e) => (e ? failed(e) : fail(null)));
     return false;
   } catch (e) {
     failed(e);
@@ -356,13 +367,15 @@ async function about() {
 // The address says what is asked: at the beginning, when another link is opened in its place, and when the reader goes
 // back.
 async function begin() {
+  const link = location.hash;
   document.activeElement?.blur();
-  state = readFragment(location.hash);
+  task = null;
+  state = readFragment(link);
   forget();
   const again = state.asked, known = again && seedsOf(state).every((_, i) => remembered.has(JSON.stringify(requestOf(state, i))));
   changed();
   if (known) run(undefined, true);
-  if (await about() && again && !known) run(undefined, true);
+  if (await about(link) && again && !known) run(undefined, true);
 }
 
 listen();

@@ -12,16 +12,14 @@ function read() {
   }
 }
 
-// Where there is no more room the oldest draws go; what was kept stays. A browser that stores nothing is told of.
-function write(shelf) {
-  for (;;) {
+// Where there is no more room the oldest draws stay outside; what was kept comes first. False: nothing can be stored.
+function write({kept, draws}) {
+  for (let most = draws.length; most >= 0; most--)
     try {
-      localStorage.setItem(PLACE, JSON.stringify(shelf));
+      localStorage.setItem(PLACE, JSON.stringify({kept, draws: draws.slice(0, most)}));
       return true;
-    } catch {
-      if (!shelf.draws.pop()) return false;
-    }
-  }
+    } catch {} // no room, or no storage
+  return false;
 }
 
 const time = (when) => new Date(when).toLocaleString([], {dateStyle: "short", timeStyle: "short"});
@@ -33,7 +31,7 @@ export class Shelf {
     this.title = element("summary", {});
     this.kept = element("ul", {class: "kept"});
     this.draws = element("ol", {class: "draws"});
-    this.compare = button("Compare the kept seeds", {},
+    this.compare = button("Compare the kept seeds", {id: "compare"},
       () => does.compare([...new Set(this.shelf.kept.map((k) => k.seed))]));
     this.where = element("p", {class: "dim"});
     details.append(this.title, this.kept, this.compare, this.draws, this.where,
@@ -44,7 +42,7 @@ export class Shelf {
 
   // Another tab may have written meanwhile.
   change(edit) {
-    const shelf = read();
+    const shelf = this.stored === false ? this.shelf : read();
     edit(shelf);
     this.stored = write(shelf);
     this.shelf = shelf;

@@ -1,8 +1,8 @@
 // What is asked, and its form as the fragment of the page's address: a link holds everything, and a reload loses nothing.
 
-export const MOST_SEEDS = 64;
+const MOST_SEEDS = 64;
 // So many answers stand side by side; of more a map is drawn, and columns are opened from it.
-export const SIDE_BY_SIDE = 6;
+const SIDE_BY_SIDE = 6;
 const SEED_MAX = Number.MAX_SAFE_INTEGER;
 
 export const sliders = [

@@ -3,7 +3,7 @@
 import {sentence} from "./text.js";
 
 // An Error whose message is a sentence for the reader. broken: the answer had begun, or might come at another time.
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, message, broken = false) {
     super(message);
     Object.assign(this, {status, broken});

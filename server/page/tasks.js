@@ -97,17 +97,20 @@ function numberField(id, label, attributes, value) {
   return [element("div", {}, element("label", {for: id}, label), input), input];
 }
 
-export class TaskForm {
-  // changed(request, route): what would be asked, for the curl command. failed(e): an error for the reader.
-  constructor(parent, model, changed, failed) {
+class TaskForm {
+  // given: the fields of the link that was opened. changed(request, route, link): what would be asked, for the curl
+  // command and the address; a picture is in no link. failed(e): an error for the reader.
+  constructor(parent, model, given, changed, failed) {
     Object.assign(this, {model, changed, failed, route: ROUTES[model.task]});
     this.values = {noise_seed: 1, noise_samples: 8, noise_scale: 1};
+    for (const name in this.values) this.values[name] = Number(given.get(name) ?? this.values[name]) || 0;
     const form = element("form", {"aria-label": "Request"});
     if (model.task === "image-classification") {
       this.picture = new Picture(form, model.image_size);
     } else {
       const hint = model.mask ? ` (${model.mask} is the mask)` : "";
-      this.text = element("textarea", {id: "task-text", rows: 3, spellcheck: "false"});
+      this.text = element("textarea", {id: "task-text", rows: 3, spellcheck: "false", dir: "auto"});
+      this.text.value = given.get("text") ?? "";
       form.append(element("label", {for: "task-text"}, "Text" + hint), this.text);
       this.text.addEventListener("input", () => this.tell());
     }
@@ -131,7 +134,7 @@ export class TaskForm {
 
   get request() { return {input: this.picture ? this.picture.input : this.text.value, ...this.values}; }
 
-  tell() { this.changed(this.request, this.route); }
+  tell() { this.changed(this.request, this.route, this.text && new URLSearchParams({text: this.text.value, ...this.values})); }
 
   async run() {
     const request = this.request, {task, labels} = this.model;
@@ -149,8 +152,8 @@ export class TaskForm {
 }
 
 // The parts of the page that are about generated text give way.
-export function showTask(model, changed, failed) {
+export function showTask(model, given, changed, failed) {
   for (const id of ["compose", "answers", "shelf"]) byId(id).hidden = true;
   byId("task").hidden = false;
-  return new TaskForm(byId("task"), model, changed, failed);
+  return new TaskForm(byId("task"), model, given, changed, failed);
 }

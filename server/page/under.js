@@ -5,7 +5,7 @@ import {Cells} from "./card.js";
 import {postJson} from "./stream.js";
 
 // Of each seed the log-probabilities of the answer's tokens, in one request that generates nothing.
-export async function underSeeds(answer, seeds) {
+async function underSeeds(answer, seeds) {
   const {noise_scale} = answer.request;
   const first = answer.promptIds.length, end = first + answer.tokens.length;
   const said = await postJson("v1/completions", {prompt: [...answer.promptIds, ...answer.ids], n: seeds.length, noise_seed: seeds,

@@ -90,6 +90,20 @@ TEST(page_asks_a_busy_server_again) {
     page_close(&p, true);
 }
 
+TEST(page_keeps_its_texts_when_the_server_is_gone) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    char *text = page_column_text(&p, 1);
+    daemon_stop(&p.daemon);
+    p.daemon.pid = 0;
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "/cannot be reached/.test(document.querySelector('.foot').textContent)");
+    check_text(&p, 1, text);
+    free(text);
+    page_close(&p, true);
+}
+
 static char *chat_answer(const Page *p, const char *messages, int noise_seed) {
     char body[1024];
     snprintf(body, sizeof body,

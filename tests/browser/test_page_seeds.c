@@ -194,12 +194,27 @@ TEST(page_goes_back_to_past_draws) {
     page_close(&p, true);
 }
 
+/* A browser that stores nothing: the shelf lasts as long as the page, and says so. */
+TEST(page_has_a_shelf_without_storage) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5"));
+    cJSON_Delete(browser_run(&p.browser, "Storage.prototype.setItem = () => { throw new Error('full'); }"));
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, DONE);
+    browser_click(&p.browser, "[aria-label='Keep column 1']");
+    browser_wait(&p.browser, "document.querySelectorAll('.kept li').length === 1 && "
+                             "document.querySelectorAll('.draws li').length === 1");
+    CHECK(shown(&p, "/stores nothing/.test(document.getElementById('shelf').textContent)"));
+    page_close(&p, false);
+}
+
 TEST(page_keeps_and_names_seeds) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5,6&asked=1"));
     char *text = first_text(&p);
     browser_click(&p.browser, "[aria-label='Keep column 1']");
-    browser_wait(&p.browser, "document.querySelector('.kept input')");
+    browser_click(&p.browser, "[aria-label='Keep column 2']");
+    browser_wait(&p.browser, "document.querySelectorAll('.kept input').length === 2");
     browser_click(&p.browser, "#shelf summary");
     browser_type(&p.browser, ".kept input", "King James\t");
     char url[256];
@@ -210,6 +225,11 @@ TEST(page_keeps_and_names_seeds) {
     char *kept = browser_text(&p.browser, "return JSON.parse(localStorage.noised).kept[0].text");
     CHECK_MSG(!strcmp(kept, text), "\"%s\", not \"%s\"", kept, text);
     cJSON_Delete(browser_run(&p.browser, "document.getElementById('shelf').open = true"));
+    browser_click(&p.browser, "#compare");
+    browser_wait(&p.browser, DONE " && document.querySelectorAll('.column').length === 2");
+    CHECK(shown(&p, "document.getElementById('noise-seed-2').value") == 6);
+    CHECK(shown(&p, "document.getElementById('prompt').value === 'She'"));
+    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('[aria-label^=Lock]').forEach(b => b.click())"));
     browser_click(&p.browser, ".kept button"); /* the kept seed, asked this prompt */
     browser_wait(&p.browser, DONE);
     CHECK(shown(&p, "document.getElementById('noise-seed-1').value") == 5);

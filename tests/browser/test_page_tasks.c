@@ -100,6 +100,21 @@ TEST(page_task_runs_by_the_keyboard) {
     page_close(&p, false);
 }
 
+TEST(page_task_is_in_its_link) {
+    Page p;
+    REQUIRE(
+        page_open(&p, test_checkpoint(CHECKPOINT_CLASSES), NULL, "#text=A+%22mill%22&noise_seed=3&noise_samples=2"));
+    browser_wait(&p.browser, "document.querySelector('#task-text')?.value === 'A \"mill\"'");
+    char *command = page_text_of(&p, "#curl");
+    CHECK_MSG(strstr(command, "\"noise_seed\":3,\"noise_samples\":2,\"noise_scale\":1"), "%s", command);
+    free(command);
+    browser_type(&p.browser, "#task-text", "Another");
+    CHECK(browser_number(&p.browser,
+                         "return location.hash === '#text=Another&noise_seed=3&noise_samples=2&noise_scale=1' "
+                         "? 1 : 0") == 1);
+    page_close(&p, false);
+}
+
 /* One column a noise seed, one image a column. */
 TEST(page_draws_images_token_by_token) {
     Page p;
