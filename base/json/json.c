@@ -38,6 +38,10 @@ static int fail(Scan *s, const char *what) {
     return err_set(s->err, "not valid JSON: %s at byte %zu", what, (size_t)(s->p - s->start));
 }
 
+static int fail_limit(Scan *s, const char *what, size_t limit) {
+    return err_set(s->err, "not valid JSON: %s %zu at byte %zu", what, limit, (size_t)(s->p - s->start));
+}
+
 static int peek(const Scan *s) { return s->p < s->end ? *s->p : -1; }
 
 static void skip_space(Scan *s) {
@@ -207,7 +211,7 @@ static int scan_member(Scan *s) {
 static int scan_container(Scan *s, char close) {
     bool object = close == '}';
     size_t first_key = s->n_keys;
-    if (++s->depth > s->max_depth) return fail(s, "nesting too deep");
+    if (++s->depth > s->max_depth) return fail_limit(s, "nesting deeper than", (size_t)s->max_depth);
     s->p++;
     skip_space(s);
     bool more = !accept(s, close);
@@ -225,7 +229,7 @@ static int scan_container(Scan *s, char close) {
 }
 
 static int scan_value(Scan *s) {
-    if (++s->values > s->max_values) return fail(s, "too many values");
+    if (++s->values > s->max_values) return fail_limit(s, "more values than", s->max_values);
     switch (peek(s)) {
     case '{':
         return scan_container(s, '}');

@@ -250,7 +250,7 @@ TEST(tokenizer_bad_json) {
     check_message("NUL", "{}\0", 3, "not valid JSON: something behind the end at byte 2");
     char deep[2000];
     memset(deep, '[', sizeof deep);
-    check_message("deep", deep, sizeof deep, "not valid JSON: nesting too deep at byte 32");
+    check_message("deep", deep, sizeof deep, "not valid JSON: nesting deeper than 32 at byte 32");
 }
 
 /* A good file cut anywhere, or with any byte changed, is read or refused, but never more than that. */

@@ -77,7 +77,7 @@ TEST(import_tokenizer_files) {
         {",\"xa\":\"y\"", "a b\n",
          "vocab.json and merges.txt: model.vocab: \"xa\" has the id \"y\", must be an integer"},
         {",\"<|endoftext|>\":258", "a b\n", "vocab.json and merges.txt: no token has the id 257"},
-        {",\"<|endoftext|>\":{}", "a b\n", "vocab.json: not valid JSON: nesting too deep"},
+        {",\"<|endoftext|>\":{}", "a b\n", "vocab.json: not valid JSON: nesting deeper than 1 "},
         {"", "a b\na\n", "vocab.json and merges.txt: model.merges[1] is \"a\", must be two pieces"},
         {"", "a b\na c\n", "vocab.json and merges.txt: model.merges[1]: \"ac\" is not in model.vocab"},
         {"", "a b\n#version: 0.2\n", "model.merges[1]: \"#version:\" is not in model.vocab"},
