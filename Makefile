@@ -270,6 +270,10 @@ mutants: ## plants small faults, one at a time: the suite must notice (ONLY=serv
 	@$(MAKE) --no-print-directory SAN=coverage all build-coverage/run-tests
 	@nice -n 10 python3 tests/mutants/run.py "$(ONLY)" $(or $(COUNT),420)
 
+.PHONY: hostile
+hostile: $(PROGRAMS) ## a corpus of requests, bodies, checkpoints, data and pictures with their right answers (python3; ONLY=http; nginx, haproxy, lighttpd)
+	@BUILD=$(BUILD) python3 tests/hostile/run.py $(ONLY)
+
 .PHONY: fuzz
 fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=gate; clang, libclang-rt-14-dev)
 	@if ! command -v clang >/dev/null || ! test -e "$$(clang -print-file-name=$(LIBFUZZER))"; then \
