@@ -31,7 +31,7 @@ typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY } NobleRecipe;
 typedef enum TaskKind {
     TASK_TEXT_GENERATION,
     TASK_FILL_MASK,
-    TASK_TEXT_CLASSIFICATION,
+    TASK_TEXT_CLASSIFICATION, /* from here on with labels */
     TASK_TOKEN_CLASSIFICATION,
     TASK_IMAGE_CLASSIFICATION
 } TaskKind;
