@@ -55,8 +55,9 @@ typedef struct AttentionKind {
      * [n, o_width]. NULL: y itself. */
     Mat *(*combine)(Forward *f, const void *weights, Mat *y);
     int (*o_width)(const Config *c); /* NULL: heads v_dim */
-    /* Edits a row of scaled scores before the noise: a bias of the distance, -INFINITY for a key that is not to be seen
-     * (one must remain), any function of each score alone. slope, when not NULL, takes d new / d old. */
+    /* Edits a row of scaled scores before the noise, but with the mean of conditioned noise in them: a bias of the
+     * distance, -INFINITY for a key that is not to be seen (one must remain), any function of each score alone. slope,
+     * when not NULL, takes d new / d old. */
     void (*scores)(const ScoreRow *row, float *s, float *slope);
     const CompactForm *compact; /* NULL: compact means the k and v before SAS */
 } AttentionKind;

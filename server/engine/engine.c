@@ -358,13 +358,6 @@ void engine_drain(Engine *e) {
     pthread_mutex_unlock(&e->mutex);
 }
 
-bool engine_idle(Engine *e) {
-    pthread_mutex_lock(&e->mutex);
-    bool idle = e->queue.n == 0 && e->stats.running == 0;
-    pthread_mutex_unlock(&e->mutex);
-    return idle;
-}
-
 void engine_stop(Engine *e) {
     if (!e) return;
     pthread_mutex_lock(&e->mutex);

@@ -45,7 +45,6 @@ Submit engine_submit(Engine *e, Job *const *jobs, int n, double *retry_after);
 double engine_wait(Engine *e); /* the predicted wait in the queue, seconds */
 
 void engine_drain(Engine *e); /* new jobs are refused, accepted ones finish */
-bool engine_idle(Engine *e);  /* nothing queued, nothing running */
 void engine_stop(Engine *e);  /* cancels what is left, joins the thread, frees */
 
 typedef struct EngineStats {
