@@ -8,6 +8,7 @@
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct Pretokenizer {
     pcre2_general_context *memory;
@@ -27,6 +28,9 @@ typedef struct Cutter {
 struct WordScan {
     Cutter cutters[WORD_PATTERNS_MAX];
     int n_cutters;
+    pcre2_match_context *limits;
+    unsigned matches; /* in this text */
+    double began;     /* seconds of the thread's processor time at the first of WATCHED matches */
     const char *text;
     size_t n, at;
 };
@@ -115,13 +119,41 @@ static void cutter_start(Cutter *c, const char *text, size_t n) {
     c->at = c->match_end = 0;
 }
 
-static int cutter_next(Cutter *c, const char **piece, size_t *n, Err *err) {
+/* Steps of one match: a thousandth of a second or a few. The expressions of published tokenizers go back a step or two
+ * a word. */
+enum { MATCH_STEPS = 1 << 18, WATCHED = 64 };
+
+static double thread_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* An expression that tries all ways at every byte comes to an end too: some eighty times as late as a published one. */
+static int check_time(WordScan *s, Err *err) {
+    static const double ALWAYS = 1, A_BYTE = 1e-5; /* seconds */
+    if (s->matches++ % WATCHED) return 0;
+    double now = thread_seconds(), most = ALWAYS + A_BYTE * (double)s->n;
+    if (s->matches == 1) s->began = now;
+    if (now - s->began <= most) return 0;
+    return err_set(
+        err, "pre-tokenisation took %.1f s for %zu of %zu bytes: the tokenizer's expression is too slow for this text",
+        now - s->began, s->at, s->n);
+}
+
+static int cutter_next(WordScan *s, Cutter *c, const char **piece, size_t *n, Err *err) {
     if (c->at == c->n) return 0;
     size_t start = c->at, end = c->match_end;
     if (end <= start) {
         /* Without NO_UTF_CHECK every call would walk the rest of the text: quadratic. */
-        int rc =
-            pcre2_match(c->code, (PCRE2_SPTR)c->text, c->n, start, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, c->match, NULL);
+        if (check_time(s, err)) return -1;
+        int rc = pcre2_match(c->code, (PCRE2_SPTR)c->text, c->n, start, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, c->match,
+                             s->limits);
+        if (rc == PCRE2_ERROR_MATCHLIMIT)
+            return err_set(
+                err,
+                "pre-tokenisation failed at byte %zu of %zu: the tokenizer's expression is not done after %d steps",
+                start, c->n, MATCH_STEPS);
         if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
             return err_set(err, "pre-tokenisation failed at byte %zu of %zu: pcre2 error %d", start, c->n, rc);
         const PCRE2_SIZE *found = pcre2_get_ovector_pointer(c->match);
@@ -141,6 +173,11 @@ static int cutter_next(Cutter *c, const char **piece, size_t *n, Err *err) {
 
 WordScan *word_scan_open(const Pretokenizer *p) {
     WordScan *s = try_calloc(1, sizeof *s);
+    if (s && !(s->limits = pcre2_match_context_create(p->memory))) {
+        free(s);
+        return NULL;
+    }
+    if (s) pcre2_set_match_limit(s->limits, MATCH_STEPS);
     for (int i = 0; s && i < p->n; i++) {
         s->n_cutters++;
         s->cutters[i].code = p->codes[i];
@@ -155,6 +192,7 @@ WordScan *word_scan_open(const Pretokenizer *p) {
 void word_scan_close(WordScan *s) {
     if (!s) return;
     for (int i = 0; i < s->n_cutters; i++) pcre2_match_data_free(s->cutters[i].match);
+    pcre2_match_context_free(s->limits);
     free(s);
 }
 
@@ -162,6 +200,7 @@ void word_scan_start(WordScan *s, const char *text, size_t n) {
     s->text = text;
     s->n = n;
     s->at = 0;
+    s->matches = 0;
     for (int i = 0; i < s->n_cutters; i++) cutter_start(&s->cutters[i], text, 0);
 }
 
@@ -174,7 +213,7 @@ static size_t invalid_run(const char *text, size_t n) {
 int word_scan_next(WordScan *s, const char **word, size_t *n, Err *err) {
     /* The last expression that still has something gives a piece, which the ones behind it cut further. */
     for (int level = s->n_cutters - 1;;) {
-        int rc = cutter_next(&s->cutters[level], word, n, err);
+        int rc = cutter_next(s, &s->cutters[level], word, n, err);
         if (rc < 0) return -1;
         if (rc > 0) {
             if (++level == s->n_cutters) return 1;

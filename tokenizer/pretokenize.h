@@ -4,7 +4,8 @@
  * Each expression cuts every piece that the one before it left: its matches are pieces, and so is what lies between
  * them (Hugging Face's "Isolated"). \s is Unicode's White_Space. Words follow each other without gaps. Bytes that are
  * no UTF-8 form words of their own, one for each run of them, so any byte string is cut and nothing is lost. Linear in
- * the length of the text for the expressions that published tokenizers use. */
+ * the length of the text for the expressions that published tokenizers use; others run out of steps, or of the
+ * processor time that a text has: a second, and 10 us a byte. */
 #ifndef NOISED_PRETOKENIZE_H
 #define NOISED_PRETOKENIZE_H
 
@@ -28,7 +29,7 @@ void word_scan_close(WordScan *s);
 /* Starts on a new text, borrowed until the next call of this. */
 void word_scan_start(WordScan *s, const char *text, size_t n);
 
-/* 1 and the next word (inside the text), 0 at its end, -1 when the matcher ran out of memory or of steps. */
+/* 1 and the next word (inside the text), 0 at its end, -1 when the matcher ran out of memory, steps or time. */
 int word_scan_next(WordScan *s, const char **word, size_t *n, Err *err);
 
 #endif
