@@ -48,10 +48,12 @@ typedef struct Soak {
 
 /* ---- keys ---- */
 
-/* Those of this round and of the one before, and that of whoever takes all there is. */
+/* Those of this round and of the one before, and of two who take all there is: of requests a minute, and of the queue.
+ */
 static void write_keys(Soak *s) {
     char text[256];
-    int n = snprintf(text, sizeof text, "key-of-round-%d\nkey-of-round-%d\nkey-of-greed\n", s->round - 1, s->round);
+    int n = snprintf(text, sizeof text, "key-of-round-%d\nkey-of-round-%d\nkey-of-greed\nkey-of-crowd\n", s->round - 1,
+                     s->round);
     test_write_file(s->keys, text, (size_t)n);
     chmod(s->keys, 0600);
 }
@@ -152,16 +154,17 @@ static void be_greedy(Soak *s) {
     s->limited += limited;
 }
 
-/* All places of the queue, twice. */
+/* All places of the queue, twice; who has less waiting gets its places nevertheless. */
 static void fill_queue(Soak *s) {
     static const char body[] = "{\"prompt\":[\"a\",\"b\",\"c\",\"d\"],\"n\":64,\"max_tokens\":50}";
+    static const char crowd[] = "X-Api-Key: key-of-crowd";
     const Daemon *d = &s->sites[TEXTS].daemon;
     char text[512];
     int fd = raw_connect(d);
     snprintf(text, sizeof text, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %zu\r\n\r\n%s",
-             s->header, sizeof body - 1, body);
+             crowd, sizeof body - 1, body);
     raw_send(fd, text, strlen(text));
-    int status = status_of(d, "/v1/completions", s->header, body);
+    int status = status_of(d, "/v1/completions", crowd, body);
     CHECK_MSG(status == 200 || status == 429, "%d", status);
     s->full += status == 429;
     close(fd);
