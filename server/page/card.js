@@ -12,6 +12,9 @@ function showCard(at, ...children) {
   card.style.top = (above ? at.top - card.offsetHeight - 6 : at.bottom + 6) + scrollY + "px";
 }
 
+let shown = null; // the Cells whose card it is
+document.addEventListener("pointerdown", (e) => { if (shown && !shown.node.contains(e.target)) shown.show(-1); });
+
 const hideCard = () => { byId("card").hidden = true; };
 
 // The cells of a node: text, bars, squares. cells has count(), at(event) (-1 for none), box(i) (a DOMRect),
@@ -20,9 +23,7 @@ export class Cells {
   constructor(node, cells) {
     Object.assign(this, {node, cells, current: -1});
     node.addEventListener("pointerover", (e) => this.show(cells.at(e)));
-    if (cells.fine) node.addEventListener("pointermove", (e) => this.show(cells.at(e)));
     node.addEventListener("pointerleave", (e) => { if (e.pointerType === "mouse") this.show(-1); });
-    document.addEventListener("pointerdown", (e) => { if (this.current >= 0 && !node.contains(e.target)) this.show(-1); });
     node.addEventListener("keydown", (e) => this.key(e));
     node.addEventListener("blur", () => this.show(-1));
   }
@@ -42,6 +43,7 @@ export class Cells {
   show(i) {
     if (i === this.current && i < 0) return;
     this.current = i;
+    shown = i < 0 ? null : this;
     this.cells.point?.(i);
     if (i < 0) hideCard();
     else showCard(this.cells.box(i), ...this.cells.tell(i));

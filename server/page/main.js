@@ -32,6 +32,7 @@ let redrawTook = 0; // ms
 let model = null;   // as /v1/models tells
 let places = 64;    // choices that the server computes together
 let picture = null; // [height, width] of a model whose tokens are the pixels of an image
+let opened = "";    // the address that the page was opened with
 let task = null;    // the form of a model that generates no text
 const remembered = new Map(); // complete answers by their request: Back shows them as they were
 
@@ -76,6 +77,7 @@ function drawAll() {
   const {mean, matrix} = distances(texts);
   diversity.update(texts, mean);
   under.update(answers);
+  sweep.update();
   if (isMap(state)) seedMap.update(answers, picture, branches.common, running ? null : clusters(matrix, begun), state.open);
   for (const panel of document.querySelectorAll(".several")) panel.hidden = begun.length < 2;
   byId("export").hidden = !begun.length;
@@ -259,7 +261,7 @@ function redrawNoise() {
 
 function repeat() {
   const done = answers.filter((a) => a.done);
-  const again = done.map((a) => new Answer(a.request, () => {}));
+  const again = done.map((a) => new Answer(a.request));
   again.forEach((b, i) => {
     b.changed = () => {
       if (b.tokens.length) done[i].say(`Repeating: ${count(b.tokens.length, "token")} of ${done[i].tokens.length}`);
@@ -338,8 +340,8 @@ function tellTask(request, route, link) {
   if (link) history.replaceState(null, "", "#" + link);
 }
 
-// What is served. link: the address that the page was opened with.
-async function about(link = "") {
+// What is served.
+async function about() {
   try {
     const [models, noise, props] = await Promise.all(["v1/models", "noise", "props"].map(getJson));
     model = models.data[0];
@@ -356,7 +358,7 @@ async function about(link = "") {
       controls.sync();
       return true;
     }
-    task ??= showTask(model, new URLSearchParams(link.slice(1)), tellTask, (e) => (e ? failed(e) : fail(null)));
+    task ??= showTask(model, new URLSearchParams(opened.slice(1)), tellTask, (e) => (e ? failed(e) : fail(null)));
     return false;
   } catch (e) {
     failed(e);
@@ -367,15 +369,15 @@ async function about(link = "") {
 // The address says what is asked: at the beginning, when another link is opened in its place, and when the reader goes
 // back.
 async function begin() {
-  const link = location.hash;
+  opened = location.hash;
   document.activeElement?.blur();
   task = null;
-  state = readFragment(link);
+  state = readFragment(opened);
   forget();
   const again = state.asked, known = again && seedsOf(state).every((_, i) => remembered.has(JSON.stringify(requestOf(state, i))));
   changed();
   if (known) run(undefined, true);
-  if (await about(link) && again && !known) run(undefined, true);
+  if (await about() && again && !known) run(undefined, true);
 }
 
 listen();

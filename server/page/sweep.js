@@ -7,6 +7,8 @@ import {distances} from "./diversity.js";
 const SCALES = [0, 0.5, 1, 2, 4];
 const MOST_SWEPT = 8;
 
+const keyOf = (requests) => JSON.stringify(requests.map((r) => ({...r, noise_scale: 0})));
+
 export class SweepPanel {
   // does: requests() of the columns, places() as ask() wants them; take(scale, i) shows that answer in the columns.
   constructor(parent, does) {
@@ -21,6 +23,8 @@ export class SweepPanel {
 
   async start() {
     const requests = this.does.requests().slice(0, MOST_SWEPT);
+    this.running?.abort();
+    this.of = keyOf(requests);
     this.rows = SCALES.map((noise_scale) => requests.map((r) => new Answer({...r, noise_scale}, () => this.grown())));
     this.running = new AbortController();
     this.stop.hidden = false;
@@ -39,6 +43,11 @@ export class SweepPanel {
       ...this.cells[s].map((c) => element("td", {}, c))));
     this.out.replaceChildren(element("table", {}, element("caption", {class: "unseen"}, "Answers by noise scale and seed"),
       element("thead", {}, element("tr", {}, ...names)), element("tbody", {}, ...rows)));
+  }
+
+  // Of other requests there is nothing to show any more.
+  update() {
+    if (this.of && this.of !== keyOf(this.does.requests().slice(0, MOST_SWEPT))) this.out.replaceChildren();
   }
 
   grown() { this.timer ??= setTimeout(() => this.draw(), 100); }

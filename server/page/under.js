@@ -21,11 +21,28 @@ export class UnderPanel {
       "every other noise seed. Nothing is drawn anew.");
     parent.append(element("div", {class: "bar-of"}, element("label", {for: "under-seed"}, "The text of seed"), this.which,
       button("Compare", {id: "under"}, () => this.run())), this.said, this.out);
+    const square = (i) => {
+      const {tokens} = this.of, at = i % tokens.length, {seed, logprobs} = this.rows[Math.floor(i / tokens.length)];
+      return {seed, at, token: tokens[at], now: percent(logprobs[at])};
+    };
+    const squares = () => [...this.out.querySelectorAll(".squares > *")];
+    new Cells(this.out, {
+      count: () => squares().length,
+      at: (e) => squares().indexOf(e.target.closest(".squares > *")),
+      box: (i) => squares()[i].getBoundingClientRect(),
+      tell: (i) => {
+        const {seed, at, token, now} = square(i);
+        return [element("strong", {}, JSON.stringify(token.text)),
+          ` ${now} under seed ${seed}, ${percent(token.logprob)} when it was drawn, token ${at + 1}`];
+      },
+      words: (i) => `${square(i).token.text} ${square(i).now} under seed ${square(i).seed}`,
+    });
   }
 
   // The answers that can be asked for.
   update(answers) {
     this.answers = answers.filter((a) => a.done && a.tokens.length);
+    if (this.of && !answers.includes(this.of)) this.out.replaceChildren();
     const chosen = this.which.value;
     this.which.replaceChildren(...this.answers.map((a, i) => element("option", {value: i}, String(a.request.noise_seed))));
     if (chosen && chosen < this.answers.length) this.which.value = chosen;
@@ -44,30 +61,22 @@ export class UnderPanel {
   }
 
   draw(answer, own, seeds, table) {
-    const rows = seeds.map((seed, i) => ({seed, logprobs: table[i], total: sum(table[i])}));
+    const rows = this.rows = seeds.map((seed, i) => ({seed, logprobs: table[i], total: sum(table[i])}));
+    this.of = answer;
     const mine = rows.find((r) => r.seed === own);
     rows.sort((a, b) => (b.seed === own) - (a.seed === own) || b.total - a.total);
     const same = JSON.stringify(mine.logprobs) === JSON.stringify(answer.logprobs);
     this.said.textContent = "A square a token, the darker the more probable; nats of the whole text at the right. " +
       `Seed ${own}'s own row has ` + (same ? "the very bits that it was drawn with." : "other figures than it was drawn with.");
     const drawn = rows.map((r) => element("tr", r === mine ? {class: "own"} : {}, element("th", {scope: "row"}, String(r.seed)),
-      element("td", {}, this.row(r, answer)), element("td", {}, r.total.toFixed(1))));
+      element("td", {}, this.row(r)), element("td", {}, r.total.toFixed(1))));
     this.out.replaceChildren(element("table", {},
       element("caption", {class: "unseen"}, `Log-probability of seed ${own}'s text under every seed`),
       element("tbody", {}, ...drawn)));
   }
 
-  row({seed, logprobs}, answer) {
-    const row = element("div", {class: "squares", role: "img", "aria-label": `Seed ${seed}, token by token`});
-    row.append(...logprobs.map((l) => element("span", {class: shade(Math.exp(l))})));
-    new Cells(row, {
-      count: () => logprobs.length,
-      at: (e) => [...row.children].indexOf(e.target.closest(".squares > *")),
-      box: (i) => row.children[i].getBoundingClientRect(),
-      tell: (i) => [element("strong", {}, JSON.stringify(answer.tokens[i].text)),
-        ` ${percent(logprobs[i])} under seed ${seed}, ${percent(answer.tokens[i].logprob)} when it was drawn, token ${i + 1}`],
-      words: (i) => `${answer.tokens[i].text} ${percent(logprobs[i])} under seed ${seed}`,
-    });
-    return row;
+  row({seed, logprobs}) {
+    return element("div", {class: "squares", role: "img", "aria-label": `Seed ${seed}, token by token`},
+      ...logprobs.map((l) => element("span", {class: shade(Math.exp(l))})));
   }
 }

@@ -140,6 +140,13 @@ TEST(page_tells_a_text_under_other_seeds) {
         answer_free(&score);
     }
     CHECK(shown(&p, "document.querySelectorAll('.own .squares > *').length") == 20);
+    cJSON_Delete(browser_run(&p.browser, "document.querySelector('.under').focus()"));
+    browser_keys(&p.browser, KEY_RIGHT, NULL);
+    char *spoken = page_text_of(&p, "#spoken");
+    CHECK_MSG(strstr(spoken, " % under seed 1"), "%s", spoken);
+    free(spoken);
+    browser_click(&p.browser, "#redraw"); /* and what was said of texts that are gone goes */
+    browser_wait(&p.browser, DONE " && !document.querySelector('.under tr')");
     free(ids);
     answer_free(&first);
     page_close(&p, false);
@@ -160,6 +167,10 @@ TEST(page_sweeps_noise_scales) {
     browser_wait(&p.browser, DONE " && document.getElementById('noise_scale').value === '4'");
     char *column = page_column_text(&p, 2);
     CHECK_MSG(!strcmp(column, asked), "\"%s\", not \"%s\"", column, asked);
+    CHECK(shown(&p, "document.querySelectorAll('.sweep td').length") == 10);
+    browser_type(&p.browser, "#prompt", "Another");
+    browser_click(&p.browser, "#run");
+    browser_wait(&p.browser, "!document.querySelector('.sweep td')");
     free(asked);
     free(column);
     page_close(&p, false);
