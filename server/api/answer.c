@@ -4,12 +4,20 @@
 #include "base/json_write.h"
 #include "base/random.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/random.h>
 
 uint64_t answer_draw_seed(void) {
     uint64_t seed;
     BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
     return seed >> (64 - SEED_BITS);
+}
+
+void answer_draw_id(char id[ANSWER_ID], const char *before) {
+    uint64_t random[2];
+    BUG_ON(getrandom(random, sizeof random, 0) != sizeof random);
+    snprintf(id, ANSWER_ID, "%s-%016" PRIx64 "%08" PRIx32, before, random[0], (uint32_t)random[1]);
 }
 
 int answer_shutting_down(ApiError *e) { return api_fail(e, 503, "shutting_down", NULL, "the server is shutting down"); }

@@ -60,6 +60,8 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e);
 
 int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
+enum { ANSWER_ID = 40 };
+void answer_draw_id(char id[ANSWER_ID], const char *before);          /* "before-0123456789abcdef01234567" */
 void answer_put_noise_seed(Buffer *b, uint64_t seed, bool has_noise); /* null where there is no noise */
 /* A summary of no job, and one with another job, which ended so for the client. */
 #define ANSWER_NO_JOB ((AnswerSummary){.queue_seconds = -1, .first_token_seconds = -1, .finish = FINISH_STOP})

@@ -84,7 +84,6 @@ static const Field rows[] = {
     ROW("image_data", "[[]]", "llama-server"),
     /* what the answer holds */
     ROW("spaces_between_special_tokens", "[true,false]", "vLLM"),
-    ROW("return_tokens_as_token_ids", OFF, "vLLM"),
     ROW("return_hidden_states", OFF, "SGLang"),
     ROW("return_tokens", OFF, "llama-server: use `return_token_ids`"),
     ROW("return_progress", OFF, "llama-server"),

@@ -69,6 +69,9 @@ void job_release(Job *job) {
     free(job->stop_ids);
     free(job->ends);
     free(job->allowed);
+    free(job->allowed_ids);
+    free(job->banned);
+    bad_words_release(job->bad_words);
     trie_release(job->trie);
     form_walk_free(job->walk);
     free(job);
@@ -89,10 +92,12 @@ int job_prepare(Job *job, const Config *c) {
     int most = job->n_stop_ids + 1 + c->n_more_ends;
     free(job->ends);
     free(job->allowed);
+    free(job->banned);
     job->n_ends = 0;
     job->ends = try_malloc((size_t)most * sizeof *job->ends);
     job->allowed = job->trie ? try_malloc((size_t)(most + job->trie->n) * sizeof *job->allowed) : NULL;
-    if (!job->ends || (job->trie && !job->allowed)) return -1;
+    job->banned = job->bad_words ? try_malloc((size_t)(most + bad_words_count(job->bad_words)) * sizeof(int)) : NULL;
+    if (!job->ends || (job->trie && !job->allowed) || (job->bad_words && !job->banned)) return -1;
     for (int i = 0; i < job->n_stop_ids; i++) job->ends[job->n_ends++] = job->stop_ids[i];
     if (job->ignore_eos) return 0;
     if (c->eos_token_id >= 0) job->ends[job->n_ends++] = c->eos_token_id;

@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "model/sampler.h"
 #include "model/tensor.h"
+#include "server/engine/bad_words.h"
 #include "server/engine/trie.h"
 #include "server/form/vocabulary.h"
 #include "server/metrics/metrics.h"
@@ -65,7 +66,10 @@ typedef struct Job {
     bool ignore_eos;
     int *stop_ids; /* [n_stop_ids], owned by the job */
     int n_stop_ids;
-    Trie *trie;     /* NULL, or the answers that the job may give; held by the job */
+    int *allowed_ids; /* [n_allowed_ids], owned by the job: only these are drawn; NULL: any */
+    int n_allowed_ids;
+    BadWords *bad_words; /* NULL, or held by the job */
+    Trie *trie;          /* NULL, or the answers that the job may give; held by the job */
     FormWalk *walk; /* NULL, or where the text stands in the form that it keeps to; the job's, the engine moves it */
     const Vocabulary *vocabulary; /* with it: borrowed as long as the engine */
     double deadline;              /* now_seconds() value; 0 = the engine's own limit only */
@@ -91,6 +95,7 @@ typedef struct Job {
     bool begun, displaced; /* some job of the request was taken out of the queue; it must leave it */
     int *ends;             /* [n_ends] stop_ids and, unless ignored, EOS */
     int n_ends;
+    int *banned;  /* [n_ends + bad words]; NULL without bad words */
     int *allowed; /* [n_ends + answers of trie] */
 } Job;
 

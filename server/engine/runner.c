@@ -194,6 +194,22 @@ void runner_end_all(Runner *r, Finish finish) {
 
 /* ---- one step ---- */
 
+/* Draws the next token; -1 when there is none. */
+static int draw(const Sequence *s, const float *logits, int vocab, SampleScratch *scratch) {
+    const Job *job = s->job;
+    int n_banned = s->n_tokens - job->n_prompt < job->min_tokens ? job->n_ends : 0;
+    const int *banned = job->ends;
+    if (job->n_allowed_ids) logits = mask_logits(logits, vocab, job->allowed_ids, job->n_allowed_ids, scratch);
+    if (job->bad_words) {
+        if (n_banned) memcpy(job->banned, job->ends, (size_t)n_banned * sizeof *banned);
+        n_banned += bad_words_next(job->bad_words, s->tokens + job->n_prompt, s->n_tokens - job->n_prompt,
+                                   job->banned + n_banned);
+        banned = job->banned;
+    }
+    return sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned,
+                        scratch);
+}
+
 /* Writes beyond what the job has published, so nobody else looks there yet. */
 static void sample_row(const Runner *r, const Wanted *w, const float *logits, int member) {
     SampleScratch *scratch = &r->scratch[member];
@@ -201,7 +217,6 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, in
     const Job *job = s->job;
     int vocab = r->model->cfg.vocab_size, generated = w->position - job->n_prompt;
     JobToken *slot = generated < 0 ? &job->prompt_scores[w->position] : &job->tokens[generated];
-    bool banned = generated < job->min_tokens;
     if (generated >= 0 && job->trie) {
         int n = trie_next(job->trie, s->node, job->ends, job->n_ends, job->allowed);
         logits = mask_logits(logits, vocab, job->allowed, n, scratch);
@@ -209,11 +224,10 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, in
     if (generated < 0)
         slot->id = job->prompt[w->position];
     else if (job->walk)
-        slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, banned, scratch,
+        slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, generated < job->min_tokens, scratch,
                                     &r->constrained[member], &logits);
     else
-        slot->id = sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, job->ends,
-                                banned ? job->n_ends : 0, scratch);
+        slot->id = draw(s, logits, vocab, scratch);
     if (slot->id >= 0 && (generated < 0 || job->n_top >= 0))
         token_logprobs(logits, vocab, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
 }

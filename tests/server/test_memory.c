@@ -98,6 +98,8 @@ static bool is_error(const char *text) {
 /* Equal in what their request determines: not in the id, the time and what the cache had. */
 static bool same(const char *a, const char *b) {
     const char *x = strstr(a, "\"choices\":"), *y = strstr(b, "\"choices\":");
+    if (!x) x = strstr(a, "\"data\":");
+    if (!y) y = strstr(b, "\"data\":");
     if (!x) x = strstr(a, "\r\n\r\n");
     if (!y) y = strstr(b, "\r\n\r\n");
     if (!x || !y) return false;

@@ -6,6 +6,7 @@
 #include "weights/convert.h"
 #include "weights/config_json.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -143,4 +144,22 @@ int test_run_tool(const char *arguments, char out[4096]) {
     out[fread(out, 1, 4095, f)] = 0;
     int status = pclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void test_add_token(const char *dir, int id, const char *content) {
+    char path[256];
+    test_path(path, dir, "tokenizer.json");
+    char *text = test_read_file(path, NULL);
+    cJSON *tokenizer = cJSON_Parse(text);
+    cJSON *token =
+        cJSON_Parse("{\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":"
+                    "true}");
+    cJSON_AddNumberToObject(token, "id", id);
+    cJSON_AddStringToObject(token, "content", content);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(tokenizer, "added_tokens"), token);
+    free(text);
+    text = cJSON_PrintUnformatted(tokenizer);
+    test_write_text(dir, "tokenizer.json", text);
+    free(text);
+    cJSON_Delete(tokenizer);
 }

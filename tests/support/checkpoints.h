@@ -31,6 +31,8 @@ void edit_save(Edit *e, const char *dir); /* all of them as model.safetensors; e
 /* A new folder with nothing but the config.json of c. */
 char *test_config_folder(const Config *c);
 void test_write_text(const char *dir, const char *name, const char *text);
+/* One more special token of the folder's tokenizer.json. */
+void test_add_token(const char *dir, int id, const char *content);
 /* Turns a file of ours into another program's: blanks out its metadata, and with it the digest. */
 void test_strip_metadata(const char *dir, const char *name);
 /* checkpoint_convert, what it says unheard. */

@@ -24,6 +24,7 @@ typedef struct ChoiceRules {
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
+    bool tokens_as_ids;      /* log-probabilities call a token "token_id:7" */
     bool only_scored;        /* echo: not what is in front of job->score_from */
     bool answer_spaced;      /* the tokens of the job's trie begin with a space that is not the text's */
     bool keep_stop, special; /* in the text: what stopped it; special tokens */

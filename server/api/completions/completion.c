@@ -66,13 +66,17 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
     job->ignore_eos = r->ignore_eos;
     job->n_stop_ids = r->n_stop_ids;
+    job->n_allowed_ids = r->n_allowed_ids;
+    job->bad_words = bad_words_hold(r->bad_words);
     job->trie = trie_hold(r->trie);
     job->vocabulary = c->ctx->api->vocabulary;
     job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
     job->tenant = requester->tenant;
     job->client = requester->client;
     if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&
-        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids) && begin_form(c, p, job))
+        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids) &&
+        copy_of(&job->allowed_ids, r->allowed_ids, (size_t)r->n_allowed_ids * sizeof *r->allowed_ids) &&
+        begin_form(c, p, job))
         return job;
     job_release(job);
     return NULL;
@@ -146,6 +150,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
         .n_top = r->logprobs,
         .prompt_top = r->prompt_logprobs,
         .token_ids = r->return_token_ids,
+        .tokens_as_ids = r->return_tokens_as_token_ids,
         .answer_spaced = r->choice_spaced,
         .keep_stop = r->include_stop_str_in_output,
         .special = !r->skip_special_tokens,

@@ -177,6 +177,50 @@ int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Promp
     return rc;
 }
 
+/* What models that fill in were trained with: before the prefix, the suffix and the text between them. */
+static bool find_marks(const Tokenizer *t, int marks[3]) {
+    static const char *const spellings[][3] = {{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
+                                               {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
+                                               {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
+                                               {"<|fim▁begin|>", "<|fim▁hole|>", "<|fim▁end|>"},
+                                               {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+                                               {"▁<PRE>", "▁<SUF>", "▁<MID>"},
+                                               {"<PRE>", "<SUF>", "<MID>"}};
+    for (size_t i = 0; i < COUNTOF(spellings); i++) {
+        int n = 0;
+        while (n < 3 && (marks[n] = tokenizer_find_special(t, spellings[i][n])) >= 0) n++;
+        if (n == 3) return true;
+    }
+    return false;
+}
+
+static int infill(Prompt *p, const int marks[3], const TokenList *suffix, ApiError *e) {
+    TokenList list = {0};
+    for (int i = 0; i < p->n_hidden; i++) token_list_push(&list, p->ids[i]);
+    token_list_push(&list, marks[0]);
+    for (int i = p->n_hidden; i < p->n; i++) token_list_push(&list, p->ids[i]);
+    token_list_push(&list, marks[1]);
+    for (size_t i = 0; i < suffix->n; i++) token_list_push(&list, suffix->ids[i]);
+    token_list_push(&list, marks[2]);
+    free(p->ids);
+    p->ids = list.ids;
+    p->n = (int)list.n;
+    return list.failed ? api_no_memory(e) : 0;
+}
+
+int api_prompt_infill(const ApiContext *ctx, const char *suffix, Prompt *prompts, int n_prompts, ApiError *e) {
+    int marks[3];
+    TokenList list = {0};
+    if (!find_marks(ctx->tokenizer, marks))
+        return api_fail(
+            e, 400, NULL, "suffix",
+            "suffix is not supported: the model's tokenizer has no tokens to fill in with, as <|fim_prefix|>");
+    int rc = encode(&list, ctx, suffix, "suffix", e);
+    for (int i = 0; i < n_prompts && rc == 0; i++) rc = infill(&prompts[i], marks, &list, e);
+    token_list_free(&list);
+    return rc;
+}
+
 void api_prompt_keep_last(Prompt *p, int n) {
     if (p->n <= n) return;
     memmove(p->ids, p->ids + p->n - n, (size_t)n * sizeof *p->ids);

@@ -23,6 +23,9 @@ int api_prompt_read(const ApiContext *ctx, const cJSON *prompt, bool special, Pr
 /* In place of the only prompt that there is, one for each of these strings or arrays of token ids, each behind it. */
 int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Prompt **prompts, int *n_prompts,
                         ApiError *e);
+/* Makes prompts of a model that fills in: each, then the place, then the suffix, as the model's three tokens mark them.
+ * What the prompt begins with stays in front. An error that names "suffix" where the tokenizer has no such tokens. */
+int api_prompt_infill(const ApiContext *ctx, const char *suffix, Prompt *prompts, int n_prompts, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
 
 /* An array of token ids below the vocabulary's size; *ids is the caller's. */

@@ -8,6 +8,7 @@
 #include "model/sampler.h"
 #include "server/api/completions/prompt.h"
 #include "server/api/previous.h"
+#include "server/engine/bad_words.h"
 #include "server/engine/trie.h"
 #include "server/form/form.h"
 #include "tokenizer/text_stream.h"
@@ -27,11 +28,15 @@ typedef struct CompletionRequest {
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */
     int n_stop_ids;
+    int *allowed_ids; /* [n_allowed_ids], at least 1; NULL: any */
+    int n_allowed_ids;
+    BadWords *bad_words; /* held; NULL: none */
     OptionalSeed seed, noise_seed, noise_prompt_seed;
     uint64_t *seeds;       /* [n_prompts * n] of an answer that is repeated; else NULL */
     uint64_t *noise_seeds; /* [n_prompts * n], likewise or given as an array; else NULL */
     float noise_scale;
     bool diversity, echo, ignore_eos, return_token_ids, timings_per_token;
+    bool return_tokens_as_token_ids;
     bool include_stop_str_in_output, skip_special_tokens;
     bool stream, include_usage, continuous_usage_stats;
     const struct ResponseForm *form; /* response.h */

@@ -166,7 +166,6 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
                         task_names[ctx->config->task]);
     if (check_fingerprint(d, ctx, e)) return -1;
-    if (d->suffix) return api_fail(e, 400, NULL, "suffix", "suffix is not supported: the model only continues texts");
     if (api_check_user(d->user, e)) return -1;
     api_take_defaults(d, ctx->generation);
     if (r->sampling.temperature > 0 && r->sampling.temperature < 0.001f)
@@ -176,7 +175,9 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_choice_check_ends(r, ctx, e)) return -1;
+    if (api_choice_check(r, e) || api_masks_check(d, e) || read_prompts(d, ctx, fields, e) ||
+        api_choice_check_ends(r, ctx, e))
+        return -1;
     if (settle_names(d, ctx->generation, e)) return -1;
     if (r->best_of == 0) r->best_of = r->n;
     r->sampling.top_k = MAX(r->sampling.top_k, 0);
@@ -216,6 +217,8 @@ void api_request_free(CompletionRequest *r) {
     free(r->prefix);
     form_walk_free(r->walk);
     free(r->stop_ids);
+    free(r->allowed_ids);
+    bad_words_release(r->bad_words);
     free(r->seeds);
     free(r->noise_seeds);
     previous_free(r->previous);

@@ -11,9 +11,9 @@ enum { API_ABSENT = -2 };
 typedef struct RequestDraft {
     CompletionRequest request;
     Buffer *ignored; /* of a lenient server: FieldReader's; else NULL */
-    const char *model, *user, *suffix, *if_fingerprint;
+    const char *model, *user, *input_prefix, *suffix, *if_fingerprint;
     /* what becomes prompts; messages: the request is a chat */
-    const cJSON *prompt, *messages, *continuations;
+    const cJSON *prompt, *messages, *continuations, *input_extra;
     bool return_tokens; /* another name of return_token_ids */
     bool add_special_tokens, chat_template_kwargs, enable_thinking, parse_special;
     bool continue_final_message, chat_echo;
@@ -55,6 +55,12 @@ int api_schema_read(const FieldReader *r, const cJSON *item);
 int api_json_object_read(const FieldReader *r, const cJSON *item);
 int api_response_format_read(const FieldReader *r, const cJSON *item);
 int api_strings_read(const FieldReader *r, const cJSON *item); /* those of "choice" */
+
+/* "allowed_token_ids" and "bad_words", and what does not go with them. (request_masks.c) */
+extern const Type api_allowed_type, api_bad_words_type;
+int api_allowed_read(const FieldReader *r, const cJSON *item);
+int api_bad_words_read(const FieldReader *r, const cJSON *item);
+int api_masks_check(const RequestDraft *d, ApiError *e);
 
 /* "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
 extern const Type api_choice_type;

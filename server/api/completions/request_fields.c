@@ -91,6 +91,22 @@ static const Field rows[] = {
              "is several."},
     {DRAFT_FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "Put the BOS token in front of a text where the tokenizer does."},
+    {.name = "allowed_token_ids",
+     .kind = FIELD_OTHER,
+     .read = api_allowed_read,
+     .type = &api_allowed_type,
+     .absent = "all",
+     .help =
+         "Only these tokens are drawn, none that ends a text unless it is one of them. Log-probabilities are still the "
+         "model's own. Not with `choice` or a form."},
+    {.name = "bad_words",
+     .kind = FIELD_OTHER,
+     .read = api_bad_words_read,
+     .type = &api_bad_words_type,
+     .absent = "none",
+     .help =
+         "Texts that no choice writes, neither at once nor behind a space: the token that would complete one is never "
+         "drawn."},
     {REQUEST_FIELD(best_of, FIELD_INT), .high = INT_MAX, .limit = "--max-n", .absent = "`n`",
      .help = "Compute so many choices of each prompt and answer with the `n` of highest mean log-probability. At least "
              "`n`; above `n` neither with `stream` nor with an array of noise seeds. 0 means absent."},
@@ -181,6 +197,8 @@ static const Field rows[] = {
              "`name`, `description` and `strict` say nothing more. `{\"type\":\"text\"}` means absent."},
     {REQUEST_FIELD(return_token_ids, FIELD_BOOL),
      .help = "Add `token_ids` to every choice, and `prompt_token_ids` to the first that is sent of it."},
+    {REQUEST_FIELD(return_tokens_as_token_ids, FIELD_BOOL),
+     .help = "Log-probabilities call tokens `token_id:7` instead of spelling them."},
     {REQUEST_FIELD(seed, FIELD_FOLDED), .absent = "drawn",
      .help = "Seed of choice 0, from which those of the others are derived: of the sampling, and of the noise unless "
              "`noise_seed` says otherwise. -1 means absent. Above 2^53 - 1 and below 0 it is folded to 53 bits, and "
@@ -216,7 +234,8 @@ static const Field rows[] = {
      .fields = &api_structured_fields,
      .absent = "any text",
      .help = "What the answer may be, as vLLM says it."},
-    {DRAFT_FIELD(suffix, FIELD_TEXT), .absent = "none", .help = "Refused: the model only continues texts."},
+    {DRAFT_FIELD(suffix, FIELD_TEXT), .absent = "none",
+     .help = "What follows the text, of models whose tokenizer has the three tokens for that; refused by others."},
     {SAMPLING_FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = API_ABSENT, .absent = "1",
      .help = "0 takes the most probable token; otherwise at least 0.001."},
     {SAMPLING_FIELD(top_k, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "0",
@@ -236,7 +255,12 @@ static int read_prompts(void *out, const void *context, ApiError *e) {
     RequestDraft *d = out;
     d->request.form = &response_text;
     d->default_tokens = 16;
-    return api_prompt_read(context, d->prompt, d->add_special_tokens, &d->request.prompts, &d->request.n_prompts, e);
+    if (api_prompt_read(context, d->prompt, d->add_special_tokens, &d->request.prompts, &d->request.n_prompts, e))
+        return -1;
+    if (!d->suffix) return 0;
+    if (d->request.echo)
+        return api_fail(e, 400, NULL, "echo", "echo does not go with suffix, between which the text is");
+    return api_prompt_infill(context, d->suffix, d->request.prompts, d->request.n_prompts, e);
 }
 
 const FieldList completion_fields = {.rows = rows, .n = COUNTOF(rows), .also = &foreign_fields, .finish = read_prompts};

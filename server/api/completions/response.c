@@ -7,19 +7,15 @@
 #include "server/api/answer.h"
 #include "server/api/completions/request.h"
 
-#include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 void response_head_init(ResponseHead *h, const CompletionRequest *request, const ApiContext *api) {
-    uint64_t random[2];
-    BUG_ON(getrandom(random, sizeof random, 0) != sizeof random);
     *h = (ResponseHead){.created = (int64_t)time(NULL),
                         .request = request,
                         .api = api,
                         .has_noise = config_noise_acts(api->config, request->noise_scale)};
-    snprintf(h->id, sizeof h->id, "%s-%016" PRIx64 "%08" PRIx32, request->form->id, random[0], (uint32_t)random[1]);
+    answer_draw_id(h->id, request->form->id);
 }
 
 void response_open(Buffer *b, const ResponseHead *h, bool event) {
@@ -34,9 +30,9 @@ void response_open(Buffer *b, const ResponseHead *h, bool event) {
 }
 
 /* Tokens that are no text by themselves are spelled in bytes, as OpenAI does. */
-static void spell_token(Buffer *out, const Tokenizer *t, int id) {
+static void spell_token(Buffer *out, const ChoiceRules *rules, int id) {
     size_t n;
-    const char *piece = tokenizer_piece(t, id, &n);
+    const char *piece = rules->tokens_as_ids ? NULL : tokenizer_piece(rules->tokenizer, id, &n);
     if (!piece) {
         buffer_print(out, "token_id:%d", id);
     } else if (utf8_is_valid(piece, n)) {
@@ -47,9 +43,9 @@ static void spell_token(Buffer *out, const Tokenizer *t, int id) {
     }
 }
 
-static void put_token(Buffer *b, const char *key, const Tokenizer *t, int id) {
+static void put_token(Buffer *b, const char *key, const ChoiceRules *rules, int id) {
     Buffer text = {0};
-    spell_token(&text, t, id);
+    spell_token(&text, rules, id);
     json_put_bytes(b, key, text.data, text.n);
     b->failed |= text.failed;
     buffer_free(&text);
@@ -57,7 +53,7 @@ static void put_token(Buffer *b, const char *key, const Tokenizer *t, int id) {
 
 /* {"token":logprob,...}: the alternatives, best first, and the token itself. Two tokens may be spelled alike (a byte
  * and a character): the more probable one has the key. */
-static void put_top(Buffer *b, const Tokenizer *t, const JobToken *token, int n_top) {
+static void put_top(Buffer *b, const ChoiceRules *rules, const JobToken *token, int n_top) {
     enum { MAX_TOP = 21 };
     Buffer keys = {0};
     size_t start[MAX_TOP + 1] = {0};
@@ -67,7 +63,7 @@ static void put_top(Buffer *b, const Tokenizer *t, const JobToken *token, int n_
         bool own = i == n_top;
         TokenLogprob top = own ? (TokenLogprob){token->id, token->logprob} : token->top[i];
         if (top.id < 0) continue; /* there were no more tokens to choose from */
-        spell_token(&keys, t, top.id);
+        spell_token(&keys, rules, top.id);
         if (keys.failed) break;
         size_t n = keys.n - start[n_keys];
         const char *key = keys.data + start[n_keys];
@@ -87,9 +83,7 @@ static void put_top(Buffer *b, const Tokenizer *t, const JobToken *token, int n_
     buffer_free(&keys);
 }
 
-static void put_slot_token(Buffer *b, const Choice *c, const Slot *s) {
-    put_token(b, NULL, c->rules->tokenizer, s->id);
-}
+static void put_slot_token(Buffer *b, const Choice *c, const Slot *s) { put_token(b, NULL, c->rules, s->id); }
 
 static void put_slot_logprob(Buffer *b, const Choice *c, const Slot *s) {
     (void)c;
@@ -101,7 +95,7 @@ static void put_slot_logprob(Buffer *b, const Choice *c, const Slot *s) {
 
 static void put_slot_top(Buffer *b, const Choice *c, const Slot *s) {
     if (s->token)
-        put_top(b, c->rules->tokenizer, s->token, c->rules->n_top);
+        put_top(b, c->rules, s->token, c->rules->n_top);
     else
         json_put_null(b, NULL);
 }
@@ -151,7 +145,7 @@ static void put_prompt_token(Buffer *b, const Choice *c, const JobToken *token) 
             json_put_null(b, "rank");
         else
             json_put_int(b, "rank", i + 1);
-        put_token(b, "decoded_token", c->rules->tokenizer, top.id);
+        put_token(b, "decoded_token", c->rules, top.id);
         json_close(b, '}');
     }
     json_close(b, '}');

@@ -8,6 +8,7 @@
 #define NOISED_API_RESPONSE_H
 
 #include "server/api/completions/choice.h"
+#include "server/api/answer.h"
 #include "server/api/context.h"
 
 /* Of a choice: all of it; what is new since choice_mark_sent; or that in up to three kinds of event. */
@@ -30,7 +31,7 @@ typedef struct ResponseForm {
 extern const ResponseForm response_text, response_chat, response_score, response_replay;
 
 struct ResponseHead {
-    char id[40];
+    char id[ANSWER_ID];
     int64_t created;
     const struct CompletionRequest *request; /* borrowed, as: */
     const ApiContext *api;
@@ -53,7 +54,7 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c);
 void response_logprobs(Buffer *b, const Choice *c, int n);
 
 /* "token", "logprob" and "bytes" of a chat's log-probabilities. For the forms. */
-void response_token(Buffer *b, const Tokenizer *t, int id, float logprob);
+void response_token(Buffer *b, const ChoiceRules *rules, int id, float logprob);
 
 /* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
 void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, int n, Part part);

@@ -8,13 +8,14 @@
  * Several prompts are an array of these. A stream has an event for each new piece of text, with `stop` false, and one
  * with all of the above and no text behind them; no [DONE].
  *
- * POST /apply-template writes a conversation and computes nothing. */
+ * POST /infill is the same with a prompt that has a gap, and POST /apply-template writes a conversation and computes
+ * nothing. */
 #ifndef NOISED_API_LLAMA_H
 #define NOISED_API_LLAMA_H
 
 #include "server/api/completions/response.h"
 
-extern const FieldList llama_fields;
+extern const FieldList llama_fields, infill_fields;
 
 /* A chat's request -> {"prompt": what the model would be given, as a text}. */
 extern const FieldList template_fields;

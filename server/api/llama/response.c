@@ -94,7 +94,7 @@ static void put_tokens(Buffer *b, const Choice *c, int n) {
 static void put_token(Buffer *b, const Choice *c, int id, float logprob) {
     json_open(b, NULL, '{');
     json_put_int(b, "id", id);
-    response_token(b, c->rules->tokenizer, id, logprob);
+    response_token(b, c->rules, id, logprob);
 }
 
 static void put_probabilities(Buffer *b, const Choice *c, int n) {

@@ -62,6 +62,7 @@ static void print(Buffer *out, const Pooling *r) {
         out->failed = true;
         return;
     }
+    json_open(out, NULL, '{');
     pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
         if (!task_probabilities(&p, r, i, 0)) out->failed = true;

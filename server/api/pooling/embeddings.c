@@ -6,10 +6,12 @@
 #include "server/api/completions/prompt.h"
 #include "server/api/foreign.h"
 
+#include <limits.h>
 #include <math.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(PoolingRequest, member)
 static const Field rows[] = {
@@ -30,6 +32,8 @@ static const Field rows[] = {
     {FIELD(pooling, FIELD_TEXT), .absent = "`mean`",
      .help = "What a text's vector is: `mean`, of the rows of all its tokens, or `last`, that of the last."},
     {FIELD(seed, FIELD_FOLDED), .absent = "none", .help = "The same as `noise_seed`: nothing is sampled here."},
+    {FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
+     .help = "So many tokens of a longer text count, the last ones; -1: as many as the context holds."},
     {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
 };
 #undef FIELD
@@ -93,6 +97,11 @@ static void print(Buffer *out, const Pooling *r) {
         out->failed = true;
         return;
     }
+    char id[ANSWER_ID];
+    answer_draw_id(id, "embd");
+    json_open(out, NULL, '{');
+    json_put_text(out, "id", id);
+    json_put_int(out, "created", (int64_t)time(NULL));
     pooling_print_open(out);
     for (int i = 0; i < r->n_jobs; i++) {
         json_open(out, NULL, '{');

@@ -104,6 +104,7 @@ static void print(Buffer *out, const Pooling *r) {
         out->failed = true;
         return;
     }
+    json_open(out, NULL, '{');
     pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs; i++) {
         const PoolingInput *input = &r->request.inputs[i];

@@ -20,6 +20,8 @@ int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     r->inputs = rc ? NULL : try_calloc((size_t)n, sizeof *r->inputs);
     if (rc == 0 && !r->inputs) rc = api_no_memory(e);
     for (int i = 0; i < n && rc; i++) free(prompts[i].ids);
+    int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
+    for (int i = 0; i < n && rc == 0 && most; i++) api_prompt_keep_last(&prompts[i], most);
     for (int i = 0; i < n && rc == 0; i++)
         r->inputs[r->n_inputs++] = (PoolingInput){.ids = prompts[i].ids, .n = prompts[i].n};
     free(prompts);
@@ -232,7 +234,6 @@ void pooling_free(void *self) {
 }
 
 void pooling_print_open(Buffer *out) {
-    json_open(out, NULL, '{');
     json_put_text(out, "object", "list");
     json_open(out, "data", '[');
 }

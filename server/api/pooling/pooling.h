@@ -34,6 +34,7 @@ typedef struct PoolingRequest {
     int top_k;   /* fill-mask */
     bool base64; /* embeddings */
     bool truncate;
+    int truncate_prompt_tokens; /* 0: none; -1: to the context */
     cJSON *json;
     /* ---- of the JSON ---- */
     const char *model, *user, *encoding_format, *pooling;
@@ -80,8 +81,8 @@ int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_
 /* Inputs that are texts or token ids, one or a list of them. */
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
 
-/* What all of these answers have: {"object":"list","data":[ and, behind the last result, the model, the noise and the
- * tokens used. */
+/* What all of these answers have: {"object":"list","data":[, in front of which the caller may put more, and, behind the
+ * last result, the model, the noise and the tokens used. */
 void pooling_print_open(Buffer *out);
 void pooling_print_close(Buffer *out, const Pooling *r);
 

@@ -154,6 +154,7 @@ static void print(Buffer *out, const Pooling *r) {
         out->failed = true;
         return;
     }
+    json_open(out, NULL, '{');
     pooling_print_open(out);
     for (int i = 0; i < r->request.n_inputs && !out->failed; i++) print_input(out, r, i, &p);
     pooling_print_close(out, r);

@@ -149,22 +149,11 @@ TEST(chat_lengths) {
 
 /* A checkpoint with the token <|im_end|>, 300, and the files given. */
 static char *chat_folder(const char *config, const char *jinja) {
-    char *dir = test_dir(), path[256];
+    char *dir = test_dir();
     if (!test_checkpoint_write(dir, CHECKPOINT_SMALL, 1)) return dir;
-    test_path(path, dir, "tokenizer.json");
-    char *text = test_read_file(path, NULL);
-    cJSON *tokenizer = cJSON_Parse(text);
-    cJSON_AddItemToArray(
-        cJSON_GetObjectItem(tokenizer, "added_tokens"),
-        cJSON_Parse("{\"id\":300,\"content\":\"<|im_end|>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
-                    "\"normalized\":false,\"special\":true}"));
-    free(text);
-    text = cJSON_PrintUnformatted(tokenizer);
-    test_write_text(dir, "tokenizer.json", text);
+    test_add_token(dir, 300, "<|im_end|>");
     if (config) test_write_text(dir, "tokenizer_config.json", config);
     if (jinja) test_write_text(dir, "chat_template.jinja", jinja);
-    free(text);
-    cJSON_Delete(tokenizer);
     return dir;
 }
 

@@ -29,7 +29,8 @@ TEST(embeddings_object) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = http_post(&d, "/v1/embeddings", "{\"input\":[\"The river runs\",\"The mill\"],\"user\":\"me\"}");
     CHECK_MSG(a.status == 200, "%s", a.body);
-    CHECK(!strcmp(json_text(a.json, "object"), "list"));
+    CHECK(!strcmp(json_text(a.json, "object"), "list") && !strncmp(json_text(a.json, "id"), "embd-", 5));
+    CHECK(json_number(a.json, "created") > 1.7e9);
     for (int i = 0; i < 2; i++) {
         char path[40];
         snprintf(path, sizeof path, "data.%d.embedding", i);
