@@ -196,6 +196,7 @@ function forget() {
   answers = [];
   columns.forEach((c) => c.node.remove());
   columns = new Map();
+  byId("status").textContent = "";
   grown();
 }
 

@@ -66,7 +66,7 @@ export class UnderPanel {
     const mine = rows.find((r) => r.seed === own);
     rows.sort((a, b) => (b.seed === own) - (a.seed === own) || b.total - a.total);
     const same = JSON.stringify(mine.logprobs) === JSON.stringify(answer.logprobs);
-    this.said.textContent = "A square a token, the darker the more probable; nats of the whole text at the right. " +
+    this.said.textContent = "A square a token, the more probable the stronger; nats of the whole text at the right. " +
       `Seed ${own}'s own row has ` + (same ? "the very bits that it was drawn with." : "other figures than it was drawn with.");
     const drawn = rows.map((r) => element("tr", r === mine ? {class: "own"} : {}, element("th", {scope: "row"}, String(r.seed)),
       element("td", {}, this.row(r)), element("td", {}, r.total.toFixed(1))));
