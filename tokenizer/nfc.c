@@ -10,7 +10,7 @@ enum { GROWTH = 3 };
 
 /* libunistring sorts runs of combining marks in n log n, so that no text takes quadratic time. */
 TokenText nfc_spelling(TokenText text) {
-    uint8_t *out = try_malloc(GROWTH * text.n + 1);
+    uint8_t *out = try_malloc(GROWTH * text.n);
     size_t n = 0;
     for (size_t at = 0; out && at < text.n;) {
         size_t valid = utf8_valid_prefix(text.data + at, text.n - at), length = GROWTH * valid;

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "tokenizer/map.h"
 #include "tokenizer/pretokenize.h"
 
 #include <pthread.h>
@@ -331,4 +332,17 @@ TEST(tokenizer_of_ids_only) {
     free(text);
     token_list_free(&list);
     tokenizer_free(t);
+}
+
+TEST(tokenizer_maps_find_nothing_in_nothing) {
+    TextMap texts = {0};
+    PairMap pairs = {0};
+    CHECK(text_map_find(&texts, "a", 1) == -1 && pair_map_find(&pairs, 1, 2) == -1);
+    *text_map_at(&texts, "a", 1) = 7;
+    *pair_map_at(&pairs, 1, 2) = 8;
+    CHECK(text_map_find(&texts, "a", 1) == 7 && text_map_find(&texts, "b", 1) == -1 &&
+          text_map_find(&texts, "", 0) == -1);
+    CHECK(pair_map_find(&pairs, 1, 2) == 8 && pair_map_find(&pairs, 2, 1) == -1);
+    text_map_free(&texts);
+    pair_map_free(&pairs);
 }

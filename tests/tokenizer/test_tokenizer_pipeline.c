@@ -103,12 +103,14 @@ TEST(tokenizer_pipeline_saves_what_it_loads) {
 }
 
 TEST(tokenizer_composes) {
-    /* What Python's unicodedata.normalize("NFC", ...) gives: an accent, two marks out of order, Hangul, Angstrom. */
+    /* What Python's unicodedata.normalize("NFC", ...) gives: an accent, two marks out of order, Hangul, Angstrom, and
+     * a note that becomes three times as long. */
     static const char *const cases[][2] = {{"cafe\xCC\x81!", "caf\xC3\xA9!"},
                                            {"q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87"},
                                            {"\xE1\x84\x80\xE1\x85\xA1", "\xEA\xB0\x80"},
                                            {"\xE2\x84\xAB x", "\xC3\x85 x"},
-                                           {"e\xCC\x81\xFFo\xCC\x88\x80", "\xC3\xA9\xFF\xC3\xB6\x80"}};
+                                           {"e\xCC\x81\xFFo\xCC\x88\x80", "\xC3\xA9\xFF\xC3\xB6\x80"},
+                                           {"\xF0\x9D\x85\xA0", "\xF0\x9D\x85\x98\xF0\x9D\x85\xA5\xF0\x9D\x85\xAE"}};
     Tokenizer *t = changed("\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
     if (!t) return;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
