@@ -96,7 +96,8 @@ def reach(build, at_once):
         for i, (name, entry) in enumerate(zip(wanted, results)):
             found[name] = entry
             if i % 20 == 19 or i + 1 == len(wanted):
-                kept.write_text(json.dumps(found))
+                kept.with_suffix('.new').write_text(json.dumps(found))
+                kept.with_suffix('.new').rename(kept)
                 print(f'{i + 1} of {len(wanted)} tests looked at', flush=True)
     return found
 

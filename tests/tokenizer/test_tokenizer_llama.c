@@ -150,6 +150,21 @@ TEST(tokenizer_llama_ids) {
     tokenizer_free(t);
 }
 
+/* A piece with a space inside: no word ends there for certain. */
+TEST(tokenizer_llama_merges_over_a_space) {
+    static const Case cases[] = {{"d world", IDS(MARK, LD, OR, L, D)}, {"t world", IDS(MARK_T, MARK_W, OR, L, D)}};
+    char *plain = llama_json(), *piece = text_replace(plain, "\"ld\":", "\"d" SPACE_MARK "w\":"),
+         *json = text_replace(piece, "\"l d\"", "\"d " SPACE_MARK "w\"");
+    Tokenizer *t = NULL;
+    Err err = {""};
+    CHECK_MSG(tokenizer_json_parse(&t, json, strlen(json), &err) == 0, "%s", err.msg);
+    if (t) check_cases(t, cases, COUNTOF(cases), false);
+    tokenizer_free(t);
+    free(plain);
+    free(piece);
+    free(json);
+}
+
 TEST(tokenizer_llama_metaspace) {
     static const Case first[] = {{"the", IDS(MARK_THE)},         {" the", IDS(MARK_THE)},
                                  {"  the", IDS(MARK, MARK_THE)}, {"t</s>t t", IDS(MARK_T, EOS, T, MARK_T)},
