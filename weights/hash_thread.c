@@ -32,7 +32,6 @@ int hash_thread_start(HashThread *h, Err *err) {
     pthread_cond_init(&h->changed, NULL);
     int rc = pthread_create(&h->thread, NULL, run, h);
     if (rc == 0) return 0;
-    sha256_end(&h->hash);
     destroy(h);
     return err_set(err, "cannot start a thread to hash with: %s", strerror(rc));
 }

@@ -20,17 +20,14 @@ Proof *proof_make(const void *data, size_t n);
 void proof_free(Proof *p);                            /* NULL is fine */
 void proof_hex(const Proof *p, char hex[SHA256_HEX]); /* the digest of all data */
 
-/* Reads everything again. For any thread, also one that has promised to allocate nothing: libcrypto takes some hundred
- * bytes for a digest. */
+/* Reads everything again. Any thread; allocates nothing, as what follows. */
 bool proof_holds(const Proof *p);
 
-/* The same a block at a time, round and round. */
+/* The same a block at a time, round and round. Begins as {0}. */
 typedef struct ProofWalk {
     Sha256 hash;
     size_t block; /* the next */
 } ProofWalk;
-void proof_walk_start(ProofWalk *w);
 bool proof_walk_step(ProofWalk *w, const Proof *p); /* false: the block is not what it was, and the walk is over */
-void proof_walk_end(ProofWalk *w);
 
 #endif

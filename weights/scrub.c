@@ -34,8 +34,7 @@ static bool wait_until(Scrub *s, double when) {
 static bool scrub_file(Scrub *s, int i, double *due) {
     const SafeFile *f = &s->files->files[i];
     bool go_on = true;
-    ProofWalk w;
-    proof_walk_start(&w);
+    ProofWalk w = {0};
     for (size_t b = 0; b < f->proof->n_blocks && go_on; b++) {
         go_on = wait_until(s, *due += s->pause);
         if (!go_on || proof_walk_step(&w, f->proof)) continue;
@@ -43,7 +42,6 @@ static bool scrub_file(Scrub *s, int i, double *due) {
         safe_condemn(f);
         go_on = false;
     }
-    proof_walk_end(&w);
     return go_on;
 }
 

@@ -16,8 +16,7 @@ static void hash_between(const char *open, const char *close, char base64[64]) {
     BUG_ON(!to);
     sha256_init(&s);
     sha256_add(&s, from, (size_t)(to - from));
-    sha256_final(&s, digest);
-    sha256_end(&s);
+    sha256_peek(&s, digest);
     EVP_EncodeBlock((unsigned char *)base64, digest, SHA256_BYTES);
 }
 

@@ -18,8 +18,7 @@ static void check_hash(const char *policy, const char *page, const char *open, c
     from += strlen(open);
     sha256_init(&s);
     sha256_add(&s, from, (size_t)(to - from));
-    sha256_final(&s, digest);
-    sha256_end(&s);
+    sha256_peek(&s, digest);
     EVP_EncodeBlock(base64, digest, SHA256_BYTES);
     snprintf(named, sizeof named, "-src 'sha256-%s'", (char *)base64);
     CHECK_MSG(strstr(policy, named), "%s not in %s", named, policy);

@@ -23,7 +23,7 @@ TEST(proof_walk_finds_every_block) {
     for (size_t i = 0; i < COUNTOF(lengths); i++) {
         char hex[SHA256_HEX], want[SHA256_HEX];
         Sha256 s;
-        ProofWalk w;
+        ProofWalk w = {0};
         size_t n = lengths[i];
         Proof *p = proof_make(data, n);
         sha256_init(&s);
@@ -32,15 +32,12 @@ TEST(proof_walk_finds_every_block) {
         proof_hex(p, hex);
         CHECK_MSG(!strcmp(hex, want), "%zu bytes: %s, not %s", n, hex, want);
         CHECK(proof_holds(p) && proof_holds(p));
-        proof_walk_start(&w);
         for (size_t b = 0; b < 3 * p->n_blocks; b++) CHECK(proof_walk_step(&w, p));
-        proof_walk_end(&w);
         for (size_t at = 0; at < n; at += PROOF_BLOCK / 2 + 1) {
             size_t steps = 0;
             data[at] ^= 16;
-            proof_walk_start(&w);
+            w = (ProofWalk){0};
             while (proof_walk_step(&w, p)) steps++;
-            proof_walk_end(&w);
             CHECK_MSG(steps == at / PROOF_BLOCK && !proof_holds(p), "byte %zu of %zu: step %zu", at, n, steps);
             data[at] ^= 16;
         }
