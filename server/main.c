@@ -59,16 +59,18 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
 
 /* ---- loading ---- */
 
-/* While there is nothing to finish yet, a signal that ends the server does so at once. */
+/* While there is nothing to finish yet, a signal that ends the server does so at once. The server's own is load's: to
+ * cancel a thread takes memory. */
 static void *watch_loading(void *arg) {
     sigset_t ends;
-    int number;
+    siginfo_t from = {0};
     (void)arg;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGQUIT);
-    sigwait(&ends, &number);
+    while (sigwaitinfo(&ends, &from) < 0) {}
+    if (from.si_pid == getpid()) return NULL;
     log_line("stopped before it was ready");
     log_flush(FAREWELL);
     _exit(0);
@@ -79,7 +81,7 @@ static int load(Serving **first, const ServingContext *ctx, Err *err) {
     int failed = pthread_create(&watcher, NULL, watch_loading, NULL);
     int rc = serving_open(first, ctx, err);
     if (failed) return rc;
-    pthread_cancel(watcher);
+    pthread_kill(watcher, SIGTERM);
     pthread_join(watcher, NULL);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* How much work a second the engine gets done: sums of rows and busy seconds that fade by 1/32 a step. */
@@ -317,6 +318,8 @@ static void init_runner(void *arg) {
 int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions *options, Err *err) {
     *out = NULL;
     if (check_options(options, err)) return -1;
+    int threads = options->threads ? options->threads : team_size(), refused = team_size_try(threads);
+    if (refused) return err_set(err, "the system does not give %d threads: %s", threads, strerror(refused));
     const Config *c = &checkpoint->model.cfg;
     Engine *e = xcalloc(1, sizeof *e);
     *e = (Engine){.options = *options, .config = c, .files = &checkpoint->shards};

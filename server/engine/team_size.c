@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -68,6 +69,25 @@ static double look(TeamSize *c, double now) {
     return known ? fmin(fmax(share, 0), 1) : -1;
 }
 
+/* Ends as OpenMP's threads do: what the C library loads for that, and aborts without, is there from then on. */
+static void *wait_at(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    pthread_exit(NULL);
+}
+
+int team_size_try(int more) {
+    enum { MOST = 512 };
+    pthread_t threads[MOST];
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int n = 0, rc = 0;
+    pthread_mutex_lock(&gate);
+    while (n < MIN(more, MOST) && (rc = pthread_create(&threads[n], NULL, wait_at, &gate)) == 0) n++;
+    pthread_mutex_unlock(&gate);
+    while (n > 0) pthread_join(threads[--n], NULL);
+    return rc;
+}
+
 /* Makes the team this large; its members are other threads from now on, perhaps. */
 static void resize(TeamSize *c, int size, double now) {
     c->size = size;
@@ -97,5 +117,5 @@ void team_size_observe(TeamSize *c, double seconds, double now) {
     double delayed = look(c, now);
     if (delayed < 0) return;
     int size = team_size_decide(c, delayed, now);
-    if (size != c->size) resize(c, size, now);
+    if (size != c->size && team_size_try(size - c->size) == 0) resize(c, size, now);
 }

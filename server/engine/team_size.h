@@ -10,7 +10,8 @@
  *
  * and so many, rounded, are left out: what is left has cores of its own. But when fewer than half of the team would be
  * left, all compute. The full team is tried again after half a second, and if that was too early after twice as long,
- * up to 16 seconds. Where the kernel tells nothing all compute. The engine thread's, with its team set. */
+ * up to 16 seconds, as far as there are threads to be had. Where the kernel tells nothing all compute. The engine
+ * thread's, with its team set. */
 #ifndef NOISED_TEAM_SIZE_H
 #define NOISED_TEAM_SIZE_H
 
@@ -26,6 +27,10 @@ typedef struct TeamSize {
     double until, patience; /* when the other size is tried next; how long a size that was of no use is not tried */
     bool trying;            /* this size, since the last look */
 } TeamSize;
+
+/* Whether the system gives so many more threads, tried by starting them: 0 or errno. OpenMP ends the process when it is
+ * refused one, so this comes before. Allocates nothing. Any thread. */
+int team_size_try(int more);
 
 void team_size_init(TeamSize *c); /* allocates */
 void team_size_free(TeamSize *c);
