@@ -1,6 +1,7 @@
 /* The interposed library itself: build/fault.so. Built without anything of ours, for it lives in every program. */
 #include "tests/faults/fault.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,11 +34,20 @@ static int fail(int error) {
 }
 
 /* Of a call that moves *n bytes: -1 when it fails; half of them are left when it comes short. */
-static int moves(FaultCall call, size_t *n, int error) {
-    if (!strikes(call)) return 0;
+static int moves(bool struck, size_t *n, int error) {
+    if (!struck) return 0;
     if (fault->mode != FAULT_SHORT) return fail(error);
     *n = (*n + 1) / 2;
     return 0;
+}
+
+/* A call on a connection whose peer shall know that it was met. */
+static bool strikes_peer(FaultCall call, int fd) {
+    struct sockaddr_in peer = {0};
+    if (!strikes(call)) return false;
+    if (getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof peer}) == 0 && peer.sin_family == AF_INET)
+        fault->met[ntohs(peer.sin_port)] = 1;
+    return true;
 }
 
 /* The function that was called, as the next library has it. */
@@ -82,15 +97,43 @@ FILE *fopen(const char *path, const char *mode) {
     errno = EMFILE;
     return NULL;
 }
-ssize_t read(int fd, void *data, size_t n) { return moves(FAULT_READ, &n, EIO) ? -1 : syscall(SYS_read, fd, data, n); }
+int socket(int domain, int type, int protocol) {
+    return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_socket, domain, type, protocol);
+}
+int socketpair(int domain, int type, int protocol, int pair[2]) {
+    return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_socketpair, domain, type, protocol, pair);
+}
+int eventfd(unsigned count, int flags) {
+    return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_eventfd2, count, flags);
+}
+int epoll_create1(int flags) { return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_epoll_create1, flags); }
+int memfd_create(const char *name, unsigned flags) {
+    return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_memfd_create, name, flags);
+}
+int fcntl(int fd, int command, ...) {
+    va_list ap;
+    va_start(ap, command);
+    void *argument = va_arg(ap, void *);
+    va_end(ap);
+    return command == F_DUPFD_CLOEXEC && strikes(FAULT_OPEN) ? fail(EMFILE)
+                                                             : (int)syscall(SYS_fcntl, fd, command, argument);
+}
+/* An eventfd neither fails nor comes short. */
+static bool is_file(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT);
+}
+ssize_t read(int fd, void *data, size_t n) {
+    return is_file(fd) && moves(strikes(FAULT_READ), &n, EIO) ? -1 : syscall(SYS_read, fd, data, n);
+}
 ssize_t pread(int fd, void *data, size_t n, off_t offset) {
-    return moves(FAULT_READ, &n, EIO) ? -1 : syscall(SYS_pread64, fd, data, n, offset);
+    return moves(strikes(FAULT_READ), &n, EIO) ? -1 : syscall(SYS_pread64, fd, data, n, offset);
 }
 ssize_t write(int fd, const void *data, size_t n) {
-    return moves(FAULT_WRITE, &n, ENOSPC) ? -1 : syscall(SYS_write, fd, data, n);
+    return is_file(fd) && moves(strikes(FAULT_WRITE), &n, ENOSPC) ? -1 : syscall(SYS_write, fd, data, n);
 }
 ssize_t pwrite(int fd, const void *data, size_t n, off_t offset) {
-    return moves(FAULT_WRITE, &n, ENOSPC) ? -1 : syscall(SYS_pwrite64, fd, data, n, offset);
+    return moves(strikes(FAULT_WRITE), &n, ENOSPC) ? -1 : syscall(SYS_pwrite64, fd, data, n, offset);
 }
 /* A stream into memory has no descriptor and no disk to be full. */
 static bool flush_strikes(FILE *f) { return f && fileno(f) >= 0 && strikes(FAULT_FLUSH); }
@@ -107,23 +150,69 @@ int rename(const char *from, const char *to) {
 
 /* ---- threads ---- */
 
+/* OpenMP's ends the process when it is refused a thread. */
+static bool is_openmp(const void *caller) {
+    Dl_info from;
+    return dladdr(caller, &from) && strstr(from.dli_fname, "libgomp");
+}
 int pthread_create(pthread_t *id, const pthread_attr_t *how, void *(*run)(void *), void *with) {
-    return strikes(FAULT_THREAD) ? EAGAIN : REAL(pthread_create)(id, how, run, with);
+    bool refused = !is_openmp(__builtin_return_address(0)) && strikes(FAULT_THREAD);
+    return refused ? EAGAIN : REAL(pthread_create)(id, how, run, with);
+}
+
+/* ---- sockets ---- */
+
+int bind(int fd, const struct sockaddr *at, socklen_t n) {
+    return strikes(FAULT_LISTEN) ? fail(EADDRINUSE) : (int)syscall(SYS_bind, fd, at, n);
+}
+int listen(int fd, int n) { return strikes(FAULT_LISTEN) ? fail(EADDRINUSE) : (int)syscall(SYS_listen, fd, n); }
+int accept4(int fd, struct sockaddr *from, socklen_t *n, int flags) {
+    return strikes(FAULT_ACCEPT) ? fail(EMFILE) : (int)syscall(SYS_accept4, fd, from, n, flags);
+}
+/* Who waits for room in a socket. A send comes short where there is none, so that it is back must be told. */
+static struct {
+    int epoll;
+    struct epoll_event event;
+} waiting[1024];
+
+int epoll_ctl(int fd, int what, int of, struct epoll_event *event) {
+    if (what == EPOLL_CTL_ADD && strikes_peer(FAULT_EPOLL, of)) return fail(ENOMEM);
+    if (what != EPOLL_CTL_DEL && event->events & EPOLLOUT && of < 1024)
+        waiting[of].epoll = fd, waiting[of].event = *event;
+    return (int)syscall(SYS_epoll_ctl, fd, what, of, event);
+}
+static ssize_t send_half(int fd, const void *data, size_t n, int flags) {
+    ssize_t sent = syscall(SYS_sendto, fd, data, n, flags, NULL, 0);
+    if (fd < 1024 && waiting[fd].epoll)
+        syscall(SYS_epoll_ctl, waiting[fd].epoll, EPOLL_CTL_MOD, fd, &waiting[fd].event);
+    return sent;
+}
+int epoll_wait(int fd, struct epoll_event *events, int n, int timeout) {
+    return strikes(FAULT_WAIT) ? fail(EINTR) : REAL(epoll_wait)(fd, events, n, timeout);
+}
+/* recv itself is the daemon's own (server/http/library.h), which reads by this one. */
+ssize_t recvfrom(int fd, void *data, size_t n, int flags, struct sockaddr *from, socklen_t *n_from) {
+    return moves(strikes_peer(FAULT_RECV, fd), &n, ECONNRESET)
+               ? -1
+               : syscall(SYS_recvfrom, fd, data, n, flags, from, n_from);
+}
+ssize_t __recvfrom_chk(int fd, void *data, size_t n, size_t room, int flags, struct sockaddr *from, socklen_t *n_from) {
+    return n > room ? fail(EFAULT) : recvfrom(fd, data, n, flags, from, n_from);
+}
+ssize_t send(int fd, const void *data, size_t n, int flags) {
+    size_t all = n;
+    if (moves(strikes_peer(FAULT_SEND, fd), &n, ECONNRESET)) return -1;
+    return n < all ? send_half(fd, data, n, flags) : syscall(SYS_sendto, fd, data, n, flags, NULL, 0);
+}
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    size_t n = message->msg_iovlen ? message->msg_iov[0].iov_len : 0, all = n;
+    if (moves(strikes_peer(FAULT_SEND, fd), &n, ECONNRESET)) return -1;
+    return n < all ? send_half(fd, message->msg_iov[0].iov_base, n, flags) : syscall(SYS_sendmsg, fd, message, flags);
 }
 
 /* ---- from main on ---- */
 
 static int (*real_main)(int, char **, char **);
-
-/* libcrypto crashes when it finds no memory to begin with, which is its own affair. */
-static void wake_libcrypto(void) {
-    unsigned char digest[64];
-    void *sha256 = dlsym(RTLD_DEFAULT, "EVP_sha256"), *hash = dlsym(RTLD_DEFAULT, "EVP_Digest");
-    if (!sha256 || !hash) return;
-    const void *kind = ((const void *(*)(void))sha256)();
-    ((int (*)(const void *, size_t, unsigned char *, unsigned *, const void *, void *))hash)("", 0, digest, NULL, kind,
-                                                                                             NULL);
-}
 
 static int main_with_faults(int argc, char **argv, char **environment) {
     const char *path = getenv("FAULT");
@@ -131,7 +220,6 @@ static int main_with_faults(int argc, char **argv, char **environment) {
     void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *fault, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return 125;
     close(fd);
-    wake_libcrypto();
     fault = at;
     return real_main(argc, argv, environment);
 }

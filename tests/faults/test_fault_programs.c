@@ -191,7 +191,7 @@ static void try_task(const Task *task) {
     int trials = 0;
     for (FaultCall call = task->mallocs ? FAULT_MALLOC : FAULT_OPEN; call < FAULT_CALLS; call++)
         for (FaultMode mode = FAULT_ONCE; mode < FAULT_MODES; mode++) {
-            if (mode == FAULT_SHORT && call != FAULT_READ && call != FAULT_WRITE) continue;
+            if (!fault_has_mode(call, mode)) continue;
             for (long n = 1; n <= t.count[call]; n = fault_next(n, t.count[call]), trials++)
                 try_fault(&t, call, mode, n);
         }

@@ -6,7 +6,6 @@
 #include "tests/support/http_client.h"
 #include "tests/support/pictures.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <png.h>
 #include <pthread.h>
@@ -174,20 +173,10 @@ static long resident_kb(const Daemon *d) {
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static int open_files(const Daemon *d) {
-    char path[64];
-    int n = 0;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir)) n++;
-    if (dir) closedir(dir);
-    return n;
-}
-
 /* With no client there, once connections and old versions are gone. */
 static int settled_files(const Daemon *d) {
-    int least = open_files(d);
-    for (double t0 = now_seconds(); now_seconds() - t0 < 0.2; usleep(10000)) least = MIN(least, open_files(d));
+    int least = daemon_files(d);
+    for (double t0 = now_seconds(); now_seconds() - t0 < 0.2; usleep(10000)) least = MIN(least, daemon_files(d));
     return least;
 }
 

@@ -8,6 +8,7 @@
 #include "tokenizer/tokenizer_json.h"
 #include "weights/checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -282,4 +283,14 @@ int daemon_stop(Daemon *d) {
     if (d->output) fclose(d->output);
     *d = (Daemon){0};
     return status;
+}
+
+int daemon_files(const Daemon *d) {
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) n++;
+    if (dir) closedir(dir);
+    return n;
 }

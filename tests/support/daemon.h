@@ -53,6 +53,8 @@ void daemon_log_to(const char *path);
  */
 int daemon_stop(Daemon *d);
 
+int daemon_files(const Daemon *d); /* open descriptors */
+
 /* Runs noised with options until it ends; its exit status. Its stderr goes to the string, malloc'ed. */
 int daemon_run(const char *options, char **errors);
 
