@@ -62,6 +62,10 @@ enum {
 #define METASPACE(scheme, split)                                                                                       \
     "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\","                  \
     "\"prepend_scheme\":\"" scheme "\",\"split\":" split "}"
+/* Older files say it without a scheme. */
+#define METASPACE_PREFIX(is)                                                                                           \
+    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"split\":false,"  \
+    "\"add_prefix_space\":" is "}"
 #define TEMPLATE                                                                                                       \
     "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},"                  \
     "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],"                                                        \
@@ -177,10 +181,10 @@ TEST(tokenizer_llama_metaspace) {
         const char *pipeline;
         const Case *cases;
         size_t n;
-    } variants[] = {{METASPACE("first", "false"), first, COUNTOF(first)},
-                    {METASPACE("always", "false"), always, COUNTOF(always)},
-                    {METASPACE("never", "false"), never, COUNTOF(never)},
-                    {METASPACE("always", "true"), split, COUNTOF(split)}};
+    } variants[] = {
+        {METASPACE("first", "false"), first, COUNTOF(first)}, {METASPACE("always", "false"), always, COUNTOF(always)},
+        {METASPACE("never", "false"), never, COUNTOF(never)}, {METASPACE_PREFIX("true"), always, COUNTOF(always)},
+        {METASPACE_PREFIX("false"), never, COUNTOF(never)},   {METASPACE("always", "true"), split, COUNTOF(split)}};
     for (size_t i = 0; i < COUNTOF(variants); i++) {
         Tokenizer *t = llama_tokenizer(PIPELINE, variants[i].pipeline);
         if (t) check_cases(t, variants[i].cases, variants[i].n, true);

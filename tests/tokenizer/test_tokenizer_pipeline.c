@@ -157,6 +157,9 @@ TEST(tokenizer_bad_pipelines) {
          "pre_tokenizer.pretokenizers[0].behavior is \"Removed\", only \"Isolated\" is supported"},
         {SEQUENCE(SPLIT("a") ", " SPLIT("b") ", " SPLIT("c") ", " SPLIT("d") ", " BYTE_LEVEL("true")),
          "the last of pre_tokenizer.pretokenizers: only 4 expressions after one another are supported"},
+        {SEQUENCE(""), "pre_tokenizer.pretokenizers has 0 elements, only 1 to 5 are supported"},
+        {SEQUENCE("{\"type\": \"Digits\", \"individual_digits\": 1}, " BYTE_LEVEL("false")),
+         "pre_tokenizer.pretokenizers[0].individual_digits is 1, must be true or false"},
     };
     char *json = small_json();
     for (size_t i = 0; i < COUNTOF(cases); i++) {

@@ -321,6 +321,20 @@ TEST(tasks_of_another_model) {
     }
 }
 
+TEST(tasks_of_a_model_of_images) {
+    static const char *const routes[] = {"/v1/completions", "/v1/tag", "/v1/fill-mask", "/v1/embeddings"};
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_IMAGES, NULL));
+    for (size_t r = 0; r < COUNTOF(routes); r++) {
+        Answer a = http_post(&d, routes[r], r ? "{\"input\":\"The mill\"}" : "{\"prompt\":\"The mill\"}");
+        CHECK_MSG(a.status == 400 && !strcmp(json_text(a.json, "error.code"), "wrong_task") &&
+                      strstr(json_text(a.json, "error.message"), "image-classification"),
+                  "%s: %s", routes[r], a.body);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
 TEST(tasks_truncate) {
     Daemon d;
     char *body = malloc(8192), *end = body + sprintf(body, "{\"input\":[1");
