@@ -76,7 +76,7 @@ LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
 BROWSER := $(wildcard tests/browser/*.c)
 MAINS := server/main.c server/api/schema/main.c trainer/commands/main.c weights/main.c
-SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) tests/fuzz/libfuzzer.c $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
+SOURCES := $(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) tests/fuzz/libfuzzer.c tests/forms/check.c $(BENCH) $(SOAK) $(BROWSER) $(MAINS)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 PROGRAMS := $(BUILD)/noised $(BUILD)/noised-train $(BUILD)/noised-weights
@@ -112,6 +112,7 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 # libmicrohttpd reads by the recv of server/http/library.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd -lsystemd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
+$(BUILD)/form-check: $(call objects,$(BASE) $(TOKENIZER) $(call sources,server/form) tests/forms/check.c)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-tests: | $(BUILD)/fault.so
 $(BUILD)/fault.so: tests/faults/fault.c tests/faults/fault.h
@@ -127,7 +128,7 @@ $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 $(BUILD)/run-kernel-tests: $(call objects,$(KERNEL_TESTS)) | $(call objects,$(MODEL))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LINK_BLAS) -lm
-$(PROGRAMS) $(BUILD)/print-schema $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests:
+$(PROGRAMS) $(BUILD)/print-schema $(BUILD)/form-check $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests:
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
@@ -292,6 +293,18 @@ test-openapi: $(BUILD)/noised ## /openapi.json and answers by validators that ar
 	@mkdir -p $(BUILD)/openapi && npm install --silent --no-audit --no-fund --prefix $(BUILD)/openapi \
 	    @seriousme/openapi-schema-validator@2.11.0 || echo "npm installed nothing: skipped where it never did"
 	@[ ! -d $(BUILD)/openapi/node_modules ] || node tests/server/validate_openapi.mjs $(BUILD) $(BUILD)/openapi
+
+# The suite is Debian's copy, for npm's knows older drafts alone.
+SCHEMA_SUITE := usr/share/perl5/auto/share/dist/Test-JSON-Schema-Acceptance/tests/draft2020-12
+.PHONY: test-schemas
+test-schemas: $(BUILD)/noised $(BUILD)/form-check ## JSON schemas as forms: the draft's own suite, ajv, answers of the demo (node, npm; ANSWERS=10000)
+	@mkdir -p $(BUILD)/schemas && npm install --silent --no-audit --no-fund --prefix $(BUILD)/schemas ajv@8.20.0 \
+	    ajv-formats@3.0.1 || echo "npm installed nothing: skipped where it never did"
+	@cd $(BUILD)/schemas && { [ -d suite ] || { apt-get download -qq libtest-json-schema-acceptance-perl && \
+	    dpkg -x libtest-json-schema-acceptance-perl_*.deb deb && mv deb/$(SCHEMA_SUITE) suite; } || \
+	    echo "no JSON Schema Test Suite: skipped"; }
+	@[ ! -d $(BUILD)/schemas/node_modules ] || [ ! -d $(BUILD)/schemas/suite ] || \
+	    node tests/forms/schemas.mjs $(BUILD) $(BUILD)/schemas
 
 .PHONY: test-kubernetes
 test-kubernetes: ## deploy/kubernetes against the schemas of the API server and its client's types (kubectl, node, npm)

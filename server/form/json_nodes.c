@@ -128,12 +128,25 @@ int json_node_key(Form *f, const JsonNodes *j, const char *name) {
     return graph_then(f, text_of(f, &b), j->space);
 }
 
-int json_node_literal(Form *f, const cJSON *value) {
-    char *text = cJSON_PrintUnformatted(value);
-    int node = text ? graph_string(f, text) : GRAPH_NEVER;
-    f->failed |= !text;
-    cJSON_free(text);
-    return node;
+int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value) {
+    bool object = cJSON_IsObject(value);
+    int members = GRAPH_EMPTY;
+    if (!object && !cJSON_IsArray(value)) {
+        char *text = cJSON_PrintUnformatted(value);
+        int node = text ? graph_string(f, text) : GRAPH_NEVER;
+        f->failed |= !text;
+        cJSON_free(text);
+        return node;
+    }
+    const cJSON *v = value->child;
+    while (v && v->next) v = v->next;
+    for (; v; v = v == value->child ? NULL : v->prev) {
+        int one = json_node_literal(f, j, v);
+        if (object) one = graph_then(f, json_node_key(f, j, v->string), one);
+        if (v != value->child) one = graph_then(f, j->comma, one);
+        members = graph_then(f, one, members);
+    }
+    return object ? json_node_object(f, j, members) : json_node_array(f, j, members);
 }
 
 static int compare_words(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }

@@ -18,9 +18,9 @@ void json_nodes_init(JsonNodes *j, Form *f);
 
 int json_node_class(Form *f, const Range *ranges, int n); /* one of these in a string: as it is, or its escape */
 int json_node_array(Form *f, const JsonNodes *j, int items);
-int json_node_object(Form *f, const JsonNodes *j, int members);   /* members: all, with their commas */
-int json_node_key(Form *f, const JsonNodes *j, const char *name); /* with its colon */
-int json_node_literal(Form *f, const cJSON *value);               /* as it is printed without spaces */
+int json_node_object(Form *f, const JsonNodes *j, int members);         /* members: all, with their commas */
+int json_node_key(Form *f, const JsonNodes *j, const char *name);       /* with its colon */
+int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value); /* its members in their order */
 
 /* One of words[n], each once, as they stand; sorts them. */
 int graph_words(Form *f, char **words, int n);

@@ -206,25 +206,25 @@ static int types_of(const SchemaReader *r, const cJSON *schema, const SchemaPath
     return type && !*types ? schema_fail(r, &here, "must name a type") : 0;
 }
 
-static int listed(const SchemaReader *r, const cJSON *values, int types, const SchemaPath *path) {
+static int listed(SchemaReader *r, const cJSON *values, int types, const SchemaPath *path) {
     bool one = !strcmp(values->string, "const");
     SchemaPath here = {path, values->string, 0};
-    int n = one ? 1 : cJSON_GetArraySize(values), kept = 0, node = -1;
+    int n = one ? 1 : cJSON_GetArraySize(values), kept = 0, node = GRAPH_NEVER;
     if (!one && (!cJSON_IsArray(values) || n == 0)) return schema_fail(r, &here, "must be an array of values");
     char **words = try_calloc((size_t)n, sizeof *words);
     if (!words) return form_no_memory(r->error), -1;
     const cJSON *v = one ? values : values->child;
     for (int i = 0; i < n; i++, v = v->next) {
         if (types && !(schema_type_of(v) & types)) continue;
+        if (v->child) {
+            node = graph_either(r->form, node, json_node_literal(r->form, &r->json, v));
+            continue;
+        }
         words[kept] = cJSON_PrintUnformatted(v);
         if (!words[kept++]) r->form->failed = true;
     }
-    if (r->form->failed)
-        form_no_memory(r->error);
-    else if (kept == 0)
-        schema_fail(r, &here, "has no value of the type");
-    else
-        node = graph_words(r->form, words, kept);
+    if (!r->form->failed) node = graph_either(r->form, node, graph_words(r->form, words, kept));
+    if (node == GRAPH_NEVER && !r->form->failed) node = schema_fail(r, &here, "has no value of the type");
     for (int i = 0; i < kept; i++) cJSON_free(words[i]);
     free(words);
     return node;

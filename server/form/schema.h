@@ -3,13 +3,13 @@
  *
  * - Properties come in the order in which the schema has them. An object with `properties` has no others unless
  *   `additionalProperties` says so; the names of these are written without escapes. An array with `prefixItems` has no
- *   further items unless `items` says so.
+ *   further items unless `items` says so; an array of `items` is `prefixItems`.
  * - Where `type` is absent, the keywords' own type is meant; a schema without keywords is any value.
  * - `oneOf` is `anyOf`, where no value can be of two of its schemas: their types differ, or their values are listed, or
  *   a property that both require has different ones. Else it is refused.
- * - `enum` and `const` are written without spaces, numbers as json_nodes.h says; bounds of numbers that are no integers
- *   must be integers themselves. `pattern` is an expression of regex.h, and a string has either a pattern, a format or
- *   lengths. The formats are those of schema_string.
+ * - Values of `enum` and `const` have their members in order, numbers are as json_nodes.h says; bounds of numbers that
+ * are no integers must be integers themselves. `pattern` is an expression of regex.h, and a string has either a
+ * pattern, a format or lengths. The formats are those of schema_string.
  *
  * Titles, descriptions and the like are taken and say nothing. Whatever else a schema has is an error that names it by
  * its path, a keyword without effect included: nobody should think that it was kept. */

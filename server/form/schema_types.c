@@ -154,6 +154,7 @@ static int prefix(SchemaReader *r, const cJSON *first, int n, const Items *items
 int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     enum { MOST_FIRST = 256 };
     const cJSON *first = json_field(schema, "prefixItems"), *rest = json_field(schema, "items");
+    if (cJSON_IsArray(rest) && !first) first = rest, rest = NULL; /* as drafts before 2020-12 say it */
     Items items = {.rest = first ? GRAPH_NEVER : r->json.value};
     int n = cJSON_GetArraySize(first);
     if (schema_count(r, schema, "minItems", 0, path, &items.low) ||

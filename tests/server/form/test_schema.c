@@ -85,6 +85,7 @@ TEST(form_schema_strings) {
 TEST(form_schema_arrays) {
     check("{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":1,\"maxItems\":3}",
           LIST("[1]", "[1,2]", "[ 1,\n  2, 3 ]"), LIST("[]", "[1,2,3,4]", "[\"a\"]", "[1,,2]"));
+    check("{\"items\":[{\"type\":\"integer\"}]}", LIST("[]", "[1]"), LIST("[\"a\"]", "[1,2]"));
     check("{\"type\":\"array\",\"maxItems\":0}", LIST("[]"), LIST("[1]"));
     check("{\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}", LIST("[]", "[1]", "[1,\"a\"]"),
           LIST("[\"a\"]", "[1,\"a\",2]", "[,\"a\"]"));
