@@ -1,6 +1,7 @@
 """llama.cpp's tests of its server, translated to /v1/completions and /v1/chat/completions. What they say about their model,
 and how llama-server's own dialect spells an answer, is left out; its own routes are one case."""
 import concurrent.futures
+import re
 import socket
 import time
 
@@ -378,25 +379,34 @@ def apply_chat_template(daemon):
     check("prompt" in daemon.ask("/apply-template", {"messages": [{"role": "user", "content": "Hi there"}]}).good())
 
 
-@case({"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": {"const": "foooooo"}}}, each="{0[type]}")
-def completion_with_response_format(daemon, wanted):
-    chat(daemon, "Write an example", response_format=wanted).good()
+def kept(answer, pattern):
+    content = answer.good()["choices"][0]["message"]["content"]
+    check(re.search(pattern, content), content)
 
 
-@case({"type": "sound"}, {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": "hiccup"}},
-      each="")
+@case(({"type": "json_object", "schema": {"const": "42"}}, 6, '"42"'),
+      ({"type": "json_object", "schema": {"items": [{"type": "integer"}]}}, 10, r"[ -3000 ]"),
+      ({"type": "json_schema", "json_schema": {"schema": {"const": "foooooo"}}}, 10, '"foooooo"'),
+      ({"type": "json_object"}, 10, r"(\{|John)+"), each="{0}")
+def completion_with_response_format(daemon, form, max_tokens, pattern):
+    kept(chat(daemon, "You are a coding assistant.", "Write an example", response_format=form, max_tokens=max_tokens), pattern)
+
+
+@case({"type": "sound"}, {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": 123}},
+      {"type": "json_object", "schema": {"type": "hiccup"}}, each="{0}")
 def completion_with_invalid_response_format(daemon, wanted):
     chat(daemon, "Write an example", response_format=wanted).bad()
 
 
-@case()
-def completion_with_json_schema(daemon):
-    chat(daemon, "Write an example", json_schema={"const": "42"}).good()
+@case(({"const": "42"}, 6, '"42"'), ({"items": [{"type": "integer"}]}, 10, r"[ -3000 ]"), each="{0}")
+def completion_with_json_schema(daemon, schema, max_tokens, pattern):
+    kept(chat(daemon, "You are a coding assistant.", "Write an example", json_schema=schema, max_tokens=max_tokens), pattern)
 
 
 @case()
 def completion_with_grammar(daemon):
-    chat(daemon, "Does not matter what I say, does it?", grammar='root ::= "a"{5,5}').good()
+    grammar = 'root ::= "a"{5,5}'
+    kept(chat(daemon, "Does not matter what I say, does it?", grammar=grammar, max_tokens=6), r"^a{5,5}$")
 
 
 @case(None, "string", [123], [{}], [{"role": 123}], [{"role": "system", "content": 123}],

@@ -1,4 +1,7 @@
 """vLLM's tests of completions, translated. What they say about their model is left out."""
+import json
+import re
+
 from suite import case, check, equal, run
 
 MODEL = "facebook/opt-125m"
@@ -167,6 +170,127 @@ def echo_logprob_completion(daemon, wanted):
       each="")
 def invalid_structured_output(daemon, wanted):
     ask(daemon, prompt="Generate a JSON with the brand", structured_outputs=wanted).bad()
+
+
+# ---- structured outputs, of completions and of chats ----
+
+EMPLOYEE = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer"},
+        "skills": {"type": "array", "items": {"type": "string", "maxLength": 10}, "minItems": 3},
+        "work_history": {"type": "array", "items": {
+            "type": "object",
+            "properties": {"company": {"type": "string"}, "duration": {"type": "number"}, "position": {"type": "string"}},
+            "required": ["company", "position"]}},
+    },
+    "required": ["name", "age", "skills", "work_history"],
+}
+ADDRESS = r"((25[0-5]|(2[0-4]|1\d|[1-9]|)\d)\.){3}(25[0-5]|(2[0-4]|1\d|[1-9]|)\d)"
+LANGUAGES = ["Python", "Java", "JavaScript", "C++", "C#", "PHP", "TypeScript", "Ruby", "Swift", "Kotlin"]
+SQL = """
+start: select_statement
+select_statement: "SELECT" column "from" table "where" condition
+column: "col_1" | "col_2"
+table: "table_1" | "table_2"
+condition: column "=" number
+number: "1" | "2"
+"""
+
+
+def talk(daemon, said, **body):
+    answer = daemon.ask("/v1/chat/completions", {"model": MODEL, "messages": [{"role": "user", "content": said}], **body})
+    return answer.good()["choices"][0]
+
+
+def is_employee(text):
+    """Told apart by the few words of JSON Schema that EMPLOYEE has."""
+    one = json.loads(text)
+    check(set(one) == set(EMPLOYEE["required"]) and type(one["name"]) is str and type(one["age"]) is int, text)
+    check(len(one["skills"]) >= 3 and all(len(skill) <= 10 for skill in one["skills"]), text)
+    for work in one["work_history"]:
+        check({"company", "position"} <= set(work) and set(work) <= {"company", "duration", "position"}, text)
+
+
+@case()
+def structured_outputs_json_completion(daemon):
+    answer = complete(daemon, prompt="Give an example of an employee:", n=3, temperature=1.0, max_tokens=480, seed=1,
+                      structured_outputs={"json": EMPLOYEE})
+    for choice in answer["choices"]:
+        is_employee(choice["text"])
+
+
+@case()
+def structured_outputs_regex_completion(daemon):
+    answer = complete(daemon, prompt="Give an example IPv4 address", n=3, temperature=1.0, max_tokens=20,
+                      structured_outputs={"regex": ADDRESS})
+    equal(len(answer["choices"]), 3)
+    check(all(re.fullmatch(ADDRESS, choice["text"]) for choice in answer["choices"]), answer)
+
+
+@case()
+def structured_outputs_choice_completion(daemon):
+    answer = complete(daemon, prompt="The best language for type-safe systems programming is ", n=2, temperature=1.0,
+                      max_tokens=10, structured_outputs={"choice": LANGUAGES})
+    check([choice["text"] in LANGUAGES for choice in answer["choices"]] == [True, True], answer)
+
+
+@case()
+def structured_outputs_grammar(daemon):
+    answer = complete(daemon, prompt="Generate a sql state that select col_1 from table_1 where it is equals to 1",
+                      temperature=1.0, max_tokens=500, structured_outputs={"grammar": SQL})
+    check("SELECT" in answer["choices"][0]["text"])
+
+
+@case()
+def structured_outputs_choice_chat(daemon):
+    first = talk(daemon, "The best language for type-safe systems programming is ", max_tokens=10, temperature=0.7,
+                 structured_outputs={"choice": LANGUAGES})["message"]["content"]
+    check(first in LANGUAGES, first)
+
+
+@case()
+def structured_outputs_json_chat(daemon):
+    is_employee(talk(daemon, "Give an example of an employee:", max_tokens=480, seed=1,
+                     structured_outputs={"json": EMPLOYEE})["message"]["content"])
+
+
+@case()
+def structured_outputs_regex_chat(daemon):
+    text = talk(daemon, "Give an example IP address with this regex:", max_tokens=20,
+                structured_outputs={"regex": ADDRESS})["message"]["content"]
+    check(re.fullmatch(ADDRESS, text), text)
+
+
+@case()
+def structured_outputs_type_error(daemon):
+    body = {"messages": [{"role": "user", "content": "The best language is "}]}
+    daemon.ask("/v1/chat/completions", {**body, "structured_outputs": {"regex": {1: "Python", 2: "C++"}}}).bad()
+
+
+@case()
+def structured_outputs_choice_chat_logprobs(daemon):
+    choice = talk(daemon, "The best language for type-safe systems programming is ", max_tokens=10, logprobs=True,
+                  top_logprobs=5, structured_outputs={"choice": LANGUAGES})
+    check(all(top["logprob"] >= -9999.0 for token in choice["logprobs"]["content"] for top in token["top_logprobs"]))
+
+
+@case()
+def response_format_json_object(daemon):
+    for _ in range(2):
+        content = talk(daemon, "What is 1+1? Respond with a JSON object: {\"result\": 2}", seed=1, max_tokens=200,
+                       response_format={"type": "json_object"})["message"]["content"]
+        check(isinstance(json.loads(content), dict), content)
+
+
+@case()
+def response_format_json_schema(daemon):
+    schema = {"type": "object", "properties": {"result": {"type": "integer"}}}
+    for _ in range(2):
+        content = talk(daemon, "what is 1+1? please respond with a JSON object, the format is {\"result\": 2}",
+                       response_format={"type": "json_schema", "json_schema": {"name": "foo_test", "schema": schema}})
+        check(isinstance(json.loads(content["message"]["content"]), dict), content)
 
 
 # Noise acts at temperature 0 too, where these tests expect one answer.
