@@ -274,8 +274,8 @@ static void report_trends(const char *who, const Sample *samples, int n) {
     static const struct {
         const char *what;
         double (*of)(const Vitals *v);
-        double most; /* growth over the whole run that is none */
-    } rows[] = {{"MB of its own", own_memory, 4}, {"descriptors", descriptors, 0.5}, {"threads", threads, 0.5}};
+        double most; /* growth over the whole run that is none: allocators take memory in steps of megabytes */
+    } rows[] = {{"MB of its own", own_memory, 8}, {"descriptors", descriptors, 0.5}, {"threads", threads, 0.5}};
     const Sample *from = samples + n / 5;
     int used = n - n / 5;
     double hours = samples[n - 1].hours - from->hours;

@@ -1,0 +1,257 @@
+/* What the largest request of each kind costs, in the daemon's own processor time: on a busy machine the clock says
+ * nothing. A bound is four times what was measured so that it tells growth with the square from a
+ * slow machine; and four times the request may cost at most eight times as much. */
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+#include "tokenizer/chat_templates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double cpu_seconds(const Daemon *d) {
+    clockid_t clock;
+    struct timespec t;
+    BUG_ON(clock_getcpuclockid(d->pid, &clock) || clock_gettime(clock, &t));
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- bodies of n units ---- */
+
+static void repeat(Buffer *b, const char *what, int n) {
+    for (int i = 0; i < n; i++) buffer_text(b, what);
+}
+
+static void list(Buffer *b, const char *fmt, int n) {
+    for (int i = 0; i < n; i++) {
+        if (i) buffer_text(b, ",");
+        buffer_print(b, fmt, i); /* NOLINT: the tables' own */
+    }
+}
+
+#define TEXT(id, head, unit, tail)                                                                                     \
+    static void id(Buffer *b, int n) {                                                                                 \
+        buffer_text(b, head);                                                                                          \
+        repeat(b, unit, n);                                                                                            \
+        buffer_text(b, tail);                                                                                          \
+    }
+TEXT(letters, "{\"prompt\":\"", "a", "\"}")
+TEXT(spaces, "{\"prompt\":\"", " ", "\"}")
+TEXT(digits, "{\"prompt\":\"", "7", "\"}")
+TEXT(newlines, "{\"prompt\":\"", "\\n", "\"}")
+TEXT(words, "{\"prompt\":\"", "the river runs, ", "\"}")
+TEXT(emoji, "{\"prompt\":\"", "\xF0\x9F\x98\x80", "\"}")
+TEXT(combining, "{\"prompt\":\"e", "\xCC\x81", "\"}")
+TEXT(special, "{\"prompt\":\"", "<|endoftext|>", "\"}")
+TEXT(nearly_special, "{\"prompt\":\"", "<|endoftext|", "\"}")
+TEXT(escapes, "{\"prompt\":\"", "\\u0041", "\"}")
+TEXT(blank, "", " ", "{}")
+TEXT(numbers, "{\"prompt\":[0", ",1", "]}")
+TEXT(nested_lists, "{\"prompt\":[[1]", ",[1]", "]}")
+TEXT(tokens, "{\"tokens\":[0", ",1", "]}")
+TEXT(inputs, "{\"input\":[\"a\"", ",\"b\"", "]}")
+TEXT(continuations, "{\"prompt\":\"a\",\"continuations\":[\"b\"", ",\"c\"", "]}")
+TEXT(messages, "{\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"s\"}",
+     ",{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",\"content\":\"a\"}", "]}")
+TEXT(parts, "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}",
+     ",{\"type\":\"text\",\"text\":\"b\"}", "]}]}")
+TEXT(regex, "{\"max_tokens\":1,\"regex\":\"a", "|ab*c", "\"}")
+TEXT(regex_counted, "{\"max_tokens\":1,\"regex\":\"", "(a|b){1,4}", "\"}")
+TEXT(schema, "{\"max_tokens\":1,\"json_schema\":{\"enum\":[\"a\"", ",\"abc\"", "]}}")
+TEXT(grammar, "{\"max_tokens\":1,\"grammar\":\"root ::= [a]", " | [b] [c]", "\"}")
+
+#define LIST(id, head, unit, tail)                                                                                     \
+    static void id(Buffer *b, int n) {                                                                                 \
+        buffer_text(b, head);                                                                                          \
+        list(b, unit, n);                                                                                              \
+        buffer_text(b, tail);                                                                                          \
+    }
+LIST(fields, "{", "\"field%d\":1", "}")
+LIST(biases, "{\"max_tokens\":1,\"logit_bias\":{", "\"%d\":1", "}}")
+LIST(biased_texts, "{\"max_tokens\":1,\"logit_bias\":[", "[\"the river %d\",1]", "]}")
+LIST(choices, "{\"choice\":[",
+     "\"the river runs below the mill and the miller counts the stones, the river runs below the mill and the miller "
+     "counts the stones %d\"",
+     "]}")
+LIST(stops, "{\"max_tokens\":400,\"ignore_eos\":true,\"seed\":1,\"noise_seed\":1,\"stop\":[",
+     "\"e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e %d\"",
+     "]}")
+
+typedef struct Bound {
+    const char *what, *path;
+    void (*body)(Buffer *b, int n);
+    int n, status;
+    double microseconds; /* a byte, of the body of n units */
+} Bound;
+
+#define C "/v1/completions"
+static const Bound bounds[] = {
+    {"letters", "/tokenize", letters, 250000, 200, 1},
+    {"spaces", "/tokenize", spaces, 250000, 200, 1},
+    {"digits", "/tokenize", digits, 250000, 200, 1},
+    {"newlines", "/tokenize", newlines, 125000, 200, 1},
+    {"words", "/tokenize", words, 15000, 200, 1},
+    {"emoji", "/tokenize", emoji, 60000, 200, 1},
+    {"combining marks", "/tokenize", combining, 120000, 200, 1},
+    {"special tokens", "/tokenize", special, 19000, 200, 1},
+    {"beginnings of special tokens", "/tokenize", nearly_special, 20000, 200, 1},
+    {"escapes", "/tokenize", escapes, 40000, 200, 1},
+    {"tokens", "/detokenize", tokens, 8000, 200, 1},
+    {"white space", C, blank, 250000, 200, 1},
+    {"fields", C, fields, 8000, 400, 1},
+    {"a prompt of ids", C, numbers, 8000, 400, 1},
+    {"prompts of an id", C, nested_lists, 4000, 400, 1},
+    {"a prompt beyond the context", C, letters, 250000, 400, 1},
+    {"logit_bias by ids", C, biases, 300, 200, 1},
+    {"logit_bias by texts", C, biased_texts, 40, 200, 2},
+    {"choice", C, choices, 256, 200, 1},
+    {"stop", C, stops, 16, 200, 32},
+    {"regex of alternatives", C, regex, 200, 200, 2},
+    {"regex of repetitions", C, regex_counted, 100, 200, 1},
+    {"json_schema", C, schema, 1000, 200, 1},
+    {"grammar", C, grammar, 100, 200, 2},
+    {"messages", "/v1/chat/completions", messages, 500, 400, 1},
+    {"parts of a message", "/v1/chat/completions", parts, 2000, 400, 1},
+    {"inputs", "/v1/embeddings", inputs, 127, 200, 48},
+    {"continuations", "/v1/score", continuations, 127, 200, 24},
+};
+
+/* Seconds of the daemon's for one such request: the least of a few, and each several times where it is brief. */
+static double cost(const Daemon *d, const Bound *bound, int n, size_t *bytes) {
+    enum { TRIES = 2 };
+    Buffer body = {0};
+    double least = INFINITY;
+    bound->body(&body, n);
+    buffer_append(&body, "", 1);
+    *bytes = body.n - 1;
+    for (int i = 0; i < TRIES; i++) {
+        int times = 0;
+        double start = cpu_seconds(d), used = 0;
+        for (; times < 20 && used < 0.005; times++) {
+            Answer a = http_post(d, bound->path, body.data);
+            CHECK_MSG(a.status == bound->status, "%s, %d: %d %.300s", bound->what, n, a.status, a.body);
+            answer_free(&a);
+            used = cpu_seconds(d) - start;
+        }
+        least = fmin(least, used / times);
+    }
+    buffer_free(&body);
+    return least;
+}
+
+TEST(bounds_of_processor_time) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(bounds); i++) {
+        const Bound *b = &bounds[i];
+        size_t bytes, fewer;
+        double whole = cost(&d, b, b->n, &bytes), quarter = cost(&d, b, b->n / 4, &fewer);
+        double each = 1e6 * whole / (double)bytes;
+        CHECK_MSG(each < b->microseconds * SLOWNESS, "%s: %.3f us a byte, not %.3f", b->what, each, b->microseconds);
+        CHECK_MSG(whole < 8 * quarter + 0.005 * SLOWNESS, "%s: %.1f ms, a quarter of it %.1f", b->what, 1e3 * whole,
+                  1e3 * quarter);
+    }
+    daemon_stop(&d);
+}
+
+/* ---- chat templates ---- */
+
+/* Seconds of ours for a conversation of n turns. */
+static double render_cost(const ChatTemplate *t, int n) {
+    enum { TRIES = 3, TIMES = 20 };
+    ChatMessage *m = xcalloc((size_t)n, sizeof *m);
+    ChatWords words = {.bos = "<s>", .eos = "</s>", .think = true};
+    double least = INFINITY;
+    for (int i = 0; i < n; i++) m[i] = (ChatMessage){i % 2 ? CHAT_ASSISTANT : CHAT_USER, "the river runs below"};
+    for (int i = 0; i < TRIES; i++) {
+        double start = test_cpu_seconds();
+        for (int k = 0; k < TIMES; k++) {
+            Buffer out = {0};
+            ChatFault fault;
+            CHECK_MSG(t->render(t, m, n, &words, &out, &fault) == 0, "%s: %s", t->name, fault.why);
+            buffer_free(&out);
+        }
+        least = fmin(least, (test_cpu_seconds() - start) / TIMES);
+    }
+    free(m);
+    return least;
+}
+
+TEST(bounds_of_chat_templates) {
+    enum { MESSAGES = 4001 };
+    Buffer names = {0};
+    chat_template_names(&names);
+    buffer_append(&names, "", 1);
+    for (char *rest, *name = strtok_r(names.data, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+        const ChatTemplate *t = chat_template_named(name);
+        REQUIRE(t);
+        double whole = render_cost(t, MESSAGES), quarter = render_cost(t, MESSAGES / 4 + 1);
+        CHECK_MSG(whole < 8 * quarter + 0.001 * SLOWNESS, "%s: %.2f ms, a quarter of it %.2f", name, 1e3 * whole,
+                  1e3 * quarter);
+    }
+    buffer_free(&names);
+}
+
+/* ---- memory ---- */
+
+/* Kilobytes of a line of /proc/PID/status. */
+static double status_kb(const Daemon *d, const char *key) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)d->pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = 0;
+    if (f) fclose(f);
+    const char *line = strstr(text, key);
+    return line ? atof(line + strlen(key)) : NAN;
+}
+
+/* 22 KiB were measured (deploy/RUNBOOK.md). */
+TEST(bounds_of_memory_per_connection) {
+    enum { CONNECTIONS = 400 };
+    static const char get[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const double MOST_KB = 4 * 22;
+    Daemon d;
+    int fds[CONNECTIONS];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    double before = status_kb(&d, "RssAnon:");
+    for (int i = 0; i < CONNECTIONS; i++) {
+        fds[i] = raw_connect(&d);
+        CHECK(raw_send(fds[i], get, sizeof get - 1) && raw_expect(fds[i], "\"ok\"", 20));
+    }
+    double each = (status_kb(&d, "RssAnon:") - before) / CONNECTIONS;
+    CHECK_MSG(each < MOST_KB * SLOWNESS, "%.1f KB a connection", each);
+    for (int i = 0; i < CONNECTIONS; i++) close(fds[i]);
+    daemon_stop(&d);
+}
+
+/* What a request takes at most while it is read and answered, by the byte of its body, and what stays of it. */
+TEST(bounds_of_memory_per_body) {
+    static const struct {
+        const char *what, *path;
+        void (*body)(Buffer *b, int n);
+        int n;
+        double bytes; /* of memory a byte of the body; what was measured, by 4 */
+    } rows[] = {{"white space", C, blank, 250000, 16},
+                {"values", C, numbers, 8000, 256},
+                {"fields", C, fields, 8000, 64},
+                {"letters", "/tokenize", letters, 250000, 64}};
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        Daemon d;
+        Buffer body = {0};
+        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+        rows[i].body(&body, rows[i].n);
+        buffer_append(&body, "", 1);
+        double before = status_kb(&d, "VmRSS:"), most = status_kb(&d, "VmHWM:"), kb = 1e-3 * (double)body.n;
+        Answer a = http_post(&d, rows[i].path, body.data);
+        most = fmax(status_kb(&d, "VmHWM:") - fmax(most, before), 0);
+        CHECK_MSG(most < (rows[i].bytes * kb + 1000) * SLOWNESS, "%s: %.0f KB for a body of %.0f", rows[i].what, most,
+                  kb);
+        answer_free(&a);
+        buffer_free(&body);
+        daemon_stop(&d);
+    }
+}
