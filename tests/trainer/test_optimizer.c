@@ -3,6 +3,8 @@
 #include "base/random.h"
 #include "tests/support/test.h"
 #include "trainer/optimizer.h"
+#include "trainer/optimizer_file.h"
+#include "trainer/run_folder.h"
 #include "trainer/schedule.h"
 #include "trainer/weight_noise.h"
 
@@ -154,4 +156,55 @@ TEST(trainer_perturbation_modes) {
     CHECK(hits[0] > 5 && hits[1] > 5 && hits[2] > 5);
     free(w);
     params_free(&toy.ps);
+}
+
+/* Another network than the one that was saved, and a step that is none. */
+TEST(trainer_optimizer_file_says_what_does_not_fit) {
+    static const struct {
+        const char *name;
+        int n_extra, rows;
+        const char *why;
+    } others[] = {{"matrix", 0, 3, NULL},
+                  {"matrix", 1, 3, "3 tensors, the model wants 6"},
+                  {"other", 0, 3, "master.other is missing"},
+                  {"matrix", 0, 4, "master.matrix is F32 of 24 bytes, the model wants F32 of 32"}};
+    static const char *const steps[][2] = {{"1234", NULL}, {"12x4", "12x4"}, {"-123", "-123"}, {"\"   ", ""}};
+    char *dir = test_dir(), path[300];
+    Init init = {.kind = INIT_CONSTANT};
+    Err err = {""};
+    int64_t step;
+    for (size_t i = 0; i < COUNTOF(others); i++) {
+        ParamSet ps = {0};
+        Weight matrix, extra;
+        Optimizer o;
+        param_declare(&ps, &matrix, others[i].name, 2, (int[]){others[i].rows, 2}, init);
+        if (others[i].n_extra) param_declare(&ps, &extra, "extra", 1, (int[]){2}, init);
+        optimizer_init(&o, &ps);
+        if (i == 0) CHECK_MSG(optimizer_save(&o, &ps, dir, 1234, &err) == 0, "%s", err.msg);
+        CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !others[i].why);
+        CHECK_MSG(!others[i].why || strstr(err.msg, others[i].why), "%s", err.msg);
+        optimizer_free(&o);
+        params_free(&ps);
+    }
+    snprintf(path, sizeof path, "%s/" RUN_OPTIMIZER, dir);
+    ParamSet ps = {0};
+    Weight matrix;
+    Optimizer o;
+    param_declare(&ps, &matrix, "matrix", 2, (int[]){3, 2}, init);
+    optimizer_init(&o, &ps);
+    for (size_t i = 0; i < COUNTOF(steps); i++) {
+        size_t n;
+        char *file = test_read_file(path, &n), *at = memmem(file, n, steps[i ? i - 1 : 0][0], 4), why[64];
+        REQUIRE(at);
+        memcpy(at, steps[i][0], 4);
+        if (*at == '"') at[4] = ' '; /* which ended the string before */
+        test_write_file(path, file, n);
+        CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !steps[i][1]);
+        snprintf(why, sizeof why, "the step in its metadata is \"%s\"", steps[i][1] ? steps[i][1] : "");
+        CHECK_MSG(steps[i][1] ? strstr(err.msg, why) != NULL : step == 1234, "%s", err.msg);
+        free(file);
+    }
+    optimizer_free(&o);
+    params_free(&ps);
+    free(dir);
 }

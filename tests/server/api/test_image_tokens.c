@@ -61,3 +61,22 @@ TEST(image_tokens_are_completed) {
     daemon_stop(&d);
     free(dir);
 }
+
+/* Twenty alternatives are asked for, of eighteen tokens that there are. */
+TEST(image_tokens_have_few_alternatives) {
+    enum { VOCAB = 18, TOKENS = 3 };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_PIXELS, NULL));
+    Answer a =
+        http_post(&d, "/v1/completions",
+                  "{\"prompt\":[16,3],\"max_tokens\":3,\"ignore_eos\":true,\"logprobs\":20,\"prompt_logprobs\":20}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    for (int i = 0; i < TOKENS; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", i);
+        CHECK_MSG(cJSON_GetArraySize(json_at(a.json, path)) == VOCAB, "%s", a.body);
+    }
+    CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "choices.0.prompt_logprobs.1")) == VOCAB, "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
