@@ -27,7 +27,7 @@ echo "$includes" | awk '
         api = engine " server/api"
         pooling = api " server/api/completions server/api/pooling"
         chat = api " server/api/completions server/api/chat"
-        dialects = chat " server/api/llama"
+        dialects = chat " server/api/llama server/api/responses"
         serving = pooling " " dialects " server/api/schema server/gate server/http server/page server"
         loop = weights " trainer/text trainer/tasks trainer/ranks trainer"
         commands = loop " base/options trainer/report trainer/commands"
@@ -63,6 +63,7 @@ echo "$includes" | awk '
         allow("server/api/pooling", api " server/api/completions")
         allow("server/api/chat", api " server/api/completions")
         allow("server/api/llama", dialects)
+        allow("server/api/responses", dialects)
         allow("server/api/schema", pooling " " dialects)
         allow("server", serving)
         allow("tests", commands " trainer/mpi " serving)

@@ -16,6 +16,7 @@
 #include "server/api/pooling/tasks.h"
 #include "server/api/completions/tokenize.h"
 #include "server/api/llama/llama.h"
+#include "server/api/responses/responses.h"
 #include "server/page/page.h"
 #include "server/post.h"
 
@@ -217,6 +218,13 @@ const Route routes[] = {
      .event = "ChatEvent",
      .engine = &completion_answer,
      .body = &chat_fields},
+    {.path = "/v1/responses",
+     .also = {"/responses"},
+     .help = "Answer conversations, by OpenAI's protocol of responses.",
+     .schema = "Response",
+     .event = "ResponseEvent",
+     .engine = &completion_answer,
+     .body = &responses_fields},
     {.path = "/completion",
      .help = "Continue texts, as llama-server answers.",
      .schema = "LlamaCompletion",

@@ -11,9 +11,9 @@ enum { API_ABSENT = -2 };
 typedef struct RequestDraft {
     CompletionRequest request;
     Buffer *ignored; /* of a lenient server: FieldReader's; else NULL */
-    const char *model, *user, *input_prefix, *suffix, *if_fingerprint;
+    const char *model, *user, *input_prefix, *suffix, *if_fingerprint, *instructions, *previous_response_id;
     /* what becomes prompts; messages: the request is a chat */
-    const cJSON *prompt, *messages, *continuations, *input_extra;
+    const cJSON *prompt, *messages, *continuations, *input_extra, *input;
     bool return_tokens; /* another name of return_token_ids */
     bool add_special_tokens, chat_template_kwargs, enable_thinking, parse_special;
     bool continue_final_message, chat_echo;

@@ -29,6 +29,7 @@ static const struct {
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\\u0000\",\"content\":\"a\"}]}"},
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":\"" NUL "\"}"},
     {"/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"" NUL "\"}]}"},
+    {"/v1/responses", "{\"input\":\"" NUL "\"}"},
     {"/infill", "{\"input_prefix\":\"" NUL "\"}"},
     {"/completion", "{\"prompt\":\"" NUL "\"}"},
     {"/v1/embeddings", "{\"input\":\"" NUL "\"}"},

@@ -1,0 +1,166 @@
+#include "base/err.h"
+#include "base/json/json_reader.h"
+#include "server/api/chat/chat.h"
+#include "server/api/completions/request_draft.h"
+#include "server/api/responses/responses.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- input ---- */
+
+static int input_fail(ApiError *e, int i, const char *what, const char *why) {
+    char name[96];
+    snprintf(name, sizeof name, "input[%d]%.60s", i, what);
+    return api_fail(e, 400, NULL, name, "%s %s", name, why);
+}
+
+/* Parts of text become those of a chat's message. */
+static cJSON *content_of(const cJSON *content, int i, ApiError *e) {
+    cJSON *parts = cJSON_IsArray(content) ? cJSON_CreateArray() : cJSON_Duplicate(content, true);
+    const cJSON *part;
+    if (cJSON_IsArray(content)) cJSON_ArrayForEach(part, content) {
+            const char *type = cJSON_GetStringValue(json_field(part, "type"));
+            const char *text = cJSON_GetStringValue(json_field(part, "text"));
+            cJSON *copy = cJSON_CreateObject();
+            if (!type || !text || !(!strcmp(type, "input_text") || !strcmp(type, "output_text"))) {
+                cJSON_Delete(copy);
+                cJSON_Delete(parts);
+                input_fail(e, i, ".content", "may hold parts {\"type\":\"input_text\",\"text\":...} only");
+                return NULL;
+            }
+            cJSON_AddStringToObject(copy, "type", "text");
+            cJSON_AddStringToObject(copy, "text", text);
+            cJSON_AddItemToArray(parts, copy);
+        }
+    if (!parts) api_no_memory(e);
+    return parts;
+}
+
+/* One message, of the client's or out of a former answer's `output`. */
+static int add_item(cJSON *messages, const cJSON *item, int i, ApiError *e) {
+    static const char *const names[] = {"type", "role", "content", "id", "status", "phase"};
+    const cJSON *member;
+    const char *type = cJSON_GetStringValue(json_field(item, "type"));
+    if (!cJSON_IsObject(item) || (type && strcmp(type, "message")) || !json_field(item, "content"))
+        return input_fail(e, i, "", "is not supported: an item is a message with role and content");
+    cJSON_ArrayForEach(member, item) {
+        size_t k = 0;
+        while (k < COUNTOF(names) && strcmp(names[k], member->string)) k++;
+        if (k < COUNTOF(names)) continue;
+        char what[48];
+        snprintf(what, sizeof what, ".%.40s", member->string);
+        return input_fail(e, i, what, "is not supported");
+    }
+    cJSON *content = content_of(json_field(item, "content"), i, e), *message = cJSON_CreateObject();
+    if (!content || !message) {
+        cJSON_Delete(content);
+        cJSON_Delete(message);
+        return content ? api_no_memory(e) : -1;
+    }
+    cJSON_AddItemToObject(message, "role", cJSON_Duplicate(json_field(item, "role"), true));
+    cJSON_AddItemToObject(message, "content", content);
+    cJSON_AddItemToArray(messages, message);
+    return 0;
+}
+
+static void add_text(cJSON *messages, const char *role, const char *text) {
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "role", role);
+    cJSON_AddStringToObject(message, "content", text);
+    cJSON_AddItemToArray(messages, message);
+}
+
+static int add_input(cJSON *messages, const cJSON *input, ApiError *e) {
+    int i = 0, rc = 0;
+    if (!input) return api_fail(e, 400, NULL, "input", "input is missing");
+    if (cJSON_IsString(input)) {
+        add_text(messages, "user", input->valuestring);
+        return 0;
+    }
+    if (!cJSON_IsArray(input) || !input->child)
+        return api_fail(e, 400, NULL, "input", "input must be a string or an array of messages");
+    for (const cJSON *item = input->child; item && rc == 0; item = item->next) rc = add_item(messages, item, i++, e);
+    return rc;
+}
+
+/* Messages are counted from the instructions on: an error names those of the input. */
+static void name_input(ApiError *e, bool instructed) {
+    int i;
+    char rest[64] = "", name[96];
+    if (!strcmp(e->param, "messages")) strcpy(e->param, "input");
+    if (sscanf(e->param, "messages[%d]%63s", &i, rest) < 1) return;
+    snprintf(name, sizeof name, i < instructed ? "instructions" : "input[%d]%s", i - instructed, rest);
+    memcpy(e->param, name, sizeof name);
+}
+
+static int read_responses(void *out, const void *context, ApiError *e) {
+    RequestDraft *d = out;
+    CompletionRequest *r = &d->request;
+    if (d->previous_response_id)
+        return api_fail(e, 400, NULL, "previous_response_id",
+                        "previous_response_id is not supported: nothing is stored, send the conversation in input");
+    cJSON *messages = cJSON_CreateArray();
+    if (!messages) return api_no_memory(e);
+    if (d->instructions) add_text(messages, "system", d->instructions);
+    int rc = add_input(messages, d->input, e);
+    if (rc == 0) {
+        d->messages = messages;
+        rc = chat_fields.finish(d, context, e);
+        if (rc) name_input(e, d->instructions != NULL);
+    }
+    cJSON_Delete(messages);
+    r->form = &response_responses;
+    r->n = r->best_of = 1;
+    return rc;
+}
+
+/* ---- the table ---- */
+
+static const Type item = {
+    .kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"$ref\":\"#/components/schemas/InputItem\"}"};
+static const Type items = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&item}};
+static const Type input = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &items}};
+
+#define NEUTRAL(field, values, why)                                                                                    \
+    { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
+#define ABSENT(field)                                                                                                  \
+    { .name = field, .kind = FIELD_NONE }
+static const Field rows[] = {
+    {DRAFT_FIELD(input, FIELD_OTHER), .type = &input, .absent = "required",
+     .help = "What the user says; or messages, those of former answers among them, whose content is a string or parts "
+             "`{\"type\":\"input_text\",\"text\":...}`."},
+    {DRAFT_FIELD(instructions, FIELD_TEXT), .absent = "none", .help = "The system message in front of `input`."},
+    {.name = "max_output_tokens",
+     .kind = FIELD_INT,
+     .offset = offsetof(RequestDraft, request.max_tokens),
+     .low = -1,
+     .high = INT_MAX,
+     .fallback = API_ABSENT,
+     .absent = "-1",
+     .help = "Tokens to generate at most; -1: as many as the context holds."},
+    {DRAFT_FIELD(previous_response_id, FIELD_TEXT), .absent = "none", .help = "Refused: nothing is stored."},
+    NEUTRAL("background", "[false]", "Nothing is computed without a connection."),
+    NEUTRAL("conversation", "[]", "Nothing is stored."),
+    NEUTRAL("include", "[[]]", "There is no more to tell."),
+    NEUTRAL("max_tool_calls", NULL, "No tool is called."),
+    NEUTRAL("reasoning", NULL, "For models that take it."),
+    NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),
+    NEUTRAL("text", "[{\"format\":{\"type\":\"text\"}}]", "For other forms `response_format`."),
+    NEUTRAL("truncation", "[\"disabled\"]", "No input is shortened."),
+    ABSENT("messages"),
+    ABSENT("n"),
+    ABSENT("best_of"),
+    ABSENT("stream_options"),
+    ABSENT("diversity"),
+    ABSENT("logprobs"),
+    ABSENT("top_logprobs"),
+    ABSENT("prompt_logprobs"),
+    ABSENT("return_token_ids"),
+    ABSENT("max_tokens"),
+    ABSENT("max_completion_tokens"),
+    ABSENT("n_predict"),
+    ABSENT("echo"),
+};
+
+const FieldList responses_fields = {.rows = rows, .n = COUNTOF(rows), .also = &chat_fields, .finish = read_responses};

@@ -1,0 +1,144 @@
+/* POST /v1/responses: the same answer as a chat, told by OpenAI's other protocol. */
+#include "base/buffer.h"
+#include "base/err.h"
+#include "tests/support/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REST "\"seed\":3,\"ignore_eos\":true"
+
+static bool is(const cJSON *json, const char *path, const char *text) {
+    const char *value = json_text(json, path);
+    return value && !strcmp(value, text);
+}
+
+/* What is asked with instructions, a string, parts and a former answer is a chat of these messages. */
+TEST(responses_are_chats) {
+    static const struct {
+        const char *response, *chat;
+    } cases[] = {
+        {"\"input\":\"The river\"", "{\"role\":\"user\",\"content\":\"The river\"}"},
+        {"\"instructions\":\"Be brief.\",\"input\":\"The "
+         "river\",\"store\":true,\"text\":{\"format\":{\"type\":\"text\"}}",
+         "{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"The river\"}"},
+        {"\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"The\"},"
+         "{\"type\":\"input_text\",\"text\":\"river\"}]},"
+         "{\"type\":\"message\",\"id\":\"msg-1\",\"status\":\"completed\",\"role\":\"assistant\",\"content\":"
+         "[{\"type\":\"output_text\",\"text\":\"runs\",\"annotations\":[],\"logprobs\":[]}]},"
+         "{\"role\":\"user\",\"content\":\"Where?\"}]",
+         "{\"role\":\"user\",\"content\":\"The\\nriver\"},{\"role\":\"assistant\",\"content\":\"runs\"},"
+         "{\"role\":\"user\",\"content\":\"Where?\"}"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char body[1024];
+        snprintf(body, sizeof body, "{%s,\"max_output_tokens\":9," REST "}", cases[i].response);
+        Answer a = http_post(&d, "/v1/responses", body);
+        snprintf(body, sizeof body, "{\"messages\":[%s],\"max_tokens\":9," REST "}", cases[i].chat);
+        Answer b = http_post(&d, "/v1/chat/completions", body);
+        CHECK_MSG(a.status == 200, "%s", a.body);
+        CHECK(json_same(a.json, "output.0.content.0.text", b.json, "choices.0.message.content"));
+        CHECK(json_same(a.json, "usage.input_tokens", b.json, "usage.prompt_tokens"));
+        CHECK(json_same(a.json, "noise_seed", b.json, "choices.0.noise_seed"));
+        CHECK(is(a.json, "object", "response") && is(a.json, "status", "incomplete"));
+        CHECK(is(a.json, "incomplete_details.reason", "max_output_tokens"));
+        CHECK(json_number(a.json, "usage.output_tokens") == 9 && !strncmp(json_text(a.json, "id"), "resp-", 5));
+        answer_free(&a);
+        answer_free(&b);
+    }
+    Answer ended = http_post(&d, "/v1/responses", "{\"input\":\"a\",\"logit_bias\":[[0,100]]}");
+    CHECK_MSG(is(ended.json, "status", "completed") && cJSON_IsNull(json_at(ended.json, "incomplete_details")), "%s",
+              ended.body);
+    answer_free(&ended);
+    daemon_stop(&d);
+}
+
+/* Its events, without the lines that name them, each of which must name the event behind it. */
+static Events read_events(const char *body) {
+    Buffer data = {0};
+    while (body && *body) {
+        const char *end = strchr(body, '\n'), *name = body;
+        if (strncmp(body, "event: ", 7) || !end || strncmp(end + 1, "data: {\"type\":\"", 15)) {
+            CHECK_MSG(false, "%.60s", body);
+            break;
+        }
+        CHECK_MSG(!strncmp(name + 7, end + 16, (size_t)(end - name - 7)), "%.60s", body);
+        const char *next = strstr(end, "\n\n");
+        if (!next) break;
+        buffer_append(&data, end + 1, (size_t)(next + 2 - end - 1));
+        body = next + 2;
+    }
+    buffer_append(&data, "", 1);
+    Events e = events_parse(data.data);
+    buffer_free(&data);
+    return e;
+}
+
+TEST(responses_stream) {
+    static const char body[] = "{\"input\":\"The river\",\"max_output_tokens\":12," REST "%s}";
+    static const char *const first[] = {"response.created", "response.in_progress", "response.output_item.added",
+                                        "response.content_part.added"};
+    static const char *const last[] = {"response.output_text.done", "response.content_part.done",
+                                       "response.output_item.done", "response.incomplete"};
+    Daemon d;
+    char request[256];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    snprintf(request, sizeof request, body, "");
+    Answer whole = http_post(&d, "/v1/responses", request);
+    snprintf(request, sizeof request, body, ",\"stream\":true");
+    Answer a = http_post(&d, "/v1/responses", request);
+    Events e = read_events(a.body);
+    Buffer text = {0};
+    REQUIRE(!e.malformed && e.n > 9);
+    for (int i = 0; i < e.n; i++) {
+        const char *type = i < 4 ? first[i] : i >= e.n - 4 ? last[i - e.n + 4] : "response.output_text.delta";
+        CHECK_MSG(is(e.data[i], "type", type) && json_number(e.data[i], "sequence_number") == i, "%d: %s", i, a.body);
+        if (json_text(e.data[i], "delta")) buffer_text(&text, json_text(e.data[i], "delta"));
+    }
+    buffer_append(&text, "", 1);
+    CHECK(is(whole.json, "output.0.content.0.text", text.data));
+    CHECK(is(e.data[e.n - 4], "text", text.data) && is(e.data[e.n - 2], "item.content.0.text", text.data));
+    CHECK(json_same(e.data[e.n - 1], "response.output.0.content", whole.json, "output.0.content"));
+    CHECK(json_same(e.data[e.n - 1], "response.id", e.data[0], "response.id"));
+    CHECK(json_same(e.data[2], "item.id", e.data[e.n - 2], "item.id"));
+    CHECK(json_same(e.data[5], "item_id", e.data[2], "item.id"));
+    CHECK(json_same(e.data[e.n - 1], "response.usage.output_tokens", whole.json, "usage.output_tokens"));
+    buffer_free(&text);
+    events_free(&e);
+    answer_free(&a);
+    answer_free(&whole);
+    daemon_stop(&d);
+}
+
+TEST(responses_bad_requests) {
+    static const Bad bad[] = {
+        {"{}", 400, "input"},
+        {"{\"input\":[]}", 400, "input"},
+        {"{\"input\":7}", 400, "input"},
+        {"{\"input\":[7]}", 400, "input[0]"},
+        {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"x\",\"output\":\"y\"}]}", 400, "input[0]"},
+        {"{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]"
+         "}]}",
+         400, "input[1].content"},
+        {"{\"instructions\":\"x\",\"input\":[{\"role\":\"me\",\"content\":\"a\"}]}", 400, "input[0].role"},
+        {"{\"input\":[{\"role\":\"user\",\"content\":7}]}", 400, "input[0].content"},
+        {"{\"input\":[{\"role\":\"user\",\"content\":\"a\",\"mood\":1}]}", 400, "input[0].mood"},
+        {"{\"input\":\"a\",\"previous_response_id\":\"resp-1\"}", 400, "previous_response_id"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text"},
+        {"{\"input\":\"a\",\"n\":2}", 400, "n"},
+        {"{\"input\":\"a\",\"messages\":[]}", 400, "messages"},
+        {"{\"input\":\"a\",\"background\":true}", 400, "background"},
+        {"{\"input\":\"a\",\"max_output_tokens\":-2}", 400, "max_output_tokens"},
+        {"{\"input\":\"a\",\"model\":\"other\"}", 404, "model"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(bad); i++) {
+        Answer a = http_post(&d, "/v1/responses", bad[i].body);
+        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
