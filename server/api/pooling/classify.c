@@ -49,30 +49,18 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     return 0;
 }
 
-static void print_class(Buffer *out, const Pooling *r, const Probabilities *p) {
+static void print_class(Buffer *out, const Pooling *r, int i, Probabilities *p) {
+    if (!task_probabilities(p, r, i, 0)) {
+        out->failed = true;
+        return;
+    }
     json_put_text(out, "label", labels_name(r->ctx->api->labels, probabilities_best(p)));
     json_put_floats(out, "probs", p->mean, p->n);
     json_put_int(out, "num_classes", p->n);
     task_print_uncertainty(out, r, p);
 }
 
-static void print(Buffer *out, const Pooling *r) {
-    Probabilities p;
-    if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
-        out->failed = true;
-        return;
-    }
-    json_open(out, NULL, '{');
-    pooling_print_open(out);
-    for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
-        if (!task_probabilities(&p, r, i, 0)) out->failed = true;
-        task_print_input(out, r, i);
-        print_class(out, r, &p);
-        json_close(out, '}');
-    }
-    pooling_print_close(out, r);
-    probabilities_free(&p);
-}
+static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_class); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind classify_answer = POOLING_ANSWER(form);

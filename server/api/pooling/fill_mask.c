@@ -97,28 +97,16 @@ static void print_mask(Buffer *out, const Pooling *r, int i, int place, int mask
     json_close(out, '}');
 }
 
-static void print(Buffer *out, const Pooling *r) {
-    Probabilities p;
-    const Config *c = r->ctx->api->config;
-    if (probabilities_init(&p, c->vocab_size)) {
-        out->failed = true;
-        return;
-    }
-    json_open(out, NULL, '{');
-    pooling_print_open(out);
-    for (int i = 0; i < r->request.n_inputs; i++) {
-        const PoolingInput *input = &r->request.inputs[i];
-        int mask = 0;
-        task_print_input(out, r, i);
-        json_open(out, "masks", '[');
-        for (int place = 0; place < input->n && !out->failed; place++)
-            if (input->ids[place] == c->mask_token_id) print_mask(out, r, i, place, mask++, &p);
-        json_close(out, ']');
-        json_close(out, '}');
-    }
-    pooling_print_close(out, r);
-    probabilities_free(&p);
+static void print_masks(Buffer *out, const Pooling *r, int i, Probabilities *p) {
+    const PoolingInput *input = &r->request.inputs[i];
+    int mask = 0;
+    json_open(out, "masks", '[');
+    for (int place = 0; place < input->n && !out->failed; place++)
+        if (input->ids[place] == r->ctx->api->config->mask_token_id) print_mask(out, r, i, place, mask++, p);
+    json_close(out, ']');
 }
+
+static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_masks); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind fill_mask_answer = POOLING_ANSWER(form);

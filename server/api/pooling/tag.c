@@ -132,7 +132,6 @@ static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     const Labels *labels = r->ctx->api->labels;
     Tagged *tags = try_calloc((size_t)input->n_words + 1, sizeof *tags);
     if (!tags) out->failed = true;
-    task_print_input(out, r, i);
     json_open(out, "tokens", '[');
     for (int w = 0; w < input->n_words && !out->failed; w++) {
         if (!task_probabilities(p, r, i, input->words[w].row)) out->failed = true;
@@ -144,22 +143,10 @@ static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     }
     json_close(out, ']');
     if (!out->failed && has_chunks(labels)) print_entities(out, input, tags);
-    json_close(out, '}');
     free(tags);
 }
 
-static void print(Buffer *out, const Pooling *r) {
-    Probabilities p;
-    if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
-        out->failed = true;
-        return;
-    }
-    json_open(out, NULL, '{');
-    pooling_print_open(out);
-    for (int i = 0; i < r->request.n_inputs && !out->failed; i++) print_input(out, r, i, &p);
-    pooling_print_close(out, r);
-    probabilities_free(&p);
-}
+static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_input); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind tag_answer = POOLING_ANSWER(form);
