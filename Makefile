@@ -401,6 +401,10 @@ bench-http: $(BUILD)/noised ## what connections cost and how long others wait (O
 bench-fair: $(BUILD)/noised ## how long a small request waits beside a key that takes all it can (OTHER=..., SECONDS=60 ROUNDS=1)
 	BUILD=$(BUILD) python3 tests/bench/bench_fair.py
 
+.PHONY: bench-forms
+bench-forms: $(BUILD)/noised ## what a token costs under a form beside a free one (CHECKPOINT=dir ROUNDS=15)
+	BUILD=$(BUILD) python3 tests/bench/bench_forms.py
+
 .PHONY: bench-scale
 bench-scale: $(BUILD)/noised $(BUILD)/bench-load ## 1, 2 and 4 pinned daemons behind haproxy beside one with all cores (CHECKPOINT=dir CLIENTS=1,16 TOKENS=128 ROUNDS=5)
 	@scripts/deps.sh haproxy
