@@ -194,6 +194,15 @@ TEST(memory_runs_out_at_every_allocation) {
          "{\"messages\":[{\"role\":\"system\",\"content\":\"The mill\"},{\"role\":\"user\",\"content\":[{\"type\":"
          "\"text\",\"text\":\"The river\"},{\"type\":\"text\",\"text\":\"runs\"}]}],\"stop_token_ids\":[3]," COMMON "}",
          0},
+        {"form", "/v1/completions",
+         "{\"prompt\":\"The "
+         "river\",\"n\":2,\"stop\":[\"qqq\"],\"json_schema\":{\"$defs\":{\"p\":{\"pattern\":\"^[a-c]{1,3}$\"}},"
+         "\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/"
+         "p\"},\"b\":{\"enum\":[1,\"x\",[2]]}},\"required\":[\"a\"],"
+         "\"additionalProperties\":{\"type\":\"integer\",\"maximum\":20}}," COMMON "}",
+         0},
+        {"grammar", "/v1/completions",
+         "{\"prompt\":\"The river\",\"grammar\":\"root ::= (\\\"a\\\" | [b-d])+ x\\nx ::= \\\".\\\"\"," COMMON "}", 0},
         {"choice", "/v1/completions",
          "{\"prompt\":\"The river\",\"choice\":[\"yes\",\"no\",\"not\"],\"n\":2,\"seed\":1,\"noise_seed\":2}", 0},
         {"score", "/v1/score",

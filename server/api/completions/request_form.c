@@ -24,7 +24,7 @@ static int take_form(const FieldReader *r, const char *name, Form *f, const Form
     if (!f && why->no_memory) return api_no_memory(r->error);
     if (!f) {
         snprintf(where, sizeof where, "%.100s%s%s", name, why->path[0] && why->path[0] != '[' ? "." : "", why->path);
-        return api_fail(r->error, 400, NULL, where, "%s%s %s", where, why->path[0] ? "" : ":", why->message);
+        return api_fail(r->error, 400, NULL, where, "%s: %s", where, why->message);
     }
     FormScratch *scratch = form_scratch_new();
     request->walk = scratch ? form_walk_new(f, scratch) : NULL;
