@@ -68,7 +68,7 @@ TRAINER := $(call sources,trainer $(addprefix trainer/,text tasks ranks report c
 SERVER := $(call sources,server $(addprefix server/,gate http form engine metrics page api $(addprefix api/,completions chat llama pooling responses schema)))
 CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
-TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/form server/engine server/api)) $(filter-out tests/faults/fault.c,$(wildcard tests/faults/*.c))
+TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/form server/engine server/api)) $(filter-out tests/faults/fault.c tests/faults/record.c,$(wildcard tests/faults/*.c))
 FUZZ := $(filter-out tests/fuzz/libfuzzer.c,$(wildcard tests/fuzz/*.c))
 KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring memory random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
@@ -115,9 +115,10 @@ $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-l
 $(BUILD)/form-check: $(call objects,$(BASE) $(TOKENIZER) $(call sources,server/form) tests/forms/check.c)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-tests: | $(BUILD)/fault.so
-$(BUILD)/fault.so: tests/faults/fault.c tests/faults/fault.h
+FAULT := tests/faults/fault.c tests/faults/record.c
+$(BUILD)/fault.so: $(FAULT) tests/faults/fault.h tests/faults/record.h
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -Wall -Wextra -fPIC -shared $< -o $@
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -I. -O2 -Wall -Wextra -fPIC -shared $(FAULT) -o $@
 $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/support/%.c,main host reports daemon http_client answers models))
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))

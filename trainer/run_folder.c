@@ -62,11 +62,12 @@ static int remove_leftovers(const RunFolder *f, DIR *d, Err *err) {
     return 0;
 }
 
+/* Nothing of a start may outlive the power but for this. */
 static int sign_unsaved(const RunFolder *f, Err *err) {
     int fd = openat(f->lock, RUN_UNSAVED, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) return err_set(err, "%s/" RUN_UNSAVED ": %s", f->dir, strerror(errno));
-    close(fd);
-    return 0;
+    int rc = fd < 0 || fsync(f->lock) < 0 ? err_set(err, "%s/" RUN_UNSAVED ": %s", f->dir, strerror(errno)) : 0;
+    if (fd >= 0) close(fd);
+    return rc;
 }
 
 void run_settle(const char *dir) {

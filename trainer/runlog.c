@@ -64,6 +64,10 @@ int runlog_write(RunLog *log, Buffer *line, Err *err) {
     return json_end_line(line, log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
 }
 
+int runlog_sync(const RunLog *log, Err *err) {
+    return log->file && fsync(fileno(log->file)) < 0 ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
+}
+
 int runlog_close(RunLog *log, Err *err) {
     if (!log->file) return 0;
     int rc = fclose(log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;

@@ -22,6 +22,7 @@ typedef struct RunLog {
 int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err);
 Buffer runlog_line(int64_t step);                      /* an object that begins with its step; members follow */
 int runlog_write(RunLog *log, Buffer *line, Err *err); /* ends and frees line */
+int runlog_sync(const RunLog *log, Err *err);          /* what was written outlives the power */
 int runlog_close(RunLog *log, Err *err);               /* NULL err: after another failure */
 
 /* A line as it is read again. */

@@ -88,8 +88,9 @@ int training_open_log(Training *t, Err *err) {
     return runlog_open(&t->log, t->dir, t->step, err) || runlog_read(t->dir, read_best, t, err) ? -1 : 0;
 }
 
+/* The log first: a run that goes on from here goes on behind its last line, and knows its best by it. */
 int training_save(Training *t, Err *err) {
-    if (optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
+    if (runlog_sync(&t->log, err) || optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
     if (!ranks->rank && t->objective->save && t->objective->save(t->self, t->step, err)) return -1;
     t->saved = t->step;
     ranks_wait(); /* the first to exit ends all, so not before rank 0 has written */

@@ -1,5 +1,6 @@
 /* The interposed library itself: build/fault.so. Built without anything of ours, for it lives in every program. */
 #include "tests/faults/fault.h"
+#include "tests/faults/record.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -85,17 +86,40 @@ void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) 
 
 /* ---- files ---- */
 
+/* What may be written from now on. */
+static void opened(int fd, bool was_there, bool emptied) {
+    if (!was_there) record_file(RECORD_CREATE, fd, NULL, 0, 0);
+    if (was_there && emptied) record_file(RECORD_TRUNCATE, fd, NULL, 0, 0);
+}
+static int open_in(int folder, const char *path, int flags, va_list mode_if_any) {
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(mode_if_any, mode_t) : 0;
+    if (strikes(FAULT_OPEN)) return fail(EMFILE);
+    bool creates = record_on() && flags & O_CREAT;
+    bool there = creates && syscall(SYS_faccessat, folder, path, F_OK) == 0;
+    int fd = (int)syscall(SYS_openat, folder, path, flags, mode);
+    if (fd >= 0 && creates) opened(fd, there, flags & O_TRUNC);
+    return fd;
+}
 int open(const char *path, int flags, ...) {
     va_list ap;
     va_start(ap, flags);
-    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+    int fd = open_in(AT_FDCWD, path, flags, ap);
     va_end(ap);
-    return strikes(FAULT_OPEN) ? fail(EMFILE) : openat(AT_FDCWD, path, flags, mode);
+    return fd;
+}
+int openat(int folder, const char *path, int flags, ...) {
+    va_list ap;
+    va_start(ap, flags);
+    int fd = open_in(folder, path, flags, ap);
+    va_end(ap);
+    return fd;
 }
 FILE *fopen(const char *path, const char *mode) {
-    if (!strikes(FAULT_OPEN)) return REAL(fopen)(path, mode);
-    errno = EMFILE;
-    return NULL;
+    bool creates = record_on() && *mode != 'r', there = creates && syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+    if (strikes(FAULT_OPEN)) return errno = EMFILE, NULL;
+    FILE *f = REAL(fopen)(path, mode);
+    if (f && creates) opened(fileno(f), there, *mode == 'w');
+    return f;
 }
 int socket(int domain, int type, int protocol) {
     return strikes(FAULT_OPEN) ? fail(EMFILE) : (int)syscall(SYS_socket, domain, type, protocol);
@@ -130,23 +154,60 @@ ssize_t pread(int fd, void *data, size_t n, off_t offset) {
     return moves(strikes(FAULT_READ), &n, EIO) ? -1 : syscall(SYS_pread64, fd, data, n, offset);
 }
 ssize_t write(int fd, const void *data, size_t n) {
-    return is_file(fd) && moves(strikes(FAULT_WRITE), &n, ENOSPC) ? -1 : syscall(SYS_write, fd, data, n);
+    if (is_file(fd) && moves(strikes(FAULT_WRITE), &n, ENOSPC)) return -1;
+    ssize_t wrote = syscall(SYS_write, fd, data, n);
+    if (wrote > 0 && record_on())
+        record_file(RECORD_WRITE, fd, data, (size_t)wrote, syscall(SYS_lseek, fd, 0, SEEK_CUR) - wrote);
+    return wrote;
 }
 ssize_t pwrite(int fd, const void *data, size_t n, off_t offset) {
-    return moves(strikes(FAULT_WRITE), &n, ENOSPC) ? -1 : syscall(SYS_pwrite64, fd, data, n, offset);
+    if (moves(strikes(FAULT_WRITE), &n, ENOSPC)) return -1;
+    ssize_t wrote = syscall(SYS_pwrite64, fd, data, n, offset);
+    if (wrote > 0 && record_on()) record_file(RECORD_WRITE, fd, data, (size_t)wrote, offset);
+    return wrote;
 }
 /* A stream into memory has no descriptor and no disk to be full. */
 static bool flush_strikes(FILE *f) { return f && fileno(f) >= 0 && strikes(FAULT_FLUSH); }
-int fflush(FILE *f) { return flush_strikes(f) ? fail(ENOSPC) : REAL(fflush)(f); }
+static off_t size_of(FILE *f) {
+    struct stat st;
+    return f && record_on() && fileno(f) >= 0 && fstat(fileno(f), &st) == 0 ? st.st_size : 0;
+}
+int fflush(FILE *f) {
+    off_t before = size_of(f);
+    if (flush_strikes(f)) return fail(ENOSPC);
+    int rc = REAL(fflush)(f);
+    if (f && record_on()) record_grown(fileno(f), before);
+    return rc;
+}
 int fclose(FILE *f) {
     bool failing = flush_strikes(f);
+    if (record_on()) fflush(f);
     int rc = REAL(fclose)(f);
     return failing ? fail(ENOSPC) : rc;
 }
-int fsync(int fd) { return strikes(FAULT_FSYNC) ? fail(EIO) : (int)syscall(SYS_fsync, fd); }
-int rename(const char *from, const char *to) {
-    return strikes(FAULT_RENAME) ? fail(EIO) : renameat(AT_FDCWD, from, AT_FDCWD, to);
+int fsync(int fd) {
+    if (strikes(FAULT_FSYNC)) return fail(EIO);
+    if (record_on()) record_file(RECORD_SYNC, fd, NULL, 0, 0);
+    return (int)syscall(SYS_fsync, fd);
 }
+int rename(const char *from, const char *to) {
+    if (strikes(FAULT_RENAME)) return fail(EIO);
+    int rc = (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+    if (rc == 0 && record_on()) record_paths(RECORD_RENAME, AT_FDCWD, from, to);
+    return rc;
+}
+int mkdir(const char *path, mode_t mode) {
+    int rc = (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    if (rc == 0 && record_on()) record_paths(RECORD_MKDIR, AT_FDCWD, path, NULL);
+    return rc;
+}
+int unlinkat(int folder, const char *path, int flags) {
+    int rc = (int)syscall(SYS_unlinkat, folder, path, flags);
+    if (rc == 0 && record_on()) record_paths(RECORD_REMOVE, folder, path, NULL);
+    return rc;
+}
+int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
+int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 
 /* ---- threads ---- */
 
@@ -221,6 +282,7 @@ static int main_with_faults(int argc, char **argv, char **environment) {
     if (at == MAP_FAILED) return 125;
     close(fd);
     fault = at;
+    record_begin();
     return real_main(argc, argv, environment);
 }
 

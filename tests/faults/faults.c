@@ -57,9 +57,13 @@ void fault_describe(char text[100], const char *what, FaultCall call, FaultMode 
     snprintf(text, 100, "%s, %s %ld %s", what, name, nth, fault_modes[mode]);
 }
 
+bool faults_all(void) {
+    const char *which = getenv("FAULTS");
+    return which && !strcmp(which, "all");
+}
+
 /* The first few, where most is decided, and then ever larger strides. */
 long fault_next(long n, long count) {
-    const char *which = getenv("FAULTS");
-    if (which && !strcmp(which, "all")) return n + 1;
+    if (faults_all()) return n + 1;
     return n < 3 ? n + 1 : n + MAX(1, count / 5);
 }

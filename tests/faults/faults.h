@@ -1,5 +1,12 @@
-/* faults: programs of ours under fault.so. A trial is a fresh folder with what a command needs; the command runs in it
- * with one fault, and afterwards without. */
+/* faults: programs of ours under fault.so.
+ *
+ *     trial               a command in a fresh folder, with a fault and then without
+ *     house               the daemon, which is told of one fault after the other
+ *     record, power       what a command writes, and what is left of it when the power goes
+ *
+ * A call that shall fail is a FaultCall, its functions in fault.c, its name in fault_calls and its modes in
+ * fault_has_mode; a command a Task in trial.c with a TEST in test_fault_programs.c, and one in test_fault_power.c if it
+ * writes (WRITE_ORDER=1 writes its order); what is asked of the daemon a Question in test_fault_requests.c. */
 #ifndef NOISED_TEST_FAULTS_H
 #define NOISED_TEST_FAULTS_H
 
@@ -24,7 +31,8 @@ bool fault_has_mode(FaultCall call, FaultMode mode);
 /* "WHAT, malloc 3 once" */
 void fault_describe(char text[100], const char *what, FaultCall call, FaultMode mode, long nth);
 
-/* Of `count` calls the one after `n` that is tried: all of them with FAULTS=all (make faults), else some. */
+bool faults_all(void); /* make faults: all there are */
+/* Of `count` calls the one after `n` that is tried: all of them, or some. */
 long fault_next(long n, long count);
 
 #endif

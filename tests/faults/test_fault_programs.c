@@ -1,187 +1,24 @@
 /* Whatever call of the system fails, and whenever: the trainer and the tool end with a reason or do their work, and the
  * same command typed again ends in the bytes of a run that nothing happened to. */
-#include "base/buffer.h"
-#include "base/err.h"
-#include "base/macros.h"
-#include "base/memory.h"
-#include "base/sha256.h"
-#include "tests/faults/faults.h"
-#include "tests/support/checkpoints.h"
-#include "tests/support/daemon.h"
-#include "tests/trainer/test_trainer.h"
+#include "tests/faults/trial.h"
 
-#include <dirent.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-/* Commands are a shell's, in a folder with text.txt, labels.jsonl, config.json and model/. A result is a file, or a
- * folder whose files all count but log.jsonl, which has times in it; "": what the command prints. */
-typedef struct Task {
-    const char *name, *before, *command, *result;
-    bool mallocs; /* few enough to let each of them fail */
-} Task;
-
-#define PRETRAIN                                                                                                       \
-    "noised-train pretrain --config config.json --data text.txt --out run --resume --save-every 1 --threads 1 "
-static const Task tasks[] = {
-    {"start", "true", PRETRAIN "--batch 1 --steps 2 --eval-every 1", "run", false},
-    {"resume", PRETRAIN "--batch 1 --steps 1", PRETRAIN "--steps 2", "run", false},
-    {"finetune", "true",
-     "noised-train finetune --init model --train labels.jsonl --dev labels.jsonl --out run --resume --epochs 2 --batch "
-     "4 "
-     "--threads 1",
-     "run", false},
-    {"tokenizer", "true", "noised-train tokenizer --data text.txt --vocab-size 270 --out t.json", "t.json", true},
-    {"quantize", "true", "noised-weights quantize model out", "out", true},
-    {"import", "true", "noised-weights import model out", "out", true},
-    {"verify", "true", "noised-weights verify model", "", true},
-    {"eval", "true", "noised-train eval --model model --data text.txt", "", false},
-    {"sample", "true",
-     "noised-train sample --model model --prompt river --max-tokens 4 --seed 1 --noise-seed 2 --threads 1", "", false},
-};
-
-typedef struct Trial {
-    const Task *task;
-    char *dir;
-    Fault *fault;
-    char build[200], under[700]; /* where programs are, and the same under fault.so */
-    char result[SHA256_HEX];     /* of the undisturbed run */
-    long count[FAULT_CALLS];     /* that it makes */
-} Trial;
-
-/* Status of a shell's line in the trial's folder; its output goes to ../output. */
-static int shell(const Trial *t, const char *before, const char *line) {
-    char command[1600];
-    snprintf(command, sizeof command, "cd %s/trial && %s%s%s >../output 2>&1 </dev/null", t->dir, before,
-             before && *before ? "/" : "", line);
-    int status = system(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static char *output(const Trial *t) {
-    char path[300];
-    test_path(path, t->dir, "output");
-    char *text = test_read_file(path, NULL);
-    return text ? text : xstrdup("");
-}
-
-static void add_file(Sha256 *sum, const char *name, const char *path) {
-    size_t n;
-    char *data = test_read_file(path, &n);
-    sha256_add(sum, name, strlen(name) + 1);
-    if (data) sha256_add(sum, data, n);
-    free(data);
-}
-
-static void hash_result(const Trial *t, char hex[SHA256_HEX]) {
-    char path[300];
-    struct dirent **entries;
-    Sha256 sum;
-    sha256_init(&sum);
-    if (*t->task->result)
-        snprintf(path, sizeof path, "%s/trial/%s", t->dir, t->task->result);
-    else
-        snprintf(path, sizeof path, "%s/output", t->dir);
-    int n = scandir(path, &entries, NULL, alphasort);
-    if (n < 0) add_file(&sum, "", path);
-    for (int i = 0; i < n; i++) {
-        char file[600];
-        snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        struct stat st;
-        bool plain = stat(file, &st) == 0 && S_ISREG(st.st_mode);
-        if (plain && strcmp(entries[i]->d_name, "log.jsonl") && strcmp(entries[i]->d_name, "plot.svg"))
-            add_file(&sum, entries[i]->d_name, file);
-        free(entries[i]);
-    }
-    if (n >= 0) free(entries);
-    sha256_hex(&sum, hex);
-}
-
-/* That folder anew: what every task finds, and what its own `before` makes of that. */
-static void begin(const Trial *t) {
-    char command[900];
-    snprintf(command, sizeof command, "rm -rf %s/trial && cp -r %s/before %s/trial", t->dir, t->dir, t->dir);
-    CHECK(system(command) == 0);
-}
-
-static void make_before(const Trial *t) {
-    char command[1200], path[300];
-    char *text = trainer_text_file(3000), *config = trainer_config_file();
-    snprintf(command, sizeof command,
-             "mkdir %s/trial && cp -r %s %s/trial/model && cp %s %s/trial/text.txt && cp %s %s/trial", t->dir,
-             test_checkpoint(CHECKPOINT_SMALL), t->dir, text, t->dir, config, t->dir);
-    CHECK_MSG(system(command) == 0, "%s", command);
-    snprintf(path, sizeof path, "%s/trial", t->dir);
-    test_write_text(path, "labels.jsonl",
-                    "{\"text\":\"the river\",\"label\":\"A\"}\n{\"text\":\"the mill\",\"label\":\"B\"}\n"
-                    "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"a stone\",\"label\":\"B\"}\n");
-    CHECK(strcmp(t->task->before, "true") == 0 || shell(t, t->build, t->task->before) == 0);
-    snprintf(command, sizeof command, "cp -r %s/trial %s/before", t->dir, t->dir);
-    CHECK(system(command) == 0);
-    free(text);
-    free(config);
-}
-
-static void check_result(const Trial *t, const char *when, const char *said) {
-    char hex[SHA256_HEX], command[400];
-    hash_result(t, hex);
-    CHECK_MSG(!strcmp(hex, t->result), "%s, %s: the result is another\n%s", t->task->name, when, said);
-    snprintf(command, sizeof command, "! find %s/trial -name '*.tmp' | grep -q .", t->dir);
-    CHECK_MSG(system(command) == 0, "%s, %s: a temporary file is left", t->task->name, when);
-}
-
-/* The work can be done although the command failed afterwards, in telling of it. */
-static bool is_done(const Trial *t) {
-    char hex[SHA256_HEX];
-    if (!*t->task->result) return false;
-    hash_result(t, hex);
-    return !strcmp(hex, t->result);
-}
 
 /* With this one fault: an end with a reason, or the work done; then the same command without. */
 static void try_fault(const Trial *t, FaultCall call, FaultMode mode, long nth) {
     char when[100];
     snprintf(when, sizeof when, "%s %ld %s", fault_calls[call], nth, fault_modes[mode]);
-    begin(t);
+    trial_begin(t);
     fault_set(t->fault, call, mode, nth);
-    int status = shell(t, t->under, t->task->command);
+    int status = trial_shell(t, t->under, t->task->command);
     fault_rest(t->fault);
-    char *said = output(t);
+    char *said = trial_output(t);
     CHECK_MSG(status == 0 || status == 1, "%s, %s: status %d\n%s", t->task->name, when, status, said);
     CHECK_MSG(status == 0 || *said || call == FAULT_WRITE || call == FAULT_FLUSH, "%s, %s: status %d without a word",
               t->task->name, when, status);
-    if (status == 0 && *t->task->result) check_result(t, when, said);
+    if (status == 0 && *t->task->result) trial_check(t, when, said);
     free(said);
-    if (status == 0 || is_done(t)) return;
-    status = shell(t, t->build, t->task->command);
-    said = output(t);
-    CHECK_MSG(status == 0, "%s, again after %s: status %d\n%s", t->task->name, when, status, said);
-    check_result(t, when, said);
-    free(said);
-}
-
-static Trial trial_open(const Task *task) {
-    const char *build = getenv("BUILD");
-    Trial t = {.task = task, .dir = test_dir()};
-    char *top = realpath(build ? build : "build", NULL);
-    snprintf(t.build, sizeof t.build, "%s", top);
-    free(top);
-    snprintf(t.under, sizeof t.under, "timeout 60 env FAULT=%s/fault LD_PRELOAD=%s/fault.so %s", t.dir, t.build,
-             t.build);
-    t.fault = fault_file(t.dir);
-    make_before(&t);
-    begin(&t);
-    fault_set(t.fault, FAULT_CALLS, FAULT_ONCE, 0);
-    int status = shell(&t, t.under, task->command);
-    char *said = output(&t);
-    CHECK_MSG(status == 0, "%s undisturbed: status %d\n%s", task->name, status, said);
-    free(said);
-    hash_result(&t, t.result);
-    for (int i = 0; i < FAULT_CALLS; i++) t.count[i] = t.fault->counted[i];
-    return t;
+    if (status) trial_again(t, when);
 }
 
 static void try_task(const Task *task) {
@@ -196,8 +33,7 @@ static void try_task(const Task *task) {
                 try_fault(&t, call, mode, n);
         }
     printf("  %s: %d trials\n", task->name, trials);
-    munmap(t.fault, sizeof *t.fault);
-    free(t.dir);
+    trial_close(&t);
 }
 
 TEST(faults_under_start) { try_task(&tasks[0]); }
