@@ -100,7 +100,3 @@ def reach(build, at_once):
                 kept.with_suffix('.new').rename(kept)
                 print(f'{i + 1} of {len(wanted)} tests looked at', flush=True)
     return found
-
-
-if __name__ == '__main__':
-    reach('build-coverage', 2)

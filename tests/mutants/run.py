@@ -31,8 +31,8 @@ TREE = WORK / 'tree'
 BUILDS = {'': 'build', 'address': 'build-address', 'thread': 'build-thread'}
 SLOWER = {'': 1, 'address': 4, 'thread': 8}
 STAGES = ['', 'address']  # the builds that a mutant meets, one without a lock aside
-SECONDS = 60  # of tests for one mutant, by their times in the build that counts
-PATIENCE = 15  # a hang is a test that takes ten times as long as it should, and these seconds
+SECONDS, FEW = 60, 5  # of tests for one mutant, by their times in the build that counts; so many more in any case
+PATIENCE = 15  # a hang is a test that takes five times as long as it should, and these seconds
 KNOWN = 'killed', 'lived', 'equivalent', 'does not compile'
 
 
@@ -89,10 +89,10 @@ class Tests:
             first.append(best)
             seen |= some.pop(best)
         rest = sorted(some, key=lambda t: self.found[t]['seconds'])
-        batches, seconds, limit = [first[:1], first[1:]], 0, 1
-        for name in rest:
+        batches, seconds, limit = [[name] for name in first] + [[]], 0, 1
+        for i, name in enumerate(rest):
             seconds += self.found[name]['seconds']
-            if seconds > SECONDS:
+            if seconds > SECONDS and i >= FEW:
                 break
             if seconds > limit:
                 batches.append([])
@@ -134,7 +134,7 @@ def failing(batch, sanitizer, slowest):
                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, preexec_fn=limits)
     told, verdict = b'', None
     while verdict is None:
-        if not select.select([process.stdout], [], [], PATIENCE + 10 * SLOWER[sanitizer] * slowest)[0]:
+        if not select.select([process.stdout], [], [], PATIENCE + 5 * SLOWER[sanitizer] * slowest)[0]:
             verdict = 'hangs'
             break
         piece = os.read(process.stdout.fileno(), 1 << 16)
@@ -216,7 +216,7 @@ def stands(entry, mutant, suite):
 def main(only, count):
     for sanitizer in BUILDS:
         make_tree(sanitizer)
-    files = [file for file in sh('git ls-files "*.c"').stdout.split() if file.startswith(ROOMS) and (TREE / file).exists()]
+    files = [file for file in sh('git ls-files "*.c"').stdout.split() if file.startswith(ROOMS)]
     all_of_file = {file: faults.mutants(file, (TREE / file).read_text()) for file in files}
     chosen = [m for m in faults.choose(all_of_file, count) if m.file.startswith(only)]
     tests = Tests(reach.reach('build-coverage', 2))
@@ -231,7 +231,8 @@ def main(only, count):
                 continue
             verdict, by = judge(m, tests, builds)
             results[m.key] = {'verdict': verdict, 'by': by, 'fault': m.fault, 'within': m.within, 'suite': suite}
-            kept.write_text(json.dumps(results, indent=1))
+            kept.with_suffix('.new').write_text(json.dumps(results, indent=1))
+            kept.with_suffix('.new').rename(kept)
             print(f'{verdict:8} {m.key}{" by " + by if by else ""}', flush=True)
         for built in builds.values():
             built.put_back()
