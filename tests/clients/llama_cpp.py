@@ -385,7 +385,7 @@ def kept(answer, pattern):
 
 
 @case(({"type": "json_object", "schema": {"const": "42"}}, 6, '"42"'),
-      ({"type": "json_object", "schema": {"items": [{"type": "integer"}]}}, 10, r"[ -3000 ]"),
+      ({"type": "json_object", "schema": {"items": [{"type": "integer"}]}}, 10, r"^\[[\s\d-]*\]?$"),
       ({"type": "json_schema", "json_schema": {"schema": {"const": "foooooo"}}}, 10, '"foooooo"'),
       ({"type": "json_object"}, 10, r"(\{|John)+"), each="{0}")
 def completion_with_response_format(daemon, form, max_tokens, pattern):
@@ -398,7 +398,7 @@ def completion_with_invalid_response_format(daemon, wanted):
     chat(daemon, "Write an example", response_format=wanted).bad()
 
 
-@case(({"const": "42"}, 6, '"42"'), ({"items": [{"type": "integer"}]}, 10, r"[ -3000 ]"), each="{0}")
+@case(({"const": "42"}, 6, '"42"'), ({"items": [{"type": "integer"}]}, 10, r"^\[[\s\d-]*\]?$"), each="{0}")
 def completion_with_json_schema(daemon, schema, max_tokens, pattern):
     kept(chat(daemon, "You are a coding assistant.", "Write an example", json_schema=schema, max_tokens=max_tokens), pattern)
 
