@@ -98,12 +98,15 @@ static bool is_error(const char *text) {
 /* Equal in what their request determines: not in the id, the time and what the cache had. */
 static bool same(const char *a, const char *b) {
     const char *x = strstr(a, "\"choices\":"), *y = strstr(b, "\"choices\":");
-    if (!x) x = strstr(a, "\"data\":");
-    if (!y) y = strstr(b, "\"data\":");
+    static const char *const starts[] = {"\"data\":", "\"text\":", "\"content\":"};
+    for (size_t i = 0; i < COUNTOF(starts) && !x; i++) x = strstr(a, starts[i]);
+    for (size_t i = 0; i < COUNTOF(starts) && !y; i++) y = strstr(b, starts[i]);
     if (!x) x = strstr(a, "\r\n\r\n");
     if (!y) y = strstr(b, "\r\n\r\n");
     if (!x || !y) return false;
     const char *end = strstr(x, "\"cached_tokens\""), *other = strstr(y, "\"cached_tokens\"");
+    if (!end) end = strstr(x, "\"tokens_cached\"");
+    if (!other) other = strstr(y, "\"tokens_cached\"");
     if (!end || !other) return !strcmp(x, y);
     return end - x == other - y && !memcmp(x, y, (size_t)(end - x));
 }
@@ -205,6 +208,17 @@ TEST(memory_runs_out_at_every_allocation) {
          "{\"prompt\":\"The river\",\"grammar\":\"root ::= (\\\"a\\\" | [b-d])+ x\\nx ::= \\\".\\\"\"," COMMON "}", 0},
         {"choice", "/v1/completions",
          "{\"prompt\":\"The river\",\"choice\":[\"yes\",\"no\",\"not\"],\"n\":2,\"seed\":1,\"noise_seed\":2}", 0},
+        {"masks", "/v1/completions",
+         "{\"prompt\":\"The river\",\"allowed_token_ids\":[65,66,67,68],\"bad_words\":[\"ab\",\"c\"]," COMMON "}", 0},
+        {"llama", "/completion", "{\"prompt\":\"The river\",\"n_probs\":2,\"return_tokens\":true," COMMON "}", 0},
+        {"responses", "/v1/responses",
+         "{\"instructions\":\"Be brief.\",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
+         "\"text\":\"The\"},{\"type\":\"input_text\",\"text\":\"river\"}]}],\"seed\":1,\"max_output_tokens\":4}",
+         0},
+        {"written", "/apply-template",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}],"
+         "\"continue_final_message\":true}",
+         0},
         {"score", "/v1/score",
          "{\"prompt\":\"The river\",\"continuations\":[\" runs\",[1,2]],\"logprobs\":2,\"noise_seed\":2}", 0},
         {"replay", "/v1/replay",

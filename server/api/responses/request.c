@@ -31,6 +31,11 @@ static cJSON *content_of(const cJSON *content, int i, ApiError *e) {
             }
             cJSON_AddStringToObject(copy, "type", "text");
             cJSON_AddStringToObject(copy, "text", text);
+            if (!copy) { /* the others would stand for all */
+                cJSON_Delete(parts);
+                parts = NULL;
+                break;
+            }
             cJSON_AddItemToArray(parts, copy);
         }
     if (!parts) api_no_memory(e);
@@ -58,26 +63,26 @@ static int add_item(cJSON *messages, const cJSON *item, int i, ApiError *e) {
         cJSON_Delete(message);
         return content ? api_no_memory(e) : -1;
     }
-    cJSON_AddItemToObject(message, "role", cJSON_Duplicate(json_field(item, "role"), true));
-    cJSON_AddItemToObject(message, "content", content);
+    cJSON_AddItemToObjectCS(message, "role", cJSON_Duplicate(json_field(item, "role"), true));
+    cJSON_AddItemToObjectCS(message, "content", content);
     cJSON_AddItemToArray(messages, message);
     return 0;
 }
 
-static void add_text(cJSON *messages, const char *role, const char *text) {
+static int add_text(cJSON *messages, const char *role, const char *text, ApiError *e) {
     cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "role", role);
-    cJSON_AddStringToObject(message, "content", text);
+    if (!cJSON_AddStringToObject(message, "role", role) || !cJSON_AddStringToObject(message, "content", text)) {
+        cJSON_Delete(message);
+        return api_no_memory(e);
+    }
     cJSON_AddItemToArray(messages, message);
+    return 0;
 }
 
 static int add_input(cJSON *messages, const cJSON *input, ApiError *e) {
     int i = 0, rc = 0;
     if (!input) return api_fail(e, 400, NULL, "input", "input is missing");
-    if (cJSON_IsString(input)) {
-        add_text(messages, "user", input->valuestring);
-        return 0;
-    }
+    if (cJSON_IsString(input)) return add_text(messages, "user", input->valuestring, e);
     if (!cJSON_IsArray(input) || !input->child)
         return api_fail(e, 400, NULL, "input", "input must be a string or an array of messages");
     for (const cJSON *item = input->child; item && rc == 0; item = item->next) rc = add_item(messages, item, i++, e);
@@ -102,8 +107,8 @@ static int read_responses(void *out, const void *context, ApiError *e) {
                         "previous_response_id is not supported: nothing is stored, send the conversation in input");
     cJSON *messages = cJSON_CreateArray();
     if (!messages) return api_no_memory(e);
-    if (d->instructions) add_text(messages, "system", d->instructions);
-    int rc = add_input(messages, d->input, e);
+    int rc = d->instructions ? add_text(messages, "system", d->instructions, e) : 0;
+    if (rc == 0) rc = add_input(messages, d->input, e);
     if (rc == 0) {
         d->messages = messages;
         rc = chat_fields.finish(d, context, e);

@@ -6,6 +6,7 @@ classes, weights, adapters) is a name that skips the test which touches it.
 import os
 import subprocess
 import sys
+import tempfile
 import types
 
 import openai
@@ -45,6 +46,7 @@ class RemoteOpenAIServer:
         self.process = subprocess.Popen([os.path.join(BUILD, "noised"), *options], stdout=subprocess.PIPE, text=True,
                                         env=environment)
         self.url_root = self.process.stdout.readline().strip().removeprefix("listening on ")
+        self.host, self.port = "127.0.0.1", int(self.url_root.rpartition(":")[2])
         while requests.get(self.url_for("health"), timeout=10).status_code != 200:
             pass
         servers.append(self)
@@ -69,6 +71,10 @@ class RemoteOpenAIServer:
                                   **{"timeout": 600, **named})
 
 
+class Encoding(dict):
+    input_ids = property(lambda self: self["input_ids"])
+
+
 class Tokenizer:
     """The served one, of the server that the module has started."""
 
@@ -84,7 +90,16 @@ class Tokenizer:
         return self._post("detokenize", tokens=list(tokens))["prompt"]
 
     def __call__(self, text, add_special_tokens=True, **named):
-        return types.SimpleNamespace(input_ids=self.encode(text, add_special_tokens))
+        return Encoding(input_ids=self.encode(text, add_special_tokens))
+
+    def add_tokens(self, tokens, **named):
+        return len(tokens)
+
+    def save_pretrained(self, folder):
+        pass
+
+    def convert_tokens_to_ids(self, tokens):
+        return [self.encode(t, False)[0] for t in tokens]
 
     def convert_ids_to_tokens(self, tokens):
         return [self.decode([t]) for t in tokens]
@@ -140,6 +155,7 @@ def check_embeddings_close(*, embeddings_0_lst, embeddings_1_lst, name_0, name_1
 for name in ("torch", "torch.nn", "torch.nn.functional", "transformers", "huggingface_hub", "cloudpickle", "vllm",
              "vllm.transformers_utils", "vllm.entrypoints", "vllm.entrypoints.openai", "safetensors", "safetensors.torch"):
     stand_in(name)
+stand_in("torch", long=None, iinfo=lambda of: types.SimpleNamespace(min=-2**63, max=2**63 - 1))
 stand_in("transformers", AutoTokenizer=AutoTokenizer)
 stand_in("vllm.transformers_utils.tokenizer", get_tokenizer=lambda *arguments, **named: Tokenizer())
 stand_in("vllm.entrypoints.openai.protocol", EmbeddingResponse=Response, RerankResponse=Response,
@@ -147,4 +163,4 @@ stand_in("vllm.entrypoints.openai.protocol", EmbeddingResponse=Response, RerankR
 stand_in("vllm.version", __version__="noised")
 stand_in("tests.models.embedding.utils", check_embeddings_close=check_embeddings_close)
 stand_in("tests.utils", RemoteOpenAIServer=RemoteOpenAIServer)
-sys.modules["huggingface_hub"].snapshot_download = lambda *arguments, **named: "absent"
+sys.modules["huggingface_hub"].snapshot_download = lambda *arguments, **named: tempfile.mkdtemp()  # nothing in it
