@@ -55,9 +55,9 @@ static int count_stretch(WordCounts *w, WordScan *scan, const char *text, size_t
 static int count_words(WordCounts *w, const BpeCorpus *corpus, Err *err) {
     const size_t cut = strlen(BPE_END_OF_TEXT);
     static const char *const words[] = {GPT2_WORDS};
-    Pretokenizer *pretokenizer = pretokenizer_new(words, 1, NULL);
-    BUG_ON(!pretokenizer);
-    WordScan *scan = pretokenizer ? word_scan_open(pretokenizer) : NULL;
+    Pretokenizer *pretokenizer = pretokenizer_new(words, 1, err);
+    if (!pretokenizer) return -1;
+    WordScan *scan = word_scan_open(pretokenizer);
     int rc = scan ? 0 : err_set(err, "no memory to read the corpus");
     for (size_t i = 0; i < corpus->n && rc == 0; i++) {
         const char *at = corpus->texts[i].data, *end = at + corpus->texts[i].n;

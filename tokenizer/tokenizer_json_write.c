@@ -1,4 +1,5 @@
 #include "base/atomic_file.h"
+#include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "tokenizer/build.h"
@@ -7,22 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_escaped(FILE *f, TokenText text) {
+static void put_escaped(Buffer *f, TokenText text) {
     for (size_t i = 0; i < text.n; i++) {
         unsigned char c = (unsigned char)text.data[i];
         if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
+            buffer_print(f, "\\%c", c);
         else if (c < ' ')
-            fprintf(f, "\\u%04x", c);
+            buffer_print(f, "\\u%04x", c);
         else
-            fputc(c, f);
+            buffer_append(f, &c, 1);
     }
 }
 
-static void put_text(FILE *f, TokenText text) {
-    fputc('"', f);
+static void put_text(Buffer *f, TokenText text) {
+    buffer_text(f, "\"");
     put_escaped(f, text);
-    fputc('"', f);
+    buffer_text(f, "\"");
 }
 
 /* ---- spelling ---- */
@@ -55,100 +56,100 @@ static char *spell_pieces(const TokenizerSpec *s, TokenText *keys) {
 
 static const char *truth(bool b) { return b ? "true" : "false"; }
 
-static void put_added(FILE *f, const TokenizerSpec *s) {
-    fputs("  \"added_tokens\": [", f);
+static void put_added(Buffer *f, const TokenizerSpec *s) {
+    buffer_text(f, "  \"added_tokens\": [");
     for (int i = 0; i < s->n_added; i++) {
         const AddedToken *a = &s->added[i];
-        fprintf(f, "%s\n    {\n      \"id\": %d,\n      \"content\": ", i ? "," : "", a->id);
+        buffer_print(f, "%s\n    {\n      \"id\": %d,\n      \"content\": ", i ? "," : "", a->id);
         put_text(f, a->text);
-        fprintf(f,
-                ",\n      \"single_word\": false,\n      \"lstrip\": false,\n      \"rstrip\": false,\n"
-                "      \"normalized\": %s,\n      \"special\": %s\n    }",
-                truth(a->normalized), truth(a->special));
+        buffer_print(f,
+                     ",\n      \"single_word\": false,\n      \"lstrip\": false,\n      \"rstrip\": false,\n"
+                     "      \"normalized\": %s,\n      \"special\": %s\n    }",
+                     truth(a->normalized), truth(a->special));
     }
-    fputs(s->n_added ? "\n  ],\n" : "],\n", f);
+    buffer_text(f, s->n_added ? "\n  ],\n" : "],\n");
 }
 
 #define REPLACE(from, to) "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
 
-static void put_normalizer(FILE *f, const TokenizerSpec *s) {
+static void put_normalizer(Buffer *f, const TokenizerSpec *s) {
     if (s->lowercase)
-        fputs("  \"normalizer\": {\"type\": \"Lowercase\"},\n", f);
+        buffer_text(f, "  \"normalizer\": {\"type\": \"Lowercase\"},\n");
     else if (s->style == TOKEN_SENTENCE_PIECE && s->prepend == PREPEND_NORMALIZER)
-        fputs("  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n"
-              "    {\"type\": \"Prepend\", \"prepend\": \"" SPACE_MARK "\"},\n"
-              "    " REPLACE(" ", SPACE_MARK) "\n  ]},\n",
-              f);
+        buffer_text(f, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n"
+                       "    {\"type\": \"Prepend\", \"prepend\": \"" SPACE_MARK "\"},\n"
+                       "    " REPLACE(" ", SPACE_MARK) "\n  ]},\n");
     else
-        fputs(s->nfc ? "  \"normalizer\": {\"type\": \"NFC\"},\n" : "  \"normalizer\": null,\n", f);
+        buffer_text(f, s->nfc ? "  \"normalizer\": {\"type\": \"NFC\"},\n" : "  \"normalizer\": null,\n");
 }
 
-static void put_byte_level_words(FILE *f, const TokenizerSpec *s) {
+static void put_byte_level_words(Buffer *f, const TokenizerSpec *s) {
     static const char byte_level[] =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": %s}";
     bool gpt2 = s->n_words == 1 && strcmp(s->words[0], GPT2_WORDS) == 0;
-    fputs("  \"pre_tokenizer\": ", f);
+    buffer_text(f, "  \"pre_tokenizer\": ");
     if (gpt2 || s->n_words == 0) {
-        fprintf(f, byte_level, truth(s->prepend == PREPEND_ALWAYS), truth(gpt2));
+        buffer_print(f, byte_level, truth(s->prepend == PREPEND_ALWAYS), truth(gpt2));
     } else {
-        fputs("{\"type\": \"Sequence\", \"pretokenizers\": [\n", f);
+        buffer_text(f, "{\"type\": \"Sequence\", \"pretokenizers\": [\n");
         for (int i = 0; i < s->n_words; i++) {
-            fputs("    {\"type\": \"Split\", \"pattern\": {\"Regex\": ", f);
+            buffer_text(f, "    {\"type\": \"Split\", \"pattern\": {\"Regex\": ");
             put_text(f, (TokenText){.data = s->words[i], .n = strlen(s->words[i])});
-            fputs("}, \"behavior\": \"Isolated\", \"invert\": false},\n", f);
+            buffer_text(f, "}, \"behavior\": \"Isolated\", \"invert\": false},\n");
         }
-        fputs("    ", f);
-        fprintf(f, byte_level, "false", "false");
-        fputs("\n  ]}", f);
+        buffer_text(f, "    ");
+        buffer_print(f, byte_level, "false", "false");
+        buffer_text(f, "\n  ]}");
     }
-    fputs(",\n", f);
+    buffer_text(f, ",\n");
 }
 
-static void put_pre_tokenizer(FILE *f, const TokenizerSpec *s) {
+static void put_pre_tokenizer(Buffer *f, const TokenizerSpec *s) {
     static const char *const schemes[] = {
         [PREPEND_NEVER] = "never", [PREPEND_FIRST] = "first", [PREPEND_ALWAYS] = "always"};
     if (s->style == TOKEN_WORDS)
-        fputs("  \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"},\n", f);
+        buffer_text(f, "  \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"},\n");
     else if (s->style == TOKEN_BYTE_LEVEL)
         put_byte_level_words(f, s);
     else if (s->prepend == PREPEND_NORMALIZER)
-        fputs("  \"pre_tokenizer\": null,\n", f);
+        buffer_text(f, "  \"pre_tokenizer\": null,\n");
     else
-        fprintf(f,
-                "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"" SPACE_MARK "\", "
-                "\"prepend_scheme\": \"%s\", \"split\": %s},\n",
-                schemes[s->prepend], truth(s->split));
+        buffer_print(f,
+                     "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"" SPACE_MARK "\", "
+                     "\"prepend_scheme\": \"%s\", \"split\": %s},\n",
+                     schemes[s->prepend], truth(s->split));
 }
 
-static void put_post_processor(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
+static void put_post_processor(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
     if (s->bos < 0) {
-        fputs("  \"post_processor\": null,\n", f);
+        buffer_text(f, "  \"post_processor\": null,\n");
         return;
     }
-    fputs("  \"post_processor\": {\"type\": \"TemplateProcessing\",\n    \"single\": [{\"SpecialToken\": {\"id\": ", f);
+    buffer_text(
+        f, "  \"post_processor\": {\"type\": \"TemplateProcessing\",\n    \"single\": [{\"SpecialToken\": {\"id\": ");
     put_text(f, keys[s->bos]);
-    fputs(", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}],\n"
-          "    \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", \"type_id\": "
-          "1}}],\n"
-          "    \"special_tokens\": {",
-          f);
+    buffer_text(
+        f,
+        ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}],\n"
+        "    \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", \"type_id\": "
+        "1}}],\n"
+        "    \"special_tokens\": {");
     put_text(f, keys[s->bos]);
-    fputs(": {\"id\": ", f);
+    buffer_text(f, ": {\"id\": ");
     put_text(f, keys[s->bos]);
-    fprintf(f, ", \"ids\": [%d], \"tokens\": [", s->bos);
+    buffer_print(f, ", \"ids\": [%d], \"tokens\": [", s->bos);
     put_text(f, keys[s->bos]);
-    fputs("]}}\n  },\n", f);
+    buffer_text(f, "]}}\n  },\n");
 }
 
-static void put_decoder(FILE *f, const TokenizerSpec *s) {
+static void put_decoder(Buffer *f, const TokenizerSpec *s) {
     if (s->style == TOKEN_WORDS)
-        fputs("  \"decoder\": null,\n", f);
+        buffer_text(f, "  \"decoder\": null,\n");
     else if (s->style == TOKEN_BYTE_LEVEL)
-        fputs("  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
-              "\"use_regex\": true},\n",
-              f);
+        buffer_text(f, "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
+                       "\"use_regex\": true},\n");
     else
-        fprintf(
+        buffer_print(
             f,
             "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [\n"
             "    " REPLACE(SPACE_MARK, " ") ",\n    {\"type\": \"ByteFallback\"},\n    {\"type\": \"Fuse\"}%s\n  ]},\n",
@@ -156,72 +157,70 @@ static void put_decoder(FILE *f, const TokenizerSpec *s) {
 }
 
 /* GPT-2's alphabet has no space, so the older form serves, which every reader knows. */
-static void put_merge(FILE *f, const TokenizerSpec *s, TokenText left, TokenText right) {
+static void put_merge(Buffer *f, const TokenizerSpec *s, TokenText left, TokenText right) {
     if (s->style == TOKEN_BYTE_LEVEL) {
-        fputc('"', f);
+        buffer_text(f, "\"");
         put_escaped(f, left);
-        fputc(' ', f);
+        buffer_text(f, " ");
         put_escaped(f, right);
-        fputc('"', f);
+        buffer_text(f, "\"");
     } else {
-        fputc('[', f);
+        buffer_text(f, "[");
         put_text(f, left);
-        fputs(", ", f);
+        buffer_text(f, ", ");
         put_text(f, right);
-        fputc(']', f);
+        buffer_text(f, "]");
     }
 }
 
-static void put_vocabulary(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
-    fputs("    \"vocab\": {", f);
+static void put_vocabulary(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
+    buffer_text(f, "    \"vocab\": {");
     for (int id = 0; id < s->n_pieces; id++) {
-        fputs(id ? ",\n      " : "\n      ", f);
+        buffer_text(f, id ? ",\n      " : "\n      ");
         put_text(f, keys[id]);
-        fprintf(f, ": %d", id);
+        buffer_print(f, ": %d", id);
     }
-    fputs("\n    }", f);
+    buffer_text(f, "\n    }");
 }
 
-static void put_word_level(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
-    fputs("  \"model\": {\n    \"type\": \"WordLevel\",\n    \"unk_token\": ", f);
+static void put_word_level(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
+    buffer_text(f, "  \"model\": {\n    \"type\": \"WordLevel\",\n    \"unk_token\": ");
     put_text(f, keys[s->unknown]);
-    fputs(",\n", f);
+    buffer_text(f, ",\n");
     put_vocabulary(f, s, keys);
-    fputs("\n  }\n}\n", f);
+    buffer_text(f, "\n  }\n}\n");
 }
 
-static void put_bpe(FILE *f, const TokenizerSpec *s, const TokenText *keys) {
-    fprintf(f,
-            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-            "    \"continuing_subword_prefix\": \"\",\n    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": false,\n"
-            "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
-            truth(s->style == TOKEN_SENTENCE_PIECE), truth(s->ignore_merges));
+static void put_bpe(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
+    buffer_print(
+        f,
+        "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+        "    \"continuing_subword_prefix\": \"\",\n    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": false,\n"
+        "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+        truth(s->style == TOKEN_SENTENCE_PIECE), truth(s->ignore_merges));
     put_vocabulary(f, s, keys);
-    fputs(",\n    \"merges\": [", f);
+    buffer_text(f, ",\n    \"merges\": [");
     for (int rank = 0; rank < s->n_merges; rank++) {
-        fputs(rank ? ",\n      " : "\n      ", f);
+        buffer_text(f, rank ? ",\n      " : "\n      ");
         put_merge(f, s, keys[s->merges[rank].left], keys[s->merges[rank].right]);
     }
-    fputs(s->n_merges ? "\n    ]\n  }\n}\n" : "]\n  }\n}\n", f);
+    buffer_text(f, s->n_merges ? "\n    ]\n  }\n}\n" : "]\n  }\n}\n");
 }
 
 int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err) {
     const TokenizerSpec *s = tokenizer_spec(t);
     TokenText *keys = xmalloc((size_t)s->n_pieces * sizeof *keys);
-    char *spelt = spell_pieces(s, keys), *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    BUG_ON(!f);
-    fputs("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n", f);
+    char *spelt = spell_pieces(s, keys);
+    Buffer text = {0}, *f = &text;
+    buffer_text(f, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     put_added(f, s);
     put_normalizer(f, s);
     put_pre_tokenizer(f, s);
     put_post_processor(f, s, keys);
     put_decoder(f, s);
     (s->style == TOKEN_WORDS ? put_word_level : put_bpe)(f, s, keys);
-    BUG_ON(fclose(f));
-    int rc = file_write(path, text, n, err);
-    free(text);
+    int rc = f->failed ? err_set(err, "%s: no memory to write it", path) : file_write(path, f->data, f->n, err);
+    buffer_free(f);
     free(spelt);
     free(keys);
     return rc;

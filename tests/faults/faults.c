@@ -62,8 +62,9 @@ bool faults_all(void) {
     return which && !strcmp(which, "all");
 }
 
-/* The first few, where most is decided, and then ever larger strides. */
+/* The first few and the last, where most is decided, and strides between. */
 long fault_next(long n, long count) {
-    if (faults_all()) return n + 1;
-    return n < 3 ? n + 1 : n + MAX(1, count / 5);
+    enum { EACH = 3 };
+    if (faults_all() || n < EACH || n > count - EACH) return n + 1;
+    return MIN(n + MAX(1, count / 5), count - EACH + 1);
 }

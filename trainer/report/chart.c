@@ -1,6 +1,7 @@
 #include "trainer/report/chart.h"
 
 #include "base/atomic_file.h"
+#include "base/buffer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -56,32 +57,33 @@ static double at_y(const Frame *f, double y) {
     return f->top + HEIGHT - BOTTOM - (y - f->y.low) / (f->y.high - f->y.low) * (HEIGHT - TOP - BOTTOM);
 }
 
-static void write_escaped(FILE *out, const char *text) {
+static void write_escaped(Buffer *out, const char *text) {
     for (; *text; text++) {
         const char *entity = *text == '<'   ? "&lt;"
                              : *text == '&' ? "&amp;"
                              : *text == '>' ? "&gt;"
                              : *text == '"' ? "&quot;"
                                             : NULL;
-        fputs(entity ? entity : (char[]){*text, 0}, out);
+        buffer_text(out, entity ? entity : (char[]){*text, 0});
     }
 }
 
-static void write_axes(FILE *out, const Frame *f, const Chart *c) {
+static void write_axes(Buffer *out, const Frame *f, const Chart *c) {
     double step = tick_step(f->y), bottom = f->top + HEIGHT - BOTTOM;
     for (double v = ceil(f->y.low / step) * step; v <= f->y.high + step * 1e-9; v += step)
-        fprintf(out,
-                "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%.4g</text>\n",
-                LEFT, WIDTH - RIGHT, at_y(f, v), at_y(f, v), LEFT - 6, at_y(f, v) + 4, fabs(v) < step / 2 ? 0 : v);
+        buffer_print(out,
+                     "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
+                     "text-anchor=\"end\">%.4g</text>\n",
+                     LEFT, WIDTH - RIGHT, at_y(f, v), at_y(f, v), LEFT - 6, at_y(f, v) + 4, fabs(v) < step / 2 ? 0 : v);
     step = tick_step(f->x);
     for (double v = ceil(f->x.low / step) * step; v <= f->x.high + step * 1e-9; v += step)
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", at_x(f, v), bottom + 16, v);
-    fprintf(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">", LEFT, f->top + 22);
+        buffer_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", at_x(f, v), bottom + 16,
+                     v);
+    buffer_print(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">", LEFT, f->top + 22);
     write_escaped(out, c->title);
-    fputs("</text>\n", out);
-    fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", (LEFT + WIDTH - RIGHT) / 2,
-            bottom + 33, c->x_title);
+    buffer_text(out, "</text>\n");
+    buffer_print(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", (LEFT + WIDTH - RIGHT) / 2,
+                 bottom + 33, c->x_title);
 }
 
 /* The attributes of a line or, with `band`, of an area in that colour. */
@@ -97,42 +99,42 @@ static void print_color(double color, bool band, const char *more, char out[64])
     snprintf(out, 64, "class=\"%s\" %s=\"#%02x%02x%02x\"", more, band ? "fill" : "stroke", rgb[0], rgb[1], rgb[2]);
 }
 
-static void write_point(FILE *out, const Frame *f, double x, double y) {
-    if (isfinite(x) && isfinite(y)) fprintf(out, "%.1f,%.1f ", at_x(f, x), at_y(f, y));
+static void write_point(Buffer *out, const Frame *f, double x, double y) {
+    if (isfinite(x) && isfinite(y)) buffer_print(out, "%.1f,%.1f ", at_x(f, x), at_y(f, y));
 }
 
-static void write_line(FILE *out, const Frame *f, const ChartLine *l) {
+static void write_line(Buffer *out, const Frame *f, const ChartLine *l) {
     char color[64];
     print_color(l->color, true, " band", color);
     if (l->low && l->high) {
-        fprintf(out, "<polygon %s points=\"", color);
+        buffer_print(out, "<polygon %s points=\"", color);
         for (int i = 0; i < l->n; i++) write_point(out, f, l->x[i], l->high[i]);
         for (int i = l->n; i-- > 0;) write_point(out, f, l->x[i], l->low[i]);
-        fprintf(out, "\"/>\n");
+        buffer_print(out, "\"/>\n");
     }
     print_color(l->color, false, l->faint ? " faint" : "", color);
-    fprintf(out, "<polyline %s points=\"", color);
+    buffer_print(out, "<polyline %s points=\"", color);
     for (int i = 0; i < l->n; i++) write_point(out, f, l->x[i], l->y[i]);
-    fprintf(out, "\"/>\n");
+    buffer_print(out, "\"/>\n");
 }
 
-static void write_legend(FILE *out, const Frame *f, const Chart *c) {
+static void write_legend(Buffer *out, const Frame *f, const Chart *c) {
     double y = f->top + TOP + 6;
     for (int i = 0; i < c->n_lines; i++) {
         char color[64];
         if (!c->lines[i].name) continue;
         print_color(c->lines[i].color, false, "", color);
-        fprintf(out,
-                "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" %s stroke-width=\"3\"/>"
-                "<text x=\"%d\" y=\"%.1f\">",
-                WIDTH - RIGHT + 12, WIDTH - RIGHT + 30, y, y, color, WIDTH - RIGHT + 36, y + 4);
+        buffer_print(out,
+                     "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" %s stroke-width=\"3\"/>"
+                     "<text x=\"%d\" y=\"%.1f\">",
+                     WIDTH - RIGHT + 12, WIDTH - RIGHT + 30, y, y, color, WIDTH - RIGHT + 36, y + 4);
         write_escaped(out, c->lines[i].name);
-        fputs("</text>\n", out);
+        buffer_text(out, "</text>\n");
         y += LEGEND_STEP;
     }
 }
 
-static void write_chart(FILE *out, const Chart *c, double top) {
+static void write_chart(Buffer *out, const Chart *c, double top) {
     Range x = {0, 0}, y = {INFINITY, -INFINITY};
     for (int i = 0; i < c->n_lines; i++) {
         const ChartLine *l = &c->lines[i];
@@ -147,27 +149,23 @@ static void write_chart(FILE *out, const Chart *c, double top) {
     write_legend(out, &f, c);
 }
 
-static void write_all(FILE *f, const Chart *charts, int n, const char *title) {
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\" "
-            "aria-label=\"",
-            WIDTH, HEIGHT * n, WIDTH);
+static void write_all(Buffer *f, const Chart *charts, int n, const char *title) {
+    buffer_print(f,
+                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\" "
+                 "aria-label=\"",
+                 WIDTH, HEIGHT * n, WIDTH);
     write_escaped(f, title);
-    fputs("\">\n<title>", f);
+    buffer_text(f, "\">\n<title>");
     write_escaped(f, title);
-    fprintf(f, "</title>\n%s", style);
+    buffer_print(f, "</title>\n%s", style);
     for (int i = 0; i < n; i++) write_chart(f, &charts[i], (double)HEIGHT * i);
-    fprintf(f, "</svg>\n");
+    buffer_print(f, "</svg>\n");
 }
 
 int charts_save(const Chart *charts, int n, const char *title, const char *path, Err *err) {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    BUG_ON(!f);
-    write_all(f, charts, n, title);
-    fclose(f);
-    int rc = file_write(path, text, size, err);
-    free(text);
+    Buffer text = {0};
+    write_all(&text, charts, n, title);
+    int rc = text.failed ? err_set(err, "%s: no memory to write it", path) : file_write(path, text.data, text.n, err);
+    buffer_free(&text);
     return rc;
 }
