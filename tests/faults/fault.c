@@ -61,19 +61,25 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
 
+/* OpenMP ends the process when it gets no memory or no thread: what it asks for it gets. */
+static bool is_openmp(const void *caller) {
+    Dl_info from;
+    return dladdr(caller, &from) && strstr(from.dli_fname, "libgomp");
+}
+static bool refuses(FaultCall call, const void *caller) { return strikes(call) && !is_openmp(caller); }
+#define NO_MEMORY refuses(FAULT_MALLOC, __builtin_return_address(0))
+
 static void *no_memory(void) {
     errno = ENOMEM;
     return NULL;
 }
 
-void *malloc(size_t n) { return strikes(FAULT_MALLOC) ? no_memory() : __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { return strikes(FAULT_MALLOC) ? no_memory() : __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { return strikes(FAULT_MALLOC) ? no_memory() : __libc_realloc(p, n); }
-void *aligned_alloc(size_t alignment, size_t n) {
-    return strikes(FAULT_MALLOC) ? no_memory() : __libc_memalign(alignment, n);
-}
+void *malloc(size_t n) { return NO_MEMORY ? no_memory() : __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return NO_MEMORY ? no_memory() : __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return NO_MEMORY ? no_memory() : __libc_realloc(p, n); }
+void *aligned_alloc(size_t alignment, size_t n) { return NO_MEMORY ? no_memory() : __libc_memalign(alignment, n); }
 int posix_memalign(void **p, size_t alignment, size_t n) {
-    *p = strikes(FAULT_MALLOC) ? no_memory() : __libc_memalign(alignment, n);
+    *p = NO_MEMORY ? no_memory() : __libc_memalign(alignment, n);
     return *p ? 0 : ENOMEM;
 }
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) {
@@ -211,14 +217,8 @@ int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 
 /* ---- threads ---- */
 
-/* OpenMP's ends the process when it is refused a thread. */
-static bool is_openmp(const void *caller) {
-    Dl_info from;
-    return dladdr(caller, &from) && strstr(from.dli_fname, "libgomp");
-}
 int pthread_create(pthread_t *id, const pthread_attr_t *how, void *(*run)(void *), void *with) {
-    bool refused = !is_openmp(__builtin_return_address(0)) && strikes(FAULT_THREAD);
-    return refused ? EAGAIN : REAL(pthread_create)(id, how, run, with);
+    return refuses(FAULT_THREAD, __builtin_return_address(0)) ? EAGAIN : REAL(pthread_create)(id, how, run, with);
 }
 
 /* ---- sockets ---- */

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 typedef enum FaultCall {
-    FAULT_MALLOC, /* ENOMEM; calloc, realloc and aligned ones too */
+    FAULT_MALLOC, /* ENOMEM; calloc, realloc and aligned ones too; not OpenMP's, which ends the process then */
     FAULT_OPEN,   /* EMFILE: whatever makes a descriptor, but for accept4 */
     FAULT_READ,   /* EIO, of files; short: half of what was asked for */
     FAULT_WRITE,  /* ENOSPC, of files; short: half */
@@ -16,7 +16,7 @@ typedef enum FaultCall {
     FAULT_FSYNC,  /* EIO */
     FAULT_RENAME, /* EIO */
     FAULT_MMAP,   /* ENOMEM */
-    FAULT_THREAD, /* EAGAIN: pthread_create, but for OpenMP's, which ends the process then */
+    FAULT_THREAD, /* EAGAIN: pthread_create but OpenMP's */
     FAULT_LISTEN, /* EADDRINUSE: bind and listen */
     FAULT_ACCEPT, /* EMFILE: accept4 */
     FAULT_EPOLL,  /* ENOMEM: epoll_ctl that adds, for nothing else of it can fail */
