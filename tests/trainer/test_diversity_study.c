@@ -7,6 +7,7 @@
 #include <string.h>
 
 TEST(diversity_study) {
+    if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
     static const char *const documents[] = {"frontier.csv", "frontier.svg", "table.md"};
     char *dir = test_dir(), *text = trainer_text_file(60000), command[1024];

@@ -23,6 +23,7 @@ static void check_refused(const char *dir, const char *text, const char *more, c
 }
 
 TEST(family_study) {
+    if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
     static const char *const documents[] = {"table.md", "runs.csv", "curves.csv", "differences.svg"};
     char *dir = test_dir(), *text = trainer_text_file(60000), *first[4], command[1024];
