@@ -58,7 +58,8 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
     }
     if (finish != FINISH_ERROR) return false;
     bool waited = job->progress.started == 0; /* it never left the queue; before its end this would be the mutex's */
-    api_fail(e, waited ? 503 : 500, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
+    int status = waited ? 503 : job->walk ? 400 : 500; /* a form that cannot be gone on with is its request's */
+    api_fail(e, status, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
     return true;
 }
 

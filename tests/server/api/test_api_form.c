@@ -251,3 +251,15 @@ TEST(form_refusals_name_the_place) {
     answer_free(&a);
     daemon_stop(&d);
 }
+
+/* Made to cost: what it ends is its own answer, and the fault is the request's. */
+TEST(form_that_takes_too_long_is_a_400) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a =
+        http_post(&d, "/v1/completions",
+                  "{\"regex\":\"(.*[^b]){200}x\",\"logprobs\":1,\"max_tokens\":200,\"temperature\":2,\"seed\":1}");
+    CHECK_MSG(a.status == 400 && strstr(a.body, "the form takes too long"), "%d %s", a.status, a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
