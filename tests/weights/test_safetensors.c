@@ -186,7 +186,7 @@ static const struct {
     {A("\"shape\":[null],\"data_offsets\":[0,8]"), 8, "no integer from 0"},
     {A("\"shape\":[2147483648],\"data_offsets\":[0,8]"), 8, "no integer from 0"},
     {A("\"shape\":[1,1,1,1,2],\"data_offsets\":[0,8]"), 8, "more than 4 dimensions"},
-    {A("\"shape\":[[2]],\"data_offsets\":[0,8]"), 8, "too deep"},
+    {A("\"shape\":[[2]],\"data_offsets\":[0,8]"), 8, "nesting deeper than 3 at byte 29"},
     {A("\"shape\":[2147483647,2147483647,2147483647],\"data_offsets\":[0,8]"), 8, "shape overflows"},
     {A("\"shape\":[65536,65536,65536,65536],\"data_offsets\":[0,0]"), 0, "shape overflows"},
     {A("\"shape\":[2147483647,2147483647,1073741824,2],\"data_offsets\":[0,8]"), 8, "shape overflows"},
