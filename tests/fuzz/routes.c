@@ -126,10 +126,25 @@ static char *without_nul(const char *text) {
     return copy;
 }
 
+/* The last events of streams that do not end with [DONE]: llama-server's, and those of responses. */
+static bool ends_its_own_way(const char *text) {
+    static const char *const ends[] = {"\"stop\":true", "\"type\":\"response.completed\"",
+                                       "\"type\":\"response.incomplete\"", "\"error\":{"};
+    const char *last = text;
+    for (const char *at = text; (at = strstr(at, "data: ")); at++) last = at;
+    bool ended = false;
+    for (size_t i = 0; i < COUNTOF(ends); i++) ended |= strstr(last, ends[i]) != NULL;
+    return ended && !strcmp(text + strlen(text) - 2, "\n\n");
+}
+
 static void check_answer(const HttpReply *reply, const char *path) {
     const char *text = reply->body.data;
     Err err = {""};
     CHECK_MSG(reply->status >= 200 && reply->status < 500, "%s: %d %s", path, reply->status, text);
+    if (reply->stream && (!strcmp(path, "/completion") || !strcmp(path, "/infill") || !strcmp(path, "/v1/responses"))) {
+        CHECK_MSG(ends_its_own_way(text), "%s: %s", path, text);
+        return;
+    }
     if (reply->stream) {
         Events e = events_parse(text);
         CHECK_MSG(!e.malformed && e.done, "%s: %s", path, text);

@@ -15,10 +15,12 @@ for target; do
     echo "$target: $seconds seconds"
     set -- -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1
     [ ! -e "$words" ] || set -- "$@" -dict="$words"
+    jobs='' ended=0
     for job in 1 2; do
         "$build/fuzz-$target" "$@" -artifact_prefix="$broken/" "$corpus" "$kept" >"$log.$job" 2>&1 &
+        jobs="$jobs $!"
     done
-    wait
+    for job in $jobs; do wait "$job" || ended=1; done
     cat "$log.1" "$log.2" >"$log"
     runs=$(awk '/^stat::number_of_executed_units/ { n += $2 } END { print n + 0 }' "$log")
     echo "$target $runs $seconds" >>"$build/runs.log"
@@ -26,6 +28,8 @@ for target; do
     edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | sort -n | tail -n 1)
     inputs=$(find "$corpus" "$kept" -type f | wc -l)
     broke=$(find "$broken" -type f | wc -l)
+    # What breaks before the first input leaves none.
+    [ "$broke" != 0 ] || broke=$ended
     found=$((found + broke))
     printf '%-12s %10d %12d %6d %7d %9d\n' "$target" "$runs" "$all" "${edges:-0}" "$inputs" "$broke" >>"$table"
     [ "$broke" = 0 ] || grep -h -E 'SUMMARY|runtime error|^tests/fuzz' "$log" | sort | uniq -c

@@ -3,7 +3,9 @@
 #include "server/api/chat/messages.h"
 #include "server/api/llama/llama.h"
 
-const FieldList template_fields = {.also = &chat_fields};
+/* Those of a chat and none of its own; rows that are NULL could not be walked. */
+static const Field none[1];
+const FieldList template_fields = {.rows = none, .also = &chat_fields};
 
 int llama_apply_template(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
     RequestDraft draft = {.ignored = ctx->lenient ? ignored : NULL};
