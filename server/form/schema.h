@@ -26,6 +26,9 @@ typedef struct SchemaPath {
 } SchemaPath;
 
 typedef struct SchemaReader {
+    /* The node of a schema; -1, and the error filled. What has schemas in it asks here: schema_node.c calls them all,
+     * so they do not call it. */
+    int (*node)(struct SchemaReader *r, const cJSON *schema, const SchemaPath *path);
     Form *form;
     JsonNodes json;
     const cJSON *root;
@@ -39,10 +42,7 @@ typedef struct SchemaReader {
 int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The node; -1, and the error filled. */
-int schema_node(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
-
-/* Of one type each: schema_types.c and schema_object.c. */
+/* The same of one type each: schema_types.c and schema_object.c. */
 int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
 int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
 int schema_string(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
@@ -51,6 +51,9 @@ int schema_number(SchemaReader *r, const cJSON *schema, bool integer, const Sche
 /* The keyword's integer, `fallback` where it is absent; -1 on failure. */
 int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
                  int *out);
+
+/* Whether "required" of a schema of objects has the name. */
+bool schema_requires(const cJSON *schema, const char *name);
 
 /* What $ref leads to; NULL, and the error filled, when there is nothing. */
 const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path);

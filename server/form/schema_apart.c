@@ -73,19 +73,14 @@ static bool lists_apart(SchemaReader *r, const cJSON *a, const cJSON *b) {
     return true;
 }
 
-static bool requires(const cJSON *s, const char *name) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, json_field(s, "required")) if (json_is_text(item, name)) return true;
-    return false;
-}
-
 static bool apart(SchemaReader *r, const cJSON *x, const cJSON *y, int deep) {
     const cJSON *a = resolve(r, x), *b = resolve(r, y), *p;
     if (!a || !b || gives_up(r, deep)) return false;
     if (!(types_within(r, a, DEEP) & types_within(r, b, DEEP)) || lists_apart(r, a, b)) return true;
     cJSON_ArrayForEach(p, json_field(a, "properties")) {
         const cJSON *q = json_field(json_field(b, "properties"), p->string);
-        if (q && requires(a, p->string) && requires(b, p->string) && apart(r, p, q, deep - 1)) return true;
+        if (q && schema_requires(a, p->string) && schema_requires(b, p->string) && apart(r, p, q, deep - 1))
+            return true;
     }
     return false;
 }

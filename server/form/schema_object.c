@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_required(const cJSON *required, const char *name) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, required) if (cJSON_IsString(item) && !strcmp(item->valuestring, name)) return true;
-    return false;
-}
-
 static int check_required(const SchemaReader *r, const cJSON *properties, const cJSON *required,
                           const SchemaPath *path) {
     SchemaPath here = {path, "required", 0};
@@ -105,7 +99,7 @@ static int others(SchemaReader *r, const cJSON *properties, const cJSON *more, c
     SchemaPath here = {path, "additionalProperties", 0};
     *tail = (Tail){GRAPH_EMPTY, GRAPH_EMPTY};
     if (cJSON_IsFalse(more) || (!more && properties)) return 0;
-    int value = more ? schema_node(r, more, &here) : r->json.value, name = other_name(r, properties, &here);
+    int value = more ? r->node(r, more, &here) : r->json.value, name = other_name(r, properties, &here);
     if (value < 0 || name < 0) return -1;
     int member = graph_then(f, name, graph_then(f, r->json.space, value));
     tail->behind = graph_repeat(f, graph_then(f, r->json.comma, member), 0, GRAPH_ENDLESS);
@@ -115,7 +109,7 @@ static int others(SchemaReader *r, const cJSON *properties, const cJSON *more, c
 
 static int property(SchemaReader *r, const cJSON *p, bool required, const SchemaPath *path, Tail *tail) {
     Form *f = r->form;
-    int value = schema_node(r, p, &(SchemaPath){path, p->string, 0});
+    int value = r->node(r, p, &(SchemaPath){path, p->string, 0});
     if (value < 0) return -1;
     int member = graph_then(f, json_node_key(f, &r->json, p->string), value);
     int behind = graph_then(f, r->json.comma, graph_then(f, member, tail->behind));
@@ -136,6 +130,6 @@ int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path) 
     const cJSON *last = properties ? properties->child : NULL;
     while (last && last->next) last = last->next;
     for (const cJSON *p = last; p; p = p == properties->child ? NULL : p->prev)
-        if (property(r, p, is_required(required, p->string), &here, &tail)) return -1;
+        if (property(r, p, schema_requires(schema, p->string), &here, &tail)) return -1;
     return json_node_object(r->form, &r->json, tail.alone);
 }

@@ -142,7 +142,7 @@ static int prefix(SchemaReader *r, const cJSON *first, int n, const Items *items
     SchemaPath here = {path, "prefixItems", 0};
     int all = items_behind(f, &r->json, items, n);
     for (int i = n - 1; i >= 0; i--) {
-        int one = schema_node(r, cJSON_GetArrayItem(first, i), &(SchemaPath){&here, NULL, i});
+        int one = r->node(r, cJSON_GetArrayItem(first, i), &(SchemaPath){&here, NULL, i});
         if (one < 0) return -1;
         all = graph_then(f, i > 0 ? graph_then(f, r->json.comma, one) : one, all);
         if (items->high != GRAPH_ENDLESS && i >= items->high) all = GRAPH_EMPTY;
@@ -164,7 +164,7 @@ int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
         return schema_fail(r, &(SchemaPath){path, "minItems", 0}, "is %d, maxItems only %d", items.low, items.high);
     if (first && (!cJSON_IsArray(first) || n == 0 || n > MOST_FIRST))
         return schema_fail(r, &(SchemaPath){path, "prefixItems", 0}, "must be an array of 1 to %d schemas", MOST_FIRST);
-    if (rest) items.rest = schema_node(r, rest, &(SchemaPath){path, "items", 0});
+    if (rest) items.rest = r->node(r, rest, &(SchemaPath){path, "items", 0});
     if (items.rest < 0) return -1;
     int all = prefix(r, first, n, &items, path);
     return all < 0 ? -1 : json_node_array(r->form, &r->json, all);
