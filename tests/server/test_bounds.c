@@ -32,12 +32,14 @@ static void list(Buffer *b, const char *fmt, int n) {
     }
 }
 
-#define TEXT(id, head, unit, tail)                                                                                     \
+#define BODY(id, fill, head, unit, tail)                                                                               \
     static void id(Buffer *b, int n) {                                                                                 \
         buffer_text(b, head);                                                                                          \
-        repeat(b, unit, n);                                                                                            \
+        fill(b, unit, n);                                                                                              \
         buffer_text(b, tail);                                                                                          \
     }
+#define TEXT(id, head, unit, tail) BODY(id, repeat, head, unit, tail)
+#define LIST(id, head, unit, tail) BODY(id, list, head, unit, tail)
 TEXT(letters, "{\"prompt\":\"", "a", "\"}")
 TEXT(spaces, "{\"prompt\":\"", " ", "\"}")
 TEXT(digits, "{\"prompt\":\"", "7", "\"}")
@@ -63,12 +65,6 @@ TEXT(regex_counted, "{\"max_tokens\":1,\"regex\":\"", "(a|b){1,4}", "\"}")
 TEXT(schema, "{\"max_tokens\":1,\"json_schema\":{\"enum\":[\"a\"", ",\"abc\"", "]}}")
 TEXT(grammar, "{\"max_tokens\":1,\"grammar\":\"root ::= [a]", " | [b] [c]", "\"}")
 
-#define LIST(id, head, unit, tail)                                                                                     \
-    static void id(Buffer *b, int n) {                                                                                 \
-        buffer_text(b, head);                                                                                          \
-        list(b, unit, n);                                                                                              \
-        buffer_text(b, tail);                                                                                          \
-    }
 LIST(fields, "{", "\"field%d\":1", "}")
 LIST(biases, "{\"max_tokens\":1,\"logit_bias\":{", "\"%d\":1", "}}")
 LIST(biased_texts, "{\"max_tokens\":1,\"logit_bias\":[", "[\"the river %d\",1]", "]}")

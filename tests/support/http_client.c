@@ -121,6 +121,17 @@ void answer_check_error(const Answer *a, int status, const char *param, const ch
     CHECK_MSG(cJSON_GetArraySize(error) == 4 && cJSON_GetArraySize(a->json) == 1, "%s: %s", what, a->body);
 }
 
+void check_bodies(const Daemon *d, const char *path, const Bad *bad, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        Answer a = http_post(d, path, bad[i].body);
+        if (bad[i].status == 200)
+            CHECK_MSG(a.status == 200, "%s: %d %.200s", bad[i].body, a.status, a.body);
+        else
+            answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
+        answer_free(&a);
+    }
+}
+
 /* ---- JSON ---- */
 
 const cJSON *json_at(const cJSON *root, const char *path) {

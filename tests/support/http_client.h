@@ -21,7 +21,7 @@ void answer_free(Answer *a);
 
 Answer metrics_now(const Daemon *d); /* GET /metrics, when what was read before is too old to be told again */
 
-/* A request that must be refused. */
+/* A request that must be refused; or taken, where the status is 200. */
 typedef struct Bad {
     const char *body;
     int status;
@@ -30,6 +30,9 @@ typedef struct Bad {
 
 /* Checks the status, all four keys, the type that goes with the status, and the param ("" for null). */
 void answer_check_error(const Answer *a, int status, const char *param, const char *what);
+
+/* That each body, sent to the path, is refused so or taken. */
+void check_bodies(const Daemon *d, const char *path, const Bad *bad, size_t n);
 
 /* Waits until /health tells that the daemon drains, which it was told to; this new request must be refused then. False
  * when there is no /health. */

@@ -175,11 +175,7 @@ static void check_alive(const Daemon *d) {
 TEST(api_bad_requests) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/completions", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     check_alive(&d);
     daemon_stop(&d);
 }
@@ -335,7 +331,6 @@ TEST(api_limits) {
     /* With the counts of the options lowered: prompts, logit_bias, the context. */
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-prompts 3 --max-logit-bias 1 --max-queue 9 --max-n 7"));
-    Answer a;
     static const Bad limits[] = {
         {"{\"prompt\":[\"a\",\"b\"],\"max_tokens\":1}", 200, ""},
         {"{\"prompt\":[\"a\",\"b\",\"c\"],\"max_tokens\":1}", 200, ""},
@@ -350,14 +345,7 @@ TEST(api_limits) {
         {"{\"prompt\":[1],\"max_tokens\":512}", 200, ""},
         {"{\"prompt\":[1,2],\"max_tokens\":512}", 400, "max_tokens"},
     };
-    for (size_t i = 0; i < COUNTOF(limits); i++) {
-        a = http_post(&d, "/v1/completions", limits[i].body);
-        if (limits[i].status == 200)
-            CHECK_MSG(a.status == 200, "%s: %d %s", limits[i].body, a.status, a.body);
-        else
-            answer_check_error(&a, limits[i].status, limits[i].param, limits[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", limits, COUNTOF(limits));
     daemon_stop(&d);
 }
 
@@ -372,13 +360,6 @@ TEST(api_result_limits) {
         {"{\"n\":53,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 400, "logprobs"},
         {"{\"n\":300,\"max_tokens\":4032,\"logprobs\":0,\"deadline_ms\":1}", 400, "max_tokens"},
     };
-    for (size_t i = 0; i < COUNTOF(limits); i++) {
-        Answer a = http_post(&d, "/v1/completions", limits[i].body);
-        if (limits[i].status == 200)
-            CHECK_MSG(a.status == 200, "%s: %d %.200s", limits[i].body, a.status, a.body);
-        else
-            answer_check_error(&a, limits[i].status, limits[i].param, limits[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", limits, COUNTOF(limits));
     daemon_stop(&d);
 }

@@ -196,11 +196,7 @@ static const Bad bad[] = {
 TEST(choice_bounds) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = complete(&d, bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     static const struct {
         int n, length, status;
     } sizes[] = {{256, 256, 200}, {257, 3, 400}, {1, 257, 400}, {256, 3, 200}};

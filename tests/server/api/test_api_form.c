@@ -238,14 +238,7 @@ static const Bad bad[] = {
 TEST(form_refusals_name_the_place) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/completions", bad[i].body);
-        if (bad[i].status == 200)
-            CHECK_MSG(a.status == 200, "%s: %s", bad[i].body, a.body);
-        else
-            answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/v1/completions", "{\"regex\":\"a\",\"guided_choice\":[\"a\"]}");
     CHECK_MSG(strstr(a.body, "regex and guided_choice both"), "%s", a.body);
     answer_free(&a);

@@ -262,11 +262,7 @@ static const Bad bad[] = {
 TEST(replay_bounds) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/replay", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/replay", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/v1/replay", "{" REQUEST "," RESPONSE "}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "fingerprint.former")), "%s", a.body);
     answer_free(&a);

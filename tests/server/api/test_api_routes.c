@@ -145,11 +145,7 @@ TEST(api_tokenize) {
         {"{\"prompt\":\"a\",\"add_special_tokens\":1}", 400, "add_special_tokens"},
         {"{\"text\":\"a\"}", 400, "text"},
     };
-    for (size_t i = 0; i < COUNTOF(wrong); i++) {
-        Answer a = http_post(&d, "/tokenize", wrong[i].body);
-        answer_check_error(&a, wrong[i].status, wrong[i].param, wrong[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/tokenize", wrong, COUNTOF(wrong));
     static const Bad wrong_ids[] = {
         {"{}", 400, "tokens"},
         {"{\"tokens\":1}", 400, "tokens"},
@@ -158,11 +154,7 @@ TEST(api_tokenize) {
         {"{\"tokens\":[[1]]}", 400, "tokens"},
         {"{\"ids\":[1]}", 400, "ids"},
     };
-    for (size_t i = 0; i < COUNTOF(wrong_ids); i++) {
-        Answer a = http_post(&d, "/detokenize", wrong_ids[i].body);
-        answer_check_error(&a, wrong_ids[i].status, wrong_ids[i].param, wrong_ids[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/detokenize", wrong_ids, COUNTOF(wrong_ids));
     Answer a = http_post(&d, "/detokenize", "{\"tokens\":[]}");
     CHECK(a.status == 200 && !strcmp(json_text(a.json, "prompt"), ""));
     answer_free(&a);

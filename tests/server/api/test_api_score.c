@@ -178,11 +178,7 @@ static int status_of_long(const Daemon *d, int n) {
 TEST(score_bounds) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = score(&d, bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/score", bad, COUNTOF(bad));
     CHECK(status_of_many(&d, 128) == 200 && status_of_many(&d, 129) == 400);
     CHECK(status_of_long(&d, 511) == 200 && status_of_long(&d, 512) == 400);
     daemon_stop(&d);

@@ -103,11 +103,7 @@ TEST(embeddings_bad_requests) {
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/embeddings", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/embeddings", bad, COUNTOF(bad));
     char *body = malloc(8192), *end = body + sprintf(body, "{\"input\":[1");
     for (int i = 1; i < 512; i++) end += sprintf(end, ",1");
     strcpy(end, "]}");

@@ -20,14 +20,6 @@ static void check_equal(const Daemon *d, const char *body, const char *same) {
     answer_free(&b);
 }
 
-static void check_refused(const Daemon *d, const Bad *bad, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        Answer a = http_post(d, "/v1/completions", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
-}
-
 #define P "{\"prompt\":\"The mill\",\"seed\":1,"
 
 TEST(fields_other_names) {
@@ -91,7 +83,7 @@ TEST(fields_other_names) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t i = 0; i < COUNTOF(same); i++) check_equal(&d, same[i][0], same[i][1]);
-    check_refused(&d, bad, COUNTOF(bad));
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/v1/completions", "{\"prompt\":[1,2.5,\"text\",7]}");
     CHECK_MSG(!strstr(a.body, ",,") && strstr(a.body, "not 2.5"), "%s", a.body);
     answer_free(&a);
@@ -264,7 +256,7 @@ TEST(fields_stream_from) {
     Daemon d;
     char body[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    check_refused(&d, bad, COUNTOF(bad));
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     snprintf(body, sizeof body, form, 0);
     Answer whole = ask(&d, body);
     Events all = events_parse(whole.body);

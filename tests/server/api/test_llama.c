@@ -109,11 +109,7 @@ TEST(llama_several_prompts_are_an_array) {
         {"{\"n_predict\":-3}", 400, "n_predict"},   {"{\"return_tokens\":1}", 400, "return_tokens"},
         {"{\"prompt\":[]}", 400, "prompt"},         {"{\"post_sampling_probs\":true}", 400, "post_sampling_probs"},
     };
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer b = http_post(&d, "/completion", bad[i].body);
-        answer_check_error(&b, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&b);
-    }
+    check_bodies(&d, "/completion", bad, COUNTOF(bad));
     daemon_stop(&d);
 }
 

@@ -77,11 +77,7 @@ TEST(masks_bounds) {
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/completions", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/infill", "{\"input_prefix\":\"a\",\"input_suffix\":\"b\"}");
     answer_check_error(&a, 400, "input_suffix", "no tokens to fill in with");
     answer_free(&a);
@@ -154,11 +150,7 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
                               {"{\"input_extra\":[{\"text\":\"a\",\"filename\":1}]}", 400, "input_extra"},
                               {"{\"prompt\":[1]}", 400, "prompt"},
                               {"{\"suffix\":\"a\"}", 400, "suffix"}};
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/infill", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/infill", bad, COUNTOF(bad));
     Answer echo = http_post(&d, "/v1/completions", "{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true}");
     answer_check_error(&echo, 400, "echo", "echo with suffix");
     answer_free(&echo);

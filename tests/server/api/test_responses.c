@@ -135,10 +135,6 @@ TEST(responses_bad_requests) {
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
-    for (size_t i = 0; i < COUNTOF(bad); i++) {
-        Answer a = http_post(&d, "/v1/responses", bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, "/v1/responses", bad, COUNTOF(bad));
     daemon_stop(&d);
 }

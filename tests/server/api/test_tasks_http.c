@@ -253,11 +253,7 @@ TEST(classify_pictures) {
 static void check_bad(TestCheckpoint kind, const char *path, const Bad *bad, size_t n) {
     Daemon d;
     REQUIRE(daemon_start(&d, kind, NULL));
-    for (size_t i = 0; i < n; i++) {
-        Answer a = http_post(&d, path, bad[i].body);
-        answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
-    }
+    check_bodies(&d, path, bad, n);
     daemon_stop(&d);
 }
 
