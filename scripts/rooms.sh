@@ -28,7 +28,7 @@ echo "$includes" | awk '
         pooling = api " server/api/completions server/api/pooling"
         chat = api " server/api/completions server/api/chat"
         dialects = chat " server/api/llama server/api/responses"
-        serving = pooling " " dialects " server/api/schema server/gate server/http server/page server"
+        serving = pooling " " dialects " server/api/schema server/gate server/http server/page server/batch server"
         loop = weights " trainer/text trainer/tasks trainer/ranks trainer"
         commands = loop " base/options trainer/report trainer/commands"
         allow("base", "")
@@ -65,6 +65,7 @@ echo "$includes" | awk '
         allow("server/api/llama", dialects)
         allow("server/api/responses", dialects)
         allow("server/api/schema", pooling " " dialects)
+        allow("server/batch", serving)
         allow("server", serving)
         allow("tests", commands " trainer/mpi " serving)
     }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/omp_env.h"
 #include "model/kernels/kernels.h"
+#include "server/batch/batch.h"
 #include "server/probe.h"
 #include "server/supervise.h"
 #include "server/systemd.h"
@@ -57,28 +58,37 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
     return 0;
 }
 
+/* The other thing that a model is loaded for. Two requests for each place in the engine's batch, so that one waits
+ * where another ends. */
+static int answer_batch(const Options *o, BatchFile *batch, Server *s, const sigset_t *signals, int *status, Err *err) {
+    if (workers_start(&s->workers, WORKERS, o->engine.max_queue, err)) return -1;
+    int rc = batch_run(batch, s, 2 * o->engine.max_batch, signals, status, err);
+    workers_stop(s->workers);
+    return rc;
+}
+
 /* ---- loading ---- */
 
-/* While there is nothing to finish yet, a signal that ends the server does so at once. The server's own is load's: to
- * cancel a thread takes memory. */
-static void *watch_loading(void *arg) {
+/* While there is nothing to finish yet, a signal that ends the server does so at once; a batch was not done then. The
+ * server's own is load's: to cancel a thread takes memory. */
+static void *watch_loading(void *batch) {
     sigset_t ends;
     siginfo_t from = {0};
-    (void)arg;
+    int number;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGQUIT);
-    while (sigwaitinfo(&ends, &from) < 0) {}
+    while ((number = sigwaitinfo(&ends, &from)) < 0) {}
     if (from.si_pid == getpid()) return NULL;
     log_line("stopped before it was ready");
     log_flush(FAREWELL);
-    _exit(0);
+    _exit(batch ? 128 + number : 0);
 }
 
-static int load(Serving **first, const ServingContext *ctx, Err *err) {
+static int load(Serving **first, const ServingContext *ctx, BatchFile *batch, Err *err) {
     pthread_t watcher;
-    int failed = pthread_create(&watcher, NULL, watch_loading, NULL);
+    int failed = pthread_create(&watcher, NULL, watch_loading, batch);
     int rc = serving_open(first, ctx, err);
     if (failed) return rc;
     pthread_kill(watcher, SIGTERM);
@@ -94,19 +104,21 @@ static double started(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int run(Options *o, Auth *auth, const char *name, const sigset_t *signals, Err *err) {
+/* batch NULL: serves. */
+static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const sigset_t *signals, int *status,
+               Err *err) {
     Server s = {.auth = auth, .models = options_models(o, name), .started = started(), .access_log = o->access_log};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     s.browser = (BrowserRules){
         .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};
     Serving *first;
-    if (load(&first, &ctx, err)) return -1;
+    if (load(&first, &ctx, batch, err)) return -1;
     s.max_body = o->http.max_body = options_max_body(o, first->api.config->max_positions);
     pthread_mutex_init(&s.versions.mutex, NULL);
     quota_open(&s.quota, o->quota);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
-    int rc = serve(o, &s, &ctx, signals, err);
+    int rc = batch ? answer_batch(o, batch, &s, signals, status, err) : serve(o, &s, &ctx, signals, err);
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);
     quota_close(&s.quota);
@@ -126,10 +138,11 @@ static void block_signals(sigset_t *signals) {
 }
 
 /* Everything that has to be there before the first connection. -1: the environment lacks something. */
-static int prepare(Options *o, Auth *auth, Err *err) {
+static int prepare(Options *o, Auth *auth, BatchFile **batch, Err *err) {
     int port;
     if (log_detach()) return err_set(err, "cannot start the log's thread");
     if (kernels_init(err) || map_guard_install(err)) return -1;
+    if (o->batch) return batch_open(batch, o->batch, o->out, err);
     /* Before it loads, for a port that somebody else has should not take that long to find out. */
     if (o->http.listen_fd < 0 && (o->http.listen_fd = http_listen(&o->http, &port, err)) < 0) return -1;
     return o->api_key_file ? auth_load(auth, o->api_key_file, err) : 0;
@@ -142,42 +155,60 @@ static int fail(const CommandLine *line, const Err *err) {
     return EXIT_FAILED;
 }
 
-static int noised(const CommandLine *line) {
+static int start(const CommandLine *line) {
     Options *o = line->values;
     Err err;
     Auth auth = {0};
+    BatchFile *batch = NULL;
     sigset_t signals;
+    int status = EXIT_DONE;
+    block_signals(&signals);
+    int rc = prepare(o, &auth, &batch, &err);
+    if (rc == 0) {
+        char *name = o->model_name ? xstrdup(o->model_name) : folder_name(o->model);
+        rc = run(o, &auth, batch, name, &signals, &status, &err);
+        free(name);
+    }
+    batch_free(batch);
+    auth_free(&auth);
+    return rc ? fail(line, &err) : status;
+}
+
+static int noised(const CommandLine *line) {
+    Options *o = line->values;
+    Err err;
     char host[64], keys[PATH_MAX];
     if (o->probe) return probe_get(o->probe, &err) ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
     log_set_format((LogFormat)o->log);
     o->limits.queue = o->engine.max_queue;
-    block_signals(&signals);
+    if (options_check_batch(line, &err)) return command_fail(line, &err, EXIT_USAGE);
+    if (o->batch) return start(line);
     if (systemd_socket(&o->http.listen_fd, host, &err)) return fail(line, &err);
     if (o->http.listen_fd >= 0) o->http.host = host;
     if (!o->api_key_file) o->api_key_file = systemd_credential("noised.api-key", keys);
     if (options_check_keys(o, &err)) return command_fail(line, &err, EXIT_USAGE);
-    int rc = prepare(o, &auth, &err);
-    if (rc == 0) {
-        char *name = o->model_name ? xstrdup(o->model_name) : folder_name(o->model);
-        rc = run(o, &auth, name, &signals, &err);
-        free(name);
-    }
-    auth_free(&auth);
-    return rc ? fail(line, &err) : EXIT_DONE;
+    return start(line);
 }
 
 static const Command command = {
     .summary = "Serves one checkpoint over HTTP, with an API like OpenAI's and a noise seed per request.",
     .details =
         "SIGTERM, SIGINT and SIGQUIT let running answers end first; SIGHUP loads the checkpoint and the API keys "
-        "again.",
+        "again. With --batch it opens no socket, but answers the requests of a file into another, as over HTTP; "
+        "however that ends, the same command goes on with it.",
     .size = sizeof(Options),
     .options = options_table,
     .n_options = OPTIONS_N,
     .run = noised,
 };
 static const Program program = {
-    .name = "noised", .summary = "serve a small language model", .commands = (const Command *const[]){&command, NULL}};
+    .name = "noised",
+    .summary = "serve a small language model",
+    .commands = (const Command *const[]){&command, NULL},
+    .statuses =
+        "3: all of a --batch is done, and some of its results are errors. 129, 130, 131 and 143: it was stopped by "
+        "SIGHUP, SIGINT, SIGQUIT or SIGTERM.",
+};
 
 int main(int argc, char **argv) {
     runtime_tune(argv);

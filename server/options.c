@@ -11,6 +11,8 @@ static const char *const dtypes[] = {"f32", "bf16", NULL};
 static const char *const forms[] = {"expanded", "compact", NULL};
 static const char *const log_formats[] = {[LOG_TEXT] = "text", [LOG_JSON] = "json", NULL};
 
+enum { TAG_FOR_CLIENTS = 1 };
+#define FOR_CLIENTS .tag = TAG_FOR_CLIENTS
 #define AT(member) offsetof(Options, member)
 const Option options_table[OPTIONS_N] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .unless = "probe", .help = "the checkpoint to serve"},
@@ -22,17 +24,19 @@ const Option options_table[OPTIONS_N] = {
     {"copy-weights", OPTION_SWITCH, AT(copy_weights), .help = "serve from a sealed copy in memory, not from the files"},
     {"scrub-seconds", OPTION_REAL, AT(scrub_seconds), "S", 0, 1e9, "600", "seconds",
      .help = "in which all weights are read again and verified; 0: never"},
-    {"host", OPTION_TEXT, AT(http.host), "ADDRESS", .fallback = "127.0.0.1", .help = "address to listen on"},
-    {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", .help = "port to listen on; 0: any free one"},
-    {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", .help = "API keys, one a line"},
-    {"insecure", OPTION_SWITCH, AT(insecure), .help = "listen beyond loopback without an API key"},
-    {"requests-per-minute", OPTION_INT, AT(quota.requests), "N", 0, 1 << 30, "0",
+    {"host", OPTION_TEXT, AT(http.host), "ADDRESS", .fallback = "127.0.0.1", FOR_CLIENTS,
+     .help = "address to listen on"},
+    {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", FOR_CLIENTS,
+     .help = "port to listen on; 0: any free one"},
+    {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", FOR_CLIENTS, .help = "API keys, one a line"},
+    {"insecure", OPTION_SWITCH, AT(insecure), FOR_CLIENTS, .help = "listen beyond loopback without an API key"},
+    {"requests-per-minute", OPTION_INT, AT(quota.requests), "N", 0, 1 << 30, "0", FOR_CLIENTS,
      .help = "requests with a body of each API key; 0: any number"},
-    {"tokens-per-minute", OPTION_INT, AT(quota.tokens), "N", 0, 1 << 30, "0", "tokens",
+    {"tokens-per-minute", OPTION_INT, AT(quota.tokens), "N", 0, 1 << 30, "0", "tokens", FOR_CLIENTS,
      .help = "of prompts and answers, of each API key; 0: any number"},
-    {"cors-origin", OPTION_LIST, AT(cors_origins), "ORIGIN",
+    {"cors-origin", OPTION_LIST, AT(cors_origins), "ORIGIN", FOR_CLIENTS,
      .help = "pages of this origin may call the server from a browser; *: all may"},
-    {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME",
+    {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME", FOR_CLIENTS,
      .help = "a name that requests may have as their Host; others than it and loopback's are refused then, on loopback "
              "always"},
     {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields aside that are unknown or not supported"},
@@ -58,10 +62,11 @@ const Option options_table[OPTIONS_N] = {
      .help = "factor on every sigma for requests that do not say"},
     {"max-body", OPTION_INT, AT(http.max_body), "N", 0, 1 << 28, "0", "bytes",
      .help = "length of a request's body; 0: 262144, or 16 a token of the context if that is more"},
-    {"max-connections", OPTION_INT, AT(http.max_connections), "N", 1, 1 << 20, "12000", .help = "open connections"},
-    {"max-connections-per-address", OPTION_INT, AT(http.max_per_address), "N", 0, 1 << 20, "0",
+    {"max-connections", OPTION_INT, AT(http.max_connections), "N", 1, 1 << 20, "12000", FOR_CLIENTS,
+     .help = "open connections"},
+    {"max-connections-per-address", OPTION_INT, AT(http.max_per_address), "N", 0, 1 << 20, "0", FOR_CLIENTS,
      .help = "of them, those of one client's address; 0: any number"},
-    {"max-bodies", OPTION_INT, AT(http.max_bodies), "N", 1024, 1 << 30, "134217728", "bytes",
+    {"max-bodies", OPTION_INT, AT(http.max_bodies), "N", 1024, 1 << 30, "134217728", "bytes", FOR_CLIENTS,
      .help = "of all bodies that are being received"},
     {"max-json-depth", OPTION_INT, AT(limits.json_depth), "N", 3, 500, "16", .help = "nesting of a request"},
     {"max-json-values", OPTION_INT, AT(limits.json_values), "N", 0, 1 << 24, "0",
@@ -73,26 +78,29 @@ const Option options_table[OPTIONS_N] = {
     {"max-stop", OPTION_INT, AT(limits.stop), "N", 1, 1024, "16", .help = "stop strings"},
     {"max-stop-bytes", OPTION_INT, AT(limits.stop_bytes), "N", 1, 65536, "256", "bytes",
      .help = "length of a stop string"},
-    {"header-seconds", OPTION_REAL, AT(http.head_seconds), "S", 0.1, 1e6, "10", "seconds",
+    {"header-seconds", OPTION_REAL, AT(http.head_seconds), "S", 0.1, 1e6, "10", "seconds", FOR_CLIENTS,
      .help = "until a request's head is there"},
-    {"body-seconds", OPTION_REAL, AT(http.body_seconds), "S", 0.1, 1e6, "30", "seconds",
+    {"body-seconds", OPTION_REAL, AT(http.body_seconds), "S", 0.1, 1e6, "30", "seconds", FOR_CLIENTS,
      .help = "until its body is there"},
-    {"idle-seconds", OPTION_REAL, AT(http.idle_seconds), "S", 0.1, 1e6, "60", "seconds",
+    {"idle-seconds", OPTION_REAL, AT(http.idle_seconds), "S", 0.1, 1e6, "60", "seconds", FOR_CLIENTS,
      .help = "between two requests"},
-    {"write-seconds", OPTION_REAL, AT(http.stall_seconds), "S", 0.1, 1e6, "30", "seconds",
+    {"write-seconds", OPTION_REAL, AT(http.stall_seconds), "S", 0.1, 1e6, "30", "seconds", FOR_CLIENTS,
      .help = "without a byte taken by the client"},
-    {"ping-seconds", OPTION_REAL, AT(http.ping_seconds), "S", 0.1, 1e6, "15", "seconds",
+    {"ping-seconds", OPTION_REAL, AT(http.ping_seconds), "S", 0.1, 1e6, "15", "seconds", FOR_CLIENTS,
      .help = "of silence before a stream's ping"},
-    {"queue-seconds", OPTION_REAL, AT(engine.queue_limit), "S", 0, 1e6, "60", "seconds",
+    {"queue-seconds", OPTION_REAL, AT(engine.queue_limit), "S", 0, 1e6, "60", "seconds", FOR_CLIENTS,
      .help = "in the queue; 0: no limit"},
-    {"stream-seconds", OPTION_REAL, AT(engine.stream_limit), "S", 0, 1e6, "600", "seconds",
+    {"stream-seconds", OPTION_REAL, AT(engine.stream_limit), "S", 0, 1e6, "600", "seconds", FOR_CLIENTS,
      .help = "of one answer; 0: no limit"},
-    {"drain-seconds", OPTION_REAL, AT(drain_seconds), "S", 0, 1e6, "30", "seconds",
+    {"drain-seconds", OPTION_REAL, AT(drain_seconds), "S", 0, 1e6, "30", "seconds", FOR_CLIENTS,
      .help = "for running answers after SIGTERM"},
     {"log", OPTION_CHOICE, AT(log), "FORMAT", .fallback = "text", .choices = log_formats,
      .help = "lines of the log as text or as JSON objects"},
-    {"access-log", OPTION_SWITCH, AT(access_log), .help = "a line in the log for every request"},
-    {"probe", OPTION_TEXT, AT(probe), "URL",
+    {"access-log", OPTION_SWITCH, AT(access_log), FOR_CLIENTS, .help = "a line in the log for every request"},
+    {"batch", OPTION_TEXT, AT(batch), "FILE",
+     .help = "no server: answer the requests of this file, in OpenAI's format of batches"},
+    {"out", OPTION_TEXT, AT(out), "FILE", .help = "with --batch: the file of their results, which is gone on with"},
+    {"probe", OPTION_TEXT, AT(probe), "URL", FOR_CLIENTS,
      .help = "no server: GET http://HOST:PORT/PATH, exit 0 when the answer is 200"},
 };
 
@@ -117,6 +125,17 @@ bool options_is_loopback(const char *host) {
     if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
     if (inet_pton(AF_INET6, host, &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
     return !strcmp(host, "localhost");
+}
+
+int options_check_batch(const CommandLine *line, Err *err) {
+    Options *o = line->values;
+    if (!o->batch != !o->out)
+        return err_set(err, "--%s FILE goes with --%s FILE", o->batch ? "batch" : "out", o->batch ? "out" : "batch");
+    for (int i = 0; o->batch && i < OPTIONS_N; i++)
+        if (line->given[i] && options_table[i].tag == TAG_FOR_CLIENTS)
+            return err_set(err, "--%s means nothing with --batch, which has no clients", options_table[i].name);
+    if (o->batch) o->engine.queue_limit = o->engine.stream_limit = 0;
+    return 0;
 }
 
 int options_check_keys(const Options *o, Err *err) {

@@ -15,7 +15,8 @@ typedef struct Options {
     bool any_model, lenient;
     const char *chat_template; /* a name or a file; NULL: the checkpoint's */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
-    int log; /* LogFormat */
+    const char *batch, *out; /* files; NULL: it serves */
+    int log;                 /* LogFormat */
     bool access_log;
     bool insecure;
     int context;          /* 0: the model's */
@@ -29,8 +30,11 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 49 };
+enum { OPTIONS_N = 51 };
 extern const Option options_table[OPTIONS_N];
+
+/* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */
+int options_check_batch(const CommandLine *line, Err *err);
 
 /* Others may reach the server with an API key or by the operator's word only, and what a key may use needs keys. After
  * http.host and api_key_file are final. */

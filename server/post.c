@@ -166,7 +166,7 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request)
     p->work.run = read_body;
     p->work.brief = request->n_body <= BRIEF_BODY;
     p->work.free = free_post;
-    p->work.wake = http_wake;
+    p->work.wake = request->wake;
     p->work.wake_arg = request->waker;
     p->tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
     /* Who takes turns with whom: keys, and where there are none, addresses. */

@@ -336,7 +336,7 @@ const Route routes[] = {
     {0},
 };
 
-static int fail_unknown(const char *path, ApiError *e) {
+int routes_fail_unknown(const char *path, ApiError *e) {
     const char *nearest = route_nearest(path);
     return api_fail(e, 404, "unknown_route", NULL, "there is no route %.200s%s%s", path,
                     nearest ? "; the nearest is " : "", nearest ? nearest : "");
@@ -347,7 +347,7 @@ static int check(const Server *s, const HttpRequest *request, HttpReply *reply, 
     if (request->crowded && !(r && r->last_left)) return api_fail(e, 503, NULL, NULL, "too many connections");
     if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
-    if (!r) return fail_unknown(request->path, e);
+    if (!r) return routes_fail_unknown(request->path, e);
     bool fits = r->body ? !strcmp(request->method, "POST")
                         : !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
     if (!fits) {

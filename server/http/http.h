@@ -26,7 +26,8 @@ typedef struct HttpRequest {
     const char *body;
     size_t n_body;
     bool crowded; /* all places are taken, and this one is spare: for questions after the server's health */
-    void *waker;  /* for http_wake; stays valid until http_free */
+    void (*wake)(void *waker); /* http_wake, or that of who else hands requests to the routes; any thread */
+    void *waker;               /* valid until http_free */
 } HttpRequest;
 
 typedef struct HttpReply HttpReply;

@@ -184,6 +184,7 @@ static enum MHD_Result see_head(HttpConnection *c, const char *method, const cha
         .wanted_headers = field(c, HEAD_WANTED_HEADERS),
         .client = c->client,
         .crowded = http_connection_is_spare(c),
+        .wake = http_wake,
         .waker = c,
     };
     c->reply.close = c->request.crowded;

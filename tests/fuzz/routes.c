@@ -96,6 +96,7 @@ static HttpReply ask(Server *s, const char *method, const char *path, const char
                                  .client = "127.0.0.1",
                                  .body = body,
                                  .n_body = n_body,
+                                 .wake = http_wake,
                                  .waker = &connection};
     HttpReply reply = {0};
     if (h.admit(s, &request, &reply)) {
