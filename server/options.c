@@ -56,6 +56,8 @@ const Option options_table[OPTIONS_N] = {
      .absent = "that of the weights"},
     {"kv", OPTION_TEXT, AT(kv_form), "FORM", .choices = forms, .help = "what the cache keeps",
      .absent = "compact for mla and tpa without sas"},
+    {"seed", OPTION_INT64, AT(defaults.seed), "N", 0, (double)SEED_MAX, .absent = "drawn",
+     .help = "seed of completions that have no seed of their own"},
     {"noise-seed", OPTION_INT64, AT(defaults.noise_seed), "N", 0, (double)SEED_MAX, .absent = "drawn",
      .help = "noise seed of requests that have no seed of their own"},
     {"noise-scale", OPTION_REAL, AT(defaults.noise_scale), "X", 0, 8, "1",

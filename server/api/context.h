@@ -20,7 +20,8 @@ typedef struct ApiLimits {
 
 /* What a request that does not say it gets. */
 typedef struct ApiDefaults {
-    int64_t noise_seed; /* of a request without any seed; -1: drawn, with its sampling seed */
+    int64_t seed;       /* of a completion without one; -1: drawn */
+    int64_t noise_seed; /* of a request without any seed; -1: that of the sampling */
     double noise_scale;
 } ApiDefaults;
 

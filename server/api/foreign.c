@@ -60,6 +60,7 @@ static const Field rows[] = {
     ROW("custom_token_bans", "[\"\"]", "text-generation-webui: use `logit_bias`"),
     ROW("ban_eos_token", OFF, "text-generation-webui: use `ignore_eos`"),
     ROW("logits_processors", "[[]]", "vLLM"),
+    ROW("guided_decoding_backend", ANY, "vLLM: there is one, and what it does not support is refused"),
     /* text-generation-webui's names for what has another here */
     ROW("max_new_tokens", "[]", "text-generation-webui: use `max_tokens`"),
     ROW("max_tokens_second", "[0]", "text-generation-webui"),

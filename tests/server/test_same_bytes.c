@@ -167,9 +167,17 @@ typedef struct Golden {
 
 static const char *const by_nature[] = {"id", "created", "model", "system_fingerprint"};
 
+/* Null where nobody asked, which the answers of the file do not say yet. */
+static void drop_unasked(cJSON *choices) {
+    cJSON *choice;
+    cJSON_ArrayForEach(choice, choices) if (cJSON_IsNull(json_at(choice, "prompt_logprobs")))
+        cJSON_DeleteItemFromObjectCaseSensitive(choice, "prompt_logprobs");
+}
+
 /* What there is of the answer, but for its id and date and what names the checkpoint. */
 static void hash_answer(const Answer *a, char hex[65]) {
     cJSON *whole = cJSON_Duplicate(a->json, true);
+    drop_unasked(cJSON_GetObjectItemCaseSensitive(whole, "choices"));
     for (size_t i = 0; i < COUNTOF(by_nature); i++) cJSON_DeleteItemFromObjectCaseSensitive(whole, by_nature[i]);
     cJSON *usage = cJSON_GetObjectItemCaseSensitive(whole, "usage");
     if (usage) cJSON_DeleteItemFromObjectCaseSensitive(usage, "prompt_tokens_details");

@@ -143,8 +143,20 @@ TEST(seeds_of_the_daemon) {
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
     answer_free(&a);
     daemon_stop(&d);
-    static const char *const wrong[] = {"--noise-seed -1", "--noise-seed 9007199254740992", "--noise-scale 8.1",
-                                        "--noise-scale -1"};
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--seed 7"));
+    a = ask(&d, ""), b = ask(&d, "\"seed\":7");
+    CHECK(json_number(a.json, "choices.0.seed") == 7 && json_number(a.json, "choices.0.noise_seed") == 7);
+    CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
+    answer_free(&a);
+    answer_free(&b);
+    a = http_get(&d, "/props");
+    CHECK(json_number(a.json, "default_generation_settings.params.seed") == 7);
+    answer_free(&a);
+    check_seeds(&d, "\"seed\":9", 9, 9);
+    check_seeds(&d, "\"noise_seed\":8", 7, 8);
+    daemon_stop(&d);
+    static const char *const wrong[] = {"--seed -1", "--noise-seed -1", "--noise-seed 9007199254740992",
+                                        "--noise-scale 8.1", "--noise-scale -1"};
     for (size_t i = 0; i < COUNTOF(wrong); i++) {
         CHECK_MSG(daemon_run(wrong[i], &errors) == 2, "%s: %s", wrong[i], errors);
         free(errors);

@@ -117,10 +117,11 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     }
     json_put_some(b, "former_finish_reason", previous->finish);
     response_choice_end(b, head, c, 0, part);
+    json_close(b, '}');
 }
 
-static void print_whole(Buffer *b, const ResponseHead *head, const Choice *choices, int n) {
-    const PreviousAnswer *previous = choices->rules->previous;
+static void print_whole(Buffer *b, const ResponseHead *head, const Choice *first, const Choice *choices, int n) {
+    const PreviousAnswer *previous = first->rules->previous;
     bool identical = true;
     for (int i = 0; i < n; i++) identical = identical && is_identical(&choices[i], &previous->choices[i]);
     json_put_bool(b, "identical", identical);

@@ -248,14 +248,18 @@ static void put_diversity(const Completion *c, Buffer *out) {
     json_close(out, ']');
 }
 
-static void print_choices(const Completion *c, Buffer *out) {
+/* Returns the first. */
+static const Choice *print_choices(const Completion *c, Buffer *out) {
     const CompletionRequest *r = &c->request;
+    const Choice *first = c->choices;
     for (int p = 0; p < r->n_prompts; p++) {
         Choice **order = order_choices(c, p);
         if (!order) out->failed = true;
+        if (order && p == 0) first = order[0];
         for (int i = 0; i < r->n && order; i++) r->form->choice(out, &c->head, order[i], p * r->n + i, PART_WHOLE);
         free(order);
     }
+    return first;
 }
 
 static void print_whole(Completion *c, Buffer *out) {
@@ -270,10 +274,10 @@ static void print_whole(Completion *c, Buffer *out) {
         return;
     }
     response_open(out, &c->head, false);
-    print_choices(c, out);
+    const Choice *first = print_choices(c, out);
     json_close(out, ']');
     put_diversity(c, out);
-    if (form->more) form->more(out, &c->head, c->choices, c->n_choices);
+    if (form->more) form->more(out, &c->head, first, c->choices, c->n_choices);
     response_close(out, &u, false);
 }
 

@@ -182,6 +182,8 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
     if (r->best_of == 0) r->best_of = r->n;
     r->sampling.top_k = MAX(r->sampling.top_k, 0);
     api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
+    if (!r->seed.given && ctx->defaults.seed >= 0)
+        r->seed = (OptionalSeed){.given = true, .value = (uint64_t)ctx->defaults.seed};
     bool bad =
         check_counts(d, &ctx->limits, e) || check_lengths(d, ctx->config->max_positions, e) || check_results(r, e);
     return bad ? -1 : 0;

@@ -180,7 +180,7 @@ static const Field rows[] = {
     {SAMPLING_FIELD(presence_penalty, FIELD_FLOAT), .low = -2, .high = 2,
      .help = "Subtracted once from the logits of tokens that were generated."},
     {REQUEST_FIELD(prompt_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
-     .help = "Add `prompt_logprobs` to every choice: for each token of the prompt its log-probability and so many "
+     .help = "`prompt_logprobs` of every choice: for each token of the prompt its log-probability and so many "
              "alternatives, by token id. Not with `stream`."},
     {FORM_FIELD("regex", api_regex_read, &api_pattern_type),
      .help = "The answer matches this regular expression as a whole."},
@@ -199,7 +199,7 @@ static const Field rows[] = {
      .help = "Add `token_ids` to every choice, and `prompt_token_ids` to the first that is sent of it."},
     {REQUEST_FIELD(return_tokens_as_token_ids, FIELD_BOOL),
      .help = "Log-probabilities call tokens `token_id:7` instead of spelling them."},
-    {REQUEST_FIELD(seed, FIELD_FOLDED), .absent = "drawn",
+    {REQUEST_FIELD(seed, FIELD_FOLDED), .absent = "`--seed`, else drawn",
      .help = "Seed of choice 0, from which those of the others are derived: of the sampling, and of the noise unless "
              "`noise_seed` says otherwise. -1 means absent. Above 2^53 - 1 and below 0 it is folded to 53 bits, and "
              "the choice reports what it became."},

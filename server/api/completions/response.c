@@ -152,8 +152,12 @@ static void put_prompt_token(Buffer *b, const Choice *c, const JobToken *token) 
 }
 
 /* A job cut by its deadline may have fewer scores than prompt tokens. */
-static void put_prompt_logprobs(Buffer *b, const Choice *c) {
+void response_prompt_logprobs(Buffer *b, const Choice *c) {
     const Job *job = c->job;
+    if (c->rules->prompt_top < 0) {
+        json_put_null(b, "prompt_logprobs");
+        return;
+    }
     json_open(b, "prompt_logprobs", '[');
     for (int i = 0; i < job->n_prompt; i++)
         if (i > 0 && i < c->n_scored)
@@ -178,8 +182,6 @@ void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, i
     answer_put_noise_seed(b, job->noise.seed, head->has_noise);
     if (c->rules->token_ids && begins) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
     if (c->rules->token_ids) put_token_ids(b, c, n);
-    if (c->rules->prompt_top >= 0) put_prompt_logprobs(b, c);
-    json_close(b, '}');
 }
 
 static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
@@ -192,6 +194,8 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     else
         json_put_null(b, "logprobs");
     response_choice_end(b, head, c, n, part);
+    if (part == PART_WHOLE) response_prompt_logprobs(b, c);
+    json_close(b, '}');
 }
 
 const ResponseForm response_text = {

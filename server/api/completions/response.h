@@ -25,8 +25,8 @@ typedef struct ResponseForm {
     void (*choice)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
     /* Of a bare form, else NULL: the events of a part, whole. */
     void (*events)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
-    /* Members behind the choices of a whole answer; NULL: none. */
-    void (*more)(Buffer *b, const ResponseHead *head, const Choice *choices, int n);
+    /* Members behind the choices of a whole answer, of which `first` is the first; NULL: none. */
+    void (*more)(Buffer *b, const ResponseHead *head, const Choice *first, const Choice *choices, int n);
 } ResponseForm;
 extern const ResponseForm response_text, response_chat, response_score, response_replay;
 
@@ -56,7 +56,10 @@ void response_logprobs(Buffer *b, const Choice *c, int n);
 /* "token", "logprob" and "bytes" of a chat's log-probabilities. For the forms. */
 void response_token(Buffer *b, const ChoiceRules *rules, int id, float logprob);
 
-/* The end of a choice's object, from finish_reason on; n: its new slots. For the forms. */
+/* "prompt_logprobs", vLLM's; null where nobody asked. For the forms. */
+void response_prompt_logprobs(Buffer *b, const Choice *c);
+
+/* The end of a choice, from finish_reason on, all but its bracket; n: its new slots. For the forms. */
 void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, int n, Part part);
 
 /* The end: usage NULL leaves it out, as `null` when usage_null. */

@@ -53,11 +53,19 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     if (has_text) response_choice_text(b, "content", c);
     if (part == PART_WHOLE) json_put_null(b, "refusal");
     json_close(b, '}');
-    if (c->rules->logprobs && has_text)
+    if (c->rules->logprobs && part != PART_END)
         put_logprobs(b, c, n);
     else
         json_put_null(b, "logprobs");
     response_choice_end(b, head, c, n, part);
+    if (part == PART_WHOLE && index > 0 && c->rules->prompt_top >= 0) response_prompt_logprobs(b, c);
+    json_close(b, '}');
+}
+
+/* As vLLM's: one for all choices. Here they differ where noise acts, and all but the first keep their own. */
+static void print_more(Buffer *b, const ResponseHead *head, const Choice *first, const Choice *choices, int n) {
+    (void)head, (void)choices, (void)n;
+    response_prompt_logprobs(b, first);
 }
 
 const ResponseForm response_chat = {.id = "chatcmpl",
@@ -65,4 +73,5 @@ const ResponseForm response_chat = {.id = "chatcmpl",
                                     .event = "chat.completion.chunk",
                                     .begins = true,
                                     .ends = true,
-                                    .choice = print_choice};
+                                    .choice = print_choice,
+                                    .more = print_more};

@@ -53,7 +53,7 @@ static void put_neutral(Buffer *b) {
 
 static void put_params(Buffer *b, const ApiContext *ctx) {
     json_open(b, "params", '{');
-    json_put_int(b, "seed", -1);
+    json_put_int(b, "seed", ctx->defaults.seed);
     if (ctx->defaults.noise_seed >= 0)
         json_put_int(b, "noise_seed", ctx->defaults.noise_seed);
     else

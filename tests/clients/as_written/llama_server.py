@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """llama_server.py OPTION...: noised in the place of llama-server, whose options are translated.
 
-The model is always the demo, so that its name, what it writes and how many tokens a text has are not what tests say of
-their own. What has no counterpart is left out: --temp and --n-predict (a request says them), --slots and --metrics (they
-are there), --cont-batching, --n-gpu-layers. --seed becomes the noise seed of requests without one. What would need
-another model or another server (a reranker, adapters, a draft model) ends the program, as a llama-server that cannot
-load it does.
+The model is always the demo, so that what it writes and how many tokens a text has are not what tests say of their own.
+What has no counterpart is left out: --temp and --n-predict (a request says them), --metrics (they are there),
+--cont-batching, --n-gpu-layers. What would need another model or another server (adapters, a draft model) ends the
+program, as a llama-server that cannot load it does.
 """
 import os
 import sys
 import tempfile
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+from model import BUILD, POSITIONS, stand_in
+
 SAME = {"--host": "--host", "--port": "--port", "--threads": "--threads", "--parallel": "--max-batch",
-        "--alias": "--model-name", "--batch-size": "--prefill-chunk", "--seed": "--noise-seed"}
+        "--alias": "--model-name", "--batch-size": "--prefill-chunk", "--seed": "--seed"}
 MISSING = {"--reranking", "--lora", "--model-draft", "--no-webui", "--slot-save-path"}
 SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja"}
 
@@ -28,12 +27,12 @@ def read(arguments):
 
 
 def translate(given):
-    options = ["--model", os.path.join(ROOT, "weights/demo"), "--any-model"]
+    options = ["--model", stand_in(given["--hf-file"]), "--any-model"]
     for name, value in given.items():
         if name in SAME:
             options += [SAME[name], value]
     if "--ctx-size" in given:  # theirs is shared by the slots
-        options += ["--context", str(min(512, int(given["--ctx-size"]) // int(given.get("--parallel", 1))))]
+        options += ["--context", str(min(POSITIONS, int(given["--ctx-size"]) // int(given.get("--parallel", 1))))]
     if "--alias" not in given:
         options += ["--model-name", "gpt-3.5-turbo"]
     options += ["--chat-template", {"llama3": "llama-3"}.get(given.get("--chat-template"), given.get("--chat-template"))

@@ -13,8 +13,8 @@ import openai
 import pytest
 import requests
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+from model import BUILD, POSITIONS, stand_in
+
 servers = []
 
 
@@ -38,10 +38,10 @@ class RemoteOpenAIServer:
 
     def __init__(self, model, arguments, *, env_dict=None, seed=0, auto_port=True, max_wait_seconds=None):
         given = dict(zip(arguments, [*arguments[1:], None]))
-        options = ["--model", os.path.join(ROOT, "weights/demo"), "--model-name", model, "--any-model", "--threads", "1"]
+        options = ["--model", stand_in(model), "--model-name", model, "--any-model", "--threads", "1"]
         options += ["--port", "0", "--noise-seed", str(seed or 0), "--chat-template", "chatml"]
         if "--max-model-len" in given:
-            options += ["--context", str(min(512, int(given["--max-model-len"])))]
+            options += ["--context", str(min(POSITIONS, int(given["--max-model-len"])))]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         self.process = subprocess.Popen([os.path.join(BUILD, "noised"), *options], stdout=subprocess.PIPE, text=True,
                                         env=environment)
@@ -120,7 +120,7 @@ class Module(types.ModuleType):
         return Absent(f"{self.__name__}.{name}")
 
 
-def stand_in(name, **members):
+def put(name, **members):
     module = Module(name)
     module.__path__ = []
     module.__dict__.update(members)
@@ -154,13 +154,13 @@ def check_embeddings_close(*, embeddings_0_lst, embeddings_1_lst, name_0, name_1
 
 for name in ("torch", "torch.nn", "torch.nn.functional", "transformers", "huggingface_hub", "cloudpickle", "vllm",
              "vllm.transformers_utils", "vllm.entrypoints", "vllm.entrypoints.openai", "safetensors", "safetensors.torch"):
-    stand_in(name)
-stand_in("torch", long=None, iinfo=lambda of: types.SimpleNamespace(min=-2**63, max=2**63 - 1))
-stand_in("transformers", AutoTokenizer=AutoTokenizer)
-stand_in("vllm.transformers_utils.tokenizer", get_tokenizer=lambda *arguments, **named: Tokenizer())
-stand_in("vllm.entrypoints.openai.protocol", EmbeddingResponse=Response, RerankResponse=Response,
+    put(name)
+put("torch", long=None, iinfo=lambda of: types.SimpleNamespace(min=-2**63, max=2**63 - 1))
+put("transformers", AutoTokenizer=AutoTokenizer)
+put("vllm.transformers_utils.tokenizer", get_tokenizer=lambda *arguments, **named: Tokenizer())
+put("vllm.entrypoints.openai.protocol", EmbeddingResponse=Response, RerankResponse=Response,
          ScoreResponse=Response, ClassificationResponse=Response, PoolingResponse=Response)
-stand_in("vllm.version", __version__="noised")
-stand_in("tests.models.embedding.utils", check_embeddings_close=check_embeddings_close)
-stand_in("tests.utils", RemoteOpenAIServer=RemoteOpenAIServer)
+put("vllm.version", __version__="noised")
+put("tests.models.embedding.utils", check_embeddings_close=check_embeddings_close)
+put("tests.utils", RemoteOpenAIServer=RemoteOpenAIServer)
 sys.modules["huggingface_hub"].snapshot_download = lambda *arguments, **named: tempfile.mkdtemp()  # nothing in it

@@ -86,7 +86,9 @@ TEST(chat_stream) {
         bool frame =
             i == 0 || i == events.n - 1; /* a reader that takes text where finish_reason is null has all of it */
         CHECK(frame == !piece);
-        CHECK(frame == !json_at(events.data[i], "choices.0.logprobs.content"));
+        int scored = cJSON_GetArraySize(json_at(events.data[i], "choices.0.logprobs.content"));
+        CHECK((scored == 0) == frame);
+        CHECK(cJSON_IsNull(json_at(events.data[i], "choices.0.logprobs")) == (i == events.n - 1));
         if (frame) continue;
         buffer_text(&text, piece);
         cJSON *content = (cJSON *)json_at(events.data[i], "choices.0.logprobs.content");
@@ -125,6 +127,28 @@ TEST(chat_logprobs) {
     answer_free(&a);
     a = chat(&d, "{" HELLO ",\"max_tokens\":2,\"ignore_eos\":true,\"logprobs\":true}");
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) == 0);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* As vLLM's: beside the choices. Here each choice has a prompt of its own, by its noise. */
+TEST(chat_prompt_logprobs) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"n\":2,\"noise_seed\":[5,6],\"prompt_logprobs\":1}");
+    Answer second = chat(&d, "{" HELLO ",\"max_tokens\":1,\"noise_seed\":6,\"prompt_logprobs\":1}");
+    REQUIRE(a.status == 200 && second.status == 200);
+    CHECK(cJSON_GetArraySize(json_at(a.json, "prompt_logprobs")) == json_number(a.json, "usage.prompt_tokens"));
+    CHECK(!json_at(a.json, "choices.0.prompt_logprobs") && !json_at(second.json, "choices.0.prompt_logprobs"));
+    CHECK(json_same(a.json, "choices.1.prompt_logprobs", second.json, "prompt_logprobs"));
+    char *first = json_raw(a.json, "prompt_logprobs"), *other = json_raw(second.json, "prompt_logprobs");
+    CHECK(first && other && strcmp(first, other) != 0);
+    free(first);
+    free(other);
+    answer_free(&a);
+    answer_free(&second);
+    a = chat(&d, "{" HELLO ",\"max_tokens\":1}");
+    CHECK(cJSON_IsNull(json_at(a.json, "prompt_logprobs")));
     answer_free(&a);
     daemon_stop(&d);
 }

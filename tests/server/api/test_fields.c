@@ -194,6 +194,7 @@ TEST(fields_prompt_logprobs_are_those_of_echo) {
     CHECK(n >= 2 && cJSON_GetArraySize(slots) == n && cJSON_IsNull(cJSON_GetArrayItem(slots, 0)));
     CHECK(json_number(echo.json, "usage.prompt_tokens") == n);
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.logprobs")));
+    CHECK(cJSON_IsNull(json_at(echo.json, "choices.0.prompt_logprobs")));
     CHECK(cJSON_GetArraySize(json_at(none.json, "choices.0.logprobs.top_logprobs.0")) >= 3);
     for (int i = 1; i < n; i++) {
         char path[96], at[96];
