@@ -6,6 +6,7 @@
 #include "model/ops/train_gemm.h"
 #include "model/shape.h"
 #include "trainer/optimizer.h"
+#include "trainer/ranks/step_sum.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
-    return (CostMemory){.weights = optimizer_memory(params_count(&m->params)),
+    size_t n = params_count(&m->params);
+    return (CostMemory){.weights = optimizer_memory(n) + step_sum_memory(n),
                         .activations = footprint_training(m, rows, recompute)};
 }
 

@@ -9,9 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-size_t optimizer_memory(size_t n_params) {
-    return 2 * (n_params + slices_owned(n_params)) * sizeof(float) + slices_memory();
-}
+size_t optimizer_memory(size_t n_params) { return 2 * (n_params + slices_owned(n_params)) * sizeof(float); }
 
 void optimizer_init(Optimizer *o, ParamSet *ps) {
     *o = (Optimizer){.n = params_trained(ps)};
@@ -75,7 +73,6 @@ static void update_sgd(const Optimizer *o, const Slice *s, const Recipe *r, cons
 
 double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, double grad_scale) {
     double norm = gradient_norm(o) * grad_scale;
-    if (!isfinite(norm)) return norm;
     Update u = {.lr = lr,
                 .grad_scale = r->clip > 0 ? grad_scale * fmin(1, r->clip / norm) : grad_scale,
                 .correction1 = 1 - fixed_pow(r->betas[0], (double)t),

@@ -32,7 +32,7 @@ void optimizer_init(Optimizer *o, ParamSet *ps);
 void optimizer_free(Optimizer *o);
 
 /* Step t = 1, 2, ... by the recipe, but at this rate, with the gradient grad_scale g, clipped by its global norm as
- * min(1, clip / norm). Returns the norm before clipping; when that is not finite, nothing is touched. */
+ * min(1, clip / norm). Returns the norm before clipping. Every number of g must be finite (fixed_sum.h). */
 double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, double grad_scale);
 
 #endif

@@ -1,9 +1,8 @@
 #include "trainer/train.h"
 
 #include "base/clock.h"
+#include "trainer/ranks/fixed_sum.h"
 #include "trainer/stop.h"
-
-#include <math.h>
 
 typedef struct Loop {
     Training *t;
@@ -20,7 +19,18 @@ static int sum_micro_batches(Loop *l, MicroLoss *mean, Err *err) {
         if (step_sum_begin(sum, i, &l->tape, err)) return -1;
         step_sum_add(sum, i, t->objective->gradient(t->self, &l->tape));
     }
-    return step_sum_end(sum, mean, err);
+    step_sum_end(sum, mean);
+    return 0;
+}
+
+static int refuse_misfit(const Loop *l, const Step *s, Err *err) {
+    const Misfit *m = &l->sum.misfit;
+    return ranks_refuse(err,
+                        "step %lld: the gradient of %s in micro-batch %lld has a %g, where less than %d is taken (loss "
+                        "%g, learning rate %g); what was saved after step %lld stands: try a lower --lr or a longer "
+                        "warm-up",
+                        (long long)l->t->step + 1, step_sum_tensor(&l->sum, m->at), (long long)m->micro_batch,
+                        (double)m->value, FIXED_SUM_LIMIT, s->mean.loss, s->lr, (long long)l->t->saved);
 }
 
 static int train_step(Loop *l, Step *s, Err *err) {
@@ -31,14 +41,11 @@ static int train_step(Loop *l, Step *s, Err *err) {
     perturb_apply(&l->perturb, &t->trained, o->w, t->step);
     if (sum_micro_batches(l, &s->mean, err)) return -1;
     perturb_restore(&l->perturb, &t->trained, o->w);
+    if (l->sum.misfit.micro_batch != INT64_MAX) return refuse_misfit(l, s, err);
     s->norm = optimizer_step(o, t->recipe, s->lr, t->step + 1, 1 / (double)t->accumulate);
     s->number = ++t->step;
     s->seconds = now_seconds() - started;
-    if (isfinite(s->norm)) return 0;
-    return ranks_refuse(err,
-                        "step %lld: the gradient is not finite (loss %g, learning rate %g); what was saved after step "
-                        "%lld stands: try a lower --lr or a longer warm-up",
-                        (long long)s->number, s->mean.loss, s->lr, (long long)t->saved);
+    return 0;
 }
 
 static int run_steps(Loop *l, Err *err) {

@@ -10,9 +10,7 @@
 
 CostMemory training_memory(const Training *t, int64_t rows, bool recompute) {
     CostMemory need = cost_memory(&t->model, rows, recompute);
-    RankShare share = ranks_share(t->accumulate, ranks->rank, ranks->n);
-    int copies = ranks_levels(share.most) + (t->recipe->perturb != PERTURB_NONE);
-    need.weights += (size_t)copies * params_count(&t->model.params) * sizeof(float);
+    if (t->recipe->perturb != PERTURB_NONE) need.weights += params_count(&t->model.params) * sizeof(float);
     return need;
 }
 

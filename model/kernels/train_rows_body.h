@@ -148,6 +148,52 @@ static void norm_slope_row(bool center, int d, const float *x, const float *w, f
         for (int i = 0; i < d; i++) dx[i] = rstd * FMA(-xh[i], gx_mean, dy[i] * w[i] - g_mean);
 }
 
+/* Of floats without their sign bits integers are in the same order, NaN behind infinity. */
+static bool fixed_fits(int n, const float *x, float limit) {
+    int32_t most = 0, end;
+    memcpy(&end, &limit, sizeof end);
+    for (int i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        most = MAX(most, bits & INT32_MAX);
+    }
+    return most < end;
+}
+
+/* The double FIXED_MAGIC + k has k in its last bits, rounded, where |k| < 2^51. */
+#define FIXED_MAGIC 0x1.8p52
+
+static inline int64_t fixed_integer(double magic_and) {
+    static const double magic = FIXED_MAGIC;
+    int64_t bits, base;
+    memcpy(&bits, &magic_and, sizeof bits);
+    memcpy(&base, &magic, sizeof base);
+    return bits - base;
+}
+
+/* No processor here converts vectors of doubles to 64 bits before AVX-512, so in two halves: what the first leaves the
+ * second has exactly, and rounds. */
+static inline int64_t fixed_round(double x) {
+    double upper = x * 0x1p-32 + FIXED_MAGIC, lower = (x - (upper - FIXED_MAGIC) * 0x1p32) + FIXED_MAGIC;
+    return (int64_t)((uint64_t)fixed_integer(upper) << 32) + fixed_integer(lower);
+}
+
+static bool fixed_add(int n, const float *x, double scale, float limit, bool first, int64_t *sum) {
+    if (!fixed_fits(n, x, limit)) return false;
+    if (first)
+#pragma GCC ivdep
+        for (int i = 0; i < n; i++) sum[i] = fixed_round((double)x[i] * scale);
+    else
+#pragma GCC ivdep
+        for (int i = 0; i < n; i++) sum[i] += fixed_round((double)x[i] * scale);
+    return true;
+}
+
+static void fixed_read(int n, const int64_t *sum, float unit, float *x) {
+#pragma GCC ivdep
+    for (int i = 0; i < n; i++) x[i] = (float)sum[i] * unit;
+}
+
 static double squares(int n, const float *g) {
     enum { SUMS = 32 };
     double sums[SUMS] = {0}, sum = 0;
@@ -177,5 +223,6 @@ static void adamw(const AdamwRow *u, int n, float *w, const float *g, float *m, 
         .pack_columns = pack_columns, .multiply = multiply, .pack_taps = pack_taps, .dot_row = dot_row,                \
         .scale_in_place = scale_in_place, .product_row = product_row, .gate_slope_row = gate_slope_row,                \
         .slope_row = slope_row, .softmax_slope_row = softmax_slope_row, .cos_slope_row = cos_slope_row,                \
-        .lstm_slope_row = lstm_slope_row, .norm_slope_row = norm_slope_row, .squares = squares, .adamw = adamw,        \
+        .lstm_slope_row = lstm_slope_row, .norm_slope_row = norm_slope_row, .fixed_add = fixed_add,                    \
+        .fixed_read = fixed_read, .squares = squares, .adamw = adamw,                                                  \
     }

@@ -158,6 +158,17 @@ static int run_lstm(const Kernels *k, Shape s, float *y) {
     k->train->lstm_slope_row(n, y, pool_b + s.at, y + 4 * n, pool_b + s.at + n, dc, dz);
     return 11 * n;
 }
+/* Two numbers as fixed point, and their sum back. */
+static int run_fixed(const Kernels *k, Shape s, float *y) {
+    static int64_t sum[OUT];
+    const TrainKernels *t = k->train;
+    bool fits = t->fixed_add(s.k, pool_a + s.at, 0x1p49, 2048, true, sum) &&
+                t->fixed_add(s.k, pool_b + s.at, 0x1p49, 2048, false, sum);
+    for (int i = 0; i < s.k; i++) y[i] = (float)(sum[i] >> 3 & 1023);
+    t->fixed_read(s.k, sum, 0x1p-49f, y + s.k);
+    y[2 * s.k] = fits;
+    return 2 * s.k + 1;
+}
 static int run_noise(const Kernels *k, Shape s, float *y) {
     uint16_t bits[4096];
     uint64_t seed = 0x123456789abcdefu * (uint64_t)s.k;
@@ -236,8 +247,9 @@ TEST(kernels_attention_equals_ref) {
 
 TEST(kernels_rows_equal_ref) {
     Run runs[] = {run_to_bf16, run_softmax,     run_sums, run_soften, run_weigh,
-                  run_norms,   run_elementwise, run_lstm, run_noise};
-    const char *names[] = {"to_bf16", "softmax", "sums", "soften", "weigh", "norms", "elementwise", "lstm", "noise"};
+                  run_norms,   run_elementwise, run_lstm, run_fixed,  run_noise};
+    const char *names[] = {"to_bf16", "softmax",     "sums", "soften", "weigh",
+                           "norms",   "elementwise", "lstm", "fixed",  "noise"};
     kernels_init(NULL);
     for (uint32_t specials = 0; specials <= 60; specials += 20) {
         fill_pools(3, specials);

@@ -4,8 +4,6 @@
 #include "tests/support/test.h"
 #include "tests/trainer/test_mpi.h"
 #include "tests/trainer/test_trainer.h"
-#include "trainer/ranks/gradient_sum.h"
-#include "trainer/ranks/ranks.h"
 #include "weights/presets.h"
 
 #include <limits.h>
@@ -17,48 +15,6 @@
 enum { FORBIDDEN = 77 }; /* status of namespaces.sh */
 
 static bool at_length(void) { return getenv("SCALE") != NULL; }
-
-/* ---- the parts ---- */
-
-TEST(mpi_shares_of_a_step) {
-    char list[64] = "";
-    Err err;
-    for (int r = 0; r < 8; r++) {
-        RankShare s = ranks_share(5, r, 4);
-        if (r < 4) sprintf(list + strlen(list), "%d+%d ", (int)s.first, (int)s.n);
-        CHECK(ranks_share(8, r, 8).first == r && ranks_share(8, r, 8).n == 1);
-    }
-    CHECK_MSG(!strcmp(list, "0+2 2+2 4+1 6+0 "), "%s", list);
-    CHECK(ranks_check(5, 8, &err) == 0 && ranks_check(1, 1, &err) == 0);
-    CHECK(ranks_check(5, 3, &err) == -1);
-    CHECK_MSG(!strcmp(err.msg, "3 ranks cannot share a step of --accumulate 5: 1, 2, 4, 8 can"), "%s", err.msg);
-    CHECK(ranks_check(8, 16, &err) == -1);
-}
-
-/* Numbers whose sum shows in which order it was taken: 1 is lost beside 2^24. */
-TEST(mpi_sum_is_a_tree) {
-    static const float big = 16777216;
-    struct {
-        int n;
-        float g[6], want;
-    } cases[] = {{1, {3}, 3},
-                 {2, {1, 2}, 3},
-                 {3, {big, 1, 1}, big},        /* (big + 1) + 1 */
-                 {4, {big, 1, 1, 1}, big + 2}, /* (big + 1) + (1 + 1) */
-                 {6, {1, 1, 1, 1, big, 1}, big + 4}};
-    for (size_t c = 0; c < COUNTOF(cases); c++) {
-        GradientSum s;
-        float g = 0;
-        gradient_sum_init(&s, 1, cases[c].n);
-        for (int i = 0; i < cases[c].n; i++) {
-            g = cases[c].g[i];
-            if (i < cases[c].n - 1) gradient_sum_add(&s, &g, i);
-        }
-        gradient_sum_end(&s, &g, 0, 1, cases[c].n);
-        CHECK_MSG(g == cases[c].want, "case %zu: %.9g", c, (double)g);
-        gradient_sum_free(&s);
-    }
-}
 
 /* ---- the programs ---- */
 
@@ -106,7 +62,7 @@ TEST(mpi_same_bits) {
     char more[512];
     snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 8", m.config);
     mpi_train(&m, 0, "one", more);
-    static const int counts[] = {2, 4, 8, 1};
+    static const int counts[] = {2, 3, 5, 6, 8, 4, 1};
     for (size_t i = 0; i < (at_length() ? COUNTOF(counts) : 2); i++) {
         char name[16];
         snprintf(name, sizeof name, "np%d", counts[i]);
@@ -116,15 +72,15 @@ TEST(mpi_same_bits) {
     mpi_close(&m);
 }
 
-/* With --accumulate 3 the last of four ranks has nothing to do. The run goes on at another number each time. */
+/* Shares of 2, 2 and 1, then of 2 and 3, then all: the run goes on at another number each time. */
 TEST(mpi_resume_on_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open(everything);
     char more[512];
-    snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 3 --schedule constant", m.config);
+    snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 5 --schedule constant", m.config);
     mpi_train(&m, 0, "one", more);
-    snprintf(more, sizeof more, "--config %s --steps 2 --accumulate 3 --schedule constant", m.config);
-    mpi_train(&m, 4, "some", more);
+    snprintf(more, sizeof more, "--config %s --steps 2 --accumulate 5 --schedule constant", m.config);
+    mpi_train(&m, 3, "some", more);
     mpi_train(&m, 2, "some", "--resume --steps 3");
     mpi_train(&m, 0, "some", "--resume --steps 4");
     mpi_check_same(&m, "one", "some");
@@ -159,7 +115,7 @@ TEST(mpi_same_bits_of_all_kinds) {
             snprintf(folder[0], sizeof folder[0], "%d-%zu-one", i, w);
             snprintf(folder[1], sizeof folder[1], "%d-%zu-np", i, w);
             mpi_train(&m, 0, folder[0], more);
-            mpi_train(&m, w % 2 ? 4 : 2, folder[1], more);
+            mpi_train(&m, w % 2 ? 3 : 2, folder[1], more);
             mpi_check_same(&m, folder[0], folder[1]);
         }
     }
@@ -196,20 +152,59 @@ TEST(mpi_refuses_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     const char *build = getenv("BUILD");
     MpiRun m = mpi_open("--threads 1");
-    char program[512], args[1024], *text = trainer_text_file(8001);
+    char program[512], *text = trainer_text_file(8001);
     snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
     char *other = other_program(m.dir, program);
     check_refused(&m, program, text, "", 1, "the sha256 of --data and --val is ");
     check_refused(&m, program, m.text, "--lr 0.5", 1, "--lr is 0.5 on rank 1 (");
     check_refused(&m, program, m.text, "--warmup 9", 2, "--warmup is 9, longer than the run");
     check_refused(&m, other, m.text, "", 1, "the sha256 of the program is ");
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/x --accumulate 5", m.config, m.text, m.dir);
-    ChildResult r = trainer_run_ranks(3, args);
-    CHECK_MSG(r.status == 1 && strstr(r.output, "3 ranks cannot share a step of --accumulate 5: 1, 2, 4, 8 can"),
-              "status %d: %s", r.status, r.output);
-    free(r.output);
     free(other);
     free(text);
+    mpi_close(&m);
+}
+
+static int lines_with(const char *text, const char *word) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, word)); p++) n++;
+    return n;
+}
+
+/* One true line: nobody misses the folder that goes with the run. */
+TEST(mpi_refuses_more_ranks_than_work) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open("--steps 2 --accumulate 5 --threads 1");
+    char args[2048], more[512];
+    snprintf(more, sizeof more, "--config %s", m.config);
+    mpi_args(args, &m, "x", more);
+    ChildResult r = trainer_run_ranks(8, args);
+    CHECK_MSG(r.status == 1 && strstr(r.output, "8 ranks cannot share a step of --accumulate 5: 5 can at most"),
+              "status %d: %s", r.status, r.output);
+    CHECK_MSG(lines_with(r.output, "noised-train-mpi: ") == 1, "%s", r.output);
+    free(r.output);
+    mpi_close(&m);
+}
+
+/* The same words as one rank alone has for it. */
+TEST(mpi_misfit_ends_all) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open("--config noble-nano --vocab-size 300 --window 16 --batch 1 --accumulate 5 --steps 20 --lr 50 "
+                        "--warmup 1 --threads 1 --eval-every 0 --val none");
+    static const int counts[] = {0, 3};
+    char args[2048], said[COUNTOF(counts)][400];
+    for (size_t i = 0; i < COUNTOF(counts); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "np%d", counts[i]);
+        mpi_args(args, &m, name, "");
+        ChildResult r = counts[i] ? trainer_run_ranks(counts[i], args) : trainer_run(args);
+        const char *why = strstr(r.output, ": the gradient of ");
+        CHECK_MSG(r.status == 1 && why, "status %d: %s", r.status, r.output);
+        snprintf(said[i], sizeof said[i], "%.*s", why ? (int)strcspn(why, "\n") : 0, why ? why : "");
+        CHECK_MSG(strstr(said[i], " in micro-batch ") && strstr(said[i], "where less than 2048 is taken"), "%s",
+                  said[i]);
+        free(r.output);
+    }
+    CHECK_MSG(!strcmp(said[0], said[1]), "%s; %s", said[0], said[1]);
     mpi_close(&m);
 }
 

@@ -1,22 +1,29 @@
 #include "trainer/mpi/ranks_mpi.h"
 
+#include "base/memory.h"
 #include "base/options/options.h"
 #include "trainer/ranks/ranks.h"
 
 #include <errno.h>
 #include <mpi.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* MPI counts in int. */
 static const size_t MOST = (size_t)1 << 30;
 
-static void exchange(int partner, const void *out, size_t n_out, void *in, size_t n_in) {
-    for (size_t at = 0; at < MAX(n_out, n_in); at += MOST) {
-        size_t a = at < n_out ? MIN(n_out - at, MOST) : 0, b = at < n_in ? MIN(n_in - at, MOST) : 0;
-        MPI_Sendrecv((const char *)out + at, (int)a, MPI_BYTE, partner, 0, (char *)in + at, (int)b, MPI_BYTE, partner,
-                     0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
+static Ranks mpi;
+
+static void sum(const int64_t *data, const int *counts, int64_t *mine) {
+    MPI_Reduce_scatter(data, mine, counts, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static int *starts; /* [ranks] of the pieces */
+
+static void spread(void *data, const int *bytes) {
+    for (int r = 1; r < mpi.n; r++) starts[r] = starts[r - 1] + bytes[r - 1];
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, bytes, starts, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 static void gather(const void *mine, size_t n, void *all) {
@@ -34,7 +41,7 @@ static void receive(int from, void *data, size_t n) {
         MPI_Recv((char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static Ranks mpi = {.exchange = exchange, .gather = gather, .send = send, .receive = receive};
+static Ranks mpi = {.sum = sum, .spread = spread, .gather = gather, .send = send, .receive = receive};
 
 int ranks_mpi_start(Err *err) {
     int level; /* one thread at a time, but not always the same */
@@ -42,6 +49,7 @@ int ranks_mpi_start(Err *err) {
         return err_set(err, "MPI cannot start with threads");
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.n);
+    starts = xcalloc((size_t)mpi.n, sizeof *starts);
     if (gethostname(mpi.host, sizeof mpi.host - 1)) snprintf(mpi.host, sizeof mpi.host, "unknown");
     ranks = &mpi;
     /* Rank 0 tells what there is to tell. Errors are everybody's. */
@@ -53,4 +61,5 @@ void ranks_mpi_end(int status) {
     if (ranks != &mpi) return;
     if (status == EXIT_FAILED || status == EXIT_USAGE) MPI_Abort(MPI_COMM_WORLD, status);
     MPI_Finalize();
+    free(starts);
 }

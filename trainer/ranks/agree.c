@@ -40,8 +40,10 @@ int agree_program(Err *err) {
 
 int agree_folder(const char *out, bool *saved, Err *err) {
     *saved = ranks_most(!ranks->rank && *saved);
-    if (!ranks->rank || access(out, R_OK | X_OK) == 0) return 0;
-    return err_set(err, "--out %s: %s; it must be a folder that all ranks share", out, strerror(errno));
+    int missing = ranks->rank && access(out, R_OK | X_OK) ? errno : 0;
+    ranks_wait(); /* until all have looked: rank 0 takes the folder of a run that is refused away again */
+    return !missing ? 0
+                    : err_set(err, "--out %s: %s; it must be a folder that all ranks share", out, strerror(missing));
 }
 
 /* The texts themselves are compared, and threads change no bits. */

@@ -30,24 +30,13 @@ int ranks_refuse(Err *err, const char *fmt, ...) {
     return -1;
 }
 
-int ranks_levels(int64_t leaves) {
-    int levels = 0;
-    while ((int64_t)1 << levels < leaves) levels++;
-    return levels;
-}
-
-RankShare ranks_share(int64_t micro_batches, int rank, int n) {
-    int64_t most = ((int64_t)1 << ranks_levels(micro_batches)) / n, first = rank * most;
-    return (RankShare){.first = first, .n = MAX(0, MIN(most, micro_batches - first)), .most = most};
+RankShare ranks_share(int64_t all, int k, int n) {
+    int64_t first = all * k / n;
+    return (RankShare){.first = first, .n = all * (k + 1) / n - first};
 }
 
 int ranks_check(int64_t micro_batches, int n, Err *err) {
-    char list[256] = "1";
-    size_t used = 1;
-    for (int64_t fits = 1; fits <= (int64_t)1 << ranks_levels(micro_batches); fits *= 2) {
-        if (n == fits) return 0;
-        if (fits > 1) used += (size_t)snprintf(list + used, sizeof list - used, ", %lld", (long long)fits);
-    }
-    return ranks_refuse(err, "%d ranks cannot share a step of --accumulate %lld: %s can", n, (long long)micro_batches,
-                        list);
+    if (n <= micro_batches) return 0;
+    return ranks_refuse(err, "%d ranks cannot share a step of --accumulate %lld: %lld can at most", n,
+                        (long long)micro_batches, (long long)micro_batches);
 }

@@ -1,8 +1,8 @@
 /* ranks: the processes that train one model together, and all that they say to each other. noised-train is the only
  * rank of its run; noised-train-mpi puts MPI's table here before a command runs (trainer/mpi/).
  *
- * All ranks call exchange and gather in the same order, one thread at a time. Nothing here fails: when a rank is lost,
- * the others end. */
+ * All ranks call sum, spread and gather in the same order, one thread at a time. Nothing here fails: when a rank is
+ * lost, the others end. */
 #ifndef NOISED_RANKS_H
 #define NOISED_RANKS_H
 
@@ -13,8 +13,10 @@ enum { RANK_HOST = 64 };
 typedef struct Ranks {
     int rank, n; /* 0 writes the run's folder */
     char host[RANK_HOST];
-    /* Bytes to and from a partner, who calls it too, at once; either number may be 0. */
-    void (*exchange)(int partner, const void *out, size_t n_out, void *in, size_t n_in);
+    /* data has a piece for each rank, one behind the other, as long as counts says; mine = the sum over all ranks of
+     * the piece that is for this one. */
+    void (*sum)(const int64_t *data, const int *counts, int64_t *mine);
+    void (*spread)(void *data, const int *bytes);          /* of such pieces everybody has its own: all get all */
     void (*gather)(const void *mine, size_t n, void *all); /* n bytes of every rank, in their order, to all */
     void (*send)(int to, const void *data, size_t n);
     void (*receive)(int from, void *data, size_t n);
@@ -28,17 +30,13 @@ void ranks_wait(void);    /* until all ranks are here */
 /* -1 and a message for what all ranks find out alike: rank 0 tells it, that of the others is empty. */
 int ranks_refuse(Err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Of a binary tree of so many leaves, the last of which need not be there. */
-int ranks_levels(int64_t leaves);
-
-/* The micro-batches of a step that one rank computes: with P = the power of two that holds all of them, rank r of N has
- * the P/N from r P/N on, as far as there are so many: a whole subtree of their sum (gradient_sum.h). */
+/* The k-th of n parts of `all`, which differ by one at most: which micro-batches of a step a rank computes. */
 typedef struct RankShare {
-    int64_t first, n, most; /* most: P/N */
+    int64_t first, n;
 } RankShare;
-RankShare ranks_share(int64_t micro_batches, int rank, int n);
+RankShare ranks_share(int64_t all, int k, int n);
 
-/* -1 when so many ranks cannot share a step: N must be a power of two, P at most. */
+/* -1 where a step has fewer micro-batches than there are ranks. */
 int ranks_check(int64_t micro_batches, int n, Err *err);
 
 #endif

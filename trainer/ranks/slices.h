@@ -1,10 +1,9 @@
-/* slices: the flat buffers of parameters cut into stretches, and which rank (ranks.h) owns which.
+/* slices: the flat buffers of parameters cut into pieces, and which rank (ranks.h) owns which.
  *
- * Reduce-scatter, by recursive halving: with N = 2^K ranks every bucket of slices is halved K times, once with each
- * partner that differs in one bit of the rank, the lowest first: that is how sums meet in the order of their tree.
- * Behind it a rank owns 1/N of each bucket and has the whole sum there. All-gather, by recursive doubling, is the way
- * back, the highest bit first: everybody gets everything. Both together are an all-reduce whose owners update in
- * between. Each sends 4 n (1 - 1/N) bytes one way, in K messages a bucket.
+ * Slices lie in buckets, and of every bucket each rank owns its share of them: the same number, or one more. A
+ * reduce-scatter gives the owner the sum over all ranks, an all-gather gives everybody what the owners have: both
+ * together are an all-reduce whose owners update in between. Of n parameters on N ranks each sends 8 n (1 - 1/N) bytes
+ * there, as integers (fixed_sum.h), and 4 n (1 - 1/N) back.
  *
  * One rank owns all, and both ways are nothing. */
 #ifndef NOISED_SLICES_H
@@ -13,7 +12,7 @@
 #include "model/params.h"
 #include "trainer/ranks/ranks.h"
 
-/* A stretch of one parameter: the unit of work, and of the fixed order in which the gradient's norm is summed. */
+/* A piece of one parameter: the unit of work, and of the fixed order in which the gradient's norm is summed. */
 typedef struct Slice {
     size_t first; /* in a flat buffer of all */
     size_t owned; /* in one of what this rank owns; SIZE_MAX: another does */
@@ -28,7 +27,7 @@ typedef struct Slices {
     int *mine, n_mine; /* numbers of those that this rank owns, rising */
     size_t owned;      /* floats in them */
     int bucket;        /* slices in one */
-    float *arrived;    /* what is being added; NULL with one rank */
+    int *counts;       /* [ranks] of what is being sent */
 } Slices;
 
 void slices_init(Slices *s, const ParamSet *ps);
@@ -36,22 +35,25 @@ void slices_free(Slices *s);
 
 void slices_clear(const Slices *s, float *x); /* a flat buffer = 0 */
 
-/* Bytes besides the flat buffers; floats that the rank with most of n parameters owns, about. */
-size_t slices_memory(void);
-size_t slices_owned(size_t n_params);
+size_t slices_owned(size_t n_params); /* floats that the rank with most of n parameters owns, about */
 int slices_owner(const Slices *s, int slice);
 
-/* What a rank sends a step for the sum and the way back, of n parameters on so many ranks. */
+/* What a rank sends a step for the sum and the way back, of n parameters on so many ranks; messages if MPI goes round.
+ */
 double slices_bytes(double n_params, int n_ranks);
 double slices_messages(double n_params, int n_ranks);
 
-/* Buckets are summed one by one, from the last one down, by all ranks alike; the first float of one. */
+/* Buckets are summed one by one, by all ranks alike: where in a flat buffer one begins, and what this rank owns of it.
+ */
+typedef struct Stretch {
+    size_t first, n; /* floats */
+} Stretch;
 int slices_buckets(const Slices *s);
-size_t slices_bucket_first(const Slices *s, int bucket);
+Stretch slices_bucket(const Slices *s, int bucket);
+Stretch slices_bucket_mine(const Slices *s, int bucket);
 
-/* Where this rank owns it, g becomes the sum over ranks, each with its share of the micro-batches; elsewhere in the
- * bucket it is undefined. */
-void slices_reduce_scatter(const Slices *s, float *g, int bucket, int64_t micro_batches);
+/* Flat integers that this rank has added up; what it owns of the bucket becomes the sum over all ranks, in `mine`. */
+void slices_reduce_scatter(const Slices *s, const int64_t *sum, int bucket, int64_t *mine);
 /* Everybody gets what others own: of a flat buffer; of one number a slice. */
 void slices_all_gather(const Slices *s, float *w);
 void slices_all_gather_numbers(const Slices *s, double *x);

@@ -2,15 +2,30 @@
 
 #include "base/memory.h"
 #include "base/team.h"
+#include "trainer/ranks/fixed_sum.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The last micro-batch, NULL where this rank has none, is about to run backwards; it has run. */
+/* The last micro-batch is about to run backwards; it has run. */
 struct SumWay {
     int (*start)(StepSum *s, Tape *last, Err *err);
     void (*end)(StepSum *s);
 };
+
+static void keep_first(Misfit *m, Misfit other) {
+    if (other.micro_batch < m->micro_batch || (other.micro_batch == m->micro_batch && other.at < m->at)) *m = other;
+}
+
+/* Floats of the gradient of this rank's i-th micro-batch. */
+static void add(StepSum *s, int64_t i, Stretch piece) {
+    size_t misfit = fixed_sum_add(s->unit, piece.n, s->g + piece.first, i == 0, s->sum + piece.first);
+    if (misfit == SIZE_MAX) return;
+    size_t at = piece.first + misfit;
+    keep_first(&s->misfit, (Misfit){.micro_batch = s->share.first + i, .at = at, .value = s->g[at]});
+}
+
+static Stretch everything(const StepSum *s) { return (Stretch){.n = params_trained(s->ps)}; }
 
 /* ---- alone ---- */
 
@@ -19,7 +34,10 @@ static int start_alone(StepSum *s, Tape *last, Err *err) {
     return 0;
 }
 
-static void end_alone(StepSum *s) { gradient_sum_end(&s->tree, s->g, 0, s->tree.n, s->micro_batches); }
+static void end_alone(StepSum *s) {
+    add(s, s->share.n - 1, everything(s));
+    fixed_sum_read(s->unit, everything(s).n, s->sum, s->g);
+}
 
 static const SumWay alone = {.start = start_alone, .end = end_alone};
 
@@ -35,10 +53,11 @@ static void *run(void *arg) {
     StepSum *s = arg;
     team_resize(1); /* the others compute */
     for (int b = slices_buckets(s->slices) - 1; b >= 0; b--) {
-        size_t first = slices_bucket_first(s->slices, b), n = slices_bucket_first(s->slices, b + 1) - first;
-        await(s, first);
-        if (s->share.n) gradient_sum_end(&s->tree, s->g, first, n, s->share.n);
-        slices_reduce_scatter(s->slices, s->g, b, s->micro_batches);
+        Stretch bucket = slices_bucket(s->slices, b), mine = slices_bucket_mine(s->slices, b);
+        await(s, bucket.first);
+        add(s, s->share.n - 1, bucket);
+        slices_reduce_scatter(s->slices, s->sum, b, s->arrived);
+        fixed_sum_read(s->unit, mine.n, s->arrived, s->g + mine.first);
     }
     return NULL;
 }
@@ -60,7 +79,8 @@ static void reached(void *context, int layer) {
 static int start_thread(StepSum *s, Tape *last, Err *err) {
     s->done = SIZE_MAX;
     s->last = last;
-    if (last) last->reached = reached, last->reached_context = s;
+    last->reached = reached;
+    last->reached_context = s;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     int rc = pthread_create(&s->thread, NULL, run, s);
@@ -68,7 +88,7 @@ static int start_thread(StepSum *s, Tape *last, Err *err) {
 }
 
 static void end_thread(StepSum *s) {
-    if (s->last) s->last->reached = NULL;
+    s->last->reached = NULL;
     advance(s, 0);
     pthread_join(s->thread, NULL);
     pthread_mutex_destroy(&s->mutex);
@@ -79,43 +99,79 @@ static const SumWay with_others = {.start = start_thread, .end = end_thread};
 
 /* ---- both ---- */
 
+/* Of a bucket a rank owns a few slices; the integers of these are small beside those of all. */
+size_t step_sum_memory(size_t n_params) { return n_params * sizeof(int64_t); }
+
+static size_t most_of_bucket(const Slices *slices) {
+    size_t most = 0;
+    for (int b = 0; b < slices_buckets(slices); b++) most = MAX(most, slices_bucket_mine(slices, b).n);
+    return most;
+}
+
+static int64_t most_of_share(const StepSum *s) { return (s->micro_batches + ranks->n - 1) / ranks->n; }
+
 void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, float *g, int64_t micro_batches) {
     *s = (StepSum){.ps = ps,
                    .slices = slices,
                    .g = g,
                    .micro_batches = micro_batches,
                    .share = ranks_share(micro_batches, ranks->rank, ranks->n),
+                   .unit = fixed_sum_unit(micro_batches),
                    .way = ranks->n > 1 ? &with_others : &alone};
-    gradient_sum_init(&s->tree, params_trained(ps), s->share.most);
-    s->mine = xcalloc((size_t)s->share.most, sizeof *s->mine);
-    s->all = xcalloc((size_t)(s->share.most * ranks->n), sizeof *s->all);
+    s->sum = xcalloc(params_trained(ps), sizeof *s->sum);
+    s->mine = xcalloc((size_t)most_of_share(s), sizeof *s->mine);
+    s->all = xcalloc((size_t)(most_of_share(s) * ranks->n), sizeof *s->all);
+    if (ranks->n > 1) s->arrived = xcalloc(most_of_bucket(slices), sizeof *s->arrived);
 }
 
 void step_sum_free(StepSum *s) {
-    gradient_sum_free(&s->tree);
+    free(s->sum);
     free(s->mine);
     free(s->all);
+    free(s->arrived);
 }
 
 int step_sum_begin(StepSum *s, int64_t i, Tape *tape, Err *err) {
     slices_clear(s->slices, s->g);
+    if (i == 0) s->misfit = (Misfit){.micro_batch = INT64_MAX};
     return i == s->share.n - 1 ? s->way->start(s, tape, err) : 0;
 }
 
 void step_sum_add(StepSum *s, int64_t i, MicroLoss loss) {
     s->mine[i] = loss;
-    if (i < s->share.n - 1) gradient_sum_add(&s->tree, s->g, i);
+    if (i < s->share.n - 1) add(s, i, everything(s));
 }
 
-int step_sum_end(StepSum *s, MicroLoss *mean, Err *err) {
-    if (s->share.n == 0 && s->way->start(s, NULL, err)) return -1;
-    s->way->end(s);
-    ranks->gather(s->mine, (size_t)s->share.most * sizeof *s->mine, s->all);
+static void gather_losses(StepSum *s, MicroLoss *mean) {
+    double n = (double)s->micro_batches;
+    ranks->gather(s->mine, (size_t)most_of_share(s) * sizeof *s->mine, s->all);
     *mean = (MicroLoss){0};
-    for (const MicroLoss *one = s->all; one < s->all + s->micro_batches; one++) { /* in the same order on every rank */
-        mean->loss += one->loss / (double)s->micro_batches;
-        mean->kl += one->kl / (double)s->micro_batches;
-        mean->draws += one->draws / (double)s->micro_batches;
+    for (int r = 0; r < ranks->n; r++) { /* in the order of micro-batches */
+        const MicroLoss *of_rank = s->all + r * most_of_share(s);
+        for (int64_t i = 0; i < ranks_share(s->micro_batches, r, ranks->n).n; i++) {
+            mean->loss += of_rank[i].loss / n;
+            mean->kl += of_rank[i].kl / n;
+            mean->draws += of_rank[i].draws / n;
+        }
     }
-    return 0;
+}
+
+static Misfit gather_misfits(const StepSum *s) {
+    Misfit *all = xcalloc((size_t)ranks->n, sizeof *all), first = s->misfit;
+    ranks->gather(&s->misfit, sizeof s->misfit, all);
+    for (int r = 0; r < ranks->n; r++) keep_first(&first, all[r]);
+    free(all);
+    return first;
+}
+
+void step_sum_end(StepSum *s, MicroLoss *mean) {
+    s->way->end(s);
+    gather_losses(s, mean);
+    s->misfit = gather_misfits(s);
+}
+
+const char *step_sum_tensor(const StepSum *s, size_t at) {
+    const Param *p = s->ps->params;
+    for (; at >= param_trained(p); p++) at -= param_trained(p);
+    return p->name;
 }
