@@ -107,8 +107,14 @@ static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
 static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
     Serving *serving = versions_pin(&s->versions);
+    ApiError e;
     reply->status = 200;
-    describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
+    if (serving->api.no_slots) {
+        api_fail(&e, 501, NULL, NULL, "this server tells nothing of its slots (--no-slots)");
+        reply_error(reply, &e);
+    } else {
+        describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
+    }
     versions_unpin(&s->versions, serving);
 }
 

@@ -76,11 +76,11 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
 }
 
 /* A tokenizer_config.json that cannot be read is told by chats, which need it. */
-static int describe(Serving *s, const char *dir, Err *err) {
+static int describe(Serving *s, const Options *o, const char *dir, Err *err) {
     Err unreadable;
     cJSON *config = chat_tokenizer_config(dir, &unreadable);
     describe_tokenizer(&s->tokenizer_info, &s->api, config);
-    describe_props(&s->props, &s->api, s->slots);
+    describe_props(&s->props, &s->api, o->model, s->slots);
     cJSON_Delete(config);
     return s->tokenizer_info.failed || s->props.failed ? err_set(err, "%s: no memory to load it", dir) : 0;
 }
@@ -114,6 +114,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     s->api = (ApiContext){.limits = options_limits(ctx->options, config->max_positions),
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
+                          .no_slots = ctx->options->no_slots,
                           .models = options_models(ctx->options, ctx->model_name),
                           .fingerprint = s->fingerprint,
                           .chat_fingerprint = s->chat_fingerprint,
@@ -125,7 +126,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .chat = &s->chat};
     s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};
     s->slots = engine.max_batch;
-    return describe(s, dir, err);
+    return describe(s, ctx->options, dir, err);
 }
 
 typedef struct Loading {

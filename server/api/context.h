@@ -29,7 +29,8 @@ typedef struct ApiDefaults {
 typedef struct ApiContext {
     ApiLimits limits;
     ApiDefaults defaults;
-    bool lenient; /* fields that are unknown or not supported are left aside */
+    bool lenient;  /* fields that are unknown or not supported are left aside */
+    bool no_slots; /* GET /slots tells nothing */
     ApiModels models;
     const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;

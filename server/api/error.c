@@ -34,6 +34,8 @@ static const char *type_of(int status) {
         return "rate_limit_error";
     case 500:
         return "server_error";
+    case 501:
+        return "not_supported_error";
     case 503:
         return "unavailable_error";
     default:

@@ -105,6 +105,7 @@ char *answer_header(const Answer *a, const char *name) {
 static const char *error_type(int status) {
     return status == 401   ? "authentication_error"
            : status == 429 ? "rate_limit_error"
+           : status == 501 ? "not_supported_error"
            : status == 503 ? "unavailable_error"
                            : "invalid_request_error";
 }

@@ -66,7 +66,14 @@ static void put_params(Buffer *b, const ApiContext *ctx) {
     json_close(b, '}');
 }
 
-void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
+static void put_last_part(Buffer *b, const char *key, const char *path) {
+    size_t end = strlen(path), start;
+    while (end > 1 && path[end - 1] == '/') end--;
+    for (start = end; start > 0 && path[start - 1] != '/';) start--;
+    json_put_bytes(b, key, path + start, end - start);
+}
+
+void describe_props(Buffer *b, const ApiContext *ctx, const char *folder, int slots) {
     const Chat *chat = ctx->chat;
     json_open(b, NULL, '{');
     json_open(b, "default_generation_settings", '{');
@@ -74,7 +81,7 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
     put_params(b, ctx);
     json_close(b, '}');
     json_put_int(b, "total_slots", slots);
-    json_put_text(b, "model_path", ctx->models.name);
+    put_last_part(b, "model_path", folder);
     json_put_text(b, "model_alias", ctx->models.name);
     json_put_some(b, "bos_token", chat->words.bos);
     json_put_some(b, "eos_token", chat->words.eos);
@@ -84,7 +91,7 @@ void describe_props(Buffer *b, const ApiContext *ctx, int slots) {
     json_put_bool(b, "audio", false);
     json_close(b, '}');
     json_put_text(b, "build_info", "noised " NOISED_VERSION);
-    json_put_bool(b, "endpoint_slots", true);
+    json_put_bool(b, "endpoint_slots", !ctx->no_slots);
     json_put_bool(b, "endpoint_props", false);
     json_put_bool(b, "endpoint_metrics", true);
     json_close(b, '}');

@@ -10,10 +10,10 @@
  * tokenizer_config.json of the folder, says; NULL: there is none. */
 void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config);
 
-/* slots: choices that are computed at the same time. `model_path` is the name that is served, for the folder is
- * nobody's business; `params` of default_generation_settings are the values that act where a request does not name
- * them, a llama-server's that do nothing here among them. */
-void describe_props(Buffer *b, const ApiContext *ctx, int slots);
+/* slots: choices that are computed at the same time. `model_path` is the name of the folder without its path, for
+ * where it lies is nobody's business; `params` of default_generation_settings are the values that act where a request
+ * does not name them, a llama-server's that do nothing here among them. */
+void describe_props(Buffer *b, const ApiContext *ctx, const char *folder, int slots);
 
 /* [{"id":0,"n_ctx":512,"speculative":false,"is_processing":true,"params":as in /props},...]: the first `running` of
  * them compute. */

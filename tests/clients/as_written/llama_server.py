@@ -3,7 +3,7 @@
 
 The model is always the demo, so that what it writes and how many tokens a text has are not what tests say of their own.
 What has no counterpart is left out: --temp and --n-predict (a request says them), --metrics (they are there),
---cont-batching, --n-gpu-layers. What would need another model or another server (adapters, a draft model) ends the
+--cont-batching, --n-gpu-layers. /slots is off unless --slots asks for it. What would need another model or another server (adapters, a draft model) ends the
 program, as a llama-server that cannot load it does.
 """
 import os
@@ -35,6 +35,7 @@ def translate(given):
         options += ["--context", str(min(POSITIONS, int(given["--ctx-size"]) // int(given.get("--parallel", 1))))]
     if "--alias" not in given:
         options += ["--model-name", "gpt-3.5-turbo"]
+    options += ["--no-slots"] * ("--slots" not in given)
     options += ["--chat-template", {"llama3": "llama-3"}.get(given.get("--chat-template"), given.get("--chat-template"))
                 or given.get("--chat-template-file") or "chatml"]
     if "--api-key" in given:

@@ -129,4 +129,12 @@ TEST(llama_slots) {
     answer_free(&props);
     answer_free(&busy);
     daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--no-slots"));
+    Answer none = http_get(&d, "/slots");
+    answer_check_error(&none, 501, "", "--no-slots");
+    answer_free(&none);
+    props = http_get(&d, "/props");
+    CHECK(cJSON_IsFalse(json_at(props.json, "endpoint_slots")));
+    answer_free(&props);
+    daemon_stop(&d);
 }
