@@ -14,7 +14,7 @@
 #include "server/api/chat/replay.h"
 #include "server/api/completions/score.h"
 #include "server/api/pooling/tasks.h"
-#include "server/api/completions/tokenize.h"
+#include "server/api/chat/tokenize.h"
 #include "server/api/llama/llama.h"
 #include "server/api/responses/responses.h"
 #include "server/page/page.h"

@@ -158,13 +158,18 @@ static bool is_there(const cJSON *object, const char *name) {
     return item && !cJSON_IsNull(item);
 }
 
+static int check_either(const FieldReader *r, const cJSON *object, const char *const either[3]) {
+    int n = 0;
+    for (int i = 0; i < 3 && either[i]; i++) n += is_there(object, either[i]);
+    if (n == 1) return 0;
+    return api_fail(r->error, 400, NULL, either[0], "give either %s or %s%s%s", either[0], either[1],
+                    either[2] ? " or " : "", either[2] ? either[2] : "");
+}
+
 int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list) {
-    const char *const *either = list->either;
     take_fallbacks(r->out, list);
     if (read_rows(r, object, list)) return -1;
-    if (either[0] && is_there(object, either[0]) == is_there(object, either[1]))
-        return api_fail(r->error, 400, NULL, either[0], "give either %s or %s", either[0], either[1]);
-    return 0;
+    return list->either[0] ? check_either(r, object, list->either) : 0;
 }
 
 cJSON *fields_parse_body(const char *body, size_t n, int max_depth, int max_values, ApiError *e) {

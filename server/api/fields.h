@@ -25,7 +25,7 @@ typedef struct FieldList {
     const Field *rows;
     size_t n;
     const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
-    const char *either[2];        /* names of which exactly one must be there; NULL: no such rule */
+    const char *either[3];        /* names of which exactly one must be there, or NULL behind the last */
     /* What the fields say together, called after an object was read into `out`; NULL: nothing more. */
     int (*finish)(void *out, const void *context, ApiError *e);
 } FieldList;

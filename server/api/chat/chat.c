@@ -13,7 +13,7 @@
 
 static const Type message = {
     .kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"$ref\":\"#/components/schemas/Message\"}"};
-static const Type messages = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&message}};
+const Type chat_messages_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-messages", .of = {&message}};
 
 static const Type opening = {.kind = TYPE_BOOLEAN};
 static int read_opening(const FieldReader *r, const cJSON *item) {
@@ -34,7 +34,7 @@ static const Field template_kwargs[] = {
 };
 
 static const Field rows[] = {
-    {DRAFT_FIELD(messages, FIELD_OTHER), .type = &messages, .absent = "required",
+    {DRAFT_FIELD(messages, FIELD_OTHER), .type = &chat_messages_type, .absent = "required",
      .help =
          "Objects of `role` (`system`, its other name `developer`, `user`, `assistant`) and `content`, a string or "
          "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines; `name` may be there, and "

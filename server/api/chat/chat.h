@@ -10,5 +10,6 @@
 #include "weights/chat.h"
 
 extern const FieldList chat_fields;
+extern const Type chat_messages_type;
 
 #endif

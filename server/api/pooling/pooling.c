@@ -56,9 +56,10 @@ static int check_length(const PoolingRequest *r, int i, int context, ApiError *e
     PoolingInput *input = &r->inputs[i];
     if (input->n <= context) return 0;
     if (!r->truncate)
-        return api_fail(e, 400, "context_length_exceeded", "input",
-                        "input %d is too large: it has %d tokens, the context %d (truncate: true takes the first of them)", i, input->n,
-                        context);
+        return api_fail(
+            e, 400, "context_length_exceeded", "input",
+            "input %d is too large: it has %d tokens, the context %d (truncate: true takes the first of them)", i,
+            input->n, context);
     input->n = context;
     input->truncated = true;
     return 0;

@@ -204,8 +204,7 @@ static void put_fields(const Printer *p, const FieldList *list) {
     put_required(p, list);
     if (!list->either[0]) return;
     json_open(p->b, "anyOf", '[');
-    put_alternative(p->b, list->either[0]);
-    put_alternative(p->b, list->either[1]);
+    for (int i = 0; i < 3 && list->either[i]; i++) put_alternative(p->b, list->either[i]);
     json_close(p->b, ']');
 }
 

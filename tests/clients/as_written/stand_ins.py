@@ -104,8 +104,10 @@ class Tokenizer:
     def convert_ids_to_tokens(self, tokens):
         return [self.decode([t]) for t in tokens]
 
-    def apply_chat_template(self, conversation, add_generation_prompt=False, tokenize=True, **named):
-        text = self._post("apply-template", messages=conversation, add_generation_prompt=add_generation_prompt)["prompt"]
+    def apply_chat_template(self, conversation, add_generation_prompt=False, continue_final_message=False, tokenize=True,
+                            **named):
+        text = self._post("apply-template", messages=conversation, add_generation_prompt=add_generation_prompt,
+                          continue_final_message=continue_final_message)["prompt"]
         return self.encode(text, False) if tokenize else text
 
     @property

@@ -131,6 +131,35 @@ TEST(chat_logprobs) {
     daemon_stop(&d);
 }
 
+TEST(chat_tokens_are_those_of_its_prompt) {
+    static const char *const more[] = {
+        "", ",\"add_generation_prompt\":false", ",\"parse_special\":true",
+        ",{\"role\":\"assistant\",\"content\":\"ran\"}],\"continue_final_message\":true,\"temperature\":0.5,\"n\":1"};
+    static const char turn[] = "{\"role\":\"user\",\"content\":\"The <|endoftext|> river\"}";
+    Daemon d;
+    char body[512];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(more); i++) {
+        snprintf(body, sizeof body, "{\"messages\":[%s%s%s}", turn, more[i][1] == '{' ? "" : "]", more[i]);
+        Answer tokens = http_post(&d, "/tokenize", body);
+        body[strlen(body) - 1] = 0;
+        strcat(body, ",\"max_tokens\":1,\"return_token_ids\":true}");
+        Answer a = chat(&d, body);
+        CHECK_MSG(tokens.status == 200 && json_same(tokens.json, "tokens", a.json, "choices.0.prompt_token_ids"), "%s",
+                  tokens.body);
+        CHECK(json_same(tokens.json, "count", a.json, "usage.prompt_tokens"));
+        answer_free(&tokens);
+        answer_free(&a);
+    }
+    static const Bad wrong[] = {{"{" HELLO ",\"prompt\":\"a\"}", 400, "prompt"},
+                                {"{" HELLO ",\"text\":\"a\"}", 400, "text"},
+                                {"{" HELLO ",\"model\":\"b\"}", 404, "model"},
+                                {"{\"messages\":[]}", 400, "messages"},
+                                {"{\"messages\":null}", 400, "prompt"}};
+    check_bodies(&d, "/tokenize", wrong, COUNTOF(wrong));
+    daemon_stop(&d);
+}
+
 /* As vLLM's: beside the choices. Here each choice has a prompt of its own, by its noise. */
 TEST(chat_prompt_logprobs) {
     Daemon d;

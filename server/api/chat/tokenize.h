@@ -1,4 +1,5 @@
-/* api_tokenize: POST /tokenize and /detokenize, in the dialects of vLLM (`prompt`) and llama-server (`content`). */
+/* api_tokenize: POST /tokenize and /detokenize, in the dialects of vLLM (`prompt`, `messages`) and llama-server
+ * (`content`). */
 #ifndef NOISED_API_TOKENIZE_H
 #define NOISED_API_TOKENIZE_H
 
@@ -7,6 +8,7 @@
 extern const FieldList tokenize_fields, detokenize_fields;
 
 /* {"prompt", "add_special_tokens": true} -> {"tokens", "count", "max_model_len"}
+ * a chat's request, {"messages", ..., "add_special_tokens": false} -> the same of its prompt
  * {"content", "add_special": false, "with_pieces": false, "parse_special": true} -> {"tokens"} */
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e);
 

@@ -1,22 +1,27 @@
-#include "server/api/completions/tokenize.h"
+#include "server/api/chat/tokenize.h"
 
+#include "server/api/chat/chat.h"
+#include "server/api/chat/messages.h"
 #include "server/api/completions/prompt.h"
 #include "base/json_write.h"
 #include "base/err.h"
+#include "base/json/json_reader.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct Tokenize {
-    const char *model, *prompt, *content; /* borrowed from the JSON */
+    const char *model, *prompt, *content; /* borrowed from the JSON, as: */
+    const cJSON *messages;
     bool add_special_tokens, add_special, with_pieces, parse_special;
 } Tokenize;
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(Tokenize, member)
 static const Field tokenize_rows[] = {
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
-    {FIELD(prompt, FIELD_TEXT), .absent = "none", .help = "The text. Either `prompt` or `content` must be there."},
+    {FIELD(prompt, FIELD_TEXT), .absent = "none",
+     .help = "The text. Either `prompt`, `content` or `messages` must be there."},
     {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
      .help = "With `prompt`: put the BOS token in front where the tokenizer does."},
     {FIELD(content, FIELD_TEXT), .absent = "none", .help = "The text, with llama-server's answer."},
@@ -26,10 +31,21 @@ static const Field tokenize_rows[] = {
              "itself."},
     {FIELD(parse_special, FIELD_BOOL), .fallback = true,
      .help = "Special tokens that the text spells out become their ids."},
+    {FIELD(messages, FIELD_OTHER), .type = &chat_messages_type, .absent = "none",
+     .help = "A conversation, beside any of the fields of `/v1/chat/completions`: the tokens that a chat of them would "
+             "have as its prompt, behind the BOS token with `add_special_tokens: true`."},
 };
 #undef FIELD
 
-const FieldList tokenize_fields = {.rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content"}};
+const FieldList tokenize_fields = {
+    .rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content", "messages"}};
+
+static const Field conversation_rows[] = {
+    {DRAFT_FIELD(add_special_tokens, FIELD_BOOL)},
+    {.name = "prompt", .kind = FIELD_NONE},
+};
+static const FieldList conversation_fields = {
+    .rows = conversation_rows, .n = COUNTOF(conversation_rows), .also = &chat_fields};
 
 /* llama-server's: the piece as a string, or as an array of its bytes when it is no text by itself. */
 static void print_piece(Buffer *out, const Tokenizer *t, int id) {
@@ -47,38 +63,67 @@ static void print_piece(Buffer *out, const Tokenizer *t, int id) {
     json_close(out, '}');
 }
 
-static int tokenize(const ApiContext *ctx, const Tokenize *t, Buffer *out, ApiError *e) {
-    TokenList list = {0};
-    Err err;
-    const char *text = t->prompt ? t->prompt : t->content;
-    bool bos = t->prompt ? t->add_special_tokens : t->add_special;
-    if (bos && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
-    int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t->parse_special, &list, &err);
-    if (rc) api_fail(e, 400, NULL, t->prompt ? "prompt" : "content", "%s", err.msg);
+static void print_tokens(const ApiContext *ctx, const int *ids, size_t n, bool pieces, bool vllm, Buffer *out) {
     json_open(out, NULL, '{');
     json_open(out, "tokens", '[');
-    for (size_t i = 0; i < list.n && !rc; i++)
-        if (t->with_pieces)
-            print_piece(out, ctx->tokenizer, list.ids[i]);
+    for (size_t i = 0; i < n; i++)
+        if (pieces)
+            print_piece(out, ctx->tokenizer, ids[i]);
         else
-            json_put_int(out, NULL, list.ids[i]);
+            json_put_int(out, NULL, ids[i]);
     json_close(out, ']');
-    if (t->prompt) {
-        json_put_uint(out, "count", list.n);
+    if (vllm) {
+        json_put_uint(out, "count", n);
         json_put_int(out, "max_model_len", ctx->config->max_positions);
     }
     json_close(out, '}');
+}
+
+static int tokenize_text(const FieldReader *reader, const cJSON *root, Buffer *out) {
+    const ApiContext *ctx = reader->context;
+    Tokenize t = {0};
+    TokenList list = {0};
+    Err err;
+    FieldReader r = *reader;
+    r.out = &t;
+    if (fields_read(&r, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, r.error)) return -1;
+    const char *text = t.prompt ? t.prompt : t.content;
+    bool bos = t.prompt ? t.add_special_tokens : t.add_special;
+    if (bos && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
+    int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t.parse_special, &list, &err);
+    if (rc)
+        api_fail(r.error, 400, NULL, t.prompt ? "prompt" : "content", "%s", err.msg);
+    else
+        print_tokens(ctx, list.ids, list.n, t.with_pieces, t.prompt, out);
     token_list_free(&list);
     return rc;
 }
 
+static int tokenize_conversation(const FieldReader *reader, const cJSON *root, Buffer *out) {
+    const ApiContext *ctx = reader->context;
+    RequestDraft d = {.ignored = reader->ignored};
+    FieldReader r = *reader;
+    TokenList list = {0};
+    r.out = &d;
+    bool bad = fields_read(&r, root, &conversation_fields) || api_check_model(d.model, &ctx->models, r.error) ||
+               messages_prompt(&d, ctx, r.error);
+    int bos = d.add_special_tokens ? tokenizer_bos(ctx->tokenizer) : -1;
+    if (bos >= 0) token_list_push(&list, bos);
+    for (int i = 0; !bad && i < d.request.prompts->n; i++) token_list_push(&list, d.request.prompts->ids[i]);
+    int rc = bad ? -1 : list.failed ? api_no_memory(r.error) : 0;
+    if (rc == 0) print_tokens(ctx, list.ids, list.n, false, true, out);
+    token_list_free(&list);
+    api_request_free(&d.request);
+    return rc;
+}
+
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
-    Tokenize t = {0};
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
-    FieldReader reader = {.out = &t, .context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
-    int rc = fields_read(&reader, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, e);
-    if (rc == 0) rc = tokenize(ctx, &t, out, e);
+    const FieldReader reader = {.context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
+    const cJSON *messages = json_field(root, "messages");
+    bool text = !messages || cJSON_IsNull(messages) || json_field(root, "prompt") || json_field(root, "content");
+    int rc = (text ? tokenize_text : tokenize_conversation)(&reader, root, out);
     cJSON_Delete(root);
     return rc ? -1 : 0;
 }
