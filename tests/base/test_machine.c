@@ -50,7 +50,46 @@ TEST(machine_memory_of_cgroups) {
     expect(root, 2048, 1024, true);
     put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* how v1 says none */
     expect(root, 8192, 5120, false);
+
+    /* one that uses more than it may, and tells of no files */
+    put(root, "proc/self/cgroup", "0::/over\n");
+    put(root, "sys/fs/cgroup/over/memory.max", "1073741824\n");
+    put(root, "sys/fs/cgroup/over/memory.current", "2147483648\n");
+    expect(root, 1024, 0, true);
     free(root);
+}
+
+/* What cannot be read sets no limit. */
+TEST(machine_of_which_nothing_is_told) {
+    char *root = test_dir(), deep[9000] = "0::";
+    cpu_set_t mask;
+    REQUIRE(sched_getaffinity(0, sizeof mask, &mask) == 0);
+    MachineMemory m = machine_memory_at(root);
+    CHECK(m.total == SIZE_MAX && m.available == SIZE_MAX && !m.cgroup);
+    put(root, "proc/meminfo", "MemTotal:       8388608 kB\n"); /* before Linux 3.14 */
+    m = machine_memory_at(root);
+    CHECK(m.total == SIZE_MAX && m.available == SIZE_MAX);
+    put(root, "proc/meminfo", meminfo);
+    put(root, "proc/self/cgroup", "1:name=systemd:/x 0::/a\n"); /* the number belongs to the beginning of a line */
+    put(root, "sys/fs/cgroup/a/memory.max", "1\n");
+    expect(root, 8192, 5120, false);
+    while (strlen(deep) < 4090) strcat(deep, "/a");
+    put(root, "proc/self/cgroup", deep); /* longer than the path of a file */
+    expect(root, 0, 0, true);
+    put(root, "proc/self/cgroup", "1:cpu:/a\n");
+    put(root, "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "1000\n"); /* without its period */
+    CHECK(machine_cpus_at(root) == CPU_COUNT(&mask));
+    put(root, "sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "0\n");
+    CHECK(machine_cpus_at(root) == CPU_COUNT(&mask));
+    free(root);
+}
+
+TEST(machine_refuses_what_has_no_room) {
+    Err err;
+    CHECK(memory_check(1, "a byte", "none", &err) == 0);
+    if (memory_check(SIZE_MAX, "all there is", "ask for less", &err) == 0) SKIP("the machine does not tell");
+    CHECK_MSG(strstr(err.msg, "all there is needs ") && strstr(err.msg, " has ") && strstr(err.msg, ": ask for less"),
+              "%s", err.msg);
 }
 
 TEST(machine_cpus_of_cgroups) {
