@@ -67,9 +67,17 @@ static cJSON *whole_answer(const LoadAnswer *a) {
     return all;
 }
 
+/* That nobody has asked for it is said by a whole body alone. */
+static void drop_null(cJSON *choices, const char *key) {
+    cJSON *choice;
+    cJSON_ArrayForEach(choice, choices) if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(choice, key)))
+        cJSON_DeleteItemFromObjectCaseSensitive(choice, key);
+}
+
 char *answer_essence(const LoadAnswer *a) {
     cJSON *all = a->status == 200 ? whole_answer(a) : NULL;
     if (!all) return NULL;
+    drop_null(cJSON_GetObjectItemCaseSensitive(all, "choices"), "prompt_logprobs");
     cJSON_DeleteItemFromObjectCaseSensitive(all, "id");
     cJSON_DeleteItemFromObjectCaseSensitive(all, "created");
     cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(all, "usage"), "prompt_tokens_details");
