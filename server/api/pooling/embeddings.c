@@ -47,23 +47,26 @@ static int choose(const char *field, const char *value, const char *first, const
     return api_fail(e, 400, NULL, field, "%s must be \"%s\" or \"%s\", not \"%.60s\"", field, first, second, value);
 }
 
-static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
+int embeddings_settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const Config *c = ctx->config;
-    int width = c->hidden_size;
     if (c->network || c->input.kind != INPUT_TOKENS)
         return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s, and it has no embeddings of texts",
                         task_names[c->task]);
-    int format = choose("encoding_format", r->encoding_format, "float", "base64", e);
-    if (format < 0) return -1;
     int pooling = choose("pooling", r->pooling, "mean", "last", e);
     if (pooling < 0) return -1;
+    if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
+    r->kind = pooling ? &job_last_row : &job_mean_row;
+    r->noise_samples = 1;
+    return 0;
+}
+
+static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
+    int width = ctx->config->hidden_size, format = choose("encoding_format", r->encoding_format, "float", "base64", e);
+    if (format < 0 || embeddings_settle(r, ctx, e)) return -1;
     if (r->dimensions && r->dimensions != width)
         return api_fail(e, 400, NULL, "dimensions", "dimensions is %d, the model's vectors have %d", r->dimensions,
                         width);
-    if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
     r->base64 = format == 1;
-    r->kind = pooling ? &job_last_row : &job_mean_row;
-    r->noise_samples = 1;
     if (pooling_read_texts(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = width;
     return 0;

@@ -13,22 +13,49 @@
 
 /* ---- the request ---- */
 
+static int check_input(const PoolingRequest *r, ApiError *e) {
+    return r->input ? 0 : api_fail(e, 400, NULL, "input", "input is missing");
+}
+
+static void keep_last(const PoolingRequest *r, const ApiContext *ctx, Prompt *p) {
+    int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
+    if (most) api_prompt_keep_last(p, most);
+}
+
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const FieldReader reader = {.name = "input", .out = r, .context = ctx, .error = e};
+    if (check_input(r, e)) return -1;
     Prompt *prompts = NULL;
     int n = 0, rc = api_prompts_read(&reader, r->input, true, &prompts, &n);
     r->inputs = rc ? NULL : try_calloc((size_t)n, sizeof *r->inputs);
     if (rc == 0 && !r->inputs) rc = api_no_memory(e);
     for (int i = 0; i < n && rc; i++) free(prompts[i].ids);
-    int most = r->truncate_prompt_tokens < 0 ? ctx->config->max_positions : r->truncate_prompt_tokens;
-    for (int i = 0; i < n && rc == 0 && most; i++) api_prompt_keep_last(&prompts[i], most);
+    for (int i = 0; i < n && rc == 0; i++) keep_last(r, ctx, &prompts[i]);
     for (int i = 0; i < n && rc == 0; i++)
         r->inputs[r->n_inputs++] = (PoolingInput){.ids = prompts[i].ids, .n = prompts[i].n};
     free(prompts);
     return rc;
 }
 
+int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const cJSON *text, ApiError *e) {
+    const FieldReader reader = {.name = field, .out = r, .context = ctx, .error = e};
+    Prompt *prompt = NULL;
+    int n = 0, rc = api_prompts_read(&reader, text, true, &prompt, &n);
+    if (rc == 0) keep_last(r, ctx, prompt);
+    if (rc == 0 && prompt->n > ctx->config->max_positions)
+        rc = api_fail(e, 400, "context_length_exceeded", field,
+                      "a text of %s is too large: it has %d tokens, the context %d", field, prompt->n,
+                      ctx->config->max_positions);
+    if (rc == 0)
+        r->inputs[r->n_inputs++] = (PoolingInput){.ids = prompt->ids, .n = prompt->n};
+    else if (prompt)
+        free(prompt->ids);
+    free(prompt);
+    return rc;
+}
+
 int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e) {
+    if (check_input(r, e)) return -1;
     bool list = cJSON_IsArray(r->input);
     int n = list ? cJSON_GetArraySize(r->input) : 1;
     if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
@@ -85,7 +112,6 @@ static int check_size(const PoolingRequest *r, const ApiLimits *limits, ApiError
 
 static int check(PoolingRequest *r, const PoolingForm *form, const ApiContext *ctx, ApiError *e) {
     if (api_check_model(r->model, &ctx->models, e)) return -1;
-    if (!r->input) return api_fail(e, 400, NULL, "input", "input is missing");
     if (api_check_user(r->user, e)) return -1;
     if (form->settle(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++)

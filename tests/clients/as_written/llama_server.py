@@ -14,8 +14,9 @@ from model import BUILD, POSITIONS, stand_in
 
 SAME = {"--host": "--host", "--port": "--port", "--threads": "--threads", "--parallel": "--max-batch",
         "--alias": "--model-name", "--batch-size": "--prefill-chunk", "--seed": "--seed"}
-MISSING = {"--reranking", "--lora", "--model-draft", "--no-webui", "--slot-save-path"}
-SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja"}
+MISSING = {"--lora", "--model-draft", "--no-webui", "--slot-save-path"}
+SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja",
+            "--reranking"}
 
 
 def read(arguments):

@@ -117,3 +117,87 @@ TEST(embeddings_bad_requests) {
     free(body);
     daemon_stop(&d);
 }
+
+/* Both vectors have unit length. */
+static double product(const cJSON *json, int a, int b) {
+    char path[40];
+    double sum = 0;
+    snprintf(path, sizeof path, "data.%d.embedding", a);
+    const cJSON *x = json_at(json, path), *y;
+    snprintf(path, sizeof path, "data.%d.embedding", b);
+    y = json_at(json, path);
+    for (x = x ? x->child : NULL, y = y ? y->child : NULL; x && y; x = x->next, y = y->next)
+        sum += x->valuedouble * y->valuedouble;
+    return sum;
+}
+
+#define QUERY "\"query\":\"The river runs\""
+#define DOCUMENTS "[\"The mill\",{\"text\":\"The river runs\"},\"\",\"Stones and words\"]"
+
+TEST(rerank_is_the_cosine_of_embeddings) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer all = http_post(&d, "/v1/rerank", "{" QUERY ",\"documents\":" DOCUMENTS ",\"pooling\":\"last\"}");
+    Answer vectors = http_post(&d, "/v1/embeddings",
+                               "{\"pooling\":\"last\",\"input\":[\"The river runs\",\"The mill\",\"The river "
+                               "runs\",\"\",\"Stones and words\"]}");
+    REQUIRE(all.status == 200 && vectors.status == 200);
+    REQUIRE(cJSON_GetArraySize(json_at(all.json, "results")) == 4);
+    CHECK(json_number(all.json, "results.0.index") == 1 && json_number(all.json, "results.0.relevance_score") == 1);
+    CHECK(!strcmp(json_text(all.json, "results.0.document.text"), "The river runs"));
+    CHECK(!strncmp(json_text(all.json, "id"), "rerank-", 7));
+    CHECK(json_same(all.json, "usage.prompt_tokens", vectors.json, "usage.prompt_tokens"));
+    double above = 2;
+    const cJSON *result;
+    cJSON_ArrayForEach(result, json_at(all.json, "results")) {
+        double score = json_number(result, "relevance_score");
+        double expected = product(vectors.json, 0, 1 + (int)json_number(result, "index"));
+        CHECK_MSG(score <= above && fabs(score - expected) < 1e-5, "%g, not %g", score, expected);
+        above = score;
+    }
+    answer_free(&vectors);
+    Answer some = http_post(
+        &d, "/v2/rerank",
+        "{" QUERY ",\"top_n\":2,\"return_documents\":false,\"pooling\":\"last\",\"documents\":" DOCUMENTS "}");
+    CHECK(cJSON_GetArraySize(json_at(some.json, "results")) == 2 && !json_at(some.json, "results.0.document"));
+    CHECK(json_same(some.json, "results.1.relevance_score", all.json, "results.1.relevance_score"));
+    answer_free(&some);
+    some = http_post(&d, "/rerank", "{" QUERY ",\"pooling\":\"last\",\"texts\":[\"The mill\",\"The river runs\"]}");
+    CHECK(cJSON_GetArraySize(some.json) == 2 && json_number(some.json, "0.index") == 1);
+    CHECK(json_number(some.json, "0.score") == 1);
+    answer_free(&some);
+    answer_free(&all);
+    daemon_stop(&d);
+}
+
+TEST(rerank_bad_requests) {
+    static const Bad bad[] = {{"{\"query\":\"a\"}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":null}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":[]}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":123}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":\"b\"}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\",2]}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":[{\"text\":1}]}", 400, "documents"},
+                              {"{\"query\":\"a\",\"documents\":[{\"text\":\"b\",\"title\":\"c\"}]}", 400, "documents"},
+                              {"{\"query\":\"a\",\"texts\":[{\"text\":\"b\"}]}", 400, "texts"},
+                              {"{\"query\":\"a\",\"texts\":[\"b\"],\"documents\":[\"b\"]}", 400, "documents"},
+                              {"{\"query\":[1],\"documents\":[\"b\"]}", 400, "query"},
+                              {"{\"documents\":[\"b\"]}", 400, "query"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"top_n\":0}", 400, "top_n"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"pooling\":\"max\"}", 400, "pooling"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"input\":\"c\"}", 400, "input"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"model\":\"c\"}", 404, "model"}};
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--context 6"));
+    check_bodies(&d, "/v1/rerank", bad, COUNTOF(bad));
+    Answer a = http_post(&d, "/v1/rerank",
+                         "{\"query\":\"a\",\"documents\":[\"b\",\"river river river river river river river\"]}");
+    answer_check_error(&a, 400, "documents", "a long document");
+    answer_free(&a);
+    a = http_post(&d, "/v1/rerank",
+                  "{\"query\":\"a\",\"truncate_prompt_tokens\":-1,\"documents\":[\"river river river river river river "
+                  "river\"]}");
+    CHECK_MSG(a.status == 200, "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
