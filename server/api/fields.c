@@ -159,10 +159,15 @@ static bool is_there(const cJSON *object, const char *name) {
 }
 
 static int check_either(const FieldReader *r, const cJSON *object, const char *const either[3]) {
+    const char *last = either[0];
     int n = 0;
-    for (int i = 0; i < 3 && either[i]; i++) n += is_there(object, either[i]);
+    for (int i = 0; i < 3 && either[i]; i++) {
+        if (!is_there(object, either[i])) continue;
+        last = either[i];
+        n++;
+    }
     if (n == 1) return 0;
-    return api_fail(r->error, 400, NULL, either[0], "give either %s or %s%s%s", either[0], either[1],
+    return api_fail(r->error, 400, NULL, last, "give either %s or %s%s%s", either[0], either[1],
                     either[2] ? " or " : "", either[2] ? either[2] : "");
 }
 

@@ -40,10 +40,20 @@ static const Field tokenize_rows[] = {
 const FieldList tokenize_fields = {
     .rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content", "messages"}};
 
+typedef struct Conversation {
+    RequestDraft draft;
+    bool add_special, with_pieces;
+} Conversation;
+
+#define FIELD(member) .name = #member, .kind = FIELD_BOOL, .offset = offsetof(Conversation, member)
 static const Field conversation_rows[] = {
+    {FIELD(add_special)},
+    {FIELD(with_pieces)},
     {DRAFT_FIELD(add_special_tokens, FIELD_BOOL)},
-    {.name = "prompt", .kind = FIELD_NONE},
+    {.name = "prompt", .kind = FIELD_NEUTRAL, .neutral = "[]"}, /* null, as: */
+    {.name = "content", .kind = FIELD_NEUTRAL, .neutral = "[]"},
 };
+#undef FIELD
 static const FieldList conversation_fields = {
     .rows = conversation_rows, .n = COUNTOF(conversation_rows), .also = &chat_fields};
 
@@ -101,28 +111,33 @@ static int tokenize_text(const FieldReader *reader, const cJSON *root, Buffer *o
 
 static int tokenize_conversation(const FieldReader *reader, const cJSON *root, Buffer *out) {
     const ApiContext *ctx = reader->context;
-    RequestDraft d = {.ignored = reader->ignored};
+    Conversation c = {.draft.ignored = reader->ignored};
+    RequestDraft *d = &c.draft;
     FieldReader r = *reader;
     TokenList list = {0};
-    r.out = &d;
-    bool bad = fields_read(&r, root, &conversation_fields) || api_check_model(d.model, &ctx->models, r.error) ||
-               messages_prompt(&d, ctx, r.error);
-    int bos = d.add_special_tokens ? tokenizer_bos(ctx->tokenizer) : -1;
+    r.out = &c;
+    bool bad = fields_read(&r, root, &conversation_fields) || api_check_model(d->model, &ctx->models, r.error) ||
+               messages_prompt(d, ctx, r.error);
+    int bos = c.add_special || d->add_special_tokens ? tokenizer_bos(ctx->tokenizer) : -1;
     if (bos >= 0) token_list_push(&list, bos);
-    for (int i = 0; !bad && i < d.request.prompts->n; i++) token_list_push(&list, d.request.prompts->ids[i]);
+    for (int i = 0; !bad && i < d->request.prompts->n; i++) token_list_push(&list, d->request.prompts->ids[i]);
     int rc = bad ? -1 : list.failed ? api_no_memory(r.error) : 0;
-    if (rc == 0) print_tokens(ctx, list.ids, list.n, false, true, out);
+    if (rc == 0) print_tokens(ctx, list.ids, list.n, c.with_pieces, true, out);
     token_list_free(&list);
-    api_request_free(&d.request);
+    api_request_free(&d->request);
     return rc;
+}
+
+static bool is_there(const cJSON *root, const char *name) {
+    const cJSON *item = json_field(root, name);
+    return item && !cJSON_IsNull(item);
 }
 
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     const FieldReader reader = {.context = ctx, .error = e, .ignored = ctx->lenient ? ignored : NULL};
-    const cJSON *messages = json_field(root, "messages");
-    bool text = !messages || cJSON_IsNull(messages) || json_field(root, "prompt") || json_field(root, "content");
+    bool text = is_there(root, "prompt") || is_there(root, "content") || !is_there(root, "messages");
     int rc = (text ? tokenize_text : tokenize_conversation)(&reader, root, out);
     cJSON_Delete(root);
     return rc ? -1 : 0;

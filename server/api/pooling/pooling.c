@@ -37,10 +37,11 @@ int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     return rc;
 }
 
-int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const cJSON *text, ApiError *e) {
+int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const char *text, ApiError *e) {
     const FieldReader reader = {.name = field, .out = r, .context = ctx, .error = e};
     Prompt *prompt = NULL;
-    int n = 0, rc = api_prompts_read(&reader, text, true, &prompt, &n);
+    const cJSON string = {.type = cJSON_String, .valuestring = (char *)text};
+    int n = 0, rc = api_prompts_read(&reader, &string, true, &prompt, &n);
     if (rc == 0) keep_last(r, ctx, prompt);
     if (rc == 0 && prompt->n > ctx->config->max_positions)
         rc = api_fail(e, 400, "context_length_exceeded", field,

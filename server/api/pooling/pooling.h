@@ -38,8 +38,12 @@ typedef struct PoolingRequest {
     cJSON *json;
     /* ---- of the JSON ---- */
     const char *model, *user, *encoding_format, *pooling;
-    const cJSON *input, *query, *documents, *texts; /* the last three of a reranking */
-    int dimensions, top_n;
+    const cJSON *input;
+    int dimensions;
+    /* of a reranking, whose inputs are the query and then the documents, or texts */
+    const char *query;
+    const cJSON *documents, *texts;
+    int top_n;
     bool return_documents;
 } PoolingRequest;
 
@@ -81,8 +85,8 @@ typedef int ReadInput(PoolingRequest *r, const cJSON *item, const ApiContext *ct
 int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_one, const char *what, ApiError *e);
 /* Inputs that are texts or token ids, one or a list of them. */
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
-/* Adds a text, a string of the field, to the inputs, for which there is room. */
-int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const cJSON *text, ApiError *e);
+/* Adds a text of the field to the inputs, for which there is room. */
+int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const char *text, ApiError *e);
 
 /* What all of these answers have: {"object":"list","data":[, in front of which the caller may put more, and, behind the
  * last result, the model, the noise and the tokens used. */

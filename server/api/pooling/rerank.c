@@ -11,20 +11,55 @@
 #include <math.h>
 #include <stdlib.h>
 
+static const cJSON *text_of(const cJSON *item) {
+    bool wrapped = cJSON_IsObject(item) && cJSON_GetArraySize(item) == 1;
+    return wrapped ? json_field(item, "text") : item;
+}
+
+static int read_list(const FieldReader *r, const cJSON *list, const cJSON **out, bool objects) {
+    const ApiContext *ctx = r->context;
+    const cJSON *item;
+    int n = cJSON_GetArraySize(list);
+    char what[96];
+    snprintf(what, sizeof what, "an array of 1 to %d strings%s", ctx->limits.prompts,
+             objects ? " or objects of a text" : "");
+    if (!cJSON_IsArray(list) || n < 1 || n > ctx->limits.prompts) return field_fail(r, list, what);
+    cJSON_ArrayForEach(item, list) if (!cJSON_IsString(objects ? text_of(item) : item)) return field_fail(r, item,
+                                                                                                          what);
+    *out = list;
+    return 0;
+}
+
+static int read_documents(const FieldReader *r, const cJSON *list) {
+    return read_list(r, list, &((PoolingRequest *)r->out)->documents, true);
+}
+
+static int read_texts(const FieldReader *r, const cJSON *list) {
+    return read_list(r, list, &((PoolingRequest *)r->out)->texts, false);
+}
+
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(PoolingRequest, member)
-static const Type document = {.kind = TYPE_ONE_OF,
+static const Type document = {.kind = TYPE_MAP,
                               .of = {&api_text_type},
                               .schema =
                                   "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"required\":[\"text\"],"
-                                  "\"properties\":{\"text\":{\"type\":\"string\"}},\"additionalProperties\":false}]}"};
+                                  "\"properties\":{\"text\":{\"type\":\"string\"}},"
+                                  "\"additionalProperties\":false}]}"};
 static const Type documents = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&document}};
 static const Type texts = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&api_text_type}};
 static const Field rows[] = {
-    {FIELD(query, FIELD_OTHER), .type = &api_text_type, .absent = "required",
-     .help = "What the documents are held to."},
-    {FIELD(documents, FIELD_OTHER), .type = &documents, .absent = "none",
+    {FIELD(query, FIELD_TEXT), .absent = "required", .help = "What the documents are held to."},
+    {.name = "documents",
+     .kind = FIELD_OTHER,
+     .read = read_documents,
+     .type = &documents,
+     .absent = "none",
      .help = "The documents, strings or objects of a `text`. Either `documents` or `texts` must be there."},
-    {FIELD(texts, FIELD_OTHER), .type = &texts, .absent = "none",
+    {.name = "texts",
+     .kind = FIELD_OTHER,
+     .read = read_texts,
+     .type = &texts,
+     .absent = "none",
      .help = "The documents, with the answer of text-embeddings-inference: an array of `index` and `score`."},
     {FIELD(top_n, FIELD_INT), .low = 1, .high = INT_MAX, .fallback = INT_MAX, .absent = "all",
      .help = "So many are answered, the likest."},
@@ -40,30 +75,15 @@ const FieldList rerank_fields = {
 
 /* ---- the request ---- */
 
-static const cJSON *text_of(const cJSON *item) {
-    bool wrapped = cJSON_IsObject(item) && cJSON_GetArraySize(item) == 1;
-    return wrapped ? json_field(item, "text") : item;
-}
-
-static int add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const cJSON *text, ApiError *e) {
-    if (!cJSON_IsString(text))
-        return api_fail(e, 400, NULL, field, "%s must be %s", field,
-                        r->n_inputs ? "an array of strings or of objects of a text" : "a string");
-    return pooling_add_text(r, ctx, field, text, e);
-}
-
 static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     const cJSON *list = r->documents ? r->documents : r->texts, *item;
     const char *field = r->documents ? "documents" : "texts";
-    int n = cJSON_GetArraySize(list);
     if (embeddings_settle(r, ctx, e)) return -1;
     if (!r->query) return api_fail(e, 400, NULL, "query", "query is missing");
-    if (!cJSON_IsArray(list) || n < 1 || n > ctx->limits.prompts)
-        return api_fail(e, 400, NULL, field, "%s must be an array of 1 to %d texts", field, ctx->limits.prompts);
-    r->inputs = try_calloc((size_t)n + 1, sizeof *r->inputs);
+    r->inputs = try_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *r->inputs);
     if (!r->inputs) return api_no_memory(e);
-    if (add_text(r, ctx, "query", r->query, e)) return -1;
-    cJSON_ArrayForEach(item, list) if (add_text(r, ctx, field, r->documents ? text_of(item) : item, e)) return -1;
+    if (pooling_add_text(r, ctx, "query", r->query, e)) return -1;
+    cJSON_ArrayForEach(item, list) if (pooling_add_text(r, ctx, field, text_of(item)->valuestring, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = ctx->config->hidden_size;
     return 0;
 }

@@ -33,6 +33,7 @@ static const struct {
     {"/infill", "{\"input_prefix\":\"" NUL "\"}"},
     {"/completion", "{\"prompt\":\"" NUL "\"}"},
     {"/v1/embeddings", "{\"input\":\"" NUL "\"}"},
+    {"/v1/rerank", "{\"query\":\"a\",\"documents\":[\"" NUL "\"]}"},
     {"/v1/classify", "{\"input\":\"" NUL "\"}"},
     {"/v1/classify", "{\"input\":[{\"image\":\"" NUL "\"}]}"},
     {"/v1/tag", "{\"input\":[\"" NUL "\"]}"},

@@ -139,7 +139,7 @@ TEST(api_tokenize) {
 
     static const Bad wrong[] = {
         {"{}", 400, "prompt"},
-        {"{\"prompt\":\"a\",\"content\":\"b\"}", 400, "prompt"},
+        {"{\"prompt\":\"a\",\"content\":\"b\"}", 400, "content"},
         {"{\"prompt\":1}", 400, "prompt"},
         {"{\"prompt\":\"a\",\"model\":\"b\"}", 404, "model"},
         {"{\"prompt\":\"a\",\"add_special_tokens\":1}", 400, "add_special_tokens"},

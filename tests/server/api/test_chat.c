@@ -151,12 +151,15 @@ TEST(chat_tokens_are_those_of_its_prompt) {
         answer_free(&tokens);
         answer_free(&a);
     }
-    static const Bad wrong[] = {{"{" HELLO ",\"prompt\":\"a\"}", 400, "prompt"},
+    static const Bad wrong[] = {{"{" HELLO ",\"prompt\":\"a\"}", 400, "messages"},
                                 {"{" HELLO ",\"text\":\"a\"}", 400, "text"},
                                 {"{" HELLO ",\"model\":\"b\"}", 404, "model"},
                                 {"{\"messages\":[]}", 400, "messages"},
                                 {"{\"messages\":null}", 400, "prompt"}};
     check_bodies(&d, "/tokenize", wrong, COUNTOF(wrong));
+    Answer a = http_post(&d, "/tokenize", "{" HELLO ",\"prompt\":null,\"content\":null,\"with_pieces\":true}");
+    CHECK_MSG(a.status == 200 && json_at(a.json, "tokens.0.piece"), "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
 }
 

@@ -180,7 +180,7 @@ TEST(rerank_bad_requests) {
                               {"{\"query\":\"a\",\"documents\":[{\"text\":1}]}", 400, "documents"},
                               {"{\"query\":\"a\",\"documents\":[{\"text\":\"b\",\"title\":\"c\"}]}", 400, "documents"},
                               {"{\"query\":\"a\",\"texts\":[{\"text\":\"b\"}]}", 400, "texts"},
-                              {"{\"query\":\"a\",\"texts\":[\"b\"],\"documents\":[\"b\"]}", 400, "documents"},
+                              {"{\"query\":\"a\",\"texts\":[\"b\"],\"documents\":[\"b\"]}", 400, "texts"},
                               {"{\"query\":[1],\"documents\":[\"b\"]}", 400, "query"},
                               {"{\"documents\":[\"b\"]}", 400, "query"},
                               {"{\"query\":\"a\",\"documents\":[\"b\"],\"top_n\":0}", 400, "top_n"},
