@@ -26,6 +26,7 @@ const char *const task_names[5] = {[TASK_TEXT_GENERATION] = "text-generation",
                                    [TASK_IMAGE_CLASSIFICATION] = "image-classification"};
 const char *const scope_names[3] = {[NOISE_NONE] = "none", [NOISE_LAYER] = "layer", [NOISE_HEAD] = "head"};
 const char *const density_names[2] = {[DENSITY_GAUSSIAN] = "gaussian", [DENSITY_MIXTURE] = "mixture"};
+const char *const site_names[2] = {[SITE_QUERY] = "query", [SITE_RESIDUAL] = "residual"};
 const char *const span_names[3] = {[SPAN_PAIR] = "pair", [SPAN_KEY] = "key", [SPAN_SEQUENCE] = "sequence"};
 const char *const sas_activation_names[2] = {"none", "relu"}, *const sas_rope_names[2] = {"pre", "post"};
 const char *const noble_activation_names[5] = {[NOBLE_COSNET] = "cosnet",

@@ -22,6 +22,7 @@ typedef enum Pool { POOL_LAST, POOL_MEAN, POOL_FIRST } Pool;
 typedef enum NoiseScope { NOISE_NONE, NOISE_LAYER, NOISE_HEAD } NoiseScope;
 typedef enum NoiseDensity { DENSITY_GAUSSIAN, DENSITY_MIXTURE } NoiseDensity;
 typedef enum NoiseSpan { SPAN_PAIR, SPAN_KEY, SPAN_SEQUENCE } NoiseSpan; /* for what a number is drawn once */
+typedef enum NoiseSite { SITE_QUERY, SITE_RESIDUAL } NoiseSite;          /* where span sequence is added */
 typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY_RELU, NOBLE_RELU } NobleActivation;
 
 /* Initial mixing matrices and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository. */
@@ -88,6 +89,7 @@ typedef struct Config {
         NoiseScope scope; /* NOISE_NONE: no noise object */
         NoiseDensity density;
         NoiseSpan span;
+        NoiseSite site;    /* residual: span sequence, density mixture */
         int components;    /* mixture: number of components M */
         int condition_dim; /* conditioned: width m of the latent; 0 = not conditioned */
     } noise;
@@ -113,7 +115,7 @@ extern const char *const norm_names[2],
     *const position_names[5], *const activation_names[7], *const scope_names[3], *const density_names[2],
                                                                                      *const noble_activation_names[5],
                                                                                          *const recipe_names[2];
-extern const char *const span_names[3];
+extern const char *const span_names[3], *const site_names[2];
 extern const char *const sas_activation_names[2], *const sas_rope_names[2]; /* by `relu`, by `rope_post` */
 
 extern const char *const task_names[5], *const pool_names[3], *const input_names[3], *const block_norm_names[3];

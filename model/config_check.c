@@ -105,6 +105,19 @@ static int check_attention(const Config *c, Err *err) {
     return kind->check ? kind->check(c, err) : 0;
 }
 
+/* One vector for a layer, so scope layer. The networks of their own have no stream of rows to add it to. */
+static int check_residual(const Config *c, Err *err) {
+    if (c->noise.span != SPAN_SEQUENCE)
+        return err_set(err, "noise.site is residual, but noise.span is %s, not sequence", span_names[c->noise.span]);
+    if (c->noise.density != DENSITY_MIXTURE)
+        return err_set(err, "noise.site is residual, but noise.density is %s, not mixture",
+                       density_names[c->noise.density]);
+    if (c->noise.scope != NOISE_LAYER)
+        return err_set(err, "noise.site is residual, but noise.scope is %s, not layer", scope_names[c->noise.scope]);
+    if (c->network) return err_set(err, "noise.site is residual, but network is %s", c->network->name);
+    return 0;
+}
+
 static int check_noise(const Config *c, Err *err) {
     if (c->noise.scope == NOISE_NONE) return 0;
     const Range r[] = {
@@ -118,11 +131,9 @@ static int check_noise(const Config *c, Err *err) {
     if (c->noise.density != DENSITY_GAUSSIAN && c->noise.condition_dim)
         return err_set(err, "noise.conditioned is true, but noise.density is %s, not gaussian",
                        density_names[c->noise.density]);
-    if (c->noise.span == SPAN_SEQUENCE && (c->noise.density != DENSITY_GAUSSIAN || c->noise.condition_dim))
-        return err_set(err, "noise.span is sequence, but noise.%s is %s",
-                       c->noise.condition_dim ? "conditioned" : "density",
-                       c->noise.condition_dim ? "true" : density_names[c->noise.density]);
-    return 0;
+    if (c->noise.span == SPAN_SEQUENCE && c->noise.condition_dim)
+        return err_set(err, "noise.span is sequence, but noise.conditioned is true");
+    return c->noise.site == SITE_RESIDUAL ? check_residual(c, err) : 0;
 }
 
 static int check_sas(const Config *c, Err *err) {

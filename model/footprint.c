@@ -19,10 +19,11 @@ static double products(const Model *m) {
     return floats;
 }
 
-/* Noise of span sequence makes the queries once more. */
+/* Noise of span sequence makes the queries once more, or the rows. */
 static double code_floats(const Config *c) {
     HeadShape h = config_heads(c);
-    return c->noise.scope != NOISE_NONE && c->noise.span == SPAN_SEQUENCE ? (double)h.heads * h.k_dim : 0;
+    if (c->noise.scope == NOISE_NONE || c->noise.span != SPAN_SEQUENCE) return 0;
+    return c->noise.site == SITE_RESIDUAL ? c->hidden_size : (double)h.heads * h.k_dim;
 }
 
 static double attention_floats(const Config *c) {

@@ -20,6 +20,14 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c) {
         param_declare(ps, &z->condition_down_b, "condition.down.bias", 1, (int[]){m}, zero);
         param_declare(ps, &z->condition_up_w, "condition.up.weight", 2, (int[]){2 * n, m}, weights)->decay = false;
         param_declare(ps, &z->condition_up_b, "condition.up.bias", 1, (int[]){2 * n}, start);
+    } else if (config_noise_components(c)) {
+        bool rows = c->noise.site == SITE_RESIDUAL;
+        Init means = {.kind = INIT_NORMAL, .b = rows ? 0.05f : 0.3f};
+        int dims[3] = {n, c->noise.components, rows ? c->hidden_size : config_heads(c).k_dim};
+        Param *mu = param_declare(ps, &z->mu, "mu", 3, dims, means);
+        mu->matrix = mu->decay = false;
+        Param *sigma = param_declare(ps, &z->sigma, "sigma", 2, dims, small);
+        sigma->matrix = sigma->decay = false;
     } else if (c->noise.density == DENSITY_MIXTURE) {
         int dims[2] = {n, c->noise.components};
         Weight *weights[3] = {&z->weight, &z->mu, &z->sigma};
@@ -46,6 +54,10 @@ static int distribution_of(const NoiseRow *row) { return row->cfg->noise.scope =
 
 void noise_component_weights(const Config *c, const Noise *z, int distribution, double *p) {
     int n = c->noise.components;
+    if (config_noise_components(c)) {
+        for (int k = 0; k < n; k++) p[k] = 1.0 / n;
+        return;
+    }
     const float *logits = weight_f32(&z->weight) + distribution * n;
     double max = logits[0], sum = 0;
     for (int k = 1; k < n; k++) max = logits[k] > max ? logits[k] : max;

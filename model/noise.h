@@ -8,6 +8,9 @@
  * span key: one number for a key, eps_j, the same for every query: the counter's query is 0.
  * span sequence: eps is a vector for a head, the same for all tokens of a sequence. sigma scale eps is added to every
  * query, n_ij = sigma scale (eps . k_j) / sqrt(k_dim), before the scores; they have no noise of their own, and no mean.
+ * span sequence, mixture: one component c for a sequence, the same in all layers and heads, all equally probable: the
+ * code of the sequence. scale (mu_c + sigma_c eps) with a vector mu_c is added to every query; or, site residual, to
+ * every row of the layer's input. At scale 0 there is no code.
  * conditioned: n_ij = mu_j + sigma_i scale eps_ij with mu and log sigma^2 computed from the rows themselves; mu, being
  * indexed by the key, travels as extra features of k (attention.c), so only log sigma^2 is seen here.
  * "Distributions" of a layer: one (scope layer) or one per head (scope head). */
@@ -18,8 +21,10 @@
 #include "model/params.h"
 
 typedef struct Noise {
-    Weight mu, sigma; /* [n] (gaussian), [n, M] (mixture); n = 1 or heads; span sequence has no mu */
-    Weight weight;    /* [n, M] logits of the mixture */
+    /* [n] (gaussian), [n, M] (mixture); n = 1 or heads. Span sequence: mu only of a mixture, [n, M, k_dim], or [1, M,
+     * d] where the site is residual. */
+    Weight mu, sigma;
+    Weight weight; /* [n, M] logits of the mixture, but for span sequence */
     Weight condition_down_w, condition_down_b, condition_up_w, condition_up_b; /* [m, d], [m], [2n, m], [2n] */
 } Noise;
 
@@ -28,19 +33,24 @@ void noise_declare(Noise *z, ParamSet *ps, const Config *c);
 /* Conditioned noise: z = gelu(down x), (mu, log sigma^2) = up z -> [n, 2 distributions]. x [n, d]. */
 Mat *noise_condition(Forward *f, const Noise *z, Mat *x);
 
-/* Span sequence: q + sigma scale eps for every row of q [n, heads k_dim], the queries as they enter the scores. */
-Mat *noise_code(Forward *f, const Noise *z, Mat *q);
+/* Span sequence: x + scale (mu_c + sigma eps) for every row of x: the queries as they enter the scores, [n, heads
+ * k_dim], or a layer's input [n, d], which is changed in its place unless the tape records. */
+Mat *noise_code(Forward *f, const Noise *z, Mat *x);
+
+/* The component of a sequence under this key, below config_noise_components. */
+int noise_component(const Config *c, const NoiseKey *key);
 
 /* p[M]: how probable the components of a mixture's distribution are. */
 void noise_component_weights(const Config *c, const Noise *z, int distribution, double *p);
 
-/* Standard deviation of what is added to a score (span sequence: to a feature of the query), noise_scale 1, for every
- * distribution of a layer: out[n]. That of a mixture has the spread of its means in it. Conditioned noise has none of
- * its own: it depends on the token. */
+/* Standard deviation of what is added to a score (span sequence: to a feature, in the mean over features), noise_scale
+ * 1, for every distribution of a layer: out[n]. That of a mixture has the spread of its means in it. Conditioned noise
+ * has none of its own: it depends on the token. */
 void noise_deviation(const Config *c, const Noise *z, float *out);
 
 /* sum of 0.5 (mu^2 + sigma^2 - log(sigma^2 + 1e-12) - 1) over the distributions of one layer -> [1, 1]; a mixture
- * counts its components by their weights (convex bound), conditioned noise (condition as above) is the mean over rows.
+ * counts its components by their weights (convex bound), those of a sequence without their means, conditioned noise
+ * (condition as above) is the mean over rows.
  */
 Mat *noise_kl(Tape *t, const Config *c, const Noise *z, Mat *condition);
 

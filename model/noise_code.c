@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/random.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/noise.h"
@@ -7,72 +8,114 @@
 
 #include <string.h>
 
-enum { CODE_QUERY = -1 }; /* of the counter: no row has it */
+/* Of the counter: no row has these. */
+#define CODE_QUERY UINT32_C(0xFFFFFFFF)
+#define COMPONENT_QUERY UINT32_C(0xFFFFFFFE)
 
 typedef struct CodeContext {
     const Forward *f;
     const Noise *noise;
-    Mat *q, *y;
+    Mat *x, *y;
     int heads, dim;
     float *eps; /* [n_segments, heads dim], recording only */
 } CodeContext;
 
+/* floor(u K) of the first word of the counter, u in [0, 1). */
+int noise_component(const Config *c, const NoiseKey *key) {
+    if (key->component) return key->component - 1;
+    Philox draw = philox4x32(key->sequence << 16, COMPONENT_QUERY, 0, key->stream | 0x80000000u, key->seed);
+    return (int)((uint64_t)draw.v[0] * (uint64_t)c->noise.components >> 32);
+}
+
 static int distribution_of(const CodeContext *c, int head) { return c->f->cfg->noise.scope == NOISE_HEAD ? head : 0; }
 
+/* The row of mu, and the place of the sigma, that a segment has for a head. */
+static int place_of(const CodeContext *c, const NoiseKey *key, int head) {
+    const Config *cfg = c->f->cfg;
+    int m = config_noise_components(cfg);
+    return m ? distribution_of(c, head) * m + noise_component(cfg, key) : distribution_of(c, head);
+}
+
 static void draw_code(const CodeContext *c, const NoiseKey *key, float *eps) {
+    if (key->means_only) {
+        memset(eps, 0, (size_t)(c->heads * c->dim) * sizeof *eps);
+        return;
+    }
     for (int h = 0; h < c->heads; h++) {
         uint32_t head_layer = (uint32_t)distribution_of(c, h) | (uint32_t)c->f->layer << 16;
-        kernels->gaussians(key->seed, key->stream, head_layer, (uint32_t)CODE_QUERY, key->sequence, 0, c->dim,
-                           eps + h * c->dim);
+        kernels->gaussians(key->seed, key->stream, head_layer, CODE_QUERY, key->sequence, 0, c->dim, eps + h * c->dim);
     }
 }
 
-/* y = q + code for the rows of one segment; eps and code are [heads dim]. */
+/* y = x + code for the rows of one segment; eps and code are [heads dim]. */
 static void add_code(const CodeContext *c, const Segment *seg, float *eps, float *code) {
-    size_t d = (size_t)c->q->d, first = (size_t)seg->row0 * d;
-    memcpy(c->y->x + first, c->q->x + first, (size_t)seg->n * d * sizeof(float));
-    if (seg->noise.scale == 0) return;
-    draw_code(c, &seg->noise, eps);
-    for (int h = 0; h < c->heads; h++)
-        kernels->scale_row(c->dim, weight_f32(&c->noise->sigma)[distribution_of(c, h)] * seg->noise.scale,
-                           eps + h * c->dim, code + h * c->dim);
+    size_t d = (size_t)c->x->d, first = (size_t)seg->row0 * d;
+    const NoiseKey *key = &seg->noise;
+    if (c->y != c->x) memcpy(c->y->x + first, c->x->x + first, (size_t)seg->n * d * sizeof(float));
+    if (key->scale == 0) return;
+    draw_code(c, key, eps);
+    for (int h = 0; h < c->heads; h++) {
+        int place = place_of(c, key, h);
+        const float *mu = c->noise->mu.data ? weight_f32(&c->noise->mu) + (size_t)place * (size_t)c->dim : NULL;
+        float *own = code + h * c->dim;
+        kernels->scale_row(c->dim, weight_f32(&c->noise->sigma)[place] * key->scale, eps + h * c->dim, own);
+        for (int k = 0; k < c->dim && mu; k++) own[k] += key->scale * mu[k];
+    }
     for (int i = 0; i < seg->n; i++) kernels->add_row((int)d, code, c->y->x + first + (size_t)i * d);
 }
 
-/* sum over rows and features of dy eps, for one head of one segment. */
-static double head_sum(const CodeContext *c, int segment, int head) {
+/* d sigma += scale sum dy eps and d mu += scale sum dy over the rows of one segment, for one head. */
+static void head_backward(const CodeContext *c, int segment, int head) {
     const Segment *seg = &c->f->batch->segments[segment];
-    const float *eps = c->eps + (size_t)segment * (size_t)c->q->d + (size_t)(head * c->dim);
+    const Noise *z = c->noise;
+    size_t d = (size_t)c->x->d, at = (size_t)(head * c->dim);
+    const float *eps = c->eps + (size_t)segment * d + at;
+    int place = place_of(c, &seg->noise, head);
+    float *d_mu = z->mu.grad ? z->mu.grad + (size_t)place * (size_t)c->dim : NULL;
     double sum = 0;
-    for (int i = 0; i < seg->n && seg->noise.scale != 0; i++) {
-        const float *dy = c->y->dx + (size_t)(seg->row0 + i) * (size_t)c->q->d + (size_t)(head * c->dim);
+    for (int i = 0; i < seg->n; i++) {
+        const float *dy = c->y->dx + (size_t)(seg->row0 + i) * d + at;
         for (int k = 0; k < c->dim; k++) sum += (double)dy[k] * eps[k];
+        for (int k = 0; k < c->dim && d_mu; k++) d_mu[k] += seg->noise.scale * dy[k];
     }
-    return sum * seg->noise.scale;
+    z->sigma.grad[place] += (float)(sum * seg->noise.scale);
 }
 
-/* d sigma += scale sum dy eps, in the order of segments and heads; dq += dy. */
+/* dx += dy. A layer's input keeps its buffer (tape_recompute). */
+static void pass_on(const CodeContext *c) {
+    size_t n = (size_t)c->x->n * (size_t)c->x->d;
+    if (c->f->cfg->noise.site == SITE_QUERY)
+        mat_pass_on(c->y, c->x);
+    else if (mat_first(c->x))
+        memcpy(c->x->dx, c->y->dx, n * sizeof(float));
+    else
+        kernels->add_row((int)n, c->y->dx, c->x->dx);
+}
+
+/* In the order of segments and heads. */
 static void code_backward(void *context) {
     const CodeContext *c = context;
+    const Batch *batch = c->f->batch;
     mat_gradient(c->y);
-    for (int s = 0; s < c->f->batch->n_segments && c->noise->sigma.grad; s++)
-        for (int h = 0; h < c->heads; h++) c->noise->sigma.grad[distribution_of(c, h)] += (float)head_sum(c, s, h);
-    mat_pass_on(c->y, c->q);
+    for (int s = 0; s < batch->n_segments && c->noise->sigma.grad; s++)
+        for (int h = 0; h < c->heads && batch->segments[s].noise.scale != 0; h++) head_backward(c, s, h);
+    pass_on(c);
 }
 
-Mat *noise_code(Forward *f, const Noise *z, Mat *q) {
+Mat *noise_code(Forward *f, const Noise *z, Mat *x) {
     Tape *t = f->tape;
     HeadShape shape = config_heads(f->cfg);
+    bool rows = f->cfg->noise.site == SITE_RESIDUAL;
     const Batch *batch = f->batch;
     CodeContext *c = tape_alloc(t, sizeof *c);
-    *c = (CodeContext){.f = f, .noise = z, .q = q, .heads = shape.heads, .dim = shape.k_dim};
-    BUG_ON(q->d != c->heads * c->dim);
-    c->y = tape_mat(t, q->n, q->d);
-    size_t d = (size_t)q->d;
+    *c = (CodeContext){.f = f, .noise = z, .x = x, .heads = rows ? 1 : shape.heads, .dim = rows ? x->d : shape.k_dim};
+    BUG_ON(x->d != c->heads * c->dim);
+    c->y = rows && !t->recording ? x : tape_mat(t, x->n, x->d);
+    size_t d = (size_t)x->d;
     ArenaMark mark = arena_mark(&t->arena);
     if (t->recording) c->eps = tape_alloc(t, (size_t)batch->n_segments * d * sizeof(float));
     float *scratch = tape_alloc(t, (size_t)team_size() * 2 * d * sizeof(float));
-#pragma omp parallel for if (team_pays((size_t)q->n * d, TEAM_ELEMENTS))
+#pragma omp parallel for if (team_pays((size_t)x->n * d, TEAM_ELEMENTS))
     for (int s = 0; s < batch->n_segments; s++) {
         float *own = scratch + (size_t)team_member() * 2 * d;
         add_code(c, &batch->segments[s], c->eps ? c->eps + (size_t)s * d : own, own + d);

@@ -9,12 +9,39 @@
 
 #define KL_FLOOR 1e-12 /* keeps log(sigma^2) finite at sigma = 0 */
 
-static double mean_of(const Noise *z, int k) { return z->mu.data ? weight_f32(&z->mu)[k] : 0; }
+/* Of span sequence none counts: those of its components are vectors that are learned freely. */
+static double mean_of(const Noise *z, int k) {
+    return z->mu.n_dims == 1 || z->mu.n_dims == 2 ? weight_f32(&z->mu)[k] : 0;
+}
+
+/* Of the code of a sequence: the mean over its features. */
+static double code_variance(const Config *cfg, const Noise *z, int distribution) {
+    int m = cfg->noise.components, dim = z->mu.dims[2];
+    double sum = 0;
+    for (int f = 0; f < dim; f++) {
+        double mean = 0, squares = 0;
+        for (int c = 0; c < m; c++) {
+            double mu = weight_f32(&z->mu)[(distribution * m + c) * dim + f];
+            mean += mu / m;
+            squares += mu * mu / m;
+        }
+        sum += (squares - mean * mean) / dim;
+    }
+    for (int c = 0; c < m; c++) {
+        double sigma = weight_f32(&z->sigma)[distribution * m + c];
+        sum += sigma * sigma / m;
+    }
+    return sum;
+}
 
 void noise_deviation(const Config *cfg, const Noise *z, float *out) {
     BUG_ON(cfg->noise.scope == NOISE_NONE || cfg->noise.condition_dim);
     int m = cfg->noise.density == DENSITY_MIXTURE ? cfg->noise.components : 1;
     for (int k = 0; k < config_noise_heads(cfg); k++) {
+        if (config_noise_components(cfg)) {
+            out[k] = (float)sqrt(code_variance(cfg, z, k));
+            continue;
+        }
         const float *sigma = weight_f32(&z->sigma) + k * m;
         double p[NOISE_COMPONENTS_MAX] = {1}, mean = 0, variance = 0;
         if (m > 1) noise_component_weights(cfg, z, k, p);
@@ -48,13 +75,13 @@ static void kl_mixture_backward(const KlContext *c, int first, double g) {
     double p[NOISE_COMPONENTS_MAX], kl[NOISE_COMPONENTS_MAX], mean = 0;
     noise_component_weights(c->cfg, z, first / m, p);
     for (int k = 0; k < m; k++) {
-        double mu = weight_f32(&z->mu)[first + k], sigma = weight_f32(&z->sigma)[first + k];
+        double mu = mean_of(z, first + k), sigma = weight_f32(&z->sigma)[first + k];
         kl[k] = kl_term(mu, sigma * sigma);
         mean += p[k] * kl[k];
-        z->mu.grad[first + k] += (float)(g * p[k] * mu);
         z->sigma.grad[first + k] += (float)(g * p[k] * kl_slope(sigma));
+        if (z->weight.grad) z->mu.grad[first + k] += (float)(g * p[k] * mu);
     }
-    for (int k = 0; k < m; k++) z->weight.grad[first + k] += (float)(g * p[k] * (kl[k] - mean));
+    for (int k = 0; k < m && z->weight.grad; k++) z->weight.grad[first + k] += (float)(g * p[k] * (kl[k] - mean));
 }
 
 static void kl_backward(void *context) {

@@ -92,8 +92,11 @@ int config_noise_heads(const Config *c) {
 }
 
 bool config_noise_acts(const Config *c, float scale) {
-    return c->noise.scope != NOISE_NONE && (scale != 0 || c->noise.density == DENSITY_MIXTURE);
+    bool means = c->noise.density == DENSITY_MIXTURE && c->noise.span != SPAN_SEQUENCE;
+    return c->noise.scope != NOISE_NONE && (scale != 0 || means);
 }
+
+int config_noise_components(const Config *c) { return c->noise.span == SPAN_SEQUENCE ? c->noise.components : 0; }
 
 KvForm config_kv_form(const Config *c) {
     if (!config_generates(c)) return KV_EXPANDED; /* nothing is cached, and there may be no attention */

@@ -20,8 +20,10 @@ int config_rope_dim(const Config *c); /* of the heads that rope rotates, or of t
 void config_place(const Config *c, int position, int place[2]);
 float config_score_scale(const Config *c); /* of q . k: 1 / sqrt(dimension of the dotted vectors), unless unscaled */
 int config_noise_heads(const Config *c);   /* distributions per layer: 1 (scope layer) or heads */
-/* Whether anything is drawn at this noise_scale, a factor on sigma: at 0 the components of a mixture still are. */
+/* Whether anything is drawn at this noise_scale, a factor on sigma: at 0 the components of a mixture still are, but for
+ * those of a sequence, whose means it weighs too. */
 bool config_noise_acts(const Config *c, float scale);
+int config_noise_components(const Config *c); /* of which a sequence has one (noise.h); 0: it has none */
 
 int config_outputs(const Config *c);     /* columns of the logits: V, or the classes */
 bool config_classifies(const Config *c); /* has classes, of tokens or of sequences */

@@ -59,6 +59,8 @@ typedef struct NoiseKey {
     uint32_t stream;   /* 0 inference, else 1 + training micro-batch */
     uint32_t sequence; /* row of the micro-batch when noise is drawn per sequence, else 0; below 65,536 */
     float scale;       /* factor on sigma */
+    int component;     /* of a sequence that has one: its number + 1; 0: the seed draws it */
+    bool means_only;   /* of such a sequence: as if every Gaussian were 0 */
 } NoiseKey;
 
 /* n consecutive rows of one sequence that already has pos0 tokens in the cache. */

@@ -98,6 +98,7 @@ static Mat *join(Forward *f, const Norm *n, Mat *x, Mat *made, int sublayer) {
 static Mat *block_forward(Forward *f, const Block *b, Mat *x) {
     ArenaMark mark = arena_mark(&f->tape->arena);
     bool hidden = f->cfg->mlp.width; /* else o_proj is the feed-forward layer */
+    if (f->cfg->noise.site == SITE_RESIDUAL) x = noise_code(f, &b->attention.noise, x);
     Mat *made = attention(f, &b->attention, norm_first(f, &b->attention_norm, x));
     if (!hidden) made = op_activation(f->tape, made, f->cfg->mlp.activation);
     x = join(f, &b->attention_norm, x, made, 1);

@@ -233,6 +233,7 @@ static void read_noise(Config *c, JsonReader *r) {
     c->noise.density =
         (NoiseDensity)json_take_name(&z, "density", density_names, COUNTOF(density_names), DENSITY_GAUSSIAN);
     c->noise.span = (NoiseSpan)json_take_name(&z, "span", span_names, COUNTOF(span_names), SPAN_PAIR);
+    c->noise.site = (NoiseSite)json_take_name(&z, "site", site_names, COUNTOF(site_names), SITE_QUERY);
     c->noise.components = json_take_positive(&z, "components", c->noise.density == DENSITY_MIXTURE ? JSON_REQUIRED : 0);
     bool conditioned = json_take_bool(&z, "conditioned", false);
     c->noise.condition_dim = json_take_positive(&z, "condition_dim", conditioned ? JSON_REQUIRED : 0);

@@ -110,6 +110,7 @@ static void put_noise(Buffer *b, const Config *c) {
     json_put_text(b, "scope", scope_names[c->noise.scope]);
     json_put_text(b, "density", density_names[c->noise.density]);
     if (c->noise.span != SPAN_PAIR) json_put_text(b, "span", span_names[c->noise.span]);
+    if (c->noise.site != SITE_QUERY) json_put_text(b, "site", site_names[c->noise.site]);
     if (c->noise.components) json_put_int(b, "components", c->noise.components);
     if (c->noise.condition_dim) {
         json_put_bool(b, "conditioned", true);

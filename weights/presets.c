@@ -53,6 +53,14 @@ static void make_noise_sequence(Config *c, SizeId size) {
     c->noise.span = SPAN_SEQUENCE;
 }
 
+static void make_noise_code(Config *c, SizeId size) {
+    make_noise_layer(c, size);
+    c->noise.span = SPAN_SEQUENCE;
+    c->noise.density = DENSITY_MIXTURE;
+    c->noise.components = 16;
+    c->noise.site = SITE_RESIDUAL;
+}
+
 /* gqa and mqa have as many parameters as mha: 2 heads + 2 kv heads = 4 of mha's heads. */
 static void make_gqa(Config *c, SizeId size) {
     (void)size;
@@ -197,6 +205,7 @@ static const struct {
     {"noiseformer-v2", "symmetric", false, make_noise_head},
     {"noiseformer-key", "symmetric", false, make_noise_key},
     {"noiseformer-seq", "symmetric", false, make_noise_sequence},
+    {"noiseformer-code", "symmetric", false, make_noise_code},
     {"pairwise", "pairwise", false, NULL},
     {"gqa", "gqa", true, make_gqa},
     {"mqa", "gqa", true, make_mqa},

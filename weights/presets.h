@@ -11,7 +11,8 @@
 #include "model/config.h"
 #include "weights/labels.h"
 
-/* noiseformer-key and noiseformer-seq are noiseformer-v2 with noise of another span (docs/noise.md). */
+/* noiseformer-key and noiseformer-seq are noiseformer-v2 with noise of another span, noiseformer-code is one whose
+ * sequences have one of 16 components (docs/noise.md). */
 int preset_config(Config *c, const char *name, Err *err);
 
 /* Writes the name of preset i = 0, 1, ..., the small sizes first; false behind the last. */

@@ -43,7 +43,8 @@ static Mat *expand_stack(Forward *f, const SasStack *stack, Mat *x, bool rotate)
 static Mat *finish_queries(Forward *f, const Attention *a, Mat *q) {
     const Config *c = f->cfg;
     if (c->sas.heads) q = expand_stack(f, &a->sas.q, q, true);
-    return c->noise.scope != NOISE_NONE && c->noise.span == SPAN_SEQUENCE ? noise_code(f, &a->noise, q) : q;
+    bool coded = c->noise.scope != NOISE_NONE && c->noise.span == SPAN_SEQUENCE && c->noise.site == SITE_QUERY;
+    return coded ? noise_code(f, &a->noise, q) : q;
 }
 
 static void expand_keys(Forward *f, const Sas *sas, Qkv *p) {

@@ -157,8 +157,22 @@ static const Change changes[] = {
     {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"row\"}", "noise.span is \"row\""},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\"}", NULL},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"key\",\"density\":\"mixture\",\"components\":2}", NULL},
-    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"density\":\"mixture\",\"components\":2}",
-     "noise.span is sequence, but noise.density is mixture"},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"density\":\"mixture\",\"components\":2}", NULL},
+    {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"density\":\"mixture\"}",
+     "noise.components is missing"},
+    {NOISE,
+     "\"noise\":{\"scope\":\"layer\",\"span\":\"sequence\",\"site\":\"residual\",\"density\":\"mixture\","
+     "\"components\":2}",
+     NULL},
+    {NOISE, "\"noise\":{\"scope\":\"layer\",\"span\":\"key\",\"site\":\"residual\"}",
+     "noise.site is residual, but noise.span is key"},
+    {NOISE, "\"noise\":{\"scope\":\"layer\",\"span\":\"sequence\",\"site\":\"residual\"}",
+     "noise.site is residual, but noise.density is gaussian"},
+    {NOISE,
+     "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"site\":\"residual\",\"density\":\"mixture\",\"components\":"
+     "2}",
+     "noise.site is residual, but noise.scope is head"},
+    {NOISE, "\"noise\":{\"scope\":\"layer\",\"site\":\"logits\"}", "noise.site is \"logits\""},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"span\":\"sequence\",\"conditioned\":true,\"condition_dim\":3}",
      "noise.span is sequence, but noise.conditioned is true"},
     {NOISE, "\"noise\":{\"scope\":\"head\",\"conditioned\":true}", "noise.condition_dim is missing"},
@@ -400,6 +414,7 @@ TEST(config_printing) {
                                           "noiseformer-v2",
                                           "noiseformer-key",
                                           "noiseformer-seq",
+                                          "noiseformer-code",
                                           "pairwise",
                                           "gqa",
                                           "mqa",
@@ -442,4 +457,9 @@ TEST(config_printing) {
     c.noise.density = DENSITY_MIXTURE;
     c.noise.components = 2;
     check_printing(&c, "mixture");
+    c.noise.span = SPAN_SEQUENCE;
+    check_printing(&c, "components of a sequence");
+    c.noise.scope = NOISE_LAYER;
+    c.noise.site = SITE_RESIDUAL;
+    check_printing(&c, "residual");
 }

@@ -117,6 +117,15 @@ def cases():
     add("symmetric_conditioned_key", "symmetric", noise={**conditioned, "scope": "head", "span": "key"}, layers=1)
     add("pairwise_noise_sequence", "pairwise", noise={**NOISE, "span": "sequence"}, layers=1)
     add("differential_noise_sequence", "differential", noise={**NOISE, "span": "sequence"}, layers=1)
+    # one component of a mixture for a sequence
+    code = {**mixture, "span": "sequence"}
+    residual = {**code, "scope": "layer", "site": "residual"}
+    for scope in ("layer", "head"):
+        add(f"symmetric_code_{scope}", "symmetric", noise={**code, "scope": scope})
+    add("gqa_code_per_sequence", "gqa", rows, noise={**code, "scope": "head"}, layers=1)
+    add("symmetric_sas_code", "symmetric", {"noise_scale": 0.5}, noise={**code, "scope": "head"}, sas=sas("symmetric"), layers=1)
+    add("symmetric_code_residual", "symmetric", noise=residual)
+    add("mha_code_residual_per_sequence", "mha", {**rows, "noise_scale": 0.5}, noise=residual)
     # positions, norms, biases, mlp, head
     add("mha_rope", "mha", position="rope")
     add("mha_none", "mha", position="none")

@@ -131,7 +131,7 @@ MLA_KEYS = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim
 OBJECT_KEYS = {
     "mlp": {"activation", "gated", "intermediate_size"},
     "attention": {"kind", *MLA_KEYS, "q_rank", "rank"},
-    "noise": {"scope", "density", "span", "components", "conditioned", "condition_dim"},
+    "noise": {"scope", "density", "span", "site", "components", "conditioned", "condition_dim"},
     "sas": {"heads", "head_dim", "kernel", "activation", "rope"},
     "noble": {"rank", "activation", "layers"},
 }
@@ -194,7 +194,10 @@ class Config:
             assert not (self.conditioned and self.density == "mixture"), "the specification conditions a Gaussian only"
             self.span = n.get("span", "pair")
             assert self.span in ("pair", "key", "sequence")
-            assert self.span != "sequence" or (self.density == "gaussian" and not self.conditioned)
+            assert self.span != "sequence" or not self.conditioned
+            self.mixes = self.span == "sequence" and self.density == "mixture"
+            self.residual = n.get("site", "query") == "residual"
+            assert not self.residual or (self.mixes and n["scope"] == "layer")
             self.noise_heads = 1 if n["scope"] == "layer" else self.score_heads
             self.components, self.condition_dim = n.get("components", 4), n.get("condition_dim", 16)
         b = self.noble = c.get("noble")
@@ -293,6 +296,10 @@ def param_shapes(cfg):
             if cfg.conditioned:
                 biased(s + "noise.condition.down", m, d)
                 biased(s + "noise.condition.up", 2 * n, m)
+            elif cfg.mixes:
+                width = d if cfg.residual else cfg.sas_dim if cfg.sas else cfg.qk_dim
+                shapes[s + "noise.mu"] = (n, cfg.components, width)
+                shapes[s + "noise.sigma"] = (n, cfg.components)
             elif cfg.density == "mixture":
                 for v in ("weight", "mu", "sigma"):
                     shapes[s + "noise." + v] = (n, cfg.components)
@@ -446,6 +453,12 @@ class Draw:
         """[B or 1, noise_heads, T, T]; span key: one row of keys for all queries, [.., 1, T]."""
         return self.stack(f, cfg, layer, B, dtype, 1 if cfg.span == "key" else T, T)
 
+    def components(self, cfg, B):
+        """[B or 1]: the component of every row, uniform over K, from the first word of the draw."""
+        words = [philox(row << 16, 0xFFFFFFFE, 0, self.stream | 0x80000000, self.seed)[0]
+                 for row in (range(B) if self.per_sequence else range(1))]
+        return torch.tensor([math.floor(int(w) / 2**32 * cfg.components) for w in words])
+
 
 def condition(cfg, P, p, x):
     """z = gelu(down x), (mu, log sigma^2) = up z: the first n outputs are mu, the last n log sigma^2. -> [B, n, T]"""
@@ -486,7 +499,13 @@ def noise_code(cfg, P, p, layer, q, draw, kl):
     """Span sequence: q[B, heads, T, D] + sigma eps, a vector of D features that every token of a sequence shares."""
     sigma = P[p + "noise.sigma"]
     variance = sigma * sigma + 1e-12
-    kl.append(kl_normal(torch.zeros_like(sigma), variance, torch.log(variance)).sum())
+    divergence = kl_normal(torch.zeros_like(sigma), variance, torch.log(variance))
+    kl.append(divergence.mean(-1).sum() if cfg.mixes else divergence.sum())
+    if cfg.mixes:  # scale (mu_z + sigma_z eps), z one component for the whole sequence and network
+        z = draw.components(cfg, q.shape[0])
+        eps = draw.scale * draw.stack(code, cfg, layer, q.shape[0], q.dtype, q.shape[3])
+        mu, sigma = P[p + "noise.mu"][:, z].transpose(0, 1), sigma[:, z].T  # [B or 1, n, D], [B or 1, n]
+        return q + (draw.scale * mu + sigma[:, :, None] * eps)[:, :, None, :]
     eps = draw.scale * draw.stack(code, cfg, layer, q.shape[0], q.dtype, q.shape[3])
     return q + (sigma[:, None] * eps)[:, :, None, :]
 
@@ -517,7 +536,7 @@ def attention(cfg, P, p, layer, x, draw, kl, trace=None):
         if cfg.sas_rope == "post" and cfg.position == "rope":
             q, k = rope(cfg, q), rope(cfg, k)
     q, k, v = (y.transpose(1, 2) for y in (q, k, v))  # [B, heads, T, D]
-    if cfg.noise and cfg.span == "sequence":
+    if cfg.noise and cfg.span == "sequence" and not cfg.residual:
         q = noise_code(cfg, P, p, layer, q, draw, kl)
     s = q @ k.transpose(2, 3)
     if cfg.kind != "lecture":
@@ -556,6 +575,8 @@ def forward(cfg, P, tokens, draw=None, kl=None, trace=None):
         x = x + P["model.embed_positions.weight"][: tokens.shape[1]]
     for l in range(cfg.layers):
         p = f"model.layers.{l}."
+        if cfg.noise and cfg.residual:  # [B, T, d] as one head of d features
+            x = noise_code(cfg, P, p + "self_attn.", l, x[:, None], draw, kl)[:, 0]
         x = x + attention(cfg, P, p + "self_attn.", l, norm(cfg, P, p + "input_layernorm", x), draw, kl, trace)
         x = x + mlp(cfg, P, p + "mlp.", norm(cfg, P, p + "post_attention_layernorm", x))
     x = norm(cfg, P, "model.norm", x)

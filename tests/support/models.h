@@ -17,9 +17,10 @@ void test_model_free(TestModel *t);
 
 /* A small base config of the kind (rows of other switches off): vocab 19, width 12, 2 layers, 2 heads x 4. */
 Config test_config(const AttentionKind *kind);
-/* Turns on what `variant` names: "plain", "noise", "key", "sequence" (noise of that span), "sas", "noble", "window",
- * "all". Registry-driven tests loop over these. */
-extern const char *const test_variants[8];
+/* Turns on what `variant` names: "plain", "noise", "key", "sequence" (noise of that span), "components" and "residual"
+ * (of which a sequence has one, on the queries and on the rows), "sas", "noble", "window", "all". Registry-driven tests
+ * loop over these. */
+extern const char *const test_variants[10];
 Config test_variant(const AttentionKind *kind, const char *variant);
 
 /* Two evaluations along the gradient's own direction: d loss = |g| h. `loss` adds the gradient to t->grad on request.
