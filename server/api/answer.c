@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/random.h"
+#include "model/noise.h"
+#include "model/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,11 +65,13 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
     return true;
 }
 
-void answer_put_noise_seed(Buffer *b, uint64_t seed, bool has_noise) {
-    if (has_noise)
-        json_put_uint(b, "noise_seed", seed);
-    else
+void answer_put_noise(Buffer *b, const Config *c, const NoiseKey *key) {
+    if (!config_noise_acts(c, key->scale)) {
         json_put_null(b, "noise_seed");
+        return;
+    }
+    json_put_uint(b, "noise_seed", key->seed);
+    if (config_noise_components(c)) json_put_int(b, "noise_component", noise_component(c, key));
 }
 
 void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish) {

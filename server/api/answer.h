@@ -62,7 +62,8 @@ int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
 enum { ANSWER_ID = 40 };
 void answer_draw_id(char id[ANSWER_ID], const char *before);          /* "before-0123456789abcdef01234567" */
-void answer_put_noise_seed(Buffer *b, uint64_t seed, bool has_noise); /* null where there is no noise */
+/* "noise_seed", null where it acts on nothing; where sequences have components "noise_component", this one's. */
+void answer_put_noise(Buffer *b, const Config *c, const NoiseKey *key);
 /* A summary of no job, and one with another job, which ended so for the client. */
 #define ANSWER_NO_JOB ((AnswerSummary){.queue_seconds = -1, .first_token_seconds = -1, .finish = FINISH_STOP})
 void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish);

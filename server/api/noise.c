@@ -24,6 +24,10 @@ void noise_print(Buffer *b, const Model *m) {
     json_put_text(b, "scope", scope_names[c->noise.scope]);
     json_put_text(b, "density", density_names[c->noise.density]);
     json_put_text(b, "span", span_names[c->noise.span]);
+    if (config_noise_components(c)) {
+        json_put_text(b, "site", site_names[c->noise.site]);
+        json_put_int(b, "components", config_noise_components(c));
+    }
     json_put_bool(b, "conditioned", c->noise.condition_dim);
     if (c->noise.condition_dim) {
         json_put_null(b, "sigma");

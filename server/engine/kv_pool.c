@@ -46,7 +46,8 @@ void kv_pool_free(KvPool *p) {
 /* ---- the table of shared blocks ---- */
 
 static bool same_key(const PrefixKey *a, const PrefixKey *b) {
-    return a->tenant == b->tenant && a->noise_seed == b->noise_seed && a->noise_scale == b->noise_scale;
+    return a->tenant == b->tenant && a->noise_seed == b->noise_seed && a->noise_scale == b->noise_scale &&
+           a->component == b->component;
 }
 
 /* All blocks that may follow `previous` are in one bucket. */

@@ -19,8 +19,9 @@
 #include "model/kv.h"
 
 typedef struct PrefixKey {
-    uint64_t tenant, noise_seed;
-    float noise_scale; /* 0 with noise_seed 0 where there is no noise */
+    uint64_t tenant, noise_seed; /* those of the noise are 0 where there is none */
+    float noise_scale;
+    int component; /* NoiseKey's */
 } PrefixKey;
 
 typedef struct PoolBlock {

@@ -131,7 +131,8 @@ bool runner_admit(Runner *r, Job *job) {
     bool noise = config_noise_acts(&r->model->cfg, job->noise_prompt.scale);
     PrefixKey key = {.tenant = job->tenant,
                      .noise_seed = noise ? job->noise_prompt.seed : 0,
-                     .noise_scale = noise ? job->noise_prompt.scale : 0};
+                     .noise_scale = noise ? job->noise_prompt.scale : 0,
+                     .component = noise ? job->noise_prompt.component : 0};
     PoolPrefix found;
     *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
     bool whole = job->max_tokens > 0 || !job->kind->draws;

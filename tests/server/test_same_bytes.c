@@ -80,6 +80,15 @@ static void noisy_sequence(Config *c) {
     c->position = POSITION_SINUSOIDAL;
 }
 
+static void component_on_rows(Config *c) {
+    rope(c);
+    c->noise.scope = NOISE_LAYER;
+    c->noise.span = SPAN_SEQUENCE;
+    c->noise.density = DENSITY_MIXTURE;
+    c->noise.components = 4;
+    c->noise.site = SITE_RESIDUAL;
+}
+
 static void noble(Config *c) {
     rope(c);
     c->noble.rank = 8;
@@ -98,6 +107,7 @@ static const Member members[] = {
     {"mla-noise-f32", "mla", DTYPE_F32, noisy_rope},
     {"tpa-noise-bf16", "tpa", DTYPE_BF16, noisy_rope},
     {"pairwise-noble-f32", "pairwise", DTYPE_F32, noble},
+    {"symmetric-component-int8", "symmetric", DTYPE_I8, component_on_rows},
 };
 
 /* Dimensions that int8 can cut into groups. */

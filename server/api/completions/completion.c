@@ -64,6 +64,9 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
     job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
+    if (r->noise_components)
+        job->noise.component = job->noise_prompt.component =
+            1 + r->noise_components[r->n_noise_components > 1 ? p * r->n + i : 0];
     job->ignore_eos = r->ignore_eos;
     job->n_stop_ids = r->n_stop_ids;
     job->n_allowed_ids = r->n_allowed_ids;

@@ -34,6 +34,8 @@ typedef struct CompletionRequest {
     OptionalSeed seed, noise_seed, noise_prompt_seed;
     uint64_t *seeds;       /* [n_prompts * n] of an answer that is repeated; else NULL */
     uint64_t *noise_seeds; /* [n_prompts * n], likewise or given as an array; else NULL */
+    int *noise_components; /* [n_noise_components]: one of all choices, or one for each; NULL: drawn */
+    int n_noise_components;
     float noise_scale;
     bool diversity, echo, ignore_eos, return_token_ids, timings_per_token;
     bool return_tokens_as_token_ids;

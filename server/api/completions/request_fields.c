@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/shape.h"
 #include "server/api/foreign.h"
 #include "server/api/completions/request_draft.h"
 #include "server/api/completions/response.h"
@@ -59,6 +60,25 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
+static int read_noise_component(const FieldReader *r, const cJSON *item) {
+    RequestDraft *draft = r->out;
+    CompletionRequest *request = &draft->request;
+    int most = config_noise_components(((const ApiContext *)r->context)->config), n = MAX(1, cJSON_GetArraySize(item));
+    if (most == 0) return api_fail(r->error, 400, NULL, r->name, "%s: the model has no components", r->name);
+    char what[80];
+    snprintf(what, sizeof what, "an integer between 0 and %d or an array of such integers", most - 1);
+    request->noise_components = try_calloc((size_t)n, sizeof *request->noise_components);
+    if (!request->noise_components) return api_no_memory(r->error);
+    const cJSON *element = cJSON_IsArray(item) ? item->child : item;
+    for (int i = 0; i < n; i++, element = element->next) {
+        int64_t component;
+        if (!json_integer(element, 0, most - 1, &component)) return field_fail(r, element ? element : item, what);
+        request->noise_components[i] = (int)component;
+    }
+    request->n_noise_components = n;
+    return 0;
+}
+
 /* ---- the table ---- */
 
 static const Type seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
@@ -66,6 +86,9 @@ static const Type seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
                   stop = {.kind = TYPE_STRING, .low = 1, .limit = "--max-stop-bytes"},
                   stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
 
+static const Type component = {.kind = TYPE_INTEGER, .high = NOISE_COMPONENTS_MAX - 1},
+                  components = {.kind = TYPE_ARRAY, .low = 1, .of = {&component}},
+                  component_type = {.kind = TYPE_ONE_OF, .of = {&component, &components}};
 static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
 static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
 static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
@@ -166,6 +189,13 @@ static const Field rows[] = {
     {DRAFT_FIELD(n_predict, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "`max_tokens`",
      .help = "The same as `max_tokens`."},
     {DRAFT_FIELD(n_probs, FIELD_INT), .high = 20, .absent = "none", .help = "From 1 on the same as `logprobs`."},
+    {.name = "noise_component",
+     .kind = FIELD_OTHER,
+     .read = read_noise_component,
+     .type = &component_type,
+     .absent = "drawn by the noise seed",
+     .help = "Of a model whose sequences have one: the component of all choices, or one for each choice of the answer. "
+             "`GET /noise` says how many there are."},
     {REQUEST_FIELD(noise_prompt_seed, FIELD_SEED), .absent = "the choice's noise seed",
      .help = "Noise seed of the prompt's rows; choices that have it in common share the prompt's cache."},
     {REQUEST_FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "`--noise-scale`",

@@ -3,7 +3,6 @@
 #include "base/json_write.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "model/shape.h"
 #include "server/api/answer.h"
 #include "server/api/completions/request.h"
 
@@ -11,10 +10,7 @@
 #include <time.h>
 
 void response_head_init(ResponseHead *h, const CompletionRequest *request, const ApiContext *api) {
-    *h = (ResponseHead){.created = (int64_t)time(NULL),
-                        .request = request,
-                        .api = api,
-                        .has_noise = config_noise_acts(api->config, request->noise_scale)};
+    *h = (ResponseHead){.created = (int64_t)time(NULL), .request = request, .api = api};
     answer_draw_id(h->id, request->form->id);
 }
 
@@ -179,7 +175,7 @@ void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, i
     json_put_text(b, "finish_reason", !done ? NULL : c->finish == FINISH_STOP ? "stop" : "length");
     if (done && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_uint(b, "seed", job->sampling.seed);
-    answer_put_noise_seed(b, job->noise.seed, head->has_noise);
+    answer_put_noise(b, head->api->config, &job->noise);
     if (c->rules->token_ids && begins) json_put_ints(b, "prompt_token_ids", job->prompt, job->n_prompt);
     if (c->rules->token_ids) put_token_ids(b, c, n);
 }

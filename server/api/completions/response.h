@@ -35,7 +35,6 @@ struct ResponseHead {
     int64_t created;
     const struct CompletionRequest *request; /* borrowed, as: */
     const ApiContext *api;
-    bool has_noise; /* the noise seeds act on something */
 };
 
 void response_head_init(ResponseHead *h, const struct CompletionRequest *request, const ApiContext *api);

@@ -72,7 +72,7 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
         json_put_null(b, "is_greedy");
     response_logprobs(b, c, choice_settled_slots(c));
     if (!whole) json_put_bool(b, "deadline", true);
-    answer_put_noise_seed(b, job->noise.seed, head->has_noise);
+    answer_put_noise(b, head->api->config, &job->noise);
     json_close(b, '}');
 }
 

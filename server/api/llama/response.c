@@ -30,7 +30,7 @@ static void put_settings(Buffer *b, const ResponseHead *head, const Choice *c) {
     json_put_int(b, "n_ctx", head->api->config->max_positions);
     json_put_int(b, "n_predict", r->max_tokens);
     json_put_uint(b, "seed", c->job->sampling.seed);
-    answer_put_noise_seed(b, c->job->noise.seed, head->has_noise);
+    answer_put_noise(b, head->api->config, &c->job->noise);
     put_fields(b, r);
     json_put_float(b, "repeat_penalty", r->sampling.repetition_penalty);
     json_put_int(b, "repeat_last_n", r->sampling.repetition_window ? r->sampling.repetition_window : -1);
@@ -126,7 +126,7 @@ static void put_end(Buffer *b, const ResponseHead *head, const Choice *c) {
     json_put_text(b, "stopping_word", c->text.stopped ? c->text.stopped->text : "");
     json_put_int(b, "tokens_cached", job_progress(c->job).cached_tokens);
     json_put_uint(b, "seed", c->job->sampling.seed);
-    answer_put_noise_seed(b, c->job->noise.seed, head->has_noise);
+    answer_put_noise(b, head->api->config, &c->job->noise);
     json_put_text(b, "system_fingerprint", head->request->fingerprint);
 }
 

@@ -179,7 +179,6 @@ void *pooling_start(const AnswerKind *kind, const AnswerContext *ctx, const Fiel
     if (rc == 0) {
         OptionalSeed given = request->noise_seed.given ? request->noise_seed : request->seed;
         r->noise_seed = given.given ? given.value : answer_draw_seed();
-        r->has_noise = config_noise_acts(ctx->api->config, request->noise_scale);
         rc = open_jobs(r, requester, e);
     }
     if (rc) {
@@ -271,7 +270,7 @@ void pooling_print_close(Buffer *out, const Pooling *r) {
     json_close(out, ']');
     json_put_text(out, "model", r->ctx->api->models.name);
     json_put_text(out, "system_fingerprint", r->ctx->api->fingerprint);
-    answer_put_noise_seed(out, r->noise_seed, r->has_noise);
+    answer_put_noise(out, r->ctx->api->config, &(NoiseKey){.seed = r->noise_seed, .scale = r->request.noise_scale});
     if (r->request.noise_samples > 1) json_put_int(out, "noise_samples", r->request.noise_samples);
     json_open(out, "usage", '{');
     json_put_int(out, "prompt_tokens", tokens);

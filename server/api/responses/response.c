@@ -88,7 +88,7 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
     else
         json_put_null(b, "usage");
     json_put_uint(b, "seed", c->job->sampling.seed);
-    answer_put_noise_seed(b, c->job->noise.seed, head->has_noise);
+    answer_put_noise(b, head->api->config, &c->job->noise);
     json_put_text(b, "system_fingerprint", r->fingerprint);
     json_close(b, '}');
 }

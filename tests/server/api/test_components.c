@@ -1,0 +1,130 @@
+/* Sequences that have one component of a mixture: which one a choice has, and that it is all that counts of a name. */
+#include "base/err.h"
+#include "model/kind.h"
+#include "tests/support/daemon.h"
+#include "tests/support/http_client.h"
+#include "tests/support/models.h"
+#include "tests/tokenizer/test_tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPONENTS = 5 };
+
+static bool start(Daemon *d, char **dir) {
+    Config c = test_variant(attention_kind_find("symmetric"), "residual");
+    c.vocab_size = TEST_VOCAB;
+    c.noise.components = COMPONENTS;
+    *dir = test_dir();
+    return test_checkpoint_write_as(*dir, &c, DTYPE_F32, 1) && daemon_start_at(d, *dir, NULL);
+}
+
+#define ASKED "\"prompt\":\"The river\",\"max_tokens\":12,\"temperature\":0,\"seed\":1,\"ignore_eos\":true"
+
+static int component(const Answer *a, int choice) {
+    char path[64];
+    snprintf(path, sizeof path, "choices.%d.noise_component", choice);
+    return json_at(a->json, path) ? (int)json_number(a->json, path) : -1;
+}
+
+static const char *text(const Answer *a, int choice) {
+    char path[64];
+    snprintf(path, sizeof path, "choices.%d.text", choice);
+    return json_text(a->json, path);
+}
+
+TEST(component_is_drawn_by_the_seed_or_named) {
+    Daemon d;
+    char *dir, body[512];
+    int seen[COMPONENTS] = {0};
+    REQUIRE(start(&d, &dir));
+    Answer drawn = http_post(&d, "/v1/completions", "{" ASKED ",\"n\":32,\"noise_seed\":9}");
+    REQUIRE(drawn.status == 200);
+    for (int i = 0; i < 32; i++) {
+        REQUIRE(component(&drawn, i) >= 0 && component(&drawn, i) < COMPONENTS);
+        seen[component(&drawn, i)]++;
+    }
+    for (int c = 0; c < COMPONENTS; c++) CHECK_MSG(seen[c] > 0, "component %d was never drawn", c);
+    /* The one that seed 9 draws, by its name: the same answer; another one: another. Also in a chat's and a stream's
+     * form of the request, which read the same field. */
+    int own = component(&drawn, 0), other = (own + 1) % COMPONENTS;
+    snprintf(body, sizeof body, "{" ASKED ",\"noise_seed\":9,\"noise_component\":%d}", own);
+    Answer same = http_post(&d, "/v1/completions", body);
+    CHECK(same.status == 200 && component(&same, 0) == own && !strcmp(text(&same, 0), text(&drawn, 0)));
+    snprintf(body, sizeof body, "{" ASKED ",\"noise_seed\":9,\"n\":2,\"noise_component\":[%d,%d]}", own, other);
+    Answer both = http_post(&d, "/v1/completions", body);
+    CHECK(both.status == 200 && component(&both, 0) == own && component(&both, 1) == other);
+    CHECK(!strcmp(text(&both, 0), text(&drawn, 0)) && strcmp(text(&both, 1), text(&drawn, 0)));
+    snprintf(body, sizeof body,
+             "{\"request\":{" ASKED ",\"noise_seed\":9,\"n\":2,\"noise_component\":[%d,%d]},\"response\":", own, other);
+    Buffer replay = {0};
+    buffer_text(&replay, body);
+    buffer_text(&replay, both.body);
+    buffer_append(&replay, "}", 2);
+    Answer replayed = http_post(&d, "/v1/replay", replay.data);
+    CHECK_MSG(replayed.status == 200 && strstr(replayed.body, "\"identical\":true,\"fingerprint"), "%d: %s", replayed.status,
+              replayed.body);
+    buffer_free(&replay);
+    Answer *all[] = {&drawn, &same, &both, &replayed};
+    for (size_t i = 0; i < COUNTOF(all); i++) answer_free(all[i]);
+    daemon_stop(&d);
+    free(dir);
+}
+
+static int cached(const Daemon *d, int component) {
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"prompt\":\"The river runs below the mill, and the miller counts the stones. Every stone was a word.\","
+             "\"max_tokens\":1,\"noise_seed\":9,\"noise_component\":%d}",
+             component);
+    Answer a = http_post(d, "/v1/completions", body);
+    int tokens = a.status == 200 ? (int)json_number(a.json, "usage.prompt_tokens_details.cached_tokens") : -1;
+    answer_free(&a);
+    return tokens;
+}
+
+TEST(component_has_prompts_of_its_own_in_the_cache) {
+    Daemon d;
+    char *dir;
+    REQUIRE(start(&d, &dir));
+    CHECK(cached(&d, 0) == 0 && cached(&d, 0) > 0);
+    CHECK(cached(&d, 1) == 0 && cached(&d, 1) > 0);
+    daemon_stop(&d);
+    free(dir);
+}
+
+TEST(component_needs_a_model_that_has_them) {
+    static const struct {
+        const char *field, *says;
+    } cases[] = {{"\"noise_component\":5", "noise_component must be an integer between 0 and 4"},
+                 {"\"noise_component\":-1", "between 0 and 4"},
+                 {"\"noise_component\":1.5", "between 0 and 4"},
+                 {"\"noise_component\":[]", "between 0 and 4"},
+                 {"\"noise_component\":[1,7]", "between 0 and 4"},
+                 {"\"noise_component\":[1,2]", "noise_component has 2 components, the answer has 1 choices"},
+                 {"\"noise_component\":[1,2],\"n\":2,\"best_of\":4", "best_of picks them"}};
+    Daemon d;
+    char *dir, body[512];
+    REQUIRE(start(&d, &dir));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        snprintf(body, sizeof body, "{" ASKED ",%s}", cases[i].field);
+        Answer a = http_post(&d, "/v1/completions", body);
+        CHECK_MSG(a.status == 400 && strstr(a.body, cases[i].says), "%s: %d %s", cases[i].field, a.status, a.body);
+        answer_free(&a);
+    }
+    Answer quiet = http_post(&d, "/v1/completions", "{" ASKED ",\"noise_scale\":0}");
+    CHECK(quiet.status == 200 && component(&quiet, 0) == -1 &&
+          cJSON_IsNull(json_at(quiet.json, "choices.0.noise_seed")));
+    answer_free(&quiet);
+    Answer noise = http_get(&d, "/noise");
+    CHECK(json_number(noise.json, "components") == COMPONENTS && !strcmp(json_text(noise.json, "site"), "residual"));
+    answer_free(&noise);
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer none = http_post(&d, "/v1/completions", "{" ASKED ",\"noise_component\":0}");
+    CHECK_MSG(none.status == 400 && strstr(none.body, "noise_component: the model has no components"), "%d: %s",
+              none.status, none.body);
+    answer_free(&none);
+    daemon_stop(&d);
+    free(dir);
+}
