@@ -36,6 +36,7 @@ enum {
     DRAW_PERTURB = 0x50455254,
     DRAW_DROPOUT = 0x44524F50,
     DRAW_MASK = 0x4D41534B,
+    DRAW_CODE = 0x434F4445,
     DRAW_TEST = 0x54455354
 };
 Draws draws_open(uint64_t seed, uint32_t purpose, uint32_t index);

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/fixed_math.h"
 #include "base/utf8.h"
+#include "model/shape.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/micro_batch.h"
 #include "trainer/progress.h"
@@ -143,6 +144,10 @@ static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)r->corpus.val_bytes;
     json_put_double(line, "val_loss", loss);
     json_put_uint(line, "val_tokens", e.tokens);
+    if (config_noise_components(&m->cfg)) {
+        json_put_double(line, "component_entropy", e.entropy);
+        json_put_double(line, "component_nats", e.information);
+    }
     add_sigma(line, m);
     if (add_best(l, line, step, e, err)) return -1;
     if (m->cfg.task == TASK_FILL_MASK) {
@@ -202,7 +207,8 @@ static int log_step(Language *l, const Step *s, Err *err) {
     Buffer line = runlog_line(step);
     json_put_double(&line, "loss", s->mean.loss);
     json_put_double(&line, "kl", s->mean.kl);
-    if (settings->noise_draws > 1) json_put_double(&line, "effective_draws", s->mean.draws);
+    if (settings->noise_draws > 1 || config_noise_components(&l->run->config))
+        json_put_double(&line, "effective_draws", s->mean.draws);
     json_put_double(&line, "lr", s->lr);
     json_put_double(&line, "grad_norm", s->norm);
     json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));

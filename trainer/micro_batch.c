@@ -1,7 +1,10 @@
 #include "trainer/micro_batch.h"
 
+#include "base/fixed_math.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "model/ops/op.h"
+#include "model/shape.h"
 #include "trainer/text/masks.h"
 
 #include <math.h>
@@ -9,10 +12,14 @@
 
 enum { CHOICE_ROWS = 512 };
 
-int micro_batch_copies(const Settings *s) { return s->noise_draws_weight == DRAWS_BEST ? 1 : (int)s->noise_draws; }
+int micro_batch_copies(const Settings *s, const Config *c) {
+    int components = config_noise_components(c);
+    if (components) return s->noise_assign == ASSIGN_SOFT ? components : 1;
+    return s->noise_draws_weight == DRAWS_BEST ? 1 : (int)s->noise_draws;
+}
 
 void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows *w) {
-    size_t windows = (size_t)(s->batch * micro_batch_copies(s)), rows = windows * (size_t)w->length;
+    size_t windows = (size_t)(s->batch * micro_batch_copies(s, &m->cfg)), rows = windows * (size_t)w->length;
     *b = (MicroBatch){.settings = s,
                       .model = m,
                       .windows = w,
@@ -31,13 +38,31 @@ void micro_batch_free(MicroBatch *b) {
     free(b->segments);
 }
 
+/* One window in ten, whatever micro-batch it is in. */
+static bool leaves_code_out(const MicroBatch *b, uint64_t window) {
+    uint32_t draw =
+        philox4x32(0, (uint32_t)window, (uint32_t)(window >> 32), DRAW_CODE, (uint64_t)b->settings->seed).v[0];
+    return config_noise_components(&b->model->cfg) && draw < UINT32_MAX / 10;
+}
+
+/* Of copy k of window i. */
+static NoiseKey noise_of(const MicroBatch *b, int64_t step, uint64_t number, int i, int k) {
+    const Settings *s = b->settings;
+    int components = config_noise_components(&b->model->cfg), copies = micro_batch_copies(s, &b->model->cfg);
+    bool numbered = s->noise_per_sequence || s->noise_draws > 1 || components;
+    float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
+    int each = components ? copies : (int)s->noise_draws;
+    return (NoiseKey){.seed = (uint64_t)s->seed,
+                      .stream = (uint32_t)(1 + number % UINT32_MAX),
+                      .sequence = numbered ? (uint32_t)(i * each + k) : 0,
+                      .scale = leaves_code_out(b, number * (uint64_t)s->batch + (uint64_t)i) ? 0 : scale,
+                      .component = components && copies > 1 ? 1 + k : 0};
+}
+
 int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {
     const Settings *s = b->settings;
-    int copies = micro_batch_copies(s), draws = (int)s->noise_draws, length = b->windows->length,
-        rows = copies * length;
+    int copies = micro_batch_copies(s, &b->model->cfg), length = b->windows->length, rows = copies * length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
-    uint32_t stream = (uint32_t)(1 + number % UINT32_MAX);
-    float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
     for (int i = 0; i < (int)s->batch; i++) {
         int at = i * rows, *tokens = b->tokens + at, *targets = b->targets + at;
         float *weights = b->weights ? b->weights + at : NULL;
@@ -49,68 +74,119 @@ int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {
             targets[k] = targets[k - length];
             if (weights) weights[k] = weights[k - length];
         }
+        for (int k = 0; k < copies; k++)
+            b->segments[i * copies + k] =
+                (Segment){.row0 = at + k * length, .n = length, .noise = noise_of(b, step, number, i, k)};
     }
-    for (int i = 0; i < (int)s->batch * copies; i++)
-        b->segments[i] =
-            (Segment){.row0 = i * length,
-                      .n = length,
-                      .noise = {.seed = (uint64_t)s->seed,
-                                .stream = stream,
-                                .sequence = s->noise_per_sequence || draws > 1 ? (uint32_t)(i * (draws / copies)) : 0,
-                                .scale = scale}};
     return 0;
 }
 
-/* Of n windows from the first-th on, each under its k-th draw: keeps that draw where it is likelier than those before.
- */
-static void try_draw(MicroBatch *b, int first, int n, int k, float *least, Segment *tried) {
+/* ---- what is tried before, forwards only ---- */
+
+/* The mean losses of the n windows from the first-th on, each under the noise of its segment in `tried`. */
+static void window_losses(MicroBatch *b, int first, int n, const Segment *tried, float *loss) {
     int length = b->windows->length, row = first * length;
-    uint32_t draws = (uint32_t)b->settings->noise_draws;
-    for (int i = 0; i < n; i++) {
-        tried[i] = (Segment){.row0 = i * length, .n = length, .noise = b->segments[first + i].noise};
-        tried[i].noise.sequence = (uint32_t)(first + i) * draws + (uint32_t)k;
-    }
     Batch rows = {.tokens = b->tokens + row, .n = n * length, .segments = tried, .n_segments = n};
     tape_reset(&b->choice);
     const Mat *logits = model_forward(b->model, &b->choice, &rows, NULL);
     for (int i = 0; i < n; i++, row += length) {
         Mat own = {.n = length, .d = logits->d, .x = logits->x + (size_t)i * (size_t)length * (size_t)logits->d};
-        float loss = op_cross_entropy(&b->choice, &own, b->targets + row, b->weights ? b->weights + row : NULL)->x[0];
-        if (loss >= least[i]) continue;
-        least[i] = loss;
-        b->segments[first + i].noise = tried[i].noise;
+        loss[i] = op_cross_entropy(&b->choice, &own, b->targets + row, b->weights ? b->weights + row : NULL)->x[0];
     }
 }
 
-/* Some windows at a time: enough rows to multiply by, and little memory. */
-static void choose_noise(MicroBatch *b) {
+/* Candidate k for the noise of a window that has `given`: another draw, or the mean of a component. */
+static NoiseKey candidate(const MicroBatch *b, NoiseKey given, int window, int k) {
+    if (config_noise_components(&b->model->cfg)) {
+        given.component = 1 + k;
+        given.means_only = true;
+    } else {
+        given.sequence = (uint32_t)(window * (int)b->settings->noise_draws + k);
+    }
+    return given;
+}
+
+/* Of n windows from the first-th on the likeliest of `most` candidates, and losses [most][n]. */
+static void choose_some(MicroBatch *b, int first, int n, int most, Segment *tried, float *losses) {
+    for (int k = 0; k < most; k++) {
+        for (int i = 0; i < n; i++)
+            tried[i] = (Segment){.row0 = i * b->windows->length,
+                                 .n = b->windows->length,
+                                 .noise = candidate(b, b->segments[first + i].noise, first + i, k)};
+        window_losses(b, first, n, tried, losses + k * n);
+    }
+    for (int i = 0; i < n; i++) {
+        int best = 0;
+        for (int k = 1; k < most; k++)
+            if (losses[k * n + i] < losses[best * n + i]) best = k;
+        NoiseKey *noise = &b->segments[first + i].noise;
+        *noise = candidate(b, *noise, first + i, best);
+        noise->means_only = false;
+    }
+}
+
+/* -log mean_z p of a window in nats, from its mean losses under `most` components, `stride` apart; *effective grows by
+ * 1 / the sum of their squared shares. */
+static double marginal(const float *losses, int most, int stride, double tokens, double *effective) {
+    double least = INFINITY, sum = 0, squares = 0;
+    for (int k = 0; k < most; k++) least = fmin(least, (double)losses[k * stride] * tokens);
+    for (int k = 0; k < most; k++) {
+        double p = fixed_exp(least - (double)losses[k * stride] * tokens);
+        sum += p;
+        squares += p * p;
+    }
+    *effective += sum * sum / squares;
+    return least - fixed_log(sum / most);
+}
+
+static double targets_of(const MicroBatch *b, int window) {
+    double sum = b->windows->length;
+    if (b->weights) sum = 0;
+    for (int i = 0; i < b->windows->length && b->weights; i++)
+        sum += (double)b->weights[window * b->windows->length + i];
+    return sum;
+}
+
+/* Some windows at a time: enough rows to multiply by, and little memory. Of components also *r. */
+static void choose_noise(MicroBatch *b, int most, MicroLoss *r) {
     int windows = (int)b->settings->batch, some = MIN(windows, MAX(1, CHOICE_ROWS / b->windows->length));
-    float *least = xcalloc((size_t)some, sizeof *least);
+    float *losses = xcalloc((size_t)(some * most), sizeof *losses);
     Segment *tried = xcalloc((size_t)some, sizeof *tried);
+    double nats = 0, tokens = 0, effective = 0;
     for (int first = 0; first < windows; first += some) {
-        for (int i = 0; i < some; i++) least[i] = INFINITY;
-        for (int k = 0; k < (int)b->settings->noise_draws; k++)
-            try_draw(b, first, MIN(some, windows - first), k, least, tried);
+        int n = MIN(some, windows - first);
+        choose_some(b, first, n, most, tried, losses);
+        for (int i = 0; i < n; i++) {
+            double own = targets_of(b, first + i);
+            nats += marginal(losses + i, most, n, own, &effective);
+            tokens += own;
+        }
     }
     free(tried);
-    free(least);
+    free(losses);
+    *r = (MicroLoss){.loss = nats / fmax(tokens, 1), .draws = effective / windows};
 }
 
 MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     const Settings *s = b->settings;
-    int windows = (int)s->batch * micro_batch_copies(s), length = b->windows->length;
+    int components = config_noise_components(&b->model->cfg), copies = micro_batch_copies(s, &b->model->cfg);
+    int windows = (int)s->batch * copies, length = b->windows->length;
     Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
-    NoiseDraws draws = {.n = micro_batch_copies(s), .length = length};
-    MicroLoss r = {.draws = 1};
-    if (s->noise_draws_weight == DRAWS_BEST) choose_noise(b);
+    NoiseDraws draws = {.n = copies, .length = length};
+    MicroLoss r = {.draws = 1}, tried = {0};
+    if (components && s->noise_assign == ASSIGN_HARD)
+        choose_noise(b, components, &tried);
+    else if (s->noise_draws_weight == DRAWS_BEST)
+        choose_noise(b, (int)s->noise_draws, &tried);
     tape->bf16 = s->precision == PRECISION_BF16;
     tape->recompute = s->recompute;
     tape_reset(tape);
     Mat *logits = model_forward(b->model, tape, &rows, NULL);
-    Mat *loss = draws.n > 1 ? op_cross_entropy_draws(tape, logits, b->targets, b->weights, &draws, &r.draws)
-                            : op_cross_entropy(tape, logits, b->targets, b->weights);
+    Mat *loss = copies > 1 ? op_cross_entropy_draws(tape, logits, b->targets, b->weights, &draws, &r.draws)
+                           : op_cross_entropy(tape, logits, b->targets, b->weights);
     loss = model_penalised(tape, loss, (float)s->kl_weight, &r.kl);
     tape_backward(tape, loss);
     r.loss = loss->x[0] - s->kl_weight * r.kl;
+    if (components && tried.draws) r = (MicroLoss){.loss = tried.loss, .kl = r.kl, .draws = tried.draws};
     return r;
 }

@@ -4,6 +4,7 @@
 #include "base/json/json_reader.h"
 #include "base/machine.h"
 #include "model/kernels/kernels.h"
+#include "model/shape.h"
 #include "trainer/micro_batch.h"
 #include "trainer/ranks/agree.h"
 
@@ -127,7 +128,8 @@ static int start_sigmas(const Run *r, Err *err) {
 
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    CostMemory need = training_memory(&r->training, s->batch * micro_batch_copies(s) * r->window, s->recompute);
+    CostMemory need =
+        training_memory(&r->training, s->batch * micro_batch_copies(s, &r->config) * r->window, s->recompute);
     char text[2][MEMORY_TEXT];
     printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
            memory_text(need.activations, text[1]));
@@ -161,11 +163,30 @@ static int resume(Run *r, Err *err) {
                    (long long)r->training.step);
 }
 
+/* A window is seen under all components at once, or under none but its own. */
+static int check_components(const Settings *s, const Config *c, Err *err) {
+    if (s->noise_draws > 1)
+        return err_set(err,
+                       "--noise-draws is %lld, but the sequences of the config have components, for which "
+                       "--noise-assign says what a window learns under",
+                       (long long)s->noise_draws);
+    if (s->recipe.perturb != PERTURB_NONE && s->noise_assign != ASSIGN_DRAW)
+        return err_set(err,
+                       "--perturb %s cannot be had with noise components but with --noise-assign draw: they are "
+                       "judged by weights without noise",
+                       recipe_perturbs[s->recipe.perturb]);
+    if (s->noise_assign == ASSIGN_SOFT && s->batch * c->noise.components > MOST_WINDOWS)
+        return err_set(err, "--batch %lld times the %d noise.components of the config is above %d", (long long)s->batch,
+                       c->noise.components, MOST_WINDOWS);
+    return 0;
+}
+
 static int prepare_weights(Run *r, Err *err) {
     const Settings *s = r->settings;
     Training *t = &r->training;
     if (s->noise_draws > 1 && r->config.noise.scope == NOISE_NONE)
         return err_set(err, "--noise-draws is %lld, but the config has no noise", (long long)s->noise_draws);
+    if (config_noise_components(&r->config) && check_components(s, &r->config, err)) return -1;
     *t = (Training){.dir = s->out,
                     .recipe = &s->recipe,
                     .schedule = recipe_schedule(&s->recipe, s->warmup, s->decay_steps > 0 ? s->decay_steps : s->steps),

@@ -7,9 +7,10 @@
 #include "trainer/recipe.h"
 #include "trainer/settings_saved.h"
 
-enum { SETTINGS_N = 39 };
+enum { SETTINGS_N = 40, MOST_WINDOWS = 65535 }; /* of a micro-batch, all noises of a window counted */
 enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
+enum { ASSIGN_HARD, ASSIGN_SOFT, ASSIGN_DRAW };
 
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */
@@ -24,6 +25,7 @@ typedef struct Settings {
     double kl_weight, dropout, sigma_start; /* dropout NaN: the config's; sigma_start NaN: as they are drawn or taken */
     int precision, save_dtype;              /* PRECISION_* */
     int noise_draws_weight;                 /* DRAWS_* */
+    int noise_assign;                       /* ASSIGN_*, of sequences with components */
 } Settings;
 
 /* Their `tag` is a SettingMemory. */

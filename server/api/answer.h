@@ -61,7 +61,7 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e);
 int answer_shutting_down(ApiError *e); /* a 503, returns -1 */
 uint64_t answer_draw_seed(void);
 enum { ANSWER_ID = 40 };
-void answer_draw_id(char id[ANSWER_ID], const char *before);          /* "before-0123456789abcdef01234567" */
+void answer_draw_id(char id[ANSWER_ID], const char *before); /* "before-0123456789abcdef01234567" */
 /* "noise_seed", null where it acts on nothing; where sequences have components "noise_component", this one's. */
 void answer_put_noise(Buffer *b, const Config *c, const NoiseKey *key);
 /* A summary of no job, and one with another job, which ended so for the client. */

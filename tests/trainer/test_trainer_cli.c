@@ -118,6 +118,15 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C --out %D --noise-draws-weight best", "best needs --noise-draws", 2},
         {"pretrain --data %T --config %C --out %D --batch 60000 --noise-draws 2", "is above 65535", 2},
         {"pretrain --data %T --config mha-nano --vocab-size 300 --out %D/quiet --noise-draws 2", "has no noise", 1},
+        {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-draws 2",
+         "--noise-draws is 2, but the sequences of the config have components", 1},
+        {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --perturb layer-after "
+         "--perturb-sigma 0.1",
+         "--perturb layer-after cannot be had with noise components", 1},
+        {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-assign soft "
+         "--batch "
+         "5000",
+         "--batch 5000 times the 16 noise.components of the config is above 65535", 1},
         {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 2},
         {"pretrain --data %T --config %C --out %D --lr 0", "--lr is 0: nothing would be learnt", 2},
         {"pretrain --data %T --config %C --out %D --warmup 9 --steps 8", "longer than the run: --steps is 8", 2},

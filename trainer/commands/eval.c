@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 #include "base/random.h"
 #include "trainer/commands/commands.h"
+#include "trainer/text/draws.h"
 #include "trainer/text/evaluate.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_score.h"
@@ -17,6 +18,7 @@ typedef struct Eval {
     int format; /* ExamplesFormat */
     bool truncate;
     int64_t seed;
+    int component; /* -1: all */
     double scale;
 } Eval;
 
@@ -37,6 +39,9 @@ static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseK
     json_put_uint(&line, "tokens", e->tokens);
     json_put_uint(&line, "bytes", bytes);
     json_put_uint(&line, "noise_seed", noise.seed);
+    if (noise.component) json_put_int(&line, "noise_component", noise.component - 1);
+    if (e->entropy > 0) json_put_rounded(&line, "component_entropy", e->entropy, 9);
+    if (e->entropy > 0) json_put_rounded(&line, "component_nats", e->information, 9);
     json_put_rounded(&line, "noise_scale", (double)noise.scale, 9);
     return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
@@ -99,7 +104,8 @@ static int run(const CommandLine *line) {
         return command_fail(line, &err, EXIT_USAGE);
     }
     if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
-    int rc = e->data ? evaluate_text(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
+    int rc = draws_component(&c.model.cfg, e->component, &noise, &err);
+    if (rc == 0) rc = e->data ? evaluate_text(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
@@ -117,6 +123,8 @@ static const Option options[] = {
      .absent = "max_position_embeddings of the config"},
     {"noise-seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "0",
      .help = "noise seed, the same for every window"},
+    {"noise-component", OPTION_INT, AT(component), "N", 0, NOISE_COMPONENTS_MAX - 1, .absent = "the mean over all",
+     .help = "the component that every window has, where sequences have them"},
     {"noise-scale", OPTION_REAL, AT(scale), "X", 0, 1e6, "1", .help = "factor on every sigma; 0: no noise"},
 };
 const Command command_eval = {

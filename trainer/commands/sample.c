@@ -14,6 +14,7 @@
 typedef struct Sample {
     const char *model, *prompt;
     int max_tokens, threads;
+    int component;            /* -1: drawn */
     int64_t seed, noise_seed; /* -1: drawn */
     DrawOptions draws;
 } Sample;
@@ -46,6 +47,7 @@ static int sample(const Checkpoint *c, const Sample *s, const TokenList *ids, Er
                    .noise = {.seed = draws_seed(s->noise_seed), .scale = (float)s->draws.noise_scale},
                    .show = show};
     Buffer text = {0};
+    if (draws_component(&c->model.cfg, s->component, &r.noise, err)) return -1;
     fprintf(stderr, "seed %" PRIu64 ", noise_seed %" PRIu64 ", noise_scale %g, temperature %g, top_k %d, top_p %g\n",
             r.sampling.seed, r.noise.seed, s->draws.noise_scale, s->draws.temperature, s->draws.top_k, s->draws.top_p);
     if (s->prompt) fputs(s->prompt, stdout);
@@ -84,6 +86,8 @@ static const Option options[] = {
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, .help = "seed of the draws", .absent = "drawn"},
     {"noise-seed", OPTION_INT64, AT(noise_seed), "N", 0, (double)SEED_MAX, .help = "seed of the noise",
      .absent = "drawn"},
+    {"noise-component", OPTION_INT, AT(component), "N", 0, NOISE_COMPONENTS_MAX - 1,
+     .absent = "drawn by the noise seed", .help = "the component of the text, where sequences have them"},
     DRAWS_OPTIONS(AT(draws)),
     {"threads", OPTION_INT, AT(threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},

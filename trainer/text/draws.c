@@ -1,6 +1,7 @@
 #include "trainer/text/draws.h"
 
 #include "base/err.h"
+#include "model/shape.h"
 
 #include <sys/random.h>
 
@@ -19,4 +20,12 @@ uint64_t draws_seed(int64_t given) {
     if (given >= 0) return (uint64_t)given;
     BUG_ON(getrandom(&seed, sizeof seed, 0) != sizeof seed);
     return seed & SEED_MAX;
+}
+
+int draws_component(const Config *c, int named, NoiseKey *noise, Err *err) {
+    int most = config_noise_components(c);
+    if (named >= most && named >= 0)
+        return err_set(err, "--noise-component is %d, the sequences of the model have %d components", named, most);
+    noise->component = named + 1;
+    return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/options/options.h"
 #include "base/random.h"
+#include "model/config.h"
 #include "model/sampler.h"
 
 typedef struct DrawOptions {
@@ -54,6 +55,9 @@ typedef struct DrawOptions {
 enum { NOISE_SCALE_MAX = 8 };
 
 Sampling draws_sampling(const DrawOptions *d, uint64_t seed);
-uint64_t draws_seed(int64_t given); /* below 0: a random one */
+uint64_t draws_seed(int64_t given);
+
+/* --noise-component, -1 where it is not given: into noise->component, or why not. */
+int draws_component(const Config *c, int named, NoiseKey *noise, Err *err); /* below 0: a random one */
 
 #endif

@@ -8,9 +8,12 @@
 #include "trainer/text/corpus.h"
 
 typedef struct Evaluation {
-    double nats;   /* summed over tokens */
+    double nats;   /* summed over tokens; of sequences with components, unless the noise names one, -log mean_z p */
     size_t tokens; /* predicted: all of the span but the first, unless sampled or stopped; those masked, of a fill-mask
                       model, whose masks are the same whenever it is evaluated */
+    /* Of components, else 0, in nats: how unlike each other their shares are in the mean over windows, and how much of
+     * that a window tells of its own: H(mean_w p(z | w)), and that less mean_w H(p(z | w)). */
+    double entropy, information;
     bool complete; /* false when `stopped` cut it short */
 } Evaluation;
 

@@ -52,7 +52,7 @@ typedef struct Pooling {
     const struct PoolingForm *form;
     PoolingRequest request;
     uint64_t noise_seed; /* of sample 0, from which those of the others are derived */
-    Job **jobs; /* [n_jobs], sample s of input i at i * noise_samples + s */
+    Job **jobs;          /* [n_jobs], sample s of input i at i * noise_samples + s */
     int n_jobs;
     bool accepted; /* by the engine */
 } Pooling;

@@ -62,8 +62,8 @@ TEST(component_is_drawn_by_the_seed_or_named) {
     buffer_text(&replay, both.body);
     buffer_append(&replay, "}", 2);
     Answer replayed = http_post(&d, "/v1/replay", replay.data);
-    CHECK_MSG(replayed.status == 200 && strstr(replayed.body, "\"identical\":true,\"fingerprint"), "%d: %s", replayed.status,
-              replayed.body);
+    CHECK_MSG(replayed.status == 200 && strstr(replayed.body, "\"identical\":true,\"fingerprint"), "%d: %s",
+              replayed.status, replayed.body);
     buffer_free(&replay);
     Answer *all[] = {&drawn, &same, &both, &replayed};
     for (size_t i = 0; i < COUNTOF(all); i++) answer_free(all[i]);

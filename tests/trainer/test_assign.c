@@ -1,0 +1,165 @@
+/* --noise-assign: which component of a sequence a window learns under, and what is said of all of them. */
+#include "base/err.h"
+#include "base/random.h"
+#include "model/ops/op.h"
+#include "tests/support/models.h"
+#include "tests/support/test.h"
+#include "trainer/micro_batch.h"
+#include "trainer/text/evaluate.h"
+
+#include <math.h>
+
+enum { WINDOWS = 40, LENGTH = 9, TOKENS = WINDOWS * LENGTH + 1, K = 3 };
+
+typedef struct Bench {
+    TestModel model;
+    uint16_t ids[TOKENS];
+    TokenSpan span;
+    Windows windows;
+    Settings settings;
+} Bench;
+
+static bool bench_open(Bench *b, int assign, const char *variant) {
+    Config c = test_variant(attention_kind_find("symmetric"), variant);
+    *b = (Bench){
+        .settings = {
+            .batch = WINDOWS, .accumulate = 1, .noise_draws = 1, .noise_assign = assign, .seed = 7, .kl_weight = 1e-2}};
+    if (!test_model_init(&b->model, &c, 21)) return false;
+    Draws d = draws_open(3, DRAW_TEST, 53);
+    for (int i = 0; i < TOKENS; i++) b->ids[i] = (uint16_t)draw_below(&d, (uint64_t)c.vocab_size);
+    Err err;
+    b->span = (TokenSpan){.ids = (const unsigned char *)b->ids, .width = 2, .n = TOKENS};
+    return windows_init(&b->windows, b->span, LENGTH, 7, &err) == 0;
+}
+
+static void bench_close(Bench *b) {
+    windows_free(&b->windows);
+    test_model_free(&b->model);
+}
+
+/* The summed nats of a window under one noise. */
+static double nats(const Bench *b, const int *tokens, const int *targets, NoiseKey noise) {
+    Segment s = {.n = LENGTH, .noise = noise};
+    Batch rows = {.tokens = tokens, .n = LENGTH, .segments = &s, .n_segments = 1};
+    Tape t;
+    tape_init(&t, false);
+    double sum = op_cross_entropy(&t, model_forward(&b->model.model, &t, &rows, NULL), targets, NULL)->x[0] * LENGTH;
+    tape_free(&t);
+    return sum;
+}
+
+static double marginal_of(const double of[K]) {
+    double p = 0;
+    for (int z = 0; z < K; z++) p += exp(-of[z]) / K;
+    return -log(p);
+}
+
+static void check_hard(const char *variant) {
+    Bench b;
+    MicroBatch m;
+    Tape tape;
+    Err err;
+    double sum = 0;
+    int left_out = 0, seen[K] = {0};
+    REQUIRE(bench_open(&b, ASSIGN_HARD, variant));
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    tape_init(&tape, true);
+    REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
+    MicroLoss r = micro_batch_gradient(&m, &tape);
+    for (int i = 0; i < WINDOWS; i++) {
+        double of[K];
+        NoiseKey own = m.segments[i].noise;
+        int best = 0;
+        for (int z = 0; z < K; z++) {
+            NoiseKey mean = own;
+            mean.component = 1 + z;
+            mean.means_only = true;
+            of[z] = nats(&b, m.tokens + i * LENGTH, m.targets + i * LENGTH, mean);
+            if (of[z] < of[best]) best = z;
+        }
+        sum += marginal_of(of);
+        left_out += own.scale == 0;
+        if (own.scale != 0) seen[best]++;
+        CHECK_MSG(own.component == 1 + best, "window %d learns under component %d, the likeliest is %d", i,
+                  own.component - 1, best);
+        CHECK(!own.means_only && own.sequence == (uint32_t)i);
+    }
+    double mean = sum / (WINDOWS * LENGTH);
+    CHECK_MSG(fabs(r.loss - mean) < 1e-5 && r.draws > 1 && r.draws < K, "loss %g, -log mean p is %g; %g draws", r.loss,
+              mean, r.draws);
+    CHECK(left_out > 0 && left_out < WINDOWS / 3);
+    CHECK(seen[0] && seen[1] && seen[2]);
+    tape_free(&tape);
+    micro_batch_free(&m);
+    bench_close(&b);
+}
+
+TEST(assign_hard_learns_under_the_likeliest) {
+    check_hard("components");
+    check_hard("residual");
+}
+
+TEST(assign_soft_and_draw) {
+    Bench b;
+    MicroBatch m;
+    Err err;
+    REQUIRE(bench_open(&b, ASSIGN_SOFT, "residual"));
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    REQUIRE(micro_batch_read(&m, 0, 0, &err) == 0);
+    for (int i = 0; i < WINDOWS * K; i++) {
+        CHECK(m.segments[i].noise.component == 1 + i % K && m.segments[i].noise.sequence == (uint32_t)i);
+        CHECK(m.segments[i].noise.scale == m.segments[i - i % K].noise.scale && m.segments[i].row0 == i * LENGTH);
+        CHECK(m.tokens[i * LENGTH + 4] == m.tokens[(i - i % K) * LENGTH + 4]);
+    }
+    micro_batch_free(&m);
+    bench_close(&b);
+    REQUIRE(bench_open(&b, ASSIGN_DRAW, "residual"));
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    int left_out = 0;
+    for (int step = 0; step < 50; step++) {
+        REQUIRE(micro_batch_read(&m, step, 0, &err) == 0);
+        for (int i = 0; i < WINDOWS; i++) {
+            CHECK(m.segments[i].noise.component == 0 && m.segments[i].noise.sequence == (uint32_t)i);
+            left_out += m.segments[i].noise.scale == 0;
+        }
+    }
+    CHECK_MSG(left_out > 140 && left_out < 260, "%d of 2000 windows without a component, not one in ten", left_out);
+    micro_batch_free(&m);
+    bench_close(&b);
+}
+
+/* -log mean_z p over windows, and what they tell of z, against sums by hand. */
+TEST(assign_evaluation_is_marginal) {
+    Bench b;
+    Evaluation e, one;
+    Err err;
+    NoiseKey noise = {.seed = 5, .scale = 1};
+    double sum = 0, mean[K] = {0}, own = 0, whole = 0, first = 0;
+    REQUIRE(bench_open(&b, ASSIGN_HARD, "residual"));
+    REQUIRE(evaluate(&b.model.model, b.span, LENGTH, 0, noise, NULL, &e, &err) == 0);
+    for (int w = 0; w < WINDOWS; w++) {
+        int tokens[LENGTH], targets[LENGTH];
+        double of[K], total = 0;
+        for (int i = 0; i < LENGTH; i++) tokens[i] = b.ids[w * LENGTH + i], targets[i] = b.ids[w * LENGTH + i + 1];
+        for (int z = 0; z < K; z++) {
+            noise.component = 1 + z;
+            of[z] = nats(&b, tokens, targets, noise);
+            total += exp(-of[z]);
+        }
+        sum += marginal_of(of);
+        first += of[0];
+        for (int z = 0; z < K; z++) {
+            double p = exp(-of[z]) / total;
+            mean[z] += p / WINDOWS;
+            own -= p * log(p) / WINDOWS;
+        }
+    }
+    for (int z = 0; z < K; z++) whole -= mean[z] * log(mean[z]);
+    CHECK_MSG(e.complete && fabs(e.nats / sum - 1) < 1e-6, "%g nats, by hand %g", e.nats, sum);
+    CHECK_MSG(fabs(e.entropy - whole) < 1e-5 && fabs(e.information - (whole - own)) < 1e-5, "%g, %g; by hand %g, %g",
+              e.entropy, e.information, whole, whole - own);
+    noise.component = 1;
+    REQUIRE(evaluate(&b.model.model, b.span, LENGTH, 0, noise, NULL, &one, &err) == 0);
+    CHECK(fabs(one.nats / first - 1) < 1e-6 && one.entropy == 0 && one.information == 0);
+    bench_close(&b);
+}
