@@ -177,7 +177,7 @@ int results_put_error(Results *r, int64_t line, const char *custom_id, const Api
 
 int results_sync(Results *r, Err *err) {
     if (r->synced) return 0;
-    if (fdatasync(r->fd)) return fail_to_write(r, errno, err);
+    if (fsync(r->fd)) return fail_to_write(r, errno, err);
     r->synced = true;
     return 0;
 }

@@ -45,3 +45,4 @@ TEST(faults_under_import) { try_task(&tasks[5]); }
 TEST(faults_under_verify) { try_task(&tasks[6]); }
 TEST(faults_under_eval) { try_task(&tasks[7]); }
 TEST(faults_under_sample) { try_task(&tasks[8]); }
+TEST(faults_under_batch) { try_task(&tasks[9]); }

@@ -30,6 +30,8 @@ const Task tasks[TASKS] = {
     {"eval", "true", "noised-train eval --model model --data text.txt", "", false},
     {"sample", "true",
      "noised-train sample --model model --prompt river --max-tokens 4 --seed 1 --noise-seed 2 --threads 1", "", false},
+    {"batch", "true", "noised --model model --batch requests.jsonl --out results.jsonl --threads 1", "results.jsonl",
+     false},
 };
 
 int trial_shell(const Trial *t, const char *before, const char *line) {
@@ -96,6 +98,11 @@ static void make_before(const Trial *t) {
     test_write_text(path, "labels.jsonl",
                     "{\"text\":\"the river\",\"label\":\"A\"}\n{\"text\":\"the mill\",\"label\":\"B\"}\n"
                     "{\"text\":\"a word\",\"label\":\"A\"}\n{\"text\":\"a stone\",\"label\":\"B\"}\n");
+    test_write_text(
+        path, "requests.jsonl",
+        "{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/tokenize\",\"body\":{\"prompt\":\"the river\"}}\n"
+        "{\"custom_id\":\"b\",\"method\":\"POST\",\"url\":\"/detokenize\",\"body\":{\"tokens\":[5,6]}}\n"
+        "{\"custom_id\":\"c\",\"method\":\"POST\",\"url\":\"/tokenize\",\"body\":{\"prompt\":\"the mill\"}}\n");
     CHECK(strcmp(t->task->before, "true") == 0 || trial_shell(t, t->build, t->task->before) == 0);
     snprintf(command, sizeof command, "cp -r %s/trial %s/before", t->dir, t->dir);
     CHECK(system(command) == 0);

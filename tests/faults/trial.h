@@ -5,14 +5,14 @@
 #include "base/sha256.h"
 #include "tests/faults/faults.h"
 
-/* Commands are a shell's, in a folder with text.txt, labels.jsonl, config.json and model/. A result is a file, or a
- * folder whose files all count but log.jsonl, which has times in it; "": what the command prints. */
+/* Commands are a shell's, in a folder with text.txt, labels.jsonl, requests.jsonl, config.json and model/. A result is
+ * a file, or a folder whose files all count but log.jsonl, which has times in it; "": what the command prints. */
 typedef struct Task {
     const char *name, *before, *command, *result;
     bool mallocs; /* few enough to let each of them fail */
 } Task;
 
-enum { TASKS = 9 };
+enum { TASKS = 10 };
 extern const Task tasks[TASKS];
 
 typedef struct Trial {
