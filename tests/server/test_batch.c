@@ -161,6 +161,7 @@ static const Asked of_all_routes[] = {
     {"/completion", "{\"prompt\":\"The river\",\"seed\":3,\"n_predict\":9}"},
     {"/infill", "{\"input_prefix\":\"The\",\"input_suffix\":\"mill\"}"},
     {"/v1/embeddings", "{\"input\":[\"The river\",\"the mill\"]}"},
+    {"/v1/rerank", "{\"query\":\"The river\",\"documents\":[\"a mill\",\"a river\"]}"},
     {"/v1/classify", "{\"input\":\"The river\"}"},
     {"/v1/tag", "{\"input\":\"The river\"}"},
     {"/v1/fill-mask", "{\"input\":\"The river\"}"},
