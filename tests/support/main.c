@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/macros.h"
 #include "base/memory.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/reports.h"
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static TestCase *cases, *running;
@@ -56,6 +58,18 @@ static void stuck(int signal) {
 
 void test_takes_long(void) { alarm(0); }
 
+/* Of processors, that this process and the programs it has waited for have taken. */
+static double spent_seconds(void) {
+    static const int whose[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    double s = 0;
+    for (size_t i = 0; i < COUNTOF(whose); i++) {
+        struct rusage u;
+        BUG_ON(getrusage(whose[i], &u));
+        s += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    }
+    return s;
+}
+
 static void fail_by_reports(void) {
     char summary[256];
     while (reports_take(stdout, summary)) test_fail(__FILE__, __LINE__, "%s", summary);
@@ -88,20 +102,20 @@ int main(int argc, char **argv) {
         skip_reason = NULL;
         running = c;
         alarm(STUCK_SECONDS);
-        double t0 = now_seconds();
+        double t0 = now_seconds(), spent0 = spent_seconds();
         c->run();
         test_env_back();
-        double t = now_seconds() - t0;
+        double t = now_seconds() - t0, spent = spent_seconds() - spent0;
         fail_by_reports();
         if (failures_here) {
             failed++;
-            printf("FAIL %s (%.2f s)\n", c->name, t);
+            printf("FAIL %s (%.2f s, processors %.2f)\n", c->name, t, spent);
         } else if (skip_reason) {
             skipped++;
             printf("skip %s: %s\n", c->name, skip_reason);
         } else {
             passed++;
-            printf("ok   %s (%.2f s)\n", c->name, t);
+            printf("ok   %s (%.2f s, processors %.2f)\n", c->name, t, spent);
         }
     }
     alarm(0);
