@@ -10,7 +10,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TREE = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(TREE, os.environ.get("BUILD", "build"))
-PATIENCE = 60  # seconds for anything to start or to end
+PATIENCE = 240  # seconds for anything to start or to end, a build with a sanitizer too
 
 
 def cases(family, quick=False):

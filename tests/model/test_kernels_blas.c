@@ -207,7 +207,7 @@ static long mapped_mb(void) {
 /* A buffer of OpenBLAS has 16 MiB or more. Kernels for small products need none (SkylakeX): OPENBLAS_CORETYPE=Haswell
  * shows others. The team starts first: its threads map stacks. */
 TEST(kernels_blas_maps_nothing_while_it_multiplies) {
-    enum { TEAM = 6, PRODUCTS = 1000 / SLOWNESS, SIDE = BLAS_OUTS * BLAS_DEPTH };
+    enum { TEAM = 6, PRODUCTS = FEWER(1000), SIDE = BLAS_OUTS * BLAS_DEPTH };
     static float a[SIDE], b[SIDE], c[TEAM][BLAS_ROWS * BLAS_OUTS];
     int team = team_size(), members = 0;
     team_resize(TEAM);

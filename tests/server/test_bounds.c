@@ -117,7 +117,7 @@ static const Bound bounds[] = {
 
 /* Seconds of the daemon's for one such request: the least of a few, and each several times where it is brief. */
 static double cost(const Daemon *d, const Bound *bound, int n, size_t *bytes) {
-    enum { TRIES = 2 };
+    enum { TRIES = FEWER(2), TIMES = FEWER(20) };
     Buffer body = {0};
     double least = INFINITY;
     bound->body(&body, n);
@@ -126,7 +126,7 @@ static double cost(const Daemon *d, const Bound *bound, int n, size_t *bytes) {
     for (int i = 0; i < TRIES; i++) {
         int times = 0;
         double start = cpu_seconds(d), used = 0;
-        for (; times < 20 && used < 0.005; times++) {
+        for (; times < TIMES && used < 0.005; times++) {
             Answer a = http_post(d, bound->path, body.data);
             CHECK_MSG(a.status == bound->status, "%s, %d: %d %.300s", bound->what, n, a.status, a.body);
             answer_free(&a);
@@ -157,7 +157,7 @@ TEST(bounds_of_processor_time) {
 
 /* Seconds of ours for a conversation of n turns. */
 static double render_cost(const ChatTemplate *t, int n) {
-    enum { TRIES = 3, TIMES = 20 };
+    enum { TRIES = FEWER(3), TIMES = FEWER(20) };
     ChatMessage *m = xcalloc((size_t)n, sizeof *m);
     ChatWords words = {.bos = "<s>", .eos = "</s>", .think = true};
     double least = INFINITY;

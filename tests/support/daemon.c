@@ -62,13 +62,14 @@ static void make_pixels(Config *c) {
 static Config config_of(TestCheckpoint kind) {
     Config c = test_config(attention_kind_find("symmetric"));
     bool slow = kind == CHECKPOINT_SLOW;
+    int less = SANITIZED ? 2 : 1; /* what is slow there is the build */
     c.vocab_size = TEST_VOCAB;
-    c.hidden_size = slow ? 256 : 32;
-    c.n_layers = slow ? 8 : 2;
+    c.hidden_size = slow ? 256 / less : 32;
+    c.n_layers = slow ? 8 / less : 2;
     c.n_heads = c.n_kv_heads = slow ? 4 : 2;
-    c.head_dim = slow ? 64 : 16;
+    c.head_dim = slow ? 64 / less : 16;
     c.max_positions = slow ? 4096 : 512;
-    c.mlp.width = slow ? 1024 : 64;
+    c.mlp.width = slow ? 1024 / less : 64;
     c.bos_token_id = c.eos_token_id = TEST_EOS;
     c.noise.scope = kind == CHECKPOINT_QUIET ? NOISE_NONE : NOISE_HEAD;
     if (kind == CHECKPOINT_CLASSES) give_task(&c, TASK_TEXT_CLASSIFICATION, kind);
@@ -256,6 +257,11 @@ bool daemon_listen_at(Daemon *d, const char *dir, const char *options) {
     if (!strstr(copy, "--threads")) {
         arguments[n++] = "--threads";
         arguments[n++] = "1";
+    }
+    /* The largest batch, which warms a daemon up, takes a sanitizer seconds. */
+    if (SANITIZED && !strstr(copy, "--prefill-chunk ")) {
+        arguments[n++] = "--prefill-chunk";
+        arguments[n++] = "32";
     }
     char hosts[] = "--allowed-host x a u"; /* what bare requests of the tests say */
     if (!strstr(copy, "--host ")) split(arguments, &n, hosts);

@@ -26,6 +26,10 @@ enum { SANITIZED = 1, SLOWNESS = 8 };
 enum { SANITIZED = 0, SLOWNESS = 1 };
 #endif
 
+/* How many of n rounds are made: all, or what a sanitizer does in the same time, which sees what is wrong in the first
+ * of them. For rounds that draw or measure anew, not for those that have to meet every case. */
+#define FEWER(n) (((n) + SLOWNESS - 1) / SLOWNESS)
+
 void test_register(TestCase *c);
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *reason);

@@ -133,7 +133,7 @@ TEST(chat_forgets_what_no_longer_fits) {
     char line[4096], text[512] = "";
     bool gone = false;
     Talk t;
-    REQUIRE(talk_start(&t, "weights/demo", "--max-tokens", "20"));
+    REQUIRE(talk_start(&t, test_checkpoint(CHECKPOINT_SMALL), "--max-tokens", "20"));
     hear(&t, line);
     for (int i = 0; i < 50; i++) strcat(text, "a whale ");
     for (int i = 0; i < 6; i++) {

@@ -111,7 +111,7 @@ TEST(finetune_a_llama_folder) {
 
 /* Next to no learning rate: what comes out is what went in. */
 TEST(finetune_the_demo) {
-    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], out[256];
+    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], out[256];
     snprintf(
         args, sizeof args,
         "pretrain --init weights/demo --data %s --out %s/a --window 16 --batch 1 --steps 1 --lr 1e-9 --eval-every 0",
@@ -136,7 +136,7 @@ static bool is_same_file(const char *a, const char *b) {
 /* A model that talks still does when it was trained on; what does not come along is named. */
 TEST(finetune_carries_over_what_the_folder_is_served_with) {
     static const char *const names[] = {"tokenizer_config.json", "generation_config.json", "chat_template.jinja"};
-    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], from[300], to[300];
+    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], from[300], to[300];
     snprintf(args, sizeof args, "mkdir %s/talks && cp weights/demo/* %s/talks", dir, dir);
     REQUIRE(system(args) == 0);
     snprintf(to, sizeof to, "%s/talks", dir);
@@ -187,7 +187,7 @@ static void write_demo_config(const char *dir, const char *name, const char *noi
 
 /* Noise may be left out and added; the network is the same without it, and sigma begins where it is told to. */
 TEST(finetune_adds_noise_and_leaves_it_out) {
-    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], out[3][256];
+    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], out[3][256];
     const char *run = "pretrain --init %s --config %s/%s.json --data %s --out %s --window 16 --batch 1 --steps 1 "
                       "--lr 1e-9 --eval-every 0 %s";
     write_demo_config(dir, "none.json", "");

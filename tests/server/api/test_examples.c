@@ -80,6 +80,7 @@ TEST(examples_shell) { prints_the_answer("examples/stream.sh"); }
 /* The bits on the page are those of every kernel family but amx; ref would take minutes. */
 TEST(examples_walk_prints_what_the_page_shows) {
     if (!has("python3 --version")) SKIP("needs python3");
+    if (SANITIZED) SKIP("asks the daemon what its own tests ask it");
     const Kernels *all[KERNELS_LEVELS];
     int n = kernels_available(all), status;
     if (!strcmp(all[n - 1]->name, "amx")) n--;
@@ -134,5 +135,6 @@ TEST(examples_failover_python) {
 
 TEST(examples_failover_javascript) {
     if (!has("node --version")) SKIP("needs node");
+    if (SANITIZED) SKIP("asks the daemon what examples_failover_python asks it");
     goes_on_elsewhere("node examples/failover.mjs");
 }

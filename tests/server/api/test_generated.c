@@ -295,7 +295,7 @@ static bool is_length(const char *field) {
 
 /* One value at least is an answer. */
 static void try_allowed(Generator *g, const cJSON *field) {
-    enum { TRIES = 5, MOST = 50 };
+    enum { TRIES = FEWER(5), MOST = 50 };
     int before = g->answered;
     for (int i = 0; i < TRIES || (i < MOST && g->answered == before); i++) {
         cJSON *request = new_request(g);
@@ -413,10 +413,10 @@ static int rounds(int normally) {
     return more ? atoi(more) : normally;
 }
 
-TEST(generated_requests) { CHECK(try_routes(CHECKPOINT_SMALL, options, true, rounds(150)) >= 5); }
+TEST(generated_requests) { CHECK(try_routes(CHECKPOINT_SMALL, options, true, rounds(FEWER(150))) >= 5); }
 
 TEST(generated_requests_of_tasks) {
     static const TestCheckpoint kinds[] = {CHECKPOINT_CLASSES, CHECKPOINT_TAGS, CHECKPOINT_MASKS};
     for (size_t i = 0; i < COUNTOF(kinds); i++)
-        CHECK(try_routes(kinds[i], "--any-model --max-n 3 --max-prompts 3", false, rounds(60)) >= 1);
+        CHECK(try_routes(kinds[i], "--any-model --max-n 3 --max-prompts 3", false, rounds(FEWER(60))) >= 1);
 }

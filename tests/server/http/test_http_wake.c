@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STREAMS = 32, THREADS = 4, WAKES = 500000 / SLOWNESS };
+enum { STREAMS = 32, THREADS = 4, WAKES = FEWER(500000) };
 
 /* News for a stream are counted before it is woken, and seen when it is polled. A stream whose wake is lost counts as
  * woken for ever, and sees no news any more. */
