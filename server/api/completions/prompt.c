@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,19 @@ const Type api_prompt_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &parts
 static const Type several_type = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max-prompts", .of = {&api_prompt_type}};
 const Type api_prompts_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &parts_type, &several_type}};
 
+static int id_fail(const FieldReader *r, const cJSON *item, int vocab) {
+    int64_t id;
+    char what[80];
+    if (json_int64(item, &id))
+        return api_fail(r->error, 400, NULL, r->name,
+                        "%s has the token %" PRId64 ", out of vocabulary: ids are 0 to %d", r->name, id, vocab - 1);
+    snprintf(what, sizeof what, "token ids, integers between 0 and %d", vocab - 1);
+    return field_fail(r, item, what);
+}
+
 int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, int *n) {
     const cJSON *element;
     int64_t id;
-    char what[80];
-    snprintf(what, sizeof what, "token ids, integers between 0 and %d", vocab - 1);
     if (!cJSON_IsArray(item)) return field_fail(r, item, "an array of token ids");
     *n = 0;
     *ids = try_malloc(((size_t)cJSON_GetArraySize(item) + 1) * sizeof **ids);
@@ -31,7 +40,7 @@ int api_ids_read(const FieldReader *r, const cJSON *item, int vocab, int **ids, 
         if (!json_integer(element, 0, vocab - 1, &id)) {
             free(*ids);
             *ids = NULL;
-            return field_fail(r, element, what);
+            return id_fail(r, element, vocab);
         }
         (*ids)[(*n)++] = (int)id;
     }
@@ -54,14 +63,13 @@ static int encode(TokenList *list, const ApiContext *ctx, const char *text, cons
 /* Ids and texts in a row are one prompt. A text in front begins the document. */
 static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) {
     const ApiContext *ctx = r->context;
-    char what[80];
     int64_t id;
-    snprintf(what, sizeof what, "token ids, integers between 0 and %d", ctx->config->vocab_size - 1);
     for (; part; part = part->next) {
         if (cJSON_IsString(part)) {
             if (encode(list, ctx, part->valuestring, r->name, r->error)) return -1;
         } else {
-            if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id)) return field_fail(r, part, what);
+            if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id))
+                return id_fail(r, part, ctx->config->vocab_size);
             token_list_push(list, (int)id);
         }
     }
