@@ -61,7 +61,7 @@ endif
 # A room is a folder; its main.c, if any, is the program. What a room may include is in scripts/rooms.sh.
 sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
 BASE := $(call sources,base base/json base/options)
-TOKENIZER := $(call sources,tokenizer)
+TOKENIZER := $(call sources,tokenizer tokenizer/jinja)
 MODEL := $(call sources,model model/ops model/attention model/kernels)
 WEIGHTS := $(call sources,weights weights/import)
 TRAINER := $(call sources,trainer $(addprefix trainer/,text tasks ranks report commands))
@@ -177,6 +177,7 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/packages
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(OPTIMIZE) $(ISA) -MMD -MP -c $< -o $@
 
+$(BUILD)/tokenizer/chat_templates.o: $(wildcard tokenizer/templates/*.jinja)
 $(BUILD)/server/page/html.c: server/page/join.sh $(wildcard server/page/*.html server/page/*.css server/page/*.js)
 	@mkdir -p $(@D)
 	$(call say,JOIN,server/page)

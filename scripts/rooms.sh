@@ -22,7 +22,7 @@ echo "$includes" | awk '
     BEGIN {
         base = "base base/json base/options"
         model = base " model/kernels model/ops model/attention model"
-        weights = model " tokenizer weights weights/import"
+        weights = model " tokenizer tokenizer/jinja weights weights/import"
         engine = weights " server/metrics server/form server/engine"
         api = engine " server/api"
         pooling = api " server/api/completions server/api/pooling"
@@ -35,6 +35,7 @@ echo "$includes" | awk '
         allow("base/json", "base")
         allow("base/options", "base")
         allow("tokenizer", base)
+        allow("tokenizer/jinja", base)
         # In model/ files count: nouns at the bottom, kernels and operations on them, then what is made of those.
         nouns = " model:tensor model:tape model:config model:kind model:params model:shape model:kv"
         layers = nouns " model:forward model:linear model:norm model:noise model:sas"

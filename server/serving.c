@@ -110,7 +110,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     snprintf(s->fingerprint, sizeof s->fingerprint, "%.12s-%s-%s", c->hash, NOISED_VERSION,
              model_arithmetic(&c->model));
     snprintf(s->chat_fingerprint, sizeof s->chat_fingerprint, "%s-%s", s->fingerprint,
-             s->chat.form ? s->chat.form->name : "none");
+             s->chat.program ? s->chat.name : "none");
     s->api = (ApiContext){.limits = options_limits(ctx->options, config->max_positions),
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,

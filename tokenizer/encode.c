@@ -12,17 +12,10 @@
 /* Positions in a word are ints, and a spelling is up to three times as long as the text. */
 enum { MAX_TEXT = 1 << 29 };
 
-/* Places in a text that no special token may span. */
-typedef struct Quotes {
-    const char *text;
-    const size_t *at; /* [n], ascending */
-    size_t n;
-} Quotes;
-
 typedef struct Encoder {
     const Tokenizer *t;
     bool special;
-    Quotes quotes; /* of the text as it came */
+    const char *text, *marks; /* as it came, and what of it is quoted; marks may be NULL */
     WordScan *scan;
     MergeScratch scratch;
     TokenList *out;
@@ -131,20 +124,11 @@ static int encode_piece(Encoder *e, TokenText text, bool first) {
 
 typedef int (*PieceFn)(Encoder *e, TokenText piece, bool first);
 
-/* Of bytes that lie in the text as it came. */
+/* Of bytes that lie in the text as it came: whether any of them is. */
 static bool is_quoted(const Encoder *e, const char *bytes, size_t n) {
-    const Quotes *q = &e->quotes;
-    size_t low = 0, high = q->n; /* the first place behind the first byte */
-    if (q->n == 0) return false;
-    size_t start = (size_t)(bytes - q->text);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (q->at[middle] <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < q->n && q->at[low] < start + n;
+    size_t at = (size_t)(bytes - e->text), end = at + n;
+    while (e->marks && at < end && !e->marks[at]) at++;
+    return e->marks && at < end;
 }
 
 /* The next added token from text[at] on; where a special one is only quoted, the longest other one there. */
@@ -181,36 +165,39 @@ static bool is_ascii(TokenText text) {
     return all < 0x80;
 }
 
-static int encode_normalized(Encoder *e, TokenText text, bool first) {
-    bool compose = e->t->spec.nfc && !is_ascii(text);
+/* Whether a text spells a special token that is quoted in part at least. */
+static bool quotes_special(const Encoder *e, TokenText text) {
+    AddedMatch match;
+    for (size_t at = 0; e->marks && added_trie_find(&e->t->normalized, text.data, text.n, at, true, &match);
+         at = match.start + 1)
+        if (e->t->special[match.id] && is_quoted(e, text.data + match.start, match.end - match.start)) return true;
+    return false;
+}
+
+/* Step 2. What is spelt anew has its places elsewhere, so none of it is special where anything special is quoted. */
+static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
+    bool compose = e->t->spec.nfc && !is_ascii(text), special = e->special;
+    const char *marks = e->marks;
     if (!compose && e->t->spec.prepend != PREPEND_NORMALIZER)
         return encode_around(e, &e->t->normalized, text, first, encode_piece);
     TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, true);
     if (!spelt.data) return fail_memory(e->err);
+    e->special = special && !quotes_special(e, text);
+    e->marks = NULL;
     int rc = encode_around(e, &e->t->normalized, spelt, first, encode_piece);
+    e->special = special;
+    e->marks = marks;
     free((char *)spelt.data);
     return rc;
 }
 
-/* Step 2. A piece that is spelt anew has its places elsewhere, so none of it is special where anything is quoted. */
-static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
-    Quotes quotes = e->quotes;
-    bool special = e->special;
-    e->special = special && !is_quoted(e, text.data, text.n);
-    e->quotes.n = 0;
-    int rc = encode_normalized(e, text, first);
-    e->special = special;
-    e->quotes = quotes;
-    return rc;
-}
-
-static int encode_text(const Tokenizer *t, const char *text, size_t n, bool special, Quotes quotes, TokenList *out,
-                       Err *err) {
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
+                            TokenList *out, Err *err) {
     if (n == 0) return out->failed ? fail_memory(err) : 0;
     if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
     if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
     if (t->spec.style == TOKEN_WORDS) return word_level_encode(t, text, n, out) ? fail_memory(err) : 0;
-    Encoder e = {.t = t, .special = special, .quotes = quotes, .out = out, .err = err};
+    Encoder e = {.t = t, .special = special, .text = text, .marks = marks, .out = out, .err = err};
     if (t->pretokenizer) {
         e.scan = word_scan_open(t->pretokenizer);
         if (!e.scan) return fail_memory(err);
@@ -222,45 +209,5 @@ static int encode_text(const Tokenizer *t, const char *text, size_t n, bool spec
 }
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
-    return encode_text(t, text, n, special, (Quotes){0}, out, err);
-}
-
-/* ---- quotes ---- */
-
-static const char quote = '\xFF';
-
-/* Inside the next special token from text[from] on. */
-static size_t quote_place(const Tokenizer *t, const AddedTrie *added, const char *text, size_t n, size_t from) {
-    AddedMatch match;
-    for (; added_trie_find(added, text, n, from, true, &match); from = match.start + 1)
-        if (t->special[match.id]) return match.start + 1;
-    return n;
-}
-
-void tokenizer_quote(const Tokenizer *t, const char *text, Buffer *out) {
-    size_t n = strlen(text), raw = 0, normalized = 0;
-    for (size_t at = 0; at < n;) {
-        if (raw <= at) raw = quote_place(t, &t->raw, text, n, at);
-        if (normalized <= at) normalized = quote_place(t, &t->normalized, text, n, at);
-        size_t next = MIN(raw, normalized);
-        buffer_append(out, text + at, next - at);
-        if (next < n) buffer_append(out, &quote, 1);
-        at = next;
-    }
-}
-
-int tokenizer_encode_quoted(const Tokenizer *t, char *text, size_t n, TokenList *out, Err *err) {
-    size_t kept = 0, n_at = 0, *at;
-    for (size_t i = 0; i < n; i++) n_at += text[i] == quote;
-    at = try_malloc(MAX(n_at, 1) * sizeof *at);
-    if (!at) return fail_memory(err);
-    n_at = 0;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == quote)
-            at[n_at++] = kept;
-        else
-            text[kept++] = text[i];
-    int rc = encode_text(t, text, kept, true, (Quotes){text, at, n_at}, out, err);
-    free(at);
-    return rc;
+    return tokenizer_encode_marked(t, text, NULL, n, special, out, err);
 }

@@ -30,11 +30,9 @@ void token_list_free(TokenList *list);
  * holds a part. */
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err);
 
-/* A text that quotes others, whose special tokens are no tokens but text. tokenizer_quote appends such a text with a
- * byte that UTF-8 has not inside whatever could be taken for a special token; tokenizer_encode_quoted takes these bytes
- * out of text[0..n), in place, and appends the ids, those of the special tokens outside quotes among them. */
-void tokenizer_quote(const Tokenizer *t, const char *text, Buffer *out);
-int tokenizer_encode_quoted(const Tokenizer *t, char *text, size_t n, TokenList *out, Err *err);
+/* The same of a text that quotes others: a special token of which any byte has a mark other than 0 is text. */
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
+                            TokenList *out, Err *err);
 
 /* The id that the file wants in front of every text (a Llama file's template), or -1. tokenizer_encode leaves it out.
  */

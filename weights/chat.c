@@ -1,14 +1,129 @@
 #include "weights/chat.h"
 
-#include "base/buffer.h"
+#include "base/err.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "base/sha256.h"
 #include "tokenizer/chat_files.h"
+#include "tokenizer/chat_templates.h"
+#include "tokenizer/jinja/jinja.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char remedy[] = "the option --chat-template NAME|FILE says which to use";
+
+/* ---- writing ---- */
+
+/* A text with its marks. */
+typedef struct Written {
+    Buffer text, marks;
+} Written;
+
+static void written_free(Written *x) {
+    buffer_free(&x->text);
+    buffer_free(&x->marks);
+}
+
+/* Where the mark begins that stands last; n: nowhere. */
+static size_t cut_at(const Written *x) {
+    const char *marks = x->marks.data;
+    size_t at = x->marks.n;
+    while (at && marks[at - 1] != MARK_CUT) at--;
+    if (!at) return x->marks.n;
+    while (at && marks[at - 1] == MARK_CUT) at--;
+    return at;
+}
+
+static int write_marked(const Chat *chat, const ChatRequest *request, Written *x, Err *err) {
+    ChatFill fill = {&chat->manner, request};
+    if (jinja_run(chat->program, chat_fill, &fill, &x->text, &x->marks, err)) return -1;
+    if (request->end != CHAT_UNFINISHED) return 0;
+    size_t at = cut_at(x);
+    if (at == x->text.n) return err_set(err, "the template does not write the last message as it is");
+    x->text.n = x->marks.n = at;
+    return 0;
+}
+
+int chat_write(const Chat *chat, const ChatRequest *request, Buffer *out, Err *err) {
+    Written x = {0};
+    int rc = write_marked(chat, request, &x, err);
+    if (rc == 0) buffer_append(out, x.text.data, x.text.n);
+    if (out->failed) rc = err_set(err, "no memory to write the conversation");
+    written_free(&x);
+    return rc;
+}
+
+int chat_encode(const Chat *chat, const ChatRequest *request, bool parse_special, const Tokenizer *tokenizer,
+                TokenList *out, Err *err) {
+    Written x = {0};
+    int rc = write_marked(chat, request, &x, err);
+    const char *marks = parse_special ? NULL : x.marks.data;
+    if (rc == 0) rc = tokenizer_encode_marked(tokenizer, x.text.data, marks, x.text.n, true, out, err);
+    written_free(&x);
+    return rc;
+}
+
+/* ---- what a template takes ---- */
+
+/* Writes a conversation that is spelt in JSON. */
+static int try_out(const Chat *chat, const char *messages, ChatEnd end, Written *x) {
+    Err err;
+    cJSON *read = cJSON_Parse(messages);
+    ChatRequest request = {.messages = read, .end = end};
+    ChatFill fill = {&chat->manner, &request};
+    int rc = read ? jinja_run(chat->program, chat_fill, &fill, &x->text, &x->marks, &err) : -1;
+    cJSON_Delete(read);
+    return rc;
+}
+
+/* Whether it writes the user's text, and of what is the user's nothing else: not the parts that hold it. */
+static bool writes(const Chat *chat, const char *messages, const char *text) {
+    Written x = {0};
+    bool so = try_out(chat, messages, CHAT_OPENED, &x) == 0;
+    size_t n = 0, length = strlen(text);
+    for (size_t i = 0; so && i < x.text.n; i++)
+        if (x.marks.data[i] == MARK_CONTENT) so = text[n % length] == x.text.data[i], n++;
+    written_free(&x);
+    return so && n >= length;
+}
+
+static void learn_contents(Chat *chat) {
+    static const char texts[] = "[{\"role\":\"user\",\"content\":\"zebra\"}]",
+                      parts[] = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"zebra\"}]}]";
+    chat->manner.takes_texts = chat->manner.takes_parts = true; /* both as they come */
+    bool takes_texts = writes(chat, texts, "zebra"), takes_parts = writes(chat, parts, "zebra");
+    chat->manner.takes_texts = takes_texts || !takes_parts;
+    chat->manner.takes_parts = takes_parts;
+    chat->takes_tools = jinja_mentions(chat->program, "tools");
+    chat->manner.knows_developer = strstr(chat->source, "developer") != NULL;
+}
+
+/* An answer ends with what the template writes behind one, up to what the user says next: with the special token there
+ * when white space alone is in front of it, else with the text, less the white space at its end. */
+static void learn_end(Chat *chat, const Tokenizer *tokenizer) {
+    static const char talk[] = "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":"
+                               "\"quagga\"},{\"role\":\"user\",\"content\":\"zebra\"}]",
+                      answer[] = "quagga", white[] = " \t\r\n";
+    Written x = {0};
+    TokenList ids = {0};
+    Err err;
+    bool wrote = try_out(chat, talk, CHAT_CLOSED, &x) == 0;
+    const char *at = wrote ? memmem(x.text.data, x.text.n, answer, strlen(answer)) : NULL;
+    size_t from = at ? (size_t)(at - x.text.data) + strlen(answer) : x.text.n, to = from;
+    while (to < x.text.n && x.marks.data[to] != MARK_CONTENT) to++;
+    while (to > from && strchr(white, x.text.data[to - 1])) to--;
+    size_t token = from;
+    while (token < to && strchr(white, x.text.data[token])) token++;
+    int rc = token < to ? tokenizer_encode(tokenizer, x.text.data + token, to - token, true, &ids, &err) : -1;
+    if (rc == 0 && ids.n && tokenizer_is_special(tokenizer, ids.ids[0]))
+        chat->end = ids.ids[0];
+    else if (rc == 0 && !*chat->stop && to - from < sizeof chat->stop)
+        snprintf(chat->stop, sizeof chat->stop, "%.*s", (int)(to - from), x.text.data + from);
+    token_list_free(&ids);
+    written_free(&x);
+}
+
+/* ---- opening ---- */
 
 /* The text of a special token, malloc'ed; "" for none. */
 static char *word(const Tokenizer *t, int id) {
@@ -17,32 +132,41 @@ static char *word(const Tokenizer *t, int id) {
     return strndup(piece ? piece : "", piece ? n : 0);
 }
 
+/* Takes chat->source for the template; -1 when it is none. */
+static int take_source(Chat *chat, Err *err) {
+    const ChatTemplate *known = chat_template_same(chat->source);
+    char digest[65];
+    Sha256 hash;
+    chat->program = jinja_parse(chat->source, strlen(chat->source), err);
+    sha256_init(&hash);
+    sha256_add(&hash, chat->source, strlen(chat->source));
+    sha256_hex(&hash, digest);
+    snprintf(chat->name, sizeof chat->name, known ? "%s" : "own.%.8s", known ? known->name : digest);
+    if (known && known->stop) snprintf(chat->stop, sizeof chat->stop, "%s", known->stop);
+    return chat->program ? 0 : -1;
+}
+
 void chat_of_folder(Chat *chat, const char *dir) {
     Err err;
     *chat = (Chat){0};
     chat->source = chat_template_of_folder(dir, &err);
-    chat->form = chat->source ? chat_template_recognise(chat->source) : NULL;
-    if (err.msg[0])
+    if (!chat->source && !err.msg[0])
+        snprintf(chat->why, sizeof chat->why, "the model has no chat template, neither %s nor in %s; %s",
+                 CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, remedy);
+    else if (!chat->source || take_source(chat, &err))
         snprintf(chat->why, sizeof chat->why, "the model's chat template cannot be read (%.200s); %s", err.msg, remedy);
-    else
-        snprintf(chat->why, sizeof chat->why, "the model %s; %s",
-                 chat->source ? "has a chat template that is none of the known ones"
-                              : "has no chat template, neither " CHAT_TEMPLATE_FILE " nor in " TOKENIZER_CONFIG_FILE,
-                 remedy);
 }
 
 static int use_option(Chat *chat, const char *option, Err *err) {
     Err why;
-    chat->form = chat_template_named(option);
-    if (chat->form) return 0;
-    chat->source = chat_template_of_file(option, &why);
-    chat->form = chat->source ? chat_template_recognise(chat->source) : NULL;
-    if (chat->form) return 0;
+    const ChatTemplate *known = chat_template_named(option);
+    chat->source = known ? try_strdup(known->source) : chat_template_of_file(option, &why);
+    if (chat->source) return take_source(chat, &why) ? err_set(err, "--chat-template %.200s: %s", option, why.msg) : 0;
+    if (known) return err_set(err, "no memory to read the chat template");
     Buffer names = {0};
     chat_template_names(&names);
-    err_set(err, "--chat-template %.200s: %s%.200s; the known ones are %.*s", option,
-            chat->source ? "the file holds none of the known templates" : "no name of a known template, and ",
-            chat->source ? "" : why.msg, (int)names.n, names.data);
+    err_set(err, "--chat-template %.200s: no name of a known template, and %.200s; the known ones are %.*s", option,
+            why.msg, (int)names.n, names.data);
     buffer_free(&names);
     return -1;
 }
@@ -51,92 +175,28 @@ int chat_open(Chat *chat, const char *dir, const char *option, const Config *con
               Err *err) {
     int bos = tokenizer_bos(tokenizer);
     *chat = (Chat){0};
-    if (option && use_option(chat, option, err)) return -1;
+    memory_ran_out(); /* forget what was before */
     if (!option) chat_of_folder(chat, dir);
-    chat->words.bos = word(tokenizer, bos >= 0 ? bos : config->bos_token_id);
-    chat->words.eos = word(tokenizer, config->eos_token_id);
+    if (option && use_option(chat, option, err)) {
+        chat_close(chat);
+        return -1;
+    }
+    chat->end = -1;
+    chat->manner.bos = word(tokenizer, bos >= 0 ? bos : config->bos_token_id);
+    chat->manner.eos = word(tokenizer, config->eos_token_id);
+    if (chat->program) {
+        learn_contents(chat);
+        learn_end(chat, tokenizer);
+    }
+    if (memory_ran_out() || !chat->manner.bos || !chat->manner.eos)
+        return err_set(err, "no memory to read the chat template");
     return 0;
 }
 
 void chat_close(Chat *chat) {
+    jinja_free(chat->program);
     free(chat->source);
-    free((char *)chat->words.bos);
-    free((char *)chat->words.eos);
+    free((char *)chat->manner.bos);
+    free((char *)chat->manner.eos);
     *chat = (Chat){0};
-}
-
-int chat_ends(const Chat *chat, const Tokenizer *tokenizer, int ids[CHAT_ENDS]) {
-    int n = 0;
-    for (int i = 0; i < CHAT_ENDS && chat->form->ends[i]; i++) {
-        int id = tokenizer_find_special(tokenizer, chat->form->ends[i]);
-        if (id >= 0) ids[n++] = id;
-    }
-    return n;
-}
-
-/* U+FDD0, which is no character: behind the content of an unfinished message it shows where to cut. */
-static const char mark[] = "\xEF\xB7\x90";
-
-/* The last one: a content may have some of its own. */
-static int cut_at_mark(Buffer *text, size_t from, Err *err) {
-    size_t n = strlen(mark);
-    for (size_t i = text->n; i >= from + n; i--)
-        if (!memcmp(text->data + i - n, mark, n)) {
-            text->n = i - n;
-            return 0;
-        }
-    return err_set(err, "the template does not write the last message as it is");
-}
-
-/* Contents are copied by `copy`, with the mark behind the last one where that is unfinished. */
-static int render(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n,
-                  void (*copy)(const Tokenizer *t, const char *text, Buffer *out), const Tokenizer *tokenizer,
-                  Buffer *out, ChatFault *fault, Err *err) {
-    ChatMessage *copies = try_calloc((size_t)n, sizeof *copies);
-    Buffer *contents = try_calloc((size_t)n, sizeof *contents);
-    bool whole = copies && contents;
-    size_t from = out->n;
-    *fault = (ChatFault){0};
-    for (int i = 0; i < n && whole; i++) {
-        copy(tokenizer, m[i].content, &contents[i]);
-        if (words->end == CHAT_UNFINISHED && i == n - 1) buffer_text(&contents[i], mark);
-        buffer_append(&contents[i], "", 1);
-        whole = !contents[i].failed;
-        copies[i] = (ChatMessage){m[i].role, contents[i].data};
-    }
-    int rc = whole ? chat->form->render(chat->form, copies, n, words, out, fault) : -1;
-    if (!whole || out->failed) rc = err_set(err, "no memory to write the conversation");
-    if (rc == 0 && words->end == CHAT_UNFINISHED) rc = cut_at_mark(out, from, err);
-    for (int i = 0; i < n && contents; i++) buffer_free(&contents[i]);
-    free(contents);
-    free(copies);
-    return rc;
-}
-
-static int check_utf8(const ChatMessage *m, int n, Err *err) {
-    for (int i = 0; i < n; i++)
-        if (!utf8_is_valid(m[i].content, strlen(m[i].content))) return err_set(err, "message %d is no valid UTF-8", i);
-    return 0;
-}
-
-static void copy_plain(const Tokenizer *t, const char *text, Buffer *out) {
-    (void)t;
-    buffer_text(out, text);
-}
-
-int chat_write(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, Buffer *out, ChatFault *fault,
-               Err *err) {
-    *fault = (ChatFault){0};
-    return check_utf8(m, n, err) ? -1 : render(chat, words, m, n, copy_plain, NULL, out, fault, err);
-}
-
-int chat_encode(const Chat *chat, const ChatWords *words, const ChatMessage *m, int n, bool parse_special,
-                const Tokenizer *tokenizer, TokenList *out, ChatFault *fault, Err *err) {
-    Buffer text = {0};
-    *fault = (ChatFault){0};
-    if (check_utf8(m, n, err)) return -1;
-    int rc = render(chat, words, m, n, parse_special ? copy_plain : tokenizer_quote, tokenizer, &text, fault, err);
-    if (rc == 0) rc = tokenizer_encode_quoted(tokenizer, text.data, text.n, out, err);
-    buffer_free(&text);
-    return rc;
 }

@@ -88,7 +88,7 @@ static void print_texts(const Checkpoint *c, const char *dir) {
         printf("tokenizer: none, so prompts are token ids and answers have no text\n");
     if (!config_generates(cfg)) return;
     chat_of_folder(&chat, dir);
-    printf(chat.form ? "chat: template %s\n" : "chat: %s\n", chat.form ? chat.form->name : chat.why);
+    printf(chat.program ? "chat: template %s\n" : "chat: %s\n", chat.program ? chat.name : chat.why);
     chat_close(&chat);
     generation_print(&c->generation, &said);
     if (said.n) printf("requests that do not say: %.*s\n", (int)said.n, said.data);

@@ -1,61 +1,109 @@
 /* How conversations are written. The first byte says what the rest is:
- *     even    a template's number, the words, and messages, each behind its role and up to a 0xFF
- *     odd     a folder's chat_template.jinja 0xFF tokenizer_config.json 0xFF generation_config.json
- * What a template accepts is valid text that holds what the users said; what it refuses names a message. */
+ *     even    a template's source, or the digits of a known one's place in the list, 0xFF, what a request says: an
+ * object of JSON with messages, tools and variables, or else what a user says odd     a folder's chat_template.jinja
+ * 0xFF tokenizer_config.json 0xFF generation_config.json What a template writes is valid text of which every byte has a
+ * mark, the same each time; whatever came from the request has not the template's. What it refuses it has words for. */
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
+#include "tokenizer/chat_templates.h"
+#include "tokenizer/jinja/jinja.h"
 #include "weights/chat.h"
 #include "weights/generation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8 };
+/* U+E000, of no source: a template could only write it as an escape. */
+static const char mine[] = "\xEE\x80\x80";
 
-static const ChatTemplate *template_number(int i) {
-    static const char *const names[] = {"chatml",    "qwen2.5", "qwen3",        "smollm2", "llama-2", "llama-3",
-                                        "llama-3.1", "mistral", "mistral-nemo", "zephyr",  "phi-3",   "phi-3.5",
-                                        "gemma",     "gemma-3", "alpaca",       "plain"};
-    const ChatTemplate *t = chat_template_named(names[(size_t)i % COUNTOF(names)]);
-    BUG_ON(!t);
-    return t;
+static char *source_of(FuzzInput *in) {
+    Buffer names = {0};
+    size_t n;
+    char *source = fuzz_until(in, 0xFF, &n), *rest;
+    if (n == 0 || n > 2 || strspn(source, "0123456789") < n) return source;
+    int place = atoi(source);
+    chat_template_names(&names);
+    buffer_append(&names, "", 1);
+    char *name = strtok_r(names.data, ", ", &rest);
+    for (; place > 0 && *rest; place--) name = strtok_r(NULL, ", ", &rest);
+    free(source);
+    source = xstrdup(chat_template_named(name)->source);
+    buffer_free(&names);
+    return source;
 }
 
-/* Some templates take blanks away at both ends, and what a blank is they do not agree about. */
-static bool holds(const Buffer *out, const char *content) {
-    size_t n = strlen(content), from = 0;
-    while (from < n && (content[from] <= ' ' || content[from] == 0x7f)) from++; /* bytes beyond ASCII are negative */
-    while (n > from && (content[n - 1] <= ' ' || content[n - 1] == 0x7f)) n--;
-    return n == from || (out->n && memmem(out->data, out->n, content + from, n - from));
+/* What comes last in every text of the request. */
+static void sign_texts(cJSON *value) {
+    for (cJSON *item = value ? value->child : NULL; item; item = item->next) {
+        sign_texts(item);
+        if (!cJSON_IsString(item) || (item->string && !strcmp(item->string, "role"))) continue;
+        Buffer text = {0};
+        buffer_text(&text, item->valuestring);
+        buffer_text(&text, mine);
+        buffer_append(&text, "", 1);
+        cJSON_SetValuestring(item, text.data);
+        buffer_free(&text);
+    }
+}
+
+static cJSON *request_of(FuzzInput *in) {
+    Err err;
+    size_t n;
+    char *rest = fuzz_rest(in, &n);
+    cJSON *read = json_parse(rest, n, 32, 4096, &err);
+    if (!cJSON_IsObject(read)) {
+        cJSON_Delete(read);
+        read = cJSON_Parse("{\"messages\":[{\"role\":\"user\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":"
+                           "\"b\"},{\"role\":\"user\",\"content\":\"c\",\"name\":\"d\"}]}");
+        rest[utf8_valid_prefix(rest, strlen(rest))] = 0;
+        cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetArrayItem(json_field(read, "messages"), 0), "content",
+                                               cJSON_CreateString(rest));
+    }
+    sign_texts(read);
+    free(rest);
+    return read;
+}
+
+static void check_written(const Buffer *text, const Buffer *marks, bool escapes) {
+    CHECK(text->n == marks->n && !text->failed && !marks->failed);
+    CHECK_MSG(text->n == 0 || utf8_is_valid(text->data, text->n), "writes what is no UTF-8: %.*s", (int)text->n,
+              text->data);
+    for (size_t i = 0; i < text->n; i++) CHECK(marks->data[i] <= MARK_CUT);
+    for (const char *at = text->data; !escapes && text->n; at++) {
+        at = memmem(at, text->n - (size_t)(at - text->data), mine, strlen(mine));
+        if (!at) break;
+        size_t i = (size_t)(at - text->data);
+        CHECK_MSG(marks->data[i] && marks->data[i + 1] && marks->data[i + 2], "forged: %.*s", (int)text->n, text->data);
+    }
 }
 
 static void check_render(FuzzInput *in) {
-    const ChatTemplate *t = template_number(fuzz_byte(in));
-    int words = fuzz_byte(in), n = 0;
-    ChatMessage m[MOST];
-    Buffer out = {0};
-    ChatFault fault = {.message = -1};
-    size_t length;
-    while (n == 0 || (n < MOST && in->left)) {
-        m[n].role = (ChatRole)fuzz_below(in, 3);
-        char *text = fuzz_until(in, 0xFF, &length);
-        text[utf8_valid_prefix(text, strlen(text))] = 0; /* JSON brought it */
-        m[n++].content = text;
+    char *source = source_of(in);
+    cJSON *read = request_of(in);
+    const cJSON *messages = json_field(read, "messages");
+    Err err = {""};
+    ChatManner manner = {"<s>", "</s>", .takes_texts = true, .takes_parts = strlen(source) & 1};
+    ChatRequest request = {.messages = cJSON_IsArray(messages) ? messages : NULL,
+                           .tools = json_field(read, "tools"),
+                           .variables = json_field(read, "variables"),
+                           .end = (ChatEnd)(strlen(source) % 3)};
+    ChatFill fill = {&manner, &request};
+    Jinja *program = jinja_parse(source, strlen(source), &err);
+    CHECK(program ? true : strstr(err.msg, "line") != NULL);
+    Buffer text[2] = {{0}}, marks[2] = {{0}};
+    int rc[2] = {-1, -1};
+    for (int i = 0; i < 2 && program; i++) {
+        rc[i] = jinja_run(program, chat_fill, &fill, &text[i], &marks[i], &err);
+        if (rc[i] == 0) check_written(&text[i], &marks[i], strchr(source, '\\') || strstr(source, mine));
     }
-    const ChatWords given = {.bos = words & 1 ? "<s>" : "",
-                             .eos = words & 2 ? "</s>" : "",
-                             .date = words & 4 ? "26 Jul 2024" : NULL,
-                             .think = words & 8};
-    int rc = t->render(t, m, n, &given, &out, &fault);
-    CHECK(!out.failed && (rc == 0 || (fault.message >= 0 && fault.message < n && fault.why)));
-    CHECK_MSG(out.n == 0 || utf8_is_valid(out.data, out.n), "%s writes what is no UTF-8", t->name);
-    for (int i = 0; rc == 0 && i < n; i++)
-        CHECK_MSG(m[i].role != CHAT_USER || holds(&out, m[i].content), "%s leaves out \"%s\":\n%.*s", t->name,
-                  m[i].content, (int)out.n, out.data);
-    for (int i = 0; i < n; i++) free((char *)m[i].content);
-    buffer_free(&out);
+    CHECK(rc[0] == rc[1] && text[0].n == text[1].n && (!text[0].n || !memcmp(text[0].data, text[1].data, text[0].n)));
+    for (int i = 0; i < 2; i++) buffer_free(&text[i]), buffer_free(&marks[i]);
+    jinja_free(program);
+    cJSON_Delete(read);
+    free(source);
 }
 
 static void check_folder(FuzzInput *in) {
@@ -69,14 +117,17 @@ static void check_folder(FuzzInput *in) {
             fuzz_remove(names[i]);
         free(text);
     }
-    Chat chat = {0};
-    chat_of_folder(&chat, fuzz_folder());
-    CHECK(chat.form ? chat.source && strlen(chat.source) <= chat.form->longest : chat.why[0]);
-    chat_close(&chat);
-    Generation g;
     Config c = {.vocab_size = 100, .causal = true, .max_positions = 16, .eos_token_id = 1};
-    Sha256 hash;
+    Tokenizer *none = tokenizer_ids_only();
     Err err = {""};
+    Chat chat;
+    CHECK(chat_open(&chat, fuzz_folder(), NULL, &c, none, &err) == 0);
+    CHECK(chat.program ? chat.source && chat.name[0] && (chat.manner.takes_texts || chat.manner.takes_parts)
+                       : chat.why[0]);
+    chat_close(&chat);
+    tokenizer_free(none);
+    Generation g;
+    Sha256 hash;
     char hex[65];
     sha256_init(&hash);
     int rc = generation_open(&g, &c, &hash, fuzz_folder(), &err);

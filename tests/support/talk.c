@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <stdlib.h>
@@ -18,8 +19,8 @@ static bool write_files(const char *dir) {
     bool ok = t && tokenizer_json_save(t, path, NULL) == 0;
     if (t) tokenizer_free(t);
     test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"chat_template\":\"{{ '<|im_start|>' + role + "
-                    "'\\n' + content + '<|im_end|>\\n' }}\"}");
+                    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"chat_template\":\"{% for m in messages %}"
+                    "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\"}");
     test_write_text(dir, "special_tokens_map.json", "{}");
     test_write_text(dir, "generation_config.json", "{\"do_sample\":false,\"pad_token_id\":0}");
     test_write_text(dir, "LICENSE", "of its own");
@@ -48,7 +49,7 @@ static void check_said(const char *output, const char *what) {
                                         ": generation_config.json, special_tokens_map.json, tokenizer_config.json\n",
                                         ": LICENSE",
                                         "tokenizer: 18 tokens\n",
-                                        "chat: template chatml\n",
+                                        "chat: template own.",
                                         "requests that do not say: temperature 0\n",
                                         "not used of generation_config.json: pad_token_id\n"};
     for (size_t i = 0; i < COUNTOF(lines); i++)
@@ -72,4 +73,19 @@ void test_talks(const char *dir, const char *what) {
     }
     free(before);
     free(parent);
+}
+
+bool test_chat_open(Chat *chat, const char *template, const char *bos, const char *eos) {
+    Config c = test_config(attention_kind_find("mha"));
+    Tokenizer *none = tokenizer_ids_only();
+    Err err = {""};
+    bool ok = chat_open(chat, ".", template, &c, none, &err) == 0;
+    CHECK_MSG(ok, "%s: %s", template, err.msg);
+    tokenizer_free(none);
+    if (!ok) return false;
+    free((char *)chat->manner.bos);
+    free((char *)chat->manner.eos);
+    chat->manner.bos = strdup(bos);
+    chat->manner.eos = strdup(eos);
+    return true;
 }

@@ -1,8 +1,8 @@
 /* noised-train chat: lines in, answers out; beside the daemon. */
 #include "base/err.h"
 #include "tests/support/http_client.h"
+#include "tests/support/talk.h"
 #include "tests/support/test.h"
-#include "tokenizer/chat_templates.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -171,16 +171,20 @@ TEST(chat_interrupt_ends_the_answer_alone) {
 }
 
 TEST(chat_dialogue_is_a_page_of_a_novel) {
-    static const ChatMessage messages[] = {{CHAT_SYSTEM, "It rained."},
-                                           {CHAT_USER, "Who is there?"},
-                                           {CHAT_ASSISTANT, "\"I am,\" said he."},
-                                           {CHAT_USER, "Come in."}};
-    const ChatTemplate *form = chat_template_named("dialogue");
-    const ChatWords words = {.bos = "", .eos = ""};
+    cJSON *messages = cJSON_Parse("[{\"role\":\"system\",\"content\":\"It rained.\"},"
+                                  "{\"role\":\"user\",\"content\":\"Who is there?\"},"
+                                  "{\"role\":\"assistant\",\"content\":\"\\\"I am,\\\" said he.\"},"
+                                  "{\"role\":\"user\",\"content\":\"Come in.\"}]");
+    const ChatRequest request = {.messages = messages};
     Buffer text = {0};
-    ChatFault fault;
-    REQUIRE(form && form->render(form, messages, COUNTOF(messages), &words, &text, &fault) == 0);
+    Chat chat;
+    Err err;
+    REQUIRE(test_chat_open(&chat, "weights/demo/chat_template.jinja", "", ""));
+    CHECK(!strcmp(chat.name, "dialogue") && !strcmp(chat.stop, "\n"));
+    REQUIRE(chat_write(&chat, &request, &text, &err) == 0);
     buffer_append(&text, "", 1);
     CHECK_MSG(!strcmp(text.data, "It rained.\n\"Who is there?\"\n\"I am,\" said he.\n\"Come in.\"\n"), "%s", text.data);
     buffer_free(&text);
+    chat_close(&chat);
+    cJSON_Delete(messages);
 }

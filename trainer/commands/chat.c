@@ -143,10 +143,12 @@ static int check(const Checkpoint *c, const ChatOptions *o, Err *err) {
 /* The template of the folder or of the option; a model without any is given lines. */
 static int choose_template(Chat *chat, const Checkpoint *c, const ChatOptions *o, Err *err) {
     if (chat_open(chat, o->model, o->chat_template, &c->model.cfg, c->tokenizer, err)) return -1;
-    const char *why = chat->form ? NULL : chat->why;
-    if (!chat->form) chat->form = chat_template_named("plain");
-    if (why) fprintf(stderr, "%s; until then it is given lines that begin with user: and assistant:\n", why);
-    fprintf(stderr, "%s, template %s. /help lists commands, Ctrl-D ends.\n", o->model, chat->form->name);
+    if (!chat->program) {
+        fprintf(stderr, "%s; until then it is given lines that begin with user: and assistant:\n", chat->why);
+        chat_close(chat);
+        if (chat_open(chat, o->model, "plain", &c->model.cfg, c->tokenizer, err)) return -1;
+    }
+    fprintf(stderr, "%s, template %s. /help lists commands, Ctrl-D ends.\n", o->model, chat->name);
     return 0;
 }
 

@@ -1,49 +1,50 @@
 #include "trainer/text/conversation.h"
 
 #include "base/err.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void add(Conversation *c, ChatRole role, const char *text) {
-    c->messages = xrealloc(c->messages, (size_t)(c->n + 1) * sizeof *c->messages);
-    c->messages[c->n++] = (ChatMessage){.role = role, .content = xstrdup(text)};
+static void add(Conversation *c, const char *role, const char *text) {
+    cJSON *message = cJSON_CreateObject();
+    if (!message || !cJSON_AddStringToObject(message, "role", role) ||
+        !cJSON_AddStringToObject(message, "content", text) || !cJSON_AddItemToArray(c->messages, message))
+        memory_exhausted(strlen(text));
 }
+
+static int count(const Conversation *c) { return cJSON_GetArraySize(c->messages); }
 
 /* Messages first..first+n-1. */
 static void drop(Conversation *c, int first, int n) {
-    for (int i = first; i < first + n; i++) free((char *)c->messages[i].content);
-    c->n -= n;
-    if (c->n > first)
-        memmove(c->messages + first, c->messages + first + n, (size_t)(c->n - first) * sizeof *c->messages);
+    while (n-- > 0) cJSON_DeleteItemFromArray(c->messages, first);
 }
 
-static int first_said(const Conversation *c) { return c->n > 0 && c->messages[0].role == CHAT_SYSTEM; }
+static int first_said(const Conversation *c) {
+    return json_is_text(json_field(cJSON_GetArrayItem(c->messages, 0), "role"), "system");
+}
 
 void conversation_open(Conversation *c, const Checkpoint *checkpoint, const Chat *chat, const char *system,
                        int max_tokens) {
     *c = (Conversation){.checkpoint = checkpoint, .chat = chat, .max_tokens = max_tokens};
-    c->n_ends = chat_ends(chat, checkpoint->tokenizer, c->ends);
-    if (chat->form->stop && stop_set_add(&c->stops, chat->form->stop)) memory_exhausted(strlen(chat->form->stop));
-    if (system) add(c, CHAT_SYSTEM, system);
+    c->messages = cJSON_CreateArray();
+    if (!c->messages || (*chat->stop && stop_set_add(&c->stops, chat->stop))) memory_exhausted(strlen(chat->stop));
+    if (system) add(c, "system", system);
 }
 
-void conversation_forget(Conversation *c) { drop(c, first_said(c), c->n - first_said(c)); }
+void conversation_forget(Conversation *c) { drop(c, first_said(c), count(c)); }
 
 void conversation_close(Conversation *c) {
-    drop(c, 0, c->n);
-    free(c->messages);
+    cJSON_Delete(c->messages);
     stop_set_free(&c->stops);
 }
 
 static int encode(const Conversation *c, TokenList *ids, Err *err) {
-    ChatFault fault;
-    ChatWords words = c->chat->words;
-    words.think = true;
+    const ChatRequest request = {.messages = c->messages};
     ids->n = 0;
-    int rc = chat_encode(c->chat, &words, c->messages, c->n, false, c->checkpoint->tokenizer, ids, &fault, err);
-    return rc && fault.why ? err_set(err, "the template %s: %s", c->chat->form->name, fault.why) : rc;
+    return chat_encode(c->chat, &request, false, c->checkpoint->tokenizer, ids, err);
 }
 
 /* The prompt, with room behind it for an answer. */
@@ -51,7 +52,7 @@ static int fit(Conversation *c, TokenList *ids, int *gone, Err *err) {
     int most = c->checkpoint->model.cfg.max_positions - c->max_tokens + 1, first = first_said(c);
     while (encode(c, ids, err) == 0) {
         if ((int)ids->n <= most) return 0;
-        if (c->n - first <= 2)
+        if (count(c) - first <= 2)
             return err_set(err, "%zu tokens and an answer of %d are more than the %d that the model has room for",
                            ids->n, c->max_tokens, most - 1 + c->max_tokens);
         drop(c, first, 2);
@@ -65,7 +66,8 @@ int conversation_ask(Conversation *c, const char *text, const DrawOptions *draws
     TokenList ids = {0};
     Buffer answer = {0};
     *gone = 0;
-    add(c, CHAT_USER, text);
+    if (!utf8_is_valid(text, strlen(text))) return err_set(err, "message %d is no valid UTF-8", count(c));
+    add(c, "user", text);
     int rc = fit(c, &ids, gone, err);
     SampleRun r = {.model = &c->checkpoint->model,
                    .tokenizer = c->checkpoint->tokenizer,
@@ -74,15 +76,15 @@ int conversation_ask(Conversation *c, const char *text, const DrawOptions *draws
                    .max_tokens = c->max_tokens,
                    .sampling = draws_sampling(draws, seed),
                    .noise = {.seed = seed, .scale = (float)draws->noise_scale},
-                   .ends = c->ends,
-                   .n_ends = c->n_ends,
+                   .ends = &c->chat->end,
+                   .n_ends = c->chat->end >= 0,
                    .stops = &c->stops,
                    .show = show};
     if (rc == 0) rc = sample_text(&r, &answer, err);
     if (rc == 0)
-        add(c, CHAT_ASSISTANT, answer.data);
+        add(c, "assistant", answer.data);
     else
-        drop(c, c->n - 1, 1);
+        drop(c, count(c) - 1, 1);
     buffer_free(&answer);
     token_list_free(&ids);
     return rc;

@@ -10,12 +10,10 @@
 
 typedef struct Conversation {
     const Checkpoint *checkpoint; /* borrowed, with a tokenizer */
-    const Chat *chat;             /* borrowed, with a form */
+    const Chat *chat;             /* borrowed, with a program */
     int max_tokens;               /* of an answer, less than the context */
     StopSet stops;
-    int ends[CHAT_ENDS], n_ends;
-    ChatMessage *messages; /* [n], their contents owned; one of the system first, if there is one */
-    int n;
+    cJSON *messages; /* owned: an array; one of the system first, if there is one */
 } Conversation;
 
 /* system: what comes before everything, or NULL. conversation_close frees it. */

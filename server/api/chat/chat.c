@@ -23,30 +23,31 @@ static int read_opening(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
+static int read_variables(const FieldReader *r, const cJSON *item) {
+    RequestDraft *d = r->out;
+    if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
+    d->chat_template_kwargs = item;
+    return 0;
+}
+
 #define NEUTRAL(field, values, why)                                                                                    \
     { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
-static const Field template_kwargs[] = {
-    {DRAFT_FIELD(date_string, FIELD_TEXT), .absent = "`26 Jul 2024`",
-     .help = "What a template that writes a date (`llama-3.1`) calls today; others refuse it. Never the true date by "
-             "itself, for the same request has the same prompt tomorrow."},
-    {DRAFT_FIELD(enable_thinking, FIELD_BOOL), .fallback = true,
-     .help = "False: a template that lets the model think first (`qwen3`) leaves it no place for that."},
-};
+static const Type variables = {.kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"type\":\"object\"}"};
+static const Type tool = {
+    .kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"$ref\":\"#/components/schemas/Tool\"}"};
+static const Type tools = {.kind = TYPE_ARRAY, .of = {&tool}};
+static const Type tool_choice = {.kind = TYPE_STRING, .schema = "{\"enum\":[\"none\",\"auto\"]}"};
 
 static const Field rows[] = {
     {DRAFT_FIELD(messages, FIELD_OTHER), .type = &chat_messages_type, .absent = "required",
      .help =
-         "Objects of `role` (`system`, its other name `developer`, `user`, `assistant`) and `content`, a string or "
-         "an array of parts `{\"type\":\"text\",\"text\":...}`, which are joined by newlines; `name` may be there, and "
-         "no template writes it. Special tokens that a "
-         "content spells out are text, so that nobody forges a turn, unless `parse_special` is true."},
+         "Objects of `role` and `content`, a string or an array of parts `{\"type\":\"text\",\"text\":...}`; all they "
+         "have reaches the template, which says what roles there are. Special tokens that they spell out are text, "
+         "so that nobody forges a turn, unless `parse_special` is true."},
     NEUTRAL("add_special_tokens", "[false]", "The template writes them."),
-    {.name = "chat_template_kwargs",
-     .kind = FIELD_OBJECT,
-     .offset = offsetof(RequestDraft, chat_template_kwargs),
-     .fields = &(const FieldList){.rows = template_kwargs, .n = COUNTOF(template_kwargs)},
-     .absent = "none",
-     .help = "What the template is given besides the messages."},
+    {DRAFT_FIELD(chat_template_kwargs, FIELD_OTHER), .read = read_variables, .type = &variables, .absent = "none",
+     .help =
+         "What the template is given besides the messages: `enable_thinking`, `date_string` or whatever it asks for."},
     {.name = "add_generation_prompt",
      .kind = FIELD_OTHER,
      .read = read_opening,
@@ -73,8 +74,10 @@ static const Field rows[] = {
     NEUTRAL("parallel_tool_calls", "[true,false]", "No model here calls functions."),
     {.name = "prompt", .kind = FIELD_NONE},
     {.name = "suffix", .kind = FIELD_NONE},
-    NEUTRAL("tool_choice", "[\"none\",\"auto\"]", "No model here calls functions."),
-    NEUTRAL("tools", "[[]]", "No model here calls functions."),
+    {DRAFT_FIELD(tool_choice, FIELD_OTHER), .type = &tool_choice, .absent = "`auto`",
+     .help = "`none`: the template is given no tools."},
+    {DRAFT_FIELD(tools, FIELD_OTHER), .type = &tools, .absent = "none",
+     .help = "What the model is told of functions, if its template writes that."},
     {DRAFT_FIELD(top_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "So many alternatives for each token. Only with `logprobs: true`."},
 };
@@ -83,13 +86,14 @@ static const Field rows[] = {
 /* ---- from the fields to the prompt ---- */
 
 /* What ends a turn ends the answer, as the end of text does; an answer out of a list ends by itself. */
-static int add_ends(CompletionRequest *r, const ApiContext *ctx, ApiError *e) {
-    const char *stop = ctx->chat->form->stop;
-    int *ids = try_realloc(r->stop_ids, ((size_t)r->n_stop_ids + CHAT_ENDS) * sizeof *ids);
-    if (!ids) return api_no_memory(e);
-    r->stop_ids = ids;
-    r->n_stop_ids += chat_ends(ctx->chat, ctx->tokenizer, ids + r->n_stop_ids);
-    return stop && !r->trie && stop_set_add(&r->stop, stop) ? api_no_memory(e) : 0;
+static int add_ends(CompletionRequest *r, const Chat *chat, ApiError *e) {
+    if (chat->end >= 0) {
+        int *ids = try_realloc(r->stop_ids, ((size_t)r->n_stop_ids + 1) * sizeof *ids);
+        if (!ids) return api_no_memory(e);
+        r->stop_ids = ids;
+        r->stop_ids[r->n_stop_ids++] = chat->end;
+    }
+    return *chat->stop && !r->trie && stop_set_add(&r->stop, chat->stop) ? api_no_memory(e) : 0;
 }
 
 /* Makes the prompt out of the messages, and settles what these fields say in their own way. */
@@ -103,7 +107,7 @@ static int read_chat(void *out, const void *context, ApiError *e) {
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");
     if (messages_prompt(d, ctx, e)) return -1;
     if (d->chat_logprobs) r->logprobs = MAX(d->top_logprobs, 0);
-    return r->ignore_eos ? 0 : add_ends(r, ctx, e);
+    return r->ignore_eos ? 0 : add_ends(r, ctx->chat, e);
 }
 
 const FieldList chat_fields = {.rows = rows, .n = COUNTOF(rows), .also = &completion_fields, .finish = read_chat};

@@ -1,8 +1,7 @@
 /* chat: POST /v1/chat/completions as a CompletionRequest. Its messages become one prompt by the model's template; all
  * else is as in /v1/completions, whose fields it has.
  *
- * A rendered conversation is tokenised as it stands: the template writes the token that starts a document itself, and
- * special tokens that a message spells out become their ids, as in a prompt. */
+ * A rendered conversation is tokenised as it stands: the template writes the token that starts a document itself. */
 #ifndef NOISED_API_CHAT_H
 #define NOISED_API_CHAT_H
 

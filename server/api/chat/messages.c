@@ -10,191 +10,149 @@
 
 /* ---- one message ---- */
 
-typedef struct Reading {
-    ApiError *error;
-    Buffer *ignored;       /* of a lenient server; else NULL */
-    ChatMessage *messages; /* their contents are owned */
-    int n;
-} Reading;
-
 /* `what` names a field of message i, "" the message itself. */
-static int message_fail(const Reading *reading, int i, const char *what, const char *why) {
+static int message_fail(ApiError *e, int i, const char *what, const char *why) {
     char name[80];
     snprintf(name, sizeof name, "messages[%d]%s%.40s", i, *what ? "." : "", what);
-    return api_fail(reading->error, 400, NULL, name, "%s %s", name, why);
+    return api_fail(e, 400, NULL, name, "%s %s", name, why);
 }
 
-static int read_role(const Reading *reading, const cJSON *item) {
-    static const struct {
-        const char *name;
-        ChatRole role;
-    } roles[] = {
-        {"system", CHAT_SYSTEM}, {"developer", CHAT_SYSTEM}, {"user", CHAT_USER}, {"assistant", CHAT_ASSISTANT}};
-    const char *name = cJSON_GetStringValue(item);
-    for (size_t i = 0; i < COUNTOF(roles) && name; i++)
-        if (!strcmp(name, roles[i].name)) {
-            reading->messages[reading->n].role = roles[i].role;
-            return 0;
-        }
-    if (name && (!strcmp(name, "tool") || !strcmp(name, "function")))
-        return message_fail(reading, reading->n, "role", "is a tool's: no template here writes what tools answer");
-    return message_fail(reading, reading->n, "role", "must be \"system\", \"developer\", \"user\" or \"assistant\"");
-}
-
-/* A string, or parts of type text, which are lines. */
-static int read_content(const Reading *reading, const cJSON *item) {
-    Buffer text = {0};
+/* A string, or parts of type text. Nothing where tools are called. */
+static int check_content(const cJSON *content, bool calls, int i, ApiError *e) {
     const cJSON *part;
-    if (!cJSON_IsString(item) && !cJSON_IsArray(item))
-        return message_fail(reading, reading->n, "content", "must be a string or an array of parts of type text");
-    if (cJSON_IsString(item)) buffer_text(&text, item->valuestring);
-    cJSON_ArrayForEach(part, item) {
-        const char *type = cJSON_GetStringValue(json_field(part, "type"));
-        const char *line = cJSON_GetStringValue(json_field(part, "text"));
-        if (!type || strcmp(type, "text") || !line || cJSON_GetArraySize(part) != 2) {
-            buffer_free(&text);
-            return message_fail(reading, reading->n, "content", "may hold parts {\"type\":\"text\",\"text\":...} only");
-        }
-        if (part != item->child) buffer_text(&text, "\n");
-        buffer_text(&text, line);
-    }
-    buffer_append(&text, "", 1);
-    if (text.failed) {
-        buffer_free(&text);
-        return api_no_memory(reading->error);
-    }
-    free((char *)reading->messages[reading->n].content); /* no key comes twice, but "content" may be cut short */
-    reading->messages[reading->n].content = text.data;
+    if (cJSON_IsString(content) || (calls && json_is_null(content))) return 0;
+    if (!cJSON_IsArray(content))
+        return message_fail(e, i, "content", "must be a string or an array of parts of type text");
+    for (part = content->child; part; part = part->next)
+        if (!json_is_text(json_field(part, "type"), "text") || !cJSON_IsString(json_field(part, "text")) ||
+            cJSON_GetArraySize(part) != 2)
+            return message_fail(e, i, "content", "may hold parts {\"type\":\"text\",\"text\":...} only");
     return 0;
 }
 
-/* What an answer of ours or of others carries besides, sent back as it came; and who speaks, which no template writes.
- */
-static bool is_without_effect(const cJSON *item) {
-    static const char *const names[] = {"refusal", "annotations", "audio", "function_call", "tool_calls", "name"};
-    bool empty = cJSON_IsNull(item) || (cJSON_IsArray(item) && !item->child);
-    if (cJSON_IsString(item) && !strcmp(item->string, "name")) return true;
-    for (size_t i = 0; i < COUNTOF(names); i++)
-        if (!strcmp(item->string, names[i])) return empty;
-    return false;
-}
-
-static int read_more(const Reading *reading, const cJSON *item) {
-    char name[128];
-    if (is_without_effect(item)) return 0;
-    if (!reading->ignored)
-        return message_fail(reading, reading->n, item->string,
-                            "is not supported: a message has role, content and name");
-    snprintf(name, sizeof name, "messages[%d].%.100s", reading->n, item->string);
-    return fields_leave_aside(reading->ignored, name, reading->error);
-}
-
-static int read_message(const Reading *reading, const cJSON *object) {
-    const cJSON *item, *role = NULL, *content = NULL;
-    if (!cJSON_IsObject(object)) return message_fail(reading, reading->n, "", "must be an object");
-    cJSON_ArrayForEach(item, object) {
-        if (!strcmp(item->string, "role"))
-            role = item;
-        else if (!strcmp(item->string, "content"))
-            content = item;
-        else if (read_more(reading, item))
-            return -1;
-    }
-    return read_role(reading, role) || read_content(reading, content) ? -1 : 0;
+static int check_message(const cJSON *message, int i, ApiError *e) {
+    if (!cJSON_IsObject(message)) return message_fail(e, i, "", "must be an object");
+    const cJSON *role = json_field(message, "role"), *calls = json_field(message, "tool_calls"), *call;
+    if (!cJSON_IsString(role) || !*role->valuestring) return message_fail(e, i, "role", "must be a string");
+    if (!json_is_null(calls) && !cJSON_IsArray(calls)) return message_fail(e, i, "tool_calls", "must be an array");
+    for (call = calls ? calls->child : NULL; call; call = call->next)
+        if (!cJSON_IsObject(call)) return message_fail(e, i, "tool_calls", "may hold objects only");
+    return check_content(json_field(message, "content"), cJSON_IsArray(calls) && calls->child, i, e);
 }
 
 /* ---- all of them ---- */
 
-/* What there is then is read_free's. */
-static int read_all(Reading *reading, const RequestDraft *d, const ApiContext *ctx, ApiError *e) {
-    *reading = (Reading){.error = e, .ignored = d->ignored};
+static int check_messages(const RequestDraft *d, const ApiContext *ctx, ApiError *e) {
+    int i = 0, n = cJSON_GetArraySize(d->messages);
+    const cJSON *message;
     if (!d->messages) return api_fail(e, 400, NULL, "messages", "messages is missing");
     if (!cJSON_IsArray(d->messages)) return api_fail(e, 400, NULL, "messages", "messages must be an array of messages");
-    int n = cJSON_GetArraySize(d->messages);
     if (n == 0) return api_fail(e, 400, NULL, "messages", "messages must not be an empty array");
     if (n > ctx->limits.messages)
         return api_fail(e, 400, NULL, "messages", "messages has %d messages, the limit is %d", n, ctx->limits.messages);
-    if (!ctx->chat->form) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
-    if (d->date_string && !ctx->chat->form->dated)
-        return api_fail(e, 400, NULL, "chat_template_kwargs.date_string",
-                        "chat_template_kwargs.date_string: the template %s writes no date", ctx->chat->form->name);
-    reading->messages = try_calloc((size_t)n, sizeof *reading->messages);
-    if (!reading->messages) return api_no_memory(e);
-    int rc = 0;
-    for (const cJSON *object = d->messages->child; object && rc == 0; object = object->next) {
-        rc = read_message(reading, object);
-        reading->n++;
-    }
-    return rc;
+    for (message = d->messages->child; message; message = message->next)
+        if (check_message(message, i++, e)) return -1;
+    return 0;
 }
 
-static void read_free(Reading *reading) {
-    for (int i = 0; i < reading->n; i++) free((char *)reading->messages[i].content);
-    free(reading->messages);
-}
+static const cJSON *last_message(const RequestDraft *d) { return d->messages->child->prev; }
 
 /* Fields that are about the last message, which is the assistant's. */
-static int check_last(const Reading *reading, const RequestDraft *d) {
+static int check_last(const RequestDraft *d, ApiError *e) {
     const char *field = d->continue_final_message ? "continue_final_message" : d->chat_echo ? "echo" : NULL;
-    if (field && reading->messages[reading->n - 1].role != CHAT_ASSISTANT)
-        return api_fail(reading->error, 400, NULL, field, "%s: the last message is not the assistant's", field);
+    const cJSON *last = last_message(d);
+    if (field && !json_is_text(json_field(last, "role"), "assistant"))
+        return api_fail(e, 400, NULL, field, "%s: the last message is not the assistant's", field);
+    if (field && json_is_null(json_field(last, "content")))
+        return api_fail(e, 400, NULL, field, "%s: the last message has no content", field);
     if (d->continue_final_message && d->opening == DRAFT_OPENED)
-        return api_fail(reading->error, 400, NULL, "add_generation_prompt",
+        return api_fail(e, 400, NULL, "add_generation_prompt",
                         "add_generation_prompt opens a new answer, continue_final_message goes on with the last one");
     return 0;
 }
 
-static ChatWords words_of(const RequestDraft *d, const ApiContext *ctx) {
-    ChatWords words = ctx->chat->words;
-    words.date = d->date_string;
-    words.think = d->enable_thinking;
-    words.end = d->continue_final_message ? CHAT_UNFINISHED : d->opening == DRAFT_CLOSED ? CHAT_CLOSED : CHAT_OPENED;
-    return words;
+/* What the template is given besides does not stand in for what the request says in fields of its own. */
+static int check_variables(const RequestDraft *d, ApiError *e) {
+    static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
+    for (size_t i = 0; i < COUNTOF(own); i++)
+        if (json_field(d->chat_template_kwargs, own[i])) {
+            char name[64];
+            snprintf(name, sizeof name, "chat_template_kwargs.%s", own[i]);
+            return api_fail(e, 400, NULL, name, "%s cannot be given here", name);
+        }
+    return 0;
 }
 
-static int write_fail(const Reading *reading, const ChatFault *fault, const Err *err) {
-    if (fault->why) return message_fail(reading, fault->message, "role", fault->why);
-    return api_fail(reading->error, 400, NULL, "messages", "%s", err->msg);
+/* *tools: those that the template is given, or NULL. */
+static int check_tools(const RequestDraft *d, const ApiContext *ctx, const cJSON **tools, ApiError *e) {
+    const cJSON *tool;
+    bool none = json_is_text(d->tool_choice, "none");
+    int i = 0;
+    *tools = NULL;
+    if (d->tool_choice && !none && !json_is_text(d->tool_choice, "auto"))
+        return api_fail(e, 400, NULL, "tool_choice",
+                        "tool_choice must be \"auto\" or \"none\": no answer is made to call");
+    if (!d->tools) return 0;
+    if (!cJSON_IsArray(d->tools)) return api_fail(e, 400, NULL, "tools", "tools must be an array of tools");
+    cJSON_ArrayForEach(tool, d->tools) {
+        const cJSON *function = json_field(tool, "function");
+        if (!json_is_text(json_field(tool, "type"), "function") || !cJSON_IsString(json_field(function, "name")))
+            return api_fail(e, 400, NULL, "tools", "tools[%d] must be an object of type function with function.name",
+                            i);
+        i++;
+    }
+    if (!d->tools->child || none) return 0;
+    if (!ctx->chat->takes_tools)
+        return api_fail(e, 400, NULL, "tools", "tools: the template %s writes no tools", ctx->chat->name);
+    *tools = d->tools;
+    return 0;
 }
 
-static int encode(const Reading *reading, RequestDraft *d, const ApiContext *ctx) {
+/* The request for the model's template. */
+static int settle(const RequestDraft *d, const ApiContext *ctx, ChatRequest *r, ApiError *e) {
+    if (check_messages(d, ctx, e)) return -1;
+    if (!ctx->chat->program) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
+    *r = (ChatRequest){.messages = d->messages, .variables = d->chat_template_kwargs};
+    r->end = d->continue_final_message ? CHAT_UNFINISHED : d->opening == DRAFT_CLOSED ? CHAT_CLOSED : CHAT_OPENED;
+    return check_last(d, e) || check_variables(d, e) || check_tools(d, ctx, &r->tools, e) ? -1 : 0;
+}
+
+static int encode(RequestDraft *d, const ApiContext *ctx, const ChatRequest *request, ApiError *e) {
     CompletionRequest *r = &d->request;
     TokenList list = {0};
-    ChatFault fault;
     Err err;
-    ChatWords words = words_of(d, ctx);
     r->prompts = try_calloc(1, sizeof *r->prompts);
-    if (!r->prompts) return api_no_memory(reading->error);
+    if (!r->prompts) return api_no_memory(e);
     r->n_prompts = 1;
-    int rc = chat_encode(ctx->chat, &words, reading->messages, reading->n, d->parse_special, ctx->tokenizer, &list,
-                         &fault, &err);
+    int rc = chat_encode(ctx->chat, request, d->parse_special, ctx->tokenizer, &list, &err);
     *r->prompts = (Prompt){.ids = list.ids, .n = (int)list.n};
-    if (rc) return write_fail(reading, &fault, &err);
-    return list.n ? 0 : api_fail(reading->error, 400, NULL, "messages", "the conversation has no token");
+    if (rc) return api_fail(e, 400, NULL, "messages", "%s", err.msg);
+    return list.n ? 0 : api_fail(e, 400, NULL, "messages", "the conversation has no token");
 }
 
-static int keep_prefix(const Reading *reading, RequestDraft *d) {
+/* The last message's content, its parts as lines. */
+static int keep_prefix(RequestDraft *d, ApiError *e) {
+    const cJSON *content = json_field(last_message(d), "content"), *part;
+    Buffer text = {0};
     if (!d->chat_echo) return 0;
-    d->request.prefix = try_strdup(reading->messages[reading->n - 1].content);
-    return d->request.prefix ? 0 : api_no_memory(reading->error);
+    if (cJSON_IsString(content)) buffer_text(&text, content->valuestring);
+    cJSON_ArrayForEach(part, content) {
+        if (part != content->child) buffer_text(&text, "\n");
+        buffer_text(&text, json_field(part, "text")->valuestring);
+    }
+    buffer_append(&text, "", 1);
+    d->request.prefix = text.data;
+    return text.failed ? api_no_memory(e) : 0;
 }
 
 int messages_prompt(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
-    Reading reading;
-    bool bad = read_all(&reading, d, ctx, e) || check_last(&reading, d) || encode(&reading, d, ctx) ||
-               keep_prefix(&reading, d);
-    read_free(&reading);
-    return bad ? -1 : 0;
+    ChatRequest request;
+    return settle(d, ctx, &request, e) || encode(d, ctx, &request, e) || keep_prefix(d, e) ? -1 : 0;
 }
 
 int messages_text(const RequestDraft *d, const ApiContext *ctx, Buffer *out, ApiError *e) {
-    Reading reading;
-    ChatFault fault;
+    ChatRequest request;
     Err err;
-    ChatWords words = words_of(d, ctx);
-    int rc = read_all(&reading, d, ctx, e) || check_last(&reading, d) ? -1 : 0;
-    if (rc == 0 && chat_write(ctx->chat, &words, reading.messages, reading.n, out, &fault, &err))
-        rc = write_fail(&reading, &fault, &err);
-    read_free(&reading);
-    return rc;
+    if (settle(d, ctx, &request, e)) return -1;
+    return chat_write(ctx->chat, &request, out, &err) ? api_fail(e, 400, NULL, "messages", "%s", err.msg) : 0;
 }

@@ -116,8 +116,9 @@ static int room(const CompletionRequest *r, int max_positions) {
 
 static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
     CompletionRequest *r = &d->request;
+    const char *name = d->input ? "max_output_tokens" : "max_tokens"; /* as /v1/responses calls it */
     if (r->trie && r->max_tokens >= 0 && r->max_tokens < r->trie->longest)
-        return api_fail(e, 400, NULL, "max_tokens", "max_tokens is %d, the longest choice has %d tokens", r->max_tokens,
+        return api_fail(e, 400, NULL, name, "%s is %d, the longest choice has %d tokens", name, r->max_tokens,
                         r->trie->longest);
     if (r->trie) r->max_tokens = r->trie->longest;
     if (r->max_tokens < 0) r->max_tokens = room(r, max_positions);
@@ -129,15 +130,15 @@ static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
                         r->max_tokens);
     for (int i = 0; i < r->n_prompts; i++)
         if (job_positions(r->prompts[i].n, r->max_tokens) > max_positions)
-            return api_fail(
-                e, 400, "context_length_exceeded",
-                r->prompts[i].n <= max_positions ? "max_tokens"
-                : d->messages                    ? "messages"
-                                                 : "prompt",
-                "the request exceeds the available context size: %d tokens of prompt and max_tokens %d need "
-                "%lld positions, there are %d",
-                r->prompts[i].n, r->max_tokens, (long long)job_positions(r->prompts[i].n, r->max_tokens),
-                max_positions);
+            return api_fail(e, 400, "context_length_exceeded",
+                            r->prompts[i].n <= max_positions ? name
+                            : d->input                       ? "input"
+                            : d->messages                    ? "messages"
+                                                             : "prompt",
+                            "the request exceeds the available context size: %d tokens of prompt and %s %d need "
+                            "%lld positions, there are %d",
+                            r->prompts[i].n, name, r->max_tokens,
+                            (long long)job_positions(r->prompts[i].n, r->max_tokens), max_positions);
     return 0;
 }
 

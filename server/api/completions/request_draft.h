@@ -14,11 +14,11 @@ typedef struct RequestDraft {
     const char *model, *user, *input_prefix, *suffix, *if_fingerprint, *instructions, *previous_response_id;
     /* what becomes prompts; messages: the request is a chat */
     const cJSON *prompt, *messages, *continuations, *input_extra, *input;
+    const cJSON *chat_template_kwargs, *tools, *tool_choice;
     bool return_tokens; /* another name of return_token_ids */
-    bool add_special_tokens, chat_template_kwargs, enable_thinking, parse_special;
+    bool add_special_tokens, parse_special;
     bool continue_final_message, chat_echo;
     enum { DRAFT_UNSAID, DRAFT_OPENED, DRAFT_CLOSED } opening; /* "add_generation_prompt" */
-    const char *date_string;
     int truncate_prompt_tokens, default_tokens; /* max_tokens of a request that does not say; -1: as many as fit */
     const char *truncation_side;
     /* other names of what the request has, and other forms */

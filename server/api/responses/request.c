@@ -152,6 +152,8 @@ static const Field rows[] = {
     NEUTRAL("reasoning", NULL, "For models that take it."),
     NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),
     NEUTRAL("text", "[{\"format\":{\"type\":\"text\"}}]", "For other forms `response_format`."),
+    NEUTRAL("tool_choice", "[\"none\",\"auto\"]", "No tool is called."),
+    NEUTRAL("tools", "[[]]", "No tool is called."),
     NEUTRAL("truncation", "[\"disabled\"]", "No input is shortened."),
     ABSENT("messages"),
     ABSENT("n"),

@@ -23,8 +23,8 @@ void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
     json_put_int(b, "model_max_length", ctx->config->max_positions);
     json_put_bool(b, "add_bos_token", tokenizer_bos(ctx->tokenizer) >= 0);
     json_put_some(b, "tokenizer_class", token_text(config, "tokenizer_class"));
-    json_put_some(b, "bos_token", chat->words.bos);
-    json_put_some(b, "eos_token", chat->words.eos);
+    json_put_some(b, "bos_token", chat->manner.bos);
+    json_put_some(b, "eos_token", chat->manner.eos);
     json_put_some(b, "pad_token", token_text(config, "pad_token"));
     json_put_some(b, "chat_template", chat->source);
     json_close(b, '}');
@@ -83,8 +83,8 @@ void describe_props(Buffer *b, const ApiContext *ctx, const char *folder, int sl
     json_put_int(b, "total_slots", slots);
     put_last_part(b, "model_path", folder);
     json_put_text(b, "model_alias", ctx->models.name);
-    json_put_some(b, "bos_token", chat->words.bos);
-    json_put_some(b, "eos_token", chat->words.eos);
+    json_put_some(b, "bos_token", chat->manner.bos);
+    json_put_some(b, "eos_token", chat->manner.eos);
     json_put_text(b, "chat_template", chat->source ? chat->source : ""); /* pages take its length */
     json_open(b, "modalities", '{');
     json_put_bool(b, "vision", false);

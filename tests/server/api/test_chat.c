@@ -277,13 +277,11 @@ TEST(chat_bad_requests) {
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", 400, "messages[0].content"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"x\"}}]}]}",
          400, "messages[0].content"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"tool\",\"content\":\"b\"}]}", 400,
-         "messages[1].role"},
-        {"{\"messages\":[{\"role\":\"User\",\"content\":\"a\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"\",\"content\":\"a\"}]}", 400, "messages[0].role"},
         {"{\"messages\":[{\"role\":3,\"content\":\"a\"}]}", 400, "messages[0].role"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"weight\":1}]}", 400, "messages[0].weight"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[{}]}]}", 400, "messages[0].tool_calls"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":7}]}", 400, "messages[0].name"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[1]}]}", 400, "messages[0].tool_calls"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[]}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", 400, "messages"},
         {"{" HELLO ",\"prompt\":\"x\"}", 400, "prompt"},
         {"{" HELLO ",\"echo\":true}", 400, "echo"},
         {"{" HELLO ",\"echo\":1}", 400, "echo"},
@@ -301,6 +299,7 @@ TEST(chat_bad_requests) {
         {"{" HELLO ",\"add_special_tokens\":true}", 400, "add_special_tokens"},
         {"{" HELLO ",\"max_tokens\":4000}", 400, "max_tokens"},
         {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools"},
+        {"{" HELLO ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}", 400, "tools"},
         {"{" HELLO ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{" HELLO ",\"functions\":[{}]}", 400, "functions"},
         {"{" HELLO ",\"response_format\":{\"type\":\"xml\"}}", 400, "response_format.type"},
@@ -309,9 +308,7 @@ TEST(chat_bad_requests) {
         {"{" HELLO ",\"nonsense\":1}", 400, "nonsense"},
         {"{" HELLO ",\"temperature\":3}", 400, "temperature"},
         {"{" HELLO ",\"chat_template_kwargs\":[]}", 400, "chat_template_kwargs"},
-        {"{" HELLO ",\"chat_template_kwargs\":{\"date_string\":1}}", 400, "chat_template_kwargs.date_string"},
-        {"{" HELLO ",\"chat_template_kwargs\":{\"date_string\":\"x\"}}", 400, "chat_template_kwargs.date_string"},
-        {"{" HELLO ",\"chat_template_kwargs\":{\"enable_thinking\":0}}", 400, "chat_template_kwargs.enable_thinking"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"messages\":[]}}", 400, "chat_template_kwargs.messages"},
         {"{" HELLO ",\"chat_template_kwargs\":{\"tools\":[]}}", 400, "chat_template_kwargs.tools"},
         {"{" HELLO ",\"model\":\"other\"}", 404, "model"},
     };
@@ -395,7 +392,7 @@ TEST(chat_of_many_messages) {
                  "--chat-template %s --max-body 1000000 --max-messages 10000 --max-json-values 100000", names[i]);
         REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
         bool turns = !strcmp(names[i], "gemma-3");
-        check_long(&d, 10000, 1, 400, turns ? "messages[1].role" : "messages");
+        check_long(&d, 10000, 1, 400, "messages");
         check_long(&d, 10001, 1, 400, "messages");
         char *body = long_chat(10000, 1, ",\"truncate_prompt_tokens\":100");
         Answer a = chat(&d, body);

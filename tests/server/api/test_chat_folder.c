@@ -21,7 +21,9 @@ static char *chat_folder(const char *config, const char *jinja) {
     return dir;
 }
 
-#define CHATML "{{ '<|im_start|>' + role + '\\n' + content + '<|im_end|>\\n' }}"
+#define CHATML                                                                                                         \
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"           \
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
 /* What a chat is answered with that folder served; status 0 when it is not served. */
 static Answer ask_folder(const char *config, const char *jinja, const char *options) {
@@ -80,24 +82,36 @@ TEST(chat_template_of_the_folder) {
     static const char string[] = "{\"chat_template\":\"" CHATML "\"}",
                       named[] = "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"?\"},"
                                 "{\"name\":\"default\",\"template\":\"" CHATML "\"}]}",
-                      unknown[] = "{\"chat_template\":\"{{ messages }}\"}";
+                      wrong[] = "{\"chat_template\":\"{{ messages }\"}";
     double n = prompt_tokens(string, NULL, NULL);
     CHECK(prompt_tokens(named, NULL, NULL) == n);
-    CHECK(prompt_tokens(unknown, CHATML, NULL) == n); /* the file of its own comes first */
-    CHECK(prompt_tokens(unknown, NULL, "--chat-template chatml") == n);
-    check_refused(unknown, NULL, "none of the known");
+    CHECK(prompt_tokens(wrong, CHATML, NULL) == n); /* the file of its own comes first */
+    CHECK(prompt_tokens(wrong, NULL, "--chat-template chatml") == n);
+    check_refused(wrong, NULL, "line 1: a tag has no end");
     check_refused(NULL, NULL, "has no chat template");
     check_refused("{\"chat_template\":", NULL, "tokenizer_config.json");
 }
 
-/* No template is run, so none can run away. */
+static void check_fails(const char *jinja, const char *why) {
+    Answer a = ask_folder(NULL, jinja, NULL);
+    answer_check_error(&a, 400, "messages", why);
+    CHECK_MSG(json_text(a.json, "error.message") && strstr(json_text(a.json, "error.message"), why), "%s", a.body);
+    answer_free(&a);
+}
+
+/* A template that would run away ends, and says where; its own complaint is the client's error. */
 TEST(chat_template_absurd) {
-    static const char endless[] = "{% macro f(m) %}<|im_start|>{{ f(m) }}<|im_end|>{% endmacro %}{{ f(messages) }}";
     const size_t long_bytes = 900000, longer_bytes = 2000000;
     char *text = xcalloc(1, longer_bytes + 1);
-    check_refused(NULL, endless, "none of the known");
+    check_fails("\n{% macro f(m) %}<|im_start|>{{ f(m) }}<|im_end|>{% endmacro %}{{ f(messages) }}",
+                "line 2: it is nested");
+    check_fails("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+                "line 1: it takes more");
+    check_fails("{{ 'x' * 999999999 }}", "line 1: it takes more");
+    check_fails("{{ messages[0].nonsense.more }}", "has no 'nonsense'");
+    check_fails("{{ raise_exception('Speak ' + messages[0].role) }}", "Speak user");
     memset(text, '{', long_bytes);
-    check_refused(NULL, text, "none of the known");
+    check_refused(NULL, text, "line 1: a tag has no end");
     memset(text, '{', longer_bytes);
     check_refused(NULL, text, "chat_template.jinja");
     free(text);
@@ -109,8 +123,9 @@ TEST(chat_template_kwargs) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template llama-3.1"));
     Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1}");
     Answer same = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"date_string\":\"26 Jul 2024\"}}");
-    Answer longer = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"date_string\":\"1 January 2030\","
-                             "\"enable_thinking\":true}}");
+    Answer longer =
+        chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"date_string\":\"11 January 2030\","
+                 "\"enable_thinking\":true}}");
     CHECK_MSG(a.status == 200 && strstr(json_text(a.json, "system_fingerprint"), "-llama-3.1"), "%s", a.body);
     CHECK(json_same(a.json, "usage.prompt_tokens", same.json, "usage.prompt_tokens"));
     CHECK(json_number(longer.json, "usage.prompt_tokens") > json_number(a.json, "usage.prompt_tokens"));
@@ -119,7 +134,7 @@ TEST(chat_template_kwargs) {
     answer_free(&longer);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template qwen3"));
-    a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"enable_thinking\":null}}");
+    a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"enable_thinking\":true,\"unused\":[1]}}");
     longer = chat(&d, "{" HELLO ",\"max_tokens\":1,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
     CHECK_MSG(json_number(longer.json, "usage.prompt_tokens") > json_number(a.json, "usage.prompt_tokens"), "%s",
               a.body);
@@ -143,9 +158,9 @@ TEST(chat_template_option) {
     char *dir = chat_folder(NULL, NULL), path[256];
     check_start_fails(dir, "nonsense", "--chat-template nonsense");
     check_start_fails(dir, "nonsense", "chatml");
-    test_write_text(dir, "own.jinja", "{{ messages }}");
+    test_write_text(dir, "own.jinja", "{% for m in messages %}\n{{ m.content | shout }}");
     test_path(path, dir, "own.jinja");
-    check_start_fails(dir, path, "holds none of the known");
+    check_start_fails(dir, path, "line 2: \"shout\" where a filter should be");
     test_write_text(dir, "none.json", "{\"tokenizer_class\":\"GPT2Tokenizer\"}");
     test_path(path, dir, "none.json");
     check_start_fails(dir, path, "none.json has no chat_template;");

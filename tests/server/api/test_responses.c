@@ -122,7 +122,7 @@ TEST(responses_bad_requests) {
         {"{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]"
          "}]}",
          400, "input[1].content"},
-        {"{\"instructions\":\"x\",\"input\":[{\"role\":\"me\",\"content\":\"a\"}]}", 400, "input[0].role"},
+        {"{\"instructions\":\"x\",\"input\":[{\"role\":\"\",\"content\":\"a\"}]}", 400, "input[0].role"},
         {"{\"input\":[{\"role\":\"user\",\"content\":7}]}", 400, "input[0].content"},
         {"{\"input\":[{\"role\":\"user\",\"content\":\"a\",\"mood\":1}]}", 400, "input[0].mood"},
         {"{\"input\":\"a\",\"previous_response_id\":\"resp-1\"}", 400, "previous_response_id"},

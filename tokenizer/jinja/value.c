@@ -1,0 +1,335 @@
+#include "tokenizer/jinja/value.h"
+
+#include "base/memory.h"
+#include "base/utf8.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the work ---- */
+
+enum { BLOCK = 1 << 14, DEEPEST = 400, STEPS = 20000000, STEP_BYTES = 64 };
+static const size_t most_room = (size_t)192 << 20;
+
+struct WorkBlock {
+    struct WorkBlock *before;
+    _Alignas(16) char data[];
+};
+
+void work_start(JinjaWork *w, Err *err) {
+    *w = (JinjaWork){.err = err, .steps = STEPS, .room = most_room};
+    err->msg[0] = '\0';
+}
+
+void work_free(JinjaWork *w) {
+    for (; w->kept; w->kept = w->kept->next) cJSON_Delete(w->kept->json);
+    for (struct WorkBlock *b = w->blocks, *before; b; b = before) {
+        before = b->before;
+        free(b);
+    }
+    w->blocks = NULL;
+}
+
+void *work_take(JinjaWork *w, size_t n) {
+    n = (n + 15) / 16 * 16;
+    if (n > w->left) {
+        size_t size = MAX(n, BLOCK);
+        if (size > w->room) work_fail(w, "it takes more than %zu MiB of memory", most_room >> 20);
+        struct WorkBlock *b = try_malloc(sizeof *b + size);
+        if (!b) {
+            err_set(w->err, "no memory to write the conversation");
+            longjmp(w->out, 1);
+        }
+        b->before = w->blocks;
+        w->blocks = b;
+        w->room -= size;
+        w->at = b->data;
+        w->left = size;
+    }
+    void *p = memset(w->at, 0, n);
+    w->at += n;
+    w->left -= n;
+    return p;
+}
+
+cJSON **work_json(JinjaWork *w) {
+    struct WorkJson *kept = work_take(w, sizeof *kept);
+    kept->next = w->kept;
+    w->kept = kept;
+    return &kept->json;
+}
+
+void work_step(JinjaWork *w, size_t bytes) {
+    size_t cost = 1 + bytes / STEP_BYTES;
+    if (cost > w->steps) work_fail(w, "it takes more than %d steps", STEPS);
+    w->steps -= cost;
+}
+
+void work_enter(JinjaWork *w) {
+    if (++w->depth > DEEPEST) work_fail(w, "it is nested more than %d deep", DEEPEST);
+}
+
+void work_fail(JinjaWork *w, const char *fmt, ...) {
+    char why[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    err_set(w->err, "the chat template, line %d: %s", w->line, why);
+    longjmp(w->out, 1);
+}
+
+void work_raise(JinjaWork *w, const char *words, size_t n) {
+    err_set(w->err, "%.*s", (int)MIN(n, sizeof w->err->msg), words);
+    longjmp(w->out, 1);
+}
+
+/* ---- texts ---- */
+
+Text text_of(JinjaWork *w, const char *data, size_t n, char mark) {
+    if (n > w->marks[(int)mark].n) {
+        size_t more = MAX(2 * n, 1024);
+        w->marks[(int)mark].data = memset(work_take(w, more), mark, more);
+        w->marks[(int)mark].n = more;
+    }
+    return (Text){data, w->marks[(int)mark].data, n};
+}
+
+Text text_word(JinjaWork *w, const char *word) { return text_of(w, word, strlen(word), MARK_TEMPLATE); }
+
+Text text_cut(Text t, size_t from, size_t to) { return (Text){t.data + from, t.marks + from, to - from}; }
+
+bool text_is(Text t, const char *word) { return t.n == strlen(word) && !memcmp(t.data, word, t.n); }
+
+size_t text_find(JinjaWork *w, Text t, size_t from, Text what) {
+    work_step(w, t.n - from);
+    const char *at = what.n ? memmem(t.data + from, t.n - from, what.data, what.n) : t.data + from;
+    return at || !what.n ? (size_t)(at - t.data) : t.n + 1;
+}
+
+/* ---- making values ---- */
+
+Value value_undefined(JinjaWork *w, const char *fmt, ...) {
+    char why[120];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(why) + 1;
+    return (Value){.kind = VALUE_UNDEFINED, .text.data = memcpy(work_take(w, n), why, n), .text.n = n - 1};
+}
+
+void items_push(JinjaWork *w, Items *list, Value v) {
+    if (list->n == list->capacity) {
+        size_t more = MAX(2 * list->capacity, 4);
+        Value *items = work_take(w, more * sizeof *items);
+        if (list->n) memcpy(items, list->items, list->n * sizeof *items);
+        list->items = items;
+        list->capacity = more;
+    }
+    list->items[list->n++] = v;
+}
+
+Value items_value(const Items *list, ValueKind kind) { return (Value){.kind = kind, .list = {list->items, list->n}}; }
+
+Items items_of(JinjaWork *w, Value v) {
+    Items all = {0};
+    if (value_is_list(v)) return (Items){.items = (Value *)v.list.items, .n = v.list.n};
+    if (v.kind == VALUE_TEXT)
+        for (size_t at = 0, n; at < v.text.n; at += n) {
+            work_step(w, 0);
+            utf8_next(v.text.data + at, v.text.n - at, &n);
+            items_push(w, &all, value_text(text_cut(v.text, at, at + n)));
+        }
+    else if (v.kind == VALUE_DICT)
+        for (size_t i = 0; i < v.dict->n; i++) items_push(w, &all, v.dict->pairs[i].key);
+    else if (!value_is_missing(v))
+        work_fail(w, "%s cannot be run through", value_kind_name(v));
+    return all;
+}
+
+Value dict_new(JinjaWork *w, ValueKind kind) { return (Value){.kind = kind, .dict = work_take(w, sizeof(Dict))}; }
+
+Value *dict_at(const Dict *d, Text key) {
+    for (size_t i = 0; i < d->n; i++) {
+        Value k = d->pairs[i].key;
+        if (k.kind == VALUE_TEXT && k.text.n == key.n && !memcmp(k.text.data, key.data, key.n))
+            return &d->pairs[i].value;
+    }
+    return NULL;
+}
+
+void dict_put(JinjaWork *w, Dict *d, Value key, Value value) {
+    size_t i = 0;
+    if (key.kind >= VALUE_LIST) work_fail(w, "%s cannot be a key", value_kind_name(key));
+    work_step(w, 16 * d->n);
+    while (i < d->n && !value_equal(w, d->pairs[i].key, key)) i++;
+    if (i == d->capacity) {
+        void *pairs = work_take(w, MAX(2 * i, 4) * sizeof *d->pairs);
+        if (i) memcpy(pairs, d->pairs, i * sizeof *d->pairs);
+        d->pairs = pairs;
+        d->capacity = MAX(2 * i, 4);
+    }
+    if (i == d->n) d->pairs[d->n++].key = key;
+    d->pairs[i].value = value;
+}
+
+static Value number_of_json(const cJSON *json, char mark) {
+    int64_t i;
+    Value v = json_int64(json, &i) ? value_int(i) : value_float(json->valuedouble);
+    v.mark = mark;
+    return v;
+}
+
+/* No key comes twice. */
+Value value_of_json(JinjaWork *w, const cJSON *json, char mark) {
+    const cJSON *item;
+    Items list = {0};
+    work_step(w, 0);
+    if (cJSON_IsString(json)) return value_text(text_of(w, json->valuestring, strlen(json->valuestring), mark));
+    if (cJSON_IsNumber(json)) return number_of_json(json, mark);
+    if (cJSON_IsBool(json)) return (Value){VALUE_BOOLEAN, mark, .integer = cJSON_IsTrue(json)};
+    if (cJSON_IsArray(json)) {
+        cJSON_ArrayForEach(item, json) { items_push(w, &list, value_of_json(w, item, mark)); }
+        return items_value(&list, VALUE_LIST);
+    }
+    if (!cJSON_IsObject(json)) return (Value){.kind = VALUE_NONE, .mark = mark};
+    Value dict = dict_new(w, VALUE_DICT);
+    dict.dict->capacity = (size_t)cJSON_GetArraySize(json);
+    dict.dict->pairs = work_take(w, dict.dict->capacity * sizeof *dict.dict->pairs);
+    cJSON_ArrayForEach(item, json) {
+        dict.dict->pairs[dict.dict->n].key = value_text(text_of(w, item->string, strlen(item->string), mark));
+        dict.dict->pairs[dict.dict->n++].value = value_of_json(w, item, mark);
+    }
+    return dict;
+}
+
+/* ---- asking them ---- */
+
+const char *value_kind_name(Value v) {
+    static const char *const names[] = {"nothing",     "an undefined value",
+                                        "none",        "a boolean",
+                                        "an integer",  "a float",
+                                        "a string",    "a list",
+                                        "a tuple",     "a dict",
+                                        "a namespace", "a loop",
+                                        "a function",  "a macro"};
+    return names[v.kind];
+}
+
+bool value_true(Value v) {
+    switch (v.kind) {
+    case VALUE_ABSENT:
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        return false;
+    case VALUE_BOOLEAN:
+    case VALUE_INTEGER:
+        return v.integer != 0;
+    case VALUE_FLOAT:
+        return v.number != 0;
+    case VALUE_TEXT:
+        return v.text.n > 0;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+        return v.list.n > 0;
+    case VALUE_DICT:
+        return v.dict->n > 0;
+    default:
+        return true;
+    }
+}
+
+double value_number(Value v) { return v.kind == VALUE_FLOAT ? v.number : (double)v.integer; }
+
+static bool equal_dicts(JinjaWork *w, const Dict *a, const Dict *b) {
+    bool same = a->n == b->n;
+    for (size_t i = 0; i < a->n && same; i++) {
+        size_t j = 0;
+        while (j < b->n && !value_equal(w, a->pairs[i].key, b->pairs[j].key)) j++;
+        same = j < b->n && value_equal(w, a->pairs[i].value, b->pairs[j].value);
+    }
+    return same;
+}
+
+bool value_equal(JinjaWork *w, Value a, Value b) {
+    work_step(w, 0);
+    if (value_is_number(a) && value_is_number(b))
+        return a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT ? value_number(a) == value_number(b)
+                                                              : a.integer == b.integer;
+    if (a.kind != b.kind) return value_is_missing(a) && value_is_missing(b);
+    if (a.kind == VALUE_TEXT)
+        return a.text.n == b.text.n && (a.text.n == 0 || !memcmp(a.text.data, b.text.data, a.text.n));
+    if (a.kind <= VALUE_NONE) return true;
+    if (!value_is_list(a) && a.kind != VALUE_DICT) return a.dict == b.dict; /* the same object */
+    work_enter(w);
+    bool same = true;
+    if (a.kind == VALUE_DICT) {
+        same = equal_dicts(w, a.dict, b.dict);
+    } else {
+        same = a.list.n == b.list.n;
+        for (size_t i = 0; i < a.list.n && same; i++) same = value_equal(w, a.list.items[i], b.list.items[i]);
+    }
+    w->depth--;
+    return same;
+}
+
+int value_order(JinjaWork *w, Value a, Value b) {
+    if (value_is_number(a) && value_is_number(b)) {
+        if (a.kind != VALUE_FLOAT && b.kind != VALUE_FLOAT) return (a.integer > b.integer) - (a.integer < b.integer);
+        return (value_number(a) > value_number(b)) - (value_number(a) < value_number(b));
+    }
+    if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT) {
+        int order = memcmp(a.text.data, b.text.data, MIN(a.text.n, b.text.n));
+        work_step(w, MIN(a.text.n, b.text.n));
+        return order ? order : (a.text.n > b.text.n) - (a.text.n < b.text.n);
+    }
+    if (a.kind != b.kind || !value_is_list(a))
+        work_fail(w, "%s and %s have no order", value_kind_name(a), value_kind_name(b));
+    size_t i = 0, n = MIN(a.list.n, b.list.n);
+    while (i < n && value_equal(w, a.list.items[i], b.list.items[i])) i++;
+    if (i == n) return (a.list.n > b.list.n) - (a.list.n < b.list.n);
+    work_enter(w);
+    int order = value_order(w, a.list.items[i], b.list.items[i]);
+    w->depth--;
+    return order;
+}
+
+bool value_in(JinjaWork *w, Value item, Value container) {
+    if (container.kind == VALUE_TEXT)
+        return text_find(w, container.text, 0, value_string(w, item, "what is looked for in a string")) <
+               container.text.n + 1;
+    if (container.kind == VALUE_DICT && item.kind == VALUE_TEXT) {
+        work_step(w, 16 * container.dict->n);
+        return dict_at(container.dict, item.text) != NULL;
+    }
+    Items all = items_of(w, container);
+    for (size_t i = 0; i < all.n; i++)
+        if (value_equal(w, all.items[i], item)) return true;
+    return false;
+}
+
+size_t value_length(JinjaWork *w, Value v) {
+    if (v.kind == VALUE_TEXT) {
+        work_step(w, v.text.n);
+        return utf8_count(v.text.data, v.text.n);
+    }
+    if (value_is_list(v)) return v.list.n;
+    if (v.kind == VALUE_DICT) return v.dict->n;
+    if (!value_is_missing(v)) work_fail(w, "%s has no length", value_kind_name(v));
+    return 0;
+}
+
+int64_t value_integer(JinjaWork *w, Value v, const char *what) {
+    if (v.kind != VALUE_INTEGER && v.kind != VALUE_BOOLEAN)
+        work_fail(w, "%s is %s, not an integer", what, value_kind_name(v));
+    return v.integer;
+}
+
+Text value_string(JinjaWork *w, Value v, const char *what) {
+    if (v.kind == VALUE_UNDEFINED) work_fail(w, "%s", v.text.data);
+    if (v.kind != VALUE_TEXT) work_fail(w, "%s is %s, not a string", what, value_kind_name(v));
+    return v.text;
+}
