@@ -40,7 +40,8 @@ const Option options_table[OPTIONS_N] = {
      .help = "a name that requests may have as their Host; others than it and loopback's are refused then, on loopback "
              "always"},
     {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields aside that are unknown or not supported"},
-    {"no-slots", OPTION_SWITCH, AT(no_slots), .help = "GET /slots, which tells how busy the server is, answers 501"},
+    {"no-slots", OPTION_SWITCH, AT(no_slots), FOR_CLIENTS,
+     .help = "GET /slots, which tells how busy the server is, answers 501"},
     {"threads", OPTION_INT, AT(engine.threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},
     {"max-batch", OPTION_INT, AT(engine.max_batch), "N", 1, 4096, "64", "sequences",

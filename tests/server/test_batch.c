@@ -494,7 +494,8 @@ TEST(batch_refuses_what_means_nothing) {
                                               "--queue-seconds 1",
                                               "--stream-seconds 1",
                                               "--drain-seconds 1",
-                                              "--access-log"};
+                                              "--access-log",
+                                              "--no-slots"};
     Place p = place_of(CHECKPOINT_SMALL);
     Buffer b = {0};
     put_line(&b, "a", "/tokenize", "{\"prompt\":\"x\"}");
