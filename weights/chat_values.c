@@ -11,7 +11,7 @@
 /* U+FDD0, which is no character: no template takes it away as white space. */
 static const char cut[] = "\xEF\xB7\x90";
 
-static Text borrowed(JinjaWork *w, const cJSON *string, char mark) {
+static MarkedText borrowed(JinjaWork *w, const cJSON *string, char mark) {
     return text_of(w, string->valuestring, strlen(string->valuestring), mark);
 }
 
@@ -19,7 +19,7 @@ static Text borrowed(JinjaWork *w, const cJSON *string, char mark) {
 
 static Value text_value(JinjaWork *w, const cJSON *string, bool unfinished) {
     Builder b = {0};
-    Text text = borrowed(w, string, MARK_CONTENT);
+    MarkedText text = borrowed(w, string, MARK_CONTENT);
     if (!unfinished) return value_text(text);
     build(w, &b, text);
     build_bytes(w, &b, cut, strlen(cut), MARK_CUT);

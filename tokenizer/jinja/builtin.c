@@ -11,7 +11,7 @@ enum { MOST = 6 };
 static Value argument(JinjaWork *w, const Builtin *b, const char *name, size_t i, const Arguments *given,
                       size_t *used) {
     size_t n = strcspn(name, " !");
-    const Value *named = given->named ? dict_at(given->named, (Text){name, NULL, n}) : NULL;
+    const Value *named = given->named ? dict_at(given->named, (MarkedText){name, NULL, n}) : NULL;
     *used += named != NULL;
     if (i < given->n && named) work_fail(w, "%s is given %.*s twice", b->name, (int)n, name);
     if (i >= given->n && !named && name[n] == '!') work_fail(w, "%s needs the argument %.*s", b->name, (int)n, name);
@@ -38,7 +38,7 @@ Value builtin_call(JinjaWork *w, const Builtin *b, Value self, const Arguments *
 
 /* ---- attributes ---- */
 
-static Value loop_attribute(JinjaWork *w, const Loop *l, Text name) {
+static Value loop_attribute(JinjaWork *w, const Loop *l, MarkedText name) {
     const struct {
         const char *name;
         Value value;
@@ -56,11 +56,11 @@ static Value loop_attribute(JinjaWork *w, const Loop *l, Text name) {
     return value_undefined(w, "the loop has no %.*s", (int)MIN(name.n, 40), name.data);
 }
 
-static Value missing(JinjaWork *w, Value v, Text name) {
+static Value missing(JinjaWork *w, Value v, MarkedText name) {
     return value_undefined(w, "%s has no '%.*s'", value_kind_name(v), (int)MIN(name.n, 80), name.data);
 }
 
-static Value method(JinjaWork *w, Value v, Text name) {
+static Value method(JinjaWork *w, Value v, MarkedText name) {
     const Builtin *b = method_named(v.kind == VALUE_TUPLE ? VALUE_LIST : v.kind, name);
     if (!b) return (Value){0};
     Function *f = work_take(w, sizeof *f);
@@ -68,13 +68,13 @@ static Value method(JinjaWork *w, Value v, Text name) {
     return (Value){.kind = VALUE_FUNCTION, .function = f};
 }
 
-static const Value *key_of(JinjaWork *w, Value v, Text name) {
+static const Value *key_of(JinjaWork *w, Value v, MarkedText name) {
     if (v.kind != VALUE_DICT && v.kind != VALUE_NAMESPACE) return NULL;
     work_step(w, 16 * v.dict->n);
     return dict_at(v.dict, name);
 }
 
-Value value_attribute(JinjaWork *w, Value v, Text name) {
+Value value_attribute(JinjaWork *w, Value v, MarkedText name) {
     if (v.kind == VALUE_UNDEFINED) work_fail(w, "%s", v.text.data);
     Value m = method(w, v, name);
     if (m.kind != VALUE_ABSENT) return m;

@@ -28,13 +28,13 @@ typedef struct Arguments {
 Value builtin_call(JinjaWork *w, const Builtin *b, Value self, const Arguments *given);
 
 /* NULL: there is none. */
-const Builtin *filter_named(Text name);
-const Builtin *test_named(Text name);
-const Builtin *method_named(ValueKind of, Text name);
-const Builtin *function_named(Text name);
+const Builtin *filter_named(MarkedText name);
+const Builtin *test_named(MarkedText name);
+const Builtin *method_named(ValueKind of, MarkedText name);
+const Builtin *function_named(MarkedText name);
 
 /* v.name and v[key], as templates have it: keys of dicts, methods, places. VALUE_UNDEFINED when there is none. */
-Value value_attribute(JinjaWork *w, Value v, Text name);
+Value value_attribute(JinjaWork *w, Value v, MarkedText name);
 Value value_item(JinjaWork *w, Value v, Value key);
 
 #endif

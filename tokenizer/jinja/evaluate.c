@@ -11,13 +11,13 @@ Scope *scope_new(JinjaWork *w, const Scope *around) {
     return s;
 }
 
-static struct Variable *find_here(const Scope *s, Text name) {
+static struct Variable *find_here(const Scope *s, MarkedText name) {
     struct Variable *v = s->first;
     while (v && (v->name.n != name.n || memcmp(v->name.data, name.data, name.n))) v = v->next;
     return v;
 }
 
-void scope_set(JinjaWork *w, Scope *s, Text name, Value v) {
+void scope_set(JinjaWork *w, Scope *s, MarkedText name, Value v) {
     struct Variable *at = find_here(s, name);
     if (!at) {
         at = work_take(w, sizeof *at);
@@ -28,7 +28,7 @@ void scope_set(JinjaWork *w, Scope *s, Text name, Value v) {
     at->value = v;
 }
 
-const Value *scope_find(const Scope *s, Text name) {
+const Value *scope_find(const Scope *s, MarkedText name) {
     for (; s; s = s->around) {
         struct Variable *v = find_here(s, name);
         if (v) return &v->value;
@@ -36,7 +36,7 @@ const Value *scope_find(const Scope *s, Text name) {
     return NULL;
 }
 
-static Value variable(JinjaWork *w, const Scope *s, Text name) {
+static Value variable(JinjaWork *w, const Scope *s, MarkedText name) {
     const Value *v = scope_find(s, name);
     const Builtin *b = v ? NULL : function_named(name);
     if (v) return *v;
@@ -64,7 +64,7 @@ static Arguments arguments_of(JinjaWork *w, Scope *s, const Node *list) {
     return (Arguments){values.items, values.n, named};
 }
 
-static bool is_parameter(const Node *n, Text name) {
+static bool is_parameter(const Node *n, MarkedText name) {
     while (n && (n->name.n != name.n || memcmp(n->name.data, name.data, name.n))) n = n->next;
     return n;
 }
@@ -83,7 +83,7 @@ static Value macro_call(JinjaWork *w, const Macro *m, const Arguments *given) {
     }
     if (given->n > i) work_fail(w, "a macro of %zu arguments is given %zu", i, given->n);
     for (size_t k = 0; given->named && k < given->named->n; k++) {
-        Text name = given->named->pairs[k].key.text;
+        MarkedText name = given->named->pairs[k].key.text;
         if (!is_parameter(m->node->otherwise, name))
             work_fail(w, "a macro has no argument %.*s", (int)name.n, name.data);
     }
@@ -122,7 +122,7 @@ static Value join_lists(JinjaWork *w, Value a, Value b) {
     return items_value(&all, a.kind);
 }
 
-static Value join_texts(JinjaWork *w, Text a, Text b) {
+static Value join_texts(JinjaWork *w, MarkedText a, MarkedText b) {
     Builder all = {0};
     build(w, &all, a);
     build(w, &all, b);

@@ -9,15 +9,15 @@
 typedef struct Scope {
     const struct Scope *around;
     struct Variable {
-        Text name;
+        MarkedText name;
         Value value;
         struct Variable *next;
     } * first;
 } Scope;
 
 Scope *scope_new(JinjaWork *w, const Scope *around);
-void scope_set(JinjaWork *w, Scope *s, Text name, Value v);
-const Value *scope_find(const Scope *s, Text name); /* NULL: none */
+void scope_set(JinjaWork *w, Scope *s, MarkedText name, Value v);
+const Value *scope_find(const Scope *s, MarkedText name); /* NULL: none */
 
 typedef struct Macro {
     const Node *node; /* parameters in `otherwise`, the body in `list` */
@@ -28,6 +28,6 @@ Value node_value(JinjaWork *w, Scope *s, const Node *n);
 
 typedef enum Flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } Flow;
 Flow nodes_run(JinjaWork *w, Scope *s, const Node *list);
-Text nodes_written(JinjaWork *w, Scope *s, const Node *list); /* by these statements */
+MarkedText nodes_written(JinjaWork *w, Scope *s, const Node *list); /* by these statements */
 
 #endif

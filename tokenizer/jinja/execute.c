@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-Text nodes_written(JinjaWork *w, Scope *s, const Node *list) {
+MarkedText nodes_written(JinjaWork *w, Scope *s, const Node *list) {
     Builder text = {0}, *before = w->out_to;
     w->out_to = &text;
     nodes_run(w, s, list);

@@ -8,7 +8,7 @@
 
 /* ---- texts ---- */
 
-static Text str(JinjaWork *w, Value v) { return text_str(w, v); }
+static MarkedText str(JinjaWork *w, Value v) { return text_str(w, v); }
 static Value upper(JinjaWork *w, Value v, const Value *a) {
     return (void)a, value_text(text_case(w, str(w, v), CASE_UPPER));
 }
@@ -32,7 +32,7 @@ static Value replace(JinjaWork *w, Value v, const Value *a) {
 }
 
 static Value indent(JinjaWork *w, Value v, const Value *a) {
-    Text t = str(w, v);
+    MarkedText t = str(w, v);
     Builder b = {0}, blanks = {0};
     int64_t width = value_is_missing(a[0]) ? 4 : a[0].kind == VALUE_TEXT ? 0 : value_integer(w, a[0], "width");
     if (a[0].kind == VALUE_TEXT) build(w, &blanks, a[0].text);
@@ -64,7 +64,7 @@ static Value tojson(JinjaWork *w, Value v, const Value *a) {
 /* All of a text, between white space, as a number. */
 static bool number_of(JinjaWork *w, Value v, double *x) {
     char digits[64], *end;
-    Text t = v.kind == VALUE_TEXT ? text_strip(w, v.text, (Value){0}, true, true) : (Text){0};
+    MarkedText t = v.kind == VALUE_TEXT ? text_strip(w, v.text, (Value){0}, true, true) : (MarkedText){0};
     *x = value_is_number(v) ? value_number(v) : 0;
     if (v.kind != VALUE_TEXT || t.n == 0 || t.n >= sizeof digits) return value_is_number(v);
     snprintf(digits, sizeof digits, "%.*s", (int)t.n, t.data);
@@ -118,7 +118,7 @@ static Value path_of(JinjaWork *w, Value v, Value path) {
     for (size_t from = 0, to; from <= path.text.n; from = to + 1) {
         const char *dot = memchr(path.text.data + from, '.', path.text.n - from);
         to = dot ? (size_t)(dot - path.text.data) : path.text.n;
-        Text part = text_cut(path.text, from, to);
+        MarkedText part = text_cut(path.text, from, to);
         bool place = part.n && part.n < 9 && strspn(part.data, "0123456789") >= part.n;
         v = value_item(w, v, place ? value_int(atoll(part.data)) : value_text(part));
     }
@@ -128,7 +128,7 @@ static Value path_of(JinjaWork *w, Value v, Value path) {
 static Value join(JinjaWork *w, Value v, const Value *a) {
     Builder b = {0};
     Items all = items_of(w, v);
-    Text between = value_is_missing(a[0]) ? text_word(w, "") : str(w, a[0]);
+    MarkedText between = value_is_missing(a[0]) ? text_word(w, "") : str(w, a[0]);
     for (size_t i = 0; i < all.n; i++) {
         if (i) build(w, &b, between);
         build(w, &b, str(w, value_is_missing(a[1]) ? all.items[i] : path_of(w, all.items[i], a[1])));
@@ -312,7 +312,7 @@ static const Builtin filters[] = {
     {"upper", upper, "", 0},
 };
 
-const Builtin *filter_named(Text name) {
+const Builtin *filter_named(MarkedText name) {
     for (size_t i = 0; i < COUNTOF(filters); i++)
         if (text_is(name, filters[i].name)) return &filters[i];
     return NULL;

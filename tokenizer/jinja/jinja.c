@@ -58,7 +58,7 @@ int jinja_run(const Jinja *j, void (*fill)(JinjaWork *w, void *self), void *self
     }
     w.globals = scope_new(&w, NULL);
     fill(&w, self);
-    Text all = nodes_written(&w, w.globals, j->body);
+    MarkedText all = nodes_written(&w, w.globals, j->body);
     buffer_append(text, all.data, all.n);
     buffer_append(marks, all.marks, all.n);
     work_free(&w);

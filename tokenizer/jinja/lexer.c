@@ -60,10 +60,10 @@ static bool take_end(Lexer *l, const char *bracket, char *sign) {
 /* ---- what stands between tags ---- */
 
 static void push_data(Lexer *l, const char *from, const char *to, char sign, bool block) {
-    Text data = text_of(l->w, from, (size_t)(to - from), MARK_TEMPLATE);
+    MarkedText data = text_of(l->w, from, (size_t)(to - from), MARK_TEMPLATE);
     size_t line = data.n;
     while (line && data.data[line - 1] != '\n') line--;
-    Text last = text_cut(data, line, data.n);
+    MarkedText last = text_cut(data, line, data.n);
     if (sign == '-')
         data = text_strip(l->w, data, (Value){0}, false, true);
     else if (sign != '+' && block && (line || l->line_begins) && !text_strip(l->w, last, (Value){0}, true, false).n)
@@ -248,7 +248,7 @@ static const char *next_tag(const Lexer *l) {
 }
 
 /* Line ends are newlines, the last of which does not count. */
-static Text normalize(JinjaWork *w, const char *source, size_t n) {
+static MarkedText normalize(JinjaWork *w, const char *source, size_t n) {
     char *copy = work_take(w, n + 1);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -259,7 +259,7 @@ static Text normalize(JinjaWork *w, const char *source, size_t n) {
 }
 
 Token *lex(JinjaWork *w, const char *source, size_t n) {
-    Text text = normalize(w, source, n);
+    MarkedText text = normalize(w, source, n);
     Lexer l = {.w = w, .at = text.data, .end = text.data + text.n, .line_begins = true};
     w->line = 1;
     if (memchr(source, '\0', n)) work_fail(w, "a zero byte");

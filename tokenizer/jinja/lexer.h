@@ -21,7 +21,7 @@ typedef enum TokenKind {
 typedef struct Token {
     TokenKind kind;
     int line;
-    Text text; /* of TOKEN_DATA, a name, a sign */
+    MarkedText text; /* of TOKEN_DATA, a name, a sign */
     Value value;
 } Token;
 

@@ -31,13 +31,13 @@ static Value capitalize(JinjaWork *w, Value v, const Value *a) {
     return (void)a, value_text(text_case(w, v.text, CASE_CAPITAL));
 }
 
-static bool at_end(JinjaWork *w, Text t, Value part, bool back) {
-    Text p = value_string(w, part, "what a string begins or ends with");
+static bool at_end(JinjaWork *w, MarkedText t, Value part, bool back) {
+    MarkedText p = value_string(w, part, "what a string begins or ends with");
     return p.n <= t.n && !memcmp(t.data + (back ? t.n - p.n : 0), p.data, p.n);
 }
 
 /* Of one or any of a tuple. */
-static bool at_end_any(JinjaWork *w, Text t, Value part, bool back) {
+static bool at_end_any(JinjaWork *w, MarkedText t, Value part, bool back) {
     if (part.kind != VALUE_TUPLE) return at_end(w, t, part, back);
     for (size_t i = 0; i < part.list.n; i++)
         if (at_end(w, t, part.list.items[i], back)) return true;
@@ -61,7 +61,7 @@ static Value replace(JinjaWork *w, Value v, const Value *a) {
 }
 
 /* Between runs of white space. */
-static Value split_white(JinjaWork *w, Text t, int64_t most) {
+static Value split_white(JinjaWork *w, MarkedText t, int64_t most) {
     Items parts = {0};
     for (t = text_strip(w, t, (Value){0}, true, false); t.n; most--) {
         size_t n = 0;
@@ -74,10 +74,10 @@ static Value split_white(JinjaWork *w, Text t, int64_t most) {
 
 static Value split(JinjaWork *w, Value v, const Value *a) {
     Items parts = {0};
-    Text t = v.text;
+    MarkedText t = v.text;
     int64_t most = value_is_missing(a[1]) ? -1 : value_integer(w, a[1], "maxsplit");
     if (value_is_missing(a[0]) || a[0].kind == VALUE_NONE) return split_white(w, t, most);
-    Text by = value_string(w, a[0], "a separator");
+    MarkedText by = value_string(w, a[0], "a separator");
     if (by.n == 0) work_fail(w, "an empty separator");
     for (size_t at; most && (at = text_find(w, t, 0, by)) <= t.n; most--) {
         items_push(w, &parts, value_text(text_cut(t, 0, at)));
@@ -99,7 +99,7 @@ static Value splitlines(JinjaWork *w, Value v, const Value *a) {
     return items_value(&lines, VALUE_LIST);
 }
 
-static int64_t characters(Text t, size_t bytes) { return (int64_t)utf8_count(t.data, bytes); }
+static int64_t characters(MarkedText t, size_t bytes) { return (int64_t)utf8_count(t.data, bytes); }
 
 static Value find(JinjaWork *w, Value v, const Value *a) {
     size_t at = text_find(w, v.text, 0, value_string(w, a[0], "what is looked for"));
@@ -108,14 +108,14 @@ static Value find(JinjaWork *w, Value v, const Value *a) {
 
 static Value rfind(JinjaWork *w, Value v, const Value *a) {
     size_t last = v.text.n + 1;
-    Text what = value_string(w, a[0], "what is looked for");
+    MarkedText what = value_string(w, a[0], "what is looked for");
     for (size_t at = 0; at <= v.text.n && (at = text_find(w, v.text, at, what)) <= v.text.n; at++) last = at;
     return value_int(last > v.text.n ? -1 : characters(v.text, last));
 }
 
 static Value count(JinjaWork *w, Value v, const Value *a) {
     int64_t n = 0;
-    Text what = value_string(w, a[0], "what is counted");
+    MarkedText what = value_string(w, a[0], "what is counted");
     if (what.n == 0) return value_int(characters(v.text, v.text.n) + 1);
     for (size_t at = 0; (at = text_find(w, v.text, at, what)) <= v.text.n; at += what.n) n++;
     return value_int(n);
@@ -202,7 +202,7 @@ static Value dict(JinjaWork *w, Value v, const Value *a) { return (void)v, mappi
 static Value namespace(JinjaWork *w, Value v, const Value *a) { return (void)v, mapping(w, a, VALUE_NAMESPACE); }
 
 static Value raise_exception(JinjaWork *w, Value v, const Value *a) {
-    Text words = text_str(w, a[0]);
+    MarkedText words = text_str(w, a[0]);
     (void)v;
     work_raise(w, words.data, words.n);
 }
@@ -211,7 +211,7 @@ static Value raise_exception(JinjaWork *w, Value v, const Value *a) {
  * the one that the request calls `date_string`, as it stands when it is no such date. */
 static Value strftime_now(JinjaWork *w, Value v, const Value *a) {
     const Value *given = scope_find(w->globals, text_word(w, "date_string"));
-    Text format = value_string(w, a[0], "the format of a date"), day = text_word(w, "26 Jul 2024");
+    MarkedText format = value_string(w, a[0], "the format of a date"), day = text_word(w, "26 Jul 2024");
     char written[256], text[64];
     struct tm date = {0};
     (void)v;
@@ -254,7 +254,7 @@ static const Builtin methods[] = {
     {"values", values, "", VALUE_DICT},
 };
 
-const Builtin *method_named(ValueKind of, Text name) {
+const Builtin *method_named(ValueKind of, MarkedText name) {
     for (size_t i = 0; i < COUNTOF(methods); i++)
         if (methods[i].of == of && text_is(name, methods[i].name)) return &methods[i];
     return NULL;
@@ -268,7 +268,7 @@ static const Builtin functions[] = {
     {"strftime_now", strftime_now, "format!", 0},
 };
 
-const Builtin *function_named(Text name) {
+const Builtin *function_named(MarkedText name) {
     for (size_t i = 0; i < COUNTOF(functions); i++)
         if (text_is(name, functions[i].name)) return &functions[i];
     return NULL;

@@ -45,7 +45,7 @@ typedef struct Node Node;
 struct Node {
     NodeKind kind;
     int line, op;
-    Text name;
+    MarkedText name;
     Value value;
     const Builtin *builtin;
     Node *a, *b, *c, *list, *otherwise;

@@ -29,7 +29,7 @@ void parser_wants(Parser *p, const char *text) {
     if (!parser_takes(p, text)) parser_fail(p, text);
 }
 
-Text parser_name(Parser *p) {
+MarkedText parser_name(Parser *p) {
     if (p->at->kind != TOKEN_NAME) parser_fail(p, "a name");
     return p->at++->text;
 }

@@ -6,7 +6,7 @@
 
 /* Statements up to a block that begins with one of the names in `ends` (separated by spaces), whose name is taken:
  * which it is. "": up to the end of the template. */
-static Node *parse_body(Parser *p, const char *ends, Text *end);
+static Node *parse_body(Parser *p, const char *ends, MarkedText *end);
 
 static void end_block(Parser *p) {
     if (p->at->kind != TOKEN_BLOCK_END) parser_fail(p, "%}");
@@ -14,7 +14,7 @@ static void end_block(Parser *p) {
 }
 
 static Node *body_up_to(Parser *p, const char *end) {
-    Text found;
+    MarkedText found;
     end_block(p);
     Node *body = parse_body(p, end, &found);
     end_block(p);
@@ -24,7 +24,7 @@ static Node *body_up_to(Parser *p, const char *end) {
 /* Behind "if" or "elif". */
 static Node *parse_if(Parser *p) {
     Node *n = parser_node(p, NODE_IF);
-    Text end;
+    MarkedText end;
     n->a = parse_tuple(p, parse_condition);
     end_block(p);
     n->list = parse_body(p, "elif else endif", &end);
@@ -54,7 +54,7 @@ static Node *parse_target(Parser *p) {
 
 static Node *parse_for(Parser *p) {
     Node *n = parser_node(p, NODE_FOR);
-    Text end;
+    MarkedText end;
     n->a = parse_tuple(p, parse_target);
     parser_wants(p, "in");
     n->b = parse_tuple(p, parse_condition);
@@ -138,7 +138,7 @@ static Node *parse_block(Parser *p) {
     parser_fail(p, "a statement");
 }
 
-static bool is_among(Text name, const char *names) {
+static bool is_among(MarkedText name, const char *names) {
     for (size_t n; *names; names += n + (names[n] == ' ')) {
         n = strcspn(names, " ");
         if (n == name.n && !memcmp(names, name.data, n)) return true;
@@ -154,7 +154,7 @@ static Node *parse_print(Parser *p) {
     return n;
 }
 
-static Node *parse_body(Parser *p, const char *ends, Text *end) {
+static Node *parse_body(Parser *p, const char *ends, MarkedText *end) {
     Node *first = NULL, **last = &first;
     work_enter(p->w);
     for (;; last = &(*last)->next) {
@@ -178,7 +178,7 @@ static Node *parse_body(Parser *p, const char *ends, Text *end) {
 }
 
 Node *nodes_parse(JinjaWork *w, const char *source, size_t n) {
-    Text end;
+    MarkedText end;
     Parser p = {.w = w, .at = lex(w, source, n)};
     return parse_body(&p, "", &end);
 }

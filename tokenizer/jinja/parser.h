@@ -14,7 +14,7 @@ typedef struct Parser {
 bool parser_is(const Parser *p, const char *text); /* a name or a sign */
 bool parser_takes(Parser *p, const char *text);
 void parser_wants(Parser *p, const char *text); /* or the work fails */
-Text parser_name(Parser *p);                    /* of a variable */
+MarkedText parser_name(Parser *p);              /* of a variable */
 _Noreturn void parser_fail(const Parser *p, const char *wanted);
 Node *parser_node(const Parser *p, NodeKind kind);
 

@@ -87,7 +87,7 @@ static const Builtin tests[] = {
     {"upper", in_upper, "", 0},
 };
 
-const Builtin *test_named(Text name) {
+const Builtin *test_named(MarkedText name) {
     for (size_t i = 0; i < COUNTOF(tests); i++)
         if (text_is(name, tests[i].name)) return &tests[i];
     return NULL;

@@ -21,7 +21,7 @@ static void reserve(JinjaWork *w, Builder *b, size_t n) {
     *b = (Builder){data, marks, b->n, capacity};
 }
 
-void build(JinjaWork *w, Builder *b, Text t) {
+void build(JinjaWork *w, Builder *b, MarkedText t) {
     reserve(w, b, t.n);
     if (t.n == 0) return;
     memcpy(b->data + b->n, t.data, t.n);
@@ -33,7 +33,7 @@ void build_bytes(JinjaWork *w, Builder *b, const char *data, size_t n, char mark
     build(w, b, text_of(w, data, n, mark));
 }
 
-Text built(const Builder *b) { return (Text){b->data, b->marks, b->n}; }
+MarkedText built(const Builder *b) { return (MarkedText){b->data, b->marks, b->n}; }
 
 /* ---- writing values ---- */
 
@@ -61,7 +61,7 @@ static void build_float(JinjaWork *w, Builder *b, double x, char mark) {
 }
 
 /* One character of a text in quotes. */
-static void build_quoted(JinjaWork *w, Builder *b, Text c, char quote, bool json) {
+static void build_quoted(JinjaWork *w, Builder *b, MarkedText c, char quote, bool json) {
     static const char from[] = "\n\r\t\\\b\f", to[] = "nrt\\bf";
     char escape[16] = "";
     ucs4_t code;
@@ -80,7 +80,7 @@ static void build_quoted(JinjaWork *w, Builder *b, Text c, char quote, bool json
         build(w, b, c);
 }
 
-static void build_quotes(JinjaWork *w, Builder *b, Text t, bool json) {
+static void build_quotes(JinjaWork *w, Builder *b, MarkedText t, bool json) {
     char quote = json || (memchr(t.data, '\'', t.n) && !memchr(t.data, '"', t.n)) ? '"' : '\'';
     build_bytes(w, b, &quote, 1, MARK_CONTENT);
     for (size_t at = 0, n; at < t.n; at += n) {
@@ -172,7 +172,7 @@ void build_value(JinjaWork *w, Builder *b, Value v, const Layout *layout) {
     build_inside(w, b, v, &l, 0);
 }
 
-Text text_str(JinjaWork *w, Value v) {
+MarkedText text_str(JinjaWork *w, Value v) {
     Builder b = {0};
     if (v.kind == VALUE_TEXT) return v.text;
     build_value(w, &b, v, &(Layout){WRITE_STR, .indent = -1});
@@ -181,7 +181,7 @@ Text text_str(JinjaWork *w, Value v) {
 
 /* ---- replacing, stripping ---- */
 
-Text text_replaced(JinjaWork *w, Text t, Text what, Text by, int64_t most) {
+MarkedText text_replaced(JinjaWork *w, MarkedText t, MarkedText what, MarkedText by, int64_t most) {
     Builder b = {0};
     size_t at = 0;
     for (; most && at <= t.n; most--) {
@@ -213,12 +213,12 @@ size_t text_white(const char *data, size_t n) {
     return is_white(c) ? (size_t)length : 0;
 }
 
-static bool is_stripped(JinjaWork *w, Text c, Value chars) {
+static bool is_stripped(JinjaWork *w, MarkedText c, Value chars) {
     if (value_is_missing(chars) || chars.kind == VALUE_NONE) return text_white(c.data, c.n) > 0;
     return memmem(value_string(w, chars, "what is stripped").data, chars.text.n, c.data, c.n);
 }
 
-Text text_strip(JinjaWork *w, Text t, Value chars, bool front, bool back) {
+MarkedText text_strip(JinjaWork *w, MarkedText t, Value chars, bool front, bool back) {
     size_t n;
     work_step(w, 0);
     for (; front && t.n; t = text_cut(t, n, t.n)) {
@@ -236,7 +236,7 @@ Text text_strip(JinjaWork *w, Text t, Value chars, bool front, bool back) {
 
 /* ---- upper and lower case ---- */
 
-Text text_case(JinjaWork *w, Text t, Case to) {
+MarkedText text_case(JinjaWork *w, MarkedText t, Case to) {
     typedef uint8_t *Map(const uint8_t *, size_t, const char *, uninorm_t, uint8_t *, size_t *);
     Builder b = {0};
     bool inside = false; /* a word, or for CASE_CAPITAL the text */
@@ -247,7 +247,7 @@ Text text_case(JinjaWork *w, Text t, Case to) {
         utf8_next(t.data + at, t.n - at, &n);
         u8_mbtouc(&c, (const uint8_t *)t.data + at, n);
         bool lower = to == CASE_LOWER || (to != CASE_UPPER && inside);
-        Map *map = lower ? u8_tolower : to == CASE_UPPER ? u8_toupper : u8_totitle;
+        Map *map = lower ? u8_tolower : to == CASE_UPPER || to == CASE_WORDS ? u8_toupper : u8_totitle;
         const uint8_t *mapped = map((const uint8_t *)t.data + at, n, NULL, NULL, small, &length);
         if (mapped != small) work_fail(w, "no memory to change letters");
         build_bytes(w, &b, (const char *)small, length, t.marks[at]);

@@ -88,22 +88,24 @@ void work_raise(JinjaWork *w, const char *words, size_t n) {
 
 /* ---- texts ---- */
 
-Text text_of(JinjaWork *w, const char *data, size_t n, char mark) {
+MarkedText text_of(JinjaWork *w, const char *data, size_t n, char mark) {
     if (n > w->marks[(int)mark].n) {
         size_t more = MAX(2 * n, 1024);
         w->marks[(int)mark].data = memset(work_take(w, more), mark, more);
         w->marks[(int)mark].n = more;
     }
-    return (Text){data, w->marks[(int)mark].data, n};
+    return (MarkedText){data, w->marks[(int)mark].data, n};
 }
 
-Text text_word(JinjaWork *w, const char *word) { return text_of(w, word, strlen(word), MARK_TEMPLATE); }
+MarkedText text_word(JinjaWork *w, const char *word) { return text_of(w, word, strlen(word), MARK_TEMPLATE); }
 
-Text text_cut(Text t, size_t from, size_t to) { return (Text){t.data + from, t.marks + from, to - from}; }
+MarkedText text_cut(MarkedText t, size_t from, size_t to) {
+    return (MarkedText){t.data + from, t.marks + from, to - from};
+}
 
-bool text_is(Text t, const char *word) { return t.n == strlen(word) && !memcmp(t.data, word, t.n); }
+bool text_is(MarkedText t, const char *word) { return t.n == strlen(word) && !memcmp(t.data, word, t.n); }
 
-size_t text_find(JinjaWork *w, Text t, size_t from, Text what) {
+size_t text_find(JinjaWork *w, MarkedText t, size_t from, MarkedText what) {
     work_step(w, t.n - from);
     const char *at = what.n ? memmem(t.data + from, t.n - from, what.data, what.n) : t.data + from;
     return at || !what.n ? (size_t)(at - t.data) : t.n + 1;
@@ -152,7 +154,7 @@ Items items_of(JinjaWork *w, Value v) {
 
 Value dict_new(JinjaWork *w, ValueKind kind) { return (Value){.kind = kind, .dict = work_take(w, sizeof(Dict))}; }
 
-Value *dict_at(const Dict *d, Text key) {
+Value *dict_at(const Dict *d, MarkedText key) {
     for (size_t i = 0; i < d->n; i++) {
         Value k = d->pairs[i].key;
         if (k.kind == VALUE_TEXT && k.text.n == key.n && !memcmp(k.text.data, key.data, key.n))
@@ -328,7 +330,7 @@ int64_t value_integer(JinjaWork *w, Value v, const char *what) {
     return v.integer;
 }
 
-Text value_string(JinjaWork *w, Value v, const char *what) {
+MarkedText value_string(JinjaWork *w, Value v, const char *what) {
     if (v.kind == VALUE_UNDEFINED) work_fail(w, "%s", v.text.data);
     if (v.kind != VALUE_TEXT) work_fail(w, "%s is %s, not a string", what, value_kind_name(v));
     return v.text;

@@ -47,10 +47,10 @@ void work_raise(JinjaWork *w, const char *words, size_t n) __attribute__((noretu
 
 enum { MARK_TEMPLATE, MARK_CONTENT, MARK_CUT }; /* the last: where a text is cut that is to be gone on with */
 
-typedef struct Text {
+typedef struct MarkedText {
     const char *data, *marks; /* [n] */
     size_t n;
-} Text;
+} MarkedText;
 
 typedef enum ValueKind {
     VALUE_ABSENT, /* an argument that is not given */
@@ -74,7 +74,7 @@ struct Value {
     ValueKind kind;
     char mark; /* of what has no text but may be written as one */
     union {
-        Text text;       /* of VALUE_UNDEFINED: what it would have been */
+        MarkedText text; /* of VALUE_UNDEFINED: what it would have been */
         int64_t integer; /* of VALUE_BOOLEAN too */
         double number;
         struct {
@@ -101,17 +101,17 @@ typedef struct Loop {
     size_t n, at;
 } Loop;
 
-Text text_of(JinjaWork *w, const char *data, size_t n, char mark); /* data is borrowed */
-Text text_word(JinjaWork *w, const char *word);                    /* the template's */
-Text text_cut(Text t, size_t from, size_t to);                     /* bytes from..to-1 */
-bool text_is(Text t, const char *word);
-size_t text_find(JinjaWork *w, Text t, size_t from, Text what); /* t.n + 1: nowhere */
+MarkedText text_of(JinjaWork *w, const char *data, size_t n, char mark); /* data is borrowed */
+MarkedText text_word(JinjaWork *w, const char *word);                    /* the template's */
+MarkedText text_cut(MarkedText t, size_t from, size_t to);               /* bytes from..to-1 */
+bool text_is(MarkedText t, const char *word);
+size_t text_find(JinjaWork *w, MarkedText t, size_t from, MarkedText what); /* t.n + 1: nowhere */
 
 static inline Value value_none(void) { return (Value){.kind = VALUE_NONE}; }
 static inline Value value_bool(bool b) { return (Value){.kind = VALUE_BOOLEAN, .integer = b}; }
 static inline Value value_int(int64_t i) { return (Value){.kind = VALUE_INTEGER, .integer = i}; }
 static inline Value value_float(double x) { return (Value){.kind = VALUE_FLOAT, .number = x}; }
-static inline Value value_text(Text t) { return (Value){.kind = VALUE_TEXT, .text = t}; }
+static inline Value value_text(MarkedText t) { return (Value){.kind = VALUE_TEXT, .text = t}; }
 static inline bool value_is_list(Value v) { return v.kind == VALUE_LIST || v.kind == VALUE_TUPLE; }
 static inline bool value_is_missing(Value v) { return v.kind <= VALUE_UNDEFINED; }
 static inline bool value_is_number(Value v) { return v.kind >= VALUE_BOOLEAN && v.kind <= VALUE_FLOAT; }
@@ -128,7 +128,7 @@ Value items_value(const Items *list, ValueKind kind);
 Items items_of(JinjaWork *w, Value v); /* what a loop over v runs through */
 
 Value dict_new(JinjaWork *w, ValueKind kind);
-Value *dict_at(const Dict *d, Text key); /* NULL: none */
+Value *dict_at(const Dict *d, MarkedText key); /* NULL: none */
 void dict_put(JinjaWork *w, Dict *d, Value key, Value value);
 
 const char *value_kind_name(Value v);
@@ -138,7 +138,7 @@ bool value_equal(JinjaWork *w, Value a, Value b);
 int value_order(JinjaWork *w, Value a, Value b); /* less than, equal to or greater than 0 */
 bool value_in(JinjaWork *w, Value item, Value container);
 size_t value_length(JinjaWork *w, Value v);
-int64_t value_integer(JinjaWork *w, Value v, const char *what); /* v must be one */
-Text value_string(JinjaWork *w, Value v, const char *what);     /* v must be one */
+int64_t value_integer(JinjaWork *w, Value v, const char *what);   /* v must be one */
+MarkedText value_string(JinjaWork *w, Value v, const char *what); /* v must be one */
 
 #endif

@@ -1,0 +1,119 @@
+/* The interpreter of chat templates beside jinja2 (tests/oracle/make_jinja.py): expressions, and published templates
+ * with conversations of every kind. */
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/http_client.h"
+#include "tests/support/test.h"
+#include "tokenizer/jinja/jinja.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void set_all(JinjaWork *w, const cJSON *object) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object) jinja_set(w, item->string, value_of_json(w, item, MARK_CONTENT));
+}
+
+static void fill(JinjaWork *w, void *objects) {
+    for (const cJSON **object = objects; *object; object++) set_all(w, *object);
+}
+
+/* want: the text, or null where jinja2 fails. */
+static void check_run(const char *source, const cJSON *objects[3], const cJSON *want) {
+    Buffer text = {0}, marks = {0};
+    Err err = {""};
+    Jinja *j = jinja_parse(source, strlen(source), &err);
+    int rc = j ? jinja_run(j, fill, objects, &text, &marks, &err) : -1;
+    const char *expected = cJSON_GetStringValue(want);
+    bool same = rc ? !expected : expected && text.n == strlen(expected) && !memcmp(text.data, expected, text.n);
+    CHECK_MSG(same && (rc == 0 || err.msg[0]), "%.300s:\n%.*s\nnot\n%s", source, rc ? 200 : (int)text.n,
+              rc       ? err.msg
+              : text.n ? text.data
+                       : "",
+              expected ? expected : "(an error)");
+    buffer_free(&text);
+    buffer_free(&marks);
+    jinja_free(j);
+}
+
+static cJSON *golden(void) {
+    char *text = test_read_file("tests/tokenizer/jinja_golden.json", NULL);
+    cJSON *read = cJSON_Parse(text);
+    free(text);
+    BUG_ON(!read);
+    return read;
+}
+
+TEST(jinja_expressions) {
+    cJSON *all = golden();
+    const cJSON *one, *expressions = json_at(all, "expressions");
+    const cJSON *objects[] = {json_at(all, "variables"), NULL, NULL};
+    CHECK(cJSON_GetArraySize(expressions) > 400);
+    cJSON_ArrayForEach(one, expressions) check_run(one->child->valuestring, objects, one->child->next);
+    cJSON_Delete(all);
+}
+
+TEST(jinja_published_templates) {
+    cJSON *all = golden();
+    const cJSON *template, *conversation;
+    CHECK(cJSON_GetArraySize(json_at(all, "templates")) >= 9);
+    cJSON_ArrayForEach(template, json_at(all, "templates")) {
+        const cJSON *want = json_at(template, "texts")->child;
+        cJSON_ArrayForEach(conversation, json_at(all, "conversations")) {
+            const cJSON *objects[] = {json_at(all, "given"), conversation, NULL};
+            check_run(json_text(template, "source"), objects, want);
+            want = want->next;
+        }
+    }
+    cJSON_Delete(all);
+}
+
+/* ---- marks ---- */
+
+/* Every letter of "secret", and none of another word, is marked as content. */
+static void check_marks(const char *source) {
+    static const char secret[] = "SecrtSECRT";
+    cJSON *given =
+        cJSON_Parse("{\"secret\":\"Secret\",\"list\":[\"Secret\",\"Secret\"],\"dict\":{\"Secret\":\"Secret\"}}");
+    const cJSON *objects[] = {given, NULL, NULL};
+    Buffer text = {0}, marks = {0};
+    Err err = {""};
+    Jinja *j = jinja_parse(source, strlen(source), &err);
+    int rc = j ? jinja_run(j, fill, objects, &text, &marks, &err) : -1;
+    CHECK_MSG(rc == 0 && text.n && marks.n == text.n, "%s: %s", source, err.msg);
+    for (size_t i = 0; rc == 0 && i < text.n; i++) {
+        bool letter = strchr(secret, text.data[i]) != NULL, own = strchr("_<|>", text.data[i]) != NULL;
+        CHECK_MSG(!letter || marks.data[i] == MARK_CONTENT, "%s: %.*s at %zu", source, (int)text.n, text.data, i);
+        CHECK_MSG(!own || marks.data[i] == MARK_TEMPLATE, "%s: %.*s at %zu", source, (int)text.n, text.data, i);
+    }
+    buffer_free(&text);
+    buffer_free(&marks);
+    jinja_free(j);
+    cJSON_Delete(given);
+}
+
+TEST(jinja_marks_follow_the_bytes) {
+    static const char *const sources[] = {
+        "<|{{ secret }}|>",
+        "{{ '<|' + secret + '|>' }}",
+        "{{ '<|' ~ secret ~ '|>' }}",
+        "{{ ('<|' + secret + '|>') | upper }}",
+        "{{ ('<|' + secret + '|>') | trim | lower | title }}",
+        "{{ ('<|' + secret + '|>')[::-1] }}",
+        "{{ ('<|' + secret + '|>')[1:-1] }}",
+        "{{ ('_' + secret).replace('_', '<|') }}",
+        "{{ '_|_' | replace('|', secret) }}",
+        "{{ list | join('<|>') }}",
+        "{{ '<|>'.join(list) }}",
+        "{{ (secret + '<|>' + secret).split('|') | join('_') }}",
+        "{% set x %}<|{{ secret }}|>{% endset %}{{ x }}",
+        "{% macro f(x) %}<|{{ x }}|>{% endmacro %}{{ f(secret) }}",
+        "{% set ns = namespace(x='<|') %}{% set ns.x = ns.x + secret %}{{ ns.x }}",
+        "{% for c in secret %}<{{ c }}>{% endfor %}",
+        "{% for k, v in dict.items() %}<{{ k }}|{{ v }}>{% endfor %}",
+        "{{ '<|' + (dict | tojson) + '|>' }}",
+        "{{ '<|' ~ list ~ '|>' }}",
+        "{{ ('<|\\n' + secret) | indent(2) }}",
+    };
+    for (size_t i = 0; i < COUNTOF(sources); i++) check_marks(sources[i]);
+}
