@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "model/kernels/kernels.h"
 #include "model/shape.h"
+#include "server/api/chat/tools.h"
 #include "server/api/schema/describe.h"
 #include "server/api/schema/openapi.h"
 #include "tokenizer/chat_files.h"
@@ -98,10 +99,13 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
     engine.spare = spare;
+    memory_ran_out(); /* forget what was before */
     if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
         (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
         return -1;
-    if (config_generates(config) && vocabulary_init(&s->vocabulary, s->tokenizer))
+    const CallStyle *call_style = tools_style(&s->chat);
+    bool vocabulary = !config_generates(config) || vocabulary_init(&s->vocabulary, s->tokenizer) == 0;
+    if (!vocabulary || memory_ran_out()) /* a template that had none would be one that cannot be run */
         return err_set(err, "%s: no memory to load it", dir);
     announce(&c->model, &engine);
     announce_defaults(&c->generation);
@@ -123,7 +127,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .generation = &c->generation,
                           .tokenizer = s->tokenizer,
                           .vocabulary = &s->vocabulary,
-                          .chat = &s->chat};
+                          .chat = &s->chat,
+                          .call_style = call_style};
     s->answer = (AnswerContext){.api = &s->api, .engine = s->engine, .cut = ctx->cut, .metrics = ctx->metrics};
     s->slots = engine.max_batch;
     return describe(s, ctx->options, dir, err);

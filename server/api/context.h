@@ -5,6 +5,7 @@
 #include "model/config.h"
 #include "weights/labels.h"
 #include "server/api/fields.h"
+#include "server/form/calls.h"
 #include "server/form/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/generation.h"
@@ -39,6 +40,7 @@ typedef struct ApiContext {
     const Tokenizer *tokenizer;
     const Vocabulary *vocabulary; /* the tokenizer's */
     const struct Chat *chat;      /* chat/chat.h */
+    const CallStyle *call_style;  /* how its template writes calls; NULL: in no way that is known */
 } ApiContext;
 
 /* For every route: the field "user", which may be absent, and the noise of a request that does not name it. */

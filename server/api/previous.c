@@ -4,6 +4,7 @@
 #include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -27,14 +28,35 @@ static int read_seed(const cJSON *item, int index, const char *key, uint64_t *ou
     return 0;
 }
 
-static int read_text(PreviousChoice *c, const cJSON *choice, int index, ApiError *e) {
+/* Calls as they stood in the text; a stream's come in parts, of which the first has the name. */
+static int read_calls(PreviousChoice *c, const cJSON *calls, const CallStyle *style, int index, ApiError *e) {
+    const cJSON *call;
+    if (json_is_null(calls)) return 0;
+    if (!style) return fail(e, index, "message.tool_calls", "absent, as the request can call nothing", calls);
+    cJSON_ArrayForEach(call, calls) {
+        const cJSON *function = json_field(call, "function");
+        const char *name = cJSON_GetStringValue(json_field(function, "name"));
+        const char *arguments = cJSON_GetStringValue(json_field(function, "arguments"));
+        if (!arguments || (!name && c->n_calls == 0))
+            return fail(e, index, "message.tool_calls", "calls of a function's name and arguments", calls);
+        if (name && c->n_calls++ > 0) {
+            buffer_text(&c->text, style->close);
+            buffer_text(&c->text, style->between ? style->between : "");
+        }
+        if (name) buffer_print(&c->text, "%s%s%s%s", style->mark, style->open, name, style->middle);
+        buffer_text(&c->text, arguments);
+    }
+    return c->text.failed ? api_no_memory(e) : 0;
+}
+
+static int read_text(PreviousAnswer *f, PreviousChoice *c, const cJSON *choice, int index, ApiError *e) {
     const cJSON *message = json_field(choice, "message"), *inner = message ? message : json_field(choice, "delta");
     const cJSON *text = inner ? json_field(inner, "content") : json_field(choice, "text");
     const char *key = inner ? "message.content" : "text";
-    if (inner && (json_is_null(text) || (!text && !message))) return 0; /* who speaks, or that the choice ends */
-    if (!cJSON_IsString(text)) return fail(e, index, key, "a string", text);
-    buffer_text(&c->text, text->valuestring);
-    return c->text.failed ? api_no_memory(e) : 0;
+    bool none = inner && (json_is_null(text) || (!text && !message)); /* who speaks, or that the choice ends */
+    if (!none && !cJSON_IsString(text)) return fail(e, index, key, "a string", text);
+    if (!none) buffer_text(&c->text, text->valuestring);
+    return c->text.failed ? api_no_memory(e) : read_calls(c, json_field(inner, "tool_calls"), f->style, index, e);
 }
 
 static int read_choice(PreviousAnswer *f, const cJSON *choice, ApiError *e) {
@@ -53,11 +75,12 @@ static int read_choice(PreviousAnswer *f, const cJSON *choice, ApiError *e) {
     if (read_seed(json_field(choice, "noise_seed"), (int)index, "noise_seed", &c->noise_seed, e)) return -1;
     if (cJSON_IsTrue(json_field(choice, "deadline"))) c->partial = true;
     if (!json_is_null(finish)) {
-        if (!json_is_text(finish, "stop") && !json_is_text(finish, "length"))
-            return fail(e, (int)index, "finish_reason", "\"stop\" or \"length\"", finish);
+        static const char *const reasons[] = {"stop", "length", "tool_calls", NULL};
+        if (!cJSON_IsString(finish) || !text_is_in(finish->valuestring, reasons))
+            return fail(e, (int)index, "finish_reason", "\"stop\", \"length\" or \"tool_calls\"", finish);
         snprintf(c->finish, sizeof c->finish, "%s", finish->valuestring);
     }
-    return read_text(c, choice, (int)index, e);
+    return read_text(f, c, choice, (int)index, e);
 }
 
 static int read_object(PreviousAnswer *f, const cJSON *object, ApiError *e) {
@@ -81,7 +104,10 @@ static int check_whole(PreviousAnswer *f, ApiError *e) {
             return api_fail(e, 400, NULL, "response", "response has no choice %d, the request has %d choices", i, f->n);
         if (!c->has_seed)
             return api_fail(e, 400, NULL, "response", "choice %d of the response has no seed: nothing repeats it", i);
-        if (!*c->finish) c->partial = true;
+        bool called = c->n_calls > 0 && !strcmp(c->finish, "tool_calls");
+        if (called) buffer_text(&c->text, f->style->close);
+        if (c->text.failed) return api_no_memory(e);
+        if (!*c->finish || (c->n_calls > 0 && !called)) c->partial = true;
         /* The deadline came in the middle of a character. */
         bool cut = c->partial && c->text.n >= length && !memcmp(c->text.data + c->text.n - length, replaced, length);
         if (cut) c->text.n -= length;
@@ -89,12 +115,13 @@ static int check_whole(PreviousAnswer *f, ApiError *e) {
     return 0;
 }
 
-PreviousAnswer *previous_read(const cJSON *response, int n, ApiError *e) {
+PreviousAnswer *previous_read(const cJSON *response, int n, const CallStyle *style, ApiError *e) {
     PreviousAnswer *f = try_calloc(1, sizeof *f);
     if (f) f->choices = try_calloc((size_t)n, sizeof *f->choices);
     int rc = f && f->choices ? 0 : api_no_memory(e);
     if (rc == 0) {
         f->n = n;
+        f->style = style;
         const cJSON *object = cJSON_IsArray(response) ? response->child : response;
         do {
             rc = read_object(f, object, e);

@@ -5,23 +5,27 @@
 
 #include "base/json/json.h"
 #include "server/api/error.h"
+#include "server/form/calls.h"
 
 typedef struct PreviousChoice {
     Buffer text;
-    char finish[8];     /* finish_reason; "" when the stream broke off before it */
+    int n_calls;        /* of functions, which are in the text as the model wrote them */
+    char finish[16];    /* finish_reason; "" when the stream broke off before it */
     bool seen, partial; /* cut by a deadline or broken off: the text goes on */
     bool has_seed;
     uint64_t seed, noise_seed; /* noise_seed: seed where there was no noise */
 } PreviousChoice;
 
 typedef struct PreviousAnswer {
+    const CallStyle *style;
     PreviousChoice *choices; /* [n] by index */
     int n;
     char fingerprint[96]; /* "" where none is given */
 } PreviousAnswer;
 
-/* An answer of n choices; NULL, and e names the place, when it is none. */
-PreviousAnswer *previous_read(const cJSON *response, int n, ApiError *e);
+/* An answer of n choices, whose calls are of this style; NULL, and e names the place, when it is none. Style NULL: it
+ * calls nothing. */
+PreviousAnswer *previous_read(const cJSON *response, int n, const CallStyle *style, ApiError *e);
 void previous_free(PreviousAnswer *f); /* NULL is fine */
 
 /* The first byte at which text differs from c's; -1 when it does not, as far as c's goes when that is partial. */

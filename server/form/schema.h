@@ -39,6 +39,11 @@ typedef struct SchemaReader {
     FormError *error;
 } SchemaReader;
 
+/* A form of one schema or several: open, a node of each, close with the node of all. (schema_node.c) */
+int schema_open(SchemaReader *r, FormError *e);                                /* -1 with e filled */
+int schema_root(SchemaReader *r, const cJSON *schema, const SchemaPath *path); /* -1, as `node` */
+Form *schema_close(SchemaReader *r, int root); /* -1: something has failed; NULL with the error filled */
+
 int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -198,25 +198,40 @@ static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path)
     return types ? typed(r, schema, types, path) : r->json.value;
 }
 
-/* `schema` NULL: any object. */
-static Form *form_of(const cJSON *schema, FormError *e) {
+/* ---- whole schemas ---- */
+
+int schema_open(SchemaReader *r, FormError *e) {
     *e = (FormError){.path = ""};
-    SchemaReader r = {.form = graph_new(), .root = schema, .node = node_of, .error = e};
-    if (!r.form) return form_no_memory(e);
-    json_nodes_init(&r.json, r.form);
-    r.known = try_malloc(GRAPH_NAMES * sizeof *r.known);
-    r.names = try_malloc(GRAPH_NAMES * sizeof *r.names);
-    int root = -1;
-    if (!r.known || !r.names)
-        form_no_memory(e);
-    else
-        root = schema ? node_of(&r, schema, NULL) : r.json.object;
-    free(r.known);
-    free(r.names);
-    if (root >= 0) return graph_finish(r.form, root, e);
-    form_release(r.form);
+    *r = (SchemaReader){.form = graph_new(), .node = node_of, .error = e};
+    if (!r->form) return form_no_memory(e), -1;
+    json_nodes_init(&r->json, r->form);
+    r->known = try_malloc(GRAPH_NAMES * sizeof *r->known);
+    r->names = try_malloc(GRAPH_NAMES * sizeof *r->names);
+    if (r->known && r->names) return 0;
+    form_no_memory(e);
+    schema_close(r, -1);
+    return -1;
+}
+
+int schema_root(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
+    r->root = schema;
+    return node_of(r, schema, path);
+}
+
+Form *schema_close(SchemaReader *r, int root) {
+    free(r->known);
+    free(r->names);
+    if (root >= 0) return graph_finish(r->form, root, r->error);
+    form_release(r->form);
     return NULL;
 }
 
-Form *form_of_schema(const cJSON *schema, FormError *e) { return form_of(schema, e); }
-Form *form_of_object(FormError *e) { return form_of(NULL, e); }
+Form *form_of_schema(const cJSON *schema, FormError *e) {
+    SchemaReader r;
+    return schema_open(&r, e) ? NULL : schema_close(&r, schema_root(&r, schema, NULL));
+}
+
+Form *form_of_object(FormError *e) {
+    SchemaReader r;
+    return schema_open(&r, e) ? NULL : schema_close(&r, r.json.object);
+}

@@ -3,7 +3,7 @@ import { PromptTemplate } from "@langchain/core/prompts";
 import { StringOutputParser } from "@langchain/core/output_parsers";
 import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from "@langchain/openai";
 import { initChatModel } from "langchain";
-import { assert, collect, key, keyed, run, test, url } from "./suite.mjs";
+import { assert, collect, key, keyed, run, test, tools, url } from "./suite.mjs";
 
 const at = (root) => ({ configuration: { baseURL: root + "/v1" }, apiKey: key, maxRetries: 0 });
 const make = (more) => new OpenAI({ ...at(url), model: "demo", maxTokens: 8, modelKwargs: { seed: 7 }, ...more });
@@ -38,8 +38,22 @@ test("ChatOpenAI stream", async () =>
     assert.equal((await collect(await chat().stream("Hello"))).map((c) => c.content).join(""), (await chat().invoke("Hello")).content));
 test("ChatOpenAI logprobs", async () =>
     assert.equal((await chat({ logprobs: true, topLogprobs: 2 }).invoke("Hello")).response_metadata.logprobs.content.length, 8));
-test("ChatOpenAI bindTools", () =>
-    chat().bindTools([{ type: "function", function: { name: "f", parameters: { type: "object", properties: {} } } }]).invoke("Hello"));
+const place = { type: "object", properties: { city: { enum: ["Oslo", "Rome"] } }, required: ["city"] };
+const caller = () => chat({ ...at(tools), maxTokens: 60 });
+const weather = { type: "function", function: { name: "weather", parameters: place } };
+test("ChatOpenAI bindTools", async () => {
+    const answer = await caller().bindTools([weather], { tool_choice: "weather" }).invoke("Hello");
+    assert.ok(["Oslo", "Rome"].includes(answer.tool_calls[0].args.city));
+});
+test("ChatOpenAI bindTools stream", async () => {
+    const chunks = await collect(await caller().bindTools([weather], { tool_choice: "required" }).stream("Hello"));
+    const whole = chunks.reduce((a, b) => a.concat(b));
+    assert.ok(["Oslo", "Rome"].includes(whole.tool_calls[0].args.city));
+});
+test("ChatOpenAI withStructuredOutput functionCalling", async () => {
+    const answer = await caller().withStructuredOutput(place, { name: "weather", method: "functionCalling" }).invoke("Hello");
+    assert.ok(["Oslo", "Rome"].includes(answer.city));
+});
 test("initChatModel", async () => {
     const model = await initChatModel("openai:demo", { ...at(url), maxTokens: 8 });
     assert.equal(typeof (await model.invoke("Hello")).content, "string");

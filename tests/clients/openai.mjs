@@ -1,6 +1,6 @@
 // OpenAI's npm package: what its reference and its tests of completions, models and chats call.
 import OpenAI from "openai";
-import { assert, collect, key, keyed, run, test, url } from "./suite.mjs";
+import { assert, collect, key, keyed, run, test, tools, url } from "./suite.mjs";
 
 const client = new OpenAI({ baseURL: url + "/v1", apiKey: "none", maxRetries: 0 });
 const base = { model: "demo", prompt: "It was", max_tokens: 8, seed: 7 };
@@ -132,7 +132,6 @@ test("chat.completions.create", {
     logprobs: { logprobs: true, top_logprobs: 2 }, stop: { stop: ["\n"] }, metadata: { metadata: { a: "b" } },
     "response_format text": { response_format: { type: "text" } }, "service_tier auto": { service_tier: "auto" },
     "response_format json_object": { response_format: { type: "json_object" } },
-    tools: { tools: [{ type: "function", function: { name: "f", parameters: { type: "object", properties: {} } } }] },
     image: { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AA==" } }] }] },
 }, async (more) => assert.ok((await chat(more)).choices[0].message));
 test("chat stream", async () =>
@@ -141,6 +140,36 @@ test("chat.completions.stream", async () => {
     const stream = client.chat.completions.stream(said);
     assert.equal(await stream.finalContent(), (await chat()).choices[0].message.content);
     assert.equal((await stream.finalChatCompletion()).choices[0].finish_reason, "length");
+});
+const weather = { type: "function", function: { name: "weather", parameters: {
+    type: "object", properties: { city: { enum: ["Oslo", "Rome"] } }, required: ["city"] } } };
+const caller = new OpenAI({ baseURL: tools + "/v1", apiKey: "none", maxRetries: 0 });
+const asked = { ...said, max_tokens: 90, tools: [weather], parallel_tool_calls: false };
+const check = (message) => {
+    assert.equal(message.content, null);
+    assert.equal(message.tool_calls.length, 1);
+    assert.equal(message.tool_calls[0].function.name, "weather");
+    assert.ok(["Oslo", "Rome"].includes(JSON.parse(message.tool_calls[0].function.arguments).city));
+};
+test("chat.completions.create tools", async () => assert.ok((await caller.chat.completions.create(asked)).choices[0].message));
+test("chat.completions.create tools", {
+    required: "required", named: { type: "function", function: { name: "weather" } },
+}, async (choice) => {
+    const answer = await caller.chat.completions.create({ ...asked, tool_choice: choice });
+    check(answer.choices[0].message);
+    assert.equal(answer.choices[0].finish_reason, "tool_calls");
+});
+test("chat.completions.stream tools", async () => {
+    const stream = caller.chat.completions.stream({ ...asked, tool_choice: "required" });
+    const message = (await stream.finalChatCompletion()).choices[0].message, again = { ...asked, tool_choice: "required" };
+    check(message);
+    assert.deepEqual(message.tool_calls.map(({ id, function: f }) => [id, f.arguments]),
+        (await caller.chat.completions.create(again)).choices[0].message.tool_calls.map(({ id, function: f }) => [id, f.arguments]));
+});
+test("chat.completions.create with a tool's answer", async () => {
+    const { message } = (await caller.chat.completions.create({ ...asked, tool_choice: "required" })).choices[0];
+    const messages = [...said.messages, message, { role: "tool", tool_call_id: message.tool_calls[0].id, content: "Rain" }];
+    assert.ok((await caller.chat.completions.create({ ...asked, messages, tools: undefined, parallel_tool_calls: undefined })).choices[0].message.content);
 });
 test("embeddings.create", {
     float: { encoding_format: "float" }, base64: {},

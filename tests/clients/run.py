@@ -48,8 +48,9 @@ def lines_of(suite):
         return f"needs node and its packages in {PACKAGES}"
     for file in ("suite.mjs", f"{suite}.mjs"):  # a module finds packages beside itself
         shutil.copy(f"{HERE}/{file}", PACKAGES)
-    with Daemon("--alias", "gpt-3.5-turbo-instruct") as daemon, Keyed() as keyed:
-        return output(["node", f"{PACKAGES}/{suite}.mjs"], {"URL": daemon.url, "KEYED": keyed.url, "KEY": KEY})
+    with Daemon("--alias", "gpt-3.5-turbo-instruct") as daemon, Keyed() as keyed, Daemon("--chat-template", "qwen2.5") as tools:
+        return output(["node", f"{PACKAGES}/{suite}.mjs"],
+                      {"URL": daemon.url, "KEYED": keyed.url, "KEY": KEY, "TOOLS": tools.url})
 
 
 def output(command, environment):

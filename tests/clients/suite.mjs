@@ -1,10 +1,12 @@
-// The frame of the suites in JavaScript: as suite.py, but the daemon is there already, at URL, and one that wants KEY at KEYED.
+// The frame of the suites in JavaScript: as suite.py, but the daemons are there already: at URL, one that wants KEY at KEYED,
+// and one whose chats call tools at TOOLS.
 import assert from "node:assert/strict";
 
 export { assert };
 export const url = process.env.URL;
 export const keyed = process.env.KEYED;
 export const key = process.env.KEY;
+export const tools = process.env.TOOLS;
 const cases = [];
 
 // name, or names with values: a case for each of an object's entries.

@@ -20,13 +20,29 @@ typedef struct Here {
     Daemon daemon; /* for the client: its port */
 } Here;
 
+/* A template that writes calls, and little else. */
+static const char *chat_template(void) {
+    static const char source[] =
+        "{%- for m in messages %}{{ m.role + ': ' + (m.content or '') }}{% for c in m.tool_calls %}{{ '<tool_call>\\n"
+        "{\"name\": \"' + c.function.name + '\", \"arguments\": ' + c.function.arguments | tojson + '}\\n</tool_call>' "
+        "}}"
+        "{% endfor %}{{ '\\n' }}{% endfor %}{{ tools | length if tools else '' }}assistant:";
+    static char path[300];
+    if (*path) return path;
+    char *dir = test_dir();
+    snprintf(path, sizeof path, "%s/talk.jinja", dir);
+    test_write_file(path, source, sizeof source - 1);
+    free(dir);
+    return path;
+}
+
 static bool here_start(Here *h, TestCheckpoint kind) {
     Err err = {""};
     const char *dir = test_checkpoint(kind);
     *h = (Here){0};
     h->options = (Options){
         .model = dir,
-        .chat_template = kind == CHECKPOINT_SMALL ? "plain" : NULL,
+        .chat_template = kind == CHECKPOINT_SMALL ? chat_template() : NULL,
         .engine = {.threads = 1, .max_batch = 4, .prefill_chunk = 128, .max_queue = 64},
         .http = {.host = "127.0.0.1",
                  .listen_fd = -1,
@@ -196,6 +212,16 @@ TEST(memory_runs_out_at_every_allocation) {
         {"chat", "/v1/chat/completions",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"The mill\"},{\"role\":\"user\",\"content\":[{\"type\":"
          "\"text\",\"text\":\"The river\"},{\"type\":\"text\",\"text\":\"runs\"}]}],\"stop_token_ids\":[3]," COMMON "}",
+         0},
+        {"tools", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+         "\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,2]}},\"required\":["
+         "\"a\"]}}}],\"tool_choice\":\"required\",\"seed\":1,\"noise_seed\":2,\"max_tokens\":90}",
+         0},
+        {"stream of tools", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+         "\"name\":\"f\"}}],\"tool_choice\":\"required\",\"stream\":true,\"seed\":1,\"noise_seed\":2,"
+         "\"max_tokens\":80}",
          0},
         {"form", "/v1/completions",
          "{\"prompt\":\"The "

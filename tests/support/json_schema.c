@@ -1,6 +1,7 @@
 #include "tests/support/json_schema.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static bool check_bound(const Check *c, const char *key, double bound, const cJS
         if (strcmp(bounds[i].key, key)) continue;
         if (!is_type(bounds[i].type, v)) return true;
         double size = cJSON_IsNumber(v)   ? v->valuedouble
-                      : cJSON_IsString(v) ? (double)strlen(v->valuestring)
+                      : cJSON_IsString(v) ? (double)utf8_count(v->valuestring, strlen(v->valuestring))
                                           : cJSON_GetArraySize(v);
         return (bounds[i].least ? size >= bound : size <= bound) || fail(c, v, key, bound);
     }

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "server/api/chat/messages.h"
+#include "server/api/chat/tools.h"
 #include "server/api/completions/response.h"
 
 #include <limits.h>
@@ -35,8 +36,15 @@ static int read_variables(const FieldReader *r, const cJSON *item) {
 static const Type variables = {.kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"type\":\"object\"}"};
 static const Type tool = {
     .kind = TYPE_MAP, .of = {&api_text_type}, .schema = "{\"$ref\":\"#/components/schemas/Tool\"}"};
-static const Type tools = {.kind = TYPE_ARRAY, .of = {&tool}};
-static const Type tool_choice = {.kind = TYPE_STRING, .schema = "{\"enum\":[\"none\",\"auto\"]}"};
+static const Type tools = {.kind = TYPE_ARRAY, .high = TOOLS_MOST, .of = {&tool}};
+static const Type choice_word = {.kind = TYPE_STRING, .schema = "{\"enum\":[\"none\",\"auto\",\"required\"]}"};
+static const Type choice_tool = {
+    .kind = TYPE_MAP,
+    .of = {&api_text_type},
+    .schema = "{\"type\":\"object\",\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":"
+              "\"object\",\"properties\":{\"name\":{\"type\":\"string\"}},\"required\":[\"name\"],"
+              "\"additionalProperties\":false}},\"required\":[\"type\",\"function\"],\"additionalProperties\":false}"};
+static const Type tool_choice = {.kind = TYPE_ONE_OF, .of = {&choice_word, &choice_tool}};
 
 static const Field rows[] = {
     {DRAFT_FIELD(messages, FIELD_OTHER), .type = &chat_messages_type, .absent = "required",
@@ -60,8 +68,8 @@ static const Field rows[] = {
      .kind = FIELD_BOOL,
      .offset = offsetof(RequestDraft, chat_echo),
      .help = "Put the last message, which is the assistant's, in front of the answer."},
-    NEUTRAL("function_call", "[\"none\",\"auto\"]", "No model here calls functions."),
-    NEUTRAL("functions", "[[]]", "No model here calls functions."),
+    NEUTRAL("function_call", "[\"none\",\"auto\"]", "The old name of `tool_choice`."),
+    NEUTRAL("functions", "[[]]", "The old name of `tools`."),
     {.name = "logprobs",
      .kind = FIELD_BOOL,
      .offset = offsetof(RequestDraft, chat_logprobs),
@@ -71,13 +79,19 @@ static const Field rows[] = {
     NEUTRAL("modalities", "[[\"text\"]]", "Answers are texts."),
     {.name = "n_probs", .kind = FIELD_NONE},
     {DRAFT_FIELD(parse_special, FIELD_BOOL), .help = "Special tokens that a content spells out become their ids."},
-    NEUTRAL("parallel_tool_calls", "[true,false]", "No model here calls functions."),
+    {DRAFT_FIELD(parallel_tool_calls, FIELD_BOOL), .fallback = true,
+     .help = "False: one call at most. So it is anyway of a template that writes one call only."},
     {.name = "prompt", .kind = FIELD_NONE},
     {.name = "suffix", .kind = FIELD_NONE},
     {DRAFT_FIELD(tool_choice, FIELD_OTHER), .type = &tool_choice, .absent = "`auto`",
-     .help = "`none`: the template is given no tools."},
+     .help = "`auto`: the answer is text, or calls tools; `required`: it calls; `{\"type\":\"function\",\"function\":{"
+             "\"name\":...}}`: it calls this one, once; `none`: the model is told of no tools."},
     {DRAFT_FIELD(tools, FIELD_OTHER), .type = &tools, .absent = "none",
-     .help = "What the model is told of functions, if its template writes that."},
+     .help = "Functions that the answer may call: objects of `type` (`function`) and `function`, with its `name`, "
+             "`description`, "
+             "`parameters`, a JSON schema of type `object`, which the arguments of a call keep to, and `strict`, which "
+             "says "
+             "nothing more. Not with a form. Refused where the template has no form for calls that is known here."},
     {DRAFT_FIELD(top_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "So many alternatives for each token. Only with `logprobs: true`."},
 };

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "server/api/chat/tools.h"
 #include "weights/chat.h"
 
 #include <stdlib.h>
@@ -83,38 +84,13 @@ static int check_variables(const RequestDraft *d, ApiError *e) {
     return 0;
 }
 
-/* *tools: those that the template is given, or NULL. */
-static int check_tools(const RequestDraft *d, const ApiContext *ctx, const cJSON **tools, ApiError *e) {
-    const cJSON *tool;
-    bool none = json_is_text(d->tool_choice, "none");
-    int i = 0;
-    *tools = NULL;
-    if (d->tool_choice && !none && !json_is_text(d->tool_choice, "auto"))
-        return api_fail(e, 400, NULL, "tool_choice",
-                        "tool_choice must be \"auto\" or \"none\": no answer is made to call");
-    if (!d->tools) return 0;
-    if (!cJSON_IsArray(d->tools)) return api_fail(e, 400, NULL, "tools", "tools must be an array of tools");
-    cJSON_ArrayForEach(tool, d->tools) {
-        const cJSON *function = json_field(tool, "function");
-        if (!json_is_text(json_field(tool, "type"), "function") || !cJSON_IsString(json_field(function, "name")))
-            return api_fail(e, 400, NULL, "tools", "tools[%d] must be an object of type function with function.name",
-                            i);
-        i++;
-    }
-    if (!d->tools->child || none) return 0;
-    if (!ctx->chat->takes_tools)
-        return api_fail(e, 400, NULL, "tools", "tools: the template %s writes no tools", ctx->chat->name);
-    *tools = d->tools;
-    return 0;
-}
-
 /* The request for the model's template. */
 static int settle(const RequestDraft *d, const ApiContext *ctx, ChatRequest *r, ApiError *e) {
     if (check_messages(d, ctx, e)) return -1;
     if (!ctx->chat->program) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
     *r = (ChatRequest){.messages = d->messages, .variables = d->chat_template_kwargs};
     r->end = d->continue_final_message ? CHAT_UNFINISHED : d->opening == DRAFT_CLOSED ? CHAT_CLOSED : CHAT_OPENED;
-    return check_last(d, e) || check_variables(d, e) || check_tools(d, ctx, &r->tools, e) ? -1 : 0;
+    return check_last(d, e) || check_variables(d, e) || tools_check(d, ctx, &r->tools, e) ? -1 : 0;
 }
 
 static int encode(RequestDraft *d, const ApiContext *ctx, const ChatRequest *request, ApiError *e) {
@@ -147,7 +123,10 @@ static int keep_prefix(RequestDraft *d, ApiError *e) {
 
 int messages_prompt(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
     ChatRequest request;
-    return settle(d, ctx, &request, e) || encode(d, ctx, &request, e) || keep_prefix(d, e) ? -1 : 0;
+    return settle(d, ctx, &request, e) || tools_form(d, ctx, request.tools, e) || encode(d, ctx, &request, e) ||
+                   keep_prefix(d, e)
+               ? -1
+               : 0;
 }
 
 int messages_text(const RequestDraft *d, const ApiContext *ctx, Buffer *out, ApiError *e) {

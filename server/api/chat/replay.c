@@ -78,15 +78,13 @@ static int read_replay(void *out, const void *context, ApiError *e) {
     d->n_probs = r->deadline_ms = 0;
     r->best_of = r->n;
     if (r->n > ctx->limits.n) return 0; /* which is refused with the other counts */
-    r->previous = previous_read(d->response, r->n_prompts * r->n, e);
+    r->previous = previous_read(d->response, r->n_prompts * r->n, r->style, e);
     return r->previous ? take_seeds(d, e) : -1;
 }
 
 const FieldList replay_fields = {.rows = rows, .n = COUNTOF(rows), .finish = read_replay};
 
 /* ---- the answer ---- */
-
-static const char *finish_of(const Choice *c) { return c->finish == FINISH_STOP ? "stop" : "length"; }
 
 static int64_t difference(const Choice *c, const PreviousChoice *previous) {
     size_t n = c->text.settled - c->text_sent;
@@ -95,7 +93,7 @@ static int64_t difference(const Choice *c, const PreviousChoice *previous) {
 
 /* A deadline of the server's own may have cut it short. */
 static bool is_identical(const Choice *c, const PreviousChoice *previous) {
-    bool same_end = previous->partial || !strcmp(previous->finish, finish_of(c));
+    bool same_end = previous->partial || !strcmp(previous->finish, choice_finish_name(c));
     return difference(c, previous) < 0 && same_end && c->finish != FINISH_DEADLINE;
 }
 

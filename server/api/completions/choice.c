@@ -15,6 +15,7 @@ int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden) {
     bool slots = rules->logprobs || rules->token_ids;
     if (slots) c->slots = try_calloc(most + 1, sizeof *c->slots);
     int rc = text_stream_open(&c->text, rules->stop);
+    if (rules->style) calls_open(&c->calls, rules->style, rules->prefix);
     c->text.keep_stop = rules->keep_stop;
     if (rules->scratch) {
         c->walk = form_walk_clone(job->walk);
@@ -29,6 +30,7 @@ void choice_close(Choice *c) {
     job_cancel(c->job);
     job_release(c->job);
     text_stream_free(&c->text);
+    calls_free(&c->calls);
     form_walk_free(c->walk);
     buffer_free(&c->ends);
     free(c->slots);
@@ -78,9 +80,17 @@ static void echo_prompt(Choice *c, int n_scored) {
     }
 }
 
+static void read_calls(Choice *c) {
+    if (!c->rules->style) return;
+    calls_read(&c->calls, c->text.text.data, c->text.settled, c->finish != FINISH_NONE);
+    c->text.text.failed |= c->calls.failed;
+}
+
 static void skip_settled(Choice *c) {
     c->slots_sent += choice_settled_slots(c);
     c->text_sent = c->text.settled;
+    read_calls(c);
+    calls_mark_sent(&c->calls);
 }
 
 /* The tokens alone say when a text is complete: its last piece need not wait for the engine to say so. */
@@ -117,6 +127,7 @@ void choice_advance(Choice *c) {
     while (c->n_read < now.n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
     if (c->finish == FINISH_NONE) c->finish = now.finish;
     if (c->finish != FINISH_NONE) text_stream_end(&c->text);
+    read_calls(c);
 }
 
 int choice_settled_slots(const Choice *c) {
@@ -125,7 +136,15 @@ int choice_settled_slots(const Choice *c) {
     return n - c->slots_sent;
 }
 
-bool choice_has_text(const Choice *c) { return c->text.settled > c->text_sent || choice_settled_slots(c) > 0; }
+bool choice_has_text(const Choice *c) {
+    bool text = c->rules->style ? calls_have_news(&c->calls) : c->text.settled > c->text_sent;
+    return text || choice_settled_slots(c) > 0;
+}
+
+const char *choice_finish_name(const Choice *c) {
+    if (c->finish == FINISH_NONE) return NULL;
+    return c->finish != FINISH_STOP ? "length" : c->calls.n > 0 ? "tool_calls" : "stop";
+}
 
 bool choice_has_news(const Choice *c) {
     if (c->n_read < c->rules->from && c->finish == FINISH_NONE) return false;

@@ -4,6 +4,7 @@
 #define NOISED_CHOICE_H
 
 #include "tokenizer/text_stream.h"
+#include "server/api/completions/calls.h"
 #include "server/engine/engine.h"
 
 /* One token of the answer: of the prompt too when echo and logprobs are asked for. */
@@ -19,6 +20,7 @@ typedef struct ChoiceRules {
     const StopSet *stop;
     const char *prefix;                    /* of every text; NULL: none */
     FormScratch *scratch;                  /* where stop strings end a text only where its form may: else NULL */
+    const CallStyle *style;                /* in which the text may call functions; NULL: it calls none */
     const struct PreviousAnswer *previous; /* by the choice's index, or NULL */
     int min_tokens;
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
@@ -35,6 +37,7 @@ typedef struct Choice {
     const ChoiceRules *rules;
     int n_hidden; /* leading prompt tokens that echo does not print */
     TextStream text;
+    Calls calls;    /* with rules->style: its settled part, read */
     FormWalk *walk; /* with rules->scratch: along the text, and */
     Buffer ends;    /* whether it may end, place by place (TextStream) */
     Slot *slots;    /* [n_slots], kept when log-probabilities or token ids are wanted */
@@ -55,6 +58,9 @@ void choice_close(Choice *c);                                                 /*
 /* Takes what the engine has pushed. Afterwards c->finish says whether the choice is complete (FINISH_STOP after a stop
  * string too: the job is then cancelled). When memory runs out c->text.text.failed is set: the choice is not whole. */
 void choice_advance(Choice *c);
+
+/* "stop", "tool_calls" or "length"; NULL before the end. */
+const char *choice_finish_name(const Choice *c);
 
 /* The slots from slots_sent on whose offset is final: their number. */
 int choice_settled_slots(const Choice *c);

@@ -144,6 +144,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
         .tokenizer = ctx->api->tokenizer,
         .stop = &r->stop,
         .prefix = r->prefix,
+        .style = r->style,
         .previous = r->previous,
         .min_tokens = r->min_tokens,
         .echo = r->echo,

@@ -10,7 +10,7 @@
 #include "server/api/previous.h"
 #include "server/engine/bad_words.h"
 #include "server/engine/trie.h"
-#include "server/form/form.h"
+#include "server/form/calls.h"
 #include "tokenizer/text_stream.h"
 
 typedef struct CompletionRequest {
@@ -23,6 +23,7 @@ typedef struct CompletionRequest {
     Sampling sampling;             /* of all choices, whose seeds differ; its bias is the request's */
     Trie *trie;                    /* of "choice", held; NULL: any text */
     FormWalk *walk;                /* NULL, or the form that the text keeps to, at its beginning */
+    const CallStyle *style;        /* in which it may call functions, by its form; NULL: it calls none */
     bool choice_spaced;            /* its tokens begin with a space that its strings lack */
     char *prefix;                  /* in front of every answer; NULL: nothing */
     StopSet stop;

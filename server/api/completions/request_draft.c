@@ -182,7 +182,7 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (api_choice_check(r, e) || api_masks_check(d, e) || read_prompts(d, ctx, fields, e) ||
+    if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_masks_check(d, e) ||
         api_choice_check_ends(r, ctx, e))
         return -1;
     if (settle_names(d, ctx->generation, e)) return -1;

@@ -16,7 +16,7 @@ typedef struct RequestDraft {
     const cJSON *prompt, *messages, *continuations, *input_extra, *input;
     const cJSON *chat_template_kwargs, *tools, *tool_choice;
     bool return_tokens; /* another name of return_token_ids */
-    bool add_special_tokens, parse_special;
+    bool add_special_tokens, parse_special, parallel_tool_calls;
     bool continue_final_message, chat_echo;
     enum { DRAFT_UNSAID, DRAFT_OPENED, DRAFT_CLOSED } opening; /* "add_generation_prompt" */
     int truncate_prompt_tokens, default_tokens; /* max_tokens of a request that does not say; -1: as many as fit */
@@ -55,6 +55,8 @@ int api_schema_read(const FieldReader *r, const cJSON *item);
 int api_json_object_read(const FieldReader *r, const cJSON *item);
 int api_response_format_read(const FieldReader *r, const cJSON *item);
 int api_strings_read(const FieldReader *r, const cJSON *item); /* those of "choice" */
+/* The answer keeps to f, which is taken over; or it is NULL, and *why tells. */
+int api_take_form(RequestDraft *d, const ApiContext *ctx, const char *name, Form *f, const FormError *why, ApiError *e);
 
 /* "allowed_token_ids" and "bad_words", and what does not go with them. (request_masks.c) */
 extern const Type api_allowed_type, api_bad_words_type;

@@ -16,26 +16,29 @@ static int claim(const FieldReader *r, const char *name) {
     return 0;
 }
 
-/* Takes over f, or tells why there is none. */
-static int take_form(const FieldReader *r, const char *name, Form *f, const FormError *why) {
-    CompletionRequest *request = &((RequestDraft *)r->out)->request;
-    const ApiContext *ctx = r->context;
+int api_take_form(RequestDraft *d, const ApiContext *ctx, const char *name, Form *f, const FormError *why,
+                  ApiError *e) {
+    CompletionRequest *request = &d->request;
     char where[256];
-    if (!f && why->no_memory) return api_no_memory(r->error);
+    if (!f && why->no_memory) return api_no_memory(e);
     if (!f) {
         snprintf(where, sizeof where, "%.100s%s%s", name, why->path[0] && why->path[0] != '[' ? "." : "", why->path);
-        return api_fail(r->error, 400, NULL, where, "%s: %s", where, why->message);
+        return api_fail(e, 400, NULL, where, "%s: %s", where, why->message);
     }
     FormScratch *scratch = form_scratch_new();
     request->walk = scratch ? form_walk_new(f, scratch) : NULL;
     form_scratch_free(scratch);
     form_release(f);
-    if (!request->walk) return api_no_memory(r->error);
+    if (!request->walk) return api_no_memory(e);
     if (form_is_stuck(request->walk))
-        return api_fail(r->error, 400, NULL, name, "%s begins in more than %d ways, the limit", name, FORM_WAYS);
+        return api_fail(e, 400, NULL, name, "%s begins in more than %d ways, the limit", name, FORM_WAYS);
     if (ctx->vocabulary->n == 0)
-        return api_fail(r->error, 400, NULL, name, "%s needs a model with a tokenizer: tokens have no text here", name);
+        return api_fail(e, 400, NULL, name, "%s needs a model with a tokenizer: tokens have no text here", name);
     return 0;
+}
+
+static int take_form(const FieldReader *r, const char *name, Form *f, const FormError *why) {
+    return api_take_form(r->out, r->context, name, f, why, r->error);
 }
 
 static int read_text(const FieldReader *r, const cJSON *item, Form *(*compile)(const char *, size_t, FormError *)) {

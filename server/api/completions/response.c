@@ -172,7 +172,7 @@ void response_choice_end(Buffer *b, const ResponseHead *head, const Choice *c, i
     const Job *job = c->job;
     bool done = c->finish != FINISH_NONE && part != PART_BEGIN && part != PART_TEXT;
     bool begins = part == PART_WHOLE || part == PART_BEGIN || (part == PART_NEWS && !c->begun);
-    json_put_text(b, "finish_reason", !done ? NULL : c->finish == FINISH_STOP ? "stop" : "length");
+    json_put_text(b, "finish_reason", done ? choice_finish_name(c) : NULL);
     if (done && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_uint(b, "seed", job->sampling.seed);
     answer_put_noise(b, head->api->config, &job->noise);

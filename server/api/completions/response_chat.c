@@ -1,5 +1,6 @@
 #include "base/json_write.h"
 #include "base/err.h"
+#include "base/sha256.h"
 #include "server/api/completions/response.h"
 
 #include <string.h>
@@ -42,6 +43,62 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
     json_close(b, '}');
 }
 
+/* ---- calls ---- */
+
+/* A function of the prompt, the seeds and its number: a request that is repeated names its calls as it did. */
+static void put_call_id(Buffer *b, const Choice *c, int number) {
+    enum { DIGITS = 24 };
+    const Job *job = c->job;
+    const uint64_t rest[] = {job->sampling.seed, job->noise.seed, (uint64_t)number};
+    unsigned char digest[SHA256_BYTES];
+    char hex[SHA256_HEX], id[16 + DIGITS];
+    Sha256 sum;
+    sha256_init(&sum);
+    sha256_add(&sum, job->prompt, (size_t)job->n_prompt * sizeof *job->prompt);
+    sha256_add(&sum, rest, sizeof rest);
+    sha256_peek(&sum, digest);
+    sha256_print(digest, hex);
+    snprintf(id, sizeof id, "call_%.*s", DIGITS, hex);
+    json_put_text(b, "id", id);
+    json_put_text(b, "type", "function");
+}
+
+/* What is new of a call: first whom it calls. */
+static void put_call(Buffer *b, const Choice *c, int number, bool whole) {
+    const Call *call = &c->calls.items[number];
+    if (!call_has_news(call)) return;
+    json_open(b, NULL, '{');
+    if (!whole) json_put_int(b, "index", number);
+    if (!call->told) put_call_id(b, c, number);
+    json_open(b, "function", '{');
+    if (!call->told) json_put_bytes(b, "name", call->name.data, call->name.n);
+    size_t n = call->arguments.n - call->sent;
+    json_put_bytes(b, "arguments", n ? call->arguments.data + call->sent : "", n);
+    json_close(b, '}');
+    json_close(b, '}');
+}
+
+static void put_calls(Buffer *b, const Choice *c, bool whole) {
+    bool news = false;
+    for (int i = 0; i < c->calls.n; i++) news = news || call_has_news(&c->calls.items[i]);
+    if (!news) return;
+    json_open(b, "tool_calls", '[');
+    for (int i = 0; i < c->calls.n; i++) put_call(b, c, i, whole);
+    json_close(b, ']');
+}
+
+/* Of an answer that may call: what is no call. */
+static void put_content(Buffer *b, const Choice *c, bool whole) {
+    const Calls *calls = &c->calls;
+    size_t n = calls->content.n - calls->content_sent;
+    if (!c->rules->style)
+        response_choice_text(b, "content", c);
+    else if (n > 0 || (whole && calls->n == 0))
+        json_put_bytes(b, "content", n ? calls->content.data + calls->content_sent : "", n);
+    else if (whole)
+        json_put_null(b, "content");
+}
+
 static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     bool has_text = part == PART_WHOLE || part == PART_TEXT;
     int n = has_text ? choice_settled_slots(c) : 0;
@@ -50,8 +107,9 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     json_open(b, part == PART_WHOLE ? "message" : "delta", '{');
     if (part == PART_WHOLE || part == PART_BEGIN) json_put_text(b, "role", "assistant");
     if (part == PART_BEGIN) json_put_null(b, "content");
-    if (has_text) response_choice_text(b, "content", c);
+    if (has_text) put_content(b, c, part == PART_WHOLE);
     if (part == PART_WHOLE) json_put_null(b, "refusal");
+    if (has_text) put_calls(b, c, part == PART_WHOLE);
     json_close(b, '}');
     if (c->rules->logprobs && part != PART_END)
         put_logprobs(b, c, n);

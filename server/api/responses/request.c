@@ -149,6 +149,7 @@ static const Field rows[] = {
     NEUTRAL("conversation", "[]", "Nothing is stored."),
     NEUTRAL("include", "[[]]", "There is no more to tell."),
     NEUTRAL("max_tool_calls", NULL, "No tool is called."),
+    NEUTRAL("parallel_tool_calls", "[true,false]", "No tool is called."),
     NEUTRAL("reasoning", NULL, "For models that take it."),
     NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),
     NEUTRAL("text", "[{\"format\":{\"type\":\"text\"}}]", "For other forms `response_format`."),

@@ -298,7 +298,7 @@ TEST(chat_bad_requests) {
         {"{" HELLO ",\"n_probs\":2}", 400, "n_probs"},
         {"{" HELLO ",\"add_special_tokens\":true}", 400, "add_special_tokens"},
         {"{" HELLO ",\"max_tokens\":4000}", 400, "max_tokens"},
-        {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools"},
+        {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools[0].function"},
         {"{" HELLO ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}", 400, "tools"},
         {"{" HELLO ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{" HELLO ",\"functions\":[{}]}", 400, "functions"},

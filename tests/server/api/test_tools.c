@@ -1,0 +1,416 @@
+/* Chats that call functions: every call is one of a tool's, with arguments that are valid by its schema, whichever way
+ * it is asked for. */
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "model/kind.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/models.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_TOKEN = TEST_PIECES }; /* <tool_call>, which is text as others are */
+
+/* SMALL, with room for tools. */
+static const char *model(void) {
+    static char *made;
+    char path[300];
+    if (made) return made;
+    Config c = test_config(attention_kind_find("symmetric"));
+    c.vocab_size = TEST_VOCAB;
+    c.hidden_size = 32;
+    c.n_layers = 2;
+    c.n_heads = c.n_kv_heads = 2;
+    c.head_dim = 16;
+    c.max_positions = 4096;
+    c.mlp.width = 64;
+    c.bos_token_id = c.eos_token_id = TEST_EOS;
+    c.noise.scope = NOISE_HEAD;
+    char *parent = test_dir();
+    test_path(path, parent, "tools");
+    free(parent);
+    if (!test_checkpoint_write_as(path, &c, DTYPE_F32, 1)) return NULL;
+    test_add_token(path, CALL_TOKEN, "<tool_call>");
+    char file[400];
+    snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    char *text = test_read_file(file, NULL);
+    cJSON *tokenizer = cJSON_Parse(text), *added = cJSON_GetObjectItem(tokenizer, "added_tokens");
+    cJSON_ReplaceItemInObject(cJSON_GetArrayItem(added, cJSON_GetArraySize(added) - 1), "special", cJSON_CreateFalse());
+    free(text);
+    text = cJSON_PrintUnformatted(tokenizer);
+    test_write_text(path, "tokenizer.json", text);
+    free(text);
+    cJSON_Delete(tokenizer);
+    return made = xstrdup(path);
+}
+
+static bool start(Daemon *d, const char *template) {
+    char options[64];
+    snprintf(options, sizeof options, "--chat-template %s", template);
+    return daemon_start_at(d, model(), options);
+}
+
+/* ---- valid, whatever is drawn ---- */
+
+static const char *const schemas[] = {
+    "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"maxLength\":6}},\"required\":[\"city\"]}",
+    "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":-3,\"maximum\":120}},\"required\":["
+    "\"n\"]}",
+    "{\"type\":\"object\",\"properties\":{\"unit\":{\"enum\":[\"C\",\"F\",7,null]}},\"required\":[\"unit\"]}",
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"boolean\"},\"b\":{\"type\":\"boolean\"}}}",
+    "{\"type\":\"object\",\"properties\":{\"xs\":{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,"
+    "\"maxItems\":3}},\"required\":[\"xs\"]}",
+    "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"object\",\"properties\":{\"x\":{\"const\":1}},"
+    "\"required\":[\"x\"]}},\"required\":[\"to\"]}",
+    "{\"type\":\"object\",\"properties\":{\"v\":{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\",\"minimum\":5,"
+    "\"maximum\":9}]}},\"required\":[\"v\"]}",
+    "{\"type\":\"object\",\"properties\":{\"t\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1}},\"required\":[\"t\"]"
+    "}",
+    "{\"type\":\"object\",\"properties\":{\"s\":{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}},\"required\":["
+    "\"s\"]}",
+    "{\"type\":\"object\",\"properties\":{}}",
+    "{\"type\":\"object\",\"properties\":{\"q\\\"\\u00fc\":{\"type\":\"null\"}},\"required\":[\"q\\\"\\u00fc\"]}",
+    "{\"type\":\"object\",\"properties\":{\"p\":{\"type\":\"array\",\"items\":{\"enum\":[\"x\",\"y\"]},\"maxItems\":2},"
+    "\"k\":{\"type\":\"boolean\"}},\"required\":[\"k\"]}",
+};
+
+typedef struct Seen {
+    int answers, calls, cut;
+} Seen;
+
+static void check_call(const cJSON *call, const char *name, const cJSON *schema) {
+    const char *arguments = json_text(call, "function.arguments"), *id = json_text(call, "id");
+    cJSON *value = arguments ? cJSON_Parse(arguments) : NULL;
+    char why[256] = "no JSON";
+    CHECK_MSG(value && schema_check(schema, schema, value, why), "%s: %s", arguments, why);
+    CHECK(!strcmp(json_text(call, "function.name"), name) && !strcmp(json_text(call, "type"), "function"));
+    CHECK(id && !strncmp(id, "call_", 5) && strlen(id) == 29);
+    cJSON_Delete(value);
+}
+
+static void check_choice(const cJSON *choice, const char *name, const cJSON *schema, Seen *seen) {
+    const char *finish = json_text(choice, "finish_reason");
+    const cJSON *calls = json_at(choice, "message.tool_calls"), *call;
+    seen->answers++;
+    seen->cut += !strcmp(finish, "length");
+    if (!strcmp(finish, "length")) return;
+    CHECK(!strcmp(finish, "tool_calls") && cJSON_IsNull(json_at(choice, "message.content")));
+    CHECK(cJSON_GetArraySize(calls) > 0);
+    cJSON_ArrayForEach(call, calls) {
+        seen->calls++;
+        check_call(call, name, schema);
+    }
+}
+
+static Seen force(const char *template, const char *how) {
+    Seen seen = {0};
+    Daemon d;
+    if (!start(&d, template)) return seen;
+    for (size_t i = 0; i < COUNTOF(schemas); i++) {
+        Buffer body = {0};
+        cJSON *schema = cJSON_Parse(schemas[i]);
+        char name[16];
+        snprintf(name, sizeof name, "tool-%zu", i);
+        buffer_print(&body,
+                     "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],\"tools\":[{\"type\":\"function\","
+                     "\"function\":{\"name\":\"%s\",",
+                     name);
+        buffer_print(&body, "\"description\":\"d\",\"parameters\":%s}}],\"tool_choice\":", schemas[i]);
+        buffer_print(&body, how, name);
+        buffer_print(&body, ",\"n\":8,\"temperature\":1.5,\"max_tokens\":250,\"seed\":%zu}%c", i, 0);
+        Answer a = http_post(&d, "/v1/chat/completions", body.data);
+        const cJSON *choice;
+        CHECK_MSG(a.status == 200, "%s: %s", body.data, a.body);
+        cJSON_ArrayForEach(choice, json_at(a.json, "choices")) check_choice(choice, name, schema, &seen);
+        answer_free(&a);
+        buffer_free(&body);
+        cJSON_Delete(schema);
+    }
+    daemon_stop(&d);
+    return seen;
+}
+
+TEST(tools_forced_calls_are_valid) {
+    static const char named[] = "{\"type\":\"function\",\"function\":{\"name\":\"%s\"}}";
+    const Seen seen[] = {force("qwen2.5", named), force("qwen2.5", "\"required\""), force("llama-3.1", named),
+                         force("llama-3.1", "\"required\"")};
+    int answers = 0;
+    for (size_t i = 0; i < COUNTOF(seen); i++) {
+        answers += seen[i].answers - seen[i].cut;
+        CHECK_MSG(seen[i].answers == 8 * (int)COUNTOF(schemas), "%d", seen[i].answers);
+        CHECK_MSG(i == 1 ? seen[i].calls > 0 : seen[i].calls == seen[i].answers - seen[i].cut, "%d calls in %d answers",
+                  seen[i].calls, seen[i].answers);
+    }
+    printf("  %d calls ended by themselves\n", answers);
+    CHECK_MSG(answers > 300, "%d of %d answers ended by themselves", answers, 4 * 8 * (int)COUNTOF(schemas));
+}
+
+/* ---- by every way ---- */
+
+#define TOOLS                                                                                                          \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\","        \
+    "\"properties\":{"                                                                                                 \
+    "\"city\":{\"enum\":[\"Oslo\",\"Rome\"]},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":9}},"            \
+    "\"required\":[\"city\"]}}},"                                                                                      \
+    "{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}]"
+#define ASK "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"noise_seed\":5," TOOLS
+/* Some text, then calls. */
+#define CALLING ASK ",\"logit_bias\":{\"300\":4.5},\"temperature\":0.9,\"max_tokens\":120"
+
+static Answer ask(const Daemon *d, const char *path, const char *body, const char *more) {
+    Buffer b = {0};
+    buffer_print(&b, "%s%s}%c", body, more, 0);
+    Answer a = http_post(d, path, b.data);
+    CHECK_MSG(a.status == 200, "%s: %s", b.data, a.body);
+    buffer_free(&b);
+    return a;
+}
+
+/* An answer of "auto" by a seed that has text and then calls to the end. */
+static int seed_that_calls(const Daemon *d, Answer *found) {
+    for (int seed = 0; seed < 200; seed++) {
+        char more[32];
+        snprintf(more, sizeof more, ",\"seed\":%d", seed);
+        Answer a = ask(d, "/v1/chat/completions", CALLING, more);
+        bool calls = !strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls") &&
+                     json_text(a.json, "choices.0.message.content");
+        *found = a;
+        if (calls && cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls")) > 1) return seed;
+        answer_free(&a);
+    }
+    test_fail(__FILE__, __LINE__, "no seed calls");
+    *found = (Answer){0};
+    return -1;
+}
+
+/* The deltas of a stream put together, as clients do; calls as id name arguments. */
+static char *joined(const char *body, bool from) {
+    Events e = events_parse(body);
+    Buffer content = {0}, calls[8] = {{0}};
+    CHECK(e.done && !e.malformed);
+    for (int i = 0; i < e.n; i++) {
+        const cJSON *delta = json_at(e.data[i], "choices.0.delta"), *call;
+        const char *text = json_text(delta, "content");
+        if (text) buffer_text(&content, text);
+        cJSON_ArrayForEach(call, json_at(delta, "tool_calls")) {
+            Buffer *b = &calls[(int)json_number(call, "index") % 8];
+            CHECK_MSG(from || !json_text(call, "id") == (b->n > 0), "an id comes first, and once");
+            if (json_text(call, "id"))
+                buffer_print(b, "|%s %s ", json_text(call, "id"), json_text(call, "function.name"));
+            buffer_text(b, json_text(call, "function.arguments"));
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        buffer_append(&content, calls[i].data, calls[i].n);
+        buffer_free(&calls[i]);
+    }
+    buffer_append(&content, "", 1);
+    events_free(&e);
+    return content.data;
+}
+
+static char *whole(const Answer *a) {
+    const char *content = json_text(a->json, "choices.0.message.content");
+    const cJSON *call;
+    Buffer b = {0};
+    buffer_text(&b, content ? content : "");
+    cJSON_ArrayForEach(call, json_at(a->json, "choices.0.message.tool_calls"))
+        buffer_print(&b, "|%s %s %s", json_text(call, "id"), json_text(call, "function.name"),
+                     json_text(call, "function.arguments"));
+    buffer_append(&b, "", 1);
+    return b.data;
+}
+
+TEST(tools_by_every_way_the_same) {
+    Daemon d;
+    Answer a;
+    char more[128];
+    REQUIRE(start(&d, "qwen2.5"));
+    int seed = seed_that_calls(&d, &a);
+    REQUIRE(seed >= 0);
+    char *right = whole(&a);
+    static const char *const ways[] = {"", ",\"logprobs\":true", ",\"n\":2", ",\"stop\":[\"never\"]",
+                                       ",\"return_token_ids\":true"};
+    for (size_t i = 0; i < COUNTOF(ways); i++) {
+        snprintf(more, sizeof more, ",\"seed\":%d%s", seed, ways[i]);
+        Answer again = ask(&d, "/v1/chat/completions", CALLING, more);
+        char *text = whole(&again);
+        CHECK_MSG(!strcmp(text, right), "%s: %s\nnot %s", ways[i], text, right);
+        free(text);
+        answer_free(&again);
+    }
+    for (int from = 0; from < 60; from += 7) {
+        snprintf(more, sizeof more, ",\"seed\":%d,\"stream\":true,\"stream_from\":%d", seed, from);
+        Answer stream = ask(&d, "/v1/chat/completions", CALLING, more);
+        char *text = joined(stream.body, from > 0);
+        size_t n = strlen(text);
+        if (from == 0) CHECK_MSG(!strcmp(text, right), "streamed: %s\nnot %s", text, right);
+        /* What an id has been told of is not told again: what comes is at the end. */
+        CHECK_MSG(n <= strlen(right) && (strchr(text, '|') || !strcmp(right + strlen(right) - n, text)),
+                  "from %d: %s\nof %s", from, text, right);
+        free(text);
+        answer_free(&stream);
+    }
+    free(right);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(tools_calls_are_replayed) {
+    Daemon d;
+    Answer a;
+    char more[64];
+    REQUIRE(start(&d, "qwen2.5"));
+    int seed = seed_that_calls(&d, &a);
+    REQUIRE(seed >= 0);
+    snprintf(more, sizeof more, ",\"seed\":%d,\"stream\":true", seed);
+    Answer stream = ask(&d, "/v1/chat/completions", CALLING, more);
+    Events e = events_parse(stream.body);
+    Buffer b[2] = {{0}, {0}};
+    buffer_print(&b[0], "{\"request\":" CALLING "},\"response\":%s}%c", a.body, 0);
+    buffer_text(&b[1], "{\"request\":" CALLING "},\"response\":[");
+    for (int i = 0; i < e.n; i++) {
+        char *event = cJSON_PrintUnformatted(e.data[i]);
+        buffer_print(&b[1], "%s%s", i ? "," : "", event);
+        free(event);
+    }
+    buffer_print(&b[1], "]}%c", 0);
+    for (int i = 0; i < 2; i++) {
+        Answer replay = http_post(&d, "/v1/replay", b[i].data);
+        CHECK_MSG(cJSON_IsTrue(json_at(replay.json, "identical")), "%s", replay.body);
+        answer_free(&replay);
+        char *city = strstr(b[i].data, "\\\"days");
+        if (i == 0 && city) city[3] = 'D';
+        replay = http_post(&d, "/v1/replay", b[i].data);
+        CHECK_MSG(!(i == 0 && city) || cJSON_IsFalse(json_at(replay.json, "identical")), "%s", replay.body);
+        answer_free(&replay);
+        buffer_free(&b[i]);
+    }
+    events_free(&e);
+    answer_free(&stream);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(tools_choice_and_number) {
+    Daemon d;
+    REQUIRE(start(&d, "qwen2.5"));
+    for (int seed = 0; seed < 24; seed++) {
+        char more[128];
+        snprintf(more, sizeof more, ",\"seed\":%d,\"parallel_tool_calls\":false", seed);
+        Answer a = ask(&d, "/v1/chat/completions", CALLING, more);
+        CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls")) <= 1);
+        answer_free(&a);
+        snprintf(more, sizeof more, ",\"seed\":%d,\"tool_choice\":\"none\"", seed);
+        a = ask(&d, "/v1/chat/completions", CALLING, more);
+        CHECK(!json_at(a.json, "choices.0.message.tool_calls") && json_text(a.json, "choices.0.message.content"));
+        CHECK(strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls") != 0);
+        answer_free(&a);
+        snprintf(more, sizeof more,
+                 ",\"seed\":%d,\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}", seed);
+        a = ask(&d, "/v1/chat/completions", CALLING, more);
+        const cJSON *calls = json_at(a.json, "choices.0.message.tool_calls");
+        CHECK(cJSON_GetArraySize(calls) == 1 && !strcmp(json_text(calls, "0.function.name"), "wait"));
+        CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls"));
+        answer_free(&a);
+        snprintf(more, sizeof more, ",\"seed\":%d,\"tool_choice\":\"required\",\"max_tokens\":%d", seed, 2 * seed);
+        a = ask(&d, "/v1/chat/completions", ASK, more);
+        answer_free(&a);
+    }
+    /* Ids are the request's: another turn of a conversation with the same seed has others. */
+    Answer a = ask(&d, "/v1/chat/completions", ASK, ",\"seed\":1,\"tool_choice\":\"required\"");
+    Answer b = ask(&d, "/v1/chat/completions",
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"Snow?\"}],\"noise_seed\":5," TOOLS,
+                   ",\"seed\":1,\"tool_choice\":\"required\"");
+    CHECK(strcmp(json_text(a.json, "choices.0.message.tool_calls.0.id"),
+                 json_text(b.json, "choices.0.message.tool_calls.0.id")) != 0);
+    answer_free(&a);
+    answer_free(&b);
+    daemon_stop(&d);
+}
+
+/* ---- conversations ---- */
+
+TEST(tools_answers_come_back) {
+    Daemon d;
+    REQUIRE(start(&d, "qwen2.5"));
+    Answer a = ask(&d, "/v1/chat/completions", ASK,
+                   ",\"seed\":1,\"tool_choice\":\"required\",\"parallel_tool_calls\":false,\"max_tokens\":200");
+    char *message = json_raw(a.json, "choices.0.message");
+    const char *id = json_text(a.json, "choices.0.message.tool_calls.0.id");
+    Buffer b = {0};
+    buffer_print(&b,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"},%s,{\"role\":\"tool\",\"tool_call_id\":\"%"
+                 "s\",\"content\":\"{\\\"rain\\\":1}\"}]," TOOLS "}%c",
+                 message, id, 0);
+    Answer written = http_post(&d, "/apply-template", b.data);
+    const char *prompt = json_text(written.json, "prompt");
+    CHECK_MSG(prompt && strstr(prompt, "<tool_response>\n{\"rain\":1}\n</tool_response>") &&
+                  strstr(prompt, "<tools>\n{\"type\": \"function\""),
+              "%s", written.body);
+    CHECK_MSG(prompt && strstr(prompt, "<tool_call>\n{\"name\": \""), "%s", written.body);
+    b.n -= 2;
+    buffer_print(&b, ",\"max_tokens\":5}%c", 0);
+    Answer next = http_post(&d, "/v1/chat/completions", b.data);
+    CHECK_MSG(next.status == 200, "%s", next.body);
+    answer_free(&next);
+    answer_free(&written);
+    buffer_free(&b);
+    free(message);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* ---- refusals ---- */
+
+#define MESSAGES "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],"
+#define F(inside) MESSAGES "\"tools\":[{\"type\":\"function\",\"function\":{" inside "}}]}"
+
+TEST(tools_refusals_name_the_place) {
+    static const Bad bad[] = {
+        {MESSAGES "\"tools\":7}", 400, "tools"},
+        {MESSAGES "\"tools\":[7]}", 400, "tools[0].type"},
+        {MESSAGES "\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0].type"},
+        {MESSAGES "\"tools\":[{\"type\":\"function\"}]}", 400, "tools[0].function"},
+        {F("\"name\":\"a b\""), 400, "tools[0].function.name"},
+        {F("\"description\":\"x\""), 400, "tools[0].function.name"},
+        {F("\"name\":\"a\",\"description\":7"), 400, "tools[0].function.description"},
+        {F("\"name\":\"a\",\"bogus\":7"), 400, "tools[0].function.bogus"},
+        {F("\"name\":\"a\",\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"not\":{}}}}"), 400,
+         "tools[0].function.parameters.properties.x.not"},
+        {F("\"name\":\"a\",\"parameters\":{\"type\":\"array\"}"), 400, "tools[0].function.parameters.type"},
+        {F("\"name\":\"a\",\"parameters\":7"), 400, "tools[0].function.parameters"},
+        {MESSAGES "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\"}},{\"type\":\"function\","
+                  "\"function\":{\"name\":\"a\"}}]}",
+         400, "tools[1].function.name"},
+        {MESSAGES TOOLS ",\"tool_choice\":\"maybe\"}", 400, "tool_choice"},
+        {MESSAGES TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"other\"}}}", 400,
+         "tool_choice.function.name"},
+        {MESSAGES TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\"}}", 400, "tool_choice"},
+        {MESSAGES "\"tool_choice\":\"required\"}", 400, "tool_choice"},
+        {MESSAGES TOOLS ",\"parallel_tool_calls\":1}", 400, "parallel_tool_calls"},
+        {MESSAGES TOOLS ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format"},
+        {MESSAGES TOOLS ",\"choice\":[\"a\"]}", 400, "choice"},
+        {MESSAGES TOOLS ",\"allowed_token_ids\":[5]}", 400, "allowed_token_ids"},
+        {MESSAGES "\"functions\":[{\"name\":\"a\"}]}", 400, "functions"},
+        {MESSAGES "\"function_call\":{\"name\":\"a\"}}", 400, "function_call"},
+        {MESSAGES TOOLS ",\"tool_choice\":\"none\",\"response_format\":{\"type\":\"json_object\"},\"max_tokens\":2}",
+         200, ""},
+        {MESSAGES "\"tools\":[],\"tool_choice\":\"auto\",\"max_tokens\":2}", 200, ""},
+        {MESSAGES "\"tools\":null,\"tool_choice\":null,\"max_tokens\":2}", 200, ""},
+    };
+    Daemon d;
+    REQUIRE(start(&d, "llama-3.1"));
+    check_bodies(&d, "/v1/chat/completions", bad, COUNTOF(bad));
+    daemon_stop(&d);
+    REQUIRE(start(&d, "chatml"));
+    static const Bad without[] = {{MESSAGES TOOLS "}", 400, "tools"},
+                                  {MESSAGES TOOLS ",\"tool_choice\":\"none\",\"max_tokens\":2}", 200, ""}};
+    check_bodies(&d, "/v1/chat/completions", without, COUNTOF(without));
+    static const Bad responses[] = {{"{\"input\":\"?\"," TOOLS "}", 400, "tools"},
+                                    {"{\"input\":\"?\",\"tool_choice\":\"required\"}", 400, "tool_choice"}};
+    check_bodies(&d, "/v1/responses", responses, COUNTOF(responses));
+    daemon_stop(&d);
+}
