@@ -123,6 +123,7 @@ $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/sup
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-keys: $(call objects,server/auth.c)
+$(BUILD)/bench-sums: $(call objects,$(TRAINER))
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
@@ -387,6 +388,10 @@ bench-lstm: $(BUILD)/bench-lstm ## training steps of BiLSTM taggers beside PyTor
 bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 and 512 would; the picture in docs/scale.md
 	@$(MAKE) -s --no-print-directory $(BUILD)/bench-mpi
 	mpirun --allow-run-as-root --oversubscribe --mca btl tcp,self -np 2 $(BUILD)/bench-mpi docs/scale-training.svg
+
+.PHONY: bench-sums
+bench-sums: $(BUILD)/bench-sums ## the sum of a step's gradients beside one in double and one in f32, and the losses (TEXT=file STEPS=1000)
+	$(BUILD)/bench-sums $(or $(TEXT),$(error TEXT=file is missing)) $(STEPS)
 
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh

@@ -14,8 +14,7 @@
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
-    size_t n = params_count(&m->params);
-    return (CostMemory){.weights = optimizer_memory(n) + step_sum_memory(n),
+    return (CostMemory){.weights = optimizer_memory(params_count(&m->params)) + step_sum_memory(&m->params),
                         .activations = footprint_training(m, rows, recompute)};
 }
 

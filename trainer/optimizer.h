@@ -7,7 +7,8 @@
  *     m = momentum m + g        w = w (1 - a decay) - a m                           (descent; v stays 0)
  *
  * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in.
- * Of many ranks (slices.h) each updates what it owns and gets the rest from the others: ZeRO's first stage. */
+ * Of many ranks (slices.h) each updates what it owns and gets the rest from the others. g comes as the sum of integers
+ * of the step (fixed_sum.h), and is a float no longer than it takes to use it. */
 #ifndef NOISED_OPTIMIZER_H
 #define NOISED_OPTIMIZER_H
 
@@ -19,20 +20,21 @@
 typedef struct Optimizer {
     size_t n; /* params_trained */
     Arena memory;
-    float *w, *g; /* [n] each, in the order of the ParamSet */
+    float *w;     /* [n], in the order of the ParamSet */
     float *m, *v; /* [slices.owned]: with one rank all */
+    int64_t *sum; /* [slices.owned] of the gradients (step_sum.h) */
     Slices slices;
     double *partial; /* [slices.n] sums of squares */
 } Optimizer;
 
 size_t optimizer_memory(size_t n_params); /* bytes, of this rank */
 
-/* Allocates the buffers, zeroed, and binds the parameters to w and g. ps must stay as it is. */
+/* Allocates the buffers, zeroed, and binds the parameters to w. ps must stay as it is. */
 void optimizer_init(Optimizer *o, ParamSet *ps);
 void optimizer_free(Optimizer *o);
 
-/* Step t = 1, 2, ... by the recipe, but at this rate, with the gradient grad_scale g, clipped by its global norm as
- * min(1, clip / norm). Returns the norm before clipping. Every number of g must be finite (fixed_sum.h). */
-double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, double grad_scale);
+/* Step t = 1, 2, ... by the recipe, but at this rate, with the mean of so many micro-batches, clipped by its global
+ * norm as min(1, clip / norm). Returns the norm before clipping. */
+double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64_t micro_batches);
 
 #endif

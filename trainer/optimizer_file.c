@@ -30,11 +30,17 @@ typedef struct Wish {
     int copy, from, to;
 } Wish;
 
-/* A tensor's moments: its slices, and where they are to be. */
+/* Where they are received: the tensor before is still being hashed, so in two places in turn. */
+typedef struct Rooms {
+    float *room[2];
+    int turn;
+} Rooms;
+
+/* A tensor's moments: its slices. */
 typedef struct Moments {
     const Optimizer *o;
     Wish wish;
-    float *to;
+    Rooms *rooms;
 } Moments;
 
 static const float *owned_floats(const Optimizer *o, const Wish *w, size_t *n) {
@@ -43,14 +49,14 @@ static const float *owned_floats(const Optimizer *o, const Wish *w, size_t *n) {
     return (w->copy == 1 ? o->m : o->v) + first->owned;
 }
 
-static void bring(const SafeOut *t) {
+static const void *bring(const SafeOut *t) {
     const Moments *m = t->context;
     const Optimizer *o = m->o;
-    float *to = m->to;
+    float *room = m->rooms->room[m->rooms->turn ^= 1], *to = room;
     size_t n;
     for (Wish w = m->wish; w.from < m->wish.to; w.from = w.to, to += n) {
-        int owner = slices_owner(&o->slices, w.from);
-        for (w.to = w.from + 1; w.to < m->wish.to && slices_owner(&o->slices, w.to) == owner;) w.to++;
+        int owner = o->slices.all[w.from].owner;
+        for (w.to = w.from + 1; w.to < m->wish.to && o->slices.all[w.to].owner == owner;) w.to++;
         const float *mine = owned_floats(o, &w, &n);
         if (owner == ranks->rank) {
             memcpy(to, mine, n * sizeof *to);
@@ -59,6 +65,18 @@ static void bring(const SafeOut *t) {
         ranks->send(owner, &w, sizeof w);
         ranks->receive(owner, to, n * sizeof *to);
     }
+    return room;
+}
+
+static void rooms_open(Rooms *r, const ParamSet *ps) {
+    size_t most = 0;
+    for (int i = 0; i < ps->n; i++) most = MAX(most, weight_count(ps->params[i].weight));
+    *r = (Rooms){{xmalloc(most * sizeof(float)), xmalloc(most * sizeof(float))}, 0};
+}
+
+static void rooms_close(const Rooms *r) {
+    free(r->room[0]);
+    free(r->room[1]);
 }
 
 static void serve_moments(const Optimizer *o) {
@@ -85,6 +103,8 @@ int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int6
     SafeOut *out = xcalloc((size_t)(COPIES * ps->n), sizeof *out);
     Moments *moments = xcalloc((size_t)(COPIES * ps->n), sizeof *moments);
     int n = 0;
+    Rooms rooms = {0};
+    if (ranks->n > 1) rooms_open(&rooms, ps);
     for (int copy = 0; copy < COPIES; copy++) {
         size_t first = 0;
         bool elsewhere = copy && ranks->n > 1;
@@ -93,13 +113,13 @@ int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int6
             Wish wish = {.copy = copy, .from = slice};
             while (slice < o->slices.n && o->slices.all[slice].first < first + weight_count(w)) slice++;
             wish.to = slice;
-            moments[n] = (Moments){.o = o, .wish = wish, .to = o->g + first};
+            moments[n] = (Moments){.o = o, .wish = wish, .rooms = &rooms};
             out[n] = (SafeOut){.name = copy_name(copy, w),
                                .dtype = DTYPE_F32,
                                .source = DTYPE_F32,
                                .n_dims = w->n_dims,
                                .dims = {w->dims[0], w->dims[1], w->dims[2]},
-                               .data = (elsewhere ? o->g : copy_of(o, copy)) + first,
+                               .data = elsewhere ? NULL : copy_of(o, copy) + first,
                                .fetch = elsewhere ? bring : NULL,
                                .context = &moments[n]};
             n++;
@@ -109,6 +129,7 @@ int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int6
     int rc = safe_save(path, out, n, (uint64_t)step, err);
     if (rc == 0) dismiss_servers();
     for (int i = 0; i < n; i++) free((char *)out[i].name);
+    rooms_close(&rooms);
     free(out);
     free(moments);
     return rc;

@@ -7,8 +7,8 @@
 #include "trainer/optimizer.h"
 
 /* Rank 0 writes, in the order of the file, for its sha256 is one chain; the others call this too and send it the
- * moments that they own as it asks for them, so that the file does not depend on how many there are. Meanwhile o->g is
- * what rank 0 receives into. Each loads what it owns.
+ * moments that they own as it asks for them, so that the file does not depend on how many there are. Rank 0 has two
+ * places as large as the largest tensor meanwhile. Each loads what it owns.
  *
  * o was initialised with ps. */
 int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);

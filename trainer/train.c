@@ -42,7 +42,7 @@ static int train_step(Loop *l, Step *s, Err *err) {
     if (sum_micro_batches(l, &s->mean, err)) return -1;
     perturb_restore(&l->perturb, &t->trained, o->w);
     if (l->sum.misfit.micro_batch != INT64_MAX) return refuse_misfit(l, s, err);
-    s->norm = optimizer_step(o, t->recipe, s->lr, t->step + 1, 1 / (double)t->accumulate);
+    s->norm = optimizer_step(o, t->recipe, s->lr, t->step + 1, t->accumulate);
     s->number = ++t->step;
     s->seconds = now_seconds() - started;
     return 0;
@@ -66,7 +66,7 @@ int training_loop(Training *t, Err *err) {
     const Recipe *r = t->recipe;
     Loop l = {.t = t, .perturb = {.mode = (PerturbMode)r->perturb, .sigma = r->perturb_sigma, .seed = t->seed}};
     tape_init(&l.tape, true);
-    step_sum_init(&l.sum, &t->trained, &t->optimizer.slices, t->optimizer.g, t->accumulate);
+    step_sum_init(&l.sum, &t->trained, &t->optimizer.slices, t->optimizer.sum, t->accumulate);
     int rc = run_steps(&l, err);
     step_sum_free(&l.sum);
     tape_free(&l.tape);

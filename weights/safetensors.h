@@ -65,9 +65,9 @@ typedef struct SafeOut {
     Dtype source; /* of data */
     int n_dims, dims[SAFE_DIMS_MAX];
     const void *data;
-    /* Of data that is elsewhere until its turn comes: brings it, and is called right before it is written. It must
+    /* Of data that is elsewhere until its turn comes: brings it right before it is written, and returns it. It must
      * leave alone the data of the tensor before, which is still being hashed. NULL: it is there. */
-    void (*fetch)(const struct SafeOut *t);
+    const void *(*fetch)(const struct SafeOut *t);
     void *context; /* fetch's own */
 } SafeOut;
 

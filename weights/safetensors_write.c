@@ -113,10 +113,11 @@ static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Er
     return rc;
 }
 
-static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
-    if (t->fetch) t->fetch(t);
-    if (t->dtype != t->source) return write_converted(f, hash, t, err);
-    return write_data(f, hash, t->data, count_of(t) * dtype_size(t->dtype), err);
+static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *tensor, Err *err) {
+    SafeOut t = *tensor;
+    if (t.fetch) t.data = t.fetch(&t);
+    if (t.dtype != t.source) return write_converted(f, hash, &t, err);
+    return write_data(f, hash, t.data, count_of(&t) * dtype_size(t.dtype), err);
 }
 
 static int write_tensors(AtomicFile *f, const SafeOut *const *tensors, int n, char digest[SHA256_HEX], Err *err) {

@@ -73,7 +73,7 @@ typedef struct Step {
 } Step;
 
 static double talk(const Step *s, Link link, double gigabit, int n_ranks) {
-    return slices_messages(s->n, n_ranks) * link.latency + slices_bytes(s->n, n_ranks) / (gigabit * 1e9 / 8);
+    return slices_messages(s->n, n_ranks, 1) * link.latency + slices_bytes(s->n, n_ranks, 1) / (gigabit * 1e9 / 8);
 }
 
 static int describe(Step *s, const char *name, Err *err) {
@@ -96,7 +96,7 @@ static void print_step(const Step *s, const char *name, Link link) {
         for (size_t i = 0; i < COUNTOF(counts); i++) {
             double seconds = talk(s, link, gigabits[g], counts[i]);
             printf("  %3.0f Gbit/s %3d ranks  %6.0f messages %6.2f GB %7.3f s ", gigabits[g], counts[i],
-                   slices_messages(s->n, counts[i]), slices_bytes(s->n, counts[i]) / 1e9, seconds);
+                   slices_messages(s->n, counts[i], 1), slices_bytes(s->n, counts[i], 1) / 1e9, seconds);
             for (int k = 0; k < RATES; k++) printf(" %5.1f%%", 100 * s->compute[k] / (s->compute[k] + seconds));
             putchar('\n');
         }
@@ -116,7 +116,7 @@ static int draw(const Step steps[PRESETS], Link link, const char *path, Err *err
         snprintf(names[i], sizeof names[i], "%s, %g Gb/s", size_of(presets[i / LINKS]), gigabit);
         for (int k = 0; k < POWERS; k++) {
             y[i][k] = 100 * compute / (compute + talk(s, link, gigabit, 1 << k));
-            sent[i / LINKS][k] = slices_bytes(s->n, 1 << k) / 1e9;
+            sent[i / LINKS][k] = slices_bytes(s->n, 1 << k, 1) / 1e9;
         }
         efficiency[i] = (ChartLine){.name = names[i], .x = x, .y = y[i], .n = POWERS, .color = i};
     }

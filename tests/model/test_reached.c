@@ -22,6 +22,11 @@ static void reached(void *context, int layer) {
     for (int i = 0; ps->params[i].bin != layer + 1; i++) first += param_trained(&ps->params[i]);
     memcpy(w->kept + first, w->m->grad + first, (w->done - first) * sizeof *w->kept);
     CHECK(layer == w->layer - 1 && first < w->done);
+    for (int i = 0; i < ps->n; i++) {
+        const Param *p = &ps->params[i];
+        for (size_t k = 0; p->bin && p->bin <= layer && k < param_trained(p); k++)
+            CHECK_MSG(p->weight->grad[k] == 0, "%s has a gradient before its turn", p->name);
+    }
     w->layer = layer;
     w->done = first;
 }

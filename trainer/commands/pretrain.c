@@ -44,7 +44,9 @@ static void print_plan(const Run *r) {
     char traffic[MEMORY_TEXT];
     if (ranks->n > 1)
         printf("ranks: %d, each sends %s a step\n", ranks->n,
-               memory_text((size_t)slices_bytes((double)r->training.optimizer.n, ranks->n), traffic));
+               memory_text((size_t)slices_bytes((double)r->training.optimizer.n, ranks->n,
+                                                (double)step_sum_meetings(s->accumulate)),
+                           traffic));
     print_doubts(r, epochs);
     if (s->recipe.perturb) printf("weight noise in %d bins\n", perturb_bins(&m->params));
     if (r->folder.saved) printf("resumed after step %lld\n", (long long)r->training.step);

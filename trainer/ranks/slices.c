@@ -4,41 +4,36 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { SLICE = 1 << 14, BUCKET_SLICES = 16, SLICES_OF_RANK = 4 };
-
-typedef struct Part {
-    int from, to; /* slices */
-} Part;
+enum { BUCKET_SLICES = 16, SLICES_OF_RANK = 4 };
 
 static int bucket_slices(int n_ranks) { return MAX(BUCKET_SLICES, SLICES_OF_RANK * n_ranks); }
 
-int slices_buckets(const Slices *s) { return (s->n + s->bucket - 1) / s->bucket; }
-
-static Part whole(const Slices *s, int bucket) {
-    return (Part){bucket * s->bucket, MIN(s->n, (bucket + 1) * s->bucket)};
-}
-
-static Part part_of(const Slices *s, int bucket, int rank) {
-    Part all = whole(s, bucket);
+static Bucket share_of(Bucket all, int rank) {
     RankShare own = ranks_share(all.to - all.from, rank, ranks->n);
-    return (Part){all.from + (int)own.first, all.from + (int)(own.first + own.n)};
+    return (Bucket){all.from + (int)own.first, all.from + (int)(own.first + own.n)};
 }
 
-static Stretch stretch(const Slices *s, Part p) {
-    if (p.from == p.to) return (Stretch){0};
-    const Slice *first = &s->all[p.from], *last = &s->all[p.to - 1];
-    return (Stretch){.first = first->first, .n = last->first + (size_t)last->n - first->first};
+static size_t floats_in(const Slices *s, Bucket b) {
+    if (b.from == b.to) return 0;
+    const Slice *last = &s->all[b.to - 1];
+    return last->first + (size_t)last->n - s->all[b.from].first;
 }
 
-Stretch slices_bucket(const Slices *s, int bucket) { return stretch(s, whole(s, bucket)); }
+Stretch slices_bucket(const Slices *s, int bucket) {
+    Bucket b = s->buckets[bucket];
+    return (Stretch){.first = s->all[b.from].first, .n = floats_in(s, b)};
+}
 
-Stretch slices_bucket_mine(const Slices *s, int bucket) { return stretch(s, part_of(s, bucket, ranks->rank)); }
+Stretch slices_bucket_owned(const Slices *s, int bucket) {
+    Bucket own = share_of(s->buckets[bucket], ranks->rank);
+    if (own.from == own.to) return (Stretch){0};
+    return (Stretch){.first = s->all[own.from].owned, .n = floats_in(s, own)};
+}
 
 static void cut(Slices *s, const Param *p, size_t first) {
     size_t n = param_trained(p), pieces = (n + SLICE - 1) / SLICE;
-    s->all = xrealloc(s->all, ((size_t)s->n + pieces) * sizeof *s->all);
+    s->all = xrealloc(s->all, ((size_t)s->n + pieces + 1) * sizeof *s->all);
     for (size_t at = 0; at < n; at += SLICE)
         s->all[s->n++] = (Slice){.first = first + at,
                                  .owned = SIZE_MAX,
@@ -47,75 +42,82 @@ static void cut(Slices *s, const Param *p, size_t first) {
                                  .decay = p->decay};
 }
 
+static void own(Slices *s, int slice) {
+    s->mine[s->n_mine++] = slice;
+    s->all[slice].owned = s->owned;
+    s->owned += (size_t)s->all[slice].n;
+}
+
+/* Buckets of the slices from `from` on. */
+static void fill_buckets(Slices *s, int from) {
+    int most = bucket_slices(ranks->n), pieces = (s->n - from + most - 1) / most;
+    s->buckets = xrealloc(s->buckets, ((size_t)(s->n_buckets + pieces) + 1) * sizeof *s->buckets);
+    for (; from < s->n; from += most) s->buckets[s->n_buckets++] = (Bucket){from, MIN(s->n, from + most)};
+}
+
 void slices_init(Slices *s, const ParamSet *ps) {
-    *s = (Slices){.bucket = bucket_slices(ranks->n)};
+    *s = (Slices){0};
     size_t first = 0;
+    int from = 0;
     for (int i = 0; i < ps->n; i++) {
         cut(s, &ps->params[i], first);
         first += param_trained(&ps->params[i]);
+        if (i + 1 < ps->n && ps->params[i + 1].bin == ps->params[i].bin) continue;
+        fill_buckets(s, from);
+        from = s->n;
     }
     s->mine = xcalloc((size_t)s->n + 1, sizeof *s->mine);
-    for (int b = 0; b < slices_buckets(s); b++) {
-        Part own = part_of(s, b, ranks->rank);
-        for (int i = own.from; i < own.to; i++) {
-            s->mine[s->n_mine++] = i;
-            s->all[i].owned = s->owned;
-            s->owned += (size_t)s->all[i].n;
-        }
-    }
     s->counts = xcalloc((size_t)ranks->n, sizeof *s->counts);
+    for (int b = 0; b < s->n_buckets; b++)
+        for (int r = 0; r < ranks->n; r++) {
+            Bucket share = share_of(s->buckets[b], r);
+            for (int i = share.from; i < share.to; i++) {
+                s->all[i].owner = r;
+                if (r == ranks->rank) own(s, i);
+            }
+        }
 }
 
 void slices_free(Slices *s) {
     free(s->all);
+    free(s->buckets);
     free(s->mine);
     free(s->counts);
     *s = (Slices){0};
 }
 
-void slices_clear(const Slices *s, float *x) {
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < s->n; i++) memset(x + s->all[i].first, 0, (size_t)s->all[i].n * sizeof *x);
-}
-
 size_t slices_owned(size_t n_params) { return (n_params + (size_t)ranks->n - 1) / (size_t)ranks->n; }
 
-double slices_bytes(double n_params, int n_ranks) {
-    return (sizeof(int64_t) + sizeof(float)) * n_params * (1 - 1 / (double)n_ranks);
+double slices_bytes(double n_params, int n_ranks, double sums) {
+    return (sums * sizeof(int64_t) + sizeof(float)) * n_params * (1 - 1 / (double)n_ranks);
 }
 
-double slices_messages(double n_params, int n_ranks) {
+double slices_messages(double n_params, int n_ranks, double sums) {
     double bucket = fmin(n_params, (double)SLICE * bucket_slices(n_ranks));
-    return 2.0 * (n_ranks - 1) * ceil(n_params / bucket);
-}
-
-int slices_owner(const Slices *s, int slice) {
-    int rank = 0;
-    while (slice >= part_of(s, slice / s->bucket, rank).to) rank++;
-    return rank;
+    return (sums + 1) * (n_ranks - 1) * ceil(n_params / bucket);
 }
 
 /* ---- between ranks ---- */
 
-/* What is sent of every rank's part of a bucket. */
+/* What is sent of every rank's share of a bucket. */
 static const int *counts(const Slices *s, int bucket, size_t of_slice, size_t of_float) {
     for (int r = 0; r < ranks->n; r++) {
-        Part p = part_of(s, bucket, r);
-        s->counts[r] = (int)((size_t)(p.to - p.from) * of_slice + stretch(s, p).n * of_float);
+        Bucket share = share_of(s->buckets[bucket], r);
+        s->counts[r] = (int)((size_t)(share.to - share.from) * of_slice + floats_in(s, share) * of_float);
     }
     return s->counts;
 }
 
-void slices_reduce_scatter(const Slices *s, const int64_t *sum, int bucket, int64_t *mine) {
-    ranks->sum(sum + slices_bucket(s, bucket).first, counts(s, bucket, 0, 1), mine);
+void slices_reduce_scatter(const Slices *s, const int64_t *x, int bucket, int64_t *mine) {
+    ranks->sum(x, counts(s, bucket, 0, 1), mine);
 }
 
 void slices_all_gather(const Slices *s, float *w) {
-    for (int b = 0; b < slices_buckets(s) && ranks->n > 1; b++)
+    for (int b = 0; b < s->n_buckets && ranks->n > 1; b++)
         ranks->spread(w + slices_bucket(s, b).first, counts(s, b, 0, sizeof *w));
 }
 
 void slices_all_gather_numbers(const Slices *s, double *x) {
-    for (int b = 0; b < slices_buckets(s) && ranks->n > 1; b++)
-        ranks->spread(x + whole(s, b).from, counts(s, b, sizeof *x, 0));
+    for (int b = 0; b < s->n_buckets && ranks->n > 1; b++)
+        ranks->spread(x + s->buckets[b].from, counts(s, b, sizeof *x, 0));
 }

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last micro-batch is about to run backwards; it has run. */
+/* A micro-batch is about to run backwards; parts of its gradient from here on are done; it has run, or is none. */
 struct SumWay {
-    int (*start)(StepSum *s, Tape *last, Err *err);
+    int (*start)(StepSum *s, Err *err);
+    void (*reach)(StepSum *s, int part);
     void (*end)(StepSum *s);
 };
 
@@ -17,137 +18,182 @@ static void keep_first(Misfit *m, Misfit other) {
     if (other.micro_batch < m->micro_batch || (other.micro_batch == m->micro_batch && other.at < m->at)) *m = other;
 }
 
-/* Floats of the gradient of this rank's i-th micro-batch. */
-static void add(StepSum *s, int64_t i, Stretch piece) {
-    size_t misfit = fixed_sum_add(s->unit, piece.n, s->g + piece.first, i == 0, s->sum + piece.first);
+/* n floats of the part from `at` on, added to integers or, as the first, made such. */
+static void add(StepSum *s, const GradientPart *p, size_t at, size_t n, bool first, int64_t *to) {
+    size_t misfit = fixed_sum_add(s->unit, n, p->g + at, first, to);
     if (misfit == SIZE_MAX) return;
-    size_t at = piece.first + misfit;
-    keep_first(&s->misfit, (Misfit){.micro_batch = s->share.first + i, .at = at, .value = s->g[at]});
-}
-
-static Stretch everything(const StepSum *s) { return (Stretch){.n = params_trained(s->ps)}; }
-
-/* ---- alone ---- */
-
-static int start_alone(StepSum *s, Tape *last, Err *err) {
-    (void)s, (void)last, (void)err;
-    return 0;
-}
-
-static void end_alone(StepSum *s) {
-    add(s, s->share.n - 1, everything(s));
-    fixed_sum_read(s->unit, everything(s).n, s->sum, s->g);
-}
-
-static const SumWay alone = {.start = start_alone, .end = end_alone};
-
-/* ---- with others ---- */
-
-static void await(StepSum *s, size_t first) {
-    pthread_mutex_lock(&s->mutex);
-    while (s->done > first) pthread_cond_wait(&s->changed, &s->mutex);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-static void *run(void *arg) {
-    StepSum *s = arg;
-    team_resize(1); /* the others compute */
-    for (int b = slices_buckets(s->slices) - 1; b >= 0; b--) {
-        Stretch bucket = slices_bucket(s->slices, b), mine = slices_bucket_mine(s->slices, b);
-        await(s, bucket.first);
-        add(s, s->share.n - 1, bucket);
-        slices_reduce_scatter(s->slices, s->sum, b, s->arrived);
-        fixed_sum_read(s->unit, mine.n, s->arrived, s->g + mine.first);
-    }
-    return NULL;
-}
-
-static void advance(StepSum *s, size_t done) {
-    pthread_mutex_lock(&s->mutex);
-    s->done = done;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
+    at += misfit;
+    keep_first(&s->misfit, (Misfit){.micro_batch = s->share.first + s->i, .at = p->first + at, .value = p->g[at]});
 }
 
 static void reached(void *context, int layer) {
     StepSum *s = context;
-    size_t first = 0;
-    for (int i = 0; i < s->ps->n && s->ps->params[i].bin != layer + 1; i++) first += param_trained(&s->ps->params[i]);
-    advance(s, first);
+    s->way->reach(s, layer_gradients_part(&s->gradients, layer));
 }
 
-static int start_thread(StepSum *s, Tape *last, Err *err) {
-    s->done = SIZE_MAX;
-    s->last = last;
-    last->reached = reached;
-    last->reached_context = s;
-    pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->changed, NULL);
+/* ---- alone ---- */
+
+static int start_alone(StepSum *s, Err *err) {
+    (void)s, (void)err;
+    return 0;
+}
+
+static void reach_alone(StepSum *s, int part) {
+    while (s->added > part) {
+        const GradientPart *p = &s->gradients.parts[--s->added];
+        add(s, p, 0, p->n, s->i == 0, s->sum + p->first);
+        gradient_part_clear(p);
+    }
+}
+
+static void end_alone(StepSum *s) { reach_alone(s, 0); }
+
+static const SumWay alone = {.start = start_alone, .reach = reach_alone, .end = end_alone};
+
+/* ---- with others ---- */
+
+static void await(StepSum *s, const int *at, int part) {
+    pthread_mutex_lock(&s->mutex);
+    while (*at > part) pthread_cond_wait(&s->changed, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void advance(StepSum *s, int *at, int part) {
+    pthread_mutex_lock(&s->mutex);
+    *at = part;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void meet(StepSum *s, int bucket, const GradientPart *p) {
+    Stretch all = slices_bucket(s->slices, bucket), own = slices_bucket_owned(s->slices, bucket);
+    if (s->i < s->share.n)
+        add(s, p, all.first - p->first, all.n, true, s->integers);
+    else
+        memset(s->integers, 0, all.n * sizeof *s->integers);
+    slices_reduce_scatter(s->slices, s->integers, bucket, s->arrived);
+    int64_t *sum = s->sum + own.first;
+    for (size_t k = 0; k < own.n; k++) sum[k] = s->arrived[k] + (s->i ? sum[k] : 0);
+}
+
+static void *meet_all(void *arg) {
+    StepSum *s = arg;
+    int bucket = s->slices->n_buckets;
+    for (int part = s->gradients.n - 1; part >= 0; part--) {
+        const GradientPart *p = &s->gradients.parts[part];
+        await(s, &s->done, part);
+        while (bucket > 0 && slices_bucket(s->slices, bucket - 1).first >= p->first) meet(s, --bucket, p);
+        gradient_part_clear(p);
+        advance(s, &s->added, part);
+    }
+    return NULL;
+}
+
+static void *run(void *arg) {
+    team_resize(1); /* the others compute */
+    return meet_all(arg);
+}
+
+static int start_thread(StepSum *s, Err *err) {
     int rc = pthread_create(&s->thread, NULL, run, s);
     return rc ? err_set(err, "cannot start a thread to talk to the other ranks with: %s", strerror(rc)) : 0;
 }
 
-static void end_thread(StepSum *s) {
-    s->last->reached = NULL;
-    advance(s, 0);
-    pthread_join(s->thread, NULL);
-    pthread_mutex_destroy(&s->mutex);
-    pthread_cond_destroy(&s->changed);
+/* The layer below this one has the place of the one behind it. */
+static void reach_with_others(StepSum *s, int part) {
+    advance(s, &s->done, part);
+    await(s, &s->added, part + 1);
 }
 
-static const SumWay with_others = {.start = start_thread, .end = end_thread};
+static void end_with_others(StepSum *s) {
+    advance(s, &s->done, 0);
+    if (s->i < s->share.n)
+        pthread_join(s->thread, NULL);
+    else
+        meet_all(s);
+}
+
+static const SumWay with_others = {.start = start_thread, .reach = reach_with_others, .end = end_with_others};
 
 /* ---- both ---- */
 
-/* Of a bucket a rank owns a few slices; the integers of these are small beside those of all. */
-size_t step_sum_memory(size_t n_params) { return n_params * sizeof(int64_t); }
+static int places(void) { return ranks->n > 1 ? 2 : 1; }
 
-static size_t most_of_bucket(const Slices *slices) {
+int64_t step_sum_meetings(int64_t micro_batches) { return (micro_batches + ranks->n - 1) / ranks->n; }
+
+static size_t largest_bucket(const Slices *slices) {
     size_t most = 0;
-    for (int b = 0; b < slices_buckets(slices); b++) most = MAX(most, slices_bucket_mine(slices, b).n);
+    for (int b = 0; b < slices->n_buckets; b++) most = MAX(most, slices_bucket(slices, b).n);
     return most;
 }
 
-static int64_t most_of_share(const StepSum *s) { return (s->micro_batches + ranks->n - 1) / ranks->n; }
+size_t step_sum_memory(const ParamSet *ps) {
+    size_t gradients = layer_gradients_memory(ps, places());
+    if (ranks->n == 1) return gradients;
+    Slices slices;
+    slices_init(&slices, ps);
+    size_t integers = 2 * largest_bucket(&slices) * sizeof(int64_t);
+    slices_free(&slices);
+    return gradients + integers;
+}
 
-void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, float *g, int64_t micro_batches) {
+void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, int64_t *sum, int64_t micro_batches) {
     *s = (StepSum){.ps = ps,
                    .slices = slices,
-                   .g = g,
+                   .sum = sum,
                    .micro_batches = micro_batches,
                    .share = ranks_share(micro_batches, ranks->rank, ranks->n),
                    .unit = fixed_sum_unit(micro_batches),
                    .way = ranks->n > 1 ? &with_others : &alone};
-    s->sum = xcalloc(params_trained(ps), sizeof *s->sum);
-    s->mine = xcalloc((size_t)most_of_share(s), sizeof *s->mine);
-    s->all = xcalloc((size_t)(most_of_share(s) * ranks->n), sizeof *s->all);
-    if (ranks->n > 1) s->arrived = xcalloc(most_of_bucket(slices), sizeof *s->arrived);
+    size_t most = (size_t)step_sum_meetings(micro_batches);
+    layer_gradients_init(&s->gradients, ps, places());
+    s->mine = xcalloc(most, sizeof *s->mine);
+    s->all = xcalloc(most * (size_t)ranks->n, sizeof *s->all);
+    if (ranks->n > 1) {
+        s->integers = xcalloc(largest_bucket(slices), sizeof *s->integers);
+        s->arrived = xcalloc(largest_bucket(slices), sizeof *s->arrived);
+    }
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
 }
 
 void step_sum_free(StepSum *s) {
-    free(s->sum);
+    layer_gradients_free(&s->gradients);
     free(s->mine);
     free(s->all);
+    free(s->integers);
     free(s->arrived);
+    pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->changed);
+}
+
+static void start(StepSum *s, int64_t i) {
+    if (i == 0) s->misfit = (Misfit){.micro_batch = INT64_MAX};
+    s->i = i;
+    s->done = s->added = s->gradients.n;
 }
 
 int step_sum_begin(StepSum *s, int64_t i, Tape *tape, Err *err) {
-    slices_clear(s->slices, s->g);
-    if (i == 0) s->misfit = (Misfit){.micro_batch = INT64_MAX};
-    return i == s->share.n - 1 ? s->way->start(s, tape, err) : 0;
+    start(s, i);
+    s->tape = tape;
+    tape->reached = reached;
+    tape->reached_context = s;
+    return s->way->start(s, err);
 }
 
 void step_sum_add(StepSum *s, int64_t i, MicroLoss loss) {
     s->mine[i] = loss;
-    if (i < s->share.n - 1) add(s, i, everything(s));
+    s->way->end(s);
+    s->tape->reached = NULL;
 }
 
 static void gather_losses(StepSum *s, MicroLoss *mean) {
     double n = (double)s->micro_batches;
-    ranks->gather(s->mine, (size_t)most_of_share(s) * sizeof *s->mine, s->all);
+    int64_t most = step_sum_meetings(s->micro_batches);
+    ranks->gather(s->mine, (size_t)most * sizeof *s->mine, s->all);
     *mean = (MicroLoss){0};
     for (int r = 0; r < ranks->n; r++) { /* in the order of micro-batches */
-        const MicroLoss *of_rank = s->all + r * most_of_share(s);
+        const MicroLoss *of_rank = s->all + r * most;
         for (int64_t i = 0; i < ranks_share(s->micro_batches, r, ranks->n).n; i++) {
             mean->loss += of_rank[i].loss / n;
             mean->kl += of_rank[i].kl / n;
@@ -165,7 +211,10 @@ static Misfit gather_misfits(const StepSum *s) {
 }
 
 void step_sum_end(StepSum *s, MicroLoss *mean) {
-    s->way->end(s);
+    for (int64_t i = s->share.n; i < step_sum_meetings(s->micro_batches); i++) {
+        start(s, i);
+        s->way->end(s);
+    }
     gather_losses(s, mean);
     s->misfit = gather_misfits(s);
 }
