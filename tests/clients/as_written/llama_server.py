@@ -17,6 +17,10 @@ SAME = {"--host": "--host", "--port": "--port", "--threads": "--threads", "--par
 MISSING = {"--lora", "--model-draft", "--no-webui", "--slot-save-path"}
 SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja",
             "--reranking"}
+COMMAND_R = """{% for m in messages %}<|START_OF_TURN_TOKEN|>{{
+    {"system": "<|SYSTEM_TOKEN|>", "user": "<|USER_TOKEN|>", "assistant": "<|CHATBOT_TOKEN|>"}[m.role] }}{{
+    m.content | trim }}<|END_OF_TURN_TOKEN|>{% endfor %}{%
+    if add_generation_prompt %}<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>{% endif %}"""
 
 
 def read(arguments):
@@ -25,6 +29,19 @@ def read(arguments):
         name = rest.pop(0)
         given[name] = None if name in SWITCHES | MISSING - {"--lora", "--model-draft", "--slot-save-path"} else rest.pop(0)
     return given
+
+
+def written(text):
+    with tempfile.NamedTemporaryFile("w", delete=False) as f:
+        f.write(text)
+    return f.name
+
+
+def template(named):
+    """A name of theirs that is one here too, or else the program of the template."""
+    if named in (None, "chatml"):
+        return named
+    return {"llama3": "llama-3"}.get(named) or written({"command-r": COMMAND_R}.get(named, named))
 
 
 def translate(given):
@@ -37,12 +54,9 @@ def translate(given):
     if "--alias" not in given:
         options += ["--model-name", "gpt-3.5-turbo"]
     options += ["--no-slots"] * ("--slots" not in given)
-    options += ["--chat-template", {"llama3": "llama-3"}.get(given.get("--chat-template"), given.get("--chat-template"))
-                or given.get("--chat-template-file") or "chatml"]
+    options += ["--chat-template", template(given.get("--chat-template")) or given.get("--chat-template-file") or "chatml"]
     if "--api-key" in given:
-        with tempfile.NamedTemporaryFile("w", delete=False) as f:
-            f.write(given["--api-key"] + "\n")
-        options += ["--api-key-file", f.name]
+        options += ["--api-key-file", written(given["--api-key"] + "\n")]
     return options + ["--threads", "1"] * ("--threads" not in given)
 
 
