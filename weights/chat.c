@@ -107,7 +107,7 @@ static void learn_end(Chat *chat, const Tokenizer *tokenizer) {
     Written x = {0};
     TokenList ids = {0};
     Err err;
-    bool wrote = try_out(chat, talk, CHAT_CLOSED, &x) == 0;
+    bool wrote = try_out(chat, talk, CHAT_CLOSED, &x) == 0 && x.text.n;
     const char *at = wrote ? memmem(x.text.data, x.text.n, answer, strlen(answer)) : NULL;
     size_t from = at ? (size_t)(at - x.text.data) + strlen(answer) : x.text.n, to = from;
     while (to < x.text.n && x.marks.data[to] != MARK_CONTENT) to++;

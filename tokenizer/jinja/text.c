@@ -33,7 +33,7 @@ void build_bytes(JinjaWork *w, Builder *b, const char *data, size_t n, char mark
     build(w, b, text_of(w, data, n, mark));
 }
 
-MarkedText built(const Builder *b) { return (MarkedText){b->data, b->marks, b->n}; }
+MarkedText built(const Builder *b) { return b->data ? (MarkedText){b->data, b->marks, b->n} : (MarkedText){"", "", 0}; }
 
 /* ---- writing values ---- */
 

@@ -89,7 +89,7 @@ void work_raise(JinjaWork *w, const char *words, size_t n) {
 /* ---- texts ---- */
 
 MarkedText text_of(JinjaWork *w, const char *data, size_t n, char mark) {
-    if (n > w->marks[(int)mark].n) {
+    if (n >= w->marks[(int)mark].n) {
         size_t more = MAX(2 * n, 1024);
         w->marks[(int)mark].data = memset(work_take(w, more), mark, more);
         w->marks[(int)mark].n = more;
