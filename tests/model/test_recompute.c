@@ -171,7 +171,8 @@ static void check_trainer(const char *preset, const char *precision) {
 
 TEST(recompute_same_checkpoint) {
     static const char *const presets[] = {"noiseformer-v2-nano", "sas-nano", "noble-nano"};
-    for (size_t i = 0; i < COUNTOF(presets); i++) {
+    size_t n = SANITIZED ? 1 : COUNTOF(presets); /* the others are about numbers */
+    for (size_t i = 0; i < n; i++) {
         check_trainer(presets[i], "f32");
         check_trainer(presets[i], "bf16");
     }

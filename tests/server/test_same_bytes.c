@@ -282,8 +282,17 @@ static void run_level(Golden *g, const char *level, char *const folders[]) {
     daemon_stop(&d);
 }
 
-static bool wanted(const char *level) {
-    const char *levels = getenv("LEVELS"), *at = levels ? strstr(levels, level) : NULL;
+/* A sanitizer sees the levels in the tests of the kernels: here the best of those that have the same bytes is enough.
+ */
+static const char *levels_wanted(const Kernels *const *all, int n) {
+    const char *levels = getenv("LEVELS");
+    if (levels || !SANITIZED) return levels;
+    while (n > 1 && strcmp(all[n - 1]->arithmetic, "common")) n--;
+    return all[n - 1]->name;
+}
+
+static bool wanted(const char *levels, const char *level) {
+    const char *at = levels ? strstr(levels, level) : NULL;
     return !levels || (at && strchr(" ", at[strlen(level)]));
 }
 
@@ -293,6 +302,7 @@ TEST(same_bytes_on_every_level) {
     bool write = getenv("GOLDEN_ANSWERS") && !strcmp(getenv("GOLDEN_ANSWERS"), "write");
     Golden g = {.text = write ? NULL : test_read_file(FILE_NAME, NULL), .reference = cJSON_CreateArray()};
     int n = kernels_available(all);
+    const char *levels = levels_wanted(all, n);
     if (getenv("LEVELS")) test_takes_long(); /* in an emulator, then */
     CHECK_MSG(write || g.text, "%s cannot be read", FILE_NAME);
     for (size_t m = 0; m < COUNTOF(members); m++) {
@@ -301,14 +311,14 @@ TEST(same_bytes_on_every_level) {
         CHECK(test_checkpoint_write_as(folders[m], &c, members[m].dtype, 11 + m));
     }
     for (int l = 0; l < n && !(write && g.now.n); l++)
-        if (wanted(all[l]->name)) {
+        if (wanted(levels, all[l]->name)) {
             bool own = strcmp(all[l]->arithmetic, "common");
             if (!own) g.now.n = 0;
             g.asked = g.different = 0;
             run_level(&g, all[l]->name, folders);
             CHECK_MSG(g.different <= (own ? MOST_UNLIKE : 0), "%s: %d answers differ", all[l]->name, g.different);
         }
-    CHECK_MSG(g.now.n, "no level of this machine in LEVELS=%s", getenv("LEVELS"));
+    CHECK_MSG(g.now.n, "no level of this machine in LEVELS=%s", levels);
     if (write) test_write_file(FILE_NAME, g.now.data, g.now.n);
     for (size_t m = 0; m < COUNTOF(members); m++) free(folders[m]);
     buffer_free(&g.now);
