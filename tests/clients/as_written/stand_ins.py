@@ -39,7 +39,7 @@ class RemoteOpenAIServer:
     def __init__(self, model, arguments, *, env_dict=None, seed=0, auto_port=True, max_wait_seconds=None):
         given = dict(zip(arguments, [*arguments[1:], None]))
         options = ["--model", stand_in(model), "--model-name", model, "--any-model", "--threads", "1"]
-        options += ["--port", "0", "--noise-seed", str(seed or 0)]
+        options += ["--port", "0", "--seed", str(seed or 0)]
         if "--max-model-len" in given:
             options += ["--context", str(min(POSITIONS, int(given["--max-model-len"])))]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
