@@ -138,7 +138,7 @@ static void stack_init(Stack *t) {
     *t = (Stack){0};
     param_declare(&t->ps, &t->first, "first", 2, (int[]){ROWS, COLUMNS}, init);
     for (int l = 0; l < LAYERS; l++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "layer%d", l);
         t->ps.bin = l + 1;
         param_declare(&t->ps, &t->layer[l], name, 2, (int[]){ROWS, COLUMNS}, init);
@@ -267,7 +267,7 @@ TEST(slices_have_one_owner) {
     ParamSet ps = {0};
     Weight w[12] = {0};
     for (int i = 0; i < 12; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", i);
         param_declare(&ps, &w[i], name, 2, (int[]){100 + 37 * i, 311}, (Init){.kind = INIT_CONSTANT});
     }

@@ -56,7 +56,8 @@ TEST(trainer_cost_follows_what_was_measured) {
     double speed = 1 / cost_seconds(&m, 430e9);
     CHECK_MSG(speed > 9300 / 1.3 && speed < 9300 * 1.3, "%g tokens/s", speed);
     CostMemory plain = cost_memory(&m, 2048, false), recompute = cost_memory(&m, 2048, true);
-    CHECK(plain.weights == 16 * params_count(&m.params) && recompute.weights == plain.weights);
+    size_t n = params_count(&m.params); /* 20 bytes each, and a layer's gradient */
+    CHECK(plain.weights > 20 * n && plain.weights < 24 * n && recompute.weights == plain.weights);
     CHECK(recompute.activations < plain.activations / 2);
     model_free(&m);
     REQUIRE(preset_config(&c, "mha-124m", &err) == 0);

@@ -1,5 +1,7 @@
 #include "tokenizer/jinja/evaluate.h"
 
+#include "base/fixed_math.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -158,6 +160,14 @@ static Value whole_number(JinjaWork *w, int op, int64_t a, int64_t b) {
     return value_int(r);
 }
 
+/* What is complex is refused. */
+static double power(JinjaWork *w, double a, double b) {
+    if (a == 0 && b < 0) work_fail(w, "division by zero");
+    if (a < 0 && b != floor(b)) work_fail(w, "a power without a real value");
+    double r = fixed_pow(fabs(a), b);
+    return a < 0 && 2 * floor(b / 2) != b ? -r : r;
+}
+
 static Value real_number(JinjaWork *w, int op, double a, double b) {
     if (strchr("/%", op & 127) && b == 0) work_fail(w, "division by zero");
     switch (op) {
@@ -174,7 +184,7 @@ static Value real_number(JinjaWork *w, int op, double a, double b) {
     case '%':
         return value_float(a - b * floor(a / b));
     default:
-        return value_float(pow(a, b));
+        return value_float(power(w, a, b));
     }
 }
 
