@@ -145,8 +145,12 @@ void house_check_rest(const House *h, const char *when) {
 }
 
 bool house_is_ready(const House *h) {
-    static const Question health = {"health", "/health", ""};
-    Heard a = house_answer(h, &health);
+    static const char health[] = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    int fd = raw_connect(&h->daemon);
+    if (fd < 0) return false;
+    raw_send(fd, health, sizeof health - 1);
+    Heard a = house_hear(fd, xstrdup(""), FAULT_PATIENCE);
+    close(fd);
     free(a.said);
     return a.status == 200;
 }

@@ -15,7 +15,7 @@ typedef struct House {
 /* Ready, with everything at rest. False (and a failed test) when it does not come up. */
 bool house_open(House *h, const char *model, const char *options);
 void house_close(House *h);
-bool house_is_ready(const House *h);
+bool house_is_ready(const House *h); /* false too where nobody listens: a start may end behind its first words */
 
 typedef struct Question {
     const char *name, *path, *body; /* body "": a GET */
