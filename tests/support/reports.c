@@ -18,6 +18,13 @@ static const char variable[] = "ASAN_OPTIONS";
 #endif
 static char *folder;
 
+/* This process ends by its own report: what is printed now is the last of its log. */
+static void print_own(void) {
+    char summary[256];
+    while (reports_take(stdout, summary)) printf("failed: %s\n", summary);
+    fflush(stdout);
+}
+
 void reports_collect(void) {
     char path[512], options[1024];
     const char *given = getenv(variable);
@@ -26,6 +33,7 @@ void reports_collect(void) {
     snprintf(options, sizeof options, "%s:log_path=%s", given ? given : "", path);
     BUG_ON(setenv(variable, options, 1));
     __sanitizer_set_report_path(path);
+    __sanitizer_set_death_callback(print_own);
 }
 
 void reports_to_stderr(void) {

@@ -140,7 +140,7 @@ TEST(chat_tokens_are_those_of_its_prompt) {
     char body[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(more); i++) {
-        snprintf(body, sizeof body, "{\"messages\":[%s%s%s}", turn, more[i][1] == '{' ? "" : "]", more[i]);
+        snprintf(body, sizeof body, "{\"messages\":[%s%s%s}", turn, strchr(more[i], ']') ? "" : "]", more[i]);
         Answer tokens = http_post(&d, "/tokenize", body);
         body[strlen(body) - 1] = 0;
         strcat(body, ",\"max_tokens\":1,\"return_token_ids\":true}");
