@@ -64,9 +64,9 @@ static int check_spelling(const FieldReader *r, const String *strings, int n) {
         if (!is_spelled(t, &strings[i], request->choice_spaced))
             return api_fail(r->error, 400, NULL, r->name,
                             is_spelled(t, &strings[i], !request->choice_spaced)
-                                ? "the tokenizer puts a space in front of some choices, but not of \"%s\": begin all "
+                                ? "the tokenizer puts a space in front of some choices, but not of %s: begin all "
                                   "of them with a space, or none"
-                                : "the model cannot write \"%s\": the tokenizer changes it",
+                                : "the model cannot write %s: the tokenizer changes it",
                             show(strings[i].text).text);
     return 0;
 }
@@ -74,7 +74,7 @@ static int check_spelling(const FieldReader *r, const String *strings, int n) {
 static int check_different(const FieldReader *r, const String *strings, int n) {
     for (int i = 1; i < n; i++)
         if (!compare_strings(&strings[i - 1], &strings[i]))
-            return api_fail(r->error, 400, NULL, r->name, "choice has \"%s\" twice", show(strings[i].text).text);
+            return api_fail(r->error, 400, NULL, r->name, "choice has %s twice", show(strings[i].text).text);
     return 0;
 }
 

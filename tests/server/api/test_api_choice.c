@@ -156,6 +156,21 @@ TEST(choice_of_one) {
     daemon_stop(&d);
 }
 
+/* In a chat: behind "Q" comes another, or the token that ends a text. */
+TEST(choice_alternatives_of_a_chat) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer a = http_post(&d, "/v1/chat/completions",
+                         "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],\"choice\":[\"Q\",\"QQ\"],"
+                         "\"logprobs\":true,\"top_logprobs\":5,\"seed\":1,\"noise_seed\":2}");
+    const cJSON *top = json_at(a.json, "choices.0.logprobs.content.1.top_logprobs"), *p;
+    double sum = 0;
+    cJSON_ArrayForEach(p, top) sum += exp(json_number(p, "logprob"));
+    CHECK_MSG(cJSON_GetArraySize(top) == 2 && fabs(sum - 1) < 1e-5, "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 /* ---- bounds ---- */
 
 /* {"prompt":"x","choice":[n strings of `length` bytes, all different]} */
@@ -236,13 +251,15 @@ static char *edited(const char *name, const char *from, const char *to) {
     return dir;
 }
 
-static int status_of(const char *dir, const char *body, const char *text) {
+/* says: the text that is answered, or why there is none; NULL for any. */
+static int status_of(const char *dir, const char *body, const char *says) {
     Daemon d;
     if (!daemon_start_at(&d, dir, NULL)) return 0;
     Answer a = complete(&d, body);
-    if (text) CHECK_MSG(!strcmp(answer_text(&a, 0), text), "%s", a.body);
-    if (a.status != 200) answer_check_error(&a, 400, "choice", body);
     int status = a.status;
+    if (status != 200) answer_check_error(&a, 400, "choice", body);
+    const char *said = status == 200 ? answer_text(&a, 0) : json_text(a.json, "error.message");
+    CHECK_MSG(!says || (said && !strcmp(said, says)), "%s", a.body);
     answer_free(&a);
     daemon_stop(&d);
     return status;
@@ -254,14 +271,28 @@ TEST(choice_behind_a_space_of_the_tokenizer) {
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\"]}", "yes") == 200);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\" yes\"]}", " yes") == 200);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\" no\"]}", NULL) == 400);
-    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\" yes\"]}", NULL) == 400);
+    CHECK(
+        status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\" yes\"]}",
+                  "the tokenizer puts a space in front of some choices, but not of \" yes\": begin all of them with a "
+                  "space, or none") == 400);
+    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\"no\",\"yes\"]}", "choice has \"yes\" twice") == 400);
+    free(dir);
+}
+
+/* A tokenizer that brings marks into their order writes them in no other, of as many bytes though it is. */
+TEST(choice_that_the_tokenizer_changes) {
+    char *dir = edited("tokenizer.json", "\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
+    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"q\\u0323\\u0307\"]}", "q\xCC\xA3\xCC\x87") == 200);
+    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"q\\u0307\\u0323\"]}",
+                    "the model cannot write \"q\xCC\x87\xCC\xA3\": the tokenizer changes it") == 400);
     free(dir);
 }
 
 /* Without a token that ends a text nobody can tell "yes" from the beginning of "yesterday". */
 TEST(choice_without_an_end) {
     char *dir = edited("config.json", "\"eos_token_id\": 0", "\"eos_token_id\": null");
-    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZZ\",\"Z\"]}", NULL) == 400);
+    CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZZ\",\"Z\"]}",
+                    "a choice of 1 tokens begins one of 2, and the model has no token that ends a text") == 400);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZQ\",\"Q\"]}", NULL) == 200);
     free(dir);
 }
