@@ -90,6 +90,25 @@ TEST(fields_other_names) {
     daemon_stop(&d);
 }
 
+TEST(fields_errors_say_what_may_be_given) {
+    static const char *const cases[][2] = {
+        {"{\"n\":1.5}", "n must be an integer between 1 and 2147483647, not 1.5"},
+        {"{\"top_p\":1.5}", "top_p must be a number between 0 and 1, not 1.5"},
+        {"{\"mirostat\":2}", "mirostat is not supported: it may be absent or 0 (llama-server)"},
+        {"{\"top_n_sigma\":2}", "top_n_sigma is not supported: it may be absent or 0,-1 (llama-server)"},
+        {"{\"ebnf\":\"x\"}", "ebnf is not supported: it may be absent (SGLang: use `grammar`)"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Answer a = http_post(&d, "/v1/completions", cases[i][0]);
+        const char *message = json_text(a.json, "error.message");
+        CHECK_MSG(message && !strcmp(message, cases[i][1]), "%s: %s", cases[i][0], a.body);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
 /* The requests of mikupad, of SillyTavern, of GuideLLM and of lm-evaluation-harness, field by field. */
 TEST(fields_of_known_clients) {
     static const char *const bodies[] = {
@@ -151,6 +170,39 @@ TEST(fields_foreign_at_every_value) {
     cJSON_Delete(other);
 }
 
+/* Whether the object is there or not. */
+TEST(fields_of_an_object_fall_back) {
+    typedef struct Out {
+        bool object, flag;
+        int count;
+    } Out;
+    static const Field inner[] = {
+        {.name = "count", .kind = FIELD_INT, .offset = offsetof(Out, count), .high = 9, .fallback = 7},
+        {.name = "flag", .kind = FIELD_BOOL, .offset = offsetof(Out, flag), .fallback = true},
+    };
+    static const FieldList inside = {.rows = inner, .n = COUNTOF(inner)};
+    static const Field rows[] = {
+        {.name = "object", .kind = FIELD_OBJECT, .offset = offsetof(Out, object), .fields = &inside}};
+    static const FieldList list = {.rows = rows, .n = COUNTOF(rows)};
+    static const struct {
+        const char *json;
+        Out out;
+    } cases[] = {{"{}", {false, true, 7}},
+                 {"{\"object\":{}}", {true, true, 7}},
+                 {"{\"object\":{\"count\":2}}", {true, true, 2}},
+                 {"{\"object\":{\"count\":null,\"flag\":false}}", {true, false, 7}}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Out out = {0};
+        ApiError e;
+        FieldReader r = {.out = &out, .error = &e};
+        cJSON *json = cJSON_Parse(cases[i].json);
+        CHECK(fields_read(&r, json, &list) == 0);
+        CHECK_MSG(out.object == cases[i].out.object && out.flag == cases[i].out.flag && out.count == cases[i].out.count,
+                  "%s: %d, %d, %d", cases[i].json, out.object, out.flag, out.count);
+        cJSON_Delete(json);
+    }
+}
+
 TEST(fields_stop_stays_in_the_text) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -203,6 +255,9 @@ TEST(fields_prompt_logprobs_are_those_of_echo) {
         snprintf(path, sizeof path, "choices.0.prompt_logprobs.%d.%d.logprob", i, id);
         CHECK_MSG(json_number(echo.json, at) == json_number(a.json, path), "%s", path);
         CHECK_MSG(json_number(echo.json, at) == json_number(none.json, path), "%s", path);
+        snprintf(at, sizeof at, "choices.0.logprobs.tokens.%d", i);
+        snprintf(path, sizeof path, "choices.0.prompt_logprobs.%d.%d.decoded_token", i, id);
+        CHECK_MSG(json_same(echo.json, at, a.json, path), "%s", path);
         int entries = cJSON_GetArraySize(cJSON_GetArrayItem(slots, i));
         CHECK_MSG(entries == 2 || entries == 3, "%d", entries);
     }
