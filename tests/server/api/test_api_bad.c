@@ -358,6 +358,7 @@ TEST(api_result_limits) {
         {"{\"n\":258,\"max_tokens\":4080,\"deadline_ms\":1}", 400, "max_tokens"},
         {"{\"n\":52,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 200, ""},
         {"{\"n\":53,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 400, "logprobs"},
+        {"{\"n\":64,\"max_tokens\":4096,\"logprobs\":16,\"deadline_ms\":1}", 200, ""}, /* 2^22 */
         {"{\"n\":300,\"max_tokens\":4032,\"logprobs\":0,\"deadline_ms\":1}", 400, "max_tokens"},
     };
     check_bodies(&d, "/v1/completions", limits, COUNTOF(limits));

@@ -105,3 +105,35 @@ TEST(completion_logprob_arrays) {
     answer_free(&a);
     daemon_stop(&d);
 }
+
+/* The most probable of all that were computed, best first: by the mean of their tokens' log-probabilities. */
+TEST(completion_best_of_are_the_most_probable) {
+    enum { ALL = 8, BEST = 4 };
+    static const char form[] = "{\"prompt\":\"The miller\",\"max_tokens\":10,\"ignore_eos\":true,\"logprobs\":0,"
+                               "\"seed\":4,\"noise_seed\":5,\"n\":%d,\"best_of\":%d}";
+    Daemon d;
+    char body[256], path[64];
+    double mean[ALL] = {0};
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    snprintf(body, sizeof body, form, ALL, ALL);
+    Answer all = complete(&d, body);
+    snprintf(body, sizeof body, form, BEST, ALL);
+    Answer best = complete(&d, body);
+    CHECK_MSG(all.status == 200 && best.status == 200, "%s", best.body);
+    for (int i = 0; i < ALL; i++) {
+        const cJSON *token;
+        snprintf(path, sizeof path, "choices.%d.logprobs.token_logprobs", i);
+        cJSON_ArrayForEach(token, json_at(all.json, path)) mean[i] += token->valuedouble / 10;
+    }
+    for (int k = 0; k < BEST; k++) {
+        int next = 0;
+        for (int i = 1; i < ALL; i++)
+            if (mean[i] > mean[next]) next = i;
+        CHECK_MSG(!strcmp(answer_text(&best, k), answer_text(&all, next)), "choice %d is not choice %d of all: %s", k,
+                  next, best.body);
+        mean[next] = -1e9;
+    }
+    answer_free(&all);
+    answer_free(&best);
+    daemon_stop(&d);
+}

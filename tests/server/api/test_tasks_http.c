@@ -179,9 +179,11 @@ TEST(fill_mask_candidates) {
     for (int m = 0; m < 2; m++) {
         const float *x = logits + (1 + 2 * m) * 320;
         double sum = 0, last = 2;
+        char path[80];
         for (int i = 0; i < 320; i++) sum += exp((double)x[i]);
+        snprintf(path, sizeof path, "data.0.masks.%d.candidates", m);
+        CHECK(cJSON_GetArraySize(json_at(a.json, path)) == 3);
         for (int k = 0; k < 3; k++) {
-            char path[80];
             snprintf(path, sizeof path, "data.0.masks.%d.candidates.%d", m, k);
             const cJSON *candidate = json_at(a.json, path);
             int token = (int)json_number(candidate, "token"), better = 0;
