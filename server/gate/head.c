@@ -172,7 +172,7 @@ static int parse_length(const char *s, size_t max, size_t *length) {
 static bool is_request_id(const char *s) {
     enum { LONGEST = 128 };
     size_t n = 0;
-    while (s[n] > ' ' && s[n] < 0x7f) n++;
+    while (isgraph((unsigned char)s[n])) n++;
     return n > 0 && n <= LONGEST && !s[n];
 }
 
