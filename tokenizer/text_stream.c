@@ -34,7 +34,7 @@ void stop_set_free(StopSet *set) {
 }
 
 int text_stream_open(TextStream *t, const StopSet *stops) {
-    *t = (TextStream){.stops = stops, .matched = try_calloc((size_t)stops->n + 1, sizeof(int))};
+    *t = (TextStream){.stops = stops, .matched = try_calloc((size_t)stops->n, sizeof(int))};
     return t->matched ? 0 : -1;
 }
 

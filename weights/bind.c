@@ -198,8 +198,8 @@ static int bind_all(Binder *b, Err *err) {
 
 int bind_model(Model *m, Shards *shards, void **owned, Err *err) {
     Binder b = {.model = m, .shards = shards};
-    b.sources = xcalloc((size_t)m->params.n + 1, sizeof *b.sources);
-    b.used = xcalloc((size_t)shards->n + 1, sizeof *b.used);
+    b.sources = xcalloc((size_t)m->params.n, sizeof *b.sources);
+    b.used = xcalloc((size_t)shards->n, sizeof *b.used);
     int rc = bind_all(&b, err);
     free(b.sources);
     free(b.used);

@@ -115,7 +115,7 @@ static int parse_header(SafeFile *f, const cJSON *root, const unsigned char *dat
     if (!cJSON_IsObject(root)) return err_set(err, "the header is no JSON object");
     int n = cJSON_GetArraySize(root);
     if (n > SAFE_TENSORS_MAX) return err_set(err, "%d tensors, at most %d", n, SAFE_TENSORS_MAX);
-    f->tensors = xcalloc((size_t)n + 1, sizeof *f->tensors);
+    f->tensors = xcalloc((size_t)n, sizeof *f->tensors);
     for (const cJSON *item = root->child; item; item = item->next) {
         if (!strcmp(item->string, "__metadata__")) {
             if (parse_metadata(f, item, err)) return -1;

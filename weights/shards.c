@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b) {
 
 static int read_file_names(Shards *s, const char *dir, const cJSON *map, Err *err) {
     int n = cJSON_GetArraySize(map);
-    const char **names = xmalloc(((size_t)n + 1) * sizeof *names);
+    const char **names = xmalloc((size_t)n * sizeof *names);
     n = 0;
     for (const cJSON *item = map->child; item; item = item->next) names[n++] = item->valuestring;
     qsort(names, (size_t)n, sizeof *names, by_text);
@@ -47,7 +47,7 @@ static int read_file_names(Shards *s, const char *dir, const cJSON *map, Err *er
         if (kept == 0 || strcmp(names[kept - 1], names[i])) names[kept++] = names[i];
     if (kept == 0 || kept > SHARDS_MAX)
         rc = err_set(err, "weight_map names %d files, must be 1 to %d", kept, SHARDS_MAX);
-    s->names = xcalloc((size_t)kept + 1, sizeof *s->names);
+    s->names = xcalloc((size_t)kept, sizeof *s->names);
     for (int i = 0; i < kept && rc == 0; i++) {
         char path[PATH_BYTES];
         rc = path_join(path, dir, names[i], err);
@@ -123,12 +123,12 @@ void shards_drop(Shards *s, const SafeTensor *t) {
 }
 
 static int open_files(Shards *s, bool copy, Err *err) {
-    s->files = xcalloc((size_t)s->n_files + 1, sizeof *s->files);
+    s->files = xcalloc((size_t)s->n_files, sizeof *s->files);
     for (int i = 0; i < s->n_files; i++) {
         if ((copy ? safe_open_copy : safe_open)(&s->files[i], s->names[i], err)) return -1;
         s->n += s->files[i].n;
     }
-    s->tensors = xcalloc((size_t)s->n + 1, sizeof *s->tensors);
+    s->tensors = xcalloc((size_t)s->n, sizeof *s->tensors);
     SafeTensor *to = s->tensors;
     for (int i = 0; i < s->n_files; i++)
         for (int k = 0; k < s->files[i].n; k++) {

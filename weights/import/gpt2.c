@@ -175,7 +175,7 @@ int gpt2_translate(Shards *s, Err *err) {
         prefix = "";
     }
     s->gpt2 = prefix;
-    SafeTensor *out = xcalloc(PARTS_MAX * (size_t)s->n + 1, sizeof *out);
+    SafeTensor *out = xcalloc(PARTS_MAX * (size_t)s->n, sizeof *out);
     int n = 0;
     for (int i = 0; i < s->n; i++) {
         int added = translate(s, &s->tensors[i], prefix, out + n, err);
