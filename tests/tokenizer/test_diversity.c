@@ -21,12 +21,14 @@ static void check_case(const cJSON *c) {
     const cJSON *list = cJSON_GetObjectItem(c, "texts"), *text, *id;
     int n = 0;
     TokenSpan texts[16] = {0};
+    REQUIRE(cJSON_GetArraySize(list) < (int)COUNTOF(texts));
     cJSON_ArrayForEach(text, list) {
         int *ids = xmalloc(((size_t)cJSON_GetArraySize(text) + 1) * sizeof *ids);
         texts[n].ids = ids;
         cJSON_ArrayForEach(id, text) ids[texts[n].n++] = (int)id->valuedouble;
         n++;
     }
+    texts[n] = texts[0]; /* is not counted, however near it is */
     Diversity d;
     CHECK(diversity_measure(texts, n, &d) == 0);
     const cJSON *distinct = cJSON_GetObjectItem(c, "distinct");
@@ -45,4 +47,19 @@ TEST(diversity_golden) {
     cJSON_ArrayForEach(c, cases) check_case(c);
     cJSON_Delete(cases);
     free(text);
+}
+
+/* Whichever allocation fails: then there are no figures, and nothing else happens. */
+TEST(diversity_without_memory) {
+    static const int ids[] = {3, 1, 4, 1, 5};
+    const TokenSpan texts[] = {{ids, 5}, {ids + 1, 4}};
+    Diversity d;
+    int refused = 0;
+    for (bool failed = true; failed; refused += failed) {
+        memory_fail(refused, false);
+        int rc = diversity_measure(texts, COUNTOF(texts), &d);
+        failed = memory_fail(-1, false) > refused;
+        CHECK_MSG(rc == (failed ? -1 : 0), "allocation %d: %d", refused, rc);
+    }
+    CHECK(refused > 1);
 }

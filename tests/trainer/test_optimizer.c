@@ -102,6 +102,7 @@ TEST(trainer_optimizer_memory_is_as_told) {
     CHECK(optimizer_memory(TOY_N) == 20 * TOY_N);
     size_t taken = arena_used(&o.memory);
     CHECK_MSG(taken >= 20 * TOY_N && taken < 20 * TOY_N + 4 * 64, "%zu bytes", taken);
+    CHECK_MSG(o.memory.grown == 1, "%zu blocks, and what is left over in them", o.memory.grown);
     optimizer_free(&o);
     params_free(&toy.ps);
 }

@@ -36,7 +36,7 @@ static const int8_t bytes[3] = {-1, 2, 127};
 static const SafeOut good[] = {
     {.name = "w", .dtype = DTYPE_F32, .source = DTYPE_F32, .n_dims = 2, .dims = {2, 3}, .data = numbers},
     {.name = "b", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {6}, .data = numbers},
-    {.name = "h", .dtype = DTYPE_F16, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
+    {.name = "h ~", .dtype = DTYPE_F16, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
     {.name = "a", .dtype = DTYPE_F32, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
     {.name = "z", .dtype = DTYPE_I8, .source = DTYPE_I8, .n_dims = 1, .dims = {3}, .data = bytes},
 };

@@ -8,14 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pushes text[0..n) in pieces of `step` bytes; the result is malloc'ed. Checks that nothing settled is taken back. */
+/* Pushes text[0..n) in pieces of `step` bytes; the result is malloc'ed. Checks that nothing settled is taken back, and
+ * that no more waits than may be the beginning of a stop string. */
 static char *run(const char *text, size_t n, size_t step, const StopSet *stops, bool *stopped) {
     TextStream t;
     Buffer seen = {0};
+    size_t may_wait = 0;
+    for (int s = 0; s < stops->n; s++) may_wait = MAX(may_wait, (size_t)stops->items[s].n - 1);
     text_stream_open(&t, stops);
     for (size_t i = 0; i < n; i += step) {
         text_stream_push(&t, text + i, MIN(step, n - i), true);
         CHECK(t.settled >= seen.n && t.settled <= t.text.n && (seen.n == 0 || !memcmp(t.text.data, seen.data, seen.n)));
+        CHECK(t.text.n - t.settled <= may_wait);
         seen.n = 0;
         buffer_append(&seen, t.text.data, t.settled);
         CHECK(utf8_count(seen.data, seen.n) == t.settled_chars);
