@@ -17,10 +17,12 @@ static const char variable[] = "TSAN_OPTIONS";
 static const char variable[] = "ASAN_OPTIONS";
 #endif
 static char *folder;
+static pid_t collector;
 
-/* This process ends by its own report: what is printed now is the last of its log. */
+/* The suite ends by its own report: what is printed now is the last of its log. */
 static void print_own(void) {
     char summary[256];
+    if (getpid() != collector) return;
     while (reports_take(stdout, summary)) printf("failed: %s\n", summary);
     fflush(stdout);
 }
@@ -29,6 +31,7 @@ void reports_collect(void) {
     char path[512], options[1024];
     const char *given = getenv(variable);
     folder = test_dir();
+    collector = getpid();
     snprintf(path, sizeof path, "%s/report", folder);
     snprintf(options, sizeof options, "%s:log_path=%s", given ? given : "", path);
     BUG_ON(setenv(variable, options, 1));
