@@ -124,8 +124,7 @@ TEST(trainer_cli_refuses_bad_words) {
          "--perturb-sigma 0.1",
          "--perturb layer-after cannot be had with noise components", 1},
         {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-assign soft "
-         "--batch "
-         "5000",
+         "--batch 5000",
          "--batch 5000 times the 16 noise.components of the config is above 65535", 1},
         {"pretrain --data %T --config %C --out %D --min-lr 1", "--min-lr is 1, above --lr 0.001", 2},
         {"pretrain --data %T --config %C --out %D --lr 0", "--lr is 0: nothing would be learnt", 2},
