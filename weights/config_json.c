@@ -37,13 +37,15 @@ static void read_labels(Labels *labels, const Config *c, JsonReader *r) {
         char *name = labels->names + labels->used;
         snprintf(key, sizeof key, "%d", labels->n);
         if (!json_field(l.object, key)) json_reader_fail(&l, "id2label has %d names, but none for %s", n, key);
+        if (labels->used == LABELS_BYTES) {
+            json_reader_fail(&l, "id2label.%s: the names have more than %d bytes", key, LABELS_BYTES);
+            break;
+        }
         json_take_string(&l, key, name, LABELS_BYTES - labels->used, "");
         if (!*name) json_reader_fail(&l, "id2label.%s is empty", key);
         if (labels_find(labels, name) >= 0)
             json_reader_fail(&l, "id2label.%s is %.80s, which has an id before", key, name);
         labels->used += strlen(name) + 1;
-        if (labels->used == LABELS_BYTES)
-            json_reader_fail(&l, "id2label.%s: the names have more than %d bytes", key, LABELS_BYTES);
     }
     json_reader_leave(r, &l);
 }

@@ -1,3 +1,4 @@
+#include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "model/kind.h"
@@ -264,6 +265,32 @@ static const Change changes[] = {
 };
 
 TEST(config_rules) { check_changes(good, changes, COUNTOF(changes)); }
+
+/* {"0": ..., "1": ...}: n names of LABEL_BYTES with their end. */
+static char *labelled(int n) {
+    Buffer b = {0};
+    buffer_text(&b, "\"torch_dtype\":\"bfloat16\",\"task\":\"text-classification\",\"id2label\":{");
+    for (int i = 0; i < n; i++) buffer_print(&b, "%s\"%d\":\"%0*d\"", i ? "," : "", i, LABEL_BYTES - 1, i);
+    buffer_append(&b, "}", sizeof "}");
+    char *text = with(good, "\"torch_dtype\":\"bfloat16\"", b.data);
+    buffer_free(&b);
+    return text;
+}
+
+TEST(config_labels_fill_their_room) {
+    enum { MOST = LABELS_BYTES / LABEL_BYTES };
+    char *full = labelled(MOST), *above = labelled(MOST + 1);
+    Config c;
+    Labels labels;
+    Err err = {""};
+    CHECK_MSG(config_json_parse(&c, &labels, full, strlen(full), &err) == 0, "%s", err.msg);
+    CHECK(c.n_labels == MOST && labels.used == LABELS_BYTES && !strtol(labels_name(&labels, 0), NULL, 10));
+    CHECK(labels.n == MOST && strtol(labels_name(&labels, MOST - 1), NULL, 10) == MOST - 1);
+    CHECK(config_json_parse(&c, &labels, above, strlen(above), &err) == -1);
+    CHECK_MSG(strstr(err.msg, "id2label.64: the names have more than 4096 bytes"), "%s", err.msg);
+    free(full);
+    free(above);
+}
 
 TEST(config_products_fit) {
     static const Change large[] = {
