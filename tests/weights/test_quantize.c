@@ -187,3 +187,31 @@ TEST(int8_refuses_what_is_not_finite) {
     free(dir);
     free(to);
 }
+
+TEST(checkpoint_tool_says_what_it_wrote) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_dir(), out[4096], arguments[700];
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    test_write_text(dir, GENERATION_FILE, "{\"temperature\":0.6,\"num_beams\":4}");
+    static const struct {
+        const char *command, *said;
+    } cases[] = {
+        {"quantize",
+         "\nmatrices: 21 I8, 28 BF16, whose rows are no whole groups of 64; vectors and the like: 109 F32\n"},
+        {"import --dtype bf16", "\nmatrices: 49 BF16; vectors and the like: 109 F32\n"},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        snprintf(arguments, sizeof arguments, "%s %s %s/%zu", cases[i].command, dir, to, i);
+        CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, cases[i].said), "%s", out);
+    }
+    snprintf(arguments, sizeof arguments, "verify %s", dir);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 &&
+                  strstr(out, "\ntokenizer: none, so prompts are token ids and answers have no text\n"
+                              "chat: the model has no chat template, neither chat_template.jinja nor in "
+                              "tokenizer_config.json; the option --chat-template NAME|FILE says which to use\n"
+                              "requests that do not say: temperature 0.6\n"
+                              "not used of generation_config.json: num_beams\n"),
+              "%s", out);
+    free(dir);
+    free(to);
+}
