@@ -218,7 +218,9 @@ TEST(checkpoint_tool) {
     snprintf(arguments, sizeof arguments, "verify %s", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
     snprintf(arguments, sizeof arguments, "inspect %s | tail -8", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "layer  1:") && strstr(out, "step: 7"), "%s", out);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, " distributions each:\n") && strstr(out, "layer  1:") &&
+                  strstr(out, "step: 7"),
+              "%s", out);
     REQUIRE(test_model_init(&t, &cfg, 5));
     t.data[t.count - 1] = NAN; /* of the last parameter, the final norm's gain */
     REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);

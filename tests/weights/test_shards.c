@@ -3,9 +3,11 @@
 #include "tests/support/checkpoints.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
+#include "weights/scrub.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define ONE "model-00001-of-00002.safetensors"
@@ -92,18 +94,23 @@ static void write_index(const Edit *e, int split, int cut, const char *more, con
     free(text);
 }
 
-TEST(shards_good) {
-    Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256];
-    Checkpoint a, b;
+/* The weights of `dir` in two files of `to`. */
+static void save_in_two(const char *dir, const char *to) {
     Edit e;
-    Err err;
-    test_checkpoint_save(dir, &cfg, DTYPE_F32);
     edit_open(&e, dir);
     edit_save_part(&e, 0, 20, to, ONE);
     edit_save_part(&e, 20, e.n - 20, to, TWO);
     write_index(&e, 20, 0, "", to);
     safe_close(&e.file);
+}
+
+TEST(shards_good) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256];
+    Checkpoint a, b;
+    Err err;
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    save_in_two(dir, to);
     REQUIRE(checkpoint_open(&a, dir, NULL) == 0);
     int rc = checkpoint_open(&b, to, &err);
     CHECK_MSG(rc == 0, "%s", err.msg);
@@ -200,5 +207,53 @@ TEST(shards_bad_index) {
     test_write_text(dir, INDEX, text);
     test_checkpoint_open(dir, "weight_map names 257 files, must be 1 to 256", "many files");
     free(text);
+    free(dir);
+}
+
+/* ---- read again while they are served ---- */
+
+/* Memory that forgets: no time of the file moves, and the file itself is what it was. */
+static void forget(const SafeFile *f) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), last = (f->map_bytes - 1) / page * page;
+    char *at = (char *)f->map;
+    BUG_ON(mprotect(at + last, f->map_bytes - last, PROT_READ | PROT_WRITE));
+    at[f->map_bytes - 1] ^= 1;
+}
+
+TEST(scrub_goes_round_all_files) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    Shards s;
+    Scrub *scrub;
+    Err err;
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    save_in_two(dir, to);
+    REQUIRE(shards_open(&s, to, false, &err) == 0 && s.n_files == 2);
+    forget(&s.files[1]);
+    CHECK(shards_intact(&s));
+    REQUIRE(scrub_start(&scrub, &s, 0.01, &err) == 0);
+    for (int i = 0; i < 1000 && safe_intact(&s.files[1]); i++) usleep(10000);
+    CHECK(safe_intact(&s.files[0]) && !safe_intact(&s.files[1]));
+    CHECK_MSG(shards_check_intact(&s, &err) && strstr(err.msg, TWO), "%s", err.msg);
+    scrub_stop(scrub);
+    shards_close(&s);
+    free(dir);
+    free(to);
+}
+
+/* Evenly over the period: of a long one nothing is read yet. */
+TEST(scrub_bides_its_time) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir();
+    Shards s;
+    Scrub *scrub;
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    REQUIRE(shards_open(&s, dir, false, NULL) == 0);
+    forget(&s.files[0]);
+    REQUIRE(scrub_start(&scrub, &s, 1e6, NULL) == 0);
+    usleep(100000);
+    CHECK(shards_intact(&s));
+    scrub_stop(scrub);
+    shards_close(&s);
     free(dir);
 }
