@@ -7,7 +7,6 @@
 #include "tests/support/http_client.h"
 #include "tests/support/models.h"
 #include "tests/support/talk.h"
-#include "tokenizer/build.h"
 #include "weights/chat.h"
 #include "weights/checkpoint.h"
 
@@ -193,28 +192,4 @@ TEST(chat_contents_forge_no_turns) {
         chat_close(&chat);
     }
     tokenizer_free(t);
-}
-
-/* bos_token is what the tokenizer's file wants in front of a text, be it the first of all tokens, else config.json's.
- */
-TEST(chat_template_begins_as_the_tokenizer_says) {
-    Checkpoint c;
-    Err err;
-    REQUIRE(checkpoint_open(&c, test_checkpoint(CHECKPOINT_SMALL), &err) == 0);
-    Config config = test_config(attention_kind_find("mha"));
-    config.bos_token_id = 7;
-    for (int bos = -1; bos < 2; bos++) {
-        Chat chat;
-        TokenizerSpec spec = *tokenizer_spec(c.tokenizer);
-        size_t n;
-        spec.bos = bos;
-        Tokenizer *t = tokenizer_build(&spec, &err);
-        const char *want = tokenizer_piece(t, bos < 0 ? config.bos_token_id : bos, &n);
-        REQUIRE(chat_open(&chat, ".", "chatml", &config, t, &err) == 0);
-        CHECK_MSG(strlen(chat.manner.bos) == n && !memcmp(chat.manner.bos, want, n), "token %d: \"%s\"", bos,
-                  chat.manner.bos);
-        chat_close(&chat);
-        tokenizer_free(t);
-    }
-    checkpoint_close(&c);
 }
