@@ -5,6 +5,7 @@
 #include "tests/support/test.h"
 #include "weights/config_json.h"
 #include "weights/presets.h"
+#include "weights/presets_words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,11 @@ TEST(presets_refuse_other_names) {
         Err err;
         CHECK_MSG(preset_config(&c, names[i], &err) == -1 && strstr(err.msg, "no preset"), "%s", names[i]);
     }
+    Config c;
+    Err err;
+    CHECK(preset_config(&c, "lstm", &err) == -1 && strstr(err.msg, "; members: mha ") &&
+          strstr(err.msg, "; sizes: nano ") && strstr(err.msg, " 1.5b; on word vectors: trec-base "));
+    for (int i = 0; preset_words_name(i); i++) CHECK_MSG(strstr(err.msg, preset_words_name(i)), "%s", err.msg);
 }
 
 static size_t count_parameters(const Config *c) {

@@ -97,6 +97,24 @@ TEST(map_guard) {
     free(dir);
 }
 
+/* From its first byte on, and whoever had the place in the table before. */
+TEST(map_guard_of_an_emptied_file) {
+    enum { BYTES = 10000 };
+    Map small, m;
+    Err err;
+    char *dir = test_dir();
+    struct sigaction before;
+    sigaction(SIGBUS, NULL, &before);
+    REQUIRE(map_guard_install(&err) == 0);
+    REQUIRE(map_open(&small, dir, "small", 1));
+    map_close(&small);
+    REQUIRE(map_open(&m, dir, "emptied", BYTES) && truncate(m.path, 0) == 0);
+    CHECK(sum_of(m.data, BYTES) == 0 && look(&m) == MAP_DAMAGED);
+    map_close(&m);
+    sigaction(SIGBUS, &before, NULL);
+    free(dir);
+}
+
 /* ---- the daemon ---- */
 
 typedef enum Damage { CUT_TO_NOTHING, CUT_IN_THE_MIDDLE, OVERWRITTEN } Damage;

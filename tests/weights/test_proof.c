@@ -6,11 +6,14 @@
 #include "tests/support/checkpoints.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +109,24 @@ TEST(proof_sealed_copy) {
     safe_close(&g);
     CHECK(safe_open_copy(&f, path, NULL) == -1);
     free(file);
+    free(dir);
+}
+
+/* A copy that there is no room for is none, and says why. */
+TEST(proof_sealed_copy_that_does_not_fit) {
+    char path[256], why[64], *dir = checkpoint_file(path);
+    struct rlimit old, small;
+    SafeFile f;
+    Err err;
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = (struct rlimit){.rlim_cur = 100, .rlim_max = old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    int rc = safe_open_copy(&f, path, &err);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+    snprintf(why, sizeof why, "bytes into memory: %s", strerror(EFBIG));
+    CHECK_MSG(rc == -1 && strstr(err.msg, path) && strstr(err.msg, why), "%s", rc ? err.msg : "it fits");
     free(dir);
 }
 

@@ -32,11 +32,14 @@ static const float numbers[6] = {0, 1, -2.5f, 3, 1e-3f, 65504};
 static const uint16_t halves[2] = {0x3C00, 0xC000};
 static const int8_t bytes[3] = {-1, 2, 127};
 
+#define X63 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define LONGEST "h ~" X63 X63 X63 X63 /* 255 bytes */
+
 /* Given out of order: the file must be in order of names all the same. */
 static const SafeOut good[] = {
     {.name = "w", .dtype = DTYPE_F32, .source = DTYPE_F32, .n_dims = 2, .dims = {2, 3}, .data = numbers},
     {.name = "b", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {6}, .data = numbers},
-    {.name = "h ~", .dtype = DTYPE_F16, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
+    {.name = LONGEST, .dtype = DTYPE_F16, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
     {.name = "a", .dtype = DTYPE_F32, .source = DTYPE_F16, .n_dims = 1, .dims = {2}, .data = halves},
     {.name = "z", .dtype = DTYPE_I8, .source = DTYPE_I8, .n_dims = 1, .dims = {3}, .data = bytes},
 };
@@ -215,6 +218,7 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "occurs twice"},
     {"{\"a\":{\"DTYPE\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown key DTYPE"},
     {"{\"\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "name has 0 bytes"},
+    {"{\"" LONGEST "x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "name has 256 bytes"},
     {"{\"a\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "control character at byte 1"},
     {"{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "NUL"},
     {"{\"\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "UTF-8"},
