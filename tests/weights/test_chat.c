@@ -46,7 +46,8 @@ TEST(chat_of_a_folder) {
     }
 }
 
-/* bos_token is what the tokenizer's file wants in front of a text, be it the first of all tokens, else config.json's. */
+/* bos_token is what the tokenizer's file wants in front of a text, be it the first of all tokens, else config.json's.
+ */
 TEST(chat_template_begins_as_the_tokenizer_says) {
     Err err;
     Tokenizer *small = small_tokenizer();
@@ -76,8 +77,9 @@ TEST(chat_learns_what_ends_an_answer) {
     static const struct {
         const char *behind, *stop;
         bool token;
-    } cases[] = {{"<|stop|>", "", true}, {" \\n<|stop|> and on", "", true}, {" END \\n", " END", false},
-                 {" \\n", "", false},    {X63, X63, false},                 {X63 "x", "", false}};
+    } cases[] = {{"<|stop|>", "", true},      {" \\n<|stop|> and on", "", true},
+                 {" END \\n", " END", false}, {" \\n", "", false},
+                 {X63, X63, false},           {X63 "x", "", false}};
     Err err;
     Tokenizer *small = small_tokenizer(), *t = tokenizer_with_special(small, "<|stop|>", &err);
     Config config = test_config(attention_kind_find("mha"));
