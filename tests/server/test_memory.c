@@ -190,8 +190,17 @@ static void try_case(Here *h, const MemoryCase *c) {
     }
 }
 
-TEST(memory_runs_out_at_every_allocation) {
+static void try_cases(const MemoryCase *cases, size_t n) {
+    Here h;
+    REQUIRE(here_start(&h, CHECKPOINT_SMALL));
+    for (size_t i = 0; i < n; i++) try_case(&h, &cases[i]);
+    wait_idle(&h);
+    here_stop(&h);
+}
+
 #define COMMON "\"seed\":1,\"noise_seed\":2,\"max_tokens\":6"
+
+TEST(memory_runs_out_in_completions) {
     static const MemoryCase cases[] = {
         {"request", "/v1/completions",
          "{\"prompt\":[\"The river \\u00fc runs\",\"The mill\"],\"n\":2,\"best_of\":3,\"stop\":[\"zzz\",\"qqq\"],"
@@ -209,20 +218,6 @@ TEST(memory_runs_out_at_every_allocation) {
         {"large stream", "/v1/completions", "{\"prompt\":\"The river\",\"stream\":true," COMMON "}", 6000},
         {"long answer", "/v1/completions",
          "{\"prompt\":\"The river\",\"n\":3,\"logprobs\":9,\"seed\":1,\"noise_seed\":2,\"max_tokens\":36}", 0},
-        {"chat", "/v1/chat/completions",
-         "{\"messages\":[{\"role\":\"system\",\"content\":\"The mill\"},{\"role\":\"user\",\"content\":[{\"type\":"
-         "\"text\",\"text\":\"The river\"},{\"type\":\"text\",\"text\":\"runs\"}]}],\"stop_token_ids\":[3]," COMMON "}",
-         0},
-        {"tools", "/v1/chat/completions",
-         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
-         "\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,2]}},\"required\":["
-         "\"a\"]}}}],\"tool_choice\":\"required\",\"seed\":1,\"noise_seed\":2,\"max_tokens\":90}",
-         0},
-        {"stream of tools", "/v1/chat/completions",
-         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
-         "\"name\":\"f\"}}],\"tool_choice\":\"required\",\"stream\":true,\"seed\":1,\"noise_seed\":2,"
-         "\"max_tokens\":80}",
-         0},
         {"form", "/v1/completions",
          "{\"prompt\":\"The "
          "river\",\"n\":2,\"stop\":[\"qqq\"],\"json_schema\":{\"$defs\":{\"p\":{\"pattern\":\"^[a-c]{1,3}$\"}},"
@@ -237,6 +232,30 @@ TEST(memory_runs_out_at_every_allocation) {
         {"masks", "/v1/completions",
          "{\"prompt\":\"The river\",\"allowed_token_ids\":[65,66,67,68],\"bad_words\":[\"ab\",\"c\"]," COMMON "}", 0},
         {"llama", "/completion", "{\"prompt\":\"The river\",\"n_probs\":2,\"return_tokens\":true," COMMON "}", 0},
+        {"diversity", "/v1/completions", "{\"prompt\":[\"The river\",\"The\"],\"n\":2,\"diversity\":true," COMMON "}",
+         0},
+        {"diverse stream", "/v1/completions",
+         "{\"prompt\":\"The river\",\"stream\":true,\"n\":3,\"diversity\":true," COMMON "}", 0},
+    };
+    try_cases(cases, COUNTOF(cases));
+}
+
+TEST(memory_runs_out_in_chats) {
+    static const MemoryCase cases[] = {
+        {"chat", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"system\",\"content\":\"The mill\"},{\"role\":\"user\",\"content\":[{\"type\":"
+         "\"text\",\"text\":\"The river\"},{\"type\":\"text\",\"text\":\"runs\"}]}],\"stop_token_ids\":[3]," COMMON "}",
+         0},
+        {"tools", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+         "\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,2]}},\"required\":["
+         "\"a\"]}}}],\"tool_choice\":\"required\",\"seed\":1,\"noise_seed\":2,\"max_tokens\":90}",
+         0},
+        {"stream of tools", "/v1/chat/completions",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+         "\"name\":\"f\"}}],\"tool_choice\":\"required\",\"stream\":true,\"seed\":1,\"noise_seed\":2,"
+         "\"max_tokens\":80}",
+         0},
         {"responses", "/v1/responses",
          "{\"instructions\":\"Be brief.\",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
          "\"text\":\"The\"},{\"type\":\"input_text\",\"text\":\"river\"}]}],\"seed\":1,\"max_output_tokens\":4}",
@@ -245,16 +264,18 @@ TEST(memory_runs_out_at_every_allocation) {
          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}],"
          "\"continue_final_message\":true}",
          0},
+    };
+    try_cases(cases, COUNTOF(cases));
+}
+
+TEST(memory_runs_out_in_other_routes) {
+    static const MemoryCase cases[] = {
         {"score", "/v1/score",
          "{\"prompt\":\"The river\",\"continuations\":[\" runs\",[1,2]],\"logprobs\":2,\"noise_seed\":2}", 0},
         {"replay", "/v1/replay",
          "{\"request\":{\"prompt\":\"The river\",\"n\":2,\"max_tokens\":6},\"response\":[{\"choices\":[{\"index\":0,"
          "\"text\":\"a\",\"seed\":1,\"noise_seed\":2}]},{\"choices\":[{\"index\":1,\"text\":\"b\",\"seed\":3}]}]}",
          0},
-        {"diversity", "/v1/completions", "{\"prompt\":[\"The river\",\"The\"],\"n\":2,\"diversity\":true," COMMON "}",
-         0},
-        {"diverse stream", "/v1/completions",
-         "{\"prompt\":\"The river\",\"stream\":true,\"n\":3,\"diversity\":true," COMMON "}", 0},
         {"embeddings", "/v1/embeddings", "{\"input\":[\"The river runs\",\"The mill\"],\"seed\":1}", 0},
         {"base64", "/v1/embeddings", "{\"input\":\"The mill\",\"encoding_format\":\"base64\"}", 6000},
         {"tokenize", "/tokenize", "{\"content\":\"The river runs\",\"with_pieces\":true}", 0},
@@ -265,11 +286,7 @@ TEST(memory_runs_out_at_every_allocation) {
         {"health", "/health", "", 0},
         {"metrics", "/metrics", "", 0},
     };
-    Here h;
-    REQUIRE(here_start(&h, CHECKPOINT_SMALL));
-    for (size_t i = 0; i < COUNTOF(cases); i++) try_case(&h, &cases[i]);
-    wait_idle(&h);
-    here_stop(&h);
+    try_cases(cases, COUNTOF(cases));
 }
 
 /* An answer to HEAD is a head, whatever comes of it. */
