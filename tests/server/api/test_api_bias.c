@@ -87,6 +87,28 @@ TEST(bias_bans) {
     daemon_stop(&d);
 }
 
+/* Beside a ban the bits of other biases are lost, so that what is left of their sum would tell in which order it was
+ * taken. */
+TEST(bias_in_any_order) {
+    static const char *const orders[] = {"[\"Z\",30],[\"Z\",30],[\"Z\",false]", "[\"Z\",30],[\"Z\",false],[\"Z\",30]",
+                                         "[\"Z\",false],[\"Z\",30],[\"Z\",30]"};
+    char first[2] = "";
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (size_t i = 0; i < COUNTOF(orders); i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"prompt\":\"x\",\"choice\":[\"Q\",\"Z\"],\"temperature\":0,\"noise_seed\":1,\"logit_bias\":"
+                 "[[\"Q\",false],%s]}",
+                 orders[i]);
+        Answer a = http_post(&d, "/v1/completions", body);
+        if (i == 0) snprintf(first, sizeof first, "%s", answer_text(&a, 0));
+        CHECK_MSG(*first && !strcmp(answer_text(&a, 0), first), "%s: %s, not %s", orders[i], a.body, first);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
 /* n pairs, and a text of n tokens. */
 static int status_of(const Daemon *d, int n, bool pairs) {
     Buffer b = {0};
