@@ -1,5 +1,8 @@
 /* Log-probabilities as clients get them: scoring equals decoding, and the arrays keep their rules. */
 #include "base/err.h"
+#include "base/json_write.h"
+#include "server/api/completions/response.h"
+#include "server/engine/job.h"
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>
@@ -136,4 +139,24 @@ TEST(completion_best_of_are_the_most_probable) {
     answer_free(&all);
     answer_free(&best);
     daemon_stop(&d);
+}
+
+/* What a deadline has left without a score has none. */
+TEST(completion_prompt_logprobs_as_far_as_they_go) {
+    static const int prompt[] = {5, 6, 7, 8};
+    static const char expected[] =
+        "{\"prompt_logprobs\":[null,{\"6\":{\"logprob\":-1.0,\"rank\":null,\"decoded_token\":"
+        "\"token_id:6\"}},null,null]}";
+    Job *job = job_new(prompt, COUNTOF(prompt), 0, 0, true);
+    REQUIRE(job);
+    for (size_t i = 1; i < COUNTOF(prompt); i++) job->prompt_scores[i] = (JobToken){.id = prompt[i], .logprob = -1};
+    const ChoiceRules rules = {.prompt_top = 0, .tokens_as_ids = true};
+    const Choice c = {.job = job, .rules = &rules, .n_scored = 2};
+    Buffer b = {0};
+    json_open(&b, NULL, '{');
+    response_prompt_logprobs(&b, &c);
+    json_close(&b, '}');
+    CHECK_MSG(b.n == strlen(expected) && !memcmp(b.data, expected, b.n), "%.*s", (int)b.n, b.data);
+    buffer_free(&b);
+    job_release(job);
 }

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "tests/support/http_client.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,6 +43,34 @@ TEST(llama_completion_is_the_same_text) {
           json_number(theirs.json, "tokens_evaluated"));
     answer_free(&theirs);
     answer_free(&ours);
+    daemon_stop(&d);
+}
+
+/* Behind "Q" comes another, or the token that ends a text. */
+TEST(llama_alternatives_of_a_choice) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = ask(&d, "/completion", "{\"prompt\":\"x\",\"choice\":[\"Q\",\"QQ\"],\"n_probs\":5,\"seed\":1}");
+    const cJSON *top = json_at(a.json, "completion_probabilities.1.top_logprobs"), *p;
+    double sum = 0;
+    cJSON_ArrayForEach(p, top) sum += exp(json_number(p, "logprob"));
+    CHECK_MSG(cJSON_GetArraySize(top) == 2 && fabs(sum - 1) < 1e-5, "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+TEST(llama_template_bad_requests) {
+#define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]"
+    static const Bad bad[] = {
+        {"{}", 400, "messages"},
+        {"{" MESSAGES ",\"model\":\"other\"}", 404, "model"},
+        {"{" MESSAGES ",\"prompt\":\"x\"}", 400, "prompt"},
+        {"{" MESSAGES ",\"temperature\":9}", 400, "temperature"},
+        {"{" MESSAGES ",\"model\":\"tiny\"}", 200, ""},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    check_bodies(&d, "/apply-template", bad, COUNTOF(bad));
     daemon_stop(&d);
 }
 

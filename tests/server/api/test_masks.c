@@ -103,6 +103,34 @@ TEST(logprobs_name_token_ids) {
     daemon_stop(&d);
 }
 
+/* The first of them may be the first of all tokens. */
+TEST(suffix_with_the_token_0) {
+    static const char old[] = "<|endoftext|>", prefix[] = "<fim_prefix>";
+    char *dir = test_dir(), path[256];
+    Daemon d;
+    Buffer b = {0};
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    test_path(path, dir, "tokenizer.json");
+    char *text = test_read_file(path, NULL), *rest = text;
+    for (char *at; (at = strstr(rest, old)) != NULL; rest = at + strlen(old))
+        buffer_print(&b, "%.*s%s", (int)(at - rest), rest, prefix);
+    buffer_print(&b, "%s%c", rest, 0);
+    test_write_text(dir, "tokenizer.json", b.data);
+    test_add_token(dir, 300, "<fim_suffix>");
+    test_add_token(dir, 301, "<fim_middle>");
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer a = http_post(&d, "/v1/completions",
+                         "{\"prompt\":\"ab\",\"suffix\":\"c\",\"max_tokens\":1,\"return_token_ids\":true}");
+    char *ids = json_raw(a.json, "choices.0.prompt_token_ids");
+    CHECK_MSG(ids && !strcmp(ids, "[0,65,66,300,67,301]"), "%s", a.body);
+    free(ids);
+    answer_free(&a);
+    daemon_stop(&d);
+    buffer_free(&b);
+    free(text);
+    free(dir);
+}
+
 TEST(suffix_where_the_tokenizer_has_the_tokens) {
     static const struct {
         const char *path, *body;

@@ -368,6 +368,21 @@ TEST(tools_answers_come_back) {
 #define MESSAGES "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],"
 #define F(inside) MESSAGES "\"tools\":[{\"type\":\"function\",\"function\":{" inside "}}]}"
 
+TEST(tools_are_128_at_most) {
+    Daemon d;
+    REQUIRE(daemon_start_at(&d, model(), "--chat-template chatml"));
+    for (int n = 128; n < 130; n++) {
+        Buffer b = {0};
+        buffer_text(&b, MESSAGES "\"tool_choice\":\"none\",\"max_tokens\":1,\"tools\":[");
+        for (int i = 0; i < n; i++)
+            buffer_print(&b, "%s{\"type\":\"function\",\"function\":{\"name\":\"f%d\"}}", i ? "," : "", i);
+        buffer_print(&b, "]}%c", 0);
+        check_bodies(&d, "/v1/chat/completions", &(Bad){b.data, n > 128 ? 400 : 200, n > 128 ? "tools" : ""}, 1);
+        buffer_free(&b);
+    }
+    daemon_stop(&d);
+}
+
 TEST(tools_refusals_name_the_place) {
     static const Bad bad[] = {
         {MESSAGES "\"tools\":7}", 400, "tools"},
