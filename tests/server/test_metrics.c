@@ -190,15 +190,28 @@ TEST(metrics_equal_usage) {
         CHECK_MSG(value == expected[i].value, "%s{%s} is %g, not %g", expected[i].name, expected[i].label, value,
                   expected[i].value);
     }
-    double whole = value_of(a.body, "vllm:request_inference_time_seconds_sum", ""),
-           parts = value_of(a.body, "vllm:request_prefill_time_seconds_sum", "") +
-                   value_of(a.body, "vllm:request_decode_time_seconds_sum", "");
-    CHECK_MSG(whole > 0 && fabs(whole - parts) < 1e-3 * whole, "%g s, their parts %g s", whole, parts);
     double ended = 0;
     static const char *const ends[] = {"stop", "length", "deadline", "cancelled", "error"};
     for (size_t i = 0; i < COUNTOF(ends); i++) ended += value_of(a.body, "noised_choices_total", ends[i]);
     CHECK_MSG(ended == t.choices && value_of(a.body, "noised_choices_total", "stop") >= 1, "%g choices", ended);
     answer_free(&before);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* Its tokens, and the parts of its time. */
+TEST(metrics_of_one_answer) {
+    Daemon d;
+    Totals t = {0};
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    ask(&d, "{\"prompt\":\"The river\",\"max_tokens\":20,\"ignore_eos\":true}", 1, &t);
+    Answer a = http_get(&d, "/metrics");
+    CHECK_MSG(value_of(a.body, "noised_prompt_tokens_total", "") == t.prompt && t.prompt > 0, "%s", a.body);
+    CHECK(value_of(a.body, "noised_generated_tokens_total", "") == 20);
+    double whole = value_of(a.body, "vllm:request_inference_time_seconds_sum", ""),
+           parts = value_of(a.body, "vllm:request_prefill_time_seconds_sum", "") +
+                   value_of(a.body, "vllm:request_decode_time_seconds_sum", "");
+    CHECK_MSG(whole > 0 && fabs(whole - parts) < 1e-3 * whole, "%g s, their parts %g s", whole, parts);
     answer_free(&a);
     daemon_stop(&d);
 }

@@ -352,14 +352,14 @@ TEST(api_limits) {
 /* All results of a request together: 2^20 tokens, 2^22 alternatives. */
 TEST(api_result_limits) {
     Daemon d;
-    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-n 300 --max-queue 300"));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-n 2049 --max-queue 2049"));
     static const Bad limits[] = {
-        {"{\"n\":257,\"max_tokens\":4080,\"deadline_ms\":1}", 200, ""},
-        {"{\"n\":258,\"max_tokens\":4080,\"deadline_ms\":1}", 400, "max_tokens"},
-        {"{\"n\":52,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 200, ""},
-        {"{\"n\":53,\"max_tokens\":4032,\"logprobs\":20,\"deadline_ms\":1}", 400, "logprobs"},
-        {"{\"n\":64,\"max_tokens\":4096,\"logprobs\":16,\"deadline_ms\":1}", 200, ""}, /* 2^22 */
-        {"{\"n\":300,\"max_tokens\":4032,\"logprobs\":0,\"deadline_ms\":1}", 400, "max_tokens"},
+        {"{\"n\":2048,\"max_tokens\":512,\"deadline_ms\":1}", 200, ""},
+        {"{\"n\":2049,\"max_tokens\":512,\"deadline_ms\":1}", 400, "max_tokens"},
+        {"{\"n\":2048,\"max_tokens\":512,\"prompt_logprobs\":0,\"deadline_ms\":1}", 400, "max_tokens"},
+        {"{\"n\":512,\"max_tokens\":512,\"logprobs\":16,\"deadline_ms\":1}", 200, ""},
+        {"{\"n\":512,\"max_tokens\":512,\"logprobs\":17,\"deadline_ms\":1}", 400, "logprobs"},
+        {"{\"n\":512,\"max_tokens\":511,\"prompt_logprobs\":17,\"deadline_ms\":1}", 400, "prompt_logprobs"},
     };
     check_bodies(&d, "/v1/completions", limits, COUNTOF(limits));
     daemon_stop(&d);

@@ -106,8 +106,14 @@ TEST(score_of_what_was_decoded) {
     answer_free(&b);
     answer_free(&a);
     free(ids);
-    /* No prompt: behind the token that starts a document. Without alternatives each token stands alone. */
-    a = score(&d, "{\"continuations\":[\"The river\"],\"noise_seed\":5}");
+    daemon_stop(&d);
+}
+
+/* No prompt: behind the token that starts a document. Without alternatives each token stands alone. */
+TEST(score_without_a_prompt) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = score(&d, "{\"continuations\":[\"The river\"],\"noise_seed\":5}");
     CHECK_MSG(a.status == 200 && json_number(a.json, "choices.0.logprob") < 0, "%s", a.body);
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs.0")) == 1);
     answer_free(&a);

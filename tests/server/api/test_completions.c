@@ -32,6 +32,8 @@ TEST(completion_object) {
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.logprobs")));
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.token_ids")) == 8);
+    CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.prompt_token_ids")) ==
+          json_number(a.json, "usage.prompt_tokens"));
     CHECK(!json_at(a.json, "choices.0.deadline"));
     char *type = answer_header(&a, "Content-Type");
     CHECK(type && !strcmp(type, "application/json"));

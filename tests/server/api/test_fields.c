@@ -96,6 +96,8 @@ TEST(fields_errors_say_what_may_be_given) {
         {"{\"top_p\":1.5}", "top_p must be a number between 0 and 1, not 1.5"},
         {"{\"mirostat\":2}", "mirostat is not supported: it may be absent or 0 (llama-server)"},
         {"{\"top_n_sigma\":2}", "top_n_sigma is not supported: it may be absent or 0,-1 (llama-server)"},
+        {"{\"max_tokens\":4,\"n_predict\":5}", "n_predict is 5, but max_tokens is 4: they mean the same"},
+        {"{\"prompt\":[1,[2]]}", "prompt must be token ids, integers between 0 and 319, not an array"},
         {"{\"ebnf\":\"x\"}", "ebnf is not supported: it may be absent (SGLang: use `grammar`)"},
     };
     Daemon d;

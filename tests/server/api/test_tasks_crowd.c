@@ -256,7 +256,12 @@ TEST(tasks_metrics) {
     CHECK(metric(&d, "noised_queue_seconds_count") == 6 && metric(&d, "noised_end_to_end_seconds_count") == 6);
     CHECK(metric(&d, "vllm:request_prompt_tokens_sum{engine=\"0\",model_name=\"tiny\"}") == 15);
     CHECK(metric(&d, "noised_http_answers_total{class=\"4xx\"}") == 1);
+    daemon_stop(&d);
+}
 
+TEST(tasks_of_a_client_that_goes) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_CLASSES, "--max-batch 2"));
     char *body = long_body(), head[200];
     int fd = raw_connect(&d);
     int n = snprintf(head, sizeof head,
