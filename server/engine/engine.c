@@ -68,11 +68,10 @@ static void note_client(Engine *e, uint64_t client, double now) {
 }
 
 static Submit enqueue(Engine *e, Job *const *jobs, int n, double *retry_after) {
-    int most = e->options.max_queue;
     if (e->draining) return SUBMIT_DRAINING;
     if (e->stats.damaged) return SUBMIT_DAMAGED;
     note_client(e, jobs[0]->client, jobs[0]->progress.submitted);
-    if (e->queue.n + n > most && !queue_make_room(&e->queue, jobs[0]->client, n, most, &e->displaced)) {
+    if (!queue_make_room(&e->queue, jobs[0]->client, n, e->options.max_queue, &e->displaced)) {
         *retry_after = predicted_wait(e);
         return SUBMIT_QUEUE_FULL;
     }
