@@ -171,3 +171,17 @@ TEST(constrained_ends) {
     CHECK(constrained_draw(b.job, b.logits, b.vocab, b.job->prompt, 1, true, &b.sampling, &b.own, &scored) != 0);
     bench_close(&b);
 }
+
+/* Whichever allocation fails. */
+TEST(constrained_without_memory) {
+    int refused = 0;
+    for (bool failed = true; failed; refused += failed) {
+        ConstrainedScratch s;
+        memory_fail(refused, false);
+        int rc = constrained_scratch_init(&s, 64);
+        failed = memory_fail(-1, false) > refused;
+        CHECK_MSG(rc == (failed ? -1 : 0), "allocation %d: %d", refused, rc);
+        constrained_scratch_free(&s);
+    }
+    CHECK(refused > 1);
+}

@@ -422,3 +422,22 @@ TEST(engine_phases_are_all_of_the_time) {
     CHECK(1e-9 * (double)atomic_load(&m.histograms[TIME_STEP_WAIT].sum) >= 0.03);
     test_engine_close(&t);
 }
+
+/* It looks after its weights once a second, and sleeps in between. */
+TEST(engine_sleeps_without_work) {
+    Config c = test_engine_config("plain");
+    EngineOptions o = test_engine_options();
+    TestEngine t;
+    test_engine_open(&t, &c, &o);
+    test_wait_idle(&t);
+    double begin = now_seconds(), age = engine_stats(t.engine).heartbeat_age;
+    int beats = 0;
+    for (int i = 0; i < 100; i++) {
+        double before = age;
+        usleep(2000);
+        age = engine_stats(t.engine).heartbeat_age;
+        beats += age < before;
+    }
+    CHECK_MSG(beats < now_seconds() - begin + 3, "%d beats", beats);
+    test_engine_close(&t);
+}

@@ -1,7 +1,8 @@
-/* The queue and the block pool by themselves. */
+/* The queue, the block pool and what an engine takes, by themselves. */
 #include "base/random.h"
 #include "server/engine/kv_pool.h"
 #include "server/engine/queue.h"
+#include "server/engine/scheduler.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 
@@ -255,4 +256,20 @@ TEST(kv_pool_forgets_the_oldest) {
     kv_pool_release(&p, c, 2);
     CHECK(p.n_used == 0);
     kv_pool_free(&p);
+}
+
+/* ---- memory ---- */
+
+TEST(engine_footprint_has_a_step_s_logits) {
+    Config c = test_engine_config("plain");
+    EngineOptions o = test_engine_options();
+    TestModel m;
+    c.vocab_size = 20000;
+    o.prefill_chunk = 512;
+    REQUIRE(test_model_init(&m, &c, 1));
+    EngineFootprint f = engine_footprint(&m.model, &o);
+    size_t logits = (size_t)(o.max_batch + SCORED_ROWS) * 20000 * sizeof(float);
+    CHECK_MSG(f.work_bytes >= logits && f.work_bytes < 2 * logits, "%zu bytes, the logits are %zu", f.work_bytes,
+              logits);
+    test_model_free(&m);
 }
