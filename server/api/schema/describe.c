@@ -67,10 +67,10 @@ static void put_params(Buffer *b, const ApiContext *ctx) {
 }
 
 static void put_last_part(Buffer *b, const char *key, const char *path) {
-    size_t end = strlen(path), start;
-    while (end > 1 && path[end - 1] == '/') end--;
-    for (start = end; start > 0 && path[start - 1] != '/';) start--;
-    json_put_bytes(b, key, path + start, end - start);
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    const char *slash = memrchr(path, '/', n), *last = slash ? slash + 1 : path;
+    json_put_bytes(b, key, last, (size_t)(path + n - last));
 }
 
 void describe_props(Buffer *b, const ApiContext *ctx, const char *folder, int slots) {

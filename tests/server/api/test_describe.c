@@ -72,7 +72,7 @@ TEST(describe_props) {
                   numbers[i].name, a.body);
     CHECK(cJSON_IsFalse(json_at(settings, "params.ignore_eos")) &&
           cJSON_IsTrue(json_at(settings, "params.cache_prompt")));
-    CHECK(is_text(a.json, "chat_template", ""));
+    CHECK(is_text(a.json, "chat_template", "") && is_text(a.json, "build_info", "noised " NOISED_VERSION));
     answer_free(&a);
 
     /* What it says acts when nothing is said does so when it is said. */

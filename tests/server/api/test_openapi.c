@@ -36,6 +36,7 @@ static void check_property(const Field *f, const cJSON *p) {
         [FIELD_INT] = "integer",    [FIELD_FLOAT] = "number", [FIELD_BOOL] = "boolean", [FIELD_SEED] = "integer",
         [FIELD_FOLDED] = "integer", [FIELD_TEXT] = "string",  [FIELD_OBJECT] = "object"};
     CHECK_MSG(json_text(p, "description") && strstr(json_text(p, "description"), f->help), "%s", f->name);
+    CHECK_MSG(!json_at(p, "default") || !strstr(json_text(p, "description"), " Default: "), "%s", f->name);
     if (f->kind <= FIELD_OBJECT) CHECK_MSG(takes_type(p, types[f->kind]), "%s", f->name);
     if (f->kind == FIELD_INT || f->kind == FIELD_FLOAT) CHECK_MSG(json_number(p, "minimum") == f->low, "%s", f->name);
     if ((f->kind == FIELD_INT || f->kind == FIELD_FLOAT) && !f->limit)
@@ -75,6 +76,10 @@ TEST(openapi_has_the_fields_of_the_parser) {
         const cJSON *o = operation(a.json, r);
         CHECK_MSG(o && is_text(o, "summary", r->help), "%s", r->path);
         CHECK(r->open == (cJSON_GetArraySize(json_at(o, "security")) == 0 && json_at(o, "security")));
+        CHECK(is_text(o, "parameters.0.$ref", "#/components/parameters/RequestId"));
+        CHECK(!r->parameter == !json_at(o, "parameters.1"));
+        if (r->parameter)
+            CHECK(is_text(o, "parameters.1.in", "path") && cJSON_IsTrue(json_at(o, "parameters.1.required")));
         if (r->body) check_fields(content(json_at(o, "requestBody"), "application/json"), r->body);
     }
     answer_free(&a);
@@ -126,8 +131,10 @@ static void check_list_limits(const ApiContext *ctx, const FieldList *list) {
 TEST(openapi_knows_the_limits) {
     const Config config = {.vocab_size = 7};
     const ApiContext ctx = {.config = &config};
+    double value;
     for (const Route *r = routes; r->path; r++)
         if (r->body) check_list_limits(&ctx, r->body);
+    CHECK(!openapi_limit(&ctx, "--max-of-nothing", &value));
 }
 
 TEST(openapi_has_the_daemons_limits) {
