@@ -266,7 +266,37 @@ TEST(replay_bounds) {
     Answer a = http_post(&d, "/v1/replay", "{" REQUEST "," RESPONSE "}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "fingerprint.former")), "%s", a.body);
     answer_free(&a);
+    a = replay(&d, "{\"prompt\":\"x\",\"n\":2}", "{\"choices\":[{\"index\":2}]}");
+    CHECK_MSG(strstr(a.body, "a choice of the response has the index 2, the request's are 0 to 1"), "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
+}
+
+/* What ended with its calls is whole, and so is the last of them; what the length cut goes on. */
+TEST(replay_reads_calls) {
+    static const char form[] =
+        "{\"choices\":[{\"index\":0,\"seed\":1,\"finish_reason\":\"%s\",\"message\":{\"content\":\"a\",\"tool_calls\":["
+        "{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}}]"
+        "}";
+    static const CallStyle style = {.mark = "<", .open = "(", .middle = ":", .close = ")", .between = "+"};
+    static const struct {
+        const char *finish, *text;
+        bool partial;
+    } cases[] = {{"tool_calls", "a<(f:{})+<(g:{})", false}, {"length", "a<(f:{})+<(g:{}", true}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char body[512];
+        ApiError e;
+        snprintf(body, sizeof body, form, cases[i].finish);
+        cJSON *json = cJSON_Parse(body);
+        PreviousAnswer *p = previous_read(json, 1, &style, &e);
+        REQUIRE(p);
+        const PreviousChoice *c = p->choices;
+        CHECK_MSG(c->text.n == strlen(cases[i].text) && !memcmp(c->text.data, cases[i].text, c->text.n), "%.*s",
+                  (int)c->text.n, c->text.data);
+        CHECK(c->partial == cases[i].partial && c->n_calls == 2);
+        previous_free(p);
+        cJSON_Delete(json);
+    }
 }
 
 static void check_around(const char *text, size_t at, const char *expected) {
