@@ -117,9 +117,18 @@ TEST(score_without_a_prompt) {
     CHECK_MSG(a.status == 200 && json_number(a.json, "choices.0.logprob") < 0, "%s", a.body);
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs.0")) == 1);
     answer_free(&a);
+    a = score(&d, "{\"prompt\":\"The mill\",\"continuations\":[\"!\"],\"noise_seed\":5}");
+    CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.tokens")) == 1 &&
+                  json_same(a.json, "choices.0.logprob", a.json, "choices.0.logprobs.token_logprobs.0"),
+              "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
+}
+
+TEST(score_without_noise) {
+    Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
-    a = score(&d, "{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":5}");
+    Answer a = score(&d, "{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":5}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")), "%s", a.body);
     answer_free(&a);
     daemon_stop(&d);

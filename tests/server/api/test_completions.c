@@ -315,6 +315,7 @@ TEST(completion_small_rules) {
                      "\"temperature\":0}");
     int slots = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.tokens"));
     CHECK(slots == json_number(a.json, "usage.prompt_tokens") + 1 && !strcmp(answer_text(&a, 0), "x"));
+    CHECK_MSG(json_number(a.json, "choices.0.logprobs.token_logprobs.1") < 0, "%s", a.body); /* without the bias */
     answer_free(&a);
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":9,\"min_tokens\":5,\"logit_bias\":{\"0\":100},\"temperature\":0,"
                      "\"return_token_ids\":true}");

@@ -1,5 +1,6 @@
 /* POST /v1/embeddings: OpenAI's request and answer. */
 #include "base/err.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 
 #include <math.h>
@@ -168,6 +169,28 @@ TEST(rerank_is_the_cosine_of_embeddings) {
     answer_free(&some);
     answer_free(&all);
     daemon_stop(&d);
+}
+
+/* Of weights that are 0 every vector is, and none has a direction. */
+TEST(embeddings_without_length) {
+    static const float zeros[1 << 16];
+    Daemon d;
+    Edit e;
+    char *dir = test_dir();
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    edit_open(&e, dir);
+    for (int i = 0; i < e.n; i++) e.out[i].data = zeros;
+    edit_save(&e, dir);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer a = http_post(&d, "/v1/embeddings", "{\"input\":\"The mill\"}"),
+           b = http_post(&d, "/v1/rerank", "{\"query\":\"a\",\"documents\":[\"a\",\"b\"]}");
+    CHECK_MSG(json_number(a.json, "data.0.embedding.0") == 0, "%s", a.body);
+    CHECK_MSG(json_number(b.json, "results.0.relevance_score") == 0 && json_number(b.json, "results.0.index") == 0,
+              "%s", b.body);
+    answer_free(&a);
+    answer_free(&b);
+    daemon_stop(&d);
+    free(dir);
 }
 
 TEST(rerank_bad_requests) {
