@@ -218,18 +218,30 @@ static int keep_within(const float *within, int *ids, int n) {
     return kept;
 }
 
-static int draw(const Sampling *s, const Ranking *r, double u, const float *within, const SampleScratch *scratch) {
+/* What top_k and top_p leave: up to which candidate (-1: all), and its weight. */
+static int cut_ranking(const Sampling *s, const Ranking *r, double *mass) {
     Tally all = {0};
     int last = -1;
     for (int b = 0; b <= BUCKETS_LAST; b++) all += r->tally[b];
-    double mass = all[MASS];
-    if (s->top_k > 0 && s->top_k < all[NUMBER]) last = cross(r, true, s->top_k - 0.5, &mass);
-    if (s->top_p < 1) last = cross(r, false, share_target(s->top_p, mass), &mass);
-    if (!(s->typical_p < 1 || s->min_p > 0 || within)) return cross(r, false, u * mass, &mass);
+    *mass = all[MASS];
+    if (s->top_k > 0 && s->top_k < all[NUMBER]) last = cross(r, true, s->top_k - 0.5, mass);
+    if (s->top_p < 1) last = cross(r, false, share_target(s->top_p, *mass), mass);
+    return last;
+}
+
+/* Of these what the other filters leave, into r->ids. */
+static int list_kept(const Sampling *s, const Ranking *r, int last, double mass, const SampleScratch *scratch) {
     /* The most probable candidate weighs 1, so before typical_p has taken its pick min_p is a floor. */
     int n = list_candidates(r, last, s->typical_p < 1 ? 0 : s->min_p);
     if (s->typical_p < 1) n = keep_typical(s->typical_p, r->w, r->ids, n, mass, scratch);
-    n = keep_min_p(s->min_p, r->w, r->ids, n);
+    return keep_min_p(s->min_p, r->w, r->ids, n);
+}
+
+static int draw(const Sampling *s, const Ranking *r, double u, const float *within, const SampleScratch *scratch) {
+    double mass;
+    int last = cut_ranking(s, r, &mass);
+    if (!(s->typical_p < 1 || s->min_p > 0 || within)) return cross(r, false, u * mass, &mass);
+    int n = list_kept(s, r, last, mass, scratch);
     if (within) n = keep_within(within, r->ids, n);
     if (n == 0) return -1;
     return r->ids[take(r->x, r->w, r->ids, n, 0, u * sum_of(r->w, r->ids, n)) - 1];
@@ -284,6 +296,32 @@ void token_logprobs(const float *logits, int vocab, int id, float *chosen, Token
     *chosen = (float)((double)logits[id] - lse);
     best_tokens(logits, vocab, top, n_top);
     for (int k = 0; k < n_top; k++) top[k].logprob = (float)((double)top[k].logprob - lse);
+}
+
+void sampled_logprobs(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt,
+                      int n_history, const int *banned, int n_banned, SampleScratch *scratch, int id, float *chosen,
+                      TokenLogprob *top, int n_top) {
+    adjust(s, logits, vocab, history, n_prompt, n_history, banned, n_banned, scratch);
+    float *x = scratch->logits, *kept = scratch->typical, max = kernels->max_row(vocab, x);
+    Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
+    int n = 1, found = 0;
+    if (s->temperature > 0) {
+        double mass;
+        rank(&r, max, s->temperature);
+        int last = cut_ranking(s, &r, &mass);
+        n = list_kept(s, &r, last, mass, scratch);
+    } else {
+        r.ids[0] = id;
+    }
+    for (int i = 0; i < vocab; i++) kept[i] = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        kept[r.ids[i]] = s->temperature > 0 ? (x[r.ids[i]] - max) / s->temperature : 0;
+        x[r.ids[i]] = -INFINITY;
+    }
+    token_logprobs(kept, vocab, id, chosen, top, n_top);
+    while (found < n_top && top[found].id >= 0) found++;
+    best_tokens(x, vocab, top + found, n_top - found);
+    for (int k = found; k < n_top; k++) top[k].logprob = -INFINITY;
 }
 
 uint64_t choice_seed(uint64_t request_seed, int c) {

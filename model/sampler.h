@@ -75,6 +75,13 @@ typedef struct TokenLogprob {
  * Entries beyond what the vocabulary has are {-1, -INFINITY}; NaN logits make every logprob NaN. */
 void token_logprobs(const float *logits, int vocab, int id, float *chosen, TokenLogprob *top, int n_top);
 
+/* The same of what sample_token draws from, whose token is id: bias, penalties and temperature have acted, and what the
+ * filters leave adds up to 1. With temperature 0 that is the token alone. What they drop follows in the order of its
+ * logits, with -INFINITY. */
+void sampled_logprobs(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt,
+                      int n_history, const int *banned, int n_banned, SampleScratch *scratch, int id, float *chosen,
+                      TokenLogprob *top, int n_top);
+
 /* Seeds of choice c (docs/spec.md 6): c = 0 the request's own, else derived from it. */
 uint64_t choice_seed(uint64_t request_seed, int c);
 

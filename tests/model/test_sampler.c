@@ -60,14 +60,14 @@ static int keep_typical(Candidate *c, int n, float share) {
     return n;
 }
 
-/* Bias, penalties and bans are written out by hand in their own test. */
-static int reference(const Sampling *s, const float *logits, int vocab, int position) {
-    Candidate *c = xmalloc((size_t)vocab * sizeof *c);
+/* What the filters leave, the most probable first: its number. Bias, penalties and bans are written out by hand in
+ * their own test. */
+static int reference_kept(const Sampling *s, const float *logits, int vocab, Candidate *c) {
     float *w = xmalloc((size_t)vocab * sizeof *w), max = -INFINITY;
     for (int i = 0; i < vocab; i++) max = logits[i] > max ? logits[i] : max;
     for (int i = 0; i < vocab; i++) w[i] = (logits[i] - max) / s->temperature;
     kernels->exp_sum_row(vocab, w, w, 0);
-    int n = 0, kept = 0, chosen = 0;
+    int n = 0, kept = 0;
     for (int i = 0; i < vocab; i++) {
         float weight = (float)((double)w[i] + 0x1p19 - 0x1p19);
         if (weight > 0) c[n++] = (Candidate){.id = i, .logit = logits[i], .weight = weight};
@@ -78,12 +78,18 @@ static int reference(const Sampling *s, const float *logits, int vocab, int posi
     n = keep_typical(c, n, s->typical_p);
     for (int i = 0; i < n; i++)
         if ((double)c[i].weight >= (double)s->min_p * (double)c[0].weight) c[kept++] = c[i];
+    free(w);
+    return kept;
+}
+
+static int reference(const Sampling *s, const float *logits, int vocab, int position) {
+    Candidate *c = xmalloc((size_t)vocab * sizeof *c);
+    int kept = reference_kept(s, logits, vocab, c), chosen = 0;
     double u = (philox4x32((uint32_t)position, 0, 0, 0x53414D50, s->seed).v[0] + 0.5) / 4294967296.0;
     double target = u * total_of(c, kept), sum = 0;
     while (chosen < kept - 1 && (sum += (double)c[chosen].weight) <= target) chosen++;
     int id = c[chosen].id;
     free(c);
-    free(w);
     return id;
 }
 
@@ -280,6 +286,44 @@ TEST(sampler_logprobs) {
     }
     token_logprobs(logits, 2, 0, &chosen, top, 3);
     CHECK(top[1].id >= 0 && top[2].id == -1 && isinf(top[2].logprob));
+}
+
+/* Of what is drawn from: probabilities of what the filters leave, and what they drop behind it. */
+TEST(sampler_sampled_logprobs) {
+    enum { V = 255, TOP = 20 };
+    float logits[V], chosen;
+    Candidate c[V];
+    TokenLogprob top[TOP];
+    SampleScratch scratch;
+    sample_scratch_init(&scratch, V);
+    Draws d = draws_open(11, DRAW_TEST, 0);
+    for (int round = 0; round < 400; round++) {
+        draw_logits(&d, logits, V);
+        Sampling s = draw_sampling(&d, V);
+        int id = sample_token(&s, logits, V, NULL, 0, round, NULL, 0, &scratch);
+        int n = reference_kept(&s, logits, V, c), wrong = 0;
+        double total = total_of(c, n), own = -1;
+        sampled_logprobs(&s, logits, V, NULL, 0, round, NULL, 0, &scratch, id, &chosen, top, TOP);
+        for (int k = 0; k < TOP; k++) {
+            double p = k < n ? (double)c[k].weight / total : 0;
+            wrong += !(fabs(exp((double)top[k].logprob) - p) < 1e-6) || (k >= n && top[k].logprob != -INFINITY);
+            for (int j = 0; j < k; j++) wrong += top[j].id == top[k].id;
+            for (int j = n; j < MIN(k, TOP); j++) wrong += logits[top[j].id] < logits[top[k].id];
+        }
+        for (int k = 0; k < n; k++)
+            if (c[k].id == id) own = (double)c[k].weight / total;
+        CHECK_MSG(wrong == 0 && fabs(exp((double)chosen) - own) < 1e-6, "round %d: %d wrong, %g for %g", round, wrong,
+                  exp((double)chosen), own);
+    }
+    /* Bias and bans have acted; with temperature 0 the drawn token has it all. */
+    const float four[] = {1, 2, 3, 4};
+    const LogitBias bias = {.id = 0, .bias = 9};
+    Sampling greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .bias = &bias, .n_bias = 1};
+    int id = sample_token(&greedy, four, 4, NULL, 0, 0, (int[]){3}, 1, &scratch);
+    sampled_logprobs(&greedy, four, 4, NULL, 0, 0, (int[]){3}, 1, &scratch, id, &chosen, top, 4);
+    CHECK(id == 0 && chosen == 0 && top[0].id == 0 && top[0].logprob == 0);
+    CHECK(top[1].id == 2 && top[2].id == 1 && top[2].logprob == -INFINITY && top[3].id == -1);
+    sample_scratch_free(&scratch);
 }
 
 TEST(sampler_choice_seeds) {
