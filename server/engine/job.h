@@ -37,7 +37,7 @@ extern const JobKind job_tokens, job_last_row, job_mean_row, job_logits;
 
 typedef struct JobToken {
     int id;
-    float logprob;     /* of the model itself, before temperature; valid when n_top >= 0 */
+    float logprob;     /* of the model itself, before temperature, or sampled_logprobs; valid when n_top >= 0 */
     TokenLogprob *top; /* [n_top], into the job's own storage */
     Finish finish;     /* what the job ends with behind it, or FINISH_NONE */
 } JobToken;
@@ -60,6 +60,7 @@ typedef struct Job {
     Sampling sampling; /* its bias is the job's (malloc'ed or NULL), freed by the last job_release, on any thread */
     NoiseKey noise, noise_prompt; /* of generated rows and of those of the prompt */
     int n_top;                    /* -1: no logprobs; else number of alternatives per token, 0..20 */
+    bool score_sampled;           /* these of what the filters leave; not with a form */
     bool score_prompt;            /* echo with logprobs: also fill prompt_scores */
     int score_from;               /* with it: from this token on, 1 (the first that has a score) unless set; what is
                                      before the token in front of it may come from the cache */

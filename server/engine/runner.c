@@ -195,8 +195,8 @@ void runner_end_all(Runner *r, Finish finish) {
 
 /* ---- one step ---- */
 
-/* Draws the next token; -1 when there is none. */
-static int draw(const Sequence *s, const float *logits, int vocab, SampleScratch *scratch) {
+/* Draws the next token into the slot; its id is -1 when there is none. */
+static void draw(const Sequence *s, const float *logits, int vocab, SampleScratch *scratch, JobToken *slot) {
     const Job *job = s->job;
     int n_banned = s->n_tokens - job->n_prompt < job->min_tokens ? job->n_ends : 0;
     const int *banned = job->ends;
@@ -207,8 +207,11 @@ static int draw(const Sequence *s, const float *logits, int vocab, SampleScratch
                                    job->banned + n_banned);
         banned = job->banned;
     }
-    return sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned,
-                        scratch);
+    slot->id =
+        sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned, scratch);
+    if (job->score_sampled && slot->id >= 0)
+        sampled_logprobs(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned,
+                         scratch, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
 }
 
 /* Writes beyond what the job has published, so nobody else looks there yet. */
@@ -228,8 +231,8 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, in
         slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, generated < job->min_tokens, scratch,
                                     &r->constrained[member], &logits);
     else
-        slot->id = draw(s, logits, vocab, scratch);
-    if (slot->id >= 0 && (generated < 0 || job->n_top >= 0))
+        draw(s, logits, vocab, scratch, slot);
+    if (slot->id >= 0 && (generated < 0 || (job->n_top >= 0 && !job->score_sampled)))
         token_logprobs(logits, vocab, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
 }
 

@@ -124,8 +124,9 @@ void choice_advance(Choice *c) {
         c->n_scored = now.n_scored;
         c->prompt_done = true;
     }
-    while (c->n_read < now.n_tokens && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
-    if (c->finish == FINISH_NONE) c->finish = now.finish;
+    int end = c->rules->one_by_one ? MIN(c->n_read + 1, now.n_tokens) : now.n_tokens;
+    while (c->n_read < end && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
+    if (c->finish == FINISH_NONE && c->n_read == now.n_tokens) c->finish = now.finish;
     if (c->finish != FINISH_NONE) text_stream_end(&c->text);
     read_calls(c);
 }

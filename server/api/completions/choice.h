@@ -26,6 +26,7 @@ typedef struct ChoiceRules {
     int from;              /* the first so many generated tokens, and what they settle, count as sent */
     int n_top, prompt_top; /* alternatives to print per token, at most the job's; prompt_top -1: no prompt_logprobs */
     bool echo, logprobs, token_ids;
+    bool one_by_one;         /* choice_advance takes one token at most */
     bool tokens_as_ids;      /* log-probabilities call a token "token_id:7" */
     bool only_scored;        /* echo: not what is in front of job->score_from */
     bool answer_spaced;      /* the tokens of the job's trie begin with a space that is not the text's */
@@ -55,8 +56,9 @@ typedef struct Choice {
 int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden); /* -1 when memory runs out */
 void choice_close(Choice *c);                                                 /* cancels the job if it still runs */
 
-/* Takes what the engine has pushed. Afterwards c->finish says whether the choice is complete (FINISH_STOP after a stop
- * string too: the job is then cancelled). When memory runs out c->text.text.failed is set: the choice is not whole. */
+/* Takes what the engine has pushed, or, one by one, its next token: then call it until n_read stays. Afterwards
+ * c->finish says whether the choice is complete (FINISH_STOP after a stop string too: the job is then cancelled). When
+ * memory runs out c->text.text.failed is set: the choice is not whole. */
 void choice_advance(Choice *c);
 
 /* "stop", "tool_calls" or "length"; NULL before the end. */

@@ -67,6 +67,7 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     if (r->noise_components)
         job->noise.component = job->noise_prompt.component =
             1 + r->noise_components[r->n_noise_components > 1 ? p * r->n + i : 0];
+    job->score_sampled = r->post_sampling_probs;
     job->ignore_eos = r->ignore_eos;
     job->n_stop_ids = r->n_stop_ids;
     job->n_allowed_ids = r->n_allowed_ids;
@@ -154,6 +155,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
         .n_top = r->logprobs,
         .prompt_top = r->prompt_logprobs,
         .token_ids = r->return_token_ids,
+        .one_by_one = r->stream && r->form->each_token,
         .tokens_as_ids = r->return_tokens_as_token_ids,
         .answer_spaced = r->choice_spaced,
         .keep_stop = r->include_stop_str_in_output,
@@ -343,12 +345,16 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
     bool done = true, cut = false;
     for (int i = 0; i < c->n_choices; i++) {
         Choice *choice = &c->choices[i];
-        choice_advance(choice);
-        if (choice->text.text.failed) return out->failed = true;
-        if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
+        int n_read;
+        do {
+            n_read = choice->n_read;
+            choice_advance(choice);
+            if (choice->text.text.failed) return out->failed = true;
+            if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
+            if (c->request.stream && choice->finish != FINISH_CANCELLED) print_events(c, out, i);
+        } while (c->rules.one_by_one && choice->n_read > n_read);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
-        if (c->request.stream && choice->finish != FINISH_CANCELLED) print_events(c, out, i);
     }
     if (cut || (!done && atomic_load(c->ctx->cut))) {
         answer_shutting_down(&e);

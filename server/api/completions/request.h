@@ -26,6 +26,7 @@ typedef struct CompletionRequest {
     const CallStyle *style;        /* in which it may call functions, by its form; NULL: it calls none */
     bool choice_spaced;            /* its tokens begin with a space that its strings lack */
     char *prefix;                  /* in front of every answer; NULL: nothing */
+    char *response_fields;         /* the members that llama-server's answer keeps (llama.h); NULL: all */
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */
     int n_stop_ids;
@@ -38,6 +39,7 @@ typedef struct CompletionRequest {
     int *noise_components; /* [n_noise_components]: one of all choices, or one for each; NULL: drawn */
     int n_noise_components;
     float noise_scale;
+    bool post_sampling_probs; /* the log-probabilities are the filters', and probabilities */
     bool diversity, echo, ignore_eos, return_token_ids, timings_per_token;
     bool return_tokens_as_token_ids;
     bool include_stop_str_in_output, skip_special_tokens;

@@ -121,7 +121,9 @@ static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
         return api_fail(e, 400, NULL, name, "%s is %d, the longest choice has %d tokens", name, r->max_tokens,
                         r->trie->longest);
     if (r->trie) r->max_tokens = r->trie->longest;
-    if (r->max_tokens < 0) r->max_tokens = room(r, max_positions);
+    int fits = room(r, max_positions);
+    if (d->fits_context && fits > 1) fits--;
+    if (r->max_tokens < 0 || (d->fits_context && r->max_tokens > fits)) r->max_tokens = fits;
     if (r->stream_from > r->max_tokens)
         return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, max_tokens only %d", r->stream_from,
                         r->max_tokens);
@@ -224,6 +226,7 @@ void api_request_free(CompletionRequest *r) {
     free((void *)r->sampling.bias);
     trie_release(r->trie);
     free(r->prefix);
+    free(r->response_fields);
     form_walk_free(r->walk);
     free(r->stop_ids);
     free(r->allowed_ids);

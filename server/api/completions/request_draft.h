@@ -16,6 +16,7 @@ typedef struct RequestDraft {
     const cJSON *prompt, *messages, *continuations, *input_extra, *input;
     const cJSON *chat_template_kwargs, *tools, *tool_choice;
     bool return_tokens; /* another name of return_token_ids */
+    bool fits_context;  /* max_tokens is cut to what the context holds, the last token included */
     bool add_special_tokens, parse_special, parallel_tool_calls;
     bool continue_final_message, chat_echo;
     enum { DRAFT_UNSAID, DRAFT_OPENED, DRAFT_CLOSED } opening; /* "add_generation_prompt" */

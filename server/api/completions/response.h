@@ -21,6 +21,7 @@ typedef struct ResponseForm {
     /* An event in front of a choice's text says who speaks; one behind it why it ends: clients that read chats take no
      * text from either. */
     bool begins, ends;
+    bool each_token; /* no event has the tokens of two, but where what follows says what a piece of text is */
     /* finish_reason is null before the end. The noise seed is null where there is no noise. */
     void (*choice)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
     /* Of a bare form, else NULL: the events of a part, whole. */
@@ -52,8 +53,8 @@ void response_choice_text(Buffer *b, const char *key, const Choice *c);
 /* "logprobs", the four arrays of the next n slots. For the forms. */
 void response_logprobs(Buffer *b, const Choice *c, int n);
 
-/* "token", "logprob" and "bytes" of a chat's log-probabilities. For the forms. */
-void response_token(Buffer *b, const ChoiceRules *rules, int id, float logprob);
+/* "token", what is said of it ("logprob") and "bytes" of a chat's log-probabilities. For the forms. */
+void response_token(Buffer *b, const ChoiceRules *rules, int id, const char *key, float value);
 
 /* "prompt_logprobs", vLLM's; null where nobody asked. For the forms. */
 void response_prompt_logprobs(Buffer *b, const Choice *c);

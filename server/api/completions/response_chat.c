@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-void response_token(Buffer *b, const ChoiceRules *rules, int id, float logprob) {
+void response_token(Buffer *b, const ChoiceRules *rules, int id, const char *key, float value) {
     char name[24];
     size_t n;
     const char *piece = tokenizer_piece(rules->tokenizer, id, &n);
     bool spelled = piece && !rules->tokens_as_ids;
     snprintf(name, sizeof name, "token_id:%d", id);
     json_put_bytes(b, "token", spelled ? piece : name, spelled ? n : strlen(name));
-    json_put_float(b, "logprob", logprob);
+    json_put_float(b, key, value);
     if (!piece) {
         json_put_null(b, "bytes");
         return;
@@ -28,11 +28,11 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
     for (int i = 0; i < n; i++) {
         const JobToken *token = c->slots[c->slots_sent + i].token;
         json_open(b, NULL, '{');
-        response_token(b, c->rules, token->id, token->logprob);
+        response_token(b, c->rules, token->id, "logprob", token->logprob);
         json_open(b, "top_logprobs", '[');
         for (int k = 0; k < c->rules->n_top && token->top[k].id >= 0; k++) {
             json_open(b, NULL, '{');
-            response_token(b, c->rules, token->top[k].id, token->top[k].logprob);
+            response_token(b, c->rules, token->top[k].id, "logprob", token->top[k].logprob);
             json_close(b, '}');
         }
         json_close(b, ']');

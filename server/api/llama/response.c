@@ -35,6 +35,7 @@ static void put_settings(Buffer *b, const ResponseHead *head, const Choice *c) {
     json_put_float(b, "repeat_penalty", r->sampling.repetition_penalty);
     json_put_int(b, "repeat_last_n", r->sampling.repetition_window ? r->sampling.repetition_window : -1);
     json_put_int(b, "n_probs", MAX(r->logprobs, 0));
+    json_put_bool(b, "post_sampling_probs", r->post_sampling_probs);
     json_open(b, "stop", '[');
     for (int i = 0; i < r->stop.n; i++) json_put_text(b, NULL, r->stop.items[i].text);
     json_close(b, ']');
@@ -80,7 +81,7 @@ static const char *stop_type(const Choice *c) {
 
 /* The context is full. */
 static bool is_truncated(const ResponseHead *head, const Choice *c) {
-    return c->finish == FINISH_LENGTH && job_positions(c->job->n_prompt, c->n_read) == head->api->config->max_positions;
+    return c->finish == FINISH_LENGTH && c->job->n_prompt + c->n_read >= head->api->config->max_positions;
 }
 
 /* ---- the tokens ---- */
@@ -92,9 +93,10 @@ static void put_tokens(Buffer *b, const Choice *c, int n) {
 }
 
 static void put_token(Buffer *b, const Choice *c, int id, float logprob) {
+    bool sampled = c->job->score_sampled;
     json_open(b, NULL, '{');
     json_put_int(b, "id", id);
-    response_token(b, c->rules, id, logprob);
+    response_token(b, c->rules, id, sampled ? "prob" : "logprob", sampled ? expf(logprob) : logprob);
 }
 
 static void put_probabilities(Buffer *b, const Choice *c, int n) {
@@ -103,7 +105,7 @@ static void put_probabilities(Buffer *b, const Choice *c, int n) {
     for (int i = 0; i < n; i++) {
         const JobToken *token = c->slots[c->slots_sent + i].token;
         put_token(b, c, token->id, token->logprob);
-        json_open(b, "top_logprobs", '[');
+        json_open(b, c->job->score_sampled ? "top_probs" : "top_logprobs", '[');
         for (int k = 0; k < c->rules->n_top && token->top[k].id >= 0; k++) {
             put_token(b, c, token->top[k].id, token->top[k].logprob);
             json_close(b, '}');
@@ -130,8 +132,10 @@ static void put_end(Buffer *b, const ResponseHead *head, const Choice *c) {
     json_put_text(b, "system_fingerprint", head->request->fingerprint);
 }
 
-static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
-    bool ends = part == PART_WHOLE || part == PART_END, has_text = part != PART_END;
+static bool ends(Part part) { return part == PART_WHOLE || part == PART_END; }
+
+static void print_all(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
+    bool has_text = part != PART_END;
     int n = has_text ? choice_settled_slots(c) : 0;
     json_open(b, NULL, '{');
     json_put_int(b, "index", index);
@@ -140,14 +144,30 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     else
         json_put_text(b, "content", "");
     put_tokens(b, c, n);
-    json_put_bool(b, "stop", ends);
+    json_put_bool(b, "stop", ends(part));
     json_put_int(b, "id_slot", -1);
     json_put_int(b, "tokens_predicted", c->n_read);
     json_put_int(b, "tokens_evaluated", c->job->n_prompt);
-    if (ends) put_end(b, head, c);
-    if (ends || head->request->timings_per_token) put_timings(b, c);
+    if (ends(part)) put_end(b, head, c);
+    if (ends(part) || head->request->timings_per_token) put_timings(b, c);
     put_probabilities(b, c, n);
     json_close(b, '}');
+}
+
+static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
+    const char *names = head->request->response_fields;
+    if (!names || !ends(part)) {
+        print_all(b, head, c, index, part);
+        return;
+    }
+    Buffer all = {0};
+    print_all(&all, head, c, index, part);
+    buffer_append(&all, "", 1);
+    if (all.failed)
+        b->failed = true;
+    else
+        llama_pick(b, all.data, names);
+    buffer_free(&all);
 }
 
 static void print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
@@ -156,4 +176,5 @@ static void print_events(Buffer *b, const ResponseHead *head, const Choice *c, i
     buffer_text(b, "\n\n");
 }
 
-const ResponseForm response_llama = {.id = "llama", .ends = true, .choice = print_choice, .events = print_events};
+const ResponseForm response_llama = {
+    .id = "llama", .ends = true, .each_token = true, .choice = print_choice, .events = print_events};

@@ -1,5 +1,6 @@
 /* llama-server's dialect: the same tokens as on OpenAI's routes, said in another way. */
 #include "base/err.h"
+#include "server/api/llama/llama.h"
 #include "tests/support/http_client.h"
 
 #include <math.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #define P "{\"prompt\":\"The mill\",\"seed\":1,\"ignore_eos\":true,"
+
+#define TWELVE "1,2,3,4,5,6,7,8,9,10,11,12"
 
 static Answer ask(const Daemon *d, const char *path, const char *body) {
     Answer a = http_post(d, path, body);
@@ -101,6 +104,25 @@ TEST(llama_stream) {
     daemon_stop(&d);
 }
 
+/* However fast they come. */
+TEST(llama_stream_has_an_event_for_each_token) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--context 512"));
+    Answer a = ask(&d, "/completion",
+                   P "\"n_predict\":400,\"n_probs\":1,\"n\":2,\"stream\":true,\"stop\":[\"never said here\"],"
+                     "\"skip_special_tokens\":false,\"allowed_token_ids\":[66,67,68,69]}");
+    Events e = events_parse(a.body);
+    REQUIRE(!e.malformed && e.n == 802);
+    for (int i = 0; i < e.n; i++) {
+        bool last = cJSON_IsTrue(json_at(e.data[i], "stop"));
+        CHECK(cJSON_GetArraySize(json_at(e.data[i], "tokens")) == !last);
+        CHECK(cJSON_GetArraySize(json_at(e.data[i], "completion_probabilities")) == !last);
+    }
+    events_free(&e);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 TEST(llama_says_why_it_ends) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -116,12 +138,130 @@ TEST(llama_says_why_it_ends) {
     Answer full = ask(&d, "/completion", P "\"n_predict\":-1}"), unsaid = ask(&d, "/completion", P "\"n\":1}");
     CHECK_MSG(cJSON_IsTrue(json_at(full.json, "truncated")) && is(full.json, "stop_type", "limit"), "%s", full.body);
     CHECK(json_same(full.json, "content", unsaid.json, "content"));
+    CHECK_MSG(json_number(full.json, "tokens_evaluated") + json_number(full.json, "tokens_predicted") ==
+                  json_number(full.json, "generation_settings.n_ctx"),
+              "%s", full.body);
     answer_free(&a);
     answer_free(&word);
     answer_free(&end);
     answer_free(&full);
     answer_free(&unsaid);
     daemon_stop(&d);
+}
+
+/* Of what the filters leave, beside the model's own: the same tokens, and probabilities that add up to 1. */
+TEST(llama_post_sampling_probs) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (int greedy = 0; greedy <= 1; greedy++) {
+        char plain[256], filtered[256];
+        const char *how = greedy ? "\"temperature\":0" : "\"temperature\":0.7,\"top_k\":3";
+        snprintf(plain, sizeof plain, P "\"n_predict\":6,\"n_probs\":5,%s}", how);
+        snprintf(filtered, sizeof filtered, P "\"n_predict\":6,\"n_probs\":5,\"post_sampling_probs\":true,%s}", how);
+        Answer a = ask(&d, "/completion", plain), b = ask(&d, "/completion", filtered);
+        CHECK(json_same(a.json, "content", b.json, "content"));
+        for (int i = 0; i < 6; i++) {
+            char path[96];
+            double sum = 0, logs[5], probs[5], own = -1;
+            snprintf(path, sizeof path, "completion_probabilities.%d.prob", i);
+            double prob = json_number(b.json, path);
+            for (int k = 0; k < 5; k++) {
+                snprintf(path, sizeof path, "completion_probabilities.%d.top_logprobs.%d.logprob", i, k);
+                logs[k] = json_number(a.json, path);
+                snprintf(path, sizeof path, "completion_probabilities.%d.top_probs.%d.prob", i, k);
+                sum += probs[k] = json_number(b.json, path);
+                if (fabs(probs[k] - prob) < 1e-6) own = prob;
+                CHECK_MSG(k < (greedy ? 1 : 3) ? probs[k] > 0 : probs[k] == 0, "%d: %g", k, probs[k]);
+            }
+            CHECK_MSG(fabs(sum - 1) < 1e-5 && own > 0, "%s", b.body);
+            CHECK_MSG(greedy || fabs(log(probs[0] / probs[2]) - (logs[0] - logs[2]) / 0.7) < 1e-4, "%s", b.body);
+        }
+        answer_free(&a);
+        answer_free(&b);
+    }
+    static const Bad bad[] = {
+        {"{\"post_sampling_probs\":true,\"regex\":\"a\"}", 400, "post_sampling_probs"},
+        {"{\"post_sampling_probs\":true,\"n\":1,\"best_of\":2}", 400, "post_sampling_probs"},
+        {"{\"post_sampling_probs\":1}", 400, "post_sampling_probs"},
+    };
+    check_bodies(&d, "/completion", bad, COUNTOF(bad));
+    daemon_stop(&d);
+}
+
+/* What goes beyond the context is cut off, and a prompt that fills it is answered with one token. */
+TEST(llama_n_predict_fits_the_context) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--context 24"));
+    Answer beyond = ask(&d, "/completion", P "\"n_predict\":100000}"),
+           all = ask(&d, "/completion", P "\"n_predict\":-1}");
+    CHECK(json_same(beyond.json, "content", all.json, "content") && cJSON_IsTrue(json_at(beyond.json, "truncated")));
+    CHECK(json_number(beyond.json, "generation_settings.n_predict") == json_number(beyond.json, "tokens_predicted"));
+    int left = 24 - (int)json_number(all.json, "tokens_evaluated");
+    CHECK(left > 1 && json_number(all.json, "tokens_predicted") == left);
+    answer_free(&beyond);
+    answer_free(&all);
+    char body[256];
+    snprintf(body, sizeof body, P "\"n_predict\":%d}", left - 1);
+    Answer short_of = ask(&d, "/completion", body);
+    CHECK_MSG(cJSON_IsFalse(json_at(short_of.json, "truncated")), "%s", short_of.body);
+    answer_free(&short_of);
+    Answer full = ask(&d, "/completion", "{\"prompt\":[" TWELVE "," TWELVE "],\"n_predict\":9,\"ignore_eos\":true}");
+    CHECK_MSG(json_number(full.json, "tokens_predicted") == 1 && cJSON_IsTrue(json_at(full.json, "truncated")), "%s",
+              full.body);
+    answer_free(&full);
+    static const Bad bad[] = {{"{\"prompt\":[" TWELVE "," TWELVE ",1],\"n_predict\":9}", 400, "prompt"}};
+    check_bodies(&d, "/completion", bad, COUNTOF(bad));
+    daemon_stop(&d);
+}
+
+TEST(llama_response_fields) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer all = ask(&d, "/completion", P "\"n_predict\":5,\"n_probs\":1}");
+    Answer some = ask(&d, "/completion",
+                      P "\"n_predict\":5,\"n_probs\":1,\"response_fields\":[\"generation_settings/n_predict\","
+                        "\"no/such\",\"content/no\",\"completion_probabilities\",\"content\",\"stop\"]}");
+    CHECK_MSG(cJSON_GetArraySize(some.json) == 4, "%s", some.body);
+    const cJSON *first = some.json->child;
+    CHECK(!strcmp(first->string, "generation_settings/n_predict") && first->valuedouble == 5);
+    CHECK(json_same(some.json, "content", all.json, "content") && cJSON_IsTrue(json_at(some.json, "stop")));
+    CHECK(json_same(some.json, "completion_probabilities", all.json, "completion_probabilities"));
+    answer_free(&all);
+    answer_free(&some);
+    all = ask(&d, "/completion", P "\"n_predict\":5,\"response_fields\":[]}");
+    CHECK(json_at(all.json, "timings"));
+    answer_free(&all);
+    some = ask(&d, "/completion", P "\"n_predict\":5,\"stream\":true,\"response_fields\":[\"stop_type\"]}");
+    Events e = events_parse(some.body);
+    REQUIRE(!e.malformed && e.n > 1);
+    CHECK(cJSON_GetArraySize(e.data[e.n - 1]) == 1 && is(e.data[e.n - 1], "stop_type", "limit"));
+    CHECK(json_text(e.data[0], "content"));
+    events_free(&e);
+    answer_free(&some);
+    static const Bad bad[] = {{"{\"response_fields\":\"content\"}", 400, "response_fields"},
+                              {"{\"response_fields\":[\"\"]}", 400, "response_fields"},
+                              {"{\"response_fields\":[3]}", 400, "response_fields"},
+                              {"{\"response_fields\":[\"stop\",\"content\",\"stop\"]}", 400, "response_fields"}};
+    check_bodies(&d, "/completion", bad, COUNTOF(bad));
+    check_bodies(&d, "/infill", bad, 1);
+    daemon_stop(&d);
+}
+
+/* What strings spell of JSON is none of it. */
+TEST(llama_pick) {
+    static const char object[] = "{\"a\":\"}\\\",{\",\"b\":{\"c\":[{},[1,\"]\"]],\"d\":-0.5},\"e\":{},\"f\":null}";
+    static const struct {
+        const char *names, *picked;
+    } cases[] = {{"f\0b/d\0a\0", "{\"f\":null,\"b/d\":-0.5,\"a\":\"}\\\",{\"}"},
+                 {"b/c\0e\0", "{\"b/c\":[{},[1,\"]\"]],\"e\":{}}"},
+                 {"b/x\0e/x\0a/x\0x\0aa\0b/\0", "{}"}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Buffer b = {0};
+        llama_pick(&b, object, cases[i].names);
+        buffer_append(&b, "", 1);
+        CHECK_MSG(!strcmp(b.data, cases[i].picked), "%s", b.data);
+        buffer_free(&b);
+    }
 }
 
 TEST(llama_several_prompts_are_an_array) {
@@ -136,7 +276,7 @@ TEST(llama_several_prompts_are_an_array) {
         {"{\"echo\":true}", 400, "echo"},           {"{\"logprobs\":1}", 400, "logprobs"},
         {"{\"diversity\":true}", 400, "diversity"}, {"{\"stream\":true,\"stream_options\":{}}", 400, "stream_options"},
         {"{\"n_predict\":-3}", 400, "n_predict"},   {"{\"return_tokens\":1}", 400, "return_tokens"},
-        {"{\"prompt\":[]}", 400, "prompt"},         {"{\"post_sampling_probs\":true}", 400, "post_sampling_probs"},
+        {"{\"prompt\":[]}", 400, "prompt"},
     };
     check_bodies(&d, "/completion", bad, COUNTOF(bad));
     daemon_stop(&d);

@@ -1,0 +1,54 @@
+#include "base/json_write.h"
+#include "server/api/llama/llama.h"
+
+#include <string.h>
+
+static const char *skip_string(const char *p) {
+    for (p++; *p != '"'; p++)
+        if (*p == '\\') p++;
+    return p + 1;
+}
+
+/* Behind the value. */
+static const char *skip(const char *p) {
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
+        p++;
+    } while (depth > 0 || (*p && !strchr(",}]", *p)));
+    return p;
+}
+
+/* The value of the object's member whose name is the n bytes; NULL when there is none. */
+static const char *member(const char *object, const char *name, size_t n) {
+    const char *p = object + 1;
+    if (*object != '{' || *p == '}') return NULL;
+    for (;; p++) {
+        const char *key = p + 1, *end = skip_string(p);
+        if ((size_t)(end - 1 - key) == n && !memcmp(key, name, n)) return end + 1;
+        p = skip(end + 1);
+        if (*p != ',') return NULL;
+    }
+}
+
+static const char *find(const char *object, const char *name) {
+    for (;;) {
+        size_t n = strcspn(name, "/");
+        object = member(object, name, n);
+        if (!object || !name[n]) return object;
+        name += n + 1;
+    }
+}
+
+void llama_pick(Buffer *out, const char *object, const char *names) {
+    json_open(out, NULL, '{');
+    for (; *names; names += strlen(names) + 1) {
+        const char *value = find(object, names);
+        if (value) json_put_raw(out, names, value, (size_t)(skip(value) - value));
+    }
+    json_close(out, '}');
+}
