@@ -187,7 +187,11 @@ def n_probs(daemon, stream):
 
 @case()
 def n_probs_post_sampling(daemon):
-    daemon.complete(prompt=LIFE, n_probs=10, temperature=0.0, n_predict=5, post_sampling_probs=True)
+    answer = daemon.ask("/completion", {"prompt": LIFE, "n_probs": 10, "temperature": 0.0, "n_predict": 5,
+                                        "post_sampling_probs": True}).good()
+    equal(len(answer["completion_probabilities"]), 5)
+    for token in answer["completion_probabilities"]:
+        equal([token["prob"], len(token["top_probs"]), max(p["prob"] for p in token["top_probs"])], [1.0, 10, 1.0])
 
 
 @case(*[(ids, map_) for ids in (False, True) for map_ in (False, True)], each="ids={0} openai_style={1}")

@@ -3,7 +3,7 @@
 Prints a line per suite and a closing line; the exit status is not 0 when a case failed that the page does not list, when
 one passed that it lists, or when its figures are others. --write writes the figures into the page. Suites in JavaScript
 need the packages that `make test-clients` installs in build/clients, and are skipped without; other servers' own tests
-need a checkout (as_written/suites.py).
+need folders of theirs (as_written/suites.py).
 """
 import os
 import re
@@ -39,8 +39,8 @@ def listed(page):
 def lines_of(suite):
     """What the suite prints; why it cannot run, in a string."""
     if suite in as_written.SUITES:
-        variable, run = as_written.SUITES[suite]
-        return as_written.missing(variable) or run()
+        variables, run = as_written.SUITES[suite]
+        return as_written.missing(variables) or run()
     if os.path.exists(f"{HERE}/{suite}.py"):
         command, environment = [sys.executable, f"{HERE}/{suite}.py"], {}
         return output(command, environment)

@@ -16,16 +16,17 @@ def read_tokens(path):
     return tokens
 
 
-def tokenizer_json(tokens):
-    """Sentencepiece's merges in the order of their scores: a pair for every way to cut a piece in two."""
+def tokenizer_json(tokens, marks):
+    """`marks` are special tokens behind the others. Sentencepiece's merges in the order of their scores: a pair for every
+    way to cut a piece in two."""
     names = ["<unk>", "<s>", "</s>"] + [t.decode().replace(" ", "\u2581") for t, _ in tokens[3:]]
     ids = {name: i for i, name in enumerate(names)}
     merges = []
     for i, name in enumerate(names[259:], 259):
         cuts = [(name[:k], name[k:]) for k in range(1, len(name)) if name[:k] in ids and name[k:] in ids]
         merges += [(-tokens[i][1], i, ids[a], ids[b], a, b) for a, b in cuts]
-    special = [{"id": i, "content": names[i], "single_word": False, "lstrip": False, "rstrip": False,
-                "normalized": False, "special": True} for i in range(3)]
+    special = [{"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+                "special": True} for i, name in [*enumerate(names[:3]), *enumerate(marks, len(names))]]
     template = {"type": "TemplateProcessing",
                 "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
                 "pair": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
@@ -90,10 +91,21 @@ def write_safetensors(path, tensors):
         f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
 
 
-def convert(model, tokens, folder, **changes):
+def add_rows(config, tensors, n):
+    """Of tokens that the model has not seen: the mean of those that it has."""
+    (rows, d), data = tensors["model.embed_tokens.weight"]
+    values = struct.unpack(f"<{rows * d}f", data)
+    mean = struct.pack(f"<{d}f", *(sum(values[i::d]) / rows for i in range(d)))
+    tensors["model.embed_tokens.weight"] = (rows + n, d), data + n * mean
+    config["vocab_size"] += n
+
+
+def convert(model, tokens, folder, marks=(), **changes):
     os.makedirs(folder, exist_ok=True)
     config, tensors = read_model(model)
+    add_rows(config, tensors, len(marks))
     write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
-    for name, value in (("config.json", {**config, **changes}), ("tokenizer.json", tokenizer_json(read_tokens(tokens)))):
+    files = {"config.json": {**config, **changes}, "tokenizer.json": tokenizer_json(read_tokens(tokens), marks)}
+    for name, value in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             json.dump(value, f, ensure_ascii=False)

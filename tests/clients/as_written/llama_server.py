@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """llama_server.py OPTION...: noised in the place of llama-server, whose options are translated.
 
-The model is always the demo, so that what it writes and how many tokens a text has are not what tests say of their own.
-What has no counterpart is left out: --temp and --n-predict (a request says them), --metrics (they are there),
---cont-batching, --n-gpu-layers. /slots is off unless --slots asks for it. What would need another model or another server (adapters, a draft model) ends the
-program, as a llama-server that cannot load it does.
+The model is another than theirs (model.py), so that what it writes and how many tokens a text has are not what tests say
+of their own. What has no counterpart is left out: --n-predict (a request says it), --metrics (they are there),
+--cont-batching, --n-gpu-layers. --temp, and the filters that are on at llama-server, are the model's
+generation_config.json here. /slots is off unless --slots asks for it. What would need another model or another server
+(adapters, a draft model) ends the program, as a llama-server that cannot load it does.
 """
 import os
+import socket
 import sys
 import tempfile
+import time
 
 from model import BUILD, POSITIONS, stand_in
 
@@ -45,7 +48,8 @@ def template(named):
 
 
 def translate(given):
-    options = ["--model", stand_in(given["--hf-file"]), "--any-model"]
+    filters = {"temperature": float(given["--temp"]), "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+    options = ["--model", stand_in(given["--hf-file"], **filters), "--any-model"]
     for name, value in given.items():
         if name in SAME:
             options += [SAME[name], value]
@@ -60,6 +64,18 @@ def translate(given):
     return options + ["--threads", "1"] * ("--threads" not in given)
 
 
+def await_port(port, seconds=10):
+    """The suite kills a server and starts the next without waiting until it is gone."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                return s.bind(("127.0.0.1", port))
+            except OSError:
+                time.sleep(0.05)
+
+
 options = read(sys.argv[1:])
 unable = MISSING & set(options)
 if unable:
@@ -67,4 +83,6 @@ if unable:
 for name in [n for n in os.environ if n.startswith("PYTHON")]:
     del os.environ[name]
 program = os.path.join(BUILD, "noised")
-os.execv(program, [program, *translate(options)])
+arguments = [program, *translate(options)]
+await_port(int(options["--port"]))
+os.execv(program, arguments)

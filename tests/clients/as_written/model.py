@@ -1,5 +1,5 @@
-"""The model in the place of theirs: the demo, whose positions are angles, with as many of them as theirs have. Where
-STORIES names a folder with stories260K.bin and tok512.bin, that model is itself."""
+"""The model in the place of theirs: the demo, whose positions are angles, with as many of them as theirs have. stories260K
+is itself, out of the folder STORIES; where it fills in, it gets three tokens for that."""
 import json
 import os
 import shutil
@@ -12,14 +12,17 @@ DEMO = os.path.join(ROOT, "weights/demo")
 POSITIONS = 8192
 
 
-def stand_in(name):
-    """A folder of that name."""
-    folder, stories = os.path.join(BUILD, "clients", "stand_ins", os.path.basename(name)), os.environ.get("STORIES")
-    if stories and "stories260K" in name:
-        llama2c.convert(os.path.join(stories, "stories260K.bin"), os.path.join(stories, "tok512.bin"), folder,
-                        max_position_embeddings=POSITIONS)
-        return folder
+def stand_in(name, **generation):
+    """A folder of that name, whose requests get what `generation` says where they do not say it."""
+    folder = os.path.join(BUILD, "clients", "stand_ins", os.path.basename(name))
     os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as f:
+        json.dump(generation, f)
+    if "stories260K" in name:
+        stories = os.environ["STORIES"]
+        llama2c.convert(os.path.join(stories, "stories260K.bin"), os.path.join(stories, "tok512.bin"), folder,
+                        ["<PRE>", "<SUF>", "<MID>"] if "infill" in name else [], max_position_embeddings=POSITIONS)
+        return folder
     for file in os.listdir(DEMO):
         shutil.copy(os.path.join(DEMO, file), folder)
     with open(os.path.join(DEMO, "config.json"), encoding="utf-8") as f:

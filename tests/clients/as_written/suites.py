@@ -1,7 +1,7 @@
 """Other servers' own tests, unmodified, against noised in the place of theirs.
 
-LLAMA_CPP and VLLM name checkouts, PYTHON an interpreter with pytest, pytest-asyncio, openai, requests, numpy, jsonschema
-and regex. A case's name is FILE/FUNCTION, with #1, #2, ... for the values that it is asked with; one that is skipped does
+LLAMA_CPP and VLLM name checkouts, STORIES a folder with llama2.c's stories260K.bin and tok512.bin, PYTHON an interpreter
+with pytest, pytest-asyncio, openai, requests, numpy, jsonschema and regex. A case's name is FILE/FUNCTION, with #1, #2, ... for the values that it is asked with; one that is skipped does
 not pass.
 """
 import glob
@@ -23,10 +23,11 @@ VLLM_FILES = ["completion", "chat", "embedding", "tokenization", "prompt_validat
               "return_tokens_as_ids"]
 
 
-def missing(variable):
+def missing(variables):
     """Why the suite cannot run; None where it can."""
-    if not os.environ.get(variable):
-        return f"needs {variable}, a checkout of theirs"
+    for variable in variables:
+        if not os.environ.get(variable):
+            return f"needs {variable}, a folder of theirs"
     try:
         if subprocess.run([PYTHON, "-c", "import openai, pytest, requests"], stderr=subprocess.DEVNULL).returncode:
             return f"{PYTHON} lacks pytest, openai or requests: PYTHON names another"
@@ -84,4 +85,4 @@ def vllm_written():
         return lines_of(folder, {"PYTHONPATH": f"{folder}:{HERE}"}, "-p", "stand_ins", "tests")
 
 
-SUITES = {"llama_cpp_written": ("LLAMA_CPP", llama_cpp_written), "vllm_written": ("VLLM", vllm_written)}
+SUITES = {"llama_cpp_written": (["LLAMA_CPP", "STORIES"], llama_cpp_written), "vllm_written": (["VLLM"], vllm_written)}
