@@ -1,7 +1,18 @@
 #include "server/access.h"
 
 #include "base/log.h"
+#include "server/gate/head.h"
 #include "server/post.h"
+
+static void put_trace(LogRecord *r, const HttpVisit *v) {
+    char trace[TRACE_DIGITS + 1], parent[PARENT_DIGITS + 1];
+    if (!v->trace_parent) return;
+    snprintf(trace, sizeof trace, "%.*s", TRACE_DIGITS, v->trace_parent + TRACE_AT);
+    snprintf(parent, sizeof parent, "%.*s", PARENT_DIGITS, v->trace_parent + PARENT_AT);
+    log_text(r, "trace_id", trace);
+    log_text(r, "parent_id", parent);
+    log_text(r, "span_id", v->span_id);
+}
 
 void access_line(void *server, const HttpVisit *v) {
     LogRecord r;
@@ -9,6 +20,7 @@ void access_line(void *server, const HttpVisit *v) {
     (void)server;
     log_begin(&r, "access");
     log_text(&r, "request_id", v->request_id);
+    put_trace(&r, v);
     log_text(&r, "client", v->client);
     log_text(&r, "method", v->method);
     log_text(&r, "path", v->path);

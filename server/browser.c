@@ -56,12 +56,13 @@ int browser_check(const BrowserRules *b, const HttpRequest *request, HttpReply *
     if (check_host(b, request->host, e)) return -1;
     if (b->origins->n > 0 && !everybody) buffer_text(&reply->headers, "Vary: Origin\r\n");
     if (named)
-        buffer_print(&reply->headers,
-                     "Access-Control-Allow-Origin: %s\r\n"
-                     "Access-Control-Expose-Headers: x-request-id, x-noised-ignored, retry-after, retry-after-ms, "
-                     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
-                     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens\r\n",
-                     everybody ? "*" : request->origin);
+        buffer_print(
+            &reply->headers,
+            "Access-Control-Allow-Origin: %s\r\n"
+            "Access-Control-Expose-Headers: x-request-id, traceparent, x-noised-ignored, retry-after, retry-after-ms, "
+            "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+            "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens\r\n",
+            everybody ? "*" : request->origin);
     /* The body must be JSON whatever its label says (curl -d says form). What the label would have kept out, pages of
      * other origins that post to the reader's own machine, browsers mark by themselves. */
     if (named || strcmp(request->method, "POST") != 0 || !is_foreign(request)) return 0;

@@ -118,6 +118,7 @@ static const char *const twice[HEAD_FIELDS] = {
     [HEAD_WANTED_METHOD] = ONE "Access-Control-Request-Method",
     [HEAD_WANTED_HEADERS] = ONE "Access-Control-Request-Headers",
     [HEAD_REQUEST_ID] = ONE "X-Request-Id",
+    [HEAD_TRACE_PARENT] = ONE "Traceparent",
 };
 
 const char *head_name(HeadField field) { return twice[field] + strlen(ONE); }
@@ -176,6 +177,20 @@ static bool is_request_id(const char *s) {
     return n > 0 && n <= LONGEST && !s[n];
 }
 
+/* n digits of which one is not 0, behind which stands `after`. */
+static bool is_trace_part(const char *s, size_t n, char after) {
+    return strspn(s, "0123456789abcdef") == n && strspn(s, "0") < n && s[n] == after;
+}
+
+static bool is_trace_parent(const char *s) {
+    static const char digits[] = "0123456789abcdef";
+    if (strlen(s) < TRACE_PARENT_LENGTH || !memcmp(s, "ff", 2)) return false;
+    const char *end = s + TRACE_PARENT_LENGTH;
+    return strspn(s, digits) == 2 && s[2] == '-' && is_trace_part(s + TRACE_AT, TRACE_DIGITS, '-') &&
+           is_trace_part(s + PARENT_AT, PARENT_DIGITS, '-') && strspn(s + TRACE_FLAGS_AT, digits) == 2 &&
+           (!*end || (*end == '-' && memcmp(s, "00", 2) != 0));
+}
+
 static int judge(Head *head, const Connection *connection, size_t max_body, const char **why) {
     const char **f = head->fields;
     if (head->http11 && !f[HEAD_HOST]) return refuse(why, 400, "there is no Host");
@@ -208,8 +223,9 @@ int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **w
         if (status) return status;
         line = next + 2;
     }
-    const char **id = &head->fields[HEAD_REQUEST_ID];
+    const char **id = &head->fields[HEAD_REQUEST_ID], **trace = &head->fields[HEAD_TRACE_PARENT];
     if (*id && !is_request_id(*id)) *id = NULL;
+    if (*trace && !is_trace_parent(*trace)) *trace = NULL;
     return judge(head, &connection, max_body, why);
 }
 

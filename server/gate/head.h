@@ -22,6 +22,7 @@ typedef enum HeadField {
     HEAD_WANTED_METHOD,
     HEAD_WANTED_HEADERS,
     HEAD_REQUEST_ID,
+    HEAD_TRACE_PARENT,
     HEAD_FIELDS
 } HeadField;
 const char *head_name(HeadField field);
@@ -29,8 +30,9 @@ const char *head_name(HeadField field);
 typedef struct Head {
     const char *method, *target; /* as all strings here, in the text; target: the path as it came, without the query */
     const char *authority;       /* of a target like "http://host/path"; it stands for Host */
-    const char
-        *fields[HEAD_FIELDS]; /* trimmed; NULL: absent, or a request id that is not 1 to 128 visible characters */
+    /* Trimmed; NULL: absent, or a request id that is not 1 to 128 visible characters, or a traceparent that is none
+     * (W3C Trace Context). */
+    const char *fields[HEAD_FIELDS];
     bool http11;
     bool keep_alive; /* the client would send another request */
     bool chunked;    /* else the body has `length` bytes */
@@ -48,6 +50,16 @@ int head_parse(Head *head, char *text, size_t n, size_t max_body, const char **w
 /* The same request as another reader is to find it: nothing but the request line, those fields and Connection, at
  * text[0..max); the bytes written, 0 when there are more. */
 size_t head_write(const Head *head, char *text, size_t max);
+
+/* Of a traceparent, VERSION-TRACE-PARENT-FLAGS in lower-case hexadecimal: where its parts begin, and their lengths. */
+enum {
+    TRACE_AT = 3,
+    TRACE_DIGITS = 32,
+    PARENT_AT = 36,
+    PARENT_DIGITS = 16,
+    TRACE_FLAGS_AT = 53,
+    TRACE_PARENT_LENGTH = 55 /* of version 00; later ones may go on behind a dash */
+};
 
 /* The grammar's characters, for what else is read byte by byte. */
 bool head_is_token(unsigned char c);

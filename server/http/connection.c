@@ -68,6 +68,8 @@ void http_connection_end_request(HttpConnection *c, bool hung_up) {
     uint64_t written = handler->visited ? tcp_written(c->fd) : 0;
     HttpVisit visit = {.client = c->client,
                        .request_id = c->request.request_id,
+                       .trace_parent = c->request.trace_parent,
+                       .span_id = *c->span_id ? c->span_id : NULL,
                        .method = c->request.method,
                        .path = c->request.path,
                        .status = c->begun ? c->reply.status : 0,
@@ -84,6 +86,7 @@ void http_connection_end_request(HttpConnection *c, bool hung_up) {
     http_connection_drop_body(c);
     c->reply = (HttpReply){0};
     c->request = (HttpRequest){0};
+    *c->span_id = 0;
     c->asked_at = c->sent = 0;
     c->begun = c->ended = c->in_hand = false;
     c->gate.at = GATE_HEAD;
@@ -97,6 +100,16 @@ static const char *draw_id(HttpConnection *c) {
     BUG_ON(getrandom(drawn, sizeof drawn, 0) != sizeof drawn);
     snprintf(c->drawn_id, sizeof c->drawn_id, "%016" PRIx64 "%016" PRIx64, drawn[0], drawn[1]);
     return c->drawn_id;
+}
+
+/* The trace goes on under this answer's own span; of the flags version 00 knows the last, sampled. */
+static void put_trace(HttpConnection *c, Buffer *out) {
+    const char *parent = c->request.trace_parent;
+    uint64_t drawn = 0;
+    while (drawn == 0) BUG_ON(getrandom(&drawn, sizeof drawn, 0) != sizeof drawn);
+    snprintf(c->span_id, sizeof c->span_id, "%016" PRIx64, drawn);
+    bool sampled = strchr("13579bdf", parent[TRACE_PARENT_LENGTH - 1]) != NULL;
+    buffer_print(out, "traceparent: 00-%.*s-%s-0%d\r\n", TRACE_DIGITS, parent + TRACE_AT, c->span_id, sampled);
 }
 
 void http_connection_write_fields(HttpConnection *c, Buffer *out) {
@@ -113,6 +126,7 @@ void http_connection_write_fields(HttpConnection *c, Buffer *out) {
     double wait = r->retry_after <= 0 && r->status == 503 ? 1 : r->retry_after;
     if (wait > 0) buffer_print(out, "Retry-After: %.0f\r\nretry-after-ms: %.0f\r\n", ceil(wait), ceil(1000 * wait));
     buffer_print(out, "x-request-id: %s\r\n", c->request.request_id);
+    if (c->request.trace_parent) put_trace(c, out);
     buffer_append(out, r->headers.data, r->headers.n);
     if (r->close) buffer_text(out, "Connection: close\r\n");
 }

@@ -60,6 +60,7 @@ typedef struct HttpConnection {
     bool in_hand;
     HttpRequest request; /* in the library's memory, until the request is completed */
     char drawn_id[33];   /* 128 bits in hexadecimal */
+    char span_id[17];    /* 64 bits of the same, of an answer that has begun and belongs to a trace; else empty */
     Buffer body;
     HttpReply reply;
     size_t sent;      /* of reply.body; streams only */

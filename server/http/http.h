@@ -20,7 +20,7 @@
 typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
-    const char *host, *origin, *request_id;
+    const char *host, *origin, *request_id, *trace_parent;
     const char *client;                         /* its address, "" where there is none */
     const char *wanted_method, *wanted_headers; /* Access-Control-Request-Method and -Headers */
     const char *body;
@@ -59,6 +59,8 @@ typedef struct HttpVisit {
     const char *client;        /* its address, "" where there is none */
     const char *method, *path; /* as in HttpRequest; NULL: refused before that was read */
     const char *request_id;    /* the client's, else the answer's; NULL: neither was there */
+    const char *trace_parent;  /* the client's; NULL: none */
+    const char *span_id;       /* the answer's part of that trace, 16 digits; NULL: no trace, or no answer began */
     int status;                /* 0: the client went away before the answer began */
     uint64_t bytes;            /* sent, heads and framing included */
     double seconds;            /* since the request's head was there */

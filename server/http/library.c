@@ -31,8 +31,12 @@ static bool has_had_its_turn(const HttpConnection *c) {
 }
 
 static ssize_t refuse(HttpConnection *c, const Passed *p) {
-    const char *id = p->head.fields[HEAD_REQUEST_ID];
-    if (!c->in_hand) c->request = (HttpRequest){.method = p->head.method, .path = p->head.target, .request_id = id};
+    const Head *head = &p->head;
+    if (!c->in_hand)
+        c->request = (HttpRequest){.method = head->method,
+                                   .path = head->target,
+                                   .request_id = head->fields[HEAD_REQUEST_ID],
+                                   .trace_parent = head->fields[HEAD_TRACE_PARENT]};
     http_refuse(c, p->status, p->why);
     return 0;
 }
@@ -180,6 +184,7 @@ static enum MHD_Result see_head(HttpConnection *c, const char *method, const cha
         .host = field(c, HEAD_HOST),
         .origin = field(c, HEAD_ORIGIN),
         .request_id = field(c, HEAD_REQUEST_ID),
+        .trace_parent = field(c, HEAD_TRACE_PARENT),
         .wanted_method = field(c, HEAD_WANTED_METHOD),
         .wanted_headers = field(c, HEAD_WANTED_HEADERS),
         .client = c->client,

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_HEAD = 16384, MOST_LINES = 64, MOST_TARGET = 2048, MOST_FRAMING = 4096, FIELDS = 11 };
-enum { HOST, LENGTH, ENCODING, EXPECT, REQUEST_ID = 10 }; /* of names */
+enum { MOST_HEAD = 16384, MOST_LINES = 64, MOST_TARGET = 2048, MOST_FRAMING = 4096, FIELDS = 12 };
+enum { HOST, LENGTH, ENCODING, EXPECT, REQUEST_ID = 10, TRACE_PARENT }; /* of names */
 static const char *const names[FIELDS] = {"Host",
                                           "Content-Length",
                                           "Transfer-Encoding",
@@ -18,7 +18,8 @@ static const char *const names[FIELDS] = {"Host",
                                           "Origin",
                                           "Access-Control-Request-Method",
                                           "Access-Control-Request-Headers",
-                                          "X-Request-Id"};
+                                          "X-Request-Id",
+                                          "Traceparent"};
 
 typedef enum Found { FOUND, MORE, BAD } Found;
 
@@ -261,6 +262,16 @@ static Found read_chunks(Cursor *c, Buffer *body) {
 
 /* ---- all of it ---- */
 
+/* W3C Trace Context, 3.2.2. */
+static bool is_trace_parent(const char *s) {
+    static const char shape[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    for (size_t i = 0; shape[i]; i++)
+        if (shape[i] == 'x' ? !in_set(s[i], "0123456789abcdef") : s[i] != '-') return false;
+    bool zero = !strncmp(s + 3, "00000000000000000000000000000000", 32) || !strncmp(s + 36, "0000000000000000", 16);
+    bool first = !strncmp(s, "00", 2), last = s[sizeof shape - 1] == 0;
+    return !zero && strncmp(s, "ff", 2) != 0 && (last || (!first && s[sizeof shape - 1] == '-'));
+}
+
 /* Not Expect, which may be dropped, nor how the body was framed. */
 static void write_down(Buffer *out, const Request *r, const Buffer *body) {
     bool keep = r->http11 ? !r->close : r->keep_alive && !r->close;
@@ -269,7 +280,8 @@ static void write_down(Buffer *out, const Request *r, const Buffer *body) {
         const char *value = i == HOST && r->host ? r->host : r->values[i];
         size_t n = value ? strlen(value) : 0, visible = 0;
         while (visible < n && value[visible] > 32 && value[visible] < 127) visible++;
-        bool dropped = i == REQUEST_ID && (n == 0 || n > 128 || visible < n);
+        bool dropped = (i == REQUEST_ID && (n == 0 || n > 128 || visible < n)) ||
+                       (i == TRACE_PARENT && value && !is_trace_parent(value));
         if (value && i != EXPECT && i != LENGTH && i != ENCODING && !dropped)
             buffer_print(out, "%s: %s\n", names[i], value);
     }

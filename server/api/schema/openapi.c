@@ -230,6 +230,7 @@ static void put_response(Buffer *b, const char *status, const char *what, const 
     json_put_text(b, "description", what);
     json_open(b, "headers", '{');
     put_reference(b, "x-request-id", "headers", "RequestId");
+    put_reference(b, "traceparent", "headers", "TraceParent");
     json_close(b, '}');
     json_open(b, "content", '{');
     put_medium(b, r->schema || !r->media ? "application/json" : r->media, r->schema);
@@ -250,6 +251,7 @@ static void put_responses(Buffer *b, const Route *r) {
 static void put_parameters(Buffer *b, const Route *r) {
     json_open(b, "parameters", '[');
     put_reference(b, NULL, "parameters", "RequestId");
+    put_reference(b, NULL, "parameters", "TraceParent");
     if (r->parameter) {
         json_open(b, NULL, '{');
         json_put_bytes(b, "name", r->parameter + 1, strlen(r->parameter) - 2); /* without its braces */

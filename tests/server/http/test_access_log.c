@@ -1,6 +1,7 @@
 /* --log and --access-log: what the daemon writes to its log, read back. */
 #include "base/clock.h"
 #include "base/json/json.h"
+#include "base/json/json_reader.h"
 #include "tests/support/http_client.h"
 
 #include <fcntl.h>
@@ -70,6 +71,20 @@ static bool is_true(const cJSON *r, const char *name) { return cJSON_IsTrue(json
 #define PLAIN "{\"prompt\":\"The river\",\"max_tokens\":5,\"ignore_eos\":true}"
 #define STREAM "{\"prompt\":\"The river\",\"max_tokens\":7,\"ignore_eos\":true,\"n\":2,\"stream\":true}"
 
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define PARENT "b7ad6b7169203331"
+
+/* The answer goes on in the trace under a span of its own, and so says its record. */
+static void check_trace(const Answer *a, const cJSON *record) {
+    char *told = answer_header(a, "traceparent"), wanted[64];
+    const char *span = json_text(record, "span_id");
+    snprintf(wanted, sizeof wanted, "00-" TRACE "-%s-01", span ? span : "none");
+    CHECK_MSG(told && !strcmp(told, wanted), "%s, not %s", told, wanted);
+    CHECK(span && strlen(span) == 16 && strcmp(span, PARENT) != 0);
+    CHECK(json_is_text(json_at(record, "trace_id"), TRACE) && json_is_text(json_at(record, "parent_id"), PARENT));
+    free(told);
+}
+
 TEST(access_log_tells_of_every_request) {
     static const char odd[] = "GET /a%0a%1b%22b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     static const char bad[] = "GET / HTTP/1.1\r\nHost: x\nConnection: close\r\n\r\n";
@@ -78,7 +93,8 @@ TEST(access_log_tells_of_every_request) {
     REQUIRE(start(&d, &log, CHECKPOINT_SMALL, "--log json --access-log"));
     Answer plain = http_post(&d, "/v1/completions", PLAIN);
     Answer stream = http_post(&d, "/v1/completions", STREAM);
-    Answer wrong = http_post(&d, "/v1/completions", "{\"max_tokens\":\"many\"}");
+    Answer wrong = http_request(&d, NULL, "/v1/completions", "Traceparent: 00-" TRACE "-" PARENT "-03",
+                                "{\"max_tokens\":\"many\"}");
     Answer none = http_request(&d, NULL, "/nowhere", "X-Request-Id: mine-1", NULL);
     for (int i = 0; i < 2; i++) {
         int fd = raw_connect(&d);
@@ -104,12 +120,13 @@ TEST(access_log_tells_of_every_request) {
     CHECK(json_number(r, "bytes") > (double)strlen(stream.body));
     r = check_record(&log, 2, "POST", "/v1/completions", 400);
     CHECK(!json_at(r, "finish") && !json_at(r, "prompt_tokens"));
+    check_trace(&wrong, r);
     char *id = answer_header(&plain, "x-request-id");
     CHECK_MSG(id && !strcmp(id, json_text(check_record(&log, 0, "POST", "/v1/completions", 200), "request_id")), "%s",
               id);
     free(id);
     r = check_record(&log, 3, "GET", "/nowhere", 404);
-    CHECK(!strcmp(json_text(r, "request_id"), "mine-1"));
+    CHECK(!strcmp(json_text(r, "request_id"), "mine-1") && !json_at(r, "trace_id"));
     check_record(&log, 4, "GET", "/a??\"b", 404);
     check_record(&log, 5, "", "", 400);
     answer_free(&plain);

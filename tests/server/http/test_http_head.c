@@ -98,6 +98,42 @@ TEST(head_targets) {
     }
 }
 
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define PARENT "b7ad6b7169203331"
+
+/* W3C Trace Context: what is none is as good as absent. */
+TEST(head_traceparent_of_each_form) {
+    static const char *const good[] = {"00-" TRACE "-" PARENT "-01", "00-" TRACE "-" PARENT "-00",
+                                       "00-00000000000000000000000000000001-0000000000000001-ff",
+                                       "cc-" TRACE "-" PARENT "-01", "cc-" TRACE "-" PARENT "-01-what comes later"};
+    static const char *const bad[] = {"",
+                                      "00",
+                                      "00-" TRACE "-" PARENT,
+                                      "00-" TRACE "-" PARENT "-1",
+                                      "00-" TRACE "-" PARENT "-01-later",
+                                      "00-" TRACE "-" PARENT "-011",
+                                      "ff-" TRACE "-" PARENT "-01",
+                                      "cc-" TRACE "-" PARENT "-01.x",
+                                      "00-00000000000000000000000000000000-" PARENT "-01",
+                                      "00-" TRACE "-0000000000000000-01",
+                                      "00-0AF7651916CD43DD8448EB211C80319C-" PARENT "-01",
+                                      "00_" TRACE "-" PARENT "-01",
+                                      "0x-" TRACE "-" PARENT "-01",
+                                      "00-" TRACE "0-" PARENT "-01",
+                                      "00-" TRACE "-" PARENT "-0g"};
+    for (size_t i = 0; i < COUNTOF(good) + COUNTOF(bad); i++) {
+        const char *value = i < COUNTOF(good) ? good[i] : bad[i - COUNTOF(good)];
+        char request[160], *text;
+        Head h;
+        snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: x\r\ntraceparent: %s\r\n\r\n", value);
+        CHECK(parse(&h, request, &text) == 0);
+        const char *kept = h.fields[HEAD_TRACE_PARENT];
+        CHECK_MSG(i < COUNTOF(good) ? kept && !strcmp(kept, value) : !kept, "\"%s\": %s", value,
+                  kept ? kept : "dropped");
+        free(text);
+    }
+}
+
 /* What another reader gets: one line for each field that is read here, trimmed, and nothing else. */
 TEST(head_written_anew) {
     static const char wanted[] = "POST /a%20b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nOrigin: http://y\r\n"
