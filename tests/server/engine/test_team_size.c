@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <pthread.h>
 
 /* A look every fifth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
  * for how many of n looks the team was full. */
@@ -66,6 +67,25 @@ TEST(team_size_is_full_when_fewer_wait_too) {
     TeamSize c = team_size_of(2);
     int full = looks(&c, &now, 0.37, 0.4, 1000);
     CHECK_MSG(full >= 975, "%d of 1000 looks", full);
+}
+
+/* A part of the team bears with a fifth of the time, and is given up when it waits for more. */
+TEST(team_size_of_a_part_at_the_limit) {
+    TeamSize c = {.most = 4, .size = 3, .until = 2000, .patience = 0.5};
+    CHECK(team_size_decide(&c, 0.2, 1000) == 3);
+    CHECK(team_size_decide(&c, 0.21, 1000) == 4);
+}
+
+/* No system has room for such stacks. */
+TEST(team_size_try_says_when_there_are_no_threads) {
+    pthread_attr_t usual, huge;
+    REQUIRE(pthread_getattr_default_np(&usual) == 0 && pthread_attr_init(&huge) == 0);
+    CHECK(pthread_attr_setstacksize(&huge, (size_t)1 << 62) == 0 && pthread_setattr_default_np(&huge) == 0);
+    int refused = team_size_try(3);
+    CHECK(pthread_setattr_default_np(&usual) == 0);
+    CHECK(refused != 0 && team_size_try(3) == 0 && team_size_try(0) == 0);
+    pthread_attr_destroy(&huge);
+    pthread_attr_destroy(&usual);
 }
 
 /* A team whose members are asked for their delays: this kernel tells, and nobody waited before it computed. */

@@ -17,8 +17,9 @@ static void check_next(const Trie *t, TrieNode node, const int *expected, int n)
 
 TEST(trie_walks) {
     Trie *t = trie_new(ids, lengths, COUNTOF(lengths));
-    REQUIRE(t && t->longest == 3 && t->n == 5);
+    REQUIRE(t && t->longest == 3 && t->n == 5 && atomic_load(&t->references) == 1);
     trie_release(trie_hold(t));
+    CHECK(atomic_load(&t->references) == 1);
     TrieNode root = trie_root(t), one = trie_step(t, root, 1), two = trie_step(t, one, 2);
     check_next(t, root, (int[]){1, 5}, 2);
     check_next(t, one, (int[]){0, 2, 4}, 3); /* 4 goes on, and is an end */
