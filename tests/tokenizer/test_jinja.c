@@ -54,6 +54,13 @@ TEST(jinja_expressions) {
     cJSON_Delete(all);
 }
 
+TEST(jinja_takes_no_zero_byte) {
+    static const char source[] = "a\0b";
+    Err err = {""};
+    CHECK(!jinja_parse(source, sizeof source - 1, &err));
+    CHECK_MSG(strstr(err.msg, "a zero byte"), "%s", err.msg);
+}
+
 TEST(jinja_published_templates) {
     cJSON *all = golden();
     const cJSON *template, *conversation;

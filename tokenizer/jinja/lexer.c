@@ -73,8 +73,10 @@ static void push_data(Lexer *l, const char *from, const char *to, char sign, boo
 
 static void skip_comment(Lexer *l) {
     char sign;
-    while (l->at < l->end && !take_end(l, "#}", &sign)) move(l, 1);
-    if (l->at == l->end && (l->end[-1] != '}' || l->end[-2] != '#')) work_fail(l->w, "a comment has no end");
+    while (!take_end(l, "#}", &sign)) {
+        if (l->at == l->end) work_fail(l->w, "a comment has no end");
+        move(l, 1);
+    }
     after_tag(l, sign, true);
 }
 
