@@ -251,7 +251,7 @@ TEST(scrub_bides_its_time) {
     REQUIRE(shards_open(&s, dir, false, NULL) == 0);
     forget(&s.files[0]);
     REQUIRE(scrub_start(&scrub, &s, 1e6, NULL) == 0);
-    usleep(100000);
+    usleep(300000);
     CHECK(shards_intact(&s));
     scrub_stop(scrub);
     shards_close(&s);
