@@ -254,5 +254,10 @@ TEST(form_that_takes_too_long_is_a_400) {
                   "{\"regex\":\"(.*[^b]){200}x\",\"logprobs\":1,\"max_tokens\":200,\"temperature\":2,\"seed\":1}");
     CHECK_MSG(a.status == 400 && strstr(a.body, "the form takes too long"), "%d %s", a.status, a.body);
     answer_free(&a);
+    a = http_get(&d, "/metrics"); /* what failed counts as that, and its time among none that were answered */
+    CHECK_MSG(strstr(a.body, "\nnoised_choices_total{finish=\"error\"} 1\n") &&
+                  strstr(a.body, "\nnoised_end_to_end_seconds_count 0\n"),
+              "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
 }
