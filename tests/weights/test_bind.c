@@ -267,6 +267,11 @@ TEST(checkpoint_llama) {
     edit_find(&e, LAYER "mlp.up_proj.weight")->dims[0] = 95;
     edit_save(&e, to);
     test_checkpoint_open(to, LAYER "mlp.up_proj.weight is [95,64], config wants [96,64]", "half");
+    edit_open(&e, dir);
+    split_gates(&e, names, DTYPE_F32, DTYPE_F32);
+    edit_remove(&e, LAYER "mlp.up_proj.weight");
+    edit_save(&e, to);
+    test_checkpoint_open(to, "1 tensor missing, first " LAYER "mlp.up_proj.weight", "a gate alone");
     test_model_free(&t);
     free(dir);
     free(to);

@@ -100,12 +100,42 @@ TEST(chat_learns_what_ends_an_answer) {
     tokenizer_free(small);
 }
 
-/* Arguments are the object that they spell out; what spells none, and a role that is no text, is given as it came. */
+/* Whether it writes a text, and whether it writes parts of text, each as a user has them: once, and nothing of them
+ * besides. A template that writes neither is given texts. */
+TEST(chat_learns_what_contents_it_takes) {
+#define EACH(writes) "{% for m in messages %}" writes "{% endfor %}"
+#define PARTS "{% for part in m.content %}{{ part.text }}{% endfor %}"
+    static const struct {
+        const char *source;
+        bool texts, parts;
+    } cases[] = {{EACH("{{ m.content }}"), true, false},
+                 {EACH(PARTS), false, true},
+                 {EACH("{% if m.content is string %}{{ m.content }}{% else %}" PARTS "{% endif %}"), true, true},
+                 {EACH("{{ m.role }}"), true, false}};
+    Tokenizer *none = tokenizer_ids_only();
+    Config config = test_config(attention_kind_find("mha"));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *dir = folder(NULL, cases[i].source);
+        Chat chat;
+        Err err;
+        REQUIRE(chat_open(&chat, dir, NULL, &config, none, &err) == 0);
+        CHECK_MSG(chat.manner.takes_texts == cases[i].texts && chat.manner.takes_parts == cases[i].parts,
+                  "%s: texts %d, parts %d", cases[i].source, chat.manner.takes_texts, chat.manner.takes_parts);
+        chat_close(&chat);
+        free(dir);
+    }
+    tokenizer_free(none);
+}
+
+/* Arguments are the object that they spell out; what spells none, and a role that is no text, is given as it came. A
+ * content that is not there is none. */
 TEST(chat_gives_what_a_request_says) {
-#define CALL(arguments) "[{\"role\":\"tool\",\"tool_calls\":[{\"function\":{\"arguments\":" arguments "}}]}]"
-    static const char source[] = "{% for m in messages %}{{ m.role }}{% for c in m.tool_calls %}"
-                                 "[{{ c.function.arguments }}]{% endfor %}{% endfor %}";
-    static const char *const cases[][2] = {{"[{\"role\":\"user\"},{\"role\":7}]", "user7"},
+#define CALL(arguments)                                                                                                \
+    "[{\"role\":\"tool\",\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":" arguments "}}]}]"
+    static const char source[] =
+        "{% for m in messages %}{{ m.role }}{{ '-' if m.content is none }}{% for c in m.tool_calls %}"
+        "[{{ c.function.arguments }}]{% endfor %}{% endfor %}";
+    static const char *const cases[][2] = {{"[{\"role\":\"user\"},{\"role\":7}]", "user-7-"},
                                            {CALL("\"{\\\"a\\\":1}\""), "tool[{'a': 1}]"},
                                            {CALL("\"rain?\""), "tool[rain?]"},
                                            {CALL("\"[1,2]\""), "tool[[1,2]]"}};
