@@ -217,6 +217,8 @@ TEST(checkpoint_tool) {
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
     snprintf(arguments, sizeof arguments, "verify %s", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
+    snprintf(arguments, sizeof arguments, "inspect %s | head -2", dir);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "{\n  \"model_type\": \"noised\",") == out, "%s", out);
     snprintf(arguments, sizeof arguments, "inspect %s | tail -8", dir);
     CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, " distributions each:\n") && strstr(out, "layer  1:") &&
                   strstr(out, "step: 7"),
