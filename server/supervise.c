@@ -107,8 +107,8 @@ static void end_reload(Supervisor *v) {
     pthread_join(v->loader, NULL);
     v->loading = false;
     if (v->made) {
-        log_line("new requests are served with fingerprint %s", v->made->fingerprint);
         versions_add(&v->server->versions, v->made);
+        log_line("new requests are served with fingerprint %s", v->made->fingerprint);
         metrics_count(&v->server->metrics, COUNT_RELOADS, 1);
         announce(v, "serving");
     } else {
