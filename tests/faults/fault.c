@@ -61,10 +61,12 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
 
-/* OpenMP ends the process when it gets no memory or no thread: what it asks for it gets. */
+/* OpenMP ends the process when it gets no memory or no thread: what it asks for it gets, and what libc asks for to make
+ * a thread of it. */
+static __attribute__((tls_model("initial-exec"))) _Thread_local bool makes_openmp;
 static bool is_openmp(const void *caller) {
     Dl_info from;
-    return dladdr(caller, &from) && strstr(from.dli_fname, "libgomp");
+    return makes_openmp || (dladdr(caller, &from) && strstr(from.dli_fname, "libgomp"));
 }
 static bool refuses(FaultCall call, const void *caller) { return strikes(call) && !is_openmp(caller); }
 #define NO_MEMORY refuses(FAULT_MALLOC, __builtin_return_address(0))
@@ -218,7 +220,12 @@ int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 /* ---- threads ---- */
 
 int pthread_create(pthread_t *id, const pthread_attr_t *how, void *(*run)(void *), void *with) {
-    return refuses(FAULT_THREAD, __builtin_return_address(0)) ? EAGAIN : REAL(pthread_create)(id, how, run, with);
+    const void *caller = __builtin_return_address(0);
+    if (refuses(FAULT_THREAD, caller)) return EAGAIN;
+    makes_openmp = is_openmp(caller);
+    int rc = REAL(pthread_create)(id, how, run, with);
+    makes_openmp = false;
+    return rc;
 }
 
 /* ---- sockets ---- */
