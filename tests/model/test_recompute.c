@@ -47,12 +47,15 @@ static void run_pass(TestModel *m, const Pass *p, double loss[4]) {
     tape_free(&tape);
 }
 
-static void check_config(const Config *cfg, const char *name) {
+/* Under a sanitizer only one of the passes, by turns: the networks and the passes are all met, the pairs are about
+ * numbers. */
+static void check_config(const Config *cfg, const char *name, int turn) {
     static const Pass passes[] = {{.kl_weight = 1e-3f}, {.kl_weight = 1}, {.bf16 = true, .kl_weight = 1e-3f}};
     TestModel m;
     if (test_model_init(&m, cfg, 17)) {
         float *kept = xmalloc(m.count * sizeof *kept);
         for (size_t i = 0; i < COUNTOF(passes); i++) {
+            if (SANITIZED && i != (size_t)turn % COUNTOF(passes)) continue;
             Pass p = passes[i];
             double loss[2][4];
             run_pass(&m, &p, loss[0]);
@@ -69,6 +72,7 @@ static void check_config(const Config *cfg, const char *name) {
 }
 
 TEST(recompute_same_gradients) {
+    int turn = 0;
     for (int k = 0; attention_kinds[k]; k++)
         for (size_t v = 0; v < COUNTOF(test_variants); v++)
             for (int density = 0; density < 3; density++) {
@@ -82,7 +86,7 @@ TEST(recompute_same_gradients) {
                     c.noise.components = 3;
                 }
                 snprintf(name, sizeof name, "%s %s, density %d", attention_kinds[k]->name, test_variants[v], density);
-                check_config(&c, name);
+                check_config(&c, name, turn++);
             }
 }
 

@@ -343,12 +343,12 @@ const char *__lsan_default_suppressions(void) {
 }
 #endif
 
-/* Loads the checkpoint with allocation 0, 1, 2 ... failing until loading needs no more, under a sanitizer with every
- * eighth; how many that are. */
+/* Loads the checkpoint with allocation 0, 1, 2 ... failing until loading needs no more; how many that are. Under a
+ * sanitizer with every eighth, by turns once and for ever. */
 static int fail_each_load(const Here *h, bool for_ever, int *refused) {
     int tried = 0;
     for (bool reached = true; reached && tried < 100000; tried += reached) {
-        int n = tried * SLOWNESS;
+        int n = SANITIZED ? (2 * tried + for_ever) * SLOWNESS : tried;
         Serving *made;
         Err err = {""};
         memory_fail(n, for_ever);
