@@ -2,6 +2,7 @@
 #include "base/random.h"
 #include "server/engine/kv_pool.h"
 #include "server/engine/queue.h"
+#include "server/engine/runner.h"
 #include "server/engine/scheduler.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
@@ -265,11 +266,30 @@ TEST(engine_footprint_has_a_step_s_logits) {
     EngineOptions o = test_engine_options();
     TestModel m;
     c.vocab_size = 20000;
-    o.prefill_chunk = 512;
+    o.prefill_chunk = 2600; /* fits no single block of those that it comes in, of 1 MiB and 2 MiB */
     REQUIRE(test_model_init(&m, &c, 1));
     EngineFootprint f = engine_footprint(&m.model, &o);
     size_t logits = (size_t)(o.max_batch + SCORED_ROWS) * 20000 * sizeof(float);
     CHECK_MSG(f.work_bytes >= logits && f.work_bytes < 2 * logits, "%zu bytes, the logits are %zu", f.work_bytes,
               logits);
+    test_model_free(&m);
+}
+
+/* In whatever pieces a batch takes its memory, what the largest has taken is there, and in one piece. */
+TEST(runner_warms_up_to_one_piece) {
+    Config c = test_engine_config("plain");
+    EngineOptions o = test_engine_options();
+    Checkpoint checkpoint = {0};
+    TestModel m;
+    Runner r;
+    Err err;
+    o.prefill_chunk = 2600; /* fits no single block of those that it comes in, of 1 MiB and 2 MiB */
+    REQUIRE(test_model_init(&m, &c, 1));
+    checkpoint.model = m.model;
+    REQUIRE(runner_init(&r, &checkpoint, &o, &err) == 0 && runner_warm_up(&r));
+    size_t grown = r.tape.arena.grown, most = engine_footprint(&m.model, &o).work_bytes / 10 * 9;
+    arena_alloc(&r.tape.arena, most);
+    CHECK_MSG(r.tape.arena.grown == grown, "%zu bytes are another block", most);
+    runner_free(&r);
     test_model_free(&m);
 }
