@@ -310,6 +310,9 @@ TEST(completion_small_rules) {
     CHECK_MSG(!strcmp(answer_text(&a, 0), "") && json_number(a.json, "usage.completion_tokens") == 1, "%s", a.body);
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"));
     answer_free(&a);
+    a = complete(&d, "{\"prompt\":[\"x\",66],\"max_tokens\":1}"); /* one prompt of two parts */
+    CHECK_MSG(a.status == 200 && cJSON_GetArraySize(json_at(a.json, "choices")) == 1, "%s", a.body);
+    answer_free(&a);
     /* EOS takes its slot. */
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":1,\"echo\":true,\"logprobs\":1,\"logit_bias\":{\"0\":100},"
                      "\"temperature\":0}");
