@@ -367,6 +367,7 @@ static int fail_each_load(const Here *h, bool for_ever, int *refused) {
 /* A reload that memory is missing for is refused, wherever it runs out, and what serves goes on. */
 TEST(memory_runs_out_while_reloading) {
     Here h;
+    test_takes_long();
     REQUIRE(here_start(&h, CHECKPOINT_SMALL));
     static const char question[] = "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2}";
     char *good = ask(&h, "/v1/completions", question, sizeof question - 1);
