@@ -1,4 +1,5 @@
 /* Grammars: what they take, and what is wrong with those that are none. */
+#include "base/memory.h"
 #include "tests/support/forms.h"
 #include "tests/support/test.h"
 
@@ -18,6 +19,13 @@ static void check(const char *grammar, const char *const *whole, const char *con
     form_release(f);
 }
 
+static void check_refused(const char *grammar, const char *why) {
+    FormError e = {.path = ""};
+    Form *f = form_of_grammar(grammar, strlen(grammar), &e);
+    CHECK_MSG(!f && strstr(e.message, why), "%.100s: %s", grammar, f ? "taken" : e.message);
+    form_release(f);
+}
+
 TEST(form_grammar_takes) {
     check("root ::= \"yes\" | \"no\"", LIST("yes", "no"), LIST("", "ye", "yesno", "maybe"));
     check("root ::= item+ # a list\nitem ::= \"- \" [^\\r\\n]+ \"\\n\"", LIST("- a\n", "- a\n- \xC3\xA9\n"),
@@ -27,6 +35,9 @@ TEST(form_grammar_takes) {
     check("root ::= \"a\"\n  | \"b\"\n\nx ::= root", LIST("a", "b"), LIST("c"));
     check("root ::= (a?){0,2} \"\\u00e9\\\"\\n\" {,2} .\na ::= \"\" | \"q\"",
           LIST("\xC3\xA9\"\nz", "qq\xC3\xA9\"\n\xE2\x82\xAC"), LIST("\xC3\xA9\"\n\xE2\x82"));
+    check("root ::= Rule_2 {2,}\r\nRule_2\t::= [\\u00E9-\\U000000EAa-]", LIST("\xC3\xA9\xC3\xAA", "a-a"),
+          LIST("a", "b"));
+    check("root ::= \"a\"{2}\n# the end", LIST("aa"), LIST("a", "aaa"));
     /* Sums and products, without left recursion. */
     check("root ::= term (\"+\" term)*\nterm ::= factor (\"*\" factor)*\nfactor ::= [0-9]+ | \"(\" root \")\"",
           LIST("1", "1+2*3", "(1+2)*(3)"), LIST("1+", "(1", "1)", "+1"));
@@ -48,16 +59,34 @@ TEST(form_grammar_refuses) {
                  {"root ::= [a", "without ]"},
                  {"root ::= [b-a]", "ends before"},
                  {"root ::= \"\\q\"", "no such escape"},
+                 {"root ::= \"\\", "no such escape"},
+                 {"root ::= \"\\x4g\"", "hexadecimal digits"},
+                 {"root ::= \"\\ud800\"", "no code point"},
+                 {"root ::= \"\\U00110000\"", "no code point"},
+                 {"root ::= [a-\\q]", "no such escape"},
                  {"root ::= \"a\"{x}", "{n}"},
+                 {"root ::= \"a\"{2", "{n}"},
+                 {"root ::= \"a\"{3,2}", "out of order"},
+                 {"root ::= \"a\"{65536}", "too often"},
+                 {"root ::= \"a\"{,99999999999}", "too often"},
                  {"root ::= \"a\"\nroot ::= \"b\"", "there already (line 2"},
                  {"root ::= \"a\" ~", "must stand here"},
                  {"root ::= * \"a\"", "must stand here"}};
-    for (size_t i = 0; i < COUNTOF(cases); i++) {
-        FormError e = {.path = ""};
-        Form *f = form_of_grammar(cases[i].grammar, strlen(cases[i].grammar), &e);
-        CHECK_MSG(!f && strstr(e.message, cases[i].why), "%s: %s", cases[i].grammar, f ? "taken" : e.message);
-        form_release(f);
-    }
+    for (size_t i = 0; i < COUNTOF(cases); i++) check_refused(cases[i].grammar, cases[i].why);
+}
+
+TEST(form_grammar_limits) {
+    char nest[8 + 101 + 4] = "root ::=", class[8 + 513 + 3] = "root ::=", *rules = xcalloc(1, 200000), *to = rules;
+    memset(nest + 8, '(', 101);
+    strcat(nest, "\"a\"");
+    check_refused(nest, "too deep");
+    memset(class + 8, 'a', 514);
+    class[8] = '[';
+    check_refused(class, "too many parts");
+    to = stpcpy(to, "root ::= \"a\"\n");
+    for (int i = 0; i < 10000; i++) to += sprintf(to, "r%d ::= \"a\"\n", i);
+    check_refused(rules, "too many rules");
+    free(rules);
 }
 
 /* A nest that the walk cannot hold is not begun: what it does take it can end. */

@@ -120,12 +120,31 @@ TEST(form_schema_references) {
           LIST("{\"v\":1,\"next\":null}", "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3,\"next\":null}}}"),
           LIST("{\"v\":1,\"next\":{}}"));
     check("{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}", LIST("[]", "[[],[[]]]"), LIST("[1]"));
+    check("{\"prefixItems\":[{\"const\":1},{\"$ref\":\"#/prefixItems/0\"}]}", LIST("[1]", "[1,1]"), LIST("[1,2]"));
+    check("{\"$defs\":{\"a~b c\":{\"const\":1}},\"$ref\":\"#/$defs/a~0b%20c\"}", LIST("1"), LIST("2"));
     check("{\"definitions\":{\"a/b\":{\"const\":1}},\"properties\":{\"x\":{\"$ref\":\"#/definitions/a~1b\"}}}",
           LIST("{\"x\":1}"), LIST("{\"x\":2}"));
     check("{\"oneOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/"
           "b\"}],\"$defs\":{\"a\":{\"properties\":{\"t\":{\"const\":\"a\"}},\"required\":[\"t\"]},"
           "\"b\":{\"properties\":{\"t\":{\"enum\":[\"b\",\"c\"]}},\"required\":[\"t\"]}}}",
           LIST("{\"t\":\"a\"}", "{\"t\":\"c\"}"), LIST("{\"t\":\"d\"}", "{}"));
+}
+
+/* Of oneOf, what no value can be two of: by types, listed values, or a property that both require. */
+TEST(form_schema_one_of) {
+    check("{\"oneOf\":[{\"const\":true},{\"const\":[1]},{\"const\":{\"a\":1}},{\"const\":null},{\"const\":\"x\"},"
+          "{\"const\":1.5},{\"const\":2}]}",
+          LIST("true", "[1]", "{\"a\":1}", "null", "\"x\"", "1.5", "2"), LIST("false", "[2]", "{}", "1"));
+    check("{\"oneOf\":[{\"enum\":[1,\"a\"]},{\"enum\":[2,\"b\"]},{\"const\":3}]}", LIST("1", "\"b\"", "3"), LIST("4"));
+    check("{\"oneOf\":[{\"type\":[\"string\",\"null\"]},{\"type\":[\"integer\",\"boolean\"]}]}",
+          LIST("\"a\"", "null", "1", "true"), LIST("[]", "1.5"));
+    check("{\"oneOf\":[{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]},"
+          "{\"oneOf\":[{\"type\":\"array\"},{\"type\":\"boolean\"}]},{\"allOf\":[{\"type\":\"integer\"}]}]}",
+          LIST("\"a\"", "null", "[]", "true", "7"), LIST("{}", "1.5"));
+    check("{\"oneOf\":[{\"properties\":{\"a\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]}},"
+          "\"required\":[\"a\"]},"
+          "{\"properties\":{\"a\":{\"properties\":{\"k\":{\"const\":2}},\"required\":[\"k\"]}},\"required\":[\"a\"]}]}",
+          LIST("{\"a\":{\"k\":1}}", "{\"a\":{\"k\":2}}"), LIST("{\"a\":{\"k\":3}}", "{}"));
 }
 
 TEST(form_schema_names_what_it_cannot_keep) {
@@ -140,9 +159,20 @@ TEST(form_schema_names_what_it_cannot_keep) {
         {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf", "both [0] and [1]"},
         {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}}},{\"properties\":{\"t\":{\"const\":2}}}]}", "oneOf",
          "both"},
+        {"{\"oneOf\":[{\"enum\":[1,2]},{\"enum\":[2,3]}]}", "oneOf", "both [0] and [1]"},
+        {"{\"oneOf\":[{\"type\":\"null\"},{\"type\":\"string\"},{\"const\":\"x\"}]}", "oneOf", "both [1] and [2]"},
+        {"{\"oneOf\":[{},{\"type\":\"null\"}]}", "oneOf", "both [0] and [1]"},
+        {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}},\"required\":[\"t\"]},{\"properties\":{\"t\":{\"const\":2}}"
+         "}]}",
+         "oneOf", "both"},
+        {"{\"oneOf\":3}", "oneOf", "array of schemas"},
+        {"{\"anyOf\":[]}", "anyOf", "array of schemas"},
         {"{\"allOf\":[{},{}]}", "allOf", "more than one"},
         {"{\"$ref\":\"http://x/y\"}", "$ref", "in the same schema"},
         {"{\"$ref\":\"#/$defs/x\"}", "$ref", "leads nowhere"},
+        {"{\"$ref\":\"#x\"}", "$ref", "in the same schema"},
+        {"{\"$ref\":3}", "$ref", "in the same schema"},
+        {"{\"prefixItems\":[{}],\"items\":{\"$ref\":\"#/prefixItems/1\"}}", "items.$ref", "leads nowhere"},
         {"{\"$defs\":{\"x\":{\"not\":{}}},\"items\":{\"$ref\":\"#/$defs/x\"}}", "$defs/x.not", "is not supported"},
         {"{\"$ref\":\"#\"}", "", "no text is of this form"},
         {"{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "", "no text is of this form"},
@@ -153,7 +183,17 @@ TEST(form_schema_names_what_it_cannot_keep) {
         {"{\"pattern\":\"a\",\"minLength\":2}", "minLength", "beside another"},
         {"{\"pattern\":\"(?=a)\"}", "pattern", "lookahead"},
         {"{\"format\":\"regex\"}", "format", "is not supported"},
+        {"{\"pattern\":3}", "pattern", "must be a string"},
+        {"{\"format\":3}", "format", "is not supported"},
+        {"{\"type\":\"integer\",\"maximum\":\"9\"}", "maximum", "must be a number"},
+        {"{\"type\":\"integer\",\"minimum\":1e300}", "minimum", "must be between"},
         {"{\"type\":\"number\",\"minimum\":0.5}", "minimum", "must be an integer"},
+        {"{\"minItems\":2,\"maxItems\":1}", "minItems", "maxItems only 1"},
+        {"{\"minItems\":\"2\"}", "minItems", "between 0 and"},
+        {"{\"prefixItems\":[]}", "prefixItems", "array of 1 to"},
+        {"{\"prefixItems\":{}}", "prefixItems", "array of 1 to"},
+        {"{\"required\":3}", "required", "array of names"},
+        {"{\"required\":[3]}", "required", "array of names"},
         {"{\"type\":\"number\",\"multipleOf\":2}", "multipleOf", "is not supported"},
         {"{\"required\":[\"a\"]}", "required", "properties lacks"},
         {"{\"enum\":[]}", "enum", "array of values"},
