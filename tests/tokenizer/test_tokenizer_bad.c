@@ -42,6 +42,8 @@ static void check_bad(const char *json, const Bad *bad, size_t n) {
     "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [" single "], \"pair\": [], "                  \
     "\"special_tokens\": {\"!\": {\"id\": \"!\", \"ids\": [400], \"tokens\": [\"!\"]}}}"
 
+#define POST_SEQUENCE(list) "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [" list "]}"
+
 static const Bad BAD_TOP[] = {
     {"\"version\": \"1.0\"", "\"version\": \"2.0\"", "version is \"2.0\", only \"1.0\" is supported"},
     {"\"version\": \"1.0\"", "\"version\": 1", "version is 1, only \"1.0\" is supported"},
@@ -54,6 +56,10 @@ static const Bad BAD_TOP[] = {
 static const Bad BAD_PIPELINE[] = {
     {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFKC\"}",
      "normalizer is \"NFKC\", only null and \"NFC\" are supported with a byte-level vocabulary"},
+    {"\"normalizer\": null", "\"normalizer\": 7",
+     "normalizer is 7, only null and \"NFC\" are supported with a byte-level vocabulary"},
+    {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\", \"form\": 1}",
+     "normalizer has the unknown key \"form\" (known: type)"},
     {"\"pre_tokenizer\": {\"type\": \"ByteLevel\"", "\"pre_tokenizer\": {\"type\": \"Whitespace\"",
      "pre_tokenizer.type is \"Whitespace\", only \"ByteLevel\" is supported here"},
     {"\"pre_tokenizer\": {\"type\": \"ByteLevel\"", "\"pre_tokenizer\": {\"typ\": \"ByteLevel\"",
@@ -72,6 +78,20 @@ static const Bad BAD_PIPELINE[] = {
      "post_processor.single has 2 elements, only [A] and [token, A] are supported"},
     {"\"post_processor\": null", POST("{\"SpecialToken\": {\"id\": \"!\"}}, {\"Sequence\": {\"id\": \"A\"}}"),
      "post_processor.special_tokens: \"!\" does not name one id below 320"},
+    {"\"post_processor\": null", "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": {}}",
+     "post_processor.single has 0 elements, only [A] and [token, A] are supported"},
+    {"\"post_processor\": null", POST("{\"Sequence\": {\"id\": \"B\"}}"),
+     "post_processor.single has 1 elements, only [A] and [token, A] are supported"},
+    {"\"post_processor\": null",
+     POST("{\"SpecialToken\": {\"id\": \"!\"}}, {\"Sequence\": {\"id\": \"A\"}}, {\"Sequence\": {\"id\": \"B\"}}"),
+     "post_processor.single has 3 elements, only [A] and [token, A] are supported"},
+    {"\"post_processor\": null", POST_SEQUENCE(""),
+     "post_processor.processors has 0 elements, only 1 to 2 are supported"},
+    {"\"post_processor\": null", POST_SEQUENCE("{\"type\": \"ByteLevel\"}, {\"type\": \"BertProcessing\"}"),
+     "post_processor.type is \"BertProcessing\", only \"TemplateProcessing\" is supported here"},
+    {"\"post_processor\": null",
+     "\"post_processor\": {\"type\": \"Sequence\", \"processors\": {\"type\": \"ByteLevel\"}}",
+     "post_processor.processors has 1 elements, only 1 to 2 are supported"},
     {"\"post_processor\": null", POST("{\"SpecialToken\": {\"id\": 7}}, {\"Sequence\": {\"id\": \"A\"}}"),
      "post_processor.special_tokens: 7 does not name one id below 320"},
 };
@@ -191,6 +211,10 @@ static const Bad BAD_LLAMA[] = {
     {"\"byte_fallback\":true", "\"byte_fallback\":false",
      "normalizer is \"Sequence\", only null and \"NFC\" are supported with a byte-level vocabulary"},
     {"\"unk_token\":\"<unk>\"", "\"unk_token\":\"<pad>\"", "model.unk_token is \"<pad>\", which is not in model.vocab"},
+    {"\"ids\":[1]", "\"ids\":7", "post_processor.special_tokens: \"<s>\" does not name one id below 278"},
+    {"\"type\":\"Strip\"", "\"type\":\"Trim\"",
+     "decoder.decoders[3].type is \"Trim\", only \"Strip\" is supported here"},
+    {"\"stop\":0", "\"stop\":1", "decoder.decoders[3] strips start 1 and stop 1, only 0 or 1 and 0 are supported"},
     {"\"ids\":[1]", "\"ids\":[1,2]", "post_processor.special_tokens: \"<s>\" does not name one id below 278"},
 };
 

@@ -127,6 +127,22 @@ static void check_cases(const Tokenizer *t, const Case *cases, size_t n, bool sp
     }
 }
 
+/* As files of Llama 3 have it: a sequence whose byte level moves offsets alone. */
+TEST(tokenizer_post_processors) {
+    static const char *const sequences[] = {
+        "{\"type\":\"Sequence\",\"processors\":[" TEMPLATE "]}",
+        "{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"}," TEMPLATE "]}",
+        "{\"type\":\"Sequence\",\"processors\":[" TEMPLATE ",{\"type\":\"ByteLevel\"}]}"};
+    for (size_t i = 0; i < COUNTOF(sequences); i++) {
+        Tokenizer *t = llama_tokenizer(TEMPLATE, sequences[i]);
+        CHECK_MSG(t && tokenizer_spec(t)->bos == 1, "%s", sequences[i]);
+        tokenizer_free(t);
+    }
+    Tokenizer *t = llama_tokenizer(TEMPLATE, "{\"type\":\"ByteLevel\"}");
+    CHECK(t && tokenizer_spec(t)->bos == -1);
+    tokenizer_free(t);
+}
+
 TEST(tokenizer_llama_ids) {
     static const Case plain[] = {
         {"", {-1}},

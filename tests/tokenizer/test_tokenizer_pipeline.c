@@ -157,6 +157,16 @@ TEST(tokenizer_bad_pipelines) {
          "pre_tokenizer.pretokenizers[0].behavior is \"Removed\", only \"Isolated\" is supported"},
         {SEQUENCE(SPLIT("a") ", " SPLIT("b") ", " SPLIT("c") ", " SPLIT("d") ", " BYTE_LEVEL("true")),
          "the last of pre_tokenizer.pretokenizers: only 4 expressions after one another are supported"},
+        {SEQUENCE("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": \"Isolated\", \"invert\": "
+                  "true}, " BYTE_LEVEL("false")),
+         "pre_tokenizer.pretokenizers[0].invert is true, only false is supported"},
+        {SEQUENCE("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": \"Isolated\", \"invert\": "
+                  "1}, " BYTE_LEVEL("false")),
+         "pre_tokenizer.pretokenizers[0].invert is 1, must be true or false"},
+        {SEQUENCE("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behaviour\": 1}, " BYTE_LEVEL("false")),
+         "pre_tokenizer.pretokenizers[0] has the unknown key \"behaviour\" (known: type pattern behavior invert)"},
+        {SEQUENCE(SPLIT("x+") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"),
+         "the last of pre_tokenizer.pretokenizers.add_prefix_space is true, only false is supported in a sequence"},
         {SEQUENCE(""), "pre_tokenizer.pretokenizers has 0 elements, only 1 to 5 are supported"},
         {SEQUENCE("{\"type\": \"Digits\", \"individual_digits\": 1}, " BYTE_LEVEL("false")),
          "pre_tokenizer.pretokenizers[0].individual_digits is 1, must be true or false"},
