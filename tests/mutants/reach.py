@@ -14,7 +14,7 @@ from pathlib import Path
 
 FUNCTION, ARCS, HEADER = 0x01000000, 0x01a10000, 16
 LONGEST = 15  # seconds: what takes longer judges no mutant
-FOLDERS = 'base', 'tokenizer', 'weights', 'server', 'trainer', 'fuzz'
+FOLDERS = 'base', 'tokenizer', 'weights', 'model', 'server', 'trainer', 'fuzz'
 
 
 def records(data):

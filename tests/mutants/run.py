@@ -46,7 +46,11 @@ def digest(*texts):
 
 def make_tree(sanitizer):
     """The files that git knows, those changed since the last time, and what is built of them."""
-    for name in sh('git ls-files -co --exclude-standard').stdout.split('\n'):
+    names = sh('git ls-files -co --exclude-standard').stdout.split('\n')
+    for gone in {str(p.relative_to(TREE)) for p in TREE.rglob('*.[ch]')} - set(names):
+        if not gone.startswith('build'):
+            (TREE / gone).unlink()
+    for name in names:
         source, target = Path(name), TREE / name
         if not source.is_file():
             continue
@@ -63,7 +67,7 @@ def commands(file, sanitizer):
     says = sh(f'make -n -s V=1 -W {file} {"SAN=" + sanitizer if sanitizer else ""} all {BUILDS[sanitizer]}/run-tests',
               cwd=TREE).stdout
     lines = [line for line in says.split('\n') if re.search(r'-o build\S*/\S+', line)]
-    linker = ' -fuse-ld=mold' if shutil.which('mold') else ''
+    linker = ' -Wl,--strip-debug' + (' -fuse-ld=mold' if shutil.which('mold') else '')
     if len(lines) > 6:
         sys.exit(f'{TREE} is not built: {lines[0][-200:]}')
     return 'set -e\n' + '\n'.join(line + (' -w -O1' if f'-c {file}' in line else linker) for line in lines)
@@ -74,22 +78,34 @@ class Tests:
 
     def __init__(self, found):
         self.found = found
+        self.home = {name: str(Path(file).parent.relative_to('tests')) for name, file in reach.tests().items()}
 
-    def of(self, mutant):
-        """Names in batches that run in one process each: those first that together take every branch of the function
-        that any test takes, found one by one by what is new for the time; then all others, quickest first."""
-        entered = f'{mutant.file} {mutant.function}'
-        left = {t: e['functions'][entered] for t, e in self.found.items() if entered in e['functions']}
-        first, seen, some = [], 0, dict(left)
-        while some:
-            new = {t: bin(bits & ~seen).count('1') / (self.found[t]['seconds'] + 0.1) for t, bits in some.items()}
-            best = max(new, key=new.get)
+    def cover(self, left, functions):
+        """Takes from `left` the tests that together take every branch of the functions that any of them takes, one by
+        one by what is new for the time."""
+        taken, seen = [], dict.fromkeys(functions, 0)
+        while left:
+            new = {t: sum(bin(self.found[t]['functions'].get(f, 0) & ~seen[f]).count('1') for f in functions) /
+                   (self.found[t]['seconds'] + 0.1) for t in left}
+            best = max(left, key=new.get)
             if not new[best]:
                 break
-            first.append(best)
-            seen |= some.pop(best)
-        rest = sorted(some, key=lambda t: self.found[t]['seconds'])
+            taken.append(best)
+            left.remove(best)
+            for f in functions:
+                seen[f] |= self.found[best]['functions'].get(f, 0)
+        return taken
+
+    def of(self, mutant):
+        """Names in batches that run in one process each, of the tests that enter the function: those first that take all
+        its branches, then those that take all of its file's, whose business it may be, then all others, those of its
+        room and the quickest first."""
+        entered = f'{mutant.file} {mutant.function}'
+        some = [t for t, e in self.found.items() if entered in e['functions']]
+        near = {f for t in some for f in self.found[t]['functions'] if f.startswith(mutant.file + ' ')}
+        first = self.cover(some, [entered]) + self.cover(some, near)
         batches, seconds, limit = [[name] for name in first] + [[]], 0, 1
+        rest = sorted(some, key=lambda t: (not mutant.file.startswith(self.home[t] + '/'), self.found[t]['seconds']))
         for i, name in enumerate(rest):
             seconds += self.found[name]['seconds']
             if seconds > SECONDS and i >= FEW:
