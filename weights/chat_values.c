@@ -28,27 +28,27 @@ static Value text_value(JinjaWork *w, const cJSON *string, bool unfinished) {
 
 static Value part_value(JinjaWork *w, const cJSON *string, bool unfinished) {
     Value part = dict_new(w, VALUE_DICT);
-    dict_put(w, part.dict, value_text(text_word(w, "type")), value_text(text_word(w, "text")));
-    dict_put(w, part.dict, value_text(text_word(w, "text")), text_value(w, string, unfinished));
+    dict_put(w, part.dict, text_word(w, "type"), value_text(text_word(w, "text")));
+    dict_put(w, part.dict, text_word(w, "text"), text_value(w, string, unfinished));
     return part;
 }
 
 static Value content_value(JinjaWork *w, const ChatManner *m, const cJSON *content, bool unfinished) {
-    Items parts = {0};
+    Value parts = value_list();
     Builder lines = {0};
     const cJSON *part;
     if (cJSON_IsString(content) && m->takes_texts) return text_value(w, content, unfinished);
-    if (cJSON_IsString(content)) items_push(w, &parts, part_value(w, content, unfinished));
+    if (cJSON_IsString(content)) list_push(w, &parts, part_value(w, content, unfinished));
     cJSON_ArrayForEach(part, content) {
         const cJSON *text = json_field(part, "text");
         if (!cJSON_IsString(text)) continue;
         Value v = part_value(w, text, unfinished && !part->next);
-        items_push(w, &parts, v);
+        list_push(w, &parts, v);
         if (part != content->child) build_bytes(w, &lines, "\n", 1, MARK_CONTENT);
-        build(w, &lines, dict_at(v.dict, text_word(w, "text"))->text);
+        build(w, &lines, dict_at(w, v.dict, text_word(w, "text"))->text);
     }
     if (parts.n == 0 && !cJSON_IsArray(content)) return value_none();
-    return m->takes_parts ? items_value(&parts, VALUE_LIST) : value_text(built(&lines));
+    return m->takes_parts ? parts : value_text(built(&lines));
 }
 
 /* ---- messages ---- */
@@ -72,23 +72,23 @@ static Value call_value(JinjaWork *w, const cJSON *call) {
     cJSON **read = work_json(w);
     *read = json_parse(spelt->valuestring, strlen(spelt->valuestring), DEPTH, VALUES, &err);
     if (!cJSON_IsObject(*read)) return v;
-    Value *inside = dict_at(v.dict, text_word(w, "function"));
-    *dict_at(inside->dict, text_word(w, "arguments")) = value_of_json(w, *read, MARK_CONTENT);
+    Value *inside = dict_at(w, v.dict, text_word(w, "function"));
+    *dict_at(w, inside->dict, text_word(w, "arguments")) = value_of_json(w, *read, MARK_CONTENT);
     return v;
 }
 
 static Value calls_value(JinjaWork *w, const cJSON *calls) {
-    Items all = {0};
+    Value all = value_list();
     const cJSON *call;
-    cJSON_ArrayForEach(call, calls) { items_push(w, &all, call_value(w, call)); }
-    return items_value(&all, VALUE_LIST);
+    cJSON_ArrayForEach(call, calls) { list_push(w, &all, call_value(w, call)); }
+    return all;
 }
 
 static Value message_value(JinjaWork *w, const ChatManner *m, const cJSON *message, bool unfinished) {
     Value v = dict_new(w, VALUE_DICT);
     const cJSON *item;
     cJSON_ArrayForEach(item, message) {
-        Value key = value_text(text_of(w, item->string, strlen(item->string), MARK_CONTENT));
+        MarkedText key = text_of(w, item->string, strlen(item->string), MARK_CONTENT);
         bool calls = !strcmp(item->string, "tool_calls");
         if (!strcmp(item->string, "content"))
             dict_put(w, v.dict, key, content_value(w, m, item, unfinished));
@@ -99,7 +99,7 @@ static Value message_value(JinjaWork *w, const ChatManner *m, const cJSON *messa
         else if (!calls && !cJSON_IsNull(item))
             dict_put(w, v.dict, key, value_of_json(w, item, MARK_CONTENT));
     }
-    if (!json_field(message, "content")) dict_put(w, v.dict, value_text(text_word(w, "content")), value_none());
+    if (!json_field(message, "content")) dict_put(w, v.dict, text_word(w, "content"), value_none());
     return v;
 }
 
@@ -107,16 +107,16 @@ void chat_fill(JinjaWork *w, void *fill) {
     const ChatFill *f = fill;
     const ChatRequest *r = f->request;
     const cJSON *item;
-    Items messages = {0};
+    Value messages = value_list();
     jinja_set(w, "bos_token", value_text(text_word(w, f->manner->bos)));
     jinja_set(w, "eos_token", value_text(text_word(w, f->manner->eos)));
     jinja_set(w, "documents", value_none());
     cJSON_ArrayForEach(item, r->variables) { jinja_set(w, item->string, value_of_json(w, item, MARK_CONTENT)); }
     cJSON_ArrayForEach(item, r->messages) {
         bool unfinished = r->end == CHAT_UNFINISHED && !item->next;
-        items_push(w, &messages, message_value(w, f->manner, item, unfinished));
+        list_push(w, &messages, message_value(w, f->manner, item, unfinished));
     }
-    jinja_set(w, "messages", items_value(&messages, VALUE_LIST));
+    jinja_set(w, "messages", messages);
     jinja_set(w, "tools", r->tools ? value_of_json(w, r->tools, MARK_CONTENT) : value_none());
     jinja_set(w, "add_generation_prompt", value_bool(r->end == CHAT_OPENED));
 }

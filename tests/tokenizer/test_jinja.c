@@ -76,6 +76,82 @@ TEST(jinja_published_templates) {
     cJSON_Delete(all);
 }
 
+/* ---- what is refused ---- */
+
+static void check_refused(const char *source, const char *why) {
+    const cJSON *none[] = {NULL};
+    Buffer text = {0}, marks = {0};
+    Err err = {""};
+    Jinja *j = jinja_parse(source, strlen(source), &err);
+    int rc = j ? jinja_run(j, fill, none, &text, &marks, &err) : -1;
+    CHECK_MSG(rc && strstr(err.msg, why) && strstr(err.msg, "line"), "%.200s: %s, not %s", source, err.msg, why);
+    buffer_free(&text);
+    buffer_free(&marks);
+    jinja_free(j);
+}
+
+/* Parts of Jinja that are not here, and numbers beyond what is. */
+TEST(jinja_refuses_by_name) {
+    static const struct {
+        const char *source, *why;
+    } cases[] = {
+        {"{% raw %}{{ n }}{% endraw %}", "\"raw\" where a statement should be"},
+        {"{% call f() %}{% endcall %}", "\"call\" where a statement should be"},
+        {"{% include 'a' %}", "\"include\" where a statement should be"},
+        {"{% for i in [] recursive %}{% endfor %}", "\"recursive\" where %} should be"},
+        {"{{ 1 | divide }}", "\"divide\" where a filter should be"},
+        {"{{ 1 is divisibleby 2 }}", "\"divisibleby\" where a test should be"},
+        {"{{ 'a'.rfind('a') }}", "a string has no 'rfind'"},
+        {"{{ [1].append(2) }}", "a list has no 'append'"},
+        {"{{ shout(1) }}", "'shout' is undefined"},
+        {"{{ [1] | select('small') }}", "small is not a test"},
+        {"{{ [1] | map('small') }}", "small is not a filter"},
+        {"{{ 1 | tojson(sort_keys=true) }}", "tojson has no argument sort_keys"},
+        {"{{ 1 | tojson(indent=9223372036854775807) }}", "an indent"},
+        {"{{ 1 | tojson(ensure_ascii=true) }}", "ensure_ascii"},
+        {"{{ 1 | default(1, 2, 3) }}", "default takes at most 2 arguments, not 3"},
+        {"{{ 'a' | replace('a') }}", "replace needs the argument new"},
+        {"{{ 'a' | trim('a', chars='a') }}", "trim is given chars twice"},
+        {"{% macro f(a) %}{% endmacro %}{{ f(b=1) }}", "f has no argument b"},
+        {"{{ 'a' | replace('', 'b') }}", "to look for is empty"},
+        {"{{ 2 ** 3 }}", "\"*\" where an expression should be"},
+        {"{{ 1 < 2 < 3 }}", "one comparison behind another"},
+        {"{{ 0x10 }}", "\"x10\" where }} should be"},
+        {"{{ '\\101' }}", "\\1 does not begin a character"},
+        {"{{ {1: 2} }}", "a key is an integer, not a string"},
+        {"{{ 9223372036854775808 }}", "9223372036854775808 is a number beyond 64 bits"},
+        {"{{ 9223372036854775807 + 1 }}", "a number beyond 64 bits"},
+        {"{{ [9223372036854775807, 1] | sum }}", "a number beyond 64 bits"},
+        {"{{ (-9223372036854775807 - 1) | abs }}", "a number beyond 64 bits"},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) check_refused(cases[i].source, cases[i].why);
+}
+
+/* Depth is bounded by words of ours, not by the stack's end. */
+TEST(jinja_deep_sources_are_refused) {
+    static const struct {
+        const char *front, *part, *back;
+    } cases[] = {
+        {"{{ a", ".b", " }}"},  {"{{ a", "~b", " }}"},           {"{{ a", "|safe", " }}"},
+        {"{{ a", "[b]", " }}"}, {"{{ ", "not ", "a }}"},         {"{{ ", "-", "a }}"},
+        {"{{ ", "(", ""},       {"{{ ", "b if b else ", "a }}"}, {"{% if b %}", "{% elif b %}", "{% endif %}"},
+        {"", "{% if b %}", ""},
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Buffer source = {0};
+        Err err = {""};
+        buffer_text(&source, cases[i].front);
+        for (int n = 0; n < 100000; n++) buffer_text(&source, cases[i].part);
+        buffer_text(&source, cases[i].back);
+        buffer_append(&source, "", 1);
+        Jinja *j = jinja_parse(source.data, source.n - 1, &err);
+        CHECK_MSG(j ? jinja_mentions(j, "a") && !jinja_mentions(j, "c") : err.msg[0] != 0, "%s", cases[i].part);
+        jinja_free(j);
+        check_refused(source.data, "");
+        buffer_free(&source);
+    }
+}
+
 /* ---- marks ---- */
 
 /* Every letter of "secret", and none of another word, is marked as content. */

@@ -5,13 +5,13 @@
 #include "tokenizer/jinja/value.h"
 
 /* self: what is filtered, tested or has the method. a: an argument for each of `parameters`, VALUE_ABSENT where none is
- * given. Where a name ends in a star, which is the last, it is a dict of all arguments by name. */
+ * given. A parameter "*" is a dict of all arguments by name. */
 typedef Value BuiltinCall(JinjaWork *w, Value self, const Value *a);
 typedef struct Builtin {
     const char *name;
-    BuiltinCall *call;
+    BuiltinCall *call;      /* NULL: a test that asks for the kind */
     const char *parameters; /* "width first"; those in front that must be given end in a "!" */
-    ValueKind of;           /* of methods: whose */
+    unsigned kinds;         /* of values that have the method, or that the test is true of: bits */
 } Builtin;
 
 typedef struct Function {
@@ -19,22 +19,23 @@ typedef struct Function {
     Value self;
 } Function;
 
+/* Each is taken once; what is left in the end is one too many. */
 typedef struct Arguments {
-    const Value *values; /* [n] */
-    size_t n;
-    const Dict *named; /* NULL: none */
+    Value values; /* a list */
+    Dict named;
 } Arguments;
 
-Value builtin_call(JinjaWork *w, const Builtin *b, Value self, const Arguments *given);
+/* The i-th argument of `who`, which has this name. */
+Value argument_take(JinjaWork *w, MarkedText who, Arguments *given, size_t i, MarkedText name);
+void arguments_end(JinjaWork *w, MarkedText who, const Arguments *given, size_t most);
 
-/* NULL: there is none. */
-const Builtin *filter_named(MarkedText name);
-const Builtin *test_named(MarkedText name);
-const Builtin *method_named(ValueKind of, MarkedText name);
-const Builtin *function_named(MarkedText name);
+Value builtin_call(JinjaWork *w, const Builtin *b, Value self, Arguments *given);
 
-/* v.name and v[key], as templates have it: keys of dicts, methods, places. VALUE_UNDEFINED when there is none. */
-Value value_attribute(JinjaWork *w, Value v, MarkedText name);
-Value value_item(JinjaWork *w, Value v, Value key);
+/* The tables, which end in a row without a name (filters.c, tests.c, methods.c). */
+extern const Builtin jinja_filters[], jinja_tests[], jinja_methods[], jinja_functions[];
+const Builtin *builtin_named(const Builtin *table, MarkedText name, unsigned kinds); /* NULL: none; 0: of any kind */
+
+/* Filters that are methods of strings and dicts too. */
+BuiltinCall filter_capitalize, filter_items, filter_lower, filter_replace, filter_trim, filter_upper;
 
 #endif

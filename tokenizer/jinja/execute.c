@@ -1,6 +1,12 @@
-#include "tokenizer/jinja/evaluate.h"
+#include "tokenizer/jinja/execute.h"
 
-#include <string.h>
+#include "tokenizer/jinja/evaluate.h"
+#include "tokenizer/jinja/text.h"
+
+/* Where the statements behind one that has run are to go on. */
+typedef enum Flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } Flow;
+
+static Flow nodes_run(JinjaWork *w, Scope *s, const Node *list);
 
 MarkedText nodes_written(JinjaWork *w, Scope *s, const Node *list) {
     Builder text = {0}, *before = w->out_to;
@@ -12,13 +18,13 @@ MarkedText nodes_written(JinjaWork *w, Scope *s, const Node *list) {
 
 static void assign(JinjaWork *w, Scope *s, const Node *target, Value v) {
     if (target->kind == NODE_NAME) {
-        scope_set(w, s, target->name, v);
+        dict_put(w, &s->names, target->name, v);
     } else if (target->kind == NODE_ATTRIBUTE) {
         Value space = node_value(w, s, target->a);
         if (space.kind != VALUE_NAMESPACE) work_fail(w, "%s is no namespace", value_kind_name(space));
-        dict_put(w, space.dict, value_text(target->name), v);
+        dict_put(w, space.dict, target->name, v);
     } else {
-        Items parts = items_of(w, v);
+        Value parts = list_of(w, v);
         size_t i = 0;
         for (const Node *t = target->list; t; t = t->next, i++)
             if (i < parts.n) assign(w, s, t, parts.items[i]);
@@ -27,27 +33,26 @@ static void assign(JinjaWork *w, Scope *s, const Node *target, Value v) {
 }
 
 /* Those that the loop's condition takes. */
-static Items chosen(JinjaWork *w, const Scope *s, const Node *n, Items all) {
-    Items some = {0};
+static Value chosen(JinjaWork *w, const Scope *s, const Node *n, Value all) {
+    Value some = value_list();
     if (!n->c) return all;
     Scope *inside = scope_new(w, s);
     for (size_t i = 0; i < all.n; i++) {
         assign(w, inside, n->a, all.items[i]);
-        if (value_true(node_value(w, inside, n->c))) items_push(w, &some, all.items[i]);
+        if (value_true(node_value(w, inside, n->c))) list_push(w, &some, all.items[i]);
     }
     return some;
 }
 
 static Flow loop_over(JinjaWork *w, Scope *s, const Node *n) {
-    static const char name[] = "loop";
-    Items all = chosen(w, s, n, items_of(w, node_value(w, s, n->b)));
+    Value all = chosen(w, s, n, list_of(w, node_value(w, s, n->b)));
     if (all.n == 0) return nodes_run(w, scope_new(w, s), n->otherwise);
     Loop *loop = work_take(w, sizeof *loop);
-    *loop = (Loop){.items = all.items, .n = all.n};
-    for (; loop->at < loop->n; loop->at++) {
+    loop->all = all;
+    for (; loop->at < all.n; loop->at++) {
         Scope *inside = scope_new(w, s);
-        scope_set(w, inside, text_word(w, name), (Value){.kind = VALUE_LOOP, .loop = loop});
-        assign(w, inside, n->a, loop->items[loop->at]);
+        dict_put(w, &inside->names, text_word(w, "loop"), (Value){.kind = VALUE_LOOP, .loop = loop});
+        assign(w, inside, n->a, all.items[loop->at]);
         if (nodes_run(w, inside, n->list) == FLOW_BREAK) break;
     }
     return FLOW_ON;
@@ -58,10 +63,10 @@ static void set(JinjaWork *w, Scope *s, const Node *n) {
     assign(w, s, n->a, v);
 }
 
-static Value macro(JinjaWork *w, const Scope *s, const Node *n) {
+static void macro(JinjaWork *w, Scope *s, const Node *n) {
     Macro *m = work_take(w, sizeof *m);
-    *m = (Macro){n, s};
-    return (Value){.kind = VALUE_MACRO, .macro = m};
+    *m = (Macro){n, s, nodes_written};
+    dict_put(w, &s->names, n->name, (Value){.kind = VALUE_MACRO, .macro = m});
 }
 
 static Flow execute_one(JinjaWork *w, Scope *s, const Node *n) {
@@ -80,7 +85,7 @@ static Flow execute_one(JinjaWork *w, Scope *s, const Node *n) {
         set(w, s, n);
         return FLOW_ON;
     case NODE_MACRO:
-        scope_set(w, s, n->name, macro(w, s, n));
+        macro(w, s, n);
         return FLOW_ON;
     case NODE_SCOPE:
         return nodes_run(w, scope_new(w, s), n->list);
@@ -91,7 +96,7 @@ static Flow execute_one(JinjaWork *w, Scope *s, const Node *n) {
     }
 }
 
-Flow nodes_run(JinjaWork *w, Scope *s, const Node *list) {
+static Flow nodes_run(JinjaWork *w, Scope *s, const Node *list) {
     Flow flow = FLOW_ON;
     work_enter(w);
     for (; list && flow == FLOW_ON; list = list->next) {

@@ -2,15 +2,15 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "tokenizer/jinja/evaluate.h"
+#include "tokenizer/jinja/execute.h"
 #include "tokenizer/jinja/parser.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct Jinja {
     JinjaWork work; /* its memory */
     const Node *body;
+    Dict names; /* of the variables that it asks for */
 };
 
 Jinja *jinja_parse(const char *source, size_t n, Err *err) {
@@ -25,7 +25,7 @@ Jinja *jinja_parse(const char *source, size_t n, Err *err) {
         return NULL;
     }
     if (!utf8_is_valid(source, n)) work_fail(&j->work, "the source is no UTF-8");
-    j->body = nodes_parse(&j->work, source, n);
+    j->body = nodes_parse(&j->work, source, n, &j->names);
     j->work.err = NULL;
     return j;
 }
@@ -36,17 +36,13 @@ void jinja_free(Jinja *j) {
     free(j);
 }
 
-static bool mentions(const Node *n, const char *name) {
-    for (; n; n = n->next)
-        if ((n->kind == NODE_NAME && text_is(n->name, name)) || mentions(n->a, name) || mentions(n->b, name) ||
-            mentions(n->c, name) || mentions(n->list, name) || mentions(n->otherwise, name))
-            return true;
+bool jinja_mentions(const Jinja *j, const char *name) {
+    for (size_t i = 0; i < j->names.n; i++)
+        if (text_is(j->names.pairs[i].key, name)) return true;
     return false;
 }
 
-bool jinja_mentions(const Jinja *j, const char *name) { return mentions(j->body, name); }
-
-void jinja_set(JinjaWork *w, const char *name, Value v) { scope_set(w, w->globals, text_word(w, name), v); }
+void jinja_set(JinjaWork *w, const char *name, Value v) { dict_put(w, &w->globals->names, text_word(w, name), v); }
 
 int jinja_run(const Jinja *j, void (*fill)(JinjaWork *w, void *self), void *self, Buffer *text, Buffer *marks,
               Err *err) {

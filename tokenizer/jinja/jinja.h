@@ -1,7 +1,9 @@
 /* jinja: chat templates, programs in the part of Jinja that such templates are written in, as transformers runs them:
  * jinja2's sandbox with trim_blocks, lstrip_blocks, loop controls, `generation` blocks, tojson, raise_exception and
  * strftime_now (methods.c), whose day is always the same. What there is of filters, tests and methods is listed in
- * filters.c, tests.c and methods.c; include, import, extends, block, recursive loops and changing of lists are not.
+ * filters.c, tests.c and methods.c. What no published template uses is not there, and refused: include, import,
+ * extends, block, call, filter and raw, recursive loops, changing of lists, keys that are no strings, `**` and chains
+ * as a < b < c.
  *
  * Any source and any values may be given: time, memory, depth and answer are bounded. */
 #ifndef NOISED_JINJA_H

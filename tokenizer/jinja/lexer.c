@@ -18,12 +18,7 @@ typedef struct Lexer {
 } Lexer;
 
 static Token *push(Lexer *l, TokenKind kind, const char *text, size_t n) {
-    if (l->n == l->capacity) {
-        Token *more = work_take(l->w, MAX(2 * l->n, 64) * sizeof *more);
-        if (l->n) memcpy(more, l->tokens, l->n * sizeof *more);
-        l->tokens = more;
-        l->capacity = MAX(2 * l->n, 64);
-    }
+    l->tokens = work_grow(l->w, l->tokens, l->n, &l->capacity, sizeof *l->tokens);
     Token *t = &l->tokens[l->n++];
     *t = (Token){.kind = kind, .line = l->w->line, .text = text_of(l->w, text, n, MARK_TEMPLATE)};
     return t;
@@ -65,95 +60,40 @@ static void push_data(Lexer *l, const char *from, const char *to, char sign, boo
     while (line && data.data[line - 1] != '\n') line--;
     MarkedText last = text_cut(data, line, data.n);
     if (sign == '-')
-        data = text_strip(l->w, data, (Value){0}, false, true);
-    else if (sign != '+' && block && (line || l->line_begins) && !text_strip(l->w, last, (Value){0}, true, false).n)
+        data = text_strip(l->w, data, value_none(), false, true);
+    else if (sign != '+' && block && (line || l->line_begins) && !text_strip(l->w, last, value_none(), true, false).n)
         data.n = line;
     if (data.n) push(l, TOKEN_DATA, data.data, data.n);
 }
 
 static void skip_comment(Lexer *l) {
-    char sign;
-    while (!take_end(l, "#}", &sign)) {
-        if (l->at == l->end) work_fail(l->w, "a comment has no end");
-        move(l, 1);
-    }
+    const char *end = memmem(l->at, (size_t)(l->end - l->at), "#}", 2);
+    char sign = 0;
+    if (!end) work_fail(l->w, "a comment has no end");
+    if (end > l->at && (end[-1] == '-' || end[-1] == '+')) sign = end[-1];
+    move(l, (size_t)(end + 2 - l->at));
     after_tag(l, sign, true);
 }
 
-/* {% raw %}: false when it is another block. */
-static bool take_raw(Lexer *l) {
-    Lexer start = *l;
-    int line = l->w->line;
-    char sign, front;
-    skip_white(l);
-    if (follows(l, "raw")) {
-        move(l, 3);
-        skip_white(l);
-        if (take_end(l, "%}", &sign) && sign != '+') {
-            after_tag(l, sign, false);
-            l->line_begins = false;
-            for (const char *from = l->at; l->at < l->end; move(l, 1)) {
-                const char *to = l->at;
-                if (!follows(l, "{%")) continue;
-                Lexer inside = *l;
-                int here = l->w->line;
-                move(l, 2);
-                front = l->at < l->end && (*l->at == '-' || *l->at == '+') ? *l->at : 0;
-                move(l, front != 0);
-                skip_white(l);
-                bool ends = follows(l, "endraw");
-                if (ends) move(l, 6), skip_white(l);
-                if (ends && take_end(l, "%}", &sign)) {
-                    push_data(l, from, to, front, true);
-                    after_tag(l, sign, true);
-                    return true;
-                }
-                l->at = inside.at;
-                l->w->line = here;
-            }
-            work_fail(l->w, "raw has no endraw");
-        }
-    }
-    *l = start;
-    l->w->line = line;
-    return false;
-}
-
 /* ---- inside a tag ---- */
-
-static size_t escape_digits(const char *at, const char *end, size_t most, int base, uint32_t *code) {
-    size_t n = 0;
-    for (*code = 0; n < most && at + n < end; n++) {
-        int digit = isdigit((unsigned char)at[n])    ? at[n] - '0'
-                    : isxdigit((unsigned char)at[n]) ? (at[n] | 32) - 'a' + 10
-                                                     : 99;
-        if (digit >= base) break;
-        *code = *code * (uint32_t)base + (uint32_t)digit;
-    }
-    return n;
-}
 
 /* What stands behind a backslash: how many bytes. Whatever is no escape stands for itself, with its backslash. */
 static size_t unescape(Lexer *l, Builder *b, const char *at, const char *end) {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     const char *plain = memchr(from, *at, sizeof from - 1);
-    size_t width = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0, n;
-    uint32_t code;
-    char bytes[4];
-    if (*at == '\n') return 1;
-    if (plain) {
-        build_bytes(l->w, b, &to[plain - from], 1, MARK_TEMPLATE);
-        return 1;
-    }
-    n = escape_digits(at + (width != 0), end, width ? width : 3, width ? 16 : 8, &code);
-    if ((width && n < width) || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
+    size_t width = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0, n = 0;
+    char digits[9] = "", bytes[4];
+    for (; n < width && at + 1 + n < end && isxdigit((unsigned char)at[1 + n]); n++) digits[n] = at[1 + n];
+    unsigned long code = strtoul(digits, NULL, 16);
+    if (n < width || isdigit((unsigned char)*at) || *at == 'N' || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
         work_fail(l->w, "\\%c does not begin a character", *at);
-    if (n == 0) {
+    if (plain)
+        build_bytes(l->w, b, &to[plain - from], 1, MARK_TEMPLATE);
+    else if (width)
+        build_bytes(l->w, b, bytes, utf8_put((uint32_t)code, bytes), MARK_TEMPLATE);
+    else if (*at != '\n')
         build_bytes(l->w, b, "\\", 1, MARK_TEMPLATE);
-        return 0;
-    }
-    build_bytes(l->w, b, bytes, utf8_put(code, bytes), MARK_TEMPLATE);
-    return n + (width != 0);
+    return plain || *at == '\n' ? 1 : width + (width > 0);
 }
 
 static void lex_string(Lexer *l) {
@@ -171,43 +111,27 @@ static void lex_string(Lexer *l) {
 }
 
 static void lex_number(Lexer *l) {
-    char digits[64], *end;
-    size_t n = 0;
-    int64_t integer;
-    for (const char *p = l->at; p < l->end && n < sizeof digits - 1; p++) {
-        bool exponent = (*p == '+' || *p == '-') && n && (digits[n - 1] | 32) == 'e';
-        bool point = *p == '.' && p + 1 < l->end && isdigit((unsigned char)p[1]) && !memchr(digits, '.', n);
-        if (!isalnum((unsigned char)*p) && *p != '_' && !exponent && !point) break;
-        digits[n++] = *p;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (digits[i] != '_') digits[kept++] = digits[i];
-    digits[kept] = '\0';
+    static const char all[] = "0123456789";
+    char digits[64];
+    size_t n = strspn(l->at, all), part = l->at[n] == '.' ? strspn(l->at + n + 1, all) : 0;
+    size_t length = part ? n + 1 + part : n;
+    snprintf(digits, sizeof digits, "%.*s", (int)MIN(length, sizeof digits), l->at);
     errno = 0;
-    if (strpbrk(digits, ".eE") && strncmp(digits, "0x", 2)) {
-        push(l, TOKEN_VALUE, "", 0)->value = value_float(strtod(digits, &end));
-    } else {
-        integer = strtoll(digits, &end, !strncmp(digits, "0x", 2) ? 16 : 10);
-        push(l, TOKEN_VALUE, "", 0)->value = value_int(integer);
-    }
-    if (*end || errno) work_fail(l->w, "%s is no number, or one beyond 64 bits", digits);
-    move(l, n);
+    Value v = part ? value_float(strtod(digits, NULL)) : value_int(strtoll(digits, NULL, 10));
+    if (length >= sizeof digits || errno) work_fail(l->w, "%s is a number beyond 64 bits", digits);
+    push(l, TOKEN_VALUE, l->at, length)->value = v;
+    move(l, length);
 }
 
 static void lex_sign(Lexer *l) {
-    static const char *const two[] = {"==", "!=", ">=", "<=", "//", "**"};
-    for (size_t i = 0; i < COUNTOF(two); i++)
-        if (follows(l, two[i])) {
-            push(l, TOKEN_SIGN, l->at, 2);
-            move(l, 2);
-            return;
-        }
-    if (!strchr("+-/*%~[](){}><=.:|,;", *l->at))
+    static const char *const two[] = {"==", "!=", ">=", "<=", "//"};
+    size_t n = 1;
+    for (size_t i = 0; i < COUNTOF(two); i++) n += follows(l, two[i]);
+    if (!strchr("+-/*%~[](){}><=!.:|,", *l->at))
         work_fail(l->w, "unexpected character %.*s", (int)MAX(utf8_char_length(l->at, (size_t)(l->end - l->at)), 1),
                   l->at);
-    push(l, TOKEN_SIGN, l->at, 1);
-    move(l, 1);
+    push(l, TOKEN_SIGN, l->at, n);
+    move(l, n);
 }
 
 static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c & 0x80; }
@@ -237,7 +161,7 @@ static void lex_tag(Lexer *l, const char *bracket) {
             lex_sign(l);
         }
     }
-    push(l, *bracket == '%' ? TOKEN_BLOCK_END : TOKEN_PRINT_END, bracket, 2);
+    push(l, TOKEN_SIGN, bracket, 2);
     after_tag(l, sign, *bracket == '%');
 }
 
@@ -271,13 +195,10 @@ Token *lex(JinjaWork *w, const char *source, size_t n) {
         move(&l, (size_t)(tag - l.at) + 2 + (sign != 0));
         if (kind == '#') {
             skip_comment(&l);
-        } else if (kind == '{') {
-            push(&l, TOKEN_PRINT, tag, 2);
-            lex_tag(&l, "}}");
-        } else if (!take_raw(&l)) {
-            push(&l, TOKEN_BLOCK, tag, 2);
-            lex_tag(&l, "%}");
+            continue;
         }
+        push(&l, TOKEN_SIGN, tag, 2);
+        lex_tag(&l, kind == '{' ? "}}" : "%}");
     }
     push_data(&l, l.at, l.end, 0, false);
     push(&l, TOKEN_END, "", 0);

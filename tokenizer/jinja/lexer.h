@@ -7,21 +7,17 @@
 #include "tokenizer/jinja/value.h"
 
 typedef enum TokenKind {
-    TOKEN_DATA,
-    TOKEN_BLOCK, /* {% */
-    TOKEN_BLOCK_END,
-    TOKEN_PRINT, /* {{ */
-    TOKEN_PRINT_END,
+    TOKEN_DATA, /* what stands between tags */
     TOKEN_NAME,
     TOKEN_VALUE, /* a string or a number */
-    TOKEN_SIGN,
+    TOKEN_SIGN,  /* an operator, a bracket, or that of a tag without its dash: "{%" */
     TOKEN_END
 } TokenKind;
 
 typedef struct Token {
     TokenKind kind;
     int line;
-    MarkedText text; /* of TOKEN_DATA, a name, a sign */
+    MarkedText text; /* of all but a TOKEN_VALUE */
     Value value;
 } Token;
 

@@ -3,6 +3,7 @@
 #define NOISED_JINJA_NODE_H
 
 #include "tokenizer/jinja/builtin.h"
+#include "tokenizer/jinja/operators.h"
 
 typedef enum NodeKind {
     /* expressions: a, b and c are operands, list is arguments or elements */
@@ -15,19 +16,13 @@ typedef enum NodeKind {
     NODE_ITEM,      /* a[b] */
     NODE_SLICE,     /* a[b:c:list], each of which may be NULL */
     NODE_CALL,      /* a(list) */
-    NODE_FILTER,    /* a|builtin(list); a is NULL: of what a block writes */
-    NODE_TEST,      /* a is builtin(list) */
+    NODE_BUILTIN,   /* a|builtin(list), a is builtin(list) */
     NODE_ARGUMENT,  /* in a list: name=a */
     NODE_SEVERAL,   /* in a list: *a */
     NODE_NOT,
     NODE_NEGATIVE,
-    NODE_POSITIVE,
-    NODE_AND,
-    NODE_OR,
-    NODE_COMPARE, /* a, then the NODE_OPERANDs of list */
-    NODE_OPERAND, /* op a */
-    NODE_BINARY,  /* a op b */
-    NODE_CHOICE,  /* b if a else c; c may be NULL */
+    NODE_BINARY, /* a op b */
+    NODE_CHOICE, /* b if a else c; c may be NULL */
     /* statements: list is the body */
     NODE_DATA,  /* value */
     NODE_PRINT, /* a */
@@ -40,11 +35,11 @@ typedef enum NodeKind {
     NODE_CONTINUE
 } NodeKind;
 
-/* What an operator is: its letter, or of two the first with 128 added. "not in" is 'n', "in" is 'i'. */
 typedef struct Node Node;
 struct Node {
     NodeKind kind;
-    int line, op;
+    Operator op;
+    int line;
     MarkedText name;
     Value value;
     const Builtin *builtin;

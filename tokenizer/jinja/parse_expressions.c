@@ -3,8 +3,6 @@
 #include "base/err.h"
 #include "tokenizer/jinja/text.h"
 
-#include <string.h>
-
 /* ---- tokens ---- */
 
 bool parser_is(const Parser *p, const char *text) {
@@ -22,7 +20,7 @@ void parser_fail(const Parser *p, const char *wanted) {
     p->w->line = t->line;
     if (t->kind == TOKEN_END) work_fail(p->w, "the template ends where %s should be", wanted);
     if (t->kind == TOKEN_VALUE) work_fail(p->w, "a constant where %s should be", wanted);
-    work_fail(p->w, "\"%.*s\" where %s should be", (int)MIN(t->text.n, 40), t->text.data, wanted);
+    work_fail(p->w, "\"%.*s\" where %s should be", SHOWN(t->text), wanted);
 }
 
 void parser_wants(Parser *p, const char *text) {
@@ -51,15 +49,12 @@ static Node *node_of(const Parser *p, NodeKind kind, Node *a, Node *b) {
 
 /* ---- primaries ---- */
 
-/* Elements up to `close`, each of them parsed by `element`, which may make several. */
-static Node *parse_list(Parser *p, const char *close, Node *(*element)(Parser *p), bool *comma) {
+Node *parse_list(Parser *p, const char *close, Node *(*element)(Parser *p)) {
     Node *first = NULL, **end = &first;
-    *comma = false;
     while (!parser_takes(p, close)) {
-        if (first && !*comma) parser_fail(p, close);
         *end = element(p);
         while (*end) end = &(*end)->next;
-        *comma = parser_takes(p, ",");
+        if (!parser_is(p, close)) parser_wants(p, ",");
     }
     return first;
 }
@@ -82,50 +77,46 @@ static Node *parse_argument(Parser *p) {
     return n;
 }
 
-static Node *parse_arguments(Parser *p) {
-    bool comma;
-    Node *all = parse_list(p, ")", parse_argument, &comma);
-    for (const Node *n = all; n && n->next; n = n->next)
-        if (n->kind == NODE_ARGUMENT && n->next->kind != NODE_ARGUMENT) parser_fail(p, "an argument by name");
-    return all;
-}
+static Node *parse_arguments(Parser *p) { return parse_list(p, ")", parse_argument); }
 
-static Node *parse_brackets(Parser *p) {
-    bool comma, round = parser_is(p, "("), square = parser_is(p, "[");
-    Node *n = parser_node(p, round ? NODE_TUPLE : square ? NODE_LIST : NODE_DICT);
-    if (!round && !square && !parser_is(p, "{")) parser_fail(p, "an expression");
-    p->at++;
-    n->list = parse_list(p,
-                         round    ? ")"
-                         : square ? "]"
-                                  : "}",
-                         n->kind == NODE_DICT ? parse_pair : parse_expression, &comma);
-    return round && n->list && !comma && !n->list->next ? n->list : n;
-}
-
+/* Strings side by side are one. */
 static Node *parse_constant(Parser *p) {
     Node *n = parser_node(p, NODE_CONST);
     n->value = p->at++->value;
-    if (n->value.kind != VALUE_TEXT || p->at->kind != TOKEN_VALUE) return n;
-    Builder b = {0}; /* strings side by side are one */
-    build(p->w, &b, n->value.text);
-    for (; p->at->kind == TOKEN_VALUE && p->at->value.kind == VALUE_TEXT; p->at++) build(p->w, &b, p->at->value.text);
-    n->value = value_text(built(&b));
+    if (n->value.kind != VALUE_TEXT) return n;
+    for (; p->at->kind == TOKEN_VALUE && p->at->value.kind == VALUE_TEXT; p->at++)
+        n->value.text = text_joined(p->w, n->value.text, p->at->value.text);
     return n;
 }
 
-Node *parse_primary(Parser *p) {
+static Node *parse_name(Parser *p) {
     static const char *const words[] = {"true", "True", "false", "False", "none", "None"};
-    if (p->at->kind == TOKEN_VALUE) return parse_constant(p);
-    if (p->at->kind != TOKEN_NAME) return parse_brackets(p);
     Node *n = parser_node(p, NODE_NAME);
     n->name = parser_name(p);
     for (size_t i = 0; i < COUNTOF(words); i++)
         if (text_is(n->name, words[i])) {
             n->kind = NODE_CONST;
             n->value = i < 4 ? value_bool(i < 2) : value_none();
+            return n;
         }
+    dict_put(p->w, p->names, n->name, value_none());
     return n;
+}
+
+/* Between brackets, which are a list's, a dict's, a tuple's with a comma, or hold one expression together. */
+static Node *parse_brackets(Parser *p) {
+    bool list = parser_is(p, "["), dict = parser_is(p, "{");
+    Node *n = parser_node(p, list ? NODE_LIST : dict ? NODE_DICT : NODE_TUPLE);
+    if (!list && !dict && !parser_is(p, "(")) parser_fail(p, "an expression");
+    p->at++;
+    n->list = dict ? parse_list(p, "}", parse_pair) : parse_list(p, list ? "]" : ")", parse_expression);
+    bool one = !list && !dict && n->list && !n->list->next && !text_is(p->at[-2].text, ",");
+    return one ? n->list : n;
+}
+
+static Node *parse_primary(Parser *p) {
+    if (p->at->kind == TOKEN_VALUE) return parse_constant(p);
+    return p->at->kind == TOKEN_NAME ? parse_name(p) : parse_brackets(p);
 }
 
 /* ---- what stands behind them ---- */
@@ -133,7 +124,7 @@ Node *parse_primary(Parser *p) {
 static Node *parse_subscript(Parser *p, Node *of) {
     Node *n = node_of(p, NODE_ITEM, of, NULL), **part[] = {&n->b, &n->c, &n->list};
     size_t i = 0;
-    if (!parser_is(p, ":")) n->b = parse_tuple(p, parse_expression);
+    if (!parser_is(p, ":")) n->b = parse_expression(p);
     for (; i < 2 && parser_takes(p, ":"); i++)
         if (!parser_is(p, ":") && !parser_is(p, "]")) *part[i + 1] = parse_expression(p);
     if (i) n->kind = NODE_SLICE;
@@ -141,15 +132,13 @@ static Node *parse_subscript(Parser *p, Node *of) {
     return n;
 }
 
-Node *parse_postfix(Parser *p, Node *of) {
+/* .name [key] (arguments) */
+static Node *parse_postfix(Parser *p, Node *of) {
     for (;;)
         if (parser_takes(p, ".")) {
             bool place = p->at->kind == TOKEN_VALUE && p->at->value.kind == VALUE_INTEGER;
-            of = node_of(p, place ? NODE_ITEM : NODE_ATTRIBUTE, of, NULL);
-            if (place)
-                of->b = parse_constant(p);
-            else
-                of->name = parser_name(p);
+            of = place ? node_of(p, NODE_ITEM, of, parse_constant(p)) : node_of(p, NODE_ATTRIBUTE, of, NULL);
+            if (!place) of->name = parser_name(p);
         } else if (parser_takes(p, "[")) {
             of = parse_subscript(p, of);
         } else if (parser_takes(p, "(")) {
@@ -160,129 +149,98 @@ Node *parse_postfix(Parser *p, Node *of) {
         }
 }
 
-static Node *parse_filter(Parser *p, Node *of) {
-    Node *n = parser_node(p, NODE_FILTER);
-    n->a = of;
-    n->name = parser_name(p);
-    n->builtin = filter_named(n->name);
-    if (!n->builtin) {
-        p->at--;
-        parser_fail(p, "a filter");
-    }
+/* A name of the table's, with its arguments in brackets if there are any. */
+static Node *parse_builtin(Parser *p, Node *of, const Builtin *table, const char *wanted) {
+    Node *n = node_of(p, NODE_BUILTIN, of, NULL);
+    n->builtin = p->at->kind == TOKEN_NAME ? builtin_named(table, p->at->text, 0) : NULL;
+    if (!n->builtin) parser_fail(p, wanted);
+    n->line = p->at++->line;
     if (parser_takes(p, "(")) n->list = parse_arguments(p);
     return n;
-}
-
-Node *parse_filters(Parser *p, Node *of) {
-    while (parser_takes(p, "|")) of = parse_filter(p, of);
-    return of;
 }
 
 /* An argument of a test needs no brackets. */
 static bool argument_follows(const Parser *p) {
     static const char *const ends[] = {"else", "or", "and", "is", "if", "in", "not"};
-    for (size_t i = 0; i < COUNTOF(ends) && p->at->kind == TOKEN_NAME; i++)
+    for (size_t i = 0; i < COUNTOF(ends); i++)
         if (parser_is(p, ends[i])) return false;
     return p->at->kind == TOKEN_NAME || p->at->kind == TOKEN_VALUE || parser_is(p, "[") || parser_is(p, "{");
 }
 
 static Node *parse_test(Parser *p, Node *of) {
     bool not_so = parser_takes(p, "not");
-    Node *n = node_of(p, NODE_TEST, of, NULL);
-    n->name = parser_name(p);
-    n->builtin = test_named(n->name);
-    if (!n->builtin) {
-        p->at--;
-        parser_fail(p, "a test");
-    }
-    if (parser_takes(p, "("))
-        n->list = parse_arguments(p);
-    else if (argument_follows(p))
-        n->list = parse_postfix(p, parse_primary(p));
+    Node *n = parse_builtin(p, of, jinja_tests, "a test");
+    if (!n->list && argument_follows(p)) n->list = parse_postfix(p, parse_primary(p));
     return not_so ? node_of(p, NODE_NOT, n, NULL) : n;
 }
 
-static Node *parse_unary(Parser *p, bool filtered) {
-    Node *n;
+static Node *parse_signed(Parser *p) {
     work_enter(p->w);
-    if (parser_takes(p, "-"))
-        n = node_of(p, NODE_NEGATIVE, parse_unary(p, false), NULL);
-    else if (parser_takes(p, "+"))
-        n = node_of(p, NODE_POSITIVE, parse_unary(p, false), NULL);
-    else
-        n = parse_primary(p);
-    n = parse_postfix(p, n);
-    while (filtered)
-        if (parser_is(p, "|"))
-            n = parse_filters(p, n);
+    Node *n = parser_takes(p, "-") ? node_of(p, NODE_NEGATIVE, parse_signed(p), NULL) : parse_primary(p);
+    p->w->depth--;
+    return parse_postfix(p, n);
+}
+
+static Node *parse_filtered(Parser *p) {
+    Node *n = parse_signed(p);
+    for (;;)
+        if (parser_takes(p, "|"))
+            n = parse_builtin(p, n, jinja_filters, "a filter");
         else if (parser_takes(p, "is"))
             n = parse_test(p, n);
-        else if (parser_is(p, "("))
-            n = parse_postfix(p, n);
         else
-            break;
-    p->w->depth--;
-    return n;
+            return n;
 }
 
-/* ---- operators, those that bind closest first ---- */
+/* ---- operators ---- */
 
-static Node *parse_binary(Parser *p, int level) {
-    static const char *const signs[][5] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
-    if (level == COUNTOF(signs)) return parse_unary(p, true);
-    Node *n = parse_binary(p, level + 1);
-    for (size_t i = 0; i < 4 && signs[level][i];) {
-        const Token *sign = p->at;
-        if (!parser_takes(p, signs[level][i++])) continue;
-        n = node_of(p, NODE_BINARY, n, parse_binary(p, level + 1));
-        n->op = (unsigned char)*sign->text.data + (sign->text.n == 2) * 128;
-        i = 0;
+enum { LEVEL_OR = 1, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_ADD, LEVEL_JOIN, LEVEL_MULTIPLY };
+
+typedef struct Sign {
+    const char *text;
+    Operator op;
+    int level; /* those of a higher one bind closer */
+} Sign;
+
+static const Sign signs[] = {
+    {"or", OP_OR, LEVEL_OR},           {"and", OP_AND, LEVEL_AND},         {"not", OP_NOT_IN, LEVEL_COMPARE},
+    {"in", OP_IN, LEVEL_COMPARE},      {"==", OP_EQUAL, LEVEL_COMPARE},    {"!=", OP_UNEQUAL, LEVEL_COMPARE},
+    {"<=", OP_AT_MOST, LEVEL_COMPARE}, {">=", OP_AT_LEAST, LEVEL_COMPARE}, {"<", OP_LESS, LEVEL_COMPARE},
+    {">", OP_GREATER, LEVEL_COMPARE},  {"+", OP_ADD, LEVEL_ADD},           {"-", OP_SUBTRACT, LEVEL_ADD},
+    {"~", OP_JOIN, LEVEL_JOIN},        {"*", OP_MULTIPLY, LEVEL_MULTIPLY}, {"/", OP_DIVIDE, LEVEL_MULTIPLY},
+    {"//", OP_FLOOR, LEVEL_MULTIPLY},  {"%", OP_MODULO, LEVEL_MULTIPLY},
+};
+
+/* The operator that is next, when it binds closer than `above`. */
+static const Sign *take_sign(Parser *p, int above) {
+    for (size_t i = 0; i < COUNTOF(signs); i++) {
+        if (signs[i].level <= above || !parser_takes(p, signs[i].text)) continue;
+        if (signs[i].op == OP_NOT_IN) parser_wants(p, "in");
+        return &signs[i];
     }
-    return n;
+    return NULL;
 }
 
-static Node *parse_compare(Parser *p) {
-    static const char *const signs[] = {"==", "!=", "<=", ">=", "<", ">", "in", "not"};
-    Node *n = parse_binary(p, 0), *all = NULL, **end = NULL;
-    for (size_t i = 0; i < COUNTOF(signs);) {
-        const Token *sign = p->at;
-        bool not_in = i == 7 && p->at[1].kind == TOKEN_NAME && text_is(p->at[1].text, "in");
-        if ((i == 7 && !not_in) || !parser_takes(p, signs[i])) {
-            i++;
-            continue;
-        }
-        p->at += not_in;
-        if (!all) {
-            all = node_of(p, NODE_COMPARE, n, NULL);
-            end = &all->list;
-        }
-        *end = node_of(p, NODE_OPERAND, parse_binary(p, 0), NULL);
-        (*end)->op = (unsigned char)*sign->text.data + (i < 4) * 128;
-        end = &(*end)->next;
-        i = 0;
-    }
-    return all ? all : n;
-}
-
-static Node *parse_not(Parser *p) {
-    if (!parser_takes(p, "not")) return parse_compare(p);
+/* Operands and the operators between them that bind closer than `above`. */
+static Node *parse_operators(Parser *p, int above) {
+    bool compared = false;
+    Node *n;
     work_enter(p->w);
-    Node *n = node_of(p, NODE_NOT, parse_not(p), NULL);
+    if (above < LEVEL_NOT && parser_takes(p, "not"))
+        n = node_of(p, NODE_NOT, parse_operators(p, LEVEL_NOT - 1), NULL);
+    else
+        n = parse_filtered(p);
+    for (const Sign *sign; (sign = take_sign(p, above));) {
+        if (sign->level == LEVEL_COMPARE && compared) work_fail(p->w, "one comparison behind another needs brackets");
+        n = node_of(p, NODE_BINARY, n, parse_operators(p, sign->level));
+        n->op = sign->op;
+        compared = sign->level == LEVEL_COMPARE;
+    }
     p->w->depth--;
     return n;
 }
 
-static Node *parse_and(Parser *p) {
-    Node *n = parse_not(p);
-    while (parser_takes(p, "and")) n = node_of(p, NODE_AND, n, parse_not(p));
-    return n;
-}
-
-Node *parse_condition(Parser *p) {
-    Node *n = parse_and(p);
-    while (parser_takes(p, "or")) n = node_of(p, NODE_OR, n, parse_and(p));
-    return n;
-}
+Node *parse_condition(Parser *p) { return parse_operators(p, 0); }
 
 Node *parse_expression(Parser *p) {
     Node *n = parse_condition(p);
@@ -301,10 +259,6 @@ Node *parse_tuple(Parser *p, Node *(*element)(Parser *p)) {
     if (!parser_is(p, ",")) return first;
     Node *n = parser_node(p, NODE_TUPLE);
     n->list = first;
-    while (parser_takes(p, ",")) {
-        if (p->at->kind == TOKEN_BLOCK_END || p->at->kind == TOKEN_PRINT_END || parser_is(p, "=") || parser_is(p, "in"))
-            break;
-        last = last->next = element(p);
-    }
+    while (parser_takes(p, ",")) last = last->next = element(p);
     return n;
 }

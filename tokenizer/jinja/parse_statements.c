@@ -4,46 +4,39 @@
 
 #include <string.h>
 
-/* Statements up to a block that begins with one of the names in `ends` (separated by spaces), whose name is taken:
- * which it is. "": up to the end of the template. */
-static Node *parse_body(Parser *p, const char *ends, MarkedText *end);
-
-static void end_block(Parser *p) {
-    if (p->at->kind != TOKEN_BLOCK_END) parser_fail(p, "%}");
-    p->at++;
-}
+/* Statements up to "{%" and a word that goes on with a block or ends it, which is next. */
+static Node *parse_body(Parser *p);
 
 static Node *body_up_to(Parser *p, const char *end) {
-    MarkedText found;
-    end_block(p);
-    Node *body = parse_body(p, end, &found);
-    end_block(p);
+    parser_wants(p, "%}");
+    Node *body = parse_body(p);
+    parser_wants(p, end);
+    parser_wants(p, "%}");
     return body;
+}
+
+/* What stands behind "else", if there is one, up to the end. */
+static Node *parse_else(Parser *p, const char *end) {
+    if (parser_takes(p, "else")) return body_up_to(p, end);
+    parser_wants(p, end);
+    parser_wants(p, "%}");
+    return NULL;
 }
 
 /* Behind "if" or "elif". */
 static Node *parse_if(Parser *p) {
     Node *n = parser_node(p, NODE_IF);
-    MarkedText end;
-    n->a = parse_tuple(p, parse_condition);
-    end_block(p);
-    n->list = parse_body(p, "elif else endif", &end);
-    if (text_is(end, "elif"))
-        n->otherwise = parse_if(p);
-    else if (text_is(end, "else"))
-        n->otherwise = body_up_to(p, "endif");
-    else
-        end_block(p);
+    work_enter(p->w);
+    n->a = parse_expression(p);
+    parser_wants(p, "%}");
+    n->list = parse_body(p);
+    n->otherwise = parser_takes(p, "elif") ? parse_if(p) : parse_else(p, "endif");
+    p->w->depth--;
     return n;
 }
 
 static Node *parse_target(Parser *p) {
     Node *n = parser_node(p, NODE_NAME);
-    if (parser_takes(p, "(")) {
-        n = parse_tuple(p, parse_target);
-        parser_wants(p, ")");
-        return n;
-    }
     n->name = parser_name(p);
     if (!parser_takes(p, ".")) return n;
     Node *attribute = parser_node(p, NODE_ATTRIBUTE);
@@ -54,19 +47,15 @@ static Node *parse_target(Parser *p) {
 
 static Node *parse_for(Parser *p) {
     Node *n = parser_node(p, NODE_FOR);
-    MarkedText end;
     n->a = parse_tuple(p, parse_target);
     parser_wants(p, "in");
-    n->b = parse_tuple(p, parse_condition);
+    n->b = parse_condition(p);
     if (parser_takes(p, "if")) n->c = parse_expression(p);
-    end_block(p);
+    parser_wants(p, "%}");
     p->loops++;
-    n->list = parse_body(p, "else endfor", &end);
+    n->list = parse_body(p);
     p->loops--;
-    if (text_is(end, "else"))
-        n->otherwise = body_up_to(p, "endfor");
-    else
-        end_block(p);
+    n->otherwise = parse_else(p, "endfor");
     return n;
 }
 
@@ -75,24 +64,19 @@ static Node *parse_set(Parser *p) {
     n->a = parse_tuple(p, parse_target);
     if (parser_takes(p, "=")) {
         n->b = parse_tuple(p, parse_expression);
-        end_block(p);
+        parser_wants(p, "%}");
     } else {
         n->list = body_up_to(p, "endset");
     }
     return n;
 }
 
-/* "name=default, ..." up to a bracket that closes. */
-static Node *parse_parameters(Parser *p) {
-    Node *first = NULL, **end = &first;
-    while (!parser_takes(p, ")")) {
-        if (first) parser_wants(p, ",");
-        *end = parser_node(p, NODE_ARGUMENT);
-        (*end)->name = parser_name(p);
-        if (parser_takes(p, "=")) (*end)->a = parse_expression(p);
-        end = &(*end)->next;
-    }
-    return first;
+/* "name" or "name=default". */
+static Node *parse_parameter(Parser *p) {
+    Node *n = parser_node(p, NODE_ARGUMENT);
+    n->name = parser_name(p);
+    if (parser_takes(p, "=")) n->a = parse_expression(p);
+    return n;
 }
 
 /* Loops outside are not left from inside. */
@@ -101,7 +85,7 @@ static Node *parse_macro(Parser *p) {
     int loops = p->loops;
     n->name = parser_name(p);
     parser_wants(p, "(");
-    n->otherwise = parse_parameters(p);
+    n->otherwise = parse_list(p, ")", parse_parameter);
     p->loops = 0;
     n->list = body_up_to(p, "endmacro");
     p->loops = loops;
@@ -116,8 +100,8 @@ static Node *parse_generation(Parser *p) {
 
 static Node *parse_jump(Parser *p) {
     Node *n = parser_node(p, text_is(p->at[-1].text, "break") ? NODE_BREAK : NODE_CONTINUE);
-    if (p->loops == 0) work_fail(p->w, "%.*s outside of a loop", (int)p->at[-1].text.n, p->at[-1].text.data);
-    end_block(p);
+    if (p->loops == 0) work_fail(p->w, "%.*s outside of a loop", SHOWN(p->at[-1].text));
+    parser_wants(p, "%}");
     return n;
 }
 
@@ -138,47 +122,46 @@ static Node *parse_block(Parser *p) {
     parser_fail(p, "a statement");
 }
 
-static bool is_among(MarkedText name, const char *names) {
-    for (size_t n; *names; names += n + (names[n] == ' ')) {
-        n = strcspn(names, " ");
-        if (n == name.n && !memcmp(names, name.data, n)) return true;
-    }
-    return false;
-}
-
+/* Behind "{{". */
 static Node *parse_print(Parser *p) {
     Node *n = parser_node(p, NODE_PRINT);
-    n->a = parse_tuple(p, parse_expression);
-    if (p->at->kind != TOKEN_PRINT_END) parser_fail(p, "}}");
-    p->at++;
+    n->a = parse_expression(p);
+    parser_wants(p, "}}");
     return n;
 }
 
-static Node *parse_body(Parser *p, const char *ends, MarkedText *end) {
+static Node *parse_data(Parser *p) {
+    Node *n = parser_node(p, NODE_DATA);
+    n->value = value_text(p->at++->text);
+    return n;
+}
+
+static bool ends_body(const Parser *p) {
+    return parser_is(p, "elif") || parser_is(p, "else") || (p->at->text.n > 3 && !memcmp(p->at->text.data, "end", 3));
+}
+
+static Node *parse_body(Parser *p) {
     Node *first = NULL, **last = &first;
     work_enter(p->w);
-    for (;; last = &(*last)->next) {
-        const Token *t = p->at++;
-        p->w->line = t->line;
-        if (t->kind == TOKEN_END && !*ends) break;
-        if (t->kind == TOKEN_END) work_fail(p->w, "the template ends where %s should be", ends);
-        if (t->kind == TOKEN_BLOCK && p->at->kind == TOKEN_NAME && is_among(p->at->text, ends)) {
-            *end = p->at++->text;
-            break;
-        }
-        if (t->kind == TOKEN_DATA) {
-            *last = parser_node(p, NODE_DATA);
-            (*last)->value = value_text(t->text);
+    for (; p->at->kind != TOKEN_END; last = &(*last)->next) {
+        p->w->line = p->at->line;
+        if (p->at->kind == TOKEN_DATA) {
+            *last = parse_data(p);
+        } else if (parser_takes(p, "{{")) {
+            *last = parse_print(p);
         } else {
-            *last = t->kind == TOKEN_PRINT ? parse_print(p) : parse_block(p);
+            parser_wants(p, "{%");
+            if (ends_body(p)) break;
+            *last = parse_block(p);
         }
     }
     p->w->depth--;
     return first;
 }
 
-Node *nodes_parse(JinjaWork *w, const char *source, size_t n) {
-    MarkedText end;
-    Parser p = {.w = w, .at = lex(w, source, n)};
-    return parse_body(&p, "", &end);
+Node *nodes_parse(JinjaWork *w, const char *source, size_t n, Dict *names) {
+    Parser p = {.w = w, .at = lex(w, source, n), .names = names};
+    Node *body = parse_body(&p);
+    if (p.at->kind != TOKEN_END) parser_fail(&p, "a statement");
+    return body;
 }

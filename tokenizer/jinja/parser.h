@@ -8,7 +8,8 @@
 typedef struct Parser {
     JinjaWork *w;
     const Token *at;
-    int loops; /* around what is parsed, in this macro */
+    int loops;   /* around what is parsed, in this macro */
+    Dict *names; /* of all variables that are asked for */
 } Parser;
 
 bool parser_is(const Parser *p, const char *text); /* a name or a sign */
@@ -19,13 +20,11 @@ _Noreturn void parser_fail(const Parser *p, const char *wanted);
 Node *parser_node(const Parser *p, NodeKind kind);
 
 Node *parse_expression(Parser *p);
-Node *parse_condition(Parser *p);                          /* without "if ... else" outside of brackets */
-Node *parse_tuple(Parser *p, Node *(*element)(Parser *p)); /* "a, b" or "a" */
-Node *parse_filters(Parser *p, Node *of);                  /* |name(...)|name... */
-Node *parse_postfix(Parser *p, Node *of);                  /* .name [key] (arguments) */
-Node *parse_primary(Parser *p);
+Node *parse_condition(Parser *p); /* without "if ... else" outside of brackets */
+Node *parse_list(Parser *p, const char *close, Node *(*element)(Parser *p)); /* "a, b" up to what closes it */
+Node *parse_tuple(Parser *p, Node *(*element)(Parser *p));                   /* "a, b" or "a" */
 
-/* The whole of a source: the list of its statements. */
-Node *nodes_parse(JinjaWork *w, const char *source, size_t n);
+/* The whole of a source: the list of its statements. Its variables' names become keys of `names`. */
+Node *nodes_parse(JinjaWork *w, const char *source, size_t n, Dict *names);
 
 #endif

@@ -90,121 +90,100 @@ static void build_quotes(JinjaWork *w, Builder *b, MarkedText t, bool json) {
     build_bytes(w, b, &quote, 1, MARK_CONTENT);
 }
 
+/* How a list or a dict is written: as Python's repr or as JSON, which may be laid out in lines. */
+typedef struct Layout {
+    bool json;
+    int64_t indent;
+    MarkedText comma, colon;
+} Layout;
+
+static void build_inside(JinjaWork *w, Builder *b, Value v, const Layout *l, int level);
+
 static void build_line(JinjaWork *w, Builder *b, const Layout *l, int level) {
     if (l->indent < 0) return;
     build_word(w, b, "\n", MARK_CONTENT);
     for (int64_t i = 0; i < l->indent * level; i++) build_word(w, b, " ", MARK_CONTENT);
 }
 
-static void build_inside(JinjaWork *w, Builder *b, Value v, const Layout *l, int level);
-
-static int by_key(const void *a, const void *b) {
-    const Value *x = a, *y = b;
-    int order = memcmp(x->text.data, y->text.data, MIN(x->text.n, y->text.n));
-    return order ? order : (x->text.n > y->text.n) - (x->text.n < y->text.n);
-}
-
-static void build_dict(JinjaWork *w, Builder *b, const Dict *d, const Layout *l, int level) {
-    Items keys = items_of(w, (Value){.kind = VALUE_DICT, .dict = (Dict *)d});
-    if (l->sorted) qsort(keys.items, keys.n, sizeof *keys.items, by_key);
-    build_word(w, b, "{", MARK_CONTENT);
-    for (size_t i = 0; i < d->n; i++) {
-        Value key = l->writing == WRITE_JSON ? value_text(text_str(w, keys.items[i])) : keys.items[i];
-        const Value *value = l->sorted ? dict_at(d, key.text) : &d->pairs[i].value;
+/* A list's items or a dict's pairs. */
+static void build_parts(JinjaWork *w, Builder *b, Value v, const Layout *l, int level) {
+    bool dict = v.kind == VALUE_DICT, tuple = v.kind == VALUE_TUPLE && !l->json;
+    size_t n = dict ? v.dict->n : v.n;
+    build_word(w, b, dict ? "{" : tuple ? "(" : "[", MARK_CONTENT);
+    for (size_t i = 0; i < n; i++) {
         if (i) build(w, b, l->comma);
         build_line(w, b, l, level + 1);
-        build_inside(w, b, key, l, level + 1);
-        build(w, b, l->colon);
-        build_inside(w, b, *value, l, level + 1);
+        if (dict) {
+            build_quotes(w, b, v.dict->pairs[i].key, l->json);
+            build(w, b, l->colon);
+        }
+        build_inside(w, b, dict ? v.dict->pairs[i].value : v.items[i], l, level + 1);
     }
-    if (d->n) build_line(w, b, l, level);
-    build_word(w, b, "}", MARK_CONTENT);
-}
-
-static void build_list(JinjaWork *w, Builder *b, Value v, const Layout *l, int level) {
-    bool tuple = v.kind == VALUE_TUPLE && l->writing != WRITE_JSON;
-    build_word(w, b, tuple ? "(" : "[", MARK_CONTENT);
-    for (size_t i = 0; i < v.list.n; i++) {
-        if (i) build(w, b, l->comma);
-        build_line(w, b, l, level + 1);
-        build_inside(w, b, v.list.items[i], l, level + 1);
-    }
-    if (v.list.n) build_line(w, b, l, level);
-    build_word(w, b, !tuple ? "]" : v.list.n == 1 ? ",)" : ")", MARK_CONTENT);
+    if (n) build_line(w, b, l, level);
+    build_word(w, b, dict ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")", MARK_CONTENT);
 }
 
 static void build_inside(JinjaWork *w, Builder *b, Value v, const Layout *l, int level) {
-    bool json = l->writing == WRITE_JSON;
     char digits[24];
     work_enter(w);
     if (v.kind == VALUE_TEXT)
-        build_quotes(w, b, v.text, json);
-    else if (value_is_list(v))
-        build_list(w, b, v, l, level);
-    else if (v.kind == VALUE_DICT)
-        build_dict(w, b, v.dict, l, level);
+        build_quotes(w, b, v.text, l->json);
+    else if (value_is_list(v) || v.kind == VALUE_DICT)
+        build_parts(w, b, v, l, level);
     else if (v.kind == VALUE_FLOAT)
         build_float(w, b, v.number, v.mark);
     else if (v.kind == VALUE_INTEGER)
         snprintf(digits, sizeof digits, "%" PRId64, v.integer), build_word(w, b, digits, v.mark);
     else if (v.kind == VALUE_BOOLEAN)
-        build_word(w, b, json ? v.integer ? "true" : "false" : v.integer ? "True" : "False", v.mark);
+        build_word(w, b, l->json ? v.integer ? "true" : "false" : v.integer ? "True" : "False", v.mark);
     else if (v.kind == VALUE_NONE)
-        build_word(w, b, json ? "null" : "None", v.mark);
-    else if (json)
-        work_fail(w, "%s cannot be written as JSON", value_kind_name(v));
-    else if (!value_is_missing(v))
-        work_fail(w, "%s cannot be written", value_kind_name(v));
-    else if (l->writing == WRITE_REPR)
+        build_word(w, b, l->json ? "null" : "None", v.mark);
+    else if (l->json || !value_is_missing(v))
+        work_fail(w, "%s cannot be written%s", value_kind_name(v), l->json ? " as JSON" : "");
+    else
         build_word(w, b, "Undefined", MARK_TEMPLATE);
     w->depth--;
-}
-
-void build_value(JinjaWork *w, Builder *b, Value v, const Layout *layout) {
-    Layout l = *layout;
-    if (l.writing == WRITE_STR && v.kind == VALUE_TEXT) {
-        build(w, b, v.text);
-        return;
-    }
-    if (l.writing == WRITE_STR && !value_is_missing(v)) l.writing = WRITE_REPR;
-    if (!l.comma.n) l.comma = text_of(w, ", ", l.indent < 0 ? 2 : 1, MARK_CONTENT);
-    if (!l.colon.n) l.colon = text_of(w, ": ", 2, MARK_CONTENT);
-    build_inside(w, b, v, &l, 0);
 }
 
 MarkedText text_str(JinjaWork *w, Value v) {
     Builder b = {0};
     if (v.kind == VALUE_TEXT) return v.text;
-    build_value(w, &b, v, &(Layout){WRITE_STR, .indent = -1});
+    const Layout layout = {false, -1, text_of(w, ", ", 2, MARK_CONTENT), text_of(w, ": ", 2, MARK_CONTENT)};
+    if (!value_is_missing(v)) build_inside(w, &b, v, &layout, 0);
     return built(&b);
 }
 
-/* ---- replacing, stripping ---- */
+MarkedText text_json(JinjaWork *w, Value v, int64_t indent, MarkedText comma, MarkedText colon) {
+    Builder b = {0};
+    build_inside(w, &b, v, &(Layout){true, indent, comma, colon}, 0);
+    return built(&b);
+}
+
+/* ---- joining, replacing, stripping ---- */
+
+MarkedText text_joined(JinjaWork *w, MarkedText a, MarkedText b) {
+    Builder both = {0};
+    reserve(w, &both, a.n + b.n);
+    build(w, &both, a);
+    build(w, &both, b);
+    return built(&both);
+}
 
 MarkedText text_replaced(JinjaWork *w, MarkedText t, MarkedText what, MarkedText by, int64_t most) {
     Builder b = {0};
     size_t at = 0;
-    for (; most && at <= t.n; most--) {
-        size_t found = text_find(w, t, at, what), next;
-        if (found > t.n) break;
+    if (what.n == 0) work_fail(w, "nothing is to be replaced: the text to look for is empty");
+    for (size_t found; most && (found = text_find(w, t, at, what)) <= t.n; most--) {
         build(w, &b, text_cut(t, at, found));
         build(w, &b, by);
         at = found + what.n;
-        if (what.n) continue;
-        if (at == t.n) return built(&b); /* "" is between all characters and at both ends */
-        utf8_next(t.data + at, t.n - at, &next);
-        build(w, &b, text_cut(t, at, at + next));
-        at += next;
     }
-    if (at < t.n) build(w, &b, text_cut(t, at, t.n));
+    build(w, &b, text_cut(t, at, t.n));
     return built(&b);
 }
 
 /* As Python's str.isspace sees it. */
-static bool is_white(ucs4_t c) {
-    return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
+static bool is_white(ucs4_t c) { return uc_is_property_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
 size_t text_white(const char *data, size_t n) {
     ucs4_t c;

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +51,13 @@ void *work_take(JinjaWork *w, size_t n) {
     w->at += n;
     w->left -= n;
     return p;
+}
+
+void *work_grow(JinjaWork *w, void *items, size_t n, size_t *capacity, size_t size) {
+    if (n < *capacity) return items;
+    *capacity = MAX(2 * n, 2);
+    void *more = work_take(w, *capacity * size);
+    return n ? memcpy(more, items, n * size) : more;
 }
 
 cJSON **work_json(JinjaWork *w) {
@@ -105,10 +111,70 @@ MarkedText text_cut(MarkedText t, size_t from, size_t to) {
 
 bool text_is(MarkedText t, const char *word) { return t.n == strlen(word) && !memcmp(t.data, word, t.n); }
 
+bool text_same(MarkedText a, MarkedText b) { return a.n == b.n && !memcmp(a.data, b.data, a.n); }
+
 size_t text_find(JinjaWork *w, MarkedText t, size_t from, MarkedText what) {
     work_step(w, t.n - from);
-    const char *at = what.n ? memmem(t.data + from, t.n - from, what.data, what.n) : t.data + from;
-    return at || !what.n ? (size_t)(at - t.data) : t.n + 1;
+    const char *at = memmem(t.data + from, t.n - from, what.data, what.n);
+    return at ? (size_t)(at - t.data) : t.n + 1;
+}
+
+/* ---- lists, dicts, scopes ---- */
+
+void list_push(JinjaWork *w, Value *list, Value v) {
+    list->items = work_grow(w, list->items, list->n, &list->capacity, sizeof v);
+    list->items[list->n++] = v;
+}
+
+Value list_of(JinjaWork *w, Value v) {
+    Value all = value_list();
+    if (value_is_list(v)) return v;
+    if (v.kind == VALUE_TEXT)
+        for (size_t at = 0, n; at < v.text.n; at += n) {
+            work_step(w, 0);
+            utf8_next(v.text.data + at, v.text.n - at, &n);
+            list_push(w, &all, value_text(text_cut(v.text, at, at + n)));
+        }
+    else if (v.kind == VALUE_DICT)
+        for (size_t i = 0; i < v.dict->n; i++) list_push(w, &all, value_text(v.dict->pairs[i].key));
+    else if (!value_is_missing(v))
+        work_fail(w, "%s cannot be run through", value_kind_name(v));
+    return all;
+}
+
+Value dict_new(JinjaWork *w, ValueKind kind) { return (Value){.kind = kind, .dict = work_take(w, sizeof(Dict))}; }
+
+Value *dict_at(JinjaWork *w, const Dict *d, MarkedText key) {
+    work_step(w, 16 * d->n);
+    for (size_t i = 0; i < d->n; i++)
+        if (text_same(d->pairs[i].key, key)) return &d->pairs[i].value;
+    return NULL;
+}
+
+static void dict_add(JinjaWork *w, Dict *d, MarkedText key, Value v) {
+    d->pairs = work_grow(w, d->pairs, d->n, &d->capacity, sizeof *d->pairs);
+    d->pairs[d->n].key = key;
+    d->pairs[d->n++].value = v;
+}
+
+void dict_put(JinjaWork *w, Dict *d, MarkedText key, Value v) {
+    Value *at = dict_at(w, d, key);
+    if (at)
+        *at = v;
+    else
+        dict_add(w, d, key, v);
+}
+
+Scope *scope_new(JinjaWork *w, const Scope *around) {
+    Scope *s = work_take(w, sizeof *s);
+    s->around = around;
+    return s;
+}
+
+const Value *scope_find(JinjaWork *w, const Scope *s, MarkedText name) {
+    const Value *v = NULL;
+    for (; s && !v; s = s->around) v = dict_at(w, &s->names, name);
+    return v;
 }
 
 /* ---- making values ---- */
@@ -123,89 +189,28 @@ Value value_undefined(JinjaWork *w, const char *fmt, ...) {
     return (Value){.kind = VALUE_UNDEFINED, .text.data = memcpy(work_take(w, n), why, n), .text.n = n - 1};
 }
 
-void items_push(JinjaWork *w, Items *list, Value v) {
-    if (list->n == list->capacity) {
-        size_t more = MAX(2 * list->capacity, 4);
-        Value *items = work_take(w, more * sizeof *items);
-        if (list->n) memcpy(items, list->items, list->n * sizeof *items);
-        list->items = items;
-        list->capacity = more;
-    }
-    list->items[list->n++] = v;
-}
-
-Value items_value(const Items *list, ValueKind kind) { return (Value){.kind = kind, .list = {list->items, list->n}}; }
-
-Items items_of(JinjaWork *w, Value v) {
-    Items all = {0};
-    if (value_is_list(v)) return (Items){.items = (Value *)v.list.items, .n = v.list.n};
-    if (v.kind == VALUE_TEXT)
-        for (size_t at = 0, n; at < v.text.n; at += n) {
-            work_step(w, 0);
-            utf8_next(v.text.data + at, v.text.n - at, &n);
-            items_push(w, &all, value_text(text_cut(v.text, at, at + n)));
-        }
-    else if (v.kind == VALUE_DICT)
-        for (size_t i = 0; i < v.dict->n; i++) items_push(w, &all, v.dict->pairs[i].key);
-    else if (!value_is_missing(v))
-        work_fail(w, "%s cannot be run through", value_kind_name(v));
-    return all;
-}
-
-Value dict_new(JinjaWork *w, ValueKind kind) { return (Value){.kind = kind, .dict = work_take(w, sizeof(Dict))}; }
-
-Value *dict_at(const Dict *d, MarkedText key) {
-    for (size_t i = 0; i < d->n; i++) {
-        Value k = d->pairs[i].key;
-        if (k.kind == VALUE_TEXT && k.text.n == key.n && !memcmp(k.text.data, key.data, key.n))
-            return &d->pairs[i].value;
-    }
-    return NULL;
-}
-
-void dict_put(JinjaWork *w, Dict *d, Value key, Value value) {
-    size_t i = 0;
-    if (key.kind >= VALUE_LIST) work_fail(w, "%s cannot be a key", value_kind_name(key));
-    work_step(w, 16 * d->n);
-    while (i < d->n && !value_equal(w, d->pairs[i].key, key)) i++;
-    if (i == d->capacity) {
-        void *pairs = work_take(w, MAX(2 * i, 4) * sizeof *d->pairs);
-        if (i) memcpy(pairs, d->pairs, i * sizeof *d->pairs);
-        d->pairs = pairs;
-        d->capacity = MAX(2 * i, 4);
-    }
-    if (i == d->n) d->pairs[d->n++].key = key;
-    d->pairs[i].value = value;
-}
-
-static Value number_of_json(const cJSON *json, char mark) {
-    int64_t i;
-    Value v = json_int64(json, &i) ? value_int(i) : value_float(json->valuedouble);
-    v.mark = mark;
-    return v;
-}
-
 /* No key comes twice. */
 Value value_of_json(JinjaWork *w, const cJSON *json, char mark) {
     const cJSON *item;
-    Items list = {0};
+    Value v = {.kind = VALUE_NONE, .mark = mark};
     work_step(w, 0);
-    if (cJSON_IsString(json)) return value_text(text_of(w, json->valuestring, strlen(json->valuestring), mark));
-    if (cJSON_IsNumber(json)) return number_of_json(json, mark);
-    if (cJSON_IsBool(json)) return (Value){VALUE_BOOLEAN, mark, .integer = cJSON_IsTrue(json)};
-    if (cJSON_IsArray(json)) {
-        cJSON_ArrayForEach(item, json) { items_push(w, &list, value_of_json(w, item, mark)); }
-        return items_value(&list, VALUE_LIST);
+    if (cJSON_IsString(json)) {
+        v = value_text(text_of(w, json->valuestring, strlen(json->valuestring), mark));
+    } else if (cJSON_IsNumber(json)) {
+        v.kind = json_int64(json, &v.integer) ? VALUE_INTEGER : VALUE_FLOAT;
+        if (v.kind == VALUE_FLOAT) v.number = json->valuedouble;
+    } else if (cJSON_IsBool(json)) {
+        v = (Value){VALUE_BOOLEAN, mark, .integer = cJSON_IsTrue(json)};
+    } else if (cJSON_IsArray(json)) {
+        v = value_list();
+        cJSON_ArrayForEach(item, json) { list_push(w, &v, value_of_json(w, item, mark)); }
+    } else if (cJSON_IsObject(json)) {
+        v = dict_new(w, VALUE_DICT);
+        cJSON_ArrayForEach(item, json) {
+            dict_add(w, v.dict, text_of(w, item->string, strlen(item->string), mark), value_of_json(w, item, mark));
+        }
     }
-    if (!cJSON_IsObject(json)) return (Value){.kind = VALUE_NONE, .mark = mark};
-    Value dict = dict_new(w, VALUE_DICT);
-    dict.dict->capacity = (size_t)cJSON_GetArraySize(json);
-    dict.dict->pairs = work_take(w, dict.dict->capacity * sizeof *dict.dict->pairs);
-    cJSON_ArrayForEach(item, json) {
-        dict.dict->pairs[dict.dict->n].key = value_text(text_of(w, item->string, strlen(item->string), mark));
-        dict.dict->pairs[dict.dict->n++].value = value_of_json(w, item, mark);
-    }
-    return dict;
+    return v;
 }
 
 /* ---- asking them ---- */
@@ -236,7 +241,7 @@ bool value_true(Value v) {
         return v.text.n > 0;
     case VALUE_LIST:
     case VALUE_TUPLE:
-        return v.list.n > 0;
+        return v.n > 0;
     case VALUE_DICT:
         return v.dict->n > 0;
     default:
@@ -246,68 +251,51 @@ bool value_true(Value v) {
 
 double value_number(Value v) { return v.kind == VALUE_FLOAT ? v.number : (double)v.integer; }
 
-static bool equal_dicts(JinjaWork *w, const Dict *a, const Dict *b) {
-    bool same = a->n == b->n;
-    for (size_t i = 0; i < a->n && same; i++) {
-        size_t j = 0;
-        while (j < b->n && !value_equal(w, a->pairs[i].key, b->pairs[j].key)) j++;
-        same = j < b->n && value_equal(w, a->pairs[i].value, b->pairs[j].value);
+/* What has parts, of one kind. */
+static bool equal_parts(JinjaWork *w, Value a, Value b) {
+    bool dicts = a.kind == VALUE_DICT, same = dicts ? a.dict->n == b.dict->n : a.n == b.n;
+    for (size_t i = 0; same && i < (dicts ? a.dict->n : a.n); i++) {
+        const Value *other = dicts ? dict_at(w, b.dict, a.dict->pairs[i].key) : &b.items[i];
+        same = other && value_equal(w, dicts ? a.dict->pairs[i].value : a.items[i], *other);
     }
     return same;
 }
 
 bool value_equal(JinjaWork *w, Value a, Value b) {
-    work_step(w, 0);
+    work_step(w, a.kind == VALUE_TEXT ? a.text.n : 0);
     if (value_is_number(a) && value_is_number(b))
         return a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT ? value_number(a) == value_number(b)
                                                               : a.integer == b.integer;
     if (a.kind != b.kind) return value_is_missing(a) && value_is_missing(b);
-    if (a.kind == VALUE_TEXT)
-        return a.text.n == b.text.n && (a.text.n == 0 || !memcmp(a.text.data, b.text.data, a.text.n));
+    if (a.kind == VALUE_TEXT) return text_same(a.text, b.text);
     if (a.kind <= VALUE_NONE) return true;
     if (!value_is_list(a) && a.kind != VALUE_DICT) return a.dict == b.dict; /* the same object */
     work_enter(w);
-    bool same = true;
-    if (a.kind == VALUE_DICT) {
-        same = equal_dicts(w, a.dict, b.dict);
-    } else {
-        same = a.list.n == b.list.n;
-        for (size_t i = 0; i < a.list.n && same; i++) same = value_equal(w, a.list.items[i], b.list.items[i]);
-    }
+    bool same = equal_parts(w, a, b);
     w->depth--;
     return same;
 }
 
 int value_order(JinjaWork *w, Value a, Value b) {
+    work_step(w, a.kind == VALUE_TEXT ? a.text.n : 0);
     if (value_is_number(a) && value_is_number(b)) {
         if (a.kind != VALUE_FLOAT && b.kind != VALUE_FLOAT) return (a.integer > b.integer) - (a.integer < b.integer);
         return (value_number(a) > value_number(b)) - (value_number(a) < value_number(b));
     }
-    if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT) {
-        int order = memcmp(a.text.data, b.text.data, MIN(a.text.n, b.text.n));
-        work_step(w, MIN(a.text.n, b.text.n));
-        return order ? order : (a.text.n > b.text.n) - (a.text.n < b.text.n);
-    }
-    if (a.kind != b.kind || !value_is_list(a))
+    value_defined(w, a);
+    value_defined(w, b);
+    if (a.kind != VALUE_TEXT || b.kind != VALUE_TEXT)
         work_fail(w, "%s and %s have no order", value_kind_name(a), value_kind_name(b));
-    size_t i = 0, n = MIN(a.list.n, b.list.n);
-    while (i < n && value_equal(w, a.list.items[i], b.list.items[i])) i++;
-    if (i == n) return (a.list.n > b.list.n) - (a.list.n < b.list.n);
-    work_enter(w);
-    int order = value_order(w, a.list.items[i], b.list.items[i]);
-    w->depth--;
-    return order;
+    int order = memcmp(a.text.data, b.text.data, MIN(a.text.n, b.text.n));
+    return order ? order : (a.text.n > b.text.n) - (a.text.n < b.text.n);
 }
 
 bool value_in(JinjaWork *w, Value item, Value container) {
     if (container.kind == VALUE_TEXT)
-        return text_find(w, container.text, 0, value_string(w, item, "what is looked for in a string")) <
-               container.text.n + 1;
-    if (container.kind == VALUE_DICT && item.kind == VALUE_TEXT) {
-        work_step(w, 16 * container.dict->n);
-        return dict_at(container.dict, item.text) != NULL;
-    }
-    Items all = items_of(w, container);
+        return text_find(w, container.text, 0, value_string(w, item, "what is looked for in a string")) <=
+               container.text.n;
+    if (container.kind == VALUE_DICT) return item.kind == VALUE_TEXT && dict_at(w, container.dict, item.text);
+    Value all = list_of(w, container);
     for (size_t i = 0; i < all.n; i++)
         if (value_equal(w, all.items[i], item)) return true;
     return false;
@@ -318,10 +306,15 @@ size_t value_length(JinjaWork *w, Value v) {
         work_step(w, v.text.n);
         return utf8_count(v.text.data, v.text.n);
     }
-    if (value_is_list(v)) return v.list.n;
+    if (value_is_list(v)) return v.n;
     if (v.kind == VALUE_DICT) return v.dict->n;
     if (!value_is_missing(v)) work_fail(w, "%s has no length", value_kind_name(v));
     return 0;
+}
+
+Value value_defined(JinjaWork *w, Value v) {
+    if (v.kind == VALUE_UNDEFINED) work_fail(w, "%s", v.text.data);
+    return v;
 }
 
 int64_t value_integer(JinjaWork *w, Value v, const char *what) {
@@ -331,7 +324,6 @@ int64_t value_integer(JinjaWork *w, Value v, const char *what) {
 }
 
 MarkedText value_string(JinjaWork *w, Value v, const char *what) {
-    if (v.kind == VALUE_UNDEFINED) work_fail(w, "%s", v.text.data);
-    if (v.kind != VALUE_TEXT) work_fail(w, "%s is %s, not a string", what, value_kind_name(v));
+    if (value_defined(w, v).kind != VALUE_TEXT) work_fail(w, "%s is %s, not a string", what, value_kind_name(v));
     return v.text;
 }
