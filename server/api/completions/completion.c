@@ -155,7 +155,7 @@ static Completion *start(const AnswerContext *ctx, CompletionRequest *r, const R
         .n_top = r->logprobs,
         .prompt_top = r->prompt_logprobs,
         .token_ids = r->return_token_ids,
-        .one_by_one = r->stream && r->form->each_token,
+        .one_by_one = r->form->each_token,
         .tokens_as_ids = r->return_tokens_as_token_ids,
         .answer_spaced = r->choice_spaced,
         .keep_stop = r->include_stop_str_in_output,

@@ -132,6 +132,8 @@ TEST(llama_says_why_it_ends) {
     Answer word = ask(&d, "/completion", body);
     CHECK_MSG(is(word.json, "stop_type", "word") && is(word.json, "content", ""), "%s", word.body);
     CHECK(json_same(word.json, "stopping_word", a.json, "content"));
+    CHECK(is(word.json, "generation_settings.stop.0", "never said here") &&
+          json_same(word.json, "generation_settings.stop.1", a.json, "content"));
     free(start);
     Answer end = ask(&d, "/completion", "{\"prompt\":\"a\",\"n_predict\":3,\"logit_bias\":[[0,100]]}");
     CHECK_MSG(is(end.json, "stop_type", "eos") && is(end.json, "stopping_word", ""), "%s", end.body);
