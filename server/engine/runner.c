@@ -92,7 +92,6 @@ bool runner_warm_up(Runner *r) {
     forward(r, &logits);
     bool finite = true;
     for (size_t i = 0; i < (size_t)logits->n * (size_t)logits->d; i++) finite = finite && isfinite(logits->x[i]);
-    tape_reset(&r->tape);
     arena_join(&r->tape.arena);
     r->arena_blocks = r->tape.arena.grown;
     return finite;
