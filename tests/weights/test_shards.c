@@ -106,7 +106,7 @@ static void save_in_two(const char *dir, const char *to) {
 
 TEST(shards_good) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256];
+    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], out[4096], arguments[300];
     Checkpoint a, b;
     Err err;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
@@ -121,6 +121,8 @@ TEST(shards_good) {
     }
     checkpoint_close(&a);
     checkpoint_close(&b);
+    snprintf(arguments, sizeof arguments, "verify %s", to);
+    CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
     flip_last_byte(to, TWO);
     test_checkpoint_open(to, TWO ": the data has sha256 ", "a flipped bit");
     test_path(path, to, "model.safetensors");

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "model/shape.h"
+#include "server/engine/scheduler.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 #include "weights/config_json.h"
@@ -127,4 +128,19 @@ TEST(engine_tasks_of_other_networks) {
         check_task(&c, 64, 16);
         check_task(&c, 20, 3);
     }
+}
+
+/* As many as a step has room for: one more would never come. */
+TEST(engine_fills_all_masks_of_a_step) {
+    Config c = task(TASK_FILL_MASK, POOL_LAST, false);
+    EngineOptions o = test_engine_options();
+    TestEngine t;
+    int ids[SCORED_ROWS];
+    for (int i = 0; i < SCORED_ROWS; i++) ids[i] = MASK;
+    test_engine_open(&t, &c, &o);
+    Job *job = job_new_pooling(&job_logits, (JobInput){.ids = ids, .rows = SCORED_ROWS}, SCORED_ROWS * c.vocab_size);
+    CHECK(test_run(&t, job)->progress.finish == FINISH_LENGTH);
+    check_alone(&t.checkpoint.model, job, 0);
+    job_release(job);
+    test_engine_close(&t);
 }
