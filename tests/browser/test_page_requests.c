@@ -232,6 +232,37 @@ TEST(page_saves_answers) {
     page_close(&p, false);
 }
 
+/* By the clipboard itself: what is pasted is the column's text. A browser that forbids it is told of. */
+TEST(page_copies_a_column) {
+    static const char button[] = "button[aria-label='Copy the text of column 2']";
+    Page p;
+    REQUIRE(page_open(&p, "weights/demo", "--threads 1", PAGE_SHORT "&noise_seeds=5,6"));
+    browser_click(&p.browser, "#run");
+    REQUIRE(page_wait_done(&p, 2));
+    browser_click(&p.browser, button);
+    browser_wait(&p.browser,
+                 "document.querySelector(\"button[aria-label='Copy the text of column 2']\").textContent === "
+                 "'Copied'");
+    browser_click(&p.browser, "#prompt");
+    browser_keys(&p.browser, "a", KEY_CONTROL);
+    browser_keys(&p.browser, "v", KEY_CONTROL);
+    char *pasted = browser_text(&p.browser, "return document.getElementById('prompt').value");
+    char *first = page_answer_of(&p, page_short_fields, 5), *second = page_answer_of(&p, page_short_fields, 6);
+    CHECK_MSG(!strcmp(pasted, second) && strcmp(first, second), "%s, not %s", pasted, second);
+    free(pasted);
+    free(first);
+    free(second);
+    cJSON_Delete(browser_run(&p.browser, "navigator.clipboard.writeText = () => Promise.reject(new Error())"));
+    browser_wait(&p.browser,
+                 "document.querySelector(\"button[aria-label='Copy the text of column 2']\").textContent === "
+                 "'Copy'");
+    browser_click(&p.browser, button);
+    browser_wait(&p.browser,
+                 "document.querySelector(\"button[aria-label='Copy the text of column 2']\").textContent === "
+                 "'Not allowed'");
+    page_close(&p, false);
+}
+
 TEST(page_counts_the_prompt_and_folds_long_ones) {
     Page p;
     char wanted[128];
