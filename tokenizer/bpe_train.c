@@ -266,7 +266,7 @@ static void trainer_free(Trainer *t) {
 static int learn(Tokenizer **out, const WordCounts *w, int vocab_size, Err *err) {
     const size_t most = MIN((size_t)vocab_size, BPE_FIRST_MERGE + w->total_bytes); /* a merge eats a byte of a word */
     Trainer t = {.pieces = xmalloc(most * sizeof *t.pieces), .merges = xmalloc(most * sizeof *t.merges)};
-    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .words = {GPT2_WORDS}, .n_words = 1, .bos = -1};
+    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .words = {GPT2_WORDS}, .n_words = 1, .bos = -1, .tail = -1};
     const TokenText end_of_text = {.data = BPE_END_OF_TEXT, .n = strlen(BPE_END_OF_TEXT)}, nothing = {0};
     piece_add(&t, text_join(end_of_text, nothing));
     for (int i = 0; i < 256; i++) {

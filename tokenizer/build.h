@@ -60,7 +60,7 @@ typedef struct TokenizerSpec {
     bool strip_space;   /* decode drops one leading space */
     bool lowercase;     /* words: looked up in lower case, every character by itself */
     int unknown;        /* words: id of those that are no piece */
-    int bos;            /* id that the file wants in front of a text, -1 for none */
+    int bos, tail;      /* ids that the file wants in front of a text and behind it, -1 for none */
 } TokenizerSpec;
 
 /* Copies everything. A spec that breaks the rules above is a bug of the caller; NULL when one of `words` is no

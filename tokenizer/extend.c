@@ -27,8 +27,8 @@ Tokenizer *tokenizer_with_special(const Tokenizer *t, const char *text, Err *err
 Tokenizer *tokenizer_of_words(const char *const *words, int n, Err *err) {
     TokenText *pieces = xcalloc((size_t)n, sizeof *pieces);
     for (int i = 0; i < n; i++) pieces[i] = (TokenText){.data = words[i], .n = strlen(words[i])};
-    Tokenizer *out =
-        tokenizer_build(&(TokenizerSpec){.style = TOKEN_WORDS, .pieces = pieces, .n_pieces = n, .bos = -1}, err);
+    Tokenizer *out = tokenizer_build(
+        &(TokenizerSpec){.style = TOKEN_WORDS, .pieces = pieces, .n_pieces = n, .bos = -1, .tail = -1}, err);
     free(pieces);
     return out;
 }

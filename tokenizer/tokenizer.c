@@ -158,7 +158,7 @@ Tokenizer *tokenizer_build(const TokenizerSpec *spec, Err *err) {
 
 Tokenizer *tokenizer_ids_only(void) {
     Tokenizer *t = xcalloc(1, sizeof *t);
-    t->spec = (TokenizerSpec){.style = TOKEN_IDS_ONLY, .bos = -1};
+    t->spec = (TokenizerSpec){.style = TOKEN_IDS_ONLY, .bos = -1, .tail = -1};
     return t;
 }
 
@@ -183,6 +183,7 @@ void tokenizer_free(Tokenizer *t) {
 const TokenizerSpec *tokenizer_spec(const Tokenizer *t) { return &t->spec; }
 
 int tokenizer_bos(const Tokenizer *t) { return t->spec.bos; }
+int tokenizer_tail(const Tokenizer *t) { return t->spec.tail; }
 
 bool tokenizer_strips_space(const Tokenizer *t) { return t->spec.strip_space; }
 

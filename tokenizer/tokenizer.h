@@ -34,9 +34,10 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specia
 int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
                             TokenList *out, Err *err);
 
-/* The id that the file wants in front of every text (a Llama file's template), or -1. tokenizer_encode leaves it out.
- */
+/* The ids that the file wants in front of every text (a Llama file's template) and behind it (that of a model which
+ * embeds texts by their last row), or -1. tokenizer_encode leaves them out. */
 int tokenizer_bos(const Tokenizer *t);
+int tokenizer_tail(const Tokenizer *t);
 
 /* For a model without a vocabulary: every id is a token without text, and encoding any text is an error. */
 Tokenizer *tokenizer_ids_only(void);

@@ -81,7 +81,7 @@ static int read_all(Reader *r) {
 int tokenizer_json_parse(Tokenizer **out, const char *text, size_t n, Err *err) {
     cJSON *root = json_parse(text, n, MAX_DEPTH, MAX_VALUES, err);
     if (!root) return -1;
-    Reader r = {.root = root, .spec = {.bos = -1}, .err = err};
+    Reader r = {.root = root, .spec = {.bos = -1, .tail = -1}, .err = err};
     int rc = read_all(&r);
     if (rc == 0) {
         *out = tokenizer_build(&r.spec, err);

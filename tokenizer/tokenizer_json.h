@@ -6,7 +6,8 @@
  *                    decoder [Replace, ByteFallback, Fuse(, Strip)] (Llama, Mistral)
  * and of model.type WordLevel the lists of word vectors: pre_tokenizer WhitespaceSplit, normalizer Lowercase or null,
  * no decoder, no added tokens, model.unk_token in the vocabulary.
- * post_processor may be null, ByteLevel, or a template that puts one token in front (tokenizer_bos).
+ * post_processor may be null, ByteLevel, or a template that puts one token in front (tokenizer_bos), one
+ * behind (tokenizer_tail), or both.
  * Whatever else would change the ids is refused by name, never ignored, and so is a vocabulary that is not whole: ids
  * with holes, duplicates, merges of unknown pieces, missing byte pieces, NUL in a string.
  *

@@ -23,6 +23,6 @@ typedef struct Reader {
 int tokenizer_read_pipeline(Reader *r);   /* normalizer, pre_tokenizer, decoder -> spec */
 int tokenizer_read_vocabulary(Reader *r); /* model.vocab, added_tokens -> pieces, byte ids, added */
 int tokenizer_read_merges(Reader *r);
-int tokenizer_read_post_processor(Reader *r); /* -> spec.bos */
+int tokenizer_read_post_processor(Reader *r); /* -> spec.bos, tail */
 
 #endif

@@ -200,32 +200,34 @@ int tokenizer_read_pipeline(Reader *r) {
 /* ---- post-processor ---- */
 
 /* {"id": name, "ids": [id], "tokens": [...]} */
-static int read_template_token(Reader *r, const cJSON *template, const cJSON *name) {
+static int read_template_token(Reader *r, const cJSON *template, const cJSON *element, int *token) {
     int64_t id = -1;
+    if (!element) return 0;
+    const cJSON *name = json_field(element, "id");
     const cJSON *ids = cJSON_IsString(name)
                            ? json_field(json_field(json_field(template, "special_tokens"), name->valuestring), "ids")
                            : NULL;
     if (!cJSON_IsArray(ids) || cJSON_GetArraySize(ids) != 1 || !json_integer(ids->child, 0, r->spec.n_pieces - 1, &id))
         return err_set(r->err, "post_processor.special_tokens: %s does not name one id below %d", show_json(name).text,
                        r->spec.n_pieces);
-    r->spec.bos = (int)id;
+    *token = (int)id;
     return 0;
 }
 
-/* The template of a single text: the text, or one token and the text. */
+/* The template of a single text: the text, with a token in front of it, behind it, or both. */
 static int read_template(Reader *r, const cJSON *v) {
     if (check_type(v, "post_processor", "TemplateProcessing", "type single pair special_tokens", r->err)) return -1;
-    const cJSON *single = json_field(v, "single"), *token = NULL;
-    const cJSON *text = cJSON_IsArray(single) ? single->child : NULL;
-    if (text && text->next) {
-        token = json_field(text, "SpecialToken");
-        text = token ? text->next : NULL;
-    }
-    const cJSON *sequence_id = json_field(json_field(text, "Sequence"), "id");
-    if (!text || text->next || !json_is_text(sequence_id, "A"))
-        return err_set(r->err, "post_processor.single has %d elements, only [A] and [token, A] are supported",
+    const cJSON *single = json_field(v, "single"), *text = cJSON_IsArray(single) ? single->child : NULL;
+    const cJSON *front = json_field(text, "SpecialToken");
+    if (front) text = text->next;
+    const cJSON *last = text ? text->next : NULL, *behind = json_field(last, "SpecialToken");
+    bool only = !last || (behind && !last->next);
+    if (!only || !json_is_text(json_field(json_field(text, "Sequence"), "id"), "A"))
+        return err_set(r->err,
+                       "post_processor.single has %d elements, only A is supported, with a token in front of "
+                       "it, behind it, or both",
                        cJSON_GetArraySize(single));
-    return token ? read_template_token(r, v, json_field(token, "id")) : 0;
+    return read_template_token(r, v, front, &r->spec.bos) || read_template_token(r, v, behind, &r->spec.tail) ? -1 : 0;
 }
 
 /* ByteLevel moves offsets, which we do not report. */

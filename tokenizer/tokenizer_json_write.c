@@ -120,26 +120,37 @@ static void put_pre_tokenizer(Buffer *f, const TokenizerSpec *s) {
                      schemes[s->prepend], truth(s->split));
 }
 
+static void put_template_token(Buffer *f, TokenText key) {
+    buffer_text(f, "{\"SpecialToken\": {\"id\": ");
+    put_text(f, key);
+    buffer_text(f, ", \"type_id\": 0}}");
+}
+
+static void put_template_id(Buffer *f, TokenText key, int id) {
+    put_text(f, key);
+    buffer_text(f, ": {\"id\": ");
+    put_text(f, key);
+    buffer_print(f, ", \"ids\": [%d], \"tokens\": [", id);
+    put_text(f, key);
+    buffer_text(f, "]}");
+}
+
 static void put_post_processor(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
-    if (s->bos < 0) {
+    bool front = s->bos >= 0, behind = s->tail >= 0, both = front && behind;
+    if (!front && !behind) {
         buffer_text(f, "  \"post_processor\": null,\n");
         return;
     }
-    buffer_text(
-        f, "  \"post_processor\": {\"type\": \"TemplateProcessing\",\n    \"single\": [{\"SpecialToken\": {\"id\": ");
-    put_text(f, keys[s->bos]);
-    buffer_text(
-        f,
-        ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}],\n"
-        "    \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", \"type_id\": "
-        "1}}],\n"
-        "    \"special_tokens\": {");
-    put_text(f, keys[s->bos]);
-    buffer_text(f, ": {\"id\": ");
-    put_text(f, keys[s->bos]);
-    buffer_print(f, ", \"ids\": [%d], \"tokens\": [", s->bos);
-    put_text(f, keys[s->bos]);
-    buffer_text(f, "]}}\n  },\n");
+    buffer_text(f, "  \"post_processor\": {\"type\": \"TemplateProcessing\",\n    \"single\": [");
+    if (front) put_template_token(f, keys[s->bos]);
+    buffer_print(f, "%s{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s", front ? ", " : "", behind ? ", " : "");
+    if (behind) put_template_token(f, keys[s->tail]);
+    buffer_text(f, "],\n    \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", "
+                   "\"type_id\": 1}}],\n    \"special_tokens\": {");
+    if (front) put_template_id(f, keys[s->bos], s->bos);
+    if (both && s->bos != s->tail) buffer_text(f, ", ");
+    if (behind && s->bos != s->tail) put_template_id(f, keys[s->tail], s->tail);
+    buffer_text(f, "}\n  },\n");
 }
 
 static void put_decoder(Buffer *f, const TokenizerSpec *s) {

@@ -17,7 +17,8 @@ enum { CAPITAL_DOTTED_I = 0x130, DOT_ABOVE = 0x307 };
 enum { GROWTH = 2 };
 
 Tokenizer *word_level_new(const TokenText *words, int n) {
-    TokenizerSpec spec = {.style = TOKEN_WORDS, .pieces = words, .n_pieces = n, .lowercase = true, .bos = -1};
+    TokenizerSpec spec = {
+        .style = TOKEN_WORDS, .pieces = words, .n_pieces = n, .lowercase = true, .bos = -1, .tail = -1};
     return tokenizer_build(&spec, NULL);
 }
 

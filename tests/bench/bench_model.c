@@ -67,8 +67,13 @@ static int write_tokenizer(const char *dir, int n, Err *err) {
     if (path_join(path, dir, "tokenizer.json", err)) return -1;
     if (n <= 1 + BYTES || n > 1 + BYTES + LETTERS * LETTERS * (LETTERS + 1))
         return err_set(err, "there are no pieces for a vocabulary of %d", n);
-    TokenizerSpec spec = {
-        .style = TOKEN_BYTE_LEVEL, .added = &end, .n_added = 1, .words = {GPT2_WORDS}, .n_words = 1, .bos = -1};
+    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL,
+                          .added = &end,
+                          .n_added = 1,
+                          .words = {GPT2_WORDS},
+                          .n_words = 1,
+                          .bos = -1,
+                          .tail = -1};
     make_pieces(&p, n, spec.byte_ids);
     spec.pieces = p.texts;
     spec.n_pieces = n;

@@ -150,7 +150,7 @@ static Tokenizer *random_tokenizer(Draws *d, int n_merges) {
     static char bytes[256], joined[MOST][512];
     TokenText pieces[256 + MOST];
     TokenMerge merges[MOST];
-    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .pieces = pieces, .merges = merges, .bos = -1};
+    TokenizerSpec spec = {.style = TOKEN_BYTE_LEVEL, .pieces = pieces, .merges = merges, .bos = -1, .tail = -1};
     for (int i = 0; i < 256; i++) {
         bytes[i] = (char)i;
         pieces[i] = (TokenText){.data = &bytes[i], .n = 1};

@@ -43,6 +43,8 @@ static void check_bad(const char *json, const Bad *bad, size_t n) {
     "\"special_tokens\": {\"!\": {\"id\": \"!\", \"ids\": [400], \"tokens\": [\"!\"]}}}"
 
 #define POST_SEQUENCE(list) "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [" list "]}"
+#define TEMPLATES(n)                                                                                                   \
+    "post_processor.single has " #n " elements, only A is supported, with a token in front of it, behind it, or both"
 
 static const Bad BAD_TOP[] = {
     {"\"version\": \"1.0\"", "\"version\": \"2.0\"", "version is \"2.0\", only \"1.0\" is supported"},
@@ -75,16 +77,21 @@ static const Bad BAD_PIPELINE[] = {
     {"\"post_processor\": null", "\"post_processor\": {\"type\": \"BertProcessing\"}",
      "post_processor.type is \"BertProcessing\", only \"TemplateProcessing\" is supported here"},
     {"\"post_processor\": null", POST("{\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": \"!\"}}"),
-     "post_processor.single has 2 elements, only [A] and [token, A] are supported"},
+     "post_processor.special_tokens: \"!\" does not name one id below 320"},
+    {"\"post_processor\": null", POST("{\"Sequence\": {\"id\": \"A\"}}, {\"Sequence\": {\"id\": \"A\"}}"),
+     TEMPLATES(2)},
+    {"\"post_processor\": null", POST("{\"SpecialToken\": {\"id\": \"!\"}}"), TEMPLATES(1)},
+    {"\"post_processor\": null",
+     POST("{\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": \"!\"}}, {\"SpecialToken\": {\"id\": \"!\"}}"),
+     TEMPLATES(3)},
     {"\"post_processor\": null", POST("{\"SpecialToken\": {\"id\": \"!\"}}, {\"Sequence\": {\"id\": \"A\"}}"),
      "post_processor.special_tokens: \"!\" does not name one id below 320"},
     {"\"post_processor\": null", "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": {}}",
-     "post_processor.single has 0 elements, only [A] and [token, A] are supported"},
-    {"\"post_processor\": null", POST("{\"Sequence\": {\"id\": \"B\"}}"),
-     "post_processor.single has 1 elements, only [A] and [token, A] are supported"},
+     TEMPLATES(0)},
+    {"\"post_processor\": null", POST("{\"Sequence\": {\"id\": \"B\"}}"), TEMPLATES(1)},
     {"\"post_processor\": null",
      POST("{\"SpecialToken\": {\"id\": \"!\"}}, {\"Sequence\": {\"id\": \"A\"}}, {\"Sequence\": {\"id\": \"B\"}}"),
-     "post_processor.single has 3 elements, only [A] and [token, A] are supported"},
+     TEMPLATES(3)},
     {"\"post_processor\": null", POST_SEQUENCE(""),
      "post_processor.processors has 0 elements, only 1 to 2 are supported"},
     {"\"post_processor\": null", POST_SEQUENCE("{\"type\": \"ByteLevel\"}, {\"type\": \"BertProcessing\"}"),

@@ -35,7 +35,8 @@ static void check_saves(const char *json) {
         const size_t n = strlen(SMALL_TEXT);
         TokenList x = encode_text(a, SMALL_TEXT, n, true), y = encode_text(b, SMALL_TEXT, n, true);
         CHECK(same_ids(&x, y.ids, y.n));
-        CHECK(tokenizer_bos(a) == tokenizer_bos(b) && tokenizer_strips_space(a) == tokenizer_strips_space(b));
+        CHECK(tokenizer_bos(a) == tokenizer_bos(b) && tokenizer_tail(a) == tokenizer_tail(b));
+        CHECK(tokenizer_strips_space(a) == tokenizer_strips_space(b));
         token_list_free(&x);
         token_list_free(&y);
     }
@@ -68,6 +69,37 @@ TEST(tokenizer_json_saves_what_it_loads) {
     free(json);
     json = llama_json();
     check_saves(json);
+    free(json);
+}
+
+/* A template's tokens around a text, in front, behind, both, one twice; and what is written of it says the same. */
+TEST(tokenizer_json_template) {
+#define TEXT "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}"
+#define TOKEN(name) "{\"SpecialToken\": {\"id\": \"" name "\", \"type_id\": 0}}"
+    static const struct {
+        const char *single;
+        int bos, tail;
+    } cases[] = {{TEXT, -1, -1},
+                 {TOKEN("!") ", " TEXT, 7, -1},
+                 {TEXT ", " TOKEN("?"), -1, 8},
+                 {TOKEN("!") ", " TEXT ", " TOKEN("?"), 7, 8},
+                 {TOKEN("?") ", " TEXT ", " TOKEN("?"), 8, 8}};
+    char *json = small_json(), processor[1024];
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        snprintf(processor, sizeof processor,
+                 "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [%s], \"pair\": [], "
+                 "\"special_tokens\": {\"!\": {\"id\": \"!\", \"ids\": [7], \"tokens\": [\"!\"]}, "
+                 "\"?\": {\"id\": \"?\", \"ids\": [8], \"tokens\": [\"?\"]}}}",
+                 cases[i].single);
+        char *changed = text_replace(json, "\"post_processor\": null", processor);
+        Tokenizer *t = NULL;
+        Err err = {""};
+        CHECK_MSG(tokenizer_json_parse(&t, changed, strlen(changed), &err) == 0, "%s", err.msg);
+        CHECK(t && tokenizer_bos(t) == cases[i].bos && tokenizer_tail(t) == cases[i].tail);
+        tokenizer_free(t);
+        check_saves(changed);
+        free(changed);
+    }
     free(json);
 }
 

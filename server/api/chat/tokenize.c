@@ -23,9 +23,9 @@ static const Field tokenize_rows[] = {
     {FIELD(prompt, FIELD_TEXT), .absent = "none",
      .help = "The text. Either `prompt`, `content` or `messages` must be there."},
     {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
-     .help = "With `prompt`: put the BOS token in front where the tokenizer does."},
+     .help = "With `prompt`: put the tokens around it that the tokenizer does."},
     {FIELD(content, FIELD_TEXT), .absent = "none", .help = "The text, with llama-server's answer."},
-    {FIELD(add_special, FIELD_BOOL), .help = "With `content`: put the BOS token in front where the tokenizer does."},
+    {FIELD(add_special, FIELD_BOOL), .help = "With `content`: put the tokens around it that the tokenizer does."},
     {FIELD(with_pieces, FIELD_BOOL),
      .help = "Every token as an object of `id` and `piece`, a string, or an array of bytes where it is no text by "
              "itself."},
@@ -98,9 +98,10 @@ static int tokenize_text(const FieldReader *reader, const cJSON *root, Buffer *o
     r.out = &t;
     if (fields_read(&r, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, r.error)) return -1;
     const char *text = t.prompt ? t.prompt : t.content;
-    bool bos = t.prompt ? t.add_special_tokens : t.add_special;
-    if (bos && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
+    bool special = t.prompt ? t.add_special_tokens : t.add_special;
+    if (special && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
     int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t.parse_special, &list, &err);
+    if (special && tokenizer_tail(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_tail(ctx->tokenizer));
     if (rc)
         api_fail(r.error, 400, NULL, t.prompt ? "prompt" : "content", "%s", err.msg);
     else

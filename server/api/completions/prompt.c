@@ -60,13 +60,14 @@ static int encode(TokenList *list, const ApiContext *ctx, const char *text, cons
     return api_fail(e, 400, NULL, field, "%s", err.msg);
 }
 
-/* Ids and texts in a row are one prompt. A text in front begins the document. */
-static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part) {
+/* Ids and texts in a row are one prompt. A text in front begins the document, one behind ends it where `special`. */
+static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part, bool special) {
     const ApiContext *ctx = r->context;
-    int64_t id;
+    int64_t id, tail = tokenizer_tail(ctx->tokenizer);
     for (; part; part = part->next) {
         if (cJSON_IsString(part)) {
             if (encode(list, ctx, part->valuestring, r->name, r->error)) return -1;
+            if (special && !part->next && tail >= 0) token_list_push(list, (int)tail);
         } else {
             if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id))
                 return id_fail(r, part, ctx->config->vocab_size);
@@ -83,7 +84,7 @@ static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first, bool
     int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer);
     bool begins = cJSON_IsString(first) && special && bos >= 0;
     if (begins) token_list_push(&list, bos);
-    if (read_parts(&list, r, first)) {
+    if (read_parts(&list, r, first, special)) {
         token_list_free(&list);
         return -1;
     }

@@ -113,7 +113,7 @@ static const Field rows[] = {
              "their ids. An array that holds token ids and strings is one prompt, of these parts; one of strings alone "
              "is several."},
     {DRAFT_FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
-     .help = "Put the BOS token in front of a text where the tokenizer does."},
+     .help = "Put the tokens around a text that the tokenizer does: BOS in front, another behind."},
     {.name = "allowed_token_ids",
      .kind = FIELD_OTHER,
      .read = api_allowed_read,

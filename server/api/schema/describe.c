@@ -22,6 +22,7 @@ void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
     json_put_int(b, "vocab_size", ctx->config->vocab_size);
     json_put_int(b, "model_max_length", ctx->config->max_positions);
     json_put_bool(b, "add_bos_token", tokenizer_bos(ctx->tokenizer) >= 0);
+    json_put_bool(b, "add_eos_token", tokenizer_tail(ctx->tokenizer) >= 0);
     json_put_some(b, "tokenizer_class", token_text(config, "tokenizer_class"));
     json_put_some(b, "bos_token", chat->manner.bos);
     json_put_some(b, "eos_token", chat->manner.eos);

@@ -5,9 +5,9 @@
 
 #include "server/api/chat/chat.h"
 
-/* {"tokenizer_class":string|null,"vocab_size":int,"model_max_length":int,"add_bos_token":bool,"bos_token":string|null,
- * "eos_token":…,"pad_token":…,"chat_template":string|null}. Class and padding are what `config`, the
- * tokenizer_config.json of the folder, says; NULL: there is none. */
+/* {"tokenizer_class":string|null,"vocab_size":int,"model_max_length":int,"add_bos_token":bool,"add_eos_token":bool,
+ * "bos_token":string|null,"eos_token":…,"pad_token":…,"chat_template":string|null}. Class and padding are what
+ * `config`, the tokenizer_config.json of the folder, says; NULL: there is none. */
 void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config);
 
 /* slots: choices that are computed at the same time. `model_path` is the name of the folder without its path, for

@@ -1,5 +1,6 @@
 """The model in the place of theirs: the demo, whose positions are angles, with as many of them as theirs have. stories260K
-is itself, out of the folder STORIES; where it fills in, it gets three tokens for that."""
+is itself, out of the folder STORIES; where it fills in, it gets three tokens for that. In the place of a BERT the demo
+puts a token in front of a text and one behind it, as that does."""
 import json
 import os
 import shutil
@@ -10,6 +11,18 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 DEMO = os.path.join(ROOT, "weights/demo")
 POSITIONS = 8192
+END = "<|endoftext|>"
+FRAME = {"type": "TemplateProcessing",
+         "single": [{"SpecialToken": {"id": END, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                    {"SpecialToken": {"id": END, "type_id": 0}}],
+         "pair": [], "special_tokens": {END: {"id": END, "ids": [0], "tokens": [END]}}}
+
+
+def change(path, **values):
+    with open(path, encoding="utf-8") as f:
+        old = json.load(f)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**old, **values}, f)
 
 
 def stand_in(name, **generation):
@@ -25,8 +38,7 @@ def stand_in(name, **generation):
         return folder
     for file in os.listdir(DEMO):
         shutil.copy(os.path.join(DEMO, file), folder)
-    with open(os.path.join(DEMO, "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
-        json.dump({**config, "max_position_embeddings": POSITIONS}, f)
+    change(os.path.join(folder, "config.json"), max_position_embeddings=POSITIONS)
+    if "bert" in name:
+        change(os.path.join(folder, "tokenizer.json"), post_processor=FRAME)
     return folder

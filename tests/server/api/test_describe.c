@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tokenizer/build.h"
+#include "tokenizer/tokenizer_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,52 @@ TEST(describe_tokenizer) {
     CHECK(json_number(a.json, "tokens.0") == TEST_EOS && json_number(a.json, "count") == 1);
     answer_free(&a);
     daemon_stop(&d);
+}
+
+/* Around a text, and not around token ids, stand the tokens of the tokenizer's template. */
+TEST(describe_template_tokens) {
+    static const struct {
+        const char *path, *body, *count;
+        int tokens;
+    } cases[] = {{"/tokenize", "{\"prompt\":\"ab\"}", "count", 4},
+                 {"/tokenize", "{\"prompt\":\"ab\",\"add_special_tokens\":false}", "count", 2},
+                 {"/v1/embeddings", "{\"input\":\"ab\"}", "usage.prompt_tokens", 4},
+                 {"/v1/embeddings", "{\"input\":[\"ab\",\"\"]}", "usage.prompt_tokens", 6},
+                 {"/v1/embeddings", "{\"input\":[65,66]}", "usage.prompt_tokens", 2},
+                 {"/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":1}", "usage.prompt_tokens", 4},
+                 {"/v1/completions", "{\"prompt\":[65,\"b\"],\"max_tokens\":1}", "usage.prompt_tokens", 3},
+                 {"/v1/completions", "{\"prompt\":[\"a\",66],\"max_tokens\":1}", "usage.prompt_tokens", 3},
+                 {"/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":1,\"add_special_tokens\":false}",
+                  "usage.prompt_tokens", 2}};
+    Daemon d;
+    Err err;
+    char *dir = test_dir(), path[512];
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    Tokenizer *t = NULL;
+    REQUIRE(tokenizer_json_load(&t, path, &err) == 0);
+    TokenizerSpec spec = *tokenizer_spec(t);
+    spec.bos = 7;
+    spec.tail = 8;
+    Tokenizer *framed = tokenizer_build(&spec, &err);
+    CHECK_MSG(tokenizer_json_save(framed, path, &err) == 0, "%s", err.msg);
+    tokenizer_free(framed);
+    tokenizer_free(t);
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Answer a = http_post(&d, cases[i].path, cases[i].body);
+        CHECK_MSG(a.status == 200 && json_number(a.json, cases[i].count) == cases[i].tokens, "%s: %s", cases[i].body,
+                  a.body);
+        answer_free(&a);
+    }
+    Answer a = http_post(&d, "/tokenize", "{\"content\":\"ab\",\"add_special\":true}");
+    CHECK(json_number(a.json, "tokens.0") == 7 && json_number(a.json, "tokens.3") == 8);
+    answer_free(&a);
+    a = http_get(&d, "/tokenizer_info");
+    CHECK(cJSON_IsTrue(json_at(a.json, "add_bos_token")) && cJSON_IsTrue(json_at(a.json, "add_eos_token")));
+    answer_free(&a);
+    daemon_stop(&d);
+    free(dir);
 }
 
 /* Of tokenizer_config.json what says something about the tokenizer; and nothing of paths. */
