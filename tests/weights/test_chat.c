@@ -30,6 +30,9 @@ TEST(chat_of_a_folder) {
                  {"{\"chat_template\":", NULL, NULL, "tokenizer_config.json: not valid JSON"},
                  {broken, NULL, NULL, "cannot be read (the chat template, line 1"},
                  {broken, chatml, "chatml", NULL}, /* the file of its own comes first */
+                 {"{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"b\"},"
+                  "{\"name\":\"default\",\"template\":\"a\"}]}",
+                  NULL, "own.ca978112", NULL},
                  {"{\"chat_template\":\"a\"}", NULL, "own.ca978112", NULL} /* SHA-256 of "a" */};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         char *dir = folder(cases[i].config, cases[i].jinja);
