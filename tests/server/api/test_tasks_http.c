@@ -295,6 +295,21 @@ TEST(tasks_bad_requests) {
     check_bad(CHECKPOINT_IMAGES, "/v1/classify", picture, COUNTOF(picture));
 }
 
+/* 4 texts of 128 masks, 128 times each, over 320 tokens: more than 2^24 numbers. */
+TEST(tasks_answers_of_many_numbers) {
+    char body[4 * 520 + 64] = "{\"input\":[", *end = body + strlen(body);
+    Daemon d;
+    for (int i = 0; i < 4 * 128; i++)
+        end += sprintf(end, "%s7%s", i % 128 ? "," : i ? ",[" : "[", i % 128 < 127 ? "" : "]");
+    strcpy(end, "],\"noise_samples\":128}");
+    REQUIRE(daemon_start(&d, CHECKPOINT_MASKS, "--max-n 128 --max-queue 512"));
+    Answer a = http_post(&d, "/v1/fill-mask", body);
+    answer_check_error(&a, 400, "input", body);
+    CHECK_MSG(strstr(a.body, "the answer is made of 20971520 numbers, the limit is 16777216"), "%s", a.body);
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 /* A route that the model's task lacks names the task. */
 TEST(tasks_of_another_model) {
     static const struct {
