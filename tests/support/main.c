@@ -39,10 +39,22 @@ int test_failures(void) { return failures_here; }
 
 void test_skip(const char *reason) { skip_reason = reason; }
 
-static bool wanted(const TestCase *c, int argc, char **argv) {
+static bool is_named(const TestCase *c, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (strstr(c->name, argv[i]) || !strncmp(c->file, argv[i], strlen(argv[i]))) return true;
     return argc == 1;
+}
+
+/* SHARE=1/3: of the tests that are named the first, the fourth, ...: three runs make a whole. */
+static bool wanted(const TestCase *c, int argc, char **argv) {
+    static int met;
+    int share = 1, of = 1;
+    const char *given = getenv("SHARE");
+    if (given && (sscanf(given, "%d/%d", &share, &of) != 2 || share < 1 || share > of)) {
+        printf("SHARE is \"%s\", must be 1/3 or such\n", given);
+        exit(2);
+    }
+    return is_named(c, argc, argv) && met++ % of == share - 1;
 }
 
 enum { STUCK_SECONDS = 300 * SLOWNESS };
