@@ -1,11 +1,11 @@
-#include "base/json_write.h"
 #include "base/err.h"
+#include "base/fixed_math.h"
+#include "base/json_write.h"
 #include "model/shape.h"
 #include "server/api/answer.h"
 #include "server/api/completions/request_draft.h"
 #include "server/api/llama/llama.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static void put_token(Buffer *b, const Choice *c, int id, float logprob) {
     bool sampled = c->job->score_sampled;
     json_open(b, NULL, '{');
     json_put_int(b, "id", id);
-    response_token(b, c->rules, id, sampled ? "prob" : "logprob", sampled ? expf(logprob) : logprob);
+    response_token(b, c->rules, id, sampled ? "prob" : "logprob", sampled ? (float)fixed_exp(logprob) : logprob);
 }
 
 static void put_probabilities(Buffer *b, const Choice *c, int n) {
