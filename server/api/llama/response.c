@@ -6,6 +6,7 @@
 #include "server/api/completions/request_draft.h"
 #include "server/api/llama/llama.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
