@@ -61,7 +61,7 @@ static Value tojson(JinjaWork *w, Value v, const Value *a) {
 /* Of a number, or of all of a text, between white space. */
 static bool number_of(JinjaWork *w, Value v, double *x) {
     char digits[64], *end;
-    if (value_is_number(v)) *x = value_number(v);
+    *x = value_is_number(v) ? value_number(v) : 0;
     if (v.kind != VALUE_TEXT) return value_is_number(v);
     MarkedText t = text_strip(w, v.text, value_none(), true, true);
     snprintf(digits, sizeof digits, "%.*s", (int)MIN(t.n, sizeof digits), t.data);
