@@ -343,3 +343,14 @@ bool json_int64(const cJSON *item, int64_t *out) {
     *out = strtoll(item->valuestring, NULL, 10);
     return errno == 0;
 }
+
+const char *json_skip(const char *at) {
+    int depth = 0;
+    do {
+        if (*at == '"')
+            for (at++; *at != '"'; at++) at += *at == '\\';
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at++;
+    } while (depth > 0);
+    return at;
+}

@@ -20,6 +20,10 @@ cJSON *json_parse(const char *text, size_t n, int max_depth, size_t max_values, 
 /* json_parse of a file of at most max_bytes; messages begin with its path. */
 cJSON *json_load(const char *path, size_t max_bytes, int max_depth, size_t max_values, Err *err);
 
+/* In text that json_check lets through, or json_write has written: behind the string or the brackets that begin at
+ * `at`; behind one byte of anything else. */
+const char *json_skip(const char *at);
+
 #define JSON_INTEGER_MAX ((int64_t)1 << 53) /* up to here doubles hold every integer */
 
 /* item as an integer in low..high, both within +-JSON_INTEGER_MAX: false when it is none. */

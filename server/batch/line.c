@@ -19,28 +19,15 @@ static int fail(ApiError *e, const char *param, const char *what) {
 
 /* ---- where the body stands ---- */
 
-/* Behind the string or the brackets that checked JSON has at `at`; behind one byte of anything else. */
-static const char *skip(const char *at) {
-    int depth = 0;
-    do {
-        bool text = *at == '"';
-        if (text)
-            for (at++; *at != '"'; at++) at += *at == '\\';
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at++;
-    } while (depth > 0);
-    return at;
-}
-
 /* The value of the object's member `index`, perhaps with white space behind it. */
 static void find_value(BatchLine *l, const char *text, int index) {
     const char *at = strchr(text, '{') + 1;
     for (; index > 0; index--, at++)
-        while (*at != ',') at = skip(at);
-    while (*at != ':') at = skip(at);
+        while (*at != ',') at = json_skip(at);
+    while (*at != ':') at = json_skip(at);
     at++;
     l->body = at += strspn(at, " \t\r\n");
-    while (*at != ',' && *at != '}') at = skip(at);
+    while (*at != ',' && *at != '}') at = json_skip(at);
     l->n_body = (size_t)(at - l->body);
 }
 

@@ -177,17 +177,18 @@ static bool is_request_id(const char *s) {
     return n > 0 && n <= LONGEST && !s[n];
 }
 
+static const char trace_digits[] = "0123456789abcdef";
+
 /* n digits of which one is not 0, behind which stands `after`. */
 static bool is_trace_part(const char *s, size_t n, char after) {
-    return strspn(s, "0123456789abcdef") == n && strspn(s, "0") < n && s[n] == after;
+    return strspn(s, trace_digits) == n && strspn(s, "0") < n && s[n] == after;
 }
 
 static bool is_trace_parent(const char *s) {
-    static const char digits[] = "0123456789abcdef";
     if (strlen(s) < TRACE_PARENT_LENGTH || !memcmp(s, "ff", 2)) return false;
     const char *end = s + TRACE_PARENT_LENGTH;
-    return strspn(s, digits) == 2 && s[2] == '-' && is_trace_part(s + TRACE_AT, TRACE_DIGITS, '-') &&
-           is_trace_part(s + PARENT_AT, PARENT_DIGITS, '-') && strspn(s + TRACE_FLAGS_AT, digits) == 2 &&
+    return strspn(s, trace_digits) == 2 && s[2] == '-' && is_trace_part(s + TRACE_AT, TRACE_DIGITS, '-') &&
+           is_trace_part(s + PARENT_AT, PARENT_DIGITS, '-') && strspn(s + TRACE_FLAGS_AT, trace_digits) == 2 &&
            (!*end || (*end == '-' && memcmp(s, "00", 2) != 0));
 }
 

@@ -1,25 +1,12 @@
+#include "base/json/json.h"
 #include "base/json_write.h"
 #include "server/api/llama/llama.h"
 
 #include <string.h>
 
-static const char *skip_string(const char *p) {
-    for (p++; *p != '"'; p++)
-        if (*p == '\\') p++;
-    return p + 1;
-}
-
 /* Behind the value. */
 static const char *skip(const char *p) {
-    int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p);
-            continue;
-        }
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        p++;
-    } while (depth > 0 || (*p && !strchr(",}]", *p)));
+    while (!strchr(",}]", *p)) p = json_skip(p); /* also at the end, a NUL */
     return p;
 }
 
@@ -28,7 +15,7 @@ static const char *member(const char *object, const char *name, size_t n) {
     const char *p = object + 1;
     if (*object != '{' || *p == '}') return NULL;
     for (;; p++) {
-        const char *key = p + 1, *end = skip_string(p);
+        const char *key = p + 1, *end = json_skip(p);
         if ((size_t)(end - 1 - key) == n && !memcmp(key, name, n)) return end + 1;
         p = skip(end + 1);
         if (*p != ',') return NULL;
