@@ -130,7 +130,7 @@ void log_integer(LogRecord *r, const char *name, int64_t value) {
     put_number(r, name, digits);
 }
 
-void log_seconds(LogRecord *r, const char *name, double value) {
+void log_real(LogRecord *r, const char *name, double value) {
     char digits[64];
     snprintf(digits, sizeof digits, "%.6f", MIN(value, 1e12));
     if (value >= 0) put_number(r, name, digits);

@@ -48,7 +48,7 @@ typedef struct LogRecord {
 void log_begin(LogRecord *r, const char *event);
 void log_text(LogRecord *r, const char *name, const char *value); /* NULL: no such field */
 void log_integer(LogRecord *r, const char *name, int64_t value);
-void log_seconds(LogRecord *r, const char *name, double value); /* to the microsecond; negative: no such field */
+void log_real(LogRecord *r, const char *name, double value); /* to the millionth; negative: no such field */
 void log_flag(LogRecord *r, const char *name, bool value);
 void log_end(LogRecord *r); /* writes it */
 

@@ -5,21 +5,36 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
-static int add_key(Auth *a, const char *key, size_t n, const char *path, int line, Err *err) {
-    if (n >= AUTH_KEY_BYTES)
-        return err_set(err, "%s:%d: the key has %zu bytes, at most %d are allowed", path, line, n, AUTH_KEY_BYTES - 1);
+/* Visible ASCII characters, fewer than `room`. */
+static int check_word(const char *what, const char *word, size_t n, size_t room, const char *path, int line, Err *err) {
+    if (n >= room)
+        return err_set(err, "%s:%d: the %s has %zu bytes, at most %zu are allowed", path, line, what, n, room - 1);
     for (size_t i = 0; i < n; i++)
-        if (key[i] <= ' ' || key[i] == 0x7f)
-            return err_set(err, "%s:%d: a key is made of visible ASCII characters", path, line);
+        if (word[i] <= ' ' || word[i] == 0x7f)
+            return err_set(err, "%s:%d: a %s is made of visible ASCII characters", path, line, what);
+    return 0;
+}
+
+/* "KEY" or "KEY NAME". */
+static int add_key(Auth *a, const char *key, size_t length, const char *path, int line, Err *err) {
+    const char *space = memchr(key, ' ', length), *name = space ? space + 1 : key + length;
+    size_t n = (size_t)((space ? space : name) - key), n_name = (size_t)(key + length - name);
+    if (check_word("key", key, n, AUTH_KEY_BYTES, path, line, err) ||
+        check_word("key's name", name, n_name, AUTH_NAME_BYTES, path, line, err))
+        return -1;
+    if (n == 0 || (space && n_name == 0))
+        return err_set(err, "%s:%d: a line is a key, or a key, one space and its name", path, line);
     AuthKey *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
     if (!keys) return err_set(err, "%s: no memory for the keys", path);
     a->keys = keys;
     keys[a->n] = (AuthKey){.number = ++a->last};
+    memcpy(keys[a->n].name, name, n_name);
     memcpy(keys[a->n++].text, key, n);
     return 0;
 }
@@ -104,4 +119,12 @@ int auth_check(Auth *a, const char *authorization, const char *api_key) {
     int found = a->n == 0 ? 0 : find(a, given);
     pthread_mutex_unlock(&a->mutex);
     return found;
+}
+
+void auth_name(Auth *a, int number, char name[AUTH_NAME_BYTES]) {
+    snprintf(name, AUTH_NAME_BYTES, "%d", number);
+    pthread_mutex_lock(&a->mutex);
+    for (int i = 0; i < a->n; i++)
+        if (a->keys[i].number == number && *a->keys[i].name) memcpy(name, a->keys[i].name, AUTH_NAME_BYTES);
+    pthread_mutex_unlock(&a->mutex);
 }

@@ -13,7 +13,9 @@ enum { SMALL_BODY = 4096, BRIEF_BODY = 8 * SMALL_BODY };
 typedef struct Post {
     Work work; /* the first member */
     Server *server;
-    Serving *serving; /* pinned */
+    struct Post *older, *newer;
+    const HttpRequest *request; /* lives as long as the task, but for its body */
+    Serving *serving;           /* pinned */
     const Route *route;
     uint64_t tenant;
     const char *body;
@@ -140,16 +142,43 @@ static bool poll_post(void *self, HttpReply *reply) {
     return false;
 }
 
+static void list(Post *p) {
+    Server *s = p->server;
+    p->older = s->newest_post;
+    *(p->older ? &p->older->newer : &s->oldest_post) = p;
+    s->newest_post = p;
+}
+
+static void unlist(Post *p) {
+    Server *s = p->server;
+    *(p->older ? &p->older->newer : &s->oldest_post) = p->newer;
+    *(p->newer ? &p->newer->older : &s->newest_post) = p->older;
+}
+
 static void close_post(void *self) {
     Post *p = self;
+    unlist(p);
     workers_release(p->server->workers, &p->work);
 }
 
-bool post_summary(const HttpTask *task, AnswerSummary *summary) {
-    const Post *p = task->self;
-    if (!p || task->close != close_post || !atomic_load(&p->work.done) || !p->answer) return false;
-    *summary = p->route->engine->summary(p->answer);
+static bool report_on(const Post *p, PostReport *report) {
+    if (!atomic_load(&p->work.done) || !p->answer) return false;
+    *report = (PostReport){.answer = p->route->engine->summary(p->answer),
+                           .request_id = p->request->request_id,
+                           .path = p->route->path,
+                           .stream = streams(p)};
+    if (p->tenant) auth_name(p->server->auth, (int)p->tenant, report->tenant);
     return true;
+}
+
+bool post_report(const HttpTask *task, PostReport *report) {
+    return task->self && task->close == close_post && report_on(task->self, report);
+}
+
+void posts_report(const Server *s, void (*take)(void *arg, const PostReport *report), void *arg) {
+    PostReport report;
+    for (const Post *p = s->oldest_post; p; p = p->newer)
+        if (report_on(p, &report)) take(arg, &report);
 }
 
 /* ---- from the route ---- */
@@ -161,6 +190,7 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request)
     *p = (Post){.server = s,
                 .serving = versions_pin(&s->versions),
                 .route = route,
+                .request = request,
                 .body = request->body,
                 .n_body = request->n_body};
     p->work.run = read_body;
@@ -216,10 +246,12 @@ static void begin(Post *p, HttpReply *reply) {
     } else if (submit(p, &e)) {
         refuse(p, reply, &e);
     }
-    if (reply->status)
+    if (reply->status) {
         free_post(&p->work);
-    else
-        reply->task = (HttpTask){.self = p, .poll = poll_post, .close = close_post};
+        return;
+    }
+    list(p);
+    reply->task = (HttpTask){.self = p, .poll = poll_post, .close = close_post};
 }
 
 void post(Server *s, const Route *route, const HttpRequest *request, HttpReply *reply) {

@@ -19,6 +19,7 @@
 #include "server/api/responses/responses.h"
 #include "server/page/page.h"
 #include "server/post.h"
+#include "server/streams.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,18 +105,31 @@ static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
     hand_over(s, offsetof(Serving, props), reply);
 }
 
+static bool refuse_slots(Server *s, HttpReply *reply) {
+    Serving *serving = versions_pin(&s->versions);
+    bool refused = serving->api.no_slots;
+    versions_unpin(&s->versions, serving);
+    ApiError e;
+    if (!refused) return false;
+    api_fail(&e, 501, NULL, NULL, "this server tells nothing of its slots and streams (--no-slots)");
+    reply_error(reply, &e);
+    return true;
+}
+
 static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
     (void)request;
+    if (refuse_slots(s, reply)) return;
     Serving *serving = versions_pin(&s->versions);
-    ApiError e;
     reply->status = 200;
-    if (serving->api.no_slots) {
-        api_fail(&e, 501, NULL, NULL, "this server tells nothing of its slots (--no-slots)");
-        reply_error(reply, &e);
-    } else {
-        describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
-    }
+    describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
     versions_unpin(&s->versions, serving);
+}
+
+static void list_streams(Server *s, const HttpRequest *request, HttpReply *reply) {
+    (void)request;
+    if (refuse_slots(s, reply)) return;
+    streams_print(s, &reply->body);
+    reply->status = 200;
 }
 
 static void openapi(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -318,6 +332,10 @@ const Route routes[] = {
      .help = "Places for choices that are computed at the same time, as llama-server tells. All are alike.",
      .schema = "Slots",
      .get = slots},
+    {.path = "/streams",
+     .help = "Every answer that waits, is computed or is being sent: age, tokens, tokens/s, longest gap, whose it is.",
+     .schema = "Streams",
+     .get = list_streams},
     {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = version},
     {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = load},
     {.path = "/health",

@@ -22,8 +22,9 @@ typedef struct Server {
     atomic_uint_least64_t turned; /* nanoseconds of now_seconds() when the HTTP loop last went round; 0: not yet */
     Buffer metrics_text;          /* the loop's: the last answer of /metrics, and when it was made */
     double metrics_at;
-    atomic_bool draining; /* refuse new completions, /health says so */
-    atomic_bool cut;      /* end running ones with an error */
+    struct Post *oldest_post, *newest_post; /* the loop's: tasks that are not closed, a list of post.c */
+    atomic_bool draining;                   /* refuse new completions, /health says so */
+    atomic_bool cut;                        /* end running ones with an error */
 } Server;
 
 #endif

@@ -1,5 +1,6 @@
 #include "server/api/answer.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/random.h"
@@ -74,14 +75,37 @@ void answer_put_noise(Buffer *b, const Config *c, const NoiseKey *key) {
     if (config_noise_components(c)) json_put_int(b, "noise_component", noise_component(c, key));
 }
 
-void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish) {
+static void add_seeds(AnswerSummary *s, const Config *c, const Job *job) {
+    bool draws = job->kind == &job_tokens;
+    const NoiseKey *noise = draws ? &job->noise : &job->noise_prompt;
+    if (draws) s->seed = (int64_t)job->sampling.seed;
+    if (config_noise_acts(c, noise->scale)) s->noise_seed = (int64_t)noise->seed;
+}
+
+static void add_gaps(AnswerSummary *s, const JobProgress *p, bool ended) {
+    s->tokens += p->n_tokens;
+    if (p->n_tokens == 0) return;
+    double since = ended ? 0 : now_seconds() - p->last_token;
+    s->n_gaps += p->n_tokens - 1;
+    s->gap_seconds += p->last_token - p->first_token;
+    s->longest_gap = MAX(s->longest_gap, MAX(p->longest_gap, since));
+}
+
+double answer_tokens_per_second(const AnswerSummary *s) { return s->gap_seconds > 0 ? s->n_gaps / s->gap_seconds : -1; }
+
+void answer_add_job(AnswerSummary *s, const Config *c, const Job *job, const JobProgress *p, Finish finish) {
     static const int severity[] = {
         [FINISH_STOP] = 0,      [FINISH_LENGTH] = 1,    [FINISH_DEADLINE] = 2, [FINISH_NONE] = 3,
         [FINISH_CANCELLED] = 3, [FINISH_DISPLACED] = 4, [FINISH_DAMAGED] = 4,  [FINISH_ERROR] = 4};
-    double first = job->first_token - job->submitted;
-    if (job->started > 0) s->queue_seconds = MAX(s->queue_seconds, job->started - job->submitted);
-    if (job->first_token > 0 && (s->first_token_seconds < 0 || first < s->first_token_seconds))
+    double first = p->first_token - p->submitted;
+    bool ended = p->finish != FINISH_NONE || finish != FINISH_NONE;
+    if (s->choices++ == 0) add_seeds(s, c, job);
+    s->submitted = p->submitted;
+    s->running += p->started > 0 && !ended;
+    if (p->started > 0) s->queue_seconds = MAX(s->queue_seconds, p->started - p->submitted);
+    if (p->first_token > 0 && (s->first_token_seconds < 0 || first < s->first_token_seconds))
         s->first_token_seconds = first;
+    add_gaps(s, p, ended);
     if (severity[finish] > severity[s->finish]) s->finish = finish;
 }
 

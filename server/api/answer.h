@@ -27,7 +27,15 @@ typedef struct Requester {
 typedef struct AnswerSummary {
     int prompt_tokens, completion_tokens;
     int64_t most_completion_tokens;            /* what the latter may come to */
+    int choices, running;                      /* jobs; those that have begun and not ended */
+    double submitted;                          /* now_seconds() */
     double queue_seconds, first_token_seconds; /* the longest wait and the first token of all jobs; -1: not yet */
+    int tokens;                                /* that the engine has drawn, before what the answer leaves out */
+    double longest_gap;                        /* seconds between two tokens of a job, or since its last; -1: none */
+    int n_gaps;                                /* between the tokens of each job, all jobs together, and: */
+    double gap_seconds;                        /* their sum */
+    int64_t seed, noise_seed;                  /* of the first job; -1: without effect */
+    const char *fingerprint;                   /* borrowed from the answer */
     Finish finish;                             /* of several the last of: stop, length, deadline, cancelled, error */
 } AnswerSummary;
 
@@ -65,8 +73,15 @@ void answer_draw_id(char id[ANSWER_ID], const char *before); /* "before-01234567
 /* "noise_seed", null where it acts on nothing; where sequences have components "noise_component", this one's. */
 void answer_put_noise(Buffer *b, const Config *c, const NoiseKey *key);
 /* A summary of no job, and one with another job, which ended so for the client. */
-#define ANSWER_NO_JOB ((AnswerSummary){.queue_seconds = -1, .first_token_seconds = -1, .finish = FINISH_STOP})
-void answer_add_job(AnswerSummary *s, const JobProgress *job, Finish finish);
+#define ANSWER_NO_JOB                                                                                                  \
+    ((AnswerSummary){.queue_seconds = -1,                                                                              \
+                     .first_token_seconds = -1,                                                                        \
+                     .longest_gap = -1,                                                                                \
+                     .seed = -1,                                                                                       \
+                     .noise_seed = -1,                                                                                 \
+                     .finish = FINISH_STOP})
+void answer_add_job(AnswerSummary *s, const Config *c, const Job *job, const JobProgress *p, Finish finish);
+double answer_tokens_per_second(const AnswerSummary *s); /* of one job, on average, behind its first token; -1: none */
 const char *answer_finish_name(Finish f);
 void answer_count_end(Metrics *m, Finish f); /* how a job ended, when nothing more will come of it */
 

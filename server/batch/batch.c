@@ -36,6 +36,7 @@ typedef struct Place {
     int64_t number; /* of its line */
     char *text;     /* the line */
     BatchLine line;
+    HttpRequest request;
     HttpReply reply;
     atomic_bool woken;
 } Place;
@@ -192,7 +193,7 @@ static int end(BatchFile *b, Place *p, Err *err) {
 
 static int begin(BatchFile *b, Place *p, Err *err) {
     const BatchLine *l = &p->line;
-    const HttpRequest request = {
+    p->request = (HttpRequest){
         .method = "POST", .path = l->url, .client = "", .body = l->body, .n_body = l->n_body, .wake = wake, .waker = p};
     HttpHandler h = routes_handler(b->server);
     p->state = PLACE_RUNS;
@@ -200,7 +201,7 @@ static int begin(BatchFile *b, Place *p, Err *err) {
     if (l->n_body > (size_t)b->server->max_body)
         h.refuse(h.self, 413, NULL, &p->reply);
     else
-        h.handle(h.self, &request, &p->reply);
+        h.handle(h.self, &p->request, &p->reply);
     if (!p->reply.task.self) return end(b, p, err);
     wake(p); /* it may be complete already */
     return 0;

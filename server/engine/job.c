@@ -124,6 +124,7 @@ void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
                         now - (first ? job->progress.submitted : job->progress.last_token));
     pthread_mutex_lock(&job->mutex);
     if (more && first) job->progress.first_token = now;
+    if (more && !first) job->progress.longest_gap = MAX(job->progress.longest_gap, now - job->progress.last_token);
     if (more) job->progress.last_token = now;
     job->progress.n_scored = n_scored;
     job->progress.n_tokens = n_tokens;

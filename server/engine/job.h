@@ -49,6 +49,7 @@ typedef struct JobProgress {
     int cached_tokens; /* prompt tokens taken from shared blocks */
     Finish finish;
     double submitted, started, first_token, last_token, finished; /* now_seconds(); 0 = not yet */
+    double longest_gap; /* seconds from one token to the next, at most; 0 before the second */
 } JobProgress;
 
 typedef struct Job {

@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+/* What is borrowed lives as long as the task, the body until handle returns. */
 typedef struct HttpRequest {
     const char *method, *path;                        /* decoded, without a query; borrowed, as everything here */
     const char *authorization, *api_key, *fetch_site; /* header values or NULL */
@@ -73,7 +74,7 @@ typedef struct HttpHandler {
     void *self;
     /* Sees the head only: true to go on, false after filling the reply. */
     bool (*admit)(void *self, const HttpRequest *request, HttpReply *reply);
-    /* Sees the whole request and fills the reply, or its task. */
+    /* Sees the whole request, which stays where it is until the task is closed, and fills the reply, or its task. */
     void (*handle)(void *self, const HttpRequest *request, HttpReply *reply);
     /* The body that tells of an error found here (400, 413, 414, 417, 431, 501, 503, 505). */
     void (*refuse)(void *self, int status, const char *message, HttpReply *reply);

@@ -47,8 +47,8 @@ static void lines(void) {
     log_text(&r, "long", path);
     log_text(&r, "longer", path);
     log_integer(&r, "bytes", -12345678901234);
-    log_seconds(&r, "seconds", 1.25);
-    log_seconds(&r, "unknown", -1);
+    log_real(&r, "seconds", 1.25);
+    log_real(&r, "unknown", -1);
     log_flag(&r, "stream", true);
     log_end(&r);
 }

@@ -199,10 +199,12 @@ static AnswerSummary summary(const void *self) {
     Usage u = usage_of(c);
     s.prompt_tokens = u.prompt_tokens;
     s.completion_tokens = u.completion_tokens;
+    s.fingerprint = c->request.fingerprint;
     for (int i = 0; i < c->n_choices; i++) {
-        JobProgress p = job_progress(c->choices[i].job);
-        s.most_completion_tokens += c->choices[i].job->max_tokens;
-        answer_add_job(&s, &p, c->choices[i].finish);
+        Job *job = c->choices[i].job;
+        JobProgress p = job_progress(job);
+        s.most_completion_tokens += job->max_tokens;
+        answer_add_job(&s, c->ctx->api->config, job, &p, c->choices[i].finish);
     }
     return s;
 }

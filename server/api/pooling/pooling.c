@@ -233,9 +233,10 @@ AnswerSummary pooling_summary(const void *self) {
     const Pooling *r = self;
     AnswerSummary s = ANSWER_NO_JOB;
     s.prompt_tokens = count_tokens(r);
+    s.fingerprint = r->ctx->api->fingerprint;
     for (int i = 0; i < r->n_jobs; i++) {
         JobProgress p = job_progress(r->jobs[i]);
-        answer_add_job(&s, &p, p.finish == FINISH_LENGTH ? FINISH_STOP : p.finish);
+        answer_add_job(&s, r->ctx->api->config, r->jobs[i], &p, p.finish == FINISH_LENGTH ? FINISH_STOP : p.finish);
     }
     return s;
 }

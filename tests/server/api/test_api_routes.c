@@ -272,7 +272,7 @@ TEST(api_keys_are_read_again) {
     write_keys(path, "key-c\nkey-b\n");
     kill(d.pid, SIGHUP);
     CHECK(comes_to_let_in(&d, 11));
-    static const char *const bad[] = {"", "two words\n"};
+    static const char *const bad[] = {"", "three small words\n"};
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         write_keys(path, bad[i]);
         kill(d.pid, SIGHUP);
