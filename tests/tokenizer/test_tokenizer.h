@@ -24,6 +24,8 @@ size_t reference_merge(const TokenizerSpec *s, int *ids, size_t n);
 /* text -> ids, reporting failures to the running test. */
 TokenList encode_text(const Tokenizer *t, const char *text, size_t n, bool special);
 bool same_ids(const TokenList *list, const int *ids, size_t n);
+/* A cut changes no id, wherever in texts of all kinds of characters it is. How many cuts there were. */
+int check_cuts(const Tokenizer *t);
 void check_round_trip(const Tokenizer *t, const char *text, size_t n);
 
 #endif

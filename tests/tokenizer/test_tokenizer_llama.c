@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "tests/tokenizer/test_tokenizer.h"
+#include "tokenizer/cut.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -298,4 +299,19 @@ TEST(tokenizer_llama_hostile_strings) {
     }
     tokenizer_free(t);
     free(text);
+}
+
+/* Where every piece gets a space in front, whatever it begins with, there is no cut. */
+TEST(llama_cuts_change_no_id) {
+    static const char *const forms[] = {METASPACE("first", "false"), METASPACE("always", "true"),
+                                        METASPACE("never", "false")};
+    for (size_t i = 0; i < COUNTOF(forms); i++) {
+        Tokenizer *t = llama_tokenizer(PIPELINE, forms[i]);
+        REQUIRE(t);
+        CHECK(check_cuts(t) > FEWER(1000));
+        tokenizer_free(t);
+    }
+    Tokenizer *t = llama_tokenizer(NULL, NULL);
+    CHECK(tokenizer_cut(t, "the world", 0, 9) == 9);
+    tokenizer_free(t);
 }

@@ -1,0 +1,48 @@
+#include "tokenizer/cut.h"
+
+#include "tokenizer/impl.h"
+
+#include <string.h>
+
+/* White space begins with these, and much that is none: a few cuts less. */
+static bool may_begin_space(unsigned char c) { return c <= ' ' || c == 0xC2 || (c >= 0xE1 && c <= 0xE3); }
+
+/* Whether the character that ends at text[at] is no white space. Of those that begin with E3, U+3000 alone is some. */
+static bool is_dark(const char *text, size_t at) {
+    size_t first = at;
+    while (first && ((unsigned char)text[first] & 0xC0) == 0x80) first--;
+    if (first == at) return (unsigned char)text[at] > ' ' && (unsigned char)text[at] < 0x80;
+    if ((unsigned char)text[first] == 0xE3) return at - first == 2 && memcmp(text + first, "\xE3\x80\x80", 3) != 0;
+    return !may_begin_space((unsigned char)text[first]);
+}
+
+/* A slash behind a line feed may belong to the word before (GPT-4o's). */
+static bool is_cut(const char *text, size_t at, bool lines) {
+    unsigned char next = (unsigned char)text[at];
+    if (next == ' ') return is_dark(text, at - 1);
+    if (!lines || at < 2 || text[at - 1] != '\n' || next == '/') return false;
+    return is_dark(text, at - 2) && !may_begin_space(next);
+}
+
+static bool has_words(const Tokenizer *t) {
+    const TokenizerSpec *s = &t->spec;
+    if (s->style == TOKEN_BYTE_LEVEL) return t->pretokenizer != NULL;
+    if (s->style == TOKEN_SENTENCE_PIECE) return s->split || t->mark_starts_word;
+    return s->style == TOKEN_WORDS;
+}
+
+static bool added_hold_cuts(const TokenizerSpec *s) {
+    for (int i = 0; i < s->n_added; i++)
+        for (size_t at = 1; at < s->added[i].text.n; at++)
+            if (is_cut(s->added[i].text.data, at, true)) return true;
+    return false;
+}
+
+size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t from, size_t n) {
+    const TokenizerSpec *s = &t->spec;
+    bool lines = s->style == TOKEN_BYTE_LEVEL && s->prepend == PREPEND_NEVER;
+    if (!has_words(t) || s->prepend == PREPEND_NORMALIZER || added_hold_cuts(s)) return n;
+    for (size_t at = MAX(from, 1); at < n; at++)
+        if (is_cut(text, at, lines)) return at;
+    return n;
+}
