@@ -5,7 +5,8 @@
 #       noised --host 0.0.0.0 --api-key-file /keys      # a file of the container's user: chown 10001, chmod 600
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev \
-    libcjson-dev libmicrohttpd-dev libopenblas-openmp-dev libpcre2-dev libssl-dev libunistring-dev libpng-dev libsystemd-dev && \
+    libcjson-dev libmicrohttpd-dev libopenblas-openmp-dev libpcre2-dev libssl-dev libunistring-dev libpng-dev libsystemd-dev \
+    zlib1g-dev libzstd-dev && \
     rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile ./
@@ -19,7 +20,7 @@ RUN make -s -j"$(nproc)" all && strip build/noised build/noised-train build/nois
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libcjson1 libgomp1 libmicrohttpd12 libopenblas0-openmp \
-    libpcre2-8-0 libssl3 libunistring2 libpng16-16 libsystemd0 && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 noised
+    libpcre2-8-0 libssl3 libunistring2 libpng16-16 libsystemd0 zlib1g libzstd1 && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 noised
 COPY --from=build /src/build/noised /src/build/noised-train /src/build/noised-weights /usr/local/bin/
 COPY weights/demo /model
 USER noised

@@ -16,6 +16,7 @@ CFLAGS := -std=c11 -D_GNU_SOURCE -I. -g -ffp-contract=off -fno-math-errno -fno-t
 LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LINK_BLAS := -L$(BLAS_ROOT)/usr/lib$(BLAS) -Wl,-rpath,/usr/lib$(BLAS) -lopenblas
 LIBS := -lcjson -lpng16 -lpcre2-8 -lcrypto -lunistring $(LINK_BLAS) -lm -lpthread
+TRAINER_LIBS := -lz -lzstd
 TEST_LIBS := -lcurl -lz
 
 # In `make clean all` one follows the other.
@@ -112,6 +113,7 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 # libmicrohttpd reads by the recv of server/http/library.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd -lsystemd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
+$(BUILD)/noised-train $(MPI) $(BUILD)/run-tests $(BUILD)/run-fuzz $(BUILD)/bench-mpi $(BUILD)/bench-sums: LIBS += $(TRAINER_LIBS)
 $(BUILD)/form-check: $(call objects,$(BASE) $(TOKENIZER) $(call sources,server/form) tests/forms/check.c)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-tests: | $(BUILD)/fault.so
@@ -146,7 +148,7 @@ $(patsubst %,$(BUILD)/fuzz-%,$(FUZZ_TARGETS)): $(BUILD)/fuzz-%: $(BUILD)/run-fuz
 	$(Q)ln -sf run-fuzz $@
 
 # One message where a package is missing, before anything is compiled.
-PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h systemd/sd-daemon.h unistr.h
+PACKAGED := cjson/cJSON.h microhttpd.h openssl/evp.h pcre2.h png.h systemd/sd-daemon.h unistr.h zlib.h zstd.h
 $(BUILD)/packages: scripts/deps.sh
 	@mkdir -p $(@D)
 	@printf '#include <%s>\n' $(PACKAGED) | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E - >/dev/null 2>$@ || \

@@ -20,7 +20,7 @@ EOF
 export APT_CONFIG="$apt/conf"
 apt-get update -qq
 apt-get install -qq -y --download-only libc6-dev libgomp1 libcjson-dev libmicrohttpd-dev libpng-dev libpcre2-dev libssl-dev \
-    libsystemd-dev libunistring-dev libopenblas-openmp-dev >/dev/null
+    libsystemd-dev libunistring-dev libopenblas-openmp-dev zlib1g-dev libzstd-dev >/dev/null
 for package in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
 rm -rf "$apt"
 touch "$root/complete"

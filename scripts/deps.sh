@@ -2,7 +2,7 @@
 # Installs the Debian packages that are missing, those named besides too; quiet and quick when there are none.
 set -eu
 packages="gcc make libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libopenblas-openmp-dev libpcre2-dev
-          libssl-dev libunistring-dev libpng-dev libsystemd-dev libcurl4-openssl-dev curl $*"
+          libssl-dev libunistring-dev libpng-dev libsystemd-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev curl $*"
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing is installed. What is needed, by the names it has there:"
     for p in $packages; do echo "  $p"; done

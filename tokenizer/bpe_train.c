@@ -22,10 +22,11 @@ typedef struct Word {
 typedef struct WordCounts {
     TextMap index;
     Word *words;
-    size_t n, capacity, total_bytes;
+    size_t n, capacity, total_bytes, most; /* no more are counted from `most` bytes on */
 } WordCounts;
 
 static void count_word(WordCounts *w, TokenText text) {
+    if (w->total_bytes >= w->most && text_map_find(&w->index, text.data, text.n) < 0) return;
     int *i = text_map_at(&w->index, text.data, text.n);
     if (*i < 0) {
         *i = (int)w->n;
@@ -296,7 +297,7 @@ int bpe_train(Tokenizer **out, const BpeCorpus *corpus, int vocab_size, Err *err
     if (vocab_size < BPE_FIRST_MERGE)
         return err_set(err, "vocab_size is %d, but the 256 bytes and " BPE_END_OF_TEXT " alone are %d", vocab_size,
                        BPE_FIRST_MERGE);
-    WordCounts words = {0};
+    WordCounts words = {.most = corpus->word_bytes ? corpus->word_bytes : SIZE_MAX};
     int rc = count_words(&words, corpus, err);
     if (rc == 0) rc = learn(out, &words, vocab_size, err);
     word_counts_free(&words);

@@ -23,6 +23,8 @@ typedef struct BpeText {
 typedef struct BpeCorpus {
     const BpeText *texts;
     size_t n;
+    size_t word_bytes; /* words that are new when those before are so long together count for nothing, which bounds the
+                          memory to some 80 bytes for each; 0: too many are an error */
 } BpeCorpus;
 
 /* Fails when vocab_size is below BPE_FIRST_MERGE or beyond what the corpus has pairs for. */

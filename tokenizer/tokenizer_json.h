@@ -17,6 +17,7 @@
 #define NOISED_TOKENIZER_JSON_H
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "tokenizer/tokenizer.h"
 
 int tokenizer_json_load(Tokenizer **out, const char *path, Err *err);
@@ -24,5 +25,7 @@ int tokenizer_json_parse(Tokenizer **out, const char *text, size_t n, Err *err);
 
 /* Atomic: temp + fsync + rename. */
 int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err);
+/* Of what would be saved, so that two files of one tokenizer have the same. */
+int tokenizer_json_sha256(const Tokenizer *t, char hex[SHA256_HEX], Err *err);
 
 #endif

@@ -218,11 +218,10 @@ static void put_bpe(Buffer *f, const TokenizerSpec *s, const TokenText *keys) {
     buffer_text(f, s->n_merges ? "\n    ]\n  }\n}\n" : "]\n  }\n}\n");
 }
 
-int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err) {
+static void print(const Tokenizer *t, Buffer *f) {
     const TokenizerSpec *s = tokenizer_spec(t);
     TokenText *keys = xmalloc((size_t)s->n_pieces * sizeof *keys);
     char *spelt = spell_pieces(s, keys);
-    Buffer text = {0}, *f = &text;
     buffer_text(f, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     put_added(f, s);
     put_normalizer(f, s);
@@ -230,9 +229,26 @@ int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err) {
     put_post_processor(f, s, keys);
     put_decoder(f, s);
     (s->style == TOKEN_WORDS ? put_word_level : put_bpe)(f, s, keys);
-    int rc = f->failed ? err_set(err, "%s: no memory to write it", path) : file_write(path, f->data, f->n, err);
-    buffer_free(f);
     free(spelt);
     free(keys);
+}
+
+int tokenizer_json_save(const Tokenizer *t, const char *path, Err *err) {
+    Buffer f = {0};
+    print(t, &f);
+    int rc = f.failed ? err_set(err, "%s: no memory to write it", path) : file_write(path, f.data, f.n, err);
+    buffer_free(&f);
+    return rc;
+}
+
+int tokenizer_json_sha256(const Tokenizer *t, char hex[SHA256_HEX], Err *err) {
+    Buffer f = {0};
+    Sha256 hash;
+    print(t, &f);
+    sha256_init(&hash);
+    sha256_add(&hash, f.data, f.n);
+    sha256_hex(&hash, hex);
+    int rc = f.failed ? err_set(err, "no memory to tell the tokenizer from others") : 0;
+    buffer_free(&f);
     return rc;
 }

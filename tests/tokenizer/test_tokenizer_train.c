@@ -126,7 +126,7 @@ TEST(bpe_train_ignores_order_and_division) {
                              {.data = "the rat ate that hat! ", .n = 22}};
     const BpeText swapped[] = {parts[1], {0}, parts[0]};
     const BpeText joined = {.data = "the rat ate that hat! <|endoftext|>the cat sat on the mat. ", .n = 59};
-    const BpeCorpus corpora[] = {{parts, 2}, {swapped, 3}, {&joined, 1}};
+    const BpeCorpus corpora[] = {{.texts = parts, .n = 2}, {.texts = swapped, .n = 3}, {.texts = &joined, .n = 1}};
     char *dir = test_dir(), path[300], *first = NULL;
     for (size_t i = 0; i < COUNTOF(corpora); i++) {
         Tokenizer *t = NULL;

@@ -9,6 +9,7 @@
 #include "tests/support/test.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/text/corpus.h"
+#include "trainer/text/pieces.h"
 #include "trainer/text/evaluate.h"
 #include "trainer/text/masks.h"
 #include "trainer/optimizer.h"
@@ -118,7 +119,7 @@ static void check_cache(Data *d, const char *tokenizer_hash, int separator, bool
     if (rc) return;
     CHECK_MSG(c.rebuilt == rebuilt, "rebuilt %d", c.rebuilt);
     TokenList want = {0};
-    CHECK(corpus_encode(d->tok, &d->texts.train[0], &want, &err) == 0);
+    CHECK(text_encode(d->tok, d->texts.train[0].data, d->texts.train[0].n, &want, &err) == 0);
     CHECK(c.train.n == want.n && c.val.n > 10 && c.train_bytes + c.val_bytes == 20000);
     for (size_t i = 0; i < want.n && i < c.train.n; i++) CHECK(token_at(&c.train, i) == want.ids[i]);
     token_list_free(&want);
@@ -165,13 +166,12 @@ TEST(trainer_separator_stands_between_files_only) {
     Err err;
     REQUIRE(texts_load(&texts, paths, 3, VAL_NONE, &err) == 0 && texts.n_val == 0);
     REQUIRE(corpus_open(&c, d.cache, &texts, d.tok, "", 0, &err) == 0);
-    REQUIRE(corpus_encode(d.tok, &texts.train[0], &one, &err) == 0);
+    REQUIRE(text_encode(d.tok, texts.train[0].data, texts.train[0].n, &one, &err) == 0);
     CHECK(c.train.n == 3 * one.n + 2 && c.val.n == 0);
     CHECK(token_at(&c.train, one.n) == 0 && token_at(&c.train, 2 * one.n + 1) == 0);
     CHECK(token_at(&c.train, c.train.n - 1) == one.ids[one.n - 1]);
-    BpeText written = {.data = "a<|endoftext|>b", .n = 15};
     one.n = 0;
-    REQUIRE(corpus_encode(d.tok, &written, &one, &err) == 0);
+    REQUIRE(text_encode(d.tok, "a<|endoftext|>b", 15, &one, &err) == 0);
     CHECK(one.n == 3 && one.ids[1] == 0);
     token_list_free(&one);
     corpus_close(&c);

@@ -5,8 +5,8 @@
 
 #include "base/options/options.h"
 
-extern const Command command_tokenizer, command_pretrain, command_eval, command_sample, command_chat, command_plot,
-    command_compare, command_sweep, command_presets, command_score, command_finetune, command_images;
+extern const Command command_tokenizer, command_tokenize, command_pretrain, command_eval, command_sample, command_chat,
+    command_plot, command_compare, command_sweep, command_presets, command_score, command_finetune, command_images;
 
 /* Before program_main: command_sweep's table is that of command_pretrain with some rows of its own. */
 void command_sweep_prepare(void);

@@ -5,6 +5,7 @@
 #include "trainer/commands/commands.h"
 #include "trainer/text/draws.h"
 #include "trainer/text/evaluate.h"
+#include "trainer/text/pieces.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_score.h"
 #include "model/shape.h"
@@ -55,7 +56,7 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, 
     if (window > most) return err_set(err, "--window is %d, max_position_embeddings of the config %d", window, most);
     if (texts_load(&texts, &eval->data, 1, VAL_NONE, err)) return -1;
     size_t bytes = texts.train[0].n;
-    int rc = corpus_encode(c->tokenizer, &texts.train[0], &list, err);
+    int rc = text_encode(c->tokenizer, texts.train[0].data, bytes, &list, err);
     texts_free(&texts);
     TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
     if (rc == 0) rc = evaluate(&c->model, span, window, 0, noise, NULL, &e, err);

@@ -9,9 +9,9 @@ static int start(Err *err) { return kernels_init(err) || map_guard_install(err) 
 static const Program program = {
     .name = "noised-train",
     .summary = "learn a tokenizer, train a small language model, evaluate one",
-    .commands = (const Command *const[]){&command_tokenizer, &command_pretrain, &command_finetune, &command_eval,
-                                         &command_score, &command_sample, &command_chat, &command_plot, &command_sweep,
-                                         &command_compare, &command_presets, &command_images, NULL},
+    .commands = (const Command *const[]){&command_tokenizer, &command_tokenize, &command_pretrain, &command_finetune,
+                                         &command_eval, &command_score, &command_sample, &command_chat, &command_plot,
+                                         &command_sweep, &command_compare, &command_presets, &command_images, NULL},
     .statuses = "129, 130 and 143: stopped by SIGHUP, SIGINT or SIGTERM; the run is saved.",
     .start = start,
 };

@@ -4,7 +4,9 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "trainer/text/corpus_index.h"
 #include "trainer/text/order.h"
+#include "trainer/text/pieces.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NARROW_VOCAB = 65536, WRITE_CHUNK = 1 << 15 };
+enum { WRITE_CHUNK = 1 << 15 };
 
 typedef struct CacheHeader {
     char magic[8];
@@ -41,12 +43,6 @@ static CacheHeader header_for(const Texts *texts, const Tokenizer *tok, const ch
 
 /* ---- writing ---- */
 
-int corpus_encode(const Tokenizer *tok, const BpeText *text, TokenList *out, Err *err) {
-    int bos = tokenizer_bos(tok);
-    if (bos >= 0) token_list_push(out, bos);
-    return tokenizer_encode(tok, text->data, text->n, true, out, err);
-}
-
 static int write_ids(AtomicFile *f, const TokenList *list, int width, Err *err) {
     if (list->failed) return err_set(err, "no memory for the token ids");
     unsigned char *chunk = xmalloc(WRITE_CHUNK * sizeof(uint32_t));
@@ -67,7 +63,7 @@ static int write_texts(AtomicFile *f, const BpeText *texts, int n, const Tokeniz
                        uint64_t *count, Err *err) {
     for (int i = 0; i < n; i++) {
         TokenList list = {0};
-        int rc = corpus_encode(tok, &texts[i], &list, err);
+        int rc = text_encode(tok, texts[i].data, texts[i].n, &list, err);
         if (rc == 0 && i + 1 < n && separator >= 0) token_list_push(&list, separator);
         if (rc == 0) rc = write_ids(f, &list, width, err);
         *count += list.n;

@@ -44,9 +44,6 @@ typedef struct Corpus {
     MapGuard guard;
 } Corpus;
 
-/* Encodes one text as training and evaluation see it. */
-int corpus_encode(const Tokenizer *tok, const BpeText *text, TokenList *out, Err *err);
-
 /* separator: id between files, or -1. tokenizer_hash tells tokenizers apart. */
 int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer *tok, const char *tokenizer_hash,
                 int separator, Err *err);

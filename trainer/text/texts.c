@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX = (1 << 29) - 1, HELD_OUT_PER_CENT = 5 };
+enum { FILE_MAX = (1 << 29) - 1 };
 
 size_t texts_cut(const char *data, size_t n) {
     size_t held_out = n * HELD_OUT_PER_CENT / 100, cut = n - held_out;
@@ -20,15 +20,19 @@ size_t texts_cut(const char *data, size_t n) {
     return cut;
 }
 
-/* Bytes of another encoding would be learnt, but no request can hold them and no answer show them. */
-static int check_utf8(const char *path, const char *data, size_t n, Err *err) {
-    size_t valid = utf8_valid_prefix(data, n), line = 1;
+int text_check(const char *path, TextPlace at, const char *data, size_t n, Err *err) {
+    const char *zero = memchr(data, 0, n);
+    size_t valid = zero ? n : utf8_valid_prefix(data, n);
+    if (zero)
+        return err_set(err, "%s: byte %lld is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)",
+                       path, (long long)(at.byte + (zero - data)));
     if (valid == n) return 0;
-    for (size_t i = 0; i < valid; i++) line += data[i] == '\n';
+    for (size_t i = 0; i < valid; i++) at.line += data[i] == '\n';
     return err_set(err,
-                   "%s: line %zu, byte %zu: 0x%02X is no UTF-8; if the text is Latin-1:\n"
+                   "%s: line %lld, byte %lld: 0x%02X is no UTF-8; if the text is Latin-1:\n"
                    "  iconv -f latin1 -t utf-8 %s >utf-8.txt",
-                   path, line, valid, (unsigned)(unsigned char)data[valid], path);
+                   path, (long long)at.line, (long long)at.byte + (long long)valid,
+                   (unsigned)(unsigned char)data[valid], path);
 }
 
 static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
@@ -36,11 +40,7 @@ static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
     if (!data) return NULL;
     t->files[t->n_files++] = data;
     if (*n == 0) return err_set(err, "%s: the file is empty", path), NULL;
-    const char *zero = memchr(data, 0, *n);
-    if (!zero) return check_utf8(path, data, *n, err) ? NULL : data;
-    err_set(err, "%s: byte %zu is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)", path,
-            (size_t)(zero - data));
-    return NULL;
+    return text_check(path, TEXT_START, data, *n, err) ? NULL : data;
 }
 
 static void hash_texts(Texts *t) {
