@@ -6,6 +6,7 @@
 #include "tests/support/reports.h"
 #include "tests/support/test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,15 +25,18 @@ void test_register(TestCase *c) {
     *p = c;
 }
 
+/* Tests have threads of their own. */
 void test_fail(const char *file, int line, const char *fmt, ...) {
-    if (failures_here++ >= 10) return;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    printf("  %s:%d: %s\n", file, line, text);
+    pthread_mutex_lock(&mutex);
+    if (++failures_here <= 10) printf("  %s:%d: %s\n", file, line, text);
     if (failures_here == 1) BUG_ON(asprintf(&running->failure, "%s:%d: %s", file, line, text) < 0);
+    pthread_mutex_unlock(&mutex);
 }
 
 int test_failures(void) { return failures_here; }
