@@ -49,6 +49,8 @@ const Option options_table[OPTIONS_N] = {
      .help = "sequences that run together"},
     {"prefill-chunk", OPTION_INT, AT(engine.prefill_chunk), "N", 1, 65536, "128", "tokens",
      .help = "prompt tokens per step at most, fewer beside few streams"},
+    {"guess", OPTION_SWITCH, AT(engine.guess),
+     .help = "try ahead what followed when prompt or answer ran alike: the same bytes, sooner where text repeats"},
     {"max-queue", OPTION_INT, AT(engine.max_queue), "N", 1, 65536, "256", "sequences",
      .help = "sequences that wait, all choices of all requests"},
     {"context", OPTION_INT, AT(context), "N", 0, 1 << 20, "0", "tokens",

@@ -119,6 +119,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
                           .no_slots = ctx->options->no_slots,
+                          .guess = engine.guess,
                           .models = options_models(ctx->options, ctx->model_name),
                           .fingerprint = s->fingerprint,
                           .chat_fingerprint = s->chat_fingerprint,

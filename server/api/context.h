@@ -32,6 +32,7 @@ typedef struct ApiContext {
     ApiDefaults defaults;
     bool lenient;  /* fields that are unknown or not supported are left aside */
     bool no_slots; /* GET /slots tells nothing */
+    bool guess;    /* tokens are tried ahead */
     ApiModels models;
     const char *fingerprint, *chat_fingerprint; /* of what answers: the latter of chats */
     const Config *config;

@@ -10,6 +10,7 @@ typedef struct EngineOptions {
     int max_batch;     /* sequences running together */
     int prefill_chunk; /* prompt rows per step at most */
     int max_queue;     /* jobs that wait */
+    bool guess;        /* tokens that may come next are tried ahead (guess.h) */
     int kv_tokens; /* capacity of the cache in tokens, all sequences together; 0 = max_batch full contexts, capped */
     Dtype kv_dtype;
     KvForm kv_form;      /* a form that config_check_kv_form refuses is an error of engine_start */

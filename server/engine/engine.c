@@ -177,8 +177,11 @@ static void admit(Engine *e) {
 
 static void count_step(Engine *e) {
     Metrics *m = e->options.metrics;
+    const Runner *r = &e->runner;
     metrics_count(m, COUNT_STEPS, 1);
-    metrics_observe(m, SIZE_STEP, e->runner.step_tokens);
+    metrics_count(m, COUNT_GUESSED, (uint64_t)r->step_guessed);
+    metrics_count(m, COUNT_GUESSED_RIGHT, (uint64_t)r->step_right);
+    metrics_observe(m, SIZE_STEP, r->step_tokens);
     phases_count(&e->runner.phases, m);
 }
 

@@ -118,10 +118,11 @@ void job_start(Job *job, double now) {
 
 void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
     double now = now_seconds();
-    bool first = job->progress.n_tokens == 0, more = n_tokens > job->progress.n_tokens;
-    if (more)
-        metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN,
-                        now - (first ? job->progress.submitted : job->progress.last_token));
+    int more = n_tokens - job->progress.n_tokens;
+    bool first = job->progress.n_tokens == 0;
+    double since = first ? job->progress.submitted : job->progress.last_token;
+    for (int i = 0; i < more; i++)
+        metrics_observe(job->metrics, first ? TIME_FIRST_TOKEN : TIME_BETWEEN, (now - since) / more);
     pthread_mutex_lock(&job->mutex);
     if (more && first) job->progress.first_token = now;
     if (more && !first) job->progress.longest_gap = MAX(job->progress.longest_gap, now - job->progress.last_token);

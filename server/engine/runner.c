@@ -27,6 +27,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     if (n_blocks && kv_init(&r->kv, c, n_blocks, o->kv_dtype, o->kv_form, err)) return -1;
     kv_pool_init(&r->pool, n_blocks);
     scheduler_init(&r->scheduler, c, o->max_batch, o->prefill_chunk);
+    r->scheduler.guess = o->guess;
     tape_init(&r->tape, false);
     r->sequences = xcalloc(2 * (size_t)o->max_batch, sizeof *r->sequences);
     r->running = xcalloc(2 * (size_t)o->max_batch, sizeof(Sequence *));
@@ -194,23 +195,24 @@ void runner_end_all(Runner *r, Finish finish) {
 
 /* ---- one step ---- */
 
-/* Draws the next token into the slot; its id is -1 when there is none. */
-static void draw(const Sequence *s, const float *logits, int vocab, SampleScratch *scratch, JobToken *slot) {
+/* Draws the token behind the first n_tokens into the slot; its id is -1 when there is none. */
+static void draw(const Sequence *s, int n_tokens, const float *logits, int vocab, SampleScratch *scratch,
+                 JobToken *slot) {
     const Job *job = s->job;
-    int n_banned = s->n_tokens - job->n_prompt < job->min_tokens ? job->n_ends : 0;
+    int n_banned = n_tokens - job->n_prompt < job->min_tokens ? job->n_ends : 0;
     const int *banned = job->ends;
     if (job->n_allowed_ids) logits = mask_logits(logits, vocab, job->allowed_ids, job->n_allowed_ids, scratch);
     if (job->bad_words) {
         if (n_banned) memcpy(job->banned, job->ends, (size_t)n_banned * sizeof *banned);
-        n_banned += bad_words_next(job->bad_words, s->tokens + job->n_prompt, s->n_tokens - job->n_prompt,
-                                   job->banned + n_banned);
+        n_banned +=
+            bad_words_next(job->bad_words, s->tokens + job->n_prompt, n_tokens - job->n_prompt, job->banned + n_banned);
         banned = job->banned;
     }
     slot->id =
-        sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned, scratch);
+        sample_token(&job->sampling, logits, vocab, s->tokens, job->n_prompt, n_tokens, banned, n_banned, scratch);
     if (job->score_sampled && slot->id >= 0)
-        sampled_logprobs(&job->sampling, logits, vocab, s->tokens, job->n_prompt, s->n_tokens, banned, n_banned,
-                         scratch, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
+        sampled_logprobs(&job->sampling, logits, vocab, s->tokens, job->n_prompt, n_tokens, banned, n_banned, scratch,
+                         slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
 }
 
 /* Writes beyond what the job has published, so nobody else looks there yet. */
@@ -230,7 +232,7 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, in
         slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, generated < job->min_tokens, scratch,
                                     &r->constrained[member], &logits);
     else
-        draw(s, logits, vocab, scratch, slot);
+        draw(s, w->position, logits, vocab, scratch, slot);
     if (slot->id >= 0 && (generated < 0 || (job->n_top >= 0 && !job->score_sampled)))
         token_logprobs(logits, vocab, slot->id, &slot->logprob, slot->top, MAX(job->n_top, 0));
 }
@@ -263,10 +265,10 @@ static void read_logits(const Runner *r, const Mat *logits) {
     }
 }
 
-/* Takes the token that was drawn behind `generated` others; what the job ends with, or FINISH_NONE. */
-static Finish take_drawn(Runner *r, Sequence *s, int generated) {
+/* Takes the token that was drawn behind those that are known; what the job ends with, or FINISH_NONE. */
+static Finish take_drawn(Runner *r, Sequence *s) {
     Job *job = s->job;
-    JobToken *token = &job->tokens[generated];
+    JobToken *token = &job->tokens[s->n_tokens - job->n_prompt];
     if (token->id < 0) return FINISH_ERROR;
     bool last = job_is_end(job, token->id);
     s->tokens[s->n_tokens++] = token->id;
@@ -277,22 +279,38 @@ static Finish take_drawn(Runner *r, Sequence *s, int generated) {
         last = trie_is_leaf(job->trie, s->node);
     }
     if (!last && job->walk) last = constrained_take(job, token->id, &r->constrained[0]);
-    token->finish = last ? FINISH_STOP : generated + 1 == job->max_tokens ? FINISH_LENGTH : FINISH_NONE;
+    token->finish = last ? FINISH_STOP : s->n_tokens - job->n_prompt == job->max_tokens ? FINISH_LENGTH : FINISH_NONE;
     return token->finish;
+}
+
+/* Takes what was drawn, and goes on with what was drawn behind a guess as long as the guess was right: the rows of the
+ * others are written again. */
+static Finish take_all_drawn(Runner *r, Sequence *s) {
+    int right = 0;
+    Finish finish;
+    for (;; right++) {
+        int guessed = right < s->step_guessed ? s->tokens[s->n_tokens] : -1;
+        finish = take_drawn(r, s);
+        if (finish != FINISH_NONE || s->tokens[s->n_tokens - 1] != guessed) break;
+        s->n_rows++;
+    }
+    if (s->step_guessed) guess_learn(&s->guess, s->step_guessed, right);
+    r->step_guessed += s->step_guessed;
+    r->step_right += right;
+    return finish;
 }
 
 /* Publishes what the step brought; FINISH_NONE when the job goes on. */
 static Finish push(Runner *r, Sequence *s) {
-    Job *job = s->job;
+    const Job *job = s->job;
     Finish finish = FINISH_NONE;
-    int generated = s->n_tokens - job->n_prompt;
     bool drew = job->kind->draws && s->step_wanted && s->n_rows == s->n_tokens;
-    if (generated == 0 && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
-    if (drew) finish = take_drawn(r, s, generated++);
-    if (finish == FINISH_ERROR) return finish;
+    if (s->n_tokens == job->n_prompt && s->n_rows >= s->n_prompt) r->step_tokens += job->n_prompt;
+    if (drew) finish = take_all_drawn(r, s);
+    int generated = s->n_tokens - job->n_prompt;
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
     if ((s->step_wanted && job->kind->draws) || finish != FINISH_NONE)
-        job_publish(job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
+        job_publish(s->job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
     return finish;
 }
 
@@ -360,7 +378,7 @@ int runner_step(Runner *r) {
     tape_reset(&r->tape);
     if (!intact) return -1;
     r->prompt_tokens += (uint64_t)r->scheduler.prompt_rows;
-    r->step_tokens = 0;
+    r->step_tokens = r->step_guessed = r->step_right = 0;
     push_all(r);
     if (r->tape.arena.grown != r->arena_blocks) {
         log_warning("memory grew to %zu blocks while serving a batch of %d rows", r->tape.arena.grown, rows);

@@ -35,7 +35,8 @@ typedef struct Runner {
     size_t arena_blocks; /* of the tape after warm-up */
     Phases phases;
     TeamSize team_size;
-    int step_tokens; /* of this step: drawn, and those of the prompts that it completed, cached ones too */
+    int step_tokens;              /* of this step: drawn, and those of the prompts that it completed, cached ones too */
+    int step_guessed, step_right; /* of this step: tokens that were tried ahead, and those that were drawn then */
     uint64_t prompt_tokens, generated_tokens, jobs_done, jobs_cancelled;
 } Runner;
 

@@ -69,7 +69,7 @@ static void add_rows(Scheduler *p, Sequence *s, int n) {
     Batch *b = &p->batch;
     bool in_prompt = s->n_rows < job->n_prompt, to_the_end = s->n_rows + n == s->n_tokens;
     s->step_rows = n;
-    s->step_wanted = p->whole ? n : MAX(wanted_rows(s, n), to_the_end);
+    s->step_wanted = p->whole || !in_prompt ? n : MAX(wanted_rows(s, n), to_the_end);
     if (p->images)
         memcpy(p->images + (size_t)b->n_segments * p->image_floats, job->image, p->image_floats * sizeof(float));
     p->segments[b->n_segments++] = (Segment){.row0 = b->n,
@@ -107,6 +107,33 @@ static int claim_rows(const Scheduler *p, const Sequence *s, const KvPool *pool,
     return end - s->n_rows;
 }
 
+/* A job with a choice or a form to keep to draws one token at a time: what may come depends on the one before. */
+static int guess(Sequence *s, int most) {
+    const Job *job = s->job;
+    if (job->trie || job->walk || job->bad_words) return 0;
+    int left = job->max_tokens - (s->n_tokens - job->n_prompt) - 1; /* the last token is never fed back */
+    return guess_next(&s->guess, s->tokens, s->n_tokens, MIN(most, left));
+}
+
+/* The next row of every sequence whose prompt is done, and those of guesses; how many sequences. */
+static int add_decode_rows(Scheduler *p, Sequence *const *running, int n) {
+    int decoding = 0;
+    for (int i = 0; i < n; i++) {
+        Sequence *s = running[i];
+        s->step_rows = s->step_wanted = s->step_guessed = 0;
+        decoding += !s->rests && s->n_rows >= s->job->n_prompt;
+    }
+    /* Prompts keep a row, or they would never get on. */
+    int most = p->guess && decoding ? MIN(DECODE_ROWS / decoding - 1, (p->prefill_chunk - 1) / decoding) : 0;
+    for (int i = 0; i < n; i++) {
+        Sequence *s = running[i];
+        if (s->rests || s->n_rows < s->job->n_prompt) continue;
+        s->step_guessed = guess(s, most);
+        add_rows(p, s, 1 + s->step_guessed);
+    }
+    return decoding;
+}
+
 /* Rows of a whole vocabulary's logits. */
 static int masks(const Scheduler *p, const Sequence *s) {
     int n = 0;
@@ -117,13 +144,9 @@ static int masks(const Scheduler *p, const Sequence *s) {
 void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool) {
     clear(p);
     p->step++;
-    for (int i = 0; i < n; i++) {
-        Sequence *s = running[i];
-        s->step_rows = s->step_wanted = 0;
-        if (!s->rests && s->n_rows >= s->job->n_prompt) add_rows(p, s, 1);
-    }
-    int decode = p->batch.n, score_budget = SCORED_ROWS;
-    int most = decode ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decode), p->prefill_chunk) : p->prefill_chunk;
+    int decoding = add_decode_rows(p, running, n), decode = p->batch.n, guessed = decode - decoding;
+    int room = p->prefill_chunk - guessed, score_budget = SCORED_ROWS - guessed;
+    int most = decoding ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decoding), room) : room;
     for (int i = 0; i < n && p->prompt_rows < most; i++) {
         Sequence *s = running[i];
         if (s->rests || s->n_rows >= s->n_prompt) continue;
@@ -140,7 +163,7 @@ void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool 
 
 void scheduler_commit(Sequence *s, const KvPool *pool) {
     int b = s->n_rows / KV_BLOCK;
-    s->n_rows += s->step_rows;
+    s->n_rows += s->step_rows - s->step_guessed;
     for (; b * KV_BLOCK < s->n_shared && MIN((b + 1) * KV_BLOCK, s->n_shared) <= s->n_rows; b++)
         pool->blocks[s->blocks[b]].ready = pool->blocks[s->blocks[b]].shared;
 }

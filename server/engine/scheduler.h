@@ -7,35 +7,41 @@
  * a step of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if
  * another one computes that block in this very step, it waits for the next. Arrays are made once; one thread.
  *
+ * With `guess`, decode rows are followed by those of tokens that may come next (guess.h), as long as there are at most
+ * DECODE_ROWS of both: a step of few rows costs what the weights cost.
+ *
  * A network that does not generate (config_generates) reads whole sequences: a step has as many as fit, in the order
  * they came. */
 #ifndef NOISED_SCHEDULER_H
 #define NOISED_SCHEDULER_H
 
+#include "server/engine/guess.h"
 #include "server/engine/job.h"
 #include "server/engine/kv_pool.h"
 
-enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6 };
+enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6, DECODE_ROWS = 8 };
 /* Bounds the logits of a step to max_batch + SCORED_ROWS rows of a whole vocabulary; so a text has no more masks. */
 enum { SCORED_ROWS = 128 };
 
 typedef struct Sequence {
     Job *job;    /* NULL: not in use */
-    int *tokens; /* [context] the prompt, then what was generated */
+    int *tokens; /* [context] the prompt, then what was generated; behind n_tokens what is guessed */
     int *blocks; /* [n_blocks] of the cache, room for a whole context */
     int n_blocks;
-    int n_shared;    /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */
-    int copy_from;   /* block of which the next step begins with a copy, -1 if none; a reference to it is held */
-    int n_tokens;    /* known */
-    int n_prompt;    /* rows of the prompt to compute: all, or all but the last when nothing is generated */
-    int n_rows;      /* rows in the cache */
-    int n_cached;    /* of these, rows that somebody else computed */
-    int n_read;      /* rows of logits that a pooling request has got */
-    int round;       /* of its client, so many came before it */
-    bool rests;      /* takes no part in this step */
-    TrieNode node;   /* of job->trie, where it stands */
-    int step_rows;   /* in the batch of this step */
-    int step_wanted; /* the last of them, whose logits are wanted */
+    int n_shared;  /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */
+    int copy_from; /* block of which the next step begins with a copy, -1 if none; a reference to it is held */
+    int n_tokens;  /* known */
+    int n_prompt;  /* rows of the prompt to compute: all, or all but the last when nothing is generated */
+    int n_rows;    /* rows in the cache, of tokens that are known */
+    int n_cached;  /* of these, rows that somebody else computed */
+    int n_read;    /* rows of logits that a pooling request has got */
+    int round;     /* of its client, so many came before it */
+    bool rests;    /* takes no part in this step */
+    TrieNode node; /* of job->trie, where it stands */
+    Guess guess;
+    int step_rows;    /* in the batch of this step */
+    int step_guessed; /* the last of them, of tokens that are guessed */
+    int step_wanted;  /* the last of them, whose logits are wanted */
 } Sequence;
 
 /* Whose a wanted row is: it predicts the token at `position`. */
@@ -53,6 +59,7 @@ typedef struct Scheduler {
     int *
         logit_rows; /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not of pooling requests */
     int n_logit_rows;
+    bool guess;
     bool whole;     /* sequences come whole; all their rows are wanted */
     int head_token; /* whole: rows of this token have logits, or: */
     float *images;  /* [max_batch, image_floats], beside the segments */
@@ -72,7 +79,7 @@ void scheduler_free(Scheduler *p);
 /* The batch of the next step; batch.n is 0 when there is nothing to compute. */
 void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool);
 
-/* After the forward pass: the rows are in the cache. */
+/* After the forward pass: the rows are in the cache, those of guesses on trial. */
 void scheduler_commit(Sequence *s, const KvPool *pool);
 
 /* The largest batch there can be: what memory must be there for. Every sequence is at the end of a context and all

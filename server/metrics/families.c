@@ -47,6 +47,8 @@ static const CounterRow own_counters[] = {
     {COUNT_PREFIX_QUERIES, "noised_prefix_queries_total", "", "Prompt tokens looked up in the cache, per choice."},
     {COUNT_PREFIX_HITS, "noised_prefix_hits_total", "", "Prompt tokens taken from the cache, per choice."},
     {COUNT_STEPS, "noised_steps_total", "", "Batches computed."},
+    {COUNT_GUESSED, "noised_guessed_tokens_total", "", "Tokens tried ahead (--guess)."},
+    {COUNT_GUESSED_RIGHT, "noised_guessed_tokens_right_total", "", "Of these, drawn then."},
     {COUNT_STOP, "noised_choices_total", "finish=\"stop\"", "Choices by how they ended."},
     {COUNT_LENGTH, "noised_choices_total", "finish=\"length\"", NULL},
     {COUNT_DEADLINE, "noised_choices_total", "finish=\"deadline\"", NULL},
@@ -138,6 +140,9 @@ static void print_vllm(Buffer *b, const Metrics *m, const Gauges *g, const char 
         {"vllm:generation_tokens_total", "counter", "Generated tokens.", counter(m, COUNT_GENERATED_TOKENS)},
         {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up.", counter(m, COUNT_PREFIX_QUERIES)},
         {"vllm:prefix_cache_hits_total", "counter", "Prompt tokens found.", counter(m, COUNT_PREFIX_HITS)},
+        {"vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens tried ahead.", counter(m, COUNT_GUESSED)},
+        {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Of these, drawn then.",
+         counter(m, COUNT_GUESSED_RIGHT)},
         {"vllm:num_preemptions_total", "counter", "Nothing running is ever thrown out.", 0},
     };
     const struct {

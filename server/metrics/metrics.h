@@ -23,7 +23,9 @@ typedef enum Counter {
     COUNT_PREFIX_QUERIES, /* prompt tokens of choices that started */
     COUNT_PREFIX_HITS,    /* of these, taken from the cache */
     COUNT_STEPS,
-    COUNT_STOP, /* choices by how they ended */
+    COUNT_GUESSED,       /* tokens that were tried ahead */
+    COUNT_GUESSED_RIGHT, /* of these, drawn then */
+    COUNT_STOP,          /* choices by how they ended */
     COUNT_LENGTH,
     COUNT_DEADLINE,
     COUNT_CANCELLED,

@@ -72,6 +72,8 @@ static const char *const families[][2] = {
               "noised_kv_blocks_used noised_threads noised_versions noised_build_info"},
     {"counter",
      "vllm:prefix_cache_queries_total vllm:prefix_cache_hits_total vllm:num_preemptions_total "
+     "vllm:spec_decode_num_draft_tokens_total vllm:spec_decode_num_accepted_tokens_total "
+     "noised_guessed_tokens_total noised_guessed_tokens_right_total "
      "vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total "
      "process_cpu_seconds_total noised_http_answers_total noised_http_hung_up_total noised_prompt_tokens_total "
      "noised_generated_tokens_total noised_prefix_queries_total noised_prefix_hits_total noised_steps_total "

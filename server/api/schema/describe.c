@@ -104,7 +104,7 @@ void describe_slots(Buffer *b, const ApiContext *ctx, int slots, int running) {
         json_open(b, NULL, '{');
         json_put_int(b, "id", i);
         json_put_int(b, "n_ctx", ctx->config->max_positions);
-        json_put_bool(b, "speculative", false);
+        json_put_bool(b, "speculative", ctx->guess);
         json_put_bool(b, "is_processing", i < running);
         put_params(b, ctx);
         json_close(b, '}');
