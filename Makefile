@@ -414,6 +414,10 @@ bench-fair: $(BUILD)/noised ## how long a small request waits beside a key that 
 bench-forms: $(BUILD)/noised ## what a token costs under a form beside a free one (CHECKPOINT=dir ROUNDS=15)
 	BUILD=$(BUILD) python3 tests/bench/bench_forms.py
 
+.PHONY: bench-guess
+bench-guess: $(BUILD)/noised ## what --guess is worth, where text repeats and where it does not (CHECKPOINT=dir ROUNDS=9)
+	BUILD=$(BUILD) python3 tests/bench/bench_guess.py
+
 .PHONY: bench-scale
 bench-scale: $(BUILD)/noised $(BUILD)/bench-load ## 1, 2 and 4 pinned daemons behind haproxy beside one with all cores (CHECKPOINT=dir CLIENTS=1,16 TOKENS=128 ROUNDS=5)
 	@scripts/deps.sh haproxy
