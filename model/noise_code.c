@@ -110,6 +110,7 @@ Mat *noise_code(Forward *f, const Noise *z, Mat *x) {
     CodeContext *c = tape_alloc(t, sizeof *c);
     *c = (CodeContext){.f = f, .noise = z, .x = x, .heads = rows ? 1 : shape.heads, .dim = rows ? x->d : shape.k_dim};
     BUG_ON(x->d != c->heads * c->dim);
+    if (t->coded) t->coded(t->coded_context, f->layer, x);
     c->y = rows && !t->recording ? x : tape_mat(t, x->n, x->d);
     size_t d = (size_t)x->d;
     ArenaMark mark = arena_mark(&t->arena);

@@ -22,6 +22,10 @@ typedef struct Tape {
      */
     void (*reached)(void *context, int layer);
     void *reached_context;
+    /* Not recording, and not NULL: told what the noise of span sequence is about to be added to, [n, d], in every
+     * layer. */
+    void (*coded)(void *context, int layer, const Mat *x);
+    void *coded_context;
     TapeNode *last;
     Mat *penalty; /* [1, 1] sum of what layers want added to the loss (the noise KL); NULL when nothing does */
 } Tape;

@@ -4,7 +4,7 @@
 #define NOISED_CONVERT_H
 
 #include "base/err.h"
-#include "model/tensor.h"
+#include "weights/checkpoint.h"
 
 #include <stdio.h>
 
@@ -12,5 +12,11 @@
  * are, else F32 (F16 is not written, and F32 holds it exactly). The step is the source's, 0 if it has none. `said` gets
  * lines for a person: sizes, precisions, what was carried over and what was dropped. */
 int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, FILE *said, Err *err);
+
+/* Its parts, for who changes the model in between: whether `to` can be made, and, of c that was opened from `from`, the
+ * folder with the weights of m in place of c's own. */
+int convert_check_new(const char *to, Err *err);
+int checkpoint_write(const Checkpoint *c, const Model *m, const char *from, const char *to, const Dtype *dtype,
+                     FILE *said, Err *err);
 
 #endif

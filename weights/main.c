@@ -7,6 +7,7 @@
 #include "weights/checkpoint.h"
 #include "weights/config_json.h"
 #include "weights/convert.h"
+#include "weights/noise_add.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 
 typedef struct Folders {
     const char *from, *to, *dtype; /* dtype NULL: as they are */
+    const char *span, *data;
+    double budget;
 } Folders;
 
 static size_t weight_bytes(const Weight *w) {
@@ -113,15 +116,21 @@ static int inspect(const CommandLine *line) { return with_checkpoint(line, inspe
 static int verify(const CommandLine *line) { return with_checkpoint(line, verify_checkpoint); }
 
 /* The new folder is opened as a daemon would open it. */
-static int convert(const CommandLine *line, const Dtype *dtype) {
+static int open_made(const CommandLine *line) {
     const Folders *f = line->values;
     Err err;
     Checkpoint c;
-    if (checkpoint_convert(f->from, f->to, dtype, stdout, &err) || checkpoint_open(&c, f->to, &err))
-        return command_fail(line, &err, EXIT_FAILED);
+    if (checkpoint_open(&c, f->to, &err)) return command_fail(line, &err, EXIT_FAILED);
     print_texts(&c, f->to);
     checkpoint_close(&c);
     return EXIT_DONE;
+}
+
+static int convert(const CommandLine *line, const Dtype *dtype) {
+    const Folders *f = line->values;
+    Err err;
+    if (checkpoint_convert(f->from, f->to, dtype, stdout, &err)) return command_fail(line, &err, EXIT_FAILED);
+    return open_made(line);
 }
 
 static int import(const CommandLine *line) {
@@ -132,7 +141,16 @@ static int import(const CommandLine *line) {
 
 static int quantize(const CommandLine *line) { return convert(line, &(Dtype){DTYPE_I8}); }
 
+static int noise(const CommandLine *line) {
+    const Folders *f = line->values;
+    Err err;
+    if (checkpoint_add_noise(f->from, f->to, f->data, f->budget, stdout, &err))
+        return command_fail(line, &err, EXIT_FAILED);
+    return open_made(line);
+}
+
 static const char *const float_types[] = {"f32", "bf16", NULL}, *const int_types[] = {"int8", NULL};
+static const char *const spans[] = {"sequence", NULL};
 
 #define AT(member) offsetof(Folders, member)
 #define DIR_OPERAND                                                                                                    \
@@ -153,6 +171,18 @@ static const Option quantize_options[] = {
     TO_OPERAND,
 };
 
+static const Option noise_options[] = {
+    {"span", OPTION_TEXT, AT(span), "NAME", .fallback = "sequence", .choices = spans,
+     .help = "for what a seed draws its noise once"},
+    {"budget", OPTION_REAL, AT(budget), "X", 1e-6, 100, "0.05", "nats",
+     .help =
+         "how far a seed's next-token distributions are from the plain model's: KL divergence, the mean over tokens"},
+    {"data", OPTION_TEXT, AT(data), "FILE", .required = true,
+     .help = "text to measure it on: 32 windows of it are read"},
+    FROM_OPERAND,
+    TO_OPERAND,
+};
+
 static const Command commands[] = {
     {"inspect", "Prints what is in a checkpoint: config, tensors, sizes, noise.", .size = sizeof(Folders),
      .options = look_options, .n_options = COUNTOF(look_options), .run = inspect},
@@ -163,13 +193,16 @@ static const Command commands[] = {
      .options = import_options, .n_options = COUNTOF(import_options), .run = import},
     {"quantize", "Writes the same checkpoint with int8 matrices.", .size = sizeof(Folders), .options = quantize_options,
      .n_options = COUNTOF(quantize_options), .run = quantize},
+    {"noise", "Writes the same checkpoint with noise that it never had, so that it has seeds.", .size = sizeof(Folders),
+     .details = "Weights stay as they are; every head gets a sigma, the same share of its queries' length.",
+     .options = noise_options, .n_options = COUNTOF(noise_options), .run = noise},
 };
 static int start(Err *err) { return kernels_init(err) || map_guard_install(err) ? -1 : 0; }
 
 static const Program program = {
     .name = "noised-weights",
-    .summary = "inspect, verify, import and quantise checkpoints",
-    .commands = (const Command *const[]){&commands[0], &commands[1], &commands[2], &commands[3], NULL},
+    .summary = "inspect, verify, import and quantise checkpoints, and give them noise",
+    .commands = (const Command *const[]){&commands[0], &commands[1], &commands[2], &commands[3], &commands[4], NULL},
     .start = start,
 };
 
