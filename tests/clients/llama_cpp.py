@@ -282,7 +282,7 @@ def correct_api_key(daemon, header):
       ("http://web.mydomain.fr", "Access-Control-Allow-Methods", "POST"),
       ("http://web.mydomain.fr", "Access-Control-Allow-Headers", "authorization"), each="{0} {1}")
 def cors_options(daemon, origin, header, value):
-    """Only with --cors-origin, and without credentials: keys are not cookies."""
+    """Of origins that the operator names."""
     with Daemon("--cors-origin", "http://localhost", "--cors-origin", "http://web.mydomain.fr") as open_:
         head = {"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "Authorization"}
         answer = open_.ask("/v1/completions", headers=head, method="OPTIONS")

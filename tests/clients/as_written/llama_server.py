@@ -4,7 +4,8 @@
 The model is another than theirs (model.py), so that what it writes and how many tokens a text has are not what tests say
 of their own. What has no counterpart is left out: --n-predict (a request says it), --metrics (they are there),
 --cont-batching, --n-gpu-layers. --temp, and the filters that are on at llama-server, are the model's
-generation_config.json here. /slots is off unless --slots asks for it. What would need another model or another server
+generation_config.json here. Pages of any origin may call theirs, with credentials: here the operator names origins, those
+of its tests. /slots is off unless --slots asks for it. What would need another model or another server
 (adapters, a draft model) ends the program, as a llama-server that cannot load it does.
 """
 import os
@@ -20,6 +21,7 @@ SAME = {"--host": "--host", "--port": "--port", "--threads": "--threads", "--par
 MISSING = {"--lora", "--model-draft", "--no-webui", "--slot-save-path"}
 SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja",
             "--reranking"}
+ORIGINS = ["localhost", "web.mydomain.fr", "origin"]
 COMMAND_R = """{% for m in messages %}<|START_OF_TURN_TOKEN|>{{
     {"system": "<|SYSTEM_TOKEN|>", "user": "<|USER_TOKEN|>", "assistant": "<|CHATBOT_TOKEN|>"}[m.role] }}{{
     m.content | trim }}<|END_OF_TURN_TOKEN|>{% endfor %}{%
@@ -58,6 +60,7 @@ def translate(given):
     if "--alias" not in given:
         options += ["--model-name", "gpt-3.5-turbo"]
     options += ["--no-slots"] * ("--slots" not in given)
+    options += ["--cors-origin", *ORIGINS]
     options += ["--chat-template", template(given.get("--chat-template")) or given.get("--chat-template-file") or "chatml"]
     if "--api-key" in given:
         options += ["--api-key-file", written(given["--api-key"] + "\n")]
