@@ -40,6 +40,8 @@ const Option options_table[OPTIONS_N] = {
     {"allowed-host", OPTION_LIST, AT(allowed_hosts), "NAME", FOR_CLIENTS,
      .help = "a name that requests may have as their Host; others than it and loopback's are refused then, on loopback "
              "always"},
+    {"public-models", OPTION_SWITCH, AT(public_models), FOR_CLIENTS,
+     .help = "which models are served may be asked without an API key"},
     {"lenient", OPTION_SWITCH, AT(lenient), .help = "leave fields aside that are unknown or not supported"},
     {"no-slots", OPTION_SWITCH, AT(no_slots), FOR_CLIENTS,
      .help = "GET /slots and GET /streams, which tell how busy the server is and with what, answer 501"},
@@ -112,7 +114,11 @@ const Option options_table[OPTIONS_N] = {
 };
 
 ApiModels options_models(const Options *o, const char *name) {
-    return (ApiModels){.name = name, .aliases = o->aliases.items, .n_aliases = o->aliases.n, .any = o->any_model};
+    return (ApiModels){.name = name,
+                       .aliases = o->aliases.items,
+                       .n_aliases = o->aliases.n,
+                       .any = o->any_model,
+                       .open = o->public_models};
 }
 
 int options_max_body(const Options *o, int context) {
@@ -149,6 +155,8 @@ int options_check_keys(const Options *o, Err *err) {
     if ((o->quota.requests || o->quota.tokens) && !o->api_key_file)
         return err_set(err, "--%s-per-minute is what an API key may use: give --api-key-file FILE",
                        o->quota.requests ? "requests" : "tokens");
+    if (o->public_models && !o->api_key_file)
+        return err_set(err, "--public-models is for where API keys are asked for: give --api-key-file FILE");
     if (options_is_loopback(o->http.host) || o->api_key_file || o->insecure) return 0;
     return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
 }

@@ -12,7 +12,7 @@
 typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
     OptionList aliases, cors_origins, allowed_hosts;
-    bool any_model, lenient, no_slots;
+    bool any_model, lenient, no_slots, public_models;
     const char *chat_template; /* a name or a file; NULL: the checkpoint's */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
     const char *batch, *out; /* files; NULL: it serves */
@@ -30,14 +30,14 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 54 };
+enum { OPTIONS_N = 55 };
 extern const Option options_table[OPTIONS_N];
 
 /* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */
 int options_check_batch(const CommandLine *line, Err *err);
 
-/* Others may reach the server with an API key or by the operator's word only, and what a key may use needs keys. After
- * http.host and api_key_file are final. */
+/* Others may reach the server with an API key or by the operator's word only, and what is said of keys needs some.
+ * After http.host and api_key_file are final. */
 int options_check_keys(const Options *o, Err *err);
 
 /* The names that requests may use; borrows both. */

@@ -313,12 +313,14 @@ const Route routes[] = {
      .also = {"/models"},
      .help = "A list of the one model served.",
      .schema = "Models",
+     .of_models = true,
      .get = models},
     {.path = "/v1/models/",
      .parameter = "{model}",
      .also = {"/models/"},
      .help = "That model.",
      .schema = "Model",
+     .of_models = true,
      .get = model},
     {.path = "/tokenizer_info",
      .help = "The tokenizer and the chat template, as vLLM tells.",
@@ -375,7 +377,7 @@ int routes_fail_unknown(const char *path, ApiError *e) {
 static int check(const Server *s, const HttpRequest *request, HttpReply *reply, ApiError *e) {
     const Route *r = route_find(request->path);
     if (request->crowded && !(r && r->last_left)) return api_fail(e, 503, NULL, NULL, "too many connections");
-    if (!(r && r->open) && auth_check(s->auth, request->authorization, request->api_key) < 0)
+    if (!(r && route_is_open(r, &s->models)) && auth_check(s->auth, request->authorization, request->api_key) < 0)
         return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
     if (!r) return routes_fail_unknown(request->path, e);
     bool fits = r->body ? !strcmp(request->method, "POST")

@@ -21,7 +21,8 @@ typedef struct ApiModels {
     const char *name;           /* what answers call it */
     const char *const *aliases; /* [n_aliases] further names that requests may use */
     int n_aliases;
-    bool any; /* requests may use any name at all */
+    bool any;  /* requests may use any name at all */
+    bool open; /* whoever asks is told of them, without an API key */
 } ApiModels;
 
 /* 404 unless model is one that is served; NULL, which names none, is fine. */

@@ -259,7 +259,7 @@ def tokenize_with_pieces(daemon):
 
 @case("/health", "/models", "/")
 def access_public_endpoint(daemon, path):
-    with Keyed() as keyed:
+    with Keyed("--public-models") as keyed:
         equal(keyed.ask(path).status, 200)
 
 

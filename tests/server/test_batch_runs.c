@@ -169,6 +169,7 @@ TEST(batch_refuses_what_means_nothing) {
                                               "--port 0",
                                               "--insecure",
                                               "--api-key-file x",
+                                              "--public-models",
                                               "--cors-origin x",
                                               "--allowed-host x",
                                               "--requests-per-minute 1",

@@ -142,7 +142,7 @@ TEST(quota_of_tokens_over_http) {
 }
 
 TEST(quota_needs_keys) {
-    static const char *const options[] = {"--requests-per-minute 3", "--tokens-per-minute 3"};
+    static const char *const options[] = {"--requests-per-minute 3", "--tokens-per-minute 3", "--public-models"};
     for (size_t i = 0; i < COUNTOF(options); i++) {
         char line[128], *errors;
         snprintf(line, sizeof line, "--model x --port 0 %s", options[i]);

@@ -290,12 +290,13 @@ static void put_also(Buffer *b, const Route *r) {
 }
 
 /* Left open. */
-static void put_head(Buffer *b, const Route *r, const char *method) {
+static void put_head(const Printer *p, const Route *r, const char *method) {
+    Buffer *b = p->b;
     json_open(b, method, '{');
     put_operation(b, r, strcmp(method, "head") ? "" : "head_");
     json_put_text(b, "summary", r->help);
     put_also(b, r);
-    if (r->open) json_put_raw(b, "security", "[]", 2);
+    if (route_is_open(r, &p->ctx->models)) json_put_raw(b, "security", "[]", 2);
     put_parameters(b, r);
 }
 
@@ -310,8 +311,9 @@ static void put_body(const Printer *p, const FieldList *fields) {
     for (int i = 0; i < 4; i++) json_close(p->b, '}');
 }
 
-static void put_head_route(Buffer *b, const Route *r) {
-    put_head(b, r, "head");
+static void put_head_route(const Printer *p, const Route *r) {
+    Buffer *b = p->b;
+    put_head(p, r, "head");
     json_open(b, "responses", '{');
     json_open(b, "default", '{');
     json_put_text(b, "description", "The headers of the answer to GET");
@@ -323,11 +325,11 @@ static void put_route(const Printer *p, const Route *r) {
     char path[96];
     snprintf(path, sizeof path, "%s%s", r->path, r->parameter ? r->parameter : "");
     json_open(b, path, '{');
-    put_head(b, r, r->body ? "post" : "get");
+    put_head(p, r, r->body ? "post" : "get");
     if (r->body) put_body(p, r->body);
     put_responses(b, r);
     json_close(b, '}');
-    if (!r->body) put_head_route(b, r);
+    if (!r->body) put_head_route(p, r);
     json_close(b, '}');
 }
 

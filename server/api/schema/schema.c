@@ -19,6 +19,8 @@ static const char *leads(const Route *r, const char *path) {
     return NULL;
 }
 
+bool route_is_open(const Route *r, const ApiModels *models) { return r->open || (r->of_models && models->open); }
+
 const Route *route_find(const char *path) {
     for (const Route *r = routes; r->path; r++)
         if (leads(r, path)) return r;

@@ -15,6 +15,7 @@ typedef struct Route {
     const char *also[2];          /* other paths of the same; NULL: none */
     const char *help;
     bool open;      /* needs no API key */
+    bool of_models; /* nor does this one where models->open */
     bool last_left; /* answered where there is no place for others: whether the daemon lives */
     bool unfit;     /* a 503 has the form of the answer */
     /* Schemas in answers.json of an answer in JSON and of a stream's event, or the media type of another answer. */
@@ -29,6 +30,7 @@ typedef struct Route {
 
 extern const Route routes[]; /* server/routes.c; a row without a path ends them */
 
+bool route_is_open(const Route *r, const ApiModels *models);
 const Route *route_find(const char *path);     /* NULL when there is none */
 const char *route_parameter(const char *path); /* what a path with a route has behind that, "" for nothing */
 /* The path, or other path, of a route that this one may be a slip of the pen for; NULL when none is near. */

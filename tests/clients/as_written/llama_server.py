@@ -5,7 +5,7 @@ The model is another than theirs (model.py), so that what it writes and how many
 of their own. What has no counterpart is left out: --n-predict (a request says it), --metrics (they are there),
 --cont-batching, --n-gpu-layers. --temp, and the filters that are on at llama-server, are the model's
 generation_config.json here. Pages of any origin may call theirs, with credentials: here the operator names origins, those
-of its tests. /slots is off unless --slots asks for it. What would need another model or another server
+of its tests. Which models there are theirs tells without a key, as here with --public-models. /slots is off unless --slots asks for it. What would need another model or another server
 (adapters, a draft model) ends the program, as a llama-server that cannot load it does.
 """
 import os
@@ -63,7 +63,7 @@ def translate(given):
     options += ["--cors-origin", *ORIGINS]
     options += ["--chat-template", template(given.get("--chat-template")) or given.get("--chat-template-file") or "chatml"]
     if "--api-key" in given:
-        options += ["--api-key-file", written(given["--api-key"] + "\n")]
+        options += ["--public-models", "--api-key-file", written(given["--api-key"] + "\n")]
     return options + ["--threads", "1"] * ("--threads" not in given)
 
 

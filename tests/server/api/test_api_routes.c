@@ -200,6 +200,35 @@ TEST(api_keys) {
     free(dir);
 }
 
+TEST(api_public_models) {
+    Daemon d;
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "secret\n", 7);
+    chmod(path, 0600);
+    snprintf(options, sizeof options, "--api-key-file %s --public-models --alias other", path);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    static const struct {
+        const char *path;
+        int status;
+    } cases[] = {{"/v1/models", 200},    {"/models", 200},       {"/v1/models/tiny", 200},
+                 {"/models/other", 200}, {"/v1/models/x", 404},  {"/props", 401},
+                 {"/noise", 401},        {"/openapi.json", 401}, {"/v1/completions", 401}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Answer a = http_get(&d, cases[i].path);
+        CHECK_MSG(a.status == cases[i].status, "%s: %d %s", cases[i].path, a.status, a.body);
+        answer_free(&a);
+    }
+    Answer a = http_request(&d, "GET", "/openapi.json", "X-Api-Key: secret", NULL);
+    cJSON *paths = cJSON_GetObjectItem(a.json, "paths");
+    cJSON *list = cJSON_GetObjectItem(cJSON_GetObjectItem(paths, "/v1/models"), "get"),
+          *noise = cJSON_GetObjectItem(cJSON_GetObjectItem(paths, "/noise"), "get");
+    CHECK(list && cJSON_GetObjectItem(list, "security") && noise && !cJSON_GetObjectItem(noise, "security"));
+    answer_free(&a);
+    daemon_stop(&d);
+    free(dir);
+}
+
 /* A key that others can read is theirs. */
 TEST(api_key_files) {
     static const struct {
