@@ -42,6 +42,11 @@ typedef struct RequestDraft {
 /* The values of generation_config.json, in place of absent fields whose fallback is API_ABSENT. (request_defaults.c) */
 void api_take_defaults(RequestDraft *d, const Generation *g);
 
+/* The fields "noise_seed" and "noise_component": one of all choices, or an array. (request_fields.c) */
+extern const Type api_seeds_type, api_components_type;
+int api_noise_seed_read(const FieldReader *r, const cJSON *item);
+int api_noise_component_read(const FieldReader *r, const cJSON *item);
+
 /* The field "logit_bias". (request_bias.c) */
 extern const Type api_bias_type;
 int api_bias_read(const FieldReader *r, const cJSON *item);

@@ -40,7 +40,7 @@ static int read_stop_ids(const FieldReader *r, const cJSON *item) {
     return api_ids_read(r, item, ctx->config->vocab_size, &draft->request.stop_ids, &draft->request.n_stop_ids);
 }
 
-static int read_noise_seed(const FieldReader *r, const cJSON *item) {
+int api_noise_seed_read(const FieldReader *r, const cJSON *item) {
     RequestDraft *draft = r->out;
     CompletionRequest *request = &draft->request;
     static const char what[] = "an integer between 0 and 9007199254740991 or an array of such integers";
@@ -60,7 +60,7 @@ static int read_noise_seed(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-static int read_noise_component(const FieldReader *r, const cJSON *item) {
+int api_noise_component_read(const FieldReader *r, const cJSON *item) {
     RequestDraft *draft = r->out;
     CompletionRequest *request = &draft->request;
     int most = config_noise_components(((const ApiContext *)r->context)->config), n = MAX(1, cJSON_GetArraySize(item));
@@ -87,9 +87,9 @@ static const Type seed = {.kind = TYPE_INTEGER, .high = SEED_MAX},
                   stops = {.kind = TYPE_ARRAY, .limit = "--max-stop", .of = {&stop}};
 
 static const Type component = {.kind = TYPE_INTEGER, .high = NOISE_COMPONENTS_MAX - 1},
-                  components = {.kind = TYPE_ARRAY, .low = 1, .of = {&component}},
-                  component_type = {.kind = TYPE_ONE_OF, .of = {&component, &components}};
-static const Type seed_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}};
+                  components = {.kind = TYPE_ARRAY, .low = 1, .of = {&component}};
+const Type api_seeds_type = {.kind = TYPE_ONE_OF, .of = {&seed, &seeds}},
+           api_components_type = {.kind = TYPE_ONE_OF, .of = {&component, &components}};
 static const Type stop_type = {.kind = TYPE_ONE_OF, .of = {&stop, &stops}};
 static const Type stop_ids_type = {.kind = TYPE_ARRAY, .high = STOP_IDS, .of = {&api_id_type}};
 
@@ -191,8 +191,8 @@ static const Field rows[] = {
     {DRAFT_FIELD(n_probs, FIELD_INT), .high = 20, .absent = "none", .help = "From 1 on the same as `logprobs`."},
     {.name = "noise_component",
      .kind = FIELD_OTHER,
-     .read = read_noise_component,
-     .type = &component_type,
+     .read = api_noise_component_read,
+     .type = &api_components_type,
      .absent = "drawn by the noise seed",
      .help = "Of a model whose sequences have one: the component of all choices, or one for each choice of the answer. "
              "`GET /noise` says how many there are."},
@@ -202,8 +202,8 @@ static const Field rows[] = {
      .help = "Factor on every sigma. 0 turns the noise off."},
     {.name = "noise_seed",
      .kind = FIELD_OTHER,
-     .read = read_noise_seed,
-     .type = &seed_type,
+     .read = api_noise_seed_read,
+     .type = &api_seeds_type,
      .absent = "the choice's `seed`; without that `--noise-seed`",
      .help = "Noise seed of choice 0, from which those of the others are derived; or one for each choice of the "
              "answer."},

@@ -134,6 +134,50 @@ TEST(score_without_noise) {
     daemon_stop(&d);
 }
 
+/* Under several seeds each choice has the bits that it has alone, and the likeliest is the most probable of them. */
+TEST(score_under_several_seeds) {
+    static const int seeds[] = {5, 9, 2};
+    static const char *const texts[] = {" the miller", "!"};
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = score(&d, "{\"prompt\":\"The river\",\"continuations\":[\" the miller\",\"!\"],"
+                         "\"noise_seed\":[5,9,2],\"noise_scale\":3}");
+    REQUIRE(a.status == 200 && cJSON_GetArraySize(json_at(a.json, "choices")) == 6 &&
+            cJSON_GetArraySize(json_at(a.json, "likeliest")) == 2);
+    for (int t = 0; t < 2; t++) {
+        double alone[3], total = 0;
+        char path[64], single[64], body[256];
+        int best = 0;
+        for (int s = 0; s < 3; s++) {
+            snprintf(body, sizeof body,
+                     "{\"prompt\":\"The river\",\"continuations\":[\"%s\"],\"noise_seed\":%d,\"noise_scale\":3}",
+                     texts[t], seeds[s]);
+            Answer one = score(&d, body);
+            CHECK(one.status == 200 && !json_at(one.json, "likeliest"));
+            static const char *const same[] = {"text", "logprob", "is_greedy", "logprobs", "noise_seed"};
+            for (size_t f = 0; f < COUNTOF(same); f++) {
+                snprintf(path, sizeof path, "choices.%d.%s", 3 * t + s, same[f]);
+                snprintf(single, sizeof single, "choices.0.%s", same[f]);
+                CHECK_MSG(json_same(a.json, path, one.json, single), "%s: %s\n%s", path, a.body, one.body);
+            }
+            alone[s] = json_number(one.json, "choices.0.logprob");
+            if (alone[s] > alone[best]) best = s;
+            answer_free(&one);
+        }
+        for (int s = 0; s < 3; s++) total += exp(alone[s]);
+        snprintf(path, sizeof path, "likeliest.%d.index", t);
+        CHECK(json_number(a.json, path) == 3 * t + best);
+        snprintf(path, sizeof path, "likeliest.%d.noise_seed", t);
+        CHECK(json_number(a.json, path) == seeds[best]);
+        for (int s = 0; s < 3; s++) {
+            snprintf(path, sizeof path, "likeliest.%d.shares.%d", t, s);
+            CHECK_MSG(fabs(json_number(a.json, path) - exp(alone[s]) / total) < 1e-5, "%s: %s", path, a.body);
+        }
+    }
+    answer_free(&a);
+    daemon_stop(&d);
+}
+
 static const Bad bad[] = {
     {"{}", 400, "continuations"},
     {"{\"prompt\":\"x\"}", 400, "continuations"},
@@ -153,7 +197,10 @@ static const Bad bad[] = {
     {"{\"prompt\":7,\"continuations\":[\"y\"]}", 400, "prompt"},
     {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"logprobs\":21}", 400, "logprobs"},
     {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"logprobs\":-1}", 400, "logprobs"},
-    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":[1]}", 400, "noise_seed"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":[]}", 400, "noise_seed"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":[1,1.5]}", 400, "noise_seed"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":[1,-1]}", 400, "noise_seed"},
+    {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_component\":0}", 400, "noise_component"},
     {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_scale\":8.1}", 400, "noise_scale"},
     {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"deadline_ms\":0}", 400, "deadline_ms"},
     {"{\"prompt\":\"x\",\"continuations\":[\"y\"],\"temperature\":1}", 400, "temperature"},
@@ -190,10 +237,24 @@ static int status_of_long(const Daemon *d, int n) {
     return status;
 }
 
+static int status_of_seeds(const Daemon *d, int n) {
+    Buffer b = {0};
+    buffer_text(&b, "{\"continuations\":[\"a\"],\"noise_seed\":[0");
+    for (int i = 1; i < n; i++) buffer_print(&b, ",%d", i);
+    buffer_append(&b, "]}", 3);
+    Answer a = score(d, b.data);
+    int status = a.status;
+    CHECK(status == 200 || strstr(a.body, "65 seeds or components, the limit is 64"));
+    answer_free(&a);
+    buffer_free(&b);
+    return status;
+}
+
 TEST(score_bounds) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     check_bodies(&d, "/v1/score", bad, COUNTOF(bad));
+    CHECK(status_of_seeds(&d, 64) == 200 && status_of_seeds(&d, 65) == 400);
     CHECK(status_of_many(&d, 128) == 200 && status_of_many(&d, 129) == 400);
     CHECK(status_of_long(&d, 511) == 200 && status_of_long(&d, 512) == 400);
     daemon_stop(&d);

@@ -93,6 +93,45 @@ TEST(component_has_prompts_of_its_own_in_the_cache) {
     free(dir);
 }
 
+/* Which component a text is of: all of them under one seed, each as if it had been asked alone. */
+TEST(component_of_a_text_by_its_score) {
+    Daemon d;
+    char *dir, body[512], path[64];
+    REQUIRE(start(&d, &dir));
+    static const char front[] = "\"prompt\":\"The river\",\"continuations\":[\" and the mill\"],\"noise_scale\":4";
+    snprintf(body, sizeof body, "{%s,\"noise_component\":[0,1,2,3,4]}", front);
+    Answer all = http_post(&d, "/v1/score", body);
+    REQUIRE(all.status == 200 && cJSON_GetArraySize(json_at(all.json, "choices")) == COMPONENTS);
+    double best = -1e9, seed = json_number(all.json, "choices.0.noise_seed");
+    int which = -1;
+    for (int c = 0; c < COMPONENTS; c++) {
+        snprintf(path, sizeof path, "choices.%d.noise_seed", c);
+        CHECK(component(&all, c) == c && json_number(all.json, path) == seed);
+        snprintf(body, sizeof body, "{%s,\"noise_component\":%d,\"noise_seed\":%.0f}", front, c, seed);
+        Answer one = http_post(&d, "/v1/score", body);
+        snprintf(path, sizeof path, "choices.%d.logprobs", c);
+        CHECK_MSG(one.status == 200 && json_same(all.json, path, one.json, "choices.0.logprobs"), "%s", one.body);
+        double logprob = json_number(one.json, "choices.0.logprob");
+        if (logprob > best) best = logprob, which = c;
+        answer_free(&one);
+    }
+    CHECK(json_number(all.json, "likeliest.0.index") == which);
+    CHECK(json_number(all.json, "likeliest.0.noise_component") == which);
+    answer_free(&all);
+    /* Pairs, each its own; and two arrays that make none. */
+    snprintf(body, sizeof body, "{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8]}", front);
+    Answer pairs = http_post(&d, "/v1/score", body);
+    CHECK_MSG(pairs.status == 200 && component(&pairs, 1) == 3 && json_number(pairs.json, "choices.1.noise_seed") == 8,
+              "%s", pairs.body);
+    answer_free(&pairs);
+    snprintf(body, sizeof body, "{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8,9]}", front);
+    Answer none = http_post(&d, "/v1/score", body);
+    answer_check_error(&none, 400, "noise_component", "pairs");
+    answer_free(&none);
+    daemon_stop(&d);
+    free(dir);
+}
+
 TEST(component_needs_a_model_that_has_them) {
     static const struct {
         const char *field, *says;
