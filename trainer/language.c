@@ -40,9 +40,15 @@ typedef struct Language {
     Progress progress;
 } Language;
 
-static int refuse_ids(const Language *l, const char *why, Err *err) {
-    return err_set(err, "%s/tokens.bin was changed while it was read: %s; the checkpoint of step %lld stands",
-                   l->run->settings->out, why, (long long)l->run->training.saved);
+static int refuse_ids(const Language *l, const Corpus *c, const char *why, Err *err) {
+    return err_set(err, "%s was changed while it was read: %s; the checkpoint of step %lld stands", c->path, why,
+                   (long long)l->run->training.saved);
+}
+
+static int check_intact(const Language *l, Err *err) {
+    for (const Corpus *c = l->run->corpora; c < l->run->corpora + l->run->n_corpora; c++)
+        if (!corpus_intact(c)) return refuse_ids(l, c, "its size or time is another", err);
+    return 0;
 }
 
 /* ---- a micro-batch ---- */
@@ -50,7 +56,7 @@ static int refuse_ids(const Language *l, const char *why, Err *err) {
 static int read_batch(void *self, int64_t step, int64_t micro, Err *err) {
     Language *l = self;
     Err why;
-    return micro_batch_read(&l->batch, step, micro, &why) ? refuse_ids(l, why.msg, err) : 0;
+    return micro_batch_read(&l->batch, step, micro, &why) ? refuse_ids(l, l->run->corpora, why.msg, err) : 0;
 }
 
 static MicroLoss add_gradient(void *self, Tape *tape) { return micro_batch_gradient(&((Language *)self)->batch, tape); }
@@ -95,8 +101,8 @@ static int evaluate_windows(const Language *l, size_t most, Evaluation *e, Err *
     const Run *r = l->run;
     Err why;
     NoiseKey noise = {.scale = 1};
-    return evaluate(&r->training.model, r->corpus.val, r->window, most, noise, stop_signal, e, &why)
-               ? refuse_ids(l, why.msg, err)
+    return evaluate(&r->training.model, r->corpora->val, r->window, most, noise, stop_signal, e, &why)
+               ? refuse_ids(l, r->corpora, why.msg, err)
                : 0;
 }
 
@@ -133,15 +139,21 @@ static int read_figure(void *self, const RunLogLine *line, double *figure, Err *
     return 0;
 }
 
+static size_t val_bytes(const Run *r) {
+    size_t bytes = 0;
+    for (int i = 0; i < r->n_corpora; i++) bytes += r->corpora[i].val_bytes;
+    return bytes;
+}
+
 static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     const Run *r = l->run;
     const Model *m = &r->training.model;
-    const TokenSpan *val = &r->corpus.val;
+    const TokenSpan *val = &r->corpora->val;
     Evaluation e;
     if (val->n < 2) return 0;
     if (evaluate_windows(l, step < r->settings->steps ? SAMPLE_WINDOWS : 0, &e, err)) return -1;
     if (!e.complete || e.tokens == 0) return 0;
-    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)r->corpus.val_bytes;
+    double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)val_bytes(r);
     json_put_double(line, "val_loss", loss);
     json_put_uint(line, "val_tokens", e.tokens);
     if (config_noise_components(&m->cfg)) {
@@ -176,7 +188,7 @@ static char *on_one_line(char *text) {
 static int add_sample(const Language *l, Buffer *line, int64_t step, Err *err) {
     enum { WORDS = 8, LENGTH = 60 };
     const Run *run = l->run;
-    const TokenSpan *span = run->corpus.val.n >= WORDS ? &run->corpus.val : &run->corpus.train;
+    const TokenSpan *span = run->corpora->val.n >= WORDS ? &run->corpora->val : &run->corpora->train;
     int prompt[WORDS], n = (int)MIN((size_t)MIN(WORDS, run->window / 2), span->n);
     for (int i = 0; i < n; i++) prompt[i] = token_at(span, (size_t)i);
     SampleRun r = {
@@ -230,7 +242,7 @@ static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     progress_step(&l->progress, s->number, s->mean.loss, s->lr);
     health_update(&l->health, s->mean.loss, l->run->config.vocab_size);
     if (!ranks->rank && log_step(l, s, err)) return -1;
-    if (!corpus_intact(&l->run->corpus)) return refuse_ids(l, "its size or time is another", err);
+    if (check_intact(l, err)) return -1;
     bool healthy = fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
     *save = s->number == settings->steps || (is_due(s->number, settings->save_every) && healthy);
     return check_health(l, s, err);

@@ -8,7 +8,7 @@
 #include "model/transformer.h"
 #include "trainer/ranks/step_sum.h"
 #include "trainer/settings.h"
-#include "trainer/text/corpus.h"
+#include "trainer/text/windows.h"
 
 typedef struct MicroBatch {
     const Settings *settings;

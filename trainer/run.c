@@ -55,46 +55,6 @@ static int open_settings(Run *r, Err *err) {
     return 0;
 }
 
-/* ---- data ---- */
-
-/* A short window trains a long context in little memory; positions behind it are then as they were. */
-static int choose_window(Run *r, Err *err) {
-    int64_t given = r->settings->window, most = r->config.max_positions;
-    if (given > most)
-        return err_set(err, "--window is %lld, max_position_embeddings of the config %lld", (long long)given,
-                       (long long)most);
-    r->window = (int)(given >= 2 ? given : most);
-    return 0;
-}
-
-/* What rank 0 has not written when it is their turn the others do not find. */
-static int open_corpus(Run *r, const Texts *texts, Err *err) {
-    char path[PATH_BYTES];
-    if (agree_on("the sha256 of --data and --val", texts->hash, err)) return -1;
-    if (r->folder.saved && strcmp(texts->hash, r->state.data_hash))
-        return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)",
-                       texts->hash, r->state.data_hash);
-    memcpy(r->data_hash, texts->hash, sizeof r->data_hash);
-    if (ranks->rank) ranks_wait();
-    if (run_tokenizer(r, texts, err) || run_config_adopt(r, err) || choose_window(r, err)) return -1;
-    int separator = tokenizer_find_special(r->tokenizer, BPE_END_OF_TEXT);
-    if (separator < 0) separator = r->config.eos_token_id;
-    if (path_join(path, r->settings->out, "tokens.bin", err) ||
-        corpus_open(&r->corpus, path, texts, r->tokenizer, r->tokenizer_hash, separator, err))
-        return -1;
-    if (!ranks->rank) ranks_wait();
-    return 0;
-}
-
-static int prepare_data(Run *r, Err *err) {
-    const Settings *s = r->settings;
-    Texts texts;
-    if (run_config(r, err) || texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
-    int rc = open_corpus(r, &texts, err);
-    texts_free(&texts);
-    return rc ? -1 : windows_init(&r->windows, r->corpus.train, r->window, (uint64_t)s->seed, err);
-}
-
 /* ---- weights ---- */
 
 static int init_from(Run *r, const char *dir, Err *err) {
@@ -144,7 +104,7 @@ static int check_memory(const Run *r, Err *err) {
 
 static void print_disk(const Run *r) {
     const Settings *s = r->settings;
-    bool best = r->corpus.val.n >= 2 && s->eval_every > 0 && s->eval_every < s->steps;
+    bool best = r->corpora->val.n >= 2 && s->eval_every > 0 && s->eval_every < s->steps;
     CostDisk need = cost_disk(&r->training.model, 1 + best, s->save_dtype == PRECISION_BF16 ? 2 : 4);
     struct statvfs disk;
     char kept[MEMORY_TEXT], more[MEMORY_TEXT], left[MEMORY_TEXT];
@@ -204,7 +164,7 @@ static int prepare_weights(Run *r, Err *err) {
 
 int run_prepare(Run *r, Err *err) {
     const Optimizer *o = &r->training.optimizer;
-    if (open_settings(r, err) == 0 && prepare_data(r, err) == 0 && prepare_weights(r, err) == 0 &&
+    if (open_settings(r, err) == 0 && run_data(r, err) == 0 && prepare_weights(r, err) == 0 &&
         agree_weights(o->w, o->n, err) == 0)
         return 0;
     if (r->folder.lock >= 0) run_withdraw(&r->folder);
@@ -214,7 +174,9 @@ int run_prepare(Run *r, Err *err) {
 void run_free(Run *r) {
     windows_free(&r->windows);
     training_free(&r->training);
-    corpus_close(&r->corpus);
+    for (int i = 0; i < r->n_corpora; i++) corpus_close(&r->corpora[i]);
+    free(r->corpora);
+    free(r->weights);
     if (r->tokenizer) tokenizer_free(r->tokenizer);
     cJSON_Delete(r->saved_settings);
     run_state_free(&r->state);

@@ -7,7 +7,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 #include "trainer/settings.h"
-#include "trainer/text/corpus.h"
+#include "trainer/text/windows.h"
 #include "trainer/training.h"
 
 typedef struct Run {
@@ -18,8 +18,11 @@ typedef struct Run {
     Config config;
     int window; /* tokens */
     Tokenizer *tokenizer;
+    const char *ids_tokenizer, *ids_hash; /* file and sha256 of the tokenizer of --data's ids while it is chosen */
     char tokenizer_hash[65], data_hash[65];
-    Corpus corpus;
+    Corpus *corpora; /* [n_corpora] one of all texts, or those of --data; the val of the first goes on in the others' */
+    int *weights;    /* [n_corpora] */
+    int n_corpora;
     Windows windows;
     cJSON *saved_settings; /* as saved from now on */
     Training training;
@@ -33,7 +36,11 @@ int run_prepare(Run *r, Err *err);
 int run_train(Run *r, Err *err);
 void run_free(Run *r);
 
-/* The tokenizer of r into --out: copied, learnt from the training parts, or already there. */
+/* Configuration, tokenizer, corpora and windows. */
+int run_data(Run *r, Err *err);
+
+/* The tokenizer of r into --out: copied, that of --data's ids, learnt from the training parts of texts, or already
+ * there. texts NULL: ids_tokenizer and ids_hash are set. */
 int run_tokenizer(Run *r, const Texts *texts, Err *err);
 
 /* config = that of --config, of --init or of the saved run, with the tokenizer's vocabulary size and <|endoftext|>. */

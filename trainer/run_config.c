@@ -69,6 +69,24 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
     return bpe_train(&tok, &corpus, learnt, err) ? -1 : save_tokenizer(r, tok, path, err);
 }
 
+/* Ids mean what their tokenizer says. */
+static int check_ids(const Run *r, const Tokenizer *tok, const char *from, Err *err) {
+    char sum[SHA256_HEX];
+    if (!r->ids_hash) return 0;
+    if (tokenizer_json_sha256(tok, sum, err)) return -1;
+    if (!strcmp(sum, r->ids_hash)) return 0;
+    return err_set(err, "the ids of --data were made by a tokenizer of sha256 %s, %s has one of %s", r->ids_hash, from,
+                   sum);
+}
+
+static int adopt_ids(const Run *r, const char *path, Err *err) {
+    Tokenizer *tok;
+    if (tokenizer_json_load(&tok, r->ids_tokenizer, err)) return -1;
+    if (check_ids(r, tok, r->ids_tokenizer, err) == 0) return save_tokenizer(r, tok, path, err);
+    tokenizer_free(tok);
+    return -1;
+}
+
 static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
     const Settings *s = r->settings;
     Tokenizer *tok;
@@ -76,13 +94,15 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
         if (s->init)
             printf("left behind in %s: all but the weights, because --tokenizer brings other tokens\n", s->init);
         if (tokenizer_json_load(&tok, s->tokenizer, err)) return -1;
+        if (check_ids(r, tok, s->tokenizer, err)) return tokenizer_free(tok), -1;
         if (r->config.task == TASK_FILL_MASK) return save_tokenizer(r, tok, path, err);
         tokenizer_free(tok);
         return copy_file(s->tokenizer, path, err);
     }
-    if (!s->init) return learn(r, texts, path, err);
+    if (!s->init) return texts ? learn(r, texts, path, err) : adopt_ids(r, path, err);
     if (tokenizer_files_load(&tok, s->init, err)) return -1;
     if (!tok) return err_set(err, "--init %s has no tokenizer.json: --tokenizer FILE names one", s->init);
+    if (check_ids(r, tok, s->init, err)) return tokenizer_free(tok), -1;
     return save_tokenizer(r, tok, path, err) || carry_over(s->init, s->out, &r->config, stdout, err) ? -1 : 0;
 }
 

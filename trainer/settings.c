@@ -20,8 +20,8 @@ enum { DEFAULT_WARMUP = 100 };
 const Option settings_options[SETTINGS_N] = {
     {"config", OPTION_TEXT, AT(config), "FILE|PRESET", .offer = preset_name,
      .help = "config.json, or a preset such as noiseformer-v2-tiny", .absent = "that of --init"},
-    {"data", OPTION_LIST, AT(data), "FILE...", .required = true, .unless = "resume", .tag = SETTING_FIXED,
-     .help = "texts to train on"},
+    {"data", OPTION_LIST, AT(data), "FILE|DIR[:WEIGHT]...", .required = true, .unless = "resume", .tag = SETTING_FIXED,
+     .help = "texts to train on, or folders of noised-train tokenize, mixed by weight"},
     {"out", OPTION_TEXT, AT(out), "DIR", .required = true, .help = "where the checkpoint and everything else goes"},
     {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", .tag = SETTING_FIXED,
      .help = "tokenizer.json to use instead of learning one"},

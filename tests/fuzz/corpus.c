@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/tokenizer/test_tokenizer.h"
-#include "trainer/text/corpus.h"
+#include "trainer/text/windows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,9 @@ static void check_windows(const Corpus *c, int vocab) {
         CHECK(c->train.n < T + 1 && err.msg[0]);
         return;
     }
-    CHECK(w.n >= 1 && w.n * T < c->train.n);
-    for (uint64_t p = 0; p < 2 * MIN(w.n, (size_t)64); p++) {
+    size_t n = w.rows[0].n;
+    CHECK(n >= 1 && n * T < c->train.n);
+    for (uint64_t p = 0; p < 2 * MIN(n, (size_t)64); p++) {
         CHECK_MSG(windows_read(&w, p, vocab, tokens, targets, &err) == 0, "%s", err.msg);
         for (int i = 0; i < T; i++) CHECK(tokens[i] >= 0 && tokens[i] < vocab && targets[i] >= 0 && targets[i] < vocab);
         for (int i = 0; i + 1 < T; i++) CHECK(targets[i] == tokens[i + 1]);

@@ -72,6 +72,24 @@ TEST(mpi_same_bits) {
     mpi_close(&m);
 }
 
+/* All look at the shards, one after the other, and read what they compute. */
+TEST(mpi_same_bits_of_a_corpus) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = mpi_open(everything);
+    char args[1024], *corpus = trainer_join(m.dir, "corpus");
+    snprintf(args, sizeof args, "tokenize --data %s --out %s --vocab-size 300", m.text, corpus);
+    trainer_done(args);
+    snprintf(args, sizeof args, "%s/checked.json", corpus);
+    BUG_ON(unlink(args));
+    free(m.text);
+    m.text = corpus;
+    snprintf(args, sizeof args, "--config %s --steps 4 --accumulate 8", m.config);
+    mpi_train(&m, 3, "np3", args);
+    mpi_train(&m, 0, "one", args);
+    mpi_check_same(&m, "one", "np3");
+    mpi_close(&m);
+}
+
 /* Shares of 2, 2 and 1, then of 2 and 3, then all: the run goes on at another number each time. */
 TEST(mpi_resume_on_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());

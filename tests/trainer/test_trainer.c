@@ -8,7 +8,7 @@
 #include "model/ops/op.h"
 #include "tests/support/test.h"
 #include "tokenizer/tokenizer_json.h"
-#include "trainer/text/corpus.h"
+#include "trainer/text/windows.h"
 #include "trainer/text/pieces.h"
 #include "trainer/text/evaluate.h"
 #include "trainer/text/masks.h"
@@ -69,7 +69,7 @@ TEST(trainer_windows_cover_every_epoch_once) {
     for (int i = 0; i <= LENGTH * N; i++) ids[i] = (uint16_t)i;
     TokenSpan span = {.ids = (unsigned char *)ids, .width = 2, .n = LENGTH * N + 1};
     REQUIRE(windows_init(&w, span, LENGTH, 3, &err) == 0 && windows_init(&other, span, LENGTH, 3, &err) == 0);
-    CHECK(w.n == N);
+    CHECK(w.rows[0].n == N);
     int order[2][N];
     for (int p = 0; p < 2 * N; p++) {
         REQUIRE(windows_read(&w, (uint64_t)p, LENGTH * N + 1, tokens, targets, &err) == 0);
@@ -89,7 +89,7 @@ TEST(trainer_windows_cover_every_epoch_once) {
     windows_free(&other);
     span.n = LENGTH + 1;
     REQUIRE(windows_init(&w, span, LENGTH, 3, &err) == 0);
-    CHECK(w.n == 1);
+    CHECK(w.rows[0].n == 1);
     windows_free(&w);
     span.n = LENGTH;
     CHECK(windows_init(&w, span, LENGTH, 3, &err) == -1 && strstr(err.msg, "4 tokens") && strstr(err.msg, "needs 5"));

@@ -3,6 +3,8 @@
 #include "base/json_write.h"
 #include "base/random.h"
 #include "trainer/commands/commands.h"
+#include "tokenizer/tokenizer_json.h"
+#include "trainer/text/corpus_map.h"
 #include "trainer/text/draws.h"
 #include "trainer/text/evaluate.h"
 #include "trainer/text/pieces.h"
@@ -12,6 +14,7 @@
 #include "weights/checkpoint.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct Eval {
     const char *model, *data, *task_data;
@@ -47,13 +50,10 @@ static int print_result(const Evaluation *e, TaskKind task, size_t bytes, NoiseK
     return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
-static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
+static int evaluate_text(const Checkpoint *c, const Eval *eval, int window, NoiseKey noise, Err *err) {
     Texts texts;
-    int window = eval->window >= 2 ? eval->window : 0, most = c->model.cfg.max_positions;
     TokenList list = {0};
     Evaluation e;
-    if (!c->tokenizer) return err_set(err, "--model %s has no tokenizer.json", eval->model);
-    if (window > most) return err_set(err, "--window is %d, max_position_embeddings of the config %d", window, most);
     if (texts_load(&texts, &eval->data, 1, VAL_NONE, err)) return -1;
     size_t bytes = texts.train[0].n;
     int rc = text_encode(c->tokenizer, texts.train[0].data, bytes, &list, err);
@@ -63,6 +63,39 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, NoiseKey noise, 
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
     if (rc == 0) rc = print_result(&e, c->model.cfg.task, bytes, noise, err);
     token_list_free(&list);
+    return rc;
+}
+
+/* The ids held out of a folder of noised-train tokenize. */
+static int evaluate_held_out(const Checkpoint *c, const Eval *eval, const CorpusIndex *x, int window, NoiseKey noise,
+                             Err *err) {
+    char sum[SHA256_HEX];
+    Corpus corpus;
+    Evaluation e;
+    if (x->unfinished)
+        return err_set(err, "--data %s is not finished: its noised-train tokenize has to go on", eval->data);
+    if (tokenizer_json_sha256(c->tokenizer, sum, err)) return -1;
+    if (strcmp(sum, x->tokenizer))
+        return err_set(err, "the ids of --data %s were made by a tokenizer of sha256 %s, --model %s has one of %s",
+                       eval->data, x->tokenizer, eval->model, sum);
+    int rc = corpus_map(&corpus, eval->data, x, err);
+    if (rc == 0) rc = evaluate(&c->model, corpus.val, window, 0, noise, NULL, &e, err);
+    if (rc == 0 && !corpus_intact(&corpus)) rc = err_set(err, "--data %s was changed while it was read", eval->data);
+    if (rc == 0) rc = shards_check_intact(&c->shards, err);
+    if (rc == 0) rc = print_result(&e, c->model.cfg.task, corpus.val_bytes, noise, err);
+    corpus_close(&corpus);
+    return rc;
+}
+
+static int evaluate_data(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
+    int window = eval->window >= 2 ? eval->window : 0, most = c->model.cfg.max_positions;
+    CorpusIndex x;
+    if (!c->tokenizer) return err_set(err, "--model %s has no tokenizer.json", eval->model);
+    if (window > most) return err_set(err, "--window is %d, max_position_embeddings of the config %d", window, most);
+    if (!corpus_is(eval->data)) return evaluate_text(c, eval, window, noise, err);
+    if (corpus_index_load(&x, eval->data, err)) return -1;
+    int rc = evaluate_held_out(c, eval, &x, window, noise, err);
+    corpus_index_free(&x);
     return rc;
 }
 
@@ -106,7 +139,7 @@ static int run(const CommandLine *line) {
     }
     if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
     int rc = draws_component(&c.model.cfg, e->component, &noise, &err);
-    if (rc == 0) rc = e->data ? evaluate_text(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
+    if (rc == 0) rc = e->data ? evaluate_data(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;
 }
@@ -114,7 +147,8 @@ static int run(const CommandLine *line) {
 #define AT(member) offsetof(Eval, member)
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to evaluate"},
-    {"data", OPTION_TEXT, AT(data), "FILE", .help = "text to evaluate on, all of it"},
+    {"data", OPTION_TEXT, AT(data), "FILE|DIR",
+     .help = "text to evaluate on, all of it, or what a folder of noised-train tokenize holds out"},
     {"task-data", OPTION_TEXT, AT(task_data), "FILE", .help = "or labelled data, for a network that knows the labels"},
     {"format", OPTION_CHOICE, AT(format), "NAME", .fallback = "auto", .choices = examples_formats,
      .help = "of the labelled data; auto: by the file's name"},

@@ -9,6 +9,7 @@
 #include "trainer/ranks/ranks.h"
 #include "trainer/stop.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MANY_EPOCHS = 100 };
@@ -25,6 +26,28 @@ static void print_doubts(const Run *r, double epochs) {
                vocab, tokens, vocab - tokens);
 }
 
+static double epochs_of(const Run *r, int source, double windows) {
+    const WindowRow *row = &r->windows.rows[source];
+    return windows * row->weight / (double)r->windows.block / (double)row->n;
+}
+
+static double most_epochs(const Run *r, double windows) {
+    double most = 0;
+    for (int i = 0; i < r->windows.n_rows; i++) most = fmax(most, epochs_of(r, i, windows));
+    return most;
+}
+
+static void print_source(const Run *r, int source, double windows) {
+    const Corpus *c = &r->corpora[source];
+    size_t held_out = c->val.n - (c->val.next ? c->val.next->n : 0);
+    printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n", c->train.n,
+           c->train_bytes, c->rebuilt ? "encoded now" : "cached", r->windows.rows[source].n, r->window, held_out,
+           r->config.vocab_size);
+    if (r->n_corpora > 1)
+        printf("      %s: %d windows of %llu, read %.2f times\n", c->path, r->weights[source],
+               (unsigned long long)r->windows.block, epochs_of(r, source, windows));
+}
+
 static void print_plan(const Run *r) {
     const Settings *s = r->settings;
     const Config *c = &r->config;
@@ -35,10 +58,9 @@ static void print_plan(const Run *r) {
            c->noble.rank ? " + noble" : "", c->n_layers, c->n_heads, c->hidden_size, params_count(&m->params),
            m->params.n);
     if (c->sas.heads) printf("sas: %d heads of %d\n", c->sas.heads, c->sas.head_dim);
-    printf("data: %zu tokens from %zu bytes (%s), %zu windows of %d, %zu tokens held out; vocabulary %d\n",
-           r->corpus.train.n, r->corpus.train_bytes, r->corpus.rebuilt ? "encoded now" : "cached", r->windows.n,
-           r->window, r->corpus.val.n, c->vocab_size);
-    double epochs = (double)s->steps * rows / r->window / (double)r->windows.n;
+    for (int i = 0; i < r->n_corpora; i++) print_source(r, i, (double)s->steps * rows / r->window);
+    if (r->corpora->val.next) printf("held out: %zu tokens of all\n", r->corpora->val.n);
+    double epochs = most_epochs(r, (double)s->steps * rows / r->window);
     printf("plan: %lld steps of %.0f tokens, %.2f epochs, seed %lld, %d %s, into %s\n", (long long)s->steps, rows,
            epochs, (long long)s->seed, team_size(), team_size() == 1 ? "thread" : "threads", s->out);
     char traffic[MEMORY_TEXT];

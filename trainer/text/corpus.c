@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "trainer/text/corpus_index.h"
-#include "trainer/text/order.h"
 #include "trainer/text/pieces.h"
 
 #include <errno.h>
@@ -137,7 +136,9 @@ static int open_cache(Corpus *c, const char *path, const CacheHeader *want, int 
         close(fd);
         return -1;
     }
-    if (map_guard_open(&c->guard, c->map, c->map_bytes, fd, err)) return -1;
+    c->guards = xcalloc(1, sizeof *c->guards);
+    if (map_guard_open(c->guards, c->map, c->map_bytes, fd, err)) return -1;
+    c->n_guards = 1;
     if (map_matches(c, want, vocab)) return 1;
     corpus_close(c);
     return 0;
@@ -148,6 +149,7 @@ int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer
     CacheHeader want = header_for(texts, tok, tokenizer_hash, separator);
     int vocab = tokenizer_vocab_size(tok);
     *c = (Corpus){0};
+    snprintf(c->path, sizeof c->path, "%s", path);
     int rc = open_cache(c, path, &want, vocab, err);
     if (rc) return rc < 0 ? -1 : 0;
     if (build_cache(path, want, texts, tok, separator, err)) return -1;
@@ -159,16 +161,19 @@ int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer
 
 bool corpus_intact(const Corpus *c) {
     int64_t changed;
-    return map_guard_look(&c->guard, &changed) != MAP_DAMAGED;
+    for (int i = 0; i < c->n_guards; i++)
+        if (map_guard_look(&c->guards[i], &changed) == MAP_DAMAGED) return false;
+    return true;
 }
 
 void corpus_close(Corpus *c) {
-    map_guard_close(&c->guard);
+    for (int i = 0; i < c->n_guards; i++) map_guard_close(&c->guards[i]);
     if (c->map) munmap(c->map, c->map_bytes);
-    *c = (Corpus){0};
+    free(c->guards);
+    c->guards = NULL;
+    c->n_guards = 0;
+    c->map = NULL;
 }
-
-/* ---- windows ---- */
 
 /* What is checked is what was copied: the file may change between the two. */
 int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, int *targets, Err *err) {
@@ -181,31 +186,4 @@ int span_read(const TokenSpan *s, size_t first, int n, int vocab, int *tokens, i
     if (most < (unsigned)vocab) return 0;
     return err_set(err, "there is a token %u between the ids %zu and %zu, vocab_size is %d", most, first,
                    first + (size_t)n, vocab);
-}
-
-static void shuffle(Windows *w, uint64_t epoch) {
-    order_shuffle(w->order, w->n, w->seed, epoch);
-    w->epoch = epoch;
-}
-
-int windows_init(Windows *w, TokenSpan span, int length, uint64_t seed, Err *err) {
-    size_t n = span.n ? (span.n - 1) / (size_t)length : 0;
-    *w = (Windows){.span = span, .length = length, .n = n, .seed = seed};
-    if (n == 0)
-        return err_set(err, "--data: %zu tokens to train on, a window needs %d (max_position_embeddings + 1)", span.n,
-                       length + 1);
-    if (n > UINT32_MAX) return err_set(err, "--data: %zu windows, at most %u are handled", n, UINT32_MAX);
-    w->order = xmalloc(n * sizeof *w->order);
-    shuffle(w, 0);
-    return 0;
-}
-
-void windows_free(Windows *w) {
-    free(w->order);
-    w->order = NULL;
-}
-
-int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err) {
-    if (p / w->n != w->epoch) shuffle(w, p / w->n);
-    return span_read(&w->span, (size_t)w->order[p % w->n] * (size_t)w->length, w->length, vocab, tokens, targets, err);
 }

@@ -1,4 +1,4 @@
-/* corpus: the texts as token ids in a memory-mapped file, and the windows that training reads.
+/* corpus: the texts as token ids in a memory-mapped file.
  *
  * The ids of all training parts stand in one row, <|endoftext|> between two files but not behind the last one, so that
  * a single file of T + 1 tokens is exactly one window; the held-out parts likewise. A text in which <|endoftext|> is
@@ -11,7 +11,7 @@
 #ifndef NOISED_CORPUS_H
 #define NOISED_CORPUS_H
 
-#include "base/err.h"
+#include "base/files.h"
 #include "trainer/text/texts.h"
 #include "weights/map_guard.h"
 
@@ -21,14 +21,22 @@
 typedef struct TokenSpan {
     const unsigned char *ids;
     int width;
-    size_t n;
+    size_t n;                     /* all of them */
+    const struct TokenSpan *next; /* where the row goes on, n - next->n ids behind; NULL: nowhere */
 } TokenSpan;
 
 static inline int token_at(const TokenSpan *s, size_t i) {
     uint32_t wide;
+    for (; s->next && i >= s->n - s->next->n; s = s->next) i -= s->n - s->next->n;
     uint16_t narrow;
     if (s->width == 4) return (int)*(const uint32_t *)memcpy(&wide, s->ids + 4 * i, 4);
     return *(const uint16_t *)memcpy(&narrow, s->ids + 2 * i, 2);
+}
+
+/* s, which has no next, goes on in next, of the same width. */
+static inline void token_span_join(TokenSpan *s, const TokenSpan *next) {
+    s->n += next->n;
+    s->next = next;
 }
 
 /* tokens[i]: the id at first + i, targets[i] the one behind it, n each. -1 when one is not below vocab: a mapped file
@@ -39,9 +47,11 @@ typedef struct Corpus {
     TokenSpan train, val;          /* into the mapping */
     size_t train_bytes, val_bytes; /* of text */
     bool rebuilt;                  /* the cache was not there or stale */
+    char path[PATH_BYTES];         /* of the file, or of a folder (corpus_map.h) */
     void *map;
     size_t map_bytes;
-    MapGuard guard;
+    MapGuard *guards; /* [n_guards] */
+    int n_guards;
 } Corpus;
 
 /* separator: id between files, or -1. tokenizer_hash tells tokenizers apart. */
@@ -49,20 +59,5 @@ int corpus_open(Corpus *c, const char *path, const Texts *texts, const Tokenizer
                 int separator, Err *err);
 void corpus_close(Corpus *c);
 bool corpus_intact(const Corpus *c); /* false: cut short or written to since it was mapped; ask after use */
-
-/* Windows of T inputs and T targets (T + 1 tokens) at offsets k T, in an order shuffled anew for every epoch by the run
- * seed: what the p-th window is, is a pure function of (seed, p). */
-typedef struct Windows {
-    TokenSpan span;
-    int length; /* T */
-    size_t n;
-    uint64_t seed, epoch;
-    uint32_t *order; /* [n], of the current epoch */
-} Windows;
-
-/* Fails when there is not one whole window. */
-int windows_init(Windows *w, TokenSpan span, int length, uint64_t seed, Err *err);
-void windows_free(Windows *w);
-int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err); /* span_read of T */
 
 #endif

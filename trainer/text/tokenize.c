@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_json.h"
+#include "trainer/text/corpus_map.h"
 #include "trainer/text/pieces.h"
 #include "trainer/text/row_writer.h"
 #include "trainer/text/sample_tokenizer.h"
@@ -307,7 +308,7 @@ static int finish(Work *w, Err *err) {
     for (int r = 0; r < CORPUS_ROWS; r++)
         if (row_finish(&w->rows[r], err)) return -1;
     w->index.unfinished = false;
-    return corpus_index_save(&w->index, w->t->out, err);
+    return corpus_checked(w->t->out, &w->index, err) || corpus_index_save(&w->index, w->t->out, err) ? -1 : 0;
 }
 
 static int work(Work *w, Err *err) {
