@@ -391,6 +391,10 @@ bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 an
 	@$(MAKE) -s --no-print-directory $(BUILD)/bench-mpi
 	mpirun --allow-run-as-root --oversubscribe --mca btl tcp,self -np 2 $(BUILD)/bench-mpi docs/scale-training.svg
 
+.PHONY: bench-corpus
+bench-corpus: $(BUILD)/noised-train ## what a corpus costs by its size: rate, memory, start (TEXT=file SIZES=10,300 in MB, THREADS=, FOLDER=)
+	TEXT=$(or $(TEXT),$(error TEXT=file is missing)) BUILD=$(BUILD) python3 tests/bench/bench_corpus.py
+
 .PHONY: bench-sums
 bench-sums: $(BUILD)/bench-sums ## the sum of a step's gradients beside one in double and one in f32, and the losses (TEXT=file STEPS=1000)
 	$(BUILD)/bench-sums $(or $(TEXT),$(error TEXT=file is missing)) $(STEPS)
