@@ -29,7 +29,7 @@ export class Answer {
   clear() {
     // characters: code points, which offsets count. ids and promptIds: the tokens' numbers.
     Object.assign(this, {tokens: [], characters: [], ids: [], promptIds: [], finish: null, fingerprint: null, begun: 0,
-      note: "", kind: ""});
+      note: "", kind: "", component: undefined});
   }
 
   say(note, kind = "") {
@@ -52,6 +52,7 @@ export class Answer {
     this.ids.push(...(choice.token_ids ?? []));
     if (!this.promptIds.length) this.promptIds = choice.prompt_token_ids ?? [];
     this.fingerprint = fingerprint;
+    this.component = choice.noise_component ?? this.component;
     this.finish = choice.finish_reason ?? this.finish;
     this.say(this.done ? this.summary() : count(this.tokens.length, "token"));
   }

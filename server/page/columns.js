@@ -17,7 +17,8 @@ export function paint(canvas, tokens) {
 }
 
 export class Column {
-  // does: what the page does when the reader presses here; changed(), keep(i), goOn(i), reply(i), close(i).
+  // does: what the page does when the reader presses here; changed(), keep(i), goOn(i), reply(i), close(i);
+  // called(component) is the reader's name for it, or "".
   constructor(number, seed, does) {
     const id = `noise-seed-${number + 1}`, name = `column ${number + 1}`;
     this.input = element("input", {id, type: "number", min: 0, step: 1, value: seed.value});
@@ -40,7 +41,7 @@ export class Column {
         this.keep),
       text, this.note, this.tools = element("div", {class: "tools"}, this.onward, this.reply, copying, this.close));
     this.tokens = new TokenText(text, `Column ${number + 1}`);
-    this.seed = seed;
+    Object.assign(this, {seed, does});
     listenNumber(this.input, () => seed.value, (value) => { seed.value = clampSeed(value); does.changed(); });
   }
 
@@ -62,7 +63,9 @@ export class Column {
     this.tokens.grow();
     if (this.picture) paint(this.picture, answer.tokens);
     this.node.classList.toggle("busy", answer.busy);
-    this.note.replaceChildren(element("span", answer.kind ? {class: answer.kind} : {}, answer.note));
+    const {component, kind, note} = answer, name = component !== undefined && this.does.called(component);
+    this.note.replaceChildren(element("span", kind ? {class: kind} : {}, note),
+      component === undefined ? "" : `, component ${component}${name && ` “${name}”`}`);
     this.tools.hidden = !answer.tokens.length && this.close.hidden;
     enable(this.onward, !answer.busy && answer.tokens.length && answer.finish !== "stop");
     enable(this.reply, !answer.busy && answer.tokens.length);

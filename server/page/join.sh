@@ -1,26 +1,32 @@
 #!/bin/sh
 # join.sh: the page of GET / as C. Puts style.css and the modules into index.html where it names them, a
 # module after those it imports from (their `import` lines and `export` words fall away: it is one module then, where no
-# name comes twice), without comments and indentation, and prints the bytes as the array page_html of
-# server/page/page.h. join.sh --html prints the page itself.
+# name comes twice), without comments, indentation and, in lines without a string, the spaces around signs, and prints
+# the bytes as the array page_html of server/page/page.h. join.sh --html prints the page itself.
 set -eu
 cd "$(dirname "$0")"
 modules="text state stream card answers tokens columns controls diversity seedmap branches under sweep shelf chat export
-noise curl tasks main"
+noise curl tasks manners main"
 html() {
     awk -v modules="$(echo $modules)" '
-        function copy(path, line) {
+        function copy(path, signs, line, i, sign) {
             while ((getline line < path) > 0) {
                 sub(/^ +/, "", line)
                 sub(/^export /, "", line)
-                if (line !~ /^(import |\/\/|$)/) print line
+                if (line ~ /^(import |\/\/|$)/) continue
+                for (i = 1; i <= length(signs) && line !~ /["`\/\047]/; i++) {
+                    sign = substr(signs, i, 1)
+                    gsub(" *[" sign "] *", sign, line)
+                }
+                if (path ~ /css$/) gsub(/: +/, ":", line)
+                print line
             }
             close(path)
         }
-        $1 == "@style" { copy("style.css"); next }
+        $1 == "@style" { copy("style.css", "{};,"); next }
         $1 == "@script" {
             n = split(modules, names, " ")
-            for (i = 1; i <= n; i++) copy(names[i] ".js")
+            for (i = 1; i <= n; i++) copy(names[i] ".js", "=,{}():?|<>;*")
             next
         }
         { sub(/^ +/, ""); print }' index.html

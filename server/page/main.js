@@ -17,6 +17,7 @@ import {answersCsv, answersJson, save} from "./export.js";
 import {drawNoise} from "./noise.js";
 import {curlCommand, taskCommand} from "./curl.js";
 import {isTask, showTask, taskInWords} from "./tasks.js";
+import {MannersPanel} from "./manners.js";
 
 // The figures of long texts take long: drawing them gets a tenth of the time and no more.
 const REDRAW_MS = 100, REDRAW_SHARE = 0.1;
@@ -62,7 +63,22 @@ const shelf = new Shelf(byId("shelf"), {
   take: (seed) => takeSeeds([...seedsOf(state).filter((s) => s.locked).map((s) => s.value), seed]),
   compare: takeSeeds,
 });
+const manners = new MannersPanel(byId("manners"), {
+  requests: () => seedsOf(state).map((_, i) => requestOf(state, i)),
+  places: () => places,
+  called,
+  call: (component, name) => { shelf.call(model.id, component, name); columns.forEach((c) => c.draw()); },
+  take: ({noise_seed, noise_component}, text) => {
+    state.prompt = text || state.prompt;
+    if (noise_seed !== undefined) return takeSeeds([noise_seed]);
+    state.extra = {...state.extra, noise_component}; // undefined: the seeds draw it
+    changed();
+    return run();
+  },
+});
 const chat = new Chat(byId("chat-panel"), () => { forget(); changed(); });
+
+function called(component) { return shelf.called(model.id, component); }
 
 /* ---- drawing ---- */
 
@@ -153,6 +169,7 @@ const does = {
   goOn,
   reply: (i) => chat.reply(answers[i]),
   close: open,
+  called,
 };
 
 // As many answers as seeds, and a column for each, or for those that are opened from the map.
@@ -356,6 +373,8 @@ async function about() {
       Object.assign(controls, {defaults: props.default_generation_settings.params, context: model.max_model_len, counted: null});
       if (model.image_size && !picture) drawPictures();
       byId("chat-panel").hidden = !!picture;
+      byId("manners").parentNode.hidden = !!picture || noise.scope === "none";
+      manners.serve(noise.components ?? 0);
       controls.sync();
       return true;
     }

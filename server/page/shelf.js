@@ -6,17 +6,17 @@ const PLACE = "noised", MOST_DRAWS = 40;
 
 function read() {
   try {
-    return {draws: [], kept: [], ...JSON.parse(localStorage.getItem(PLACE) ?? "{}")};
+    return {draws: [], kept: [], names: {}, ...JSON.parse(localStorage.getItem(PLACE) ?? "{}")};
   } catch {
-    return {draws: [], kept: []};
+    return {draws: [], kept: [], names: {}};
   }
 }
 
 // Where there is no more room the oldest draws stay outside; what was kept comes first. False: nothing can be stored.
-function write({kept, draws}) {
+function write({draws, ...rest}) {
   for (let most = draws.length; most >= 0; most--)
     try {
-      localStorage.setItem(PLACE, JSON.stringify({kept, draws: draws.slice(0, most)}));
+      localStorage.setItem(PLACE, JSON.stringify({...rest, draws: draws.slice(0, most)}));
       return true;
     } catch {} // no room, or no storage
   return false;
@@ -58,6 +58,10 @@ export class Shelf {
       s.kept = others.length < s.kept.length ? others : [...others, {...item, name: "", when: Date.now()}];
     });
   }
+
+  // The reader's name for a component of a model's sequences, or "".
+  called(model, component) { return this.shelf.names[`${model} ${component}`] ?? ""; }
+  call(model, component, name) { this.change((s) => { s.names[`${model} ${component}`] = name; }); }
 
   // The newest first; who goes back to one draws nothing new.
   drew(link, words) {
