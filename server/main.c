@@ -6,6 +6,7 @@
 #include "model/kernels/kernels.h"
 #include "server/batch/batch.h"
 #include "server/probe.h"
+#include "server/scrape.h"
 #include "server/supervise.h"
 #include "server/systemd.h"
 
@@ -36,10 +37,12 @@ static const double FAREWELL = 1; /* seconds that the end waits for the reader o
 enum { WORKERS = 2 }; /* as many large bodies at a time; the other cores compute */
 
 static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals, Err *err) {
-    Http *http;
+    Http *http, *metrics = NULL;
     HttpHandler handler = routes_handler(s);
     if (workers_start(&s->workers, WORKERS, o->engine.max_queue, err)) return -1;
-    if (http_start(&http, &o->http, &handler, err)) {
+    if ((o->metrics_port && scrape_start(&metrics, &o->http, &handler, o->metrics_fd, err)) ||
+        http_start(&http, &o->http, &handler, err)) {
+        scrape_stop(metrics);
         workers_stop(s->workers);
         return -1;
     }
@@ -50,6 +53,7 @@ static int serve(const Options *o, Server *s, const ServingContext *ctx, const s
         log_flush(FAREWELL);
         _exit(0);
     }
+    scrape_stop(metrics);
     http_stop(http);
     workers_stop(s->workers);
     versions_close(&s->versions); /* after this nobody calls http_wake */
@@ -115,6 +119,7 @@ static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const
     if (load(&first, &ctx, batch, err)) return -1;
     s.max_body = o->http.max_body = options_max_body(o, first->api.config->max_positions);
     pthread_mutex_init(&s.versions.mutex, NULL);
+    pthread_mutex_init(&s.scrape.mutex, NULL);
     quota_open(&s.quota, o->quota);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
@@ -122,7 +127,8 @@ static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);
     quota_close(&s.quota);
-    buffer_free(&s.metrics_text);
+    pthread_mutex_destroy(&s.scrape.mutex);
+    buffer_free(&s.scrape.text);
     return rc;
 }
 
@@ -145,6 +151,7 @@ static int prepare(Options *o, Auth *auth, BatchFile **batch, Err *err) {
     if (o->batch) return batch_open(batch, o->batch, o->out, err);
     /* Before it loads, for a port that somebody else has should not take that long to find out. */
     if (o->http.listen_fd < 0 && (o->http.listen_fd = http_listen(&o->http, &port, err)) < 0) return -1;
+    if (o->metrics_port && (o->metrics_fd = scrape_listen(&o->http, o->metrics_port, err)) < 0) return -1;
     return o->api_key_file ? auth_load(auth, o->api_key_file, err) : 0;
 }
 

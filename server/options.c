@@ -28,6 +28,11 @@ const Option options_table[OPTIONS_N] = {
      .help = "address to listen on"},
     {"port", OPTION_INT, AT(http.port), "N", 0, 65535, "8080", FOR_CLIENTS,
      .help = "port to listen on; 0: any free one"},
+    {"metrics-port", OPTION_INT, AT(metrics_port), "N", 0, 65535, "0", FOR_CLIENTS,
+     .help =
+         "another port of the same address, which answers GET /metrics and nothing else, without an API key: whoever "
+         "reaches it reads the model's name, the build, memory, load, and counts and times of all clients' requests "
+         "together, but nothing of a single one; 0: none"},
     {"api-key-file", OPTION_TEXT, AT(api_key_file), "FILE", FOR_CLIENTS,
      .help = "API keys, one a line; behind a key and a space may stand its name, for the log and GET /streams"},
     {"insecure", OPTION_SWITCH, AT(insecure), FOR_CLIENTS, .help = "listen beyond loopback without an API key"},

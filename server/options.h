@@ -19,6 +19,8 @@ typedef struct Options {
     int log;                 /* LogFormat */
     bool access_log;
     bool insecure;
+    int metrics_port;     /* of /metrics alone, without a key; 0: none */
+    int metrics_fd;       /* its socket, once there is one */
     int context;          /* 0: the model's */
     bool copy_weights;    /* into sealed memory */
     double scrub_seconds; /* in which all weights are read again; 0: never */
@@ -30,7 +32,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 55 };
+enum { OPTIONS_N = 56 };
 extern const Option options_table[OPTIONS_N];
 
 /* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
-#include "model/kernels/kernels.h"
 #include "server/access.h"
 #include "server/api/completions/completion.h"
 #include "server/api/schema/describe.h"
@@ -19,9 +18,9 @@
 #include "server/api/responses/responses.h"
 #include "server/page/page.h"
 #include "server/post.h"
+#include "server/scrape.h"
 #include "server/streams.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- the small ones ---- */
@@ -63,17 +62,6 @@ static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
     }
     reply->status = 200;
     print_model(s, &reply->body, name);
-}
-
-const char *server_status(Server *s, EngineStats *stats) {
-    static const double SIGN_OF_LIFE = 5; /* seconds */
-    versions_stats(&s->versions, stats);
-    return atomic_load(&s->draining)             ? "draining"
-           : isinf(stats->heartbeat_age)         ? "loading"
-           : stats->damaged                      ? "damaged"
-           : stats->broken                       ? "broken"
-           : stats->heartbeat_age > SIGN_OF_LIFE ? "stuck"
-                                                 : "ok";
 }
 
 static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
@@ -168,41 +156,9 @@ static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
     json_close(&reply->body, '}');
 }
 
-static void print_metrics(Server *s) {
-    EngineStats stats;
-    bool healthy = !strcmp(server_status(s, &stats), "ok");
-    Serving *newest = versions_pin(&s->versions);
-    EngineStats of_newest = engine_stats(newest->engine);
-    versions_unpin(&s->versions, newest);
-    Gauges gauges = {.healthy = healthy,
-                     .running = stats.running,
-                     .queued = stats.queued,
-                     .kv_blocks = stats.kv_blocks,
-                     .kv_blocks_used = stats.kv_blocks_used,
-                     .threads = of_newest.threads,
-                     .versions = versions_stats(&s->versions, &stats),
-                     .started = s->started,
-                     .model = s->models.name,
-                     .isa = kernels->name,
-                     .cache = {of_newest.kv_type, KV_BLOCK, of_newest.kv_blocks}};
-    s->metrics_text.n = 0;
-    metrics_print(&s->metrics_text, &s->metrics, &gauges);
-}
-
-/* Costs a fifth of a millisecond to write, so once a second has to do, however often it is asked for. */
 static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
-    static const double FRESH = 1; /* seconds */
     (void)request;
-    double now = now_seconds();
-    if (!s->metrics_text.n || now >= s->metrics_at + FRESH) {
-        print_metrics(s);
-        s->metrics_at = now;
-    }
-    reply->status = 200;
-    reply->type = "text/plain; version=0.0.4; charset=utf-8";
-    buffer_append(&reply->body, s->metrics_text.data, s->metrics_text.n);
-    reply->body.failed |= s->metrics_text.failed;
-    if (s->metrics_text.failed) buffer_free(&s->metrics_text); /* the next one tries again */
+    scrape(s, reply);
 }
 
 static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {

@@ -11,7 +11,4 @@ HttpHandler routes_handler(Server *s);
 /* The 404 of a path without a route, which names the nearest that there is; -1. */
 int routes_fail_unknown(const char *path, ApiError *e);
 
-/* What /health says - "ok", or why not - and the figures it goes by. */
-const char *server_status(Server *s, EngineStats *stats);
-
 #endif

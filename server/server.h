@@ -8,6 +8,13 @@
 #include "server/versions.h"
 #include "server/workers.h"
 
+/* The last answer of /metrics, for all who ask within a second. */
+typedef struct Scrape {
+    pthread_mutex_t mutex; /* guards what follows */
+    Buffer text;
+    double printed_at;
+} Scrape;
+
 typedef struct Server {
     Versions versions;
     Metrics metrics;
@@ -20,11 +27,13 @@ typedef struct Server {
     bool access_log;
     int max_body;
     atomic_uint_least64_t turned; /* nanoseconds of now_seconds() when the HTTP loop last went round; 0: not yet */
-    Buffer metrics_text;          /* the loop's: the last answer of /metrics, and when it was made */
-    double metrics_at;
+    Scrape scrape;
     struct Post *oldest_post, *newest_post; /* the loop's: tasks that are not closed, a list of post.c */
     atomic_bool draining;                   /* refuse new completions, /health says so */
     atomic_bool cut;                        /* end running ones with an error */
 } Server;
+
+/* What /health says - "ok", or why not - and the figures it goes by. Any thread. */
+const char *server_status(Server *s, EngineStats *stats);
 
 #endif

@@ -377,6 +377,7 @@ EngineStats engine_stats(Engine *e) {
     pthread_mutex_lock(&e->mutex);
     EngineStats stats = e->stats;
     stats.queued = e->queue.n;
+    stats.wait = e->queue.n ? predicted_wait(e) : 0;
     pthread_mutex_unlock(&e->mutex);
     uint64_t beat_at = atomic_load(&e->heartbeat);
     stats.heartbeat_age = beat_at ? now_seconds() - 1e-9 * (double)beat_at : INFINITY;

@@ -49,6 +49,7 @@ void engine_stop(Engine *e);  /* cancels what is left, joins the thread, frees *
 
 typedef struct EngineStats {
     int running, queued;
+    double wait;                   /* of a new job in the queue, as predicted, seconds; 0: none is waiting */
     int kv_blocks, kv_blocks_used; /* used: by running jobs; kept prefixes do not count, as they give way */
     int threads;                   /* that compute: fewer than the team's where other programs have its cores */
     const char *kv_type;           /* what the cache holds: F32 or BF16 */

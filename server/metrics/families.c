@@ -6,12 +6,15 @@
 #include "server/metrics/print.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #ifndef NOISED_COMMIT
 #define NOISED_COMMIT "" /* the Makefile knows it where git does */
 #endif
 
-static void print_histogram(Buffer *b, const char *name, const char *labels, const Metrics *m, Distribution d) {
+/* Bounds are printed from the first of them up to the context, if they are tokens. */
+static void print_histogram(Buffer *b, const char *name, const char *labels, const Metrics *m, Distribution d,
+                            int first, double most) {
     const Histogram *h = &m->histograms[d];
     const char *comma = *labels ? "," : "";
     uint64_t total = 0;
@@ -20,8 +23,9 @@ static void print_histogram(Buffer *b, const char *name, const char *labels, con
     while (n < METRIC_BOUNDS && bounds[n] > 0) n++;
     for (int i = 0; i <= n; i++) {
         char bound[32] = "+Inf";
-        if (i < n) snprintf(bound, sizeof bound, "%g", bounds[i]);
         total += atomic_load(&h->counts[i]);
+        if (i < n && (i < first || bounds[i] > most)) continue;
+        if (i < n) snprintf(bound, sizeof bound, "%.15g", bounds[i]);
         buffer_print(b, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, comma, bound, total);
     }
     char sum[128], count[128];
@@ -61,23 +65,28 @@ static const CounterRow own_counters[] = {
 typedef struct HistogramRow {
     Distribution distribution;
     const char *own, *vllm, *help; /* names, NULL for none */
+    int finer;                     /* of the bounds so many come before vLLM's, which its name does not have */
+    bool of_context;               /* vLLM's bounds end where the context does */
 } HistogramRow;
 
 static const HistogramRow histograms[] = {
     {TIME_FIRST_TOKEN, "noised_time_to_first_token_seconds", "vllm:time_to_first_token_seconds",
-     "From submission to the first token."},
-    {TIME_BETWEEN, "noised_inter_token_seconds", "vllm:inter_token_latency_seconds", "From one token to the next."},
-    {TIME_WHOLE, "noised_end_to_end_seconds", "vllm:e2e_request_latency_seconds", "From submission to the end."},
-    {TIME_QUEUE, "noised_queue_seconds", "vllm:request_queue_time_seconds", "In the queue."},
-    {TIME_PREFILL, NULL, "vllm:request_prefill_time_seconds", "From the start to the first token."},
-    {TIME_DECODE, NULL, "vllm:request_decode_time_seconds", "From the first token to the last."},
-    {TIME_INFERENCE, NULL, "vllm:request_inference_time_seconds", "From the start to the last token."},
-    {TIME_TURN, "noised_http_loop_turn_seconds", NULL, "One turn of the HTTP thread: what others wait for."},
-    {SIZE_STEP, NULL, "vllm:iteration_tokens_total", "Tokens that a step drew, and those of prompts it completed."},
-    {SIZE_PROMPT, NULL, "vllm:request_prompt_tokens", "Tokens of the prompt."},
-    {SIZE_GENERATED, NULL, "vllm:request_generation_tokens", "Tokens of the answer."},
-    {SIZE_MAX_TOKENS, NULL, "vllm:request_params_max_tokens", "Tokens that it may generate."},
-    {SIZE_CHOICES, NULL, "vllm:request_params_n", "Choices asked for."},
+     "From submission to the first token.", 0, false},
+    {TIME_BETWEEN, "noised_inter_token_seconds", "vllm:inter_token_latency_seconds", "From one token to the next.", 4,
+     false},
+    {TIME_WHOLE, "noised_end_to_end_seconds", "vllm:e2e_request_latency_seconds", "From submission to the end.", 3,
+     false},
+    {TIME_QUEUE, "noised_queue_seconds", "vllm:request_queue_time_seconds", "In the queue.", 5, false},
+    {TIME_PREFILL, NULL, "vllm:request_prefill_time_seconds", "From the start to the first token.", 0, false},
+    {TIME_DECODE, NULL, "vllm:request_decode_time_seconds", "From the first token to the last.", 0, false},
+    {TIME_INFERENCE, NULL, "vllm:request_inference_time_seconds", "From the start to the last token.", 0, false},
+    {TIME_TURN, "noised_http_loop_turn_seconds", NULL, "One turn of the HTTP thread: what others wait for.", 0, false},
+    {SIZE_STEP, NULL, "vllm:iteration_tokens_total", "Tokens that a step drew, and those of prompts it completed.", 0,
+     false},
+    {SIZE_PROMPT, NULL, "vllm:request_prompt_tokens", "Tokens of the prompt.", 0, true},
+    {SIZE_GENERATED, NULL, "vllm:request_generation_tokens", "Tokens of the answer.", 0, true},
+    {SIZE_MAX_TOKENS, NULL, "vllm:request_params_max_tokens", "Tokens that it may generate.", 0, true},
+    {SIZE_CHOICES, NULL, "vllm:request_params_n", "Choices asked for.", 0, false},
 };
 
 static const struct {
@@ -94,11 +103,14 @@ static double counter(const Metrics *m, Counter c) { return (double)atomic_load(
 static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
     const struct {
         const char *name, *help;
-        int value;
+        double value;
     } gauges[] = {
         {"noised_healthy", "1 when /health answers 200.", g->healthy},
         {"noised_running", "Choices being computed.", g->running},
+        {"noised_running_max", "Choices that are computed at the same time, at most.", g->most_running},
         {"noised_queued", "Choices in the queue.", g->queued},
+        {"noised_queue_wait_seconds", "How long a new choice would wait, as predicted; 0 when none waits.",
+         g->queue_wait},
         {"noised_kv_blocks", "Blocks of the cache.", g->kv_blocks},
         {"noised_kv_blocks_used", "Blocks in use by running choices.", g->kv_blocks_used},
         {"noised_threads", "Threads that compute: fewer while other programs have cores.", g->threads},
@@ -118,12 +130,12 @@ static void print_own(Buffer *b, const Metrics *m, const Gauges *g) {
         const HistogramRow *r = &histograms[i];
         if (!r->own) continue;
         print_head(b, r->own, "histogram", r->help);
-        print_histogram(b, r->own, "", m, r->distribution);
+        print_histogram(b, r->own, "", m, r->distribution, 0, INFINITY);
     }
     print_head(b, "noised_step_phase_seconds", "histogram",
                "Where the time from the end of one step to the end of the next goes.");
     for (size_t i = 0; i < COUNTOF(phases); i++)
-        print_histogram(b, "noised_step_phase_seconds", phases[i].label, m, phases[i].distribution);
+        print_histogram(b, "noised_step_phase_seconds", phases[i].label, m, phases[i].distribution, 0, INFINITY);
 }
 
 /* vLLM labels everything with the model and an engine, and knows other ends of a request. */
@@ -171,7 +183,7 @@ static void print_vllm(Buffer *b, const Metrics *m, const Gauges *g, const char 
         const HistogramRow *r = &histograms[i];
         if (!r->vllm) continue;
         print_head(b, r->vllm, "histogram", r->help);
-        print_histogram(b, r->vllm, labels, m, r->distribution);
+        print_histogram(b, r->vllm, labels, m, r->distribution, r->finer, r->of_context ? g->context : INFINITY);
     }
 }
 

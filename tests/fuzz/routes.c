@@ -58,6 +58,7 @@ static bool open_server(int kind) {
     CHECK_MSG(open, "%s", err.msg);
     if (!open) return false;
     pthread_mutex_init(&s->versions.mutex, NULL);
+    pthread_mutex_init(&s->scrape.mutex, NULL);
     versions_add(&s->versions, first);
     while (isinf(engine_stats(first->engine).heartbeat_age)) usleep(1000);
     return true;
@@ -67,7 +68,7 @@ static void close_server(Server *s) {
     workers_stop(s->workers);
     versions_close(&s->versions);
     pthread_mutex_destroy(&s->versions.mutex);
-    buffer_free(&s->metrics_text);
+    buffer_free(&s->scrape.text);
 }
 
 /* ---- one request ---- */

@@ -71,6 +71,7 @@ static bool here_start(Here *h, TestCheckpoint kind) {
     h->ctx = (ServingContext){
         .options = &h->options, .model_name = "tiny", .metrics = &h->server.metrics, .cut = &h->server.cut};
     pthread_mutex_init(&h->server.versions.mutex, NULL);
+    pthread_mutex_init(&h->server.scrape.mutex, NULL);
     Serving *first;
     HttpHandler handler = routes_handler(&h->server);
     bool ok = serving_open(&first, &h->ctx, &err) == 0;
@@ -90,7 +91,7 @@ static void here_stop(Here *h) {
     workers_stop(h->server.workers);
     versions_close(&h->server.versions);
     http_free(h->http);
-    buffer_free(&h->server.metrics_text);
+    buffer_free(&h->server.scrape.text);
     pthread_mutex_destroy(&h->server.versions.mutex);
 }
 

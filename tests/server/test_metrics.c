@@ -2,11 +2,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "server/metrics/metrics.h"
+#include "tests/support/balancer.h"
 #include "tests/support/http_client.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@ TEST(metrics_histograms) {
     static const char *const lines[] = {
         "\nvllm:request_params_n_bucket{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\",le=\"1\"} 1\n",
         ",le=\"2\"} 1\n",
-        "vllm:request_params_n_bucket{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\",le=\"4\"} 2\n",
+        "vllm:request_params_n_bucket{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\",le=\"5\"} 2\n",
         "vllm:request_params_n_bucket{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\",le=\"+Inf\"} 3\n",
         "vllm:request_params_n_sum{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\"} 1004\n",
         "vllm:request_params_n_count{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\"} 3\n",
@@ -41,6 +43,54 @@ TEST(metrics_histograms) {
         "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"a\\\"b\\\\c\td\\ne\"} 0.25\n",
     };
     for (size_t i = 0; i < COUNTOF(lines); i++) CHECK_MSG(strstr(b.data, lines[i]), "no %s in %s", lines[i], b.data);
+    buffer_free(&b);
+}
+
+/* The buckets of a family, "0.1 1 +Inf". */
+static void read_edges(const char *text, const char *name, char edges[512]) {
+    char series[128];
+    size_t n = (size_t)snprintf(series, sizeof series, "\n%s_bucket{", name);
+    *edges = 0;
+    for (const char *at = text; (at = strstr(at, series)) != NULL; at += n) {
+        char edge[64] = "";
+        sscanf(strstr(at, "le=\"") + 4, "%60[^\"]", edge);
+        snprintf(edges + strlen(edges), 512 - strlen(edges), "%s%s", *edges ? " " : "", edge);
+    }
+}
+
+#define LATENCIES "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680 +Inf"
+#define BETWEEN "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1 2.5 5 7.5 10 20 40 80 +Inf"
+
+/* A quantile over daemons and vLLMs together needs the same edges under one name: these are vLLM's. */
+TEST(metrics_edges_are_vllms) {
+    static const char *const edges[][2] = {
+        {"vllm:time_to_first_token_seconds",
+         "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560 +Inf"},
+        {"vllm:inter_token_latency_seconds", BETWEEN},
+        {"vllm:e2e_request_latency_seconds", LATENCIES},
+        {"vllm:request_queue_time_seconds", LATENCIES},
+        {"vllm:request_prefill_time_seconds", LATENCIES},
+        {"vllm:request_decode_time_seconds", LATENCIES},
+        {"vllm:request_inference_time_seconds", LATENCIES},
+        {"vllm:iteration_tokens_total", "1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 +Inf"},
+        {"vllm:request_prompt_tokens", "1 2 5 10 20 50 100 200 500 1000 +Inf"},
+        {"vllm:request_params_n", "1 2 5 10 20 +Inf"},
+        {"noised_inter_token_seconds", "0.0005 0.001 0.0025 0.005 " BETWEEN},
+        {"noised_queue_seconds", "0.001 0.005 0.02 0.05 0.1 " LATENCIES},
+    };
+    static Metrics m;
+    Buffer b = {0};
+    metrics_observe(&m, TIME_BETWEEN, 0.0001); /* in the buckets that vLLM does not have, and in its first */
+    metrics_observe(&m, TIME_BETWEEN, 0.004);
+    metrics_print(&b, &m, &(Gauges){.model = "m", .isa = "ref", .context = 1024, .cache = {"F32", 32, 8}});
+    buffer_append(&b, "", 1);
+    for (size_t i = 0; i < COUNTOF(edges); i++) {
+        char found[512];
+        read_edges(b.data, edges[i][0], found);
+        CHECK_MSG(!strcmp(found, edges[i][1]), "%s: %s, not %s", edges[i][0], found, edges[i][1]);
+    }
+    CHECK(strstr(b.data, "\nnoised_inter_token_seconds_bucket{le=\"0.001\"} 1\n"));
+    CHECK(strstr(b.data, "\nvllm:inter_token_latency_seconds_bucket{engine=\"0\",model_name=\"m\",le=\"0.01\"} 2\n"));
     buffer_free(&b);
 }
 
@@ -68,7 +118,8 @@ static double read_value(const Daemon *d, const char *name) {
 static const char *const families[][2] = {
     {"gauge", "vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc vllm:cache_config_info "
               "process_virtual_memory_bytes process_resident_memory_bytes process_open_fds process_max_fds "
-              "process_start_time_seconds noised_healthy noised_running noised_queued noised_kv_blocks "
+              "process_start_time_seconds noised_healthy noised_running noised_running_max noised_queued "
+              "noised_queue_wait_seconds noised_kv_blocks "
               "noised_kv_blocks_used noised_threads noised_versions noised_build_info"},
     {"counter",
      "vllm:prefix_cache_queries_total vllm:prefix_cache_hits_total vllm:num_preemptions_total "
@@ -165,7 +216,7 @@ TEST(metrics_equal_usage) {
     free(type);
     int n = check_form(a.body);
     check_families(a.body);
-    CHECK_MSG(n == check_form(before.body) && n <= 320, "%d series", n);
+    CHECK_MSG(n == check_form(before.body) && n <= 480, "%d series", n);
     const struct {
         const char *name, *label;
         double value;
@@ -226,6 +277,7 @@ TEST(metrics_gauges_return) {
     Answer a = http_get(&d, "/metrics");
     CHECK(value_of(a.body, "noised_running", "") == 2 && value_of(a.body, "vllm:num_requests_running", "") == 2);
     CHECK(value_of(a.body, "noised_queued", "") == 1 && value_of(a.body, "vllm:num_requests_waiting", "") == 1);
+    CHECK(value_of(a.body, "noised_running_max", "") == 2 && value_of(a.body, "noised_queue_wait_seconds", "") > 0);
     CHECK(value_of(a.body, "noised_kv_blocks_used", "") > 0 && value_of(a.body, "vllm:kv_cache_usage_perc", "") > 0);
     CHECK(value_of(a.body, "noised_generated_tokens_total", "") > 0);
     answer_free(&a);
@@ -234,6 +286,7 @@ TEST(metrics_gauges_return) {
     a = metrics_now(&d);
     static const char *const zero[] = {"noised_running",
                                        "noised_queued",
+                                       "noised_queue_wait_seconds",
                                        "noised_kv_blocks_used",
                                        "vllm:num_requests_running",
                                        "vllm:num_requests_waiting",
@@ -400,5 +453,58 @@ TEST(metrics_are_written_once_a_second) {
         answer_free(&b);
     }
     CHECK(quick);
+    daemon_stop(&d);
+}
+
+/* ---- a port of its own ---- */
+
+static int status_of(const Daemon *d, const char *method, const char *path, const char *header, const char *body) {
+    Answer a = http_request(d, method, path, header, body);
+    int status = a.status;
+    answer_free(&a);
+    return status;
+}
+
+/* It takes no key, and has no other route; the server's own port wants the key as ever. */
+TEST(metrics_port_asks_for_no_key) {
+    Daemon d, port = {0};
+    char *dir = test_dir(), path[256], options[512];
+    snprintf(path, sizeof path, "%s/keys", dir);
+    test_write_file(path, "key\n", 4);
+    chmod(path, 0600);
+    port.port = free_port();
+    snprintf(options, sizeof options, "--api-key-file %s --metrics-port %d --max-connections 1", path, port.port);
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    CHECK(status_of(&d, NULL, "/metrics", NULL, NULL) == 401 &&
+          status_of(&d, NULL, "/metrics", "X-Api-Key: key", NULL) == 200);
+    Answer a = http_get(&port, "/metrics");
+    char *type = answer_header(&a, "Content-Type");
+    CHECK_MSG(a.status == 200 && type && !strcmp(type, "text/plain; version=0.0.4; charset=utf-8"), "%d", a.status);
+    check_families(a.body);
+    free(type);
+    answer_free(&a);
+    static const char *const others[] = {"/", "/health", "/v1/models", "/streams", "/slots", "/metrics/"};
+    for (size_t i = 0; i < COUNTOF(others); i++)
+        CHECK_MSG(status_of(&port, NULL, others[i], "X-Api-Key: key", NULL) == 404, "%s", others[i]);
+    CHECK(status_of(&port, NULL, "/v1/completions", "X-Api-Key: key", "{\"prompt\":\"a\"}") == 404);
+    CHECK(status_of(&port, NULL, "/metrics", NULL, "{}") == 405);
+    CHECK(status_of(&port, NULL, "/metrics", "Host: evil.example", NULL) == 403);
+    /* All places of the server are taken. */
+    int fd = raw_connect(&d);
+    CHECK(fd >= 0 && status_of(&port, NULL, "/metrics", NULL, NULL) == 200);
+    close(fd);
+    daemon_stop(&d);
+    free(dir);
+}
+
+TEST(metrics_port_that_is_taken) {
+    Daemon d;
+    char options[64], *text;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    snprintf(options, sizeof options, "--port 0 --metrics-port %d --model /nowhere", d.port);
+    CHECK(daemon_run(options, &text) == 1);
+    snprintf(options, sizeof options, "%d", d.port);
+    CHECK_MSG(strstr(text, options) && !strstr(text, "/nowhere"), "%s", text);
+    free(text);
     daemon_stop(&d);
 }
