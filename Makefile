@@ -233,9 +233,9 @@ test-scale: test-scale-mpi test-scale-replicas ## what needs more than one daemo
 test-scale-mpi: mpi $(BUILD)/noised-train $(BUILD)/run-tests
 	SCALE=1 BUILD=$(BUILD) $(BUILD)/run-tests mpi_
 
-# 60 kills a trial, a 60 s round of restarts and of reloads (haproxy)
+# 60 kills a trial, a 60 s round of restarts and of reloads (haproxy), a minute of kills (nginx)
 test-scale-replicas: $(PROGRAMS) $(BUILD)/run-tests
-	@scripts/deps.sh haproxy
+	@scripts/deps.sh haproxy nginx
 	TAKEOVER_SECONDS=60 TRIALS=$(or $(TRIALS),5) BUILD=$(BUILD) $(BUILD)/run-tests takeover
 
 test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium (installs it; axe-core too where npm is)

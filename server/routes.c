@@ -76,6 +76,10 @@ static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
     json_put_int(b, "queued", stats.queued);
     json_put_int(b, "kv_blocks", stats.kv_blocks);
     json_put_int(b, "kv_blocks_used", stats.kv_blocks_used);
+    Serving *serving = versions_pin(&s->versions);
+    json_put_text(b, "system_fingerprint", serving->fingerprint);
+    json_put_text(b, "chat_fingerprint", serving->chat_fingerprint);
+    versions_unpin(&s->versions, serving);
     json_close(b, '}');
 }
 

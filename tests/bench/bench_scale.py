@@ -34,7 +34,7 @@ def balancer(port, daemons, folder):
     lines += [f"    server p{p} 127.0.0.1:{p}\n" for p in daemons]
     path = f"{folder}/{port}.cfg"
     with open(path, "w", encoding="utf-8") as f:
-        f.write("".join(lines).replace("127.0.0.1:8080", f"127.0.0.1:{port}"))
+        f.write("".join(lines).replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("/etc/haproxy/", "deploy/"))
     return subprocess.Popen([HAPROXY, "-db", "-f", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

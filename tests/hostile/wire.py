@@ -126,7 +126,7 @@ def haproxy_over(text):
 def haproxy_front(back):
     return haproxy_over(deployed("haproxy.cfg", (r"bind 127\.0\.0\.1:8080", "bind 127.0.0.1:@PORT@"),
                                  (r"server a .*\n", f"server a 127.0.0.1:{back}\n"), (r" *server [bc] .*\n", ""),
-                                 (r" *(user|group) haproxy\n", "")))
+                                 (r" *(user|group) haproxy\n", ""), ("/etc/haproxy/", os.path.join(TREE, "deploy", ""))))
 
 
 # ---- by themselves ----

@@ -27,9 +27,9 @@ static void expect_error(const Fleet *f, const char *path, const char *body, int
 }
 
 TEST(haproxy_passes_and_refuses_in_json) {
-    if (!balancer_there()) SKIP("needs haproxy");
+    if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
     Fleet f;
-    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SMALL), NULL));
+    REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SMALL), NULL));
     static const char *const fine[] = {"/health", "/health/live", "/v1/models"};
     for (size_t i = 0; i < COUNTOF(fine); i++) {
         Answer a = http_get(&f.balancer.front, fine[i]);
@@ -52,9 +52,9 @@ TEST(haproxy_passes_and_refuses_in_json) {
 /* Events go out one by one, and the daemon learns at once that its client is gone: both of a stream that would last for
  * seconds. */
 TEST(haproxy_leaves_streams_alone) {
-    if (!balancer_there()) SKIP("needs haproxy");
+    if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
     Fleet f;
-    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SLOW), NULL));
+    REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SLOW), NULL));
     Stream s;
     stream_open(&s, 1);
     stream_go_on(&s, &f.balancer.front, "\"prompt\":\"The river\",\"max_tokens\":4000,\"ignore_eos\":true", 3);
@@ -99,12 +99,12 @@ static int who_runs(const Fleet *f) {
 
 /* An answer of which no byte was sent is another daemon's when the first one dies, however long its request is. */
 TEST(haproxy_asks_elsewhere) {
-    if (!balancer_there()) SKIP("needs haproxy");
+    if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
     static const char request[] = "{\"prompt\":\"The river\",\"max_tokens\":100,\"ignore_eos\":true,\"seed\":1,"
                                   "\"logit_bias\":{\"189\":-100}}";
     enum { LENGTH = 250 << 10 };
     Fleet f;
-    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SLOW), NULL));
+    REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SLOW), NULL));
     char *body = xmalloc(LENGTH + 1);
     memset(body, ' ', LENGTH);
     memcpy(body + LENGTH - (sizeof request - 1), request, sizeof request);
@@ -125,6 +125,36 @@ TEST(haproxy_asks_elsewhere) {
     fleet_stop(&f);
 }
 
+/* A mixed fleet, as while weights are replaced: what broke off goes on where its weights are, at once. By the fewest
+ * requests alone one in three streams of daemon a met it again, and the others got 409. */
+TEST(haproxy_finds_the_fingerprint) {
+    if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
+    enum { STREAMS = 24, TOKENS = 400 };
+    static const char request[] = "\"prompt\":\"The river\",\"max_tokens\":400,\"ignore_eos\":true,"
+                                  "\"logit_bias\":{\"189\":-100}";
+    Fleet f;
+    char *other = test_dir();
+    REQUIRE(test_checkpoint_write(other, CHECKPOINT_SMALL, 2));
+    REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SMALL), NULL));
+    f.dir = other;
+    REQUIRE(fleet_restart(&f, 1) && fleet_restart(&f, 2));
+    for (int i = 0; i < STREAMS; i++) {
+        Stream s;
+        stream_open(&s, i + 1);
+        stream_go_on(&s, &f.daemons[i % REPLICAS], request, 5);
+        CHECK_MSG(s.tokens >= 5 && !s.done, "%d tokens", s.tokens);
+        bool whole = stream_go_on(&s, &f.balancer.front, request, 0);
+        CHECK_MSG(whole && s.tokens == TOKENS && !s.mixed, "stream %d: status %d, %d tokens", i, s.status, s.tokens);
+        stream_close(&s);
+    }
+    /* Nobody has it any more: said by who was asked. */
+    f.dir = other;
+    REQUIRE(fleet_restart(&f, 0));
+    expect_error(&f, "/v1/completions", "{\"prompt\":\"a\",\"if_fingerprint\":\"b\"}", 409, "another_fingerprint");
+    fleet_stop(&f);
+    free(other);
+}
+
 static char replica_of(const Fleet *f, const char *path, const char *body) {
     Answer a = http_post(&f->balancer.front, path, body);
     char *name = answer_header(&a, "x-noised-replica"), replica = name ? *name : '?';
@@ -136,12 +166,12 @@ static char replica_of(const Fleet *f, const char *path, const char *body) {
 
 /* What begins alike meets the same daemon; the bound on its share makes a rare exception where next to nothing runs. */
 TEST(haproxy_prefix_affinity) {
-    if (!balancer_there()) SKIP("needs haproxy");
+    if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
     enum { PROMPTS = 24 };
     Fleet f;
     char body[700], at[PROMPTS], prefix[257];
     int used[REPLICAS] = {0}, moved = 0;
-    REQUIRE(fleet_start(&f, test_checkpoint(CHECKPOINT_SMALL), "PREFIX_AFFINITY=1"));
+    REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SMALL), "PREFIX_AFFINITY=1"));
     memset(prefix, 'a', 256);
     prefix[256] = 0;
     for (int i = 0; i < PROMPTS; i++)

@@ -11,7 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool balancer_there(void) { return system("PATH=$PATH:/usr/sbin; command -v haproxy >/dev/null") == 0; }
+static const char *const programs[] = {[BALANCER_HAPROXY] = "haproxy", [BALANCER_NGINX] = "nginx"};
+
+bool balancer_there(BalancerKind kind) {
+    char command[64];
+    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; command -v %s >/dev/null", programs[kind]);
+    return system(command) == 0;
+}
 
 int free_port(void) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -26,17 +32,31 @@ static void show(const Balancer *b) {
     char path[300];
     snprintf(path, sizeof path, "%s/out", b->dir);
     char *text = test_read_file(path, NULL);
-    test_fail(__FILE__, __LINE__, "haproxy: %s", text ? text : "no output");
+    test_fail(__FILE__, __LINE__, "%s: %s", programs[b->kind], text ? text : "no output");
     free(text);
 }
 
-/* Its user and group are root's to take. */
-static bool write_config(const Balancer *b, const int *ports) {
+/* haproxy's user and group are root's to take. */
+static bool write_haproxy(const Balancer *b, const int *ports) {
     char command[1024];
     snprintf(command, sizeof command,
-             "sed '/^    user /d; /^    group /d; s/127.0.0.1:8080/127.0.0.1:%d/; s/127.0.0.1:8081/127.0.0.1:%d/; "
-             "s/127.0.0.1:8082/127.0.0.1:%d/; s/127.0.0.1:8083/127.0.0.1:%d/' deploy/haproxy.cfg >%s/haproxy.cfg",
+             "sed '/^    user /d; /^    group /d; s#/etc/haproxy/#deploy/#; s/127.0.0.1:8080/127.0.0.1:%d/; "
+             "s/127.0.0.1:8081/127.0.0.1:%d/; s/127.0.0.1:8082/127.0.0.1:%d/; s/127.0.0.1:8083/127.0.0.1:%d/' "
+             "deploy/haproxy.cfg >%s/conf",
              b->front.port, ports[0], ports[1], ports[2], b->dir);
+    return system(command) == 0;
+}
+
+static bool write_nginx(const Balancer *b, const int *ports) {
+    char command[2048];
+    snprintf(command, sizeof command,
+             "cd=%s; sed 's/listen 443 ssl/listen 127.0.0.1:%d/; /ssl_certificate/d; "
+             "s/^    server 127.0.0.1:8080\\(.*\\)/server 127.0.0.1:%d\\1 server 127.0.0.1:%d\\1 "
+             "server 127.0.0.1:%d\\1/' deploy/nginx.conf >$cd/noised.conf && "
+             "for t in client_body proxy fastcgi uwsgi scgi; do echo ${t}_temp_path $cd/$t';'; done >$cd/paths && "
+             "echo \"daemon off; pid $cd/pid; error_log $cd/errors; events {} http { access_log off; "
+             "include $cd/paths; include $cd/noised.conf; }\" >$cd/conf",
+             b->dir, b->front.port, ports[0], ports[1], ports[2]);
     return system(command) == 0;
 }
 
@@ -51,12 +71,14 @@ static bool answers(const Balancer *b) {
     return false;
 }
 
-bool balancer_start(Balancer *b, const int *ports, const char *variable) {
+bool balancer_start(Balancer *b, BalancerKind kind, const int *ports, const char *variable) {
+    static const char *const commands[] = {
+        [BALANCER_HAPROXY] = "haproxy -db -f", [BALANCER_NGINX] = "nginx -e /dev/stderr -c"};
     char command[1024];
-    *b = (Balancer){.front.port = free_port(), .dir = test_dir()};
-    if (!write_config(b, ports)) return false;
-    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; %s exec haproxy -db -f %s/haproxy.cfg >%s/out 2>&1",
-             variable ? variable : "", b->dir, b->dir);
+    *b = (Balancer){.kind = kind, .front.port = free_port(), .dir = test_dir()};
+    if (!(kind == BALANCER_NGINX ? write_nginx : write_haproxy)(b, ports)) return false;
+    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; %s exec %s %s/conf >%s/out 2>&1", variable ? variable : "",
+             commands[kind], b->dir, b->dir);
     fflush(stdout);
     b->front.pid = fork();
     if (b->front.pid == 0) {
@@ -71,7 +93,7 @@ bool balancer_start(Balancer *b, const int *ports, const char *variable) {
 
 void balancer_stop(Balancer *b) {
     if (b->front.pid > 0) {
-        kill(b->front.pid, SIGKILL);
+        kill(b->front.pid, SIGTERM); /* at once, and nginx takes its workers along */
         waitpid(b->front.pid, NULL, 0);
     }
     free(b->dir);

@@ -1,4 +1,5 @@
-/* balancer: deploy/haproxy.cfg as it is, but for its ports, in front of daemons of a test. */
+/* balancer: deploy/haproxy.cfg as it is, but for its ports, or deploy/nginx.conf but for these and TLS, in front of
+ * daemons of a test. */
 #ifndef NOISED_TEST_BALANCER_H
 #define NOISED_TEST_BALANCER_H
 
@@ -6,20 +7,23 @@
 
 enum { REPLICAS = 3 }; /* as in deploy/haproxy.cfg */
 
+typedef enum BalancerKind { BALANCER_HAPROXY, BALANCER_NGINX } BalancerKind;
+
 typedef struct Balancer {
-    Daemon front; /* where clients ask: its port, haproxy's process */
+    BalancerKind kind;
+    Daemon front; /* where clients ask: its port and process */
     char *dir;
 } Balancer;
 
-/* False where Debian's haproxy is not installed: the test skips. */
-bool balancer_there(void);
+/* False where Debian's is not installed: the test skips. */
+bool balancer_there(BalancerKind kind);
 
 /* Nobody's at the moment; 0 when there is none. */
 int free_port(void);
 
 /* variable: one for its environment ("PREFIX_AFFINITY=1") or NULL. Returns when it listens and takes every daemon of
  * ports[REPLICAS] that serves for alive, else false (and a failed test). */
-bool balancer_start(Balancer *b, const int *ports, const char *variable);
+bool balancer_start(Balancer *b, BalancerKind kind, const int *ports, const char *variable);
 void balancer_stop(Balancer *b);
 
 #endif

@@ -24,13 +24,13 @@ static bool is_ready(const Daemon *d) {
     return false;
 }
 
-bool fleet_start(Fleet *f, const char *dir, const char *variable) {
+bool fleet_start(Fleet *f, BalancerKind kind, const char *dir, const char *variable) {
     *f = (Fleet){.dir = dir};
     bool up = true;
     for (int i = 0; i < REPLICAS; i++) f->ports[i] = free_port();
     for (int i = 0; up && i < REPLICAS; i++) up = start(f, i);
     for (int i = 0; up && i < REPLICAS; i++) up = is_ready(&f->daemons[i]);
-    if (up && balancer_start(&f->balancer, f->ports, variable)) return true;
+    if (up && balancer_start(&f->balancer, kind, f->ports, variable)) return true;
     fleet_stop(f);
     return false;
 }
@@ -49,6 +49,8 @@ bool fleet_kill(Fleet *f, int i) {
     *d = (Daemon){0};
     return start(f, i);
 }
+
+bool fleet_kill_and_wait(Fleet *f, int i) { return fleet_kill(f, i) && is_ready(&f->daemons[i]); }
 
 bool fleet_restart(Fleet *f, int i) {
     if (daemon_stop(&f->daemons[i]) || !start(f, i) || !is_ready(&f->daemons[i])) return false;
