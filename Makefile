@@ -312,9 +312,10 @@ test-schemas: $(BUILD)/noised $(BUILD)/form-check ## JSON schemas as forms: the 
 	    node tests/forms/schemas.mjs $(BUILD) $(BUILD)/schemas
 
 .PHONY: test-kubernetes
-test-kubernetes: ## deploy/kubernetes against the schemas of the API server and its client's types (kubectl, node, npm)
+test-kubernetes: ## deploy/kubernetes against the schemas of the API server, KEDA and Prometheus Operator (kubectl, node, npm)
 	@mkdir -p $(BUILD)/kubernetes && npm install --silent --no-audit --no-fund --prefix $(BUILD)/kubernetes \
-	    kubernetes-models@5.1.0 @kubernetes/client-node@2.0.1 yaml@2.8.1
+	    kubernetes-models@5.1.0 @kubernetes/client-node@2.0.1 @kubernetes-models/keda@2.0.0 \
+	    @kubernetes-models/prometheus-operator@6.0.0 typescript@5.9.3 yaml@2.8.1
 	node tests/server/validate_kubernetes.mjs $(BUILD)/kubernetes
 
 soak: $(BUILD)/noised $(BUILD)/run-soak ## all kinds of clients and troubles at once (SECONDS=600); nothing may grow or differ

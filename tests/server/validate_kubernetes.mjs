@@ -1,6 +1,9 @@
-// deploy/kubernetes as kustomize renders it, against the API server's schemas (kubernetes-models) and, for fields that no
-// kind has, the client's own types (@kubernetes/client-node): node validate_kubernetes.mjs PACKAGES
-import { execFileSync } from "node:child_process";
+// deploy/kubernetes as kustomize renders it, against the schemas of the API server, of KEDA and of Prometheus Operator as
+// they publish them (kubernetes-models and @kubernetes-models). Fields that no kind has are found by types: the client's
+// own (@kubernetes/client-node), and of the operators' kinds TypeScript's check of a literal.
+//     node validate_kubernetes.mjs PACKAGES
+import { execFileSync, spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -13,14 +16,27 @@ function keysOf(value, path = "") {
     return Object.entries(value).flatMap(([key, inner]) => [`${path}.${key}`, ...keysOf(inner, `${path}.${key}`)]);
 }
 
+const operators = { "keda.sh": "@kubernetes-models/keda", "monitoring.coreos.com": "@kubernetes-models/prometheus-operator" };
+
+function unknownToTypes(object, from) {
+    const file = resolve(process.argv[2], "literal.mts");
+    writeFileSync(file, `import { ${object.kind} } from "${from}/${object.apiVersion}";\n` +
+        `new ${object.kind}(${JSON.stringify({ ...object, apiVersion: undefined, kind: undefined })});\n`);
+    const tsc = spawnSync(process.execPath, [resolve(process.argv[2], "node_modules/typescript/bin/tsc"), "--noEmit",
+        "--skipLibCheck", "--module", "nodenext", "--target", "es2022", file], { encoding: "utf8" });
+    return tsc.status === 0 ? "" : tsc.stdout;
+}
+
 // What is wrong with an object, "" if nothing is.
 async function faults(object) {
-    const models = await import(`${packages}kubernetes-models/${object.apiVersion}/index.js`);
+    const operator = operators[object.apiVersion.split("/")[0]], from = operator ?? "kubernetes-models";
+    const models = await import(`${packages}${from}/${object.apiVersion}/index.js`);
     try {
         new models[object.kind](object).validate();
     } catch (e) {
         return e.message;
     }
+    if (operator) return unknownToTypes(object, operator);
     const version = object.apiVersion.split("/").at(-1);
     const type = version[0].toUpperCase() + version.slice(1) + object.kind;
     const known = JSON.parse(JSON.stringify(ObjectSerializer.serialize(ObjectSerializer.deserialize(object, type), type)));
@@ -28,16 +44,24 @@ async function faults(object) {
     return keysOf(object).filter((key) => !kept.has(key)).map((key) => `${key} is unknown`).join(", ");
 }
 
-// The validators are worth something: each of these must be refused.
+// The validators are worth something: each of these must be refused, wherever there is such a kind.
 const mistakes = [
-    (d) => { d.spec.minReadySeconds = "5"; },
-    (d) => { d.spec.template.spec.containers[0].readynessProbe = {}; },
-    (d) => { d.spec.template.spec.securityContext.runAsNoRoot = true; },
-    (d) => { delete d.spec.template.spec.containers[0].name; },
+    ["Deployment", (d) => { d.spec.minReadySeconds = "5"; }],
+    ["Deployment", (d) => { d.spec.template.spec.containers[0].readynessProbe = {}; }],
+    ["Deployment", (d) => { d.spec.template.spec.securityContext.runAsNoRoot = true; }],
+    ["Deployment", (d) => { delete d.spec.template.spec.containers[0].name; }],
+    ["NetworkPolicy", (d) => { d.spec.ingres = []; }],
+    ["ScaledObject", (d) => { d.spec.maxReplicaCount = "8"; }],
+    ["ScaledObject", (d) => { d.spec.maxReplicas = 8; }],
+    ["ScaledObject", (d) => { delete d.spec.triggers[0].metadata; }],
+    ["ServiceMonitor", (d) => { d.spec.endpoints[0].intervall = "15s"; }],
+    ["ServiceMonitor", (d) => { delete d.spec.selector; }],
+    ["PrometheusRule", (d) => { d.spec.groups[0].rules[0].for = "a minute"; }],
+    ["PrometheusRule", (d) => { d.spec.groups[0].rules[0].alarm = "x"; }],
 ];
 
 let bad = 0;
-for (const folder of ["base", "overlays/example"]) {
+for (const folder of ["base", "overlays/example", "overlays/operators"]) {
     const text = execFileSync("kubectl", ["kustomize", "deploy/kubernetes/" + folder]).toString();
     const objects = parseAllDocuments(text).map((d) => d.toJS());
     for (const object of objects) {
@@ -45,8 +69,9 @@ for (const folder of ["base", "overlays/example"]) {
         console.log(`${fault ? "FAIL" : "ok  "} ${folder} ${object.kind} ${object.metadata.name} ${fault}`);
         bad += fault !== "";
     }
-    for (const mistake of mistakes) {
-        const object = structuredClone(objects.find((o) => o.kind === "Deployment"));
+    for (const [kind, mistake] of mistakes) {
+        const object = structuredClone(objects.find((o) => o.kind === kind));
+        if (!object) continue;
         mistake(object);
         const fault = await faults(object);
         if (!fault) console.log(`FAIL not refused: ${mistake}`);
