@@ -1,8 +1,10 @@
 # syntax=docker/dockerfile:1
-# Two stages: compilers stay in the first. The demo checkpoint is inside; serve another one with
+# Compilers stay in the first stages. The demo checkpoint is inside; serve another one with
 #   docker build -t noised .
 #   docker run --read-only -v "$PWD/runs/books:/model:ro" -v "$PWD/keys:/keys:ro" -p 127.0.0.1:8080:8080 \
 #       noised --host 0.0.0.0 --api-key-file /keys      # a file of the container's user: chown 10001, chmod 600
+# The trainer on many machines, which deploy/mpijob.yaml runs, is a target of its own:
+#   docker build -t noised-train-mpi --target noised-train-mpi .
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc make libc6-dev \
     libcjson-dev libmicrohttpd-dev libopenblas-openmp-dev libpcre2-dev libssl-dev libunistring-dev libpng-dev libsystemd-dev \
@@ -10,6 +12,7 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc mak
     rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile ./
+COPY scripts scripts
 COPY base base
 COPY tokenizer tokenizer
 COPY model model
@@ -17,6 +20,25 @@ COPY weights weights
 COPY trainer trainer
 COPY server server
 RUN make -s -j"$(nproc)" all && strip build/noised build/noised-train build/noised-weights
+
+FROM build AS build-mpi
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libopenmpi-dev openmpi-bin && \
+    rm -rf /var/lib/apt/lists/*
+RUN make -s -j"$(nproc)" build/noised-train-mpi && strip build/noised-train-mpi
+
+# What Kubeflow's MPI operator asks of an image: mpirun reaches workers by sshd, which runs as the user it trains as and
+# has its keys mounted, at a port that needs no privilege.
+FROM debian:bookworm-slim AS noised-train-mpi
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libcjson1 libgomp1 libopenblas0-openmp libpcre2-8-0 \
+    libssl3 libunistring2 zlib1g libzstd1 openmpi-bin openssh-client openssh-server && \
+    rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* && useradd --create-home --uid 1000 mpiuser
+COPY --from=build-mpi /src/build/noised-train-mpi /usr/local/bin/
+RUN printf 'Host *\n    Port 2222\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n' \
+        >/etc/ssh/ssh_config.d/mpi.conf && \
+    printf 'Port 2222\nPidFile /home/mpiuser/sshd.pid\nHostKey /home/mpiuser/.ssh/id_rsa\nStrictModes no\n' \
+        >/home/mpiuser/.sshd_config
+USER mpiuser
+WORKDIR /home/mpiuser
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libcjson1 libgomp1 libmicrohttpd12 libopenblas0-openmp \

@@ -85,3 +85,42 @@ TEST(hardening_of_the_image) {
     if (top) closedir(top);
     free(text);
 }
+
+/* Make finds whatever it asks for among the files that the first stage copies, none of which docker passes over. */
+TEST(hardening_image_has_what_it_is_built_from) {
+    char *image = test_read_file("Dockerfile", NULL), *ignored = test_read_file(".dockerignore", NULL);
+    char *dir = test_dir(), *rest = image, command[1024];
+    REQUIRE(image && ignored);
+    *strstr(image, "\nRUN make") = 0;
+    for (char *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        char from[200], to[200];
+        if (sscanf(line, "COPY %199s %199s", from, to) != 2) continue;
+        snprintf(command, sizeof command, "\n%s\n", from);
+        CHECK_MSG(!strstr(ignored, command), ".dockerignore has %s", from);
+        snprintf(command, sizeof command, "cp -r %s %s/%s", from, dir, to);
+        CHECK_MSG(system(command) == 0, "%s", command);
+    }
+    snprintf(command, sizeof command,
+             "env -u MAKEFLAGS -u MAKELEVEL -u BUILD -u SAN make -s -n -C %s all build/noised-train-mpi 2>&1 >%s/plan",
+             dir, dir);
+    FILE *make = popen(command, "r");
+    REQUIRE(make);
+    char said[500] = "";
+    said[fread(said, 1, sizeof said - 1, make)] = 0;
+    CHECK_MSG(pclose(make) == 0, "%s", said);
+    free(image);
+    free(ignored);
+    free(dir);
+}
+
+/* What deploy/mpijob.yaml runs is a target of the Dockerfile, and not the one that is built by default. */
+TEST(hardening_names_the_image_of_many_machines) {
+    static const char target[] = " AS noised-train-mpi\n", job[] = " image: noised-train-mpi\n";
+    char *image = test_read_file("Dockerfile", NULL), *pods = test_read_file("deploy/mpijob.yaml", NULL);
+    REQUIRE(image && pods);
+    const char *stage = strstr(image, target), *entry = strstr(image, "\nENTRYPOINT"), *pod = strstr(pods, job);
+    CHECK(stage && entry && stage < entry && strstr(stage, "/src/build/noised-train-mpi /usr/local/bin/"));
+    CHECK(pod && strstr(pod + strlen(job), job)); /* of the launcher and of the workers */
+    free(image);
+    free(pods);
+}
