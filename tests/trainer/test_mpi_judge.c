@@ -70,8 +70,9 @@ TEST(mpi_score_same_numbers) {
     char *dir = test_dir(), args[1024];
     Buffer lines = {0};
     for (int i = 0; i < 60; i++)
-        buffer_print(&lines, "{\"query\":\"the river %d\",\"choices\":[\"goes down\",\"turns %d times\"],\"gold\":%d}\n",
-                     i * i, i, i % 2);
+        buffer_print(&lines,
+                     "{\"query\":\"the river %d\",\"choices\":[\"goes down\",\"turns %d times\"],\"gold\":%d}\n", i * i,
+                     i, i % 2);
     buffer_append(&lines, "", 1);
     test_write_text(dir, "rivers.jsonl", lines.data);
     snprintf(args, sizeof args, "score --model %s --task %s/rivers.jsonl %s/rivers.jsonl --threads 1",
@@ -86,8 +87,8 @@ TEST(mpi_eval_refuses_other_texts) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     const char *build = getenv("BUILD"), *model = test_checkpoint(CHECKPOINT_SMALL);
     char *text = trainer_text_file(3000), *other = trainer_text_file(3001), args[2048];
-    snprintf(args, sizeof args, "eval --model %s --data %s : -np 1 %s/noised-train-mpi eval --model %s --data %s", model,
-             text, build ? build : "build", model, other);
+    snprintf(args, sizeof args, "eval --model %s --data %s : -np 1 %s/noised-train-mpi eval --model %s --data %s",
+             model, text, build ? build : "build", model, other);
     ChildResult r = trainer_run_ranks(1, args);
     CHECK_MSG(r.status == 1 && strstr(r.output, "--data is "), "status %d: %s", r.status, r.output);
     free(r.output);

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "trainer/commands/commands.h"
 #include "tokenizer/tokenizer_json.h"
+#include "trainer/ranks/agree.h"
 #include "trainer/text/corpus_map.h"
 #include "trainer/text/draws.h"
 #include "trainer/text/evaluate.h"
@@ -56,10 +57,11 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, int window, Nois
     Evaluation e;
     if (texts_load(&texts, &eval->data, 1, VAL_NONE, err)) return -1;
     size_t bytes = texts.train[0].n;
-    int rc = text_encode(c->tokenizer, texts.train[0].data, bytes, &list, err);
+    int rc = agree_on("the sha256 of --data", texts.hash, err);
+    if (rc == 0) rc = text_encode(c->tokenizer, texts.train[0].data, bytes, &list, err);
     texts_free(&texts);
     TokenSpan span = {.ids = (const unsigned char *)list.ids, .width = sizeof *list.ids, .n = list.n};
-    if (rc == 0) rc = evaluate(&c->model, span, window, 0, noise, NULL, &e, err);
+    if (rc == 0) rc = evaluate_on_ranks(&c->model, span, window, noise, &e, err);
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
     if (rc == 0) rc = print_result(&e, c->model.cfg.task, bytes, noise, err);
     token_list_free(&list);
@@ -78,8 +80,10 @@ static int evaluate_held_out(const Checkpoint *c, const Eval *eval, const Corpus
     if (strcmp(sum, x->tokenizer))
         return err_set(err, "the ids of --data %s were made by a tokenizer of sha256 %s, --model %s has one of %s",
                        eval->data, x->tokenizer, eval->model, sum);
+    corpus_index_sha256(x, sum);
+    if (agree_on("the sha256 of the index of --data", sum, err)) return -1;
     int rc = corpus_map(&corpus, eval->data, x, err);
-    if (rc == 0) rc = evaluate(&c->model, corpus.val, window, 0, noise, NULL, &e, err);
+    if (rc == 0) rc = evaluate_on_ranks(&c->model, corpus.val, window, noise, &e, err);
     if (rc == 0 && !corpus_intact(&corpus)) rc = err_set(err, "--data %s was changed while it was read", eval->data);
     if (rc == 0) rc = shards_check_intact(&c->shards, err);
     if (rc == 0) rc = print_result(&e, c->model.cfg.task, corpus.val_bytes, noise, err);
@@ -109,6 +113,15 @@ static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Er
     return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;
 }
 
+static int agree_examples(const Examples *e, Err *err) {
+    char hex[SHA256_HEX];
+    Sha256 hash;
+    sha256_init(&hash);
+    task_data_hash(e, &hash);
+    sha256_hex(&hash, hex);
+    return agree_on("the sha256 of --task-data", hex, err);
+}
+
 static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise, Err *err) {
     const Config *cfg = &c->model.cfg;
     Examples e;
@@ -117,7 +130,8 @@ static int evaluate_labels(const Checkpoint *c, const Eval *eval, NoiseKey noise
     if (!config_classifies(cfg))
         return err_set(err, "--model %s has no labels: its task is %s", eval->model, task_names[cfg->task]);
     if (examples_load(&e, eval->task_data, (ExamplesFormat)eval->format, &c->labels, err)) return -1;
-    int rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
+    int rc = agree_examples(&e, err);
+    if (rc == 0) rc = task_data_encode(&d, &e, c->tokenizer, cfg, eval->truncate, err);
     if (rc == 0) {
         task_score(&c->model, &d, NULL, noise, task_majority(&e), NULL, &s);
         rc = shards_check_intact(&c->shards, err);
@@ -137,8 +151,10 @@ static int run(const CommandLine *line) {
         err_set(&err, e->data ? "--data and --task-data exclude each other" : "--data or --task-data is missing");
         return command_fail(line, &err, EXIT_USAGE);
     }
-    if (checkpoint_open(&c, e->model, &err)) return command_fail(line, &err, EXIT_FAILED);
-    int rc = draws_component(&c.model.cfg, e->component, &noise, &err);
+    if (agree_program(&err) || agree_options(line, &err) || checkpoint_open(&c, e->model, &err))
+        return command_fail(line, &err, EXIT_FAILED);
+    int rc = agree_on("the hash of --model", c.hash, &err);
+    if (rc == 0) rc = draws_component(&c.model.cfg, e->component, &noise, &err);
     if (rc == 0) rc = e->data ? evaluate_data(&c, e, noise, &err) : evaluate_labels(&c, e, noise, &err);
     checkpoint_close(&c);
     return rc ? command_fail(line, &err, EXIT_FAILED) : EXIT_DONE;

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "trainer/commands/commands.h"
+#include "trainer/ranks/agree.h"
 #include "trainer/stop.h"
 #include "trainer/tasks/zero_shot.h"
 
@@ -65,6 +66,7 @@ static int score_tasks(const ZeroShot *z, const OptionList *tasks, Err *err) {
     Questions *q = xcalloc((size_t)tasks->n, sizeof *q);
     int rc = 0, n = 0;
     for (; n < tasks->n && rc == 0; n++) rc = questions_load(&q[n], tasks->items[n], err);
+    for (int i = 0; i < n && rc == 0; i++) rc = agree_file("--task", tasks->items[i], err);
     for (int i = 0; i < tasks->n && rc == 0; i++) rc = score_task(z, &q[i], err);
     for (int i = 0; i < n; i++) questions_free(&q[i]);
     free(q);
@@ -76,19 +78,21 @@ static int run(const CommandLine *line) {
     Checkpoint c;
     Err err;
     if (s->threads) team_resize(s->threads);
-    if (checkpoint_open(&c, s->model, &err)) return command_fail(line, &err, EXIT_FAILED);
+    if (agree_program(&err) || agree_options(line, &err) || checkpoint_open(&c, s->model, &err))
+        return command_fail(line, &err, EXIT_FAILED);
     stop_install();
     ZeroShot z = {.checkpoint = &c,
                   .delimiter = s->delimiter ? s->delimiter : " ",
                   .truncate = s->truncate,
                   .noise = {.seed = (uint64_t)s->seed, .scale = (float)s->scale},
                   .stopped = stop_signal};
-    int rc =
-        c.tokenizer ? score_tasks(&z, &s->tasks, &err) : err_set(&err, "--model %s has no tokenizer.json", s->model);
+    int rc = agree_on("the hash of --model", c.hash, &err);
+    if (rc == 0 && !c.tokenizer) rc = err_set(&err, "--model %s has no tokenizer.json", s->model);
+    if (rc == 0) rc = score_tasks(&z, &s->tasks, &err);
     if (rc == 0) rc = shards_check_intact(&c.shards, &err);
     checkpoint_close(&c);
     if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
-    return rc ? 128 + stop_signal() : EXIT_DONE;
+    return rc ? 128 + ranks_most(stop_signal()) : EXIT_DONE; /* one that came to any rank */
 }
 
 #define AT(member) offsetof(Score, member)

@@ -9,8 +9,8 @@ static int start(Err *err) { return kernels_init(err) || map_guard_install(err) 
 
 static const Program program = {
     .name = "noised-train-mpi",
-    .summary = "train a small language model on many machines: mpirun -np N noised-train-mpi pretrain ...",
-    .commands = (const Command *const[]){&command_pretrain, NULL},
+    .summary = "train and judge a small language model on many machines: mpirun -np N noised-train-mpi pretrain ...",
+    .commands = (const Command *const[]){&command_pretrain, &command_eval, &command_score, NULL},
     .statuses = "129, 130 and 143: a rank was sent SIGHUP, SIGINT or SIGTERM; the run is saved.",
     .start = start,
 };

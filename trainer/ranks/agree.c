@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROGRAM_MAX = 1 << 30 };
+enum { FILE_MOST = 1 << 30 };
 
 typedef struct Claim {
     char host[RANK_HOST], value[OPTION_TEXT_BYTES];
@@ -33,7 +33,7 @@ int agree_on(const char *what, const char *mine, Err *err) {
 int agree_program(Err *err) {
     char hex[SHA256_HEX];
     if (ranks->n == 1) return 0;
-    if (sha256_file("/proc/self/exe", PROGRAM_MAX, hex, err) || agree_on("the sha256 of the program", hex, err))
+    if (sha256_file("/proc/self/exe", FILE_MOST, hex, err) || agree_on("the sha256 of the program", hex, err))
         return -1;
     return agree_on("the arithmetic", kernels->arithmetic_bf16, err);
 }
@@ -60,6 +60,13 @@ int agree_options(const CommandLine *line, Err *err) {
         if (agree_on(name, text, err)) return -1;
     }
     return 0;
+}
+
+int agree_file(const char *option, const char *path, Err *err) {
+    char hex[SHA256_HEX], what[64];
+    if (ranks->n == 1) return 0;
+    snprintf(what, sizeof what, "the sha256 of %s", option);
+    return sha256_file(path, FILE_MOST, hex, err) || agree_on(what, hex, err) ? -1 : 0;
 }
 
 int agree_weights(const float *w, size_t n, Err *err) {

@@ -16,6 +16,8 @@ int agree_program(Err *err); /* the binary, and the arithmetic of its kernels */
 /* Whether --out holds a saved run is what rank 0 has found. */
 int agree_folder(const char *out, bool *saved, Err *err);
 int agree_options(const CommandLine *line, Err *err); /* all of them, with what follows from others */
+/* The contents of the file that an option names. */
+int agree_file(const char *option, const char *path, Err *err);
 int agree_weights(const float *w, size_t n, Err *err);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,22 @@ int ranks_refuse(Err *err, const char *fmt, ...) {
 RankShare ranks_share(int64_t all, int k, int n) {
     int64_t first = all * k / n;
     return (RankShare){.first = first, .n = all * (k + 1) / n - first};
+}
+
+int64_t *ranks_starts(int64_t all) {
+    int64_t *starts = xcalloc((size_t)ranks->n + 1, sizeof *starts);
+    for (int r = 0; r < ranks->n; r++) starts[r] = ranks_share(all, r, ranks->n).first;
+    starts[ranks->n] = all;
+    return starts;
+}
+
+void ranks_collect(void *data, size_t size, const int64_t *starts) {
+    if (ranks->n == 1) return;
+    BUG_ON(starts[ranks->n] > INT_MAX / (int64_t)size);
+    int *bytes = xcalloc((size_t)ranks->n, sizeof *bytes);
+    for (int r = 0; r < ranks->n; r++) bytes[r] = (int)((starts[r + 1] - starts[r]) * (int64_t)size);
+    ranks->spread(data, bytes);
+    free(bytes);
 }
 
 int ranks_check(int64_t micro_batches, int n, Err *err) {

@@ -36,6 +36,12 @@ typedef struct RankShare {
 } RankShare;
 RankShare ranks_share(int64_t all, int k, int n);
 
+/* Work of `all` items that every rank has before it, each doing its share: starts[n + 1], malloc'ed, rank r does those
+ * from starts[r] to starts[r + 1] - 1. Then all get all: data has an item of `size` bytes each, of which each rank has
+ * filled its own. */
+int64_t *ranks_starts(int64_t all);
+void ranks_collect(void *data, size_t size, const int64_t *starts);
+
 /* -1 where a step has fewer micro-batches than there are ranks. */
 int ranks_check(int64_t micro_batches, int n, Err *err);
 

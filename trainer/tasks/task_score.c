@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
+#include "trainer/ranks/ranks.h"
 #include "trainer/tasks/entities.h"
 #include "trainer/tasks/scores.h"
 
@@ -15,17 +16,30 @@ enum { ROWS = 512 }; /* computed together, unless one example is longer */
 const char *const task_metrics[] = {"accuracy", "f1", "matthews", "entity-f1"};
 const char *const task_metric_keys[] = {"accuracy", "f1", "matthews", "entity_f1"};
 
-/* Examples first, first + 1, ... up to ROWS rows; how many. */
-static int fill(TaskBatch *b, const TaskData *d, int first, NoiseKey noise) {
-    uint32_t chosen[ROWS];
+/* Of examples first, first + 1, ... as many as have up to ROWS rows. */
+static int count(const TaskData *d, int first) {
     int n = 0, rows = 0;
-    for (int i = first; i < d->examples->n && n < ROWS; i++) {
+    for (int i = first; i < d->examples->n && n < ROWS; i++, n++) {
         rows += task_data_rows(d, i);
         if (n && rows > ROWS) break;
-        chosen[n++] = (uint32_t)i;
     }
+    return n;
+}
+
+/* These into b; how many they are. */
+static int fill(TaskBatch *b, const TaskData *d, int first, NoiseKey noise) {
+    uint32_t chosen[ROWS];
+    int n = count(d, first);
+    for (int i = 0; i < n; i++) chosen[i] = (uint32_t)(first + i);
     task_batch_fill(b, d, chosen, n, noise, false);
     return n;
+}
+
+/* first[n + 1] of the n batches that d is cut into; malloc'ed. */
+static int *cut(const TaskData *d, int *n) {
+    int *first = xcalloc((size_t)d->examples->n + 1, sizeof *first);
+    for (*n = 0; first[*n] < d->examples->n; ++*n) first[*n + 1] = first[*n] + count(d, first[*n]);
+    return first;
 }
 
 int task_features(const Model *m, const TaskData *d, NoiseKey noise, int (*stopped)(void), float *features) {
@@ -61,27 +75,51 @@ static Mat *compute_logits(const Model *m, Tape *tape, const TaskBatch *b, const
     return model_logits(m, tape, x);
 }
 
-/* answers[n_units], and the summed cross-entropy. */
+/* Batch k of those that begin at first[], into answers and nats[k]. */
+static void answer_batch(const Model *m, const TaskData *d, const float *features, NoiseKey noise, const int *first,
+                         int k, TaskBatch *b, Tape *tape, int *answers, double *nats) {
+    int unit = d->examples->first[first[k]];
+    fill(b, d, first[k], noise);
+    tape_reset(tape);
+    const float *rows = features ? features + (size_t)unit * (size_t)m->cfg.hidden_size : NULL;
+    Mat *logits = compute_logits(m, tape, b, rows);
+    BUG_ON(logits->n != b->n_units);
+    for (int i = 0; i < logits->n; i++)
+        answers[unit + i] = best_of(logits->x + (size_t)i * (size_t)logits->d, logits->d);
+    nats[k] = (double)op_cross_entropy(tape, logits, b->targets, NULL)->x[0] * b->n_units;
+}
+
+/* What each rank has computed of n batches, to all. */
+static void collect(const TaskData *d, const int *first, const int64_t *starts, int *answers, double *nats) {
+    int64_t *units = ranks_starts(0);
+    for (int r = 0; r <= ranks->n; r++) units[r] = d->examples->first[first[starts[r]]];
+    ranks_collect(nats, sizeof *nats, starts);
+    ranks_collect(answers, sizeof *answers, units);
+    free(units);
+}
+
+/* answers[n_units], and the summed cross-entropy, in the order of batches. */
 static int answer(const Model *m, const TaskData *d, const float *features, NoiseKey noise, int (*stopped)(void),
-                  int *answers, double *nats) {
+                  int *answers, double *sum) {
     TaskBatch b = {0};
     Tape tape;
-    int rc = 0, unit = 0;
-    *nats = 0;
+    int rc = 0, n, *first = cut(d, &n);
+    int64_t *starts = ranks_starts(n);
+    double *nats = xcalloc((size_t)n, sizeof *nats);
     tape_init(&tape, false);
-    for (int i = 0; i < d->examples->n && rc == 0;) {
-        i += fill(&b, d, i, noise);
-        tape_reset(&tape);
-        const float *rows = features ? features + (size_t)unit * (size_t)m->cfg.hidden_size : NULL;
-        Mat *logits = compute_logits(m, &tape, &b, rows);
-        BUG_ON(logits->n != b.n_units);
-        for (int k = 0; k < logits->n; k++)
-            answers[unit++] = best_of(logits->x + (size_t)k * (size_t)logits->d, logits->d);
-        *nats += (double)op_cross_entropy(&tape, logits, b.targets, NULL)->x[0] * b.n_units;
+    for (int64_t k = starts[ranks->rank]; k < starts[ranks->rank + 1] && rc == 0; k++) {
+        answer_batch(m, d, features, noise, first, (int)k, &b, &tape, answers, nats);
         rc = stopped && stopped() ? 1 : 0;
     }
+    rc = ranks_most(rc);
+    if (rc == 0) collect(d, first, starts, answers, nats);
+    *sum = 0;
+    for (int k = 0; k < n; k++) *sum += nats[k];
     tape_free(&tape);
     task_batch_free(&b);
+    free(first);
+    free(starts);
+    free(nats);
     return rc;
 }
 

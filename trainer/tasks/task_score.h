@@ -23,7 +23,8 @@ typedef struct TaskScore {
  * batches when `stopped` says so, which may be NULL: 1 then, else 0. */
 int task_features(const Model *m, const TaskData *d, NoiseKey noise, int (*stopped)(void), float *features);
 
-/* features: those of d, or NULL. majority: the number of the label that answers nothing asked. Returns as above. */
+/* features: those of d, or NULL. majority: the number of the label that answers nothing asked. Returns as above.
+ * All ranks call it alike (ranks.h): each computes its share, and all get what one would have. */
 int task_score(const Model *m, const TaskData *d, const float *features, NoiseKey noise, int majority,
                int (*stopped)(void), TaskScore *out);
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "model/sampler.h"
+#include "trainer/ranks/ranks.h"
 #include "trainer/tasks/scores.h"
 
 #include <math.h>
@@ -102,10 +103,10 @@ static void add_token(Likelihood *l, const float *logits, int vocab, int id) {
     l->greedy &= best.id == id;
 }
 
-/* Texts k, k + 1, ... of up to ROWS tokens side by side; where it stops. */
-static int compute_some(const ZeroShot *z, const Encoded *e, int k, Likelihood *likelihoods, Tape *tape) {
+/* Texts k, k + 1, ... before `last` of up to ROWS tokens side by side; where it stops. */
+static int compute_some(const ZeroShot *z, const Encoded *e, int k, int last, Likelihood *likelihoods, Tape *tape) {
     int end = k + 1, n_want = 0;
-    while (end < e->n && e->first[end + 1] - e->first[k] <= ROWS) end++;
+    while (end < last && e->first[end + 1] - e->first[k] <= ROWS) end++;
     size_t n = e->first[end] - e->first[k];
     tape_reset(tape);
     Segment *segments = tape_alloc(tape, (size_t)(end - k) * sizeof *segments);
@@ -146,12 +147,16 @@ int zero_shot(const ZeroShot *z, const Questions *q, Likelihood *likelihoods, in
     if (!z->checkpoint->model.cfg.causal)
         return err_set(err, "causal is false: such a network sees the continuation, which it would be asked for");
     int rc = encode_all(z, q, &e, likelihoods, truncated, err);
+    int64_t *starts = ranks_starts(rc ? 0 : e.n), end = starts[ranks->rank + 1];
     tape_init(&tape, false);
-    for (int k = 0; k < e.n && rc == 0;) {
-        k = compute_some(z, &e, k, likelihoods, &tape);
+    for (int k = (int)starts[ranks->rank]; k < end && rc == 0;) {
+        k = compute_some(z, &e, k, (int)end, likelihoods, &tape);
         if (z->stopped && z->stopped()) rc = 1;
     }
+    if (rc >= 0) rc = ranks_most(rc);
+    if (rc == 0) ranks_collect(likelihoods, sizeof *likelihoods, starts);
     tape_free(&tape);
+    free(starts);
     token_list_free(&e.tokens);
     free(e.first);
     return rc ? rc : check_finite(q, likelihoods, err);

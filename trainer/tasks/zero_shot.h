@@ -36,7 +36,8 @@ typedef struct ZeroShotScore {
 
 /* likelihoods [q->n_choices], in the order of the questions and their choices. All texts are encoded and checked before
  * the first is computed. 1 when it was stopped, -1 on error, which names file and line: a continuation without tokens
- * of its own, a text beyond the context. */
+ * of its own, a text beyond the context. All ranks call it alike (ranks.h), and each computes its share: a text
+ * has its numbers whatever stands beside it. */
 int zero_shot(const ZeroShot *z, const Questions *q, Likelihood *likelihoods, int *truncated, Err *err);
 
 ZeroShotScore zero_shot_score(const Questions *q, const Likelihood *likelihoods);

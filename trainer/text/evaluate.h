@@ -23,4 +23,7 @@ typedef struct Evaluation {
 int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
              Evaluation *out, Err *err);
 
+/* All windows, by all ranks, who call it alike (ranks.h): each computes its share, and all get what one would have. */
+int evaluate_on_ranks(const Model *m, TokenSpan span, int length, NoiseKey noise, Evaluation *out, Err *err);
+
 #endif
