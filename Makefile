@@ -351,7 +351,7 @@ family: built ## every member of the family beside mha: its own size, equal para
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 
 # Each experiment is a script of its own; DATA names the folder of data that nobody packages.
-PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/claims.py %/prompts.py %/weight_noise.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
+PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/claims.py %/prompts.py %/weight_noise.py %/ablation.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
 papers: ## the experiments of the papers, each a target of its own
 	@for e in $(subst _,-,$(PAPERS)); do \
 	    printf '  make papers-%-14s %s\n' $$e "$$(sed -n '2s/^"""//p' scripts/papers/$$(echo $$e | tr - _).py)"; done

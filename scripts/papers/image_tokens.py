@@ -86,7 +86,7 @@ def main():
     curves, losses = {}, {}
     for name, config in (("plain", "image-tokens-nano"), ("NOBLE", "image-tokens-noble-nano")):
         runs = [train(name, config, subset, seed) for seed in range(1, papers.SEEDS + 1)]
-        curves[name] = [[line["val_loss"] for line in papers.log(run) if "val_loss" in line] for run in runs]
+        curves[name] = [papers.evaluations(run) for run in runs]
         losses[name] = [curve[-1] for curve in curves[name]]
     papers.keep("image-tokens", ["network"], loss=losses)
     d, half = papers.difference(losses["NOBLE"], losses["plain"])

@@ -21,14 +21,11 @@ def main():
                                 "--steps", STEPS, "--warmup", max(STEPS // 100, 1), "--schedule", "linear",
                                 "--weight-decay", 0.01, "--lr", "2e-3", "--eval-every", EVERY, "--seed", seed)
             tokenizer = ["--tokenizer", os.path.join(papers.RUNS, "mlm", "plain-1", "tokenizer.json")]
-            runs.append([line["val_loss"] for line in papers.log(path) if "val_loss" in line])
+            runs.append(papers.evaluations(path))
         curves[name] = runs
         losses[name] = [run[-1] for run in runs]
     d, half = papers.difference(losses["NOBLE"], losses["plain"])
-    faster = []
-    for plain, noble in zip(curves["plain"], curves["NOBLE"]):
-        reached = next((k + 1 for k, loss in enumerate(noble) if loss <= plain[-1]), None)
-        faster.append(len(plain) / reached if reached else float("nan"))
+    faster = [papers.times_fewer(noble, plain) for plain, noble in zip(curves["plain"], curves["NOBLE"])]
     rows = [[name, paper, papers.told(losses[name], 4)]
             for name, paper in (("plain", "1.414"), ("NOBLE", "1.393 / 1.371 / 1.351 (rank 64 / 128 / 256)"))]
     told = ", ".join("never" if f != f else f"{f:.2f}" for f in faster)

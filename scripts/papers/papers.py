@@ -72,7 +72,9 @@ def plan(*keys):
 
 
 def books():
-    """The corpus of three public-domain books, fetched from Debian when it is not there."""
+    """The corpus of three public-domain books, fetched from Debian when it is not there; CORPUS (files) takes its place."""
+    if os.environ.get("CORPUS"):
+        return os.environ["CORPUS"].split()
     folder = os.path.join(TOP, "runs", "corpus")
     run(os.path.join(TOP, "scripts", "corpus.sh"), folder)
     return [os.path.join(folder, f"{name}.txt") for name in ("sherlock", "mobydick", "kjv")]
@@ -87,6 +89,17 @@ def log(path):
     """The lines of log.jsonl."""
     with open(os.path.join(path, "log.jsonl"), encoding="utf-8") as f:
         return [json.loads(line) for line in f]
+
+
+def evaluations(path):
+    """The validation losses of a run."""
+    return [line["val_loss"] for line in log(path) if "val_loss" in line]
+
+
+def times_fewer(curve, other):
+    """Of evaluations: how many times fewer `curve` needs to come to the last loss of `other`; NaN: it does not."""
+    reached = next((k + 1 for k, loss in enumerate(curve) if loss <= other[-1]), None)
+    return len(other) / reached if reached else math.nan
 
 
 def mean(values):

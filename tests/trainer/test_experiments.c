@@ -52,3 +52,57 @@ TEST(experiments_write_a_page_and_go_on) {
     free(picture);
     free(dir);
 }
+
+/* An experiment of small language models on two pages of ours; its page. */
+static char *ablation(const char *dir, const char *name, const char *plan) {
+    char line[1024], path[512];
+    const char *build = getenv("BUILD");
+    snprintf(line, sizeof line,
+             "OMP_NUM_THREADS=1 BUILD=%s RUNS=%s/runs DOCS=%s/docs CORPUS='docs/spec.md docs/noise.md' STEPS=1 %s "
+             "python3 scripts/papers/%s.py >%s/out 2>&1",
+             build ? build : "build", dir, dir, plan, name, dir);
+    int rc = system(line);
+    snprintf(path, sizeof path, "%s/out", dir);
+    char *out = test_read_file(path, NULL);
+    CHECK_MSG(rc == 0, "%s: %s", name, out ? out : "");
+    free(out);
+    snprintf(path, sizeof path, "%s/docs/%s.md", dir, name);
+    return test_read_file(path, NULL);
+}
+
+/* The kernel's row has the difference of the logarithms of its perplexities, 22.50 and 23.67; FIGURES leaves out. */
+TEST(experiments_of_sas) {
+    if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    char *dir = test_dir(), path[512];
+    char *page = ablation(dir, "sas", "SEEDS=2 FIGURES=kernels");
+    CHECK_MSG(page && strstr(page, "| Appendix E | sas-kernel-1 − mha | -0.051 |") && !strstr(page, "Figure 5 |"), "%s",
+              page ? page : "");
+    free(page);
+    snprintf(path, sizeof path, "%s/docs/sas.csv", dir);
+    char *kept = test_read_file(path, NULL);
+    CHECK_MSG(kept && !strncmp(kept, "network,seed,loss\n", 18) && strstr(kept, "\nsas-kernel-7,2,"), "%s",
+              kept ? kept : "");
+    free(kept);
+    free(dir);
+}
+
+TEST(experiments_of_noble) {
+    if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    char *dir = test_dir();
+    char *page = ablation(dir, "noble", "SEEDS=2 FIGURES=ranks");
+    CHECK_MSG(page && strstr(page, "| Table 1, rank 64 | rank-4 − host | -0.040 |") &&
+                  strstr(page, "| 4 (64) | +5.7% / +"),
+              "%s", page ? page : "");
+    free(page);
+    free(dir);
+}
+
+TEST(experiments_complete_prompts) {
+    if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    char *dir = test_dir();
+    char *page = ablation(dir, "completions", "");
+    CHECK_MSG(page && strstr(page, "| Keats poetry is unique") && strstr(page, "| NoiseFormer V2 | "), "%s",
+              page ? page : "");
+    free(page);
+    free(dir);
+}
