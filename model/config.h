@@ -98,9 +98,9 @@ typedef struct Config {
         bool relu, rope_post;        /* relu false = the linear ablation */
     } sas;
     struct {
-        int rank; /* 0: no noble object */
+        int rank; /* 0: no branches */
         NobleActivation activation;
-        int layers;
+        int layers; /* 0: no noble object */
         NobleRecipe recipe;
     } noble;
     int bos_token_id, eos_token_id; /* -1 = none */

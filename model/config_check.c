@@ -204,8 +204,8 @@ static int check_task(const Config *c, Err *err) {
 }
 
 static int check_noble(const Config *c, Err *err) {
-    if (!c->noble.rank) return 0;
-    const Range r[] = {{"noble.rank", c->noble.rank, 1, 1 << 14}, {"noble.layers", c->noble.layers, 1, 3}};
+    if (!c->noble.layers) return 0;
+    const Range r[] = {{"noble.rank", c->noble.rank, 0, 1 << 14}, {"noble.layers", c->noble.layers, 1, 3}};
     if (check_ranges(r, COUNTOF(r), err)) return -1;
     if (c->noble.layers == 3 && c->noble.activation != NOBLE_COSNET)
         return err_set(err, "noble.layers is 3, but noble.activation is %s, not cosnet",

@@ -258,7 +258,7 @@ static void read_sas(Config *c, JsonReader *r) {
 static void read_noble(Config *c, JsonReader *r) {
     JsonReader b;
     if (!json_reader_enter(r, &b, "noble")) return;
-    c->noble.rank = json_take_positive(&b, "rank", JSON_REQUIRED);
+    c->noble.rank = json_take_int(&b, "rank", JSON_REQUIRED);
     c->noble.activation = (NobleActivation)json_take_name(&b, "activation", noble_activation_names,
                                                           COUNTOF(noble_activation_names), NOBLE_COSNET);
     c->noble.layers = json_take_positive(&b, "layers", 2);

@@ -160,7 +160,7 @@ static void put_blocks(Buffer *b, const Config *c) {
     put_attention(b, c);
     if (c->noise.scope != NOISE_NONE) put_noise(b, c);
     if (c->sas.heads) put_sas(b, c);
-    if (c->noble.rank) put_noble(b, c);
+    if (c->noble.layers) put_noble(b, c);
 }
 
 static void put_ends(Buffer *b, const Config *c) {

@@ -13,12 +13,12 @@ typedef struct Tpa {
 } Tpa;
 
 /* A factor of m rows of n. It starts by Xavier's uniform distribution on the weight seen as [d, m, n], as the paper's
- * code has it: the fan in of such a tensor is m n, its fan out d n. A main weight beside NOBLE starts as NOBLE says. */
+ * code has it: the fan in of such a tensor is m n, its fan out d n. With a noble object it starts as NOBLE says. */
 static void declare_factor(Linear *l, ParamSet *ps, const Config *c, const char *name, int m, int n) {
     float bound = (float)sqrt(6.0 / ((double)n * (m + c->hidden_size)));
     int weight = ps->n;
     linear_declare(l, ps, c, name, c->hidden_size, m * n, LINEAR_QKV);
-    if (!l->has_noble) ps->params[weight].init = (Init){.kind = INIT_UNIFORM, .a = -bound, .b = bound};
+    if (!c->noble.layers) ps->params[weight].init = (Init){.kind = INIT_UNIFORM, .a = -bound, .b = bound};
 }
 
 static void declare(void *weights, ParamSet *ps, const Config *c) {

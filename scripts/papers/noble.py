@@ -25,11 +25,14 @@ def branch(activation, layers):
     return "rank-4" if (activation, layers) == ("cosnet", 2) else f"{activation}-{layers}"
 
 
-NETWORKS = {"host": ablation.network(**HOST),
+# `start` has NOBLE's initial weights and no branches: what of a gain is the start's.
+NETWORKS = {"host": ablation.network(**HOST), "start": ablation.network(**HOST, noble={"rank": 0}),
             **{f"rank-{r}": ablation.network(**HOST, noble={"rank": r}) for r in RANKS},
             **{branch(a, n): ablation.network(**HOST, noble={"rank": 4, "activation": a, "layers": n})
                for a, n in ACTIVATIONS if (a, n) != ("cosnet", 2)}}
-GROUPS = {"ranks": [(f"Table 1, rank {told[0]}", f"rank-{r}", "host", told[1]) for r, told in RANKS.items()],
+GROUPS = {"ranks": [("not told", "start", "host", ""),
+                    *((f"Table 1, rank {told[0]}", f"rank-{r}", other, told[1])
+                      for r, told in RANKS.items() for other in ("host", "start"))],
           "activations": [(f"Table 5, {a} × {n}", branch(a, n), "host", claimed)
                           for (a, n), claimed in ACTIVATIONS.items()]}
 
@@ -84,7 +87,8 @@ PAGE = """# NOBLE's ranks and activations
 
 `make papers-noble{plan}` (003, Tables 1 and 5). The paper trains width 1,024 and 2,048 on OpenWebText for up to 250,000
 steps; ours is width 64, two layers, windows of 128, gated GELU, {steps} steps of 1,024 tokens of three books, ranks the
-same shares of the width. Differences are of validation losses in nats, over {seeds} seeds that pair
+same shares of the width. `start` is the host with the initial weights that NOBLE's linears have, without branches:
+the paper's host starts larger than these, ours smaller. Differences are of validation losses in nats, over {seeds} seeds that pair
 ([noble.csv](noble.csv), with microseconds a token).
 
 {table}

@@ -60,6 +60,44 @@ TEST(starts_tpa) {
     }
 }
 
+/* Of the weight `name`: the root of the mean square. */
+static double deviation_of(const Config *c, const char *name) {
+    size_t n;
+    float *w = start_of(c, name, &n);
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) squares += (double)w[i] * w[i];
+    free(w);
+    return sqrt(squares / (double)n);
+}
+
+/* "Half the typical Kaiming scale", with branches and where rank 0 leaves them out; its host has other starts. */
+TEST(starts_noble_host) {
+    Config host, branches;
+    REQUIRE(preset_config(&host, "noble-host-tiny", NULL) == 0 && preset_config(&branches, "noble-tiny", NULL) == 0);
+    Config start = branches;
+    start.noble.rank = 0;
+    const struct {
+        const char *name;
+        int in;
+        double host;
+    } weights[] = {{"model.layers.1.self_attn.q_proj.weight", host.hidden_size, 0.02},
+                   {"model.layers.1.self_attn.o_proj.weight", host.hidden_size, 0.02 / sqrt(2.0 * host.n_layers)},
+                   {"model.layers.1.mlp.down_proj.weight", host.mlp.width, 0.02 / sqrt(2.0 * host.n_layers)}};
+    for (size_t i = 0; i < COUNTOF(weights); i++) {
+        const char *name = weights[i].name;
+        double want = 0.5 / sqrt(weights[i].in), got = deviation_of(&start, name);
+        CHECK_MSG(fabs(got / want - 1) < 0.01, "%s: %g, not %g", name, got, want);
+        CHECK(got == deviation_of(&branches, name));
+        CHECK(fabs(deviation_of(&host, name) / weights[i].host - 1) < 0.01);
+    }
+    Model m, h;
+    Err err = {""};
+    REQUIRE(model_init(&m, &start, &err) == 0 && model_init(&h, &host, &err) == 0);
+    CHECK(params_count(&m.params) == params_count(&h.params) && m.params.n == h.params.n);
+    model_free(&m);
+    model_free(&h);
+}
+
 /* Each of CosNet's cosines has a frequency and a phase of its own, the middle one of three too. */
 TEST(starts_cosnet) {
     static const char *const places[] = {"in", "mid", "out"};
