@@ -333,7 +333,7 @@ built: deps
 override export PROMPT := $(value PROMPT)
 
 run: built ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080 or the next free one)
-	@exec scripts/demo.sh weights/demo 0 3 "It was a dark night, and"
+	@exec scripts/demo.sh weights/demo 0 2 "It was a dark night, and"
 
 books: built ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
 	@scripts/train_books.sh

@@ -9,7 +9,7 @@ scripts/demo_corpus.sh $corpus
 # train OPTION...
 train() {
     build/noised-train pretrain --resume --seed 1 --save-dtype bf16 --batch 4 "$@" --data $corpus/austen.txt \
-        $corpus/poe.txt $corpus/twain.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
+        $corpus/poe.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt
 }
 
 sed 's/, "span": "sequence"//' weights/demo/config.json >runs/demo-first.json
