@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "tokenizer/cut.h"
 #include "tokenizer/map.h"
 #include "tokenizer/pretokenize.h"
 
@@ -90,6 +91,55 @@ static void check_words(const Pretokenizer *p, const char *text, size_t n, const
     CHECK_MSG(used == strlen(want) && memcmp(got, want, used) == 0, "words of \"%s\": \"%s\", want \"%s\"", text, got,
               want);
     word_scan_close(scan);
+}
+
+static void check_cut(const Tokenizer *t, const char *text, size_t at) {
+    size_t n = strlen(text);
+    TokenList whole = encode_text(t, text, n, true), parts = encode_text(t, text, at, true);
+    Err err;
+    CHECK(tokenizer_encode(t, text + at, n - at, true, &parts, &err) == 0);
+    CHECK_MSG(same_ids(&parts, whole.ids, whole.n), "\"%.*s|%s\" has %zu ids, whole %zu", (int)at, text, text + at,
+              parts.n, whole.n);
+    token_list_free(&whole);
+    token_list_free(&parts);
+}
+
+int check_cuts(const Tokenizer *t) {
+    static const char *const marks[] = {" ",
+                                        "\n",
+                                        "\n",
+                                        " ",
+                                        "a",
+                                        "the",
+                                        ".",
+                                        "/",
+                                        "7",
+                                        "42",
+                                        "\r",
+                                        "\t",
+                                        "'s",
+                                        "\xC2\xA0",
+                                        "\xE3\x80\x80",
+                                        "B",
+                                        "--",
+                                        "\xE3\x80\x82",
+                                        "\xE4\xB8\xAD",
+                                        "<|endoftext|>",
+                                        "ll",
+                                        "\u0301",
+                                        "\xE2\x96\x81",
+                                        "</s>",
+                                        "\xC3\xA9"};
+    int cuts = 0;
+    Draws d = draws_open(5, DRAW_TEST, 0);
+    for (int round = 0; round < FEWER(3000); round++) {
+        char text[256] = "";
+        for (int i = 0; i < 12; i++) strcat(text, marks[draw_below(&d, COUNTOF(marks))]);
+        size_t n = strlen(text);
+        for (size_t at = tokenizer_cut(t, text, 0, n); at < n; at = tokenizer_cut(t, text, at + 1, n), cuts++)
+            check_cut(t, text, at);
+    }
+    return cuts;
 }
 
 TEST(tokenizer_words) {

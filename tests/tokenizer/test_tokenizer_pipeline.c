@@ -1,7 +1,6 @@
 /* The pre-tokenisers and normalisers of byte-level files other than GPT-2's. The wanted words are those of a JavaScript
  * engine's \p{...} expressions. */
 #include "base/err.h"
-#include "base/random.h"
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tokenizer/cut.h"
 
@@ -186,55 +185,6 @@ TEST(tokenizer_bad_pipelines) {
 }
 
 /* ---- cuts ---- */
-
-static void check_cut(const Tokenizer *t, const char *text, size_t at) {
-    size_t n = strlen(text);
-    TokenList whole = encode_text(t, text, n, true), parts = encode_text(t, text, at, true);
-    Err err;
-    CHECK(tokenizer_encode(t, text + at, n - at, true, &parts, &err) == 0);
-    CHECK_MSG(same_ids(&parts, whole.ids, whole.n), "\"%.*s|%s\" has %zu ids, whole %zu", (int)at, text, text + at,
-              parts.n, whole.n);
-    token_list_free(&whole);
-    token_list_free(&parts);
-}
-
-int check_cuts(const Tokenizer *t) {
-    static const char *const marks[] = {" ",
-                                        "\n",
-                                        "\n",
-                                        " ",
-                                        "a",
-                                        "the",
-                                        ".",
-                                        "/",
-                                        "7",
-                                        "42",
-                                        "\r",
-                                        "\t",
-                                        "'s",
-                                        "\xC2\xA0",
-                                        "\xE3\x80\x80",
-                                        "B",
-                                        "--",
-                                        "\xE3\x80\x82",
-                                        "\xE4\xB8\xAD",
-                                        "<|endoftext|>",
-                                        "ll",
-                                        "\u0301",
-                                        "\xE2\x96\x81",
-                                        "</s>",
-                                        "\xC3\xA9"};
-    int cuts = 0;
-    Draws d = draws_open(5, DRAW_TEST, 0);
-    for (int round = 0; round < FEWER(3000); round++) {
-        char text[256] = "";
-        for (int i = 0; i < 12; i++) strcat(text, marks[draw_below(&d, COUNTOF(marks))]);
-        size_t n = strlen(text);
-        for (size_t at = tokenizer_cut(t, text, 0, n); at < n; at = tokenizer_cut(t, text, at + 1, n), cuts++)
-            check_cut(t, text, at);
-    }
-    return cuts;
-}
 
 TEST(tokenizer_cuts_change_no_id) {
     static const char *const patterns[] = {ALONE, LLAMA3, NEMO, SMOLLM2};
