@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tokenizer/cut.h"
 #include "trainer/text/lines.h"
 
@@ -13,7 +14,7 @@ enum { JSON_DEPTH = 64, JSON_VALUES = 1 << 20 };
 /* ---- reading ---- */
 
 static bool is_lines(const char *path) {
-    return path_ends(path, ".jsonl") || path_ends(path, ".jsonl.gz") || path_ends(path, ".jsonl.zst");
+    return text_ends(path, ".jsonl") || text_ends(path, ".jsonl.gz") || text_ends(path, ".jsonl.zst");
 }
 
 /* Behind the first line feed from `from` on, which is looked for in `most` bytes; else *found is 0. */

@@ -1,6 +1,7 @@
 #include "trainer/text/source.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +22,6 @@ typedef struct Unpacker {
     size_t at, n;
     unsigned char in[ROOM];
 } Unpacker;
-
-bool path_ends(const char *path, const char *end) {
-    size_t n = strlen(path), k = strlen(end);
-    return n >= k && !strcmp(path + n - k, end);
-}
 
 static int open_unpacker(Source *s, bool zst, Err *err) {
     Unpacker *u = s->unpacker = xcalloc(1, sizeof *u);
@@ -48,8 +44,8 @@ int source_open(Source *s, const char *path, Err *err) {
     if (!S_ISREG(st.st_mode)) return err_set(err, "%s: not a regular file", path);
     s->bytes = st.st_size;
     s->modified = modified_at(&st);
-    bool zst = path_ends(path, ".zst");
-    return zst || path_ends(path, ".gz") ? open_unpacker(s, zst, err) : 0;
+    bool zst = text_ends(path, ".zst");
+    return zst || text_ends(path, ".gz") ? open_unpacker(s, zst, err) : 0;
 }
 
 void source_close(Source *s) {

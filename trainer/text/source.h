@@ -27,6 +27,4 @@ int source_unchanged(const Source *s, int64_t bytes, int64_t modified, Err *err)
 /* All bytes that a file unpacks to. */
 int source_length(const char *path, int64_t *n, Err *err);
 
-bool path_ends(const char *path, const char *end);
-
 #endif
