@@ -93,7 +93,7 @@ $(MPI): $(call objects,$(CORE) $(TRAINER) $(MPI_SOURCES))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
 $(BUILD)/trainer/mpi/%.o: CFLAGS += $(shell mpicc --showme:compile 2>/dev/null)
-$(BUILD)/bench-mpi: $(call objects,$(CORE) $(TRAINER) trainer/mpi/ranks_mpi.c tests/bench/bench_mpi.c)
+$(BUILD)/bench-mpi: $(call objects,$(CORE) $(TRAINER) $(filter-out trainer/mpi/main.c,$(MPI_SOURCES)) tests/bench/bench_mpi.c)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS) $(shell mpicc --showme:link 2>/dev/null)
 # MPI's own leaks are not what the sanitizers look for.

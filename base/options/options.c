@@ -116,14 +116,24 @@ bool command_line_given(const CommandLine *line, const char *name) {
 
 /* ---- the program ---- */
 
+enum { WHO_BYTES = 64 }; /* of names */
+
+static void tell(const char *who, const char *message, int status) {
+    (void)status;
+    fprintf(stderr, "%s: %s\n", who, message);
+}
+
 static int fail(const Program *p, const Command *c, const Err *err, int status) {
-    char text[sizeof err->msg];
+    char text[sizeof err->msg], who[WHO_BYTES], message[sizeof err->msg + 2 * WHO_BYTES];
+    bool named = c && c->name;
     snprintf(text, sizeof text, "%s", err->msg);
     text_make_printable(text);
-    const char *colon = c && c->name ? ": " : "", *blank = c && c->name ? " " : "", *name = c && c->name ? c->name : "";
-    fprintf(stderr, "%s%s%s: %s", p->name, colon, name, text);
-    if (status == EXIT_USAGE) fprintf(stderr, " (see %s%s%s --help)", p->name, blank, name);
-    fputc('\n', stderr);
+    snprintf(who, sizeof who, "%s%s%s", p->name, named ? ": " : "", named ? c->name : "");
+    snprintf(message, sizeof message, "%s", text);
+    if (status == EXIT_USAGE)
+        snprintf(message, sizeof message, "%s (see %s%s%s --help)", text, p->name, named ? " " : "",
+                 named ? c->name : "");
+    (p->tell ? p->tell : tell)(who, message, status);
     return status;
 }
 

@@ -32,6 +32,8 @@ struct Program {
     const Command *const *commands; /* NULL-terminated */
     const char *statuses;           /* exit statuses beyond 0, 1 and 2: a sentence; may be NULL */
     int (*start)(Err *err);         /* before a command runs, not for its help; may be NULL */
+    /* How a failure is told, of the program and its command `who`; NULL: "who: message" on standard error. */
+    void (*tell)(const char *who, const char *message, int status);
 };
 
 /* What a user has typed. */
@@ -50,7 +52,7 @@ int command_line_read(CommandLine *line, const Command *c, void *values, int arg
 void command_line_free(CommandLine *line);
 bool command_line_given(const CommandLine *line, const char *name);
 
-/* Prints "program: command: message", for EXIT_USAGE with a pointer to the help, and returns status. */
+/* Tells "program: command: message", for EXIT_USAGE with a pointer to the help, and returns status. */
 int command_fail(const CommandLine *line, const Err *err, int status);
 
 /* `program --help=man` prints the first, roff; `program --help=completion-SHELL` the second, a script for bash, zsh or

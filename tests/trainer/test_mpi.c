@@ -7,6 +7,7 @@
 #include "weights/presets.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -51,6 +52,12 @@ void mpi_check_same(const MpiRun *m, const char *a, const char *b) {
     }
     free(dirs[0]);
     free(dirs[1]);
+}
+
+int mpi_lines(const char *output) {
+    int n = 0;
+    for (const char *p = output; (p = strstr(p, "noised-train-mpi: ")); p++) n++;
+    return n;
 }
 
 static const char everything[] = "--batch 2 --warmup 2 --lr 1e-2 --noise-draws 2 --perturb layer-after --perturb-sigma "
@@ -182,24 +189,38 @@ TEST(mpi_refuses_other_ranks) {
     mpi_close(&m);
 }
 
-static int lines_with(const char *text, const char *word) {
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, word)); p++) n++;
-    return n;
+/* One true line, whether one rank finds it, or all, or the line cannot even be read. */
+static void check_one_line(int n, int status, const char *message, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static void check_one_line(int n, int status, const char *message, const char *fmt, ...) {
+    char args[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(args, sizeof args, fmt, ap);
+    va_end(ap);
+    ChildResult r = trainer_run_ranks(n, args);
+    CHECK_MSG(r.status == status && strstr(r.output, message) && mpi_lines(r.output) == 1, "%s: status %d: %s", args,
+              r.status, r.output);
+    free(r.output);
 }
 
-/* One true line: nobody misses the folder that goes with the run. */
-TEST(mpi_refuses_more_ranks_than_work) {
+TEST(mpi_refuses_in_one_line) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open("--steps 2 --accumulate 5 --threads 1");
-    char args[2048], more[512];
-    snprintf(more, sizeof more, "--config %s", m.config);
-    mpi_args(args, &m, "x", more);
-    ChildResult r = trainer_run_ranks(8, args);
-    CHECK_MSG(r.status == 1 && strstr(r.output, "8 ranks cannot share a step of --accumulate 5: 5 can at most"),
-              "status %d: %s", r.status, r.output);
-    CHECK_MSG(lines_with(r.output, "noised-train-mpi: ") == 1, "%s", r.output);
-    free(r.output);
+    check_one_line(3, 2, "--lr: \"soon\" is not a number (see noised-train-mpi pretrain --help)", "pretrain --lr soon");
+    check_one_line(3, 1, "/none.txt: No such file or directory",
+                   "pretrain --config %s --data %s/none.txt --out %s/x %s", m.config, m.dir, m.dir, m.args);
+    check_one_line(8, 1, "8 ranks cannot share a step of --accumulate 5: 5 can at most",
+                   "pretrain --config %s --data %s --out %s/x %s", m.config, m.text, m.dir, m.args);
+    check_one_line(3, 1, "--data is missing: ", "pretrain --resume --out %s/x", m.dir);
+    check_one_line(3, 1, "/none/config.json: No such file or directory", "eval --model %s/none --data %s", m.dir,
+                   m.text);
+    check_one_line(3, 2, "--data or --task-data is missing", "eval --model %s", m.dir);
+    check_one_line(3, 1, "/none/config.json: No such file or directory", "score --model %s/none --task %s", m.dir,
+                   m.text);
+    char *folder = trainer_join(m.dir, "x");
+    CHECK_MSG(access(folder, F_OK), "%s was left behind", folder);
+    free(folder);
     mpi_close(&m);
 }
 

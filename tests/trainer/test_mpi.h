@@ -14,5 +14,6 @@ void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *mo
 /* To its end; 0 ranks: noised-train. */
 void mpi_train(const MpiRun *m, int n, const char *name, const char *more);
 void mpi_check_same(const MpiRun *m, const char *a, const char *b); /* the files of two folders */
+int mpi_lines(const char *output);                                  /* that noised-train-mpi says of a failure */
 
 #endif

@@ -11,11 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 4, STEPS = 8 };
+enum { RANKS = 4, STEPS = 8, HOLD = 0 /* no signal, but hold() */ };
+enum { RANK_LOST = 75 }; /* EXIT_RANK_LOST of noised-train-mpi */
 
 static void sleep_for(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -65,6 +68,24 @@ static long log_bytes(const MpiRun *m, const char *name) {
     return (long)n;
 }
 
+/* Stops the first thread of a process and no other, as a file system does that no longer answers. */
+static void hold(pid_t victim) {
+    int status = 0;
+    pid_t pid = fork();
+    BUG_ON(pid < 0);
+    if (pid) return;
+    if (ptrace(PTRACE_SEIZE, victim, 0, 0) == 0 && ptrace(PTRACE_INTERRUPT, victim, 0, 0) == 0)
+        while (waitpid(victim, &status, __WALL) == victim && WIFSTOPPED(status)) {}
+    _exit(0);
+}
+
+static void hit(pid_t victim, int signal_number) {
+    if (signal_number == HOLD)
+        hold(victim);
+    else
+        kill(victim, signal_number);
+}
+
 /* Sends a signal to one of four ranks `delay` seconds after the log has grown, or the run has ended. */
 static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int signal_number, double delay) {
     char args[2048], *output;
@@ -75,7 +96,7 @@ static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int si
     bool there = find_ranks(mpirun, found);
     while (there && log_bytes(m, name) <= before && kill(found[0], 0) == 0) sleep_for(0.002);
     sleep_for(delay);
-    if (there) kill(found[victim], signal_number);
+    if (there) hit(found[victim], signal_number);
     double started = now_seconds();
     ChildResult r = trainer_finish(mpirun, output);
     CHECK_MSG(now_seconds() - started < 60, "it took %.0f s to end", now_seconds() - started);
@@ -132,6 +153,36 @@ TEST(mpi_stopped_rank) {
     free(r.output);
     mpi_train(&m, 4, "run", "--resume");
     mpi_check_same(&m, "whole", "run");
+    mpi_close(&m);
+}
+
+/* One that hangs beats no more: the others end, and say whom they waited for. */
+TEST(mpi_hung_rank) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = faults_open();
+    char name[16] = "run0";
+    setenv("NOISED_RANK_TIMEOUT", "3", 1);
+    ChildResult r = run_hit(&m, name, 1, SIGSTOP, 0);
+    unsetenv("NOISED_RANK_TIMEOUT");
+    CHECK_MSG(r.status == RANK_LOST, "status %d: %s", r.status, r.output);
+    CHECK_MSG(mpi_lines(r.output) == 1 && strstr(r.output, "which has given no sign of life for 3 s"), "%s", r.output);
+    free(r.output);
+    mpi_train(&m, 3, name, "--resume");
+    mpi_check_same(&m, "whole", name);
+    mpi_close(&m);
+}
+
+/* It beats, but its work stands still. */
+TEST(mpi_still_rank) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    if (!getenv("SCALE")) SKIP("long: SCALE=1");
+    MpiRun m = faults_open();
+    setenv("NOISED_RANK_TIMEOUT", "1", 1);
+    ChildResult r = run_hit(&m, "run", 1, HOLD, 0);
+    unsetenv("NOISED_RANK_TIMEOUT");
+    CHECK_MSG(r.status == RANK_LOST && strstr(r.output, "it has done nothing for 10 s"), "status %d: %s", r.status,
+              r.output);
+    free(r.output);
     mpi_close(&m);
 }
 

@@ -85,15 +85,6 @@ static void draw(const char *dir) {
         printf("picture: %s\n", path);
 }
 
-/* What has failed on all ranks is told by rank 0, which ends the others; what has failed on one, by that one. */
-static int fail(const CommandLine *line, const Err *err) {
-    Err named;
-    if (!ranks->rank) return command_fail(line, err, EXIT_FAILED);
-    if (!*err->msg) ranks_wait();
-    err_set(&named, "rank %d on %s: %s", ranks->rank, ranks->host, err->msg);
-    return command_fail(line, &named, EXIT_FAILED);
-}
-
 /* As run_train. */
 static int pretrain(Run *r, Err *err) {
     if (run_prepare(r, err)) return -1;
@@ -112,7 +103,7 @@ static int run(const CommandLine *line) {
     int rc = pretrain(r, &err);
     run_free(r);
     free(r);
-    if (rc < 0) return fail(line, &err);
+    if (rc < 0) return command_fail(line, &err, EXIT_FAILED);
     if (rc > 0) return 128 + rc;
     if (!ranks->rank) draw(s->out);
     printf("done: %s\n", s->out);

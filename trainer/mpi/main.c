@@ -11,8 +11,11 @@ static const Program program = {
     .name = "noised-train-mpi",
     .summary = "train and judge a small language model on many machines: mpirun -np N noised-train-mpi pretrain ...",
     .commands = (const Command *const[]){&command_pretrain, &command_eval, &command_score, NULL},
-    .statuses = "129, 130 and 143: a rank was sent SIGHUP, SIGINT or SIGTERM; the run is saved.",
+    .statuses =
+        "75: a rank gave no sign of life; 129, 130 and 143: one was sent SIGHUP, SIGINT or SIGTERM, and the run "
+        "is saved.",
     .start = start,
+    .tell = ranks_mpi_tell,
 };
 
 int main(int argc, char **argv) {

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/options/options.h"
+#include "trainer/mpi/heartbeat.h"
 #include "trainer/ranks/ranks.h"
 
 #include <errno.h>
@@ -44,9 +45,9 @@ static void receive(int from, void *data, size_t n) {
 static Ranks mpi = {.sum = sum, .spread = spread, .gather = gather, .send = send, .receive = receive};
 
 int ranks_mpi_start(Err *err) {
-    int level; /* one thread at a time, but not always the same */
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED)
-        return err_set(err, "MPI cannot start with threads");
+    int level; /* the heartbeat has a thread of its own */
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE)
+        return err_set(err, "MPI cannot start with threads that call it at once (MPI_THREAD_MULTIPLE)");
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.n);
     starts = xcalloc((size_t)mpi.n, sizeof *starts);
@@ -54,12 +55,21 @@ int ranks_mpi_start(Err *err) {
     ranks = &mpi;
     /* Rank 0 tells what there is to tell. Errors are everybody's. */
     if (mpi.rank && !freopen("/dev/null", "w", stdout)) return err_set(err, "/dev/null: %s", strerror(errno));
-    return 0;
+    return heartbeat_start(&mpi, err);
+}
+
+/* A command line that cannot be read is told of before the start. */
+void ranks_mpi_tell(const char *who, const char *message, int status) {
+    int began;
+    MPI_Initialized(&began);
+    if (!began) ranks_mpi_start(NULL);
+    heartbeat_tell(who, message, status);
 }
 
 void ranks_mpi_end(int status) {
     if (ranks != &mpi) return;
     if (status == EXIT_FAILED || status == EXIT_USAGE) MPI_Abort(MPI_COMM_WORLD, status);
+    heartbeat_stop();
     MPI_Finalize();
     free(starts);
 }
