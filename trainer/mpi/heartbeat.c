@@ -78,8 +78,7 @@ static void take_report(Heartbeat *b) {
     }
     if (b->ranks->rank || b->report.status) return;
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_REPORT, b->comm, &came, &from);
-    if (came)
-        MPI_Recv(&b->report, sizeof b->report, MPI_BYTE, from.MPI_SOURCE, TAG_REPORT, b->comm, MPI_STATUS_IGNORE);
+    if (came) MPI_Recv(&b->report, sizeof b->report, MPI_BYTE, from.MPI_SOURCE, TAG_REPORT, b->comm, MPI_STATUS_IGNORE);
 }
 
 /* More time than this cannot pass between two looks of a process that runs. */
@@ -160,8 +159,8 @@ int heartbeat_start(const Ranks *r, Err *err) {
     b->tick = fmin(b->limit / BEATS, LONGEST_TICK);
     b->next = (r->rank + 1) % r->n;
     b->before = (r->rank + r->n - 1) % r->n;
-    MPI_Sendrecv(r->host, RANK_HOST, MPI_BYTE, b->next, TAG_BEAT, b->host, RANK_HOST, MPI_BYTE, b->before, TAG_BEAT, b->comm,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(r->host, RANK_HOST, MPI_BYTE, b->next, TAG_BEAT, b->host, RANK_HOST, MPI_BYTE, b->before, TAG_BEAT,
+                 b->comm, MPI_STATUS_IGNORE);
     b->sent = MPI_REQUEST_NULL;
     b->at = now_seconds();
     b->worked = processor_seconds();

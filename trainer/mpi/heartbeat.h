@@ -1,9 +1,9 @@
 /* heartbeat: whether the other ranks are alive, so that no meeting (ranks.h) waits for one that never comes.
  *
  * The ranks stand in a ring: each sends a beat to the next, some times in every limit, and hears those of the one
- * before. A thread of its own does both, so a rank that computes, evaluates or writes for hours beats all the while. One
- * that is silent for the limit has been stopped, or its host is gone. Whoever misses it says which rank that is, and on
- * which host, and ends the job everywhere with EXIT_RANK_LOST.
+ * before. A thread of its own does both, so a rank that computes, evaluates or writes for hours beats all the while.
+ * One that is silent for the limit has been stopped, or its host is gone. Whoever misses it says which rank that is,
+ * and on which host, and ends the job everywhere with EXIT_RANK_LOST.
  *
  * One that beats and yet does nothing waits for what will not come, a file system perhaps: who waits in a meeting looks
  * for the others all the time. After STILL_LIMITS limits without work for its processors it says so of itself, and ends
