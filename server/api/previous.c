@@ -43,8 +43,12 @@ static int read_calls(PreviousChoice *c, const cJSON *calls, const CallStyle *st
             buffer_text(&c->text, style->close);
             buffer_text(&c->text, style->between ? style->between : "");
         }
-        if (name) buffer_print(&c->text, "%s%s%s%s", style->mark, style->open, name, style->middle);
+        if (name) buffer_print(&c->text, "%s%s%s", style->mark, style->open, name);
+        c->named = c->named || name;
+        if (!*arguments) continue; /* a stream's come later; of a call that was cut here nobody told how much follows */
+        buffer_text(&c->text, c->named ? style->middle : "");
         buffer_text(&c->text, arguments);
+        c->named = false;
     }
     return c->text.failed ? api_no_memory(e) : 0;
 }

@@ -11,6 +11,7 @@ typedef struct PreviousChoice {
     Buffer text;
     int n_calls;        /* of functions, which are in the text as the model wrote them */
     char finish[16];    /* finish_reason; "" when the stream broke off before it */
+    bool named;         /* the last of them, and its arguments have not begun */
     bool seen, partial; /* cut by a deadline or broken off: the text goes on */
     bool has_seed;
     uint64_t seed, noise_seed; /* noise_seed: seed where there was no noise */

@@ -157,7 +157,8 @@ TEST(tools_forced_calls_are_valid) {
     "{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}]"
 #define ASK "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}],\"noise_seed\":5," TOOLS
 /* Some text, then calls. */
-#define CALLING ASK ",\"logit_bias\":{\"300\":4.5},\"temperature\":0.9,\"max_tokens\":120"
+#define CALLS ASK ",\"logit_bias\":{\"300\":4.5},\"temperature\":0.9"
+#define CALLING CALLS ",\"max_tokens\":120"
 
 static Answer ask(const Daemon *d, const char *path, const char *body, const char *more) {
     Buffer b = {0};
@@ -291,6 +292,32 @@ TEST(tools_calls_are_replayed) {
     events_free(&e);
     answer_free(&stream);
     answer_free(&a);
+    daemon_stop(&d);
+}
+
+/* Wherever a call is cut: in its name, behind it, in its arguments. */
+TEST(tools_calls_that_were_cut_are_replayed) {
+    Daemon d;
+    Answer whole;
+    REQUIRE(start(&d, "qwen2.5"));
+    int seed = seed_that_calls(&d, &whole), tokens = (int)json_number(whole.json, "usage.completion_tokens"), bare = 0;
+    REQUIRE(seed >= 0);
+    for (int most = 1; most < tokens; most += 3) {
+        Buffer b = {0};
+        char more[64];
+        snprintf(more, sizeof more, ",\"seed\":%d,\"max_tokens\":%d", seed, most);
+        Answer a = ask(&d, "/v1/chat/completions", CALLS, more);
+        const char *arguments = json_text(a.json, "choices.0.message.tool_calls.0.function.arguments");
+        bare += arguments && !*arguments;
+        buffer_print(&b, "{\"request\":" CALLS "%s},\"response\":%s}%c", more, a.body, 0);
+        Answer replay = http_post(&d, "/v1/replay", b.data);
+        CHECK_MSG(cJSON_IsTrue(json_at(replay.json, "identical")), "%d tokens: %s", most, replay.body);
+        answer_free(&replay);
+        answer_free(&a);
+        buffer_free(&b);
+    }
+    CHECK_MSG(bare > 0, "none of %d was cut between name and arguments", tokens);
+    answer_free(&whole);
     daemon_stop(&d);
 }
 
