@@ -160,7 +160,8 @@ static int read_prompts(RequestDraft *d, const ApiContext *ctx, const FieldList 
 }
 
 static int check_fingerprint(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
-    const char *fingerprint = d->messages ? ctx->chat_fingerprint : ctx->fingerprint;
+    bool chat = d->messages || d->input;
+    const char *fingerprint = chat ? ctx->chat_fingerprint : ctx->fingerprint;
     d->request.fingerprint = fingerprint;
     if (!d->if_fingerprint || !strcmp(d->if_fingerprint, fingerprint)) return 0;
     return api_fail(e, 409, "another_fingerprint", "if_fingerprint",

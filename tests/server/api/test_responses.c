@@ -42,6 +42,7 @@ TEST(responses_are_chats) {
         CHECK(json_same(a.json, "output.0.content.0.text", b.json, "choices.0.message.content"));
         CHECK(json_same(a.json, "usage.input_tokens", b.json, "usage.prompt_tokens"));
         CHECK(json_same(a.json, "noise_seed", b.json, "choices.0.noise_seed"));
+        CHECK(json_same(a.json, "system_fingerprint", b.json, "system_fingerprint"));
         CHECK(json_number(a.json, "usage.total_tokens") == json_number(a.json, "usage.input_tokens") + 9);
         CHECK(is(a.json, "output.0.type", "message") && is(a.json, "output.0.role", "assistant"));
         CHECK(is(a.json, "object", "response") && is(a.json, "status", "incomplete"));
@@ -50,6 +51,10 @@ TEST(responses_are_chats) {
         answer_free(&a);
         answer_free(&b);
     }
+    Answer other = http_post(&d, "/v1/responses", "{\"input\":\"a\",\"if_fingerprint\":\"a chat's\"}");
+    const char *chats = strstr(other.body, "-plain");
+    CHECK_MSG(other.status == 409 && chats, "%s", other.body);
+    answer_free(&other);
     Answer ended = http_post(&d, "/v1/responses", "{\"input\":\"a\",\"logit_bias\":[[0,100]]}");
     CHECK_MSG(is(ended.json, "status", "completed") && cJSON_IsNull(json_at(ended.json, "incomplete_details")), "%s",
               ended.body);
