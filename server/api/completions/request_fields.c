@@ -273,7 +273,7 @@ static const Field rows[] = {
     {SAMPLING_FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "1",
      .help = "Keep the most probable tokens up to this share of the probability."},
     {DRAFT_FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
-     .help = "So many tokens of a longer prompt count, the last ones; -1: as many as the context holds."},
+     .help = "So many tokens of a longer prompt count, the last ones; 0: all; -1: as many as the context holds."},
     {DRAFT_FIELD(truncation_side, FIELD_TEXT), .absent = "`left`",
      .help = "The side that a longer prompt loses: `left` or `right`."},
     {SAMPLING_FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = API_ABSENT, .absent = "1",

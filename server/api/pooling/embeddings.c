@@ -33,7 +33,7 @@ static const Field rows[] = {
      .help = "What a text's vector is: `mean`, of the rows of all its tokens, or `last`, that of the last."},
     {FIELD(seed, FIELD_FOLDED), .absent = "none", .help = "The same as `noise_seed`: nothing is sampled here."},
     {FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
-     .help = "So many tokens of a longer text count, the last ones; -1: as many as the context holds."},
+     .help = "So many tokens of a longer text count, the last ones; 0: all; -1: as many as the context holds."},
     {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
 };
 #undef FIELD
