@@ -43,6 +43,22 @@ void page_close(Page *p, bool refusals) {
     if (p->daemon.pid) daemon_stop(&p->daemon);
 }
 
+double page_number(Page *p, const char *expression) {
+    char script[1024];
+    snprintf(script, sizeof script, "return Number(%s)", expression);
+    return browser_number(&p->browser, script);
+}
+
+bool page_is(Page *p, const char *expression) {
+    char script[1024];
+    snprintf(script, sizeof script, "return (%s) ? 1 : 0", expression);
+    return browser_number(&p->browser, script) == 1;
+}
+
+void page_run(Page *p, const char *script) { cJSON_Delete(browser_run(&p->browser, script)); }
+
+void page_unfold(Page *p) { page_run(p, "document.querySelectorAll('details').forEach(d => { d.open = true; })"); }
+
 bool page_wait_done(Page *p, int columns) {
     char expression[256];
     snprintf(expression, sizeof expression,

@@ -22,6 +22,14 @@ bool page_open(Page *p, const char *dir, const char *options, const char *fragme
  * refused, which the browser reports by itself, may be there when they are expected. */
 void page_close(Page *p, bool refusals);
 
+/* An expression of the page as a number (true is 1) and as what it is taken for; a script, whatever it returns. */
+double page_number(Page *p, const char *expression);
+bool page_is(Page *p, const char *expression);
+void page_run(Page *p, const char *script);
+void page_unfold(Page *p); /* everything that can be */
+
+#define PAGE_DONE "document.getElementById('status').textContent === 'Done.'"
+
 /* Waits until nothing runs and every column has been answered. */
 bool page_wait_done(Page *p, int columns);
 char *page_column_text(Page *p, int column); /* from 1; what the model wrote */

@@ -94,7 +94,7 @@ TEST(page_tokens_by_keyboard) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
-    cJSON_Delete(browser_run(&p.browser, "document.querySelector('.text').focus()"));
+    page_run(&p, "document.querySelector('.text').focus()");
     browser_keys(&p.browser, KEY_RIGHT, NULL);
     browser_keys(&p.browser, KEY_RIGHT, NULL);
     char *spoken = page_text_of(&p, "#spoken");
@@ -130,7 +130,7 @@ TEST(page_focus_stays_on_the_pressed_button) {
     for (size_t i = 0; i < COUNTOF(buttons); i++) {
         char script[96];
         snprintf(script, sizeof script, "document.getElementById('%s').focus()", buttons[i]);
-        cJSON_Delete(browser_run(&p.browser, script));
+        page_run(&p, script);
         browser_keys(&p.browser, KEY_ENTER, NULL);
         browser_wait(&p.browser, i == 0 ? "document.querySelector('.busy')" : "!document.querySelector('.busy')");
         char *focused = browser_text(&p.browser, "return document.activeElement.id");
@@ -162,8 +162,8 @@ TEST(page_permalink_says_the_same_elsewhere) {
     browser_type(&p.browser, "#prompt", "100% \"a&b\" #\xC3\xBC");
     browser_type(&p.browser, "#max_tokens", "12");
     browser_type(&p.browser, "#noise-seed-2", "77");
-    cJSON_Delete(browser_run(&p.browser, "const t = document.getElementById('temperature'); t.value = 1.25; "
-                                         "t.dispatchEvent(new Event('input'))"));
+    page_run(&p, "const t = document.getElementById('temperature'); t.value = 1.25; "
+                 "t.dispatchEvent(new Event('input'))");
     browser_click(&p.browser, ".column:nth-child(2) button[aria-pressed]");
     browser_click(&p.browser, "#run");
     page_wait_done(&p, 4);
@@ -217,9 +217,8 @@ TEST(page_repeat_sees_another_answer) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     /* A server that has another text meanwhile. */
-    cJSON_Delete(browser_run(&p.browser,
-                             "const real = fetch; window.fetch = (to, options) => real(to, {...options, body: "
-                             "options.body?.replace('\"noise_seed\":5', '\"noise_seed\":6')})"));
+    page_run(&p, "const real = fetch; window.fetch = (to, options) => real(to, {...options, body: "
+                 "options.body?.replace('\"noise_seed\":5', '\"noise_seed\":6')})");
     browser_click(&p.browser, "#repeat");
     browser_wait(&p.browser, "document.querySelectorAll('.foot .other').length === 1");
     page_check_foot(&p, 1, " is another.");
@@ -347,9 +346,9 @@ TEST(page_is_accessible) {
     REQUIRE(page_open(&p, demo, NULL,
                       "#max_tokens=24&open=2&noise_seeds=1,2,3,4,5,6,7,8&asked=1&chat="
                       "{\"turns\":[[\"Who is there?\",\"Nobody.\",3]]}"));
-    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
+    browser_wait(&p.browser, PAGE_DONE);
     browser_click(&p.browser, "[aria-label='Keep column 2']");
-    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('details').forEach(d => { d.open = true; })"));
+    page_unfold(&p);
     browser_click(&p.browser, "#under");
     browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 8");
     browser_click(&p.browser, "#sweep");
@@ -399,11 +398,10 @@ TEST(page_pictures) {
     for (int i = 2; i <= 64; i++) at += (size_t)snprintf(url + at, sizeof url - at, ",%d", i);
     browser_open(&p.browser, "about:blank");
     browser_open(&p.browser, url);
-    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
-    cJSON_Delete(browser_run(&p.browser,
-                             "const o = document.getElementById('order'); o.value = 'alike'; "
-                             "o.dispatchEvent(new Event('change')); document.querySelectorAll('.several')[1].open "
-                             "= true"));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_run(&p, "const o = document.getElementById('order'); o.value = 'alike'; "
+                 "o.dispatchEvent(new Event('change')); document.querySelectorAll('.several')[1].open "
+                 "= true");
     browser_click(&p.browser, "#under");
     browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 64");
     browser_hover(&p.browser, "h1");

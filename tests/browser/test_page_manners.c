@@ -7,22 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DONE "document.getElementById('status').textContent === 'Done.'"
-#define OPEN "document.querySelectorAll('details').forEach(d => { d.open = true; })"
 #define ROWS "document.querySelectorAll('#manners tr')"
-
-static double shown(Page *p, const char *expression) {
-    char script[1024];
-    snprintf(script, sizeof script, "return Number(%s)", expression);
-    return browser_number(&p->browser, script);
-}
 
 /* The best is what /v1/score says, and goes on with the text. */
 TEST(page_finds_the_seed_of_a_text) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=4,5,6&asked=1"));
-    browser_wait(&p.browser, DONE);
-    cJSON_Delete(browser_run(&p.browser, OPEN));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_unfold(&p);
     browser_type(&p.browser, "#example", "The miller counts");
     browser_click(&p.browser, "#like");
     browser_wait(&p.browser, ROWS ".length === 3 && /%/.test(document.querySelector('#manners tr').textContent)");
@@ -37,9 +29,9 @@ TEST(page_finds_the_seed_of_a_text) {
     free(row);
     answer_free(&said);
     browser_click(&p.browser, "#manners tr button");
-    browser_wait(&p.browser, "document.querySelectorAll('.column').length === 1 && " DONE);
+    browser_wait(&p.browser, "document.querySelectorAll('.column').length === 1 && " PAGE_DONE);
     snprintf(wanted, sizeof wanted, "document.getElementById('noise-seed-1').value === '%d'", best);
-    CHECK(shown(&p, wanted) == 1 && shown(&p, "document.getElementById('prompt').value === 'The miller counts'") == 1);
+    CHECK(page_is(&p, wanted) && page_is(&p, "document.getElementById('prompt').value === 'The miller counts'"));
     page_close(&p, false);
 }
 
@@ -51,10 +43,10 @@ TEST(page_shows_and_names_components) {
     char *dir = test_dir();
     REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
     REQUIRE(page_open(&p, dir, NULL, PAGE_SHORT "&noise_seeds=4,5&asked=1"));
-    browser_wait(&p.browser, DONE);
-    cJSON_Delete(browser_run(&p.browser, OPEN));
-    CHECK(shown(&p, ROWS ".length") == 5);
-    CHECK(shown(&p, "/, component [0-4]/.test(document.querySelector('.foot').textContent)") == 1);
+    browser_wait(&p.browser, PAGE_DONE);
+    page_unfold(&p);
+    CHECK(page_number(&p, ROWS ".length") == 5);
+    CHECK(page_is(&p, "/, component [0-4]/.test(document.querySelector('.foot').textContent)"));
     /* A sample of each is what a request that names it gets. */
     browser_click(&p.browser, "#samples");
     for (int k = 0; k < 5; k += 4) {
@@ -73,8 +65,9 @@ TEST(page_shows_and_names_components) {
     /* A name is kept, and stands where that component answers. */
     browser_type(&p.browser, "[aria-label='Name of component 3']", "King James\t");
     browser_click(&p.browser, "[aria-label='Write on with component 3']");
-    browser_wait(&p.browser, DONE " && /component 3 “King James”/.test(document.querySelector('.foot').textContent)");
-    CHECK(shown(&p, "/noise_component%22%3A3/.test(location.hash)") == 1);
+    browser_wait(&p.browser,
+                 PAGE_DONE " && /component 3 “King James”/.test(document.querySelector('.foot').textContent)");
+    CHECK(page_is(&p, "/noise_component%22%3A3/.test(location.hash)"));
     page_close(&p, false);
     free(dir);
 }

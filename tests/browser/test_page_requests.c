@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DONE "document.getElementById('status').textContent === 'Done.'"
-
-static bool is(Page *p, const char *expression) {
-    char script[1024];
-    snprintf(script, sizeof script, "return (%s) ? 1 : 0", expression);
-    return browser_number(&p->browser, script) == 1;
-}
-
-static void run_script(Page *p, const char *script) { cJSON_Delete(browser_run(&p->browser, script)); }
-
 static void check_text(Page *p, int column, const char *wanted) {
     char *text = page_column_text(p, column);
     CHECK_MSG(*wanted && !strcmp(text, wanted), "column %d: \"%s\", not \"%s\"", column, text, wanted);
@@ -33,7 +23,7 @@ TEST(page_goes_on_with_a_text) {
     Page p;
     REQUIRE(page_open(&p, "weights/demo", NULL, PAGE_SHORT "&noise_seeds=5,6&asked=1"));
     page_wait_done(&p, 2);
-    run_script(&p, record);
+    page_run(&p, record);
     browser_click(&p.browser, "[aria-label='Go on with column 2']");
     browser_wait(&p.browser, "/^40 tokens, /.test(document.querySelectorAll('.foot')[1].textContent)");
     page_check_column(&p, 1, page_short_fields, 5);
@@ -79,14 +69,14 @@ TEST(page_goes_on_where_a_stream_broke_off) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL,
                       "#prompt=The&max_tokens=60&seed=3&noise_scale=1&repetition_penalty=1&noise_seeds=1,2"));
     browser_wait(&p.browser, "document.title !== 'noised'");
-    run_script(&p, cut);
+    page_run(&p, cut);
     browser_click(&p.browser, "#run");
     page_wait_done(&p, 2);
     for (int i = 1; i <= 2; i++)
         page_check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":60,\"seed\":3,\"temperature\":0,\"noise_scale\":1",
                           i);
-    CHECK(is(&p, "/broke off. Asked to go on in 1 s/.test(said)"));
-    CHECK(is(&p, "asked.length === 3 && asked.slice(1).every(a => a.stream_from > 0 && a.if_fingerprint)"));
+    CHECK(page_is(&p, "/broke off. Asked to go on in 1 s/.test(said)"));
+    CHECK(page_is(&p, "asked.length === 3 && asked.slice(1).every(a => a.stream_from > 0 && a.if_fingerprint)"));
     page_close(&p, false);
 }
 
@@ -96,8 +86,8 @@ TEST(page_asks_a_busy_server_again) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), "--max-batch 1 --max-queue 1",
                       "#max_tokens=40&noise_seeds=1,2,3,4&asked=1"));
     page_wait_done(&p, 4);
-    CHECK(is(&p, "performance.getEntriesByType('resource').some(r => r.responseStatus === 429)"));
-    CHECK(is(&p, "document.getElementById('error').hidden"));
+    CHECK(page_is(&p, "performance.getEntriesByType('resource').some(r => r.responseStatus === 429)"));
+    CHECK(page_is(&p, "document.getElementById('error').hidden"));
     page_close(&p, true);
 }
 
@@ -166,11 +156,11 @@ TEST(page_chats_with_columns) {
 TEST(page_takes_all_fields_as_json) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5"));
-    run_script(&p, "document.querySelectorAll('form details').forEach(d => { d.open = true; })");
+    page_run(&p, "document.querySelectorAll('form details').forEach(d => { d.open = true; })");
     browser_type(&p.browser, "#fields",
                  "{\"temperature\":0,\"max_tokens\":20,\"noise_scale\":1,\"repetition_penalty\":1,\"top_k\":3,\"logit_"
                  "bias\":{\"5\":-9}}\t");
-    CHECK(is(
+    CHECK(page_is(
         &p,
         "document.getElementById('temperature').value === '0' && !document.getElementById('fields-said').textContent"));
     browser_click(&p.browser, "#run");
@@ -189,7 +179,7 @@ TEST(page_takes_all_fields_as_json) {
         CHECK_MSG(!strcmp(said, bad[i][1]), "%s: \"%s\"", bad[i][0], said);
         free(said);
     }
-    CHECK(is(&p, "JSON.parse(new URLSearchParams(location.hash.slice(1)).get('extra')).top_k === 3"));
+    CHECK(page_is(&p, "JSON.parse(new URLSearchParams(location.hash.slice(1)).get('extra')).top_k === 3"));
     page_close(&p, false);
 }
 
@@ -198,8 +188,8 @@ TEST(page_saves_answers) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL,
                       "#prompt=%22Oh%22,+he%0Asaid&max_tokens=12&noise_scale=1&noise_seeds=5,6&asked=1"));
     page_wait_done(&p, 2);
-    run_script(&p, "const real = URL.createObjectURL; window.saved = [];"
-                   "URL.createObjectURL = (blob) => { saved.push(blob); return real.call(URL, blob); }");
+    page_run(&p, "const real = URL.createObjectURL; window.saved = [];"
+                 "URL.createObjectURL = (blob) => { saved.push(blob); return real.call(URL, blob); }");
     browser_wait(&p.browser, "document.querySelectorAll('#export:not([hidden]) button').length === 2");
     browser_click(&p.browser, "#export button:first-child");
     browser_click(&p.browser, "#export button:last-child");
@@ -252,7 +242,7 @@ TEST(page_copies_a_column) {
     free(pasted);
     free(first);
     free(second);
-    cJSON_Delete(browser_run(&p.browser, "navigator.clipboard.writeText = () => Promise.reject(new Error())"));
+    page_run(&p, "navigator.clipboard.writeText = () => Promise.reject(new Error())");
     browser_wait(&p.browser,
                  "document.querySelector(\"button[aria-label='Copy the text of column 2']\").textContent === "
                  "'Copy'");
@@ -273,15 +263,15 @@ TEST(page_counts_the_prompt_and_folds_long_ones) {
              json_number(a.json, "count"));
     browser_wait(&p.browser, wanted);
     answer_free(&a);
-    run_script(
-        &p, "const p = document.getElementById('prompt'); p.value = '\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D '.repeat(120); "
-            "p.dispatchEvent(new Event('input'))");
+    page_run(&p,
+             "const p = document.getElementById('prompt'); p.value = '\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D '.repeat(120); "
+             "p.dispatchEvent(new Event('input'))");
     browser_wait(&p.browser, "/ too many\\.$/.test(document.getElementById('length').textContent)");
-    CHECK(is(&p, "getComputedStyle(document.getElementById('prompt')).direction === 'rtl'"));
+    CHECK(page_is(&p, "getComputedStyle(document.getElementById('prompt')).direction === 'rtl'"));
     browser_click(&p.browser, "#run");
     browser_wait(&p.browser, "document.querySelector('.foot .failed')");
-    CHECK(is(&p, "document.querySelector('.given').textContent.length < 420 && "
-                 "getComputedStyle(document.querySelector('.text')).direction === 'rtl'"));
+    CHECK(page_is(&p, "document.querySelector('.given').textContent.length < 420 && "
+                      "getComputedStyle(document.querySelector('.text')).direction === 'rtl'"));
     page_close(&p, true);
 }
 
@@ -289,8 +279,8 @@ TEST(page_explains_its_words_where_they_stand) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5,6&asked=1"));
     page_wait_done(&p, 2);
-    run_script(&p, "document.querySelectorAll('details').forEach(d => { d.open = true; })");
-    CHECK(is(
+    page_unfold(&p);
+    CHECK(page_is(
         &p,
         "document.querySelectorAll('.column .hint, #sliders .hint, #numbers .hint, #diversity .hint').length === 11"));
     browser_click(&p.browser, "[aria-label='What is distinct?']");

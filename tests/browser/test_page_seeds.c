@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DONE "document.getElementById('status').textContent === 'Done.'"
-
 /* The page's fragment with n noise seeds from 1 on. */
 static char *with_seeds(const char *fragment, int n) {
     static char text[1024];
@@ -16,26 +14,21 @@ static char *with_seeds(const char *fragment, int n) {
     return text;
 }
 
-static double shown(Page *p, const char *expression) {
-    char script[1024];
-    snprintf(script, sizeof script, "return Number(%s)", expression);
-    return browser_number(&p->browser, script);
-}
-
 /* One request brings all, and one seed of it says what it says alone. */
 TEST(page_maps_64_seeds_by_one_request) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 64)));
-    browser_wait(&p.browser, DONE);
-    CHECK(shown(&p, "document.querySelectorAll('.thumb').length") == 64);
-    CHECK(shown(&p, "document.querySelectorAll('.column').length") == 0);
-    CHECK(shown(&p, "performance.getEntriesByType('resource').filter(r => /completions/.test(r.name)).length") == 1);
+    browser_wait(&p.browser, PAGE_DONE);
+    CHECK(page_number(&p, "document.querySelectorAll('.thumb').length") == 64);
+    CHECK(page_number(&p, "document.querySelectorAll('.column').length") == 0);
+    CHECK(page_number(&p, "performance.getEntriesByType('resource').filter(r => /completions/.test(r.name)).length") ==
+          1);
     browser_click(&p.browser, ".thumb:nth-child(40)");
     browser_click(&p.browser, ".thumb:nth-child(7)");
     browser_wait(&p.browser, "document.querySelectorAll('.column').length === 2");
     page_check_column(&p, 1, page_short_fields, 40);
     page_check_column(&p, 2, page_short_fields, 7);
-    CHECK(shown(&p, "new URLSearchParams(location.hash.slice(1)).get('open') === '40,7'") == 1);
+    CHECK(page_is(&p, "new URLSearchParams(location.hash.slice(1)).get('open') === '40,7'"));
     browser_click(&p.browser, ".column:nth-child(1) .tools button:last-child");
     browser_wait(&p.browser, "document.querySelectorAll('.column').length === 1");
     page_close(&p, false);
@@ -45,9 +38,9 @@ TEST(page_maps_64_seeds_by_one_request) {
 TEST(page_map_puts_like_beside_like) {
     Page p;
     REQUIRE(page_open(&p, "weights/demo", NULL, with_seeds("#max_tokens=16&noise_scale=0.2&temperature=0", 24)));
-    browser_wait(&p.browser, DONE);
-    cJSON_Delete(browser_run(&p.browser, "const o = document.getElementById('order'); o.value = 'alike'; "
-                                         "o.dispatchEvent(new Event('change'))"));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_run(&p, "const o = document.getElementById('order'); o.value = 'alike'; "
+                 "o.dispatchEvent(new Event('change'))");
     static const char check[] =
         "const thumbs = [...document.querySelectorAll('.thumb')].sort((a, b) => a.style.order - b.style.order);"
         "const texts = thumbs.map((t) => t.querySelector('.text-of').textContent), seen = new Set();"
@@ -87,20 +80,20 @@ static int parting(const Page *p, int a, int b) {
 TEST(page_marks_where_seeds_part) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 2)));
-    browser_wait(&p.browser, DONE);
+    browser_wait(&p.browser, PAGE_DONE);
     int at = parting(&p, 1, 2);
     CHECK_MSG(at < 20, "they never part");
-    CHECK(shown(&p, "document.querySelectorAll('.fork').length") == 0);
+    CHECK(page_number(&p, "document.querySelectorAll('.fork').length") == 0);
     for (int i = 1; i <= 2; i++) {
         char script[200];
         snprintf(script, sizeof script,
                  "[...document.querySelectorAll('.column:nth-child(%d) .token')].findIndex(t => "
                  "t.classList.contains('alone'))",
                  i);
-        CHECK_MSG(shown(&p, script) == at, "column %d: %g, not %d", i, shown(&p, script), at);
+        CHECK_MSG(page_number(&p, script) == at, "column %d: %g, not %d", i, page_number(&p, script), at);
     }
-    CHECK(shown(&p, "document.querySelectorAll('.alone').length") == 2);
-    CHECK(shown(&p, "document.querySelectorAll('.strip > .all').length") == at);
+    CHECK(page_number(&p, "document.querySelectorAll('.alone').length") == 2);
+    CHECK(page_number(&p, "document.querySelectorAll('.strip > .all').length") == at);
     char *words = page_text_of(&p, "#branches p"), wanted[64];
     snprintf(wanted, sizeof wanted, at ? "All 2 begin with the same %d token" : "They part at the first token", at);
     CHECK_MSG(!strncmp(words, wanted, strlen(wanted)), "%s", words);
@@ -115,8 +108,8 @@ TEST(page_marks_where_seeds_part) {
 TEST(page_tells_a_text_under_other_seeds) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 3)));
-    browser_wait(&p.browser, DONE);
-    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('details').forEach(d => { d.open = true; })"));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_unfold(&p);
     browser_click(&p.browser, "#under");
     browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 3");
     char *said = page_text_of(&p, "#under-panel > p");
@@ -136,17 +129,18 @@ TEST(page_tells_a_text_under_other_seeds) {
                  "[...document.querySelectorAll('.under tr')].find(r => r.firstChild.textContent "
                  "=== '%d').lastChild.textContent",
                  seed);
-        CHECK_MSG(fabs(shown(&p, script) - wanted) < 0.0501, "seed %d: %g, not %g", seed, shown(&p, script), wanted);
+        CHECK_MSG(fabs(page_number(&p, script) - wanted) < 0.0501, "seed %d: %g, not %g", seed, page_number(&p, script),
+                  wanted);
         answer_free(&score);
     }
-    CHECK(shown(&p, "document.querySelectorAll('.own .squares > *').length") == 20);
-    cJSON_Delete(browser_run(&p.browser, "document.querySelector('.under').focus()"));
+    CHECK(page_number(&p, "document.querySelectorAll('.own .squares > *').length") == 20);
+    page_run(&p, "document.querySelector('.under').focus()");
     browser_keys(&p.browser, KEY_RIGHT, NULL);
     char *spoken = page_text_of(&p, "#spoken");
     CHECK_MSG(strstr(spoken, " % under seed 1"), "%s", spoken);
     free(spoken);
     browser_click(&p.browser, "#redraw"); /* and what was said of texts that are gone goes */
-    browser_wait(&p.browser, DONE " && !document.querySelector('.under tr')");
+    browser_wait(&p.browser, PAGE_DONE " && !document.querySelector('.under tr')");
     free(ids);
     answer_free(&first);
     page_close(&p, false);
@@ -155,19 +149,20 @@ TEST(page_tells_a_text_under_other_seeds) {
 TEST(page_sweeps_noise_scales) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 2)));
-    browser_wait(&p.browser, DONE);
-    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('details').forEach(d => { d.open = true; })"));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_unfold(&p);
     browser_click(&p.browser, "#sweep");
     browser_wait(&p.browser, "document.querySelectorAll('.sweep td').length === 10 && "
                              "[...document.querySelectorAll('.sweep th .dim')].every(s => s.textContent)");
-    CHECK(shown(&p, "document.querySelector('.sweep tbody tr:first-child td:last-child').textContent === '= seed 1'"));
+    CHECK(
+        page_is(&p, "document.querySelector('.sweep tbody tr:first-child td:last-child').textContent === '= seed 1'"));
     char *asked = page_answer_of(
         &p, "\"prompt\":\"The river\",\"max_tokens\":20,\"seed\":3,\"temperature\":0.5,\"noise_scale\":4", 2);
     browser_click(&p.browser, ".sweep tbody tr:last-child td:last-child button");
-    browser_wait(&p.browser, DONE " && document.getElementById('noise_scale').value === '4'");
+    browser_wait(&p.browser, PAGE_DONE " && document.getElementById('noise_scale').value === '4'");
     char *column = page_column_text(&p, 2);
     CHECK_MSG(!strcmp(column, asked), "\"%s\", not \"%s\"", column, asked);
-    CHECK(shown(&p, "document.querySelectorAll('.sweep td').length") == 10);
+    CHECK(page_number(&p, "document.querySelectorAll('.sweep td').length") == 10);
     browser_type(&p.browser, "#prompt", "Another");
     browser_click(&p.browser, "#run");
     browser_wait(&p.browser, "!document.querySelector('.sweep td')");
@@ -179,7 +174,7 @@ TEST(page_sweeps_noise_scales) {
 /* ---- nothing that pleased is lost ---- */
 
 static char *first_text(Page *p) {
-    browser_wait(&p->browser, DONE);
+    browser_wait(&p->browser, PAGE_DONE);
     return page_column_text(p, 1);
 }
 
@@ -188,15 +183,15 @@ TEST(page_goes_back_to_past_draws) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=123456&asked=1"));
     char *first = first_text(&p);
     browser_click(&p.browser, "#redraw");
-    browser_wait(&p.browser, DONE " && document.getElementById('noise-seed-1').value !== '123456'");
+    browser_wait(&p.browser, PAGE_DONE " && document.getElementById('noise-seed-1').value !== '123456'");
     browser_type(&p.browser, "#prompt", "Another");
-    CHECK(shown(&p, "document.querySelector('.column').classList.contains('stale')"));
-    CHECK(shown(&p, "document.querySelectorAll('.draws li').length") == 2);
-    cJSON_Delete(browser_run(&p.browser, "history.back()"));
-    browser_wait(&p.browser, DONE " && document.getElementById('prompt').value === 'The river'");
+    CHECK(page_is(&p, "document.querySelector('.column').classList.contains('stale')"));
+    CHECK(page_number(&p, "document.querySelectorAll('.draws li').length") == 2);
+    page_run(&p, "history.back()");
+    browser_wait(&p.browser, PAGE_DONE " && document.getElementById('prompt').value === 'The river'");
     daemon_stop(&p.daemon); /* what was answered needs nobody */
     p.daemon.pid = 0;
-    cJSON_Delete(browser_run(&p.browser, "history.back()"));
+    page_run(&p, "history.back()");
     browser_wait(&p.browser, "document.getElementById('noise-seed-1').value === '123456'");
     char *again = page_column_text(&p, 1);
     CHECK_MSG(*first && !strcmp(first, again), "\"%s\" and \"%s\"", first, again);
@@ -209,13 +204,13 @@ TEST(page_goes_back_to_past_draws) {
 TEST(page_has_a_shelf_without_storage) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5"));
-    cJSON_Delete(browser_run(&p.browser, "Storage.prototype.setItem = () => { throw new Error('full'); }"));
+    page_run(&p, "Storage.prototype.setItem = () => { throw new Error('full'); }");
     browser_click(&p.browser, "#run");
-    browser_wait(&p.browser, DONE);
+    browser_wait(&p.browser, PAGE_DONE);
     browser_click(&p.browser, "[aria-label='Keep column 1']");
     browser_wait(&p.browser, "document.querySelectorAll('.kept li').length === 1 && "
                              "document.querySelectorAll('.draws li').length === 1");
-    CHECK(shown(&p, "/stores nothing/.test(document.getElementById('shelf').textContent)"));
+    CHECK(page_is(&p, "/stores nothing/.test(document.getElementById('shelf').textContent)"));
     page_close(&p, false);
 }
 
@@ -235,21 +230,21 @@ TEST(page_keeps_and_names_seeds) {
     browser_wait(&p.browser, "document.querySelector('.kept input')?.value === 'King James'");
     char *kept = browser_text(&p.browser, "return JSON.parse(localStorage.noised).kept[0].text");
     CHECK_MSG(!strcmp(kept, text), "\"%s\", not \"%s\"", kept, text);
-    cJSON_Delete(browser_run(&p.browser, "document.getElementById('shelf').open = true"));
+    page_run(&p, "document.getElementById('shelf').open = true");
     browser_click(&p.browser, "#compare");
-    browser_wait(&p.browser, DONE " && document.querySelectorAll('.column').length === 2");
-    CHECK(shown(&p, "document.getElementById('noise-seed-2').value") == 6);
-    CHECK(shown(&p, "document.getElementById('prompt').value === 'She'"));
-    cJSON_Delete(browser_run(&p.browser, "document.querySelectorAll('[aria-label^=Lock]').forEach(b => b.click())"));
+    browser_wait(&p.browser, PAGE_DONE " && document.querySelectorAll('.column').length === 2");
+    CHECK(page_number(&p, "document.getElementById('noise-seed-2').value") == 6);
+    CHECK(page_is(&p, "document.getElementById('prompt').value === 'She'"));
+    page_run(&p, "document.querySelectorAll('[aria-label^=Lock]').forEach(b => b.click())");
     browser_click(&p.browser, ".kept button"); /* the kept seed, asked this prompt */
-    browser_wait(&p.browser, DONE);
-    CHECK(shown(&p, "document.getElementById('noise-seed-1').value") == 5);
+    browser_wait(&p.browser, PAGE_DONE);
+    CHECK(page_number(&p, "document.getElementById('noise-seed-1').value") == 5);
     page_check_column(&p, 1,
                       "\"prompt\":\"She\",\"max_tokens\":9,\"seed\":1,\"temperature\":0,\"noise_scale\":2,"
                       "\"repetition_penalty\":1.15",
                       5);
     browser_click(&p.browser, ".kept a"); /* the draw that it was kept from */
-    browser_wait(&p.browser, DONE " && document.getElementById('prompt').value === 'The river'");
+    browser_wait(&p.browser, PAGE_DONE " && document.getElementById('prompt').value === 'The river'");
     page_check_column(&p, 1, page_short_fields, 5);
     free(text);
     free(kept);

@@ -146,7 +146,7 @@ TEST(page_maps_images) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_PIXELS), NULL, "#noise_seeds=1,2,3,4,5,6,7,8"));
     browser_wait(&p.browser, "document.querySelectorAll('.thumb canvas').length === 8");
     browser_click(&p.browser, "#run");
-    browser_wait(&p.browser, "document.getElementById('status').textContent === 'Done.'");
+    browser_wait(&p.browser, PAGE_DONE);
     browser_click(&p.browser, ".thumb:nth-child(3)");
     browser_wait(&p.browser, "document.querySelector('.column canvas')");
     char *same = browser_text(
