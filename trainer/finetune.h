@@ -43,9 +43,11 @@ typedef struct FinetuneResult {
     TaskScore score[SPLITS], quiet[SPLITS]; /* dev and test, as the saved checkpoint answers; quiet: noise scale 0 */
 } FinetuneResult;
 
-/* Trains, or goes on, into `dir`, which exists. 0 when done, the signal's number when one came, -1 on error. */
+/* Trains, or goes on, into `dir`, which exists. 0 when done, the signal's number when one came, -1 on error. All ranks
+ * call it alike (ranks.h): rank 0 writes, and all get the result. */
 int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *result, Err *err);
 
+int64_t finetune_steps(const Finetune *f);  /* of an epoch */
 bool finetune_has_noise(const Finetune *f); /* then quiet is filled too */
 
 #endif

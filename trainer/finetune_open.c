@@ -156,6 +156,11 @@ void finetune_close(Finetune *f) {
     *f = (Finetune){0};
 }
 
+int64_t finetune_steps(const Finetune *f) {
+    int64_t step = f->settings->batch * f->settings->accumulate;
+    return (f->examples[SPLIT_TRAIN].n + step - 1) / step;
+}
+
 bool finetune_has_noise(const Finetune *f) {
     return f->config.noise.scope != NOISE_NONE && f->settings->noise_scale > 0;
 }

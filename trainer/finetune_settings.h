@@ -5,7 +5,7 @@
 #include "trainer/tasks/mixing.h"
 #include "trainer/settings.h"
 
-enum { FINETUNE_OPTIONS_N = 37 };
+enum { FINETUNE_OPTIONS_N = 38 };
 
 typedef struct FinetuneSettings {
     const char *config, *init, *train, *dev, *test, *out, *tokenizer, *vectors; /* NULL = not given */
@@ -13,7 +13,7 @@ typedef struct FinetuneSettings {
     int format;       /* ExamplesFormat */
     int pool, metric; /* Pool + 1, TaskMetric + 1; 0: auto */
     int threads, seeds, patience;
-    int64_t epochs, warmup_epochs, batch, seed, noise_seed;
+    int64_t epochs, warmup_epochs, batch, accumulate, seed, noise_seed;
     Recipe recipe;
     double dropout, kl_weight, noise_scale; /* dropout NaN: the config's */
     Mixing mixing;

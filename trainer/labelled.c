@@ -1,11 +1,13 @@
-/* The objective of `finetune`, the labels of examples, and a run of it. A step is --batch examples of an epoch, which
- * has its own order; the last step of one scores, logs and saves. */
+/* The objective of `finetune`, the labels of examples, and a run of it. A step is --accumulate times --batch examples
+ * of an epoch, which has its own order; its micro-batches share them evenly, those that are left at the epoch's end
+ * too. The last step of one scores, logs and saves. */
 #include "base/json/json_reader.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "model/ops/op.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/finetune.h"
+#include "trainer/ranks/agree.h"
 #include "trainer/run_folder.h"
 #include "trainer/stop.h"
 #include "trainer/text/order.h"
@@ -19,12 +21,14 @@
 
 typedef struct Labelled {
     Finetune *f;
-    Training training; /* with this as its objective, accumulate 1 */
-    int64_t steps_per_epoch;
-    uint32_t *order;        /* [n] of the epoch */
-    const uint32_t *chosen; /* of the step, in order */
-    int n_chosen;
+    Training training;                /* with this as its objective */
+    int64_t steps_per_epoch, in_step; /* in_step: examples of the step */
+    int64_t epoch;                    /* whose order is below; -1: none */
+    uint32_t *order;                  /* [n] */
+    const uint32_t *chosen;           /* of the micro-batch, in order */
+    int n_chosen;                     /* 0: the step has fewer examples than micro-batches */
     TaskBatch batch;
+    float weight; /* of the micro-batch in the step's mean over what is labelled, 1 on the average */
     double share; /* of an image's own label; 1: nothing is mixed */
     double loss;  /* summed over the examples of the epoch */
 } Labelled;
@@ -35,22 +39,37 @@ static NoiseKey scored_noise(const Finetune *f) {
 
 /* ---- a batch ---- */
 
+static void open_epoch(Labelled *l, int64_t epoch) {
+    if (l->epoch == epoch) return;
+    order_shuffle(l->order, (size_t)l->f->examples[SPLIT_TRAIN].n, l->training.seed, (uint64_t)epoch);
+    l->epoch = epoch;
+    l->loss = 0;
+}
+
+static int64_t count_units(const Examples *e, const uint32_t *chosen, int64_t n) {
+    int64_t units = 0;
+    for (int64_t i = 0; i < n; i++) units += e->first[chosen[i] + 1] - e->first[chosen[i]];
+    return units;
+}
+
 static int read_batch(void *self, int64_t step, int64_t micro, Err *err) {
     Labelled *l = self;
     const FinetuneSettings *s = l->f->settings;
     const TaskData *d = &l->f->data[SPLIT_TRAIN];
-    uint64_t seed = l->training.seed;
-    int64_t n = d->examples->n, at = step % l->steps_per_epoch * s->batch;
-    NoiseKey noise = {.seed = seed, .stream = (uint32_t)(1 + (uint64_t)step % UINT32_MAX), .scale = 1};
-    (void)micro, (void)err; /* there is one, and it cannot fail */
-    if (at == 0) {
-        order_shuffle(l->order, (size_t)n, seed, (uint64_t)(step / l->steps_per_epoch));
-        l->loss = 0;
-    }
-    l->chosen = l->order + at;
-    l->n_chosen = (int)MIN(s->batch, n - at);
+    uint64_t seed = l->training.seed, number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
+    int64_t at = step % l->steps_per_epoch * s->batch * s->accumulate;
+    NoiseKey noise = {.seed = seed, .stream = (uint32_t)(1 + number % UINT32_MAX), .scale = 1};
+    (void)err; /* it cannot fail */
+    open_epoch(l, step / l->steps_per_epoch);
+    l->in_step = MIN(s->batch * s->accumulate, d->examples->n - at);
+    RankShare own = ranks_share(l->in_step, (int)micro, (int)s->accumulate);
+    l->chosen = l->order + at + own.first;
+    l->n_chosen = (int)own.n;
+    l->weight = (float)((double)(s->accumulate * count_units(d->examples, l->chosen, own.n)) /
+                        (double)count_units(d->examples, l->order + at, l->in_step));
+    if (own.n == 0) return 0;
     task_batch_fill(&l->batch, d, l->chosen, l->n_chosen, noise, false);
-    l->share = l->batch.images ? mix_images(&s->mixing, &l->batch, &l->training.model.cfg, seed, step) : 1;
+    l->share = l->batch.images ? mix_images(&s->mixing, &l->batch, &l->training.model.cfg, seed, number) : 1;
     return 0;
 }
 
@@ -86,15 +105,16 @@ static MicroLoss add_gradient(void *self, Tape *tape) {
     Labelled *l = self;
     const FinetuneSettings *s = l->f->settings;
     const Model *m = &l->training.model;
-    MicroLoss r = {.draws = 1};
+    double kl = 0;
+    if (l->n_chosen == 0) return (MicroLoss){0};
     tape_reset(tape);
     Mat *logits =
         s->freeze ? model_logits(m, tape, gather_features(l, tape)) : model_forward(m, tape, &l->batch.batch, NULL);
-    Mat *loss = l->share < 1 ? mixed_loss(l, tape, logits, &r.kl)
-                             : model_loss(tape, logits, l->batch.targets, NULL, (float)s->kl_weight, &r.kl);
-    tape_backward(tape, loss);
-    r.loss = loss->x[0] - s->kl_weight * r.kl;
-    return r;
+    Mat *loss = l->share < 1 ? mixed_loss(l, tape, logits, &kl)
+                             : model_loss(tape, logits, l->batch.targets, NULL, (float)s->kl_weight, &kl);
+    tape_backward(tape, op_scale(tape, loss, l->weight));
+    double weight = (double)l->weight;
+    return (MicroLoss){.loss = weight * (loss->x[0] - s->kl_weight * kl), .kl = weight * kl, .draws = weight};
 }
 
 /* ---- the end of an epoch ---- */
@@ -124,9 +144,11 @@ static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
                              stop_signal, &dev))
         return 0;
     /* Before the commit: a run that is killed here does this epoch again, and writes the same. */
-    if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) &&
+    if (training_see(t, s->number, judged ? dev.metric[f->metric] : (double)s->number) && !ranks->rank &&
         checkpoint_save(t->dir, &t->model, &f->labels, DTYPE_F32, (uint64_t)s->number, err))
         return -1;
+    *save = true;
+    if (ranks->rank) return 0;
     Buffer line = runlog_line(s->number);
     json_put_int(&line, "epoch", s->number / l->steps_per_epoch);
     json_put_double(&line, "loss", loss);
@@ -139,7 +161,6 @@ static int end_epoch(Labelled *l, const Step *s, bool *save, Err *err) {
     }
     if (runlog_write(&t->log, &line, err)) return -1;
     print_epoch(l, s, loss, judged ? &dev : NULL);
-    *save = true;
     return 0;
 }
 
@@ -155,8 +176,8 @@ static int read_figure(void *self, const RunLogLine *line, double *figure, Err *
 
 static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     Labelled *l = self;
-    l->loss += s->mean.loss * l->n_chosen;
-    return s->number % l->steps_per_epoch || stop_signal() ? 0 : end_epoch(l, s, save, err);
+    l->loss += s->mean.loss * (double)l->in_step;
+    return s->number % l->steps_per_epoch || ranks_most(stop_signal()) ? 0 : end_epoch(l, s, save, err);
 }
 
 static bool is_done(void *self, int64_t step) {
@@ -172,17 +193,17 @@ static const Objective objective = {
 
 /* ---- weights ---- */
 
-/* What the frozen part makes of the data is the same for every seed. */
+/* What the frozen part makes of the data is the same for every seed. Each rank makes it for itself. */
 static int make_features(const Labelled *l) {
     Finetune *f = l->f;
     for (int k = 0; k < SPLIT_TEST; k++) {
         const TaskData *d = &f->data[k];
         if (!d->examples || f->features[k]) continue;
         float *x = xcalloc((size_t)d->examples->n_units * (size_t)f->config.hidden_size, sizeof *x);
-        if (task_features(&l->training.model, d, scored_noise(f), stop_signal, x)) return free(x), stop_signal();
+        task_features(&l->training.model, d, scored_noise(f), stop_signal, x);
         f->features[k] = x;
     }
-    return 0;
+    return ranks_most(stop_signal());
 }
 
 /* Of a step at most: its examples are the longest. */
@@ -202,7 +223,8 @@ static int check_memory(const Labelled *l, Err *err) {
     const Training *t = &l->training;
     if (s->freeze || t->model.cfg.network) return 0;
     CostMemory need = training_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false);
-    return memory_check(need.weights + need.activations, "the training", "a smaller --batch takes less", err);
+    return memory_check(need.weights + need.activations, "the training",
+                        "a smaller --batch with a larger --accumulate takes less", err);
 }
 
 /* Word vectors are the one parameter that is frozen. */
@@ -223,7 +245,7 @@ static int open_weights(Labelled *l, Err *err) {
     training_bind(t, s->freeze);
     if (training_start(t, s->init ? &f->init : NULL, s->init, err)) return -1;
     take_vectors(l);
-    return s->freeze ? make_features(l) : 0;
+    return 0;
 }
 
 /* ---- resume ---- */
@@ -238,7 +260,7 @@ static int restore(Labelled *l, Err *err) {
         return err_set(err, "%s: %lld steps are no whole epochs of %lld", path, (long long)t->step,
                        (long long)l->steps_per_epoch);
     if (training_open_log(t, err)) return -1;
-    if (!saved || t->best.step) return 0;
+    if (!saved || t->best.step || ranks->rank) return 0;
     return err_set(err, "%s is empty, but the run has done %lld epochs", t->log.path,
                    (long long)(t->step / l->steps_per_epoch));
 }
@@ -269,12 +291,20 @@ static int score_result(const Labelled *l, FinetuneResult *out, Err *err) {
     }
     if (rc == 0) rc = shards_check_intact(&c.shards, err);
     checkpoint_close(&c);
-    return rc > 0 ? stop_signal() : rc;
+    return rc > 0 ? ranks_most(stop_signal()) : rc;
+}
+
+/* All that stands before the first step. As finetune_run. */
+static int open_run(Labelled *l, Err *err) {
+    const Optimizer *o = &l->training.optimizer;
+    if (open_weights(l, err) || restore(l, err) || (!ranks->rank && accompany(l, err))) return -1;
+    if (agree_weights(o->w, o->n, err)) return -1;
+    return l->f->settings->freeze ? make_features(l) : 0;
 }
 
 int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *result, Err *err) {
     const FinetuneSettings *s = f->settings;
-    int64_t n = f->examples[SPLIT_TRAIN].n, epoch = (n + s->batch - 1) / s->batch;
+    int64_t n = f->examples[SPLIT_TRAIN].n, epoch = finetune_steps(f);
     Labelled *l = xcalloc(1, sizeof *l);
     Training *t = &l->training;
     *l = (Labelled){.f = f,
@@ -282,13 +312,14 @@ int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *re
                                  .recipe = &s->recipe,
                                  .schedule = recipe_schedule(&s->recipe, s->warmup_epochs * epoch, s->epochs * epoch),
                                  .seed = seed,
-                                 .accumulate = 1,
+                                 .accumulate = s->accumulate,
                                  .objective = &objective,
                                  .self = l},
                     .steps_per_epoch = epoch,
+                    .epoch = -1,
                     .order = xcalloc((size_t)n, sizeof *l->order)};
-    int rc = open_weights(l, err);
-    if (rc == 0) rc = restore(l, err) || accompany(l, err) ? -1 : training_loop(t, err);
+    int rc = open_run(l, err);
+    if (rc == 0) rc = training_loop(t, err);
     *result = (FinetuneResult){.seed = seed, .epoch = (int)(t->best.step / l->steps_per_epoch)};
     if (rc == 0) {
         result->epochs = (int)(t->step / l->steps_per_epoch);

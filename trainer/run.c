@@ -50,7 +50,7 @@ static int open_settings(Run *r, Err *err) {
     if (r->folder.saved && restore_settings(r, err)) return -1;
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
-    if (settings_finish(s, err) || ranks_check(s->accumulate, ranks->n, err) || agree_options(r->line, err)) return -1;
+    if (settings_finish(s, err) || agree_options(r->line, err) || ranks_check(s->accumulate, ranks->n, err)) return -1;
     r->saved_settings = settings_save(r->line->command, s);
     return 0;
 }

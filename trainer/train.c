@@ -66,6 +66,7 @@ int training_loop(Training *t, Err *err) {
     const Recipe *r = t->recipe;
     Loop l = {.t = t, .perturb = {.mode = (PerturbMode)r->perturb, .sigma = r->perturb_sigma, .seed = t->seed}};
     tape_init(&l.tape, true);
+    ranks_follow(&t->best, sizeof t->best);
     step_sum_init(&l.sum, &t->trained, &t->optimizer.slices, t->optimizer.sum, t->accumulate);
     int rc = run_steps(&l, err);
     step_sum_free(&l.sum);

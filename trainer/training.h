@@ -38,7 +38,7 @@ typedef struct Training {
     float *still;        /* weights that are not trained */
     int64_t step, saved; /* finished; by the last save */
     RunLog log;          /* of rank 0 */
-    Best best;
+    Best best;           /* by the log, of which rank 0 tells the others as the loop begins */
 } Training;
 
 /* What the optimizer and the activations of `rows` will take, of this rank: told before it is taken, for the kernel's

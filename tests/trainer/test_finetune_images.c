@@ -133,3 +133,27 @@ TEST(finetune_learns_images) {
     free(r.output);
     free(dir);
 }
+
+/* One image more than two micro-batches share evenly. */
+TEST(mpi_finetune_images) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    static const char *const files[] = {"optimizer.safetensors", "model.safetensors", "log.jsonl", "results.json"};
+    char *dir = put_images(), args[1024], hash[2][65], name[64];
+    for (int n = 0; n < 3; n += 2) {
+        snprintf(args, sizeof args,
+                 "finetune --config %s/config.json --train %s/train-images-idx3-ubyte --dev %s/train-images-idx3-ubyte "
+                 "--epochs 2 --batch 3 --accumulate 3 --mixup 0.8 --cutmix 1 --threads 1 --out %s/np%d",
+                 dir, dir, dir, dir, n);
+        ChildResult r = n ? trainer_run_ranks(n, args) : trainer_run(args);
+        CHECK_MSG(r.status == 0, "%d ranks: %d, %s", n, r.status, r.output);
+        free(r.output);
+    }
+    for (size_t i = 0; i < COUNTOF(files); i++) {
+        for (int k = 0; k < 2; k++) {
+            snprintf(name, sizeof name, "np%d/%s", 2 * k, files[i]);
+            trainer_hash_file(dir, name, hash[k]);
+        }
+        CHECK_MSG(!strcmp(hash[0], hash[1]), "%s differs", files[i]);
+    }
+    free(dir);
+}

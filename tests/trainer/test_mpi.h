@@ -2,6 +2,9 @@
 #ifndef NOISED_TEST_MPI_H
 #define NOISED_TEST_MPI_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 typedef struct MpiRun {
     char *dir, *text, *config; /* --data; trainer_config_file */
     char args[1024];           /* of all runs */
@@ -14,6 +17,8 @@ void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *mo
 /* To its end; 0 ranks: noised-train. */
 void mpi_train(const MpiRun *m, int n, const char *name, const char *more);
 void mpi_check_same(const MpiRun *m, const char *a, const char *b); /* the files of two folders */
-int mpi_lines(const char *output);                                  /* that noised-train-mpi says of a failure */
+/* Waits until all n ranks of an mpirun are there; false when it has ended before. */
+bool mpi_find_ranks(pid_t mpirun, pid_t *found, int n);
+int mpi_lines(const char *output); /* that noised-train-mpi says of a failure */
 
 #endif

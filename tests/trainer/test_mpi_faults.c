@@ -38,16 +38,15 @@ static bool is_rank_of(const char *pid, pid_t mpirun) {
     return read && parent == mpirun && !strncmp(name, "noised-train", 12);
 }
 
-/* Waits until all are there; false when mpirun has ended before. */
-static bool find_ranks(pid_t mpirun, pid_t found[RANKS]) {
-    for (int n = 0; kill(mpirun, 0) == 0 && n < RANKS; sleep_for(0.01)) {
+bool mpi_find_ranks(pid_t mpirun, pid_t *found, int n) {
+    for (int there = 0; kill(mpirun, 0) == 0 && there < n; sleep_for(0.01)) {
         DIR *d = opendir("/proc");
         const struct dirent *e;
-        n = 0;
-        while (d && n < RANKS && (e = readdir(d)))
-            if (is_rank_of(e->d_name, mpirun)) found[n++] = (pid_t)atoi(e->d_name);
+        there = 0;
+        while (d && there < n && (e = readdir(d)))
+            if (is_rank_of(e->d_name, mpirun)) found[there++] = (pid_t)atoi(e->d_name);
         if (d) closedir(d);
-        if (n == RANKS) return true;
+        if (there == n) return true;
     }
     return false;
 }
@@ -93,7 +92,7 @@ static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int si
     long before = log_bytes(m, name);
     mpi_args(args, m, name, "--resume --save-every 1");
     pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
-    bool there = find_ranks(mpirun, found);
+    bool there = mpi_find_ranks(mpirun, found, RANKS);
     while (there && log_bytes(m, name) <= before && kill(found[0], 0) == 0) sleep_for(0.002);
     sleep_for(delay);
     if (there) hit(found[victim], signal_number);
@@ -211,7 +210,7 @@ TEST(mpi_full_disk) {
     mpi_args(args, &m, "run/x", "--save-every 4");
     char *output;
     pid_t found[RANKS], mpirun = trainer_start_ranks(RANKS, args, &output);
-    CHECK(find_ranks(mpirun, found));
+    CHECK(mpi_find_ranks(mpirun, found, RANKS));
     while (log_bytes(&m, "run/x") < 100 && kill(mpirun, 0) == 0) sleep_for(0.002);
     snprintf(filler, sizeof filler, "%s/filler", run);
     fill(filler, 16384);

@@ -5,6 +5,7 @@
 #include "base/team.h"
 #include "trainer/commands/commands.h"
 #include "trainer/finetune.h"
+#include "trainer/ranks/agree.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 #include "trainer/tasks/scores.h"
@@ -100,8 +101,8 @@ static void print_plan(const Finetune *f) {
             printf("%s: %d examples with %d labels from %s\n", task_splits[k], f->examples[k].n, f->examples[k].n_units,
                    f->examples[k].path);
     printf("plan: %lld epochs of %lld steps, %d %s from seed %lld, into %s\n", (long long)s->epochs,
-           (long long)((f->examples[SPLIT_TRAIN].n + s->batch - 1) / s->batch), s->seeds,
-           s->seeds == 1 ? "run" : "runs", (long long)s->seed, s->out);
+           (long long)finetune_steps(f), s->seeds, s->seeds == 1 ? "run" : "runs", (long long)s->seed, s->out);
+    if (ranks->n > 1) printf("ranks: %d\n", ranks->n);
     fflush(stdout);
 }
 
@@ -110,7 +111,7 @@ static int run_folder(const FinetuneSettings *s, uint64_t seed, char dir[PATH_BY
     char name[40];
     if (s->seeds == 1) return snprintf(dir, PATH_BYTES, "%s", s->out), 0;
     snprintf(name, sizeof name, "seed-%" PRIu64, seed);
-    return path_join(dir, s->out, name, err) || folder_create(dir, NULL, err) ? -1 : 0;
+    return path_join(dir, s->out, name, err) || (!ranks->rank && folder_create(dir, NULL, err)) ? -1 : 0;
 }
 
 static int run_seeds(Finetune *f, Err *err) {
@@ -123,34 +124,46 @@ static int run_seeds(Finetune *f, Err *err) {
         if (s->seeds > 1) printf("seed %" PRIu64 "\n", seed);
         rc = run_folder(s, seed, dir, err) ? -1 : finetune_run(f, seed, dir, &results[i], err);
     }
-    if (rc == 0) rc = save_results(f, results, s->seeds, err);
+    if (rc == 0 && !ranks->rank) rc = save_results(f, results, s->seeds, err);
     free(results);
     return rc;
 }
 
-static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Finetune *f, Err *err) {
+static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err *err) {
     FinetuneSettings *s = line->values;
-    if (folder->saved) {
+    if (saved) {
         if (!(*state = run_state_read(s->out, err))) return -1;
         if (settings_restore(line, json_field(*state, "settings"), NULL, err)) return -1;
     } else if (!s->train) {
         return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
     }
-    if (finetune_settings_finish(s, err) || finetune_open(f, s, err)) return -1;
-    if (!folder->saved) return save_state(line, f, err);
-    return json_is_text(json_field(*state, "data_sha256"), f->hash)
+    return finetune_settings_finish(s, err);
+}
+
+/* A new run's state is written, that of a saved one is of the same data. */
+static int settle_state(const CommandLine *line, const cJSON *state, const Finetune *f, Err *err) {
+    if (!state) return ranks->rank ? 0 : save_state(line, f, err);
+    return json_is_text(json_field(state, "data_sha256"), f->hash)
                ? 0
                : err_set(err, "the data, --config or --init are not what the run to be resumed began with");
 }
 
-static int finetune(const CommandLine *line, RunFolder *folder, Err *err) {
+static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Finetune *f, Err *err) {
     const FinetuneSettings *s = line->values;
+    if (agree_program(err)) return -1; /* a run refused by then leaves no folder */
+    if (!ranks->rank && run_open(folder, s->out, s->resume, err)) return -1;
+    if (agree_folder(s->out, &folder->saved, err) || read_settings(line, folder->saved, state, err)) return -1;
+    if (agree_options(line, err) || ranks_check(s->accumulate, ranks->n, err) || finetune_open(f, s, err)) return -1;
+    if (agree_on("the sha256 of the data, --config and --init", f->hash, err)) return -1;
+    return settle_state(line, *state, f, err);
+}
+
+static int finetune(const CommandLine *line, RunFolder *folder, Err *err) {
     Finetune *f = xcalloc(1, sizeof *f);
     cJSON *state = NULL;
-    if (run_open(folder, s->out, s->resume, err)) return free(f), -1;
     int rc = prepare(line, folder, &state, f, err);
     if (rc) {
-        run_withdraw(folder);
+        if (folder->lock >= 0) run_withdraw(folder);
     } else {
         print_plan(f);
         stop_install();

@@ -10,7 +10,7 @@ static int start(Err *err) { return kernels_init(err) || map_guard_install(err) 
 static const Program program = {
     .name = "noised-train-mpi",
     .summary = "train and judge a small language model on many machines: mpirun -np N noised-train-mpi pretrain ...",
-    .commands = (const Command *const[]){&command_pretrain, &command_eval, &command_score, NULL},
+    .commands = (const Command *const[]){&command_pretrain, &command_finetune, &command_eval, &command_score, NULL},
     .statuses =
         "75: a rank gave no sign of life; 129, 130 and 143: one was sent SIGHUP, SIGINT or SIGTERM, and the run "
         "is saved.",

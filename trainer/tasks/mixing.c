@@ -61,9 +61,9 @@ static void swap_box(float *a, float *b, const Config *c, const Box *box) {
             }
 }
 
-double mix_images(const Mixing *c, TaskBatch *b, const Config *cfg, uint64_t seed, int64_t step) {
+double mix_images(const Mixing *c, TaskBatch *b, const Config *cfg, uint64_t seed, uint64_t number) {
     if (c->mixup == 0 && c->cutmix == 0) return 1;
-    Draws d = draws_open(seed, DRAW_MIX, (uint32_t)step);
+    Draws d = draws_open(seed, DRAW_MIX, (uint32_t)number);
     bool cut = c->mixup == 0 || (c->cutmix > 0 && draw_uniform(&d) < 0.5);
     double share = draw_beta(&d, cut ? c->cutmix : c->mixup);
     int n = b->n_units, pixels = cfg->input.channels * cfg->input.height * cfg->input.width;
