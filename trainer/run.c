@@ -30,13 +30,14 @@ static int restore_settings(Run *r, Err *err) {
     return 0;
 }
 
-/* Without bf16 products in the processor f32 is faster, and more exact. A new run is then one in f32, and stays that
- * wherever it is resumed; one that began in bf16 keeps its bits on every processor. */
+/* Where no rank's processor is faster at bf16 products, f32 is, and more exact. A new run is then one in f32, and stays
+ * that wherever it is resumed; one that began in bf16 keeps its bits on every processor. */
 static void choose_precision(Run *r) {
     Settings *s = r->settings;
-    if (s->precision != PRECISION_BF16 || kernels->train->native_pairs) return;
+    bool pays = ranks_most(kernels->train->pairs_pay);
+    if (s->precision != PRECISION_BF16 || pays) return;
     if (r->folder.saved && json_is_text(json_field(r->state.settings, "precision"), "bf16")) return;
-    printf("precision: f32, because the level %s has no bf16 products\n", kernels->name);
+    printf("precision: f32, which is faster than bf16 on this processor (level %s)\n", kernels->name);
     s->precision = PRECISION_F32;
 }
 

@@ -84,7 +84,7 @@ const Option settings_options[SETTINGS_N] = {
      .help = "standard deviation of the weight noise"},
     {"precision", OPTION_CHOICE, AT(precision), "TYPE", .fallback = "f32", .choices = precision_names,
      .tag = SETTING_FIXED,
-     .help = "operands of the training's matrix products; f32 where the processor has none of bf16"},
+     .help = "operands of the training's matrix products; f32 where the processor is no faster at those of bf16"},
     {"save-dtype", OPTION_CHOICE, AT(save_dtype), "TYPE", .fallback = "f32", .choices = precision_names,
      .tag = SETTING_FIXED, .help = "of the matrices in model.safetensors"},
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "1", .help = "seed of every random draw",

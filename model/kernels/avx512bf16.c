@@ -12,7 +12,7 @@ Kernels kernels_avx512bf16(void) {
     static TrainKernels train;
     Kernels k = kernels_avx512;
     train = *k.train;
-    train.native_pairs = true;
+    train.pairs_pay = true;
     train.pack_rows = pack_rows;
     train.pack_columns = pack_columns;
     train.pack_taps = pack_taps;

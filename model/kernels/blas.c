@@ -193,7 +193,7 @@ Kernels kernels_blas(const Kernels *rest) {
     train = *k.train;
     train.tile_rows = BLAS_ROWS;
     train.tile_columns = BLAS_OUTS;
-    train.native_pairs = false;
+    train.pairs_pay = false;
     train.pack_rows = pack_rows;
     train.pack_columns = pack_columns;
     train.pack_taps = pack_taps;

@@ -28,7 +28,7 @@ static const TrainKernels train_kernels = TRAIN_TABLE;
 
 #define KERNELS_TABLE(isa)                                                                                             \
     {                                                                                                                  \
-        .name = isa, .arithmetic = "common", .arithmetic_bf16 = "common", .gemm_f32 = gemm_f32,                        \
+        .name = isa, .others = "", .arithmetic = "common", .arithmetic_bf16 = "common", .gemm_f32 = gemm_f32,          \
         .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .gemm_i8 = gemm_i8, .to_bf16 = to_bf16, .to_int8 = to_int8,      \
         .scores_f32 = scores_f32, .scores_pairs = scores_pairs, .mix_f32 = mix_f32, .mix_bf16 = mix_bf16,              \
         .mix_pairs = mix_pairs, .online_softmax_row = online_softmax_row, .scale_row = scale_row,                      \

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "model/kernels/blas.h"
 #include "model/kernels/isa.h"
+#include "model/kernels/rates.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,11 +75,19 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     return n;
 }
 
+enum { FIRST_VECTOR = 2 }; /* behind ref and blas */
+
+static const Kernels *by_rate(const Kernels *const *levels, int n) {
+    static RatedKernels rated;
+    if (!rated.kernels.name) kernels_by_rate(&rated, levels, n);
+    return &rated.kernels;
+}
+
 int kernels_init(Err *err) {
     const Kernels *available[KERNELS_LEVELS] = {NULL}, *chosen = NULL;
     int n = kernels_available(available);
     const char *cap = getenv("NOISED_ISA");
-    if (!cap) chosen = available[n - 1];
+    if (!cap) chosen = n > FIRST_VECTOR ? by_rate(available + FIRST_VECTOR, n - FIRST_VECTOR) : available[n - 1];
     for (int i = 0; cap && i < n; i++)
         if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
     if (!chosen)

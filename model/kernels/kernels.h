@@ -1,12 +1,12 @@
 /* kernels: the table of inner loops, one column per instruction set, chosen once at start.
  *
- * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, the last of them that CPU and OS offer, or the one that
- * NOISED_ISA names. ref is the contract: all others give its bits, but for the bf16 products of amx and all products of
- * blas, which is OpenBLAS's for processors that no level of ours knows (blas.h). Rules of every entry: pure,
- * single-threaded, any alignment, no aliasing unless said; callers split work by output element. The order in which an
- * output element is reduced depends on the reduction length alone - never on the number of rows, the position in the
- * batch or the thread. Row functions treat one row of width d at a time, so an element's bits depend on (row, d) only.
- * NaN and Inf propagate. */
+ * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, the last of them that CPU and OS offer, with those products of
+ * the others that have its bits and are faster here (rates.h); or the one that NOISED_ISA names, whole. ref is the
+ * contract: all others give its bits, but for the bf16 products of amx and all products of blas, which is OpenBLAS's
+ * for processors that no level of ours knows (blas.h). Rules of every entry: pure, single-threaded, any alignment, no
+ * aliasing unless said; callers split work by output element. The order in which an output element is reduced depends
+ * on the reduction length alone - never on the number of rows, the position in the batch or the thread. Row functions
+ * treat one row of width d at a time, so an element's bits depend on (row, d) only. NaN and Inf propagate. */
 #ifndef NOISED_KERNELS_H
 #define NOISED_KERNELS_H
 
@@ -20,6 +20,7 @@ enum { BUCKETS_LAST = 1023, BUCKETS_SPREAD = 16, BUCKETS = BUCKETS_LAST + BUCKET
 
 typedef struct Kernels {
     const char *name;
+    const char *others;          /* products of other levels: ", gemm_bf16 of avx512", or "" */
     const char *arithmetic;      /* of products: "common", ref's, or "blas-<core>-<version>" of OpenBLAS */
     const char *arithmetic_bf16; /* of bf16 products: the same, or "amx" */
 
@@ -99,8 +100,8 @@ typedef struct Kernels {
 /* The chosen table. Set by kernels_init (idempotent, not thread-safe: call it first in main). */
 extern const Kernels *kernels;
 
-/* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. An OpenBLAS that is not fit for blas is
- * warned of, and ref chosen. Also builds the quantile table. */
+/* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. Without it products are tried, once a
+ * process. An OpenBLAS that is not fit for blas is warned of, and ref chosen. Also builds the quantile table. */
 int kernels_init(Err *err);
 /* For tests: every level this machine can run, ref first; returns how many. */
 enum { KERNELS_LEVELS = 6 };

@@ -1,0 +1,88 @@
+/* The choice of products by what they cost, of levels that are made up: some are given many times the work. */
+#include "model/kernels/isa.h"
+#include "model/kernels/rates.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void quick_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
+    (void)n, (void)n_out, (void)k, (void)x, (void)ldx, (void)w, (void)y, (void)ldy;
+}
+
+static void quick_scores(int n, int pairs, const uint16_t *q, const uint16_t *k, float *s, int lds) {
+    (void)n, (void)pairs, (void)q, (void)k, (void)s, (void)lds;
+}
+
+static void quick_multiply(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    (void)pairs, (void)m, (void)n, (void)units, (void)a, (void)b, (void)c, (void)ldc, (void)add;
+}
+
+static void quick_pairs(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    if (!pairs) kernels_ref.train->multiply(pairs, m, n, units, a, b, c, ldc, add);
+}
+
+static void quick_f32(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    if (pairs) kernels_ref.train->multiply(pairs, m, n, units, a, b, c, ldc, add);
+}
+
+TEST(kernels_rates_take_the_faster_of_equal_bits) {
+    TrainKernels train = *kernels_ref.train;
+    Kernels quick = kernels_ref, exact, slow = kernels_ref;
+    train.multiply = quick_multiply;
+    quick.name = "quick", quick.gemm_bf16 = quick_bf16, quick.scores_pairs = quick_scores, quick.train = &train;
+    slow.name = "slow";
+    exact = quick;
+    exact.name = exact.arithmetic = exact.arithmetic_bf16 = "exact", exact.train = slow.train;
+    const Kernels *upward[] = {&slow, &quick}, *strange[] = {&exact, &slow}, *downward[] = {&quick, &slow};
+
+    RatedKernels r;
+    const Kernels *k = &r.kernels;
+    kernels_by_rate(&r, upward, 2);
+    CHECK_MSG(k->gemm_bf16 == quick_bf16 && k->train->multiply == quick_multiply && !*k->others, "slow%s", k->others);
+    kernels_by_rate(&r, strange, 2);
+    CHECK_MSG(k->gemm_bf16 == slow.gemm_bf16 && k->scores_pairs == slow.scores_pairs, "other bits were taken%s",
+              k->others);
+    kernels_by_rate(&r, downward, 2);
+    CHECK(k->gemm_bf16 == quick_bf16 && k->scores_pairs == quick_scores && k->train->multiply == quick_multiply);
+    CHECK(k->gemm_f32 == slow.gemm_f32);
+    CHECK_MSG(!strcmp(k->name, "slow") &&
+                  !strcmp(k->others, ", gemm_bf16 of quick, scores_pairs of quick, training of quick"),
+              "%s%s", k->name, k->others);
+}
+
+/* amx has an arithmetic of its own for bf16 products alone. */
+TEST(kernels_rates_know_the_bits_of_each_product) {
+    Kernels quick = kernels_ref, slow = kernels_ref;
+    quick.name = "quick", quick.gemm_bf16 = quick_bf16, quick.scores_pairs = quick_scores;
+    slow.arithmetic_bf16 = "own";
+    const Kernels *both[] = {&quick, &slow};
+    RatedKernels r;
+    const Kernels *k = &r.kernels;
+    kernels_by_rate(&r, both, 2);
+    CHECK_MSG(k->gemm_bf16 == slow.gemm_bf16 && !strcmp(k->others, ", scores_pairs of quick"), "own%s", k->others);
+}
+
+TEST(kernels_rates_say_whether_bf16_pays_in_training) {
+    TrainKernels train = *kernels_ref.train;
+    Kernels own = kernels_ref;
+    const Kernels *alone[] = {&own};
+    RatedKernels r;
+    own.train = &train;
+    train.multiply = quick_pairs;
+    kernels_by_rate(&r, alone, 1);
+    CHECK(r.kernels.train->pairs_pay);
+    train.multiply = quick_f32;
+    kernels_by_rate(&r, alone, 1);
+    CHECK(!r.kernels.train->pairs_pay);
+}
+
+TEST(kernels_rates_keep_the_arithmetic) {
+    const Kernels *levels[KERNELS_LEVELS];
+    int n = kernels_available(levels);
+    test_env("NOISED_ISA", NULL);
+    REQUIRE(kernels_init(NULL) == 0);
+    CHECK(!strcmp(kernels->arithmetic, levels[n - 1]->arithmetic));
+    CHECK(!strcmp(kernels->arithmetic_bf16, levels[n - 1]->arithmetic_bf16));
+    test_env_back();
+    kernels_init(NULL);
+}
