@@ -1,6 +1,7 @@
 /* What the largest request of each kind costs, in the daemon's own processor time: on a busy machine the clock says
- * nothing. A bound is four times what was measured so that it tells growth with the square from a
- * slow machine; and four times the request may cost at most eight times as much. */
+ * nothing. A bound is four times what was measured so that it tells growth with the square from a slow machine; and
+ * four times the request may cost at most eight times as much. Neighbours of a virtual machine make processor time
+ * dear, for seconds (17 times was seen), so what is beyond a bound is measured again, and the least counts. */
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "tests/support/http_client.h"
@@ -116,40 +117,41 @@ static const Bound bounds[] = {
     {"continuations", "/v1/score", continuations, 127, 200, 24},
 };
 
-/* Seconds of the daemon's for one such request: the least of a few, and each several times where it is brief. */
+/* Seconds of the daemon's for one such request, which is sent several times where it is brief. */
 static double cost(const Daemon *d, const Bound *bound, int n, size_t *bytes) {
-    enum { TRIES = FEWER(2), TIMES = FEWER(20) };
+    enum { TIMES = FEWER(20) };
     Buffer body = {0};
-    double least = INFINITY;
     bound->body(&body, n);
     buffer_append(&body, "", 1);
     *bytes = body.n - 1;
-    for (int i = 0; i < TRIES; i++) {
-        int times = 0;
-        double start = cpu_seconds(d), used = 0;
-        for (; times < TIMES && used < 0.005; times++) {
-            Answer a = http_post(d, bound->path, body.data);
-            CHECK_MSG(a.status == bound->status, "%s, %d: %d %.300s", bound->what, n, a.status, a.body);
-            answer_free(&a);
-            used = cpu_seconds(d) - start;
-        }
-        least = fmin(least, used / times);
+    int times = 0;
+    double start = cpu_seconds(d), used = 0;
+    for (; times < TIMES && used < 0.005; times++) {
+        Answer a = http_post(d, bound->path, body.data);
+        CHECK_MSG(a.status == bound->status, "%s, %d: %d %.300s", bound->what, n, a.status, a.body);
+        answer_free(&a);
+        used = cpu_seconds(d) - start;
     }
     buffer_free(&body);
-    return least;
+    return used / times;
 }
 
 TEST(bounds_of_processor_time) {
+    enum { TRIES = 10 };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(bounds); i++) {
         const Bound *b = &bounds[i];
         size_t bytes, fewer;
-        double whole = cost(&d, b, b->n, &bytes), quarter = cost(&d, b, b->n / 4, &fewer);
-        double each = 1e6 * whole / (double)bytes;
-        CHECK_MSG(SANITIZED || each < b->microseconds, "%s: %.3f us a byte, not %.3f", b->what, each, b->microseconds);
-        CHECK_MSG(whole < 8 * quarter + 0.005 * SLOWNESS, "%s: %.1f ms, a quarter of it %.1f", b->what, 1e3 * whole,
-                  1e3 * quarter);
+        double whole = INFINITY, quarter = INFINITY, each = INFINITY, most = 0;
+        for (int try = 0; try < TRIES && (each > b->microseconds || whole > most); try++) {
+            whole = fmin(whole, cost(&d, b, b->n, &bytes));
+            quarter = fmin(quarter, cost(&d, b, b->n / 4, &fewer));
+            each = SANITIZED ? 0 : 1e6 * whole / (double)bytes;
+            most = 8 * quarter + 0.005 * SLOWNESS;
+        }
+        CHECK_MSG(each <= b->microseconds, "%s: %.3f us a byte, not %.3f", b->what, each, b->microseconds);
+        CHECK_MSG(whole <= most, "%s: %.1f ms, a quarter of it %.1f", b->what, 1e3 * whole, 1e3 * quarter);
     }
     daemon_stop(&d);
 }
