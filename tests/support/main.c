@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/macros.h"
 #include "base/memory.h"
+#include "base/omp_env.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/reports.h"
 #include "tests/support/test.h"
@@ -103,6 +104,11 @@ static void print_failures(void) {
 int main(int argc, char **argv) {
     int passed = 0, failed = 0, skipped = 0;
     Err err;
+    runtime_tune(argv);
+    /* The programs under test do so themselves. */
+    unsetenv("GOMP_SPINCOUNT");
+    signal(SIGUSR1, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
     signal(SIGALRM, stuck);
     signal(SIGINT, SIG_DFL); /* a shell's background jobs ignore it, and a shell below them could not trap it */
     unsetenv("MAKEFLAGS");   /* a make below a test would miss the job server of the make above, and say so */
