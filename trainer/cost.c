@@ -24,14 +24,15 @@ CostDisk cost_disk(const Model *m, int weights, int width) {
     return (CostDisk){.kept = optimizer + (size_t)(weights * width) * n, .more = optimizer};
 }
 
-/* Of ROWS rows of that width; the best of some rounds: what the machine can do when nothing else wants it. */
+/* Of ROWS rows of that width; the best of some rounds, or of those that fit into a tenth of a second: what the machine
+ * can do when nothing else wants it. */
 double cost_rate(int width) {
     Tape t;
     size_t d = (size_t)width;
     float *x = xcalloc(d * (d + 2 * ROWS), sizeof *x), *y = x + ROWS * d, *w = y + ROWS * d;
-    double best = INFINITY;
+    double best = INFINITY, began = now_seconds();
     tape_init(&t, false);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS && now_seconds() < began + 0.1; i++) {
         double started = now_seconds();
         train_gemm(&t, &(TrainGemm){.m = ROWS,
                                     .n = width,
