@@ -201,10 +201,12 @@ static void write_trace(const Crowd *crowd, const Kill *kills, int n_kills) {
     if (f) fclose(f);
 }
 
+enum { SECONDS = SANITIZED ? 2 : 4 };
+
 /* kill -9 of one daemon a second. */
 TEST(takeover_of_killed_daemons) {
     if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
-    int seconds = environment("TAKEOVER_SECONDS", 4), trials = environment("TRIALS", 1);
+    int seconds = environment("TAKEOVER_SECONDS", SECONDS), trials = environment("TRIALS", 1);
     Kill *kills = xcalloc((size_t)seconds, sizeof *kills);
     Tally tally = {0};
     test_takes_long();
@@ -238,7 +240,7 @@ TEST(takeover_of_killed_daemons) {
  * minute were. */
 TEST(takeover_of_killed_daemons_behind_nginx) {
     if (!balancer_there(BALANCER_NGINX)) SKIP("needs nginx");
-    double seconds = environment("TAKEOVER_SECONDS", 4);
+    double seconds = environment("TAKEOVER_SECONDS", SECONDS);
     Tally tally = {0};
     Fleet f;
     Crowd crowd;
