@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { TRIES = 10 };
+
 static double cpu_seconds(const Daemon *d) {
     clockid_t clock;
     struct timespec t;
@@ -137,7 +139,6 @@ static double cost(const Daemon *d, const Bound *bound, int n, size_t *bytes) {
 }
 
 TEST(bounds_of_processor_time) {
-    enum { TRIES = 10 };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(bounds); i++) {
@@ -160,29 +161,26 @@ TEST(bounds_of_processor_time) {
 
 /* Seconds of ours for a conversation of n turns. */
 static double render_cost(const Chat *chat, int n) {
-    enum { TRIES = FEWER(3), TIMES = FEWER(4) };
+    enum { TIMES = FEWER(4) };
     cJSON *messages = cJSON_CreateArray();
-    double least = INFINITY;
     for (int i = 0; i < n; i++) {
         cJSON *message = cJSON_CreateObject();
         cJSON_AddStringToObject(message, "role", i % 2 ? "assistant" : "user");
         cJSON_AddStringToObject(message, "content", "the river runs below");
         cJSON_AddItemToArray(messages, message);
     }
-    for (int i = 0; i < TRIES; i++) {
-        const ChatRequest request = {.messages = messages};
-        Buffer out = {0};
-        Err err = {""};
-        double start = test_cpu_seconds();
-        for (int k = 0; k < TIMES; k++) {
-            out.n = 0;
-            CHECK_MSG(chat_write(chat, &request, &out, &err) == 0, "%s: %s", chat->name, err.msg);
-        }
-        least = fmin(least, (test_cpu_seconds() - start) / TIMES);
-        buffer_free(&out);
+    const ChatRequest request = {.messages = messages};
+    Buffer out = {0};
+    Err err = {""};
+    double start = test_cpu_seconds();
+    for (int k = 0; k < TIMES; k++) {
+        out.n = 0;
+        CHECK_MSG(chat_write(chat, &request, &out, &err) == 0, "%s: %s", chat->name, err.msg);
     }
+    double each = (test_cpu_seconds() - start) / TIMES;
+    buffer_free(&out);
     cJSON_Delete(messages);
-    return least;
+    return each;
 }
 
 TEST(bounds_of_chat_templates) {
@@ -193,9 +191,13 @@ TEST(bounds_of_chat_templates) {
     for (char *rest, *name = strtok_r(names.data, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
         Chat chat;
         REQUIRE(test_chat_open(&chat, name, "<s>", "</s>"));
-        double whole = render_cost(&chat, MESSAGES), quarter = render_cost(&chat, MESSAGES / 4 + 1);
-        CHECK_MSG(whole < 10 * quarter + 0.002 * SLOWNESS, "%s: %.2f ms, a quarter of it %.2f", name, 1e3 * whole,
-                  1e3 * quarter);
+        double whole = INFINITY, quarter = INFINITY, most = 0;
+        for (int try = 0; try < TRIES && whole > most; try++) {
+            whole = fmin(whole, render_cost(&chat, MESSAGES));
+            quarter = fmin(quarter, render_cost(&chat, MESSAGES / 4 + 1));
+            most = 10 * quarter + 0.002 * SLOWNESS;
+        }
+        CHECK_MSG(whole <= most, "%s: %.2f ms, a quarter of it %.2f", name, 1e3 * whole, 1e3 * quarter);
         chat_close(&chat);
     }
     buffer_free(&names);
