@@ -126,12 +126,17 @@ static void choose_product(RatedKernels *r, const Product *p, const Kernels *con
     tell(r, p->name, levels[best]);
 }
 
-/* A level's packed operands are its own, so it is chosen by the faster of its products. Of every level they have the
- * same bits but for blas, which is never asked. */
+/* A level's packed operands are its own, so it is chosen by the faster of its products. */
 static void choose_training(RatedKernels *r, const Kernels *const *levels, int n, Work *w) {
+    const Kernels *rivals[KERNELS_LEVELS], *own = levels[n - 1];
     double f32[KERNELS_LEVELS], pairs[KERNELS_LEVELS], seconds[KERNELS_LEVELS];
-    measure(multiply_f32, levels, n, w, f32);
-    measure(multiply_pairs, levels, n, w, pairs);
+    for (int l = 0; l < n; l++) {
+        bool rival = same_bits(levels[l], own, offsetof(Kernels, arithmetic)) &&
+                     levels[l]->train->multiply != own->train->multiply;
+        rivals[l] = rival || l == n - 1 ? levels[l] : NULL;
+    }
+    measure(multiply_f32, rivals, n, w, f32);
+    measure(multiply_pairs, rivals, n, w, pairs);
     for (int l = 0; l < n; l++) seconds[l] = MIN(f32[l], pairs[l]);
     int best = fastest(seconds, n);
     r->train = *levels[best]->train;
