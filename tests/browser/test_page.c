@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char demo[] = "weights/demo";
 
@@ -279,9 +278,7 @@ TEST(page_errors_are_sentences) {
 TEST(page_asks_for_the_key) {
     char *dir = test_dir(), path[256], options[300];
     Page p;
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "secret\n", 7);
-    BUG_ON(chmod(path, 0600));
+    keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, PAGE_SHORT "&noise_seeds=5"));
     check_error(&p, "wants an API key");

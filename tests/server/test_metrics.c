@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -331,9 +330,7 @@ static int status_of(const Daemon *d, const char *method, const char *path, cons
 TEST(metrics_port_asks_for_no_key) {
     Daemon d, port = {0};
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "key\n", 4);
-    chmod(path, 0600);
+    keys_write(path, dir, "key\n");
     port.port = free_port();
     snprintf(options, sizeof options, "--api-key-file %s --metrics-port %d --max-connections 1", path, port.port);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));

@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The policy must name the text between two tags of the page. */
 static void check_hash(const char *policy, const char *page, const char *open, const char *close) {
@@ -46,9 +45,7 @@ TEST(page_is_one_file_under_a_strict_policy) {
 TEST(page_needs_no_key_but_what_it_asks_does) {
     char *dir = test_dir(), path[256], options[300];
     Daemon d;
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "secret\n", 7);
-    BUG_ON(chmod(path, 0600));
+    keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     Answer page = http_get(&d, "/"), noise = http_get(&d, "/noise");

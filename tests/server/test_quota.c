@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int take(Quota *q, uint64_t key, double now) {
     ApiError e = {0};
@@ -75,9 +74,7 @@ static int count(const Daemon *d, const char *key, const char *path, const char 
 
 static bool start_with_keys(Daemon *d, const char *more) {
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "key-of-a\nkey-of-b\n", 18);
-    chmod(path, 0600);
+    keys_write(path, dir, "key-of-a\nkey-of-b\n");
     snprintf(options, sizeof options, "--api-key-file %s %s", path, more);
     free(dir);
     return daemon_start(d, CHECKPOINT_SMALL, options);

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the figures ---- */
@@ -58,10 +57,8 @@ TEST(streams_longest_gap) {
 
 static bool start_with_keys(Daemon *d, char log[256], const char *more) {
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
     snprintf(log, 256, "%s/log", dir);
-    test_write_file(path, "key-of-a alice\nkey-of-b\n", 24);
-    chmod(path, 0600);
+    keys_write(path, dir, "key-of-a alice\nkey-of-b\n");
     snprintf(options, sizeof options, "--api-key-file %s --log json --access-log %s", path, more);
     free(dir);
     daemon_log_to(log);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,6 +163,12 @@ static const char *program(void) {
 }
 
 static const char *log_path = "/dev/null";
+
+void keys_write(char path[256], const char *dir, const char *keys) {
+    snprintf(path, 256, "%s/keys", dir);
+    test_write_file(path, keys, strlen(keys));
+    BUG_ON(chmod(path, 0600));
+}
 
 void daemon_log_to(const char *path) { log_path = path ? path : "/dev/null"; }
 

@@ -46,6 +46,9 @@ bool daemon_start(Daemon *d, TestCheckpoint kind, const char *options);
 bool daemon_start_at(Daemon *d, const char *dir, const char *options);  /* dir NULL fails */
 bool daemon_listen_at(Daemon *d, const char *dir, const char *options); /* the same, but only until it listens */
 
+/* path becomes that of dir/keys, for --api-key-file: these lines, for nobody else's eyes. */
+void keys_write(char path[256], const char *dir, const char *keys);
+
 /* Where the log of the daemons started from now on goes; NULL: nowhere. Borrowed. */
 void daemon_log_to(const char *path);
 

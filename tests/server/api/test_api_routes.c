@@ -164,10 +164,7 @@ TEST(api_tokenize) {
 TEST(api_keys) {
     Daemon d;
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    static const char keys[] = "# comment\nfirst-key\n\nsecond-key\r\n";
-    test_write_file(path, keys, sizeof keys - 1);
-    chmod(path, 0600);
+    keys_write(path, dir, "# comment\nfirst-key\n\nsecond-key\r\n");
     snprintf(options, sizeof options, "--api-key-file %s --host 0.0.0.0", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     static const RouteCase cases[] = {
@@ -203,9 +200,7 @@ TEST(api_keys) {
 TEST(api_public_models) {
     Daemon d;
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "secret\n", 7);
-    chmod(path, 0600);
+    keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s --public-models --alias other", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     static const struct {
@@ -262,11 +257,6 @@ TEST(api_key_files) {
     free(dir);
 }
 
-static void write_keys(const char *path, const char *keys) {
-    test_write_file(path, keys, strlen(keys));
-    chmod(path, 0600);
-}
-
 /* Of the keys a, b and c: a digit for each that is let in. */
 static int let_in(const Daemon *d) {
     static const char *const headers[] = {"X-Api-Key: key-a", "X-Api-Key: key-b", "X-Api-Key: key-c"};
@@ -289,21 +279,20 @@ static bool comes_to_let_in(const Daemon *d, int wanted) {
 TEST(api_keys_are_read_again) {
     Daemon d;
     char *dir = test_dir(), path[256], log[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
     snprintf(log, sizeof log, "%s/log", dir);
-    write_keys(path, "key-a\nkey-b\n");
+    keys_write(path, dir, "key-a\nkey-b\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
     daemon_log_to(log);
     bool up = daemon_start(&d, CHECKPOINT_SMALL, options);
     daemon_log_to(NULL);
     REQUIRE(up);
     CHECK(let_in(&d) == 110);
-    write_keys(path, "key-c\nkey-b\n");
+    keys_write(path, dir, "key-c\nkey-b\n");
     kill(d.pid, SIGHUP);
     CHECK(comes_to_let_in(&d, 11));
     static const char *const bad[] = {"", "three small words\n"};
     for (size_t i = 0; i < COUNTOF(bad); i++) {
-        write_keys(path, bad[i]);
+        keys_write(path, dir, bad[i]);
         kill(d.pid, SIGHUP);
         char *text = NULL;
         int told = 0;
@@ -325,18 +314,17 @@ TEST(api_keys_keep_their_numbers) {
     Auth auth;
     Err err;
     char *dir = test_dir(), path[256];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    write_keys(path, "key-a\nkey-b\n");
+    keys_write(path, dir, "key-a\nkey-b\n");
     REQUIRE(auth_load(&auth, path, &err) == 0);
     CHECK(auth_check(&auth, NULL, "key-a") == 1 && auth_check(&auth, NULL, "key-b") == 2);
-    write_keys(path, "key-c\nkey-b\n");
+    keys_write(path, dir, "key-c\nkey-b\n");
     CHECK(auth_reload(&auth, path, &err) == 0);
     CHECK(auth_check(&auth, NULL, "key-a") == -1 && auth_check(&auth, NULL, "key-b") == 2);
     CHECK(auth_check(&auth, "Bearer key-c", NULL) == 3 && auth_check(&auth, NULL, "") == -1);
-    write_keys(path, "key-a\n");
+    keys_write(path, dir, "key-a\n");
     CHECK(auth_reload(&auth, path, &err) == 0);
     CHECK(auth_check(&auth, NULL, "key-a") == 4 && auth_check(&auth, NULL, "key-b") == -1);
-    write_keys(path, "");
+    keys_write(path, dir, "");
     CHECK(auth_reload(&auth, path, &err) == -1 && auth_check(&auth, NULL, "key-a") == 4);
     auth_free(&auth);
     free(dir);
@@ -348,9 +336,7 @@ TEST(api_keys_with_a_nul) {
     static const char tails[][3] = {{0, 'y', 0}, {0, 0, 0}};
     Daemon d;
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "a-key\n", 6);
-    chmod(path, 0600);
+    keys_write(path, dir, "a-key\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     for (size_t i = 0; i < COUNTOF(headers) * COUNTOF(tails); i++) {

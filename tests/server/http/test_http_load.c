@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
@@ -154,9 +153,7 @@ static void check_that_b_is_served(const char *options) {
 
 TEST(http_keys_do_not_starve_each_other) {
     char *dir = test_dir(), path[256], options[512];
-    snprintf(path, sizeof path, "%s/keys", dir);
-    test_write_file(path, "key-of-a\nkey-of-b\n", 18);
-    chmod(path, 0600);
+    keys_write(path, dir, "key-of-a\nkey-of-b\n");
     snprintf(options, sizeof options, "--api-key-file %s --max-batch 2 --max-queue 3", path);
     check_that_b_is_served(options);
     free(dir);
