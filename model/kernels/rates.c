@@ -83,16 +83,18 @@ static bool same_bits(const Kernels *a, const Kernels *b, size_t arithmetic) {
     return !strcmp(*x, *y);
 }
 
-/* Shortest times of those levels that are not NULL. */
-static void measure(Try *run, const Kernels *const *levels, int n, Work *w, double *seconds) {
+static void times_open(double *seconds, int n) {
     for (int l = 0; l < n; l++) seconds[l] = 1e9;
-    for (int round = 0; round < ROUNDS; round++)
-        for (int l = 0; l < n; l++) {
-            if (!levels[l]) continue;
-            double begun = now_seconds();
-            run(levels[l], w);
-            seconds[l] = MIN(seconds[l], now_seconds() - begun);
-        }
+}
+
+/* One try of each level that is not NULL. */
+static void try_each(Try *run, const Kernels *const *levels, int n, Work *w, double *seconds) {
+    for (int l = 0; l < n; l++) {
+        if (!levels[l]) continue;
+        double begun = now_seconds();
+        run(levels[l], w);
+        seconds[l] = MIN(seconds[l], now_seconds() - begun);
+    }
 }
 
 /* The last one, unless another is clearly faster. */
@@ -118,7 +120,8 @@ static void choose_product(RatedKernels *r, const Product *p, const Kernels *con
         rivals[l] = rival ? levels[l] : NULL;
     }
     if (!found) return;
-    measure(p->run, rivals, n, w, seconds);
+    times_open(seconds, n);
+    for (int round = 0; round < ROUNDS; round++) try_each(p->run, rivals, n, w, seconds);
     int best = fastest(seconds, n);
     if (best == n - 1) return;
     Function *chosen = function_of(levels[best], p);
@@ -126,7 +129,8 @@ static void choose_product(RatedKernels *r, const Product *p, const Kernels *con
     tell(r, p->name, levels[best]);
 }
 
-/* A level's packed operands are its own, so it is chosen by the faster of its products. */
+/* A level's packed operands are its own, so it is chosen by the faster of its products. Whether pairs pay decides about
+ * a run's bytes: where they cannot, because they are products of f32 unpacked, no mood of the machine makes them. */
 static void choose_training(RatedKernels *r, const Kernels *const *levels, int n, Work *w) {
     const Kernels *rivals[KERNELS_LEVELS], *own = levels[n - 1];
     double f32[KERNELS_LEVELS], pairs[KERNELS_LEVELS], seconds[KERNELS_LEVELS];
@@ -135,12 +139,16 @@ static void choose_training(RatedKernels *r, const Kernels *const *levels, int n
                      levels[l]->train->multiply != own->train->multiply;
         rivals[l] = rival || l == n - 1 ? levels[l] : NULL;
     }
-    measure(multiply_f32, rivals, n, w, f32);
-    measure(multiply_pairs, rivals, n, w, pairs);
+    times_open(f32, n);
+    times_open(pairs, n);
+    for (int round = 0; round < ROUNDS; round++) {
+        try_each(multiply_f32, rivals, n, w, f32);
+        try_each(multiply_pairs, rivals, n, w, pairs);
+    }
     for (int l = 0; l < n; l++) seconds[l] = MIN(f32[l], pairs[l]);
     int best = fastest(seconds, n);
     r->train = *levels[best]->train;
-    r->train.pairs_pay = pairs[best] * CLEARLY < f32[best];
+    r->train.pairs_pay = own->train->pairs_pay && pairs[best] * CLEARLY < f32[best];
     r->kernels.train = &r->train;
     if (best < n - 1) tell(r, "training", levels[best]);
 }

@@ -70,6 +70,9 @@ TEST(kernels_rates_say_whether_bf16_pays_in_training) {
     own.train = &train;
     train.multiply = quick_pairs;
     kernels_by_rate(&r, alone, 1);
+    CHECK(!r.kernels.train->pairs_pay); /* ref has no instruction for them */
+    train.pairs_pay = true;
+    kernels_by_rate(&r, alone, 1);
     CHECK(r.kernels.train->pairs_pay);
     train.multiply = quick_f32;
     kernels_by_rate(&r, alone, 1);
