@@ -85,7 +85,7 @@ TEST(kernels_amx_tiles) {
     if (n_levels < 4) SKIP("no AVX-512");
     const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
     Draws d = draws_open(31, DRAW_TEST, 0);
-    for (size_t round = 0; round < 60; round++) {
+    for (size_t round = 0; round < (SANITIZED ? 18 : 60); round++) {
         int n = ns[draw_below(&d, COUNTOF(ns))], n_out = outs[draw_below(&d, COUNTOF(outs))];
         int k = ks[round % COUNTOF(ks)], groups = 1 + (int)draw_below(&d, GROUPS);
         Operands o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)k);

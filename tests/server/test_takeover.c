@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLIENTS = 64, TOKENS = 200, VERSIONS = 2, MOST_REFUSALS = 10 };
+enum { CLIENTS = SANITIZED ? 16 : 64, TOKENS = 200, VERSIONS = 2, MOST_REFUSALS = 10 };
 
 static int environment(const char *name, int otherwise) {
     const char *text = getenv(name);
