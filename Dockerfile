@@ -33,6 +33,7 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libcjso
     libssl3 libunistring2 zlib1g libzstd1 openmpi-bin openssh-client openssh-server && \
     rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* && useradd --create-home --uid 1000 mpiuser
 COPY --from=build-mpi /src/build/noised-train-mpi /usr/local/bin/
+COPY --from=build-mpi /src/scripts/train_on_hosts.sh /usr/local/bin/
 RUN printf 'Host *\n    Port 2222\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n' \
         >/etc/ssh/ssh_config.d/mpi.conf && \
     printf 'Port 2222\nPidFile /home/mpiuser/sshd.pid\nHostKey /home/mpiuser/.ssh/id_rsa\nStrictModes no\n' \

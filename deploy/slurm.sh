@@ -6,7 +6,8 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
 #SBATCH --time=24:00:00
-# Five minutes before the end the ranks are told to save; a job that has seen that begins again in the queue.
+# Five minutes before the end the ranks are told to save; a job that has seen that begins again in the queue. So does one
+# whose ranks died or hung; with --nodes=4-8 it goes on with as many as there are by then.
 #SBATCH --signal=TERM@300
 #SBATCH --requeue
 #SBATCH --open-mode=append
@@ -17,5 +18,9 @@ out=${OUT:-$PWD/runs/$SLURM_JOB_NAME}
 srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \
     "${PROGRAM:-noised-train-mpi}" pretrain --resume --out "$out" "$@"
 status=$?
-[ "$status" = 143 ] && scontrol requeue "$SLURM_JOB_ID"
+# 143: told to stop; 75: a rank hung; 134 to 139: one was killed or crashed.
+case $status in
+    143) scontrol requeue "$SLURM_JOB_ID" ;;
+    75 | 13[4-9]) [ "${SLURM_RESTART_COUNT:-0}" -ge 20 ] || scontrol requeue "$SLURM_JOB_ID" ;;
+esac
 exit "$status"

@@ -17,8 +17,13 @@ void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *mo
 /* To its end; 0 ranks: noised-train. */
 void mpi_train(const MpiRun *m, int n, const char *name, const char *more);
 void mpi_check_same(const MpiRun *m, const char *a, const char *b); /* the files of two folders */
-/* Waits until all n ranks of an mpirun are there; false when it has ended before. */
-bool mpi_find_ranks(pid_t mpirun, pid_t *found, int n);
-int mpi_lines(const char *output); /* that noised-train-mpi says of a failure */
+int mpi_lines(const char *output);                                  /* that noised-train-mpi says of a failure */
+
+void mpi_sleep(double seconds);
+/* Waits until n ranks are there of a job, mpirun or what has started it; false when that has ended before. */
+bool mpi_find_ranks(pid_t job, pid_t *found, int n);
+void mpi_check_gone(int n, const pid_t *found);
+int mpi_log_lines(const MpiRun *m, const char *name); /* of the run in that folder: its steps */
+void mpi_fill(const char *path, long leave);          /* a file system but for so many bytes, with a file of its own */
 
 #endif

@@ -20,51 +20,61 @@
 enum { RANKS = 4, STEPS = 8, HOLD = 0 /* no signal, but hold() */ };
 enum { RANK_LOST = 75 }; /* EXIT_RANK_LOST of noised-train-mpi */
 
-static void sleep_for(double seconds) {
+void mpi_sleep(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     nanosleep(&t, NULL);
 }
 
-/* ---- the ranks of an mpirun ---- */
+/* ---- the ranks of a job ---- */
 
-static bool is_rank_of(const char *pid, pid_t mpirun) {
-    char path[300], line[256] = "", name[32];
+/* Of a process; 0: it is gone. */
+static pid_t parent_of(pid_t pid, char name[32]) {
+    char path[300], line[256] = "";
     int parent = 0;
-    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "re");
-    if (!f) return false;
+    if (!f) return 0;
     bool read = fgets(line, sizeof line, f) && sscanf(line, "%*d (%31[^)]) %*c %d", name, &parent) == 2;
     fclose(f);
-    return read && parent == mpirun && !strncmp(name, "noised-train", 12);
+    return read ? parent : 0;
 }
 
-bool mpi_find_ranks(pid_t mpirun, pid_t *found, int n) {
-    for (int there = 0; kill(mpirun, 0) == 0 && there < n; sleep_for(0.01)) {
+static bool is_rank_of(pid_t pid, pid_t job) {
+    char name[32], other[32];
+    pid_t parent = parent_of(pid, name);
+    return parent && !strncmp(name, "noised-train", 12) && (parent == job || parent_of(parent, other) == job);
+}
+
+bool mpi_find_ranks(pid_t job, pid_t *found, int n) {
+    siginfo_t ended = {0};
+    for (;; mpi_sleep(0.01)) {
         DIR *d = opendir("/proc");
         const struct dirent *e;
-        there = 0;
-        while (d && there < n && (e = readdir(d)))
-            if (is_rank_of(e->d_name, mpirun)) found[there++] = (pid_t)atoi(e->d_name);
+        int seen = 0;
+        while (d && seen < n && (e = readdir(d)))
+            if (is_rank_of((pid_t)atoi(e->d_name), job)) found[seen++] = (pid_t)atoi(e->d_name);
         if (d) closedir(d);
-        if (there == n) return true;
+        if (seen == n) return true;
+        if (waitid(P_PID, (id_t)job, &ended, WEXITED | WNOHANG | WNOWAIT) || ended.si_pid == job) return false;
     }
-    return false;
 }
 
-static void check_all_gone(const pid_t found[RANKS]) {
-    for (int i = 0; i < RANKS; i++) {
-        double end = now_seconds() + 10;
-        while (kill(found[i], 0) == 0 && now_seconds() < end) sleep_for(0.01);
+void mpi_check_gone(int n, const pid_t *found) {
+    for (int i = 0; i < n; i++) {
+        double end = now_seconds() + 20;
+        while (kill(found[i], 0) == 0 && now_seconds() < end) mpi_sleep(0.01);
         CHECK_MSG(kill(found[i], 0) < 0, "process %d is left", (int)found[i]);
     }
 }
 
-static long log_bytes(const MpiRun *m, const char *name) {
+int mpi_log_lines(const MpiRun *m, const char *name) {
     char path[1024];
-    size_t n = 0;
+    int lines = 0;
     snprintf(path, sizeof path, "%s/%s/log.jsonl", m->dir, name);
-    free(test_read_file(path, &n));
-    return (long)n;
+    char *text = test_read_file(path, NULL);
+    for (const char *p = text; p && (p = strchr(p, '\n')); p++) lines++;
+    free(text);
+    return lines;
 }
 
 /* Stops the first thread of a process and no other, as a file system does that no longer answers. */
@@ -89,17 +99,17 @@ static void hit(pid_t victim, int signal_number) {
 static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int signal_number, double delay) {
     char args[2048], *output;
     pid_t found[RANKS];
-    long before = log_bytes(m, name);
+    int before = mpi_log_lines(m, name);
     mpi_args(args, m, name, "--resume --save-every 1");
     pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
     bool there = mpi_find_ranks(mpirun, found, RANKS);
-    while (there && log_bytes(m, name) <= before && kill(found[0], 0) == 0) sleep_for(0.002);
-    sleep_for(delay);
+    while (there && mpi_log_lines(m, name) <= before && kill(found[0], 0) == 0) mpi_sleep(0.002);
+    mpi_sleep(delay);
     if (there) hit(found[victim], signal_number);
     double started = now_seconds();
     ChildResult r = trainer_finish(mpirun, output);
     CHECK_MSG(now_seconds() - started < 60, "it took %.0f s to end", now_seconds() - started);
-    if (there) check_all_gone(found);
+    if (there) mpi_check_gone(RANKS, found);
     return r;
 }
 
@@ -186,7 +196,7 @@ TEST(mpi_still_rank) {
 }
 
 /* All but `leave` bytes of the file system. */
-static void fill(const char *path, long leave) {
+void mpi_fill(const char *path, long leave) {
     enum { PIECE = 4096 };
     char piece[PIECE] = {0};
     long n = 0;
@@ -211,13 +221,13 @@ TEST(mpi_full_disk) {
     char *output;
     pid_t found[RANKS], mpirun = trainer_start_ranks(RANKS, args, &output);
     CHECK(mpi_find_ranks(mpirun, found, RANKS));
-    while (log_bytes(&m, "run/x") < 100 && kill(mpirun, 0) == 0) sleep_for(0.002);
+    while (mpi_log_lines(&m, "run/x") < 1 && kill(mpirun, 0) == 0) mpi_sleep(0.002);
     snprintf(filler, sizeof filler, "%s/filler", run);
-    fill(filler, 16384);
+    mpi_fill(filler, 16384);
     ChildResult r = trainer_finish(mpirun, output);
     CHECK_MSG(r.status == 1 && strstr(r.output, "No space left on device"), "status %d: %s", r.status, r.output);
     free(r.output);
-    check_all_gone(found);
+    mpi_check_gone(RANKS, found);
     check_whole_file(&m, "run/x");
     unlink(filler);
     mpi_train(&m, 4, "run/x", "--resume");

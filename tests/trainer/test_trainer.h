@@ -26,11 +26,16 @@ ChildResult trainer_run_killed(const char *args, double delay, int signal_number
 /* The same as soon as the file `path` has `bytes` bytes. */
 ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number);
 
+/* As root too, and with more ranks than cores, which then give way while they wait. */
+#define TRAINER_MPIRUN                                                                                                 \
+    "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism "    \
+    "none"
 /* noised-train-mpi on n ranks; NULL, or why there can be none. */
 const char *trainer_ranks_missing(void);
 ChildResult trainer_run_ranks(int n, const char *args);
 /* In two parts: the pid is mpirun's, whose children are the ranks. */
 pid_t trainer_start_ranks(int n, const char *args, char **output);
+pid_t trainer_start_line(const char *line, char **output); /* of words, the first a program */
 ChildResult trainer_finish(pid_t pid, char *output);
 
 /* sha256 of a whole file. */

@@ -121,14 +121,10 @@ void trainer_done(const char *args) {
     free(r.output);
 }
 
-/* As root too, and with more ranks than cores, which then give way while they wait. */
 static void ranks_line(char line[4096], int n, const char *args) {
     char program[512];
     program_path(program, "noised-train-mpi");
-    snprintf(line, 4096,
-             "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca "
-             "btl_vader_single_copy_mechanism none -np %d %s %s",
-             n, program, args);
+    snprintf(line, 4096, TRAINER_MPIRUN " -np %d %s %s", n, program, args);
 }
 
 const char *trainer_ranks_missing(void) {
@@ -147,8 +143,10 @@ ChildResult trainer_run_ranks(int n, const char *args) {
 pid_t trainer_start_ranks(int n, const char *args, char **output) {
     char line[4096];
     ranks_line(line, n, args);
-    return start_line(line, *output = output_path());
+    return trainer_start_line(line, output);
 }
+
+pid_t trainer_start_line(const char *line, char **output) { return start_line(line, *output = output_path()); }
 
 ChildResult trainer_finish(pid_t pid, char *output) { return finish(pid, output); }
 
