@@ -48,7 +48,8 @@ function inWords(tree, at) {
   if (!tree.children.length) return `All ${total} say the same.`;
   return (all ? `All ${total} begin with the same ${tokens(all)}` : "They part at the first token") +
     (half > all ? `, at least half with the same ${half}` : "") +
-    (twins(tree) ? `; ${twins(tree)} are equal to others up to the end.` : `; behind token ${at.length} each goes its own way.`);
+    (twins(tree) ? `; ${twins(tree)} are equal to others up to the end.`
+      : at.length ? `; behind token ${at.length} each goes its own way.` : ".");
 }
 
 // How many answers are the same as another one.

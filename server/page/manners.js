@@ -14,7 +14,7 @@ export class MannersPanel {
     this.all = button("A sample of each", {id: "samples"}, () => this.sample());
     this.any = button("Let the seeds draw", {id: "any"}, () => does.take({}, ""));
     this.said = element("p", {class: "dim", role: "status"});
-    this.out = element("div", {class: "sweep", tabindex: 0, role: "region", "aria-label": "Who writes like this"});
+    this.out = element("ul", {class: "kept"});
     parent.append(element("label", {for: "example"}, "A text"), this.text, element("div", {class: "bar-of"},
       button("Who writes like this?", {id: "like"}, () => this.like()), this.all, this.any), this.said, this.out);
   }
@@ -59,20 +59,16 @@ export class MannersPanel {
 
   show(row) { row.text.textContent = row.answer ? shorten(row.answer.text.trim(), 200) || row.answer.note : ""; }
 
-  draw() {
-    this.out.replaceChildren(element("table", {}, element("caption", {class: "unseen"}, "Who writes like this"),
-      element("tbody", {}, ...this.rows.map((r) => this.row(r)))));
-  }
+  draw() { this.out.replaceChildren(...this.rows.map((r) => this.row(r))); }
 
   row(r) {
     const {value, share} = r, {field, does} = this, what = field === "noise_seed" ? `seed ${value}` : `component ${value}`;
     const name = element("input", {"aria-label": `Name of ${what}`, placeholder: "a name", value: does.called(value)});
     name.addEventListener("change", () => does.call(value, name.value));
-    r.text = element("td", {dir: "auto"});
+    r.text = element("span", {dir: "auto"});
     this.show(r);
-    return element("tr", {}, element("th", {scope: "row"}, what), ...(field === "noise_seed" ? [] : [element("td", {}, name)]),
-      element("td", {}, share === null ? "" : `${(100 * share).toFixed(1)} %`), r.text,
-      element("td", {}, button("Write on", {"aria-label": `Write on with ${what}`},
-        () => does.take({[field]: value}, this.text.value))));
+    return element("li", {}, element("b", {}, what), ...(field === "noise_seed" ? [] : [name]),
+      element("span", {}, share === null ? "" : `${(100 * share).toFixed(1)} %`),
+      button("Write on", {"aria-label": `Write on with ${what}`}, () => does.take({[field]: value}, this.text.value)), r.text);
   }
 }

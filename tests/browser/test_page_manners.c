@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS "document.querySelectorAll('#manners tr')"
+#define ROWS "document.querySelectorAll('#manners li')"
 
 /* The best is what /v1/score says, and goes on with the text. */
 TEST(page_finds_the_seed_of_a_text) {
@@ -17,18 +17,18 @@ TEST(page_finds_the_seed_of_a_text) {
     page_unfold(&p);
     browser_type(&p.browser, "#example", "The miller counts");
     browser_click(&p.browser, "#like");
-    browser_wait(&p.browser, ROWS ".length === 3 && /%/.test(document.querySelector('#manners tr').textContent)");
+    browser_wait(&p.browser, ROWS ".length === 3 && /%/.test(document.querySelector('#manners li').textContent)");
     Answer said = http_post(&p.daemon, "/v1/score",
                             "{\"continuations\":[\"The miller counts\"],\"noise_seed\":[4,5,6],\"noise_scale\":1}");
     int best = (int)json_number(said.json, "likeliest.0.noise_seed");
     char wanted[64], path[64];
     snprintf(path, sizeof path, "likeliest.0.shares.%d", best - 4);
     snprintf(wanted, sizeof wanted, "seed %d%.1f %%Write on", best, 100 * json_number(said.json, path));
-    char *row = page_text_of(&p, "#manners tr");
+    char *row = page_text_of(&p, "#manners li");
     CHECK_MSG(!strcmp(row, wanted), "%s, not %s", row, wanted);
     free(row);
     answer_free(&said);
-    browser_click(&p.browser, "#manners tr button");
+    browser_click(&p.browser, "#manners li button");
     browser_wait(&p.browser, "document.querySelectorAll('.column').length === 1 && " PAGE_DONE);
     snprintf(wanted, sizeof wanted, "document.getElementById('noise-seed-1').value === '%d'", best);
     CHECK(page_is(&p, wanted) && page_is(&p, "document.getElementById('prompt').value === 'The miller counts'"));
@@ -54,7 +54,7 @@ TEST(page_shows_and_names_components) {
         snprintf(body, sizeof body, "{\"noise_seed\":4,\"noise_component\":%d,%s}", k, page_short_fields);
         Answer a = http_post(&p.daemon, "/v1/completions", body);
         char *text = cJSON_PrintUnformatted(json_at(a.json, "choices.0.text"));
-        snprintf(script, sizeof script, ROWS "[%d].children[3].textContent === %s.trim()", k, text);
+        snprintf(script, sizeof script, ROWS "[%d].lastChild.textContent === %s.trim()", k, text);
         browser_wait(&p.browser, script);
         free(text);
         answer_free(&a);
