@@ -127,9 +127,9 @@ TEST(fields_of_known_clients) {
           "\"spaces_between_special_tokens\":true,\"num_beams\":1,\"do_sample\":true}",
         P "\"max_tokens\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true,"
           "\"continuous_usage_stats\":true}}",
-        P
-        "\"max_tokens\":2,\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"u\","
-        "\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"reasoning_effort\":\"low\",\"verbosity\":\"high\"}",
+        P "\"max_tokens\":2,\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"u\","
+          "\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"reasoning_effort\":\"low\",\"verbosity\":\"high\","
+          "\"speculative.n_max\":8,\"speculative.p_min\":0.0}",
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -165,7 +165,7 @@ TEST(fields_foreign_at_every_value) {
         CHECK_MSG(f->neutral ? ignored.n == strlen(f->name) && !memcmp(ignored.data, f->name, ignored.n)
                              : ignored.n == 0,
                   "%s", f->name);
-        CHECK_MSG(f->help[0] && strspn(f->name, "abcdefghijklmnopqrstuvwxyz_") == strlen(f->name), "%s", f->name);
+        CHECK_MSG(f->help[0] && strspn(f->name, "abcdefghijklmnopqrstuvwxyz_.") == strlen(f->name), "%s", f->name);
         buffer_free(&ignored);
         cJSON_Delete(values);
     }
