@@ -74,7 +74,7 @@ static int check_spelling(const FieldReader *r, const String *strings, int n) {
 static int check_different(const FieldReader *r, const String *strings, int n) {
     for (int i = 1; i < n; i++)
         if (!compare_strings(&strings[i - 1], &strings[i]))
-            return api_fail(r->error, 400, NULL, r->name, "choice has %s twice", show(strings[i].text).text);
+            return api_fail(r->error, 400, NULL, r->name, "%s has %s twice", r->name, show(strings[i].text).text);
     return 0;
 }
 
@@ -96,7 +96,7 @@ int api_choice_read(const FieldReader *r, const cJSON *item) {
     if (!cJSON_IsArray(item)) return field_fail(r, item, "an array of strings");
     int all = cJSON_GetArraySize(item), n = 0, rc = 0;
     if (all < 1 || all > STRINGS)
-        return api_fail(r->error, 400, NULL, r->name, "choice has %d strings, it must have 1 to %d", all, STRINGS);
+        return api_fail(r->error, 400, NULL, r->name, "%s has %d strings, it must have 1 to %d", r->name, all, STRINGS);
     String *strings = try_calloc((size_t)all, sizeof *strings);
     if (!strings) return api_no_memory(r->error);
     for (const cJSON *s = item->child; s && rc == 0; s = s->next) rc = encode(&strings[n++], r, s);

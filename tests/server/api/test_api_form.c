@@ -242,6 +242,12 @@ TEST(form_refusals_name_the_place) {
     Answer a = http_post(&d, "/v1/completions", "{\"regex\":\"a\",\"guided_choice\":[\"a\"]}");
     CHECK_MSG(strstr(a.body, "regex and guided_choice both"), "%s", a.body);
     answer_free(&a);
+    a = http_post(&d, "/v1/completions", "{\"guided_choice\":[\"a\",\"a\"]}");
+    CHECK_MSG(strstr(a.body, "guided_choice has \\\"a\\\" twice"), "%s", a.body);
+    answer_free(&a);
+    a = http_post(&d, "/v1/completions", "{\"guided_choice\":[]}");
+    CHECK_MSG(strstr(a.body, "guided_choice has 0 strings"), "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
 }
 
