@@ -5,8 +5,9 @@ The model is another than theirs (model.py), so that what it writes and how many
 of their own. What has no counterpart is left out: --n-predict (a request says it), --metrics (they are there),
 --cont-batching, --n-gpu-layers. --temp, and the filters that are on at llama-server, are the model's
 generation_config.json here. Pages of any origin may call theirs, with credentials: here the operator names origins, those
-of its tests. Which models there are theirs tells without a key, as here with --public-models. /slots is off unless --slots asks for it. What would need another model or another server
-(adapters, a draft model) ends the program, as a llama-server that cannot load it does.
+of its tests. Which models there are theirs tells without a key, as here with --public-models. /slots is off unless --slots asks
+for it. In the place of a draft model there is --guess. What would need another model or another server (adapters) ends the
+program, as a llama-server that cannot load it does.
 """
 import os
 import socket
@@ -18,7 +19,7 @@ from model import BUILD, POSITIONS, stand_in
 
 SAME = {"--host": "--host", "--port": "--port", "--threads": "--threads", "--parallel": "--max-batch",
         "--alias": "--model-name", "--batch-size": "--prefill-chunk", "--seed": "--seed"}
-MISSING = {"--lora", "--model-draft", "--no-webui", "--slot-save-path"}
+MISSING = {"--lora", "--no-webui", "--slot-save-path"}
 SWITCHES = {"--cont-batching", "--embedding", "--metrics", "--slots", "--no-context-shift", "--verbose", "--jinja",
             "--reranking"}
 ORIGINS = ["localhost", "web.mydomain.fr", "origin"]
@@ -32,7 +33,7 @@ def read(arguments):
     given, rest = {}, list(arguments)
     while rest:
         name = rest.pop(0)
-        given[name] = None if name in SWITCHES | MISSING - {"--lora", "--model-draft", "--slot-save-path"} else rest.pop(0)
+        given[name] = None if name in SWITCHES | MISSING - {"--lora", "--slot-save-path"} else rest.pop(0)
     return given
 
 
@@ -61,6 +62,7 @@ def translate(given):
         options += ["--model-name", "gpt-3.5-turbo"]
     options += ["--no-slots"] * ("--slots" not in given)
     options += ["--cors-origin", *ORIGINS]
+    options += ["--guess"] * ("--model-draft" in given)
     options += ["--chat-template", template(given.get("--chat-template")) or given.get("--chat-template-file") or "chatml"]
     if "--api-key" in given:
         options += ["--public-models", "--api-key-file", written(given["--api-key"] + "\n")]

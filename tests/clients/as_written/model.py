@@ -10,7 +10,7 @@ import llama2c
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 DEMO = os.path.join(ROOT, "weights/demo")
-POSITIONS = 8192
+POSITIONS = 10240
 END = "<|endoftext|>"
 FRAME = {"type": "TemplateProcessing",
          "single": [{"SpecialToken": {"id": END, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},

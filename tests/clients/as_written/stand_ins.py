@@ -15,6 +15,8 @@ import requests
 
 from model import BUILD, POSITIONS, stand_in
 
+VERSION = subprocess.run([os.path.join(BUILD, "noised"), "--version"], stdout=subprocess.PIPE, text=True,
+                         check=True).stdout.split()[1]
 servers = []
 
 
@@ -115,6 +117,16 @@ class Tokenizer:
         return requests.get(servers[-1].url_for("tokenizer_info"), timeout=60).json()["vocab_size"]
 
 
+class ModelConfig:
+    """Of what is served."""
+
+    def __init__(self, **named):
+        pass
+
+    def get_vocab_size(self):
+        return Tokenizer().vocab_size
+
+
 class Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -162,7 +174,8 @@ put("transformers", AutoTokenizer=AutoTokenizer)
 put("vllm.transformers_utils.tokenizer", get_tokenizer=lambda *arguments, **named: Tokenizer())
 put("vllm.entrypoints.openai.protocol", EmbeddingResponse=Response, RerankResponse=Response,
          ScoreResponse=Response, ClassificationResponse=Response, PoolingResponse=Response)
-put("vllm.version", __version__="noised")
+put("vllm.config", ModelConfig=ModelConfig)
+put("vllm.version", __version__=VERSION)
 put("tests.models.embedding.utils", check_embeddings_close=check_embeddings_close)
 put("tests.utils", RemoteOpenAIServer=RemoteOpenAIServer)
 sys.modules["huggingface_hub"].snapshot_download = lambda *arguments, **named: tempfile.mkdtemp()  # nothing in it
