@@ -222,9 +222,8 @@ static int check_memory(const Labelled *l, Err *err) {
     const FinetuneSettings *s = l->f->settings;
     const Training *t = &l->training;
     if (s->freeze || t->model.cfg.network) return 0;
-    CostMemory need = training_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false);
-    return memory_check(need.weights + need.activations, "the training",
-                        "a smaller --batch with a larger --accumulate takes less", err);
+    return training_check_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false,
+                                 "a smaller --batch with a larger --accumulate takes less", err);
 }
 
 /* Word vectors are the one parameter that is frozen. */

@@ -89,18 +89,12 @@ static int start_sigmas(const Run *r, Err *err) {
 
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
-    CostMemory need =
-        training_memory(&r->training, s->batch * micro_batch_copies(s, &r->config) * r->window, s->recompute);
-    char text[2][MEMORY_TEXT];
-    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
-           memory_text(need.activations, text[1]));
-    fflush(stdout);
-    return memory_check(need.weights + need.activations, "the training",
-                        s->recompute
-                            ? "a smaller --batch with a larger --accumulate takes less, and so does a shorter --window"
-                            : "--recompute takes less, and so do a smaller --batch with a larger --accumulate and a "
-                              "shorter --window",
-                        err);
+    int64_t rows = s->batch * micro_batch_copies(s, &r->config) * r->window;
+    const char *less = s->recompute
+                           ? "a smaller --batch with a larger --accumulate takes less, and so does a shorter --window"
+                           : "--recompute takes less, and so do a smaller --batch with a larger --accumulate and a "
+                             "shorter --window";
+    return training_check_memory(&r->training, rows, s->recompute, less, err);
 }
 
 static void print_disk(const Run *r) {

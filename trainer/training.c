@@ -1,5 +1,6 @@
 #include "trainer/training.h"
 
+#include "base/machine.h"
 #include "base/memory.h"
 #include "trainer/optimizer_file.h"
 #include "trainer/ranks/ranks.h"
@@ -8,10 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-CostMemory training_memory(const Training *t, int64_t rows, bool recompute) {
+int training_check_memory(const Training *t, int64_t rows, bool recompute, const char *less, Err *err) {
     CostMemory need = cost_memory(&t->model, rows, recompute);
+    char text[2][MEMORY_TEXT];
     if (t->recipe->perturb != PERTURB_NONE) need.weights += params_count(&t->model.params) * sizeof(float);
-    return need;
+    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
+           memory_text(need.activations, text[1]));
+    fflush(stdout);
+    return memory_check(need.weights + need.activations, "the training", less, err);
 }
 
 /* ---- weights ---- */

@@ -41,9 +41,9 @@ typedef struct Training {
     Best best;           /* by the log, of which rank 0 tells the others as the loop begins */
 } Training;
 
-/* What the optimizer and the activations of `rows` will take, of this rank: told before it is taken, for the kernel's
- * way of saying no is to kill. */
-CostMemory training_memory(const Training *t, int64_t rows, bool recompute);
+/* Prints what the optimizer and the activations of `rows` will take, of this rank, and refuses where there is not as
+ * much: before it is taken, for the kernel's way of saying no is to kill. less: what takes less. */
+int training_check_memory(const Training *t, int64_t rows, bool recompute, const char *less, Err *err);
 
 /* Gives the weights their places. head_only: of a classifier the head alone is trained. Must not move in memory. */
 void training_bind(Training *t, bool head_only);

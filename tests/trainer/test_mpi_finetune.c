@@ -42,7 +42,8 @@ static void words_of(char args[1024], const char *dir, const char *data, const c
 /* On n ranks, 0 being noised-train. */
 static void run(int n, const char *args) {
     ChildResult r = n ? trainer_run_ranks(n, args) : trainer_run(args);
-    CHECK_MSG(r.status == 0, "%d ranks, %s: status %d: %s", n, args, r.status, r.output);
+    bool told = strstr(r.output, "memory: ") || strstr(args, "--freeze") || strstr(args, "--resume");
+    CHECK_MSG(r.status == 0 && told, "%d ranks, %s: status %d: %s", n, args, r.status, r.output);
     free(r.output);
 }
 

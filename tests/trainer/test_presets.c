@@ -3,9 +3,11 @@
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/cost.h"
+#include "trainer/ranks/ranks.h"
 #include "weights/presets.h"
 #include "weights/presets_words.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +47,33 @@ TEST(trainer_cli_lists_presets_by_word) {
     r = trainer_run("presets noisformer");
     CHECK_MSG(r.status == 1 && strstr(r.output, "no preset has \"noisformer\" in its name"), "%s", r.output);
     free(r.output);
+}
+
+/* docs/scale.md, "Who holds what", and its example. */
+TEST(trainer_memory_of_ranks_is_the_formula) {
+    static const struct {
+        int n;
+        double gib;
+    } cases[] = {{1, 29.4}, {8, 9.2}};
+    const Ranks *before = ranks;
+    Config c;
+    Model m;
+    Err err;
+    REQUIRE(preset_config(&c, "mha-1.5b", &err) == 0 && model_init(&m, &c, &err) == 0);
+    double n = (double)params_count(&m.params), of[128] = {0}, largest = 0;
+    for (int i = 0; i < m.params.n; i++) of[m.params.params[i].bin] += (double)weight_count(m.params.params[i].weight);
+    for (int l = 1; l <= c.n_layers; l++) largest = fmax(largest, of[l]);
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        Ranks as = {.n = cases[k].n};
+        ranks = &as;
+        double told = (double)cost_memory(&m, 1, true).weights, bucket = 16384 * fmax(16, 4 * as.n);
+        double formula = as.n == 1 ? 20 * n + 4 * (of[0] + largest)
+                                   : 4 * n + 16 * n / as.n + 4 * (of[0] + 2 * largest) + 16 * bucket;
+        CHECK_MSG(fabs(told - formula) < 16, "%d ranks: %.0f bytes, by the formula %.0f", as.n, told, formula);
+        CHECK_MSG(fabs(told / (1 << 30) - cases[k].gib) < 0.05, "%d ranks: %g GiB", as.n, told / (1 << 30));
+    }
+    ranks = before;
+    model_free(&m);
 }
 
 /* What was measured on an idle machine: see docs/figures.md. */
