@@ -109,6 +109,7 @@ void params_bind_flat(ParamSet *ps, float *data, float *grad) {
         w->dtype = DTYPE_F32;
         w->data = data;
         w->scale = NULL;
+        w->scale16 = NULL;
         w->grad = grad;
         data += n;
         if (grad) grad += n;

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 
-typedef enum Dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 } Dtype;
+typedef enum Dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8, DTYPE_I4 } Dtype;
 
 /* The last two are NOBLE's alone. */
 typedef enum Activation {
@@ -27,17 +27,22 @@ typedef enum Activation {
 
 enum { INT8_GROUP = 64 }; /* inputs that share a scale */
 
-size_t dtype_size(Dtype t);
-const char *dtype_name(Dtype t); /* "F32", as safetensors writes it */
+/* I4: the codes of INT4_OUTS outputs x INT4_GROUP inputs are a block of INT4_BLOCK bytes, [4][INT4_OUTS][4]. Byte (q,
+ * o, c) holds, plus 8, the code of input 4 q + c in its lower half and that of input 16 + 4 q + c in its upper one. */
+enum { INT4_GROUP = 32, INT4_OUTS = 16, INT4_BLOCK = INT4_GROUP * INT4_OUTS / 2 };
+
+size_t dtype_size(Dtype t);      /* of an element in a file; of I4 of a byte, which has two codes */
+const char *dtype_name(Dtype t); /* "F32", as safetensors writes it; I4 is "U8" */
 
 /* A parameter. `data` is borrowed: from the checkpoint's read-only mapping, or from the trainer's flat buffer. */
 typedef struct Weight {
     const char *name; /* checkpoint key; owned by the ParamSet */
     Dtype dtype;
     int n_dims, dims[3];
-    void *data;   /* [dims...] row-major; never written through a mapping */
-    float *scale; /* I8 only: [out, in / INT8_GROUP] */
-    float *grad;  /* trainer only, F32: [dims...]; NULL otherwise */
+    void *data; /* [dims...] row-major, I4 [out / INT4_OUTS, in / INT4_GROUP] blocks; never written through a mapping */
+    float *scale;      /* I8 only: [out, in / INT8_GROUP] */
+    uint16_t *scale16; /* I4 only, F16: [out / INT4_OUTS, in / INT4_GROUP, INT4_OUTS] */
+    float *grad;       /* trainer only, F32: [dims...]; NULL otherwise */
 } Weight;
 
 size_t weight_count(const Weight *w); /* elements */
@@ -100,6 +105,10 @@ static inline uint16_t f32_to_bf16(float f) {
 }
 
 float f16_to_f32(uint16_t h);
+uint16_t f32_to_f16(float f); /* nearest even; infinity beyond 65,504 */
+
+/* Element (row, column) of an I4 matrix whose rows have `in` elements. */
+float int4_element(const uint8_t *codes, const uint16_t *scales, size_t in, size_t row, size_t column);
 
 /* out[0..n) = elements first..first+n-1 of w as floats. */
 void weight_read(const Weight *w, size_t first, size_t n, float *out);

@@ -52,7 +52,9 @@ static int take_weight(const Training *t, const Param *to, const Checkpoint *fro
     if (x->n_dims != w->n_dims || memcmp(x->dims, w->dims, sizeof w->dims))
         return err_set(err, "--init %s: %s is [%d,%d,%d], config wants [%d,%d,%d]", dir, w->name, x->dims[0],
                        x->dims[1], x->dims[2], w->dims[0], w->dims[1], w->dims[2]);
-    if (x->dtype == DTYPE_I8) return err_set(err, "--init %s: %s is I8, which cannot be trained on", dir, w->name);
+    if (x->dtype >= DTYPE_I8)
+        return err_set(err, "--init %s: %s is I%d, which cannot be trained on", dir, w->name,
+                       x->dtype == DTYPE_I8 ? 8 : 4);
     weight_read(x, 0, weight_count(w), weight_f32(w));
     return 0;
 }

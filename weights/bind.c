@@ -45,10 +45,9 @@ static const SafeTensor *use(Binder *b, const char *name) {
 static void use_part(Binder *b, Source *s, const char *name) {
     char scale[NAME_BYTES];
     const SafeTensor *t = s->part[s->n] = use(b, name);
-    if (t && t->dtype == DTYPE_I8 && !t->is_mask) {
-        snprintf(scale, sizeof scale, "%s_scale", name);
+    snprintf(scale, sizeof scale, "%s_scale", name);
+    if (t && ((t->dtype == DTYPE_I8 && !t->is_mask) || (t->dtype == DTYPE_I4 && shards_find(b->shards, scale))))
         s->scale[s->n] = use(b, scale);
-    }
     s->n++;
 }
 
@@ -136,13 +135,27 @@ static int check_scale(const SafeTensor *t, const SafeTensor *scale, Err *err) {
     return check_shape(scale, (const int[]){t->dims[0], t->dims[1] / INT8_GROUP}, 2, err);
 }
 
+/* part: [out, in]. */
+static int check_int4(const Param *p, const SafeTensor *t, const SafeTensor *scale, const int part[2], Err *err) {
+    int dims[3] = {part[0] / INT4_OUTS, part[1] / INT4_GROUP, INT4_BLOCK};
+    if (!p->matrix || p->weight->n_dims != 2)
+        return err_set(err, "%s is U8, must be F32, BF16 or F16", safe_file_name(t));
+    if (part[0] % INT4_OUTS || part[1] % INT8_GROUP)
+        return err_set(err, "%s is U8, but config wants [%d,%d], and codes of 4 bits are of multiples of %d and %d",
+                       safe_file_name(t), part[0], part[1], INT4_OUTS, INT8_GROUP);
+    if (check_shape(t, dims, 3, err)) return -1;
+    if (scale->dtype != DTYPE_F16) return err_set(err, "%s is %s, must be F16", scale->name, dtype_name(scale->dtype));
+    return check_shape(scale, (const int[]){dims[0], dims[1], INT4_OUTS}, 3, err);
+}
+
 static int check_source(const Param *p, const Source *s, Err *err) {
     const Weight *w = p->weight;
     int dims[3] = {w->dims[0] / s->n, w->dims[1], w->dims[2]};
     for (int k = 0; k < s->n; k++) {
         const SafeTensor *t = s->part[k];
-        if (check_shape(t, dims, w->n_dims, err)) return -1;
-        if (t->is_mask) return err_set(err, "%s is BOOL or U8, must be F32, BF16 or F16", safe_file_name(t));
+        bool int4 = t->dtype == DTYPE_I4 && s->scale[k];
+        if (int4 ? check_int4(p, t, s->scale[k], dims, err) : check_shape(t, dims, w->n_dims, err)) return -1;
+        if (t->is_mask && !int4) return err_set(err, "%s is BOOL or U8, must be F32, BF16 or F16", safe_file_name(t));
         if (t->dtype != s->part[0]->dtype)
             return err_set(err, "%s is %s, but %s is %s", safe_file_name(t), dtype_name(t->dtype),
                            safe_file_name(s->part[0]), dtype_name(s->part[0]->dtype));
@@ -173,7 +186,9 @@ static void bind_param(Binder *b, const Param *p, const Source *s) {
     Weight *w = p->weight;
     w->dtype = s->part[0]->dtype;
     w->data = join_bytes(b, s->part, s->n);
-    w->scale = s->scale[0] ? join_bytes(b, s->scale, s->n) : NULL;
+    void *scale = s->scale[0] ? join_bytes(b, s->scale, s->n) : NULL;
+    w->scale = w->dtype == DTYPE_I8 ? scale : NULL;
+    w->scale16 = w->dtype == DTYPE_I4 ? scale : NULL;
     if (p->matrix || w->dtype == DTYPE_F32) return;
     float *converted = take_owned(b, weight_count(w) * sizeof *converted);
     if (!converted) return;

@@ -2,8 +2,8 @@
  * other.
  *
  * Everything is checked before the first pointer is made: every parameter has its tensor and every tensor its
- * parameter, shapes are equal, dtypes allowed (matrices F32, BF16, F16, or I8 with <name>_scale F32 [out, in / 64];
- * every other parameter F32, BF16 or F16).
+ * parameter, shapes are equal, dtypes allowed (matrices F32, BF16, F16, I8 with <name>_scale F32 [out, in / 64], or
+ * U8 with <name>_scale F16, which is I4 of tensor.h, in blocks; every other parameter F32, BF16 or F16).
  *
  * Two things are copied into memory of our own instead of being borrowed from the mapping: parameters that are always
  * F32 in memory but are not in the file (small), and mlp.gate_proj + mlp.up_proj, which Hugging Face keeps apart and

@@ -79,7 +79,8 @@ void checkpoint_close(Checkpoint *c) {
 }
 
 static int save_config(const char *dir, const Config *cfg, const Labels *labels, Dtype dtype, Err *err) {
-    static const char *const names[] = {[DTYPE_F32] = "float32", [DTYPE_BF16] = "bfloat16", [DTYPE_I8] = "int8"};
+    static const char *const names[] = {
+        [DTYPE_F32] = "float32", [DTYPE_BF16] = "bfloat16", [DTYPE_I8] = "int8", [DTYPE_I4] = "int4"};
     char path[PATH_BYTES];
     Config c = *cfg;
     if (path_join(path, dir, "config.json", err)) return -1;
@@ -126,16 +127,32 @@ static int add_quantized(Outputs *o, const Weight *w, Err *err) {
     return quantize_weight(w, codes, scales, err);
 }
 
+static int add_quantized4(Outputs *o, const Weight *w, Err *err) {
+    size_t n = weight_count(w), n_name = strlen(w->name) + sizeof "_scale";
+    uint16_t *scales = xmalloc(n / INT4_GROUP * sizeof *scales + n_name);
+    uint8_t *codes = xmalloc(n / 2);
+    char *name = (char *)(scales + n / INT4_GROUP);
+    int blocks[2] = {w->dims[0] / INT4_OUTS, w->dims[1] / INT4_GROUP};
+    snprintf(name, n_name, "%s_scale", w->name);
+    o->owned[o->n] = codes;
+    o->owned[o->n + 1] = scales;
+    SafeOut t = {.name = w->name, .dtype = DTYPE_I4, .source = DTYPE_I4, .n_dims = 3, .data = codes};
+    memcpy(t.dims, (const int[]){blocks[0], blocks[1], INT4_BLOCK}, 3 * sizeof *t.dims);
+    o->tensors[o->n++] = t;
+    t.name = name, t.dtype = t.source = DTYPE_F16, t.data = scales, t.dims[2] = INT4_OUTS;
+    o->tensors[o->n++] = t;
+    return quantize_weight4(w, codes, scales, err);
+}
+
 static int add_param(Outputs *o, const Param *p, Dtype dtype, Err *err) {
     const Weight *w = p->weight;
-    if (w->dtype == DTYPE_I8)
-        return err_set(err, "%s is I8, whose exact values are gone: save from the original", w->name);
-    if (dtype != DTYPE_I8) {
-        add_output(o, w, w->name, p->matrix ? dtype : DTYPE_F32);
-        return 0;
-    }
-    if (p->matrix && quantize_fits(w)) return add_quantized(o, w, err);
-    add_output(o, w, w->name, p->matrix ? DTYPE_BF16 : DTYPE_F32);
+    if (w->dtype >= DTYPE_I8)
+        return err_set(err, "%s is I%d, whose exact values are gone: save from the original", w->name,
+                       w->dtype == DTYPE_I8 ? 8 : 4);
+    Dtype own = dtype >= DTYPE_I8 ? quantize_dtype(p, dtype) : p->matrix ? dtype : DTYPE_F32;
+    if (own == DTYPE_I4) return add_quantized4(o, w, err);
+    if (own == DTYPE_I8) return add_quantized(o, w, err);
+    add_output(o, w, w->name, own);
     return 0;
 }
 

@@ -36,8 +36,8 @@ int checkpoint_open(Checkpoint *c, const char *dir, Err *err);
 int checkpoint_open_copy(Checkpoint *c, const char *dir, Err *err); /* all weights in memory of our own, sealed */
 void checkpoint_close(Checkpoint *c);
 
-/* Writes config.json and model.safetensors into dir, creating it: vectors as F32, matrices as save_dtype F32, BF16 or
- * I8 (quantize.h; matrices whose rows are no whole groups as BF16). I8 weights cannot be saved again.
+/* Writes config.json and model.safetensors into dir, creating it: vectors as F32, matrices as save_dtype F32, BF16, I8
+ * or I4 (quantize.h says which are not). I8 and I4 weights cannot be saved again.
  * Each file is written as temp + fsync + rename, then the directory is fsynced. */
 int checkpoint_save(const char *dir, const Model *m, const Labels *labels, Dtype save_dtype, uint64_t step, Err *err);
 

@@ -32,18 +32,19 @@ static Dtype kept_dtype(const ParamSet *ps) {
 /* ---- what is told ---- */
 
 static void say_precisions(const ParamSet *ps, Dtype dtype, FILE *said) {
-    int matrices = 0, vectors = 0, coarse = 0; /* coarse: matrices that cannot be int8 */
+    int matrices[DTYPE_I4 + 1] = {0}, vectors = 0;
+    bool codes = dtype >= DTYPE_I8;
     for (int i = 0; i < ps->n; i++) {
         const Param *p = &ps->params[i];
-        if (!p->matrix)
-            vectors++;
-        else if (dtype == DTYPE_I8 && !quantize_fits(p->weight))
-            coarse++;
+        if (p->matrix)
+            matrices[codes ? quantize_dtype(p, dtype) : dtype]++;
         else
-            matrices++;
+            vectors++;
     }
-    fprintf(said, "matrices: %d %s", matrices, dtype_name(dtype));
-    if (coarse) fprintf(said, ", %d BF16, whose rows are no whole groups of %d", coarse, INT8_GROUP);
+    fprintf(said, "matrices: %d %s", matrices[dtype], dtype == DTYPE_I4 ? "I4" : dtype_name(dtype));
+    if (dtype == DTYPE_I4) fprintf(said, ", %d I8", matrices[DTYPE_I8]);
+    if (codes && matrices[DTYPE_BF16])
+        fprintf(said, ", %d BF16, whose rows are no whole groups of %d", matrices[DTYPE_BF16], INT8_GROUP);
     fprintf(said, "; vectors and the like: %d F32\n", vectors);
 }
 

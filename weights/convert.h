@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-/* `to` must not exist. Matrices become *dtype (F32, BF16 or I8), or, when it is NULL, stay what they are: BF16 if all
- * are, else F32 (F16 is not written, and F32 holds it exactly). The step is the source's, 0 if it has none. `said` gets
- * lines for a person: sizes, precisions, what was carried over and what was dropped. */
+/* `to` must not exist. Matrices become *dtype (F32, BF16, I8 or I4), or, when it is NULL, stay what they are: BF16 if
+ * all are, else F32 (F16 is not written, and F32 holds it exactly). The step is the source's, 0 if it has none. `said`
+ * gets lines for a person: sizes, precisions, what was carried over and what was dropped. */
 int checkpoint_convert(const char *from, const char *to, const Dtype *dtype, FILE *said, Err *err);
 
 /* Its parts, for who changes the model in between: whether `to` can be made, and, of c that was opened from `from`, the

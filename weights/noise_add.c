@@ -23,8 +23,9 @@ static int check_model(const Checkpoint *c, const char *dir, Err *err) {
     if (!c->tokenizer) return err_set(err, "%s has no tokenizer.json, so no text can be read", dir);
     for (int i = 0; i < c->model.params.n; i++) {
         const Weight *w = c->model.params.params[i].weight;
-        if (w->dtype == DTYPE_I8)
-            return err_set(err, "%s: %s is I8: add noise to what it was made from, then quantize", dir, w->name);
+        if (w->dtype >= DTYPE_I8)
+            return err_set(err, "%s: %s is I%d: add noise to what it was made from, then quantize", dir, w->name,
+                           w->dtype == DTYPE_I8 ? 8 : 4);
     }
     return 0;
 }

@@ -26,9 +26,10 @@ enum {
 static int parse_dtype(SafeTensor *t, const cJSON *item, Err *err) {
     if (!cJSON_IsString(item)) return err_set(err, "%s: dtype is no string", t->name);
     const char *name = item->valuestring;
-    t->is_mask = !strcmp(name, "BOOL") || !strcmp(name, "U8");
+    t->is_mask = !strcmp(name, "BOOL") || !strcmp(name, dtype_name(DTYPE_I4));
     for (t->dtype = DTYPE_F32; t->dtype < DTYPE_I8; t->dtype++)
         if (!strcmp(name, dtype_name(t->dtype))) return 0;
+    if (!strcmp(name, dtype_name(DTYPE_I4))) t->dtype = DTYPE_I4;
     if (t->is_mask || !strcmp(name, dtype_name(DTYPE_I8))) return 0;
     return err_set(err, "%s: dtype is %.32s, must be F32, BF16, F16 or I8", t->name, name);
 }

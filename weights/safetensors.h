@@ -23,7 +23,8 @@ enum { SAFE_HEADER_MAX = 16 << 20, SAFE_TENSORS_MAX = 65536, SAFE_DIMS_MAX = 4 }
 typedef struct SafeTensor {
     char *name;
     Dtype dtype;
-    bool is_mask; /* BOOL or U8 in the file (I8 here): some files carry attention masks, which no weight can be */
+    bool is_mask; /* BOOL or U8 in the file (I8 and I4 here): some files carry attention masks; U8 is codes if bind.h
+                     says */
     int shard;    /* which file of a folder it is in (shards.h), else 0 */
     int n_dims, dims[SAFE_DIMS_MAX];
     const void *data; /* into the mapping */
@@ -57,7 +58,7 @@ void safe_condemn(const SafeFile *f);                             /* they are kn
 const char *safe_file_name(const SafeTensor *t);                  /* for messages */
 const SafeTensor *safe_find(const SafeFile *f, const char *name); /* NULL when absent; binary search */
 
-/* A tensor to be written: data read on the spot as F32 or as raw I8/BF16 bytes of `dtype`; `source` F32 with dtype
+/* A tensor to be written: data read on the spot as F32 or as raw I8/I4/BF16 bytes of `dtype`; `source` F32 with dtype
  * BF16 is rounded while writing. */
 typedef struct SafeOut {
     const char *name;

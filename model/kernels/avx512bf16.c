@@ -20,6 +20,7 @@ Kernels kernels_avx512bf16(void) {
     k.name = "avx512bf16";
     k.gemm_bf16 = gemm_bf16;
     k.gemm_i8 = gemm_i8;
+    k.gemm_i4 = gemm_i4;
     k.to_bf16 = to_bf16;
     k.scores_pairs = scores_pairs;
     k.mix_pairs = mix_pairs;

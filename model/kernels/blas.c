@@ -42,7 +42,8 @@ typedef struct Rows {
     int n, k;
     const void *x;
     size_t ld;
-    const float *scale; /* [n, k / INT8_GROUP], I8 only */
+    const float *scale;      /* [n, k / INT8_GROUP], I8 only */
+    const uint16_t *scale16; /* I4 only */
 } Rows;
 
 static void widen(const Rows *s, int row, int k0, int n, float *out) {
@@ -59,6 +60,9 @@ static void widen(const Rows *s, int row, int k0, int n, float *out) {
         break;
     case DTYPE_I8:
         for (int e = 0; e < n; e++) out[e] = s->scale[at / INT8_GROUP] * (float)((const int8_t *)s->x + at)[e];
+        break;
+    case DTYPE_I4:
+        for (int e = 0; e < n; e++) out[e] = int4_element(s->x, s->scale16, s->ld, (size_t)row, (size_t)(k0 + e));
     }
 }
 
@@ -84,20 +88,30 @@ static void gemm(const Rows *x, const Rows *w, float *y, int ldy) {
 }
 
 static void gemm_f32(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy) {
-    gemm(&(Rows){DTYPE_F32, n, k, x, (size_t)ldx, NULL}, &(Rows){DTYPE_F32, n_out, k, w, (size_t)k, NULL}, y, ldy);
+    gemm(&(Rows){DTYPE_F32, n, k, x, (size_t)ldx, NULL, NULL}, &(Rows){DTYPE_F32, n_out, k, w, (size_t)k, NULL, NULL},
+         y, ldy);
 }
 
 static void gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
-    gemm(&(Rows){DTYPE_BF16, n, k, x, (size_t)ldx, NULL}, &(Rows){DTYPE_BF16, n_out, k, w, (size_t)k, NULL}, y, ldy);
+    gemm(&(Rows){DTYPE_BF16, n, k, x, (size_t)ldx, NULL, NULL}, &(Rows){DTYPE_BF16, n_out, k, w, (size_t)k, NULL, NULL},
+         y, ldy);
 }
 
 static void gemm_f16(int n, int n_out, int k, const float *x, int ldx, const uint16_t *w, float *y, int ldy) {
-    gemm(&(Rows){DTYPE_F32, n, k, x, (size_t)ldx, NULL}, &(Rows){DTYPE_F16, n_out, k, w, (size_t)k, NULL}, y, ldy);
+    gemm(&(Rows){DTYPE_F32, n, k, x, (size_t)ldx, NULL, NULL}, &(Rows){DTYPE_F16, n_out, k, w, (size_t)k, NULL, NULL},
+         y, ldy);
 }
 
 static void gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                     const float *w_scale, float *y, int ldy) {
-    gemm(&(Rows){DTYPE_I8, n, k, x, (size_t)k, x_scale}, &(Rows){DTYPE_I8, n_out, k, w, (size_t)k, w_scale}, y, ldy);
+    gemm(&(Rows){DTYPE_I8, n, k, x, (size_t)k, x_scale, NULL}, &(Rows){DTYPE_I8, n_out, k, w, (size_t)k, w_scale, NULL},
+         y, ldy);
+}
+
+static void gemm_i4(int n, int n_out, int k, const int8_t *x, const float *x_scale, const uint8_t *w,
+                    const uint16_t *w_scale, float *y, int ldy) {
+    Rows codes = {.type = DTYPE_I4, .n = n_out, .k = k, .x = w, .ld = (size_t)k, .scale16 = w_scale};
+    gemm(&(Rows){DTYPE_I8, n, k, x, (size_t)k, x_scale, NULL}, &codes, y, ldy);
 }
 
 /* ---- training: packed operands, whose panels are tiles that lie across ---- */
@@ -204,6 +218,7 @@ Kernels kernels_blas(const Kernels *rest) {
     k.gemm_bf16 = gemm_bf16;
     k.gemm_f16 = gemm_f16;
     k.gemm_i8 = gemm_i8;
+    k.gemm_i4 = gemm_i4;
     k.train = &train;
     return k;
 }

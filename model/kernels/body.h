@@ -20,6 +20,7 @@
 #include "model/kernels/math_body.h"
 #include "model/kernels/rows_body.h"
 #include "model/kernels/int8_body.h"
+#include "model/kernels/int4_body.h"
 #include "model/kernels/noise_body.h"
 #include "model/kernels/train_body.h"
 #include "model/kernels/train_rows_body.h"
@@ -29,14 +30,14 @@ static const TrainKernels train_kernels = TRAIN_TABLE;
 #define KERNELS_TABLE(isa)                                                                                             \
     {                                                                                                                  \
         .name = isa, .others = "", .arithmetic = "common", .arithmetic_bf16 = "common", .gemm_f32 = gemm_f32,          \
-        .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .gemm_i8 = gemm_i8, .to_bf16 = to_bf16, .to_int8 = to_int8,      \
-        .scores_f32 = scores_f32, .scores_pairs = scores_pairs, .mix_f32 = mix_f32, .mix_bf16 = mix_bf16,              \
-        .mix_pairs = mix_pairs, .online_softmax_row = online_softmax_row, .scale_row = scale_row,                      \
-        .add_affine_row = add_affine_row, .clean_row = clean_row, .weigh_row = weigh_row, .softmax_row = softmax_row,  \
-        .exp_sum_row = exp_sum_row, .max_row = max_row, .layernorm_row = layernorm_row, .rmsnorm_row = rmsnorm_row,    \
-        .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row, .silu_row = silu_row,                \
-        .sigmoid_row = sigmoid_row, .tanh_row = tanh_row, .cos_row = cos_row, .lstm_row = lstm_row,                    \
-        .gaussians = gaussians, .gaussian_bits = gaussian_bits, .train = &train_kernels,                               \
+        .gemm_bf16 = gemm_bf16, .gemm_f16 = gemm_f16, .gemm_i8 = gemm_i8, .gemm_i4 = gemm_i4, .to_bf16 = to_bf16,      \
+        .to_int8 = to_int8, .scores_f32 = scores_f32, .scores_pairs = scores_pairs, .mix_f32 = mix_f32,                \
+        .mix_bf16 = mix_bf16, .mix_pairs = mix_pairs, .online_softmax_row = online_softmax_row,                        \
+        .scale_row = scale_row, .add_affine_row = add_affine_row, .clean_row = clean_row, .weigh_row = weigh_row,      \
+        .softmax_row = softmax_row, .exp_sum_row = exp_sum_row, .max_row = max_row, .layernorm_row = layernorm_row,    \
+        .rmsnorm_row = rmsnorm_row, .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row,          \
+        .silu_row = silu_row, .sigmoid_row = sigmoid_row, .tanh_row = tanh_row, .cos_row = cos_row,                    \
+        .lstm_row = lstm_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits, .train = &train_kernels,         \
     }
 
 #endif

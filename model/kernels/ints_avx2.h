@@ -91,6 +91,35 @@ static inline __m256i ints_dots8(const __m256i x[4], const int8_t *w, size_t ld,
     return _mm256_add_epi32(_mm256_permute2x128_si256(lo, hi, 0x20), _mm256_permute2x128_si256(lo, hi, 0x31));
 }
 
+/* ---- I4: sums of 16 bits, for a group's are at most 8 x 2 x 127 x 15 ---- */
+
+enum { INT4_ROWS = 2, INT4_VECS = 1 };
+
+static inline __m256i ints4_halves(const uint8_t *w, int shift) {
+    __m256i both = _mm256_loadu_si256((const __m256i *)w);
+    return _mm256_and_si256(_mm256_srli_epi16(both, shift), _mm256_set1_epi8(15));
+}
+static inline Ints ints4_low(const uint8_t *w) { return (Ints){ints4_halves(w, 0), ints4_halves(w + 32, 0)}; }
+static inline Ints ints4_high(const uint8_t *w) { return (Ints){ints4_halves(w, 4), ints4_halves(w + 32, 4)}; }
+static inline Ints ints4_set1(const int8_t *x) {
+    uint32_t four;
+    memcpy(&four, x, sizeof four);
+    return ints_set1(four);
+}
+static inline Ints ints4_start(int32_t less) {
+    (void)less;
+    return ints_set1(0);
+}
+static inline Ints ints4_dot(Ints acc, Ints x, Ints w) {
+    return (Ints){_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(w.lo, x.lo)),
+                  _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(w.hi, x.hi))};
+}
+static inline Ints ints4_end(Ints acc, int32_t less) {
+    __m256i one = _mm256_set1_epi16(1), off = _mm256_set1_epi32(less);
+    return (Ints){_mm256_add_epi32(off, _mm256_madd_epi16(acc.lo, one)),
+                  _mm256_add_epi32(off, _mm256_madd_epi16(acc.hi, one))};
+}
+
 static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
     __m256i xs[4];
 #pragma GCC unroll 4

@@ -67,11 +67,32 @@ static inline __attribute__((always_inline)) Ints ints_sum16(const Ints r[16]) {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(b[0], b[1], 0x88), _mm512_shuffle_i32x4(b[0], b[1], 0xdd));
 }
 
+/* ---- I4 ---- */
+
+enum { INT4_ROWS = 5, INT4_VECS = 2 };
+
+static inline Ints ints4_low(const uint8_t *w) { return _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(15)); }
+static inline Ints ints4_high(const uint8_t *w) {
+    return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
+}
+static inline Ints ints4_set1(const int8_t *x) {
+    uint32_t four;
+    memcpy(&four, x, sizeof four);
+    return ints_set1(four);
+}
+
 #ifdef __AVX512VNNI__
 enum { INT8_UNITS = INT8_GROUP / 4, INT8_ROWS = 3, INT8_VECS = 4 };
 
 static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w)); /* the intrinsic of gcc 12 copies every sum */
+    return acc;
+}
+
+static inline Ints ints4_start(int32_t less) { return _mm512_set1_epi32(less); }
+static inline Ints ints4_dot(Ints acc, Ints x, Ints w) { return ints_dot(acc, w, x); }
+static inline Ints ints4_end(Ints acc, int32_t less) {
+    (void)less;
     return acc;
 }
 
@@ -106,6 +127,16 @@ static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int ou
 enum { INT8_UNITS = INT8_GROUP / 2, INT8_ROWS = 3, INT8_VECS = 4 };
 
 static inline Ints ints_dot(Ints acc, Ints x, Ints w) { return _mm512_add_epi32(acc, _mm512_madd_epi16(x, w)); }
+
+/* Sums of 16 bits, for a group's are at most 8 x 2 x 127 x 15. */
+static inline Ints ints4_start(int32_t less) {
+    (void)less;
+    return ints_set1(0);
+}
+static inline Ints ints4_dot(Ints acc, Ints x, Ints w) { return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x)); }
+static inline Ints ints4_end(Ints acc, int32_t less) {
+    return _mm512_add_epi32(_mm512_set1_epi32(less), _mm512_madd_epi16(acc, _mm512_set1_epi16(1)));
+}
 
 static inline Ints ints_widen(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
 

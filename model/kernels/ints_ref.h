@@ -66,4 +66,47 @@ static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int ou
     return r;
 }
 
+/* ---- I4: lane l has four codes of output l, plus 8, a byte each; INT4_ROWS rows x INT4_VECS vectors are a tile ----
+ */
+
+enum { INT4_ROWS = 1, INT4_VECS = 1 };
+
+/* Those in the lower and in the upper halves of 64 bytes. */
+static inline Ints ints4_low(const uint8_t *w) {
+    Ints r;
+    for (int l = 0; l < 16; l++) {
+        const uint8_t *b = w + 4 * l;
+        uint32_t four = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        r.v[l] = (int32_t)(four & 0x0f0f0f0f);
+    }
+    return r;
+}
+static inline Ints ints4_high(const uint8_t *w) {
+    Ints r;
+    for (int l = 0; l < 16; l++) {
+        const uint8_t *b = w + 4 * l;
+        uint32_t four = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        r.v[l] = (int32_t)(four >> 4 & 0x0f0f0f0f);
+    }
+    return r;
+}
+
+/* Four codes of x for all lanes. */
+static inline Ints ints4_set1(const int8_t *x) {
+    return ints_set1((uint32_t)(uint8_t)x[0] | (uint32_t)(uint8_t)x[1] << 8 | (uint32_t)(uint8_t)x[2] << 16 |
+                     (uint32_t)(uint8_t)x[3] << 24);
+}
+
+/* start, 8 dots and end make `less` + a group's products; what lies between is the level's own affair. */
+static inline Ints ints4_start(int32_t less) { return ints_set1((uint32_t)less); }
+static inline Ints ints4_dot(Ints acc, Ints x, Ints w) {
+    for (int l = 0; l < 16; l++)
+        for (int c = 0; c < 32; c += 8) acc.v[l] += (int8_t)(x.v[l] >> c) * (w.v[l] >> c & 15);
+    return acc;
+}
+static inline Ints ints4_end(Ints acc, int32_t less) {
+    (void)less;
+    return acc;
+}
+
 #endif

@@ -40,6 +40,11 @@ typedef struct Kernels {
     void (*gemm_i8)(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                     const float *w_scale, float *y, int ldy);
 
+    /* The same with the codes of I4 (tensor.h), groups of INT4_GROUP and scales w_scale of their own; x_scale is that
+     * of gemm_i8. n_out is a multiple of INT4_OUTS, k of INT8_GROUP. */
+    void (*gemm_i4)(int n, int n_out, int k, const int8_t *x, const float *x_scale, const uint8_t *w,
+                    const uint16_t *w_scale, float *y, int ldy);
+
     void (*to_bf16)(int n, const float *x, uint16_t *y); /* nearest even */
     /* x[i] = scale[i / INT8_GROUP] code[i], n a multiple of INT8_GROUP: scale = max |x| / 127 of the group, codes
      * -127..127, nearest even. A group that is not finite has scale NaN. */

@@ -30,6 +30,9 @@ static void gemm_f16(const Kernels *k, Work *w) {
 static void gemm_i8(const Kernels *k, Work *w) {
     k->gemm_i8(ROWS, OUTS, DEPTH, (int8_t *)w->x, w->scale, (int8_t *)w->w, w->scale, w->y, OUTS);
 }
+static void gemm_i4(const Kernels *k, Work *w) {
+    k->gemm_i4(ROWS, OUTS, DEPTH, (int8_t *)w->x, w->scale, (uint8_t *)w->w, (uint16_t *)w->scale, w->y, OUTS);
+}
 static void scores_f32(const Kernels *k, Work *w) {
     for (int i = 0; i < AGAIN; i++) k->scores_f32(ROWS, HEAD, w->x, w->w, w->y, KEYS);
 }
@@ -66,9 +69,10 @@ typedef struct Product {
 #define PRODUCT(name, order)                                                                                           \
     { #name, offsetof(Kernels, name), offsetof(Kernels, order), name }
 static const Product products[] = {
-    PRODUCT(gemm_f32, arithmetic), PRODUCT(gemm_bf16, arithmetic_bf16), PRODUCT(gemm_f16, arithmetic),
-    PRODUCT(gemm_i8, arithmetic),  PRODUCT(scores_f32, arithmetic),     PRODUCT(scores_pairs, arithmetic),
-    PRODUCT(mix_f32, arithmetic),  PRODUCT(mix_bf16, arithmetic),       PRODUCT(mix_pairs, arithmetic),
+    PRODUCT(gemm_f32, arithmetic),     PRODUCT(gemm_bf16, arithmetic_bf16), PRODUCT(gemm_f16, arithmetic),
+    PRODUCT(gemm_i8, arithmetic),      PRODUCT(gemm_i4, arithmetic),        PRODUCT(scores_f32, arithmetic),
+    PRODUCT(scores_pairs, arithmetic), PRODUCT(mix_f32, arithmetic),        PRODUCT(mix_bf16, arithmetic),
+    PRODUCT(mix_pairs, arithmetic),
 };
 
 static Function *function_of(const Kernels *k, const Product *p) {

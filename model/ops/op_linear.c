@@ -62,7 +62,7 @@ typedef struct Part {
 typedef struct Operand {
     const Mat *x;
     uint16_t *bf16; /* [n, in], BF16 only */
-    int8_t *codes;  /* [n, in], I8 only */
+    int8_t *codes;  /* [n, in], I8 and I4 only */
     float *scales;  /* [n, in / INT8_GROUP] */
 } Operand;
 
@@ -70,7 +70,7 @@ static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
     size_t n = (size_t)x->n, d = (size_t)x->d, groups = d / INT8_GROUP;
     Operand a = {.x = x};
     if (dtype == DTYPE_BF16) a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
-    if (dtype == DTYPE_I8) {
+    if (dtype == DTYPE_I8 || dtype == DTYPE_I4) {
         a.codes = tape_alloc(t, n * d);
         a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
     }
@@ -103,6 +103,10 @@ static void part_product(const Operand *a, const Weight *w, const Part *p, float
     case DTYPE_I8:
         kernels->gemm_i8(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
                          (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, ld);
+        break;
+    case DTYPE_I4:
+        kernels->gemm_i4(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
+                         (const uint8_t *)w->data + at / 2, w->scale16 + at / INT4_GROUP, out, ld);
     }
 }
 

@@ -92,6 +92,20 @@ static int gemm_i8(const Kernels *k, const Work *w) {
     return w->n * w->n_out;
 }
 
+static int gemm_i4(const Kernels *k, const Work *w) {
+    int groups = 1 + w->k % 3, wide = groups * INT8_GROUP, n_out = (1 + w->n_out / INT4_OUTS) * INT4_OUTS;
+    int8_t *x = codes(w, (size_t)(w->n * wide), 0), *m = codes(w, (size_t)(n_out * wide / 2), 1);
+    float *x_scale = floats(w, (size_t)(w->n * groups), 0);
+    uint16_t *m_scale = xmalloc((size_t)(n_out * wide / INT4_GROUP) * sizeof *m_scale);
+    fill(&w->numbers, m_scale, (size_t)(n_out * wide / INT4_GROUP) * sizeof *m_scale, 2);
+    k->gemm_i4(w->n, n_out, wide, x, x_scale, (uint8_t *)m, m_scale, w->y, n_out);
+    free(x);
+    free(m);
+    free(x_scale);
+    free(m_scale);
+    return w->n * n_out;
+}
+
 static int scores_f32(const Kernels *k, const Work *w) {
     float *q = floats(w, (size_t)(w->n * w->k), 0), *keys = floats(w, (size_t)(w->k * KEYS), 3);
     k->scores_f32(w->n, w->k, q, keys, w->y, KEYS);
@@ -239,11 +253,22 @@ typedef struct Kernel {
 } Kernel;
 
 static const Kernel kernel_list[] = {
-    {"gemm_f32", gemm_f32}, {"gemm_bf16", gemm_bf16},   {"gemm_f16", gemm_f16},
-    {"gemm_i8", gemm_i8},   {"scores_f32", scores_f32}, {"scores_pairs", scores_pairs},
-    {"mix_f32", mix_f32},   {"mix_bf16", mix_bf16},     {"to_bf16", to_bf16},
-    {"to_int8", to_int8},   {"softmax", softmax},       {"online_softmax", online_softmax},
-    {"weigh", weigh},       {"norms", norms},           {"elementwise", elementwise},
+    {"gemm_f32", gemm_f32},
+    {"gemm_bf16", gemm_bf16},
+    {"gemm_f16", gemm_f16},
+    {"gemm_i8", gemm_i8},
+    {"gemm_i4", gemm_i4},
+    {"scores_f32", scores_f32},
+    {"scores_pairs", scores_pairs},
+    {"mix_f32", mix_f32},
+    {"mix_bf16", mix_bf16},
+    {"to_bf16", to_bf16},
+    {"to_int8", to_int8},
+    {"softmax", softmax},
+    {"online_softmax", online_softmax},
+    {"weigh", weigh},
+    {"norms", norms},
+    {"elementwise", elementwise},
     {"noise", noise},
 };
 
@@ -254,7 +279,8 @@ static int n_levels;
 
 /* OpenBLAS adds in its own order, and so does amx of bf16. */
 static bool has_the_bits_of_ref(const Kernels *level, const Kernel *k) {
-    bool product = k->run == gemm_f32 || k->run == gemm_bf16 || k->run == gemm_f16 || k->run == gemm_i8;
+    bool product =
+        k->run == gemm_f32 || k->run == gemm_bf16 || k->run == gemm_f16 || k->run == gemm_i8 || k->run == gemm_i4;
     const char *arithmetic = k->run == gemm_bf16 ? level->arithmetic_bf16 : level->arithmetic;
     return !product || !strcmp(arithmetic, "common");
 }
@@ -271,7 +297,7 @@ static void look(const uint8_t *data, size_t n) {
     const Kernel *k = &kernel_list[fuzz_below(&in, COUNTOF(kernel_list))];
     Work w = {.n = 1 + fuzz_below(&in, 19), .n_out = 1 + fuzz_below(&in, 70), .k = 1 + fuzz_byte(&in)};
     w.numbers = in;
-    int most = (int)MAX(MAX(9 * 257, w.n * 256), w.n * w.n_out);
+    int most = (int)MAX(MAX(9 * 257, w.n * 256), w.n * (w.n_out + INT4_OUTS));
     float *want, *got;
     int n_y = run(levels[0], k, &w, most, &want);
     CHECK(n_y <= most);

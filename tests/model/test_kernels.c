@@ -72,6 +72,12 @@ static int run_gemm_i8(const Kernels *k, Shape s, float *y) {
                s.n_out);
     return s.n * s.n_out;
 }
+/* Codes and scales in any bits; scales that are no numbers are the file's fault (test_bind.c). */
+static int run_gemm_i4(const Kernels *k, Shape s, float *y) {
+    k->gemm_i4(s.n, s.n_out * INT4_OUTS, s.k * INT8_GROUP, codes_a + s.at, pool_a + s.at,
+               (const uint8_t *)codes_b + s.at, halves_b + s.at, y, s.n_out * INT4_OUTS);
+    return s.n * s.n_out * INT4_OUTS;
+}
 static int run_scores_f32(const Kernels *k, Shape s, float *y) {
     k->scores_f32(s.n, s.k, pool_a + s.at, pool_b + s.at, y, 32);
     return s.n * 32;
@@ -179,7 +185,8 @@ static int run_noise(const Kernels *k, Shape s, float *y) {
 }
 
 static bool is_product(Run run) {
-    return run == run_gemm_f32 || run == run_gemm_bf16 || run == run_gemm_f16 || run == run_gemm_i8;
+    return run == run_gemm_f32 || run == run_gemm_bf16 || run == run_gemm_f16 || run == run_gemm_i8 ||
+           run == run_gemm_i4;
 }
 
 static void check_levels(const char *what, Run run, Shape s) {
@@ -229,6 +236,43 @@ TEST(kernels_int8_products_equal_ref) {
         for (int n_out = 1; n_out <= 200; n_out += n_out < 70 ? 1 : 13)
             for (int n = 1; n <= 13; n++)
                 check_levels("gemm_i8", run_gemm_i8, (Shape){n, n_out, 1 + (n_out + n) % 9, (n_out + n) % 4});
+    }
+}
+
+TEST(kernels_int4_products_equal_ref) {
+    kernels_init(NULL);
+    for (uint32_t specials = 0; specials <= 4; specials += 4) {
+        fill_pools(8, specials);
+        for (int n_out = 1; n_out <= 9; n_out++)
+            for (int n = 1; n <= 13; n++)
+                check_levels("gemm_i4", run_gemm_i4, (Shape){n, n_out, 1 + (n_out + n) % 9, (n_out + n) % 4});
+        check_levels("gemm_i4", run_gemm_i4, (Shape){3, 2, 35, 0}); /* over INT4_PIECE groups */
+    }
+}
+
+/* A row of greatest codes: sums of 16 bits must hold. */
+TEST(kernels_int4_products_are_exact) {
+    enum { N = 7, N_OUT = 48, K = 128 };
+    static int8_t x[N * K];
+    static uint8_t w[N_OUT * K / 2];
+    static uint16_t w_scale[N_OUT * K / INT4_GROUP];
+    static float x_scale[N * K / INT8_GROUP], y[N][N_OUT];
+    const Kernels *levels[KERNELS_LEVELS];
+    for (int i = 0; i < N * K; i++) x[i] = (int8_t)(i / K == 0 ? -127 : i / K == 1 ? 127 : i * 37 % 255 - 127);
+    for (int i = 0; i < N_OUT * K / 2; i++) w[i] = (uint8_t)(i / (K * 8) == 0 ? 0xff : i / (K * 8) == 1 ? 0 : i * 91);
+    for (int i = 0; i < N_OUT * K / INT4_GROUP; i++) w_scale[i] = 0x3c00;
+    for (int i = 0; i < N * K / INT8_GROUP; i++) x_scale[i] = 1;
+    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++) {
+        int bad = 0;
+        levels[l]->gemm_i4(N, N_OUT, K, x, x_scale, w, w_scale, &y[0][0], N_OUT);
+        for (int i = 0; i < N; i++)
+            for (int o = 0; o < N_OUT; o++) {
+                float sum = 0;
+                for (int k = 0; k < K; k++)
+                    sum += (float)x[i * K + k] * int4_element(w, w_scale, K, (size_t)o, (size_t)k);
+                bad += y[i][o] != sum;
+            }
+        CHECK_MSG(bad == 0, "%s: %d of %d are wrong", levels[l]->name, bad, N * N_OUT);
     }
 }
 
@@ -288,6 +332,12 @@ TEST(kernels_row_alone_equals_row_in_batch) {
             for (int i = 0; i < ROWS; i++) {
                 levels[l]->gemm_i8(1, OUTS, wide, codes_a + i * wide, pool_a + i * groups, codes_b, pool_b, one, OUTS);
                 bad += memcmp(one, all + i * OUTS, sizeof(float[OUTS])) != 0;
+            }
+            levels[l]->gemm_i4(ROWS, INT4_OUTS, wide, codes_a, pool_a, (const uint8_t *)codes_b, halves_b, all, OUTS);
+            for (int i = 0; i < ROWS; i++) {
+                levels[l]->gemm_i4(1, INT4_OUTS, wide, codes_a + i * wide, pool_a + i * groups,
+                                   (const uint8_t *)codes_b, halves_b, one, OUTS);
+                bad += memcmp(one, all + i * OUTS, sizeof(float[INT4_OUTS])) != 0;
             }
             levels[l]->scores_f32(ROWS, 77, pool_a, pool_b, all, 33);
             for (int i = 0; i < ROWS; i++) {

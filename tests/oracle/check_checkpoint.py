@@ -3,7 +3,7 @@
 
     check_checkpoint.py MODEL_DIR TOKEN... [--noise-seed N] [--noise-scale X] [--dtype D] [--top N] [--json]
 
-F32, BF16, F16 and I8 weights are widened and the computation runs in float64 (default), so a BF16 checkpoint gives the
+F32, BF16, F16, I8 and 4-bit weights are widened and the computation runs in float64 (default), so a BF16 checkpoint gives the
 exact answer of its rounded weights. token_logprobs[t] is the log-probability of token t after the tokens before it
 (null for t = 0), as in the `echo` of the completions route; `next` describes the token that would follow the last.
 """

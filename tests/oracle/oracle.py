@@ -85,7 +85,7 @@ def component_uniform(seed, stream, layer, heads, t_query, t_key, row=0):
 # ---------------------------------------------------------------------------------------------------------------------
 # safetensors
 
-NUMPY_TYPE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I8": "<i1", "I64": "<i8", "I32": "<i4"}
+NUMPY_TYPE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I8": "<i1", "U8": "<u1", "I64": "<i8", "I32": "<i4"}
 
 
 def write_safetensors(path, tensors, metadata=None):
@@ -104,13 +104,14 @@ def write_safetensors(path, tensors, metadata=None):
 
 
 def read_safetensors(path):
-    """-> ({name: float32 tensor}, metadata). BF16, F16 are widened, I8 is multiplied by <name>_scale (groups of 64)."""
+    """-> ({name: float32 tensor}, metadata). BF16, F16 are widened, I8 is multiplied by <name>_scale (groups of 64), U8
+    is 4-bit codes in blocks (docs/spec.md 2.3)."""
     with open(path, "rb") as f:
         raw = f.read()
     (length,) = struct.unpack("<Q", raw[:8])
     header, data = json.loads(raw[8 : 8 + length]), raw[8 + length :]
     metadata = header.pop("__metadata__", {})
-    out, quantised = {}, []
+    out, quantised, blocks = {}, [], []
     for name, info in header.items():
         begin, end = info["data_offsets"]
         a = np.frombuffer(data[begin:end], dtype=NUMPY_TYPE[info["dtype"]]).reshape(info["shape"])
@@ -118,9 +119,17 @@ def read_safetensors(path):
             a = (a.astype(np.uint32) << 16).view(np.float32)
         if info["dtype"] == "I8":
             quantised.append(name)
+        if info["dtype"] == "U8":
+            blocks.append(name)
         out[name] = torch.from_numpy(a.astype(np.float32))
     for name in quantised:
         out[name] = out[name] * out.pop(name + "_scale").repeat_interleave(64, dim=1)[:, : out[name].shape[1]]
+    for name in blocks:
+        outs, groups = out[name].shape[:2]
+        b = out[name].reshape(outs, groups, 4, 16, 4)
+        codes = torch.stack((b % 16, torch.floor(b / 16))) - 8  # [half, out / 16, in / 32, q, o, r]
+        codes = codes.permute(1, 4, 2, 0, 3, 5) * out.pop(name + "_scale").permute(0, 2, 1)[..., None, None, None]
+        out[name] = codes.reshape(outs * 16, groups * 32)
     return out, metadata
 
 

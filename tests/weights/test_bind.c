@@ -181,6 +181,90 @@ TEST(checkpoint_int8) {
     free(to);
 }
 
+TEST(checkpoint_int4) {
+    enum { OUT = 32, IN = 64, BLOCKS = OUT / INT4_OUTS, GROUPS = IN / INT4_GROUP };
+    static uint8_t codes[BLOCKS * GROUPS * INT4_BLOCK];
+    static uint16_t scales[BLOCKS * GROUPS * INT4_OUTS];
+    codes[0] = 0x7a; /* 2 of input 0, -1 of input 16 */
+    scales[0] = 0x3800;
+    static const struct {
+        Dtype dtype;
+        int blocks, groups, bytes;
+        Dtype scale_dtype;
+        int scale_groups;
+        const char *why;
+    } cases[] = {
+        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_F16, GROUPS, NULL},
+        {DTYPE_I4, GROUPS * BLOCKS, 1, INT4_BLOCK, DTYPE_F16, GROUPS,
+         LAYER "self_attn.k_proj.weight is [4,1,256], config wants [2,2,256]"},
+        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_BF16, GROUPS,
+         LAYER "self_attn.k_proj.weight_scale is BF16, must be F16"},
+        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_F16, 1,
+         LAYER "self_attn.k_proj.weight_scale is [2,1,16], config wants [2,2,16]"},
+    };
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Edit e;
+        edit_open(&e, dir);
+        SafeOut *k = edit_find(&e, LAYER "self_attn.k_proj.weight");
+        *k = (SafeOut){.name = k->name,
+                       .dtype = cases[i].dtype,
+                       .source = cases[i].dtype,
+                       .n_dims = 3,
+                       .dims = {cases[i].blocks, cases[i].groups, cases[i].bytes},
+                       .data = codes};
+        edit_add(&e, (SafeOut){.name = LAYER "self_attn.k_proj.weight_scale",
+                               .dtype = cases[i].scale_dtype,
+                               .source = cases[i].scale_dtype,
+                               .n_dims = 3,
+                               .dims = {BLOCKS, cases[i].scale_groups, INT4_OUTS},
+                               .data = scales});
+        edit_save(&e, to);
+        test_checkpoint_open(to, cases[i].why, "int4");
+        Checkpoint c;
+        if (cases[i].why || checkpoint_open(&c, to, NULL)) continue;
+        const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
+        float row[IN];
+        Err err;
+        weight_read(w, 0, IN, row);
+        CHECK(w->dtype == DTYPE_I4 && row[0] == 1 && row[16] == -0.5f && row[1] == -4 && row[32] == 0);
+        CHECK(test_is_mapped(&c, w->scale16));
+        CHECK(checkpoint_save(to, &c.model, NULL, DTYPE_F32, 0, &err) == -1 &&
+              strstr(err.msg, "k_proj.weight is I4, whose exact values are gone: save from the original"));
+        checkpoint_close(&c);
+    }
+    Edit e; /* 96 inputs are no whole number of groups of x; without scales they are a mask */
+    edit_open(&e, dir);
+    SafeOut *down = edit_find(&e, LAYER "mlp.down_proj.weight");
+    *down =
+        (SafeOut){.name = down->name, .dtype = DTYPE_I4, .source = DTYPE_I4, .n_dims = 3, .dims = {4, 3, INT4_BLOCK}};
+    down->data = zeros;
+    edit_add(&e, (SafeOut){.name = LAYER "mlp.down_proj.weight_scale",
+                           .dtype = DTYPE_F16,
+                           .source = DTYPE_F16,
+                           .n_dims = 3,
+                           .dims = {4, 3, INT4_OUTS},
+                           .data = zeros});
+    edit_save(&e, to);
+    test_checkpoint_open(to, "config wants [64,96], and codes of 4 bits are of multiples of 16 and 64", "int4 rows");
+    edit_open(&e, dir);
+    SafeOut *q = edit_find(&e, LAYER "self_attn.k_proj.weight");
+    *q = (SafeOut){
+        .name = q->name, .dtype = DTYPE_I4, .source = DTYPE_I4, .n_dims = 2, .dims = {OUT, IN}, .data = zeros};
+    edit_save(&e, to);
+    test_checkpoint_open(to, LAYER "self_attn.k_proj.weight is BOOL or U8, must be F32, BF16 or F16", "mask");
+    edit_open(&e, dir);
+    SafeOut *mu = edit_find(&e, LAYER "self_attn.noise.mu");
+    mu->dtype = mu->source = DTYPE_I4;
+    edit_add(&e, (SafeOut){.name = LAYER "self_attn.noise.mu_scale", .n_dims = 1, .dims = {1}, .data = zeros});
+    edit_save(&e, to);
+    test_checkpoint_open(to, LAYER "self_attn.noise.mu is U8, must be F32, BF16 or F16", "int4 vector");
+    free(dir);
+    free(to);
+}
+
 /* ---- Hugging Face's llama ---- */
 
 static Config llama_config(bool tied) {

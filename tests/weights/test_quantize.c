@@ -83,15 +83,28 @@ TEST(int8_products) {
 
 /* ---- folders ---- */
 
-static void check_weight(const Weight *from, const Weight *to, bool matrix) {
+static double largest_of_group(const Weight *w, size_t k) {
+    double largest = 0;
+    const float *x = weight_f32(w) + k / INT4_GROUP * INT4_GROUP;
+    for (int i = 0; i < INT4_GROUP; i++) largest = fmax(largest, fabs((double)x[i]));
+    return largest;
+}
+
+static void check_weight(const Param *p, const Weight *to, Dtype dtype) {
+    const Weight *from = p->weight;
+    bool matrix = p->matrix;
     size_t n = weight_count(from);
     bool fits = matrix && from->n_dims == 2 && from->dims[1] % G == 0;
-    Dtype want = fits ? DTYPE_I8 : matrix ? DTYPE_BF16 : DTYPE_F32;
+    bool in_blocks = fits && dtype == DTYPE_I4 && p->bin > 0 && from->dims[0] % INT4_OUTS == 0;
+    Dtype want = in_blocks ? DTYPE_I4 : fits ? DTYPE_I8 : matrix ? DTYPE_BF16 : DTYPE_F32;
     CHECK_MSG(to->dtype == want, "%s is %s", to->name, dtype_name(to->dtype));
     for (size_t k = 0; k < n; k++) {
         float v = weight_f32(from)[k], got;
         weight_read(to, k, 1, &got);
-        double limit = fits ? to->scale[k / G] * 0.5001 : matrix ? fabs(v) / 256 : 0;
+        double limit = in_blocks ? largest_of_group(from, k) / 5
+                       : fits    ? to->scale[k / G] * 0.5001
+                       : matrix  ? fabs(v) / 256
+                                 : 0;
         CHECK_MSG(fabs((double)got - v) <= limit, "%s[%zu] is %g, was %g", to->name, k, (double)got, (double)v);
     }
 }
@@ -116,30 +129,30 @@ static double distance(const Model *a, const Model *b, KvForm form) {
     return sqrt(error / sum);
 }
 
-static void check_quantized(const Config *cfg, const char *what) {
+static void check_quantized(const Config *cfg, Dtype dtype, const char *what) {
     char *dir = test_dir(), *parent = test_dir(), to[256], again[256];
     Checkpoint a, b;
     Err err = {""};
-    Dtype int8 = DTYPE_I8;
     test_checkpoint_save(dir, cfg, DTYPE_F32);
     test_path(to, parent, "new/int8"); /* parents are made */
     test_path(again, parent, "newer/again");
-    int rc = test_convert(dir, to, &int8, &err);
+    int rc = test_convert(dir, to, &dtype, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0 && checkpoint_open(&a, dir, NULL) == 0);
     rc = checkpoint_open(&b, to, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0);
-    CHECK(!strcmp(b.model.cfg.torch_dtype, "int8") && !strcmp(b.shards.files[0].metadata_step, "7"));
+    CHECK(!strcmp(b.model.cfg.torch_dtype, dtype == DTYPE_I8 ? "int8" : "int4") &&
+          !strcmp(b.shards.files[0].metadata_step, "7"));
     for (int i = 0; i < a.model.params.n; i++)
-        check_weight(a.model.params.params[i].weight, b.model.params.params[i].weight, a.model.params.params[i].matrix);
+        check_weight(&a.model.params.params[i], b.model.params.params[i].weight, dtype);
     for (int form = KV_EXPANDED; form <= KV_COMPACT; form++) {
         double d = distance(&a.model, &b.model, (KvForm)form);
-        CHECK_MSG(d < 0.15, "%s: logits differ by %.3f of their size", what, d);
+        CHECK_MSG(d < (dtype == DTYPE_I8 ? 0.15 : 1), "%s: logits differ by %.3f of their size", what, d);
     }
     checkpoint_close(&a);
     checkpoint_close(&b);
-    CHECK(test_convert(to, again, &int8, &err) == -1 &&
+    CHECK(test_convert(to, again, &dtype, &err) == -1 &&
           strstr(err.msg, "model.embed_tokens.weight is I8, whose exact values are gone: save from the original"));
     test_path(again, parent, "newer");
     CHECK(access(again, F_OK)); /* and go again with what was refused */
@@ -147,19 +160,83 @@ static void check_quantized(const Config *cfg, const char *what) {
     free(parent);
 }
 
-TEST(int8_folders) {
+static void check_folders(Dtype dtype) {
     Config c = test_checkpoint_config();
-    check_quantized(&c, "gqa, all switches on");
+    check_quantized(&c, dtype, "gqa, all switches on");
     c.attention.kind = attention_kind_find("mla");
     c.n_kv_heads = c.n_heads;
     c.sas.heads = c.noble.rank = 0;
     for (int k = 0; k < 5; k++) c.attention.values[k] = (int[]){64, 64, 16, 8, 16}[k];
-    check_quantized(&c, "mla");
+    check_quantized(&c, dtype, "mla");
     c.attention.kind = attention_kind_find("symmetric");
     c.position = POSITION_LEARNED;
     c.tie_embeddings = false;
     c.mlp.gated = false;
-    check_quantized(&c, "symmetric, untied");
+    check_quantized(&c, dtype, "symmetric, untied");
+}
+
+TEST(int8_folders) { check_folders(DTYPE_I8); }
+
+TEST(int4_folders) { check_folders(DTYPE_I4); }
+
+/* ---- codes of 4 bits ---- */
+
+static double squares_off(const Weight *w, const uint8_t *codes, const uint16_t *scales) {
+    double sum = 0;
+    for (size_t k = 0; k < weight_count(w); k++) {
+        size_t in = (size_t)w->dims[1];
+        double off = (double)weight_f32(w)[k] - int4_element(codes, scales, in, k / in, k % in);
+        sum += off * off;
+    }
+    return sum;
+}
+
+/* max / 7 of a group to the nearest code, which is what int8 does with 127. */
+static double squares_off_plain(const Weight *w) {
+    double sum = 0;
+    for (size_t k = 0; k < weight_count(w); k++) {
+        double x = (double)weight_f32(w)[k], scale = largest_of_group(w, k) / 7;
+        sum += (x - scale * rint(x / scale)) * (x - scale * rint(x / scale));
+    }
+    return sum;
+}
+
+TEST(int4_scales_are_better_than_the_largest_element) {
+    enum { OUT = 32, IN = 128, GROUPS = IN / INT4_GROUP };
+    static float x[OUT * IN];
+    static uint8_t codes[OUT * IN / 2];
+    static uint16_t scales[OUT * GROUPS];
+    Weight w = {.name = "w", .n_dims = 2, .dims = {OUT, IN}, .data = x};
+    Draws d = draws_open(3, DRAW_TEST, 0);
+    for (int i = 0; i < OUT * IN; i++) x[i] = (float)draw_normal(&d);
+    REQUIRE(quantize_weight4(&w, codes, scales, NULL) == 0);
+    double best = squares_off(&w, codes, scales), plain = squares_off_plain(&w);
+    CHECK_MSG(best < 0.8 * plain, "%g against %g", best, plain);
+
+    for (int i = 0; i < OUT * IN; i++) x[i] = 0.25f * (float)(i * 7 % 16 - 8); /* what codes hold exactly */
+    REQUIRE(quantize_weight4(&w, codes, scales, NULL) == 0);
+    CHECK(squares_off(&w, codes, scales) == 0);
+    memset(x, 0, sizeof x);
+    REQUIRE(quantize_weight4(&w, codes, scales, NULL) == 0);
+    CHECK(squares_off(&w, codes, scales) == 0);
+    Err err;
+    x[100] = 1e6f;
+    CHECK(quantize_weight4(&w, codes, scales, &err) == -1 &&
+          strstr(err.msg, "w holds NaN, infinity or more than 524032"));
+    x[100] = NAN;
+    CHECK(quantize_weight4(&w, codes, scales, &err) == -1 && strstr(err.msg, "cannot become int4"));
+}
+
+TEST(int4_scales_are_rounded_to_f16) {
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = f16_to_f32((uint16_t)h);
+        if ((h & 0x7fff) > 0x7c00 ? isnan(f16_to_f32(f32_to_f16(f))) : f32_to_f16(f) == h) continue;
+        CHECK_MSG(false, "%#x comes back as %#x", h, f32_to_f16(f));
+        break;
+    }
+    CHECK(f32_to_f16(1 + 0x1p-11f) == 0x3c00 && f32_to_f16(1 + 0x1.8p-10f) == 0x3c02); /* ties to even */
+    CHECK(f32_to_f16(0x1.8p-24f) == 2 && f32_to_f16(0x1p-25f) == 0 && f32_to_f16(0x1.ffffp-15f) == 0x0400);
+    CHECK(f32_to_f16(65519) == 0x7bff && f32_to_f16(65520) == 0x7c00 && f32_to_f16(-1e30f) == 0xfc00);
 }
 
 TEST(int8_refuses_what_is_not_finite) {
@@ -198,6 +275,8 @@ TEST(checkpoint_tool_says_what_it_wrote) {
     } cases[] = {
         {"quantize",
          "\nmatrices: 21 I8, 28 BF16, whose rows are no whole groups of 64; vectors and the like: 109 F32\n"},
+        {"quantize --dtype int4",
+         "\nmatrices: 10 I4, 11 I8, 28 BF16, whose rows are no whole groups of 64; vectors and the like: 109 F32\n"},
         {"import --dtype bf16", "\nmatrices: 49 BF16; vectors and the like: 109 F32\n"},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
