@@ -8,18 +8,21 @@
 #include <unistd.h>
 
 /* The temporary has a fixed name, so that what a killed process leaves behind is overwritten by the next save. */
-int atomic_open(AtomicFile *f, const char *path, Err *err) {
+static int open_temp(AtomicFile *f, const char *path, int flags, Err *err) {
     f->fd = -1;
     f->written = 0;
     int n = snprintf(f->path, sizeof f->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof f->path) return err_set(err, "%.200s…: the path is too long", path);
     snprintf(f->temp, sizeof f->temp, "%s.tmp", f->path);
-    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    f->fd = open(f->temp, flags | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
     return f->fd < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
 }
 
-int atomic_rewrite(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err) {
-    BUG_ON(offset + n > f->written);
+int atomic_open(AtomicFile *f, const char *path, Err *err) { return open_temp(f, path, O_CREAT | O_TRUNC, err); }
+
+int atomic_join(AtomicFile *f, const char *path, Err *err) { return open_temp(f, path, 0, err); }
+
+int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err) {
     for (size_t done = 0; done < n;) {
         ssize_t w = pwrite(f->fd, (const char *)data + done, n - done, (off_t)(offset + done));
         if (w < 0 && errno == EINTR) continue;
@@ -32,14 +35,19 @@ int atomic_rewrite(AtomicFile *f, size_t offset, const void *data, size_t n, Err
 int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
     size_t end = f->written;
     f->written += n;
-    return atomic_rewrite(f, end, data, n, err);
+    return atomic_write_at(f, end, data, n, err);
 }
 
 /* A failed fsync is never tried again: the kernel may have dropped the pages, and a second call would succeed. */
-int atomic_commit(AtomicFile *f, Err *err) {
+int atomic_leave(AtomicFile *f, Err *err) {
     int rc = fsync(f->fd) < 0 ? err_set(err, "%s: %s", f->temp, strerror(errno)) : 0;
     if (close(f->fd) < 0 && rc == 0) rc = err_set(err, "%s: %s", f->temp, strerror(errno));
     f->fd = -1;
+    return rc;
+}
+
+int atomic_commit(AtomicFile *f, Err *err) {
+    int rc = atomic_leave(f, err);
     if (rc == 0 && rename(f->temp, f->path) < 0) rc = err_set(err, "%s: %s", f->path, strerror(errno));
     if (rc) {
         unlink(f->temp);

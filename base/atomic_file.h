@@ -13,8 +13,13 @@ typedef struct AtomicFile {
 } AtomicFile;
 int atomic_open(AtomicFile *f, const char *path, Err *err);
 int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err);
-int atomic_rewrite(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err); /* of what is written */
+/* At any place, also beyond what is written; threads may do so at once. */
+int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err);
 int atomic_commit(AtomicFile *f, Err *err);
+/* Another process may write at places of it meanwhile, also on another host: atomic_join opens the temp of who has
+ * opened it, who commits when all have left. What has been written is on the disk then. */
+int atomic_join(AtomicFile *f, const char *path, Err *err);
+int atomic_leave(AtomicFile *f, Err *err);
 void atomic_abandon(AtomicFile *f); /* removes the temp; harmless after commit */
 
 int file_write(const char *path, const void *data, size_t n, Err *err); /* open, write, commit */

@@ -51,7 +51,7 @@ static double gradient_norm(Optimizer *o, double unit) {
         read_gradient(o, s, unit, g);
         o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, g);
     }
-    slices_all_gather_numbers(&o->slices, o->partial);
+    slices_all_gather_items(&o->slices, o->partial, sizeof *o->partial);
     double sum = 0;
     for (int i = 0; i < o->slices.n; i++) sum += o->partial[i];
     return sqrt(sum);

@@ -1,20 +1,25 @@
 #include "trainer/optimizer_file.h"
 
+#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/sha256.h"
+#include "base/team.h"
 #include "trainer/ranks/ranks.h"
 #include "trainer/run_folder.h"
 #include "weights/safetensors.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COPIES = 3 };
 
 static const char *const copy_prefix[COPIES] = {"master", "m", "v"};
+#define DIGESTS "slices.sha256"
 
-static const float *copy_of(const Optimizer *o, int copy) { return copy == 0 ? o->w : copy == 1 ? o->m : o->v; }
+typedef unsigned char Digests[COPIES][SHA256_BYTES]; /* of a slice */
 
 static char *copy_name(int copy, const Weight *w) {
     size_t n = strlen(copy_prefix[copy]) + strlen(w->name) + 2;
@@ -23,172 +28,271 @@ static char *copy_name(int copy, const Weight *w) {
     return name;
 }
 
-/* ---- moments that other ranks own ---- */
-
-/* Slices `from` to `to` of one copy, all of one owner; copy 0: that was all. */
-typedef struct Wish {
-    int copy, from, to;
-} Wish;
-
-/* Where they are received: the tensor before is still being hashed, so in two places in turn. */
-typedef struct Rooms {
-    float *room[2];
-    int turn;
-} Rooms;
-
-/* A tensor's moments: its slices. */
-typedef struct Moments {
-    const Optimizer *o;
-    Wish wish;
-    Rooms *rooms;
-} Moments;
-
-static const float *owned_floats(const Optimizer *o, const Wish *w, size_t *n) {
-    const Slice *first = &o->slices.all[w->from], *last = &o->slices.all[w->to - 1];
-    *n = last->first + (size_t)last->n - first->first;
-    return (w->copy == 1 ? o->m : o->v) + first->owned;
+/* Where a slice of a copy is in this rank's memory. */
+static float *slice_data(const Optimizer *o, int copy, const Slice *s) {
+    return copy == 0 ? o->w + s->first : (copy == 1 ? o->m : o->v) + s->owned;
 }
 
-static const void *bring(const SafeOut *t) {
-    const Moments *m = t->context;
-    const Optimizer *o = m->o;
-    float *room = m->rooms->room[m->rooms->turn ^= 1], *to = room;
-    size_t n;
-    for (Wish w = m->wish; w.from < m->wish.to; w.from = w.to, to += n) {
-        int owner = o->slices.all[w.from].owner;
-        for (w.to = w.from + 1; w.to < m->wish.to && o->slices.all[w.to].owner == owner;) w.to++;
-        const float *mine = owned_floats(o, &w, &n);
-        if (owner == ranks->rank) {
-            memcpy(to, mine, n * sizeof *to);
-            continue;
-        }
-        ranks->send(owner, &w, sizeof w);
-        ranks->receive(owner, to, n * sizeof *to);
+static void slice_digest(const float *data, const Slice *s, unsigned char digest[SHA256_BYTES]) {
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, data, (size_t)s->n * sizeof *data);
+    sha256_peek(&hash, digest);
+}
+
+/* The parameter that a slice belongs to, and the floats of it before the slice. */
+typedef struct Place {
+    int param;
+    size_t first;
+} Place;
+
+/* [slices.n], malloc'ed. */
+static Place *slice_places(const Slices *s, const ParamSet *ps) {
+    Place *places = xcalloc((size_t)s->n + 1, sizeof *places);
+    size_t first = 0;
+    for (int i = 0, k = 0; i < ps->n; i++) {
+        size_t n = weight_count(ps->params[i].weight);
+        for (; k < s->n && s->all[k].first < first + n; k++) places[k] = (Place){i, s->all[k].first - first};
+        first += n;
     }
-    return room;
-}
-
-static void rooms_open(Rooms *r, const ParamSet *ps) {
-    size_t most = 0;
-    for (int i = 0; i < ps->n; i++) most = MAX(most, weight_count(ps->params[i].weight));
-    *r = (Rooms){{xmalloc(most * sizeof(float)), xmalloc(most * sizeof(float))}, 0};
-}
-
-static void rooms_close(const Rooms *r) {
-    free(r->room[0]);
-    free(r->room[1]);
-}
-
-static void serve_moments(const Optimizer *o) {
-    for (Wish w;;) {
-        ranks->receive(0, &w, sizeof w);
-        if (!w.copy) return;
-        size_t n;
-        const float *mine = owned_floats(o, &w, &n);
-        ranks->send(0, mine, n * sizeof *mine);
-    }
-}
-
-static void dismiss_servers(void) {
-    const Wish none = {0};
-    for (int i = 1; i < ranks->n; i++) ranks->send(i, &none, sizeof none);
+    return places;
 }
 
 /* ---- writing ---- */
 
+typedef struct Writing {
+    const Optimizer *o;
+    const ParamSet *ps;
+    uint64_t step;
+    SafeOut *tensors; /* [n]: those of master, of m, of v, and the digests */
+    int n;
+    size_t *offsets; /* [n] in the file */
+    Place *places;
+    Digests *digests; /* [slices.n] */
+    AtomicFile file;
+} Writing;
+
+static char *head(const Writing *w, const char digest[SHA256_HEX], size_t *bytes) {
+    return safe_head(w->tensors, w->n, w->step, digest, bytes, w->offsets);
+}
+
+static void describe(Writing *w) {
+    const Slices *s = &w->o->slices;
+    w->tensors = xcalloc((size_t)(COPIES * w->ps->n + 1), sizeof *w->tensors);
+    for (int copy = 0; copy < COPIES; copy++)
+        for (int i = 0; i < w->ps->n; i++) {
+            const Weight *x = w->ps->params[i].weight;
+            w->tensors[w->n++] = (SafeOut){.name = copy_name(copy, x),
+                                           .dtype = DTYPE_F32,
+                                           .n_dims = x->n_dims,
+                                           .dims = {x->dims[0], x->dims[1], x->dims[2]}};
+        }
+    w->tensors[w->n++] =
+        (SafeOut){.name = xstrdup(DIGESTS), .dtype = DTYPE_I8, .n_dims = 3, .dims = {s->n, COPIES, SHA256_BYTES}};
+    w->offsets = xcalloc((size_t)w->n, sizeof *w->offsets);
+    w->places = slice_places(s, w->ps);
+    w->digests = xcalloc((size_t)s->n + 1, sizeof *w->digests);
+    char none[SHA256_HEX];
+    size_t bytes;
+    memset(none, '0', sizeof none - 1);
+    none[sizeof none - 1] = 0;
+    free(head(w, none, &bytes));
+}
+
+static void forget(Writing *w) {
+    for (int i = 0; i < w->n; i++) free((char *)w->tensors[i].name);
+    free(w->tensors);
+    free(w->offsets);
+    free(w->places);
+    free(w->digests);
+}
+
+static int write_slice(Writing *w, int copy, int slice, Err *err) {
+    const Slice *s = &w->o->slices.all[slice];
+    Place p = w->places[slice];
+    const float *data = slice_data(w->o, copy, s);
+    slice_digest(data, s, w->digests[slice][copy]);
+    return atomic_write_at(&w->file, w->offsets[copy * w->ps->n + p.param] + p.first * sizeof *data, data,
+                           (size_t)s->n * sizeof *data, err);
+}
+
+static int write_slices(Writing *w, Err *err) {
+    const Slices *s = &w->o->slices;
+    int failed = 0;
+#pragma omp parallel for schedule(static) if (team_pays(s->owned, TEAM_COPIES))
+    for (int i = 0; i < COPIES * s->n_mine; i++) {
+        Err why;
+        if (write_slice(w, i / s->n_mine, s->mine[i % s->n_mine], &why) == 0) continue;
+#pragma omp critical
+        if (!failed++) *err = why;
+    }
+    return failed ? -1 : 0;
+}
+
+/* What rank 0 adds behind all others. */
+static int write_frame(Writing *w, Err *err) {
+    size_t bytes, n = (size_t)w->o->slices.n * sizeof *w->digests;
+    char hex[SHA256_HEX];
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, w->digests, n);
+    sha256_hex(&hash, hex);
+    char *text = head(w, hex, &bytes);
+    int rc = atomic_write_at(&w->file, w->offsets[w->n - 1], w->digests, n, err);
+    if (rc == 0) rc = atomic_write_at(&w->file, 0, text, bytes, err);
+    free(text);
+    return rc;
+}
+
+/* All ranks are here at each settling, so that none writes before there is a file, and none is missing in it. */
+static int write_file(Writing *w, const char *path, Err *err) {
+    bool first = ranks->rank == 0;
+    int rc = ranks_settle(first ? atomic_open(&w->file, path, err) : 0, err);
+    if (rc) return -1;
+    if (!first) rc = atomic_join(&w->file, path, err);
+    if (rc == 0) rc = write_slices(w, err);
+    if (!first && w->file.fd >= 0 && atomic_leave(&w->file, rc ? NULL : err)) rc = -1;
+    rc = ranks_settle(rc, err);
+    if (rc == 0) slices_all_gather_items(&w->o->slices, w->digests, sizeof *w->digests);
+    if (!first) return rc;
+    if (rc == 0) rc = write_frame(w, err);
+    if (rc == 0) return atomic_commit(&w->file, err);
+    atomic_abandon(&w->file);
+    return -1;
+}
+
 int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
     char path[PATH_BYTES];
-    if (ranks->rank) return serve_moments(o), 0;
+    Writing w = {.o = o, .ps = ps, .step = (uint64_t)step, .file = {.fd = -1}};
     if (path_join(path, dir, RUN_OPTIMIZER, err)) return -1;
-    SafeOut *out = xcalloc((size_t)(COPIES * ps->n), sizeof *out);
-    Moments *moments = xcalloc((size_t)(COPIES * ps->n), sizeof *moments);
-    int n = 0;
-    Rooms rooms = {0};
-    if (ranks->n > 1) rooms_open(&rooms, ps);
-    for (int copy = 0; copy < COPIES; copy++) {
-        size_t first = 0;
-        bool elsewhere = copy && ranks->n > 1;
-        for (int i = 0, slice = 0; i < ps->n; i++) {
-            const Weight *w = ps->params[i].weight;
-            Wish wish = {.copy = copy, .from = slice};
-            while (slice < o->slices.n && o->slices.all[slice].first < first + weight_count(w)) slice++;
-            wish.to = slice;
-            moments[n] = (Moments){.o = o, .wish = wish, .rooms = &rooms};
-            out[n] = (SafeOut){.name = copy_name(copy, w),
-                               .dtype = DTYPE_F32,
-                               .source = DTYPE_F32,
-                               .n_dims = w->n_dims,
-                               .dims = {w->dims[0], w->dims[1], w->dims[2]},
-                               .data = elsewhere ? NULL : copy_of(o, copy) + first,
-                               .fetch = elsewhere ? bring : NULL,
-                               .context = &moments[n]};
-            n++;
-            first += weight_count(w);
-        }
-    }
-    int rc = safe_save(path, out, n, (uint64_t)step, err);
-    if (rc == 0) dismiss_servers();
-    for (int i = 0; i < n; i++) free((char *)out[i].name);
-    rooms_close(&rooms);
-    free(out);
-    free(moments);
+    describe(&w);
+    int rc = write_file(&w, path, err);
+    forget(&w);
     return rc;
 }
 
 /* ---- reading ---- */
 
-/* The slices of [first, first + n) that this rank owns. */
-static void take_owned(const Optimizer *o, float *moments, const float *data, size_t first, size_t n) {
-    for (int i = 0; i < o->slices.n_mine; i++) {
-        const Slice *s = &o->slices.all[o->slices.mine[i]];
-        if (s->first >= first && s->first < first + n)
-            memcpy(moments + s->owned, data + (s->first - first), (size_t)s->n * sizeof *data);
-    }
+typedef struct Reading {
+    const Optimizer *o;
+    const ParamSet *ps;
+    const char *path;
+    SafeFile file;
+    const float **data; /* [3 ps->n] of the tensors */
+    Place *places;
+    Digests *digests; /* [slices.n]; NULL: the file has been proved as a whole */
+} Reading;
+
+/* One that has no digests of slices is opened again, and read. */
+static int open_file(SafeFile *f, const char *path, Err *err) {
+    if (safe_open_unread(f, path, err)) return -1;
+    if (f->metadata_parts) return 0;
+    safe_close(f);
+    return safe_open(f, path, err);
 }
 
-static int load_tensor(const Optimizer *o, const SafeFile *f, const char *path, int copy, const Weight *w, size_t first,
-                       Err *err) {
+static int find_tensor(Reading *r, int copy, int param, Err *err) {
+    const Weight *w = r->ps->params[param].weight;
     char *name = copy_name(copy, w);
-    const SafeTensor *t = safe_find(f, name);
-    size_t n = weight_count(w), bytes = n * sizeof(float);
+    const SafeTensor *t = safe_find(&r->file, name);
+    size_t bytes = weight_count(w) * sizeof(float);
     int rc = 0;
     if (!t)
-        rc = err_set(err, "%s: %s is missing", path, name);
+        rc = err_set(err, "%s: %s is missing", r->path, name);
     else if (t->dtype != DTYPE_F32 || t->bytes != bytes)
-        rc = err_set(err, "%s: %s is %s of %zu bytes, the model wants F32 of %zu", path, name, dtype_name(t->dtype),
+        rc = err_set(err, "%s: %s is %s of %zu bytes, the model wants F32 of %zu", r->path, name, dtype_name(t->dtype),
                      t->bytes, bytes);
-    else if (copy == 0)
-        memcpy(o->w + first, t->data, bytes);
     else
-        take_owned(o, copy == 1 ? o->m : o->v, t->data, first, n);
+        r->data[copy * r->ps->n + param] = t->data;
     free(name);
     return rc;
 }
 
-static int load_tensors(const Optimizer *o, const ParamSet *ps, const SafeFile *f, const char *path, Err *err) {
-    int wanted = COPIES * ps->n;
-    if (f->n != wanted) return err_set(err, "%s: %d tensors, the model wants %d", path, f->n, wanted);
-    for (int copy = 0; copy < COPIES; copy++) {
-        size_t first = 0;
-        for (int i = 0; i < ps->n; i++) {
-            if (load_tensor(o, f, path, copy, ps->params[i].weight, first, err)) return -1;
-            first += weight_count(ps->params[i].weight);
-        }
+/* Copied before they are proved: nobody changes the copy. */
+static int take_digests(Reading *r, Err *err) {
+    const SafeTensor *t = safe_find(&r->file, DIGESTS);
+    size_t bytes = (size_t)r->o->slices.n * sizeof *r->digests;
+    char hex[SHA256_HEX];
+    Sha256 hash;
+    if (!t) return err_set(err, "%s: %s is missing", r->path, DIGESTS);
+    if (t->dtype != DTYPE_I8 || t->bytes != bytes)
+        return err_set(err, "%s: %s is %s of %zu bytes, the model wants I8 of %zu", r->path, DIGESTS,
+                       dtype_name(t->dtype), t->bytes, bytes);
+    r->digests = xmalloc(bytes + 1);
+    memcpy(r->digests, t->data, bytes);
+    sha256_init(&hash);
+    sha256_add(&hash, r->digests, bytes);
+    sha256_hex(&hash, hex);
+    if (!strcmp(hex, r->file.metadata_parts)) return 0;
+    return err_set(err, "%s: %s has sha256 %s, but the header says %s", r->path, DIGESTS, hex, r->file.metadata_parts);
+}
+
+static int find_tensors(Reading *r, Err *err) {
+    bool parts = r->file.metadata_parts != NULL;
+    int wanted = COPIES * r->ps->n, n = r->file.n - parts;
+    if (n != wanted) return err_set(err, "%s: %d tensors, the model wants %d", r->path, n, wanted);
+    for (int copy = 0; copy < COPIES; copy++)
+        for (int i = 0; i < r->ps->n; i++)
+            if (find_tensor(r, copy, i, err)) return -1;
+    return parts ? take_digests(r, err) : 0;
+}
+
+static int load_slice(const Reading *r, int copy, int slice, Err *err) {
+    const Slice *s = &r->o->slices.all[slice];
+    Place p = r->places[slice];
+    const char *name = r->ps->params[p.param].weight->name;
+    unsigned char digest[SHA256_BYTES];
+    if (copy && s->owned == SIZE_MAX) return 0;
+    float *to = slice_data(r->o, copy, s);
+    memcpy(to, r->data[copy * r->ps->n + p.param] + p.first, (size_t)s->n * sizeof *to);
+    slice_digest(to, s, digest);
+    if (r->digests && memcmp(digest, r->digests[slice][copy], sizeof digest) != 0) {
+        char is[SHA256_HEX], said[SHA256_HEX];
+        sha256_print(digest, is);
+        sha256_print(r->digests[slice][copy], said);
+        return err_set(err, "%s: %s.%s from element %zu on has sha256 %s, but " DIGESTS " says %s", r->path,
+                       copy_prefix[copy], name, p.first, is, said);
     }
+    for (int i = 0; i < s->n; i++)
+        if (!isfinite(to[i]))
+            return err_set(err, "%s: %s.%s holds NaN or infinity, first at element %zu", r->path, copy_prefix[copy],
+                           name, p.first + (size_t)i);
     return 0;
 }
 
-int optimizer_load(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t *step, Err *err) {
-    char path[PATH_BYTES], *end = NULL;
-    SafeFile f;
-    if (path_join(path, dir, RUN_OPTIMIZER, err) || safe_open(&f, path, err)) return -1;
+static int load_slices(const Reading *r, Err *err) {
+    const Slices *s = &r->o->slices;
+    int failed = 0;
+#pragma omp parallel for schedule(static) if (team_pays(r->o->n, TEAM_COPIES))
+    for (int i = 0; i < COPIES * s->n; i++) {
+        Err why;
+        if (load_slice(r, i / s->n, i % s->n, &why) == 0) continue;
+#pragma omp critical
+        if (!failed++) *err = why;
+    }
+    if (failed) return -1;
+    return r->digests || safe_intact(&r->file) ? 0 : err_set(err, "%s was changed while it was read", r->path);
+}
+
+static int read_step(const Reading *r, int64_t *step, Err *err) {
+    char *end = NULL;
+    const char *text = r->file.metadata_step;
     errno = 0;
-    *step = f.metadata_step ? strtoll(f.metadata_step, &end, 10) : -1;
-    int rc = 0;
-    if (!end || end == f.metadata_step || *end || errno || *step < 0)
-        rc = err_set(err, "%s: the step in its metadata is \"%.40s\"", path, f.metadata_step ? f.metadata_step : "");
-    if (rc == 0) rc = load_tensors(o, ps, &f, path, err);
-    if (rc == 0 && !safe_intact(&f)) rc = err_set(err, "%s was changed while it was read", path);
-    safe_close(&f);
+    *step = text ? strtoll(text, &end, 10) : -1;
+    if (end && end != text && !*end && !errno && *step >= 0) return 0;
+    return err_set(err, "%s: the step in its metadata is \"%.40s\"", r->path, text ? text : "");
+}
+
+int optimizer_load(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t *step, Err *err) {
+    char path[PATH_BYTES];
+    Reading r = {.o = o, .ps = ps, .path = path};
+    if (path_join(path, dir, RUN_OPTIMIZER, err) || open_file(&r.file, path, err)) return -1;
+    r.data = xcalloc((size_t)(COPIES * ps->n) + 1, sizeof *r.data);
+    r.places = slice_places(&o->slices, ps);
+    int rc = read_step(&r, step, err) || find_tensors(&r, err) || load_slices(&r, err) ? -1 : 0;
+    free(r.data);
+    free(r.places);
+    free(r.digests);
+    safe_close(&r.file);
     return rc;
 }

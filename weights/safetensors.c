@@ -89,16 +89,21 @@ static int parse_tensor(SafeTensor *t, const cJSON *item, const unsigned char *d
     return parse_offsets(t, found[2], data, data_bytes, err);
 }
 
+static int check_digest(const char *key, const char *digest, Err *err) {
+    if (!digest || (strlen(digest) == 64 && strspn(digest, "0123456789abcdef") == 64)) return 0;
+    return err_set(err, "__metadata__.%s is \"%.80s\", must be 64 hexadecimal digits", key, digest);
+}
+
 static int parse_metadata(SafeFile *f, const cJSON *item, Err *err) {
     if (!cJSON_IsObject(item)) return err_set(err, "__metadata__ is no object");
     for (const cJSON *child = item->child; child; child = child->next) {
         if (!cJSON_IsString(child)) return err_set(err, "__metadata__.%.64s is no string", child->string);
         if (!strcmp(child->string, "step")) text_make_printable(f->metadata_step = xstrdup(child->valuestring));
         if (!strcmp(child->string, "sha256")) f->metadata_sha256 = xstrdup(child->valuestring);
+        if (!strcmp(child->string, "parts_sha256")) f->metadata_parts = xstrdup(child->valuestring);
     }
-    const char *digest = f->metadata_sha256;
-    if (!digest || (strlen(digest) == 64 && strspn(digest, "0123456789abcdef") == 64)) return 0;
-    return err_set(err, "__metadata__.sha256 is \"%.80s\", must be 64 hexadecimal digits", digest);
+    return check_digest("sha256", f->metadata_sha256, err) || check_digest("parts_sha256", f->metadata_parts, err) ? -1
+                                                                                                                   : 0;
 }
 
 /* Names come to terminals and logs: no control characters. */
@@ -284,26 +289,31 @@ static int check_data(SafeFile *f, Err *err) {
 
 /* ---- life ---- */
 
-static int open_as(SafeFile *f, const char *path, bool copy, Err *err) {
+typedef enum Opening { OPEN_MAP, OPEN_COPY, OPEN_UNREAD } Opening;
+
+static int open_as(SafeFile *f, const char *path, Opening way, Err *err) {
     Err why;
     *f = (SafeFile){0};
-    if (map_file(f, path, copy, err) == 0) {
-        if (parse_mapping(f, &why) == 0 && check_data(f, &why) == 0) return 0;
+    if (map_file(f, path, way == OPEN_COPY, err) == 0) {
+        if (parse_mapping(f, &why) == 0 && (way == OPEN_UNREAD || check_data(f, &why) == 0)) return 0;
         err_set(err, "%s: %s", path, why.msg);
     }
     safe_close(f);
     return -1;
 }
 
-int safe_open(SafeFile *f, const char *path, Err *err) { return open_as(f, path, false, err); }
+int safe_open(SafeFile *f, const char *path, Err *err) { return open_as(f, path, OPEN_MAP, err); }
 
-int safe_open_copy(SafeFile *f, const char *path, Err *err) { return open_as(f, path, true, err); }
+int safe_open_copy(SafeFile *f, const char *path, Err *err) { return open_as(f, path, OPEN_COPY, err); }
+
+int safe_open_unread(SafeFile *f, const char *path, Err *err) { return open_as(f, path, OPEN_UNREAD, err); }
 
 void safe_close(SafeFile *f) {
     for (int i = 0; i < f->n; i++) free(f->tensors[i].name);
     free(f->tensors);
     free(f->metadata_step);
     free(f->metadata_sha256);
+    free(f->metadata_parts);
     proof_free(f->proof);
     map_guard_close(&f->guard);
     if (f->map) munmap(f->map, f->map_bytes);

@@ -9,7 +9,10 @@
  * padding. The metadata of a file of ours holds the SHA-256 of its data: the header alone identifies the whole file.
  *
  * Opening reads all data once: it must have that digest and hold neither NaN nor infinity. Nobody sees other weights.
- */
+ *
+ * A file that many write, each in its places, and of which each reads a part, has the digests of its parts as a tensor
+ * and in the metadata that tensor's (trainer/optimizer_file.h). safe_head says where the places are, safe_open_unread
+ * leaves the proof to who reads. */
 #ifndef NOISED_SAFETENSORS_H
 #define NOISED_SAFETENSORS_H
 
@@ -43,12 +46,14 @@ typedef struct SafeFile {
     MapGuard guard;
     char *metadata_step;   /* "__metadata__".step, or NULL */
     char *metadata_sha256; /* of the data, 64 hexadecimal digits; NULL in other programs' files */
+    char *metadata_parts;  /* "parts_sha256": the same of the tensor of digests; NULL: there is none */
     Proof *proof;          /* of the data */
 } SafeFile;
 
 int safe_open(SafeFile *f, const char *path, Err *err);
 /* The same from a copy in memory, which nobody can write to or cut short. */
 int safe_open_copy(SafeFile *f, const char *path, Err *err);
+int safe_open_unread(SafeFile *f, const char *path, Err *err); /* not for safe_intact */
 void safe_close(SafeFile *f);
 size_t safe_header_bytes(const SafeFile *f); /* of the length and the header together: where the data begins */
 /* Whether the data are still what was opened; ask after use. Where the file's times leave that open, all data are read
@@ -66,11 +71,12 @@ typedef struct SafeOut {
     Dtype source; /* of data */
     int n_dims, dims[SAFE_DIMS_MAX];
     const void *data;
-    /* Of data that is elsewhere until its turn comes: brings it right before it is written, and returns it. It must
-     * leave alone the data of the tensor before, which is still being hashed. NULL: it is there. */
-    const void *(*fetch)(const struct SafeOut *t);
-    void *context; /* fetch's own */
 } SafeOut;
+
+/* The file up to its first byte of data, *bytes of it, malloc'ed; offsets[n]: where the tensors begin in the file. It
+ * is as long whatever the digest is. */
+char *safe_head(const SafeOut *tensors, int n, uint64_t step, const char parts_sha256[SHA256_HEX], size_t *bytes,
+                size_t *offsets);
 
 int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err);
 

@@ -37,9 +37,9 @@ static bool aligned(const SafeOut *const *tensors, int n) {
     return true;
 }
 
-/* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. */
-static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char digest[SHA256_HEX],
-                          size_t *n) {
+/* The file up to its first byte of data: length, JSON, spaces. malloc'ed, *n bytes. `key`: what the digest is of. */
+static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t step, const char *key,
+                          const char digest[SHA256_HEX], size_t *n) {
     Buffer b = {0};
     char number[24];
     snprintf(number, sizeof number, "%" PRIu64, step);
@@ -48,7 +48,7 @@ static char *header_print(const SafeOut *const *tensors, int n_tensors, uint64_t
     json_open(&b, "__metadata__", '{');
     json_put_text(&b, "format", "pt");
     json_put_text(&b, "producer", "noised " NOISED_VERSION);
-    json_put_text(&b, "sha256", digest);
+    json_put_text(&b, key, digest);
     json_put_text(&b, "step", number);
     json_close(&b, '}');
     size_t at = 0;
@@ -113,11 +113,9 @@ static int write_converted(AtomicFile *f, HashThread *hash, const SafeOut *t, Er
     return rc;
 }
 
-static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *tensor, Err *err) {
-    SafeOut t = *tensor;
-    if (t.fetch) t.data = t.fetch(&t);
-    if (t.dtype != t.source) return write_converted(f, hash, &t, err);
-    return write_data(f, hash, t.data, count_of(&t) * dtype_size(t.dtype), err);
+static int write_tensor(AtomicFile *f, HashThread *hash, const SafeOut *t, Err *err) {
+    if (t->dtype != t->source) return write_converted(f, hash, t, err);
+    return write_data(f, hash, t->data, count_of(t) * dtype_size(t->dtype), err);
 }
 
 static int write_tensors(AtomicFile *f, const SafeOut *const *tensors, int n, char digest[SHA256_HEX], Err *err) {
@@ -135,21 +133,39 @@ static int write_file(AtomicFile *f, const SafeOut *const *tensors, int n, uint6
     size_t header_bytes;
     memset(digest, '0', sizeof digest - 1);
     digest[sizeof digest - 1] = 0;
-    char *header = header_print(tensors, n, step, digest, &header_bytes);
+    char *header = header_print(tensors, n, step, "sha256", digest, &header_bytes);
     int rc = atomic_write(f, header, header_bytes, err);
     free(header);
     if (rc || write_tensors(f, tensors, n, digest, err)) return -1;
-    header = header_print(tensors, n, step, digest, &header_bytes);
-    rc = atomic_rewrite(f, 0, header, header_bytes, err);
+    header = header_print(tensors, n, step, "sha256", digest, &header_bytes);
+    rc = atomic_write_at(f, 0, header, header_bytes, err);
     free(header);
     return rc;
 }
 
-int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err) {
+static const SafeOut **in_file_order(const SafeOut *tensors, int n) {
     const SafeOut **sorted = xmalloc(((size_t)n + 1) * sizeof *sorted);
     for (int i = 0; i < n; i++) sorted[i] = &tensors[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
     if (!aligned(sorted, n)) qsort(sorted, (size_t)n, sizeof *sorted, by_falling_size);
+    return sorted;
+}
+
+char *safe_head(const SafeOut *tensors, int n, uint64_t step, const char parts_sha256[SHA256_HEX], size_t *bytes,
+                size_t *offsets) {
+    const SafeOut **sorted = in_file_order(tensors, n);
+    char *head = header_print(sorted, n, step, "parts_sha256", parts_sha256, bytes);
+    size_t at = *bytes;
+    for (int i = 0; i < n; i++) {
+        offsets[sorted[i] - tensors] = at;
+        at += count_of(sorted[i]) * dtype_size(sorted[i]->dtype);
+    }
+    free(sorted);
+    return head;
+}
+
+int safe_save(const char *path, const SafeOut *tensors, int n, uint64_t step, Err *err) {
+    const SafeOut **sorted = in_file_order(tensors, n);
     AtomicFile f;
     int rc = atomic_open(&f, path, err);
     if (rc == 0 && write_file(&f, sorted, n, step, err)) {

@@ -98,7 +98,7 @@ TEST(atomic_file_goes_on_after_short_and_interrupted_writes) {
     interrupted = 2;
     bytewise = 3;
     CHECK(atomic_write(&f, "two, three", 10, &err) == 0 && interrupted == 0 && bytewise == 0);
-    CHECK(atomic_rewrite(&f, 5, "TWO", 3, &err) == 0 && atomic_rewrite(&f, 10, "THREE", 5, &err) == 0);
+    CHECK(atomic_write_at(&f, 5, "TWO", 3, &err) == 0 && atomic_write_at(&f, 10, "THREE", 5, &err) == 0);
     CHECK(atomic_commit(&f, &err) == 0);
     data = test_read_file(path, &n);
     CHECK_MSG(n == 15 && !strcmp(data, "one, TWO, THREE"), "%s", data);

@@ -24,6 +24,7 @@ void mpi_sleep(double seconds);
 bool mpi_find_ranks(pid_t job, pid_t *found, int n);
 void mpi_check_gone(int n, const pid_t *found);
 int mpi_log_lines(const MpiRun *m, const char *name); /* of the run in that folder: its steps */
+void mpi_deny_writes(pid_t victim);                   /* as if its disk were full */
 void mpi_fill(const char *path, long leave);          /* a file system but for so many bytes, with a file of its own */
 
 #endif

@@ -44,7 +44,7 @@ static void kill_and_hang(const Job *j, int victim) {
     kill_one(j, (victim + 1) % RANKS);
 }
 
-/* What it writes from now on fails, as on a host whose disk is full. */
+/* Until they are gone. */
 static void fill_disk(const Job *j, int victim) {
     (void)victim;
     char filler[1024];
@@ -53,6 +53,8 @@ static void fill_disk(const Job *j, int victim) {
     while (kill(j->ranks[0], 0) == 0) mpi_sleep(0.01);
     unlink(filler);
 }
+
+static void fill_disk_of_one(const Job *j, int victim) { mpi_deny_writes(j->ranks[victim]); }
 
 typedef struct Blow {
     const char *name;
@@ -66,7 +68,8 @@ static const Blow blows[] = {
     {"kill -9 of two", kill_two, false},
     {"kill -STOP of two", hang_two, false},
     {"one stopped, one killed", kill_and_hang, false},
-    {"full disk", fill_disk, true},
+    {"full disk of one", fill_disk_of_one, false},
+    {"full disk of all", fill_disk, true},
 };
 enum { BLOWS = COUNTOF(blows) };
 

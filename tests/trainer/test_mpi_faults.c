@@ -12,12 +12,13 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 4, STEPS = 8, HOLD = 0 /* no signal, but hold() */ };
+enum { RANKS = 4, STEPS = 8, HOLD = 0, QUOTA = -1 /* no signals, but hold() and mpi_deny_writes() */ };
 enum { RANK_LOST = 75 }; /* EXIT_RANK_LOST of noised-train-mpi */
 
 void mpi_sleep(double seconds) {
@@ -88,9 +89,16 @@ static void hold(pid_t victim) {
     _exit(0);
 }
 
+void mpi_deny_writes(pid_t victim) {
+    const struct rlimit none = {0};
+    CHECK(prlimit(victim, RLIMIT_FSIZE, &none, NULL) == 0);
+}
+
 static void hit(pid_t victim, int signal_number) {
     if (signal_number == HOLD)
         hold(victim);
+    else if (signal_number == QUOTA)
+        mpi_deny_writes(victim);
     else
         kill(victim, signal_number);
 }
@@ -192,6 +200,21 @@ TEST(mpi_still_rank) {
     CHECK_MSG(r.status == RANK_LOST && strstr(r.output, "it has done nothing for 10 s"), "status %d: %s", r.status,
               r.output);
     free(r.output);
+    mpi_close(&m);
+}
+
+/* All write a checkpoint; what one of them cannot write is no checkpoint, and that one is named. */
+TEST(mpi_full_disk_of_one_rank) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    MpiRun m = faults_open();
+    ChildResult r = run_hit(&m, "run", 2, QUOTA, 0);
+    CHECK_MSG(r.status == 1 && mpi_lines(r.output) == 1 &&
+                  strstr(r.output, "optimizer.safetensors.tmp: File too large"),
+              "status %d: %s", r.status, r.output);
+    free(r.output);
+    check_whole_file(&m, "run");
+    mpi_train(&m, 3, "run", "--resume");
+    mpi_check_same(&m, "whole", "run");
     mpi_close(&m);
 }
 

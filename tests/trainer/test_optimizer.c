@@ -1,6 +1,7 @@
 /* What moves the weights: schedule, AdamW, descent, perturbation. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sha256.h"
 #include "tests/support/test.h"
 #include "trainer/optimizer.h"
 #include "trainer/optimizer_file.h"
@@ -8,6 +9,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/schedule.h"
 #include "trainer/weight_noise.h"
+#include "weights/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -216,4 +218,114 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
     optimizer_free(&o);
     params_free(&ps);
     free(dir);
+}
+
+/* Two slices and one that is short. */
+enum { LONG = SLICE + SLICE / 2, SHORT = 5 };
+
+typedef struct Filed {
+    ParamSet ps;
+    Weight first, second;
+    Optimizer o;
+    char *dir, path[300];
+} Filed;
+
+static void filed_open(Filed *f) {
+    *f = (Filed){.dir = test_dir()};
+    param_declare(&f->ps, &f->first, "long", 1, (int[]){LONG}, (Init){.kind = INIT_CONSTANT});
+    param_declare(&f->ps, &f->second, "a.short", 1, (int[]){SHORT}, (Init){.kind = INIT_CONSTANT});
+    optimizer_init(&f->o, &f->ps);
+    for (int i = 0; i < LONG + SHORT; i++) {
+        f->o.w[i] = (float)i;
+        f->o.m[i] = (float)-i;
+        f->o.v[i] = (float)i / 2;
+    }
+    snprintf(f->path, sizeof f->path, "%s/" RUN_OPTIMIZER, f->dir);
+}
+
+static void filed_close(Filed *f) {
+    optimizer_free(&f->o);
+    params_free(&f->ps);
+    free(f->dir);
+}
+
+static void filed_check_loads(Filed *f, int64_t wanted) {
+    Err err = {""};
+    int64_t step = -1;
+    for (int i = 0; i < LONG + SHORT; i++) f->o.w[i] = f->o.m[i] = f->o.v[i] = 7;
+    CHECK_MSG(optimizer_load(&f->o, &f->ps, f->dir, &step, &err) == 0, "%s", err.msg);
+    CHECK(step == wanted);
+    for (int i = 0; i < LONG + SHORT; i++)
+        REQUIRE(f->o.w[i] == (float)i && f->o.m[i] == (float)-i && f->o.v[i] == (float)i / 2);
+}
+
+/* Digests of digests, as any program can compute them; whatever is changed in it is noticed, and named. */
+TEST(trainer_optimizer_file_has_a_tree_of_digests) {
+    Filed f;
+    SafeFile file;
+    Err err = {""};
+    char hex[SHA256_HEX];
+    unsigned char digest[SHA256_BYTES];
+    Sha256 hash;
+    int64_t step;
+    filed_open(&f);
+    REQUIRE(optimizer_save(&f.o, &f.ps, f.dir, 3, &err) == 0);
+    REQUIRE(safe_open(&file, f.path, &err) == 0); /* a safetensors file as others are */
+    const SafeTensor *tree = safe_find(&file, "slices.sha256"), *v = safe_find(&file, "v.long");
+    REQUIRE(tree && v && tree->bytes == 3 * 3 * SHA256_BYTES && file.n == 7 && !file.metadata_sha256);
+    sha256_init(&hash);
+    sha256_add(&hash, tree->data, tree->bytes);
+    sha256_hex(&hash, hex);
+    CHECK(!strcmp(hex, file.metadata_parts));
+    sha256_init(&hash);
+    sha256_add(&hash, (const float *)v->data + SLICE, SLICE / 2 * sizeof(float));
+    sha256_peek(&hash, digest);
+    CHECK(!memcmp((const unsigned char *)tree->data + (1 * 3 + 2) * SHA256_BYTES, digest, sizeof digest));
+    size_t at[] = {(size_t)((const char *)tree->data - (const char *)file.map),
+                   (size_t)((const char *)v->data - (const char *)file.map) + SLICE * sizeof(float) + 9};
+    static const char *const why[] = {"slices.sha256 has sha256 ", "v.long from element 16384 on has sha256 "};
+    safe_close(&file);
+    filed_check_loads(&f, 3);
+    for (size_t i = 0; i < COUNTOF(at); i++) {
+        size_t n;
+        char *bytes = test_read_file(f.path, &n);
+        bytes[at[i]] ^= 1;
+        test_write_file(f.path, bytes, n);
+        CHECK(optimizer_load(&f.o, &f.ps, f.dir, &step, &err) == -1);
+        CHECK_MSG(strstr(err.msg, why[i]), "%s", err.msg);
+        bytes[at[i]] ^= 1;
+        test_write_file(f.path, bytes, n);
+        free(bytes);
+    }
+    filed_check_loads(&f, 3);
+    filed_close(&f);
+}
+
+/* Those that were saved before there were such digests. */
+TEST(trainer_optimizer_file_of_one_digest_is_read) {
+    Filed f;
+    Err err = {""};
+    int64_t step;
+    filed_open(&f);
+    const float *copies[] = {f.o.w, f.o.m, f.o.v};
+    static const char *const names[][2] = {
+        {"master.long", "master.a.short"}, {"m.long", "m.a.short"}, {"v.long", "v.a.short"}};
+    SafeOut out[6];
+    for (int i = 0; i < 6; i++)
+        out[i] = (SafeOut){.name = names[i / 2][i % 2],
+                           .dtype = DTYPE_F32,
+                           .source = DTYPE_F32,
+                           .n_dims = 1,
+                           .dims = {i % 2 ? SHORT : LONG},
+                           .data = copies[i / 2] + (i % 2 ? LONG : 0)};
+    REQUIRE(safe_save(f.path, out, 6, 11, &err) == 0);
+    filed_check_loads(&f, 11);
+    size_t n;
+    char *bytes = test_read_file(f.path, &n);
+    bytes[n - 3] ^= 1;
+    test_write_file(f.path, bytes, n);
+    free(bytes);
+    CHECK(optimizer_load(&f.o, &f.ps, f.dir, &step, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "the data has sha256 "), "%s", err.msg);
+    filed_close(&f);
 }

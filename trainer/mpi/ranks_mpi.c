@@ -32,17 +32,7 @@ static void gather(const void *mine, size_t n, void *all) {
     MPI_Allgather(mine, (int)n, MPI_BYTE, all, (int)n, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-static void send(int to, const void *data, size_t n) {
-    for (size_t at = 0; at < n; at += MOST)
-        MPI_Send((const char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, to, 0, MPI_COMM_WORLD);
-}
-
-static void receive(int from, void *data, size_t n) {
-    for (size_t at = 0; at < n; at += MOST)
-        MPI_Recv((char *)data + at, (int)MIN(n - at, MOST), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-static Ranks mpi = {.sum = sum, .spread = spread, .gather = gather, .send = send, .receive = receive};
+static Ranks mpi = {.sum = sum, .spread = spread, .gather = gather};
 
 int ranks_mpi_start(Err *err) {
     int level; /* the heartbeat has a thread of its own */

@@ -38,6 +38,29 @@ int ranks_refuse(Err *err, const char *fmt, ...) {
     return -1;
 }
 
+typedef struct Outcome {
+    int rc;
+    char host[RANK_HOST];
+    Err err;
+} Outcome;
+
+int ranks_settle(int rc, Err *err) {
+    if (ranks->n == 1) return rc;
+    Outcome *all = xcalloc((size_t)ranks->n + 1, sizeof *all), *mine = all + ranks->n;
+    mine->rc = rc;
+    memcpy(mine->host, ranks->host, sizeof mine->host);
+    if (rc) mine->err = *err;
+    ranks->gather(mine, sizeof *mine, all);
+    int odd = 0;
+    while (odd < ranks->n && !all[odd].rc) odd++;
+    if (odd == 0)
+        rc = ranks_refuse(err, "%s", all[0].err.msg);
+    else if (odd < ranks->n)
+        rc = ranks_refuse(err, "rank %d on %s: %s", odd, all[odd].host, all[odd].err.msg);
+    free(all);
+    return rc;
+}
+
 RankShare ranks_share(int64_t all, int k, int n) {
     int64_t first = all * k / n;
     return (RankShare){.first = first, .n = all * (k + 1) / n - first};

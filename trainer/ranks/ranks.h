@@ -18,8 +18,6 @@ typedef struct Ranks {
     void (*sum)(const int64_t *data, const int *counts, int64_t *mine);
     void (*spread)(void *data, const int *bytes);          /* of such pieces everybody has its own: all get all */
     void (*gather)(const void *mine, size_t n, void *all); /* n bytes of every rank, in their order, to all */
-    void (*send)(int to, const void *data, size_t n);
-    void (*receive)(int from, void *data, size_t n);
 } Ranks;
 
 extern const Ranks *ranks;
@@ -30,6 +28,8 @@ void ranks_follow(void *data, size_t n); /* n bytes become those of rank 0 */
 
 /* -1 and a message for what all ranks find out alike: rank 0 tells it, that of the others is empty. */
 int ranks_refuse(Err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* When all are here: -1 on all if any has -1, with the message of the first that has, told by rank 0. */
+int ranks_settle(int rc, Err *err);
 
 /* The k-th of n parts of `all`, which differ by one at most: which micro-batches of a step a rank computes. */
 typedef struct RankShare {

@@ -117,7 +117,7 @@ void slices_all_gather(const Slices *s, float *w) {
         ranks->spread(w + slices_bucket(s, b).first, counts(s, b, 0, sizeof *w));
 }
 
-void slices_all_gather_numbers(const Slices *s, double *x) {
+void slices_all_gather_items(const Slices *s, void *x, size_t size) {
     for (int b = 0; b < s->n_buckets && ranks->n > 1; b++)
-        ranks->spread(x + s->buckets[b].from, counts(s, b, sizeof *x, 0));
+        ranks->spread((char *)x + (size_t)s->buckets[b].from * size, counts(s, b, size, 0));
 }

@@ -57,8 +57,8 @@ Stretch slices_bucket_owned(const Slices *s, int bucket);
 
 /* x is a bucket of integers; `mine` becomes the sum over all ranks of what this one owns of it. */
 void slices_reduce_scatter(const Slices *s, const int64_t *x, int bucket, int64_t *mine);
-/* Everybody gets what others own: of a flat buffer; of one number a slice. */
+/* Everybody gets what others own: of a flat buffer; of items of `size` bytes, one a slice. */
 void slices_all_gather(const Slices *s, float *w);
-void slices_all_gather_numbers(const Slices *s, double *x);
+void slices_all_gather_items(const Slices *s, void *x, size_t size);
 
 #endif

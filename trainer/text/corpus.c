@@ -79,7 +79,7 @@ static int write_cache(AtomicFile *f, CacheHeader *h, const Texts *texts, const 
     if (atomic_write(f, h, sizeof *h, err)) return -1;
     if (write_texts(f, texts->train, texts->n_train, tok, width, separator, &h->n_train, err)) return -1;
     if (write_texts(f, texts->val, texts->n_val, tok, width, separator, &h->n_val, err)) return -1;
-    return atomic_rewrite(f, 0, h, sizeof *h, err);
+    return atomic_write_at(f, 0, h, sizeof *h, err);
 }
 
 static int build_cache(const char *path, CacheHeader h, const Texts *texts, const Tokenizer *tok, int separator,
