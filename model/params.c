@@ -61,6 +61,17 @@ size_t params_count(const ParamSet *ps) {
     return n;
 }
 
+Dtype params_dtype(const ParamSet *ps) {
+    size_t n[DTYPE_I4 + 1] = {0};
+    Dtype most = DTYPE_F32;
+    for (int i = 0; i < ps->n; i++) {
+        const Weight *w = ps->params[i].weight;
+        n[w->dtype] += weight_count(w);
+        if (n[w->dtype] > n[most]) most = w->dtype;
+    }
+    return most;
+}
+
 size_t param_trained(const Param *p) { return p->frozen ? 0 : weight_count(p->weight); }
 
 size_t params_trained(const ParamSet *ps) {

@@ -43,6 +43,7 @@ size_t params_enter(ParamSet *ps, const char *fmt, ...) __attribute__((format(pr
 void params_leave(ParamSet *ps, size_t prefix_length);
 
 size_t params_count(const ParamSet *ps);                  /* elements of all parameters */
+Dtype params_dtype(const ParamSet *ps);                   /* that most elements have */
 size_t param_trained(const Param *p);                     /* elements in a flat buffer: 0 of a frozen one */
 size_t params_trained(const ParamSet *ps);                /* of all: the length of a flat buffer */
 Param *params_find(const ParamSet *ps, const char *name); /* NULL when there is none; linear */

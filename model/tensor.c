@@ -17,6 +17,8 @@ size_t dtype_size(Dtype t) { return dtypes[t].size; }
 
 const char *dtype_name(Dtype t) { return dtypes[t].name; }
 
+const char *dtype_said(Dtype t) { return t == DTYPE_I4 ? "I4" : dtype_name(t); }
+
 size_t weight_count(const Weight *w) {
     size_t n = w->n_dims > 0;
     for (int i = 0; i < w->n_dims; i++) n *= (size_t)w->dims[i];

@@ -33,6 +33,7 @@ enum { INT4_GROUP = 32, INT4_OUTS = 16, INT4_BLOCK = INT4_GROUP * INT4_OUTS / 2 
 
 size_t dtype_size(Dtype t);      /* of an element in a file; of I4 of a byte, which has two codes */
 const char *dtype_name(Dtype t); /* "F32", as safetensors writes it; I4 is "U8" */
+const char *dtype_said(Dtype t); /* the same for people, to whom I4 is "I4" */
 
 /* A parameter. `data` is borrowed: from the checkpoint's read-only mapping, or from the trainer's flat buffer. */
 typedef struct Weight {

@@ -50,7 +50,7 @@ static void announce(const Model *m, const EngineOptions *o) {
     char cache[MEMORY_TEXT], work[MEMORY_TEXT];
     EngineFootprint needs = engine_footprint(m, o);
     log_line("%zu parameters in %s, context %d, %d %s, kernels %s%s", params_count(&m->params),
-             dtype_name(model_head(m)->dtype), m->cfg.max_positions, o->threads ? o->threads : team_size(),
+             dtype_said(params_dtype(&m->params)), m->cfg.max_positions, o->threads ? o->threads : team_size(),
              (o->threads ? o->threads : team_size()) == 1 ? "thread" : "threads", kernels->name, kernels->others);
     if (!config_generates(&m->cfg)) {
         log_line("task %s: whole sequences without a cache, a full batch takes %s", task_names[m->cfg.task],

@@ -41,7 +41,7 @@ static void say_precisions(const ParamSet *ps, Dtype dtype, FILE *said) {
         else
             vectors++;
     }
-    fprintf(said, "matrices: %d %s", matrices[dtype], dtype == DTYPE_I4 ? "I4" : dtype_name(dtype));
+    fprintf(said, "matrices: %d %s", matrices[dtype], dtype_said(dtype));
     if (dtype == DTYPE_I4) fprintf(said, ", %d I8", matrices[DTYPE_I8]);
     if (codes && matrices[DTYPE_BF16])
         fprintf(said, ", %d BF16, whose rows are no whole groups of %d", matrices[DTYPE_BF16], INT8_GROUP);

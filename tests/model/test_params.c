@@ -66,6 +66,20 @@ TEST(params_init) {
     free(b);
 }
 
+/* Of the elements, not of the tensors: 4-bit layers beside an int8 embedding are a model of 4 bits. */
+TEST(params_dtype_is_that_of_most) {
+    Weight w[] = {{.dtype = DTYPE_I8, .n_dims = 2, .dims = {20, 10}},
+                  {.dtype = DTYPE_F32, .n_dims = 1, .dims = {30}},
+                  {.dtype = DTYPE_I4, .n_dims = 2, .dims = {16, 16}},
+                  {.dtype = DTYPE_F32, .n_dims = 1, .dims = {40}}};
+    Param params[COUNTOF(w)];
+    for (size_t i = 0; i < COUNTOF(w); i++) params[i] = (Param){.weight = &w[i]};
+    ParamSet ps = {.params = params, .n = COUNTOF(w)};
+    CHECK(params_dtype(&ps) == DTYPE_I4 && !strcmp(dtype_said(DTYPE_I4), "I4") && !strcmp(dtype_said(DTYPE_I8), "I8"));
+    w[0].dims[0] = 30;
+    CHECK(params_dtype(&ps) == DTYPE_I8);
+}
+
 /* Every one of the 65,536 halves, against the definition. */
 TEST(tensor_f16) {
     for (int h = 0; h < 65536; h++) {
