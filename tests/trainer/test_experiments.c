@@ -73,6 +73,7 @@ static char *ablation(const char *dir, const char *name, const char *plan) {
 /* The kernel's row has the difference of the logarithms of its perplexities, 22.50 and 23.67; FIGURES leaves out. */
 TEST(experiments_of_sas) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     char *dir = test_dir(), path[512];
     char *page = ablation(dir, "sas", "SEEDS=2 FIGURES=kernels");
     CHECK_MSG(page && strstr(page, "| Appendix E | sas-kernel-1 − mha | -0.051 |") && !strstr(page, "Figure 5 |"), "%s",
@@ -88,6 +89,7 @@ TEST(experiments_of_sas) {
 
 TEST(experiments_of_noble) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     char *dir = test_dir();
     char *page = ablation(dir, "noble", "SEEDS=2 FIGURES=ranks");
     CHECK_MSG(page && strstr(page, "| Table 1, rank 64 | rank-4 − host | -0.040 |") &&
@@ -99,6 +101,7 @@ TEST(experiments_of_noble) {
 
 TEST(experiments_complete_prompts) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
+    if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     char *dir = test_dir();
     char *page = ablation(dir, "completions", "");
     CHECK_MSG(page && strstr(page, "| Keats poetry is unique") && strstr(page, "| NoiseFormer V2 | "), "%s",

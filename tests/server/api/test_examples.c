@@ -81,6 +81,7 @@ TEST(examples_shell) { prints_the_answer("examples/stream.sh"); }
  * 94%. */
 TEST(examples_provenance) {
     if (!has("python3 --version")) SKIP("needs python3");
+    if (SANITIZED) SKIP("asks the daemon what the tests of /v1/score ask it");
     Daemon d;
     char line[128];
     int status;
@@ -145,11 +146,12 @@ static void goes_on_elsewhere(const char *command) {
 
 TEST(examples_failover_python) {
     if (!has("python3 --version")) SKIP("needs python3");
+    if (SANITIZED) SKIP("asks the daemon what the tests of takeovers ask it");
     goes_on_elsewhere("python3 examples/failover.py");
 }
 
 TEST(examples_failover_javascript) {
     if (!has("node --version")) SKIP("needs node");
-    if (SANITIZED) SKIP("asks the daemon what examples_failover_python asks it");
+    if (SANITIZED) SKIP("asks the daemon what the tests of takeovers ask it");
     goes_on_elsewhere("node examples/failover.mjs");
 }
