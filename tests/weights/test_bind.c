@@ -125,6 +125,33 @@ TEST(checkpoint_vectors_of_other_dtypes) {
     free(to);
 }
 
+#define K_PROJ LAYER "self_attn.k_proj.weight"
+
+/* Into folder `to` the checkpoint of `dir` whose tensor `name` is codes, beside them their scales if there is data. */
+static void codes_save(const char *dir, const char *to, const char *name, SafeOut codes, SafeOut scales) {
+    char scales_name[128];
+    Edit e;
+    edit_open(&e, dir);
+    SafeOut *t = edit_find(&e, name);
+    codes.name = t->name;
+    codes.source = codes.dtype;
+    *t = codes;
+    snprintf(scales_name, sizeof scales_name, "%s_scale", name);
+    scales.name = scales_name;
+    scales.source = scales.dtype;
+    if (scales.data) edit_add(&e, scales);
+    edit_save(&e, to);
+}
+
+/* What was quantized is no source for a checkpoint of another dtype. */
+static void codes_are_final(Checkpoint *c, const char *to, const char *dtype) {
+    char why[128];
+    Err err = {""};
+    snprintf(why, sizeof why, "k_proj.weight is %s, whose exact values are gone: save from the original", dtype);
+    CHECK(checkpoint_save(to, &c->model, NULL, DTYPE_F32, 0, &err) == -1);
+    CHECK_MSG(strstr(err.msg, why), "%s", err.msg);
+}
+
 TEST(checkpoint_int8) {
     static const int8_t codes[32 * 64] = {1, -2, 127};
     static const float scales[64] = {0.5f};
@@ -134,49 +161,27 @@ TEST(checkpoint_int8) {
         const char *why;
     } cases[] = {
         {DTYPE_F32, 32, 1, NULL},
-        {DTYPE_BF16, 32, 1, LAYER "self_attn.k_proj.weight_scale is BF16, must be F32"},
-        {DTYPE_F32, 32, 2, LAYER "self_attn.k_proj.weight_scale is [32,2], config wants [32,1]"},
+        {DTYPE_BF16, 32, 1, K_PROJ "_scale is BF16, must be F32"},
+        {DTYPE_F32, 32, 2, K_PROJ "_scale is [32,2], config wants [32,1]"},
         {DTYPE_F32, 1, 32, "is [1,32], config wants [32,1]"},
     };
     Config cfg = test_checkpoint_config();
     char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        Edit e;
-        edit_open(&e, dir);
-        SafeOut *k = edit_find(&e, LAYER "self_attn.k_proj.weight");
-        *k = (SafeOut){
-            .name = k->name, .dtype = DTYPE_I8, .source = DTYPE_I8, .n_dims = 2, .dims = {32, 64}, .data = codes};
-        edit_add(&e, (SafeOut){.name = LAYER "self_attn.k_proj.weight_scale",
-                               .dtype = cases[i].scale_dtype,
-                               .n_dims = 2,
-                               .dims = {cases[i].rows, cases[i].groups},
-                               .data = scales});
-        edit_save(&e, to);
+        codes_save(
+            dir, to, K_PROJ, (SafeOut){.dtype = DTYPE_I8, .n_dims = 2, .dims = {32, 64}, .data = codes},
+            (SafeOut){
+                .dtype = cases[i].scale_dtype, .n_dims = 2, .dims = {cases[i].rows, cases[i].groups}, .data = scales});
         test_checkpoint_open(to, cases[i].why, "int8");
         Checkpoint c;
         if (cases[i].why || checkpoint_open(&c, to, NULL)) continue;
-        const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
-        Err err;
+        const Weight *w = params_find(&c.model.params, K_PROJ)->weight;
         CHECK(w->dtype == DTYPE_I8 && w->scale[0] == 0.5f && ((const int8_t *)w->data)[1] == -2 &&
               test_is_mapped(&c, w->scale));
-        CHECK(checkpoint_save(to, &c.model, NULL, DTYPE_F32, 0, &err) == -1 &&
-              strstr(err.msg, "k_proj.weight is I8, whose exact values are gone: save from the original"));
+        codes_are_final(&c, to, "I8");
         checkpoint_close(&c);
     }
-    Edit e; /* 96 inputs are no whole number of groups; a bias is no matrix */
-    edit_open(&e, dir);
-    SafeOut *down = edit_find(&e, LAYER "mlp.down_proj.weight");
-    down->dtype = down->source = DTYPE_I8;
-    edit_add(&e, (SafeOut){.name = LAYER "mlp.down_proj.weight_scale", .n_dims = 2, .dims = {64, 1}, .data = zeros});
-    edit_save(&e, to);
-    test_checkpoint_open(to, LAYER "mlp.down_proj.weight is I8 with rows of 96, not a multiple of 64", "int8 rows");
-    edit_open(&e, dir);
-    SafeOut *mu = edit_find(&e, LAYER "self_attn.noise.mu");
-    mu->dtype = mu->source = DTYPE_I8;
-    edit_add(&e, (SafeOut){.name = LAYER "self_attn.noise.mu_scale", .n_dims = 1, .dims = {1}, .data = zeros});
-    edit_save(&e, to);
-    test_checkpoint_open(to, LAYER "self_attn.noise.mu is I8, must be F32, BF16 or F16", "int8 vector");
     free(dir);
     free(to);
 }
@@ -188,79 +193,79 @@ TEST(checkpoint_int4) {
     codes[0] = 0x7a; /* 2 of input 0, -1 of input 16 */
     scales[0] = 0x3800;
     static const struct {
-        Dtype dtype;
-        int blocks, groups, bytes;
+        int blocks, groups;
         Dtype scale_dtype;
         int scale_groups;
         const char *why;
     } cases[] = {
-        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_F16, GROUPS, NULL},
-        {DTYPE_I4, GROUPS * BLOCKS, 1, INT4_BLOCK, DTYPE_F16, GROUPS,
-         LAYER "self_attn.k_proj.weight is [4,1,256], config wants [2,2,256]"},
-        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_BF16, GROUPS,
-         LAYER "self_attn.k_proj.weight_scale is BF16, must be F16"},
-        {DTYPE_I4, BLOCKS, GROUPS, INT4_BLOCK, DTYPE_F16, 1,
-         LAYER "self_attn.k_proj.weight_scale is [2,1,16], config wants [2,2,16]"},
+        {BLOCKS, GROUPS, DTYPE_F16, GROUPS, NULL},
+        {GROUPS * BLOCKS, 1, DTYPE_F16, GROUPS, K_PROJ " is [4,1,256], config wants [2,2,256]"},
+        {BLOCKS, GROUPS, DTYPE_BF16, GROUPS, K_PROJ "_scale is BF16, must be F16"},
+        {BLOCKS, GROUPS, DTYPE_F16, 1, K_PROJ "_scale is [2,1,16], config wants [2,2,16]"},
     };
     Config cfg = test_checkpoint_config();
     char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        Edit e;
-        edit_open(&e, dir);
-        SafeOut *k = edit_find(&e, LAYER "self_attn.k_proj.weight");
-        *k = (SafeOut){.name = k->name,
-                       .dtype = cases[i].dtype,
-                       .source = cases[i].dtype,
-                       .n_dims = 3,
-                       .dims = {cases[i].blocks, cases[i].groups, cases[i].bytes},
-                       .data = codes};
-        edit_add(&e, (SafeOut){.name = LAYER "self_attn.k_proj.weight_scale",
-                               .dtype = cases[i].scale_dtype,
-                               .source = cases[i].scale_dtype,
-                               .n_dims = 3,
-                               .dims = {BLOCKS, cases[i].scale_groups, INT4_OUTS},
-                               .data = scales});
-        edit_save(&e, to);
+        codes_save(
+            dir, to, K_PROJ,
+            (SafeOut){
+                .dtype = DTYPE_I4, .n_dims = 3, .dims = {cases[i].blocks, cases[i].groups, INT4_BLOCK}, .data = codes},
+            (SafeOut){.dtype = cases[i].scale_dtype,
+                      .n_dims = 3,
+                      .dims = {BLOCKS, cases[i].scale_groups, INT4_OUTS},
+                      .data = scales});
         test_checkpoint_open(to, cases[i].why, "int4");
         Checkpoint c;
         if (cases[i].why || checkpoint_open(&c, to, NULL)) continue;
-        const Weight *w = params_find(&c.model.params, LAYER "self_attn.k_proj.weight")->weight;
+        const Weight *w = params_find(&c.model.params, K_PROJ)->weight;
         float row[IN];
-        Err err;
         weight_read(w, 0, IN, row);
         CHECK(w->dtype == DTYPE_I4 && row[0] == 1 && row[16] == -0.5f && row[1] == -4 && row[32] == 0);
         CHECK(test_is_mapped(&c, w->scale16));
-        CHECK(checkpoint_save(to, &c.model, NULL, DTYPE_F32, 0, &err) == -1 &&
-              strstr(err.msg, "k_proj.weight is I4, whose exact values are gone: save from the original"));
+        codes_are_final(&c, to, "I4");
         checkpoint_close(&c);
     }
-    Edit e; /* 96 inputs are no whole number of groups of x; without scales they are a mask */
-    edit_open(&e, dir);
-    SafeOut *down = edit_find(&e, LAYER "mlp.down_proj.weight");
-    *down =
-        (SafeOut){.name = down->name, .dtype = DTYPE_I4, .source = DTYPE_I4, .n_dims = 3, .dims = {4, 3, INT4_BLOCK}};
-    down->data = zeros;
-    edit_add(&e, (SafeOut){.name = LAYER "mlp.down_proj.weight_scale",
-                           .dtype = DTYPE_F16,
-                           .source = DTYPE_F16,
-                           .n_dims = 3,
-                           .dims = {4, 3, INT4_OUTS},
-                           .data = zeros});
-    edit_save(&e, to);
-    test_checkpoint_open(to, "config wants [64,96], and codes of 4 bits are of multiples of 16 and 64", "int4 rows");
-    edit_open(&e, dir);
-    SafeOut *q = edit_find(&e, LAYER "self_attn.k_proj.weight");
-    *q = (SafeOut){
-        .name = q->name, .dtype = DTYPE_I4, .source = DTYPE_I4, .n_dims = 2, .dims = {OUT, IN}, .data = zeros};
-    edit_save(&e, to);
-    test_checkpoint_open(to, LAYER "self_attn.k_proj.weight is BOOL or U8, must be F32, BF16 or F16", "mask");
-    edit_open(&e, dir);
-    SafeOut *mu = edit_find(&e, LAYER "self_attn.noise.mu");
-    mu->dtype = mu->source = DTYPE_I4;
-    edit_add(&e, (SafeOut){.name = LAYER "self_attn.noise.mu_scale", .n_dims = 1, .dims = {1}, .data = zeros});
-    edit_save(&e, to);
-    test_checkpoint_open(to, LAYER "self_attn.noise.mu is U8, must be F32, BF16 or F16", "int4 vector");
+    free(dir);
+    free(to);
+}
+
+/* Rows of 96 are no whole number of groups of x, a vector is no matrix, and without scales codes of 4 bits are a mask.
+ */
+TEST(checkpoint_codes_of_other_shapes) {
+    static const struct {
+        const char *name;
+        SafeOut codes, scales;
+        const char *why;
+    } cases[] = {
+        {LAYER "mlp.down_proj.weight",
+         {.dtype = DTYPE_I8, .n_dims = 2, .dims = {64, 96}, .data = zeros},
+         {.n_dims = 2, .dims = {64, 1}, .data = zeros},
+         LAYER "mlp.down_proj.weight is I8 with rows of 96, not a multiple of 64"},
+        {LAYER "self_attn.noise.mu",
+         {.dtype = DTYPE_I8, .n_dims = 1, .dims = {8}, .data = zeros},
+         {.n_dims = 1, .dims = {1}, .data = zeros},
+         LAYER "self_attn.noise.mu is I8, must be F32, BF16 or F16"},
+        {LAYER "mlp.down_proj.weight",
+         {.dtype = DTYPE_I4, .n_dims = 3, .dims = {4, 3, INT4_BLOCK}, .data = zeros},
+         {.dtype = DTYPE_F16, .n_dims = 3, .dims = {4, 3, INT4_OUTS}, .data = zeros},
+         "config wants [64,96], and codes of 4 bits are of multiples of 16 and 64"},
+        {K_PROJ,
+         {.dtype = DTYPE_I4, .n_dims = 2, .dims = {32, 64}, .data = zeros},
+         {.data = NULL},
+         K_PROJ " is BOOL or U8, must be F32, BF16 or F16"},
+        {LAYER "self_attn.noise.mu",
+         {.dtype = DTYPE_I4, .n_dims = 1, .dims = {8}, .data = zeros},
+         {.n_dims = 1, .dims = {1}, .data = zeros},
+         LAYER "self_attn.noise.mu is U8, must be F32, BF16 or F16"},
+    };
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    test_checkpoint_save(dir, &cfg, DTYPE_F32);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        codes_save(dir, to, cases[i].name, cases[i].codes, cases[i].scales);
+        test_checkpoint_open(to, cases[i].why, cases[i].name);
+    }
     free(dir);
     free(to);
 }
