@@ -31,18 +31,30 @@ static bool has_words(const Tokenizer *t) {
     return s->style == TOKEN_WORDS;
 }
 
+/* What is looked for in a spelt text finds its marks in spaces. */
 static bool added_hold_cuts(const TokenizerSpec *s) {
+    for (int i = 0; i < s->n_added; i++) {
+        TokenText added = s->added[i].text;
+        bool spelt = s->prepend == PREPEND_NORMALIZER && s->added[i].normalized;
+        for (size_t at = 1; at < added.n; at++)
+            if (is_cut(added.data, at, true) || (spelt && space_mark_at(added, at))) return true;
+    }
+    return false;
+}
+
+/* Whether there may be the beginning of a piece that gets a space in front whatever it begins with. */
+static bool may_end_added(const TokenizerSpec *s, char last) {
+    if (s->prepend != PREPEND_NORMALIZER) return false;
     for (int i = 0; i < s->n_added; i++)
-        for (size_t at = 1; at < s->added[i].text.n; at++)
-            if (is_cut(s->added[i].text.data, at, true)) return true;
+        if (!s->added[i].normalized && s->added[i].text.data[s->added[i].text.n - 1] == last) return true;
     return false;
 }
 
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t from, size_t n) {
     const TokenizerSpec *s = &t->spec;
     bool lines = s->style == TOKEN_BYTE_LEVEL && s->prepend == PREPEND_NEVER;
-    if (!has_words(t) || s->prepend == PREPEND_NORMALIZER || added_hold_cuts(s)) return n;
+    if (!has_words(t) || added_hold_cuts(s)) return n;
     for (size_t at = MAX(from, 1); at < n; at++)
-        if (is_cut(text, at, lines)) return at;
+        if (is_cut(text, at, lines) && !may_end_added(s, text[at - 1])) return at;
     return n;
 }

@@ -1,6 +1,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "tokenizer/cut.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/tokenizer.h"
@@ -14,7 +15,7 @@ enum { MAX_TEXT = 1 << 29 };
 
 typedef struct Encoder {
     const Tokenizer *t;
-    bool special;
+    bool special, rest;       /* rest: what lies behind a cut (cut.h) */
     const char *text, *marks; /* as it came, and what of it is quoted; marks may be NULL */
     WordScan *scan;
     MergeScratch scratch;
@@ -180,7 +181,7 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
     const char *marks = e->marks;
     if (!compose && e->t->spec.prepend != PREPEND_NORMALIZER)
         return encode_around(e, &e->t->normalized, text, first, encode_piece);
-    TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, true);
+    TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, !(e->rest && first));
     if (!spelt.data) return fail_memory(e->err);
     e->special = special && !quotes_special(e, text);
     e->marks = NULL;
@@ -191,23 +192,35 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
     return rc;
 }
 
+static int encode_text(Encoder *e, size_t n) {
+    const Tokenizer *t = e->t;
+    if (n == 0) return e->out->failed ? fail_memory(e->err) : 0;
+    if (t->spec.style == TOKEN_IDS_ONLY) return err_set(e->err, "the model has no tokenizer: give token ids");
+    if (n >= MAX_TEXT)
+        return err_set(e->err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
+    if (t->spec.style == TOKEN_WORDS) return word_level_encode(t, e->text, n, e->out) ? fail_memory(e->err) : 0;
+    if (t->pretokenizer) {
+        e->scan = word_scan_open(t->pretokenizer);
+        if (!e->scan) return fail_memory(e->err);
+    }
+    int rc = encode_around(e, &t->raw, (TokenText){.data = e->text, .n = n}, true, encode_raw_piece);
+    if (e->scan) word_scan_close(e->scan);
+    merge_scratch_free(&e->scratch);
+    return rc == 0 && e->out->failed ? fail_memory(e->err) : rc;
+}
+
 int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
                             TokenList *out, Err *err) {
-    if (n == 0) return out->failed ? fail_memory(err) : 0;
-    if (t->spec.style == TOKEN_IDS_ONLY) return err_set(err, "the model has no tokenizer: give token ids");
-    if (n >= MAX_TEXT) return err_set(err, "a text of %zu bytes is too long to encode, the limit is %d", n, MAX_TEXT);
-    if (t->spec.style == TOKEN_WORDS) return word_level_encode(t, text, n, out) ? fail_memory(err) : 0;
     Encoder e = {.t = t, .special = special, .text = text, .marks = marks, .out = out, .err = err};
-    if (t->pretokenizer) {
-        e.scan = word_scan_open(t->pretokenizer);
-        if (!e.scan) return fail_memory(err);
-    }
-    int rc = encode_around(&e, &t->raw, (TokenText){.data = text, .n = n}, true, encode_raw_piece);
-    if (e.scan) word_scan_close(e.scan);
-    merge_scratch_free(&e.scratch);
-    return rc == 0 && out->failed ? fail_memory(err) : rc;
+    return encode_text(&e, n);
 }
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
-    return tokenizer_encode_marked(t, text, NULL, n, special, out, err);
+    Encoder e = {.t = t, .special = special, .text = text, .out = out, .err = err};
+    return encode_text(&e, n);
+}
+
+int tokenizer_encode_rest(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
+    Encoder e = {.t = t, .special = special, .rest = true, .text = text, .out = out, .err = err};
+    return encode_text(&e, n);
 }

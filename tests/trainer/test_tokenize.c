@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "tests/support/test.h"
+#include "tests/tokenizer/test_tokenizer.h"
 #include "tests/trainer/test_trainer.h"
 #include "tokenizer/tokenizer_json.h"
 #include "trainer/text/corpus.h"
@@ -133,6 +134,33 @@ TEST(tokenize_is_the_texts_in_memory) {
     tokenizer_free(tok);
     free(out);
     free(cache);
+    folder_close(&f);
+}
+
+/* Llama 2's puts a space in front of a text, and none in front of its parts. */
+TEST(tokenize_cuts_a_long_text_for_llama) {
+    Folder f = folder_open();
+    size_t bytes = PIECE_MAX + PIECE, n;
+    char *out = path_in(&f, "out"), *json = llama_json(), *text = trainer_text(bytes);
+    Tokenize t = task(&f, out);
+    Tokenizer *tok;
+    TokenList want = {0};
+    Err err;
+    test_write_file(f.files[0], text, bytes);
+    test_write_file(f.tokenizer, json, strlen(json));
+    t.n_files = 1;
+    t.val = VAL_NONE;
+    t.separator = SEPARATOR_NONE;
+    run(&t);
+    REQUIRE(tokenizer_json_load(&tok, f.tokenizer, &err) == 0);
+    token_list_push(&want, tokenizer_bos(tok));
+    REQUIRE(tokenizer_encode(tok, text, bytes, true, &want, &err) == 0);
+    int *ids = row_of(out, ROW_TRAIN, &n);
+    CHECK_MSG(n == want.n, "%zu ids, want %zu", n, want.n);
+    CHECK(memcmp(ids, want.ids, MIN(n, want.n) * sizeof *ids) == 0);
+    token_list_free(&want);
+    tokenizer_free(tok);
+    free(ids), free(json), free(text), free(out);
     folder_close(&f);
 }
 

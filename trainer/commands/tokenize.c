@@ -48,7 +48,9 @@ const Command command_tokenize = {
     .summary = "Makes token ids of texts of any size, for pretrain to read from where they lie.",
     .details =
         "SIGINT, SIGTERM and SIGHUP save and end with status 130, 143 and 129; the same command goes on, after a kill "
-        "too.",
+        "too. A text is cut at spaces, so that the ids are those of the whole; one of more than 8 MiB is refused where "
+        "the "
+        "tokenizer has merges or added tokens that reach across spaces.",
     .size = sizeof(Options),
     .options = options,
     .n_options = COUNTOF(options),

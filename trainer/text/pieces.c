@@ -132,8 +132,8 @@ int piece_next(PieceReader *r, Piece *p, Err *err) {
         return err_set(err, "%s: line %lld is longer than %d bytes", r->source.path,
                        (long long)(r->at.line + count_lines(r->data, r->n)), PIECE_MAX - PIECE);
     return err_set(err,
-                   "%s: line %lld: in %d bytes there is no place to cut that would change no token; the text needs "
-                   "spaces or lines, and the tokenizer words (.jsonl: a text a line)",
+                   "%s: line %lld: in %d bytes there is no place to cut that would change no token: the text has no "
+                   "spaces, or the tokenizer has merges or added tokens that reach across them (.jsonl: a text a line)",
                    r->source.path, (long long)r->at.line, PIECE_MAX);
 }
 
@@ -144,7 +144,7 @@ int text_encode(const Tokenizer *tok, const char *text, size_t n, TokenList *out
     if (bos >= 0) token_list_push(out, bos);
     for (size_t at = 0; at < n;) {
         size_t end = at + tokenizer_cut(tok, text + at, MIN((size_t)PIECE, n - at), n - at);
-        if (tokenizer_encode(tok, text + at, end - at, true, out, err)) return -1;
+        if ((at ? tokenizer_encode_rest : tokenizer_encode)(tok, text + at, end - at, true, out, err)) return -1;
         at = end;
     }
     return out->failed ? err_set(err, "no memory for the token ids") : 0;
@@ -154,7 +154,7 @@ int text_encode(const Tokenizer *tok, const char *text, size_t n, TokenList *out
 static int encode_part(const Piece *p, const Tokenizer *tok, int separator, TokenList *out, uint64_t *bytes, Err *err) {
     if (text_check(p->path, p->at, p->data, p->n, err)) return -1;
     *bytes += p->n;
-    if (!p->begins) return tokenizer_encode(tok, p->data, p->n, true, out, err);
+    if (!p->begins) return tokenizer_encode_rest(tok, p->data, p->n, true, out, err);
     if (separator >= 0) token_list_push(out, separator);
     int bos = tokenizer_bos(tok);
     if (bos >= 0) token_list_push(out, bos);
