@@ -74,6 +74,8 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
      .absent = "that of the config"},
     {"kl-weight", OPTION_REAL, AT(kl_weight), "X", 0, 1e6, "5e-06", .help = "weight of the noise KL in the loss",
      FIXED},
+    {"sigma-start", OPTION_REAL, AT(sigma_start), "X", 0, 1e6, FIXED,
+     .help = "what every sigma of the noise starts from", .absent = "drawn from N(0, 0.01), or that of --init"},
     {"perturb", OPTION_CHOICE, AT(recipe.perturb), "MODE", .fallback = "none", .choices = recipe_perturbs,
      .help = "weight noise", FIXED},
     {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, FIXED,

@@ -5,7 +5,7 @@
 #include "trainer/tasks/mixing.h"
 #include "trainer/settings.h"
 
-enum { FINETUNE_OPTIONS_N = 38 };
+enum { FINETUNE_OPTIONS_N = 39 };
 
 typedef struct FinetuneSettings {
     const char *config, *init, *train, *dev, *test, *out, *tokenizer, *vectors; /* NULL = not given */
@@ -15,7 +15,7 @@ typedef struct FinetuneSettings {
     int threads, seeds, patience;
     int64_t epochs, warmup_epochs, batch, accumulate, seed, noise_seed;
     Recipe recipe;
-    double dropout, kl_weight, noise_scale; /* dropout NaN: the config's */
+    double dropout, kl_weight, sigma_start, noise_scale; /* dropout, sigma_start NaN: as in settings.h */
     Mixing mixing;
 } FinetuneSettings;
 

@@ -242,7 +242,8 @@ static int open_weights(Labelled *l, Err *err) {
     Training *t = &l->training;
     if (model_init(&t->model, &f->config, err) || check_memory(l, err)) return -1;
     training_bind(t, s->freeze);
-    if (training_start(t, s->init ? &f->init : NULL, s->init, err)) return -1;
+    if (training_start(t, s->init ? &f->init : NULL, s->init, err) || training_start_sigmas(t, s->sigma_start, err))
+        return -1;
     take_vectors(l);
     return 0;
 }

@@ -72,21 +72,6 @@ static int init_from(Run *r, const char *dir, Err *err) {
     return rc;
 }
 
-static int start_sigmas(const Run *r, Err *err) {
-    const ParamSet *ps = &r->training.model.params;
-    int found = 0;
-    for (int i = 0; i < ps->n; i++) {
-        const char *end = strrchr(ps->params[i].name, '.');
-        if (!param_is_noise(&ps->params[i]) || strcmp(end, ".sigma")) continue;
-        Weight *w = ps->params[i].weight;
-        for (size_t k = 0; k < weight_count(w); k++) weight_f32(w)[k] = (float)r->settings->sigma_start;
-        found++;
-    }
-    return found ? 0
-                 : err_set(err, "--sigma-start is %g, but the config's noise has no sigma of its own",
-                           r->settings->sigma_start);
-}
-
 static int check_memory(const Run *r, Err *err) {
     const Settings *s = r->settings;
     int64_t rows = s->batch * micro_batch_copies(s, &r->config) * r->window;
@@ -152,7 +137,7 @@ static int prepare_weights(Run *r, Err *err) {
     training_bind(t, false);
     if (r->folder.saved) return resume(r, err);
     if (s->init ? init_from(r, s->init, err) : training_start(t, NULL, NULL, err)) return -1;
-    return isnan(s->sigma_start) ? 0 : start_sigmas(r, err);
+    return training_start_sigmas(t, s->sigma_start, err);
 }
 
 /* ---- all ---- */

@@ -66,6 +66,20 @@ int training_start(Training *t, const Checkpoint *from, const char *dir, Err *er
     return from ? shards_check_intact(&from->shards, err) : 0;
 }
 
+int training_start_sigmas(Training *t, double sigma, Err *err) {
+    if (isnan(sigma)) return 0;
+    const ParamSet *ps = &t->model.params;
+    int found = 0;
+    for (int i = 0; i < ps->n; i++) {
+        const char *end = strrchr(ps->params[i].name, '.');
+        if (!param_is_noise(&ps->params[i]) || strcmp(end, ".sigma")) continue;
+        Weight *w = ps->params[i].weight;
+        for (size_t k = 0; k < weight_count(w); k++) weight_f32(w)[k] = (float)sigma;
+        found++;
+    }
+    return found ? 0 : err_set(err, "--sigma-start is %g, but the config's noise has no sigma of its own", sigma);
+}
+
 /* ---- the folder ---- */
 
 int training_resume(Training *t, Err *err) {

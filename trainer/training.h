@@ -54,6 +54,8 @@ bool param_is_noise(const Param *p);
 /* Draws every weight by the seed, but for those that `from`, opened from the --init `dir`, has; NULL: all. Only noise
  * and a head may be missing there. */
 int training_start(Training *t, const Checkpoint *from, const char *dir, Err *err);
+/* Every sigma of the noise, which must have some, becomes this; NaN: they stay. */
+int training_start_sigmas(Training *t, double sigma, Err *err);
 int training_resume(Training *t, Err *err);
 int training_open_log(Training *t, Err *err);
 /* Whether the weights after `step` are the best now. NaN never is, and of equals the first is. */

@@ -230,6 +230,32 @@ TEST(finetune_freezes_all_but_the_head) {
     free(dir);
 }
 
+/* Noise that is to act from the first step on; what no learning moves shows what it was told. */
+TEST(finetune_starts_sigma_where_it_is_told) {
+    char *dir = put_data(), path[300];
+    const char *run =
+        "finetune --init %M --train %D/train.jsonl --freeze --epochs 1 --batch 8 --sigma-start 0.75 --out "
+        "%D/run";
+    check_run(dir, run, 0, "done");
+    Checkpoint c;
+    Err err;
+    snprintf(path, sizeof path, "%s/run", dir);
+    REQUIRE(checkpoint_open(&c, path, &err) == 0);
+    int found = 0;
+    for (int i = 0; i < c.model.params.n; i++) {
+        const Weight *w = c.model.params.params[i].weight;
+        if (!strstr(w->name, "noise.sigma")) continue;
+        for (size_t k = 0; k < weight_count(w); k++, found++)
+            CHECK_MSG(weight_f32(w)[k] == 0.75f, "%s[%zu] is %g", w->name, k, (double)weight_f32(w)[k]);
+    }
+    CHECK(found > 0);
+    checkpoint_close(&c);
+    snprintf(path, sizeof path, "finetune --init %s --train %%D/train.jsonl --sigma-start 1 --out %%D/none",
+             test_checkpoint(CHECKPOINT_QUIET));
+    check_run(dir, path, 1, "--sigma-start is 1, but the config's noise has no sigma of its own");
+    free(dir);
+}
+
 TEST(finetune_learns_tags) {
     char *dir = put_data();
     check_run(
