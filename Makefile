@@ -363,6 +363,11 @@ papers: ## the experiments of the papers, each a target of its own
 $(addprefix papers-,$(subst _,-,$(PAPERS))): papers-%: deps $(BUILD)/noised-train
 	BUILD=$(BUILD) python3 scripts/papers/$(subst -,_,$*).py
 
+UNCERTAINTY := PYTHONPATH=scripts/papers DOCS=$(CURDIR)/docs BUILD=$(BUILD) python3 scripts/uncertainty
+uncertainty: deps $(BUILD)/noised-train $(BUILD)/noised ## what noise samples, a temperature and an ensemble make of probabilities: docs/uncertainty.md (DATA=FOLDER)
+	@SEEDS=$(or $(SEEDS),5) $(UNCERTAINTY)/uncertainty.py
+	@$(UNCERTAINTY)/page.py
+
 # What it links against is unpacked into a folder, so the compiler and qemu are told to look there.
 ARM_ROOT := $(CURDIR)/build-arm64/root
 .PHONY: test-arm
@@ -439,6 +444,7 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 docs: $(BUILD)/print-schema ## print into the pages what comes from the code: tables of docs/api.md, files shown in full
 	@scripts/embed.sh
 	@python3 scripts/papers/claims.py
+	@$(UNCERTAINTY)/page.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -463,6 +469,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@scripts/rooms.sh
 	@scripts/embed.sh --check
 	@python3 scripts/papers/claims.py --check
+	@$(UNCERTAINTY)/page.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@mkdir -p $(BUILD)/cppcheck
 	@cppcheck --quiet --cppcheck-build-dir=$(BUILD)/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
@@ -475,6 +482,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family uncertainty bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -44,11 +44,13 @@ def mnist():
     return folder
 
 
-def first_images(folder, part, n, out):
-    """Copies of the first n images and labels, where that many are enough."""
+def some_images(folder, part, n, out, skip=0):
+    """Copies of n images and their labels, behind so many, where that many are enough."""
     for kind, head, size in (("images-idx3", 16, 784), ("labels-idx1", 8, 1)):
         with open(os.path.join(folder, f"{part}-{kind}-ubyte"), "rb") as f:
-            content = f.read(head + n * size)
+            start = f.read(head)
+            f.seek(head + skip * size)
+            content = f.read(n * size)
         with open(os.path.join(out, f"{part}-{kind}-ubyte"), "wb") as f:
-            f.write(content[:4] + n.to_bytes(4, "big") + content[8:])
+            f.write(start[:4] + n.to_bytes(4, "big") + start[8:] + content)
     return os.path.join(out, f"{part}-images-idx3-ubyte")

@@ -81,7 +81,7 @@ def main():
     mnist = fetch_mnist.mnist()
     subset = os.path.join(papers.RUNS, "image-tokens", "data")
     os.makedirs(subset, exist_ok=True)
-    images = fetch_mnist.first_images(mnist, "train", IMAGES, subset)
+    images = fetch_mnist.some_images(mnist, "train", IMAGES, subset)
     papers.run(os.path.join(papers.BUILD, "noised-train"), "images", "--data", images, "--out", subset)
     curves, losses = {}, {}
     for name, config in (("plain", "image-tokens-nano"), ("NOBLE", "image-tokens-noble-nano")):

@@ -48,8 +48,8 @@ def main():
     mnist = fetch_mnist.mnist()
     subset = os.path.join(papers.RUNS, "vit", "data")
     os.makedirs(subset, exist_ok=True)
-    train = fetch_mnist.first_images(mnist, "train", IMAGES, subset)
-    test = fetch_mnist.first_images(mnist, "t10k", TESTS, subset)
+    train = fetch_mnist.some_images(mnist, "train", IMAGES, subset)
+    test = fetch_mnist.some_images(mnist, "t10k", TESTS, subset)
     losses, top1, curves = {}, {}, {}
     plan = {key: told for key, told in PAPER.items() if key[1] in AUGMENTATIONS}
     for branch, augmentation in plan:
