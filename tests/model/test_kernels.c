@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/kernels/blas.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
@@ -312,7 +313,8 @@ TEST(kernels_row_alone_equals_row_in_batch) {
     const Kernels *levels[KERNELS_LEVELS];
     int n = kernels_available(levels);
     fill_pools(4, 0);
-    for (int l = 0; l < n; l++)
+    for (int l = 0; l < n; l++) {
+        if (!strcmp(levels[l]->name, "blas") && blas_fault()) continue; /* ref computes in its place */
         for (size_t t = 0; t < COUNTOF(depths); t++) {
             int k = depths[t], bad = 0;
             levels[l]->gemm_f32(ROWS, OUTS, k, pool_a, k, pool_b, all, OUTS);
@@ -346,6 +348,7 @@ TEST(kernels_row_alone_equals_row_in_batch) {
             }
             CHECK_MSG(bad == 0, "%s k=%d: %d rows differ", levels[l]->name, k, bad);
         }
+    }
 }
 
 TEST(kernels_in_place_equals_out_of_place) {
