@@ -101,7 +101,7 @@ static inline __m256i ints_dots8(const __m256i x[4], const int8_t *w, size_t ld,
 
 /* ---- I4: sums of 16 bits, for a group's are at most 8 x 2 x 127 x 15 ---- */
 
-enum { INT4_ROWS = 2, INT4_VECS = 1 };
+enum { INT4_ROWS = 4, INT4_VECS = 1 };
 
 static inline __m256i ints4_halves(const uint8_t *w, int shift) {
     __m256i both = _mm256_loadu_si256((const __m256i *)w);
