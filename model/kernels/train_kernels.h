@@ -65,8 +65,8 @@ typedef struct TrainKernels {
     void (*norm_slope_row)(bool center, int d, const float *x, const float *w, float eps, const float *dy, bool add,
                            float *dx, float *dw, float *db, float *xh);
 
-    /* sum (+)= round(x scale), to even, scale a power of two, |x scale| < 2^63. False, and nothing is done, unless
-     * |x| < limit everywhere. */
+    /* sum (+)= round(x scale), to even, scale a power of two, |x scale| < 2^63. False, and sum is worth nothing,
+     * unless |x| < limit everywhere. */
     bool (*fixed_add)(int n, const float *x, double scale, float limit, bool first, int64_t *sum);
     void (*fixed_read)(int n, const int64_t *sum, float unit, float *x); /* x = sum unit, a power of two */
     double (*squares)(int n, const float *g);                            /* sum of g^2 in double */
