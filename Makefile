@@ -350,6 +350,11 @@ diversity: built ## what a noise seed is good for: forms of noise against temper
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/diversity.sh $(if $(CHECKPOINT),$(patsubst %,runs/diversity-$(notdir $(CHECKPOINT:%/=%))%, / /docs),runs/diversity docs/diversity)
 
+.PHONY: codes
+codes: built ## what a learned code for every seed is worth beside temperature, docs/diversity/codes.csv (half an hour of a processor)
+	@scripts/deps.sh python3
+	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
+
 family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family

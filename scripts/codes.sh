@@ -1,0 +1,89 @@
+#!/bin/sh
+# codes.sh RUNS DOCS: what a learned code for every seed is worth beside temperature. A network without noise learns three
+# books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
+# components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
+# codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
+# the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), WINDOWS (that held-out text is read in) and
+# CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder) takes the place of the network of the first part.
+set -eu
+runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
+scripts=$(dirname "$0")/diversity build=${BUILD:-build}
+seeds=${SEEDS:-1 2 3} arms=${ARMS:-plain residual query} components=${COMPONENTS:-8} model=${CHECKPOINT:-} books=${CORPUS:-}
+steps=${STEPS:-400} more=${MORE:-200} window=${WINDOW:-32} batch=${BATCH:-32}
+
+# of ATTENTION: the network of the first part, and the judge.
+write_small() {
+    cat <<END
+{"model_type":"noised", "vocab_size":$vocab, "hidden_size":128, "num_hidden_layers":3, "num_attention_heads":4,
+ "head_dim":32, "max_position_embeddings":128, "norm":"rmsnorm", "norm_eps":1e-6, "position":"rope",
+ "mlp":{"activation":"silu", "gated":true, "intermediate_size":344}, "attention":{"kind":"$1"}}
+END
+}
+
+# of CONFIG ARM: the same network with the code of the arm, or without any.
+write_arm() {
+    python3 - "$@" "$components" <<'END'
+import json, sys
+path, arm, components = sys.argv[1:]
+with open(path, encoding="utf-8") as f:
+    config = json.load(f)
+config.pop("noise", None)
+if arm != "plain":
+    config["noise"] = {"density": "mixture", "span": "sequence", "components": int(components), "site": arm,
+                       "scope": "layer" if arm == "residual" else "head"}
+json.dump(config, sys.stdout)
+END
+}
+
+# The lines of a plan, NAME OPTION..., on one thread each, as many at a time as there are processors.
+train() {
+    # shellcheck disable=SC2086
+    sed "s|^[^ ]*|--out $runs/&|" | OMP_NUM_THREADS=1 xargs -P "${JOBS:-$(nproc)}" -L 1 "$build/noised-train" pretrain \
+        --resume --kl-weight 0 --eval-every 0 --threads 1 --data $books | sed -u -n "s/^done/codes: &/p" >&2
+}
+
+mkdir -p "$runs/configs" "$runs/texts" "$docs"
+exec 9>"$runs/lock"
+flock -n 9 || { echo "codes: another codes.sh is at work in $runs" >&2; exit 1; }
+if [ -z "$books" ]; then
+    corpus=$(dirname "$runs")/corpus
+    "$(dirname "$0")/corpus.sh" "$corpus"
+    books="$corpus/sherlock.txt $corpus/mobydick.txt $corpus/kjv.txt"
+fi
+tokenizer=$runs/tokenizer.json vocab=1024
+if [ -n "$model" ]; then
+    cp "$model/tokenizer.json" "$tokenizer"
+    vocab=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["vocab_size"])' "$model/config.json")
+fi
+# shellcheck disable=SC2086
+[ -f "$tokenizer" ] || "$build/noised-train" tokenizer --vocab-size $vocab --out "$tokenizer" --data $books >/dev/null
+write_small mha >"$runs/configs/judge.json"
+write_small symmetric >"$runs/configs/base.json"
+# first NAME STEPS: the judge learns for twice as long. A quarter is warm-up: with less, some runs stay for long where
+# attention looks at its own token alone.
+first() {
+    echo "$1 --config $runs/configs/${1%-*}.json --tokenizer $tokenizer --seed ${1#*-} --steps $2 --warmup $(($2 / 4)) --batch 8" \
+        "--lr 2e-3"
+}
+{
+    first judge-0 $((2 * steps))
+    [ -n "$model" ] || for seed in $seeds; do first "base-$seed" "$steps"; done
+} | train
+for seed in $seeds; do
+    for arm in $arms; do
+        base=${model:-$runs/base-$seed}
+        write_arm "$base/config.json" "$arm" >"$runs/configs/$arm.json"
+        echo "$arm-$seed --init $base --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
+            "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10))"
+    done
+done | train
+# A classifier of the books, from the judge's weights.
+# shellcheck disable=SC2086
+python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $books
+"$build/noised-train" finetune --train "$runs/passages.jsonl" --dev "$runs/held-out.jsonl" --init "$runs/judge-0" --pool mean \
+    --epochs "${EPOCHS:-2}" --truncate --out "$runs/reader" --resume | sed -u -n 's/^done/codes: reader &/p' >&2
+# shellcheck disable=SC2086
+python3 "$scripts/codes.py" --build "$build" --runs "$runs" --out "$docs" --books $books \
+    --arms $arms --seeds $seeds --components "$components" --prompts "${PROMPTS:-36}" --tokens "${TOKENS:-64}" \
+    --windows ${WINDOWS:-32 128}
+echo "codes: wrote $docs/codes.csv" >&2
