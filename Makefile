@@ -350,7 +350,6 @@ diversity: built ## what a noise seed is good for: forms of noise against temper
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/diversity.sh $(if $(CHECKPOINT),$(patsubst %,runs/diversity-$(notdir $(CHECKPOINT:%/=%))%, / /docs),runs/diversity docs/diversity)
 
-.PHONY: codes
 codes: built ## what a learned code for every seed is worth beside temperature, docs/diversity/codes.csv (half an hour of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
@@ -487,6 +486,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo family uncertainty bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes family uncertainty bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

@@ -4,8 +4,8 @@
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
 # the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), WINDOWS (that held-out text is read in) and
-# CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder
-# of a network without noise) takes the place of that of the first part.
+# CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder of a network without noise) takes the place of that of
+# the first part.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}

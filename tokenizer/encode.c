@@ -216,8 +216,7 @@ int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *ma
 }
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
-    Encoder e = {.t = t, .special = special, .text = text, .out = out, .err = err};
-    return encode_text(&e, n);
+    return tokenizer_encode_marked(t, text, NULL, n, special, out, err);
 }
 
 int tokenizer_encode_rest(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {

@@ -49,8 +49,7 @@ const Command command_tokenize = {
     .details =
         "SIGINT, SIGTERM and SIGHUP save and end with status 130, 143 and 129; the same command goes on, after a kill "
         "too. A text is cut at spaces, so that the ids are those of the whole; one of more than 8 MiB is refused where "
-        "the "
-        "tokenizer has merges or added tokens that reach across spaces.",
+        "the tokenizer has merges or added tokens that reach across spaces.",
     .size = sizeof(Options),
     .options = options,
     .n_options = COUNTOF(options),
