@@ -5,8 +5,8 @@
 #include "model/footprint.h"
 #include "model/ops/train_gemm.h"
 #include "model/shape.h"
-#include "trainer/optimizer.h"
 #include "trainer/ranks/step_sum.h"
+#include "trainer/save.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +14,10 @@
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
-    return (CostMemory){.weights = optimizer_memory(params_count(&m->params)) + step_sum_memory(&m->params),
-                        .activations = footprint_training(m, rows, recompute)};
+    size_t n = params_count(&m->params);
+    return (CostMemory){.weights = optimizer_memory(n) + step_sum_memory(&m->params),
+                        .activations = footprint_training(m, rows, recompute),
+                        .copy = save_copy_memory(n)};
 }
 
 /* The optimizer's file has the weights and both averages in f32. */

@@ -14,6 +14,7 @@
 
 typedef struct CostMemory {
     size_t weights, activations; /* bytes; weights with their gradients and the optimizer's averages */
+    size_t copy;                 /* that is saved while steps run (save.h) */
 } CostMemory;
 
 /* With `rows` tokens in a micro-batch; m needs to be declared only. */

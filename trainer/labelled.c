@@ -218,11 +218,11 @@ static int64_t most_rows(const TaskData *d, int64_t batch) {
     return rows;
 }
 
-static int check_memory(const Labelled *l, Err *err) {
+static int check_memory(Labelled *l, Err *err) {
     const FinetuneSettings *s = l->f->settings;
-    const Training *t = &l->training;
+    Training *t = &l->training;
     if (s->freeze || t->model.cfg.network) return 0;
-    return training_check_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false,
+    return training_check_memory(t, most_rows(&l->f->data[SPLIT_TRAIN], s->batch), false, s->epochs > 1,
                                  "a smaller --batch with a larger --accumulate takes less", err);
 }
 

@@ -41,6 +41,7 @@ typedef struct Language {
 } Language;
 
 static int refuse_ids(const Language *l, const Corpus *c, const char *why, Err *err) {
+    if (ranks->n == 1 && training_settle(&l->run->training, err)) return -1;
     return err_set(err, "%s was changed while it was read: %s; the checkpoint of step %lld stands", c->path, why,
                    (long long)l->run->training.saved);
 }
@@ -73,6 +74,7 @@ static double ignorance(const Health *h) { return h->mean - h->ignorant; }
 
 static int check_health(const Language *l, const Step *s, Err *err) {
     if (ignorance(&l->health) < HOPELESS) return 0;
+    if (training_settle(&l->run->training, err)) return -1;
     return ranks_refuse(
         err,
         "step %lld: the training diverges, its loss of %.2f is worse than the %.2f of knowing nothing (learning "
@@ -248,10 +250,9 @@ static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     return check_health(l, s, err);
 }
 
-static int save_run(void *self, int64_t step, Err *err) {
-    const Run *r = ((Language *)self)->run;
+static int save_run(void *self, const Model *m, int64_t step, Err *err) {
+    const Run *r = ((const Language *)self)->run;
     const char *out = r->settings->out;
-    const Model *m = &r->training.model;
     if (run_state_save(out, step, r->data_hash, &m->cfg, r->saved_settings, err)) return -1;
     return checkpoint_save(out, m, NULL, save_dtype(r), (uint64_t)step, err);
 }
@@ -269,7 +270,7 @@ static const Objective objective = {.read = read_batch,
 static int go_on(Language *l, Err *err) {
     Training *t = &l->run->training;
     const Settings *s = l->run->settings;
-    if (training_save(t, err) || training_open_log(t, err)) return -1;
+    if (training_save(t, false, err) || training_open_log(t, err)) return -1;
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
     int rc = training_loop(t, err);
     if (rc > 0)

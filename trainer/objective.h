@@ -22,8 +22,9 @@ typedef struct Objective {
      * where the run is to be saved now. */
     int (*finish)(void *self, const Step *s, bool *save, Err *err);
     bool stops_anywhere; /* a signal saves the run behind any step; else the steps since the last save are lost */
-    /* What a save writes behind the optimizer's file, whose rename has committed it (training.h); NULL: nothing. */
-    int (*save)(void *self, int64_t step, Err *err);
+    /* What a save writes behind the optimizer's file, whose rename has committed it (training.h): m is the model as it
+     * is there. On another thread than the rest of this, while that goes on. NULL: nothing. */
+    int (*save)(void *self, const Model *m, int64_t step, Err *err);
     bool (*done)(void *self, int64_t step);
     /* Of a line of the log that is read again: the figure of which the best is kept, NaN where it has none. */
     int (*figure)(void *self, const RunLogLine *line, double *figure, Err *err);

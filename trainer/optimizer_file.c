@@ -1,25 +1,20 @@
 #include "trainer/optimizer_file.h"
 
-#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/sha256.h"
 #include "base/team.h"
 #include "trainer/ranks/ranks.h"
 #include "trainer/run_folder.h"
-#include "weights/safetensors.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPIES = 3 };
+enum { COPIES = OPTIMIZER_COPIES };
 
 static const char *const copy_prefix[COPIES] = {"master", "m", "v"};
 #define DIGESTS "slices.sha256"
-
-typedef unsigned char Digests[COPIES][SHA256_BYTES]; /* of a slice */
 
 static char *copy_name(int copy, const Weight *w) {
     size_t n = strlen(copy_prefix[copy]) + strlen(w->name) + 2;
@@ -40,134 +35,165 @@ static void slice_digest(const float *data, const Slice *s, unsigned char digest
     sha256_peek(&hash, digest);
 }
 
-/* The parameter that a slice belongs to, and the floats of it before the slice. */
-typedef struct Place {
-    int param;
-    size_t first;
-} Place;
-
 /* [slices.n], malloc'ed. */
-static Place *slice_places(const Slices *s, const ParamSet *ps) {
-    Place *places = xcalloc((size_t)s->n + 1, sizeof *places);
+static SlicePlace *slice_places(const Slices *s, const ParamSet *ps) {
+    SlicePlace *places = xcalloc((size_t)s->n + 1, sizeof *places);
     size_t first = 0;
     for (int i = 0, k = 0; i < ps->n; i++) {
         size_t n = weight_count(ps->params[i].weight);
-        for (; k < s->n && s->all[k].first < first + n; k++) places[k] = (Place){i, s->all[k].first - first};
+        for (; k < s->n && s->all[k].first < first + n; k++) places[k] = (SlicePlace){i, s->all[k].first - first};
         first += n;
     }
     return places;
 }
 
-/* ---- writing ---- */
-
-typedef struct Writing {
-    const Optimizer *o;
-    const ParamSet *ps;
-    uint64_t step;
-    SafeOut *tensors; /* [n]: those of master, of m, of v, and the digests */
-    int n;
-    size_t *offsets; /* [n] in the file */
-    Place *places;
-    Digests *digests; /* [slices.n] */
-    AtomicFile file;
-} Writing;
-
-static char *head(const Writing *w, const char digest[SHA256_HEX], size_t *bytes) {
-    return safe_head(w->tensors, w->n, w->step, digest, bytes, w->offsets);
+static int refuse_slice(const char *path, int copy, const char *name, size_t first, const unsigned char *digest,
+                        const unsigned char *wanted, Err *err) {
+    char is[SHA256_HEX], said[SHA256_HEX];
+    sha256_print(digest, is);
+    sha256_print(wanted, said);
+    return err_set(err, "%s: %s.%s from element %zu on has sha256 %s, but " DIGESTS " says %s", path, copy_prefix[copy],
+                   name, first, is, said);
 }
 
-static void describe(Writing *w) {
-    const Slices *s = &w->o->slices;
-    w->tensors = xcalloc((size_t)(COPIES * w->ps->n + 1), sizeof *w->tensors);
+/* ---- writing ---- */
+
+static char *head(const OptimizerOut *out, const char digest[SHA256_HEX], size_t *bytes) {
+    return safe_head(out->tensors, out->n, out->step, digest, bytes, out->offsets);
+}
+
+static void describe(OptimizerOut *out) {
+    const Slices *s = &out->o->slices;
+    out->tensors = xcalloc((size_t)(COPIES * out->ps->n + 1), sizeof *out->tensors);
     for (int copy = 0; copy < COPIES; copy++)
-        for (int i = 0; i < w->ps->n; i++) {
-            const Weight *x = w->ps->params[i].weight;
-            w->tensors[w->n++] = (SafeOut){.name = copy_name(copy, x),
-                                           .dtype = DTYPE_F32,
-                                           .n_dims = x->n_dims,
-                                           .dims = {x->dims[0], x->dims[1], x->dims[2]}};
+        for (int i = 0; i < out->ps->n; i++) {
+            const Weight *x = out->ps->params[i].weight;
+            out->tensors[out->n++] = (SafeOut){.name = copy_name(copy, x),
+                                               .dtype = DTYPE_F32,
+                                               .n_dims = x->n_dims,
+                                               .dims = {x->dims[0], x->dims[1], x->dims[2]}};
         }
-    w->tensors[w->n++] =
+    out->tensors[out->n++] =
         (SafeOut){.name = xstrdup(DIGESTS), .dtype = DTYPE_I8, .n_dims = 3, .dims = {s->n, COPIES, SHA256_BYTES}};
-    w->offsets = xcalloc((size_t)w->n, sizeof *w->offsets);
-    w->places = slice_places(s, w->ps);
-    w->digests = xcalloc((size_t)s->n + 1, sizeof *w->digests);
+    out->offsets = xcalloc((size_t)out->n, sizeof *out->offsets);
+    out->places = slice_places(s, out->ps);
+    out->digests = xcalloc((size_t)s->n + 1, sizeof *out->digests);
     char none[SHA256_HEX];
     size_t bytes;
     memset(none, '0', sizeof none - 1);
     none[sizeof none - 1] = 0;
-    free(head(w, none, &bytes));
+    free(head(out, none, &bytes));
 }
 
-static void forget(Writing *w) {
-    for (int i = 0; i < w->n; i++) free((char *)w->tensors[i].name);
-    free(w->tensors);
-    free(w->offsets);
-    free(w->places);
-    free(w->digests);
+/* All are here when there is a file to write into. */
+int optimizer_out_open(OptimizerOut *out, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step,
+                       Err *err) {
+    *out = (OptimizerOut){.o = o, .ps = ps, .step = (uint64_t)step, .file = {.fd = -1}};
+    if (path_join(out->path, dir, RUN_OPTIMIZER, err)) return -1;
+    if (ranks_settle(ranks->rank ? 0 : atomic_open(&out->file, out->path, err), err)) return -1;
+    describe(out);
+    return 0;
 }
 
-static int write_slice(Writing *w, int copy, int slice, Err *err) {
-    const Slice *s = &w->o->slices.all[slice];
-    Place p = w->places[slice];
-    const float *data = slice_data(w->o, copy, s);
-    slice_digest(data, s, w->digests[slice][copy]);
-    return atomic_write_at(&w->file, w->offsets[copy * w->ps->n + p.param] + p.first * sizeof *data, data,
+void optimizer_out_copy(OptimizerOut *out, float *to) {
+    const Slices *s = &out->o->slices;
+#pragma omp parallel for schedule(static) if (team_pays(s->owned, TEAM_COPIES))
+    for (int i = 0; i < COPIES * s->n_mine; i++) {
+        int copy = i / s->n_mine;
+        const Slice *slice = &s->all[s->mine[i % s->n_mine]];
+        memcpy(to + (size_t)copy * s->owned + slice->owned, slice_data(out->o, copy, slice),
+               (size_t)slice->n * sizeof *to);
+    }
+    out->data = to;
+}
+
+static int write_slice(OptimizerOut *out, int copy, int slice, Err *err) {
+    const Slice *s = &out->o->slices.all[slice];
+    SlicePlace p = out->places[slice];
+    const float *data =
+        out->data ? out->data + (size_t)copy * out->o->slices.owned + s->owned : slice_data(out->o, copy, s);
+    slice_digest(data, s, out->digests[slice][copy]);
+    return atomic_write_at(&out->file, out->offsets[copy * out->ps->n + p.param] + p.first * sizeof *data, data,
                            (size_t)s->n * sizeof *data, err);
 }
 
-static int write_slices(Writing *w, Err *err) {
-    const Slices *s = &w->o->slices;
+static int write_slices(OptimizerOut *out, Err *err) {
+    const Slices *s = &out->o->slices;
     int failed = 0;
 #pragma omp parallel for schedule(static) if (team_pays(s->owned, TEAM_COPIES))
     for (int i = 0; i < COPIES * s->n_mine; i++) {
         Err why;
-        if (write_slice(w, i / s->n_mine, s->mine[i % s->n_mine], &why) == 0) continue;
+        if (write_slice(out, i / s->n_mine, s->mine[i % s->n_mine], &why) == 0) continue;
 #pragma omp critical
         if (!failed++) *err = why;
     }
     return failed ? -1 : 0;
 }
 
-/* What rank 0 adds behind all others. */
-static int write_frame(Writing *w, Err *err) {
-    size_t bytes, n = (size_t)w->o->slices.n * sizeof *w->digests;
-    char hex[SHA256_HEX];
-    Sha256 hash;
-    sha256_init(&hash);
-    sha256_add(&hash, w->digests, n);
-    sha256_hex(&hash, hex);
-    char *text = head(w, hex, &bytes);
-    int rc = atomic_write_at(&w->file, w->offsets[w->n - 1], w->digests, n, err);
-    if (rc == 0) rc = atomic_write_at(&w->file, 0, text, bytes, err);
-    free(text);
+int optimizer_out_write(OptimizerOut *out, Err *err) {
+    bool first = ranks->rank == 0;
+    int rc = first ? 0 : atomic_join(&out->file, out->path, err);
+    if (rc == 0) rc = write_slices(out, err);
+    if (!first && out->file.fd >= 0 && atomic_leave(&out->file, rc ? NULL : err)) rc = -1;
     return rc;
 }
 
-/* All ranks are here at each settling, so that none writes before there is a file, and none is missing in it. */
-static int write_file(Writing *w, const char *path, Err *err) {
-    bool first = ranks->rank == 0;
-    int rc = ranks_settle(first ? atomic_open(&w->file, path, err) : 0, err);
-    if (rc) return -1;
-    if (!first) rc = atomic_join(&w->file, path, err);
-    if (rc == 0) rc = write_slices(w, err);
-    if (!first && w->file.fd >= 0 && atomic_leave(&w->file, rc ? NULL : err)) rc = -1;
-    rc = ranks_settle(rc, err);
-    if (rc == 0) slices_all_gather_items(&w->o->slices, w->digests, sizeof *w->digests);
-    if (!first) return rc;
-    if (rc == 0) rc = write_frame(w, err);
-    if (rc == 0) return atomic_commit(&w->file, err);
-    atomic_abandon(&w->file);
-    return -1;
+int optimizer_out_meet(OptimizerOut *out, int rc, Err *err) {
+    if (ranks_settle(rc, err)) return -1;
+    slices_all_gather_items(&out->o->slices, out->digests, sizeof *out->digests);
+    return 0;
 }
 
-int optimizer_save(const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
-    char path[PATH_BYTES];
-    Writing w = {.o = o, .ps = ps, .step = (uint64_t)step, .file = {.fd = -1}};
-    if (path_join(path, dir, RUN_OPTIMIZER, err)) return -1;
-    describe(&w);
-    int rc = write_file(&w, path, err);
-    forget(&w);
+/* What rank 0 adds behind all others. */
+int optimizer_out_commit(OptimizerOut *out, Err *err) {
+    size_t bytes, n = (size_t)out->o->slices.n * sizeof *out->digests;
+    char hex[SHA256_HEX];
+    Sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, out->digests, n);
+    sha256_hex(&hash, hex);
+    char *text = head(out, hex, &bytes);
+    int rc = atomic_write_at(&out->file, out->offsets[out->n - 1], out->digests, n, err);
+    if (rc == 0) rc = atomic_write_at(&out->file, 0, text, bytes, err);
+    free(text);
+    return rc ? -1 : atomic_commit(&out->file, err);
+}
+
+void optimizer_out_close(OptimizerOut *out) {
+    if (ranks->rank == 0) atomic_abandon(&out->file);
+    for (int i = 0; i < out->n; i++) free((char *)out->tensors[i].name);
+    free(out->tensors);
+    free(out->offsets);
+    free(out->places);
+    free(out->digests);
+    *out = (OptimizerOut){.file = {.fd = -1}};
+}
+
+/* Of one parameter: its slices are those from `slice` on. */
+static int bind_master(const OptimizerOut *out, const SafeFile *f, const ParamSet *all, int slice, Err *err) {
+    int param = out->places[slice].param;
+    const char *name = out->ps->params[param].weight->name;
+    char *master = copy_name(0, out->ps->params[param].weight);
+    const SafeTensor *t = safe_find(f, master);
+    free(master);
+    BUG_ON(!t || !params_find(all, name));
+    for (; slice < out->o->slices.n && out->places[slice].param == param; slice++) {
+        size_t first = out->places[slice].first;
+        unsigned char digest[SHA256_BYTES];
+        slice_digest((const float *)t->data + first, &out->o->slices.all[slice], digest);
+        if (memcmp(digest, out->digests[slice][0], sizeof digest) != 0)
+            return refuse_slice(out->path, 0, name, first, digest, out->digests[slice][0], err);
+    }
+    params_find(all, name)->weight->data = (void *)t->data;
+    return 0;
+}
+
+int optimizer_out_bind(const OptimizerOut *out, SafeFile *f, const ParamSet *all, Err *err) {
+    int rc = safe_open_unread(f, out->path, err);
+    if (rc) return -1;
+    for (int i = 0; i < out->o->slices.n && rc == 0; i++)
+        if (out->places[i].first == 0) rc = bind_master(out, f, all, i, err);
+    if (rc) safe_close(f);
     return rc;
 }
 
@@ -179,8 +205,8 @@ typedef struct Reading {
     const char *path;
     SafeFile file;
     const float **data; /* [3 ps->n] of the tensors */
-    Place *places;
-    Digests *digests; /* [slices.n]; NULL: the file has been proved as a whole */
+    SlicePlace *places;
+    unsigned char (*digests)[COPIES][SHA256_BYTES]; /* [slices.n]; NULL: the file has been proved as a whole */
 } Reading;
 
 /* One that has no digests of slices is opened again, and read. */
@@ -239,20 +265,15 @@ static int find_tensors(Reading *r, Err *err) {
 
 static int load_slice(const Reading *r, int copy, int slice, Err *err) {
     const Slice *s = &r->o->slices.all[slice];
-    Place p = r->places[slice];
+    SlicePlace p = r->places[slice];
     const char *name = r->ps->params[p.param].weight->name;
     unsigned char digest[SHA256_BYTES];
     if (copy && s->owned == SIZE_MAX) return 0;
     float *to = slice_data(r->o, copy, s);
     memcpy(to, r->data[copy * r->ps->n + p.param] + p.first, (size_t)s->n * sizeof *to);
     slice_digest(to, s, digest);
-    if (r->digests && memcmp(digest, r->digests[slice][copy], sizeof digest) != 0) {
-        char is[SHA256_HEX], said[SHA256_HEX];
-        sha256_print(digest, is);
-        sha256_print(r->digests[slice][copy], said);
-        return err_set(err, "%s: %s.%s from element %zu on has sha256 %s, but " DIGESTS " says %s", r->path,
-                       copy_prefix[copy], name, p.first, is, said);
-    }
+    if (r->digests && memcmp(digest, r->digests[slice][copy], sizeof digest) != 0)
+        return refuse_slice(r->path, copy, name, p.first, digest, r->digests[slice][copy], err);
     for (int i = 0; i < s->n; i++)
         if (!isfinite(to[i]))
             return err_set(err, "%s: %s.%s holds NaN or infinity, first at element %zu", r->path, copy_prefix[copy],

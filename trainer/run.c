@@ -72,14 +72,15 @@ static int init_from(Run *r, const char *dir, Err *err) {
     return rc;
 }
 
-static int check_memory(const Run *r, Err *err) {
+static int check_memory(Run *r, Err *err) {
     const Settings *s = r->settings;
     int64_t rows = s->batch * micro_batch_copies(s, &r->config) * r->window;
     const char *less = s->recompute
                            ? "a smaller --batch with a larger --accumulate takes less, and so does a shorter --window"
                            : "--recompute takes less, and so do a smaller --batch with a larger --accumulate and a "
                              "shorter --window";
-    return training_check_memory(&r->training, rows, s->recompute, less, err);
+    bool saves = s->save_every > 0 && s->save_every < s->steps;
+    return training_check_memory(&r->training, rows, s->recompute, saves, less, err);
 }
 
 static void print_disk(const Run *r) {

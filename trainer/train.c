@@ -25,6 +25,7 @@ static int sum_micro_batches(Loop *l, MicroLoss *mean, Err *err) {
 
 static int refuse_misfit(const Loop *l, const Step *s, Err *err) {
     const Misfit *m = &l->sum.misfit;
+    if (training_settle(l->t, err)) return -1;
     return ranks_refuse(err,
                         "step %lld: the gradient of %s in micro-batch %lld has a %g, where less than %d is taken (loss "
                         "%g, learning rate %g); what was saved after step %lld stands: try a lower --lr or a longer "
@@ -56,7 +57,9 @@ static int run_steps(Loop *l, Err *err) {
         bool save = false;
         if (train_step(l, &s, err) || o->finish(t->self, &s, &save, err)) return -1;
         int stopped = ranks_most(stop_signal()); /* one that comes to any rank stops all */
-        if ((save || (stopped && o->stops_anywhere)) && training_save(t, err)) return -1;
+        bool last = stopped || o->done(t->self, t->step);
+        if (training_look(t, err)) return -1;
+        if ((save || (stopped && o->stops_anywhere)) && training_save(t, !last, err)) return -1;
         if (stopped) return stopped;
     }
     return 0;
@@ -69,6 +72,8 @@ int training_loop(Training *t, Err *err) {
     ranks_follow(&t->best, sizeof t->best);
     step_sum_init(&l.sum, &t->trained, &t->optimizer.slices, t->optimizer.sum, t->accumulate);
     int rc = run_steps(&l, err);
+    if (rc >= 0 && training_settle(t, err)) rc = -1;
+    if (rc < 0 && ranks->n == 1) training_settle(t, NULL); /* what was begun is whole, whatever failed since */
     step_sum_free(&l.sum);
     tape_free(&l.tape);
     perturb_free(&l.perturb);

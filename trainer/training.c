@@ -2,21 +2,33 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
-#include "trainer/optimizer_file.h"
 #include "trainer/ranks/ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-int training_check_memory(const Training *t, int64_t rows, bool recompute, const char *less, Err *err) {
+/* Of ranks on one host, all of which look before one takes any. */
+static bool has_room(size_t bytes) {
+    size_t available = machine_memory().available;
+    return !ranks_most(bytes > available / (size_t)ranks_on_host());
+}
+
+int training_check_memory(Training *t, int64_t rows, bool recompute, bool saves, const char *less, Err *err) {
     CostMemory need = cost_memory(&t->model, rows, recompute);
-    char text[2][MEMORY_TEXT];
+    char text[3][MEMORY_TEXT];
     if (t->recipe->perturb != PERTURB_NONE) need.weights += params_count(&t->model.params) * sizeof(float);
-    printf("memory: %s for weights and optimizer, %s for activations\n", memory_text(need.weights, text[0]),
+    size_t all = need.weights + need.activations;
+    t->saves_alone = saves && !has_room(all + need.copy);
+    printf("memory: %s for weights and optimizer, %s for activations", memory_text(need.weights, text[0]),
            memory_text(need.activations, text[1]));
+    if (saves)
+        printf(t->saves_alone ? "; steps wait for saves, there is no %s more for a copy"
+                              : ", %s for a copy that is saved while steps run",
+               memory_text(need.copy, text[2]));
+    putchar('\n');
     fflush(stdout);
-    return memory_check(need.weights + need.activations, "the training", less, err);
+    return memory_check(all, "the training", less, err);
 }
 
 /* ---- weights ---- */
@@ -107,16 +119,50 @@ int training_open_log(Training *t, Err *err) {
     return runlog_open(&t->log, t->dir, t->step, err) || runlog_read(t->dir, read_best, t, err) ? -1 : 0;
 }
 
+/* The model as it is in the file that has just been committed: the steps may have gone on. */
+static int accompany(void *context, const OptimizerOut *out, Err *err) {
+    const Training *t = context;
+    const ParamSet *all = &t->model.params;
+    Model saved;
+    SafeFile file;
+    if (!t->objective->save) return 0;
+    if (model_init(&saved, &t->model.cfg, err)) return -1;
+    for (int i = 0; i < all->n; i++) saved.params.params[i].weight->data = all->params[i].weight->data;
+    int rc = optimizer_out_bind(out, &file, &saved.params, err);
+    if (rc == 0) {
+        rc = t->objective->save(t->self, &saved, (int64_t)out->step, err);
+        safe_close(&file);
+    }
+    model_free(&saved);
+    return rc;
+}
+
+static int went_on(Training *t, int rc) {
+    if (rc == 0 && t->save.phase == SAVE_NONE) t->saved = t->saving;
+    return rc;
+}
+
+int training_look(Training *t, Err *err) {
+    return t->save.phase == SAVE_NONE ? 0 : went_on(t, save_look(&t->save, err));
+}
+
+int training_settle(Training *t, Err *err) {
+    return t->save.phase == SAVE_NONE ? 0 : went_on(t, save_end(&t->save, err));
+}
+
 /* The log first: a run that goes on from here goes on behind its last line, and knows its best by it. */
-int training_save(Training *t, Err *err) {
-    if (runlog_sync(&t->log, err) || optimizer_save(&t->optimizer, &t->trained, t->dir, t->step, err)) return -1;
-    if (!ranks->rank && t->objective->save && t->objective->save(t->self, t->step, err)) return -1;
-    t->saved = t->step;
-    ranks_wait(); /* the first to exit ends all, so not before rank 0 has written */
-    return 0;
+int training_save(Training *t, bool beside, Err *err) {
+    if (training_settle(t, err) || runlog_sync(&t->log, err)) return -1;
+    int (*save)(Save *, const Optimizer *, const ParamSet *, const char *, int64_t, Err *) =
+        beside && !t->saves_alone ? save_begin : save_now;
+    t->save.accompany = accompany;
+    t->save.context = t;
+    t->saving = t->step;
+    return went_on(t, save(&t->save, &t->optimizer, &t->trained, t->dir, t->step, err));
 }
 
 void training_free(Training *t) {
+    save_free(&t->save);
     runlog_close(&t->log, NULL);
     if (t->optimizer.w) optimizer_free(&t->optimizer);
     free(t->trained.params);

@@ -6,7 +6,8 @@
  *     training_free                                                  takes it in any state
  *
  * A save writes optimizer.safetensors first, atomically: its rename is the commit. A resumed run starts from it and
- * writes all else anew, so it does not matter what a kill had left a save behind. */
+ * writes all else anew, so it does not matter what a kill had left a save behind. It is written while the next steps
+ * run (save.h), if there is memory for a copy of it. */
 #ifndef NOISED_TRAINING_H
 #define NOISED_TRAINING_H
 
@@ -14,6 +15,7 @@
 #include "trainer/objective.h"
 #include "trainer/optimizer.h"
 #include "trainer/recipe.h"
+#include "trainer/save.h"
 #include "weights/checkpoint.h"
 
 /* The weights of the best figure so far. */
@@ -36,14 +38,18 @@ typedef struct Training {
     ParamSet trained; /* of the model's parameters, none frozen; names and weights are the model's */
     Optimizer optimizer;
     float *still;        /* weights that are not trained */
-    int64_t step, saved; /* finished; by the last save */
-    RunLog log;          /* of rank 0 */
-    Best best;           /* by the log, of which rank 0 tells the others as the loop begins */
+    int64_t step, saved; /* finished; by the last save that is over */
+    Save save;
+    int64_t saving;   /* the step of the one that is open */
+    bool saves_alone; /* the steps wait for a save: there is no memory for a copy */
+    RunLog log;       /* of rank 0 */
+    Best best;        /* by the log, of which rank 0 tells the others as the loop begins */
 } Training;
 
 /* Prints what the optimizer and the activations of `rows` will take, of this rank, and refuses where there is not as
- * much: before it is taken, for the kernel's way of saying no is to kill. less: what takes less. */
-int training_check_memory(const Training *t, int64_t rows, bool recompute, const char *less, Err *err);
+ * much: before it is taken, for the kernel's way of saying no is to kill. less: what takes less. saves: before the last
+ * step too, for which a copy is kept if there is that much more, for every rank on this host. */
+int training_check_memory(Training *t, int64_t rows, bool recompute, bool saves, const char *less, Err *err);
 
 /* Gives the weights their places. head_only: of a classifier the head alone is trained. Must not move in memory. */
 void training_bind(Training *t, bool head_only);
@@ -60,7 +66,10 @@ int training_resume(Training *t, Err *err);
 int training_open_log(Training *t, Err *err);
 /* Whether the weights after `step` are the best now. NaN never is, and of equals the first is. */
 bool training_see(Training *t, int64_t step, double figure);
-int training_save(Training *t, Err *err);
+/* By all ranks. beside: while the next steps run; else, and where that cannot be, it is over on return. */
+int training_save(Training *t, bool beside, Err *err);
+int training_look(Training *t, Err *err);   /* behind every step: what became of such a save */
+int training_settle(Training *t, Err *err); /* waits until none is open; NULL err: after another failure */
 void training_free(Training *t);
 
 #endif

@@ -357,17 +357,25 @@ void power_close(Power *p) {
 
 int power_states(const Power *p) { return p->n_states; }
 
-char *power_order(const Power *p) {
+static void add_order(const Power *p, bool beside, Buffer *b) {
     static const char *const verbs[RECORD_KINDS] = {"create", "mkdir", "write", "empty", "sync", "rename", "remove"};
-    Buffer b = {0};
-    for (int i = 0; i < p->n_ops; i++) {
-        const Op *op = &p->ops[i], *before = i ? op - 1 : NULL;
+    const Op *before = NULL;
+    for (const Op *op = p->ops; op < p->ops + p->n_ops; op++) {
+        if (op->record.beside != beside) continue;
         bool more = before && before->record.kind == RECORD_WRITE && before->node == op->node;
+        if (!before && beside) buffer_text(b, "beside:\n");
+        before = op;
         if (more && op->record.kind == RECORD_WRITE) continue;
-        buffer_print(&b, "%s %s", verbs[op->record.kind], op->path);
-        if (op->record.kind == RECORD_RENAME) buffer_print(&b, " to %s", op->path + op->record.n_path);
-        buffer_text(&b, "\n");
+        buffer_print(b, "%s %s", verbs[op->record.kind], op->path);
+        if (op->record.kind == RECORD_RENAME) buffer_print(b, " to %s", op->path + op->record.n_path);
+        buffer_text(b, "\n");
     }
+}
+
+char *power_order(const Power *p) {
+    Buffer b = {0};
+    add_order(p, false, &b);
+    add_order(p, true, &b);
     buffer_append(&b, "", 1);
     return b.data;
 }

@@ -26,7 +26,8 @@ int power_states(const Power *p); /* different ones, in the order of the moments
 /* Writes state i into dir, a new folder. `what`: in which it differs, for a report. */
 void power_write(const Power *p, int i, const char *dir, char what[200]);
 
-/* What the program did, a line for each but for writes of the same file behind each other; malloc'ed. */
+/* What its first thread did, a line for each but for writes of the same file behind each other; then, behind "beside:",
+ * the same of all others. How the two lie to each other may be time's choice. malloc'ed. */
 char *power_order(const Power *p);
 
 #endif

@@ -30,7 +30,12 @@ static const char *inside(const char *path) {
 
 /* One call, so that records of several threads never mix. */
 static void put(RecordKind kind, const char *path, const char *other, const void *data, size_t n, off_t offset) {
-    Record r = {.kind = kind, .n_path = strlen(path) + 1, .n_other = strlen(other) + 1, .n = n, .offset = offset};
+    Record r = {.kind = kind,
+                .beside = syscall(SYS_gettid) != getpid(),
+                .n_path = strlen(path) + 1,
+                .n_other = strlen(other) + 1,
+                .n = n,
+                .offset = offset};
     struct iovec parts[] = {{&r, sizeof r}, {(void *)path, r.n_path}, {(void *)other, r.n_other}, {(void *)data, n}};
     if (syscall(SYS_writev, log_fd, parts, 4) < 0) abort();
 }

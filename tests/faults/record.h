@@ -20,6 +20,7 @@ typedef enum RecordKind {
 
 typedef struct Record {
     RecordKind kind;
+    bool beside;               /* by another thread than the first */
     size_t n_path, n_other, n; /* the texts end with a NUL, which counts */
     off_t offset;
 } Record;

@@ -3,7 +3,7 @@
  * numbers behind as it would when saved and loaded again. */
 #include "base/memory.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/optimizer_file.h"
+#include "trainer/save.h"
 #include "trainer/run_folder.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void open_toy(void) {
     param_declare(&toy.ps, &toy.vector, "vector", 1, (int[]){VECTOR}, init);
     optimizer_init(&toy.o, &toy.ps);
     for (int i = 0; i < N; i++) toy.o.w[i] = toy.o.m[i] = toy.o.v[i] = (float)(i + 1) / 8;
-    CHECK_MSG(optimizer_save(&toy.o, &toy.ps, fuzz_folder(), 7, &err) == 0, "%s", err.msg);
+    CHECK_MSG(save_now(&(Save){0}, &toy.o, &toy.ps, fuzz_folder(), 7, &err) == 0, "%s", err.msg);
     good = test_read_file(path_of(), &n_good);
 }
 
@@ -75,7 +75,7 @@ static void look(const uint8_t *data, size_t n) {
     memcpy(before + N, toy.o.m, bytes);
     memcpy(before + 2 * N, toy.o.v, bytes);
     for (int i = 0; i < 3 * N; i++) CHECK(isfinite(before[i]));
-    CHECK_MSG(optimizer_save(&toy.o, &toy.ps, fuzz_folder(), step, &err) == 0, "%s", err.msg);
+    CHECK_MSG(save_now(&(Save){0}, &toy.o, &toy.ps, fuzz_folder(), step, &err) == 0, "%s", err.msg);
     CHECK_MSG(optimizer_load(&toy.o, &toy.ps, fuzz_folder(), &again, &err) == 0, "%s", err.msg);
     CHECK(again == step && !memcmp(before, toy.o.w, bytes) && !memcmp(before + N, toy.o.m, bytes) &&
           !memcmp(before + 2 * N, toy.o.v, bytes));

@@ -4,7 +4,7 @@
 #include "base/sha256.h"
 #include "tests/support/test.h"
 #include "trainer/optimizer.h"
-#include "trainer/optimizer_file.h"
+#include "trainer/save.h"
 #include "trainer/ranks/fixed_sum.h"
 #include "trainer/run_folder.h"
 #include "trainer/schedule.h"
@@ -191,7 +191,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
         param_declare(&ps, &matrix, others[i].name, 2, (int[]){others[i].rows, 2}, init);
         if (others[i].n_extra) param_declare(&ps, &extra, "extra", 1, (int[]){2}, init);
         optimizer_init(&o, &ps);
-        if (i == 0) CHECK_MSG(optimizer_save(&o, &ps, dir, 1234, &err) == 0, "%s", err.msg);
+        if (i == 0) CHECK_MSG(save_now(&(Save){0}, &o, &ps, dir, 1234, &err) == 0, "%s", err.msg);
         CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !others[i].why);
         CHECK_MSG(!others[i].why || strstr(err.msg, others[i].why), "%s", err.msg);
         optimizer_free(&o);
@@ -269,7 +269,7 @@ TEST(trainer_optimizer_file_has_a_tree_of_digests) {
     Sha256 hash;
     int64_t step;
     filed_open(&f);
-    REQUIRE(optimizer_save(&f.o, &f.ps, f.dir, 3, &err) == 0);
+    REQUIRE(save_now(&(Save){0}, &f.o, &f.ps, f.dir, 3, &err) == 0);
     REQUIRE(safe_open(&file, f.path, &err) == 0); /* a safetensors file as others are */
     const SafeTensor *tree = safe_find(&file, "slices.sha256"), *v = safe_find(&file, "v.long");
     REQUIRE(tree && v && tree->bytes == 3 * 3 * SHA256_BYTES && file.n == 7 && !file.metadata_sha256);

@@ -53,8 +53,8 @@ TEST(trainer_cli_lists_presets_by_word) {
 TEST(trainer_memory_of_ranks_is_the_formula) {
     static const struct {
         int n;
-        double gib;
-    } cases[] = {{1, 29.4}, {8, 9.2}};
+        double gib, copy;
+    } cases[] = {{1, 29.4, 17.4}, {8, 9.2, 2.2}};
     const Ranks *before = ranks;
     Config c;
     Model m;
@@ -66,11 +66,14 @@ TEST(trainer_memory_of_ranks_is_the_formula) {
     for (size_t k = 0; k < COUNTOF(cases); k++) {
         Ranks as = {.n = cases[k].n};
         ranks = &as;
-        double told = (double)cost_memory(&m, 1, true).weights, bucket = 16384 * fmax(16, 4 * as.n);
+        CostMemory need = cost_memory(&m, 1, true);
+        double told = (double)need.weights, copy = (double)need.copy, bucket = 16384 * fmax(16, 4 * as.n);
         double formula = as.n == 1 ? 20 * n + 4 * (of[0] + largest)
                                    : 4 * n + 16 * n / as.n + 4 * (of[0] + 2 * largest) + 16 * bucket;
         CHECK_MSG(fabs(told - formula) < 16, "%d ranks: %.0f bytes, by the formula %.0f", as.n, told, formula);
         CHECK_MSG(fabs(told / (1 << 30) - cases[k].gib) < 0.05, "%d ranks: %g GiB", as.n, told / (1 << 30));
+        CHECK_MSG(fabs(copy - 12 * n / as.n) < 16, "%d ranks: %.0f bytes for a copy", as.n, copy);
+        CHECK_MSG(fabs(copy / (1 << 30) - cases[k].copy) < 0.05, "%d ranks: %g GiB", as.n, copy / (1 << 30));
     }
     ranks = before;
     model_free(&m);

@@ -23,6 +23,15 @@ int ranks_most(int mine) {
 
 void ranks_wait(void) { ranks_most(0); }
 
+int ranks_on_host(void) {
+    char(*all)[RANK_HOST] = xcalloc((size_t)ranks->n, sizeof *all);
+    int here = 0;
+    ranks->gather(ranks->host, sizeof ranks->host, all);
+    for (int i = 0; i < ranks->n; i++) here += !strcmp(all[i], ranks->host);
+    free(all);
+    return here;
+}
+
 void ranks_follow(void *data, size_t n) {
     char *all = xmalloc((size_t)ranks->n * n);
     ranks->gather(data, n, all);

@@ -24,6 +24,7 @@ extern const Ranks *ranks;
 
 int ranks_most(int mine);                /* the largest that a rank has, when all are here */
 void ranks_wait(void);                   /* until all ranks are here */
+int ranks_on_host(void);                 /* how many have this one's host, itself too */
 void ranks_follow(void *data, size_t n); /* n bytes become those of rank 0 */
 
 /* -1 and a message for what all ranks find out alike: rank 0 tells it, that of the others is empty. */

@@ -1,0 +1,150 @@
+/* A save beside the steps: what it writes is what it began with, whatever happens meanwhile. */
+#include "tests/support/test.h"
+#include "trainer/run_folder.h"
+#include "trainer/save.h"
+
+#include <math.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Two slices and one that is short. */
+enum { LONG = SLICE + SLICE / 2, SHORT = 5, N = LONG + SHORT };
+
+typedef struct Saved {
+    ParamSet ps;
+    Weight first, second;
+    Optimizer o;
+    Save save;
+    char *dir, path[300];
+    sem_t held; /* what is written behind a commit waits for it */
+} Saved;
+
+static int hold(void *context, const OptimizerOut *out, Err *err) {
+    (void)out, (void)err;
+    return sem_wait(context);
+}
+
+static void fill(Saved *f, float x) {
+    for (int i = 0; i < N; i++) {
+        f->o.w[i] = (float)i + x;
+        f->o.m[i] = (float)-i + x;
+        f->o.v[i] = (float)i / 2 + x;
+    }
+}
+
+static void saved_open(Saved *f) {
+    *f = (Saved){.dir = test_dir()};
+    param_declare(&f->ps, &f->first, "long", 1, (int[]){LONG}, (Init){.kind = INIT_CONSTANT});
+    param_declare(&f->ps, &f->second, "a.short", 1, (int[]){SHORT}, (Init){.kind = INIT_CONSTANT});
+    optimizer_init(&f->o, &f->ps);
+    snprintf(f->path, sizeof f->path, "%s/" RUN_OPTIMIZER, f->dir);
+}
+
+static void saved_close(Saved *f) {
+    save_free(&f->save);
+    optimizer_free(&f->o);
+    params_free(&f->ps);
+    free(f->dir);
+}
+
+static int begin(Saved *f, int64_t step, Err *err) { return save_begin(&f->save, &f->o, &f->ps, f->dir, step, err); }
+
+/* The file is that of fill(x), and nothing lies beside it. */
+static void check_file(Saved *f, int64_t wanted, float x) {
+    char temp[320];
+    Err err = {""};
+    int64_t step = -1;
+    fill(f, NAN);
+    CHECK_MSG(optimizer_load(&f->o, &f->ps, f->dir, &step, &err) == 0, "%s", err.msg);
+    CHECK_MSG(step == wanted, "step %lld", (long long)step);
+    for (int i = 0; i < N; i++)
+        REQUIRE(f->o.w[i] == (float)i + x && f->o.m[i] == (float)-i + x && f->o.v[i] == (float)i / 2 + x);
+    snprintf(temp, sizeof temp, "%s.tmp", f->path);
+    CHECK(access(temp, F_OK) != 0);
+}
+
+TEST(save_is_what_it_began_with) {
+    Saved f;
+    Err err = {""};
+    size_t n[2];
+    saved_open(&f);
+    for (int64_t step = 1; step < 20; step++) {
+        fill(&f, (float)step);
+        REQUIRE(begin(&f, step, &err) == 0);
+        fill(&f, NAN); /* as the next steps do */
+        CHECK_MSG(save_end(&f.save, &err) == 0, "%s", err.msg);
+        check_file(&f, step, (float)step);
+    }
+    char *beside = test_read_file(f.path, &n[0]);
+    CHECK_MSG(save_now(&f.save, &f.o, &f.ps, f.dir, 19, &err) == 0, "%s", err.msg);
+    char *alone = test_read_file(f.path, &n[1]);
+    CHECK(n[0] == n[1] && !memcmp(beside, alone, n[0]));
+    free(beside);
+    free(alone);
+    saved_close(&f);
+}
+
+/* Steps are not kept by what is not over. */
+TEST(save_is_not_waited_for) {
+    Saved f;
+    Err err = {""};
+    saved_open(&f);
+    sem_init(&f.held, 0, 0);
+    f.save.accompany = hold;
+    f.save.context = &f.held;
+    fill(&f, 1);
+    REQUIRE(begin(&f, 1, &err) == 0);
+    while (access(f.path, F_OK)) CHECK(save_look(&f.save, &err) == 0);
+    for (int i = 0; i < 3; i++) CHECK(save_look(&f.save, &err) == 0 && f.save.phase == SAVE_COMMIT);
+    sem_post(&f.held);
+    CHECK(save_end(&f.save, &err) == 0 && f.save.phase == SAVE_NONE);
+    check_file(&f, 1, 1);
+    sem_destroy(&f.held);
+    saved_close(&f);
+}
+
+/* A disk that is full is told of behind a later step, and what was saved before stands. */
+TEST(save_that_fails_is_told) {
+    Saved f;
+    Err err = {""};
+    struct rlimit before, low;
+    saved_open(&f);
+    fill(&f, 1);
+    REQUIRE(save_now(&f.save, &f.o, &f.ps, f.dir, 1, &err) == 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    low = (struct rlimit){4096, before.rlim_max};
+    int rc = begin(&f, 2, &err);
+    REQUIRE(rc == 0 && save_end(&f.save, &err) == 0);
+    check_file(&f, 2, 1);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
+    CHECK(begin(&f, 3, &err) == 0);
+    while (f.save.phase != SAVE_NONE && (rc = save_look(&f.save, &err)) == 0) {}
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    signal(SIGXFSZ, handler);
+    CHECK_MSG(rc == -1 && strstr(err.msg, RUN_OPTIMIZER ".tmp: File too large"), "%s", err.msg);
+    CHECK(f.save.phase == SAVE_NONE);
+    check_file(&f, 2, 1);
+    fill(&f, 4);
+    CHECK(begin(&f, 4, &err) == 0 && save_end(&f.save, &err) == 0);
+    check_file(&f, 4, 4);
+    saved_close(&f);
+}
+
+/* By a rank that fails for another reason and cannot wait for the others. */
+TEST(save_that_is_given_up_leaves_the_last) {
+    Saved f;
+    Err err = {""};
+    saved_open(&f);
+    fill(&f, 1);
+    REQUIRE(save_now(&f.save, &f.o, &f.ps, f.dir, 1, &err) == 0);
+    fill(&f, 2);
+    REQUIRE(begin(&f, 2, &err) == 0);
+    save_free(&f.save);
+    check_file(&f, 1, 1);
+    saved_close(&f);
+}
