@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "model/kernels/blas.h"
 #include "model/kernels/kernels.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 
 #include <cblas.h>
@@ -219,7 +220,8 @@ static void check_arithmetic(const char *dir, const char *isa, const char *want)
     Daemon d;
     test_env("NOISED_ISA", isa);
     REQUIRE(daemon_start_at(&d, dir, NULL));
-    Answer a = ask(&d, "\"seed\":4");
+    Answer a = http_post(&d, "/v1/completions", "{\"prompt\":[1,2],\"max_tokens\":1}");
+    REQUIRE(a.status == 200);
     const char *fingerprint = json_text(a.json, "system_fingerprint"),
                *last = strchr(strchr(fingerprint, '-') + 1, '-');
     CHECK_MSG(last && !strcmp(last + 1, want), "%s on %s has %s, not %s", dir, isa, fingerprint, want);
@@ -230,16 +232,19 @@ static void check_arithmetic(const char *dir, const char *isa, const char *want)
 /* Only bf16 products on amx, and all on blas, have bits of their own; ref computes for an OpenBLAS that is not fit. */
 TEST(seeds_fingerprint_names_the_arithmetic) {
     const Kernels *all[KERNELS_LEVELS];
+    const Config c = test_checkpoint_config();
     int n = kernels_available(all);
-    char blas[64], version[16] = "";
+    char blas[64], version[16] = "", *bf16 = test_dir();
+    test_checkpoint_save(bf16, &c, DTYPE_BF16);
     sscanf(openblas_get_config(), "OpenBLAS %15s", version);
     snprintf(blas, sizeof blas, "blas-%s-%s", openblas_get_corename(), version);
     if (blas_fault()) strcpy(blas, "common");
     for (int i = MAX(n - 2, 0); i < n; i++) {
         bool is_blas = !strcmp(all[i]->name, "blas"), amx = !strcmp(all[i]->name, "amx");
         check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), all[i]->name, is_blas ? blas : "common");
-        check_arithmetic("weights/demo", all[i]->name, is_blas ? blas : amx ? "amx" : "common");
+        check_arithmetic(bf16, all[i]->name, is_blas ? blas : amx ? "amx" : "common");
     }
     check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), "blas", blas);
-    check_arithmetic("weights/demo", "blas", blas);
+    check_arithmetic(bf16, "blas", blas);
+    free(bf16);
 }

@@ -127,10 +127,11 @@ TEST(chat_template_absurd) {
     char *text = xcalloc(1, longer_bytes + 1);
     check_fails("\n{% macro f(m) %}<|im_start|>{{ f(m) }}<|im_end|>{% endmacro %}{{ f(messages) }}",
                 "line 2: it is nested");
-    if (!SANITIZED) /* all its steps, for half a minute */
+    if (!SANITIZED) { /* all their steps, for half a minute each */
         check_fails("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
                     "line 1: it takes more");
-    check_fails("{{ 'x' * 999999999 }}", "line 1: it takes more");
+        check_fails("{{ 'x' * 999999999 }}", "line 1: it takes more");
+    }
     check_fails("{{ messages[0].nonsense.more }}", "has no 'nonsense'");
     check_fails("{{ raise_exception('Speak ' + messages[0].role) }}", "Speak user");
     memset(text, '{', long_bytes);
