@@ -54,14 +54,24 @@ void training_bind(Training *t, bool head_only) {
 
 bool param_is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL; }
 
+static bool same_shape(const Weight *a, const Weight *b) {
+    return a->n_dims == b->n_dims && !memcmp(a->dims, b->dims, sizeof a->dims);
+}
+
+/* A noise of another form cannot go on, so the one of the config starts anew. */
+static const Param *find_in(const ParamSet *from, const Param *to) {
+    const Param *found = params_find(from, to->weight->name);
+    return found && param_is_noise(to) && !same_shape(found->weight, to->weight) ? NULL : found;
+}
+
 static int take_weight(const Training *t, const Param *to, const Checkpoint *from, const char *dir, Err *err) {
     Weight *w = to->weight;
-    const Param *found = from ? params_find(&from->model.params, w->name) : NULL;
+    const Param *found = from ? find_in(&from->model.params, to) : NULL;
     bool own = !from || is_head(&t->model, to) || param_is_noise(to);
     if (!found && !own) return err_set(err, "--init %s has no %s", dir, w->name);
     if (!found) return param_init(to, t->seed, weight_f32(w)), 0;
     const Weight *x = found->weight;
-    if (x->n_dims != w->n_dims || memcmp(x->dims, w->dims, sizeof w->dims))
+    if (!same_shape(x, w))
         return err_set(err, "--init %s: %s is [%d,%d,%d], config wants [%d,%d,%d]", dir, w->name, x->dims[0],
                        x->dims[1], x->dims[2], w->dims[0], w->dims[1], w->dims[2]);
     if (x->dtype >= DTYPE_I8)
@@ -71,11 +81,24 @@ static int take_weight(const Training *t, const Param *to, const Checkpoint *fro
     return 0;
 }
 
+static void tell_of_noise(const Training *t, const ParamSet *from, const char *dir) {
+    for (int i = 0; i < from->n; i++) {
+        const Param *p = &from->params[i], *to = params_find(&t->model.params, p->name);
+        if (!param_is_noise(p) || (to && same_shape(p->weight, to->weight))) continue;
+        printf("left behind in %s: its noise, %s\n", dir,
+               t->model.cfg.noise.scope == NOISE_NONE ? "for the config has none"
+                                                      : "for that of the config has another form");
+        return;
+    }
+}
+
 int training_start(Training *t, const Checkpoint *from, const char *dir, Err *err) {
     const ParamSet *all = &t->model.params;
     for (int i = 0; i < all->n; i++)
         if (take_weight(t, &all->params[i], from, dir, err)) return -1;
-    return from ? shards_check_intact(&from->shards, err) : 0;
+    if (!from) return 0;
+    if (!ranks->rank) tell_of_noise(t, &from->model.params, dir);
+    return shards_check_intact(&from->shards, err);
 }
 
 int training_start_sigmas(Training *t, double sigma, Err *err) {

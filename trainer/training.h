@@ -58,7 +58,7 @@ void training_bind(Training *t, bool head_only);
 bool param_is_noise(const Param *p);
 
 /* Draws every weight by the seed, but for those that `from`, opened from the --init `dir`, has; NULL: all. Only noise
- * and a head may be missing there. */
+ * and a head may be missing there; a noise of another form is left behind, which it says. */
 int training_start(Training *t, const Checkpoint *from, const char *dir, Err *err);
 /* Every sigma of the noise, which must have some, becomes this; NaN: they stay. */
 int training_start_sigmas(Training *t, double sigma, Err *err);

@@ -344,6 +344,26 @@ TEST(trainer_cli_fills_masks) {
     world_close(&w);
 }
 
+/* Of a network all but its noise goes on under a config with another. */
+TEST(trainer_cli_starts_another_noise) {
+    World w = world_open();
+    check_run(&w, "tokenizer --data %T --vocab-size 270 --out %D/t.json", 0, "270 tokens");
+    check_run(&w, "pretrain --config noiseformer-v2-nano --tokenizer %D/t.json --data %T --out %D/gaussian --steps 1",
+              0, "done");
+    check_run(&w,
+              "pretrain --config noiseformer-code-nano --init %D/gaussian --data %T --out %D/code --steps 1 --lr 1e-30",
+              0, "gaussian: its noise, for that of the config has another form\n");
+    check_run(&w, "pretrain --config symmetric-nano --init %D/code --data %T --out %D/plain --steps 1 --lr 1e-30", 0,
+              "code: its noise, for the config has none\n");
+    ChildResult first = run_in(&w, "eval --model %D/gaussian --data %T --noise-scale 0");
+    ChildResult last = run_in(&w, "eval --model %D/plain --data %T");
+    CHECK_MSG(first.status == 0 && number_in(first.output, "loss") == number_in(last.output, "loss"), "%s%s",
+              first.output, last.output);
+    free(first.output);
+    free(last.output);
+    world_close(&w);
+}
+
 TEST(trainer_cli_tells_of_doubts) {
     World w = world_open();
     check_run(&w, "tokenizer --data %T --vocab-size 270 --out %D/t.json", 0, "270 tokens");
