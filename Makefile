@@ -357,6 +357,7 @@ diversity: built ## what a noise seed is good for: forms of noise against temper
 codes: built ## what a learned code for every seed is worth beside temperature, docs/diversity/codes.csv (half an hour of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
+	@python3 scripts/diversity/codes_page.py
 
 family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
 	@scripts/deps.sh python3
@@ -453,6 +454,7 @@ docs: $(BUILD)/print-schema ## print into the pages what comes from the code: ta
 	@scripts/embed.sh
 	@python3 scripts/papers/claims.py
 	@$(UNCERTAINTY)/page.py
+	@python3 scripts/diversity/codes_page.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -478,6 +480,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@scripts/embed.sh --check
 	@python3 scripts/papers/claims.py --check
 	@$(UNCERTAINTY)/page.py --check
+	@python3 scripts/diversity/codes_page.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@mkdir -p $(BUILD)/cppcheck
 	@cppcheck --quiet --cppcheck-build-dir=$(BUILD)/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \

@@ -61,31 +61,37 @@ class Plot:
             left, right = (self.x(1 - float(r[k])) for k in ("self_bleu_high", "self_bleu_low"))
             bars = f"M{x:.1f} {low:.1f} V{high:.1f} M{left:.1f} {y:.1f} H{right:.1f}"
             yield f'<path d="{bars}" stroke="{colour}" opacity="0.4"/>'
-            what = f"T {r['temperature']}, noise_scale {r['noise_scale']}"
-            yield f"<g><title>{name}: {what}</title>{mark(i, x, y, colour)}</g>"
+            yield f"<g><title>{name}: {r['told']}</title>{mark(i, x, y, colour)}</g>"
         y = TOP + 14 + 20 * i
         yield mark(i, WIDTH - RIGHT + 22, y - 4, colour)
         yield f'<text x="{WIDTH - RIGHT + 34}" y="{y}">{name}</text>'
 
 
+def picture(curves):
+    """The lines of an svg. curves: {name: rows}; a point's `told` is what a reader sees who points at it."""
+    plot = Plot([r for c in curves.values() for r in c])
+    yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+           'font-size="13" role="img"><title>How good texts are against how much they differ</title>')
+    yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
+    yield from plot.axes()
+    for i, (name, own) in enumerate(curves.items()):
+        yield from plot.curve(i, name, own)
+    yield "</svg>"
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
+    rows.sort(key=lambda r: (float(r["temperature"]), float(r["noise_scale"])))
+    for r in rows:
+        r["told"] = f"T {r['temperature']}, noise_scale {r['noise_scale']}"
     noisy = [r for r in rows if float(r["temperature"]) == 0 and float(r["noise_scale"]) > 0]
     # Temperature goes on far to the right of where any noise gets.
     limit = 2 * max(1 - float(r["self_bleu"]) for r in noisy) + 0.05
     curves = {"temperature, no noise": [r for r in rows if r["member"] == "none" and 1 - float(r["self_bleu"]) < limit]}
     for r in noisy:
         curves.setdefault(f"{r['member']}, T 0", []).append(r)
-    plot = Plot([r for c in curves.values() for r in c])
-    print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-          'font-size="13" role="img"><title>How good texts are against how much they differ</title>')
-    print(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>')
-    print("\n".join(plot.axes()))
-    for i, (name, own) in enumerate(curves.items()):
-        own.sort(key=lambda r: (float(r["temperature"]), float(r["noise_scale"])))
-        print("\n".join(plot.curve(i, name, own)))
-    print("</svg>")
+    print("\n".join(picture(curves)))
 
 
 if __name__ == "__main__":
