@@ -28,16 +28,28 @@ typedef struct Encoded {
     Err err;
 } Encoded;
 
+typedef struct Batch {
+    Encoded pieces[BATCH_PIECES];
+    int n;
+    int source; /* the place behind it */
+    TextPlace at;
+    int rc; /* of reading it; what was read before an error is not used */
+    Err err;
+} Batch;
+
+enum { WRITTEN, ENCODED, READ, BATCHES }; /* what is done with each at one time */
+
 typedef struct Work {
     const Tokenize *t;
-    CorpusIndex index;
+    CorpusIndex index; /* as far as is written */
     int lock;
     Tokenizer *tok;
     RowWriter rows[CORPUS_ROWS];
     PieceReader reader;
-    bool reading; /* the reader is open, in index.source */
-    Encoded batch[BATCH_PIECES];
-    int n_batch;
+    bool reading; /* the reader is open, in the source */
+    int source;   /* that is read, from here on */
+    TextPlace at;
+    Batch batches[BATCHES];
     /* ---- what is shown ---- */
     double started, shown, share_before;
     uint64_t bytes_before;
@@ -168,7 +180,7 @@ static int open_tokenizer(Work *w, Err *err) {
 static int open_reader(Work *w, Err *err) {
     const CorpusIndex *x = &w->index;
     w->reading = true;
-    return piece_reader_open(&w->reader, x->sources[x->source].path, x->field, w->tok, !x->val, x->at, err);
+    return piece_reader_open(&w->reader, x->sources[w->source].path, x->field, w->tok, !x->val, w->at, err);
 }
 
 static void close_reader(Work *w) {
@@ -176,33 +188,35 @@ static void close_reader(Work *w) {
     w->reading = false;
 }
 
-static int read_batch(Work *w, Err *err) {
-    CorpusIndex *x = &w->index;
-    for (size_t bytes = 0; bytes < BATCH && w->n_batch < BATCH_PIECES && x->source < x->n_sources;) {
+static int read_pieces(Work *w, Batch *b, Err *err) {
+    const CorpusIndex *x = &w->index;
+    for (size_t bytes = 0; bytes < BATCH && b->n < BATCH_PIECES && w->source < x->n_sources;) {
         if (!w->reading && open_reader(w, err)) return -1;
-        Encoded *e = &w->batch[w->n_batch];
+        Encoded *e = &b->pieces[b->n];
         *e = (Encoded){0};
         int rc = piece_next(&w->reader, &e->piece, err);
         if (rc < 0) return -1;
-        x->at = w->reader.at;
+        w->at = w->reader.at;
         bytes += e->piece.n;
-        w->n_batch += rc;
+        b->n += rc;
         if (rc) continue;
-        if (source_unchanged(&w->reader.source, x->sources[x->source].bytes, x->sources[x->source].modified, err))
-            return -1;
+        const CorpusSource *s = &x->sources[w->source];
+        if (source_unchanged(&w->reader.source, s->bytes, s->modified, err)) return -1;
         close_reader(w);
-        x->source++;
-        x->at = TEXT_START;
+        w->source++;
+        w->at = TEXT_START;
     }
     return 0;
 }
 
-static void encode_batch(Work *w) {
-#pragma omp parallel for schedule(dynamic)
-    for (int i = 0; i < w->n_batch; i++) {
-        Encoded *e = &w->batch[i];
-        e->rc = piece_encode(&e->piece, w->tok, w->index.separator, &e->ids, &e->bytes, &e->err);
-    }
+static void read_batch(Work *w, Batch *b) {
+    b->rc = read_pieces(w, b, &b->err);
+    b->source = w->source;
+    b->at = w->at;
+}
+
+static void encode(const Work *w, Encoded *e) {
+    e->rc = piece_encode(&e->piece, w->tok, w->index.separator, &e->ids, &e->bytes, &e->err);
 }
 
 /* Between two texts stands the separator, but not in front of the first. */
@@ -215,29 +229,52 @@ static int write_piece(Work *w, const Encoded *e, bool val, Err *err) {
     return row_append(&w->rows[kind], e->ids.ids + first, e->ids.n - first, err);
 }
 
-static void drop_batch(Work *w) {
-    for (int i = 0; i < w->n_batch; i++) {
-        token_list_free(&w->batch[i].ids);
-        free(w->batch[i].piece.data);
+static void drop_batch(Batch *b) {
+    for (int i = 0; i < b->n; i++) {
+        token_list_free(&b->pieces[i].ids);
+        free(b->pieces[i].piece.data);
     }
-    w->n_batch = 0;
-}
-
-static int write_batch(Work *w, Err *err) {
-    int rc = 0;
-    for (int i = 0; i < w->n_batch; i++) {
-        const Encoded *e = &w->batch[i];
-        bool val = has_val_file(w->t) && e->piece.path == w->index.sources[w->t->n_files].path;
-        if (rc == 0) rc = write_piece(w, e, val, err);
-    }
-    drop_batch(w);
-    return rc;
+    b->n = 0;
 }
 
 static int save(Work *w, Err *err) {
     for (int r = 0; r < CORPUS_ROWS; r++)
         if (row_sync(&w->rows[r], err)) return -1;
     return corpus_index_save(&w->index, w->t->out, err);
+}
+
+static void reach(CorpusIndex *x, const Batch *b) {
+    x->source = b->source;
+    x->at = b->at;
+}
+
+static int write_batch(Work *w, Batch *b, Err *err) {
+    const CorpusRow *rows = w->index.rows;
+    int shards = rows[ROW_TRAIN].n_sums + rows[ROW_HELD_OUT].n_sums, rc = 0;
+    for (int i = 0; i < b->n && rc == 0; i++) {
+        const Encoded *e = &b->pieces[i];
+        bool val = has_val_file(w->t) && e->piece.path == w->index.sources[w->t->n_files].path;
+        rc = write_piece(w, e, val, err);
+    }
+    drop_batch(b);
+    reach(&w->index, b);
+    bool full = rows[ROW_TRAIN].n_sums + rows[ROW_HELD_OUT].n_sums > shards;
+    return rc || (full && save(w, err)) ? -1 : 0;
+}
+
+/* One of the team writes and one reads while the others begin to encode; both then help. */
+static int turn(Work *w, Batch *const b[BATCHES], Err *err) {
+    int rc = 0;
+#pragma omp parallel for schedule(dynamic)
+    for (int i = 0; i < b[ENCODED]->n + 2; i++) {
+        if (i == 0)
+            rc = write_batch(w, b[WRITTEN], err);
+        else if (i == 1 && b[ENCODED]->rc == 0)
+            read_batch(w, b[READ]);
+        else if (i > 1)
+            encode(w, &b[ENCODED]->pieces[i - 2]);
+    }
+    return rc;
 }
 
 /* ---- what is shown ---- */
@@ -247,7 +284,7 @@ static double share_done(const Work *w) {
     double all = 0, done = w->reading ? (double)w->reader.source.taken : 0;
     for (int i = 0; i < x->n_sources; i++) {
         all += (double)x->sources[i].bytes;
-        if (i < x->source) done += (double)x->sources[i].bytes;
+        if (i < w->source) done += (double)x->sources[i].bytes;
     }
     return done / all;
 }
@@ -287,21 +324,26 @@ static void show_end(const Work *w, int stopped) {
 static int run_batches(Work *w, Err *err) {
     CorpusIndex *x = &w->index;
     int stopped = 0;
+    w->source = x->source;
+    w->at = x->at;
     w->started = w->shown = now_seconds();
     w->bytes_before = text_bytes(w);
     w->share_before = share_done(w);
     if (w->bytes_before) printf("going on behind %llu bytes of text\n", (unsigned long long)w->bytes_before);
-    while (x->source < x->n_sources && !stopped) {
-        int shards = x->rows[ROW_TRAIN].n_sums + x->rows[ROW_HELD_OUT].n_sums;
-        if (read_batch(w, err)) return -1;
-        encode_batch(w);
-        if (write_batch(w, err)) return -1;
+    for (int i = 0; i < BATCHES; i++) w->batches[i] = (Batch){.source = x->source, .at = x->at};
+    read_batch(w, &w->batches[ENCODED]);
+    for (int k = 0; !stopped; k++) {
+        Batch *b[BATCHES];
+        for (int i = 0; i < BATCHES; i++) b[i] = &w->batches[(k + i) % BATCHES];
+        if (b[ENCODED]->rc) drop_batch(b[ENCODED]);
+        if (turn(w, b, err)) return -1;
+        if (b[ENCODED]->rc) return err_set(err, "%s", b[ENCODED]->err.msg);
         show(w);
+        if (b[ENCODED]->n == 0) return reach(x, b[ENCODED]), 0;
         stopped = w->t->stopped ? w->t->stopped() : 0;
-        bool more = x->rows[ROW_TRAIN].n_sums + x->rows[ROW_HELD_OUT].n_sums > shards;
-        if ((more || stopped) && save(w, err)) return -1;
+        if (stopped && write_batch(w, b[ENCODED], err)) return -1;
     }
-    return stopped;
+    return save(w, err) ? -1 : stopped;
 }
 
 static int finish(Work *w, Err *err) {
@@ -325,7 +367,7 @@ int tokenize(const Tokenize *t, Err *err) {
     Work *w = xcalloc(1, sizeof *w);
     *w = (Work){.t = t, .lock = -1, .rows = {{.fd = -1}, {.fd = -1}}};
     int rc = work(w, err);
-    drop_batch(w);
+    for (int i = 0; i < BATCHES; i++) drop_batch(&w->batches[i]);
     close_reader(w);
     for (int r = 0; r < CORPUS_ROWS; r++) row_close(&w->rows[r]);
     if (w->tok) tokenizer_free(w->tok);

@@ -1,10 +1,10 @@
 /* tokenize: texts of any size into a folder of token ids (corpus_index.h), in bounded memory and by the whole team.
  *
- * Pieces (pieces.h) are read and ids written in the order of the files, by one thread; between, a batch of pieces is
- * encoded by all. So the bytes depend on the texts, the tokenizer and the field alone. Whenever a shard is full, and
- * when it is told to stop, the index is written anew with the place in the texts that the rows reach; from there it is
- * gone on with, whatever has ended it. Memory: BATCH bytes of text and their ids, and one piece, besides the tokenizer.
- */
+ * Pieces (pieces.h) are read and ids written in the order of the files; between, a batch of pieces is encoded by all
+ * threads, of which one writes the batch before meanwhile and one reads the next. So the bytes depend on the texts, the
+ * tokenizer and the field alone. Whenever a shard is full, and when it is told to stop, the index is written anew with
+ * the place in the texts that the rows reach; from there it is gone on with, whatever has ended it. Memory: three times
+ * BATCH bytes of text, the ids of two, and one piece, besides the tokenizer. */
 #ifndef NOISED_TOKENIZE_H
 #define NOISED_TOKENIZE_H
 
