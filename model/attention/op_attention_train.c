@@ -61,26 +61,26 @@ typedef struct Scratch {
     uint32_t *left, *right;
 } Scratch;
 
-static size_t packed_words(int n, size_t k) {
-    size_t panel = (size_t)kernels->train->tile_columns;
-    return ((size_t)n + panel - 1) / panel * panel * k;
-}
+static size_t panels_words(int panel, int n, size_t k) { return (size_t)((n + panel - 1) / panel * panel) * k; }
+
+static size_t left_words(int n, size_t k) { return panels_words(kernels->train->tile_rows, n, k); }
+static size_t right_words(int n, size_t k) { return panels_words(kernels->train->tile_columns, n, k); }
 
 /* Lays the scratch out at `at`, which may be NULL, and returns its size in floats. */
 static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     size_t t = (size_t)c->longest, k_dim = (size_t)c->spec.heads.k_dim, v_dim = (size_t)c->spec.heads.v_dim;
-    size_t wide = MAX(t, MAX(k_dim, v_dim)) + TILE;
+    size_t wide = MAX(t, MAX(k_dim, v_dim));
     const size_t sizes[] = {TILE * t,
                             TILE * t,
                             c->spec.scores ? TILE * t : 0,
                             t,
                             t,
-                            packed_words(c->longest, k_dim),
-                            packed_words((int)k_dim, t),
-                            packed_words(c->longest, v_dim),
-                            packed_words((int)v_dim, t),
-                            TILE * wide,
-                            packed_words((int)MAX(k_dim, v_dim), TILE)};
+                            right_words(c->longest, k_dim),
+                            right_words((int)k_dim, t),
+                            right_words(c->longest, v_dim),
+                            right_words((int)v_dim, t),
+                            MAX(left_words(TILE, wide), left_words((int)wide, TILE)),
+                            right_words((int)MAX(k_dim, v_dim), TILE)};
     size_t first[COUNTOF(sizes)], total = 0;
     for (size_t i = 0; i < COUNTOF(sizes); i++) {
         first[i] = total;

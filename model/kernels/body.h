@@ -15,6 +15,10 @@
 
 #include <float.h>
 
+#include "model/kernels/gemm_factors_body.h"
+#ifdef PANELS_FROM
+#include "model/kernels/gemm_panels_body.h"
+#endif
 #include "model/kernels/gemm_body.h"
 #include "model/kernels/attention_body.h"
 #include "model/kernels/math_body.h"

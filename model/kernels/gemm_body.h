@@ -5,49 +5,8 @@
  * cache while all rows of x meet them, and fetched a block ahead; k in blocks of K_BLOCK, so that the rows of x of a
  * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array. */
 
-enum { K_BLOCK = 768, OUT_BLOCK = 64, W_BLOCK_BYTES = 192 << 10, CACHE_LINE = 64 };
+enum { K_BLOCK = 768, OUT_BLOCK = 64, W_BLOCK_BYTES = 192 << 10 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
-
-typedef struct Gemm {
-    int n, n_out, k, block; /* block: outputs at a time */
-    const void *x, *w;
-    size_t ldx;
-    float *y;
-    size_t ldy;
-} Gemm;
-
-INLINE Vec element_load(Dtype type, const void *p) {
-    if (type == DTYPE_BF16) return vec_load_bf16(p);
-    if (type == DTYPE_F16) return vec_load_f16(p);
-    return vec_load(p);
-}
-
-INLINE Vec element_load_n(Dtype type, const void *p, int n) {
-    if (type == DTYPE_BF16) return vec_load_bf16_n(p, n);
-    if (type == DTYPE_F16) return vec_load_f16_n(p, n);
-    return vec_load_n(p, n);
-}
-
-INLINE const void *element_at(Dtype type, const void *base, size_t i) {
-    return (const char *)base + i * (type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
-}
-
-/* What lanes multiply: one element each or, of bf16, a pair, which takes BF16_PARTS multiplications. */
-INLINE int factor_width(Dtype type) { return type == DTYPE_BF16 ? 2 * LANES : LANES; }
-
-/* x may hold its factors already, part after part: then it is f32. */
-INLINE Vec factor_load(Dtype type, int part, const void *p) {
-    return type == DTYPE_BF16 ? vec_load_pairs(p, part)
-                              : element_load(type, element_at(type, p, (size_t)(part * LANES)));
-}
-
-INLINE Vec factor_load_n(Dtype type, int part, const void *p, int n) {
-    return type == DTYPE_BF16 ? vec_load_pairs_n(p, n, part) : element_load_n(type, p, n);
-}
-
-INLINE Vec factor_fma(Dtype type, Vec x, Vec w, Vec acc) {
-    return type == DTYPE_BF16 ? vec_fma_pairs(x, w, acc) : vec_fma(x, w, acc);
-}
 
 typedef struct GemmScratch {
     _Alignas(64) float rest[GEMM_ROWS][OUT_BLOCK][LANES];
@@ -63,7 +22,7 @@ typedef struct Tile {
 
 INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Tile t, GemmScratch *s) {
     Vec acc[GEMM_ROWS * GEMM_OUTS_MAX];
-    const int width = factor_width(wt), parts = wt == DTYPE_BF16 ? BF16_PARTS : 1, count = rows * outs;
+    const int width = factor_width(wt), parts = factor_parts(wt), count = rows * outs;
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
     const size_t k = (size_t)g->k;
     const void *w = element_at(wt, g->w, (size_t)t.o * k + (size_t)t.k0);
@@ -241,7 +200,7 @@ static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }
 
-INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
+INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g) {
     GemmScratch s;
     size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
     g->block = (int)MIN(MAX(W_BLOCK_BYTES / row / 8 * 8, 8), OUT_BLOCK);
@@ -272,6 +231,16 @@ INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
             }
         }
     }
+}
+
+INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
+#ifdef PANELS_FROM
+    if (gemm_has_panels(wt, g)) {
+        gemm_panels(wt, g);
+        return;
+    }
+#endif
+    gemm_dots(xt, wt, g);
 }
 
 static void gemm_f32(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { GEMM_ROWS = 6, GEMM_OUTS = 1, GEMM_OUTS_ONE_ROW = 4, BF16_PARTS = 2 };
+#define PANELS_FROM 48 /* rows, see gemm_panels_body.h */
 enum { SCORE_ROWS = 2, MIX_ROWS = 2, MIX_VECS = 2, NOISE_VECS = 2 };
 
 typedef struct Vec {

@@ -41,14 +41,15 @@ INLINE const float *vector_at(const PackSource *s, int i) {
     return s->run > 1 ? s->x + (size_t)(i / s->run) * s->stride + i % s->run : s->x + (size_t)i * s->stride;
 }
 
-/* Units u0..u0+nu-1 of vectors i0..i0+ni-1 as b[unit][vector], zero where there is none. */
-INLINE void block_load(bool pairs, const PackSource *s, int i0, int ni, int u0, int nu, UnitBlock b) {
+/* Units u0..u0+nu-1 of vectors i0..i0+ni-1, ni <= most, as b[unit][vector], of vectors below `most` zero where there is
+ * none. */
+INLINE void block_load(bool pairs, int most, const PackSource *s, int i0, int ni, int u0, int nu, UnitBlock b) {
     int per = pairs ? 2 : 1, k0 = u0 * per;
-    if (ni < LANES || nu < LANES) memset(b, 0, sizeof(UnitBlock));
+    if (ni < most || nu < LANES) memset(b, 0, sizeof(UnitBlock));
     if (s->step == 1) {
         bool odd = pairs && k0 + nu * per > s->k;
-        if (ni == LANES && nu == LANES && !odd) {
-            for (int i = 0; i < LANES; i++) units_along(pairs, vector_at(s, i0 + i) + k0, LANES, false, b[i]);
+        if (ni == most && nu == LANES && !odd) {
+            for (int i = 0; i < most; i++) units_along(pairs, vector_at(s, i0 + i) + k0, LANES, false, b[i]);
         } else {
             for (int i = 0; i < ni; i++) units_along(pairs, vector_at(s, i0 + i) + k0, nu, odd, b[i]);
         }
@@ -58,24 +59,25 @@ INLINE void block_load(bool pairs, const PackSource *s, int i0, int ni, int u0, 
     for (int u = 0; u < nu; u++) {
         const float *x = s->x + (size_t)(k0 + u * per) * s->step + i0;
         const float *next = k0 + u * per + 1 < s->k ? x + s->step : NULL;
-        if (ni == LANES)
-            units_across(pairs, x, next, LANES, b[u]);
+        if (ni == most)
+            units_across(pairs, x, next, most, b[u]);
         else
             units_across(pairs, x, next, ni, b[u]);
     }
 }
 
-/* Blocks are taken in the order in which the source lies in memory. */
+/* Blocks of whole panels are taken in the order in which the source lies in memory. */
 INLINE void pack(bool pairs, int width, const PackSource *s, uint32_t *out) {
     int units = pairs ? (s->k + 1) / 2 : s->k, run = MIN(width, LANES);
-    int across = (s->n + LANES - 1) / LANES, along = (units + LANES - 1) / LANES;
+    const int most = LANES / run * run; /* vectors of a block */
+    int across = (s->n + most - 1) / most, along = (units + LANES - 1) / LANES;
     size_t panel = s->panel_words ? s->panel_words : (size_t)units * (size_t)width;
-    UnitBlock b;
+    UnitBlock b = {{0}};
     for (int block = 0; block < across * along; block++) {
-        int i0 = LANES * (s->step == 1 ? block / along : block % across);
+        int i0 = most * (s->step == 1 ? block / along : block % across);
         int u0 = LANES * (s->step == 1 ? block % along : block / across);
-        int ni = MIN(LANES, s->n - i0), nu = MIN(LANES, units - u0);
-        block_load(pairs, s, i0, ni, u0, nu, b);
+        int ni = MIN(most, s->n - i0), nu = MIN(LANES, units - u0);
+        block_load(pairs, most, s, i0, ni, u0, nu, b);
         for (int v = 0; v < ni; v += run) {
             uint32_t *to = out + (size_t)((i0 + v) / width) * panel + (size_t)u0 * (size_t)width + (i0 + v) % width;
             for (int u = 0; u < nu; u++) memcpy(to + u * width, b[u] + v, (size_t)run * sizeof *to);
@@ -135,6 +137,7 @@ INLINE void tile(UnitKind kind, int vecs, int units, const uint32_t *a, const ui
             for (int v = 0; v < vecs - 1; v++) acc[r * vecs + v] = vec_load(row + v * LANES);
             acc[r * vecs + vecs - 1] = vec_load_n(row + (vecs - 1) * LANES, lanes);
         }
+#pragma GCC unroll 4
     for (int u = 0; u < units; u++) {
         Vec w[TILE_VECS];
         const float *bu = (const float *)(const void *)b + (size_t)u * TILE_COLUMNS;

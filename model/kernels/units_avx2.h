@@ -2,9 +2,39 @@
 
 #include "model/kernels/noise_avx2.h"
 
-enum { TILE_ROWS = 4, TILE_VECS = 1 };
+enum { TILE_ROWS = 6, TILE_VECS = 1 };
 
-INLINE void block_transpose(UnitBlock b) { plain_transpose(b); }
+/* By quarters of 8 x 8. */
+INLINE void block_transpose(UnitBlock b) {
+    for (int i = 0; i < LANES; i += 8)
+        for (int k = 0; k <= i; k += 8) {
+            __m256i here[8], there[8];
+#pragma GCC unroll 8
+            for (int v = 0; v < 8; v++) here[v] = _mm256_loadu_si256((const __m256i *)(b[i + v] + k));
+            ints_transpose(here);
+            if (k < i) {
+#pragma GCC unroll 8
+                for (int v = 0; v < 8; v++) there[v] = _mm256_loadu_si256((const __m256i *)(b[k + v] + i));
+                ints_transpose(there);
+#pragma GCC unroll 8
+                for (int v = 0; v < 8; v++) _mm256_storeu_si256((__m256i *)(b[i + v] + k), there[v]);
+            }
+#pragma GCC unroll 8
+            for (int v = 0; v < 8; v++) _mm256_storeu_si256((__m256i *)(b[k + v] + i), here[v]);
+        }
+}
+/* v[i].lo lane l <-> v[l].lo lane i, and hi likewise */
+INLINE void vec_transpose8(Vec v[8]) {
+    __m256i lo[8], hi[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) lo[i] = _mm256_castps_si256(v[i].lo), hi[i] = _mm256_castps_si256(v[i].hi);
+    ints_transpose(lo);
+    ints_transpose(hi);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) v[i] = (Vec){_mm256_castsi256_ps(lo[i]), _mm256_castsi256_ps(hi[i])};
+}
+INLINE void half_store(float *p, __m256 a) { _mm256_storeu_ps(p, a); }
+
 INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
 INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
 

@@ -119,27 +119,31 @@ static void part_serve(const Operand *a, const Weight *w, const float *b, const 
     for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
 }
 
-/* y += product, made a few rows at a time in scratch [ADD_ROWS, count], so that it does not leave the cache. */
-enum { ADD_ROWS = 64 };
+/* y += product, made in pieces that do not leave the cache: all rows, or ADD_ROWS of them, of as many outputs as
+ * ADD_SUMS are enough for. */
+enum { PANEL = 64 }; /* outputs that kernels like to take together */
+enum { ADD_ROWS = 512, ADD_SUMS = 64 << 10 };
+
 static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part *p, float *scratch) {
-    for (int done = 0; done < p->rows; done += ADD_ROWS) {
-        Part some = {p->row + done, MIN(ADD_ROWS, p->rows - done), p->first, p->count};
-        part_product(a, w, &some, scratch, p->count);
-        for (int i = 0; i < some.rows; i++)
-            kernels->add_row(p->count, scratch + (size_t)i * (size_t)p->count, part_row(y, &some, i));
-    }
+    int outputs = ADD_SUMS / MIN(p->rows, ADD_ROWS) / PANEL * PANEL, end = p->first + p->count;
+    for (int first = p->first; first < end; first += outputs)
+        for (int done = 0; done < p->rows; done += ADD_ROWS) {
+            Part some = {p->row + done, MIN(ADD_ROWS, p->rows - done), first, MIN(outputs, end - first)};
+            part_product(a, w, &some, scratch, some.count);
+            for (int i = 0; i < some.rows; i++)
+                kernels->add_row(some.count, scratch + (size_t)i * (size_t)some.count, part_row(y, &some, i));
+        }
 }
 
 /* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
  * where W has not enough outputs to go round, one stretch of the rows. */
 static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
-    enum { PANEL = 64 }; /* outputs that kernels like to take together */
     ArenaMark mark = arena_mark(&t->arena);
     Operand a = operand_of(t, x, w->dtype);
     int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
     bool by_rows = panels < team && x->n >= PANEL;
     int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
-    size_t sums = (size_t)MIN(ADD_ROWS, x->n) * (size_t)(by_rows ? y->d : share);
+    size_t sums = MIN((size_t)ADD_SUMS, (size_t)share * (size_t)(by_rows ? y->d : x->n));
     float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
 #pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d * (size_t)y->d, TEAM_PRODUCTS))
     for (int first = 0; first < all; first += share) {

@@ -295,7 +295,7 @@ static int run(const Kernels *level, const Kernel *k, Work *w, int n_y, float **
 static void look(const uint8_t *data, size_t n) {
     FuzzInput in = {data, n};
     const Kernel *k = &kernel_list[fuzz_below(&in, COUNTOF(kernel_list))];
-    Work w = {.n = 1 + fuzz_below(&in, 19), .n_out = 1 + fuzz_below(&in, 70), .k = 1 + fuzz_byte(&in)};
+    Work w = {.n = 1 + fuzz_below(&in, 60), .n_out = 1 + fuzz_below(&in, 70), .k = 1 + fuzz_byte(&in)};
     w.numbers = in;
     int most = (int)MAX(MAX(9 * 257, w.n * 256), w.n * (w.n_out + INT4_OUTS));
     float *want, *got;

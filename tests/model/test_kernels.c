@@ -211,9 +211,10 @@ static void check_levels(const char *what, Run run, Shape s) {
 }
 
 TEST(kernels_matrix_products_equal_ref) {
-    static const Shape large[] = {{50, 9, 1700, 0}, {13, 11, 768, 1}, {1, 21, 1540, 3},  {7, 8, 785, 0},
-                                  {170, 8, 770, 0}, {9, 141, 800, 1}, {3, 201, 1030, 2}, {26, 70, 2100, 0},
-                                  {1, 67, 3100, 0}, {33, 45, 32, 1},  {36, 67, 64, 0},   {32, 16, 64, 2}};
+    static const Shape large[] = {{50, 9, 1700, 0},  {13, 11, 768, 1},  {1, 21, 1540, 3},  {7, 8, 785, 0},
+                                  {170, 8, 770, 0},  {9, 141, 800, 1},  {3, 201, 1030, 2}, {26, 70, 2100, 0},
+                                  {1, 67, 3100, 0},  {33, 45, 32, 1},   {36, 67, 64, 0},   {32, 16, 64, 2},
+                                  {53, 50, 1700, 1}, {50, 150, 160, 3}, {48, 70, 3100, 0}, {51, 16, 1537, 0}};
     Run runs[] = {run_gemm_f32, run_gemm_bf16, run_gemm_f16};
     const char *names[] = {"gemm_f32", "gemm_bf16", "gemm_f16"};
     kernels_init(NULL);
@@ -226,6 +227,7 @@ TEST(kernels_matrix_products_equal_ref) {
                     check_levels(names[r], runs[r], (Shape){n, n_out, k, (k + n) % 4});
                 }
             for (size_t i = 0; i < COUNTOF(large); i++) check_levels(names[r], runs[r], large[i]);
+            for (int i = 0; i < 32; i++) check_levels(names[r], runs[r], (Shape){48 + i % 7, 16 + i, 128 + i, i % 4});
         }
     }
 }

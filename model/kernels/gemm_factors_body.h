@@ -1,0 +1,45 @@
+/* gemm_factors_body: what the products of serving are made of. */
+
+enum { CACHE_LINE = 64 };
+
+typedef struct Gemm {
+    int n, n_out, k, block; /* block: outputs at a time of dot products */
+    const void *x, *w;
+    size_t ldx;
+    float *y;
+    size_t ldy;
+} Gemm;
+
+INLINE Vec element_load(Dtype type, const void *p) {
+    if (type == DTYPE_BF16) return vec_load_bf16(p);
+    if (type == DTYPE_F16) return vec_load_f16(p);
+    return vec_load(p);
+}
+
+INLINE Vec element_load_n(Dtype type, const void *p, int n) {
+    if (type == DTYPE_BF16) return vec_load_bf16_n(p, n);
+    if (type == DTYPE_F16) return vec_load_f16_n(p, n);
+    return vec_load_n(p, n);
+}
+
+INLINE const void *element_at(Dtype type, const void *base, size_t i) {
+    return (const char *)base + i * (type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+/* What lanes multiply: one element each or, of bf16, a pair, which takes BF16_PARTS multiplications. */
+INLINE int factor_width(Dtype type) { return type == DTYPE_BF16 ? 2 * LANES : LANES; }
+INLINE int factor_parts(Dtype type) { return type == DTYPE_BF16 ? BF16_PARTS : 1; }
+
+/* x may hold its factors already, part after part: then it is f32. */
+INLINE Vec factor_load(Dtype type, int part, const void *p) {
+    return type == DTYPE_BF16 ? vec_load_pairs(p, part)
+                              : element_load(type, element_at(type, p, (size_t)(part * LANES)));
+}
+
+INLINE Vec factor_load_n(Dtype type, int part, const void *p, int n) {
+    return type == DTYPE_BF16 ? vec_load_pairs_n(p, n, part) : element_load_n(type, p, n);
+}
+
+INLINE Vec factor_fma(Dtype type, Vec x, Vec w, Vec acc) {
+    return type == DTYPE_BF16 ? vec_fma_pairs(x, w, acc) : vec_fma(x, w, acc);
+}
