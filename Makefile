@@ -113,7 +113,7 @@ $(BUILD)/tests/%.o $(BUILD)/model/kernels/%.o: CFLAGS += -I$(BLAS_ROOT)/usr/incl
 # libmicrohttpd reads by the recv of server/http/library.c, so it must be the shared one.
 $(BUILD)/noised $(BUILD)/print-schema $(BUILD)/run-tests: LIBS += -lmicrohttpd -lsystemd
 $(BUILD)/run-tests $(BUILD)/run-soak $(BUILD)/run-browser-tests $(BUILD)/bench-load: LIBS += $(TEST_LIBS)
-$(BUILD)/noised-train $(MPI) $(BUILD)/run-tests $(BUILD)/run-fuzz $(BUILD)/bench-mpi $(BUILD)/bench-sums: LIBS += $(TRAINER_LIBS)
+$(BUILD)/noised-train $(MPI) $(BUILD)/run-tests $(BUILD)/run-fuzz $(BUILD)/bench-mpi $(BUILD)/bench-ranks $(BUILD)/bench-sums: LIBS += $(TRAINER_LIBS)
 $(BUILD)/form-check: $(call objects,$(BASE) $(TOKENIZER) $(call sources,server/form) tests/forms/check.c)
 $(BUILD)/run-tests: $(call objects,$(CORE) $(TRAINER) $(SERVER) $(TESTS) $(FUZZ) $(LOAD)) $(EMBEDDED)
 $(BUILD)/run-tests: | $(BUILD)/fault.so
@@ -125,7 +125,7 @@ $(BUILD)/run-soak: $(call objects,$(CORE) $(SOAK) $(LOAD) $(patsubst %,tests/sup
 $(BUILD)/run-browser-tests: $(call objects,$(CORE) $(BROWSER) $(patsubst %,tests/support/%.c,main host reports daemon http_client models))
 $(BUILD)/bench-load: $(call objects,$(LOAD))
 $(BUILD)/bench-keys: $(call objects,server/auth.c)
-$(BUILD)/bench-sums: $(call objects,$(TRAINER))
+$(BUILD)/bench-ranks $(BUILD)/bench-sums: $(call objects,$(TRAINER))
 $(BUILD)/bench-%: $(call objects,$(CORE)) $(BUILD)/tests/bench/bench_%.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
@@ -410,9 +410,19 @@ bench-mpi: mpi ## what a message between ranks takes, and what steps on 8, 64 an
 	@$(MAKE) -s --no-print-directory $(BUILD)/bench-mpi
 	mpirun --allow-run-as-root --oversubscribe --mca btl tcp,self -np 2 $(BUILD)/bench-mpi docs/scale-training.svg
 
+.PHONY: bench-ranks
+bench-ranks: mpi $(BUILD)/noised-train $(BUILD)/bench-ranks ## memory and bytes of a rank, measured and by formula; the picture in docs/scale.md (TEXT=file, root)
+	TEXT=$(or $(TEXT),$(error TEXT=file is missing)) BUILD=$(BUILD) python3 tests/bench/bench_ranks.py >$(BUILD)/scale-ranks.csv
+	mv $(BUILD)/scale-ranks.csv docs/scale-ranks.csv
+	$(BUILD)/bench-ranks docs/scale-ranks.csv docs/scale-ranks.svg
+
 .PHONY: bench-corpus
 bench-corpus: $(BUILD)/noised-train ## what a corpus costs by its size: rate, memory, start (TEXT=file SIZES=10,300 in MB, THREADS=, FOLDER=)
 	TEXT=$(or $(TEXT),$(error TEXT=file is missing)) BUILD=$(BUILD) python3 tests/bench/bench_corpus.py
+
+.PHONY: bench-saves
+bench-saves: $(BUILD)/noised-train ## what saves beside the steps cost (TEXT=file PROGRAMS=two,of them CONFIG= STEPS=13 EVERY=4 ROUNDS=5 FOLDER=)
+	TEXT=$(or $(TEXT),$(error TEXT=file is missing)) BUILD=$(BUILD) python3 tests/bench/bench_saves.py
 
 .PHONY: bench-sums
 bench-sums: $(BUILD)/bench-sums ## the sum of a step's gradients beside one in double and one in f32, and the losses (TEXT=file STEPS=1000)
