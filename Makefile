@@ -8,6 +8,7 @@ CC ?= gcc
 # None before `make deps` has installed a compiler.
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 X86_64 := $(findstring x86_64,$(MACHINE))
+ARM64 := $(findstring aarch64,$(MACHINE))
 # The build of OpenBLAS that threads of ours may call: the serial one takes no locks, the other one starts threads.
 BLAS := /$(MACHINE)/openblas-openmp
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
@@ -71,7 +72,7 @@ CORE := $(BASE) $(TOKENIZER) $(MODEL) $(WEIGHTS)
 SUPPORT := $(wildcard tests/support/*.c)
 TESTS := $(SUPPORT) $(wildcard $(patsubst %,tests/%/test_*.c,base tokenizer model weights trainer server server/http server/form server/engine server/api)) $(filter-out tests/faults/fault.c tests/faults/record.c,$(wildcard tests/faults/*.c))
 FUZZ := $(filter-out tests/fuzz/libfuzzer.c,$(wildcard tests/fuzz/*.c))
-KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring machine memory omp_env random utf8) $(wildcard model/kernels/*.c tests/model/test_kernels*.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
+KERNEL_TESTS := $(patsubst %,base/%.c,arena clock err fixed_math log log_ring machine memory omp_env random utf8) $(wildcard model/kernels/*.c model/ops/train_gemm.c tests/model/test_kernels*.c tests/model/test_train_gemm.c) tests/base/test_fixed_math.c tests/support/main.c tests/support/host.c tests/support/reports.c model/tape.c model/tensor.c
 BENCH := $(wildcard tests/bench/*.c)
 LOAD := $(wildcard tests/bench/load_*.c)
 SOAK := $(wildcard tests/soak/*.c)
@@ -183,6 +184,8 @@ $(BUILD)/model/kernels/ref.o: ISA := $(if $(SAN),-march=native)
 $(BUILD)/model/kernels/avx2.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
+$(BUILD)/model/kernels/neondot.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod)
+$(BUILD)/model/kernels/neonbf16.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod+bf16)
 $(BUILD)/%.o: %.c Makefile | $(BUILD)/packages
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -385,18 +388,27 @@ test-arm: $(PROGRAMS) $(BUILD)/run-tests ## build noised for ARM64; its kernels 
 	    echo "skipped: needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user"; \
 	else $(MAKE) -s --no-print-directory run-arm; fi
 
-run-arm:
+built-arm:
 	@scripts/arm64.sh $(ARM_ROOT)
 	@$(MAKE) -s --no-print-directory BUILD=build-arm64 CC="aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)" BLAS_ROOT=$(ARM_ROOT) build-arm64/noised build-arm64/run-kernel-tests
 	@mkdir -p build-arm64/emulated
 	@printf '#!/bin/sh\nexec qemu-aarch64 -L "%s" "%s" "$$@"\n' $(ARM_ROOT) $(CURDIR)/build-arm64/noised >build-arm64/emulated/noised
 	@chmod +x build-arm64/emulated/noised
-	qemu-aarch64 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels fixed_math_bits fixed_math_special
-	LEVELS="ref blas" BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
+
+run-arm: built-arm
+	qemu-aarch64 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels train_gemm_f32 train_gemm_bf16 fixed_math_bits fixed_math_special
+	@echo "the same without SDOT and BF16:"
+	qemu-aarch64 -cpu cortex-a72 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels_isa kernels_int
+	LEVELS="ref blas neonbf16" BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
 
 bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against the machine's limits
 	$(BUILD)/bench-gemm
 	$(BUILD)/bench-kernels
+
+MCA ?= llvm-mca-19
+.PHONY: bench-arm
+bench-arm: built-arm ## cycles of the ARM64 levels' inner loops beside OpenBLAS's by a model of processors (package llvm-19)
+	@MCA=$(MCA) python3 tests/bench/bench_arm.py build-arm64 $(ARM_ROOT)
 
 bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=124m,small ROUNDS=3 STEPS=4 LLMC=folder)
 	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_train.py
@@ -503,6 +515,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes family uncertainty bench bench-train bench-load bench-serve run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

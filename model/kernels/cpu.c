@@ -52,6 +52,14 @@ static CpuFeatures cpu_features(void) {
     f.amx = f.avx512bf16 && amx_bits && tiles_permitted();
     return f;
 }
+#define VECTOR_LEVELS "avx2, avx512, avx512bf16, amx"
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+static Kernels neondot, neonbf16;
+#define VECTOR_LEVELS "neon, neondot, neonbf16"
+#else
+#define VECTOR_LEVELS "none of vectors"
 #endif
 
 int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
@@ -69,6 +77,16 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     if (f.amx) {
         amx = kernels_amx();
         out[n++] = &amx;
+    }
+#elif defined(__aarch64__)
+    out[n++] = &kernels_neon;
+    if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) {
+        neondot = kernels_neondot();
+        out[n++] = &neondot;
+        if (getauxval(AT_HWCAP2) & HWCAP2_BF16) {
+            neonbf16 = kernels_neonbf16();
+            out[n++] = &neonbf16;
+        }
     }
 #endif
     blas = kernels_blas(out[n - 1] == &blas ? &kernels_ref : out[n - 1]);
@@ -92,8 +110,8 @@ int kernels_init(Err *err) {
         if (strcmp(cap, available[i]->name) == 0) chosen = available[i];
     if (!chosen)
         return err_set(err,
-                       "NOISED_ISA is \"%s\": the levels are ref, blas, avx2, avx512, avx512bf16, amx, and this "
-                       "machine's best is %s",
+                       "NOISED_ISA is \"%s\": the levels are ref, blas, " VECTOR_LEVELS ", and this machine's best "
+                       "is %s",
                        cap, available[n - 1]->name);
     const char *fault = chosen == &blas ? blas_fault() : NULL;
     if (fault) {

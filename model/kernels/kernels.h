@@ -1,7 +1,8 @@
 /* kernels: the table of inner loops, one column per instruction set, chosen once at start.
  *
- * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, the last of them that CPU and OS offer, with those products of
- * the others that have its bits and are faster here (rates.h); or the one that NOISED_ISA names, whole. ref is the
+ * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, on ARM64 ref -> blas -> neon -> neondot -> neonbf16, the last of
+ * them that CPU and OS offer, with those products of the others that have its bits and are faster here (rates.h); or
+ * the one that NOISED_ISA names, whole. ref is the
  * contract: all others give its bits, but for the bf16 products of amx and all products of blas, which is OpenBLAS's
  * for processors that no level of ours knows (blas.h). Rules of every entry: pure, single-threaded, any alignment, no
  * aliasing unless said; callers split work by output element. The order in which an output element is reduced depends

@@ -1,0 +1,128 @@
+/* ints_neon: sixteen i32 lanes in four registers for sums of int8 products; see ints_ref.h for what each function
+ * means. A unit is four codes: SDOT's, where it is; elsewhere two products, at most 2 x 127 x 128, are added in 16
+ * bits. */
+#ifndef NOISED_KERNELS_INTS_H
+#define NOISED_KERNELS_INTS_H
+
+#include "model/tensor.h"
+
+#include <arm_neon.h>
+
+enum { INT8_UNITS = INT8_GROUP / 4, INT8_ROWS = 5, INT8_VECS = 1 };
+
+typedef struct Ints {
+    int32x4_t a, b, c, d;
+} Ints;
+
+static inline int32x4_t quarter_load(const void *p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
+static inline Ints ints_load(const uint32_t *p) {
+    return (Ints){quarter_load(p), quarter_load(p + 4), quarter_load(p + 8), quarter_load(p + 12)};
+}
+static inline void ints_store(uint32_t *p, Ints i) {
+    vst1q_u32(p, vreinterpretq_u32_s32(i.a));
+    vst1q_u32(p + 4, vreinterpretq_u32_s32(i.b));
+    vst1q_u32(p + 8, vreinterpretq_u32_s32(i.c));
+    vst1q_u32(p + 12, vreinterpretq_u32_s32(i.d));
+}
+static inline Ints ints_keep(Ints i) { return i; }
+static inline Ints ints_start(int32_t start) {
+    int32x4_t q = vdupq_n_s32(start);
+    return (Ints){q, q, q, q};
+}
+static inline Vec ints_to_vec(Ints i) {
+    return (Vec){{vcvtq_f32_s32(i.a), vcvtq_f32_s32(i.b)}, {vcvtq_f32_s32(i.c), vcvtq_f32_s32(i.d)}};
+}
+
+#ifdef __ARM_FEATURE_DOTPROD
+static inline int32x4_t quarter_dot(int32x4_t acc, int32x4_t x, int32x4_t w) {
+    return vdotq_s32(acc, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w));
+}
+/* A unit of x is multiplied where it was loaded to: to copy it to all lanes would take a fifth of a tile's work. */
+static inline Ints ints_set1(uint32_t unit) {
+    int32x4_t q;
+    __asm__("" : "=w"(q) : "0"(float_of_bits(unit)));
+    return (Ints){q, q, q, q};
+}
+static inline int32x4_t quarter_dot_unit(int32x4_t acc, int32x4_t x, int32x4_t w) {
+    return vdotq_laneq_s32(acc, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(x), 0);
+}
+#else
+static inline int32x4_t quarter_dot(int32x4_t acc, int32x4_t x, int32x4_t w) {
+    int8x16_t p = vreinterpretq_s8_s32(x), q = vreinterpretq_s8_s32(w);
+    return vpadalq_s16(acc, vpaddq_s16(vmull_s8(vget_low_s8(p), vget_low_s8(q)), vmull_high_s8(p, q)));
+}
+static inline Ints ints_set1(uint32_t unit) { return ints_start((int32_t)unit); }
+static inline int32x4_t quarter_dot_unit(int32x4_t acc, int32x4_t x, int32x4_t w) { return quarter_dot(acc, x, w); }
+#endif
+static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
+    return (Ints){quarter_dot_unit(acc.a, x.a, w.a), quarter_dot_unit(acc.b, x.b, w.b),
+                  quarter_dot_unit(acc.c, x.c, w.c), quarter_dot_unit(acc.d, x.d, w.d)};
+}
+
+static inline void ints_pack_x(const int8_t *x, uint32_t *units) { memcpy(units, x, INT8_GROUP); }
+
+static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+    for (int l0 = 0; l0 < 16; l0 += 4)
+        for (int u = 0; u < INT8_UNITS; u += 4) {
+            uint32x4_t r[4];
+#pragma GCC unroll 4
+            for (int l = 0; l < 4; l++)
+                r[l] = l0 + l < outs ? vreinterpretq_u32_s32(quarter_load(w + (size_t)(l0 + l) * ld + 4 * u))
+                                     : vdupq_n_u32(0);
+            quarters_transpose(r);
+#pragma GCC unroll 4
+            for (int l = 0; l < 4; l++) vst1q_u32(units + (size_t)(u + l) * step + l0, r[l]);
+        }
+    return ints_start(0);
+}
+
+/* Four rows of W: lane l the product of x and row l. */
+static inline int32x4_t ints_dots4(const int32x4_t x[4], const int8_t *w, size_t ld, int outs) {
+    int32x4_t r[4];
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; l++) {
+        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
+        r[l] = vdupq_n_s32(0);
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) r[l] = quarter_dot(r[l], x[q], quarter_load(row + 16 * q));
+    }
+    return vpaddq_s32(vpaddq_s32(r[0], r[1]), vpaddq_s32(r[2], r[3]));
+}
+
+static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
+    int32x4_t xs[4], r[4];
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) xs[q] = quarter_load(x + 16 * q);
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++)
+        r[q] = 4 * q < outs ? ints_dots4(xs, w + (size_t)(4 * q) * ld, ld, outs - 4 * q) : vdupq_n_s32(0);
+    return (Ints){r[0], r[1], r[2], r[3]};
+}
+
+/* ---- I4 ---- */
+
+enum { INT4_ROWS = 4, INT4_VECS = 1 };
+
+static inline int32x4_t quarter_low(const uint8_t *w) {
+    return vreinterpretq_s32_u8(vandq_u8(vld1q_u8(w), vdupq_n_u8(15)));
+}
+static inline int32x4_t quarter_high(const uint8_t *w) { return vreinterpretq_s32_u8(vshrq_n_u8(vld1q_u8(w), 4)); }
+static inline Ints ints4_low(const uint8_t *w) {
+    return (Ints){quarter_low(w), quarter_low(w + 16), quarter_low(w + 32), quarter_low(w + 48)};
+}
+static inline Ints ints4_high(const uint8_t *w) {
+    return (Ints){quarter_high(w), quarter_high(w + 16), quarter_high(w + 32), quarter_high(w + 48)};
+}
+static inline Ints ints4_set1(const int8_t *x) {
+    uint32_t four;
+    memcpy(&four, x, sizeof four);
+    return ints_set1(four);
+}
+static inline Ints ints4_start(int32_t less) { return ints_start(less); }
+static inline Ints ints4_dot(Ints acc, Ints x, Ints w) { return ints_dot(acc, x, w); }
+static inline Ints ints4_end(Ints acc, int32_t less) {
+    (void)less;
+    return acc;
+}
+
+#endif
