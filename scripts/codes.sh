@@ -3,9 +3,9 @@
 # books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
-# the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), WINDOWS (that held-out text is read in) and
-# CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder of a network without noise) takes the place of that of
-# the first part.
+# the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a book's end whose
+# loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder)
+# takes the place of the network of the first part; its noise is left behind.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
@@ -39,7 +39,7 @@ END
 # The lines of a plan, NAME OPTION..., on one thread each, as many at a time as there are processors.
 train() {
     # shellcheck disable=SC2086
-    sed "s|^[^ ]*|--out $runs/&|" | OMP_NUM_THREADS=1 xargs -P "${JOBS:-$(nproc)}" -L 1 "$build/noised-train" pretrain \
+    sed "s|^[^ ]*|--out $runs/&|" | OMP_NUM_THREADS=1 xargs -r -P "${JOBS:-$(nproc)}" -L 1 "$build/noised-train" pretrain \
         --resume --kl-weight 0 --eval-every 0 --threads 1 --data $books | sed -u -n "s/^done/codes: &/p" >&2
 }
 
@@ -66,18 +66,20 @@ first() {
     echo "$1 --config $runs/configs/${1%-*}.json --tokenizer $tokenizer --seed ${1#*-} --steps $2 --warmup $(($2 / 4)) --batch 8" \
         "--lr 2e-3"
 }
+for seed in $seeds; do
+    if [ -n "$model" ]; then ln -sfn "$(realpath "$model")" "$runs/base-$seed"; else first "base-$seed" "$steps"; fi
+done | train
 {
     first judge-0 $((2 * steps))
-    [ -n "$model" ] || for seed in $seeds; do first "base-$seed" "$steps"; done
-} | train
-for seed in $seeds; do
-    for arm in $arms; do
-        base=${model:-$runs/base-$seed}
-        write_arm "$base/config.json" "$arm" >"$runs/configs/$arm.json"
-        echo "$arm-$seed --init $base --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-            "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10))"
+    for seed in $seeds; do
+        for arm in $arms; do
+            base=$runs/base-$seed
+            write_arm "$base/config.json" "$arm" >"$runs/configs/$arm.json"
+            echo "$arm-$seed --init $base --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
+                "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10))"
+        done
     done
-done | train
+} | train
 # A classifier of the books, from the judge's weights.
 # shellcheck disable=SC2086
 python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $books
@@ -86,5 +88,5 @@ python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $bo
 # shellcheck disable=SC2086
 python3 "$scripts/codes.py" --build "$build" --runs "$runs" --out "$docs" --books $books \
     --arms $arms --seeds $seeds --components "$components" --prompts "${PROMPTS:-36}" --tokens "${TOKENS:-64}" \
-    --windows ${WINDOWS:-32 128}
+    --held-out "${HELD_OUT:-40000}" --windows ${WINDOWS:-32 128}
 echo "codes: wrote $docs/codes.csv" >&2

@@ -7,7 +7,8 @@ steps without one. In windows of held-out text: `loss`, -log mean_z p(window | z
 with the interval of a bootstrap over pieces of the text; `nats`, what a window tells of its component; `used`, exp of the
 entropy of the components' shares. Of texts, one under each component where plain draws as many by temperature:
 `self_bleu`; `judge`, nats a token; `gain`, the judge's nats over plain's at equal self-BLEU, with intervals over
-beginnings. At temperature 0.7 also `text_bits` and `book_bits`, what a text and the book that it sounds like to the classifier
+beginnings, and `gain_log`, the same where straight lines join plain's temperatures not in self-BLEU but in its logarithm.
+At temperature 0.7 also `text_bits` and `book_bits`, what a text and the book that it sounds like to the classifier
 tell of its component, and `share`, of the variance between the texts of a beginning in how much they sound like a book: the
 mean, the least and the greatest of the books; `share_chance` is what chance explains."""
 import argparse
@@ -26,7 +27,7 @@ import measure
 
 TEMPERATURES = {"plain": (0, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05), "code": (0, 0.3, 0.5, 0.7)}
 READ = 0.7  # the temperature of the texts that are asked for what they tell
-PERMUTATIONS, PIECES, HELD_OUT = 200, 4, 40000
+PERMUTATIONS, PIECES = 200, 4
 
 
 def temperatures(arm):
@@ -36,11 +37,11 @@ def temperatures(arm):
 # ---- held-out text ----
 
 
-def pieces(books):
-    """The last 40 kB of every book, in four pieces each."""
-    for book in books:
+def pieces(a):
+    """The end of every book, in four pieces each."""
+    for book in a.books:
         with open(book, encoding="utf-8", errors="replace") as f:
-            text = f.read()[-HELD_OUT:]
+            text = f.read()[-a.held_out:]
         for i in range(PIECES):
             yield text[i * len(text) // PIECES : (i + 1) * len(text) // PIECES]
 
@@ -49,7 +50,7 @@ def evaluated(a, name, window):
     """What noised-train eval says of every piece, and then of all; kept in RUNS/eval."""
     folder, out = os.path.join(a.runs, "eval"), []
     os.makedirs(folder, exist_ok=True)
-    parts = list(pieces(a.books))
+    parts = list(pieces(a))
     for i, text in enumerate([*parts, "".join(parts)]):
         source = os.path.join(folder, f"{i}.txt")
         if not os.path.exists(source):
@@ -157,7 +158,9 @@ def texts_of(data, names, arm, t):
         yield f, *means(own[f])
     if arm == "plain":
         return
-    yield "gain", *measure.bootstrap(lambda some: measure.gain_of(own, "judge", curve, some), len(entries), measure.RESAMPLES)
+    for name, *scale in (("gain",), ("gain_log", math.log)):
+        gain = lambda some, scale=scale: measure.gain_of(own, "judge", curve, some, *scale)
+        yield name, *measure.bootstrap(gain, len(entries), measure.RESAMPLES)
     if t != READ:
         return
     yield "text_bits", *means([math.log2(len(e["texts"])) + measure.mean(e["posterior"]) for e in entries])
@@ -191,7 +194,7 @@ def main():
         parser.add_argument("--" + name, required=True)
     for name in ("books", "arms", "seeds"):
         parser.add_argument("--" + name, required=True, nargs="+")
-    for name in ("components", "prompts", "tokens"):
+    for name in ("components", "prompts", "tokens", "held-out"):
         parser.add_argument("--" + name, required=True, type=int)
     parser.add_argument("--windows", required=True, nargs="+", type=int)
     a = parser.parse_args()

@@ -70,10 +70,11 @@ def at(x, curve):
     return None
 
 
-def gain_of(p, what, temperature, prompts):
-    """What p has more of it than temperature has where its texts differ as much."""
+def gain_of(p, what, temperature, prompts, scale=lambda bleu: bleu):
+    """What p has more of it than temperature has where its texts differ as much. scale: in which its curve is straight."""
     pick = lambda q, f: mean([q[f][i] for i in prompts])
-    level = at(pick(p, "self_bleu"), [(pick(q, "self_bleu"), pick(q, what)) for q in temperature])
+    bleu = lambda q: scale(pick(q, "self_bleu"))
+    level = at(bleu(p), [(bleu(q), pick(q, what)) for q in temperature])
     return None if level is None else pick(p, what) - level
 
 
