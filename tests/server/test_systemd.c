@@ -22,9 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The manager's end of NOTIFY_SOCKET, under a name or (with @) an abstract one. */
-static int manager_open(const char *name) {
+/* The manager's end of NOTIFY_SOCKET, under a path or (with @) an abstract name; the process is a part of the latter,
+   for the suites of two builds may run at once. */
+static int manager_open(const char *wanted) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char name[sizeof at.sun_path];
+    int printed = *wanted == '@' ? snprintf(name, sizeof name, "%s-%d", wanted, (int)getpid())
+                                 : snprintf(name, sizeof name, "%s", wanted);
+    BUG_ON(printed >= (int)sizeof name);
     size_t n = strlen(name);
     memcpy(at.sun_path, name, n);
     if (*name == '@') at.sun_path[0] = 0;
