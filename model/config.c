@@ -35,4 +35,5 @@ const char *const noble_activation_names[5] = {[NOBLE_COSNET] = "cosnet",
                                                [NOBLE_LEAKY_RELU] = "leaky_relu",
                                                [NOBLE_RELU] = "relu"};
 
-const char *const recipe_names[2] = {[RECIPE_PAPER] = "paper", [RECIPE_REPOSITORY] = "repository"};
+const char *const recipe_names[3] = {
+    [RECIPE_PAPER] = "paper", [RECIPE_REPOSITORY] = "repository", [RECIPE_KAIMING] = "kaiming"};

@@ -25,8 +25,9 @@ typedef enum NoiseSpan { SPAN_PAIR, SPAN_KEY, SPAN_SEQUENCE } NoiseSpan; /* for 
 typedef enum NoiseSite { SITE_QUERY, SITE_RESIDUAL } NoiseSite;          /* where span sequence is added */
 typedef enum NobleActivation { NOBLE_COSNET, NOBLE_TANH, NOBLE_GELU, NOBLE_LEAKY_RELU, NOBLE_RELU } NobleActivation;
 
-/* Initial mixing matrices and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository. */
-typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY } NobleRecipe;
+/* Initial values and learning-rate multipliers of NOBLE: the paper's, or those of its authors' repository; of rank 0
+ * also those of the paper's host, whose linears start twice as large. */
+typedef enum NobleRecipe { RECIPE_PAPER, RECIPE_REPOSITORY, RECIPE_KAIMING } NobleRecipe;
 
 /* What the network is for, and so which head it has (shape.h). */
 typedef enum TaskKind {
@@ -114,7 +115,7 @@ extern const char *const bias_names[4], *const rope_scaling_names[3]; /* bias: "
 extern const char *const norm_names[2],
     *const position_names[5], *const activation_names[7], *const scope_names[3], *const density_names[2],
                                                                                      *const noble_activation_names[5],
-                                                                                         *const recipe_names[2];
+                                                                                         *const recipe_names[3];
 extern const char *const span_names[3], *const site_names[2];
 extern const char *const sas_activation_names[2], *const sas_rope_names[2]; /* by `relu`, by `rope_post` */
 

@@ -210,6 +210,8 @@ static int check_noble(const Config *c, Err *err) {
     if (c->noble.layers == 3 && c->noble.activation != NOBLE_COSNET)
         return err_set(err, "noble.layers is 3, but noble.activation is %s, not cosnet",
                        noble_activation_names[c->noble.activation]);
+    if (c->noble.recipe == RECIPE_KAIMING && c->noble.rank > 0)
+        return err_set(err, "noble.recipe is kaiming, which is a host's, but noble.rank is %d, not 0", c->noble.rank);
     return 0;
 }
 

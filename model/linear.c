@@ -60,7 +60,8 @@ static bool has_bias(BiasPlaces bias, LinearPlace place) {
 void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, LinearPlace place) {
     bool residual = place == LINEAR_OUT || place == LINEAR_DOWN;
     *l = (Linear){.has_bias = has_bias(c->bias, place), .has_noble = c->noble.rank > 0};
-    double deviation = c->noble.layers ? 0.5 / sqrt(in) : residual ? 0.02 / sqrt(2.0 * c->n_layers) : 0.02;
+    double noble = (c->noble.recipe == RECIPE_KAIMING ? 1 : 0.5) / sqrt(in);
+    double deviation = c->noble.layers ? noble : residual ? 0.02 / sqrt(2.0 * c->n_layers) : 0.02;
     size_t at = params_enter(ps, "%s.", name);
     param_declare(ps, &l->w, "weight", 2, (int[]){out, in}, (Init){.kind = INIT_NORMAL, .b = (float)deviation});
     if (l->has_bias) param_declare(ps, &l->b, "bias", 1, &out, (Init){.kind = INIT_CONSTANT});

@@ -23,7 +23,7 @@ typedef struct Linear {
 
 /* Its place in a block, which decides on its bias (Config.bias) and its start: what is added to the residual stream
  * starts at 0.02 / sqrt(2 L) instead of 0.02. With a noble object all start at 0.5 / sqrt(in), of rank 0 too, which has
- * no branches: a host that starts as NOBLE does. */
+ * no branches: a host that starts as NOBLE does, or at 1 / sqrt(in), as the paper's (recipe kaiming). */
 typedef enum LinearPlace { LINEAR_QKV, LINEAR_OUT, LINEAR_UP, LINEAR_DOWN } LinearPlace;
 
 /* Declares <name>.weight, <name>.bias if cfg->bias says so, <name>.noble.* if cfg->noble. */

@@ -134,7 +134,7 @@ static void put_noble(Buffer *b, const Config *c) {
     json_put_int(b, "rank", c->noble.rank);
     json_put_text(b, "activation", noble_activation_names[c->noble.activation]);
     json_put_int(b, "layers", c->noble.layers);
-    if (c->noble.recipe == RECIPE_REPOSITORY) json_put_text(b, "recipe", recipe_names[c->noble.recipe]);
+    if (c->noble.recipe != RECIPE_PAPER) json_put_text(b, "recipe", recipe_names[c->noble.recipe]);
     close_on_line(b, '}');
 }
 

@@ -90,6 +90,8 @@ TEST(starts_noble_host) {
         CHECK(got == deviation_of(&branches, name));
         CHECK(fabs(deviation_of(&host, name) / weights[i].host - 1) < 0.01);
     }
+    start.noble.recipe = RECIPE_KAIMING;
+    CHECK(fabs(deviation_of(&start, weights[0].name) * sqrt(weights[0].in) - 1) < 0.01);
     Model m, h;
     Err err = {""};
     REQUIRE(model_init(&m, &start, &err) == 0 && model_init(&h, &host, &err) == 0);
