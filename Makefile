@@ -366,8 +366,8 @@ family: built ## every member of the family beside mha: its own size, equal para
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 
-# Each experiment is a script of its own; DATA names the folder of data that nobody packages.
-PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(filter-out %/papers.py %/claims.py %/prompts.py %/weight_noise.py %/ablation.py %/fetch_mnist.py,$(wildcard scripts/papers/*.py))))
+# Each experiment is a script of its own, a line `experiment = ` in it; DATA names the folder of data that nobody packages.
+PAPERS := $(sort $(patsubst scripts/papers/%.py,%,$(shell grep -l '^experiment = ' scripts/papers/*.py)))
 papers: ## the experiments of the papers, each a target of its own
 	@for e in $(subst _,-,$(PAPERS)); do \
 	    printf '  make papers-%-14s %s\n' $$e "$$(sed -n '2s/^"""//p' scripts/papers/$$(echo $$e | tr - _).py)"; done
@@ -375,9 +375,13 @@ papers: ## the experiments of the papers, each a target of its own
 $(addprefix papers-,$(subst _,-,$(PAPERS))): papers-%: deps $(BUILD)/noised-train
 	BUILD=$(BUILD) python3 scripts/papers/$(subst -,_,$*).py
 
+.PHONY: papers-check
+papers-check: ## every table, verdict and picture of docs/papers, made again of what every seed came to
+	@python3 scripts/papers/check.py
+
 UNCERTAINTY := PYTHONPATH=scripts/papers DOCS=$(CURDIR)/docs BUILD=$(BUILD) python3 scripts/uncertainty
 uncertainty: deps $(BUILD)/noised-train $(BUILD)/noised ## what noise samples, a temperature and an ensemble make of probabilities: docs/uncertainty.md (DATA=FOLDER)
-	@SEEDS=$(or $(SEEDS),5) $(UNCERTAINTY)/uncertainty.py
+	@$(UNCERTAINTY)/uncertainty.py
 	@$(UNCERTAINTY)/page.py
 
 # What it links against is unpacked into a folder, so the compiler and qemu are told to look there.
@@ -474,7 +478,7 @@ bench-serve: $(BUILD)/bench-serve $(BUILD)/bench-model $(BUILD)/noised-weights #
 .PHONY: docs
 docs: $(BUILD)/print-schema ## print into the pages what comes from the code: tables of docs/api.md, files shown in full
 	@scripts/embed.sh
-	@python3 scripts/papers/claims.py
+	@python3 scripts/papers/check.py --write
 	@$(UNCERTAINTY)/page.py
 	@python3 scripts/diversity/codes_page.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
@@ -500,7 +504,7 @@ format: ## clang-format everything
 lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and the formatter besides
 	@scripts/rooms.sh
 	@scripts/embed.sh --check
-	@python3 scripts/papers/claims.py --check
+	@$(MAKE) -s --no-print-directory papers-check
 	@$(UNCERTAINTY)/page.py --check
 	@python3 scripts/diversity/codes_page.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')

@@ -8,7 +8,7 @@ import sys
 import plan
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "papers"))
-from papers import escape, svg, ticks  # noqa: E402
+from pictures import escape, svg, ticks  # noqa: E402
 
 STYLES = {"own": ("#0072b2", ""), "parameters": ("#d55e00", "6 3"), "time": ("#009e73", "2 3")}
 COLUMNS, WIDTH, HEIGHT, LEFT, TOP, GAP = 4, 190, 130, 70, 60, 40

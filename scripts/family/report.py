@@ -12,7 +12,8 @@ import picture
 from train import write_text
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "papers"))
-from papers import difference, table  # noqa: E402
+from papers import table  # noqa: E402
+from statistic import difference  # noqa: E402
 
 # A run is off the plateau when it is this much better than blind at the same share of its steps; it is stuck when it is
 # on it for more than half of them.

@@ -1,122 +1,113 @@
-"""claims.py [--check]: the rows of docs/papers/README.md that kept runs decide, counted from them.
-
-A row is known by its claim; --check (make lint) fails where it says anything else than the runs do.
-"""
+"""The rows of docs/papers/README.md that kept runs decide, counted from them. A row is known by its claim."""
 import csv
-import math
 import os
 import sys
 
+import lecture
+import mlm
+import ner
+import noble
+import noiseformer
 import papers
-import weight_noise
+import statistic
+import trec
+import zero_shot
 
 PAGE = os.path.join(papers.TOP, "docs", "papers", "README.md")
-FAMILY = "family/runs.csv", "val_loss"
 
 
-def by_sign(sign):
-    return lambda a, b: papers.verdict(sign, a, b).removesuffix(" at this size")
-
-
-def by_half_of_20_points(a, b):
-    return weight_noise.above(0.1, a, b).removesuffix(" at this size")
-
-
-def values(source, where):
-    """What every seed came to, in their order."""
-    path, measure = source
-    with open(os.path.join(papers.TOP, "docs", path), encoding="utf-8", newline="") as f:
-        runs = {int(r["seed"]): float(r[measure]) for r in csv.DictReader(f) if where.items() <= r.items()}
-    if not runs:
-        sys.exit(f"docs/{path} has no run with {where}")
-    return [runs[seed] for seed in sorted(runs)]
-
-
-def paired(judge, digits, unit, *comparisons):
-    """What a seed of the first came to minus what the same seed of the second did: (texts, verdicts)."""
-    told, verdicts = [], []
-    for source, first, second, words in comparisons:
-        a, b = values(source, first), values(source, second)
-        d, half = papers.difference(a, b)
-        told.append(f"{unit * d:+.{digits}f} ± {unit * half:.{digits}f}{words}")
-        verdicts.append(judge(a, b))
-    return told, verdicts
+def paired(sign, digits, unit, *comparisons, least=0):
+    """Of (a, b, words), the seeds' results that pair: (texts, verdicts)."""
+    told = [statistic.compared(a, b, digits, unit) + words for a, b, words in comparisons]
+    return told, [statistic.verdict(sign, a, b, least) for a, b, _ in comparisons]
 
 
 def family(member, other, protocol="own", words=""):
-    return FAMILY, {"protocol": protocol, "member": member}, {"protocol": protocol, "member": other}, words
+    """Of docs/family/runs.csv, whose seeds all pair."""
+    with open(os.path.join(papers.TOP, "docs", "family", "runs.csv"), encoding="utf-8", newline="") as f:
+        runs = [r for r in csv.DictReader(f) if r["protocol"] == protocol]
+    a, b = ([float(r["val_loss"]) for r in runs if r["member"] == name] for name in (member, other))
+    return a, b, words
 
 
-def trec(sigma):
-    size = {"size": "narrowshallow"}
-    return (("papers/trec.csv", "accuracy"), {**size, "mode": "layer-before", "sigma": sigma}, {**size, "mode": "none"},
-            f" at sigma {sigma}")
+def of(experiment, measure, a, b, words=""):
+    return *experiment.kept().pairs(measure, a, b), words
 
 
-def noble(page, measure, words="", **where):
-    return (f"papers/{page}.csv", measure), {"network": "NOBLE", **where}, {"network": "plain", **where}, words
+def noble_against(experiment, measure, key=lambda name: name, words="", name="NOBLE"):
+    """The paper's contrast, what is left of it beside the start alone, and beside the start of our other networks."""
+    hosts = {"kaiming": "", "start": " beside its start alone", "plain": " beside a start of 0.02"}
+    return [of(experiment, measure, key(name), key(host), words + more) for host, more in hosts.items()]
 
 
-def zero_shot():
+def zero_shot_points():
     """SAS minus MHA task by task; each was trained once, so that the questions are all that an interval can be of."""
-    path = "papers/zero-shot.csv"
-    with open(os.path.join(papers.TOP, "docs", path), encoding="utf-8", newline="") as f:
-        tasks = sorted({r["task"] for r in csv.DictReader(f)})
-    points, clear = [], []
-    for task in tasks:
-        (a, x), (b, y) = ([values((path, m), {"task": task, "network": n})[0] for m in ("score", "stderr")]
-                          for n in ("SAS", "MHA"))
+    kept, points, clear = zero_shot.experiment.kept(), [], []
+    for task in dict.fromkeys(task for task, _ in kept.names()):
+        (a, x), (b, y) = ([kept.values(m, (task, name))[0] for m in ("score", "stderr")] for name in ("SAS", "MHA"))
         points.append(100 * (a - b))
-        if abs(a - b) > 1.96 * math.hypot(x, y):
+        if abs(a - b) > 1.96 * (x * x + y * y) ** 0.5:
             clear.append("agrees" if a > b else "does not")
-    return [f"{min(points):+.1f} to {max(points):+.1f} points by task, both at chance"], clear or ["cannot tell"]
+    return [f"{statistic.signed(min(points), 1)} to {statistic.signed(max(points), 1)} points by task, both at chance"], (
+        clear or ["cannot tell"])
+
+
+def trec_gains():
+    kept = trec.experiment.kept()
+    sizes = [key for key in kept.names() if key[0].startswith("narrow") and key[1] == "layer-before"]
+    return paired(1, 1, 100, *((*kept.pairs("accuracy", key, (key[0], "none", "0")), f" `{key[0]}`, sigma {key[2]}")
+                               for key in sizes), least=0.1)
+
+
+def ner_differences():
+    kept = ner.experiment.kept()
+    points = [100 * statistic.difference(*kept.pairs("accuracy", key, (key[0], "none", "0")))[0] for key in kept.names()
+              if key[1] != "none"]
+    return [f"{statistic.signed(min(points), 1)} to {statistic.signed(max(points), 1)} points, all hardly above the majority"], [
+        "cannot tell"]
+
+
+def lecture_scores():
+    kept = lecture.experiment.kept()
+    scores = [f"{statistic.mean(kept.values('accuracy', name)):.1f}%" for name in lecture.NETWORKS]
+    return ["TREC {1}; with a residual {2}, a transformer {0}".format(*scores)], [""]
 
 
 # claim, its number, page, what the runs say
-CLAIMS = [
-    ("validation loss: symmetric above plain attention", "about +0.07", "",
-     paired(by_sign(1), 3, 1, family("symmetric", "mha"))),
-    ("V1 above symmetric", "+0.038", "", paired(by_sign(1), 3, 1, family("noiseformer-v1", "symmetric"))),
-    ("V2 below symmetric", "−0.008", "", paired(by_sign(-1), 3, 1, family("noiseformer-v2", "symmetric"))),
-    ("loss below plain attention", "−0.049", "",
-     paired(by_sign(-1), 3, 1, family("sas-k5", "mha"), family("sas-k5", "mha", "parameters", " at equal parameters"))),
-    ("zero-shot questions", "+1.58 to +2.83 points", "zero-shot.md", zero_shot()),
-    ("causal loss below its host's", "−0.040, 5.7% more parameters", "",
-     paired(by_sign(-1), 3, 1, family("noble", "mha"), family("noble", "mha", "parameters", " at equal parameters"))),
-    ("masked language model (Table 2)", "−0.021 to −0.063", "mlm.md", paired(by_sign(-1), 3, 1, noble("mlm", "loss"))),
-    ("vision transformer, training loss (Table 3)", "−0.031; with Mixup and CutMix −0.039", "vit.md",
-     paired(by_sign(-1), 3, 1, noble("vit", "loss", "; not run", augmentation="none"))),
-    ("the same, top-1", "+0.14; +0.11", "vit.md",
-     paired(by_sign(1), 2, 1, noble("vit", "top1", "; not run", augmentation="none"))),
-    ("image tokens (Table 4)", "−0.024 to −0.041", "image-tokens.md",
-     paired(by_sign(-1), 3, 1, noble("image-tokens", "loss"))),
-    ("transformer `narrowshallow` on TREC, layer-before", "about +20 points for narrow ones", "trec.md",
-     paired(by_half_of_20_points, 1, 100, trec("0.01"), trec("0.05"))),
-]
+def claims():
+    noise = lambda a, b: of(noiseformer.experiment, "loss", a, b)
+    return [
+        ("validation loss: symmetric above plain attention", "about +0.07", "", paired(1, 3, 1, family("symmetric", "mha"))),
+        ("V1 above symmetric", "+0.038", "noiseformer.md", paired(1, 4, 1, noise("v1", "symmetric"))),
+        ("V2 below symmetric", "−0.008", "noiseformer.md", paired(-1, 4, 1, noise("v2", "symmetric"))),
+        ("conditioned noise below symmetric", "not told", "noiseformer.md", paired(-1, 4, 1, noise("conditioned", "symmetric"))),
+        ("loss below plain attention", "−0.049", "", paired(
+            -1, 3, 1, family("sas-k5", "mha"), family("sas-k5", "mha", "parameters", " at equal parameters"))),
+        ("zero-shot questions", "+1.58 to +2.83 points", "zero-shot.md", zero_shot_points()),
+        ("causal loss below its host's", "−0.040, 5.7% more parameters", "noble.md",
+         paired(-1, 3, 1, *noble_against(noble.experiment, "loss", name="rank-4"))),
+        ("masked language model (Table 2)", "−0.021 to −0.063", "mlm.md",
+         paired(-1, 3, 1, *noble_against(mlm.experiment, "loss"))),
+        ("narrow transformers on TREC, layer-before", "about +20 points", "trec.md", trec_gains()),
+        ("BiLSTM tagger: same accuracy, faster", "no difference", "ner.md", ner_differences()),
+        ("none: a network is defined", "", "lecture.md", lecture_scores()),
+    ]
 
 
 def row(claim, number, page, said):
     """The row but for its paper and its command."""
-    told, verdicts = "; ".join(said[0]).replace("-", "−"), "; ".join(dict.fromkeys(said[1]))
+    told, verdicts = "; ".join(said[0]), "; ".join(said[1] if len(set(said[1])) > 1 else said[1][:1])
     return f"| {claim} | {number} | {f'[{told}]({page})' if page else told} | {verdicts} |"
 
 
-def main():
+def page():
+    """The page as its runs have it."""
     with open(PAGE, encoding="utf-8") as f:
-        text = new = f.read()
-    for claim, *rest in CLAIMS:
-        lines = [line for line in new.splitlines() if f"| {claim} |" in line]
+        text = f.read()
+    for claim, *rest in claims():
+        lines = [line for line in text.splitlines() if f"| {claim} |" in line]
         if len(lines) != 1:
             sys.exit(f"docs/papers/README.md: {len(lines)} rows claim \"{claim}\"")
         paper, command = lines[0].split(f"| {claim} |")[0], lines[0].rsplit("|", 2)[1]
-        new = new.replace(lines[0], paper + row(claim, *rest) + command + "|")
-    if "--check" not in sys.argv:
-        with open(PAGE, "w", encoding="utf-8") as f:
-            f.write(new)
-    elif new != text:
-        wrong = next(b for a, b in zip(text.splitlines(), new.splitlines()) if a != b)
-        sys.exit(f"docs/papers/README.md contradicts the runs, which say (make docs):\n{wrong}")
-
-
-if __name__ == "__main__":
-    main()
+        text = text.replace(lines[0], paper + row(claim, *rest) + command + "|")
+    return text

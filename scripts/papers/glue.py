@@ -10,6 +10,8 @@ import json
 import os
 
 import papers
+import pictures
+import statistic
 
 BACKBONES = {"Base": "mha-nano", "Sym": "symmetric-nano", "V1": "noiseformer-v1-nano", "V2": "noiseformer-v2-nano"}
 PAPER = {"MRPC": [74.75, 68.87, 73.28, 72.79], "CoLA": [0.15, 0.22, 0.09, 0.10], "RTE": [61.01, 52.7, 58.12, 56.67],
@@ -17,9 +19,7 @@ PAPER = {"MRPC": [74.75, 68.87, 73.28, 72.79], "CoLA": [0.15, 0.22, 0.09, 0.10],
          "QQP": [76.60, 77.64, 76.26, 76.83], "QNLI": [67.30, 68.16, 66.88, 66.73]}
 WITH_F1 = "MRPC", "QQP"
 OWN = {"MNLI": "dev_matched.tsv", "QQP": "dev.tsv", "QNLI": "dev.tsv"}  # read as they are
-RATES = os.environ.get("RATES", "1e-5 1e-3 1e-2").split()
-EPOCHS = int(os.environ.get("EPOCHS", "100"))
-STEPS = int(os.environ.get("STEPS", "1500"))
+NOISY = "V1", "V2"
 
 
 def rows(path, first, second, label):
@@ -75,95 +75,89 @@ def prepare(folder):
     return files
 
 
-def backbone(name, preset, corpus):
-    arguments = [a for path in corpus for a in ("--data", path)]
-    tokenizer = os.path.join(papers.RUNS, "glue", "backbone-Base", "tokenizer.json")
-    if name != "Base":
-        arguments += ["--tokenizer", tokenizer]
-    return papers.train("pretrain", f"glue/backbone-{name}", "--config", preset, *arguments, "--steps", STEPS,
-                        "--warmup", STEPS // 4, "--lr", "2e-3", "--seed", 1)
+def backbones(plan):
+    """{name: its folder}, each trained once."""
+    corpus = papers.books()
+    words = papers.tokenizer("glue", 512, *corpus)
+    texts = [a for path in corpus for a in ("--data", path)]
+    return {name: papers.train("pretrain", f"glue/backbone-{name}", "--config", preset, *texts, "--tokenizer", words,
+                               "--steps", plan["STEPS"], "--warmup", plan["STEPS"] // 4, "--lr", "2e-3", "--seed", 1)
+            for name, preset in BACKBONES.items()}
 
 
 def metric(task):
     return "matthews" if task == "CoLA" else "accuracy"
 
 
-def head(task, name, model, files, rate, scale):
-    train, dev = files[task]
-    label = f"glue/{task}-{name}-{rate}" + ("" if scale == 1 else "-quiet")
-    return papers.train("finetune", label, "--init", model, "--train", train, "--dev", dev, "--pool", "last",
-                        "--freeze", "--truncate", "--epochs", EPOCHS, "--batch", 256 if task == "SST-2" else 32,
-                        "--lr", rate, "--metric", metric(task), "--noise-seed", 0, "--noise-scale", scale,
-                        "--seeds", papers.SEEDS)
-
-
-def ends(path, key):
-    """The paper reports the end of the training: of every seed."""
-    folders = [os.path.join(path, f"seed-{s + 1}") for s in range(papers.SEEDS)] if papers.SEEDS > 1 else [path]
-    return [papers.log(f)[-1]["dev"][key] for f in folders]
-
-
-def missing(files):
-    out = [task for task in PAPER if task not in files]
-    return f"Of the paper's seven tasks {', '.join(out)} are not run here: their files were not there." if out else ""
-
-
-def main():
+def begin(plan):
     folder = papers.data("glue", "CoLA.train.tsv", "CoLA.dev.tsv", "MRPC.train.tsv", "MRPC.test.tsv", "RTE.train.tsv",
                          "RTE.dev.tsv", "stsa.binary.train", "SST-2.dev.jsonl", page="https://gluebenchmark.com/tasks")
-    files = prepare(folder)
-    corpus = papers.books()
-    models = {name: backbone(name, preset, corpus) for name, preset in BACKBONES.items()}
-    table, groups, kept, f1 = [], {}, {}, {}
-    for task in files:
-        paper, unit = PAPER[task], 1 if metric(task) == "matthews" else 100
-        scores, majority = {}, 0
-        for i, (name, model) in enumerate(models.items()):
-            best, best_rate, first = None, None, None
-            for rate in RATES:
-                path = head(task, name, model, files, rate, 1)
-                majority = papers.results(path)["dev"]["majority"]
-                found = kept[task, name, rate] = ends(path, metric(task))
-                f1[task, name, rate] = ends(path, "f1")
-                first = found if first is None else first
-                if best is None or papers.mean(found) > papers.mean(best):
-                    best, best_rate = found, rate
-            scores[name] = best
-            quiet = "" if name in ("Base", "Sym") else papers.told(
-                ends(head(task, name, model, files, best_rate, 0), metric(task)), 2, unit)
-            table.append([task, name, paper[i], papers.told(first, 2, unit), papers.told(best, 2, unit), best_rate,
-                          papers.told(f1[task, name, best_rate], 2, 100) if task in WITH_F1 else "", quiet,
-                          f"{unit * majority:.2f}" if unit == 100 else "0"])
-        groups[task] = {name: [100 * v for v in values] for name, values in scores.items()}
-    papers.keep("glue", ["task", "backbone", "rate"], score=kept, f1=f1)
-    claims = []
-    for task in files:
-        base, sym, v1, v2 = PAPER[task]
-        values = {name: groups[task][name] for name in BACKBONES}
-        for name, number in (("Sym", sym), ("V1", v1), ("V2", v2)):
-            d, half = papers.difference(values[name], values["Base"])
-            claims.append([task, f"{name} − Base", f"{number - base:+.2f}",
-                           f"{d / (100 if task == 'CoLA' else 1):+.2f} "
-                           f"± {half / (100 if task == 'CoLA' else 1):.2f}",
-                           papers.verdict(number - base, values[name], values["Base"])])
-    papers.write("glue.svg", papers.bars("GLUE on frozen nano backbones (CoLA: Matthews × 100)", "score", groups))
-    papers.write("glue.md", PAGE.format(missing=missing(files), steps=STEPS, seeds=papers.SEEDS, epochs=EPOCHS, rates=", ".join(RATES),
-                                        table=papers.table(["task", "backbone", "paper, 124M", f"lr {RATES[0]}",
-                                                            "best lr", "which", "its F1", "best lr, noise scale 0",
-                                                            "majority"],
-                                                           table),
-                                        claims=papers.table(["task", "claim", "paper", "ours, 95%", "verdict"], claims)))
+    files, models = prepare(folder), backbones(plan)
+
+    def measure(key, seed):
+        """The paper reports the end of the training."""
+        task, name, rate, scale = key
+        train, dev = files[task]
+        path = papers.train("finetune", "glue/" + "-".join((*key, str(seed))), "--init", models[name], "--train", train,
+                            "--dev", dev, "--pool", "last", "--freeze", "--truncate", "--epochs", plan["EPOCHS"], "--batch",
+                            256 if task == "SST-2" else 32, "--lr", rate, "--metric", metric(task), "--noise-seed", 0,
+                            "--noise-scale", scale, "--seed", seed)
+        said = papers.log(path)[-1]["dev"]
+        return {"score": said[metric(task)], "f1": said["f1"], "majority": papers.results(path)["dev"]["majority"]}
+
+    return [(task, name, rate, scale) for task in files for name in BACKBONES for rate in plan["RATES"].split()
+            for scale in (("1", "0") if name in NOISY else ("1",))], measure
+
+
+def best_rate(kept, task, name):
+    rates = [rate for rate in kept.plan["RATES"].split() if kept.values("score", (task, name, rate, "1"))]
+    return max(rates, key=lambda rate: statistic.mean(kept.values("score", (task, name, rate, "1"))))
+
+
+def fields(kept):
+    tasks = [task for task in PAPER if any(key[0] == task for key in kept.names())]
+    rates, rows, claims = kept.plan["RATES"].split(), [], []
+    for task in tasks:
+        unit = 1 if metric(task) == "matthews" else 100
+        best = {name: best_rate(kept, task, name) for name in BACKBONES if (task, name, rates[0], "1") in kept.names()}
+        for (name, rate), paper in zip(best.items(), PAPER[task]):
+            scores = [kept.values("score", (task, name, *how)) for how in ((rates[0], "1"), (rate, "1"), (rate, "0"))]
+            f1 = statistic.told(kept.values("f1", (task, name, rate, "1")), 2, 100)
+            majority = kept.values("majority", (task, name, rate, "1"))[0]
+            rows.append([task, name, paper, len(scores[1]), *(statistic.told(s, 2, unit) for s in scores[:2]), rate,
+                         f1 if task in WITH_F1 else "", statistic.told(scores[2], 2, unit) if scores[2] else "",
+                         f"{unit * majority:.2f}" if unit == 100 else "0"])
+        base, *others = PAPER[task]
+        for name, number in zip(("Sym", "V1", "V2"), others):
+            if name in best:
+                pair = kept.pairs("score", (task, name, best[name], "1"), (task, "Base", best["Base"], "1"))
+                claims.append([task, f"{name} − Base", statistic.signed(number - base, 2), statistic.compared(*pair, 2, unit),
+                               len(pair[0]), statistic.verdict(number - base, *pair)])
+    out = [task for task in PAPER if task not in tasks]
+    return {"missing": f"Of the paper's seven tasks {', '.join(out)} are not run: their files were not there." if out else "",
+            "rates": ", ".join(rates),
+            "table": papers.table(["task", "backbone", "paper, 124M", "seeds", f"lr {rates[0]}", "best lr", "which",
+                                   "its F1", "best lr, noise scale 0", "majority"], rows),
+            "claims": papers.table(["task", "claim", "paper", "ours, 95%", "seeds", "verdict"], claims)}
+
+
+def picture(kept):
+    groups = {task: {name: [100 * v for v in kept.values("score", (task, name, best_rate(kept, task, name), "1"))]
+                     for name in BACKBONES if any(key[:2] == (task, name) for key in kept.names())}
+              for task in dict.fromkeys(key[0] for key in kept.names())}
+    return {"glue.svg": pictures.bars("GLUE on frozen nano backbones (CoLA: Matthews × 100)", "score", groups)}
 
 
 PAGE = """# GLUE on NoiseFormer's backbones
 
-`make papers-glue DATA=FOLDER`. NoiseFormer, IV-B and Table II: the last token of a frozen network after the final norm,
-a linear head, cross-entropy, AdamW, {epochs} epochs, batch 32 (SST-2: 256); the noise is on with seed 0. The paper's
-backbones have 124M parameters and OpenWebText; ours are the nano presets (127,000 to 135,000 parameters), {steps} steps
+`{command}`, with DATA=FOLDER.{ran} NoiseFormer, IV-B and Table II: the last token of a frozen network after the final
+norm, a linear head, cross-entropy, AdamW, {EPOCHS} epochs, batch 32 (SST-2: 256); the noise is on with seed 0. The paper's
+backbones have 124M parameters and OpenWebText; ours are the nano presets (127,000 to 135,000 parameters), {STEPS} steps
 on three books, so what is compared is the order, not the level. Accuracy in per cent, of CoLA Matthews' correlation,
 of MRPC and QQP F1 too, which the paper measures (IV-B) and does not print; at the end of the last epoch, mean ±
-deviation over {seeds} seeds. The head trains at {rates}; the best rate is chosen on the same split that is shown, which favours all alike. MRPC is scored on its test set, SST-2 trained on whole sentences
-(stsa), not phrases. {missing}
+deviation over the seeds ([glue.csv](glue.csv)). The head trains at {rates}; the best rate is chosen on the same split that
+is shown, which favours all alike. MRPC is scored on its test set, SST-2 trained on whole sentences (stsa), not phrases.
+{missing}
 
 {table}
 The differences over seeds that pair, with 95% intervals over the seeds of the head; each backbone was trained once.
@@ -172,5 +166,10 @@ The differences over seeds that pair, with 95% intervals over the seeds of the h
 ![GLUE scores by task and backbone](glue.svg)
 """
 
+experiment = papers.Experiment(
+    "glue", keys=["task", "backbone", "rate", "scale"],
+    plan={"SEEDS": 3, "EPOCHS": 100, "STEPS": 1500, "RATES": "1e-5 1e-3 1e-2"}, begin=begin, page=PAGE, fields=fields,
+    pictures=picture)
+
 if __name__ == "__main__":
-    main()
+    experiment.main()

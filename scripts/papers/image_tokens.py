@@ -8,36 +8,44 @@ import os
 import subprocess
 import urllib.request
 
+import ablation
+import branches
 import fetch_mnist
 import papers
+import pictures
+import statistic
 
-STEPS = int(os.environ.get("STEPS", "1000"))
-IMAGES = int(os.environ.get("IMAGES", "20000"))
 SIDE, LEVELS, NOISE_SEEDS = 14, 16, 8
-PAPER = {"plain": "6.723", "NOBLE": "6.699 / 6.690 / 6.682 (rank 64 / 128 / 256)"}
+PAPER = {"kaiming": "6.723", "NOBLE": "6.699 / 6.690 / 6.682 (rank 64 / 128 / 256)"}
+BODY = {"model_type": "noised", "vocab_size": LEVELS + 10, "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "head_dim": 16, "max_position_embeddings": 1 + SIDE * SIDE, "position": "rope2d",
+        "input": {"kind": "tokens", "image_size": [SIDE, SIDE]}}
+HOST = {**BODY, "norm": "rmsnorm", "tie_word_embeddings": False, "attention": {"kind": "mha"},
+        "mlp": {"activation": "gelu", "gated": True, "intermediate_size": 192}}
+NETWORKS = branches.arms(HOST, 8)
+# Symmetric attention and noise that lasts a whole image.
+NOISY = {**BODY, "norm": "layernorm", "bias": True, "mlp": {"activation": "gelu", "intermediate_size": 256},
+         "attention": {"kind": "symmetric"}, "noise": {"scope": "head", "span": "sequence"}}
 
 
-def noisy_config():
-    """The nano body with symmetric attention and noise that lasts a whole image."""
-    body = {
-        "model_type": "noised", "vocab_size": 26, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "head_dim": 16, "max_position_embeddings": 197, "norm": "layernorm", "position": "rope2d", "bias": True,
-        "input": {"kind": "tokens", "image_size": [SIDE, SIDE]},
-        "mlp": {"activation": "gelu", "intermediate_size": 256}, "attention": {"kind": "symmetric"},
-        "noise": {"scope": "head", "span": "sequence"},
-    }
-    path = os.path.join(papers.RUNS, "image-tokens", "noisy.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(body, f)
-    return path
+def trainer(plan):
+    """(name, config, seed) -> the folder of a run on the first IMAGES images."""
+    folder = papers.place("image-tokens", "data", "")
+    images = fetch_mnist.some_images(fetch_mnist.mnist(), "train", plan["IMAGES"], folder)
+    papers.run(os.path.join(papers.BUILD, "noised-train"), "images", "--data", images, "--out", folder)
+
+    def train(name, body, seed):
+        return papers.train(
+            "pretrain", f"image-tokens/{name}-{seed}", "--config", papers.config("image-tokens", name, body), "--tokenizer",
+            os.path.join(folder, "tokenizer.json"), "--data", os.path.join(folder, "images.txt"), "--steps", plan["STEPS"],
+            "--warmup", max(plan["STEPS"] // 20, 1), "--lr", "2e-3", "--eval-every", ablation.every(plan), "--seed", seed)
+
+    return train
 
 
-def train(name, config, data, seed):
-    return papers.train("pretrain", f"image-tokens/{name}-{seed}", "--config", config, "--tokenizer",
-                        os.path.join(data, "tokenizer.json"), "--data", os.path.join(data, "images.txt"), "--steps",
-                        STEPS, "--warmup", max(STEPS // 20, 1), "--lr", "2e-3", "--eval-every", max(STEPS // 10, 1),
-                        "--seed", seed)
+def begin(plan):
+    train = trainer(plan)
+    return list(NETWORKS), lambda name, seed: ablation.losses(train(name, NETWORKS[name], seed))
 
 
 def draw(model):
@@ -74,53 +82,52 @@ def grid(drawn):
             out += [f'<rect x="{x + i % SIDE * dot}" y="{y + i // SIDE * dot}" width="{dot}" height="{dot}" '
                     f'fill="#{17 * min(t, 15):02x}{17 * min(t, 15):02x}{17 * min(t, 15):02x}"/>'
                     for i, t in enumerate(tokens) if 0 < t < LEVELS]
-    return papers.svg(left + 10 * size, top + len(drawn) * size, "\n".join(out) + "\n")
+    return pictures.svg(left + 10 * size, top + len(drawn) * size, "\n".join(out) + "\n")
 
 
-def main():
-    mnist = fetch_mnist.mnist()
-    subset = os.path.join(papers.RUNS, "image-tokens", "data")
-    os.makedirs(subset, exist_ok=True)
-    images = fetch_mnist.some_images(mnist, "train", IMAGES, subset)
-    papers.run(os.path.join(papers.BUILD, "noised-train"), "images", "--data", images, "--out", subset)
-    curves, losses = {}, {}
-    for name, config in (("plain", "image-tokens-nano"), ("NOBLE", "image-tokens-noble-nano")):
-        runs = [train(name, config, subset, seed) for seed in range(1, papers.SEEDS + 1)]
-        curves[name] = [papers.evaluations(run) for run in runs]
-        losses[name] = [curve[-1] for curve in curves[name]]
-    papers.keep("image-tokens", ["network"], loss=losses)
-    d, half = papers.difference(losses["NOBLE"], losses["plain"])
-    papers.write("image-tokens.svg", papers.curves("Loss of image tokens, held-out images",
-                                                   f"evaluation (every {max(STEPS // 10, 1)} steps)", "nats", curves))
-    papers.write("image-tokens-drawn.svg", grid(draw(train("noisy", noisy_config(), subset, 1))))
-    papers.write("image-tokens.md", PAGE.format(
-        plan=papers.plan("SEEDS", "STEPS", "IMAGES"), images=IMAGES, steps=STEPS, seeds=papers.SEEDS,
-        table=papers.table(["network", "paper", "loss, nats a token"],
-                           [[name, PAPER[name], papers.told(losses[name], 4)] for name in PAPER]),
-        claims=papers.table(["claim", "paper", "ours, 95%", "verdict"],
-                            [["loss, NOBLE − plain", "−0.024 to −0.041", f"{d:+.4f} ± {half:.4f}",
-                              papers.verdict(-0.024, losses["NOBLE"], losses["plain"])]])))
+def fields(kept):
+    return {"hosts": branches.WORDS,
+            "claims": branches.table(branches.claims(kept, "loss", "loss", -0.024, "−0.024 to −0.041")),
+            "table": papers.table(["network", "paper", "seeds", "loss, nats a token"], [
+                [name, PAPER.get(name, ""), len(kept.values("loss", name)), statistic.told(kept.values("loss", name), 4)]
+                for name in NETWORKS])}
+
+
+def picture(kept):
+    return {"image-tokens.svg": pictures.curves(
+        "Loss of image tokens, held-out images", f"evaluation (every {ablation.every(kept.plan)} steps)", "nats",
+        {name: kept.curves(name) for name in kept.names()})}
+
+
+def end(plan):
+    """Digits as the daemon draws them: the one picture that is not of the csv."""
+    with open(os.path.join(papers.DOCS, "image-tokens-drawn.svg"), "w", encoding="utf-8") as f:
+        f.write(grid(draw(trainer(plan)("noisy", NOISY, 1))))
 
 
 PAGE = """# Images as tokens, with NOBLE's branches
 
-`make papers-image-tokens{plan}` (003, Table 4).
+`{command}` (003, Table 4).{ran}
 
-The paper's tokens come from a VQGAN, which needs ImageNet; ours are the
-pixels of MNIST pooled to 14 × 14 in 16 shades, behind a token of their class: 197 tokens an image, a vocabulary of 26,
-`rope2d`. The first {images} images, of which the last 5% are held out; `image-tokens-nano` and
-`image-tokens-noble-nano`, {steps} steps; mean ± deviation over {seeds} seeds.
+The paper's tokens come from a VQGAN, which needs ImageNet; ours are the pixels of MNIST pooled to 14 × 14 in 16 shades,
+behind a token of their class: 197 tokens an image, a vocabulary of 26, `rope2d`. The first {IMAGES} images, of which the
+last 5% are held out; width 64, two layers, NOBLE of rank 8, {STEPS} steps of 8 images. {hosts} Mean ± deviation over the
+seeds ([image-tokens.csv](image-tokens.csv)).
 
 {table}
 {claims}
 ![Loss by step](image-tokens.svg)
 
-A third network has symmetric attention and noise that lasts the whole image (`noise.span` `sequence`). The daemon drew
+Another network has symmetric attention and noise that lasts the whole image (`noise.span` `sequence`). The daemon drew
 these with `/v1/completions`: ten prompts of one class token each, `seed` 1 and `temperature` 0.7 throughout, so that
 only the noise seed differs from row to row. After few steps they are strokes, not yet digits.
 
 ![Ten digits under eight noise seeds](image-tokens-drawn.svg)
 """
 
+experiment = papers.Experiment(
+    "image-tokens", keys=["network"], plan={"SEEDS": 3, "STEPS": 1000, "IMAGES": 20000}, begin=begin, page=PAGE,
+    fields=fields, pictures=picture, end=end)
+
 if __name__ == "__main__":
-    main()
+    experiment.main()

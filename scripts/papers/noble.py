@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """NOBLE's branches: ranks with their steps and time, activations of one to three layers (003, Tables 1 and 5).
 
-make papers-noble. SEEDS=3, STEPS=1500, FIGURES="ranks activations".
+make papers-noble. SEEDS=3, STEPS=1500, FIGURES="start ranks activations".
 """
 import os
 import re
@@ -9,7 +9,9 @@ import statistics
 import subprocess
 
 import ablation
+import branches
 import papers
+import statistic
 
 HOST = {"mlp": {"activation": "gelu", "gated": True, "intermediate_size": 172}, "tie_word_embeddings": False}
 # Of rank 4 in width 64, as 64 in 1,024: activation and layers, and the paper's differences.
@@ -25,15 +27,15 @@ def branch(activation, layers):
     return "rank-4" if (activation, layers) == ("cosnet", 2) else f"{activation}-{layers}"
 
 
-# `start` has NOBLE's initial weights and no branches: what of a gain is the start's.
-NETWORKS = {"host": ablation.network(**HOST), "start": ablation.network(**HOST, noble={"rank": 0}),
+NETWORKS = {**{host: ablation.network(**HOST, **more) for host, more in branches.HOSTS.items()},
             **{f"rank-{r}": ablation.network(**HOST, noble={"rank": r}) for r in RANKS},
             **{branch(a, n): ablation.network(**HOST, noble={"rank": 4, "activation": a, "layers": n})
                for a, n in ACTIVATIONS if (a, n) != ("cosnet", 2)}}
-GROUPS = {"ranks": [("not told", "start", "host", ""),
-                    *((f"Table 1, rank {told[0]}", f"rank-{r}", other, told[1])
-                      for r, told in RANKS.items() for other in ("host", "start"))],
-          "activations": [(f"Table 5, {a} × {n}", branch(a, n), "host", claimed)
+GROUPS = {"start": [(f"Table 1, rank {RANKS[4][0]}", "rank-4", "kaiming", RANKS[4][1]),
+                    ("not told", "rank-4", "start", "below"), ("not told", "rank-4", "plain", "below"),
+                    ("not told", "start", "kaiming", "")],
+          "ranks": [(f"Table 1, rank {told[0]}", f"rank-{r}", "kaiming", told[1]) for r, told in RANKS.items()],
+          "activations": [(f"Table 5, {a} × {n}", branch(a, n), "kaiming", claimed)
                           for (a, n), claimed in ACTIVATIONS.items()]}
 
 
@@ -47,48 +49,47 @@ def token_time(folder):
     return 1 / statistics.median(line["tokens_per_second"] for line in papers.log(folder))
 
 
-def cost(folders, curves):
+def begin(plan):
+    train = ablation.trainer("noble", plan, NETWORKS)
+
+    def measure(name, seed):
+        folder = train(name, seed)
+        return {**ablation.losses(folder), "parameters": parameters(folder), "token_us": 1e6 * token_time(folder)}
+
+    return ablation.networks_of(ablation.chosen(GROUPS, plan)), measure
+
+
+def cost(kept):
     """A row for every rank: what its branches cost and save."""
     rows = []
     for r, (rank, _, more, longer, steps, time) in RANKS.items():
         name = f"rank-{r}"
-        if name not in folders:
+        if name not in kept.names():
             continue
-        grown = 100 * (parameters(folders[name][0]) / parameters(folders["host"][0]) - 1)
-        times = [token_time(a) / token_time(b) for a, b in zip(folders[name], folders["host"])]
-        fewer = [papers.times_fewer(a, b) for a, b in zip(curves[name], curves["host"])]
-        rows.append([f"{r} ({rank})", f"{more:+.1f}% / {grown:+.1f}%",
-                     f"{longer:+.1f}% / {100 * papers.mean(times) - 100:+.1f}%", f"{steps} / {seeds(fewer)}",
-                     f"{time} / {seeds([f / t for f, t in zip(fewer, times)])}"])
+        weights, host = kept.pairs("parameters", name, "kaiming")
+        times = [a / b for a, b in zip(*kept.pairs("token_us", name, "kaiming"))]
+        fewer = [statistic.times_fewer(a, b) for a, b in zip(kept.curves(name), kept.curves("kaiming"))]
+        rows.append([f"{r} ({rank})", f"{more:+.1f}% / {100 * (weights[0] / host[0] - 1):+.1f}%",
+                     f"{longer:+.1f}% / {100 * statistic.mean(times) - 100:+.1f}%", f"{steps} / {told(fewer)}",
+                     f"{time} / {told([f / t for f, t in zip(fewer, times)])}"])
     return papers.table(["rank (the paper's)", "parameters", "time of a step",
-                         "times fewer steps to the host's last loss", "times less time"], rows)
+                         "times fewer steps to kaiming's last loss", "times less time"], rows)
 
 
-def seeds(values):
+def told(values):
     return ", ".join("never" if v != v else f"{v:.2f}" for v in values)
 
 
-def main():
-    comparisons = ablation.chosen(GROUPS)
-    wanted = {name for _, a, b, _ in comparisons for name in (a, b)}
-    folders = ablation.train("noble", {name: c for name, c in NETWORKS.items() if name in wanted})
-    curves = ablation.curves(folders)
-    losses = {name: [run[-1] for run in runs] for name, runs in curves.items()}
-    papers.keep("noble", ["network"], loss=losses,
-                token_us={name: [1e6 * token_time(path) for path in paths] for name, paths in folders.items()})
-    papers.write("noble.svg", ablation.picture({name: curves[name] for name in list(curves)[:8]}))
-    papers.write("noble.md", PAGE.format(
-        plan=papers.plan("FIGURES", "STEPS", "SEEDS", "CORPUS"), steps=ablation.STEPS, seeds=papers.SEEDS,
-        table=ablation.compared(comparisons, losses), cost=cost(folders, curves),
-        losses=ablation.told(losses)))
+def fields(kept):
+    return {"hosts": branches.WORDS, "table": ablation.compared(ablation.chosen(GROUPS, kept.plan), kept),
+            "cost": cost(kept), "losses": ablation.told(kept)}
 
 
 PAGE = """# NOBLE's ranks and activations
 
-`make papers-noble{plan}` (003, Tables 1 and 5). The paper trains width 1,024 and 2,048 on OpenWebText for up to 250,000
-steps; ours is width 64, two layers, windows of 128, gated GELU, {steps} steps of 1,024 tokens of three books, ranks the
-same shares of the width. `start` is the host with the initial weights that NOBLE's linears have, without branches:
-the paper's host starts larger than these, ours smaller. Differences are of validation losses in nats, over {seeds} seeds that pair
+`{command}` (003, Tables 1 and 5).{ran} The paper trains width 1,024 and 2,048 on OpenWebText for up to 250,000
+steps; ours is width 64, two layers, windows of 128, gated GELU, {STEPS} steps of 1,024 tokens of three books, ranks the
+same shares of the width. {hosts} Differences are of validation losses in nats, over seeds that pair
 ([noble.csv](noble.csv), with microseconds a token).
 
 {table}
@@ -100,5 +101,9 @@ ran beside them.
 ![Validation loss by step](noble.svg)
 """
 
+experiment = papers.Experiment(
+    "noble", keys=["network"], plan={"SEEDS": 3, "STEPS": 1500, "FIGURES": " ".join(GROUPS)}, begin=begin, page=PAGE,
+    fields=fields, pictures=lambda kept: {"noble.svg": ablation.picture(kept, kept.names()[:8])})
+
 if __name__ == "__main__":
-    main()
+    experiment.main()

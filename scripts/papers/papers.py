@@ -1,13 +1,15 @@
-"""What the experiments of the papers have in common: runs that go on where they were interrupted, tables, pictures.
+"""What the experiments of the papers have in common: plans, runs that go on where they were interrupted, kept results, pages.
 
-An experiment is a script here that writes docs/papers/NAME.md and NAME.svg. Its runs lie in runs/papers/NAME; what is
-finished there is not trained again. Only Python's standard library is used.
+An experiment is a script here. Its runs lie in runs/papers/NAME; what is finished there is not trained again. What every
+seed came to is docs/papers/NAME.csv, and NAME.md and NAME.svg are made of that file alone, so that `make papers-check`
+can make them again. Only Python's standard library is used.
 """
+import concurrent.futures
 import csv
 import io
 import json
-import math
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,13 +19,14 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 RUNS = os.environ.get("RUNS", os.path.join(TOP, "runs", "papers"))
 DOCS = os.environ.get("DOCS", os.path.join(TOP, "docs", "papers"))
-SEEDS = int(os.environ.get("SEEDS", "3"))
-# Of a qualitative palette that colour-blind people can tell apart (Okabe and Ito 2008).
-COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000"]
+JOBS = int(os.environ.get("JOBS", len(os.sched_getaffinity(0))))
 
 
 def say(text):
     print(f"papers: {text}", file=sys.stderr, flush=True)
+
+
+# ---- runs ----
 
 
 def data(folder, *files, page):
@@ -36,8 +39,9 @@ def data(folder, *files, page):
 
 
 def run(*args):
-    """A command of ours; a failure ends the experiment, to be gone on with later. Ctrl-C reaches it too: it saves."""
-    child = subprocess.Popen(list(map(str, args)), stdout=sys.stderr)
+    """A command of ours on one thread, small matrices do not profit from a second; a failure ends the experiment, to be
+    gone on with later. Ctrl-C reaches it too: it saves."""
+    child = subprocess.Popen(list(map(str, args)), stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         code = child.wait()
     except KeyboardInterrupt:
@@ -66,9 +70,28 @@ def train(command, folder, *args):
     return path
 
 
-def plan(*keys):
-    """Of these variables the ones that were given, as make takes them: what a page puts behind its command."""
-    return "".join(f' {k}="{os.environ[k]}"' for k in keys if k in os.environ)
+def place(*names):
+    """runs/papers/NAMES, in a folder that is there."""
+    path = os.path.join(RUNS, *names)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def config(experiment, name, body):
+    """Its config.json."""
+    path = place(experiment, f"{name}.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(body, f)
+    return path
+
+
+def tokenizer(experiment, vocab, *texts):
+    """A tokenizer of these texts, learnt once."""
+    path = place(experiment, "tokenizer.json")
+    if not os.path.exists(path):
+        run(os.path.join(BUILD, "noised-train"), "tokenizer", "--vocab-size", vocab, "--out", path,
+            *(a for text in texts for a in ("--data", text)))
+    return path
 
 
 def books():
@@ -96,72 +119,74 @@ def evaluations(path):
     return [line["val_loss"] for line in log(path) if "val_loss" in line]
 
 
-def times_fewer(curve, other):
-    """Of evaluations: how many times fewer `curve` needs to come to the last loss of `other`; NaN: it does not."""
-    reached = next((k + 1 for k, loss in enumerate(curve) if loss <= other[-1]), None)
-    return len(other) / reached if reached else math.nan
+# ---- what is kept ----
 
 
-def mean(values):
-    return sum(values) / len(values)
+def typed(text, like):
+    return type(like)(text)
 
 
-def deviation(values):
-    """Of a sample: n - 1 below."""
-    m = mean(values)
-    return math.sqrt(sum((v - m) ** 2 for v in values) / (len(values) - 1)) if len(values) > 1 else 0.0
+def settings(defaults, environment):
+    """The plan: every variable's default, or what the environment says in its place."""
+    return {k: typed(environment.get(k, v), v) for k, v in defaults.items()}
 
 
-def told(values, digits=2, unit=1):
-    """mean ± deviation"""
-    return f"{unit * mean(values):.{digits}f} ± {unit * deviation(values):.{digits}f}"
+class Kept:
+    """NAME.csv: behind the command with its plan a row for every seed of every network. A network is named by the columns
+    `keys`, as a tuple, or as one word where that is all; a measure is a number, or a curve: numbers with spaces."""
+
+    def __init__(self, plan, keys, rows):
+        self.plan, self.keys, self.rows = plan, keys, rows  # rows: [{column: text}]
+
+    @classmethod
+    def parse(cls, text, keys, defaults):
+        first, rest = text.split("\n", 1)
+        words = dict(w.split("=", 1) for w in shlex.split(first)[3:])
+        return cls(settings(defaults, words), keys, list(csv.DictReader(io.StringIO(rest, newline=""))))
+
+    def text(self, command):
+        out = io.StringIO()
+        out.write(f"# make {command}" + "".join(f" {k}={shlex.quote(str(v))}" for k, v in self.plan.items()) + "\n")
+        columns = dict.fromkeys(c for row in self.rows for c in row)
+        table = csv.DictWriter(out, columns, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(self.rows)
+        return out.getvalue()
+
+    def key(self, row):
+        parts = tuple(row[k] for k in self.keys)
+        return parts if len(parts) > 1 else parts[0]
+
+    def names(self):
+        return list(dict.fromkeys(map(self.key, self.rows)))
+
+    def seeds(self, measure, key):
+        """{seed: the measure}"""
+        return {int(r["seed"]): float(r[measure]) for r in self.rows if self.key(r) == key and r.get(measure)}
+
+    def values(self, measure, key):
+        return list(self.seeds(measure, key).values())
+
+    def pairs(self, measure, a, b):
+        """The measure of two networks for the seeds that both have."""
+        a, b = self.seeds(measure, a), self.seeds(measure, b)
+        both = sorted(set(a) & set(b))
+        return [a[s] for s in both], [b[s] for s in both]
+
+    def curves(self, key, measure="curve"):
+        return [[float(x) for x in r[measure].split()] for r in self.rows if self.key(r) == key]
+
+    def most(self):
+        """The seeds of the network that has most."""
+        return max(len({r["seed"] for r in self.rows if self.key(r) == key}) for key in self.names())
 
 
-def student(freedom):
-    """Student's t at 97.5%: trainer/report/paired.c, which `noised-train compare` counts by."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        odd, total = freedom % 2, 0.0
-        term = math.cos(angle) if odd else 1.0
-        for k in range(odd, freedom - 1, 2):
-            total += term
-            term *= math.cos(angle) ** 2 * (k + 1) / (k + 2)
-        within = 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
-        low, high = (angle, high) if within < 0.95 else (low, angle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def difference(a, b):
-    """Mean of a - b of paired runs and the half of its 95% interval."""
-    d = [x - y for x, y in zip(a, b)]
-    half = student(len(d) - 1) * deviation(d) / math.sqrt(len(d)) if len(d) > 1 else math.inf
-    return mean(d), half
-
-
-def verdict(claimed, a, b):
-    """Of a claim that a - b has the sign of `claimed`: agrees, does not, or cannot be told from so many seeds."""
-    d, half = difference(a, b)
-    if abs(d) <= half:
-        return "cannot tell at this size"
-    return "agrees" if (d > 0) == (claimed > 0) else "does not"
+# ---- pages ----
 
 
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(map(str, r)) + " |" for r in rows]) + "\n"
-
-
-def keep(name, keys, **measures):
-    """NAME.csv: what every seed came to, so that a page can be counted again. measures: {key: [of the seeds]} each."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow([*keys, "seed", *measures])
-    for key, values in next(iter(measures.values())).items():
-        parts = key if isinstance(key, tuple) else (key,)
-        for i in range(len(values)):
-            rows.writerow([*parts, i + 1, *(f"{m[key][i]:.6g}" for m in measures.values())])
-    write(f"{name}.csv", text.getvalue())
 
 
 def wrapped(page):
@@ -170,105 +195,65 @@ def wrapped(page):
         p, 120, break_long_words=False, break_on_hyphens=False) for p in page.rstrip("\n").split("\n\n")) + "\n"
 
 
-def write(name, text):
+def write(documents):
+    """{file: text} into DOCS."""
     os.makedirs(DOCS, exist_ok=True)
-    text = wrapped(text) if name.endswith(".md") else text
-    path = os.path.join(DOCS, name)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-    say(f"wrote {os.path.relpath(path)}")
+    for name, text in documents.items():
+        with open(os.path.join(DOCS, name), "w", encoding="utf-8") as f:
+            f.write(text)
 
 
-# ---- pictures ----
+class Experiment:
+    """docs/papers/NAME.{csv,md} and pictures.
 
+    keys        the columns that name a network
+    plan        what the environment may change: {variable: default}; SEEDS is one of them
+    begin       (plan) -> (the keys of all networks, a function that trains one: (key, seed) -> {column: number or curve})
+    page        its text with fields in braces; {command} and {ran} are the plan and what is left of it
+    fields      (kept) -> {field: text}
+    pictures    (kept) -> {file: SVG}
+    end         (plan): makes what the csv cannot hold
+    """
 
-def escape(text):
-    return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    def __init__(self, name, *, keys, plan, begin, page, fields, pictures=lambda kept: {}, end=lambda plan: None):
+        self.name, self.keys, self.defaults, self.begin = name, keys, plan, begin
+        self.page, self.fields, self.pictures, self.end = page, fields, pictures, end
 
+    def kept(self):
+        with open(os.path.join(DOCS, f"{self.name}.csv"), encoding="utf-8", newline="") as f:
+            return Kept.parse(f.read(), self.keys, self.defaults)
 
-def svg(width, height, body):
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-            'font-family="sans-serif" font-size="12">\n'
-            f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n{body}</svg>\n')
+    def documents(self, kept):
+        """{file: text}: all that is made of the csv."""
+        wanted, most = kept.plan["SEEDS"], kept.most()
+        asked = {k: v for k, v in kept.plan.items() if v != self.defaults[k]}
+        command = f"make papers-{self.name}" + "".join(f" {k}={shlex.quote(str(v))}" for k, v in asked.items())
+        ran = f" {most} of the {wanted} seeds are run; the command goes on with the others." if most < wanted else ""
+        page = self.page.format(command=command, ran=ran, **kept.plan, **self.fields(kept))
+        return {f"{self.name}.md": wrapped(page), **self.pictures(kept)}
 
+    def write(self, text):
+        """The csv and what is made of it."""
+        write({f"{self.name}.csv": text, **self.documents(Kept.parse(text, self.keys, self.defaults))})
 
-def ticks(low, high, n=5):
-    step = 10 ** math.floor(math.log10(max(high - low, 1e-9) / n))
-    step = next(step * k for k in (1, 2, 5, 10) if (high - low) / (step * k) <= n + 1)
-    first = math.ceil(low / step - 1e-9)
-    return [k * step for k in range(first, int(math.floor(high / step + 1e-9)) + 1)]
+    def row(self, key, seed, measures):
+        told = {m: " ".join(f"{x:.5g}" for x in v) if isinstance(v, list) else v if isinstance(v, str) else f"{v:.6g}"
+                for m, v in measures.items()}
+        return {**dict(zip(self.keys, key if isinstance(key, tuple) else (key,))), "seed": str(seed), **told}
 
-
-def curves(title, x_label, y_label, lines):
-    """lines: {name: [[y of every x] of every seed]}, with x 1, 2, ...; the mean, and a band of one deviation."""
-    width, height, left, right, top, bottom = 720, 400, 60, 190, 40, 50
-    n = max(len(run) for runs in lines.values() for run in runs)
-    low = min(min(r) for runs in lines.values() for r in runs)
-    high = max(max(r) for runs in lines.values() for r in runs)
-    pad = 0.05 * (high - low or 1)
-    low, high = low - pad, high + pad
-
-    def place(x, y):
-        return (left + (width - left - right) * (x - 1) / max(n - 1, 1),
-                height - bottom - (height - top - bottom) * (y - low) / (high - low))
-
-    out = [f'<text x="{left}" y="24" font-size="15">{escape(title)}</text>']
-    for y in ticks(low, high):
-        _, v = place(1, y)
-        out.append(f'<line x1="{left}" x2="{width - right}" y1="{v:.1f}" y2="{v:.1f}" stroke="#dddddd"/>'
-                   f'<text x="{left - 6}" y="{v + 4:.1f}" text-anchor="end">{y:g}</text>')
-    for x in sorted({1, n, *(round(t) for t in ticks(1, n) if 1 <= t <= n)}):
-        u, _ = place(x, low)
-        out.append(f'<text x="{u:.1f}" y="{height - bottom + 18}" text-anchor="middle">{x}</text>')
-    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 12}" text-anchor="middle">{escape(x_label)}</text>'
-               f'<text x="14" y="{top + 60}" transform="rotate(-90 14 {top + 60})">{escape(y_label)}</text>')
-    for i, (name, runs) in enumerate(lines.items()):
-        colour = COLOURS[i % len(COLOURS)]
-        columns = [[r[k] for r in runs if k < len(r)] for k in range(max(map(len, runs)))]
-        points = [place(k + 1, mean(c)) for k, c in enumerate(columns)]
-        upper = [place(k + 1, min(mean(c) + deviation(c), high)) for k, c in enumerate(columns)]
-        lower = [place(k + 1, max(mean(c) - deviation(c), low)) for k, c in enumerate(columns)]
-        band = " ".join(f"{x:.1f},{y:.1f}" for x, y in upper + lower[::-1])
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        out.append(f'<polygon points="{band}" fill="{colour}" opacity="0.18"/>'
-                   f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                   f'<line x1="{width - right + 12}" x2="{width - right + 36}" y1="{top + 8 + 20 * i}" '
-                   f'y2="{top + 8 + 20 * i}" stroke="{colour}" stroke-width="3"/>'
-                   f'<text x="{width - right + 42}" y="{top + 12 + 20 * i}">{escape(name)}</text>')
-    return svg(width, height, "\n".join(out) + "\n")
-
-
-def bars(title, y_label, groups, lines=()):
-    """groups: {group: {name: values of the seeds}}; lines: [(label, y)] drawn across, such as a baseline."""
-    names = list(next(iter(groups.values())))
-    width, height, left, top, bottom = 720, 380, 60, 60, 60
-    values = [v for g in groups.values() for vs in g.values() for v in vs] + [y for _, y in lines]
-    low, high = min(0, min(values)), max(values) * 1.08 or 1
-
-    def at(y):
-        return height - bottom - (height - top - bottom) * (y - low) / (high - low)
-
-    out = [f'<text x="{left}" y="24" font-size="15">{escape(title)}</text>']
-    for y in ticks(low, high):
-        out.append(f'<line x1="{left}" x2="{width - 10}" y1="{at(y):.1f}" y2="{at(y):.1f}" stroke="#dddddd"/>'
-                   f'<text x="{left - 6}" y="{at(y) + 4:.1f}" text-anchor="end">{y:g}</text>')
-    slot = (width - left - 10) / len(groups)
-    for g, (group, members) in enumerate(groups.items()):
-        bar = slot * 0.8 / len(names)
-        for i, name in enumerate(names):
-            m, d, x = mean(members[name]), deviation(members[name]), left + slot * (g + 0.1) + bar * i
-            out.append(f'<rect x="{x:.1f}" y="{min(at(m), at(0)):.1f}" width="{bar * 0.9:.1f}" '
-                       f'height="{abs(at(m) - at(0)):.1f}" fill="{COLOURS[i % len(COLOURS)]}"/>'
-                       f'<line x1="{x + bar * 0.45:.1f}" x2="{x + bar * 0.45:.1f}" y1="{at(m - d):.1f}" '
-                       f'y2="{at(m + d):.1f}" stroke="#000000"/>')
-        out.append(f'<text x="{left + slot * (g + 0.5):.1f}" y="{height - bottom + 18}" '
-                   f'text-anchor="middle">{escape(group)}</text>')
-    for i, name in enumerate(names):
-        out.append(f'<rect x="{left + 150 * i}" y="36" width="12" height="12" fill="{COLOURS[i % len(COLOURS)]}"/>'
-                   f'<text x="{left + 150 * i + 18}" y="46">{escape(name)}</text>')
-    for label, y in lines:
-        out.append(f'<line x1="{left}" x2="{width - 10}" y1="{at(y):.1f}" y2="{at(y):.1f}" stroke="#000000" '
-                   f'stroke-dasharray="4 3"/><text x="{width - 12}" y="{at(y) - 4:.1f}" '
-                   f'text-anchor="end">{escape(label)}</text>')
-    out.append(f'<text x="14" y="{top + 80}" transform="rotate(-90 14 {top + 80})">{escape(y_label)}</text>')
-    return svg(width, height, "\n".join(out) + "\n")
+    def main(self):
+        """All networks of a seed, JOBS at a time, then the next seed; documents are written after every seed."""
+        plan, rows = settings(self.defaults, os.environ), {}
+        keys, measure = self.begin(plan)
+        for seed in range(1, plan["SEEDS"] + 1):
+            with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+                jobs = [pool.submit(measure, key, seed) for key in keys]
+                try:
+                    for i, job in enumerate(jobs):
+                        rows[i, seed] = self.row(keys[i], seed, job.result())
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+            self.write(Kept(plan, self.keys, [rows[at] for at in sorted(rows)]).text(f"papers-{self.name}"))
+        self.end(plan)
+        say(f"wrote {os.path.join(os.path.relpath(DOCS), self.name)}.md")

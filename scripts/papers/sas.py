@@ -67,33 +67,37 @@ GROUPS = {
 SHOWN = ["mha", "sas", "sas-heads-only", "sas-features-only", "sas-no-relu", "sas-kernel-1", "mha-1-heads"]
 
 
-def main():
-    comparisons = ablation.chosen(GROUPS)
-    wanted = {name for _, a, b, _ in comparisons for name in (a, b)}
-    curves = ablation.curves(ablation.train("sas", {name: c for name, c in NETWORKS.items() if name in wanted}))
-    losses = {name: [run[-1] for run in runs] for name, runs in curves.items()}
-    papers.keep("sas", ["network"], loss=losses)
-    shown = {name: curves[name] for name in SHOWN if name in curves} or curves
-    papers.write("sas.svg", ablation.picture(shown))
-    papers.write("sas.md", PAGE.format(
-        plan=papers.plan("FIGURES", "STEPS", "SEEDS", "CORPUS"), steps=ablation.STEPS, seeds=papers.SEEDS,
-        table=ablation.compared(comparisons, losses),
-        losses=ablation.told(losses)))
+def begin(plan):
+    train = ablation.trainer("sas", plan, NETWORKS)
+    return ablation.networks_of(ablation.chosen(GROUPS, plan)), lambda name, seed: ablation.losses(train(name, seed))
+
+
+def fields(kept):
+    return {"table": ablation.compared(ablation.chosen(GROUPS, kept.plan), kept), "losses": ablation.told(kept)}
+
+
+def picture(kept):
+    shown = [name for name in SHOWN if name in kept.names()]
+    return {"sas.svg": ablation.picture(kept, shown or kept.names())}
 
 
 PAGE = """# Simulated attention scores, figure by figure
 
-`make papers-sas{plan}` (SAS, Figures 1 to 6, Appendices E, G, H and J). The paper trains 125M to 10.6B parameters on
+`{command}` (SAS, Figures 1 to 6, Appendices E, G, H and J).{ran} The paper trains 125M to 10.6B parameters on
 Books3 and ArXiv for 50,000 steps; ours, unless a name says otherwise, have width 64, two layers, four heads of 16 and
-windows of 128, {steps} steps of 1,024 tokens of three books. `sas` has three times the heads, one and a half times their
+windows of 128, {STEPS} steps of 1,024 tokens of three books. `sas` has three times the heads, one and a half times their
 size, a kernel of 5; on other hosts, as in Appendix J, twice the heads and a kernel of 1. `sas-features-only` has the
 host's heads: the paper's FeatureOnly has 36, and does not say from where. Differences are of validation losses in nats,
-the paper's of the logarithms of its perplexities; pairs have the same seed, {seeds} seeds ([sas.csv](sas.csv)).
+the paper's of the logarithms of its perplexities; pairs have the same seed ([sas.csv](sas.csv)).
 
 {table}
 {losses}
 ![Validation loss by step](sas.svg)
 """
 
+experiment = papers.Experiment(
+    "sas", keys=["network"], plan={"SEEDS": 3, "STEPS": 1500, "FIGURES": " ".join(GROUPS)}, begin=begin, page=PAGE,
+    fields=fields, pictures=picture)
+
 if __name__ == "__main__":
-    main()
+    experiment.main()

@@ -6,11 +6,13 @@ SIZES, MODES, SIGMAS, SEEDS, EPOCHS, OPTIMIZER and LR change the plan; VECTORS n
 import os
 
 import papers
+import pictures
+import statistic
 
-MODES = os.environ.get("MODES", "all-before all-after layer-before layer-after").split()
-SIGMAS = os.environ.get("SIGMAS", "0.001 0.01 0.05").split()
-EPOCHS = int(os.environ.get("EPOCHS", "30"))
-CLAIM_HOLDS = "agrees", "does not", "cannot tell at this size"
+
+def plan(sizes, optimizer, rate):
+    return {"SEEDS": 5, "EPOCHS": 30, "SIZES": " ".join(sizes), "MODES": "all-before all-after layer-before layer-after",
+            "SIGMAS": "0.001 0.01 0.05", "OPTIMIZER": optimizer, "LR": rate}
 
 
 def vectors():
@@ -22,76 +24,59 @@ def vectors():
     return path or os.path.join(folder, "glove25_pca_subset.txt")
 
 
-PLAN = "SIZES", "MODES", "SIGMAS", "SEEDS", "EPOCHS", "OPTIMIZER", "LR"
+def descent(settings):
+    return f"{'AdamW' if settings['OPTIMIZER'] == 'adamw' else 'plain gradient descent'} at {settings['LR']}"
 
 
-def optimizer(rate):
-    """(which, its learning rate) of the plan; `rate` is what there is unless it says otherwise."""
-    return os.environ.get("OPTIMIZER", rate[0]), os.environ.get("LR", rate[1])
+def networks(settings):
+    """(size, mode, sigma) of every network, a size without noise first."""
+    noise = [(mode, sigma) for mode in settings["MODES"].split() for sigma in settings["SIGMAS"].split()]
+    return [(size, *how) for size in settings["SIZES"].split() for how in [("none", "0"), *noise]]
 
 
-def descent(rate):
-    which, lr = optimizer(rate)
-    return f"{'AdamW' if which == 'adamw' else 'plain gradient descent'} at {lr}"
+def trainer(task, settings, *args):
+    """((size, mode, sigma), seed) -> the folder of the run."""
+    words = vectors()
+
+    def train(key, seed):
+        size, mode, sigma = key
+        noise = [] if mode == "none" else ["--perturb", mode, "--perturb-sigma", sigma]
+        return papers.train("finetune", f"{task}/{size}.{mode}.{sigma}-{seed}", "--config", f"{task}-{size}", *args, *noise,
+                            "--vectors", words, "--epochs", settings["EPOCHS"], "--batch", 32, "--optimizer",
+                            settings["OPTIMIZER"], "--lr", settings["LR"], "--weight-decay", 0, "--seed", seed)
+
+    return train
 
 
-def settings():
-    """(mode, sigma) of every run, without noise first."""
-    return [("none", "0")] + [(mode, sigma) for mode in MODES for sigma in SIGMAS]
+def tested(folder, *more):
+    """Accuracy on the test set, other measures of it, and the share of the most frequent label."""
+    test = papers.results(folder)["runs"][0]["test"]
+    return {m: test[m] for m in ("accuracy", "majority", *more)}
 
 
-def train(task, sizes, rate, *args):
-    """{(size, mode, sigma): [(results of a run, its log), one a seed]}"""
-    runs = {}
-    words, (which, lr) = vectors(), optimizer(rate)
-    for size in os.environ.get("SIZES", " ".join(sizes)).split():
-        for mode, sigma in settings():
-            noise = [] if mode == "none" else ["--perturb", mode, "--perturb-sigma", sigma]
-            path = papers.train("finetune", f"{task}/{size}.{mode}.{sigma}", "--config", f"{task}-{size}", *args, *noise,
-                                "--vectors", words, "--seeds", papers.SEEDS, "--epochs", EPOCHS, "--batch", 32,
-                                "--optimizer", which, "--lr", lr, "--weight-decay", 0)
-            folders = [os.path.join(path, f"seed-{s + 1}") for s in range(papers.SEEDS)] if papers.SEEDS > 1 else [path]
-            runs[size, mode, sigma] = list(zip(papers.results(path)["runs"], map(papers.log, folders)))
-    return runs
+def majority(kept):
+    return max(kept.values("majority", kept.names()[0]))
 
 
-def accuracy(runs):
-    return [result["test"]["accuracy"] for result, _ in runs]
-
-
-def majority(runs):
-    return next(iter(runs.values()))[0][0]["test"]["majority"]
-
-
-def keep(name, runs, **more):
-    """NAME.csv: accuracy of every seed, and what else is {key: [of the seeds]}."""
-    papers.keep(name, ["size", "mode", "sigma"], accuracy={key: accuracy(found) for key, found in runs.items()}, **more)
-
-
-def above(least, a, b):
-    """Of a claim that a - b is more than `least`."""
-    d, half = papers.difference(a, b)
-    return CLAIM_HOLDS[0 if d - half > least else 1 if d + half < least else 2]
+def quiet(key):
+    """The network of the same size without noise."""
+    return key[0], "none", "0"
 
 
 def within(most, a, b):
     """Of a claim that a and b are the same but for `most`."""
-    d, half = papers.difference(a, b)
-    return CLAIM_HOLDS[0 if abs(d) + half < most else 1 if abs(d) - half > most else 2]
+    d, half = statistic.difference(a, b)
+    return "agrees" if abs(d) + half < most else "does not" if abs(d) - half > most else "cannot tell"
 
 
-def against(a, b):
-    d, half = papers.difference(a, b)
-    return f"{100 * d:+.1f} ± {100 * half:.1f}"
-
-
-def picture(name, runs):
+def picture(kept, name):
     """Of every mode at the sigma that did best, a group of bars a size."""
     groups = {}
-    for size in dict.fromkeys(key[0] for key in runs):
+    for size in dict.fromkeys(key[0] for key in kept.names()):
         groups[size] = {}
-        for mode in ["none"] + MODES:
-            found = [[100 * x for x in accuracy(r)] for (s, m, _), r in runs.items() if (s, m) == (size, mode)]
-            groups[size][mode] = max(found, key=papers.mean)
-    papers.write(f"{name}.svg", papers.bars("Accuracy on the test set, every mode at its best sigma", "%", groups,
-                                            [("most frequent label", 100 * majority(runs))]))
+        for mode in ["none", *kept.plan["MODES"].split()]:
+            found = [[100 * x for x in kept.values("accuracy", key)] for key in kept.names() if key[:2] == (size, mode)]
+            if found:
+                groups[size][mode] = max(found, key=statistic.mean)
+    return {f"{name}.svg": pictures.bars("Accuracy on the test set, every mode at its best sigma", "%", groups,
+                                         [("most frequent label", 100 * majority(kept))])}

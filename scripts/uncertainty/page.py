@@ -6,6 +6,7 @@ import sys
 
 import papers
 import scores
+import statistic
 
 DOCS = os.path.join(papers.TOP, "docs")
 # measure, its unit, digits
@@ -45,13 +46,13 @@ def read():
 
 
 def number(values, unit, digits):
-    m = unit * papers.mean(values)
+    m = unit * statistic.mean(values)
     return "" if math.isnan(m) else f"{m:.{digits}f}"
 
 
 def differs(found, data, measure, a, b):
     """(a − b of the seeds that pair, half of its 95% interval)"""
-    return papers.difference(found[(data, *a)][measure], found[(data, *b)][measure])
+    return statistic.difference(found[(data, *a)][measure], found[(data, *b)][measure])
 
 
 def compared(found, sets, measures):
@@ -148,7 +149,7 @@ def main():
     path = os.path.join(DOCS, "uncertainty.md")
     text = page()
     if "--check" not in sys.argv:
-        papers.write("uncertainty.md", text)
+        papers.write({"uncertainty.md": text})
     elif open(path, encoding="utf-8").read() != text:
         sys.exit("docs/uncertainty.md is not what scripts/uncertainty/page.py makes of docs/uncertainty.csv (make docs)")
 

@@ -4,6 +4,8 @@
 make uncertainty DATA=FOLDER, with FOLDER/trec (TREC.{train,test}.txt) and FOLDER/glue (stsa.binary.{train,dev,test}).
 SEEDS=5. The page is made of the csv by page.py.
 """
+import csv
+import io
 import itertools
 import json
 import math
@@ -13,6 +15,7 @@ import papers
 import scores
 import sets
 
+SEEDS = int(os.environ.get("SEEDS", "5"))
 MEMBERS = 4
 SAMPLES = 1, 4, 16, 64
 SCALED = "off", "1", "16"  # of a network with noise: with a temperature too
@@ -53,7 +56,7 @@ def train(data, network):
     """The folders of its seeds; of plain networks those of all ensembles' members."""
     words = tokenizer(data)
     noise = ["--kl-weight", "1e-2", "--sigma-start", 1] if NOISE[network] else []
-    seeds = papers.SEEDS * (1 if noise else MEMBERS)
+    seeds = SEEDS * (1 if noise else MEMBERS)
     path = papers.train("finetune", f"uncertainty/{data.name}/{network}", "--config", config(data, network, words), *words,
                         "--train", data.train, "--dev", data.dev, "--truncate", "--epochs", data.epochs, "--lr", data.rate,
                         "--metric", "accuracy", *noise, "--seeds", seeds, "--threads", 1)
@@ -121,9 +124,9 @@ def measures_of(data):
             found.setdefault((network, how, "yes"), []).append(measure(scale(splits)))
 
     plain = [ask(data, "plain", folder)["off"] for folder in train(data, "plain")]
-    for seed in range(papers.SEEDS):
+    for seed in range(SEEDS):
         put("plain", "off", plain[seed])
-        put("ensemble", str(MEMBERS), together(plain[seed::papers.SEEDS]))
+        put("ensemble", str(MEMBERS), together(plain[seed::SEEDS]))
     for network in ("pair", "sequence"):
         for folder in train(data, network):
             for how, splits in ask(data, network, folder).items():
@@ -132,14 +135,19 @@ def measures_of(data):
 
 
 def main():
-    kept = {}
+    out = io.StringIO()
+    columns = ["set", "network", "samples", "temperature", "seed"]
+    rows = None
     for make in sets.ALL.values():
         data = make()
         for key, found in measures_of(data).items():
-            for name in found[0]:
-                kept.setdefault(name, {})[(data.name, *key)] = [measures[name] for measures in found]
+            for i, measures in enumerate(found):
+                if rows is None:
+                    rows = csv.DictWriter(out, [*columns, *measures], lineterminator="\n")
+                    rows.writeheader()
+                rows.writerow({**dict(zip(columns, (data.name, *key, i + 1))), **{m: f"{v:.6g}" for m, v in measures.items()}})
         papers.say(f"{data.name} is measured")
-    papers.keep("uncertainty", ["set", "network", "samples", "temperature"], **kept)
+    papers.write({"uncertainty.csv": out.getvalue()})
 
 
 if __name__ == "__main__":
