@@ -9,13 +9,10 @@ import claims
 import papers
 
 
-WITHOUT_CURVES = "vit.csv", "image-tokens.csv"  # of an older form, until they are run again
-
-
 def documents():
     """{file: text}"""
     made = {}
-    for path in sorted(set(glob.glob(os.path.join(papers.DOCS, "*.csv"))) - {os.path.join(papers.DOCS, n) for n in WITHOUT_CURVES}):
+    for path in sorted(glob.glob(os.path.join(papers.DOCS, "*.csv"))):
         module = importlib.import_module(os.path.basename(path).removesuffix(".csv").replace("-", "_"))
         made |= module.experiment.documents(module.experiment.kept())
     return {**made, "README.md": claims.page()}

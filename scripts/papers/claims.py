@@ -3,6 +3,7 @@ import csv
 import os
 import sys
 
+import image_tokens
 import lecture
 import mlm
 import ner
@@ -11,13 +12,15 @@ import noiseformer
 import papers
 import statistic
 import trec
+import vit
 import zero_shot
 
 PAGE = os.path.join(papers.TOP, "docs", "papers", "README.md")
 
 
 def paired(sign, digits, unit, *comparisons, least=0):
-    """Of (a, b, words), the seeds' results that pair: (texts, verdicts)."""
+    """Of (a, b, words), the seeds' results that pair, where there are any: (texts, verdicts)."""
+    comparisons = [c for c in comparisons if c[0]]
     told = [statistic.compared(a, b, digits, unit) + words for a, b, words in comparisons]
     return told, [statistic.verdict(sign, a, b, least) for a, b, _ in comparisons]
 
@@ -73,6 +76,12 @@ def lecture_scores():
     return ["TREC {1}; with a residual {2}, a transformer {0}".format(*scores)], [""]
 
 
+def vit_of(measure):
+    def of_mixing(mixing):
+        return noble_against(vit.experiment, measure, lambda name: (name, mixing), "" if mixing == "none" else " mixed")
+    return [c for mixing in vit.experiment.kept().plan["AUGMENTATION"].split() for c in of_mixing(mixing)]
+
+
 # claim, its number, page, what the runs say
 def claims():
     noise = lambda a, b: of(noiseformer.experiment, "loss", a, b)
@@ -88,6 +97,11 @@ def claims():
          paired(-1, 3, 1, *noble_against(noble.experiment, "loss", name="rank-4"))),
         ("masked language model (Table 2)", "−0.021 to −0.063", "mlm.md",
          paired(-1, 3, 1, *noble_against(mlm.experiment, "loss"))),
+        ("vision transformer, training loss (Table 3)", "−0.031; with Mixup and CutMix −0.039", "vit.md",
+         paired(-1, 3, 1, *vit_of("loss"))),
+        ("the same, top-1", "+0.14; +0.11", "vit.md", paired(1, 2, 1, *vit_of("top1"))),
+        ("image tokens (Table 4)", "−0.024 to −0.041", "image-tokens.md",
+         paired(-1, 3, 1, *noble_against(image_tokens.experiment, "loss"))),
         ("narrow transformers on TREC, layer-before", "about +20 points", "trec.md", trec_gains()),
         ("BiLSTM tagger: same accuracy, faster", "no difference", "ner.md", ner_differences()),
         ("none: a network is defined", "", "lecture.md", lecture_scores()),

@@ -136,6 +136,7 @@ def fields(kept):
     out = [task for task in PAPER if task not in tasks]
     return {"missing": f"Of the paper's seven tasks {', '.join(out)} are not run: their files were not there." if out else "",
             "rates": ", ".join(rates),
+            "silent": "" if any(key[3] == "0" for key in kept.names()) else " At noise scale 0 nothing is kept of these runs.",
             "table": papers.table(["task", "backbone", "paper, 124M", "seeds", f"lr {rates[0]}", "best lr", "which",
                                    "its F1", "best lr, noise scale 0", "majority"], rows),
             "claims": papers.table(["task", "claim", "paper", "ours, 95%", "seeds", "verdict"], claims)}
@@ -157,7 +158,7 @@ on three books, so what is compared is the order, not the level. Accuracy in per
 of MRPC and QQP F1 too, which the paper measures (IV-B) and does not print; at the end of the last epoch, mean ±
 deviation over the seeds ([glue.csv](glue.csv)). The head trains at {rates}; the best rate is chosen on the same split that
 is shown, which favours all alike. MRPC is scored on its test set, SST-2 trained on whole sentences (stsa), not phrases.
-{missing}
+{missing}{silent}
 
 {table}
 The differences over seeds that pair, with 95% intervals over the seeds of the head; each backbone was trained once.

@@ -174,7 +174,7 @@ class Kept:
         return [a[s] for s in both], [b[s] for s in both]
 
     def curves(self, key, measure="curve"):
-        return [[float(x) for x in r[measure].split()] for r in self.rows if self.key(r) == key]
+        return [[float(x) for x in r[measure].split()] for r in self.rows if self.key(r) == key and r.get(measure)]
 
     def most(self):
         """The seeds of the network that has most."""
@@ -211,7 +211,7 @@ class Experiment:
     begin       (plan) -> (the keys of all networks, a function that trains one: (key, seed) -> {column: number or curve})
     page        its text with fields in braces; {command} and {ran} are the plan and what is left of it
     fields      (kept) -> {field: text}
-    pictures    (kept) -> {file: SVG}
+    pictures    (kept) -> {file: SVG, or None where the csv does not tell it}
     end         (plan): makes what the csv cannot hold
     """
 
@@ -230,7 +230,8 @@ class Experiment:
         command = f"make papers-{self.name}" + "".join(f" {k}={shlex.quote(str(v))}" for k, v in asked.items())
         ran = f" {most} of the {wanted} seeds are run; the command goes on with the others." if most < wanted else ""
         page = self.page.format(command=command, ran=ran, **kept.plan, **self.fields(kept))
-        return {f"{self.name}.md": wrapped(page), **self.pictures(kept)}
+        drawn = {name: text for name, text in self.pictures(kept).items() if text}
+        return {f"{self.name}.md": wrapped(page), **drawn}
 
     def write(self, text):
         """The csv and what is made of it."""

@@ -25,7 +25,11 @@ def ticks(low, high, n=5):
 
 
 def curves(title, x_label, y_label, lines):
-    """lines: {name: [[y of every x] of every seed]}, with x 1, 2, ...; the mean, and a band of one deviation."""
+    """lines: {name: [[y of every x] of every seed]}, with x 1, 2, ...; the mean, and a band of one deviation. None: no seed
+    has a line."""
+    lines = {name: runs for name, runs in lines.items() if runs}
+    if not lines:
+        return None
     width, height, left, right, top, bottom = 720, 400, 60, 190, 40, 50
     n = max(len(run) for runs in lines.values() for run in runs)
     low = min(min(r) for runs in lines.values() for r in runs)
