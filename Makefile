@@ -376,8 +376,9 @@ $(addprefix papers-,$(subst _,-,$(PAPERS))): papers-%: deps $(BUILD)/noised-trai
 	BUILD=$(BUILD) python3 scripts/papers/$(subst -,_,$*).py
 
 .PHONY: papers-check
-papers-check: ## every table, verdict and picture of docs/papers, made again of what every seed came to
+papers-check: ## every table, verdict and picture of docs/papers, and the family's table, made again of what every seed came to
 	@python3 scripts/papers/check.py
+	@python3 scripts/family/report.py docs/family
 
 UNCERTAINTY := PYTHONPATH=scripts/papers DOCS=$(CURDIR)/docs BUILD=$(BUILD) python3 scripts/uncertainty
 uncertainty: deps $(BUILD)/noised-train $(BUILD)/noised ## what noise samples, a temperature and an ensemble make of probabilities: docs/uncertainty.md (DATA=FOLDER)

@@ -138,7 +138,8 @@ models have 350M, 760M and 1.5B parameters and 10B or 50B tokens, and SAS leads 
 have width 64, two layers and {STEPS} steps on three books with one tokenizer, beside the demo's checkpoint where it is
 shown; ± is {spread} ([zero-shot.csv](zero-shot.csv)). At this size all of them answer at the level of chance or give one
 answer to all questions (where a score and that of the majority make 100), so **the claim cannot be told here**: what the
-table shows is that the scoring is the published one, with chance and majority beside it. /v1/completions gives the same log-probabilities bit for bit.
+table shows is that the scoring is the published one, with chance and majority beside it.
+/v1/completions gives the same log-probabilities bit for bit.
 
 {table}
 ![Zero-shot accuracy by task and model](zero-shot.svg)
