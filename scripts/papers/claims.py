@@ -10,6 +10,7 @@ import ner
 import noble
 import noiseformer
 import papers
+import sas
 import statistic
 import trec
 import vit
@@ -85,6 +86,7 @@ def vit_of(measure):
 # claim, its number, page, what the runs say
 def claims():
     noise = lambda a, b: of(noiseformer.experiment, "loss", a, b)
+    sas_of = lambda a, b, words="": of(sas.experiment, "loss", a, b, words)
     return [
         ("validation loss: symmetric above plain attention", "about +0.07", "", paired(1, 3, 1, family("symmetric", "mha"))),
         ("V1 above symmetric", "+0.038", "noiseformer.md", paired(1, 4, 1, noise("v1", "symmetric"))),
@@ -92,6 +94,9 @@ def claims():
         ("conditioned noise below symmetric", "not told", "noiseformer.md", paired(-1, 4, 1, noise("conditioned", "symmetric"))),
         ("loss below plain attention", "−0.049", "", paired(
             -1, 3, 1, family("sas-k5", "mha"), family("sas-k5", "mha", "parameters", " at equal parameters"))),
+        ("simulated heads or features alone above both (Figure 5)", "+0.013; +0.029", "sas.md", paired(
+            1, 3, 1, sas_of("sas-heads-only", "sas", " heads"), sas_of("sas-features-only", "sas", " features"))),
+        ("no ReLU above ReLU (Figure 6)", "+0.013", "sas.md", paired(1, 3, 1, sas_of("sas-no-relu", "sas"))),
         ("zero-shot questions", "+1.58 to +2.83 points", "zero-shot.md", zero_shot_points()),
         ("causal loss below its host's", "−0.040, 5.7% more parameters", "noble.md",
          paired(-1, 3, 1, *noble_against(noble.experiment, "loss", name="rank-4"))),
