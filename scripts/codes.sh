@@ -5,10 +5,28 @@
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
 # the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a book's end whose
 # loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder)
-# takes the place of the network of the first part; its noise is left behind.
+# takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a plan, of the demo and its
+# texts.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
+
+# The last megabyte of each text, and the addresses in lines as short as paragraphs, for beginnings are those of lines.
+demo_texts() {
+    corpus=$(dirname "$runs")/demo-corpus
+    "$(dirname "$0")/demo_corpus.sh" "$corpus" >&2
+    mkdir -p "$runs/texts-of"
+    for author in austen poe doyle melville sotu; do
+        text=$runs/texts-of/$author.txt
+        tail -c 1000000 "$corpus/$author.txt" | sed -e 1d -e 's/\(.\{500\}[^.]*\.\) /\1\n/g' >"$text"
+        echo "$text"
+    done
+}
+if [ "${PLAN:-}" = demo ]; then
+    : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}" "${MORE:=300}"
+    : "${WINDOW:=128}" "${BATCH:=8}" "${LR:=1e-3}" "${PROMPTS:=30}" "${HELD_OUT:=16000}"
+    : "${WINDOWS:=128 512}" "${CORPUS:=$(demo_texts)}"
+fi
 seeds=${SEEDS:-1 2 3} arms=${ARMS:-plain residual query} components=${COMPONENTS:-8} model=${CHECKPOINT:-} books=${CORPUS:-}
 steps=${STEPS:-400} more=${MORE:-200} window=${WINDOW:-32} batch=${BATCH:-32}
 
