@@ -149,15 +149,15 @@ TEST(compare_agrees_with_the_family_study) {
     static const char script[] =
         "import csv, sys\n"
         "sys.path[:0] = ['scripts/papers', 'scripts/family']\n"
-        "import papers, report\n"
+        "import report, statistic\n"
         "runs = {}\n"
         "for x in csv.DictReader(open(sys.argv[1])):\n"
         "    runs.setdefault((x['network'], x['lr'], x['seed']), []).append((float(x['step']), float(x['val_loss'])))\n"
         "mha, noise = ([runs[n, lr, s] for s in '12'] for n, lr in "
         "(('mha-nano', '0.004'), ('noiseformer-v2-nano', '0.001')))\n"
-        "d, half = papers.difference([r[-1][1] for r in noise], [r[-1][1] for r in mha])\n"
+        "d, half = statistic.difference([r[-1][1] for r in noise], [r[-1][1] for r in mha])\n"
         "at = [report.crossing([(s, b[-2][1] - l) for s, l in a[:-1]], 0) for a, b in zip(noise, mha)]\n"
-        "print(*('%.9f' % papers.student(f) for f in (1, 2, 9, 16, 31)))\n"
+        "print(*('%.9f' % statistic.student(f) for f in (1, 2, 9, 16, 31)))\n"
         "print('%+.3f ± %.3f %7.0f' % (d, half, sum(at) / 2))\n";
     Trial t = trial_open();
     char *csv = trainer_join(t.dir, "all.csv"), *file = trainer_join(t.dir, "check.py"), command[1024];
