@@ -63,7 +63,8 @@ void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, 
     double noble = (c->noble.recipe == RECIPE_KAIMING ? 1 : 0.5) / sqrt(in);
     double deviation = c->noble.layers ? noble : residual ? 0.02 / sqrt(2.0 * c->n_layers) : 0.02;
     size_t at = params_enter(ps, "%s.", name);
-    param_declare(ps, &l->w, "weight", 2, (int[]){out, in}, (Init){.kind = INIT_NORMAL, .b = (float)deviation});
+    param_declare(ps, &l->w, "weight", 2, (int[]){out, in}, (Init){.kind = INIT_NORMAL, .b = (float)deviation})
+        ->product = true;
     if (l->has_bias) param_declare(ps, &l->b, "bias", 1, &out, (Init){.kind = INIT_CONSTANT});
     if (l->has_noble) noble_declare(&l->noble, ps, c, in, out);
     params_leave(ps, at);

@@ -23,6 +23,7 @@ typedef struct Param {
     bool matrix;    /* may be stored and held as BF16, F16 or I8; every other parameter is F32 in memory */
     bool frozen;    /* never trained: in none of the flat buffers, bound by the code that has the values */
     bool decay;     /* weight decay acts on it */
+    bool product;   /* a matrix that nothing reads while training but op_linear */
     float lr_scale; /* NOBLE's learning-rate multipliers; 1 elsewhere */
     int bin;        /* weight-noise bin: layer number + 1, 0 for what belongs to no layer */
 } Param;

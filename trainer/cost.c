@@ -13,9 +13,9 @@
 
 enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
 
-CostMemory cost_memory(const Model *m, int64_t rows, bool recompute) {
+CostMemory cost_memory(const Model *m, int64_t rows, bool recompute, bool in_slices) {
     size_t n = params_count(&m->params);
-    return (CostMemory){.weights = optimizer_memory(n) + step_sum_memory(&m->params),
+    return (CostMemory){.weights = optimizer_memory(&m->params, in_slices) + step_sum_memory(&m->params),
                         .activations = footprint_training(m, rows, recompute),
                         .copy = save_copy_memory(n)};
 }

@@ -298,7 +298,7 @@ static int score_result(const Labelled *l, FinetuneResult *out, Err *err) {
 static int open_run(Labelled *l, Err *err) {
     const Optimizer *o = &l->training.optimizer;
     if (open_weights(l, err) || restore(l, err) || (!ranks->rank && accompany(l, err))) return -1;
-    if (agree_weights(o->w, o->n, err)) return -1;
+    if (agree_weights(o->held, o->at[o->slices.n], err)) return -1;
     return l->f->settings->freeze ? make_features(l) : 0;
 }
 

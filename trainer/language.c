@@ -36,6 +36,7 @@ typedef struct Health {
 typedef struct Language {
     Run *run;
     MicroBatch batch;
+    const Model *model; /* what rank 0 evaluates, draws from and keeps as the best */
     Health health;
     Progress progress;
 } Language;
@@ -103,7 +104,7 @@ static int evaluate_windows(const Language *l, size_t most, Evaluation *e, Err *
     const Run *r = l->run;
     Err why;
     NoiseKey noise = {.scale = 1};
-    return evaluate(&r->training.model, r->corpora->val, r->window, most, noise, stop_signal, e, &why)
+    return evaluate(l->model, r->corpora->val, r->window, most, noise, stop_signal, e, &why)
                ? refuse_ids(l, r->corpora, why.msg, err)
                : 0;
 }
@@ -111,9 +112,10 @@ static int evaluate_windows(const Language *l, size_t most, Evaluation *e, Err *
 static Dtype save_dtype(const Run *r) { return r->settings->save_dtype == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32; }
 
 /* A folder that can be served, without what a resumed run needs. */
-static int keep_best(const Run *r, int64_t step, Err *err) {
+static int keep_best(const Language *l, int64_t step, Err *err) {
+    const Run *r = l->run;
     const char *out = r->settings->out;
-    const Model *m = &r->training.model;
+    const Model *m = l->model;
     char dir[PATH_BYTES], path[PATH_BYTES];
     if (path_join(dir, out, BEST_FOLDER, err) || path_join(path, dir, "tokenizer.json", err)) return -1;
     if (folder_create(dir, NULL, err) || tokenizer_json_save(r->tokenizer, path, err) ||
@@ -132,7 +134,7 @@ static int add_best(Language *l, Buffer *line, int64_t step, Evaluation e, Err *
     double loss = e.nats / (double)e.tokens;
     if (!e.complete || !training_see(t, step, -loss)) return 0;
     json_put_double(line, "best", loss);
-    return keep_best(l->run, step, err);
+    return keep_best(l, step, err);
 }
 
 static int read_figure(void *self, const RunLogLine *line, double *figure, Err *err) {
@@ -149,7 +151,7 @@ static size_t val_bytes(const Run *r) {
 
 static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     const Run *r = l->run;
-    const Model *m = &r->training.model;
+    const Model *m = l->model;
     const TokenSpan *val = &r->corpora->val;
     Evaluation e;
     if (val->n < 2) return 0;
@@ -194,7 +196,7 @@ static int add_sample(const Language *l, Buffer *line, int64_t step, Err *err) {
     int prompt[WORDS], n = (int)MIN((size_t)MIN(WORDS, run->window / 2), span->n);
     for (int i = 0; i < n; i++) prompt[i] = token_at(span, (size_t)i);
     SampleRun r = {
-        .model = &run->training.model,
+        .model = l->model,
         .tokenizer = run->tokenizer,
         .prompt = prompt,
         .n_prompt = n,
@@ -215,6 +217,13 @@ static int add_sample(const Language *l, Buffer *line, int64_t step, Err *err) {
     return 0;
 }
 
+static bool is_evaluated(const Language *l, int64_t step) {
+    const Settings *s = l->run->settings;
+    return step == s->steps || is_due(step, s->eval_every);
+}
+
+static bool is_sampled(const Language *l, int64_t step) { return is_due(step, l->run->settings->sample_every); }
+
 static int log_step(Language *l, const Step *s, Err *err) {
     const Settings *settings = l->run->settings;
     int64_t step = s->number;
@@ -226,13 +235,23 @@ static int log_step(Language *l, const Step *s, Err *err) {
     json_put_double(&line, "lr", s->lr);
     json_put_double(&line, "grad_norm", s->norm);
     json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
-    bool evaluated = step == settings->steps || is_due(step, settings->eval_every);
-    bool sampled = is_due(step, settings->sample_every);
-    if ((evaluated && add_evaluation(l, &line, step, err)) || (sampled && add_sample(l, &line, step, err))) {
+    if ((is_evaluated(l, step) && add_evaluation(l, &line, step, err)) ||
+        (is_sampled(l, step) && add_sample(l, &line, step, err))) {
         buffer_free(&line);
         return -1;
     }
     return runlog_write(&l->run->training.log, &line, err);
+}
+
+/* By all ranks. */
+static int log_in_slices(Language *l, const Step *s, Err *err) {
+    Masters masters;
+    if (masters_open(&masters, &l->run->training, err)) return -1;
+    l->model = &masters.model;
+    int rc = ranks->rank ? 0 : log_step(l, s, err);
+    l->model = &l->run->training.model;
+    masters_close(&masters);
+    return rc;
 }
 
 /* ---- the objective ---- */
@@ -243,7 +262,12 @@ static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     const Settings *settings = l->run->settings;
     progress_step(&l->progress, s->number, s->mean.loss, s->lr);
     health_update(&l->health, s->mean.loss, l->run->config.vocab_size);
-    if (!ranks->rank && log_step(l, s, err)) return -1;
+    bool looks = is_evaluated(l, s->number) || is_sampled(l, s->number);
+    if (l->run->training.in_slices && looks) {
+        if (log_in_slices(l, s, err)) return -1;
+    } else if (!ranks->rank && log_step(l, s, err)) {
+        return -1;
+    }
     if (check_intact(l, err)) return -1;
     bool healthy = fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
     *save = s->number == settings->steps || (is_due(s->number, settings->save_every) && healthy);
@@ -283,7 +307,7 @@ static int go_on(Language *l, Err *err) {
 }
 
 int run_train(Run *r, Err *err) {
-    Language l = {.run = r};
+    Language l = {.run = r, .model = &r->training.model};
     r->training.objective = &objective;
     r->training.self = &l;
     micro_batch_init(&l.batch, r->settings, &r->training.model, &r->windows);

@@ -9,30 +9,90 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-size_t optimizer_memory(size_t n_params) {
-    return n_params * sizeof(float) + slices_owned(n_params) * (2 * sizeof(float) + sizeof(int64_t));
+/* An odd one would leave the next F32 at an address that is none of a float. */
+static bool is_rounded(const Param *p) { return p->product && weight_count(p->weight) % 2 == 0; }
+
+static size_t held_bytes(const Param *p, bool in_slices) {
+    return param_trained(p) * dtype_size(in_slices && is_rounded(p) ? DTYPE_BF16 : DTYPE_F32);
 }
 
-void optimizer_init(Optimizer *o, ParamSet *ps) {
+size_t optimizer_memory(const ParamSet *ps, bool in_slices) {
+    size_t held = 0, widened = 0, owned = slices_owned(params_count(ps));
+    for (const Param *p = ps->params; p < ps->params + ps->n; p++) {
+        held += held_bytes(p, in_slices);
+        if (in_slices && is_rounded(p)) widened = MAX(widened, weight_count(p->weight) * sizeof(float));
+    }
+    return held + widened + owned * ((in_slices ? 3 : 2) * sizeof(float) + sizeof(int64_t));
+}
+
+/* Where parameters and slices begin in held. */
+static void place(Optimizer *o, ParamSet *ps, bool in_slices) {
+    size_t at = 0, first = 0;
+    int slice = 0;
+    for (Param *p = ps->params; p < ps->params + ps->n; p++) {
+        size_t n = param_trained(p), bytes = held_bytes(p, in_slices);
+        for (; slice < o->slices.n && o->slices.all[slice].first < first + n; slice++)
+            o->at[slice] = at + (o->slices.all[slice].first - first) * (bytes / n);
+        if (in_slices && n) {
+            p->weight->data = o->held + at;
+            p->weight->dtype = is_rounded(p) ? DTYPE_BF16 : DTYPE_F32;
+        }
+        first += n;
+        at += bytes;
+    }
+    o->at[o->slices.n] = at;
+}
+
+void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices) {
     *o = (Optimizer){.n = params_trained(ps)};
     slices_init(&o->slices, ps);
-    size_t owned = o->slices.owned;
-    arena_init(&o->memory, (o->n + 16 + 2 * (owned + 16)) * sizeof(float) + (owned + 16) * sizeof(int64_t));
-    o->w = arena_calloc(&o->memory, o->n * sizeof(float));
+    size_t owned = o->slices.owned, held = 0;
+    for (const Param *p = ps->params; p < ps->params + ps->n; p++) held += held_bytes(p, in_slices);
+    arena_init(&o->memory, held + (in_slices ? 3 : 2) * owned * sizeof(float) + owned * sizeof(int64_t) + 5 * 64);
+    o->held = arena_calloc(&o->memory, held);
+    if (in_slices)
+        o->master = arena_calloc(&o->memory, owned * sizeof(float));
+    else
+        o->w = (float *)(void *)o->held;
+    o->at = xcalloc((size_t)o->slices.n + 1, sizeof *o->at);
     o->m = arena_calloc(&o->memory, owned * sizeof(float));
     o->v = arena_calloc(&o->memory, owned * sizeof(float));
     o->sum = arena_calloc(&o->memory, owned * sizeof(int64_t));
     o->partial = xcalloc((size_t)o->slices.n, sizeof *o->partial);
-    params_bind_flat(ps, o->w, NULL);
+    if (!in_slices) params_bind_flat(ps, o->w, NULL);
+    place(o, ps, in_slices);
 }
 
 void optimizer_free(Optimizer *o) {
     arena_free(&o->memory);
     slices_free(&o->slices);
     free(o->partial);
+    free(o->at);
     *o = (Optimizer){0};
 }
+
+/* ---- weights ---- */
+
+float *optimizer_master(const Optimizer *o, const Slice *s) { return o->w ? o->w + s->first : o->master + s->owned; }
+
+static void hold(const Optimizer *o, int slice, const float *x) {
+    const Slice *s = &o->slices.all[slice];
+    void *to = o->held + o->at[slice];
+    if (o->at[slice + 1] - o->at[slice] == (size_t)s->n * sizeof *x)
+        memcpy(to, x, (size_t)s->n * sizeof *x);
+    else
+        kernels->to_bf16(s->n, x, to);
+}
+
+void optimizer_take(const Optimizer *o, int slice, const float *x) {
+    const Slice *s = &o->slices.all[slice];
+    hold(o, slice, x);
+    if (o->master && s->owned != SIZE_MAX) memcpy(o->master + s->owned, x, (size_t)s->n * sizeof *x);
+}
+
+/* ---- a step ---- */
 
 /* What the slices of one step share. */
 typedef struct Update {
@@ -66,11 +126,11 @@ static void update_adamw(const Optimizer *o, const Slice *s, const float *g, con
                     .correction2 = (float)(1 / sqrt(u->correction2)),
                     .step = (float)(a / u->correction1),
                     .keep = (float)(s->decay ? 1 - a * r->weight_decay : 1)};
-    kernels->train->adamw(&row, s->n, o->w + s->first, g, o->m + s->owned, o->v + s->owned);
+    kernels->train->adamw(&row, s->n, optimizer_master(o, s), g, o->m + s->owned, o->v + s->owned);
 }
 
 static void update_sgd(const Optimizer *o, const Slice *s, const float *g, const Recipe *r, const Update *u) {
-    float *w = o->w + s->first, *m = o->m + s->owned, a = (float)(u->lr * s->lr_scale);
+    float *w = optimizer_master(o, s), *m = o->m + s->owned, a = (float)(u->lr * s->lr_scale);
     float scale = (float)u->grad_scale, momentum = (float)r->momentum,
           keep = (float)(s->decay ? 1 - u->lr * s->lr_scale * r->weight_decay : 1);
     for (int k = 0; k < s->n; k++) {
@@ -92,7 +152,8 @@ double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64
         float g[SLICE];
         read_gradient(o, s, unit, g);
         (r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw)(o, s, g, r, &u);
+        if (o->master) hold(o, o->slices.mine[i], optimizer_master(o, s));
     }
-    slices_all_gather(&o->slices, o->w);
+    slices_all_gather(&o->slices, o->held, o->at);
     return norm;
 }

@@ -8,7 +8,11 @@
  *
  * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in.
  * Of many ranks (slices.h) each updates what it owns and gets the rest from the others. g comes as the sum of integers
- * of the step (fixed_sum.h), and is a float no longer than it takes to use it. */
+ * of the step (fixed_sum.h), and is a float no longer than it takes to use it.
+ *
+ * Weights are whole, w, or in slices: then of w in f32, the master weights, a rank has what it owns alone, and for
+ * computing there is beside it on every rank what the others need of it: BF16 of each Param.product, F32 of the rest.
+ */
 #ifndef NOISED_OPTIMIZER_H
 #define NOISED_OPTIMIZER_H
 
@@ -20,18 +24,25 @@
 typedef struct Optimizer {
     size_t n; /* params_trained */
     Arena memory;
-    float *w;     /* [n], in the order of the ParamSet */
-    float *m, *v; /* [slices.owned]: with one rank all */
-    int64_t *sum; /* [slices.owned] of the gradients (step_sum.h) */
+    float *w;            /* [n], in the order of the ParamSet; NULL: in slices */
+    float *master;       /* [slices.owned] in slices; NULL: whole */
+    unsigned char *held; /* what is computed with: w, or as said above */
+    size_t *at;          /* [slices.n + 1] bytes of held before a slice */
+    float *m, *v;        /* [slices.owned]: with one rank all */
+    int64_t *sum;        /* [slices.owned] of the gradients (step_sum.h) */
     Slices slices;
     double *partial; /* [slices.n] sums of squares */
 } Optimizer;
 
-size_t optimizer_memory(size_t n_params); /* bytes, of this rank */
+size_t optimizer_memory(const ParamSet *ps, bool in_slices); /* bytes, of this rank, all of ps being trained */
 
-/* Allocates the buffers, zeroed, and binds the parameters to w. ps must stay as it is. */
-void optimizer_init(Optimizer *o, ParamSet *ps);
+/* Allocates the buffers, zeroed, and binds the parameters to held. ps must stay as it is. */
+void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices);
 void optimizer_free(Optimizer *o);
+
+float *optimizer_master(const Optimizer *o, const Slice *s); /* w of a slice; in slices of one that this rank owns */
+/* w of slice `slice` becomes x, on a rank that does not own it what is held of it. */
+void optimizer_take(const Optimizer *o, int slice, const float *x);
 
 /* Step t = 1, 2, ... by the recipe, but at this rate, with the mean of so many micro-batches, clipped by its global
  * norm as min(1, clip / norm). Returns the norm before clipping. */

@@ -25,7 +25,7 @@ static char *copy_name(int copy, const Weight *w) {
 
 /* Where a slice of a copy is in this rank's memory. */
 static float *slice_data(const Optimizer *o, int copy, const Slice *s) {
-    return copy == 0 ? o->w + s->first : (copy == 1 ? o->m : o->v) + s->owned;
+    return copy == 0 ? optimizer_master(o, s) : (copy == 1 ? o->m : o->v) + s->owned;
 }
 
 static void slice_digest(const float *data, const Slice *s, unsigned char digest[SHA256_BYTES]) {
@@ -269,7 +269,7 @@ static int load_slice(const Reading *r, int copy, int slice, Err *err) {
     const char *name = r->ps->params[p.param].weight->name;
     unsigned char digest[SHA256_BYTES];
     if (copy && s->owned == SIZE_MAX) return 0;
-    float *to = slice_data(r->o, copy, s);
+    float all[SLICE], *to = copy ? slice_data(r->o, copy, s) : all;
     memcpy(to, r->data[copy * r->ps->n + p.param] + p.first, (size_t)s->n * sizeof *to);
     slice_digest(to, s, digest);
     if (r->digests && memcmp(digest, r->digests[slice][copy], sizeof digest) != 0)
@@ -278,6 +278,7 @@ static int load_slice(const Reading *r, int copy, int slice, Err *err) {
         if (!isfinite(to[i]))
             return err_set(err, "%s: %s.%s holds NaN or infinity, first at element %zu", r->path, copy_prefix[copy],
                            name, p.first + (size_t)i);
+    if (copy == 0) optimizer_take(r->o, slice, to);
     return 0;
 }
 

@@ -87,6 +87,7 @@ static void print_disk(const Run *r) {
     const Settings *s = r->settings;
     bool best = r->corpora->val.n >= 2 && s->eval_every > 0 && s->eval_every < s->steps;
     CostDisk need = cost_disk(&r->training.model, 1 + best, s->save_dtype == PRECISION_BF16 ? 2 : 4);
+    if (r->training.in_slices) need.more += params_count(&r->training.model.params) * sizeof(float); /* training.h */
     struct statvfs disk;
     char kept[MEMORY_TEXT], more[MEMORY_TEXT], left[MEMORY_TEXT];
     printf("disk: %s for the last checkpoint%s, %s more while it is written", memory_text(need.kept, kept),
@@ -122,6 +123,12 @@ static int check_components(const Settings *s, const Config *c, Err *err) {
     return 0;
 }
 
+/* What is tried before a micro-batch, and weights that are moved off, need them in f32 and all. */
+static bool held_in_slices(const Settings *s, const Config *c) {
+    bool tries = config_noise_components(c) ? s->noise_assign == ASSIGN_HARD : s->noise_draws_weight == DRAWS_BEST;
+    return ranks->n > 1 && s->precision == PRECISION_BF16 && s->recipe.perturb == PERTURB_NONE && !tries;
+}
+
 static int prepare_weights(Run *r, Err *err) {
     const Settings *s = r->settings;
     Training *t = &r->training;
@@ -132,7 +139,8 @@ static int prepare_weights(Run *r, Err *err) {
                     .recipe = &s->recipe,
                     .schedule = recipe_schedule(&s->recipe, s->warmup, s->decay_steps > 0 ? s->decay_steps : s->steps),
                     .seed = (uint64_t)s->seed,
-                    .accumulate = s->accumulate};
+                    .accumulate = s->accumulate,
+                    .in_slices = held_in_slices(s, &r->config)};
     if (model_init(&t->model, &r->config, err) || check_memory(r, err)) return -1;
     print_disk(r);
     training_bind(t, false);
@@ -146,7 +154,7 @@ static int prepare_weights(Run *r, Err *err) {
 int run_prepare(Run *r, Err *err) {
     const Optimizer *o = &r->training.optimizer;
     if (open_settings(r, err) == 0 && run_data(r, err) == 0 && prepare_weights(r, err) == 0 &&
-        agree_weights(o->w, o->n, err) == 0)
+        agree_weights(o->held, o->at[o->slices.n], err) == 0)
         return 0;
     if (r->folder.lock >= 0) run_withdraw(&r->folder);
     return -1;

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 static bool is_temporary(const char *name) {
-    static const char *const written[] = {RUN_OPTIMIZER ".tmp",    RUN_STATE ".tmp",     "config.json.tmp",
-                                          "model.safetensors.tmp", "tokenizer.json.tmp", "tokens.bin.tmp",
-                                          "log.jsonl.tmp",         "plot.svg.tmp",       "results.json.tmp"};
+    static const char *const written[] = {
+        RUN_OPTIMIZER ".tmp", RUN_STATE ".tmp", RUN_MASTERS ".tmp", "config.json.tmp", "model.safetensors.tmp",
+        "tokenizer.json.tmp", "tokens.bin.tmp", "log.jsonl.tmp",    "plot.svg.tmp",    "results.json.tmp"};
     for (size_t i = 0; i < COUNTOF(written); i++)
         if (!strcmp(name, written[i])) return true;
     for (size_t i = 0; carried_files[i]; i++) {

@@ -16,6 +16,7 @@
 #include "base/err.h"
 
 #define RUN_OPTIMIZER "optimizer.safetensors"
+#define RUN_MASTERS "masters" /* for a moment, as .tmp (training.h) */
 #define RUN_STATE "trainer_state.json"
 #define RUN_UNSAVED "unsaved"
 

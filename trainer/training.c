@@ -15,7 +15,7 @@ static bool has_room(size_t bytes) {
 }
 
 int training_check_memory(Training *t, int64_t rows, bool recompute, bool saves, const char *less, Err *err) {
-    CostMemory need = cost_memory(&t->model, rows, recompute);
+    CostMemory need = cost_memory(&t->model, rows, recompute, t->in_slices);
     char text[3][MEMORY_TEXT];
     if (t->recipe->perturb != PERTURB_NONE) need.weights += params_count(&t->model.params) * sizeof(float);
     size_t all = need.weights + need.activations;
@@ -49,7 +49,7 @@ void training_bind(Training *t, bool head_only) {
         p->weight->data = at;
         at += weight_count(p->weight);
     }
-    optimizer_init(&t->optimizer, &t->trained);
+    optimizer_init(&t->optimizer, &t->trained, t->in_slices);
 }
 
 bool param_is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL; }
@@ -64,12 +64,13 @@ static const Param *find_in(const ParamSet *from, const Param *to) {
     return found && param_is_noise(to) && !same_shape(found->weight, to->weight) ? NULL : found;
 }
 
-static int take_weight(const Training *t, const Param *to, const Checkpoint *from, const char *dir, Err *err) {
-    Weight *w = to->weight;
+static int read_weight(const Training *t, const Param *to, const Checkpoint *from, const char *dir, float *values,
+                       Err *err) {
+    const Weight *w = to->weight;
     const Param *found = from ? find_in(&from->model.params, to) : NULL;
     bool own = !from || is_head(&t->model, to) || param_is_noise(to);
     if (!found && !own) return err_set(err, "--init %s has no %s", dir, w->name);
-    if (!found) return param_init(to, t->seed, weight_f32(w)), 0;
+    if (!found) return param_init(to, t->seed, values), 0;
     const Weight *x = found->weight;
     if (!same_shape(x, w))
         return err_set(err, "--init %s: %s is [%d,%d,%d], config wants [%d,%d,%d]", dir, w->name, x->dims[0],
@@ -77,8 +78,31 @@ static int take_weight(const Training *t, const Param *to, const Checkpoint *fro
     if (x->dtype >= DTYPE_I8)
         return err_set(err, "--init %s: %s is I%d, which cannot be trained on", dir, w->name,
                        x->dtype == DTYPE_I8 ? 8 : 4);
-    weight_read(x, 0, weight_count(w), weight_f32(w));
+    weight_read(x, 0, weight_count(w), values);
     return 0;
+}
+
+/* Of the trained parameter that is from `first` to end - 1 in the flat order. */
+static void put_weight(const Optimizer *o, size_t first, size_t end, const float *values) {
+    for (int i = 0; i < o->slices.n; i++) {
+        size_t at = o->slices.all[i].first;
+        if (at >= first && at < end) optimizer_take(o, i, values + (at - first));
+    }
+}
+
+static int take_in_slices(const Training *t, const Checkpoint *from, const char *dir, Err *err) {
+    const ParamSet *ps = &t->trained;
+    size_t first = 0;
+    int rc = 0;
+    for (int i = 0; i < ps->n && rc == 0; i++) {
+        size_t n = weight_count(ps->params[i].weight);
+        float *values = xmalloc(n * sizeof *values);
+        rc = read_weight(t, &ps->params[i], from, dir, values, err);
+        if (rc == 0) put_weight(&t->optimizer, first, first + n, values);
+        free(values);
+        first += n;
+    }
+    return rc;
 }
 
 static void tell_of_noise(const Training *t, const ParamSet *from, const char *dir) {
@@ -94,8 +118,9 @@ static void tell_of_noise(const Training *t, const ParamSet *from, const char *d
 
 int training_start(Training *t, const Checkpoint *from, const char *dir, Err *err) {
     const ParamSet *all = &t->model.params;
-    for (int i = 0; i < all->n; i++)
-        if (take_weight(t, &all->params[i], from, dir, err)) return -1;
+    if (t->in_slices && take_in_slices(t, from, dir, err)) return -1;
+    for (int i = 0; i < all->n && !t->in_slices; i++)
+        if (read_weight(t, &all->params[i], from, dir, weight_f32(all->params[i].weight), err)) return -1;
     if (!from) return 0;
     if (!ranks->rank) tell_of_noise(t, &from->model.params, dir);
     return shards_check_intact(&from->shards, err);
@@ -103,14 +128,24 @@ int training_start(Training *t, const Checkpoint *from, const char *dir, Err *er
 
 int training_start_sigmas(Training *t, double sigma, Err *err) {
     if (isnan(sigma)) return 0;
-    const ParamSet *ps = &t->model.params;
+    const ParamSet *ps = t->in_slices ? &t->trained : &t->model.params;
+    size_t first = 0;
     int found = 0;
     for (int i = 0; i < ps->n; i++) {
-        const char *end = strrchr(ps->params[i].name, '.');
-        if (!param_is_noise(&ps->params[i]) || strcmp(end, ".sigma")) continue;
-        Weight *w = ps->params[i].weight;
-        for (size_t k = 0; k < weight_count(w); k++) weight_f32(w)[k] = (float)sigma;
-        found++;
+        const Param *p = &ps->params[i];
+        const char *end = strrchr(p->name, '.');
+        size_t n = weight_count(p->weight);
+        if (param_is_noise(p) && !strcmp(end, ".sigma")) {
+            float *values = xmalloc(n * sizeof *values);
+            for (size_t k = 0; k < n; k++) values[k] = (float)sigma;
+            if (t->in_slices)
+                put_weight(&t->optimizer, first, first + n, values);
+            else
+                memcpy(p->weight->data, values, n * sizeof *values);
+            free(values);
+            found++;
+        }
+        first += n;
     }
     return found ? 0 : err_set(err, "--sigma-start is %g, but the config's noise has no sigma of its own", sigma);
 }
@@ -187,7 +222,7 @@ int training_save(Training *t, bool beside, Err *err) {
 void training_free(Training *t) {
     save_free(&t->save);
     runlog_close(&t->log, NULL);
-    if (t->optimizer.w) optimizer_free(&t->optimizer);
+    if (t->optimizer.held) optimizer_free(&t->optimizer);
     free(t->trained.params);
     free(t->still);
     model_free(&t->model);

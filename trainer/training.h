@@ -32,8 +32,9 @@ typedef struct Training {
     uint64_t seed;
     int64_t accumulate; /* micro-batches of a step */
     const Objective *objective;
-    void *self;  /* the objective's */
-    Model model; /* by model_init */
+    void *self;     /* the objective's */
+    Model model;    /* by model_init */
+    bool in_slices; /* the weights of several ranks (optimizer.h): every pass records, and rounds products to bf16 */
 
     ParamSet trained; /* of the model's parameters, none frozen; names and weights are the model's */
     Optimizer optimizer;
@@ -71,5 +72,18 @@ int training_save(Training *t, bool beside, Err *err);
 int training_look(Training *t, Err *err);   /* behind every step: what became of such a save */
 int training_settle(Training *t, Err *err); /* waits until none is open; NULL err: after another failure */
 void training_free(Training *t);
+
+/* The model in f32, of weights in slices, for what rank 0 does with all of it. All ranks write the master weights that
+ * they own into a file of the folder, which rank 0 maps before it takes the name away; its pages are the kernel's to
+ * take back. */
+typedef struct Masters {
+    Model model; /* of rank 0 */
+    float *w;    /* [optimizer.n] mapped */
+    size_t bytes;
+} Masters;
+
+/* By all ranks: -1 on all if on one. What is open shows the weights as they were then. */
+int masters_open(Masters *m, const Training *t, Err *err);
+void masters_close(Masters *m);
 
 #endif

@@ -27,20 +27,33 @@ static void bias_backward(const Mat *y, float *db) {
             kernels->add_row(MIN(WIDTH, y->d - c), y->dx + (size_t)i * (size_t)y->d + c, db + c);
 }
 
+/* Of a BF16 weight in memory of the tape: in bf16, which it is trained in, the product rounds nothing off it. */
+static const float *widened(Tape *t, const Weight *w) {
+    if (w->dtype == DTYPE_F32) return weight_f32(w);
+    BUG_ON(w->dtype != DTYPE_BF16 || !t->bf16);
+    size_t rows = (size_t)w->dims[0], d = (size_t)w->dims[1];
+    float *x = tape_alloc(t, rows * d * sizeof *x);
+#pragma omp parallel for schedule(static) if (team_pays(rows * d, TEAM_COPIES))
+    for (size_t i = 0; i < rows; i++) weight_read(w, i * d, d, x + i * d);
+    return x;
+}
+
 /* dx += dy W; dW += dy^T x; db += sum dy */
 static void linear_backward(void *context) {
     const LinearContext *c = context;
     Mat *x = c->x, *y = c->y;
     const float *dy = mat_gradient(y);
     bool add = !mat_first(x);
+    ArenaMark mark = arena_mark(&c->tape->arena);
     train_gemm(c->tape, &(TrainGemm){.m = x->n,
                                      .n = x->d,
                                      .k = y->d,
                                      .a = {dy, y->d, false},
-                                     .b = {weight_f32(c->w), x->d, false},
+                                     .b = {widened(c->tape, c->w), x->d, false},
                                      .c = x->dx,
                                      .ldc = x->d,
                                      .add = add});
+    arena_rewind(&c->tape->arena, mark);
     if (c->w->grad)
         train_gemm(c->tape, &(TrainGemm){.m = y->d,
                                          .n = x->d,
@@ -159,14 +172,16 @@ static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b
 
 /* y (+)= x W^T */
 static void linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b, Mat *y, bool add) {
+    ArenaMark mark = arena_mark(&t->arena);
     train_gemm(t, &(TrainGemm){.m = x->n,
                                .n = y->d,
                                .k = x->d,
                                .a = {x->x, x->d, false},
-                               .b = {weight_f32(w), x->d, true},
+                               .b = {widened(t, w), x->d, true},
                                .c = y->x,
                                .ldc = y->d,
                                .add = add});
+    arena_rewind(&t->arena, mark);
     if (!t->recording) return;
     LinearContext *c = tape_alloc(t, sizeof *c);
     *c = (LinearContext){.tape = t, .x = x, .y = y, .w = w, .b = b};
@@ -182,7 +197,7 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
 }
 
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
-    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w->dtype != DTYPE_F32);
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
     if (b) bias_forward(y, weight_f32(b));
     linear_packed(t, x, w, b, y, b != NULL);

@@ -213,7 +213,7 @@ static void check_serving(Golden *g) {
 static void check_training(Golden *g) {
     ParamSet *ps = &g->t.model.params;
     Optimizer o;
-    optimizer_init(&o, ps); /* the weights move into its own buffers */
+    optimizer_init(&o, ps, false); /* the weights move into its own buffers */
     memcpy(o.w, g->t.data, g->t.count * sizeof(float));
     params_bind_flat(ps, o.w, g->t.grad);
     Recipe settings = {.betas = {0.9, 0.95}, .weight_decay = number(g, "weight_decay"), .clip = number(g, "clip")};

@@ -106,9 +106,32 @@ TEST(mpi_resume_on_other_ranks) {
     mpi_train(&m, 0, "one", more);
     snprintf(more, sizeof more, "--config %s --steps 2 --accumulate 5 --schedule constant", m.config);
     mpi_train(&m, 3, "some", more);
-    mpi_train(&m, 2, "some", "--resume --steps 3");
+    mpi_train(&m, 2, "some", "--resume --steps 3 --sample-every 3");
     mpi_train(&m, 0, "some", "--resume --steps 4");
     mpi_check_same(&m, "one", "some");
+    mpi_close(&m);
+}
+
+/* A run that began in bf16 stays that on every processor, and its ranks have the weights in slices. They score, draw
+ * and save on the way. */
+TEST(mpi_same_bits_in_slices) {
+    if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
+    static const int counts[] = {0, 2, 3, 5};
+    MpiRun m = mpi_open("--batch 2 --warmup 1 --lr 1e-2 --noise-draws 2 --dropout 0.1 --schedule constant --threads 1");
+    char more[1024], name[16];
+    snprintf(more, sizeof more, "--config %s --steps 1 --accumulate 5 --eval-every 2 --sample-every 3 --save-every 2",
+             m.config);
+    mpi_train(&m, 0, "begun", more);
+    for (size_t i = 0; i < COUNTOF(counts); i++) {
+        snprintf(name, sizeof name, "np%d", counts[i]);
+        snprintf(more, sizeof more,
+                 "cp -r %s/begun %s/%s && sed -i '/\"precision\"/s/f32/bf16/' %s/%s/trainer_state.json", m.dir, m.dir,
+                 name, m.dir, name);
+        CHECK(system(more) == 0);
+        mpi_train(&m, counts[i], name, "--resume --steps 3 --sample-every 3");
+        mpi_train(&m, counts[(i + 1) % COUNTOF(counts)], name, "--resume --steps 5");
+        if (i) mpi_check_same(&m, "np0", name);
+    }
     mpi_close(&m);
 }
 

@@ -65,7 +65,7 @@ TEST(trainer_adamw_matches_scalar_reference) {
     Toy toy;
     Optimizer o;
     toy_init(&toy);
-    optimizer_init(&o, &toy.ps);
+    optimizer_init(&o, &toy.ps, false);
     float *g = xcalloc(TOY_N, sizeof *g);
     double *w = xcalloc(3 * TOY_N, sizeof *w), *m = w + TOY_N, *v = m + TOY_N;
     Draws d = draws_open(1, DRAW_TEST, 1);
@@ -100,8 +100,8 @@ TEST(trainer_optimizer_memory_is_as_told) {
     Toy toy;
     Optimizer o;
     toy_init(&toy);
-    optimizer_init(&o, &toy.ps);
-    CHECK(optimizer_memory(TOY_N) == 20 * TOY_N);
+    optimizer_init(&o, &toy.ps, false);
+    CHECK(optimizer_memory(&toy.ps, false) == 20 * TOY_N);
     size_t taken = arena_used(&o.memory);
     CHECK_MSG(taken >= 20 * TOY_N && taken < 20 * TOY_N + 4 * 64, "%zu bytes", taken);
     CHECK_MSG(o.memory.grown == 1, "%zu blocks, and what is left over in them", o.memory.grown);
@@ -114,7 +114,7 @@ TEST(trainer_descent_matches_scalar_reference) {
     Toy toy;
     Optimizer o;
     toy_init(&toy);
-    optimizer_init(&o, &toy.ps);
+    optimizer_init(&o, &toy.ps, false);
     float *g = xcalloc(TOY_N, sizeof *g);
     double *w = xcalloc(2 * TOY_N, sizeof *w), *m = w + TOY_N, worst = 0;
     Draws d = draws_open(1, DRAW_TEST, 2);
@@ -190,7 +190,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
         Optimizer o;
         param_declare(&ps, &matrix, others[i].name, 2, (int[]){others[i].rows, 2}, init);
         if (others[i].n_extra) param_declare(&ps, &extra, "extra", 1, (int[]){2}, init);
-        optimizer_init(&o, &ps);
+        optimizer_init(&o, &ps, false);
         if (i == 0) CHECK_MSG(save_now(&(Save){0}, &o, &ps, dir, 1234, &err) == 0, "%s", err.msg);
         CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !others[i].why);
         CHECK_MSG(!others[i].why || strstr(err.msg, others[i].why), "%s", err.msg);
@@ -202,7 +202,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
     Weight matrix;
     Optimizer o;
     param_declare(&ps, &matrix, "matrix", 2, (int[]){3, 2}, init);
-    optimizer_init(&o, &ps);
+    optimizer_init(&o, &ps, false);
     for (size_t i = 0; i < COUNTOF(steps); i++) {
         size_t n;
         char *file = test_read_file(path, &n), *at = memmem(file, n, steps[i ? i - 1 : 0][0], 4), why[64];
@@ -234,7 +234,7 @@ static void filed_open(Filed *f) {
     *f = (Filed){.dir = test_dir()};
     param_declare(&f->ps, &f->first, "long", 1, (int[]){LONG}, (Init){.kind = INIT_CONSTANT});
     param_declare(&f->ps, &f->second, "a.short", 1, (int[]){SHORT}, (Init){.kind = INIT_CONSTANT});
-    optimizer_init(&f->o, &f->ps);
+    optimizer_init(&f->o, &f->ps, false);
     for (int i = 0; i < LONG + SHORT; i++) {
         f->o.w[i] = (float)i;
         f->o.m[i] = (float)-i;

@@ -53,23 +53,30 @@ TEST(trainer_cli_lists_presets_by_word) {
 TEST(trainer_memory_of_ranks_is_the_formula) {
     static const struct {
         int n;
+        bool in_slices;
         double gib, copy;
-    } cases[] = {{1, 29.4, 17.4}, {8, 9.2, 2.2}};
+    } cases[] = {{1, false, 29.4, 17.4}, {8, false, 9.2, 2.2}, {8, true, 7.3, 2.2}};
     const Ranks *before = ranks;
     Config c;
     Model m;
     Err err;
     REQUIRE(preset_config(&c, "mha-1.5b", &err) == 0 && model_init(&m, &c, &err) == 0);
-    double n = (double)params_count(&m.params), of[128] = {0}, largest = 0;
-    for (int i = 0; i < m.params.n; i++) of[m.params.params[i].bin] += (double)weight_count(m.params.params[i].weight);
+    double n = (double)params_count(&m.params), of[128] = {0}, largest = 0, products = 0, matrix = 0;
+    for (const Param *p = m.params.params; p < m.params.params + m.params.n; p++) {
+        double own = (double)weight_count(p->weight);
+        of[p->bin] += own;
+        products += p->product ? own : 0;
+        matrix = fmax(matrix, p->product ? own : 0);
+    }
     for (int l = 1; l <= c.n_layers; l++) largest = fmax(largest, of[l]);
     for (size_t k = 0; k < COUNTOF(cases); k++) {
         Ranks as = {.n = cases[k].n};
         ranks = &as;
-        CostMemory need = cost_memory(&m, 1, true);
+        CostMemory need = cost_memory(&m, 1, true, cases[k].in_slices);
         double told = (double)need.weights, copy = (double)need.copy, bucket = 16384 * fmax(16, 4 * as.n);
         double formula = as.n == 1 ? 20 * n + 4 * (of[0] + largest)
                                    : 4 * n + 16 * n / as.n + 4 * (of[0] + 2 * largest) + 16 * bucket;
+        if (cases[k].in_slices) formula += 4 * n / as.n - 2 * products + 4 * matrix;
         CHECK_MSG(fabs(told - formula) < 16, "%d ranks: %.0f bytes, by the formula %.0f", as.n, told, formula);
         CHECK_MSG(fabs(told / (1 << 30) - cases[k].gib) < 0.05, "%d ranks: %g GiB", as.n, told / (1 << 30));
         CHECK_MSG(fabs(copy - 12 * n / as.n) < 16, "%d ranks: %.0f bytes for a copy", as.n, copy);
@@ -87,7 +94,7 @@ TEST(trainer_cost_follows_what_was_measured) {
     REQUIRE(preset_config(&c, "noiseformer-v2-tiny", &err) == 0 && model_init(&m, &c, &err) == 0);
     double speed = 1 / cost_seconds(&m, 430e9);
     CHECK_MSG(speed > 9300 / 1.3 && speed < 9300 * 1.3, "%g tokens/s", speed);
-    CostMemory plain = cost_memory(&m, 2048, false), recompute = cost_memory(&m, 2048, true);
+    CostMemory plain = cost_memory(&m, 2048, false, false), recompute = cost_memory(&m, 2048, true, false);
     size_t n = params_count(&m.params); /* 20 bytes each, and a layer's gradient */
     CHECK(plain.weights > 20 * n && plain.weights < 24 * n && recompute.weights == plain.weights);
     CHECK(recompute.activations < plain.activations / 2);

@@ -69,12 +69,12 @@ int agree_file(const char *option, const char *path, Err *err) {
     return sha256_file(path, FILE_MOST, hex, err) || agree_on(what, hex, err) ? -1 : 0;
 }
 
-int agree_weights(const float *w, size_t n, Err *err) {
+int agree_weights(const void *w, size_t bytes, Err *err) {
     char hex[SHA256_HEX];
     Sha256 hash;
     if (ranks->n == 1) return 0;
     sha256_init(&hash);
-    sha256_add(&hash, w, n * sizeof *w);
+    sha256_add(&hash, w, bytes);
     sha256_hex(&hash, hex);
     return agree_on("the sha256 of the first weights", hex, err);
 }

@@ -18,6 +18,6 @@ int agree_folder(const char *out, bool *saved, Err *err);
 int agree_options(const CommandLine *line, Err *err); /* all of them, with what follows from others */
 /* The contents of the file that an option names. */
 int agree_file(const char *option, const char *path, Err *err);
-int agree_weights(const float *w, size_t n, Err *err);
+int agree_weights(const void *w, size_t bytes, Err *err);
 
 #endif

@@ -112,9 +112,14 @@ void slices_reduce_scatter(const Slices *s, const int64_t *x, int bucket, int64_
     ranks->sum(x, counts(s, bucket, 0, 1), mine);
 }
 
-void slices_all_gather(const Slices *s, float *w) {
-    for (int b = 0; b < s->n_buckets && ranks->n > 1; b++)
-        ranks->spread(w + slices_bucket(s, b).first, counts(s, b, 0, sizeof *w));
+void slices_all_gather(const Slices *s, void *x, const size_t *at) {
+    for (int b = 0; b < s->n_buckets && ranks->n > 1; b++) {
+        for (int r = 0; r < ranks->n; r++) {
+            Bucket share = share_of(s->buckets[b], r);
+            s->counts[r] = (int)(at[share.to] - at[share.from]);
+        }
+        ranks->spread((char *)x + at[s->buckets[b].from], s->counts);
+    }
 }
 
 void slices_all_gather_items(const Slices *s, void *x, size_t size) {

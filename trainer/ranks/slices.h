@@ -57,8 +57,9 @@ Stretch slices_bucket_owned(const Slices *s, int bucket);
 
 /* x is a bucket of integers; `mine` becomes the sum over all ranks of what this one owns of it. */
 void slices_reduce_scatter(const Slices *s, const int64_t *x, int bucket, int64_t *mine);
-/* Everybody gets what others own: of a flat buffer; of items of `size` bytes, one a slice. */
-void slices_all_gather(const Slices *s, float *w);
+/* Everybody gets what others own: of a buffer in which slice i is the bytes from at[i] to at[i + 1] - 1; of items of
+ * `size` bytes, one a slice. */
+void slices_all_gather(const Slices *s, void *x, const size_t *at);
 void slices_all_gather_items(const Slices *s, void *x, size_t size);
 
 #endif
