@@ -3,10 +3,10 @@
 # books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
-# the second), WINDOW, BATCH, LR, PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a book's end whose
-# loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own. CHECKPOINT (a folder)
-# takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a plan, of the demo and its
-# texts.
+# the second), WINDOW, BATCH, LR, ASSIGN (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters
+# of a book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
+# CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
+# plan, of the demo and its texts.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
@@ -94,7 +94,7 @@ done | train
             base=$runs/base-$seed
             write_arm "$base/config.json" "$arm" >"$runs/configs/$arm.json"
             echo "$arm-$seed --init $base --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-                "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10))"
+                "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard}"
         done
     done
 } | train

@@ -9,13 +9,20 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { CHOICE_ROWS = 512 };
+enum { CHOICE_ROWS = 512, BALANCE_ROUNDS = 100 };
+#define LEAST_SHARE 1e-300 /* of a component that no window would have: its logarithm is finite */
 
 int micro_batch_copies(const Settings *s, const Config *c) {
     int components = config_noise_components(c);
     if (components) return s->noise_assign == ASSIGN_SOFT ? components : 1;
     return s->noise_draws_weight == DRAWS_BEST ? 1 : (int)s->noise_draws;
+}
+
+bool micro_batch_tries(const Settings *s, const Config *c) {
+    if (config_noise_components(c)) return s->noise_assign == ASSIGN_HARD || s->noise_assign == ASSIGN_BALANCED;
+    return s->noise_draws_weight == DRAWS_BEST;
 }
 
 void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows *w) {
@@ -106,37 +113,22 @@ static NoiseKey candidate(const MicroBatch *b, NoiseKey given, int window, int k
     return given;
 }
 
-/* Of n windows from the first-th on the likeliest of `most` candidates, and losses [most][n]. */
-static void choose_some(MicroBatch *b, int first, int n, int most, Segment *tried, float *losses) {
-    for (int k = 0; k < most; k++) {
-        for (int i = 0; i < n; i++)
-            tried[i] = (Segment){.row0 = i * b->windows->length,
-                                 .n = b->windows->length,
-                                 .noise = candidate(b, b->segments[first + i].noise, first + i, k)};
-        window_losses(b, first, n, tried, losses + k * n);
+/* Mean losses [most][batch] of all windows under their candidates; some windows at a time: enough rows to multiply by,
+ * and little memory. */
+static void candidate_losses(MicroBatch *b, int most, float *losses) {
+    int windows = (int)b->settings->batch, length = b->windows->length;
+    int some = MIN(windows, MAX(1, CHOICE_ROWS / length));
+    Segment *tried = xcalloc((size_t)some, sizeof *tried);
+    for (int first = 0; first < windows; first += some) {
+        int n = MIN(some, windows - first);
+        for (int k = 0; k < most; k++) {
+            for (int i = 0; i < n; i++)
+                tried[i] = (Segment){
+                    .row0 = i * length, .n = length, .noise = candidate(b, b->segments[first + i].noise, first + i, k)};
+            window_losses(b, first, n, tried, losses + k * windows + first);
+        }
     }
-    for (int i = 0; i < n; i++) {
-        int best = 0;
-        for (int k = 1; k < most; k++)
-            if (losses[k * n + i] < losses[best * n + i]) best = k;
-        NoiseKey *noise = &b->segments[first + i].noise;
-        *noise = candidate(b, *noise, first + i, best);
-        noise->means_only = false;
-    }
-}
-
-/* -log mean_z p of a window in nats, from its mean losses under `most` components, `stride` apart; *effective grows by
- * 1 / the sum of their squared shares. */
-static double marginal(const float *losses, int most, int stride, double tokens, double *effective) {
-    double least = INFINITY, sum = 0, squares = 0;
-    for (int k = 0; k < most; k++) least = fmin(least, (double)losses[k * stride] * tokens);
-    for (int k = 0; k < most; k++) {
-        double p = fixed_exp(least - (double)losses[k * stride] * tokens);
-        sum += p;
-        squares += p * p;
-    }
-    *effective += sum * sum / squares;
-    return least - fixed_log(sum / most);
+    free(tried);
 }
 
 static double targets_of(const MicroBatch *b, int window) {
@@ -147,24 +139,71 @@ static double targets_of(const MicroBatch *b, int window) {
     return sum;
 }
 
-/* Some windows at a time: enough rows to multiply by, and little memory. Of components also *r. */
-static void choose_noise(MicroBatch *b, int most, MicroLoss *r) {
-    int windows = (int)b->settings->batch, some = MIN(windows, MAX(1, CHOICE_ROWS / b->windows->length));
-    float *losses = xcalloc((size_t)(some * most), sizeof *losses);
-    Segment *tried = xcalloc((size_t)some, sizeof *tried);
-    double nats = 0, tokens = 0, effective = 0;
-    for (int first = 0; first < windows; first += some) {
-        int n = MIN(some, windows - first);
-        choose_some(b, first, n, most, tried, losses);
-        for (int i = 0; i < n; i++) {
-            double own = targets_of(b, first + i);
-            nats += marginal(losses + i, most, n, own, &effective);
-            tokens += own;
-        }
+/* -log mean_z p of a window in nats, from its nats under `most` components, `stride` apart; *effective grows by
+ * 1 / the sum of their squared shares. */
+static double marginal(const double *nats, int most, int stride, double *effective) {
+    double least = INFINITY, sum = 0, squares = 0;
+    for (int k = 0; k < most; k++) least = fmin(least, nats[k * stride]);
+    for (int k = 0; k < most; k++) {
+        double p = fixed_exp(least - nats[k * stride]);
+        sum += p;
+        squares += p * p;
     }
-    free(tried);
+    *effective += sum * sum / squares;
+    return least - fixed_log(sum / most);
+}
+
+/* Sinkhorn's iteration: lift[k], in nats, is what component k is favoured by so that the windows' posteriors,
+ * p_ik ~ exp(lift_k - nats_ik), come to as much for every component. A window that learns without one does not count.
+ */
+static void balance(const MicroBatch *b, const double *nats, int most, double *lift) {
+    int windows = (int)b->settings->batch;
+    double *share = xcalloc((size_t)most, sizeof *share), *p = xcalloc((size_t)most, sizeof *p);
+    for (int round = 0; round < BALANCE_ROUNDS; round++) {
+        memset(share, 0, (size_t)most * sizeof *share);
+        double counted = 0;
+        for (int i = 0; i < windows; i++) {
+            if (b->segments[i].noise.scale == 0) continue;
+            double highest = -INFINITY, sum = 0;
+            for (int k = 0; k < most; k++) highest = fmax(highest, lift[k] - nats[k * windows + i]);
+            for (int k = 0; k < most; k++) sum += p[k] = fixed_exp(lift[k] - nats[k * windows + i] - highest);
+            for (int k = 0; k < most; k++) share[k] += p[k] / sum;
+            counted++;
+        }
+        for (int k = 0; k < most && counted > 0; k++)
+            lift[k] -= fixed_log(fmax(share[k], LEAST_SHARE) * most / counted);
+    }
+    free(p);
+    free(share);
+}
+
+/* Every window gets the likeliest of `most` candidates; of components also *r. */
+static void choose_noise(MicroBatch *b, int most, MicroLoss *r) {
+    int windows = (int)b->settings->batch;
+    float *losses = xcalloc((size_t)(windows * most), sizeof *losses);
+    double *nats = xcalloc((size_t)(windows * most), sizeof *nats), *lift = xcalloc((size_t)most, sizeof *lift);
+    double sum = 0, tokens = 0, effective = 0;
+    candidate_losses(b, most, losses);
+    for (int i = 0; i < windows; i++) {
+        double own = targets_of(b, i);
+        for (int k = 0; k < most; k++) nats[k * windows + i] = (double)losses[k * windows + i] * own;
+        sum += marginal(nats + i, most, windows, &effective);
+        tokens += own;
+    }
+    if (config_noise_components(&b->model->cfg) && b->settings->noise_assign == ASSIGN_BALANCED)
+        balance(b, nats, most, lift);
+    for (int i = 0; i < windows; i++) {
+        int best = 0;
+        for (int k = 1; k < most; k++)
+            if (nats[k * windows + i] - lift[k] < nats[best * windows + i] - lift[best]) best = k;
+        NoiseKey *noise = &b->segments[i].noise;
+        *noise = candidate(b, *noise, i, best);
+        noise->means_only = false;
+    }
+    free(lift);
+    free(nats);
     free(losses);
-    *r = (MicroLoss){.loss = nats / fmax(tokens, 1), .draws = effective / windows};
+    *r = (MicroLoss){.loss = sum / fmax(tokens, 1), .draws = effective / windows};
 }
 
 MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
@@ -174,10 +213,7 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
     NoiseDraws draws = {.n = copies, .length = length};
     MicroLoss r = {.draws = 1}, tried = {0};
-    if (components && s->noise_assign == ASSIGN_HARD)
-        choose_noise(b, components, &tried);
-    else if (s->noise_draws_weight == DRAWS_BEST)
-        choose_noise(b, (int)s->noise_draws, &tried);
+    if (micro_batch_tries(s, &b->model->cfg)) choose_noise(b, components ? components : (int)s->noise_draws, &tried);
     tape->bf16 = s->precision == PRECISION_BF16;
     tape->recompute = s->recompute;
     tape_reset(tape);

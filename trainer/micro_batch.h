@@ -1,7 +1,8 @@
 /* micro_batch: --batch windows, forwards and backwards. What it holds is a pure function of the settings and its
  * number. A window stands in it once for every noise that it learns under: --noise-draws times, or once for each
  * component that its sequence may have, where all of them count, and once where the likeliest alone does, which is
- * found before, forwards only. One window in ten learns without a component, so that noise_scale 0 is a network too. */
+ * found before, forwards only; ASSIGN_BALANCED favours components that few windows of the micro-batch would have. One
+ * window in ten learns without a component, so that noise_scale 0 is a network too. */
 #ifndef NOISED_MICRO_BATCH_H
 #define NOISED_MICRO_BATCH_H
 
@@ -21,6 +22,7 @@ typedef struct MicroBatch {
 } MicroBatch;
 
 int micro_batch_copies(const Settings *s, const Config *c); /* of a window */
+bool micro_batch_tries(const Settings *s, const Config *c); /* noises before the gradient, forwards only */
 void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows *w);
 void micro_batch_free(MicroBatch *b);
 

@@ -125,8 +125,8 @@ static int check_components(const Settings *s, const Config *c, Err *err) {
 
 /* What is tried before a micro-batch, and weights that are moved off, need them in f32 and all. */
 static bool held_in_slices(const Settings *s, const Config *c) {
-    bool tries = config_noise_components(c) ? s->noise_assign == ASSIGN_HARD : s->noise_draws_weight == DRAWS_BEST;
-    return ranks->n > 1 && s->precision == PRECISION_BF16 && s->recipe.perturb == PERTURB_NONE && !tries;
+    return ranks->n > 1 && s->precision == PRECISION_BF16 && s->recipe.perturb == PERTURB_NONE &&
+           !micro_batch_tries(s, c);
 }
 
 static int prepare_weights(Run *r, Err *err) {

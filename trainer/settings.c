@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const draws_names[] = {"importance", "best", NULL};
-static const char *const assign_names[] = {"hard", "soft", "draw", NULL};
+static const char *const assign_names[] = {"hard", "balanced", "soft", "draw", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
@@ -76,8 +76,9 @@ const Option settings_options[SETTINGS_N] = {
      .help = "by its share of the likelihood, or the likeliest noise alone"},
     {"noise-assign", OPTION_CHOICE, AT(noise_assign), "HOW", .fallback = "hard", .choices = assign_names,
      .tag = SETTING_FIXED,
-     .help = "what a window learns under where sequences have components: the likeliest, all by their share of the "
-             "likelihood, or one that is drawn"},
+     .help =
+         "what a window learns under where sequences have components: the likeliest, the likeliest with all of them "
+         "used alike, all by their share of the likelihood, or one that is drawn"},
     {"perturb", OPTION_CHOICE, AT(recipe.perturb), "MODE", .fallback = "none", .choices = recipe_perturbs,
      .tag = SETTING_FIXED, .help = "weight noise"},
     {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,

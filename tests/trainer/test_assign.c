@@ -8,6 +8,7 @@
 #include "trainer/text/evaluate.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { WINDOWS = 40, LENGTH = 9, TOKENS = WINDOWS * LENGTH + 1, K = 3 };
 
@@ -97,6 +98,64 @@ static void check_hard(const char *variant) {
 TEST(assign_hard_learns_under_the_likeliest) {
     check_hard("components");
     check_hard("residual");
+}
+
+/* Component 0 learns the text alone, so that `hard` leaves the others nothing. */
+static void favour_first(Bench *b, MicroBatch *m, Tape *tape) {
+    Err err;
+    ParamSet *set = &b->model.model.params;
+    b->settings.noise_assign = ASSIGN_DRAW;
+    for (int step = 0; step < 100; step++) {
+        memset(b->model.grad, 0, b->model.count * sizeof *b->model.grad);
+        CHECK(micro_batch_read(m, step, 0, &err) == 0);
+        for (int i = 0; i < WINDOWS; i++) m->segments[i].noise.component = 1;
+        micro_batch_gradient(m, tape);
+        for (int i = 0; i < set->n; i++) {
+            Weight *mu = set->params[i].weight; /* [1, K, width] */
+            for (int k = 0; strstr(set->params[i].name, "noise.mu") && k < mu->dims[2]; k++)
+                weight_f32(mu)[k] -= 5 * mu->grad[k];
+        }
+    }
+    b->settings.noise_assign = ASSIGN_BALANCED;
+}
+
+/* No two windows would together be likelier with their components changed, which holds of sums of likelihoods under any
+ * numbers that components are to be used, and these numbers are about equal. */
+TEST(assign_balanced_uses_all_alike) {
+    Bench b;
+    MicroBatch m;
+    Tape tape;
+    Err err;
+    static double of[WINDOWS][K];
+    int seen[K] = {0}, likeliest = 0;
+    REQUIRE(bench_open(&b, ASSIGN_BALANCED, "residual"));
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    tape_init(&tape, true);
+    favour_first(&b, &m, &tape);
+    REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
+    micro_batch_gradient(&m, &tape);
+    for (int i = 0; i < WINDOWS; i++) {
+        NoiseKey mean = m.segments[i].noise;
+        mean.means_only = true;
+        if (mean.scale != 0) seen[mean.component - 1]++;
+        for (int z = 0; z < K; z++) {
+            mean.component = 1 + z;
+            of[i][z] = nats(&b, m.tokens + i * LENGTH, m.targets + i * LENGTH, mean);
+        }
+        likeliest += of[i][0] <= fmin(of[i][1], of[i][2]);
+    }
+    for (int i = 0; i < WINDOWS; i++)
+        for (int j = 0; j < i; j++) {
+            int zi = m.segments[i].noise.component - 1, zj = m.segments[j].noise.component - 1;
+            CHECK_MSG(of[i][zi] + of[j][zj] < of[i][zj] + of[j][zi] + 1e-4, "windows %d and %d would change", i, j);
+        }
+    CHECK_MSG(likeliest > WINDOWS * 3 / 4, "of %d windows component 0 is the likeliest for %d", WINDOWS, likeliest);
+    for (int z = 0; z < K; z++)
+        CHECK_MSG(seen[z] > WINDOWS / K / 2 && seen[z] < WINDOWS / K * 3 / 2, "component %d has %d windows", z,
+                  seen[z]);
+    tape_free(&tape);
+    micro_batch_free(&m);
+    bench_close(&b);
 }
 
 TEST(assign_soft_and_draw) {
