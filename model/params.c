@@ -4,6 +4,7 @@
 #include "base/fnv1a.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/team.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -92,10 +93,26 @@ void params_free(ParamSet *ps) {
     *ps = (ParamSet){0};
 }
 
+static float draw_by(Init init, Draws *d) {
+    double a = init.a, b = init.b;
+    return (float)(init.kind == INIT_NORMAL ? a + b * draw_normal(d) : a + (b - a) * draw_uniform(d));
+}
+
+/* An element takes the same draws whichever thread makes it. */
+static void init_by_draws(const Param *p, uint64_t seed, float *value, size_t n) {
+    enum { PIECE = 4096 };
+    const Draws draws = draws_open(seed, DRAW_INIT, fnv1a(p->weight->name));
+    size_t each = p->init.kind == INIT_NORMAL ? 2 : 1;
+#pragma omp parallel for schedule(static) if (team_pays(n, TEAM_ELEMENTS))
+    for (size_t first = 0; first < n; first += PIECE) {
+        Draws d = draws;
+        d.next = each * first;
+        for (size_t i = first; i < MIN(n, first + PIECE); i++) value[i] = draw_by(p->init, &d);
+    }
+}
+
 void param_init(const Param *p, uint64_t seed, float *value) {
     size_t n = weight_count(p->weight);
-    double a = p->init.a, b = p->init.b;
-    Draws d = draws_open(seed, DRAW_INIT, fnv1a(p->weight->name));
     switch (p->init.kind) {
     case INIT_CONSTANT:
         for (size_t i = 0; i < n; i++) value[i] = p->init.a;
@@ -104,10 +121,8 @@ void param_init(const Param *p, uint64_t seed, float *value) {
         for (size_t i = 0; i < n; i++) value[i] = i < n / 2 ? p->init.a : p->init.b;
         return;
     case INIT_NORMAL:
-        for (size_t i = 0; i < n; i++) value[i] = (float)(a + b * draw_normal(&d));
-        return;
     case INIT_UNIFORM:
-        for (size_t i = 0; i < n; i++) value[i] = (float)(a + (b - a) * draw_uniform(&d));
+        init_by_draws(p, seed, value, n);
         return;
     }
 }
