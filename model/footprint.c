@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "model/shape.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Every product keeps its input and its output, where NOBLE's are the host's but for what lies between them. What is
@@ -34,14 +35,17 @@ static double attention_floats(const Config *c) {
 /* Of a row in one block: between projection and scores stand about three shapes of q, k and v, with SAS five more. */
 static double block_floats(const Model *m) {
     int shapes = m->cfg.sas.heads ? 8 : 3;
-    return 1.05 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
+    return 1.1 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
 }
 
+/* Of the gradients about half a block's stand at a time, whose logits' is where they were; a block that is computed
+ * again is where the logits were (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
-    double block = block_floats(m), kept = recompute ? c->hidden_size : block, n_blocks = c->n_layers;
-    double floats = n_blocks * kept + (recompute ? block : 0) + 3.0 * c->hidden_size + config_outputs(c);
-    return (size_t)(2 * sizeof(float) * (double)rows * floats);
+    double block = block_floats(m), gradients = 0.6 * block, n_blocks = c->n_layers, outputs = config_outputs(c);
+    double floats = recompute ? n_blocks * c->hidden_size + fmax(outputs, block + gradients)
+                              : n_blocks * block + outputs + gradients;
+    return (size_t)(sizeof(float) * (double)rows * (floats + 3.0 * c->hidden_size));
 }
 
 size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {

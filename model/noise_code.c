@@ -81,17 +81,6 @@ static void head_backward(const CodeContext *c, int segment, int head) {
     z->sigma.grad[place] += (float)(sum * seg->noise.scale);
 }
 
-/* dx += dy. A layer's input keeps its buffer (tape_recompute). */
-static void pass_on(const CodeContext *c) {
-    size_t n = (size_t)c->x->n * (size_t)c->x->d;
-    if (c->f->cfg->noise.site == SITE_QUERY)
-        mat_pass_on(c->y, c->x);
-    else if (mat_first(c->x))
-        memcpy(c->x->dx, c->y->dx, n * sizeof(float));
-    else
-        kernels->add_row((int)n, c->y->dx, c->x->dx);
-}
-
 /* In the order of segments and heads. */
 static void code_backward(void *context) {
     const CodeContext *c = context;
@@ -99,7 +88,7 @@ static void code_backward(void *context) {
     mat_gradient(c->y);
     for (int s = 0; s < batch->n_segments && c->noise->sigma.grad; s++)
         for (int h = 0; h < c->heads && batch->segments[s].noise.scale != 0; h++) head_backward(c, s, h);
-    pass_on(c);
+    mat_pass_on(c->y, c->x);
 }
 
 Mat *noise_code(Forward *f, const Noise *z, Mat *x) {

@@ -49,13 +49,14 @@ typedef struct Weight {
 size_t weight_count(const Weight *w); /* elements */
 static inline float *weight_f32(const Weight *w) { return (float *)w->data; }
 
-/* An activation: x [n, d]; dx [n, d] is its gradient while a tape records, NULL otherwise. Both live in the tape; how
- * dx is filled is said in tape.h. */
+/* An activation: x [n, d]; dx [n, d] is its gradient, NULL until something is added to it. Both live in the tape, which
+ * says how dx is filled, and how long it is there (tape.h). */
 typedef struct Mat {
     float *x, *dx;
     int n, d;
-    bool blank;     /* nothing has been added into dx yet, and it holds no zeros either */
-    struct Mat *of; /* a view: the Mat whose memory it shows; NULL otherwise */
+    struct Mat *of;    /* a view: the Mat whose memory it shows; NULL otherwise */
+    struct Tape *tape; /* NULL: of none that records */
+    struct Mat *older; /* of the same node */
 } Mat;
 
 /* Which noise tensor acts on a segment's score rows (docs/spec.md 4). The Gaussian of (layer, head, i, j) is a pure

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 50 };
+enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 100 };
 
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute, bool in_slices) {
     size_t n = params_count(&m->params);

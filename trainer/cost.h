@@ -1,12 +1,12 @@
 /* cost: what a training takes, told before it begins: bytes by model/footprint.h, time by a matrix product measured
  * here.
  *
- *     seconds of a token = (6 W + 6 A + 50 B) / rate
+ *     seconds of a token = (6 W + 6 A + 100 B) / rate
  *
  * W multiply-adds of a row in products with weights, A in scores and mixing over half a window (forward 2 operations
  * each, backward 4), B bytes of activations, rate the operations per second of a matrix product of the model's width.
- * That a byte costs as much as 50 operations is what the trainings in docs/figures.md took, within a quarter; SAS takes
- * up to half as long again. */
+ * That a byte costs as much as 100 operations is what the trainings in docs/figures.md took, within a quarter; SAS
+ * takes up to half as long again. */
 #ifndef NOISED_COST_H
 #define NOISED_COST_H
 

@@ -112,9 +112,9 @@ static MicroLoss add_gradient(void *self, Tape *tape) {
         s->freeze ? model_logits(m, tape, gather_features(l, tape)) : model_forward(m, tape, &l->batch.batch, NULL);
     Mat *loss = l->share < 1 ? mixed_loss(l, tape, logits, &kl)
                              : model_loss(tape, logits, l->batch.targets, NULL, (float)s->kl_weight, &kl);
+    double weight = (double)l->weight, own = weight * (loss->x[0] - s->kl_weight * kl);
     tape_backward(tape, op_scale(tape, loss, l->weight));
-    double weight = (double)l->weight;
-    return (MicroLoss){.loss = weight * (loss->x[0] - s->kl_weight * kl), .kl = weight * kl, .draws = weight};
+    return (MicroLoss){.loss = own, .kl = weight * kl, .draws = weight};
 }
 
 /* ---- the end of an epoch ---- */

@@ -221,8 +221,8 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     Mat *loss = copies > 1 ? op_cross_entropy_draws(tape, logits, b->targets, b->weights, &draws, &r.draws)
                            : op_cross_entropy(tape, logits, b->targets, b->weights);
     loss = model_penalised(tape, loss, (float)s->kl_weight, &r.kl);
-    tape_backward(tape, loss);
     r.loss = loss->x[0] - s->kl_weight * r.kl;
+    tape_backward(tape, loss);
     if (components && tried.draws) r = (MicroLoss){.loss = tried.loss, .kl = r.kl, .draws = tried.draws};
     return r;
 }

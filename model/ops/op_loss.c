@@ -24,11 +24,10 @@ static void cross_entropy_backward(void *context) {
     Mat *x = c->logits;
     float scale = c->total > 0 ? mat_gradient(c->loss)[0] / (float)c->total : 0;
     size_t d = (size_t)x->d;
-    BUG_ON(!mat_first(x) || x->of);
-    x->dx = x->x;
+    float *dx = mat_gradient_in_place(x);
 #pragma omp parallel for
     for (int i = 0; i < x->n; i++) {
-        float *row = x->dx + (size_t)i * d, w = scale * weight_of(c, i);
+        float *row = dx + (size_t)i * d, w = scale * weight_of(c, i);
         if (weight_of(c, i) == 0) {
             memset(row, 0, d * sizeof *row);
             continue;

@@ -54,8 +54,8 @@ TEST(trainer_memory_of_ranks_is_the_formula) {
     static const struct {
         int n;
         bool in_slices;
-        double gib, copy;
-    } cases[] = {{1, false, 29.4, 17.4}, {8, false, 9.2, 2.2}, {8, true, 7.3, 2.2}};
+        double gib, copy, whole;
+    } cases[] = {{1, false, 29.4, 17.4, 30.0}, {8, false, 9.2, 2.2, 9.9}, {8, true, 7.3, 2.2, 7.9}};
     const Ranks *before = ranks;
     Config c;
     Model m;
@@ -72,13 +72,16 @@ TEST(trainer_memory_of_ranks_is_the_formula) {
     for (size_t k = 0; k < COUNTOF(cases); k++) {
         Ranks as = {.n = cases[k].n};
         ranks = &as;
-        CostMemory need = cost_memory(&m, 1, true, cases[k].in_slices);
-        double told = (double)need.weights, copy = (double)need.copy, bucket = 16384 * fmax(16, 4 * as.n);
+        CostMemory need = cost_memory(&m, c.max_positions, true, cases[k].in_slices);
+        double told = (double)need.weights, whole = told + (double)need.activations, copy = (double)need.copy,
+               bucket = 16384 * fmax(16, 4 * as.n);
         double formula = as.n == 1 ? 20 * n + 4 * (of[0] + largest)
                                    : 4 * n + 16 * n / as.n + 4 * (of[0] + 2 * largest) + 16 * bucket;
         if (cases[k].in_slices) formula += 4 * n / as.n - 2 * products + 4 * matrix;
         CHECK_MSG(fabs(told - formula) < 16, "%d ranks: %.0f bytes, by the formula %.0f", as.n, told, formula);
         CHECK_MSG(fabs(told / (1 << 30) - cases[k].gib) < 0.05, "%d ranks: %g GiB", as.n, told / (1 << 30));
+        CHECK_MSG(fabs(whole / (1 << 30) - cases[k].whole) < 0.05, "%d ranks: %g GiB with the activations", as.n,
+                  whole / (1 << 30));
         CHECK_MSG(fabs(copy - 12 * n / as.n) < 16, "%d ranks: %.0f bytes for a copy", as.n, copy);
         CHECK_MSG(fabs(copy / (1 << 30) - cases[k].copy) < 0.05, "%d ranks: %g GiB", as.n, copy / (1 << 30));
     }
