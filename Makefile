@@ -415,6 +415,11 @@ MCA ?= llvm-mca-19
 bench-arm: built-arm ## cycles of the ARM64 levels' inner loops beside OpenBLAS's by a model of processors (package llvm-19)
 	@MCA=$(MCA) python3 tests/bench/bench_arm.py build-arm64 $(ARM_ROOT)
 
+BENCHED := noised noised-train noised-weights bench-gemm bench-load bench-model bench-serve
+.PHONY: bench-all
+bench-all: $(addprefix $(BUILD)/,$(BENCHED)) ## a page of docs/figures/ about this machine, rivals beside (LLAMA=folder ONLY=serve,load ROUNDS=5)
+	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_all.py
+
 bench-train: $(BUILD)/noised-train ## training steps beside PyTorch's (SHAPES=124m,small ROUNDS=3 STEPS=4 LLMC=folder)
 	BUILD=$(BUILD) $(or $(PYTHON),/usr/bin/python3) tests/bench/bench_train.py
 

@@ -4,7 +4,11 @@
  * then a table per level and number of threads: G multiply-adds x 2 per second, and in brackets the share of what peak
  * and bandwidth allow at best. Weights come from memory, as they do when a whole model is walked: every call takes
  * others. Each figure is the best of several calls. Behind the f32 rows, what OpenBLAS makes of the most rows in one
- * call of its own. An argument restricts the tables to levels whose name begins with it. */
+ * call of its own. An argument restricts the tables to levels whose name begins with it.
+ *
+ * For programs, of the level that is chosen and all threads, a figure a line:
+ *     bench-gemm --limits      limits LEVEL F32 BF16 INT8 READ       G operations/s of a thread, GB/s of all
+ *     bench-gemm --products    product TYPE K OUTPUTS ROWS RATE      G operations/s of all */
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -172,8 +176,9 @@ static double best_seconds(const Kernels *k, const Product *p, int threads) {
     return best;
 }
 
+static const int counts[] = {1, 4, 16, 32, 64, MAX_ROWS};
+
 static void report(const Kernels *k, Product p, int threads, Limits l, double bandwidth) {
-    static const int counts[] = {1, 4, 16, 32, 64, MAX_ROWS};
     double top = (p.type == DTYPE_F32 ? l.f32 : p.type == DTYPE_BF16 ? l.bf16 : l.i8) * 1e9 * threads;
     double bytes = (double)p.n_out * p.k * (double)dtype_size(p.type);
     printf("  %-4s %4d -> %-5d", dtype_name(p.type), p.k, p.n_out);
@@ -195,9 +200,10 @@ static void report(const Kernels *k, Product p, int threads, Limits l, double ba
     printf("\n");
 }
 
+static const int shapes[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, MAX_OUT}};
+static const Dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I8};
+
 static void report_level(const Kernels *k, int threads) {
-    static const int shapes[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, MAX_OUT}};
-    static const Dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I8};
     Limits l = limits_of(k->name);
     double bandwidth = read_bandwidth(threads);
     printf("\n%s, %d thread%s: reads %.1f GB/s; a thread's peak is %.0f f32, %.0f bf16, %.0f int8 G/s\n", k->name,
@@ -207,6 +213,23 @@ static void report_level(const Kernels *k, int threads) {
     for (size_t t = 0; t < COUNTOF(types); t++)
         for (size_t s = 0; s < COUNTOF(shapes); s++)
             report(k, (Product){.type = types[t], .k = shapes[s][0], .n_out = shapes[s][1]}, threads, l, bandwidth);
+}
+
+static void print_limits(void) {
+    Limits l = limits_of(kernels->name);
+    printf("limits %s %.1f %.1f %.1f %.2f\n", kernels->name, l.f32, l.bf16, l.i8, read_bandwidth(team_size()) * 1e-9);
+}
+
+static void print_products(void) {
+    for (size_t t = 0; t < COUNTOF(types); t++)
+        for (size_t s = 0; s < COUNTOF(shapes); s++)
+            for (size_t c = 0; c < COUNTOF(counts); c++) {
+                Product p = {.type = types[t], .n = counts[c], .k = shapes[s][0], .n_out = shapes[s][1]};
+                double operations = 2.0 * p.n * p.n_out * p.k;
+                printf("product %s %d %d %d %.2f\n", dtype_name(p.type), p.k, p.n_out, p.n,
+                       operations / best_seconds(kernels, &p, team_size()) * 1e-9);
+                fflush(stdout);
+            }
 }
 
 int main(int argc, char **argv) {
@@ -231,7 +254,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < MAX_OUT * (MAX_K / INT8_GROUP); i++) ones[i] = 1;
 
     const Kernels *levels[KERNELS_LEVELS];
-    for (int level = kernels_available(levels) - 1; level >= 0; level--) {
+    bool limits = argc > 1 && !strcmp(argv[1], "--limits"), products = argc > 1 && !strcmp(argv[1], "--products");
+    if (limits) print_limits();
+    if (products) print_products();
+    for (int level = limits || products ? -1 : kernels_available(levels) - 1; level >= 0; level--) {
         if (argc > 1 && strncmp(levels[level]->name, argv[1], strlen(argv[1])) != 0) continue;
         report_level(levels[level], 1);
         if (team_size() > 1) report_level(levels[level], team_size());

@@ -25,6 +25,7 @@ typedef struct Options {
     int n_urls, n_clients, n_rates;
     int requests; /* 0: four a client, or ten seconds' worth */
     int beside, rounds;
+    bool same;
     Workload workload;
     Slo slo;
 } Options;
@@ -38,6 +39,7 @@ static const char usage[] = "usage: bench-load --url http://HOST:PORT [--url ...
                             "  --prompt-tokens N    random prompts of so many token ids (64)\n"
                             "  --prompt TEXT        the prompt of all requests, instead\n"
                             "  --max-tokens N       tokens to generate, no fewer (128)\n"
+                            "  --same yes|no        also how many answers differ of one request, repeated (yes)\n"
                             "  --model NAME         the field \"model\" (left out)\n"
                             "  --seed N             another workload (1)\n"
                             "  --slo-first MS       what counts as good: time to the first text (1000)\n"
@@ -89,6 +91,7 @@ static int read_option(Options *o, const char *name, const char *value) {
     if (!strcmp(name, "--prompt-tokens")) return read_count(&w->prompt_tokens, value);
     if (!strcmp(name, "--prompt")) return w->prompt = value, 0;
     if (!strcmp(name, "--max-tokens")) return read_count(&w->max_tokens, value);
+    if (!strcmp(name, "--same")) return o->same = !strcmp(value, "yes"), o->same || !strcmp(value, "no") ? 0 : -1;
     if (!strcmp(name, "--model")) return w->model = value, 0;
     if (!strcmp(name, "--seed")) return read_count(&seed, value) ? -1 : (w->seed = (uint64_t)seed, 0);
     if (!strcmp(name, "--slo-first")) return read_ms(&o->slo.first, value);
@@ -168,7 +171,7 @@ static Figures run_row(const Options *o, const char *server, int clients, double
     Figures f = figures_of(answers, n, seconds, o->slo);
     load_answers_free(answers, n);
     free(answers);
-    if (clients > 0 && !o->beside) n_distinct = run_same(o, url, clients, &n_same);
+    if (clients > 0 && o->same && !o->beside) n_distinct = run_same(o, url, clients, &n_same);
     snprintf(load, sizeof load, rate > 0 ? "%g req/s" : "%g clients", rate > 0 ? rate : (double)clients);
     report_row(strstr(server, "://") ? strstr(server, "://") + 3 : server, load, &f, n_distinct, n_same);
     if (beside) printf("  with %d beside, %.1f bodies/s answered\n", beside, sent / seconds);
@@ -201,8 +204,10 @@ static void run_load(const Options *o, const char *server, int clients, double r
 }
 
 int main(int argc, char **argv) {
-    Options o = {
-        .workload = {.prompt_tokens = 64, .max_tokens = 128, .seed = 1}, .slo = {.first = 1, .gap = 0.1}, .rounds = 5};
+    Options o = {.workload = {.prompt_tokens = 64, .max_tokens = 128, .seed = 1},
+                 .slo = {.first = 1, .gap = 0.1},
+                 .rounds = 5,
+                 .same = true};
     if (argc > 1 && !strcmp(argv[1], "--help")) return fputs(usage, stdout), 0;
     if (read_options(&o, argc, argv)) return fputs(usage, stderr), 2;
     curl_global_init(CURL_GLOBAL_DEFAULT);

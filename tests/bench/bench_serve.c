@@ -4,8 +4,9 @@
  *
  * TEST is prefill=N (one prompt of N tokens) or decode=B (B streams, one token each a step, after a prompt of CONTEXT
  * tokens), with @X for a noise scale of X (1 by default); of models that classify, read=BxN (B texts of N tokens, as
- * many a pass as the daemon takes). Every round measures all tests on all checkpoints in turn, so that they share the
- * machine's moods. One line per checkpoint and test: DIR TEST median best. */
+ * many a pass as the daemon takes). The first test runs once more before all: memory is taken then. Every round
+ * measures all tests on all checkpoints in turn, so that they share the machine's moods. One line per checkpoint and
+ * test: DIR TEST median best. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/machine.h"
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
     for (; at < argc; at++)
         if (open_bench(&benches[n_benches++], argv[at], &err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;
     for (int r = -1; r < rounds; r++)
-        for (int t = 0; t < n_tests; t++)
+        for (int t = 0; t < (r < 0 ? 1 : n_tests); t++)
             for (int b = 0; b < n_benches; b++) benches[b].results[t][MAX(r, 0)] = measure(&benches[b], &tests[t]);
     for (int b = 0; b < n_benches; b++) {
         for (int t = 0; t < n_tests; t++) print(&benches[b], &tests[t], t, rounds);

@@ -3,10 +3,13 @@
 
     bench_serve.py torch f32|bf16      times PyTorch on a GPT-2 of 124M parameters; prints lines as bench-serve does
     bench_serve.py bert f32|bf16       the same on BERT-base, which reads 32 texts of 128 tokens at once
-    bench_serve.py gguf FILE           writes such a model, of random weights, for llama.cpp
+    bench_serve.py gguf TOKENIZER FILE writes such a model, of random weights and with the words of a tokenizer.json, for
+                                       llama.cpp
     bench_serve.py llama NAME          the same lines of the tables of llama-bench and llama-batched-bench on stdin
     bench_serve.py table FILE          medians of the lines NAME TEST RATE in FILE, and ratios to the first name that has the test
 """
+import json
+import os
 import statistics
 import struct
 import sys
@@ -23,7 +26,7 @@ def torch_of(kind):
 
     dtype = torch.bfloat16 if kind == "bf16" else torch.float32
     torch.manual_seed(1)
-    torch.set_num_threads(2)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     return torch, F, dtype, lambda *shape: (torch.randn(*shape) * 0.02).to(dtype)
 
 
@@ -73,7 +76,7 @@ def torch_bench(kind):
 
     with torch.inference_mode():
         prefill()
-        print(f"torch-{kind} prefill={PROMPT} {prefill():.0f}")
+        print(f"torch-{kind} prefill={PROMPT} {prefill():.0f}", flush=True)
         for n in STREAMS:
             print(f"torch-{kind} decode={n} {decode(n):.0f}", flush=True)
 
@@ -107,19 +110,37 @@ def bert_bench(kind):
         print(f"bert-torch-{kind} read={TEXTS}x{TOKENS} {read():.0f}", flush=True)
 
 
-def gguf(path):
+def gguf(tokenizer, path):
     import numpy as np
 
-    u32, f32, string, bf16 = 4, 6, 8, 30
+    u32, i32, f32, string, array, bf16 = 4, 5, 6, 8, 9, 30
+    bpe = json.load(open(tokenizer, encoding="utf-8"))
+    added = {t["content"]: t["id"] for t in bpe["added_tokens"]}
+    ids = bpe["model"]["vocab"] | added
+    words = sorted(ids, key=ids.get)
+    merges = [m if isinstance(m, str) else " ".join(m) for m in bpe["model"]["merges"]]
 
     def text(s):
-        return struct.pack("<Q", len(s)) + s.encode()
+        return struct.pack("<Q", len(s.encode())) + s.encode()
 
-    fields = [("general.architecture", string, "gpt2"), ("general.alignment", u32, 32), ("tokenizer.ggml.model", string, "none"),
+    def value_of(kind, value):
+        if kind == string:
+            return text(value)
+        if kind == array:
+            of, items = value
+            return struct.pack("<IQ", of, len(items)) + b"".join(value_of(of, item) for item in items)
+        return struct.pack({u32: "<I", i32: "<i", f32: "<f"}[kind], value)
+
+    fields = [("general.architecture", string, "gpt2"), ("general.alignment", u32, 32),
+              ("tokenizer.ggml.model", string, "gpt2"), ("tokenizer.ggml.pre", string, "gpt-2"),
+              ("tokenizer.ggml.tokens", array, (string, words)), ("tokenizer.ggml.merges", array, (string, merges)),
+              ("tokenizer.ggml.token_type", array, (i32, [3 if w in added else 1 for w in words])),
+              ("tokenizer.ggml.bos_token_id", u32, 0), ("tokenizer.ggml.eos_token_id", u32, 0),
               ("gpt2.vocab_size", u32, VOCAB), ("gpt2.block_count", u32, LAYERS), ("gpt2.context_length", u32, CONTEXT),
               ("gpt2.embedding_length", u32, DIM), ("gpt2.feed_forward_length", u32, WIDTH),
               ("gpt2.attention.head_count", u32, HEADS), ("gpt2.attention.layer_norm_epsilon", f32, 1e-5)]
-    shapes = {"token_embd.weight": (VOCAB, DIM), "position_embd.weight": (CONTEXT, DIM)}
+    # Releases before the summer of 2025 want the head apart. A step reads the head whole, of the embedding a few rows.
+    shapes = {"token_embd.weight": (VOCAB, DIM), "position_embd.weight": (CONTEXT, DIM), "output.weight": (VOCAB, DIM)}
     for norm in ["output_norm"] + [f"blk.{i}.{n}_norm" for i in range(LAYERS) for n in ("attn", "ffn")]:
         shapes[norm + ".weight"] = shapes[norm + ".bias"] = (DIM,)
     for i in range(LAYERS):
@@ -130,8 +151,7 @@ def gguf(path):
     wide = {name for name, shape in shapes.items() if len(shape) == 2 and name != "position_embd.weight"}
     head, offset = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(fields)), 0
     for name, kind, value in fields:
-        head += text(name) + struct.pack("<I", kind)
-        head += text(value) if kind == string else struct.pack("<I" if kind == u32 else "<f", value)
+        head += text(name) + struct.pack("<I", kind) + value_of(kind, value)
     for name, shape in shapes.items():
         head += text(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", d) for d in shape[::-1])
         head += struct.pack("<IQ", bf16 if name in wide else 0, offset)
@@ -180,6 +200,6 @@ def table(path):
 
 if __name__ == "__main__":
     modes = {"torch": torch_bench, "bert": bert_bench, "gguf": gguf, "llama": llama, "table": table}
-    if len(sys.argv) != 3 or sys.argv[1] not in modes:
+    if len(sys.argv) < 3 or sys.argv[1] not in modes:
         sys.exit(__doc__)
-    modes[sys.argv[1]](sys.argv[2])
+    modes[sys.argv[1]](*sys.argv[2:])

@@ -12,26 +12,8 @@ python=/usr/bin/python3
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 trap 'exit 130' INT TERM
-mkdir -p $runs
 
-for preset in mha noiseformer-v2; do
-    [ -e $runs/$preset-bf16/tokenizer.json ] || "$build/bench-model" $preset-124m bf16 $runs/$preset-bf16
-done
-cat >$runs/bert.json <<'JSON'
-{"model_type": "noised", "task": "text-classification", "causal": false, "pool": "first", "vocab_size": 30522,
- "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
- "max_position_embeddings": 512, "norm": "layernorm", "position": "learned", "bias": true,
- "mlp": {"activation": "gelu", "intermediate_size": 3072}, "attention": {"kind": "mha"},
- "id2label": {"0": "NEG", "1": "POS"}}
-JSON
-for dtype in f32 bf16; do
-    [ -e $runs/bert-$dtype/tokenizer.json ] || "$build/bench-model" $runs/bert.json $dtype $runs/bert-$dtype
-done
-[ -e $runs/mha-int8/tokenizer.json ] || "$build/noised-weights" quantize $runs/mha-bf16 $runs/mha-int8 >&2
-if [ -n "${LLAMA:-}" ]; then
-    [ -e $runs/gpt2-bf16.gguf ] || $python $script gguf $runs/gpt2-bf16.gguf
-    [ -e $runs/gpt2-q8_0.gguf ] || "$LLAMA/llama-quantize" $runs/gpt2-bf16.gguf $runs/gpt2-q8_0.gguf Q8_0 >&2
-fi
+tests/bench/bench_models.sh
 
 round() {
     "$build/bench-serve" 1 prefill=512 decode=1 decode=8 decode=32 $runs/mha-bf16 $runs/mha-int8 $runs/noiseformer-v2-bf16 |

@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPES = {
@@ -20,6 +22,7 @@ SHAPES = {
 ROUNDS, STEPS = int(os.environ.get("ROUNDS", 3)), int(os.environ.get("STEPS", 4))
 THREADS = os.environ.get("THREADS") or str(len(os.sched_getaffinity(0)))
 TRAINER = os.path.join(os.environ.get("BUILD", "build"), "noised-train")
+LIMIT = float(os.environ.get("LIMIT", "inf"))  # seconds that a run of a rival may take
 KEEP = {"MALLOC_TOP_PAD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 40),
         "MALLOC_MMAP_MAX_": "0"}
 
@@ -34,6 +37,13 @@ def config(s):
             "attention": {"kind": "mha"}, "bos_token_id": 0, "eos_token_id": 0, "torch_dtype": "float32"}
 
 
+class Run(NamedTuple):
+    seconds: list  # of the timed steps
+    start: float = 0
+    save: float = 0
+    bytes: int = 0  # of memory, at most
+
+
 class Ours:
     def __init__(self, precision, folder):
         self.name, self.precision, self.folder = "noised-train " + precision, precision, folder
@@ -45,19 +55,27 @@ class Ours:
                            check=True, stdout=subprocess.DEVNULL)
 
     def run(self, s):
-        """Seconds of each timed step."""
+        """Seconds of each timed step, of the start until the first began, and of what came behind the last; bytes."""
         path, out = os.path.join(self.folder, "config.json"), os.path.join(self.folder, "run")
         with open(path, "w", encoding="utf-8") as f:
             json.dump(config(s), f)
         shutil.rmtree(out, ignore_errors=True)
-        subprocess.run([TRAINER, "pretrain", "--config", path, "--data", self.text, "--tokenizer", self.tokenizer,
-                        "--val", "none", "--out", out, "--steps", str(STEPS + 1), "--batch", str(s["batch"]),
-                        "--eval-every", "0", "--save-every", "0", "--precision", self.precision, "--threads", THREADS],
-                       check=True, stdout=subprocess.DEVNULL)
+        shown, started = [], time.monotonic()
+        with subprocess.Popen([TRAINER, "pretrain", "--config", path, "--data", self.text, "--tokenizer", self.tokenizer,
+                               "--val", "none", "--out", out, "--steps", str(STEPS + 1), "--batch", str(s["batch"]),
+                               "--eval-every", "0", "--save-every", "0", "--precision", self.precision, "--threads",
+                               THREADS], stdout=subprocess.PIPE, text=True) as p:
+            shown = [time.monotonic() for line in p.stdout if line.startswith("step ")]
+            _, status, used = os.wait4(p.pid, 0)
+            p.returncode = os.waitstatus_to_exitcode(status)
+        ended = time.monotonic()
+        if p.returncode:
+            sys.exit(f"bench_train: {self.name} ended with status {p.returncode}")
         with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as f:
             rates = [json.loads(line)["tokens_per_second"] for line in f]
         shutil.rmtree(out)
-        return [s["batch"] * s["positions"] / r for r in rates[1:]]
+        seconds = [s["batch"] * s["positions"] / r for r in rates]
+        return Run(seconds[1:], shown[0] - seconds[0] - started, ended - shown[-1], used.ru_maxrss * 1024)
 
 
 class Torch:
@@ -67,8 +85,9 @@ class Torch:
     def run(self, s):
         out = subprocess.run([sys.executable, os.path.join(HERE, "bench_train_torch.py"), json.dumps(s),
                               self.precision, str(STEPS), THREADS], check=True, env=os.environ | KEEP,
-                             stdout=subprocess.PIPE)
-        return json.loads(out.stdout)
+                             stdout=subprocess.PIPE, timeout=LIMIT)
+        of = json.loads(out.stdout)
+        return Run(of["seconds"], bytes=of["bytes"])
 
 
 class LlmC:
@@ -79,7 +98,7 @@ class LlmC:
 
     def run(self, s):
         if s is not SHAPES["124m"]:
-            return []
+            return Run([])
         seconds = []
         with subprocess.Popen(["./train_gpt2"], cwd=self.folder, env=os.environ | {"OMP_NUM_THREADS": THREADS},
                               stdout=subprocess.PIPE, text=True, bufsize=1) as p:
@@ -89,7 +108,7 @@ class LlmC:
                 if len(seconds) > STEPS:
                     break
             p.kill()
-        return [t * s["batch"] * s["positions"] / (4 * 64) for t in seconds[1:]]
+        return Run([t * s["batch"] * s["positions"] / (4 * 64) for t in seconds[1:]])
 
 
 def contestants(folder):
@@ -108,7 +127,7 @@ def bench(name, s, folder):
     runs = {c: [] for c in contestants(folder)}
     for _ in range(ROUNDS):
         for c, seconds in runs.items():
-            seconds += c.run(s)
+            seconds += c.run(s).seconds
     tokens = s["batch"] * s["positions"]
     print(f"\n{name}: {s['layers']} layers of {s['width']}, vocabulary {s['vocab']}, {s['batch']} x {s['positions']} "
           f"tokens, {THREADS} threads, AdamW included; {ROUNDS} rounds of {STEPS} steps")
@@ -129,4 +148,5 @@ def main():
             bench(name, SHAPES[name], folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

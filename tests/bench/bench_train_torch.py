@@ -1,6 +1,8 @@
 """One GPT-2-like model in PyTorch, equal in shape to what bench_train.py gives noised-train: learned positions, tied
-embeddings, no biases, exact gelu, AdamW, clipping by norm. Prints the seconds of each timed step as JSON."""
+embeddings, no biases, exact gelu, AdamW, clipping by norm. Prints the seconds of each timed step and the bytes
+of memory it took, as JSON."""
 import json
+import resource
 import sys
 import time
 
@@ -70,7 +72,7 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - started)
-    print(json.dumps(seconds[1:]))
+    print(json.dumps({"seconds": seconds[1:], "bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 
 
 main()
