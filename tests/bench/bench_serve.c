@@ -122,7 +122,7 @@ static int by_value(const void *a, const void *b) {
 static void print(Bench *b, const Test *t, int test, int rounds) {
     double *r = b->results[test];
     qsort(r, (size_t)rounds, sizeof *r, by_value);
-    printf("%s %s %.0f %.0f\n", b->dir, t->name, r[rounds / 2], r[rounds - 1]);
+    printf("%s %s %.1f %.1f\n", b->dir, t->name, r[rounds / 2], r[rounds - 1]);
 }
 
 int main(int argc, char **argv) {

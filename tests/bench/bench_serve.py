@@ -76,9 +76,9 @@ def torch_bench(kind):
 
     with torch.inference_mode():
         prefill()
-        print(f"torch-{kind} prefill={PROMPT} {prefill():.0f}", flush=True)
+        print(f"torch-{kind} prefill={PROMPT} {prefill():.1f}", flush=True)
         for n in STREAMS:
-            print(f"torch-{kind} decode={n} {decode(n):.0f}", flush=True)
+            print(f"torch-{kind} decode={n} {decode(n):.1f}", flush=True)
 
 
 def bert_bench(kind):
@@ -107,7 +107,7 @@ def bert_bench(kind):
 
     with torch.inference_mode():
         read()
-        print(f"bert-torch-{kind} read={TEXTS}x{TOKENS} {read():.0f}", flush=True)
+        print(f"bert-torch-{kind} read={TEXTS}x{TOKENS} {read():.1f}", flush=True)
 
 
 def gguf(tokenizer, path):
@@ -174,9 +174,9 @@ def llama(name):
         cells = [c.strip() for c in line.split("|")]
         if len(cells) == 9 and cells[6][:2] in ("pp", "tg"):
             test = f"prefill={PROMPT}" if cells[6].startswith("pp") else "decode=1"
-            print(f"{name} {test} {float(cells[7].split()[0]):.0f}")
+            print(f"{name} {test} {float(cells[7].split()[0]):.1f}")
         elif len(cells) > 9 and cells[1].isdigit():
-            print(f"{name} decode={cells[3]} {float(cells[8]):.0f}")
+            print(f"{name} decode={cells[3]} {float(cells[8]):.1f}")
 
 
 def table(path):
