@@ -1,8 +1,9 @@
 """What the experiments of the papers have in common: plans, runs that go on where they were interrupted, kept results, pages.
 
 An experiment is a script here. Its runs lie in runs/papers/NAME; what is finished there is not trained again. What every
-seed came to is docs/papers/NAME.csv, and NAME.md and NAME.svg are made of that file alone, so that `make papers-check`
-can make them again. Only Python's standard library is used.
+seed came to is docs/papers/NAME.csv: rows that are there are kept, also where their runs are not, and what a command adds
+of the same training is put beside them. NAME.md and NAME.svg are made of that file alone, so that `make papers-check` can
+make them again. Only Python's standard library is used.
 """
 import concurrent.futures
 import csv
@@ -19,6 +20,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 RUNS = os.environ.get("RUNS", os.path.join(TOP, "runs", "papers"))
 DOCS = os.environ.get("DOCS", os.path.join(TOP, "docs", "papers"))
+# What says which networks and seeds there are, not how one is trained.
+CHOICES = "SEEDS", "FIGURES", "SIZES", "MODES", "SIGMAS", "RATES", "AUGMENTATION", "MODELS", "DEMO"
 JOBS = int(os.environ.get("JOBS", len(os.sched_getaffinity(0))))
 
 
@@ -131,6 +134,14 @@ def settings(defaults, environment):
     return {k: typed(environment.get(k, v), v) for k, v in defaults.items()}
 
 
+def wider(plan, other):
+    """The plan with the networks and seeds of another too; None where the other trains them otherwise."""
+    if any(plan[k] != other[k] for k in plan if k not in CHOICES):
+        return None
+    both = lambda a, b: max(a, b) if isinstance(a, int) else " ".join(dict.fromkeys(f"{b} {a}".split()))
+    return {k: both(v, other[k]) if k in CHOICES else v for k, v in plan.items()}
+
+
 class Kept:
     """NAME.csv: behind the command with its plan a row for every seed of every network. A network is named by the columns
     `keys`, as a tuple, or as one word where that is all; a measure is a number, or a curve: numbers with spaces."""
@@ -176,9 +187,9 @@ class Kept:
     def curves(self, key, measure="curve"):
         return [[float(x) for x in r[measure].split()] for r in self.rows if self.key(r) == key and r.get(measure)]
 
-    def most(self):
-        """The seeds of the network that has most."""
-        return max(len({r["seed"] for r in self.rows if self.key(r) == key}) for key in self.names())
+    def counts(self):
+        """How many seeds each network has."""
+        return [len({r["seed"] for r in self.rows if self.key(r) == key}) for key in self.names()]
 
 
 # ---- pages ----
@@ -225,10 +236,11 @@ class Experiment:
 
     def documents(self, kept):
         """{file: text}: all that is made of the csv."""
-        wanted, most = kept.plan["SEEDS"], kept.most()
+        wanted, least, most = kept.plan["SEEDS"], min(kept.counts()), max(kept.counts())
         asked = {k: v for k, v in kept.plan.items() if v != self.defaults[k]}
         command = f"make papers-{self.name}" + "".join(f" {k}={shlex.quote(str(v))}" for k, v in asked.items())
-        ran = f" {most} of the {wanted} seeds are run; the command goes on with the others." if most < wanted else ""
+        ran = f"{least}" if least == most else f"{least} to {most}"
+        ran = f" {ran} of the {wanted} seeds are run; the command goes on with the others." if least < wanted else ""
         page = self.page.format(command=command, ran=ran, **kept.plan, **self.fields(kept))
         drawn = {name: text for name, text in self.pictures(kept).items() if text}
         return {f"{self.name}.md": wrapped(page), **drawn}
@@ -242,15 +254,31 @@ class Experiment:
                 for m, v in measures.items()}
         return {**dict(zip(self.keys, key if isinstance(key, tuple) else (key,))), "seed": str(seed), **told}
 
+    def known(self, plan):
+        """The plan with the networks and seeds that the csv has too, and their rows: {(key, seed): row}. A csv tells of no
+        other texts and vectors than the usual ones, so that it does not count beside these."""
+        there = os.path.exists(os.path.join(DOCS, f"{self.name}.csv"))
+        if not there or os.environ.get("CORPUS") or os.environ.get("VECTORS"):
+            return plan, {}
+        kept = self.kept()
+        both = wider(plan, kept.plan)
+        if not both:
+            say(f"{self.name}.csv is of another plan: begun anew")
+            return plan, {}
+        return both, {(kept.key(row), int(row["seed"])): row for row in kept.rows}
+
     def main(self):
-        """All networks of a seed, JOBS at a time, then the next seed; documents are written after every seed."""
-        plan, rows = settings(self.defaults, os.environ), {}
+        """All networks of a seed but those in the csv, JOBS at a time, then the next seed; documents are written after every
+        seed."""
+        plan, known = self.known(settings(self.defaults, os.environ))
         keys, measure = self.begin(plan)
+        rows = {(i, seed): known[key, seed] for i, key in enumerate(keys) for seed in range(1, plan["SEEDS"] + 1)
+                if (key, seed) in known}
         for seed in range(1, plan["SEEDS"] + 1):
             with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-                jobs = [pool.submit(measure, key, seed) for key in keys]
+                jobs = {i: pool.submit(measure, key, seed) for i, key in enumerate(keys) if (i, seed) not in rows}
                 try:
-                    for i, job in enumerate(jobs):
+                    for i, job in jobs.items():
                         rows[i, seed] = self.row(keys[i], seed, job.result())
                 except BaseException:
                     pool.shutdown(cancel_futures=True)

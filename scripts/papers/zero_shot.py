@@ -3,8 +3,7 @@
 
 make papers-zero-shot DATA=FOLDER, with FOLDER/eval holding arc_easy.jsonl, piqa.jsonl, openbook_qa.jsonl, siqa.jsonl,
 boolq.jsonl, hellaswag_1k.jsonl and lambada_openai.jsonl; arc_challenge.jsonl, sciq.jsonl and winogrande.jsonl are asked
-where they are. prompts.py says what their lines hold. SEEDS=1,
-STEPS=1500, MODELS="MHA SAS", DEMO=0.
+where they are. prompts.py says what their lines hold. SEEDS=1, STEPS=1500, MODELS="MHA SAS", DEMO=1.
 """
 import hashlib
 import json
@@ -116,7 +115,7 @@ def fields(kept):
              *(told(kept, (task, name)) for name in names)] for task in tasks]
     absent = [task for task in ALSO if task not in tasks]
     return {"missing": f"{', '.join(absent)} are not asked: their files were not there. " if absent else "",
-            "spread": "the standard error of the questions" if kept.most() == 1 else f"the deviation of {kept.most()} seeds",
+            "spread": "the standard error of the questions" if max(kept.counts()) == 1 else "the deviation of the seeds",
             "table": papers.table(["task", "score", "questions", "chance", "majority", *names], rows)}
 
 
