@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct Log {
@@ -134,6 +135,48 @@ TEST(access_log_tells_of_every_request) {
     answer_free(&wrong);
     answer_free(&none);
     log_free(&log);
+}
+
+/* ---- deploy/otel-collector.yaml ---- */
+
+/* Every field that it reads is text in some line. */
+static void check_fields(const char *config, const char *log) {
+    int n = 0;
+    for (const char *at = config; (at = strstr(at, "attributes.")); n++) {
+        char field[64];
+        at += strlen("attributes.");
+        int length = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        snprintf(field, sizeof field, "\"%.*s\":\"", length, at);
+        CHECK_MSG(strstr(log, field), "no line has %s", field);
+    }
+    CHECK(n >= 7);
+}
+
+/* The layout is Go's of RFC 3339, in which Z is a zone, and the time is in it, and now. */
+static void check_time(const char *config, const char *text) {
+    struct tm tm = {0};
+    CHECK(strstr(config, "layout_type: gotime, layout: \"2006-01-02T15:04:05Z07:00\""));
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    CHECK_MSG(end && !strcmp(end, "Z") && fabs(difftime(timegm(&tm), time(NULL))) < 60 * SLOWNESS, "%s", text);
+}
+
+TEST(access_log_is_what_the_collector_reads) {
+    Daemon d;
+    Log log;
+    char *config = test_read_file("deploy/otel-collector.yaml", NULL);
+    REQUIRE(config && start(&d, &log, CHECKPOINT_SMALL, "--log json --access-log"));
+    Answer a = http_request(&d, NULL, "/v1/completions", "Traceparent: 00-" TRACE "-" PARENT "-01", PLAIN);
+    daemon_stop(&d);
+    read_json(&log);
+    check_fields(config, log.text);
+    const cJSON *r = check_record(&log, 0, "POST", "/v1/completions", 200);
+    check_trace(&a, r);
+    check_time(config, json_text(r, "time"));
+    /* of our levels the one that the collector does not know by itself */
+    CHECK(strstr(config, "parse_from: attributes.level, mapping: {warn: warning}}"));
+    answer_free(&a);
+    log_free(&log);
+    free(config);
 }
 
 /* Each is told as a client that left, at the level of all others. */
