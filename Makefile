@@ -450,6 +450,10 @@ bench-saves: $(BUILD)/noised-train ## what saves beside the steps cost (TEXT=fil
 bench-sums: $(BUILD)/bench-sums ## the sum of a step's gradients beside one in double and one in f32, and the losses (TEXT=file STEPS=1000)
 	$(BUILD)/bench-sums $(or $(TEXT),$(error TEXT=file is missing)) $(STEPS)
 
+.PHONY: bench-members
+bench-members: $(BUILD)/bench-members ## what noise, NOBLE and SAS cost beside the same network without them (ONLY=noble ROUNDS=5)
+	OMP_NUM_THREADS=1 $(BUILD)/bench-members $(or $(ROUNDS),5) $(ONLY)
+
 bench-load: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-model ## what clients feel (CHECKPOINT=dir, URL2=a server to put beside ours, ARGS=...)
 	BUILD=$(BUILD) tests/bench/load_run.sh
 

@@ -6,6 +6,8 @@
 #include "model/ops/op.h"
 #include "model/shape.h"
 
+#include <string.h>
+
 void noise_declare(Noise *z, ParamSet *ps, const Config *c) {
     if (c->noise.scope == NOISE_NONE) return;
     int n = config_noise_heads(c);
@@ -68,26 +70,46 @@ void noise_component_weights(const Config *c, const Noise *z, int distribution, 
 /* The query's word of the counter. */
 static uint32_t counter_query(const NoiseRow *row) { return row->cfg->noise.span == SPAN_KEY ? 0 : (uint32_t)row->i; }
 
-/* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536. */
-static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
-    int m = row->cfg->noise.components;
-    double p[NOISE_COMPONENTS_MAX], limit[NOISE_COMPONENTS_MAX], sum = 0;
+/* limit[c]: the least k of sixteen bits with (k + 0.5) / 65536 >= cumulative probability of component c, below which
+ * c or one before it is drawn. Returns how many limits there are: none that no k reaches, and none for the last. */
+static int component_limits(const NoiseRow *row, uint16_t *limit) {
+    int m = row->cfg->noise.components, n = 0;
+    double p[NOISE_COMPONENTS_MAX], sum = 0;
     noise_component_weights(row->cfg, row->noise, distribution_of(row), p);
-    for (int c = 0; c < m; c++) limit[c] = sum += p[c];
+    for (; n < m - 1; n++) {
+        sum += p[n];
+        int k = MAX(0, (int)(sum * 65536) - 1); /* the limit, or one or two below it */
+        while (k < 65536 && (k + 0.5) / 65536 < sum) k++;
+        if (k == 65536) break;
+        limit[n] = (uint16_t)k;
+    }
+    return n;
+}
+
+/* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536: as many limits as the bits
+ * reach. */
+static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
+    enum { SOME = 64 };
+    uint16_t limit[NOISE_COMPONENTS_MAX], bits[SOME];
+    int limits = component_limits(row, limit);
     kernels->gaussian_bits(row->key.seed, row->key.stream | 0x80000000u, head_layer, counter_query(row),
                            row->key.sequence, row->first, row->n, component);
-    for (int j = 0; j < row->n; j++) {
-        double u = (component[j] + 0.5) / 65536;
-        uint16_t c = 0;
-        while (c < m - 1 && limit[c] <= u) c++;
-        component[j] = c;
+    for (int done = 0; done < row->n; done += SOME, component += SOME) {
+        int n = MIN(SOME, row->n - done);
+        memcpy(bits, component, (size_t)n * sizeof *bits);
+        memset(component, 0, (size_t)n * sizeof *component);
+        for (int c = 0; c < limits; c++)
+            for (int j = 0; j < n; j++) component[j] = (uint16_t)(component[j] + (bits[j] >= limit[c]));
     }
 }
 
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component) {
     uint32_t head_layer = (uint32_t)distribution_of(row) | (uint32_t)row->layer << 16;
-    kernels->gaussians(row->key.seed, row->key.stream, head_layer, counter_query(row), row->key.sequence, row->first,
-                       row->n, eps);
+    if (row->key.scale == 0)
+        memset(eps, 0, (size_t)row->n * sizeof *eps); /* a mixture keeps its means, and nothing of these */
+    else
+        kernels->gaussians(row->key.seed, row->key.stream, head_layer, counter_query(row), row->key.sequence,
+                           row->first, row->n, eps);
     if (row->cfg->noise.density == DENSITY_MIXTURE) draw_components(row, head_layer, component);
 }
 

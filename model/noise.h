@@ -64,8 +64,8 @@ typedef struct NoiseRow {
     float log_variance; /* conditioned only */
 } NoiseRow;
 
-/* Draws what is random about a row: eps[n] the Gaussians, component[n] the drawn components (mixture only; may be NULL
- * otherwise). Then s[j] += n_ij, s[0] being that of key `first`. */
+/* Draws what is random about a row: eps[n] the Gaussians (0 at scale 0), component[n] the drawn components (mixture
+ * only, else maybe NULL). Then s[j] += n_ij, s[0] being that of key `first`. */
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component);
 void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *component, float *s);
 

@@ -226,11 +226,12 @@ static void store(const Serve *a, const Task *t, const Scratch *x) {
 }
 
 static void serve_task(const Serve *a, const Task *t) {
-    size_t bytes, all = (size_t)t->heads * (size_t)a->rows_max;
+    size_t bytes, all = (size_t)t->heads * (size_t)a->rows_max, v_dim = (size_t)a->spec->heads.v_dim;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
     int n = attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + t->n - 1);
     load_queries(a, t, &x);
-    memset(x.acc, 0, all * (size_t)a->spec->heads.v_dim * sizeof(float));
+    for (size_t h = 0; h < (size_t)t->heads; h++)
+        memset(x.acc + h * (size_t)a->rows_max * v_dim, 0, (size_t)(t->n * a->group) * v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
     for (size_t r = 0; r < all; r++) x.max[r] = -INFINITY;
     int first = a->spec->window ? MAX(0, t->seg->pos0 + t->first - a->spec->window + 1) : 0;
