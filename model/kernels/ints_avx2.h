@@ -1,5 +1,5 @@
 /* ints_avx2: sixteen i32 lanes in two registers for sums of int8 products; see ints_ref.h for what each function means.
- * A unit is two codes widened to 16 bits: the products of bytes that AVX2 offers saturate. */
+ * A unit is two codes widened to 16 bits: the products of bytes that AVX2 offers want one of them without its sign. */
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
@@ -82,21 +82,35 @@ static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *u
     return ints_set1(0);
 }
 
-/* Eight rows of W: lane l the product of x and row l. */
-static inline __m256i ints_dots8(const __m256i x[4], const int8_t *w, size_t ld, int outs) {
+/* a's sums of neighbours in the even lanes, b's in the odd ones: half of what is left of either row. */
+static inline __m256i ints_fold(__m256i a, __m256i b) {
+    __m256 p = _mm256_castsi256_ps(a), q = _mm256_castsi256_ps(b);
+    return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(p, q, 0x88)),
+                            _mm256_castps_si256(_mm256_shuffle_ps(p, q, 0xdd)));
+}
+
+/* Eight rows of W: lane l the product of x and row l. A byte of w gives its sign to x, which is never -128: two
+ * products are then at most 2 x 128 x 127 and fit in 16 bits. */
+static inline __m256i ints_dots8(const __m256i x[2], const int8_t *w, size_t ld, int outs) {
+    const __m256i one = _mm256_set1_epi16(1);
     __m256i r[8];
 #pragma GCC unroll 8
     for (int l = 0; l < 8; l++) {
-        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
-        __m256i a =
-            _mm256_add_epi32(_mm256_madd_epi16(x[0], ints_widen(row)), _mm256_madd_epi16(x[1], ints_widen(row + 16)));
-        __m256i b = _mm256_add_epi32(_mm256_madd_epi16(x[2], ints_widen(row + 32)),
-                                     _mm256_madd_epi16(x[3], ints_widen(row + 48)));
-        r[l] = _mm256_add_epi32(a, b);
+        const __m256i *row = (const __m256i *)(w + (size_t)(l < outs ? l : 0) * ld);
+        __m256i a = _mm256_loadu_si256(row), b = _mm256_loadu_si256(row + 1);
+        a = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(x[0], a));
+        b = _mm256_maddubs_epi16(_mm256_abs_epi8(b), _mm256_sign_epi8(x[1], b));
+        r[l] = _mm256_add_epi32(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
     }
-    __m256i lo = _mm256_hadd_epi32(_mm256_hadd_epi32(r[0], r[1]), _mm256_hadd_epi32(r[2], r[3]));
-    __m256i hi = _mm256_hadd_epi32(_mm256_hadd_epi32(r[4], r[5]), _mm256_hadd_epi32(r[6], r[7]));
+    __m256i lo = ints_fold(ints_fold(r[0], r[1]), ints_fold(r[2], r[3]));
+    __m256i hi = ints_fold(ints_fold(r[4], r[5]), ints_fold(r[6], r[7]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(lo, hi, 0x20), _mm256_permute2x128_si256(lo, hi, 0x31));
+}
+
+static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
+    __m256i xs[2] = {_mm256_loadu_si256((const __m256i *)x), _mm256_loadu_si256((const __m256i *)(x + 32))};
+    return (Ints){ints_dots8(xs, w, ld, outs),
+                  outs > 8 ? ints_dots8(xs, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
 }
 
 /* ---- I4: sums of 16 bits, for a group's are at most 8 x 2 x 127 x 15 ---- */
@@ -126,14 +140,6 @@ static inline Ints ints4_end(Ints acc, int32_t less) {
     __m256i one = _mm256_set1_epi16(1), off = _mm256_set1_epi32(less);
     return (Ints){_mm256_add_epi32(off, _mm256_madd_epi16(acc.lo, one)),
                   _mm256_add_epi32(off, _mm256_madd_epi16(acc.hi, one))};
-}
-
-static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
-    __m256i xs[4];
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; q++) xs[q] = ints_widen(x + 16 * q);
-    return (Ints){ints_dots8(xs, w, ld, outs),
-                  outs > 8 ? ints_dots8(xs, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
 }
 
 #endif

@@ -253,6 +253,25 @@ TEST(kernels_int4_products_equal_ref) {
     }
 }
 
+/* The greatest codes: products of 16 bits must hold two. */
+TEST(kernels_int8_products_are_exact) {
+    enum { N = 4, N_OUT = 19, K = 2 * INT8_GROUP };
+    static int8_t x[N * K], w[N_OUT * K];
+    static float ones[N_OUT * K / INT8_GROUP], y[N][N_OUT];
+    const Kernels *levels[KERNELS_LEVELS];
+    for (int i = 0; i < N * K; i++) x[i] = i / K % 2 ? 127 : -127;
+    for (int i = 0; i < N_OUT * K; i++) w[i] = i / K % 2 ? 127 : -128;
+    for (int i = 0; i < N_OUT * K / INT8_GROUP; i++) ones[i] = 1;
+    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++)
+        for (int n = 1; n <= N; n++) {
+            int bad = 0;
+            levels[l]->gemm_i8(n, N_OUT, K, x, ones, w, ones, &y[0][0], N_OUT);
+            for (int i = 0; i < n; i++)
+                for (int o = 0; o < N_OUT; o++) bad += y[i][o] != (float)(K * x[i * K] * w[o * K]);
+            CHECK_MSG(!bad, "%s: %d products of %d rows", levels[l]->name, bad, n);
+        }
+}
+
 /* A row of greatest codes: sums of 16 bits must hold. */
 TEST(kernels_int4_products_are_exact) {
     enum { N = 7, N_OUT = 48, K = 128 };
