@@ -362,6 +362,14 @@ codes: built ## what a learned code for every seed is worth beside temperature, 
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
 	@python3 scripts/diversity/codes_page.py
 
+added: built ## what noise is worth in a model that was trained without (of papers-completions), docs/diversity/added.csv (a minute)
+	@scripts/deps.sh python3
+	@scripts/corpus.sh runs/corpus
+	@python3 scripts/diversity/added.py --build $(BUILD) --runs runs/added --out docs/diversity/added.csv --budget 0.05 \
+	    --model runs/papers/completions/plain-attention-1 --prompts 12 --samples 32 --tokens 60 \
+	    --judge runs/papers/completions/NoiseFormer-V1-1 --books $(patsubst %,runs/corpus/%.txt,sherlock mobydick kjv)
+	@python3 scripts/diversity/added_page.py
+
 family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
@@ -491,6 +499,7 @@ docs: $(BUILD)/print-schema ## print into the pages what comes from the code: ta
 	@python3 scripts/papers/check.py --write
 	@$(UNCERTAINTY)/page.py
 	@python3 scripts/diversity/codes_page.py
+	@python3 scripts/diversity/added_page.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -517,6 +526,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@$(MAKE) -s --no-print-directory papers-check
 	@$(UNCERTAINTY)/page.py --check
 	@python3 scripts/diversity/codes_page.py --check
+	@python3 scripts/diversity/added_page.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@mkdir -p $(BUILD)/cppcheck
 	@cppcheck --quiet --cppcheck-build-dir=$(BUILD)/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
@@ -529,6 +539,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))
