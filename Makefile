@@ -177,11 +177,11 @@ endif
 # of undefined behaviour only in the reference.
 ifeq ($(SAN),fuzz)
 $(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=fuzzer-no-link
-$(patsubst %,$(BUILD)/model/kernels/%.o,avx2 avx512 avx512bf16 amx): CFLAGS += -fno-sanitize=undefined,float-cast-overflow -g0
+$(patsubst %,$(BUILD)/model/kernels/%.o,avx2 avx2vnni avx512 avx512bf16 amx): CFLAGS += -fno-sanitize=undefined,float-cast-overflow -g0
 endif
 # Instruction sets are switched on for their own files only; the table picks one at run time.
 $(BUILD)/model/kernels/ref.o: ISA := $(if $(SAN),-march=native)
-$(BUILD)/model/kernels/avx2.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
+$(patsubst %,$(BUILD)/%.o,model/kernels/avx2 model/kernels/avx2vnni tests/support/avx2vnni_in_steps): ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
 $(BUILD)/model/kernels/neondot.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod)

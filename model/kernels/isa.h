@@ -11,6 +11,9 @@ Kernels kernels_blas(const Kernels *rest);
 extern const Kernels kernels_avx2;   /* AVX2, FMA, F16C */
 extern const Kernels kernels_avx512; /* AVX-512 F, DQ, BW, VL besides */
 
+/* kernels_avx2 with AVX-VNNI for products of codes. */
+Kernels kernels_avx2vnni(void);
+
 /* kernels_avx512 with what AVX-512 BF16 and VNNI do better. */
 Kernels kernels_avx512bf16(void);
 

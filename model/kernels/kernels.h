@@ -110,7 +110,7 @@ extern const Kernels *kernels;
  * process. An OpenBLAS that is not fit for blas is warned of, and ref chosen. Also builds the quantile table. */
 int kernels_init(Err *err);
 /* For tests: every level this machine can run, ref first; returns how many. */
-enum { KERNELS_LEVELS = 6 };
+enum { KERNELS_LEVELS = 7 };
 int kernels_available(const Kernels *out[KERNELS_LEVELS]);
 
 /* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init.
