@@ -173,20 +173,33 @@ static inline int32_t magnitude_bits(float x) {
     return bits & INT32_MAX;
 }
 
+/* Below 2^51 the second half is all of it, and the same integer: half of the work. */
+INLINE void fixed_piece(int n, const float *x, double scale, bool below, bool first, int64_t *sum) {
+#pragma GCC ivdep
+    for (int i = 0; i < n; i++) {
+        double u = (double)x[i] * scale;
+        uint64_t rounded = below ? fixed_integer(u + FIXED_MAGIC) : fixed_round(u);
+        sum[i] = (int64_t)((first ? 0 : (uint64_t)sum[i]) + rounded);
+    }
+}
+
 static bool fixed_add(int n, const float *x, double scale, float limit, bool first, int64_t *sum) {
-    int32_t most = 0;
-    if (first)
-#pragma GCC ivdep
-        for (int i = 0; i < n; i++) {
-            most = MAX(most, magnitude_bits(x[i]));
-            sum[i] = (int64_t)fixed_round((double)x[i] * scale);
-        }
-    else
-#pragma GCC ivdep
-        for (int i = 0; i < n; i++) {
-            most = MAX(most, magnitude_bits(x[i]));
-            sum[i] = (int64_t)((uint64_t)sum[i] + fixed_round((double)x[i] * scale));
-        }
+    enum { PIECE = 1024 };
+    int32_t most = 0, small = magnitude_bits((float)(0x1p51 / scale));
+    for (int at = 0, here; at < n; at += here) {
+        here = MIN(n - at, PIECE);
+        int32_t largest = 0;
+        for (int i = 0; i < here; i++) largest = MAX(largest, magnitude_bits(x[at + i]));
+        most = MAX(most, largest);
+        if (largest < small && first)
+            fixed_piece(here, x + at, scale, true, true, sum + at);
+        else if (largest < small)
+            fixed_piece(here, x + at, scale, true, false, sum + at);
+        else if (first)
+            fixed_piece(here, x + at, scale, false, true, sum + at);
+        else
+            fixed_piece(here, x + at, scale, false, false, sum + at);
+    }
     return most < magnitude_bits(limit);
 }
 
