@@ -131,7 +131,8 @@ SECTIONS = {"serve": serve, "training": training, "load": load, "products": prod
 
 def reached(parts, machine):
     """What, ours, its target, whether it is met."""
-    level = LEVELS.index(machine["level"]) if machine["level"] in LEVELS else len(LEVELS) - 1
+    name = machine["level"].removesuffix("vnni")
+    level = LEVELS.index(name) if name in LEVELS else len(LEVELS) - 1
     for what, part, figure, ours, rivals, targets in AGAINST:
         if part in parts:
             a, b = parts[part].best(ours, figure), parts[part].best(rivals, figure)
