@@ -520,7 +520,7 @@ deb: all ## a Debian package of them, in build/ (installs dpkg-dev)
 format: ## clang-format everything
 	clang-format -i $(shell git ls-files '*.c' '*.h')
 
-lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and the formatter besides
+lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck, the formatter and benchmarks nobody builds besides
 	@scripts/rooms.sh
 	@scripts/embed.sh --check
 	@$(MAKE) -s --no-print-directory papers-check
@@ -528,6 +528,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck and th
 	@python3 scripts/diversity/codes_page.py --check
 	@python3 scripts/diversity/added_page.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	@$(CC) $(CFLAGS) -I$(BLAS_ROOT)/usr/include$(BLAS) -fsyntax-only $(BENCH)
 	@mkdir -p $(BUILD)/cppcheck
 	@cppcheck --quiet --cppcheck-build-dir=$(BUILD)/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --suppress=missingIncludeSystem --suppress=invalidPointerCast --suppress=invalidFunctionArg \
