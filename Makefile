@@ -139,7 +139,7 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/form-check $(BUILD)/run-tests $(BUILD
 
 # All targets in one program, whose name says which of them it is.
 FUZZ_TARGETS := $(basename $(notdir $(shell grep -l '^TEST.fuzz_' $(FUZZ))))
-FUZZ_SUPPORT := $(filter-out %/main.c,$(SUPPORT)) $(patsubst %,tests/tokenizer/%.c,test_tokenizer test_tokenizer_json test_tokenizer_llama) $(LOAD)
+FUZZ_SUPPORT := $(filter-out %/main.c %/avx2vnni_in_steps.c,$(SUPPORT)) $(patsubst %,tests/tokenizer/%.c,test_tokenizer test_tokenizer_json test_tokenizer_llama) $(LOAD)
 FUZZ_OBJECTS := $(call objects,$(CORE) $(TRAINER) $(SERVER) $(filter-out %/replay.c,$(FUZZ)) tests/fuzz/libfuzzer.c $(FUZZ_SUPPORT)) $(EMBEDDED)
 LIBFUZZER := libclang_rt.fuzzer_no_main-$(firstword $(subst -, ,$(MACHINE))).a
 $(BUILD)/run-fuzz: $(FUZZ_OBJECTS)
@@ -158,20 +158,21 @@ $(BUILD)/packages: scripts/deps.sh
 # Loops over rows pay for -O3. To note where each variable of an unrolled kernel lies takes as long as compiling it, so
 # kernels have line numbers only.
 $(BUILD)/model/%.o: OPTIMIZE := $(if $(filter-out coverage,$(SAN)),-O1,-O3)
-$(BUILD)/model/kernels/%.o: CFLAGS += -g1
+UNROLLED := $(BUILD)/model/kernels/%.o $(BUILD)/tests/support/avx2vnni_in_steps.o
+$(UNROLLED): CFLAGS += -g1
 # On x86-64 the reference is there to be compared with. A sanitizer's build, which runs where it is made, has what this
 # processor has in it: the same bits, but fmaf is an instruction and no call, without which all tests at this level
 # would take hours.
 $(BUILD)/model/kernels/ref.o: OPTIMIZE := $(if $(filter-out coverage,$(SAN)),-O1,$(if $(X86_64),-O2,-O3))
 # Kernels synchronise with nobody, so the thread sanitizer does not look at them: with it a token takes 20 times as long.
 ifeq ($(SAN),thread)
-$(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=thread
-$(BUILD)/model/kernels/%.o: OPTIMIZE := -O2
+$(UNROLLED): CFLAGS += -fno-sanitize=thread
+$(UNROLLED): OPTIMIZE := -O2
 $(BUILD)/model/kernels/ref.o: OPTIMIZE := -O3
 endif
 # What is left out here takes half of the time to compile unrolled loops; the fuzzers' build has it in the reference.
 ifeq ($(SAN),address)
-$(BUILD)/model/kernels/%.o: CFLAGS += -fno-sanitize=alignment,null,object-size,pointer-overflow
+$(UNROLLED): CFLAGS += -fno-sanitize=alignment,null,object-size,pointer-overflow
 endif
 # clang would take minutes for each file of unrolled loops: no map of edges there, whose edges tell nothing either, and
 # of undefined behaviour only in the reference.
