@@ -24,8 +24,8 @@ demo_texts() {
 }
 if [ "${PLAN:-}" = demo ]; then
     : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}" "${MORE:=300}"
-    : "${WINDOW:=128}" "${BATCH:=8}" "${LR:=1e-3}" "${PROMPTS:=30}" "${HELD_OUT:=16000}"
-    : "${WINDOWS:=128 512}" "${CORPUS:=$(demo_texts)}"
+    : "${LR:=1e-3}" "${ASSIGN:=balanced}" "${PROMPTS:=30}" "${HELD_OUT:=16000}" "${WINDOWS:=32 128 512}"
+    : "${CORPUS:=$(demo_texts)}"
 fi
 seeds=${SEEDS:-1 2 3} arms=${ARMS:-plain residual query} components=${COMPONENTS:-8} model=${CHECKPOINT:-} books=${CORPUS:-}
 steps=${STEPS:-400} more=${MORE:-200} window=${WINDOW:-32} batch=${BATCH:-32}

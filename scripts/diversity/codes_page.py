@@ -55,6 +55,7 @@ def table(figures):
     for w in figures.at("nats"):
         yield row(f"what a window of {w} tells of its component, nats",
                   lambda a, w=w: figures.told(a, w, "nats", 2, sign=""))
+        yield row(f"components in use in windows of {w}", lambda a, w=w: figures.told(a, w, "used", 1, sign=""))
     for t in figures.at("gain"):
         yield row(f"gain at temperature {t}", lambda a, t=t: figures.told(a, t, "gain", 2))
     for t in figures.at("gain_log"):
