@@ -51,7 +51,7 @@ def main():
                 first = run(folder, ranks, accumulate, 1)
                 second = run(folder, ranks, accumulate, 2)
                 sent = (second[3] - first[3]) / ranks / 1e6
-                print(f"{ranks},{accumulate},{second[0]:.0f},{second[1]:.0f},{second[2]:.0f},{sent:.0f}", flush=True)
+                print(f"{ranks},{accumulate},{second[0]:.0f},{second[1]:.0f},{second[2]:.0f},{round(sent)}", flush=True)
 
 
 main()
