@@ -213,16 +213,24 @@ def slug(machine):
     return re.sub(r"[^a-z0-9]+", "-", f"{words} {machine['level']}".lower()).strip("-")
 
 
+def most_read(machine, products):
+    """GB/s; the widest product's weights are more than any cache holds, and two operations each."""
+    rates = {d: products and products.get(d, "768 50257 1") for d in SIZES}
+    return max([machine["read"]] + [rate / 2 * SIZES[d] for d, rate in rates.items() if rate])
+
+
 def write(machine, kept, has_llama, has_torch):
     parts = {name: Part(k) for name, k in kept.items()}
     parts = {name: p for name, p in parts.items() if p.rounds}
     if not parts:
         return
+    machine = machine | {"read": most_read(machine, parts.get("products"))}
     lines = [f"# {machine['cpu']}, level `{machine['level']}`", "", "Written by `make bench-all`, as "
              "[figures.md](../figures.md#a-page-a-processor) tells.", ""]
     lines += table(["cores", "F32", "BF16", "INT8", "memory"],
                    [[str(machine["cores"])] + [number(machine[d]) for d in SIZES] + [number(machine["read"])]])
-    lines += ["Limits: multiply-adds in registers, G operations/s of a thread; GB/s that all threads read.", ""]
+    lines += ["Limits: multiply-adds in registers, G operations/s of a thread; GB/s that all threads read, "
+              "by plain loads or for products of one row, whichever is more.", ""]
     missing = [n for n, there in (("PyTorch", has_torch), ("llama.cpp", has_llama)) if not there]
     if missing:
         lines += [f"Not on this machine, so left out: {', '.join(missing)}.", ""]
