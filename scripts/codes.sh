@@ -2,9 +2,10 @@
 # codes.sh RUNS DOCS: what a learned code for every seed is worth beside temperature. A network without noise learns three
 # books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
-# codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first part), MORE (of
-# the second), WINDOW, BATCH, LR, ASSIGN (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters
-# of a book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
+# codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first network), PARTS (in
+# which it is trained on, steps:window:batch:rate of each), ASSIGN (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the
+# classifier), HELD_OUT (characters of a book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change
+# the plan, for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
 # plan, of the demo and its texts.
 set -eu
@@ -23,12 +24,12 @@ demo_texts() {
     done
 }
 if [ "${PLAN:-}" = demo ]; then
-    : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}" "${MORE:=300}"
-    : "${LR:=1e-3}" "${ASSIGN:=balanced}" "${PROMPTS:=30}" "${HELD_OUT:=16000}" "${WINDOWS:=32 128 512}"
+    : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}"
+    : "${PARTS:=300:32:32:1e-3}" "${ASSIGN:=balanced}" "${PROMPTS:=30}" "${HELD_OUT:=16000}" "${WINDOWS:=32 128 512}"
     : "${CORPUS:=$(demo_texts)}"
 fi
 seeds=${SEEDS:-1 2 3} arms=${ARMS:-plain residual query} components=${COMPONENTS:-8} model=${CHECKPOINT:-} books=${CORPUS:-}
-steps=${STEPS:-400} more=${MORE:-200} window=${WINDOW:-32} batch=${BATCH:-32}
+steps=${STEPS:-400} parts=${PARTS:-200:32:32:2e-3}
 
 # of ATTENTION: the network of the first part, and the judge.
 write_small() {
@@ -87,17 +88,25 @@ first() {
 for seed in $seeds; do
     if [ -n "$model" ]; then ln -sfn "$(realpath "$model")" "$runs/base-$seed"; else first "base-$seed" "$steps"; fi
 done | train
-{
-    first judge-0 $((2 * steps))
+first judge-0 $((2 * steps)) | train
+# Every part from where the one before it ended; the last has the plain name.
+part=0 last=$(echo "$parts" | wc -w)
+for plan in $parts; do
+    part=$((part + 1))
+    IFS=: read -r more window batch rate <<END
+$plan
+END
     for seed in $seeds; do
         for arm in $arms; do
-            base=$runs/base-$seed
-            write_arm "$base/config.json" "$arm" >"$runs/configs/$arm.json"
-            echo "$arm-$seed --init $base --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-                "--batch $batch --lr ${LR:-2e-3} --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard}"
+            from=$arm-$seed-part$((part - 1)) name=$arm-$seed-part$part
+            [ $part = 1 ] && from=base-$seed
+            [ $part = "$last" ] && name=$arm-$seed
+            write_arm "$runs/base-$seed/config.json" "$arm" >"$runs/configs/$arm.json"
+            echo "$name --init $runs/$from --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
+                "--batch $batch --lr $rate --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard}"
         done
-    done
-} | train
+    done | train
+done
 # A classifier of the books, from the judge's weights.
 # shellcheck disable=SC2086
 python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $books
