@@ -52,6 +52,8 @@ const Option options_table[OPTIONS_N] = {
      .help = "GET /slots and GET /streams, which tell how busy the server is and with what, answer 501"},
     {"threads", OPTION_INT, AT(engine.threads), "N", 0, 1024, "0",
      .help = "threads that compute; 0: all cores that this process may use"},
+    {"keep-threads", OPTION_SWITCH, AT(engine.keep_threads),
+     .help = "all of them compute, also where fewer are faster because other programs run on their cores"},
     {"max-batch", OPTION_INT, AT(engine.max_batch), "N", 1, 4096, "64", "sequences",
      .help = "sequences that run together"},
     {"prefill-chunk", OPTION_INT, AT(engine.prefill_chunk), "N", 1, 65536, "128", "tokens",

@@ -32,7 +32,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 56 };
+enum { OPTIONS_N = 57 };
 extern const Option options_table[OPTIONS_N];
 
 /* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */

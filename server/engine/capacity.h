@@ -7,6 +7,7 @@
 
 typedef struct EngineOptions {
     int threads;       /* OpenMP team; 0 = all cores */
+    bool keep_threads; /* all of them compute, whoever else wants their cores (team_size.h) */
     int max_batch;     /* sequences running together */
     int prefill_chunk; /* prompt rows per step at most */
     int max_queue;     /* jobs that wait */

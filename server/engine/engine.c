@@ -263,7 +263,7 @@ static void *engine_main(void *arg) {
         int rows = runner_step(&e->runner);
         double now = now_seconds(), seconds = now - start;
         if (rows > 0) count_step(e);
-        if (rows > 0) team_size_observe(&e->runner.team_size, seconds, now);
+        if (rows > 0 && !e->options.keep_threads) team_size_observe(&e->runner.team_size, rows, seconds, now);
         beat(e);
         pthread_mutex_lock(&e->mutex);
         if (rows < 0) e->stats.damaged = true;

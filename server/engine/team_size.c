@@ -19,10 +19,25 @@ static int best_of(const TeamSize *c, double delayed) {
     return 2 * best >= c->most ? best : c->size;
 }
 
+void team_size_time(TeamSize *c, int rows, double seconds) {
+    static const double NEWS = 0.25;
+    int size = 0;
+    while (rows >> (size + 1) && size < TEAM_PACES - 1) size++;
+    double *pace = &c->pace[size], now = seconds / rows;
+    if (c->size == c->most) {
+        *pace = *pace > 0 ? *pace + NEWS * (now - *pace) : now;
+    } else if (*pace > 0) {
+        c->spent += seconds;
+        c->full_team += *pace * rows;
+    }
+}
+
 int team_size_decide(TeamSize *c, double delayed, double now) {
     const double kept_waiting = 0.2;
     int best = best_of(c, delayed);
-    bool full = c->size == c->most, useless = full ? best < c->size : delayed > kept_waiting;
+    bool full = c->size == c->most, faster = c->spent < c->full_team;
+    bool useless = full ? best < c->size : delayed > kept_waiting || !faster;
+    c->spent = c->full_team = 0;
     bool tried = c->trying;
     c->trying = false;
     if (full && !useless) c->patience = PATIENCE;
@@ -111,8 +126,9 @@ void team_size_free(TeamSize *c) {
     *c = (TeamSize){0};
 }
 
-void team_size_observe(TeamSize *c, double seconds, double now) {
+void team_size_observe(TeamSize *c, int rows, double seconds, double now) {
     c->busy += seconds;
+    team_size_time(c, rows, seconds);
     if (c->most == 1 || c->busy < LOOK) return;
     double delayed = look(c, now);
     if (delayed < 0) return;

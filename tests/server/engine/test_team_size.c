@@ -6,16 +6,21 @@
 #include <math.h>
 #include <pthread.h>
 
-/* A look every fifth of a second: what share members wait for when all of the team compute, and when fewer do. Returns
- * for how many of n looks the team was full. */
-static int looks(TeamSize *c, double *now, double full, double few, int n) {
+/* A look every fifth of a second: what share members wait for when all of the team compute, and when fewer do, whose
+ * steps take so many times as long. Returns for how many of n looks the team was full. */
+static int looks_at_pace(TeamSize *c, double *now, double full, double few, double pace, int n) {
     int n_full = 0;
     for (int i = 0; i < n; i++, *now += 0.2) {
         n_full += c->size == c->most;
+        for (int k = 0; k < 8; k++) team_size_time(c, 1 + k % 2, c->size == c->most ? 0.02 : pace * 0.02);
         c->size = team_size_decide(c, c->size == c->most ? full : few, *now);
         CHECK(c->size >= 1 && c->size <= c->most);
     }
     return n_full;
+}
+
+static int looks(TeamSize *c, double *now, double full, double few, int n) {
+    return looks_at_pace(c, now, full, few, 0.8, n);
 }
 
 static TeamSize team_size_of(int n) { return (TeamSize){.most = n, .size = n, .patience = 0.5}; }
@@ -69,10 +74,41 @@ TEST(team_size_is_full_when_fewer_wait_too) {
     CHECK_MSG(full >= 975, "%d of 1000 looks", full);
 }
 
+/* Cores of their own are of no use to fewer where they are slower all the same. */
+TEST(team_size_is_full_when_fewer_are_slower) {
+    double now = 1000;
+    TeamSize c = team_size_of(2);
+    int full = looks_at_pace(&c, &now, 0.33, 0.01, 1.05, 1000);
+    CHECK_MSG(full >= 975, "%d of 1000 looks", full);
+    full = looks_at_pace(&c, &now, 0.33, 0.01, 0.95, 1000); /* now they are not */
+    CHECK_MSG(full <= 100, "%d of 1000 looks", full);
+}
+
+/* Steps are compared with steps of as many rows. */
+TEST(team_size_compares_like_with_like) {
+    TeamSize c = team_size_of(2);
+    team_size_time(&c, 1, 0.01);
+    team_size_time(&c, 100, 0.1);
+    c.size = 1;
+    c.until = 2000;
+    team_size_time(&c, 1, 0.009);
+    CHECK(team_size_decide(&c, 0, 1000) == 1);
+    team_size_time(&c, 127, 0.12);
+    team_size_time(&c, 127, 0.12);
+    CHECK(team_size_decide(&c, 0, 1000) == 1);
+    team_size_time(&c, 1, 0.011);
+    CHECK(team_size_decide(&c, 0, 1000) == 2);
+    c.size = 1;
+    team_size_time(&c, 8, 0.001); /* of which nothing is known */
+    CHECK(team_size_decide(&c, 0, 1000) == 2);
+}
+
 /* A part of the team bears with a fifth of the time, and is given up when it waits for more. */
 TEST(team_size_of_a_part_at_the_limit) {
-    TeamSize c = {.most = 4, .size = 3, .until = 2000, .patience = 0.5};
+    TeamSize c = {.most = 4, .size = 3, .until = 2000, .patience = 0.5, .pace = {0.1}};
+    team_size_time(&c, 1, 0.09);
     CHECK(team_size_decide(&c, 0.2, 1000) == 3);
+    team_size_time(&c, 1, 0.09);
     CHECK(team_size_decide(&c, 0.21, 1000) == 4);
 }
 
@@ -95,7 +131,7 @@ TEST(team_size_looks_at_the_real_members) {
     team_size_init(&c);
     CHECK(c.most == before && c.size == before);
     for (int i = 0; i < c.size; i++) CHECK_MSG(c.threads[i] > 0 && isfinite(c.delays[i]), "member %d", i);
-    for (int i = 0; i < 50; i++) team_size_observe(&c, 0.03, 1000 + 0.03 * i);
+    for (int i = 0; i < 50; i++) team_size_observe(&c, 1, 0.03, 1000 + 0.03 * i);
     CHECK(c.size >= 1 && c.size <= c.most && team_size() == c.size);
     team_size_free(&c);
     team_resize(before);
