@@ -186,7 +186,7 @@ $(patsubst %,$(BUILD)/%.o,model/kernels/avx2 model/kernels/avx2vnni tests/suppor
 $(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
 $(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),-mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16 -mavx512vnni -mprefer-vector-width=512)
 $(BUILD)/model/kernels/neondot.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod)
-$(BUILD)/model/kernels/neonbf16.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod+bf16)
+$(BUILD)/model/kernels/neonbf16.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod+bf16+i8mm)
 $(BUILD)/%.o: %.c Makefile | $(BUILD)/packages
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -411,7 +411,7 @@ built-arm:
 
 run-arm: built-arm
 	qemu-aarch64 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels train_gemm_f32 train_gemm_bf16 fixed_math_bits fixed_math_special
-	@echo "the same without SDOT and BF16:"
+	@echo "the same without SDOT, BF16 and I8MM:"
 	qemu-aarch64 -cpu cortex-a72 -L $(ARM_ROOT) build-arm64/run-kernel-tests kernels_isa kernels_int
 	LEVELS="ref blas neonbf16" BUILD=build-arm64/emulated $(BUILD)/run-tests same_bytes
 

@@ -89,7 +89,8 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
     if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) {
         neondot = kernels_neondot();
         out[n++] = &neondot;
-        if (getauxval(AT_HWCAP2) & HWCAP2_BF16) {
+        const unsigned long both = HWCAP2_BF16 | HWCAP2_I8MM; /* no processor is known that has one of them */
+        if ((getauxval(AT_HWCAP2) & both) == both) {
             neonbf16 = kernels_neonbf16();
             out[n++] = &neonbf16;
         }

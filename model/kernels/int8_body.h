@@ -28,7 +28,8 @@ static void to_int8(int n, const float *x, int8_t *code, float *scale) {
 
 /* ---- products: outputs across lanes, LANES or INT8_VECS LANES at a time ---- */
 
-enum { INT8_FEW = 3, INT8_BLOCK = 6, INT8_OUTS = INT8_VECS * LANES }; /* rows; groups and outputs of a panel */
+enum { INT8_FEW = 3 };
+enum { INT8_BLOCK = 6, INT8_OUTS = INT8_VECS * LANES }; /* rows; groups and outputs of a panel */
 
 typedef struct Int8Gemm {
     size_t n, n_out, k, groups;
@@ -41,6 +42,11 @@ typedef struct Int8Gemm {
 /* scale[l] = that of group g of output o + l, 0 beyond the last of `outs`. */
 INLINE void int8_scales(const Int8Gemm *a, size_t o, size_t outs, size_t g, float *scale) {
     for (size_t l = 0; l < LANES; l++) scale[l] = l < outs ? a->w_scale[(o + l) * a->groups + g] : 0;
+}
+
+/* sum + the products of group g of row i, scaled. */
+INLINE Vec int8_add(const Int8Gemm *a, size_t i, size_t g, Ints dots, const float *scale, Vec sum) {
+    return vec_fma(ints_to_vec(dots), vec_mul(vec_set1(a->x_scale[i * a->groups + g]), vec_load(scale)), sum);
 }
 
 /* Few rows: W read in place, for a panel would cost more than it saves. */
@@ -56,8 +62,7 @@ static void int8_few(const Int8Gemm *a) {
             for (size_t l = 0; l < LANES; l++) __builtin_prefetch(w + (LANES + l) * a->k);
             for (size_t i = 0; i < a->n; i++) {
                 Ints dots = ints_dots(a->x + i * a->k + g * INT8_GROUP, w, a->k, (int)outs);
-                Vec x_scale = vec_set1(a->x_scale[i * a->groups + g]);
-                sums[i] = vec_fma(ints_to_vec(dots), vec_mul(x_scale, vec_load(scale)), sums[i]);
+                sums[i] = int8_add(a, i, g, dots, scale, sums[i]);
             }
         }
         for (size_t i = 0; i < a->n; i++) vec_store_n(a->y + i * a->ldy + o, sums[i], (int)outs);
@@ -84,6 +89,28 @@ static void int8_pack(const Int8Gemm *a, Int8Panel *p) {
     }
 }
 
+/* The products of group g of `rows` packed rows with the panel, which has `vecs` vectors of outputs. */
+INLINE void int8_group(int rows, int vecs, const Int8Panel *p, size_t g, Ints *dots) {
+#ifdef INT8_PAIRS
+    (void)vecs;
+    ints_pairs(rows, p->x[0][g], sizeof p->x[0] / sizeof(uint32_t), p->w[g][0], INT8_OUTS, dots);
+#else
+#pragma GCC unroll 32
+    for (int t = 0; t < rows * vecs; t++) dots[t] = ints_load(p->start[g] + t % vecs * LANES);
+    for (int u = 0; u < INT8_UNITS; u++) {
+        Ints w[INT8_VECS];
+#pragma GCC unroll 4
+        for (int c = 0; c < vecs; c++) w[c] = ints_keep(ints_load(p->w[g][u] + c * LANES));
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            Ints x = ints_set1(p->x[r][g][u]);
+#pragma GCC unroll 4
+            for (int c = 0; c < vecs; c++) dots[r * vecs + c] = ints_dot(dots[r * vecs + c], x, w[c]);
+        }
+    }
+#endif
+}
+
 /* `rows` rows of x from i on against the panel, which has `vecs` vectors of outputs. */
 INLINE void int8_tile(int rows, int vecs, const Int8Gemm *a, Int8Panel *p, size_t i) {
     Vec sums[INT8_ROWS * INT8_VECS];
@@ -95,26 +122,11 @@ INLINE void int8_tile(int rows, int vecs, const Int8Gemm *a, Int8Panel *p, size_
         sums[t] = !p->g0 ? vec_set1(0) : t % vecs < vecs - 1 ? vec_load(at) : vec_load_n(at, last);
     }
     for (size_t g = 0; g < p->groups; g++) {
-        Ints acc[INT8_ROWS * INT8_VECS];
+        Ints dots[INT8_ROWS * INT8_VECS];
+        int8_group(rows, vecs, p, g, dots);
 #pragma GCC unroll 32
-        for (int t = 0; t < rows * vecs; t++) acc[t] = ints_load(p->start[g] + t % vecs * LANES);
-        for (int u = 0; u < INT8_UNITS; u++) {
-            Ints w[INT8_VECS];
-#pragma GCC unroll 4
-            for (int c = 0; c < vecs; c++) w[c] = ints_keep(ints_load(p->w[g][u] + c * LANES));
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; r++) {
-                Ints x = ints_set1(p->x[r][g][u]);
-#pragma GCC unroll 4
-                for (int c = 0; c < vecs; c++) acc[r * vecs + c] = ints_dot(acc[r * vecs + c], x, w[c]);
-            }
-        }
-#pragma GCC unroll 32
-        for (int t = 0; t < rows * vecs; t++) {
-            Vec x_scale = vec_set1(a->x_scale[(i + (size_t)(t / vecs)) * a->groups + p->g0 + g]);
-            Vec scale = vec_mul(x_scale, vec_load(p->scale[g] + t % vecs * LANES));
-            sums[t] = vec_fma(ints_to_vec(acc[t]), scale, sums[t]);
-        }
+        for (int t = 0; t < rows * vecs; t++)
+            sums[t] = int8_add(a, i + (size_t)(t / vecs), p->g0 + g, dots[t], p->scale[g] + t % vecs * LANES, sums[t]);
     }
 #pragma GCC unroll 32
     for (int t = 0; t < rows * vecs; t++) {
@@ -142,6 +154,9 @@ static __attribute__((noinline)) void int8_panel(const Int8Gemm *a, Int8Panel *p
     for (size_t i = 0, rows; i < a->n; i += rows) {
         size_t left = a->n - i, tiles = (left + INT8_ROWS - 1) / INT8_ROWS;
         rows = (left + tiles - 1) / tiles;
+#ifdef INT8_PAIRS
+        rows += rows % 2 && rows < left;
+#endif
         switch (rows) {
         case 1:
             int8_rows(1, a, p, i);

@@ -1,6 +1,6 @@
 /* ints_neon: sixteen i32 lanes in four registers for sums of int8 products; see ints_ref.h for what each function
  * means. A unit is four codes: SDOT's, where it is; elsewhere two products, at most 2 x 127 x 128, are added in 16
- * bits. */
+ * bits. With SMMLA (INT8_PAIRS says so) a panel meets rows of x two at a time. */
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
@@ -8,7 +8,13 @@
 
 #include <arm_neon.h>
 
-enum { INT8_UNITS = INT8_GROUP / 4, INT8_ROWS = 5, INT8_VECS = 1 };
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define INT8_PAIRS
+enum { INT8_ROWS = 4 };
+#else
+enum { INT8_ROWS = 5 };
+#endif
+enum { INT8_UNITS = INT8_GROUP / 4, INT8_VECS = 1 };
 
 typedef struct Ints {
     int32x4_t a, b, c, d;
@@ -61,6 +67,68 @@ static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
 
 static inline void ints_pack_x(const int8_t *x, uint32_t *units) { memcpy(units, x, INT8_GROUP); }
 
+#ifdef INT8_PAIRS
+/* acc[2 i + j] += the product of eight codes, of the i-th half of x and the j-th of w. */
+static inline int32x4_t quarter_products(int32x4_t acc, int32x4_t x, int32x4_t w) {
+    return vmmlaq_s32(acc, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w));
+}
+static inline int32x4_t quarter_firsts(int32x4_t a, int32x4_t b) {
+    return vreinterpretq_s32_s64(vzip1q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
+}
+static inline int32x4_t quarter_seconds(int32x4_t a, int32x4_t b) {
+    return vreinterpretq_s32_s64(vzip2q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
+}
+/* q[j]: of both rows outputs 2 j and 2 j + 1. */
+static inline void ints_of_pair(const int32x4_t q[8], Ints *first, Ints *second) {
+    *first = (Ints){quarter_firsts(q[0], q[1]), quarter_firsts(q[2], q[3]), quarter_firsts(q[4], q[5]),
+                    quarter_firsts(q[6], q[7])};
+    *second = (Ints){quarter_seconds(q[0], q[1]), quarter_seconds(q[2], q[3]), quarter_seconds(q[4], q[5]),
+                     quarter_seconds(q[6], q[7])};
+}
+
+/* Two units at a time, as pairs of outputs: eight codes of each. */
+static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+    for (int l = 0; l < 16; l += 2)
+        for (int u = 0; u < INT8_UNITS; u += 4) {
+            int32x4_t zero = vdupq_n_s32(0);
+            int32x4_t a = l < outs ? quarter_load(w + (size_t)l * ld + 4 * u) : zero;
+            int32x4_t b = l + 1 < outs ? quarter_load(w + (size_t)(l + 1) * ld + 4 * u) : zero;
+            uint32_t *to = units + (size_t)(u + l / 8) * step + l % 8 * 2;
+            vst1q_u32(to, vreinterpretq_u32_s32(quarter_firsts(a, b)));
+            vst1q_u32(to + 2 * step, vreinterpretq_u32_s32(quarter_seconds(a, b)));
+        }
+    return ints_start(0);
+}
+
+/* The products of a group of `rows` rows of x, as ints_pack_x left them `ldx` units apart, with W, as ints_pack_w
+ * did. A last single row is a pair with itself. */
+INLINE void ints_pairs(int rows, const uint32_t *x, size_t ldx, const uint32_t *w, size_t step, Ints *dots) {
+    const int pairs = (rows + 1) / 2;
+    int32x4_t acc[INT8_ROWS / 2][8];
+#pragma GCC unroll 32
+    for (int t = 0; t < pairs * 8; t++) acc[t / 8][t % 8] = vdupq_n_s32(0);
+    for (int u = 0; u < INT8_UNITS; u += 2) {
+        int32x4_t xs[INT8_ROWS / 2];
+#pragma GCC unroll 4
+        for (int r = 0; r < pairs; r++) {
+            const uint32_t *a = x + (size_t)(2 * r) * ldx + u, *b = x + (size_t)MIN(2 * r + 1, rows - 1) * ldx + u;
+            xs[r] = vreinterpretq_s32_u32(vcombine_u32(vld1_u32(a), vld1_u32(b)));
+        }
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            int32x4_t q = quarter_load(w + (size_t)(u + j / 4) * step + j % 4 * 4);
+#pragma GCC unroll 4
+            for (int r = 0; r < pairs; r++) acc[r][j] = quarter_products(acc[r][j], xs[r], q);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < pairs; r++) {
+        Ints second;
+        ints_of_pair(acc[r], dots + 2 * r, &second);
+        if (2 * r + 1 < rows) dots[2 * r + 1] = second;
+    }
+}
+#else
 static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
     for (int l0 = 0; l0 < 16; l0 += 4)
         for (int u = 0; u < INT8_UNITS; u += 4) {
@@ -75,6 +143,7 @@ static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *u
         }
     return ints_start(0);
 }
+#endif
 
 /* Four rows of W: lane l the product of x and row l. */
 static inline int32x4_t ints_dots4(const int32x4_t x[4], const int8_t *w, size_t ld, int outs) {

@@ -23,7 +23,8 @@ Kernels kernels_amx(void);
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon; /* what every ARM64 processor has */
 
-/* kernels_neon with SDOT for products of codes, and that with BFMLALT and BFMLALB for pairs of bf16 besides. */
+/* kernels_neon with SDOT for products of codes, and that with BFMLALT and BFMLALB for pairs of bf16 and SMMLA for
+ * gemm_i8 besides. */
 Kernels kernels_neondot(void);
 Kernels kernels_neonbf16(void);
 #endif

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 CPUS = ["neoverse-n1", "neoverse-v1", "neoverse-n2"]
-MULTIPLICATION = r"(fmla|sdot|bfmlal[tb]|smull2?)\b"
+MULTIPLICATION = r"(fmla|sdot|smmla|bfmlal[tb]|smull2?)\b"
 LOOPS = [  # of ours: the products of the table, and who has them
     ("neon", "gemm_f32", "f32, rows of serving"),
     ("neon", "scores_f32", "f32, scores of attention"),
@@ -17,6 +17,7 @@ LOOPS = [  # of ours: the products of the table, and who has them
     ("neonbf16", "gemm_bf16", "bf16, BFMLALT and BFMLALB"),
     ("neon", "int8_panel", "int8, SMULL"),
     ("neondot", "int8_panel", "int8, SDOT"),
+    ("neonbf16", "int8_panel", "int8, SMMLA"),
 ]
 
 
@@ -47,7 +48,7 @@ def multiplications(loop):
 def cycles(loop, cpu):
     rounds = 200
     source = "\n".join(re.sub(r"\s[0-9a-f]+ <.*>", " .", i) for i in loop)
-    out = subprocess.run([os.environ["MCA"], "-mtriple=aarch64", "-mcpu=" + cpu, "-mattr=+dotprod,+bf16",
+    out = subprocess.run([os.environ["MCA"], "-mtriple=aarch64", "-mcpu=" + cpu, "-mattr=+dotprod,+bf16,+i8mm",
                           f"-iterations={rounds}"], input=source, check=True, capture_output=True, text=True).stdout
     return int(re.search(r"Total Cycles:\s+(\d+)", out).group(1)) / rounds / multiplications(loop)
 
