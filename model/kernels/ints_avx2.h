@@ -133,11 +133,6 @@ static inline __m256i ints_dots8(const int8_t *x, const int8_t *w, size_t ld, in
     }
     return ints_sum8(r);
 }
-
-static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
-    return (Ints){ints_dots8(x, w, ld, outs),
-                  outs > 8 ? ints_dots8(x, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
-}
 #else
 enum { INT8_UNITS = INT8_GROUP / 2 };
 
@@ -191,25 +186,24 @@ static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *u
 
 /* Eight rows of W: lane l the product of x and row l. A byte of w gives its sign to x, which is never -128: two
  * products are then at most 2 x 128 x 127 and fit in 16 bits. */
-static inline __m256i ints_dots8(const __m256i x[2], const int8_t *w, size_t ld, int outs) {
+static inline __m256i ints_dots8(const int8_t *x, const int8_t *w, size_t ld, int outs) {
     const __m256i one = _mm256_set1_epi16(1);
-    __m256i r[8];
+    __m256i r[8], x0 = _mm256_loadu_si256((const __m256i *)x), x1 = _mm256_loadu_si256((const __m256i *)(x + 32));
 #pragma GCC unroll 8
     for (int l = 0; l < 8; l++) {
         const __m256i *row = (const __m256i *)(w + (size_t)(l < outs ? l : 0) * ld);
         __m256i a = _mm256_loadu_si256(row), b = _mm256_loadu_si256(row + 1);
-        a = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(x[0], a));
-        b = _mm256_maddubs_epi16(_mm256_abs_epi8(b), _mm256_sign_epi8(x[1], b));
+        a = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(x0, a));
+        b = _mm256_maddubs_epi16(_mm256_abs_epi8(b), _mm256_sign_epi8(x1, b));
         r[l] = _mm256_add_epi32(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
     }
     return ints_sum8(r);
 }
+#endif
 
 static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
-    __m256i xs[2] = {_mm256_loadu_si256((const __m256i *)x), _mm256_loadu_si256((const __m256i *)(x + 32))};
-    return (Ints){ints_dots8(xs, w, ld, outs),
-                  outs > 8 ? ints_dots8(xs, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
+    return (Ints){ints_dots8(x, w, ld, outs),
+                  outs > 8 ? ints_dots8(x, w + 8 * ld, ld, outs - 8) : _mm256_setzero_si256()};
 }
-#endif
 
 #endif
