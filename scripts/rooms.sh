@@ -88,7 +88,7 @@ echo "$includes" | awk '
     END { for (file in edges) visit(file, file); exit bad }'
 
 git ls-files '*.[ch]' | sed 's,/[^/]*$,,' | sort | uniq -c | awk '
-    $1 > 47 { print $2 ": " $1 " sources, a folder has at most 47"; bad = 1 }
+    $1 > 46 { print $2 ": " $1 " sources, a folder has at most 46"; bad = 1 }
     END { exit bad }'
 
 # What a page or a comment calls by its path, from the top of the tree or from beside it, is there.

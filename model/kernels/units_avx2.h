@@ -1,7 +1,5 @@
 /* units_avx2: see units_ref.h for what each function means. */
 
-#include "model/kernels/noise_avx2.h"
-
 enum { TILE_ROWS = 6, TILE_VECS = 1 };
 
 /* By quarters of 8 x 8. */
@@ -45,4 +43,4 @@ INLINE __m256 half_lower(__m256 a) { return _mm256_castsi256_ps(_mm256_slli_epi3
 INLINE Vec vec_upper(Vec a) { return (Vec){half_upper(a.lo), half_upper(a.hi)}; }
 INLINE Vec vec_lower(Vec a) { return (Vec){half_lower(a.lo), half_lower(a.hi)}; }
 
-#include "model/kernels/units_pairs.h"
+#include "model/kernels/units_x86.h"

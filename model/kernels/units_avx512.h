@@ -1,7 +1,5 @@
 /* units_avx512: see units_ref.h for what each function means. */
 
-#include "model/kernels/noise_avx2.h"
-
 enum { TILE_ROWS = 8, TILE_VECS = 3 };
 
 INLINE void block_transpose(UnitBlock b) {
@@ -53,6 +51,6 @@ INLINE Vec vec_upper(Vec a) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
 }
 INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
-
-#include "model/kernels/units_pairs.h"
 #endif
+
+#include "model/kernels/units_x86.h"
