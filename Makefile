@@ -474,6 +474,10 @@ bench-keys: $(BUILD)/bench-keys ## whether the time of a key's check tells how m
 bench-http: $(BUILD)/noised ## what connections cost and how long others wait (OTHER=another noised beside it, ROUNDS=5)
 	BUILD=$(BUILD) python3 tests/bench/bench_http.py
 
+.PHONY: bench-bare
+bench-bare: $(BUILD)/noised $(BUILD)/bench-load $(BUILD)/bench-serve ## what serving leaves of the bare engine (CHECKPOINT=dir CLIENTS=1,8,32 PROMPTS=64,512 OTHER=, BUSY=1)
+	BUILD=$(BUILD) python3 tests/bench/bench_bare.py
+
 .PHONY: bench-fair
 bench-fair: $(BUILD)/noised ## how long a small request waits beside a key that takes all it can (OTHER=..., SECONDS=60 ROUNDS=1)
 	BUILD=$(BUILD) python3 tests/bench/bench_fair.py

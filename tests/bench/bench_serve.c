@@ -3,7 +3,8 @@
  *     bench-serve [ROUNDS] TEST... DIR...
  *
  * TEST is prefill=N (one prompt of N tokens) or decode=B (B streams, one token each a step, after a prompt of CONTEXT
- * tokens), with @X for a noise scale of X (1 by default); of models that classify, read=BxN (B texts of N tokens, as
+ * tokens), or answer=BxPxN (B prompts of P tokens, then N tokens each, which alone are counted: what a server can reach
+ * at best), with @X for a noise scale of X (1 by default); of models that classify, read=BxN (B texts of N tokens, as
  * many a pass as the daemon takes). The first test runs once more before all: memory is taken then. Every round
  * measures all tests on all checkpoints in turn, so that they share the machine's moods. One line per checkpoint and
  * test: DIR TEST median best. */
@@ -19,14 +20,15 @@
 #include <string.h>
 
 enum { CONTEXT = 64, STEPS = 24, MAX_TESTS = 32, MAX_DIRS = 16, MAX_ROUNDS = 99, MAX_STREAMS = 256 };
-enum { MOST_BLOCKS = 64, MAX_ROWS = 8192 };
+enum { MOST_BLOCKS = 64, MAX_ROWS = 8192, CACHE_BLOCKS = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK) };
 
-typedef enum TestKind { PREFILL, DECODE, READ } TestKind;
+typedef enum TestKind { PREFILL, DECODE, ANSWER, READ } TestKind;
 
 typedef struct Test {
     const char *name;
     TestKind kind;
-    int streams, n; /* tokens of each */
+    int streams, n; /* tokens of each, of its prompt where it has one */
+    int steps;      /* rows of each one after the other */
     float scale;
 } Test;
 
@@ -42,22 +44,29 @@ typedef struct Stream {
     int blocks[MOST_BLOCKS];
 } Stream;
 
+static int blocks_of(const Test *t) { return (t->n + t->steps + KV_BLOCK - 1) / KV_BLOCK; }
+
 static int parse_test(const char *text, Test *t) {
-    int used = 0, streams = 1, n = 1;
+    int used = 0, streams = 1, n = 1, steps = 0;
     *t = (Test){.name = text, .scale = 1};
     if (sscanf(text, "prefill=%d%n", &n, &used) == 1)
         t->kind = PREFILL;
     else if (sscanf(text, "decode=%d%n", &streams, &used) == 1)
-        t->kind = DECODE;
+        t->kind = DECODE, n = CONTEXT, steps = STEPS;
+    else if (sscanf(text, "answer=%dx%dx%d%n", &streams, &n, &steps, &used) == 3)
+        t->kind = ANSWER;
     else if (sscanf(text, "read=%dx%d%n", &streams, &n, &used) == 2)
         t->kind = READ;
     else
         return -1;
     t->streams = streams;
     t->n = n;
+    t->steps = steps;
     if (text[used] == '@') t->scale = (float)atof(text + used + 1);
-    bool too_much = streams > MAX_STREAMS || n > MOST_BLOCKS * KV_BLOCK || streams * n > MAX_ROWS;
-    return streams < 1 || n < 1 || too_much ? -1 : 0;
+    if (streams < 1 || streams > MAX_STREAMS || n < 1 || steps < 0 || (t->kind == ANSWER && steps == 0)) return -1;
+    if (n > MAX_ROWS || steps > MAX_ROWS || blocks_of(t) > MOST_BLOCKS) return -1;
+    if (t->kind == READ) return streams * n > MAX_ROWS ? -1 : 0;
+    return streams * blocks_of(t) > CACHE_BLOCKS ? -1 : 0;
 }
 
 /* One segment of n rows per stream, after pos0 tokens; the logits of each segment's last row, or its classes. */
@@ -78,24 +87,40 @@ static void forward(Bench *b, const Test *t, const Stream *streams, int n_stream
     tape_reset(&b->tape);
 }
 
-/* As the daemon plans them: whole texts, as many rows a step as one of full length has. */
-static void read_texts(Bench *b, const Test *t, const Stream *streams) {
-    int most = MAX(1, b->checkpoint.model.cfg.max_positions / t->n);
+/* Whole prompts or texts, `most` a pass. */
+static void read_whole(Bench *b, const Test *t, const Stream *streams, int most) {
     for (int at = 0; at < t->streams; at += most) forward(b, t, streams + at, MIN(most, t->streams - at), t->n, 0);
+}
+
+static void decode(Bench *b, const Test *t, const Stream *streams, int steps) {
+    for (int k = 0; k < steps; k++) forward(b, t, streams, t->streams, 1, t->n + k);
 }
 
 /* Tokens a second. */
 static double measure(Bench *b, const Test *t) {
+    enum { PASS = 512 };
     static Stream streams[MAX_STREAMS];
-    int per_stream = t->kind == DECODE ? (CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK : MOST_BLOCKS;
-    for (int s = 0; s < MAX_STREAMS; s++)
+    int per_stream = blocks_of(t), tokens = t->streams * (t->steps ? t->steps : t->n);
+    for (int s = 0; s < t->streams; s++)
         for (int k = 0; k < per_stream; k++) streams[s].blocks[k] = s * per_stream + k;
-    int steps = t->kind == DECODE ? STEPS : 1, at = t->kind == DECODE ? CONTEXT : 0;
-    for (int s = 0; s < t->streams && at; s++) forward(b, t, streams + s, 1, at, 0);
+    if (t->kind == DECODE) read_whole(b, t, streams, 1);
     double start = now_seconds();
-    if (t->kind == READ) read_texts(b, t, streams);
-    for (int k = 0; k < steps && t->kind != READ; k++) forward(b, t, streams, t->streams, t->n, at + k);
-    return (double)t->streams * t->n * steps / (now_seconds() - start);
+    switch (t->kind) {
+    case READ: /* as many rows a step as one of full length has, as the daemon plans them */
+        read_whole(b, t, streams, MAX(1, b->checkpoint.model.cfg.max_positions / t->n));
+        break;
+    case PREFILL:
+        read_whole(b, t, streams, 1);
+        break;
+    case DECODE:
+        decode(b, t, streams, t->steps);
+        break;
+    case ANSWER: /* the first token of each comes of its prompt's last row */
+        read_whole(b, t, streams, MAX(1, PASS / t->n));
+        decode(b, t, streams, t->steps - 1);
+        break;
+    }
+    return tokens / (now_seconds() - start);
 }
 
 static int open_bench(Bench *b, const char *dir, Err *err) {
@@ -104,14 +129,13 @@ static int open_bench(Bench *b, const char *dir, Err *err) {
     const Model *m = &b->checkpoint.model;
     tape_init(&b->tape, false);
     if (!config_generates(&m->cfg)) return 0;
-    int blocks = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK);
     Dtype dtype = m->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
     KvForm form = config_kv_form(&m->cfg);
-    size_t bytes = (size_t)blocks * KV_BLOCK * kv_bytes_per_token(&m->cfg, dtype, form);
+    size_t bytes = (size_t)CACHE_BLOCKS * KV_BLOCK * kv_bytes_per_token(&m->cfg, dtype, form);
     char text[MEMORY_TEXT];
     fprintf(stderr, "bench-serve: the cache of %s takes %s\n", dir, memory_text(bytes, text));
     if (memory_check(bytes, "the cache", "take fewer or smaller models", err)) return -1;
-    return kv_init(&b->kv, &m->cfg, blocks, dtype, form, err);
+    return kv_init(&b->kv, &m->cfg, CACHE_BLOCKS, dtype, form, err);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -137,7 +161,7 @@ int main(int argc, char **argv) {
         rounds = 5;
     while (at < argc && n_tests < MAX_TESTS && parse_test(argv[at], &tests[n_tests]) == 0) at++, n_tests++;
     if (!n_tests || at == argc || argc - at > MAX_DIRS || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: bench-serve [ROUNDS] {prefill=N|decode=B|read=BxN}[@SCALE]... DIR...\n");
+        fprintf(stderr, "usage: bench-serve [ROUNDS] {prefill=N|decode=B|answer=BxPxN|read=BxN}[@SCALE]... DIR...\n");
         return 2;
     }
     if (kernels_init(&err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;
