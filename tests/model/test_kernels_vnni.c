@@ -1,4 +1,4 @@
-/* The level avx2vnni, whose one instruction no machine of ours had: with that in steps its products have ref's bits. */
+/* The level avx2vnni where no processor has its one instruction: with that in steps its products have ref's bits. */
 #if defined(__x86_64__)
 #include "base/random.h"
 #include "model/kernels/isa.h"
