@@ -1,7 +1,6 @@
 /* Every kernel on every level this machine has: equal to ref bit for bit (NaN equals NaN; the products of blas are in
  * test_kernels_blas.c), writing nothing beyond its
- * output, the same for a row alone as among others; and ref itself against double precision and known answers. */
-#include "base/err.h"
+ * output, the same for a row alone as among others. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/kernels/blas.h"
@@ -253,51 +252,6 @@ TEST(kernels_int4_products_equal_ref) {
     }
 }
 
-/* The greatest codes: products of 16 bits must hold two. */
-TEST(kernels_int8_products_are_exact) {
-    enum { N = 4, N_OUT = 19, K = 2 * INT8_GROUP };
-    static int8_t x[N * K], w[N_OUT * K];
-    static float ones[N_OUT * K / INT8_GROUP], y[N][N_OUT];
-    const Kernels *levels[KERNELS_LEVELS];
-    for (int i = 0; i < N * K; i++) x[i] = i / K % 2 ? 127 : -127;
-    for (int i = 0; i < N_OUT * K; i++) w[i] = i / K % 2 ? 127 : -128;
-    for (int i = 0; i < N_OUT * K / INT8_GROUP; i++) ones[i] = 1;
-    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++)
-        for (int n = 1; n <= N; n++) {
-            int bad = 0;
-            levels[l]->gemm_i8(n, N_OUT, K, x, ones, w, ones, &y[0][0], N_OUT);
-            for (int i = 0; i < n; i++)
-                for (int o = 0; o < N_OUT; o++) bad += y[i][o] != (float)(K * x[i * K] * w[o * K]);
-            CHECK_MSG(!bad, "%s: %d products of %d rows", levels[l]->name, bad, n);
-        }
-}
-
-/* A row of greatest codes: sums of 16 bits must hold. */
-TEST(kernels_int4_products_are_exact) {
-    enum { N = 7, N_OUT = 48, K = 128 };
-    static int8_t x[N * K];
-    static uint8_t w[N_OUT * K / 2];
-    static uint16_t w_scale[N_OUT * K / INT4_GROUP];
-    static float x_scale[N * K / INT8_GROUP], y[N][N_OUT];
-    const Kernels *levels[KERNELS_LEVELS];
-    for (int i = 0; i < N * K; i++) x[i] = (int8_t)(i / K == 0 ? -127 : i / K == 1 ? 127 : i * 37 % 255 - 127);
-    for (int i = 0; i < N_OUT * K / 2; i++) w[i] = (uint8_t)(i / (K * 8) == 0 ? 0xff : i / (K * 8) == 1 ? 0 : i * 91);
-    for (int i = 0; i < N_OUT * K / INT4_GROUP; i++) w_scale[i] = 0x3c00;
-    for (int i = 0; i < N * K / INT8_GROUP; i++) x_scale[i] = 1;
-    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++) {
-        int bad = 0;
-        levels[l]->gemm_i4(N, N_OUT, K, x, x_scale, w, w_scale, &y[0][0], N_OUT);
-        for (int i = 0; i < N; i++)
-            for (int o = 0; o < N_OUT; o++) {
-                float sum = 0;
-                for (int k = 0; k < K; k++)
-                    sum += (float)x[i * K + k] * int4_element(w, w_scale, K, (size_t)o, (size_t)k);
-                bad += y[i][o] != sum;
-            }
-        CHECK_MSG(bad == 0, "%s: %d of %d are wrong", levels[l]->name, bad, N * N_OUT);
-    }
-}
-
 TEST(kernels_attention_equals_ref) {
     Run runs[] = {run_scores_f32, run_scores_pairs, run_mix_f32, run_mix_bf16, run_mix_pairs};
     const char *names[] = {"scores_f32", "scores_pairs", "mix_f32", "mix_bf16", "mix_pairs"};
@@ -395,118 +349,4 @@ TEST(kernels_in_place_equals_out_of_place) {
             CHECK_MSG(memcmp(in_place, apart, bytes) == 0, "%s row kernel %zu", k->name, r);
         }
     }
-}
-
-/* ---- ref against double precision ---- */
-
-static double gelu_exact(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
-static double gelu_tanh_exact(double x) {
-    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-}
-static double silu_exact(double x) { return x / (1 + exp(-x)); }
-static double sigmoid_exact(double x) { return 1 / (1 + exp(-x)); }
-
-static void check_function(const char *name, void (*row)(int, const float *, float *), double (*exact)(double),
-                           double tolerance) {
-    double worst = 0, at = 0;
-    for (int i = -30000; i <= 30000; i++) {
-        float x = (float)i * 5e-4f, y;
-        row(1, &x, &y);
-        double e = fabs((double)y - exact((double)x)) / MAX(1, fabs((double)x));
-        if (!(e <= worst)) worst = e, at = (double)x;
-    }
-    CHECK_MSG(worst <= tolerance, "%s is off by %g at %g", name, worst, at);
-}
-
-TEST(kernels_ref_functions_are_accurate) {
-    const Kernels *levels[KERNELS_LEVELS];
-    kernels_available(levels);
-    const Kernels *k = levels[0];
-    check_function("gelu", k->gelu_row, gelu_exact, 3e-7);
-    check_function("gelu_tanh", k->gelu_tanh_row, gelu_tanh_exact, 2e-7);
-    check_function("silu", k->silu_row, silu_exact, 2e-7);
-    check_function("sigmoid", k->sigmoid_row, sigmoid_exact, 2e-7);
-    check_function("tanh", k->tanh_row, tanh, 3e-7);
-
-    double exp_worst = 0, cos_worst = 0;
-    for (int i = -100000; i <= 100000; i++) {
-        float x = (float)i * 8.7e-4f, t = (float)i * 0.0999f, far = (float)i * 3e7f, one = 1, zero = 0, y;
-        k->exp_sum_row(1, &x, &y, 0);
-        exp_worst = MAX(exp_worst, fabs((double)y / exp((double)x) - 1) / 0x1p-23);
-        k->cos_row(1, &t, &one, &zero, &y);
-        cos_worst = MAX(cos_worst, fabs((double)y - cos((double)t)));
-        k->cos_row(1, &far, &one, &zero, &y);
-        cos_worst = MAX(cos_worst, fabs((double)y - cos((double)far)));
-    }
-    CHECK_MSG(exp_worst < 1.25, "exp is off by %g ulp", exp_worst);
-    CHECK_MSG(cos_worst < 1.5e-7, "cos is off by %g", cos_worst);
-}
-
-TEST(kernels_ref_limits) {
-    const Kernels *levels[KERNELS_LEVELS];
-    kernels_available(levels);
-    const Kernels *k = levels[0];
-    float x[] = {-INFINITY, -104.5f, -100.0f, 0.0f, 88.7f, 89.0f, 3e38f, INFINITY, NAN}, y[9], ones[9], zeros[9] = {0};
-    for (int i = 0; i < 9; i++) ones[i] = 1;
-    k->exp_sum_row(9, x, y, 0);
-    CHECK(y[0] == 0 && y[1] == 0 && y[2] == 0x1.bp-145f && y[3] == 1);
-    CHECK(y[4] < INFINITY && y[5] == INFINITY && y[6] == INFINITY && y[7] == INFINITY && isnan(y[8]));
-    k->tanh_row(9, x, y);
-    CHECK(y[0] == -1 && y[7] == 1 && isnan(y[8]));
-    k->cos_row(9, x, ones, zeros, y);
-    CHECK(isnan(y[0]) && y[3] == 1 && y[6] == (float)cos((double)3e38f) && isnan(y[7]) && isnan(y[8]));
-    k->gelu_row(8, x + 1, y);
-    CHECK(y[0] == 0 && y[2] == 0 && y[3] == 88.7f && y[6] == INFINITY && isnan(y[7]));
-    CHECK(k->max_row(8, x) == INFINITY && isnan(k->max_row(9, x)) && k->max_row(1, x) == -INFINITY);
-    float equal[] = {-2, -INFINITY, -2, -2, -2};
-    k->softmax_row(5, equal);
-    CHECK(equal[0] == 0.25f && equal[1] == 0);
-}
-
-static double exact_dot(int k, const float *x, const float *w) {
-    double s = 0;
-    for (int i = 0; i < k; i++) s += (double)x[i] * (double)w[i];
-    return s;
-}
-
-TEST(kernels_ref_sums_are_accurate) {
-    enum { D = 1000 };
-    const Kernels *levels[KERNELS_LEVELS];
-    static float y[D], halves[D];
-    kernels_available(levels);
-    const Kernels *k = levels[0];
-    fill_pools(6, 0);
-    k->gemm_f32(3, 5, D, pool_a, D, pool_b, y, 7);
-    for (int i = 0; i < 3; i++)
-        for (int o = 0; o < 5; o++)
-            CHECK(fabs((double)y[i * 7 + o] - exact_dot(D, pool_a + i * D, pool_b + o * D)) < 1e-4);
-    for (int i = 0; i < D; i++) halves[i] = f16_to_f32(halves_b[i]);
-    k->gemm_f16(1, 1, D, pool_a, D, halves_b, y, 1);
-    CHECK(fabs((double)y[0] - exact_dot(D, pool_a, halves)) < 1e-4);
-    k->layernorm_row(D, pool_a, pool_b, pool_c, 1e-5f, y);
-    double mean = 0, variance = 0;
-    for (int i = 0; i < D; i++) mean += (double)pool_a[i] / D;
-    for (int i = 0; i < D; i++) variance += ((double)pool_a[i] - mean) * ((double)pool_a[i] - mean) / D;
-    for (int i = 0; i < D; i++) {
-        double want = ((double)pool_a[i] - mean) / sqrt(variance + 1e-5) * (double)pool_b[i] + (double)pool_c[i];
-        CHECK(fabs((double)y[i] - want) < 2e-6);
-    }
-}
-
-/* ---- the choice of a level ---- */
-
-TEST(kernels_isa_is_capped_by_the_environment) {
-    Err err = {""};
-    test_env("NOISED_ISA", "ref");
-    CHECK(kernels_init(&err) == 0 && strcmp(kernels->name, "ref") == 0);
-    test_env("NOISED_ISA", "avx1024");
-    CHECK(kernels_init(&err) == -1 && strstr(err.msg, "avx1024"));
-    test_env("NOISED_ISA", NULL);
-    const Kernels *levels[KERNELS_LEVELS];
-    int n = kernels_available(levels);
-    CHECK(kernels_init(&err) == 0 && !strcmp(kernels->name, levels[n - 1]->name));
-    test_env("NOISED_ISA", levels[n - 1]->name);
-    CHECK(kernels_init(&err) == 0 && kernels == levels[n - 1]);
-    test_env_back();
-    CHECK(kernels_init(&err) == 0);
 }

@@ -1,4 +1,6 @@
-/* The choice of products by what they cost, of levels that are made up: some are given many times the work. */
+/* The choice of a level, and of products by what they cost, of levels that are made up: some are given many times the
+ * work. */
+#include "base/err.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/rates.h"
 #include "tests/support/test.h"
@@ -88,4 +90,20 @@ TEST(kernels_rates_keep_the_arithmetic) {
     CHECK(!strcmp(kernels->arithmetic_bf16, levels[n - 1]->arithmetic_bf16));
     test_env_back();
     kernels_init(NULL);
+}
+
+TEST(kernels_isa_is_capped_by_the_environment) {
+    Err err = {""};
+    test_env("NOISED_ISA", "ref");
+    CHECK(kernels_init(&err) == 0 && strcmp(kernels->name, "ref") == 0);
+    test_env("NOISED_ISA", "avx1024");
+    CHECK(kernels_init(&err) == -1 && strstr(err.msg, "avx1024"));
+    test_env("NOISED_ISA", NULL);
+    const Kernels *levels[KERNELS_LEVELS];
+    int n = kernels_available(levels);
+    CHECK(kernels_init(&err) == 0 && !strcmp(kernels->name, levels[n - 1]->name));
+    test_env("NOISED_ISA", levels[n - 1]->name);
+    CHECK(kernels_init(&err) == 0 && kernels == levels[n - 1]);
+    test_env_back();
+    CHECK(kernels_init(&err) == 0);
 }

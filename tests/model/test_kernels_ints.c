@@ -1,0 +1,48 @@
+/* Sums of the greatest codes on every level: no product and no sum of a few bits overflows. */
+#include "model/kernels/kernels.h"
+#include "tests/support/test.h"
+
+/* The greatest codes: products of 16 bits must hold two. */
+TEST(kernels_int8_products_are_exact) {
+    enum { N = 4, N_OUT = 19, K = 2 * INT8_GROUP };
+    static int8_t x[N * K], w[N_OUT * K];
+    static float ones[N_OUT * K / INT8_GROUP], y[N][N_OUT];
+    const Kernels *levels[KERNELS_LEVELS];
+    for (int i = 0; i < N * K; i++) x[i] = i / K % 2 ? 127 : -127;
+    for (int i = 0; i < N_OUT * K; i++) w[i] = i / K % 2 ? 127 : -128;
+    for (int i = 0; i < N_OUT * K / INT8_GROUP; i++) ones[i] = 1;
+    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++)
+        for (int n = 1; n <= N; n++) {
+            int bad = 0;
+            levels[l]->gemm_i8(n, N_OUT, K, x, ones, w, ones, &y[0][0], N_OUT);
+            for (int i = 0; i < n; i++)
+                for (int o = 0; o < N_OUT; o++) bad += y[i][o] != (float)(K * x[i * K] * w[o * K]);
+            CHECK_MSG(!bad, "%s: %d products of %d rows", levels[l]->name, bad, n);
+        }
+}
+
+/* A row of greatest codes: sums of 16 bits must hold. */
+TEST(kernels_int4_products_are_exact) {
+    enum { N = 7, N_OUT = 48, K = 128 };
+    static int8_t x[N * K];
+    static uint8_t w[N_OUT * K / 2];
+    static uint16_t w_scale[N_OUT * K / INT4_GROUP];
+    static float x_scale[N * K / INT8_GROUP], y[N][N_OUT];
+    const Kernels *levels[KERNELS_LEVELS];
+    for (int i = 0; i < N * K; i++) x[i] = (int8_t)(i / K == 0 ? -127 : i / K == 1 ? 127 : i * 37 % 255 - 127);
+    for (int i = 0; i < N_OUT * K / 2; i++) w[i] = (uint8_t)(i / (K * 8) == 0 ? 0xff : i / (K * 8) == 1 ? 0 : i * 91);
+    for (int i = 0; i < N_OUT * K / INT4_GROUP; i++) w_scale[i] = 0x3c00;
+    for (int i = 0; i < N * K / INT8_GROUP; i++) x_scale[i] = 1;
+    for (int l = 0, n_levels = kernels_available(levels); l < n_levels; l++) {
+        int bad = 0;
+        levels[l]->gemm_i4(N, N_OUT, K, x, x_scale, w, w_scale, &y[0][0], N_OUT);
+        for (int i = 0; i < N; i++)
+            for (int o = 0; o < N_OUT; o++) {
+                float sum = 0;
+                for (int k = 0; k < K; k++)
+                    sum += (float)x[i * K + k] * int4_element(w, w_scale, K, (size_t)o, (size_t)k);
+                bad += y[i][o] != sum;
+            }
+        CHECK_MSG(bad == 0, "%s: %d of %d are wrong", levels[l]->name, bad, N * N_OUT);
+    }
+}
