@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "model/kernels/kernels.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -93,21 +94,32 @@ void params_free(ParamSet *ps) {
     *ps = (ParamSet){0};
 }
 
-static float draw_by(Init init, Draws *d) {
+/* Values `first` to first + n - 1 of a tensor, first a multiple of DRAWN. Their blocks of draws are counted on, which
+ * is what the noise of a row is drawn by. */
+enum { DRAWN = 4096 };
+static void draw_normals(Init init, const Draws *d, size_t first, int n, float *value) {
+    uint64_t draws[DRAWN], block = first / 2;
+    kernels->gaussian_bits(d->seed, d->purpose, d->index, (uint32_t)(block >> 32), (uint32_t)block >> 16,
+                           (int)(block & 0xffff) * 8, 4 * n, (uint16_t *)draws);
+    kernels->normals(n, draws, init.a, init.b, value);
+}
+
+static void draw_uniforms(Init init, Draws d, size_t first, int n, float *value) {
     double a = init.a, b = init.b;
-    return (float)(init.kind == INIT_NORMAL ? a + b * draw_normal(d) : a + (b - a) * draw_uniform(d));
+    d.next = first;
+    for (int i = 0; i < n; i++) value[i] = (float)(a + (b - a) * draw_uniform(&d));
 }
 
 /* An element takes the same draws whichever thread makes it. */
 static void init_by_draws(const Param *p, uint64_t seed, float *value, size_t n) {
-    enum { PIECE = 4096 };
     const Draws draws = draws_open(seed, DRAW_INIT, fnv1a(p->weight->name));
-    size_t each = p->init.kind == INIT_NORMAL ? 2 : 1;
 #pragma omp parallel for schedule(static) if (team_pays(n, TEAM_ELEMENTS))
-    for (size_t first = 0; first < n; first += PIECE) {
-        Draws d = draws;
-        d.next = each * first;
-        for (size_t i = first; i < MIN(n, first + PIECE); i++) value[i] = draw_by(p->init, &d);
+    for (size_t first = 0; first < n; first += DRAWN) {
+        int here = (int)MIN(n - first, DRAWN);
+        if (p->init.kind == INIT_NORMAL)
+            draw_normals(p->init, &draws, first, here, value + first);
+        else
+            draw_uniforms(p->init, draws, first, here, value + first);
     }
 }
 

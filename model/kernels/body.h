@@ -43,7 +43,8 @@ static const TrainKernels train_kernels = TRAIN_TABLE;
         .softmax_row = softmax_row, .exp_sum_row = exp_sum_row, .max_row = max_row, .layernorm_row = layernorm_row,    \
         .rmsnorm_row = rmsnorm_row, .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row,          \
         .silu_row = silu_row, .sigmoid_row = sigmoid_row, .tanh_row = tanh_row, .cos_row = cos_row,                    \
-        .lstm_row = lstm_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits, .train = &train_kernels,         \
+        .lstm_row = lstm_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits, .normals = normals,              \
+        .train = &train_kernels,                                                                                       \
     }
 
 #endif

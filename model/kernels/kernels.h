@@ -99,6 +99,8 @@ typedef struct Kernels {
     /* The raw 16-bit k of the same counters (the component draw of the mixture). */
     void (*gaussian_bits)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
                           int n, uint16_t *out);
+    /* out = mean + deviation z, z draw_normal (base/random.h) of a first draw, in the low half, and a second one. */
+    void (*normals)(int n, const uint64_t *draws, double mean, double deviation, float *out);
 
     const TrainKernels *train;
 } Kernels;

@@ -121,6 +121,9 @@ static void run_gaussians(const Kernels *k, const Case *c) { k->gaussians(42, 0,
 static void run_bits(const Kernels *k, const Case *c) {
     k->gaussian_bits(42, 0, 3, 1000, 0, 64, c->k, (uint16_t *)results);
 }
+static void run_normals(const Kernels *k, const Case *c) {
+    k->normals(c->k, (const uint64_t *)(const void *)pool, 0, 0.02, results);
+}
 
 #define ATTENTION(id, rows, dim)                                                                                       \
     { .name = #id, .run = run_##id, .n = rows, .n_out = 32, .k = dim, .flops = 64.0 * (rows) * (dim) }
@@ -139,7 +142,7 @@ static const Case cases[] = {
     ROW(cos, 768),                    ROW(to_bf16, 768),              ROW(to_int8, 768),
     ROW(bits, 32),
     ROW(bits, 1024),                  ROW(gaussians, 32),             ROW(gaussians, 128),
-    ROW(gaussians, 1024),
+    ROW(gaussians, 1024),             ROW(normals, 1024),
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 TEST(kernels_noise_known_answers) {
@@ -41,4 +42,32 @@ TEST(kernels_noise_does_not_know_its_pieces) {
             CHECK(whole[j] == (k >> 15 ? -q : q));
         }
     }
+}
+
+/* Each of the two draws by itself, beside its own other one: what is made of a draw does not depend on the other.
+ * FLOATS_EVERY=1 goes through all draws (minutes). */
+TEST(kernels_normals_are_draw_normal) {
+    enum { N = 509 };
+    int64_t every = getenv("FLOATS_EVERY") ? atoll(getenv("FLOATS_EVERY")) : 4999, wrong = 0;
+    REQUIRE(every > 0);
+    if (every < 100) test_takes_long();
+    const Kernels *levels[KERNELS_LEVELS];
+    kernels_init(NULL);
+    int n = kernels_available(levels);
+#pragma omp parallel for reduction(+ : wrong)
+    for (int64_t first = 0; first < INT64_C(1) << 32; first += every * N) {
+        uint64_t draws[N];
+        float want[N], got[N];
+        for (int i = 0; i < N; i++) {
+            uint32_t a = (uint32_t)(first + i * every), b = a * 2654435761u;
+            draws[i] = a | (uint64_t)b << 32;
+            Draws d = {.block = {{a, b, 0, 0}}, .filled = 1};
+            want[i] = (float)(-0.25 + 0.02f * draw_normal(&d));
+        }
+        for (int l = 0; l < n; l++) {
+            levels[l]->normals(N, draws, -0.25, 0.02f, got);
+            wrong += memcmp(got, want, sizeof got) != 0;
+        }
+    }
+    CHECK_MSG(wrong == 0, "%lld rows of %d are wrong", (long long)wrong, N);
 }
