@@ -169,30 +169,43 @@ void optimizer_out_close(OptimizerOut *out) {
     *out = (OptimizerOut){.file = {.fd = -1}};
 }
 
-/* Of one parameter: its slices are those from `slice` on. */
-static int bind_master(const OptimizerOut *out, const SafeFile *f, const ParamSet *all, int slice, Err *err) {
-    int param = out->places[slice].param;
-    const char *name = out->ps->params[param].weight->name;
-    char *master = copy_name(0, out->ps->params[param].weight);
-    const SafeTensor *t = safe_find(f, master);
-    free(master);
-    BUG_ON(!t || !params_find(all, name));
-    for (; slice < out->o->slices.n && out->places[slice].param == param; slice++) {
-        size_t first = out->places[slice].first;
-        unsigned char digest[SHA256_BYTES];
-        slice_digest((const float *)t->data + first, &out->o->slices.all[slice], digest);
-        if (memcmp(digest, out->digests[slice][0], sizeof digest) != 0)
-            return refuse_slice(out->path, 0, name, first, digest, out->digests[slice][0], err);
+static const float *master_in(const SafeFile *f, const Weight *w) {
+    char *name = copy_name(0, w);
+    const SafeTensor *t = safe_find(f, name);
+    free(name);
+    BUG_ON(!t);
+    return t->data;
+}
+
+static int prove_master(const OptimizerOut *out, const float *const *masters, int slice, Err *err) {
+    SlicePlace p = out->places[slice];
+    const unsigned char *wanted = out->digests[slice][0];
+    unsigned char digest[SHA256_BYTES];
+    slice_digest(masters[p.param] + p.first, &out->o->slices.all[slice], digest);
+    if (memcmp(digest, wanted, sizeof digest) == 0) return 0;
+    return refuse_slice(out->path, 0, out->ps->params[p.param].weight->name, p.first, digest, wanted, err);
+}
+
+static int prove_masters(const OptimizerOut *out, const float *const *masters, Err *err) {
+    int failed = 0;
+#pragma omp parallel for schedule(static) if (team_pays(out->o->n, TEAM_COPIES))
+    for (int i = 0; i < out->o->slices.n; i++) {
+        Err why;
+        if (prove_master(out, masters, i, &why) == 0) continue;
+#pragma omp critical
+        if (!failed++) *err = why;
     }
-    params_find(all, name)->weight->data = (void *)t->data;
-    return 0;
+    return failed ? -1 : 0;
 }
 
 int optimizer_out_bind(const OptimizerOut *out, SafeFile *f, const ParamSet *all, Err *err) {
-    int rc = safe_open_unread(f, out->path, err);
-    if (rc) return -1;
-    for (int i = 0; i < out->o->slices.n && rc == 0; i++)
-        if (out->places[i].first == 0) rc = bind_master(out, f, all, i, err);
+    if (safe_open_unread(f, out->path, err)) return -1;
+    const float **masters = xcalloc((size_t)out->ps->n + 1, sizeof *masters);
+    for (int i = 0; i < out->ps->n; i++) masters[i] = master_in(f, out->ps->params[i].weight);
+    int rc = prove_masters(out, masters, err);
+    for (int i = 0; i < out->ps->n && rc == 0; i++)
+        params_find(all, out->ps->params[i].weight->name)->weight->data = (void *)masters[i];
+    free(masters);
     if (rc) safe_close(f);
     return rc;
 }
