@@ -1,6 +1,7 @@
 #include "model/footprint.h"
 
 #include "base/err.h"
+#include "base/team.h"
 #include "model/shape.h"
 
 #include <math.h>
@@ -38,6 +39,14 @@ static double block_floats(const Model *m) {
     return 1.1 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
 }
 
+/* What every further member of the team computes in: tiles of scores, keys and values as they are packed, and what it
+ * packs of other products. */
+static double scratch_floats(const Config *c, int64_t rows) {
+    enum { TILE_ROWS = 64 };
+    HeadShape h = config_heads(c);
+    return fmin((double)rows, c->max_positions) * (2 * TILE_ROWS + 16 * MAX(h.k_dim, h.v_dim));
+}
+
 /* Of the gradients about half a block's stand at a time, whose logits' is where they were; a block that is computed
  * again is where the logits were (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
@@ -45,7 +54,8 @@ size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     double block = block_floats(m), gradients = 0.6 * block, n_blocks = c->n_layers, outputs = config_outputs(c);
     double floats = recompute ? n_blocks * c->hidden_size + fmax(outputs, block + gradients)
                               : n_blocks * block + outputs + gradients;
-    return (size_t)(sizeof(float) * (double)rows * (floats + 3.0 * c->hidden_size));
+    floats = (double)rows * (floats + 3.0 * c->hidden_size) + (team_size() - 1) * scratch_floats(c, rows);
+    return (size_t)(sizeof(float) * floats);
 }
 
 size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {

@@ -102,6 +102,15 @@ static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     return total;
 }
 
+/* For one pass: to be given back at the mark. */
+static ArenaMark take_scratch(TrainContext *c) {
+    Tape *t = c->f->tape;
+    ArenaMark mark = arena_mark(&t->arena);
+    c->scratch_floats = scratch_layout(c, NULL, NULL);
+    c->scratch = tape_alloc(t, (size_t)team_size() * c->scratch_floats * sizeof(float));
+    return mark;
+}
+
 static Scratch scratch_of(const TrainContext *c) {
     Scratch s;
     scratch_layout(c, c->scratch + (size_t)team_member() * c->scratch_floats, &s);
@@ -266,7 +275,7 @@ static void collect_noise_gradients(const TrainContext *c) {
 }
 
 static void train_backward(void *context) {
-    const TrainContext *c = context;
+    TrainContext *c = context;
     int v_heads = c->spec.heads.v_heads, group = c->spec.heads.heads / v_heads;
     Mat *mats[] = {c->q, c->k, c->v, c->y};
     for (size_t i = 0; i < COUNTOF(mats); i++) mat_gradient(mats[i]);
@@ -274,11 +283,13 @@ static void train_backward(void *context) {
         (size_t)(c->f->batch->n_segments * c->spec.heads.heads) * (size_t)(3 * MAX(1, c->f->cfg->noise.components));
     memset(c->noise_sums, 0, sums * sizeof(double));
     if (c->d_log_variance) memset(c->d_log_variance, 0, (size_t)c->q->n * (size_t)c->spec.heads.heads * sizeof(float));
-        /* query heads of one value head add into the same dk, dv: they stay with one thread, in order */
+    ArenaMark mark = take_scratch(c);
+    /* query heads of one value head add into the same dk, dv: they stay with one thread, in order */
 #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int s = 0; s < c->f->batch->n_segments; s++)
         for (int g = 0; g < v_heads; g++)
             for (int h = g * group; h < (g + 1) * group; h++) head_backward(c, s, h);
+    arena_rewind(&c->f->tape->arena, mark);
     if (c->spec.noise) collect_noise_gradients(c);
 }
 
@@ -292,13 +303,13 @@ void attention_train(Forward *f, Mat *q, Mat *k, Mat *v, Mat *y, const Attention
         BUG_ON(f->batch->segments[s].pos0 != 0 || c->key_segments[s].pos0 != 0);
         c->longest = MAX(c->longest, c->key_segments[s].n);
     }
-    c->scratch_floats = scratch_layout(c, NULL, NULL);
-    c->scratch = tape_alloc(t, (size_t)team_size() * c->scratch_floats * sizeof(float));
     c->noise_sums =
         tape_alloc(t, (size_t)(n_segments * heads) * (size_t)(3 * MAX(1, f->cfg->noise.components)) * sizeof(double));
     if (spec->condition) c->d_log_variance = tape_alloc(t, (size_t)q->n * (size_t)heads * sizeof(float));
+    ArenaMark mark = take_scratch(c);
 #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int s = 0; s < n_segments; s++)
         for (int h = 0; h < heads; h++) head_forward(c, s, h);
+    arena_rewind(&t->arena, mark);
     tape_push(t, train_backward, c);
 }
