@@ -349,7 +349,7 @@ TEST(completion_deadline) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
     double t0 = now_seconds();
-    Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":900,\"ignore_eos\":true,\"deadline_ms\":300}");
+    Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":4000,\"ignore_eos\":true,\"deadline_ms\":300}");
     CHECK_MSG(a.status == 200 && now_seconds() - t0 < 2, "%.2f s: %.200s", now_seconds() - t0, a.body);
     CHECK(cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
