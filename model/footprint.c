@@ -51,9 +51,9 @@ static double scratch_floats(const Config *c, int64_t rows) {
  * again is where the logits were (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
-    double block = block_floats(m), gradients = 0.6 * block, n_blocks = c->n_layers, outputs = config_outputs(c);
-    double floats = recompute ? n_blocks * c->hidden_size + fmax(outputs, block + gradients)
-                              : n_blocks * block + outputs + gradients;
+    double block = block_floats(m), n_blocks = c->n_layers, outputs = config_outputs(c);
+    double floats =
+        recompute ? n_blocks * c->hidden_size + fmax(outputs, 1.5 * block) : (n_blocks + 0.6) * block + outputs;
     floats = (double)rows * (floats + 3.0 * c->hidden_size) + (team_size() - 1) * scratch_floats(c, rows);
     return (size_t)(sizeof(float) * floats);
 }

@@ -1,5 +1,5 @@
 /* footprint: what a model's activations will take, told from its config before anything is allocated. Sums over what
- * the ops keep of a row (tape_mat), rounded up: in training what is really taken or up to six tenths more, in
+ * the ops keep of a row (tape_mat), rounded up: in training what is really taken or up to half as much again, in
  * serving, where the cache is what counts, up to four times (tests hold both). */
 #ifndef NOISED_FOOTPRINT_H
 #define NOISED_FOOTPRINT_H
