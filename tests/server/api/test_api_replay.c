@@ -114,7 +114,7 @@ TEST(replay_is_identical) {
 TEST(replay_of_what_a_deadline_cut) {
     Daemon d;
     static const char request[] =
-        "{" NO_NUL ",\"prompt\":\"The river\",\"max_tokens\":100,\"deadline_ms\":%d,\"ignore_eos\":true}";
+        "{" NO_NUL ",\"prompt\":\"The river\",\"max_tokens\":1000,\"deadline_ms\":%d,\"ignore_eos\":true}";
     char body[256];
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
     snprintf(body, sizeof body, request, 20);
@@ -122,7 +122,7 @@ TEST(replay_of_what_a_deadline_cut) {
     CHECK_MSG(cJSON_IsTrue(json_at(first.json, "choices.0.deadline")), "%s", first.body);
     Answer a = replay(&d, body, first.body);
     CHECK_MSG(a.status == 200 && cJSON_IsTrue(json_at(a.json, "identical")), "%s", a.body);
-    CHECK(json_number(a.json, "usage.completion_tokens") == 100);
+    CHECK(json_number(a.json, "usage.completion_tokens") == 1000);
     answer_free(&a);
     answer_free(&first);
     daemon_stop(&d);
