@@ -2,7 +2,11 @@
  * are read in place, once for INT4_ROWS rows of x. What is multiplied is code + 8, which is never negative; that many x
  * too much are taken off again. Sums of a group are exact integers, as in int8_body.h. */
 
-enum { INT4_PIECE = 64, INT4_CACHED = 192 << 10 }; /* groups at a time; bytes of W that all rows meet before the next */
+enum {
+    INT4_PIECE = 256,
+    INT4_CACHED = 192 << 10
+};                             /* groups at a time; bytes of W that all rows meet before the next */
+enum { INT4_AHEAD = 8 << 10 }; /* bytes of W that are fetched before they are met */
 
 typedef struct Int4Gemm {
     size_t n, n_out, k, groups;
@@ -50,6 +54,7 @@ INLINE void int4_tile(int rows, int vecs, const Int4Gemm *a, const Int4Piece *p,
 #pragma GCC unroll 4
             for (int c = 0; c < vecs; c++) {
                 const uint8_t *w = a->w + (block + (size_t)c * a->groups) * INT4_BLOCK + q * INT4_BLOCK / 4;
+                __builtin_prefetch(w + INT4_AHEAD);
                 low[c] = ints_keep(ints4_low(w));
                 high[c] = ints_keep(ints4_high(w));
             }
@@ -77,12 +82,13 @@ INLINE void int4_tile(int rows, int vecs, const Int4Gemm *a, const Int4Piece *p,
 }
 
 INLINE void int4_rows(int rows, const Int4Gemm *a, size_t i, size_t o0, size_t o1) {
+    const int vecs = rows == 1 ? 1 : INT4_VECS; /* of one row memory decides, which gives one stream faster than two */
     Int4Piece p = {.i = i};
     do {
         p.groups = MIN(a->groups - p.g0, INT4_PIECE);
         int4_begin(rows, a, &p);
         size_t o = o0;
-        for (; o + INT4_VECS * LANES <= o1; o += INT4_VECS * LANES) int4_tile(rows, INT4_VECS, a, &p, o);
+        for (; o + (size_t)vecs * LANES <= o1; o += (size_t)vecs * LANES) int4_tile(rows, vecs, a, &p, o);
         for (; o < o1; o += LANES) int4_tile(rows, 1, a, &p, o);
         p.g0 += p.groups;
     } while (p.g0 < a->groups);
