@@ -1,6 +1,5 @@
 /* One bit of the data is not what was written: whatever reads weights says so and makes nothing of them. And weights
  * that are cut short while a program reads them end it with a message. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/daemon.h"
@@ -8,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,7 +87,8 @@ typedef struct Cutter {
     const char *path, *after; /* when this file has something in it; NULL: */
     bool mapped;              /* when a process has mapped path; false: */
     double delay;
-    bool fill; /* it keeps its size, and all but its head becomes 0xff */
+    bool fill;         /* it keeps its size, and all but its head becomes 0xff */
+    atomic_bool ended; /* the program has: it is too late */
 } Cutter;
 
 static void fill(const char *path) {
@@ -115,7 +116,7 @@ static bool is_time(const Cutter *c) {
 
 static void *cut(void *arg) {
     const Cutter *c = arg;
-    for (double t0 = now_seconds(); !is_time(c) && now_seconds() - t0 < 240;) usleep(5000 * SLOWNESS);
+    while (!is_time(c) && !atomic_load(&c->ended)) usleep(5000 * SLOWNESS);
     usleep((useconds_t)(c->delay * 1e6));
     if (c->fill)
         fill(c->path);
@@ -127,19 +128,25 @@ static void *cut(void *arg) {
 static ChildResult run_and_cut(const char *arguments, Cutter c) {
     pthread_create(&c.thread, NULL, cut, &c);
     ChildResult r = trainer_run(arguments);
+    atomic_store(&c.ended, true);
     pthread_join(c.thread, NULL);
     return r;
 }
 
 TEST(cut_short_under_eval) {
     char *dir = test_dir(), *text = trainer_text_file(200000), arguments[800], path[300];
-    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    bool cut = false;
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     snprintf(arguments, sizeof arguments, "eval --model %s --data %s", dir, text);
-    ChildResult r = run_and_cut(arguments, (Cutter){.path = path, .mapped = true});
-    const char *said = strstr(r.output, "model.safetensors");
-    CHECK_MSG(r.status == 1 && said && strstr(said, "was changed while it was read"), "%d %s", r.status, r.output);
-    free(r.output);
+    for (int try = 0; try < TRIES && !cut; try++) { /* it may be faster */
+        REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+        ChildResult r = run_and_cut(arguments, (Cutter){.path = path, .mapped = true});
+        const char *said = strstr(r.output, "model.safetensors");
+        cut = r.status == 1 && said && strstr(said, "was changed while it was read");
+        CHECK_MSG(cut || r.status == 0, "%d %s", r.status, r.output);
+        free(r.output);
+    }
+    CHECK(cut);
     free(dir);
     free(text);
 }
