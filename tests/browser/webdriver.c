@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double PATIENCE = 30; /* seconds */
-
 /* ---- the protocol ---- */
 
 /* Sends and takes over body (NULL: GET, or DELETE of the session); the "value" of the answer, NULL when there is none.
@@ -221,7 +219,7 @@ bool browser_wait(Browser *b, const char *expression) {
         cJSON_Delete(value);
         if (failed) break;
     }
-    if (!met) test_fail(__FILE__, __LINE__, "not in %g s: %s", PATIENCE, expression);
+    if (!met) test_fail(__FILE__, __LINE__, "not in %d s: %s", PATIENCE, expression);
     free(script);
     return met;
 }

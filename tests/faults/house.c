@@ -126,21 +126,10 @@ void house_check_files(const House *h, const char *when) {
     CHECK_MSG(false, "%s: %d descriptors, were %d", when, n, h->files);
 }
 
-/* Seconds of processor. */
-static double work(const Daemon *d) {
-    char path[64];
-    long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)d->pid);
-    FILE *f = fopen(path, "re");
-    CHECK(f && fscanf(f, "%*d (noised) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) == 2);
-    if (f) fclose(f);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 void house_check_rest(const House *h, const char *when) {
-    double before = work(&h->daemon), t0 = now_seconds();
+    double before = daemon_cpu_seconds(&h->daemon), t0 = now_seconds();
     usleep(200000);
-    double spent = work(&h->daemon) - before, seconds = now_seconds() - t0;
+    double spent = daemon_cpu_seconds(&h->daemon) - before, seconds = now_seconds() - t0;
     CHECK_MSG(spent < 0.5 * seconds, "%s: %.2f s of work in %.2f s of waiting", when, spent, seconds);
 }
 

@@ -44,7 +44,7 @@ static void try_fault(Guests *g, FaultCall call, FaultMode mode, long nth) {
     bool deaf = call == FAULT_ACCEPT && mode == FAULT_EVER;
     int beside = g->beside ? house_ask(h, &stream_beside) : -1;
     fault_describe(when, g->question->name, call, mode, nth);
-    if (g->beside) first = raw_read_until(beside, "data: ", FAULT_PATIENCE);
+    if (g->beside) first = raw_read_until(beside, "data: ");
     fault_set(h->fault, call, mode, nth);
     int fd = house_ask(h, g->question);
     char *begun = raw_read(fd, deaf ? 0.1 : FAULT_PATIENCE, NULL);

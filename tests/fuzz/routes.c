@@ -18,7 +18,7 @@
 
 static const TestCheckpoint kinds[] = {CHECKPOINT_SMALL, CHECKPOINT_CLASSES, CHECKPOINT_TAGS,
                                        CHECKPOINT_MASKS, CHECKPOINT_IMAGES,  CHECKPOINT_PIXELS};
-enum { KINDS = COUNTOF(kinds), PATIENCE = 50 /* seconds */ };
+enum { KINDS = COUNTOF(kinds), MOST_SECONDS = 50 };
 
 static Options options[KINDS];
 static Server servers[KINDS];
@@ -75,8 +75,9 @@ static void close_server(Server *s) {
 
 static void wait_for_news(void) {
     double t0 = now_seconds();
-    while (atomic_exchange(&connection.sleep, HTTP_AWAKE) != HTTP_WOKEN && now_seconds() - t0 < PATIENCE) usleep(50);
-    CHECK_MSG(now_seconds() - t0 < PATIENCE, "nothing comes for %d seconds", PATIENCE);
+    while (atomic_exchange(&connection.sleep, HTTP_AWAKE) != HTTP_WOKEN && now_seconds() - t0 < MOST_SECONDS)
+        usleep(50);
+    CHECK_MSG(now_seconds() - t0 < MOST_SECONDS, "nothing comes for %d seconds", MOST_SECONDS);
 }
 
 static void finish(HttpReply *reply) {
@@ -186,7 +187,7 @@ static void check_same(const HttpReply *a, const HttpReply *b, const char *body)
 
 static void check_idle(Server *s) {
     EngineStats stats;
-    for (int i = 0; i < 1000 * PATIENCE; i++, usleep(1000)) {
+    for (int i = 0; i < 1000 * MOST_SECONDS; i++, usleep(1000)) {
         versions_stats(&s->versions, &stats);
         if (stats.running == 0 && stats.queued == 0 && stats.kv_blocks_used == 0) return;
     }

@@ -82,7 +82,7 @@ static bool here_start(Here *h, TestCheckpoint kind) {
     if (!ok) test_fail(__FILE__, __LINE__, "%s", err.msg);
     h->daemon.port = ok ? http_port(h->http) : 0;
     EngineStats stats; /* what its thread takes before the first request is not what is to fail */
-    for (double until = now_seconds() + 60; ok && strcmp(server_status(&h->server, &stats), "ok"); usleep(1000))
+    for (double until = now_seconds() + PATIENCE; ok && strcmp(server_status(&h->server, &stats), "ok"); usleep(1000))
         if (now_seconds() > until) return false;
     return ok;
 }
@@ -104,7 +104,7 @@ static char *ask(const Here *h, const char *path, const char *body, size_t n_bod
     int fd = raw_connect(&h->daemon);
     char *text = NULL;
     if (fd >= 0 && raw_send(fd, head, (size_t)n) && (n_body == 0 || raw_send(fd, body, n_body)))
-        text = raw_read(fd, 20, NULL);
+        text = raw_read(fd, PATIENCE, NULL);
     if (fd >= 0) close(fd);
     return text ? text : strdup("");
 }
@@ -131,7 +131,7 @@ static bool same(const char *a, const char *b) {
 
 static void wait_idle(Here *h) {
     EngineStats stats;
-    double until = now_seconds() + 10;
+    double until = now_seconds() + PATIENCE;
     do {
         usleep(200);
         versions_stats(&h->server.versions, &stats);
@@ -303,7 +303,7 @@ TEST(memory_runs_out_under_head) {
             memory_fail(n, for_ever);
             int fd = raw_connect(&h.daemon);
             CHECK(raw_send(fd, request, sizeof request - 1));
-            char *text = raw_read(fd, 20, NULL), *end = strstr(text, "\r\n\r\n");
+            char *text = raw_read(fd, PATIENCE, NULL), *end = strstr(text, "\r\n\r\n");
             reached = memory_fail(-1, false) > n;
             CHECK_MSG(strstr(text, " 200 ") || strstr(text, " 503 "), "allocation %d: \"%s\"", n, text);
             CHECK_MSG(end && strlen(end) == 4, "allocation %d, a body: \"%s\"", n, text);

@@ -69,8 +69,8 @@ static void hang_up(const Daemon *d, const char *result) {
     int before = reloads(d, result);
     kill(d->pid, SIGHUP);
     double t0 = now_seconds();
-    while (reloads(d, result) == before && now_seconds() - t0 < 10) usleep(2000);
-    CHECK_MSG(now_seconds() - t0 < 10, "no reload was %s", result);
+    while (reloads(d, result) == before && now_seconds() - t0 < PATIENCE) usleep(2000);
+    CHECK_MSG(now_seconds() - t0 < PATIENCE, "no reload was %s", result);
 }
 
 /* Points to a folder and loads it. */
@@ -269,10 +269,10 @@ TEST(reload_tasks_under_load) {
 
 /* ---- a long answer goes on ---- */
 
-/* Whether /metrics says so within five seconds. */
+/* Whether /metrics says so. */
 static bool comes_to(const Daemon *d, const char *series) {
     bool there = false;
-    for (double t0 = now_seconds(); !there && now_seconds() - t0 < 5; usleep(5000)) {
+    for (double t0 = now_seconds(); !there && now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer m = http_get(d, "/metrics");
         there = strstr(m.body, series);
         answer_free(&m);
@@ -286,13 +286,13 @@ TEST(reload_keeps_running_answers) {
     REQUIRE(site_open(&s, CHECKPOINT_SMALL, "--max-batch 1 --max-n 500 --max-queue 600"));
     Expected a = expect(&s.daemon);
     int fd = raw_completion(&s.daemon, "{\"max_tokens\":500,\"ignore_eos\":true,\"stream\":true,\"n\":500}");
-    CHECK(raw_expect(fd, "data: ", 5));
+    CHECK(raw_expect(fd, "data: "));
     site_swap(&s, "b", "done");
     Expected b = expect(&s.daemon);
     CHECK(strcmp(a.fingerprint, b.fingerprint));
     CHECK(comes_to(&s.daemon, "\nnoised_running 1\n") && comes_to(&s.daemon, "\nnoised_versions 2\n"));
     free(raw_read(fd, 0.05, NULL)); /* what was on its way */
-    char *later = raw_read_until(fd, a.fingerprint, 5);
+    char *later = raw_read_until(fd, a.fingerprint);
     CHECK_MSG(strstr(later, a.fingerprint) && !strstr(later, b.fingerprint), "%.1000s", later);
     free(later);
     close(fd);
@@ -383,7 +383,7 @@ TEST(health_of_a_model_without_finite_logits) {
     fill_norm(dir, 3e38f);
     REQUIRE(daemon_listen_at(&d, dir, NULL));
     Answer health = {0};
-    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(5000)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         answer_free(&health);
         health = http_get(&d, "/health");
         if (!strstr(health.body, "loading")) break;

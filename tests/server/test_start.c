@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -26,12 +27,20 @@ TEST(start_finds_a_busy_port_before_it_loads) {
     expect_failure("--model /proc/no/model --port 0", "/proc/no/model");
 }
 
+/* 16 TiB of cache. */
 TEST(start_refuses_more_memory_than_there_is) {
-    char options[512];
-    snprintf(options, sizeof options, "--port 0 --kv-tokens 1073741824 --model %s", test_checkpoint(CHECKPOINT_SLOW));
+    char options[512], *dir = test_dir();
+    Config c = test_config(attention_kind_find("symmetric"));
+    c.vocab_size = TEST_VOCAB;
+    c.n_layers = 8;
+    c.n_heads = c.n_kv_heads = 16;
+    c.head_dim = 16;
+    REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
+    snprintf(options, sizeof options, "--port 0 --kv-tokens 1073741824 --model %s", dir);
     expect_failure(options, "cache of up to 1073741824 tokens in F32, ");
     expect_failure(options, " TiB once it is full");
     expect_failure(options, "left: a smaller --kv-tokens takes less");
+    free(dir);
 }
 
 /* A long model's context may be shorter here; what fits has the same bytes. */

@@ -90,7 +90,7 @@ static int listed(const Daemon *d) {
 /* Until the first one has drawn so many tokens and there are n of them. */
 static Answer list_with(const Daemon *d, double tokens, int n) {
     Answer a = list(d);
-    for (double t0 = now_seconds(); now_seconds() - t0 < 30 * SLOWNESS; usleep(2000), a = list(d)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(2000), a = list(d)) {
         bool there = cJSON_GetArraySize(json_at(a.json, "data")) == n;
         if (there && json_number(a.json, "data.0.tokens") >= tokens) break;
         answer_free(&a);
@@ -148,10 +148,10 @@ TEST(streams_tell_what_runs_and_whose) {
     answer_free(&none);
     CHECK(listed(&d) == 0);
     int a = ask(&d, "key-of-a",
-                "{\"max_tokens\":3000,\"ignore_eos\":true,\"stream\":true,\"n\":2,\"seed\":7,\"noise_seed\":9}");
-    char *head = raw_read_until(a, "system_fingerprint\":\"", 30 * SLOWNESS);
+                "{\"max_tokens\":60000,\"ignore_eos\":true,\"stream\":true,\"n\":2,\"seed\":7,\"noise_seed\":9}");
+    char *head = raw_read_until(a, "system_fingerprint\":\"");
     int b =
-        ask(&d, "key-of-b", "{\"prompt\":\"a\",\"max_tokens\":3000,\"ignore_eos\":true,\"seed\":3,\"stream\":true}");
+        ask(&d, "key-of-b", "{\"prompt\":\"a\",\"max_tokens\":60000,\"ignore_eos\":true,\"seed\":3,\"stream\":true}");
     Answer l = list_with(&d, 3, 2);
     check_schema(&d, &l);
     const cJSON *first = json_at(l.json, "data.0"), *second = json_at(l.json, "data.1");
@@ -169,9 +169,9 @@ TEST(streams_tell_what_runs_and_whose) {
     answer_free(&l);
     free(head);
     close(b); /* it would begin if the other one were the first to go */
-    for (double t0 = now_seconds(); listed(&d) > 1 && now_seconds() - t0 < 30 * SLOWNESS;) usleep(5000);
+    for (double t0 = now_seconds(); listed(&d) > 1 && now_seconds() - t0 < PATIENCE;) usleep(5000);
     close(a);
-    for (double t0 = now_seconds(); listed(&d) > 0 && now_seconds() - t0 < 30 * SLOWNESS;) usleep(5000);
+    for (double t0 = now_seconds(); listed(&d) > 0 && now_seconds() - t0 < PATIENCE;) usleep(5000);
     CHECK(listed(&d) == 0);
     daemon_stop(&d);
     check_logged(log, now_seconds() - start);
@@ -214,7 +214,7 @@ TEST(streams_are_told_while_they_run) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-batch 4"));
     Crowd c = {.daemon = &d};
     for (int i = 0; i < CLIENTS; i++) BUG_ON(pthread_create(&threads[i], NULL, stream_on, &c));
-    double until = now_seconds() + 30 * SLOWNESS;
+    double until = now_seconds() + PATIENCE;
     for (int i = 0; i < TIMES || (seen == 0 && now_seconds() < until); i++) {
         Answer a = http_get(&d, "/streams");
         const cJSON *row, *data = json_at(a.json, "data");

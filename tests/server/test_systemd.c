@@ -58,7 +58,7 @@ static char *manager_hears(int fd, const char *what, double seconds) {
 }
 
 static void expect_message(int fd, const char *what, const char *also) {
-    char *text = manager_hears(fd, what, 5);
+    char *text = manager_hears(fd, what, PATIENCE);
     CHECK_MSG(text && strstr(text, also), "%s: %s", what, text ? text : "not said");
     free(text);
 }
@@ -164,7 +164,7 @@ TEST(systemd_watchdog_hears_from_the_http_loop) {
     bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL), stopped = false;
     unsetenv("WATCHDOG_USEC");
     pid_t thread = 0;
-    for (double t0 = now_seconds(); up && !thread && now_seconds() - t0 < 5;) thread = http_thread(&d);
+    for (double t0 = now_seconds(); up && !thread && now_seconds() - t0 < PATIENCE;) thread = http_thread(&d);
     if (thread) {
         expect_message(fd, "WATCHDOG=1", "");
         stopped = !ptrace(PTRACE_SEIZE, thread, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) &&
@@ -217,7 +217,7 @@ static pid_t activate(int fd, const char *options, bool deny_exec) {
 }
 
 static bool wait_ready(const Daemon *d) {
-    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(5000)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer a = http_get(d, "/health");
         bool ready = a.status == 200;
         answer_free(&a);
@@ -233,7 +233,7 @@ TEST(systemd_socket_activation) {
         int early = raw_completion(&d, "{\"max_tokens\":1}"); /* before anybody accepts */
         d.pid = activate(fd, "", i == 1);
         int port = d.port;
-        CHECK_MSG(raw_expect(early, "text_completion", 10), "run %d: no answer", i);
+        CHECK_MSG(raw_expect(early, "text_completion"), "run %d: no answer", i);
         CHECK(wait_ready(&d));
         Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"The river runs below the mill\"}");
         CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
@@ -247,7 +247,7 @@ TEST(systemd_socket_activation) {
 
 static int end_of(pid_t pid) {
     int status;
-    for (double t0 = now_seconds(); now_seconds() - t0 < 10; usleep(2000))
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(2000))
         if (waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);

@@ -77,16 +77,6 @@ Vitals soak_vitals(const Daemon *d) {
 }
 
 /* A connection that was just closed, such as that of the last /health, may still be among the daemon's. */
-double soak_cpu_seconds(const Daemon *d) {
-    char path[64];
-    unsigned long user = 0, kernel = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)d->pid);
-    FILE *f = fopen(path, "r");
-    CHECK(f && fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) == 2);
-    if (f) fclose(f);
-    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
 double soak_settle(const Daemon *d, const Vitals *before) {
     double t0 = now_seconds();
     for (;; usleep(5000)) {

@@ -21,7 +21,6 @@ typedef struct Vitals {
     double rss_mb, own_mb; /* resident, and of it what no file can be asked for again */
 } Vitals;
 Vitals soak_vitals(const Daemon *d);
-double soak_cpu_seconds(const Daemon *d); /* of processor time that it has used */
 
 /* Waits until nothing runs, waits or is open but what was at `before`; the seconds that took. Fails the case and shows
  * both when it takes more than five. Threads must be as many; memory is the caller's business. */

@@ -27,7 +27,7 @@ static bool preflight(Crowd *c, int i) {
                                "Access-Control-Request-Method: POST\r\n"
                                "Access-Control-Request-Headers: authorization,content-type\r\n\r\n";
     int fd = c->fds[i % TABS];
-    return raw_send(fd, text, sizeof text - 1) && raw_expect(fd, "HTTP/1.1 200", 5);
+    return raw_send(fd, text, sizeof text - 1) && raw_expect(fd, "HTTP/1.1 200");
 }
 
 /* What the page asks for when it is opened, while all other tabs stay connected. */
@@ -72,11 +72,11 @@ static void crowd_end(Crowd *c) {
 static double cost_of(Crowd *c) {
     enum { SECONDS = 2 };
     int before = c->done;
-    double cpu = soak_cpu_seconds(c->daemon);
+    double cpu = daemon_cpu_seconds(c->daemon);
     crowd_start(c);
     sleep(SECONDS);
     crowd_end(c);
-    return 1e3 * (soak_cpu_seconds(c->daemon) - cpu) / MAX(c->done - before, 1);
+    return 1e3 * (daemon_cpu_seconds(c->daemon) - cpu) / MAX(c->done - before, 1);
 }
 
 /* The streams once, with a crowd or (NULL) without. */

@@ -144,7 +144,7 @@ static void be_greedy(Soak *s) {
     int fd = raw_connect(d), served = 0, limited = 0;
     for (int i = 0; i < BURST; i++) {
         raw_send(fd, request, sizeof request - 1);
-        char *text = raw_read_until(fd, "}", 10);
+        char *text = raw_read_until(fd, "}");
         served += strstr(text, " 200 OK") != NULL;
         limited += strstr(text, " 429 ") && strstr(text, "Retry-After: ") && strstr(text, "x-ratelimit-remaining-");
         free(text);

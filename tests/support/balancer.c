@@ -61,7 +61,7 @@ static bool write_nginx(const Balancer *b, const int *ports) {
 }
 
 static bool answers(const Balancer *b) {
-    for (double until = now_seconds() + 10; now_seconds() < until; usleep(10000)) {
+    for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000)) {
         Answer a = http_get(&b->front, "/health");
         int status = a.status;
         answer_free(&a);

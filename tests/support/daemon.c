@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- checkpoints ---- */
@@ -60,17 +61,25 @@ static void make_pixels(Config *c) {
     c->bos_token_id = c->eos_token_id = -1;
 }
 
+/* A cache of 64 MiB holds the longest answer. */
+static void make_slow(Config *c) {
+    int less = SANITIZED ? 2 : 1; /* what is slow there is the build */
+    c->hidden_size = 256 / less;
+    c->n_layers = 8 / less;
+    c->n_heads = c->n_kv_heads = 1;
+    c->max_positions = 1 << 16;
+    c->position = POSITION_ROPE;
+    c->mlp.width = 1536 / less;
+}
+
 static Config config_of(TestCheckpoint kind) {
     Config c = test_config(attention_kind_find("symmetric"));
-    bool slow = kind == CHECKPOINT_SLOW;
-    int less = SANITIZED ? 2 : 1; /* what is slow there is the build */
     c.vocab_size = TEST_VOCAB;
-    c.hidden_size = slow ? 256 / less : 32;
-    c.n_layers = slow ? 8 / less : 2;
-    c.n_heads = c.n_kv_heads = slow ? 4 : 2;
-    c.head_dim = slow ? 64 / less : 16;
-    c.max_positions = slow ? 4096 : 512;
-    c.mlp.width = slow ? 1024 / less : 64;
+    c.hidden_size = 32;
+    c.head_dim = 16;
+    c.max_positions = 512;
+    c.mlp.width = 64;
+    if (kind == CHECKPOINT_SLOW) make_slow(&c);
     c.bos_token_id = c.eos_token_id = TEST_EOS;
     c.noise.scope = kind == CHECKPOINT_QUIET ? NOISE_NONE : NOISE_HEAD;
     if (kind == CHECKPOINT_CLASSES) give_task(&c, TASK_TEXT_CLASSIFICATION, kind);
@@ -153,7 +162,6 @@ const char *test_checkpoint(TestCheckpoint kind) {
 /* ---- the process ---- */
 
 enum { MOST_ARGUMENTS = 64 };
-static const double PATIENCE = 60 * SLOWNESS; /* seconds */
 
 static const char *program(void) {
     static char path[512];
@@ -275,7 +283,7 @@ bool daemon_listen_at(Daemon *d, const char *dir, const char *options) {
     split(arguments, &n, copy);
     if (dir) d->output = spawn(&d->pid, arguments, STDOUT_FILENO);
     struct pollfd p = {.fd = d->output ? fileno(d->output) : -1, .events = POLLIN};
-    bool up = dir && poll(&p, 1, (int)(1000 * PATIENCE)) == 1 && fgets(line, sizeof line, d->output);
+    bool up = dir && poll(&p, 1, 1000 * PATIENCE) == 1 && fgets(line, sizeof line, d->output);
     const char *port = strrchr(line, ':');
     d->port = port ? atoi(port + 1) : 0;
     free(model);
@@ -296,6 +304,13 @@ int daemon_stop(Daemon *d) {
     if (d->output) fclose(d->output);
     *d = (Daemon){0};
     return status;
+}
+
+double daemon_cpu_seconds(const Daemon *d) {
+    clockid_t clock;
+    struct timespec t = {0};
+    CHECK(clock_getcpuclockid(d->pid, &clock) == 0 && clock_gettime(clock, &t) == 0);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int daemon_files(const Daemon *d) {

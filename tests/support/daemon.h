@@ -19,7 +19,7 @@ typedef enum TestCheckpoint {
     CHECKPOINT_SMALL,   /* 512 positions, 300 tokens known to the tokenizer of 320, noise per head, well under 1 ms a
                            token */
     CHECKPOINT_QUIET,   /* the same without noise */
-    CHECKPOINT_SLOW,    /* 4096 positions, a full answer takes seconds: for what must happen meanwhile */
+    CHECKPOINT_SLOW,    /* 65,536 positions, a full answer lasts for ever: for what must happen meanwhile */
     CHECKPOINT_CLASSES, /* SMALL, but it classifies texts: NEG and POS, by the mean row */
     CHECKPOINT_TAGS,    /* the same, words: O, B-PER, I-PER, B-LOC */
     CHECKPOINT_MASKS,   /* the same, token 7 being the mask */
@@ -57,6 +57,10 @@ void daemon_log_to(const char *path);
 int daemon_stop(Daemon *d);
 
 int daemon_files(const Daemon *d); /* open descriptors */
+
+/* Seconds of processor that it has taken. While it computes its clock runs as the wall's does, but for what the machine
+ * makes it wait. */
+double daemon_cpu_seconds(const Daemon *d);
 
 /* Runs noised with options until it ends; its exit status. Its stderr goes to the string, malloc'ed. */
 int daemon_run(const char *options, char **errors);

@@ -92,14 +92,14 @@ Finish test_wait(Job *job) {
     for (int i = 0;; i++, usleep(200)) {
         Finish finish = job_progress(job).finish;
         if (finish != FINISH_NONE) return finish;
-        BUG_ON(i > 300000); /* a minute: it hangs */
+        BUG_ON(i > 5000 * PATIENCE); /* a minute: it hangs */
     }
 }
 
 void test_wait_idle(TestEngine *t) {
     EngineStats s = engine_stats(t->engine);
     for (int i = 0; s.running + s.queued > 0; i++, usleep(200)) {
-        BUG_ON(i > 300000);
+        BUG_ON(i > 5000 * PATIENCE);
         s = engine_stats(t->engine);
     }
     CHECK_MSG(s.kv_blocks_used == 0, "%d blocks still in use", s.kv_blocks_used);

@@ -14,7 +14,7 @@ static bool start(Fleet *f, int i) {
 }
 
 static bool is_ready(const Daemon *d) {
-    for (double until = now_seconds() + 60; now_seconds() < until; usleep(10000)) {
+    for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000)) {
         Answer a = http_get(d, "/health");
         int status = a.status;
         answer_free(&a);

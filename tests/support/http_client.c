@@ -57,7 +57,7 @@ Answer http_request(const Daemon *d, const char *method, const char *path, const
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &text);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, text_collect);
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &head);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L * SLOWNESS);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)PATIENCE);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     if (body) {
@@ -272,15 +272,15 @@ char *raw_read(int fd, double seconds, bool *closed) {
     return t.data;
 }
 
-char *raw_read_until(int fd, const char *what, double seconds) {
+char *raw_read_until(int fd, const char *what) {
     Text t = no_text();
     bool end = false;
-    for (double until = now_seconds() + seconds; !strstr(t.data, what) && read_more(fd, &t, until, &end);) {}
+    for (double until = now_seconds() + PATIENCE; !strstr(t.data, what) && read_more(fd, &t, until, &end);) {}
     return t.data;
 }
 
-bool raw_expect(int fd, const char *what, double seconds) {
-    char *text = raw_read_until(fd, what, seconds);
+bool raw_expect(int fd, const char *what) {
+    char *text = raw_read_until(fd, what);
     bool found = strstr(text, what) != NULL;
     free(text);
     return found;

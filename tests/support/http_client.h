@@ -68,13 +68,13 @@ const char *events_finish(const Events *e, int index); /* the only finish_reason
 /* A connection that sends what it is told. -1 when it cannot connect. */
 int raw_connect(const Daemon *d);
 bool raw_send(int fd, const char *text, size_t n);
-/* What comes within `seconds` or until the server closes, malloc'ed and NUL-terminated. *closed may be NULL. */
-char *raw_read(int fd, double seconds, bool *closed);
 /* Sends POST /v1/completions; the socket. */
 int raw_completion(const Daemon *d, const char *body);
-/* The same, until `what` has come. */
-char *raw_read_until(int fd, const char *what, double seconds);
-bool raw_expect(int fd, const char *what, double seconds);
+/* What comes within `seconds` or until the server closes, malloc'ed and NUL-terminated. *closed may be NULL. */
+char *raw_read(int fd, double seconds, bool *closed);
+/* What comes until `what` has come, for PATIENCE. */
+char *raw_read_until(int fd, const char *what);
+bool raw_expect(int fd, const char *what);
 
 /* Bytes as they come from libcurl: data starts malloc'ed and empty, and ends with a NUL. */
 typedef struct Text {

@@ -30,6 +30,11 @@ enum { SANITIZED = 0, SLOWNESS = 1 };
  * of them. For rounds that draw or measure anew, not for those that have to meet every case. */
 #define FEWER(n) (((n) + SLOWNESS - 1) / SLOWNESS)
 
+/* Seconds for which a test waits for what has to come. Machines stall, so it is no bound on anything: what a test
+ * bounds is time of the processor (test_cpu_seconds, daemon_cpu_seconds), or is measured again while it is beyond the
+ * bound, TRIES times. */
+enum { PATIENCE = 60 * SLOWNESS, TRIES = 10 };
+
 void test_register(TestCase *c);
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *reason);

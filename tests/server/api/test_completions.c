@@ -347,14 +347,19 @@ TEST(completion_small_rules) {
 
 TEST(completion_deadline) {
     Daemon d;
+    double tokens = 0; /* none, where the machine stalls before the first */
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
-    double t0 = now_seconds();
-    Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":4000,\"ignore_eos\":true,\"deadline_ms\":300}");
-    CHECK_MSG(a.status == 200 && now_seconds() - t0 < 2, "%.2f s: %.200s", now_seconds() - t0, a.body);
-    CHECK(cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
-    CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
-    CHECK(json_number(a.json, "usage.completion_tokens") > 0);
-    answer_free(&a);
+    for (int try = 0; try < TRIES && tokens == 0; try++) {
+        double before = daemon_cpu_seconds(&d);
+        Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":60000,\"ignore_eos\":true,\"deadline_ms\":300}");
+        double spent = daemon_cpu_seconds(&d) - before;
+        CHECK_MSG(a.status == 200 && spent < 2, "%.2f s: %.200s", spent, a.body);
+        CHECK(cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
+        CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
+        tokens = json_number(a.json, "usage.completion_tokens");
+        answer_free(&a);
+    }
+    CHECK(tokens > 0);
     daemon_stop(&d);
 }
 

@@ -295,9 +295,9 @@ static bool is_length(const char *field) {
 
 /* One value at least is an answer. */
 static void try_allowed(Generator *g, const cJSON *field) {
-    enum { TRIES = FEWER(5), MOST = 50 };
+    enum { ROUNDS = FEWER(5), MOST = 50 };
     int before = g->answered;
-    for (int i = 0; i < TRIES || (i < MOST && g->answered == before); i++) {
+    for (int i = 0; i < ROUNDS || (i < MOST && g->answered == before); i++) {
         cJSON *request = new_request(g);
         set(request, field->string, valid(g, field));
         if (is_length(field->string)) cJSON_DeleteItemFromObjectCaseSensitive(request, "max_tokens");
@@ -308,12 +308,12 @@ static void try_allowed(Generator *g, const cJSON *field) {
 }
 
 static void try_forbidden(Generator *g, const cJSON *field) {
-    enum { TRIES = FEWER(9) };
+    enum { ROUNDS = FEWER(9) };
     Values v;
     cJSON *wrong = cJSON_CreateObject();
     cJSON_AddTrueToObject(wrong, field->string);
     forbidden(g, field, &v);
-    int step = v.n / TRIES + 1;
+    int step = v.n / ROUNDS + 1;
     for (int i = below(g, step); i < v.n; i += step) {
         cJSON *request = new_request(g);
         set(request, field->string, cJSON_Duplicate(v.of[i], true));
@@ -368,8 +368,8 @@ static bool is_never_an_answer(const char *field) {
 
 /* No route of another task than the model's, and none whose fields have more of a form than their schema says. */
 static bool answers_at_all(Generator *g) {
-    enum { TRIES = 20 };
-    for (int i = 0; i < TRIES && !g->answered; i++) {
+    enum { ROUNDS = 20 };
+    for (int i = 0; i < ROUNDS && !g->answered; i++) {
         cJSON *request = new_request(g);
         Answer a = ask(g, request);
         answer_free(&a);

@@ -20,7 +20,7 @@ static char *talk(const Daemon *d, const char *method, const char *path, const c
     BUG_ON(fd < 0);
     int n = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\n%sConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
                      method, path, lines, post ? strlen(body) : 0, post ? body : "");
-    if (raw_send(fd, text, (size_t)n)) answer = raw_read(fd, 20, NULL);
+    if (raw_send(fd, text, (size_t)n)) answer = raw_read(fd, PATIENCE, NULL);
     close(fd);
     return answer ? answer : xstrdup("");
 }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "tests/support/http_client.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +13,8 @@
 #define SMUGGLED "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 #define POST "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
-#define BODY "{\"prompt\":\"x\"}" /* 14 bytes */
+#define BODY "{\"prompt\":\"x\"}"                               /* 14 bytes */
+#define PATIENT "--header-seconds 100000 --idle-seconds 100000" /* it closes nothing for its age */
 
 typedef struct Framing {
     const char *name, *bytes;
@@ -63,13 +65,13 @@ static const Framing framing[] = {
 /* Refused, closed, and nothing behind it was taken for a request. */
 TEST(http_framing) {
     Daemon d;
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, PATIENT));
     for (size_t i = 0; i < COUNTOF(framing); i++) {
         const Framing *f = &framing[i];
         bool closed;
         int fd = raw_connect(&d);
         CHECK(raw_send(fd, f->bytes, strlen(f->bytes)));
-        char *reply = raw_read(fd, 2, &closed), status[4] = "";
+        char *reply = raw_read(fd, PATIENCE, &closed), status[4] = "";
         if (strlen(reply) > 12) memcpy(status, reply + 9, 3);
         CHECK_MSG(*status && strstr(f->status, status), "%s: \"%.100s\"", f->name, reply);
         CHECK_MSG(closed, "%s: the connection stays open", f->name);
@@ -80,25 +82,28 @@ TEST(http_framing) {
     daemon_stop(&d);
 }
 
+/* Behind each comes a request that closes the connection, answered where it is still open. */
 TEST(http_ordinary_framing) {
+    static const char last[] = "GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     static const Framing fine[] = {
-        {"keep-alive and pipelining", SMUGGLED SMUGGLED SMUGGLED, "3"},
-        {"a chunked body", POST CHUNKED "\r\n5\r\n{\"pro\r\n9;x=y\r\nmpt\":\"x\"}\r\n0\r\n\r\n" SMUGGLED, "2"},
-        {"a body in one piece", POST "Content-Length: 14\r\n\r\n" BODY SMUGGLED, "2"},
-        {"an error keeps the connection", "GET /none HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED, "2"},
-        {"an error in the body keeps it too", POST "Content-Length: 2\r\n\r\n{}" SMUGGLED, "2"},
+        {"keep-alive and pipelining", SMUGGLED SMUGGLED SMUGGLED, "4"},
+        {"a chunked body", POST CHUNKED "\r\n5\r\n{\"pro\r\n9;x=y\r\nmpt\":\"x\"}\r\n0\r\n\r\n" SMUGGLED, "3"},
+        {"a body in one piece", POST "Content-Length: 14\r\n\r\n" BODY SMUGGLED, "3"},
+        {"an error keeps the connection", "GET /none HTTP/1.1\r\nHost: x\r\n\r\n" SMUGGLED, "3"},
+        {"an error in the body keeps it too", POST "Content-Length: 2\r\n\r\n{}" SMUGGLED, "3"},
         {"Connection: close", "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" SMUGGLED, "1"},
-        {"HTTP/1.2", "GET /health/live HTTP/1.2\r\nHost: x\r\n\r\n" SMUGGLED, "2"},
-        {"absolute form", "GET http://x/health/live HTTP/1.1\r\nHost: y\r\n\r\n" SMUGGLED, "2"},
+        {"HTTP/1.2", "GET /health/live HTTP/1.2\r\nHost: x\r\n\r\n" SMUGGLED, "3"},
+        {"absolute form", "GET http://x/health/live HTTP/1.1\r\nHost: y\r\n\r\n" SMUGGLED, "3"},
         {"HTTP/1.0", "GET /health/live HTTP/1.0\r\n\r\n" SMUGGLED, "1"},
         {"a refused body closes", "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 41\r\n\r\n" SMUGGLED, "1"},
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t i = 0; i < COUNTOF(fine); i++) {
-        int fd = raw_connect(&d);
-        CHECK(raw_send(fd, fine[i].bytes, strlen(fine[i].bytes)));
-        char *reply = raw_read(fd, 0.3, NULL);
+        char bytes[512];
+        int fd = raw_connect(&d), n = snprintf(bytes, sizeof bytes, "%s%s", fine[i].bytes, last);
+        CHECK(raw_send(fd, bytes, (size_t)n));
+        char *reply = raw_read(fd, PATIENCE, NULL);
         CHECK_MSG(text_count(reply, "HTTP/1.1 ") == atoi(fine[i].status), "%s: %s", fine[i].name, reply);
         free(reply);
         close(fd);
@@ -130,7 +135,7 @@ TEST(http_sizes) {
         p += sprintf(p, "\r\n");
         int fd = raw_connect(&d);
         raw_send(fd, text, (size_t)(p - text));
-        char *reply = raw_read(fd, 0.3, NULL);
+        char *reply = raw_read_until(fd, "\r\n\r\n");
         CHECK_MSG(strlen(reply) > 12 && atoi(reply + 9) == heads[i].status, "case %zu: %.60s", i, reply);
         free(reply);
         free(text);
@@ -153,7 +158,7 @@ TEST(http_chunked_body_limit) {
         p += sprintf(p, "0\r\n\r\n");
         int fd = raw_connect(&d);
         CHECK(raw_send(fd, text, (size_t)(p - text)));
-        char *reply = raw_read(fd, 0.3, NULL);
+        char *reply = raw_read_until(fd, "\r\n\r\n");
         CHECK_MSG(!strncmp(reply, "HTTP/1.1 ", 9) && !strncmp(reply + 9, cases[i].status, 3), "%d chunks: %s",
                   cases[i].chunks, reply);
         free(reply);
@@ -170,15 +175,17 @@ TEST(http_chunked_body_limit) {
     daemon_stop(&d);
 }
 
-/* Sends `byte` every 50 ms until the server closes; the seconds that took, or `patience`. */
-static double drip(int fd, const char *start, const char *byte, double patience) {
+/* Connects and sends `byte` every 50 ms until the server closes; the seconds that took, or `patience`. */
+static double drip(const Daemon *d, const char *start, const char *byte, double patience) {
     double t0 = now_seconds();
+    int fd = raw_connect(d);
     bool closed = false;
-    if (!raw_send(fd, start, strlen(start))) return 0;
+    CHECK(raw_send(fd, start, strlen(start)));
     while (!closed && now_seconds() - t0 < patience) {
         if (*byte && !raw_send(fd, byte, strlen(byte))) break;
         free(raw_read(fd, 0.05, &closed));
     }
+    close(fd);
     return now_seconds() - t0;
 }
 
@@ -199,10 +206,10 @@ TEST(http_slow_clients) {
         {"idle after an answer", SMUGGLED, "", 0.4, 1.0},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        int fd = raw_connect(&d);
-        double t = drip(fd, cases[i].start, cases[i].byte, 3);
+        double t = INFINITY;
+        for (int try = 0; try < TRIES && t > cases[i].most; try++)
+            t = fmin(t, drip(&d, cases[i].start, cases[i].byte, 3));
         CHECK_MSG(t >= cases[i].least - 0.05 && t <= cases[i].most, "%s: closed after %.2f s", cases[i].name, t);
-        close(fd);
     }
     daemon_stop(&d);
 }

@@ -1,8 +1,10 @@
 /* Those who take more than their share: of turns, of places, of memory. Others are served all the same. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "tests/support/http_client.h"
 
 #include <elf.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,8 @@
 
 static const char live[] = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
 
-static int status_of(int fd, double seconds) {
-    char *text = raw_read_until(fd, "}", seconds * SLOWNESS);
+static int status_of(int fd) {
+    char *text = raw_read_until(fd, "}");
     int status = strlen(text) > 12 ? atoi(text + 9) : 0;
     free(text);
     return status;
@@ -21,44 +23,54 @@ static int status_of(int fd, double seconds) {
 static int ask_live(const Daemon *d) {
     int fd = raw_connect(d);
     raw_send(fd, live, sizeof live - 1);
-    int status = status_of(fd, 5);
+    int status = status_of(fd);
     close(fd);
     return status;
 }
 
+/* Of the requests of so many that each send a flood, how many are answered when one is that came after them. All are
+ * there before the daemon goes on, and it stops when that one is served: the fewest of several tries count, for the
+ * machine may stall before it stops. */
+static int answered_before(const char *flood, int greedy) {
+    Daemon d;
+    int *fds = xcalloc((size_t)greedy, sizeof *fds), answered = 0;
+    if (!daemon_start(&d, CHECKPOINT_SMALL, NULL)) return INT_MAX;
+    for (int i = 0; i < greedy; i++) fds[i] = raw_connect(&d);
+    CHECK(ask_live(&d) == 200); /* they have their places */
+    kill(d.pid, SIGSTOP);
+    for (int i = 0; i < greedy; i++) CHECK(raw_send(fds[i], flood, strlen(flood)));
+    int fd = raw_connect(&d);
+    CHECK(raw_send(fd, live, sizeof live - 1));
+    kill(d.pid, SIGCONT);
+    CHECK(status_of(fd) == 200);
+    kill(d.pid, SIGSTOP);
+    for (int i = 0; i < greedy; i++) {
+        char *text = raw_read(fds[i], 0.01, NULL);
+        answered += text_count(text, "HTTP/1.1 200 ");
+        free(text);
+        close(fds[i]);
+    }
+    kill(d.pid, SIGCONT);
+    close(fd);
+    free(fds);
+    daemon_stop(&d);
+    return answered;
+}
+
 /* A connection gets one request a turn, whatever it has sent ahead: who comes after 64 that have sent hundreds each is
- * not the last to be answered. All of them are there before the daemon goes on, and it stops when that one is served.
- */
+ * not the last to be answered. */
 TEST(http_turns_are_shared) {
     enum { GREEDY = 64, AHEAD = 300 };
     static const char *const requests[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
                                            "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"};
-    Daemon d;
-    int fds[GREEDY];
     for (size_t k = 0; k < COUNTOF(requests); k++) {
-        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+        int answered = INT_MAX;
         Text flood = {xcalloc(AHEAD + 1, strlen(requests[k])), 0};
         for (int i = 0; i < AHEAD; i++) strcat(flood.data, requests[k]);
-        for (int i = 0; i < GREEDY; i++) fds[i] = raw_connect(&d);
-        CHECK(ask_live(&d) == 200); /* they have their places */
-        kill(d.pid, SIGSTOP);
-        for (int i = 0; i < GREEDY; i++) CHECK(raw_send(fds[i], flood.data, strlen(flood.data)));
-        int fd = raw_connect(&d), answered = 0;
-        CHECK(raw_send(fd, live, sizeof live - 1));
-        kill(d.pid, SIGCONT);
-        CHECK(status_of(fd, 30) == 200);
-        kill(d.pid, SIGSTOP);
-        for (int i = 0; i < GREEDY; i++) {
-            char *text = raw_read(fds[i], 0.01, NULL);
-            answered += text_count(text, "HTTP/1.1 200 ");
-            free(text);
-            close(fds[i]);
-        }
+        for (int try = 0; try < TRIES && answered >= GREEDY * AHEAD / 2; try++)
+            answered = MIN(answered, answered_before(flood.data, GREEDY));
         CHECK_MSG(answered < GREEDY * AHEAD / 2, "%d of %d were answered before it", answered, GREEDY * AHEAD);
-        kill(d.pid, SIGCONT);
-        close(fd);
         free(flood.data);
-        daemon_stop(&d);
     }
 }
 
@@ -74,7 +86,7 @@ TEST(http_liveness_has_places_of_its_own) {
         int status = ask_live(&d), fd = raw_connect(&d);
         CHECK_MSG(status == 200, "/health/live: %d", status);
         CHECK(raw_send(fd, models, sizeof models - 1));
-        status = status_of(fd, 5);
+        status = status_of(fd);
         CHECK_MSG(status == 503, "/v1/models: %d", status);
         close(fd);
     }
@@ -89,14 +101,15 @@ TEST(http_places_for_an_address) {
     for (int i = 0; i < 5; i++) {
         fds[i] = raw_connect(&d);
         CHECK(raw_send(fds[i], live, sizeof live - 1));
-        char *text = raw_read_until(fds[i], "}", 5);
+        char *text = raw_read_until(fds[i], "}");
         CHECK_MSG(!strncmp(text + 9, i < 4 ? "200" : "503", 3) && (i < 4 || strstr(text, "from this address")),
                   "connection %d: %s", i, text);
         free(text);
     }
     for (int i = 0; i < 5; i++) close(fds[i]);
     int status = 0;
-    for (int i = 0; i < 100 && status != 200; i++, usleep(20000)) status = ask_live(&d);
+    for (double t0 = now_seconds(); status != 200 && now_seconds() - t0 < PATIENCE; usleep(20000))
+        status = ask_live(&d);
     CHECK_MSG(status == 200, "%d after all have gone", status);
     daemon_stop(&d);
 }
@@ -119,22 +132,26 @@ TEST(http_bodies_share_one_bound) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-bodies 400000 --body-seconds 60"));
     int small = post_all_but_the_last(&d, SMALL), largest = post_all_but_the_last(&d, 2 * LARGE);
     for (int i = 0; i < MANY; i++) fds[i] = post_all_but_the_last(&d, LARGE);
-    char *text = raw_read_until(largest, "}", 10);
+    char *text = raw_read_until(largest, "}");
     CHECK_MSG(!strncmp(text, "HTTP/1.1 503", 12) && strstr(text, "Retry-After: "), "the largest hears %s", text);
     free(text);
     Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"x\"}");
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
     answer_free(&a);
     CHECK(raw_send(small, "x", 1));
-    int status = status_of(small, 10);
+    int status = status_of(small);
     CHECK_MSG(status == 400, "the small one: %d", status); /* no JSON, but read */
     int refused = 0;
-    for (int i = 0; i < MANY; i++) {
-        text = raw_read(fds[i], 0.05, NULL);
-        refused += !strncmp(text, "HTTP/1.1 503", 12);
-        free(text);
-        close(fds[i]);
-    }
+    bool heard[MANY] = {false};
+    for (double t0 = now_seconds(); refused < MANY - 400000 / LARGE && now_seconds() - t0 < PATIENCE;)
+        for (int i = 0; i < MANY; i++) {
+            if (heard[i]) continue;
+            text = raw_read(fds[i], 0.01, NULL);
+            heard[i] = !strncmp(text, "HTTP/1.1 503", 12);
+            refused += heard[i];
+            free(text);
+        }
+    for (int i = 0; i < MANY; i++) close(fds[i]);
     CHECK_MSG(refused >= MANY - 400000 / LARGE && refused < MANY, "%d of %d refused", refused, MANY);
     close(small);
     close(largest);
@@ -153,14 +170,18 @@ TEST(http_slow_requests_hear_408) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--header-seconds 0.3 --body-seconds 0.3"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        bool closed;
-        int fd = raw_connect(&d);
-        CHECK(raw_send(fd, cases[i].bytes, strlen(cases[i].bytes)));
-        char *text = raw_read(fd, 5 * SLOWNESS, &closed);
-        CHECK_MSG(closed && !strncmp(text, cases[i].hears, strlen(cases[i].hears)) && (*cases[i].hears || !*text),
-                  "case %zu hears \"%s\"", i, text);
-        free(text);
-        close(fd);
+        bool right = false;
+        for (int try = 0; try < TRIES && !right; try++) { /* its time may be over before the bytes are there */
+            bool closed;
+            int fd = raw_connect(&d);
+            raw_send(fd, cases[i].bytes, strlen(cases[i].bytes));
+            char *text = raw_read(fd, PATIENCE, &closed);
+            right = closed && !strncmp(text, cases[i].hears, strlen(cases[i].hears)) && (*cases[i].hears || !*text);
+            if (!right) printf("  case %zu hears \"%s\"\n", i, text);
+            free(text);
+            close(fd);
+        }
+        CHECK_MSG(right, "case %zu hears something else", i);
     }
     daemon_stop(&d);
 }

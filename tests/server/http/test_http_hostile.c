@@ -155,7 +155,7 @@ static void check_refused(const Daemon *d, const Hostile *h, const char *what, s
     bool closed;
     int fd = raw_connect(d);
     CHECK(raw_send(fd, h->bytes, h->n));
-    char *text = raw_read(fd, 5, &closed), *body = strstr(text, "\r\n\r\n");
+    char *text = raw_read(fd, PATIENCE, &closed), *body = strstr(text, "\r\n\r\n");
     Answer a = {.status = strlen(text) > 12 ? atoi(text + 9) : 0, .body = body ? body + 4 : text};
     a.json = cJSON_Parse(a.body);
     char name[64];
@@ -227,7 +227,7 @@ TEST(http_legal_requests) {
         int fd = raw_connect(&d);
         CHECK(raw_send(fd, legal[i].bytes, strlen(legal[i].bytes)));
         shutdown(fd, SHUT_WR);
-        char *text = raw_read(fd, 5, NULL);
+        char *text = raw_read(fd, PATIENCE, NULL);
         CHECK_MSG(text_count(text, "HTTP/1.1 200 OK\r\n") == legal[i].answers, "case %zu: %s", i, text);
         free(text);
         close(fd);
@@ -242,10 +242,10 @@ TEST(http_expect_continue) {
     int fd = raw_connect(&d);
     for (int i = 0; i < 2; i++) {
         CHECK(raw_send(fd, head, sizeof head - 1));
-        char *text = raw_read_until(fd, "\r\n\r\n", 5);
+        char *text = raw_read_until(fd, "\r\n\r\n");
         CHECK_MSG(!strcmp(text, "HTTP/1.1 100 Continue\r\n\r\n"), "%s", text);
         free(text);
-        CHECK(raw_send(fd, "{\"prompt\":\"x\"}", 14) && raw_expect(fd, "\"tokens\":[88]", 5));
+        CHECK(raw_send(fd, "{\"prompt\":\"x\"}", 14) && raw_expect(fd, "\"tokens\":[88]"));
     }
     close(fd);
     daemon_stop(&d);
@@ -301,7 +301,7 @@ static char *exchange(const Daemon *d, const Buffer *bytes, int pieces, Draws *d
         if (pieces > 1) usleep(50);
     }
     shutdown(fd, SHUT_WR);
-    char *text = raw_read(fd, 5, NULL);
+    char *text = raw_read(fd, PATIENCE, NULL);
     close(fd);
     drop_lines(text, "\r\nDate: ");
     drop_lines(text, "\r\nx-request-id: ");

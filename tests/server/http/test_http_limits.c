@@ -20,7 +20,7 @@ static int ask(const Daemon *d) {
 
 /* The status, 0 when none came. */
 static int hear(int fd) {
-    char *text = raw_read_until(fd, "}", 5);
+    char *text = raw_read_until(fd, "}");
     int status = strlen(text) > 12 ? atoi(text + 9) : 0;
     if (status == 503)
         CHECK_MSG(strstr(text, "Retry-After: 1\r\n") && strstr(text, "Connection: close\r\n") &&
@@ -31,7 +31,7 @@ static int hear(int fd) {
 }
 
 static bool serves_again(const Daemon *d) {
-    for (double t0 = now_seconds(); now_seconds() - t0 < 5 * SLOWNESS; usleep(20000)) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(20000)) {
         int fd = ask(d), status = hear(fd);
         close(fd);
         if (status == 200) return true;
@@ -113,16 +113,6 @@ TEST(http_few_file_descriptors) {
     }
 }
 
-static double cpu_seconds(pid_t pid) {
-    char path[64];
-    unsigned long user = 0, kernel = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "r");
-    CHECK(f && fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) == 2);
-    if (f) fclose(f);
-    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* The descriptor that the process would get next: with this limit it gets none. */
 static rlim_t next_file(pid_t pid) {
     char path[64];
@@ -146,10 +136,10 @@ TEST(http_no_file_descriptors_left) {
         bool spared = trial % 2;
         few.rlim_cur = spared ? next_file(d.pid) : 4;
         REQUIRE(prlimit(d.pid, RLIMIT_NOFILE, &few, NULL) == 0);
-        double cpu = cpu_seconds(d.pid);
+        double cpu = daemon_cpu_seconds(&d);
         for (int i = 0; i < CLIENTS; i++) fds[i] = ask(&d);
         sleep(WAIT);
-        cpu = cpu_seconds(d.pid) - cpu;
+        cpu = daemon_cpu_seconds(&d) - cpu;
         CHECK_MSG(cpu < 0.5 * WAIT, "%.2f s of processor time in %d s", cpu, WAIT);
         int last = spared ? hear(fds[CLIENTS - 1]) : 503;
         CHECK_MSG(last == 503, "status %d, not 503, with %d descriptors", last, (int)few.rlim_cur);

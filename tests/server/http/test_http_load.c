@@ -6,23 +6,25 @@
 
 #include <math.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG "\"prompt\":\"The river\",\"max_tokens\":3000,\"ignore_eos\":true"
+#define LONG "\"prompt\":\"The river\",\"max_tokens\":60000,\"ignore_eos\":true"
 
-enum { PATIENCE = 60 }; /* seconds; for a machine that is busy with something else */
-
-/* Polls /health until running == and queued == what is given (-1: any); the seconds it took, INFINITY after a while. */
+/* Polls /health until running == and queued == what is given (-1: any); the seconds of processor that the daemon, which
+ * computes all the time, took until then, INFINITY after a while. */
 static double wait_load(const Daemon *d, int running, int queued) {
+    double before = daemon_cpu_seconds(d);
     for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer a = http_get(d, "/health");
         double r = json_number(a.json, "running"), q = json_number(a.json, "queued");
         answer_free(&a);
-        if ((running < 0 || r == running) && (queued < 0 || q == queued)) return now_seconds() - t0;
+        if ((running < 0 || r == running) && (queued < 0 || q == queued)) return daemon_cpu_seconds(d) - before;
     }
     return INFINITY;
 }
@@ -48,7 +50,7 @@ TEST(http_hang_up_frees_slots) {
     }
     /* In the queue too: the running one stays, the waiting one goes. */
     int first = raw_completion(&d, bodies[0]);
-    CHECK(raw_expect(first, "data: ", PATIENCE));
+    CHECK(raw_expect(first, "data: "));
     int second = raw_completion(&d, bodies[1]);
     CHECK(isfinite(wait_load(&d, 4, 4)));
     close(second);
@@ -63,7 +65,7 @@ TEST(http_queue_full) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --max-queue 2"));
     int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(first, "data: ", PATIENCE));
+    CHECK(raw_expect(first, "data: "));
     int second = raw_completion(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 1)));
     Answer two =
@@ -72,9 +74,9 @@ TEST(http_queue_full) {
     answer_free(&two);
     int third = raw_completion(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 2)));
-    double t0 = now_seconds();
+    double before = daemon_cpu_seconds(&d);
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":1}");
-    CHECK_MSG(a.status == 429 && now_seconds() - t0 < 2, "%d: %s", a.status, a.body);
+    CHECK_MSG(a.status == 429 && daemon_cpu_seconds(&d) - before < 2, "%d: %s", a.status, a.body);
     CHECK(json_text(a.json, "error.type") && !strcmp(json_text(a.json, "error.type"), "rate_limit_error"));
     char *seconds = answer_header(&a, "Retry-After"), *ms = answer_header(&a, "retry-after-ms");
     CHECK_MSG(seconds && ms && atoi(seconds) >= 1 && atoi(ms) >= 1 && atoi(ms) <= 1000 * atoi(seconds), "%s",
@@ -165,15 +167,20 @@ TEST(http_stream_headers_and_pings) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--max-batch 1 --ping-seconds 0.2"));
     int first = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(first, "data: ", PATIENCE));
+    CHECK(raw_expect(first, "data: "));
     int second = raw_completion(&d, "{" LONG ",\"stream\":true}"); /* waits behind the first */
-    char *text = raw_read(second, 0.9, NULL);
+    char *text = raw_read_until(second, "\r\n\r\n");
     CHECK_MSG(strstr(text, "HTTP/1.1 200") && strstr(text, "Content-Type: text/event-stream\r\n") &&
                   strstr(text, "Cache-Control: no-cache\r\n") && strstr(text, "X-Accel-Buffering: no\r\n"),
               "%s", text);
-    int pings = text_count(text, ": ping\n\n");
-    CHECK_MSG(pings >= 2 && pings <= 4, "%d pings: %s", pings, text);
     free(text);
+    int pings = 0;
+    for (int try = 0; try < TRIES && (pings < 2 || pings > 4); try++) {
+        text = raw_read(second, 0.9, NULL);
+        pings = text_count(text, ": ping\n\n");
+        free(text);
+    }
+    CHECK_MSG(pings >= 2 && pings <= 4, "%d pings", pings);
     close(first);
     close(second);
     daemon_stop(&d);
@@ -184,7 +191,7 @@ TEST(http_stalled_reader) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--write-seconds 0.5"));
     char text[512];
-    static const char body[] = "{" LONG ",\"stream\":true,\"n\":8,\"logprobs\":20}";
+    static const char body[] = "{\"max_tokens\":20000,\"ignore_eos\":true,\"stream\":true,\"n\":8,\"logprobs\":20}";
     struct linger none = {0};
     int fd = raw_connect(&d), small = 4096;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -193,10 +200,14 @@ TEST(http_stalled_reader) {
                      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %zu"
                      "\r\n\r\n%s",
                      sizeof body - 1, body);
-    CHECK(raw_send(fd, text, (size_t)n));
-    CHECK(isfinite(wait_load(&d, 8, -1)));
+    double t0 = now_seconds();
+    struct pollfd begins = {.fd = fd, .events = POLLIN};
+    CHECK(raw_send(fd, text, (size_t)n) && poll(&begins, 1, 1000 * PATIENCE) == 1);
     double t = wait_load(&d, 0, 0);
-    CHECK_MSG(t > 0.2 && t < 3 * SLOWNESS, "slots free after %.2f s", t);
+    CHECK_MSG(now_seconds() - t0 > 0.5 && t < 3 * SLOWNESS, "slots free after %.2f s", t);
+    Answer a = metrics_now(&d);
+    CHECK_MSG(strstr(a.body, "\nnoised_choices_total{finish=\"cancelled\"} 8\n"), "they ended by themselves");
+    answer_free(&a);
     close(fd);
     daemon_stop(&d);
 }
@@ -212,15 +223,13 @@ TEST(http_as_many_requests_as_an_epoll_batch) {
     for (size_t k = 0; k < COUNTOF(counts); k++) {
         for (int i = 0; i < counts[k]; i++) {
             fds[i] = raw_connect(&d);
-            CHECK(raw_send(fds[i], request, sizeof request - 1) && raw_expect(fds[i], "\"ok\"", 5));
+            CHECK(raw_send(fds[i], request, sizeof request - 1) && raw_expect(fds[i], "\"ok\""));
         }
         kill(d.pid, SIGSTOP); /* so that all of them are ready at once */
         for (int i = 0; i < counts[k]; i++) CHECK(raw_send(fds[i], request, sizeof request - 1));
-        double t0 = now_seconds();
         kill(d.pid, SIGCONT);
         int answered = 0;
-        for (int i = 0; i < counts[k]; i++)
-            answered += raw_expect(fds[i], "\"ok\"", MAX(5 - (now_seconds() - t0), 0.001));
+        for (int i = 0; i < counts[k]; i++) answered += raw_expect(fds[i], "\"ok\"");
         CHECK_MSG(answered == counts[k], "%d of %d requests were answered", answered, counts[k]);
         for (int i = 0; i < counts[k]; i++) close(fds[i]);
         CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
@@ -232,13 +241,35 @@ TEST(http_as_many_requests_as_an_epoll_batch) {
 
 static void terminate(const Daemon *d) { kill(d->pid, SIGTERM); }
 
+/* Asks for a stream, and the daemon stands still before its end: SIGCONT lets it go on. The socket; -1: it was whole
+ * each time. */
+static int stand_within_stream(const Daemon *d, const char *body) {
+    for (int try = 0; try < TRIES; try++) {
+        int fd = raw_completion(d, body);
+        char *begin = raw_read_until(fd, "data: ");
+        kill(d->pid, SIGSTOP);
+        CHECK(waitpid(d->pid, NULL, WUNTRACED) == d->pid);
+        char *more = raw_read(fd, 0.01, NULL);
+        bool whole = strstr(begin, "[DONE]") || strstr(more, "[DONE]");
+        free(begin);
+        free(more);
+        if (!whole) return fd;
+        kill(d->pid, SIGCONT);
+        close(fd);
+    }
+    return -1;
+}
+
+/* What runs when the signal comes is finished; something that lasts keeps the daemon from its end. */
 TEST(http_drain_finishes_streams) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 300"));
-    int idle = raw_connect(&d);
-    int fd = raw_completion(&d, "{\"max_tokens\":600,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}");
-    CHECK(raw_expect(fd, "data: ", PATIENCE));
+    int idle = raw_connect(&d), lasting = raw_completion(&d, "{" LONG ",\"stream\":true}");
+    int fd =
+        stand_within_stream(&d, "{\"max_tokens\":600,\"ignore_eos\":true,\"stream\":true,\"seed\":1,\"noise_seed\":1}");
+    CHECK(fd >= 0);
     terminate(&d);
+    kill(d.pid, SIGCONT);
     REQUIRE(drain_begins(&d, "/v1/completions", "{\"max_tokens\":1}"));
     Answer a = http_get(&d, "/health");
     CHECK_MSG(a.status == 503 && !strcmp(json_text(a.json, "status"), "draining"), "%s", a.body);
@@ -254,6 +285,7 @@ TEST(http_drain_finishes_streams) {
     free(rest);
     close(fd);
     close(idle);
+    close(lasting);
     daemon_stop(&d);
 }
 
@@ -262,9 +294,9 @@ TEST(http_drain_limit_cuts_with_an_error) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--drain-seconds 0.3 --max-batch 2"));
     int stream = raw_completion(&d, "{" LONG ",\"stream\":true}"), plain = raw_completion(&d, "{" LONG "}");
     int queued = raw_completion(&d, "{" LONG ",\"stream\":true}");
-    CHECK(raw_expect(stream, "data: ", PATIENCE));
+    CHECK(raw_expect(stream, "data: "));
     CHECK(isfinite(wait_load(&d, 2, 1)));
-    double t0 = now_seconds();
+    double before = daemon_cpu_seconds(&d);
     terminate(&d);
     int fds[] = {stream, queued};
     for (int i = 0; i < 2; i++) {
@@ -278,8 +310,9 @@ TEST(http_drain_limit_cuts_with_an_error) {
     CHECK_MSG(!strncmp(rest, "HTTP/1.1 503", 12) && strstr(rest, "shutting_down"), "%.300s", rest);
     free(rest);
     close(plain);
+    double t = daemon_cpu_seconds(&d) - before;
+    CHECK_MSG(t < 3 * SLOWNESS, "stopped after %.2f s", t);
     daemon_stop(&d);
-    CHECK_MSG(now_seconds() - t0 < 3 * SLOWNESS, "stopped after %.2f s", now_seconds() - t0);
 }
 
 /* Many connections come and go in every way at once, and the server ends clean. */
@@ -316,9 +349,9 @@ TEST(http_drains_on_sigquit) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
     int fd = raw_completion(&d, "{\"prompt\":\"The\",\"max_tokens\":60,\"ignore_eos\":true,\"stream\":true}");
-    CHECK(raw_expect(fd, "data: ", PATIENCE));
+    CHECK(raw_expect(fd, "data: "));
     kill(d.pid, SIGQUIT);
-    CHECK(raw_expect(fd, "[DONE]", PATIENCE));
+    CHECK(raw_expect(fd, "[DONE]"));
     close(fd);
     daemon_stop(&d);
 }
