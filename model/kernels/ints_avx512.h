@@ -118,8 +118,9 @@ static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int ou
     Ints start = _mm512_sub_epi32(ints_set1(0), _mm512_dpbusd_epi32(ints_set1(0), flip, xv));
 #pragma GCC unroll 16
     for (int l = 0; l < 16; l++) {
-        const int8_t *row = w + (size_t)(l < outs ? l : 0) * ld;
-        r[l] = _mm512_dpbusd_epi32(start, _mm512_xor_si512(_mm512_loadu_si512(row), flip), xv);
+        r[l] = _mm512_dpbusd_epi32(start, _mm512_xor_si512(_mm512_loadu_si512(w), flip), xv);
+        if (l + 1 < outs) w += ld;
+        __asm__("" : "+r"(w)); /* not sixteen pointers */
     }
     return ints_sum16(r);
 }
