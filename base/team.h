@@ -25,6 +25,7 @@ typedef enum TeamWork {
     TEAM_ELEMENTS = 1 << 14, /* elements computed or scattered one by one */
     TEAM_COPIES = 1 << 16,   /* elements copied or added in whole rows */
     TEAM_PRODUCTS = 1 << 17, /* multiply-adds of a matrix product */
+    TEAM_SCORES = 1 << 14,   /* multiply-adds of queries and keys, which may lie in memory */
 } TeamWork;
 static inline bool team_pays(size_t count, TeamWork work) { return count > (size_t)work; }
 

@@ -276,7 +276,7 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     int tasks = h.kv_heads / a.task_heads;
     scratch_lay(&a, NULL, &a.scratch_bytes);
     a.scratch = tape_alloc(tape, (size_t)team_size() * a.scratch_bytes);
-#pragma omp parallel for schedule(dynamic) if (team_pays((size_t)q->n * (size_t)q->d * (size_t)keys, TEAM_PRODUCTS))
+#pragma omp parallel for schedule(dynamic) if (team_pays((size_t)q->n * (size_t)q->d * (size_t)keys, TEAM_SCORES))
     for (int i = 0; i < n_tiles * tasks; i++) {
         const Tile *tile = &tiles[n_tiles - 1 - i / tasks]; /* the longest of a prompt first */
         const Segment *seg = &batch->segments[tile->segment];
