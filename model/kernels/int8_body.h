@@ -171,9 +171,15 @@ INLINE void int8_tile(int rows, int vecs, const Int8Gemm *a, Int8Panel *p, size_
 }
 
 INLINE void int8_rows(int rows, const Int8Gemm *a, Int8Panel *p, size_t i) {
-    for (size_t r = 0; r < (size_t)rows; r++)
-        for (size_t g = 0; g < p->groups; g++)
-            ints_pack_x(a->x + (i + r) * a->k + (p->g0 + g) * INT8_GROUP, p->x[r][g]);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+        const int8_t *x = a->x + (i + (size_t)r) * a->k + p->g0 * INT8_GROUP;
+        if (p->groups == INT8_BLOCK)
+#pragma GCC unroll 8
+            for (int g = 0; g < INT8_BLOCK; g++) ints_pack_x(x + g * INT8_GROUP, p->x[r][g]);
+        else
+            for (size_t g = 0; g < p->groups; g++) ints_pack_x(x + g * INT8_GROUP, p->x[r][g]);
+    }
     if (p->outs > (INT8_VECS - 1) * LANES)
         int8_tile(rows, INT8_VECS, a, p, i);
     else
