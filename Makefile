@@ -363,12 +363,9 @@ codes: built ## what a learned code for every seed is worth beside temperature, 
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
 	@python3 scripts/diversity/codes_page.py
 
-added: built ## what noise is worth in a model that was trained without (of papers-completions), docs/diversity/added.csv (a minute)
+added: built papers-completions ## what noise is worth in three models that were trained without, docs/diversity/added-*.csv (half an hour of a processor)
 	@scripts/deps.sh python3
-	@scripts/corpus.sh runs/corpus
-	@python3 scripts/diversity/added.py --build $(BUILD) --runs runs/added --out docs/diversity/added.csv --budget 0.05 \
-	    --model runs/papers/completions/plain-attention-1 --prompts 12 --samples 32 --tokens 60 \
-	    --judge runs/papers/completions/NoiseFormer-V1-1 --books $(patsubst %,runs/corpus/%.txt,sherlock mobydick kjv)
+	@BUILD=$(BUILD) scripts/added.sh runs/added docs/diversity
 	@python3 scripts/diversity/added_page.py
 
 family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)

@@ -53,6 +53,7 @@ def make_models(a):
         subprocess.run([os.path.join(a.build, "noised-weights"), "noise", "--span", "sequence", "--budget", str(a.budget),
                         "--data", a.books[0], os.path.realpath(a.model), path("fitted")], check=True)
     if not os.path.exists(path("equal")):
+        shutil.rmtree(path("equal.new"), ignore_errors=True)
         shutil.copytree(path("fitted"), path("equal.new"))
         level(path("equal.new"))
         os.rename(path("equal.new"), path("equal"))

@@ -1,5 +1,5 @@
-"""added_page.py [--check]: the table of docs/noise.md between `<!-- added -->` and `<!-- end of added -->`, made of
-docs/diversity/added.csv (added.py); --check (make lint): it is."""
+"""added_page.py [--check]: the tables of docs/noise.md between `<!-- added: CSV -->` and `<!-- end of added -->`, made of
+what added.py measured; --check (make lint): they are."""
 import csv
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 PAGE = os.path.join(DOCS, "noise.md")
-PART = re.compile(r"(<!-- added -->\n).*?(<!-- end of added -->)", re.DOTALL)
+PART = re.compile(r"(<!-- added: (\S+) -->\n).*?(<!-- end of added -->)", re.DOTALL)
 WORDS = {"none": "no noise", "fitted": "as fitted", "equal": "equal in all heads"}
 
 
@@ -27,17 +27,20 @@ def table(rows):
                f"{float(r['self_bleu']):.3f} | {told(r, 'judge', 2)} | {told(r, 'gain', 2, '+')} |")
 
 
+def made(part):
+    with open(os.path.join(DOCS, part[2]), encoding="utf-8", newline="") as f:
+        return "\n".join([part[1], *table(csv.DictReader(f)), "", part[3]])
+
+
 def main():
-    with open(os.path.join(DOCS, "diversity", "added.csv"), encoding="utf-8", newline="") as f:
-        part = "\n".join(table(csv.DictReader(f)))
     with open(PAGE, encoding="utf-8") as f:
         page = f.read()
-    made = PART.sub(lambda m: f"{m[1]}\n{part}\n\n{m[2]}", page)
+    new = PART.sub(made, page)
     if "--check" not in sys.argv:
         with open(PAGE, "w", encoding="utf-8") as f:
-            f.write(made)
-    elif made != page or part not in page:
-        sys.exit("docs/noise.md is not what scripts/diversity/added_page.py makes of docs/diversity/added.csv (make docs)")
+            f.write(new)
+    elif new != page:
+        sys.exit("docs/noise.md is not what scripts/diversity/added_page.py makes of docs/diversity/added-*.csv (make docs)")
 
 
 if __name__ == "__main__":
