@@ -124,14 +124,21 @@ static PackSource source(const float *x, int ld, bool across, int n, int k) {
     return (PackSource){.x = x, .n = n, .k = k, .stride = across ? 1 : (size_t)ld, .step = across ? (size_t)ld : 1};
 }
 
+/* In f32 rows stay where they are. */
 static Panels pack_left(const TrainContext *c, PackSource x, uint32_t *out) {
-    kernels->train->pack_rows(c->f->tape->bf16, &x, out);
-    return (Panels){out, (size_t)(kernels->train->tile_rows * units_of(c, x.k))};
+    const TrainKernels *t = kernels->train;
+    bool pairs = c->f->tape->bf16;
+    size_t rows = (size_t)t->tile_rows, units = (size_t)units_of(c, x.k);
+    if (x.step == 1 && !pairs)
+        return (Panels){.at = (const uint32_t *)(const void *)x.x, .words = rows * x.stride, .row = x.stride};
+    if (x.step != 1) t->pack_rows(pairs, &x, out);
+    for (int i = 0; x.step == 1 && i < x.n; i++) t->pair_row(x.k, x.x + (size_t)i * x.stride, out + (size_t)i * units);
+    return (Panels){.at = out, .words = rows * units, .row = x.step == 1 ? units : 0};
 }
 
 /* Panels that are as far apart as k elements need. */
 static Panels packed_right(const TrainContext *c, const uint32_t *at, int k) {
-    return (Panels){at, (size_t)(kernels->train->tile_columns * units_of(c, k))};
+    return (Panels){.at = at, .words = (size_t)(kernels->train->tile_columns * units_of(c, k))};
 }
 
 static Panels pack_right(const TrainContext *c, PackSource x, uint32_t *out) {

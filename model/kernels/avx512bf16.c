@@ -15,7 +15,8 @@ Kernels kernels_avx512bf16(void) {
     train.pairs_pay = true;
     train.pack_rows = pack_rows;
     train.pack_columns = pack_columns;
-    train.pack_taps = pack_taps;
+    train.pair_row = pair_row;
+    train.pair_with = pair_with;
     train.multiply = multiply;
     k.name = "avx512bf16";
     k.gemm_bf16 = gemm_bf16;

@@ -117,16 +117,14 @@ static void gemm_i4(int n, int n_out, int k, const int8_t *x, const float *x_sca
 /* ---- training: packed operands, whose panels are tiles that lie across ---- */
 
 static uint32_t unit_of(const PackSource *s, bool pairs, int i, int u) {
-    size_t at = s->run > 1 ? (size_t)(i / s->run) * s->stride + (size_t)(i % s->run) : (size_t)i * s->stride;
-    const float *x = s->x + at + (size_t)(pairs ? 2 * u : u) * s->step;
+    const float *x = s->x + (size_t)i * s->stride + (size_t)(pairs ? 2 * u : u) * s->step;
     if (!pairs) return bits_of_float(*x);
     return round_to_upper(*x) >> 16 | (2 * u + 1 < s->k ? round_to_upper(x[s->step]) : 0);
 }
 
 static void pack(bool pairs, int width, const PackSource *s, uint32_t *out) {
     int units = pairs ? (s->k + 1) / 2 : s->k;
-    size_t words = s->panel_words ? s->panel_words : (size_t)units * (size_t)width;
-    for (int i0 = 0; i0 < s->n; i0 += width, out += words)
+    for (int i0 = 0; i0 < s->n; i0 += width, out += units * width)
         for (int u = 0; u < units; u++)
             for (int v = 0; v < width; v++) out[u * width + v] = i0 + v < s->n ? unit_of(s, pairs, i0 + v, u) : 0;
 }
@@ -134,28 +132,26 @@ static void pack(bool pairs, int width, const PackSource *s, uint32_t *out) {
 static void pack_rows(bool pairs, const PackSource *s, uint32_t *out) { pack(pairs, BLAS_ROWS, s, out); }
 static void pack_columns(bool pairs, const PackSource *s, uint32_t *out) { pack(pairs, BLAS_OUTS, s, out); }
 
-static void pack_taps(bool pairs, int heads, int stride, int kernel, int n, const float *x, uint32_t *out) {
-    int taps = heads * kernel;
-    for (int tap = 0; tap < taps; tap += pairs ? 2 : 1, out += BLAS_OUTS)
-        for (int l = 0; l < BLAS_OUTS; l++) {
-            const float *at = x + tap / kernel * stride + tap % kernel + l;
-            const float *next = x + (tap + 1) / kernel * stride + (tap + 1) % kernel + l;
-            out[l] = l >= n   ? 0
-                     : !pairs ? bits_of_float(*at)
-                              : round_to_upper(*at) >> 16 | (tap + 1 < taps ? round_to_upper(*next) : 0);
-        }
+static uint32_t word_at(const Panels *p, int width, int v, int u) {
+    if (p->row) return p->at[(size_t)v * p->row + (size_t)u];
+    return p->at[p->taps ? p->taps[u] + v : u * width + v];
 }
 
-/* Up to BLAS_DEPTH elements of a packed panel: in place, or in `copy` where they are pairs or fewer. */
-static const float *piece_of(bool pairs, int width, const uint32_t *panel, int units, float *copy) {
-    if (!pairs && units == BLAS_DEPTH) return (const float *)(const void *)panel;
+/* Units u0.., up to BLAS_DEPTH elements, of the n vectors of a panel: in place, or in `copy` where they are pairs,
+ * fewer, or lie otherwise. */
+static const float *piece_of(bool pairs, int width, int n, const Panels *p, int u0, int units, float *copy) {
+    if (!pairs && units == BLAS_DEPTH && !p->row && !p->taps)
+        return (const float *)(const void *)(p->at + (size_t)(u0 * width));
     memset(copy, 0, (size_t)(BLAS_DEPTH * width) * sizeof *copy);
-    if (!pairs) return memcpy(copy, panel, (size_t)(units * width) * sizeof *copy);
     for (int u = 0; u < units; u++)
-        for (int v = 0; v < width; v++) {
-            uint32_t pair = panel[u * width + v];
-            copy[2 * u * width + v] = float_of_bits(pair << 16);
-            copy[(2 * u + 1) * width + v] = float_of_bits(pair & 0xffff0000);
+        for (int v = 0; v < n; v++) {
+            uint32_t word = word_at(p, width, v, u0 + u);
+            if (!pairs) {
+                copy[u * width + v] = float_of_bits(word);
+                continue;
+            }
+            copy[2 * u * width + v] = float_of_bits(word << 16);
+            copy[(2 * u + 1) * width + v] = float_of_bits(word & 0xffff0000);
         }
     return copy;
 }
@@ -163,15 +159,15 @@ static const float *piece_of(bool pairs, int width, const uint32_t *panel, int u
 static void multiply(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
     BlasTile t;
     int depth = pairs ? BLAS_DEPTH / 2 : BLAS_DEPTH;
-    for (int j = 0; j < n; j += BLAS_OUTS)
+    for (int j = 0; j < n; j += BLAS_OUTS, b.at += b.words)
         for (int u = 0; u < MAX(units, 1); u += depth) {
-            int some = MIN(depth, units - u);
-            const uint32_t *right = b.at + (size_t)(j / BLAS_OUTS) * b.words + (size_t)(u * BLAS_OUTS);
-            const float *outs = piece_of(pairs, BLAS_OUTS, right, some, t.b);
-            for (int i = 0; i < m; i += BLAS_ROWS) {
-                const uint32_t *left = a.at + (size_t)(i / BLAS_ROWS) * a.words + (size_t)(u * BLAS_ROWS);
-                blas_product(true, piece_of(pairs, BLAS_ROWS, left, some, t.a), outs, t.c[0]);
-                tile_out(&t, MIN(BLAS_ROWS, m - i), MIN(BLAS_OUTS, n - j), c + (size_t)i * ldc + j, ldc, add || u);
+            int some = MIN(depth, units - u), outs = MIN(BLAS_OUTS, n - j);
+            const float *right = piece_of(pairs, BLAS_OUTS, outs, &b, u, some, t.b);
+            Panels left = a;
+            for (int i = 0; i < m; i += BLAS_ROWS, left.at += a.words) {
+                int rows = MIN(BLAS_ROWS, m - i);
+                blas_product(true, piece_of(pairs, BLAS_ROWS, rows, &left, u, some, t.a), right, t.c[0]);
+                tile_out(&t, rows, outs, c + (size_t)i * ldc + j, ldc, add || u);
             }
         }
 }
@@ -210,7 +206,6 @@ Kernels kernels_blas(const Kernels *rest) {
     train.pairs_pay = false;
     train.pack_rows = pack_rows;
     train.pack_columns = pack_columns;
-    train.pack_taps = pack_taps;
     train.multiply = multiply;
     k.name = "blas";
     k.arithmetic = k.arithmetic_bf16 = arithmetic();

@@ -202,7 +202,9 @@ INLINE void block_transpose(UnitBlock b) {
         }
 }
 INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
-INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
+INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
+    plain_pairs_across(x, next, n, out);
+}
 
 /* In so many words: FPCR's flush to zero looks at a product before it is rounded, and the contract after. What is
  * packed has no denormals. */

@@ -51,8 +51,8 @@ static void mix_pairs(const Kernels *k, Work *w) {
 
 static void multiply(const Kernels *k, Work *w, bool pairs) {
     int units = pairs ? PAIR_UNITS : 2 * PAIR_UNITS;
-    Panels a = {w->panels[0], (size_t)(units * k->train->tile_rows)};
-    Panels b = {w->panels[1], (size_t)(units * k->train->tile_columns)};
+    Panels a = {.at = w->panels[0], .words = (size_t)(units * k->train->tile_rows)};
+    Panels b = {.at = w->panels[1], .words = (size_t)(units * k->train->tile_columns)};
     k->train->multiply(pairs, ROWS, OUTS, units, a, b, w->y, OUTS, false);
 }
 static void multiply_f32(const Kernels *k, Work *w) { multiply(k, w, false); }

@@ -30,15 +30,10 @@ INLINE void units_across(bool pairs, const float *x, const float *next, int n, u
         memcpy(out, x, (size_t)n * sizeof *out);
         return;
     }
-    if (next && n == LANES) {
-        pairs_across(x, next, out);
-        return;
-    }
-    for (int i = 0; i < n; i++) out[i] = round_to_upper(x[i]) >> 16 | (next ? round_to_upper(next[i]) : 0);
-}
-
-INLINE const float *vector_at(const PackSource *s, int i) {
-    return s->run > 1 ? s->x + (size_t)(i / s->run) * s->stride + i % s->run : s->x + (size_t)i * s->stride;
+    if (next)
+        pairs_across(x, next, n, out);
+    else
+        for (int i = 0; i < n; i++) out[i] = round_to_upper(x[i]) >> 16;
 }
 
 /* Units u0..u0+nu-1 of vectors i0..i0+ni-1, ni <= most, as b[unit][vector], of vectors below `most` zero where there is
@@ -47,11 +42,12 @@ INLINE void block_load(bool pairs, int most, const PackSource *s, int i0, int ni
     int per = pairs ? 2 : 1, k0 = u0 * per;
     if (ni < most || nu < LANES) memset(b, 0, sizeof(UnitBlock));
     if (s->step == 1) {
+        const float *x = s->x + (size_t)i0 * s->stride + k0;
         bool odd = pairs && k0 + nu * per > s->k;
         if (ni == most && nu == LANES && !odd) {
-            for (int i = 0; i < most; i++) units_along(pairs, vector_at(s, i0 + i) + k0, LANES, false, b[i]);
+            for (int i = 0; i < most; i++) units_along(pairs, x + (size_t)i * s->stride, LANES, false, b[i]);
         } else {
-            for (int i = 0; i < ni; i++) units_along(pairs, vector_at(s, i0 + i) + k0, nu, odd, b[i]);
+            for (int i = 0; i < ni; i++) units_along(pairs, x + (size_t)i * s->stride, nu, odd, b[i]);
         }
         block_transpose(b);
         return;
@@ -71,7 +67,7 @@ INLINE void pack(bool pairs, int width, const PackSource *s, uint32_t *out) {
     int units = pairs ? (s->k + 1) / 2 : s->k, run = MIN(width, LANES);
     const int most = LANES / run * run; /* vectors of a block */
     int across = (s->n + most - 1) / most, along = (units + LANES - 1) / LANES;
-    size_t panel = s->panel_words ? s->panel_words : (size_t)units * (size_t)width;
+    size_t panel = (size_t)units * (size_t)width;
     UnitBlock b = {{0}};
     for (int block = 0; block < across * along; block++) {
         int i0 = most * (s->step == 1 ? block / along : block % across);
@@ -99,19 +95,39 @@ static void pack_columns(bool pairs, const PackSource *s, uint32_t *out) {
         pack(false, TILE_COLUMNS, s, out);
 }
 
-static void pack_taps(bool pairs, int heads, int stride, int kernel, int n, const float *x, uint32_t *out) {
-    static const float none[LANES];
+/* n <= LANES */
+INLINE void words_copy(int n, const uint32_t *x, uint32_t *out) {
+    const float *from = (const float *)(const void *)x;
     float *to = (float *)(void *)out;
-    int taps = heads * kernel;
-    for (int tap = 0; tap < taps; tap += pairs ? 2 : 1, to += TILE_COLUMNS, out += TILE_COLUMNS) {
-        const float *at = x + tap / kernel * stride + tap % kernel;
-        const float *next = x + (tap + 1) / kernel * stride + (tap + 1) % kernel;
-        for (int l = 0; l < n; l += LANES)
-            if (pairs)
-                pairs_across(at + l, tap + 1 < taps ? next + l : none, out + l);
-            else
-                vec_store(to + l, vec_load(at + l));
-    }
+    if (n == LANES)
+        vec_store(to, vec_load(from));
+    else
+        vec_store_n(to, vec_load_n(from, n), n);
+}
+
+static void pair_row(int n, const float *x, uint32_t *out) {
+    for (int k = 0; k < n; k += 2 * LANES, out += LANES)
+        if (n - k >= 2 * LANES)
+            pairs_along(x + k, out);
+        else
+            units_along(true, x + k, (n - k + 1) / 2, n % 2, out);
+}
+
+static void pair_with(int n, const float *x, const float *next, uint32_t *out) {
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) pairs_across(x + i, next + i, LANES, out + i);
+    for (; i < n; i++) out[i] = round_to_upper(x[i]) >> 16 | round_to_upper(next[i]);
+}
+
+static void transpose(int n, int k, size_t stride, const uint32_t *x, uint32_t *out) {
+    UnitBlock b = {{0}};
+    for (int i0 = 0; i0 < n; i0 += LANES)
+        for (int e0 = 0; e0 < k; e0 += LANES) {
+            int ni = MIN(LANES, n - i0), ne = MIN(LANES, k - e0);
+            for (int i = 0; i < ni; i++) words_copy(ne, x + (size_t)(i0 + i) * stride + e0, b[i]);
+            block_transpose(b);
+            for (int e = 0; e < ne; e++) words_copy(ni, b[e], out + (e0 + e) * n + i0);
+        }
 }
 
 /* ---- tiles ---- */
@@ -123,10 +139,15 @@ INLINE Vec unit_multiply(UnitKind kind, Vec x, Vec w, Vec sum) {
     return unit_pair_multiply(x, w, sum);
 }
 
-/* C of `rows` x (vecs - 1) * LANES + lanes. */
-INLINE void tile(UnitKind kind, int vecs, int units, const uint32_t *a, const uint32_t *b, float *c, size_t ldc,
-                 int rows, int lanes, bool add) {
+/* C of `rows` x (vecs - 1) * LANES + lanes, from a panel of either operand. */
+INLINE void tile(UnitKind kind, int vecs, int units, Panels a, Panels b, float *c, size_t ldc, int rows, int lanes,
+                 bool add) {
     Vec acc[TILE_ROWS * TILE_VECS];
+    const float *left[TILE_ROWS], *right = (const float *)(const void *)b.at;
+    const size_t step = a.row ? 1 : TILE_ROWS;
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE_ROWS; r++)
+        left[r] = (const float *)(const void *)a.at + (a.row ? (size_t)MIN(r, rows - 1) * a.row : (size_t)r);
 #pragma GCC unroll 32
     for (int t = 0; t < TILE_ROWS * vecs; t++) acc[t] = vec_set1(0);
 #pragma GCC unroll 8
@@ -140,13 +161,12 @@ INLINE void tile(UnitKind kind, int vecs, int units, const uint32_t *a, const ui
 #pragma GCC unroll 4
     for (int u = 0; u < units; u++) {
         Vec w[TILE_VECS];
-        const float *bu = (const float *)(const void *)b + (size_t)u * TILE_COLUMNS;
-        const float *au = (const float *)(const void *)a + (size_t)u * TILE_ROWS;
+        const float *bu = right + (b.taps ? (size_t)b.taps[u] : (size_t)u * TILE_COLUMNS);
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) w[v] = vec_keep(vec_load(bu + v * LANES));
 #pragma GCC unroll 8
         for (int r = 0; r < TILE_ROWS; r++) {
-            Vec x = vec_set1(au[r]);
+            Vec x = vec_set1(left[r][(size_t)u * step]);
 #pragma GCC unroll 4
             for (int v = 0; v < vecs; v++) acc[r * vecs + v] = unit_multiply(kind, x, w[v], acc[r * vecs + v]);
         }
@@ -162,20 +182,21 @@ INLINE void tile(UnitKind kind, int vecs, int units, const uint32_t *a, const ui
 }
 
 INLINE void multiply_tiles(UnitKind kind, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
-    const uint32_t *bj = b.at;
-    for (int j = 0; j < n; j += TILE_COLUMNS, bj += b.words) {
-        const uint32_t *ai = a.at;
+    for (int j = 0; j < n; j += TILE_COLUMNS, b.at += b.words) {
+        Panels left = a;
         int columns = MIN(TILE_COLUMNS, n - j), vecs = (columns + LANES - 1) / LANES;
         int lanes = columns - (vecs - 1) * LANES;
-        for (int i = 0; i < m; i += TILE_ROWS, ai += a.words) {
+        for (int i = 0; i < m; i += TILE_ROWS, left.at += a.words) {
             float *at = c + (size_t)i * ldc + j;
             int rows = MIN(TILE_ROWS, m - i);
             if (vecs == 1)
-                tile(kind, 1, units, ai, bj, at, ldc, rows, lanes, add);
-            else if (vecs < TILE_VECS)
-                tile(kind, MIN(2, TILE_VECS), units, ai, bj, at, ldc, rows, lanes, add);
+                tile(kind, 1, units, left, b, at, ldc, rows, lanes, add);
+            else if (vecs == 2)
+                tile(kind, MIN(2, TILE_VECS), units, left, b, at, ldc, rows, lanes, add);
+            else if (vecs == 3)
+                tile(kind, MIN(3, TILE_VECS), units, left, b, at, ldc, rows, lanes, add);
             else
-                tile(kind, TILE_VECS, units, ai, bj, at, ldc, rows, lanes, add);
+                tile(kind, TILE_VECS, units, left, b, at, ldc, rows, lanes, add);
         }
     }
 }

@@ -13,13 +13,15 @@ typedef struct PackSource {
     const float *x;
     int n, k;
     size_t stride, step;
-    int run;            /* over 1, with step 1: vector i starts at x[i / run * stride + i % run] */
-    size_t panel_words; /* from one packed panel to the next; 0 = they lie side by side */
 } PackSource;
 
+/* An operand: packed panels, or units that are read where they lie. */
 typedef struct Panels {
     const uint32_t *at;
-    size_t words; /* from one panel to the next */
+    size_t words;    /* from one panel to the next */
+    size_t row;      /* A alone; not 0: unit u of row i lies at at[i row + u] */
+    const int *taps; /* B alone; not NULL: unit u of column j lies at at[taps[u] + j]; whole vectors are read, up to
+                        tile_columns words behind the last column */
 } Panels;
 
 /* Constants of one AdamW step (optimizer.h). */
@@ -38,9 +40,11 @@ typedef struct TrainKernels {
     void (*pack_columns)(bool pairs, const PackSource *s, uint32_t *out);
     /* c [m, n] = a b, or += with `add`; the units are added in order, in a pair the odd element first. */
     void (*multiply)(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add);
-    /* The taps of a convolution as n <= tile_columns columns of B: element h kernel + u of column l is
-     * x[h stride + u + l]. Reads whole vectors: up to tile_columns floats behind what it needs. */
-    void (*pack_taps)(bool pairs, int heads, int stride, int kernel, int n, const float *x, uint32_t *out);
+    /* Operands that are read where they lie (Panels). pair_row: the units of n neighbours. pair_with: of n lanes x and
+     * next. transpose: out[e n + i] = x[i stride + e], i < n, e < k. */
+    void (*pair_row)(int n, const float *x, uint32_t *out);
+    void (*pair_with)(int n, const float *x, const float *next, uint32_t *out);
+    void (*transpose)(int n, int k, size_t stride, const uint32_t *x, uint32_t *out);
 
     float (*dot_row)(int d, const float *a, const float *b);
     void (*scale_in_place)(int d, float scale, float *x);

@@ -34,7 +34,9 @@ INLINE void vec_transpose8(Vec v[8]) {
 INLINE void half_store(float *p, __m256 a) { _mm256_storeu_ps(p, a); }
 
 INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
-INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
+INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
+    plain_pairs_across(x, next, n, out);
+}
 
 INLINE __m256 half_upper(__m256 a) {
     return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32((int)0xffff0000)));

@@ -1,6 +1,6 @@
 /* units_avx512: see units_ref.h for what each function means. */
 
-enum { TILE_ROWS = 8, TILE_VECS = 3 };
+enum { TILE_ROWS = 6, TILE_VECS = 4 };
 
 INLINE void block_transpose(UnitBlock b) {
     __m512i r[LANES], t[LANES];
@@ -31,12 +31,22 @@ INLINE void block_transpose(UnitBlock b) {
 }
 
 #ifdef __AVX512BF16__
+/* y = x in bf16, unless the instruction would make a denormal zero. */
+#define HALVES 32
+INLINE bool halves_of(const float *x, uint16_t *y) {
+    enum { DENORMAL = 0x20 };
+    __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + LANES);
+    if (_mm512_fpclass_ps_mask(a, DENORMAL) | _mm512_fpclass_ps_mask(b, DENORMAL)) return false;
+    _mm512_storeu_si512(y, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    return true;
+}
+
 INLINE void pairs_along(const float *x, uint32_t *out) {
     _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + LANES), _mm512_loadu_ps(x)));
 }
-INLINE void pairs_across(const float *x, const float *next, uint32_t *out) {
-    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
-    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(next)));
+INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
+    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(vec_load_n(x, n)));
+    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(vec_load_n(next, n)));
     _mm512_storeu_si512(out, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
 }
 
@@ -45,7 +55,9 @@ INLINE unsigned pairs_begin(void) { return 0; }
 INLINE void pairs_end(unsigned before) { (void)before; }
 #else
 INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
-INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
+INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
+    plain_pairs_across(x, next, n, out);
+}
 
 INLINE Vec vec_upper(Vec a) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));

@@ -9,9 +9,11 @@ enum { TILE_ROWS = 1, TILE_VECS = 1 };
 
 INLINE void block_transpose(UnitBlock b) { plain_transpose(b); }
 
-/* LANES pairs of the 2 LANES neighbours at x; of the lanes of x and next. */
+/* LANES pairs of the 2 LANES neighbours at x; of n lanes of x and next. */
 INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, out); }
-INLINE void pairs_across(const float *x, const float *next, uint32_t *out) { plain_pairs_across(x, next, out); }
+INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
+    plain_pairs_across(x, next, n, out);
+}
 
 INLINE float flush(float a) { return __builtin_fabsf(a) < 0x1p-126f ? __builtin_copysignf(0.0f, a) : a; }
 INLINE Vec vec_flush(Vec a) {

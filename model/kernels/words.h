@@ -40,9 +40,9 @@ INLINE void plain_pairs_along(const float *x, uint32_t *out) {
 #pragma GCC ivdep
     for (int u = 0; u < LANES; u++) out[u] = round_to_upper(x[2 * u]) >> 16 | round_to_upper(x[2 * u + 1]);
 }
-INLINE void plain_pairs_across(const float *x, const float *next, uint32_t *out) {
+INLINE void plain_pairs_across(const float *x, const float *next, int n, uint32_t *out) {
 #pragma GCC ivdep
-    for (int i = 0; i < LANES; i++) out[i] = round_to_upper(x[i]) >> 16 | round_to_upper(next[i]);
+    for (int i = 0; i < n; i++) out[i] = round_to_upper(x[i]) >> 16 | round_to_upper(next[i]);
 }
 
 #endif

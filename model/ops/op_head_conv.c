@@ -7,130 +7,170 @@
 #include <string.h>
 
 /* y[o, l] = b[o] + sum_c sum_u W[o, c, u] x[c, l + u - p], p = (k - 1) / 2: a convolution along the features of a row,
- * heads being channels. Per row it is W [O, C k] times the taps [C k, D], shifted copies of a padded row that are laid
- * out straight as a packed operand. The derivative to x is the convolution of dy with
- * W'[c, o, u] = W[o, c, k - 1 - u]; that to W is dy [O, R D] times the taps' transpose, R rows together. */
+ * heads being channels. Per row it is W [O, C k] times the taps [C k, D], shifted copies of a padded row, which are
+ * read from it (Panels). The derivative to x is the convolution of dy with W'[c, o, u] = W[o, c, k - 1 - u]; that to W
+ * is dy [O, D] times the taps' transpose, which are read from the padded row transposed, [D + k - 1, C]: tap u of
+ * feature l begins at its row l + u. */
 typedef struct ConvContext {
     Tape *tape;
     Mat *x, *y;
     const Weight *w, *b;
     int in, out, kernel, dim, taps; /* taps = in kernel */
-    float *partial;                 /* [CHUNKS, O taps + O D]: sums of dW, of dy per feature */
+    float *partial;                 /* [CHUNKS, O taps + O D]: sums of dW as [O, k, C], of dy per feature */
 } ConvContext;
 
 /* Rows are dealt to a fixed number of chunks and the chunks' weight gradients added in order: the same bits on any
- * team. GROUP rows make a product that is worth packing for. */
-enum { CHUNKS = 16, GROUP = 16 };
+ * team. */
+enum { CHUNKS = 16 };
 
 static int chunk_begin(int n, int chunk) { return (int)((int64_t)n * chunk / CHUNKS); }
 
-static int round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-/* One direction of the convolution: packed weights [outs, ins kernel] and scratch for a row. */
-typedef struct Direction {
-    bool pairs;
-    int ins, outs, kernel, dim, padded, units; /* padded = dim + kernel - 1; units of the taps */
-    const uint32_t *weights;
-    size_t row_floats, panel_words;
-    float *rows;      /* [threads, row_floats] */
-    uint32_t *panels; /* [threads, panel_words] */
-} Direction;
-
 static int units_of(bool pairs, int k) { return pairs ? (k + 1) / 2 : k; }
 
-static Direction direction_open(Tape *t, int ins, int outs, int kernel, int dim, const float *w) {
-    const TrainKernels *k = kernels->train;
-    bool pairs = t->bf16;
-    Direction d = {.pairs = pairs, .ins = ins, .outs = outs, .kernel = kernel, .dim = dim};
-    size_t taps = (size_t)(ins * kernel);
-    d.padded = dim + kernel - 1;
-    d.units = units_of(pairs, (int)taps);
-    uint32_t *packed = tape_alloc(t, (size_t)round_up(outs, k->tile_rows) * taps * sizeof *packed);
-    k->pack_rows(pairs, &(PackSource){.x = w, .n = outs, .k = (int)taps, .stride = taps, .step = 1}, packed);
-    d.weights = packed;
-    d.row_floats = (size_t)(ins * d.padded + k->tile_columns);
-    d.panel_words = taps * (size_t)k->tile_columns;
-    d.rows = arena_calloc(&t->arena, (size_t)team_size() * d.row_floats * sizeof(float));
-    d.panels = tape_alloc(t, (size_t)team_size() * d.panel_words * sizeof *d.panels);
-    return d;
+static const uint32_t *words_of(const float *x) { return (const uint32_t *)(const void *)x; }
+
+/* A row of heads, each between zeros; in bf16 besides every element paired with the next, and the last tap of every
+ * other head with the first of the head behind. */
+typedef struct Padded {
+    bool pairs;
+    int heads, kernel, dim, wide, seam; /* wide = dim + kernel - 1; elements of a seam */
+    size_t floats, words;               /* of one thread */
+    float *rows;                        /* [threads, floats], zero where no head is */
+    uint32_t *paired;                   /* [threads, words] */
+} Padded;
+
+static Padded padded_open(Tape *t, int heads, int kernel, int dim) {
+    int columns = kernels->train->tile_columns;
+    Padded p = {.pairs = t->bf16, .heads = heads, .kernel = kernel, .dim = dim, .wide = dim + kernel - 1};
+    p.seam = (dim + columns - 1) / columns * columns;
+    p.floats = (size_t)((heads + 1) * p.wide + columns);
+    p.words = p.floats + (size_t)((heads + 1) / 2 * p.seam);
+    p.rows = arena_calloc(&t->arena, (size_t)team_size() * p.floats * sizeof *p.rows);
+    if (p.pairs) p.paired = arena_calloc(&t->arena, (size_t)team_size() * p.words * sizeof *p.paired);
+    return p;
 }
 
-/* Every head between zeros, which are there already. */
-static void pad_row(int heads, int dim, int kernel, const float *x, float *padded) {
-    for (int h = 0; h < heads; h++)
-        memcpy(padded + h * (dim + kernel - 1) + (kernel - 1) / 2, x + h * dim, (size_t)dim * sizeof *x);
+/* Head by head in place of the thread's last row; the words of which units are made. */
+static const uint32_t *pad_row(const Padded *p, const float *x) {
+    float *row = p->rows + (size_t)team_member() * p->floats;
+    for (int h = 0; h < p->heads; h++)
+        memcpy(row + h * p->wide + (p->kernel - 1) / 2, x + h * p->dim, (size_t)p->dim * sizeof *x);
+    if (!p->pairs) return words_of(row);
+    uint32_t *paired = p->paired + (size_t)team_member() * p->words;
+    kernels->train->pair_with(p->heads * p->wide, row, row + 1, paired);
+    return paired;
+}
+
+/* One direction of the convolution: weights [outs, ins kernel] and where each of their units meets a padded row. */
+typedef struct Direction {
+    Padded in;
+    int outs, units;
+    const uint32_t *weights;
+    int *taps;
+} Direction;
+
+/* Unit u as it lies in a padded row; of pairs that are no neighbours, in the seam behind it. */
+static int tap_at(const Padded *p, int u) {
+    int tap = p->pairs ? 2 * u : u, head = tap / p->kernel, at = tap % p->kernel;
+    if (p->pairs && at == p->kernel - 1) return (int)p->floats + head / 2 * p->seam;
+    return head * p->wide + at;
+}
+
+static Direction direction_open(Tape *t, int ins, int outs, int kernel, int dim, const float *w) {
+    int taps = ins * kernel;
+    Direction d = {.in = padded_open(t, ins, kernel, dim), .outs = outs, .units = units_of(t->bf16, taps)};
+    d.weights = words_of(w);
+    d.taps = tape_alloc(t, (size_t)d.units * sizeof *d.taps);
+    for (int u = 0; u < d.units; u++) d.taps[u] = tap_at(&d.in, u);
+    if (!t->bf16) return d;
+    uint32_t *paired = tape_alloc(t, (size_t)(outs * d.units) * sizeof *paired);
+    for (int o = 0; o < outs; o++) kernels->train->pair_row(taps, w + o * taps, paired + o * d.units);
+    d.weights = paired;
+    return d;
 }
 
 static void convolve_row(const Direction *d, const float *x, float *y, bool add) {
     const TrainKernels *k = kernels->train;
-    float *padded = d->rows + (size_t)team_member() * d->row_floats;
-    uint32_t *panel = d->panels + (size_t)team_member() * d->panel_words;
-    Panels weights = {d->weights, (size_t)(d->units * k->tile_rows)};
-    pad_row(d->ins, d->dim, d->kernel, x, padded);
-    for (int l = 0; l < d->dim; l += k->tile_columns) {
-        int n = MIN(k->tile_columns, d->dim - l);
-        k->pack_taps(d->pairs, d->ins, d->padded, d->kernel, n, padded + l, panel);
-        k->multiply(d->pairs, d->outs, n, d->units, weights, (Panels){.at = panel}, y + l, (size_t)d->dim, add);
+    const Padded *p = &d->in;
+    const uint32_t *row = pad_row(p, x);
+    for (int h = 0; p->pairs && h < p->heads; h += 2) {
+        const float *seam = p->rows + (size_t)team_member() * p->floats + (h + 1) * p->wide - p->dim;
+        uint32_t *paired = p->paired + (size_t)team_member() * p->words + p->floats;
+        k->pair_with(p->dim, seam, seam + p->dim, paired + h / 2 * p->seam);
     }
+    Panels weights = {.at = d->weights, .words = (size_t)(k->tile_rows * d->units), .row = (size_t)d->units};
+    Panels taps = {.at = row, .words = (size_t)k->tile_columns, .taps = d->taps};
+    k->multiply(p->pairs, d->outs, p->dim, d->units, weights, taps, y, (size_t)p->dim, add);
 }
 
 /* ---- backward ---- */
 
-/* dW += dy taps^T over the rows of a chunk, `groups` holding both packed operands of a group. */
-static void weight_gradient_chunk(const ConvContext *c, int chunk, const float *dy, float *padded, uint32_t *groups,
-                                  float *sums) {
+/* The operands of a row's part of dW. */
+typedef struct GradientRow {
+    Padded in;
+    int *taps;          /* [units of a head] */
+    size_t words;       /* of one thread */
+    uint32_t *operands; /* [threads, words]: the transposed row; in bf16 the pairs of dy behind it */
+    size_t dy;          /* where those begin */
+} GradientRow;
+
+static GradientRow gradient_open(const ConvContext *c) {
+    Tape *t = c->tape;
+    GradientRow g = {.in = padded_open(t, c->in, c->kernel, c->dim)};
+    int units = units_of(t->bf16, c->dim);
+    g.dy = (size_t)((g.in.wide + c->kernel) * c->in + kernels->train->tile_columns);
+    g.words = g.dy + (size_t)(t->bf16 ? c->out * units : 0);
+    g.operands = arena_calloc(&t->arena, (size_t)team_size() * g.words * sizeof *g.operands);
+    g.taps = tape_alloc(t, (size_t)units * sizeof *g.taps);
+    for (int u = 0; u < units; u++) g.taps[u] = (t->bf16 ? 2 * u : u) * c->in;
+    return g;
+}
+
+/* dW += dy taps^T of one row */
+static void weight_gradient_row(const ConvContext *c, const GradientRow *g, const float *x, const float *dy,
+                                float *sums) {
     const TrainKernels *k = kernels->train;
     bool pairs = c->tape->bf16;
-    int end = chunk_begin(c->x->n, chunk + 1), dim = c->dim, wide = c->dim + c->kernel - 1,
-        units = units_of(pairs, dim);
-    size_t row_panel = (size_t)(GROUP * units * k->tile_rows), column_panel = (size_t)(GROUP * units * k->tile_columns);
-    uint32_t *columns = groups + (size_t)round_up(c->out, k->tile_rows) * (size_t)(GROUP * dim);
-    for (int first = chunk_begin(c->x->n, chunk); first < end; first += GROUP) {
-        int rows = MIN(GROUP, end - first);
-        for (int r = 0; r < rows; r++) {
-            const float *dyr = dy + (size_t)(first + r) * (size_t)c->y->d;
-            pad_row(c->in, dim, c->kernel, c->x->x + (size_t)(first + r) * (size_t)c->x->d, padded);
-            k->pack_rows(
-                pairs,
-                &(PackSource){
-                    .x = dyr, .n = c->out, .k = dim, .stride = (size_t)dim, .step = 1, .panel_words = row_panel},
-                groups + r * units * k->tile_rows);
-            k->pack_columns(pairs,
-                            &(PackSource){.x = padded,
-                                          .n = c->taps,
-                                          .k = dim,
-                                          .stride = (size_t)wide,
-                                          .step = 1,
-                                          .run = c->kernel,
-                                          .panel_words = column_panel},
-                            columns + r * units * k->tile_columns);
-            kernels->add_row(c->y->d, dyr, sums + c->out * c->taps);
-        }
-        k->multiply(pairs, c->out, c->taps, rows * units, (Panels){groups, row_panel}, (Panels){columns, column_panel},
-                    sums, (size_t)c->taps, true);
+    int units = units_of(pairs, c->dim);
+    uint32_t *transposed = g->operands + (size_t)team_member() * g->words, *paired = transposed + g->dy;
+    k->transpose(c->in, g->in.wide, (size_t)g->in.wide, pad_row(&g->in, x), transposed);
+    for (int o = 0; pairs && o < c->out; o++) k->pair_row(c->dim, dy + o * c->dim, paired + o * units);
+    Panels left = {.at = pairs ? paired : words_of(dy), .words = (size_t)(k->tile_rows * units), .row = (size_t)units};
+    Panels right = {.at = transposed, .words = (size_t)k->tile_columns, .taps = g->taps};
+    k->multiply(pairs, c->out, c->taps, units, left, right, sums, (size_t)c->taps, true);
+}
+
+static void weight_gradient_chunk(const ConvContext *c, const GradientRow *g, int chunk, const float *dy, float *sums) {
+    int weights = c->out * c->taps;
+    memset(sums, 0, (size_t)(weights + c->y->d) * sizeof *sums);
+    for (int i = chunk_begin(c->x->n, chunk); i < chunk_begin(c->x->n, chunk + 1); i++) {
+        const float *dyr = dy + (size_t)i * (size_t)c->y->d;
+        weight_gradient_row(c, g, c->x->x + (size_t)i * (size_t)c->x->d, dyr, sums);
+        kernels->add_row(c->y->d, dyr, sums + weights);
     }
 }
 
+/* Each of [outs, a, b] to [outs, b, a]. */
+static void turn_weights(int outs, int a, int b, const float *from, float *to) {
+    for (int o = 0; o < outs; o++)
+        kernels->train->transpose(a, b, (size_t)b, words_of(from + o * a * b), (uint32_t *)(void *)(to + o * a * b));
+}
+
 static void weight_gradient(const ConvContext *c, const float *dy) {
-    const TrainKernels *k = kernels->train;
     Tape *t = c->tape;
     size_t weights = (size_t)(c->out * c->taps), partial = weights + (size_t)c->y->d;
-    size_t padded = (size_t)(c->in * (c->dim + c->kernel - 1));
-    size_t words =
-        (size_t)(round_up(c->out, k->tile_rows) + round_up(c->taps, k->tile_columns)) * (size_t)(GROUP * c->dim);
-    float *rows = arena_calloc(&t->arena, CHUNKS * padded * sizeof *rows);
-    uint32_t *groups = tape_alloc(t, CHUNKS * words * sizeof *groups);
+    GradientRow g = gradient_open(c);
+    float *turned = tape_alloc(t, weights * sizeof *turned);
 #pragma omp parallel for schedule(static)
-    for (int chunk = 0; chunk < CHUNKS; chunk++) {
-        float *sums = c->partial + (size_t)chunk * partial;
-        memset(sums, 0, partial * sizeof *sums);
-        weight_gradient_chunk(c, chunk, dy, rows + (size_t)chunk * padded, groups + (size_t)chunk * words, sums);
-    }
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+        weight_gradient_chunk(c, &g, chunk, dy, c->partial + (size_t)chunk * partial);
+    turn_weights(c->out, c->in, c->kernel, c->w->grad, turned);
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
         const float *sums = c->partial + (size_t)chunk * partial;
-        kernels->add_row((int)weights, sums, c->w->grad);
+        kernels->add_row((int)weights, sums, turned);
         for (int i = 0; i < c->y->d; i++) c->b->grad[i / c->dim] += sums[weights + (size_t)i];
     }
+    turn_weights(c->out, c->kernel, c->in, turned, c->w->grad);
 }
 
 /* W'[c, o, u] = W[o, c, k - 1 - u] */

@@ -62,7 +62,8 @@ static void pack_left(const LstmContext *c, const float *x, int n, uint32_t *out
 /* y [m, h] += left right */
 static void multiply_add(const LstmContext *c, int m, const uint32_t *left, const uint32_t *right, float *y) {
     const TrainKernels *t = kernels->train;
-    Panels a = {left, (size_t)t->tile_rows * (size_t)c->h}, b = {right, (size_t)t->tile_columns * (size_t)c->h};
+    Panels a = {.at = left, .words = (size_t)t->tile_rows * (size_t)c->h};
+    Panels b = {.at = right, .words = (size_t)t->tile_columns * (size_t)c->h};
     t->multiply(false, m, c->h, c->h, a, b, y, (size_t)c->h, true);
 }
 

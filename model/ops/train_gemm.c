@@ -8,7 +8,7 @@
 /* The wider of m and n is dealt out in blocks, each packed by the thread that multiplies it and small enough for its
  * second-level cache; the other operand is packed once for all. Long k goes in chunks, so that the shared operand
  * stays in the last-level cache. */
-enum { CHUNK_UNITS = 1024, BLOCK = 96 };
+enum { CHUNK_UNITS = 1024, BLOCK = 128 };
 
 typedef void Pack(bool pairs, const PackSource *s, uint32_t *out);
 
@@ -16,6 +16,7 @@ typedef struct Side {
     Matrix x; /* [n, k]: vectors are rows */
     int n, panel;
     Pack *pack;
+    bool rows; /* vectors of A whose elements are neighbours: read as they lie, in bf16 from a copy */
 } Side;
 
 typedef struct Plan {
@@ -30,6 +31,11 @@ static int round_up(int n, int to) { return (n + to - 1) / to * to; }
 /* Vectors first..first+n-1, elements k0..k0+k-1. */
 static void side_pack(const Side *s, bool pairs, int first, int n, int k0, int k, uint32_t *out) {
     size_t ld = (size_t)s->x.ld;
+    if (s->rows) {
+        const float *x = s->x.x + (size_t)first * ld + k0;
+        for (int i = 0; pairs && i < n; i++, x += ld, out += (k + 1) / 2) kernels->train->pair_row(k, x, out);
+        return;
+    }
     PackSource p = {.n = n, .k = k};
     if (s->x.transposed) {
         p.x = s->x.x + (size_t)k0 * ld + first;
@@ -48,27 +54,37 @@ static Plan plan_of(const TrainGemm *g, bool bf16) {
     Matrix b = g->b;
     b.transposed = !b.transposed;
     return (Plan){.g = g,
-                  .a = {g->a, g->m, t->tile_rows, t->pack_rows},
-                  .b = {b, g->n, t->tile_columns, t->pack_columns},
+                  .a = {g->a, g->m, t->tile_rows, t->pack_rows, !g->a.transposed},
+                  .b = {b, g->n, t->tile_columns, t->pack_columns, false},
                   .share_a = g->m <= g->n,
                   .bf16 = bf16,
                   .units_per_k = bf16 ? 2 : 1};
 }
 
+/* Vectors first.. from element k0 on; `packed` is what side_pack made of them. */
+static Panels panels_of(const Side *s, bool pairs, int first, int k0, int units, const uint32_t *packed) {
+    size_t ld = (size_t)s->x.ld, panel = (size_t)s->panel;
+    if (!s->rows) return (Panels){.at = packed, .words = panel * (size_t)units};
+    if (pairs) return (Panels){.at = packed, .words = panel * (size_t)units, .row = (size_t)units};
+    const void *x = s->x.x + (size_t)first * ld + k0;
+    return (Panels){.at = x, .words = panel * ld, .row = ld};
+}
+
 /* One block of C against all of the shared operand, a panel of which is read once for the whole block. */
-static void multiply_block(const Plan *p, int first, int n, int units, const uint32_t *own, const uint32_t *shared,
-                           bool add) {
+static void multiply_block(const Plan *p, int first, int n, int k0, int units, const uint32_t *own,
+                           const uint32_t *shared, bool add) {
     const TrainKernels *t = kernels->train;
     const TrainGemm *g = p->g;
-    const Side *s = p->share_a ? &p->a : &p->b;
+    const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
+    Panels mine = panels_of(o, p->bf16, first, k0, units, own);
     size_t ldc = (size_t)g->ldc;
     for (int at = 0; at < s->n; at += s->panel) {
         int count = MIN(s->panel, s->n - at);
-        const uint32_t *panel = shared + (size_t)at * (size_t)units;
-        float *c = p->share_a ? g->c + (size_t)at * ldc + first : g->c + (size_t)first * ldc + at;
-        Panels a = {p->share_a ? panel : own, (size_t)(t->tile_rows * units)};
-        Panels b = {p->share_a ? own : panel, (size_t)(t->tile_columns * units)};
-        t->multiply(p->bf16, p->share_a ? count : n, p->share_a ? n : count, units, a, b, c, ldc, add);
+        Panels all = panels_of(s, p->bf16, at, k0, units, shared + (size_t)at * (size_t)units);
+        if (p->share_a)
+            t->multiply(p->bf16, count, n, units, all, mine, g->c + (size_t)at * ldc + first, ldc, add);
+        else
+            t->multiply(p->bf16, n, count, units, mine, all, g->c + (size_t)first * ldc + at, ldc, add);
     }
 }
 
@@ -92,7 +108,7 @@ static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *
             int n = MIN(block, o->n - first);
             uint32_t *mine = own + (size_t)team_member() * own_words;
             side_pack(o, p->bf16, first, n, k0, k, mine);
-            multiply_block(p, first, n, units, mine, shared, add);
+            multiply_block(p, first, n, k0, units, mine, shared, add);
         }
     }
 }

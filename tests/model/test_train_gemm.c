@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "model/kernels/kernels.h"
+#include "model/ops/op.h"
 #include "model/ops/train_gemm.h"
 #include "tests/support/test.h"
 
@@ -12,6 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST = 2051 }; /* elements of a sum */
 
 typedef struct Shape {
     int m, n, k;
@@ -21,7 +24,7 @@ typedef struct Shape {
 static const Shape shapes[] = {{1, 1, 1, false, false, false},    {5, 7, 3, true, false, true},
                                {8, 48, 16, false, true, false},   {37, 53, 129, true, true, true},
                                {100, 33, 64, false, false, true}, {96, 97, 31, true, false, false},
-                               {3, 200, 2051, false, true, true}, {130, 64, 90, false, true, false}};
+                               {3, 200, MOST, false, true, true}, {130, 64, 90, false, true, false}};
 
 typedef struct Problem {
     Shape s;
@@ -54,16 +57,22 @@ static float b_at(const Problem *p, int e, int j) { return p->b[p->s.b_transpose
 static float flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 static float rounded(float x) { return bf16_to_f32(f32_to_bf16(flushed(x))); }
 
-/* What train_gemm.h promises, in so many words. */
-static float reference(const Problem *p, bool bf16, int i, int j) {
-    float sum = p->s.add ? p->c[i * p->s.n + j] : 0;
-    for (int e = 0; e < p->s.k && !bf16; e++) sum = fmaf(a_at(p, i, e), b_at(p, e, j), sum);
-    for (int e = 0; e < p->s.k && bf16; e += 2) {
-        bool odd = e + 1 < p->s.k;
-        sum = flushed(fmaf(odd ? rounded(a_at(p, i, e + 1)) : 0, odd ? rounded(b_at(p, e + 1, j)) : 0, sum));
-        sum = flushed(fmaf(rounded(a_at(p, i, e)), rounded(b_at(p, e, j)), sum));
+/* sum + a b, one product after the other. */
+static float chain(bool bf16, int n, const float *a, const float *b, float sum) {
+    for (int e = 0; e < n && !bf16; e++) sum = fmaf(a[e], b[e], sum);
+    for (int e = 0; e < n && bf16; e += 2) {
+        bool odd = e + 1 < n;
+        sum = flushed(fmaf(odd ? rounded(a[e + 1]) : 0, odd ? rounded(b[e + 1]) : 0, sum));
+        sum = flushed(fmaf(rounded(a[e]), rounded(b[e]), sum));
     }
     return sum;
+}
+
+/* What train_gemm.h promises, in so many words. */
+static float reference(const Problem *p, bool bf16, int i, int j) {
+    float a[MOST], b[MOST];
+    for (int e = 0; e < p->s.k; e++) a[e] = a_at(p, i, e), b[e] = b_at(p, e, j);
+    return chain(bf16, p->s.k, a, b, p->s.add ? p->c[i * p->s.n + j] : 0);
 }
 
 static void solve(Problem *p, bool bf16) {
@@ -172,4 +181,59 @@ TEST(train_gemm_agrees_with_openblas) {
         CHECK_MSG(worst <= 1e-6 * size, "flags %d: off by %g, the largest is %g", flags, worst, size);
         free(p.a);
     }
+}
+
+/* ---- the convolution over heads, whose taps are read where they lie ---- */
+
+typedef struct Conv {
+    int in, out, kernel, dim;
+} Conv;
+
+static float conv_reference(Conv v, bool bf16, const float *x, const float *w, float bias, int l) {
+    float taps[MOST];
+    for (int e = 0; e < v.in * v.kernel; e++) {
+        int at = l + e % v.kernel - (v.kernel - 1) / 2;
+        taps[e] = at < 0 || at >= v.dim ? 0 : x[e / v.kernel * v.dim + at];
+    }
+    return chain(bf16, v.in * v.kernel, w, taps, bias);
+}
+
+static int conv_differences(Conv v, bool bf16, float *x, float *w, float *bias) {
+    Tape t;
+    int different = 0, taps = v.in * v.kernel;
+    Weight ww = {.n_dims = 3, .dims = {v.out, v.in, v.kernel}, .data = w},
+           wb = {.n_dims = 1, .dims = {v.out}, .data = bias};
+    Mat mat = {.x = x, .n = 2, .d = v.in * v.dim};
+    tape_init(&t, false);
+    t.bf16 = bf16;
+    const Mat *y = op_head_conv(&t, &mat, &ww, &wb, v.dim);
+    for (int i = 0; i < y->n * y->d; i++) {
+        int row = i / y->d, o = i % y->d / v.dim;
+        float want = conv_reference(v, bf16, x + row * mat.d, w + o * taps, bias[o], i % v.dim);
+        different += memcmp(&want, y->x + i, sizeof want) != 0;
+    }
+    tape_free(&t);
+    return different;
+}
+
+TEST(head_conv_bits) {
+    static const Conv convs[] = {{5, 7, 3, 21}, {4, 9, 5, 64}, {17, 18, 5, 70}, {3, 2, 1, 8}};
+    const Kernels *levels[KERNELS_LEVELS], *chosen = kernels;
+    int n_levels = kernels_available(levels);
+    for (size_t i = 0; i < 2 * COUNTOF(convs); i++) {
+        Conv v = convs[i / 2];
+        int n_x = 2 * v.in * v.dim, n_w = v.out * v.in * v.kernel;
+        float *x = xmalloc((size_t)(n_x + n_w + v.out) * sizeof *x);
+        Draws d = draws_open(5, DRAW_TEST, (uint32_t)i);
+        for (int e = 0; e < n_x + n_w + v.out; e++) x[e] = element(&d);
+        for (int level = 0; level < n_levels; level++) {
+            kernels = levels[level];
+            if (strcmp(kernels->arithmetic, "common")) continue;
+            int different = conv_differences(v, i % 2, x, x + n_x, x + n_x + n_w);
+            CHECK_MSG(different == 0, "%s, %s, kernel %d: %d elements differ", kernels->name, i % 2 ? "bf16" : "f32",
+                      v.kernel, different);
+        }
+        free(x);
+    }
+    kernels = chosen;
 }
