@@ -82,8 +82,8 @@ static Mat *noble_activate(Forward *f, const Noble *b, Mat *h) {
 }
 
 Mat *linear(Forward *f, const Linear *l, Mat *x) {
-    Mat *y = op_linear(f->tape, x, &l->w, l->has_bias ? &l->b : NULL);
-    if (!l->has_noble) return y;
-    Mat *h = noble_activate(f, &l->noble, op_linear(f->tape, x, &l->noble.down, NULL));
-    return op_linear_add(f->tape, h, &l->noble.up, y);
+    const Weight *b = l->has_bias ? &l->b : NULL;
+    if (!l->has_noble) return op_linear(f->tape, x, &l->w, b);
+    Mat *h, *y = op_linear_both(f->tape, x, &l->w, b, &l->noble.down, &h);
+    return op_linear_add(f->tape, noble_activate(f, &l->noble, h), &l->noble.up, y);
 }

@@ -135,9 +135,13 @@ typedef struct ShortTile {
 static void short_transpose(const Gemm *g, int o, TransposedPair *out) {
     const uint16_t *w = (const uint16_t *)g->w + (size_t)o * (size_t)g->k;
     int outs = MIN(SHORT_VECS * LANES, g->n_out - o);
-    memset(out, 0, (size_t)g->k / 2 * sizeof *out);
-    for (int c = 0; c < outs; c++)
-        for (int p = 0; p < g->k / 2; p++) memcpy(out[p][c / LANES][c % LANES], w + c * g->k + 2 * p, 2 * sizeof *w);
+    for (int c = 0; c < SHORT_VECS * LANES; c += LANES)
+        for (int p = 0; p < g->k / 2; p += LANES) {
+            UnitBlock b = {{0}};
+            for (int i = 0; i < MIN(LANES, outs - c); i++) memcpy(b[i], w + (c + i) * g->k + 2 * p, sizeof b[i]);
+            block_transpose(b);
+            for (int i = 0; i < LANES; i++) memcpy(out[p + i][c / LANES], b[i], sizeof b[i]);
+        }
 }
 
 /* What lane `lane` of the accumulators of gemm_tile would hold, for every row and output. */

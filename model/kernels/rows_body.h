@@ -188,6 +188,15 @@ static int weigh_row(int d, const float *x, float max, float temperature, float 
     return positive;
 }
 
-static void to_bf16(int n, const float *x, uint16_t *y) {
+static void plain_to_bf16(int n, const float *x, uint16_t *y) {
     for (int i = 0; i < n; i++) y[i] = f32_to_bf16(x[i]);
+}
+
+static void to_bf16(int n, const float *x, uint16_t *y) {
+    int i = 0;
+#ifdef HALVES
+    for (; i + HALVES <= n; i += HALVES)
+        if (!halves_of(x + i, y + i)) plain_to_bf16(HALVES, x + i, y + i);
+#endif
+    plain_to_bf16(n - i, x + i, y + i);
 }

@@ -150,9 +150,9 @@ static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part
 
 /* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
  * where W has not enough outputs to go round, one stretch of the rows. */
-static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
+static void operand_serve(Tape *t, const Operand *a, const Weight *w, const Weight *b, const Mat *y, bool add) {
     ArenaMark mark = arena_mark(&t->arena);
-    Operand a = operand_of(t, x, w->dtype);
+    const Mat *x = a->x;
     int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
     bool by_rows = panels < team && x->n >= PANEL;
     int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
@@ -163,10 +163,17 @@ static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b
         int count = MIN(share, all - first);
         Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};
         if (add)
-            part_add(&a, w, y, &p, scratch + (size_t)team_member() * sums);
+            part_add(a, w, y, &p, scratch + (size_t)team_member() * sums);
         else
-            part_serve(&a, w, b ? weight_f32(b) : NULL, y, &p);
+            part_serve(a, w, b ? weight_f32(b) : NULL, y, &p);
     }
+    arena_rewind(&t->arena, mark);
+}
+
+static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
+    ArenaMark mark = arena_mark(&t->arena);
+    Operand a = operand_of(t, x, w->dtype);
+    operand_serve(t, &a, w, b, y, add);
     arena_rewind(&t->arena, mark);
 }
 
@@ -193,6 +200,23 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
     linear_serve(t, x, w, b, y, false);
+    return y;
+}
+
+Mat *op_linear_both(Tape *t, Mat *x, const Weight *w, const Weight *b, const Weight *w2, Mat **y2) {
+    if (t->recording || w->dtype != w2->dtype) {
+        Mat *y = op_linear(t, x, w, b);
+        *y2 = op_linear(t, x, w2, NULL);
+        return y;
+    }
+    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w2->n_dims != 2 || w2->dims[1] != x->d);
+    Mat *y = tape_mat(t, x->n, w->dims[0]);
+    *y2 = tape_mat(t, x->n, w2->dims[0]);
+    ArenaMark mark = arena_mark(&t->arena);
+    Operand a = operand_of(t, x, w->dtype);
+    operand_serve(t, &a, w2, NULL, *y2, false);
+    operand_serve(t, &a, w, b, y, false);
+    arena_rewind(&t->arena, mark);
     return y;
 }
 
