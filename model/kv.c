@@ -139,6 +139,39 @@ static void store_value(const KvLayer *kv, unsigned char *block, int at, const f
     }
 }
 
+/* What store_key and store_value would do with KV_BLOCK rows `ld` apart, the whole of a block: keys are turned by the
+ * kernels, values two at a time. */
+static void store_keys(const KvLayer *kv, unsigned char *block, const float *from_k, size_t ld) {
+    int k_dim = kv->heads.k_dim;
+    uint32_t *into = (uint32_t *)(void *)block;
+    if (kv->dtype == DTYPE_F32) {
+        kernels->train->transpose(KV_BLOCK, k_dim, ld, (const uint32_t *)(const void *)from_k, into);
+        return;
+    }
+    uint16_t half[KV_BLOCK][PIECE];
+    for (int d0 = 0; d0 < k_dim; d0 += PIECE, into += PIECE / 2 * KV_BLOCK) {
+        int n = MIN(PIECE, k_dim - d0);
+        for (int j = 0; j < KV_BLOCK; j++) {
+            kernels->to_bf16(n, from_k + (size_t)j * ld + d0, half[j]);
+            if (n % 2) half[j][n] = 0;
+        }
+        kernels->train->transpose(KV_BLOCK, (n + 1) / 2, PIECE / 2, (const uint32_t *)(const void *)half, into);
+    }
+}
+
+static void store_values(const KvLayer *kv, unsigned char *block, const float *from_v, size_t ld) {
+    int v_dim = kv->heads.v_dim;
+    for (int j = 0; j < KV_BLOCK && kv->dtype == DTYPE_F32; j++) store_value(kv, block, j, from_v + (size_t)j * ld);
+    uint16_t half[2][PIECE];
+    for (int j = 0; j < KV_BLOCK && kv->dtype == DTYPE_BF16; j += 2)
+        for (int d0 = 0; d0 < v_dim; d0 += PIECE) {
+            int n = MIN(PIECE, v_dim - d0);
+            uint16_t *into_v = (uint16_t *)(void *)block + kv_value_at(DTYPE_BF16, v_dim, d0, j);
+            for (int k = 0; k < 2; k++) kernels->to_bf16(n, from_v + (size_t)(j + k) * ld + d0, half[k]);
+            for (int d = 0; d < n; d++) into_v[2 * d] = half[0][d], into_v[2 * d + 1] = half[1][d];
+        }
+}
+
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v) {
     HeadShape heads = kv->heads;
     BUG_ON(k->d != heads.kv_heads * heads.k_dim || (v ? v->d : 0) != heads.v_heads * heads.v_dim);
@@ -146,14 +179,19 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
     for (int head = 0; head < heads.kv_heads; head++)
         for (int s = 0; s < batch->n_segments; s++) {
             const Segment *seg = &batch->segments[s];
-            for (int i = 0; i < seg->n; i++) {
-                int position = seg->pos0 + i, block = seg->blocks[position / KV_BLOCK];
+            for (int i = 0, rows; i < seg->n; i += rows) {
+                int position = seg->pos0 + i, at = position % KV_BLOCK, block = seg->blocks[position / KV_BLOCK];
                 size_t row = (size_t)(seg->row0 + i);
-                store_key(kv, kv_k(kv, block, head), position % KV_BLOCK,
-                          k->x + row * (size_t)k->d + (size_t)(head * heads.k_dim));
-                if (v && head < heads.v_heads)
-                    store_value(kv, kv_v(kv, block, head), position % KV_BLOCK,
-                                v->x + row * (size_t)v->d + (size_t)(head * heads.v_dim));
+                const float *from_k = k->x + row * (size_t)k->d + (size_t)(head * heads.k_dim), *from_v = NULL;
+                if (v && head < heads.v_heads) from_v = v->x + row * (size_t)v->d + (size_t)(head * heads.v_dim);
+                rows = at == 0 && seg->n - i >= KV_BLOCK ? KV_BLOCK : 1;
+                if (rows == KV_BLOCK) {
+                    store_keys(kv, kv_k(kv, block, head), from_k, (size_t)k->d);
+                    if (from_v) store_values(kv, kv_v(kv, block, head), from_v, (size_t)v->d);
+                    continue;
+                }
+                store_key(kv, kv_k(kv, block, head), at, from_k);
+                if (from_v) store_value(kv, kv_v(kv, block, head), at, from_v);
             }
         }
 }
