@@ -5,7 +5,10 @@
  * cache while all rows of x meet them, and fetched a block ahead; k in blocks of K_BLOCK, so that the rows of x of a
  * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array. */
 
-enum { K_BLOCK = 768, OUT_BLOCK = 64, W_BLOCK_BYTES = 192 << 10 };
+enum { K_BLOCK = 768, OUT_BLOCK = 64 };
+/* Of few rows the next block is mostly still on its way; of many, larger blocks let x, which is in no near cache, be
+ * read less often. */
+enum { W_BLOCK_BYTES = 192 << 10, W_BLOCK_MANY = 512 << 10, MANY_ROWS = 64 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
 
 typedef struct GemmScratch {
@@ -207,7 +210,8 @@ static bool gemm_is_short(const Gemm *g) {
 INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g) {
     GemmScratch s;
     size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
-    g->block = (int)MIN(MAX(W_BLOCK_BYTES / row / 8 * 8, 8), OUT_BLOCK);
+    size_t cached = g->n < MANY_ROWS ? W_BLOCK_BYTES : W_BLOCK_MANY;
+    g->block = (int)MIN(MAX(cached / row / 8 * 8, 8), OUT_BLOCK);
     for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
         int o1 = MIN(o0 + g->block, g->n_out);
         for (int i = 0, rows; i < g->n; i += rows) {
