@@ -234,7 +234,7 @@ def limits():
     cpu = {k.strip(): v.strip() for k, v in cpu.items()}
     model = cpu.get("model name", os.uname().machine)
     return {"cpu": f"{model} (family {cpu.get('cpu family', '?')}, model {cpu.get('model', '?')})", "cores": CPUS,
-            "level": level, "F32": float(f32), "BF16": float(bf16), "I8": float(int8), "read": float(read)}
+            "level": level, "F32": float(f32), "BF16": float(bf16), "I8": float(int8), "I4": float(int8), "read": float(read)}
 
 
 def commit():

@@ -23,7 +23,7 @@
 enum { POOL = 256 << 20, MAX_ROWS = 512, MAX_K = 3072, MAX_OUT = 50257 };
 static char *pool;  /* weights */
 static char *rows;  /* activations, [MAX_ROWS, MAX_K] of any type */
-static float *ones; /* scales */
+static float *ones; /* scales, of I4 taken as F16 */
 static float *results;
 
 /* ---- limits ---- */
@@ -142,15 +142,22 @@ typedef struct Product {
     int n, n_out, k;
 } Product;
 
+/* Of weights, without scales. */
+static size_t bytes_of(const Product *p, int outputs) {
+    return (size_t)outputs * (size_t)p->k * dtype_size(p->type) / (p->type == DTYPE_I4 ? 2 : 1);
+}
+
 static void run_share(const Kernels *k, const Product *p, const char *w, int first, int count) {
     float *y = results + first;
-    const char *at = w + (size_t)first * (size_t)p->k * dtype_size(p->type);
+    const char *at = w + bytes_of(p, first);
     if (p->type == DTYPE_F32)
         k->gemm_f32(p->n, count, p->k, (float *)rows, p->k, (const float *)at, y, p->n_out);
     else if (p->type == DTYPE_BF16)
         k->gemm_bf16(p->n, count, p->k, (uint16_t *)rows, p->k, (const uint16_t *)at, y, p->n_out);
-    else
+    else if (p->type == DTYPE_I8)
         k->gemm_i8(p->n, count, p->k, (int8_t *)rows, ones, (const int8_t *)at, ones, y, p->n_out);
+    else
+        k->gemm_i4(p->n, count, p->k, (int8_t *)rows, ones, (const uint8_t *)at, (uint16_t *)ones, y, p->n_out);
 }
 
 /* k NULL: by OpenBLAS, F32 only. */
@@ -166,7 +173,7 @@ static void run(const Kernels *k, const Product *p, const char *w, int threads) 
 }
 
 static double best_seconds(const Kernels *k, const Product *p, int threads) {
-    size_t bytes = (size_t)p->n_out * (size_t)p->k * dtype_size(p->type), copies = POOL / bytes;
+    size_t bytes = bytes_of(p, p->n_out), copies = POOL / bytes;
     double best = 1e9, spent = 0;
     for (size_t call = 0; call < 400 && (call < 4 || spent < 0.06); call++) {
         double t0 = now_seconds();
@@ -182,8 +189,8 @@ static const int counts[] = {1, 4, 16, 32, 64, MAX_ROWS};
 
 static void report(const Kernels *k, Product p, int threads, Limits l, double bandwidth) {
     double top = (p.type == DTYPE_F32 ? l.f32 : p.type == DTYPE_BF16 ? l.bf16 : l.i8) * 1e9 * threads;
-    double bytes = (double)p.n_out * p.k * (double)dtype_size(p.type);
-    printf("  %-4s %4d -> %-5d", dtype_name(p.type), p.k, p.n_out);
+    double bytes = (double)bytes_of(&p, p.n_out);
+    printf("  %-4s %4d -> %-5d", dtype_said(p.type), p.k, p.n_out);
     for (size_t c = 0; c < COUNTOF(counts); c++) {
         p.n = counts[c];
         double operations = 2.0 * p.n * p.n_out * p.k;
@@ -203,7 +210,12 @@ static void report(const Kernels *k, Product p, int threads, Limits l, double ba
 }
 
 static const int shapes[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, MAX_OUT}};
-static const Dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I8};
+static const Dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I8, DTYPE_I4};
+
+static Product product_of(Dtype type, const int *shape) {
+    int whole = shape[1] / INT4_OUTS * INT4_OUTS; /* blocks of I4 */
+    return (Product){.type = type, .k = shape[0], .n_out = type == DTYPE_I4 ? whole : shape[1]};
+}
 
 static void report_level(const Kernels *k, int threads) {
     Limits l = limits_of(k->name);
@@ -213,8 +225,7 @@ static void report_level(const Kernels *k, int threads) {
     printf("  rows:                    1                            4             16             32             64"
            "            512\n");
     for (size_t t = 0; t < COUNTOF(types); t++)
-        for (size_t s = 0; s < COUNTOF(shapes); s++)
-            report(k, (Product){.type = types[t], .k = shapes[s][0], .n_out = shapes[s][1]}, threads, l, bandwidth);
+        for (size_t s = 0; s < COUNTOF(shapes); s++) report(k, product_of(types[t], shapes[s]), threads, l, bandwidth);
 }
 
 static void print_limits(void) {
@@ -226,9 +237,10 @@ static void print_products(void) {
     for (size_t t = 0; t < COUNTOF(types); t++)
         for (size_t s = 0; s < COUNTOF(shapes); s++)
             for (size_t c = 0; c < COUNTOF(counts); c++) {
-                Product p = {.type = types[t], .n = counts[c], .k = shapes[s][0], .n_out = shapes[s][1]};
+                Product p = product_of(types[t], shapes[s]);
+                p.n = counts[c];
                 double operations = 2.0 * p.n * p.n_out * p.k;
-                printf("product %s %d %d %d %.2f\n", dtype_name(p.type), p.k, p.n_out, p.n,
+                printf("product %s %d %d %d %.2f\n", dtype_said(p.type), p.k, p.n_out, p.n,
                        operations / best_seconds(kernels, &p, team_size()) * 1e-9);
                 fflush(stdout);
             }

@@ -11,8 +11,8 @@ TESTS = ("prefill=512", "decode=1", "decode=8", "decode=32")
 OURS = tuple("noised " + d for d in ("f32", "bf16", "int8", "int4"))
 TORCH = ("PyTorch f32", "PyTorch bf16")
 LLAMA = tuple("llama.cpp " + q for q in ("BF16", "Q8_0", "Q4_0"))
-SIZES = {"F32": 4, "BF16": 2, "I8": 1}
-COLORS = {"F32": "#1f6fb4", "BF16": "#c2571a", "I8": "#2f8f4e"}
+SIZES = {"F32": 4, "BF16": 2, "I8": 1, "I4": 0.5}
+COLORS = {"F32": "#1f6fb4", "BF16": "#c2571a", "I8": "#2f8f4e", "I4": "#8a4fb0"}
 
 # What is to be reached: figure, whose, the best of whose to divide by, the ratio at each of LEVELS; the last's elsewhere.
 LEVELS = ("avx2", "avx512", "avx512bf16", "amx")
@@ -228,7 +228,7 @@ def write(machine, kept, has_llama, has_torch):
     lines = [f"# {machine['cpu']}, level `{machine['level']}`", "", "Written by `make bench-all`, as "
              "[figures.md](../figures.md#a-page-a-processor) tells.", ""]
     lines += table(["cores", "F32", "BF16", "INT8", "memory"],
-                   [[str(machine["cores"])] + [number(machine[d]) for d in SIZES] + [number(machine["read"])]])
+                   [[str(machine["cores"])] + [number(machine[d]) for d in ("F32", "BF16", "I8")] + [number(machine["read"])]])
     lines += ["Limits: multiply-adds in registers, G operations/s of a thread; GB/s that all threads read, "
               "by plain loads or for products of one row, whichever is more.", ""]
     missing = [n for n, there in (("PyTorch", has_torch), ("llama.cpp", has_llama)) if not there]
