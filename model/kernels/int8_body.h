@@ -28,7 +28,7 @@ static void to_int8(int n, const float *x, int8_t *code, float *scale) {
 
 /* ---- products: outputs across lanes, LANES or INT8_VECS LANES at a time ---- */
 
-enum { INT8_FEW = 3, INT8_PIECE = 8, INT8_RUN = 4 };    /* rows; groups of a long row; lines that are fetched */
+enum { INT8_FEW = 3, INT8_SHORT = 16, INT8_SOON = 4 };  /* rows; groups of a short row; groups */
 enum { INT8_BLOCK = 6, INT8_OUTS = INT8_VECS * LANES }; /* rows; groups and outputs of a panel */
 
 typedef struct Int8Gemm {
@@ -51,46 +51,36 @@ INLINE Vec int8_add(const Int8Gemm *a, size_t i, size_t g, Ints dots, const floa
 
 /* ---- few rows: W read in place, for a panel would cost more than it saves ---- */
 
-/* Memory brings lines faster that follow each other: INT8_RUN from `next` on, and the next row of W after `lines`. */
-typedef struct Int8Fetch {
-    const int8_t *next;
-    size_t lines, line;
-} Int8Fetch;
-
-/* As much as a group of LANES outputs. */
-INLINE void int8_fetch(Int8Fetch *f, size_t k) {
-    for (int run = 0; run < LANES / INT8_RUN; run++) {
-        for (int l = 0; l < INT8_RUN; l++) __builtin_prefetch(f->next + l * INT8_GROUP);
-        f->next += INT8_RUN * INT8_GROUP;
-        if ((f->line += INT8_RUN) < f->lines) continue;
-        f->next += k - f->line * INT8_GROUP;
-        f->line = 0;
+/* Memory brings lines faster that follow each other. So the next outputs' weights are fetched in the order they lie in:
+ * short rows to the first level; long ones, which are more than it holds, to the second, and to the first what is soon
+ * multiplied. */
+INLINE void int8_fetch(const Int8Gemm *a, size_t o, size_t g) {
+    const int8_t *next = a->w + (o + LANES) * a->k + g * LANES * INT8_GROUP;
+    const int8_t *soon = a->w + o * a->k + (g + INT8_SOON) * INT8_GROUP;
+    __builtin_prefetch(a->w_scale + (o + LANES) * a->groups + g * LANES);
+    if (a->groups <= INT8_SHORT) {
+        for (int l = 0; l < LANES; l++) __builtin_prefetch(next + l * INT8_GROUP);
+        return;
+    }
+    for (int l = 0; l < LANES; l++) {
+        __builtin_prefetch(next + l * INT8_GROUP, 0, 2);
+        __builtin_prefetch(soon);
+        soon += a->k;
     }
 }
 
-/* Outputs o.., groups g0..g1-1, while what follows is fetched. */
-INLINE void int8_few_groups(const Int8Gemm *a, size_t o, size_t outs, size_t g0, size_t g1, Int8Fetch f, Vec *sums) {
-    for (size_t g = g0; g < g1; g++) {
+/* Outputs o.. */
+INLINE void int8_few_outs(const Int8Gemm *a, size_t o, size_t outs) {
+    Vec sums[INT8_FEW];
+    for (size_t i = 0; i < a->n; i++) sums[i] = vec_set1(0);
+    for (size_t g = 0; g < a->groups; g++) {
         float scale[LANES];
         int8_scales(a, o, outs, g, scale);
-        __builtin_prefetch(a->w_scale + (o + LANES) * a->groups + g * LANES);
-        int8_fetch(&f, a->k);
+        int8_fetch(a, o, g);
         for (size_t i = 0; i < a->n; i++) {
             const int8_t *x = a->x + i * a->k + g * INT8_GROUP, *w = a->w + o * a->k + g * INT8_GROUP;
             sums[i] = int8_add(a, i, g, ints_dots(x, w, a->k, (int)outs), scale, sums[i]);
         }
-    }
-}
-
-INLINE void int8_few_outs(const Int8Gemm *a, size_t o, size_t outs) {
-    const size_t piece = a->groups <= LANES ? a->groups : INT8_PIECE,
-                 lines = a->groups <= LANES ? LANES * piece : piece;
-    Vec sums[INT8_FEW];
-    for (size_t i = 0; i < a->n; i++) sums[i] = vec_set1(0);
-    for (size_t g = 0; g < a->groups; g += piece) {
-        size_t end = g + piece;
-        const int8_t *next = end < a->groups ? a->w + o * a->k + end * INT8_GROUP : a->w + (o + LANES) * a->k;
-        int8_few_groups(a, o, outs, g, MIN(end, a->groups), (Int8Fetch){.next = next, .lines = lines}, sums);
     }
     for (size_t i = 0; i < a->n; i++) vec_store_n(a->y + i * a->ldy + o, sums[i], (int)outs);
 }
