@@ -363,7 +363,7 @@ codes: built ## what a learned code for every seed is worth beside temperature, 
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
 	@python3 scripts/diversity/codes_page.py
 
-added: built papers-completions ## what noise is worth in three models that were trained without, docs/diversity/added-*.csv (half an hour of a processor)
+added: built papers-completions ## what noise is worth in three models that were trained without, docs/diversity/added-*.csv (ten minutes of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/added.sh runs/added docs/diversity
 	@python3 scripts/diversity/added_page.py

@@ -1,7 +1,7 @@
 #!/bin/sh
 # added.sh RUNS DOCS [MODEL...]: what noise is worth in models that were trained without. Each is given some and has a judge
 # of another seed and kind (added.py); written into DOCS, added-MODEL.csv of each:
-#   llama   124,000 parameters, plain attention of make papers-completions
+#   llama   132,000 parameters, plain attention of make papers-completions
 #   gpt2    0.7 million, GPT-2's architecture, trained here on the same three books
 #   demo    6.8 million, weights/demo without its own noise, and its authors
 # Interrupted, it goes on where it was.
