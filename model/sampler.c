@@ -21,6 +21,7 @@ void sample_scratch_init(SampleScratch *s, int vocab) {
                          .buckets = xmalloc(v * sizeof *s->buckets),
                          .logs = xmalloc(v * sizeof *s->logs),
                          .candidates = xmalloc(v * sizeof *s->candidates),
+                         .shortlist = xmalloc(v * sizeof *s->shortlist),
                          .counts = xcalloc(v, sizeof *s->counts)};
 }
 
@@ -32,14 +33,18 @@ void sample_scratch_free(SampleScratch *s) {
     free(s->buckets);
     free(s->logs);
     free(s->candidates);
+    free(s->shortlist);
     free(s->counts);
     *s = (SampleScratch){0};
 }
 
 /* ---- logits: bias, penalties ---- */
 
+static bool penalises(const Sampling *s) {
+    return s->repetition_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
+}
+
 static void penalise(const Sampling *s, float *x, const int *history, int n_prompt, int n_history, int *counts) {
-    if (s->repetition_penalty == 1 && s->frequency_penalty == 0 && s->presence_penalty == 0) return;
     int first = s->repetition_window > 0 && s->repetition_window < n_history ? n_history - s->repetition_window : 0;
     for (int i = n_prompt; i < n_history; i++) counts[history[i]]++;
     for (int i = n_history - 1; i >= 0; i--) {
@@ -55,9 +60,10 @@ static void penalise(const Sampling *s, float *x, const int *history, int n_prom
 static void adjust(const Sampling *s, const float *logits, int vocab, const int *history, int n_prompt, int n_history,
                    const int *banned, int n_banned, SampleScratch *scratch) {
     float *x = scratch->logits;
+    if (s->n_bias == 0 && n_banned == 0 && !penalises(s)) return kernels->clean_row(vocab, logits, x);
     memcpy(x, logits, (size_t)vocab * sizeof *x);
     for (int i = 0; i < s->n_bias; i++) x[s->bias[i].id] += s->bias[i].bias;
-    penalise(s, x, history, n_prompt, n_history, scratch->counts);
+    if (penalises(s)) penalise(s, x, history, n_prompt, n_history, scratch->counts);
     for (int i = 0; i < n_banned; i++) x[banned[i]] = -INFINITY;
     kernels->clean_row(vocab, x, x);
 }
@@ -69,9 +75,10 @@ const float *mask_logits(const float *logits, int vocab, const int *allowed, int
     return x;
 }
 
+enum { BLOCK = 64 }; /* tokens that are looked over at once, and one by one where something is found */
+
 /* The first element of x [n] that equals value; there is one. */
 static int index_of(const float *x, int n, float value) {
-    enum { BLOCK = 64 };
     int i = 0;
     for (int any = 0; i + BLOCK <= n; i += BLOCK) {
         for (int j = i; j < i + BLOCK; j++) any |= x[j] == value;
@@ -151,7 +158,6 @@ static int take(const float *key, const float *w, int *ids, int n, double sum, d
 
 /* The candidates of one bucket, in order of id. */
 static int bucket_ids(const Ranking *r, int bucket) {
-    enum { BLOCK = 64 };
     int n = 0;
     for (int i = 0; i < r->vocab; i += BLOCK) {
         int end = MIN(i + BLOCK, r->vocab), any = 0;
@@ -177,6 +183,24 @@ static int cross(const Ranking *r, bool by_number, double target, double *mass) 
 
 /* The sum that is exceeded exactly when at least `share` of mass is reached. */
 static double share_target(float share, double mass) { return fmax(0, nextafter((double)share * mass, -INFINITY)); }
+
+/* ---- the first of the ranking, before there is one ---- */
+
+/* Keeps in x [n], in order of id, the first k of the ranking and few others; their ids go to scratch->shortlist. Of the
+ * largest logits of all blocks the k-th largest is one that k candidates reach, and few blocks have any such. */
+static int keep_first(float *x, int n, int k, const SampleScratch *scratch) {
+    float *largest = scratch->weights;
+    int *order = scratch->candidates, *ids = scratch->shortlist, blocks = (n + BLOCK - 1) / BLOCK, kept = 0;
+    for (int b = 0; b < blocks; b++) {
+        largest[b] = kernels->max_row(MIN(BLOCK, n - b * BLOCK), x + b * BLOCK);
+        order[b] = b;
+    }
+    float least = largest[order[take(largest, NULL, order, blocks, 0, k - 0.5) - 1]];
+    for (int b = 0; b < blocks; b++)
+        for (int i = b * BLOCK; largest[b] >= least && i < MIN((b + 1) * BLOCK, n); i++)
+            if (x[i] >= least) ids[kept] = i, x[kept++] = x[i];
+    return kept;
+}
 
 /* ---- filters that do not keep the beginning of the ranking ---- */
 
@@ -262,10 +286,13 @@ int sample_again(const Sampling *s, Attempt attempt, const float *logits, int vo
     float max = kernels->max_row(vocab, x);
     if (max == -INFINITY) return -1;
     if (s->temperature == 0) return index_of(x, vocab, max);
+    bool few = !within && s->top_k > 0 && s->top_k <= vocab / BLOCK / 2;
+    if (few) vocab = keep_first(scratch->logits, vocab, s->top_k, scratch);
     Ranking r = {.x = x, .w = scratch->weights, .bucket = scratch->buckets, .vocab = vocab, .ids = scratch->candidates};
     rank(&r, max, s->temperature);
     uint32_t word = philox4x32((uint32_t)n_history, (uint32_t)attempt.number, 0, 0x53414D50, s->seed).v[0];
-    return draw(s, &r, (word + 0.5) * 0x1p-32, within, scratch);
+    int drawn = draw(s, &r, (word + 0.5) * 0x1p-32, within, scratch);
+    return few && drawn >= 0 ? scratch->shortlist[drawn] : drawn;
 }
 
 /* ---- log-probabilities ---- */

@@ -38,6 +38,7 @@ typedef struct SampleScratch {
     uint16_t *buckets;                          /* [V] */
     double *logs;                               /* [V] */
     int *candidates;                            /* [V] */
+    int *shortlist;                             /* [V] */
     int *counts;                                /* [V], zero between calls */
 } SampleScratch;
 void sample_scratch_init(SampleScratch *s, int vocab);

@@ -108,7 +108,7 @@ static Sampling draw_sampling(Draws *d, int vocab) {
     static const float temperatures[] = {0.01f, 0.5f, 1, 1.7f}, shares[] = {0, 0.1f, 0.5f, 0.95f, 1, 1};
     Sampling s = plain;
     s.temperature = temperatures[draw_below(d, COUNTOF(temperatures))];
-    s.top_k = draw_below(d, 2) ? (int)draw_below(d, (uint64_t)vocab + 2) : 0;
+    s.top_k = draw_below(d, 2) ? (int)draw_below(d, (uint64_t)(draw_below(d, 2) ? vocab : vocab / 100) + 2) : 0;
     s.top_p = shares[draw_below(d, COUNTOF(shares))];
     s.typical_p = draw_below(d, 3) ? 1 : shares[draw_below(d, COUNTOF(shares))];
     s.min_p = draw_below(d, 2) ? 0 : (float)draw_uniform(d);
