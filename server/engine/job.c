@@ -105,7 +105,7 @@ int job_prepare(Job *job, const Config *c) {
     return 0;
 }
 
-static void wake(const Job *job) {
+void job_wake(const Job *job) {
     if (job->wake) job->wake(job->wake_arg);
 }
 
@@ -131,7 +131,6 @@ void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens) {
     job->progress.n_tokens = n_tokens;
     job->progress.cached_tokens = cached_tokens;
     pthread_mutex_unlock(&job->mutex);
-    wake(job);
 }
 
 void job_finish(Job *job, Finish finish, const char *error) {
@@ -140,7 +139,7 @@ void job_finish(Job *job, Finish finish, const char *error) {
     job->progress.finished = now_seconds();
     if (error) snprintf(job->error, sizeof job->error, "%s", error);
     pthread_mutex_unlock(&job->mutex);
-    wake(job);
+    job_wake(job);
     job_release(job);
 }
 

@@ -3,7 +3,7 @@
  * Ownership: the submitter allocates a Job with job_new; it has two owners, submitter and engine, each calling
  * job_release once. Fields above the line are written before engine_submit and read-only afterwards; those below are
  * written by the engine only, under job->mutex, and job->wake(wake_arg) is called (without the mutex, from the engine
- * thread) after each change; it must not block and must not call back into the engine. */
+ * thread) after what a step has changed; it must not block and must not call back into the engine. */
 #ifndef NOISED_JOB_H
 #define NOISED_JOB_H
 
@@ -121,17 +121,20 @@ void job_release(Job *job);
 JobProgress job_progress(Job *job);
 void job_cancel(Job *job); /* takes effect within one step, in queue, prefill or decode */
 
-/* ---- the engine's side: called from the engine thread, wakes the submitter after every change ---- */
+/* ---- the engine's side: called from the engine thread ---- */
 
 /* Prepares what only the engine needs; called by the submitter's thread, in engine_submit. -1 when out of memory. */
 int job_prepare(Job *job, const Config *c);
 
 void job_start(Job *job, double now);
 
-/* The result so far, whose new entries of prompt_scores and tokens are filled in already. */
+/* The result so far, whose new entries of prompt_scores and tokens are filled in already. The submitter hears of it by
+ * job_wake, once all jobs of a step are published. */
 void job_publish(Job *job, int n_scored, int n_tokens, int cached_tokens);
+void job_wake(const Job *job);
 
-/* Ends the job and drops the engine's reference. `error` belongs to FINISH_ERROR, NULL otherwise. */
+/* Ends the job, wakes the submitter and drops the engine's reference. `error` belongs to FINISH_ERROR, NULL otherwise.
+ */
 void job_finish(Job *job, Finish finish, const char *error);
 
 bool job_is_end(const Job *job, int id);

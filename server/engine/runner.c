@@ -300,8 +300,8 @@ static Finish take_all_drawn(Runner *r, Sequence *s) {
     return finish;
 }
 
-/* Publishes what the step brought; FINISH_NONE when the job goes on. */
-static Finish push(Runner *r, Sequence *s) {
+/* Publishes what the step brought: whether it brought any. */
+static bool push(Runner *r, Sequence *s) {
     const Job *job = s->job;
     Finish finish = FINISH_NONE;
     bool drew = job->kind->draws && s->step_wanted && s->n_rows == s->n_tokens;
@@ -309,9 +309,10 @@ static Finish push(Runner *r, Sequence *s) {
     if (drew) finish = take_all_drawn(r, s);
     int generated = s->n_tokens - job->n_prompt;
     if (finish == FINISH_NONE && generated == job->max_tokens && s->n_rows >= s->n_prompt) finish = FINISH_LENGTH;
-    if ((s->step_wanted && job->kind->draws) || finish != FINISH_NONE)
-        job_publish(s->job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
-    return finish;
+    s->step_finish = finish;
+    bool news = (s->step_wanted && job->kind->draws) || finish != FINISH_NONE;
+    if (news) job_publish(s->job, job->score_prompt ? MIN(s->n_rows + 1, job->n_prompt) : 0, generated, s->n_cached);
+    return news;
 }
 
 /* Of a job without a next token. */
@@ -320,16 +321,24 @@ static const char *no_token(const Job *job, int id) {
     return job->walk ? "no token goes on with the form" : "the model's logits leave no token to choose from";
 }
 
+/* Nobody is woken before all is published: whoever is takes a core from the others. */
 static void push_all(Runner *r) {
     for (int i = 0; i < r->n_running; i++) {
         Sequence *s = r->running[i];
+        s->step_news = false;
         if (!s->step_rows && s->n_prompt) continue;
         scheduler_commit(s, &r->pool);
-        Finish finish = push(r, s);
-        if (finish == FINISH_ERROR)
-            retire(r, s, finish, no_token(s->job, s->job->tokens[s->n_tokens - s->job->n_prompt].id));
-        else if (finish != FINISH_NONE)
-            retire(r, s, finish, NULL);
+        s->step_news = push(r, s);
+    }
+    for (int i = 0; i < r->n_running; i++) {
+        Sequence *s = r->running[i];
+        if (!s->step_news) continue;
+        if (s->step_finish == FINISH_ERROR)
+            retire(r, s, FINISH_ERROR, no_token(s->job, s->job->tokens[s->n_tokens - s->job->n_prompt].id));
+        else if (s->step_finish != FINISH_NONE)
+            retire(r, s, s->step_finish, NULL);
+        else
+            job_wake(s->job);
     }
     sweep(r);
 }

@@ -42,6 +42,8 @@ typedef struct Sequence {
     int step_rows;    /* in the batch of this step */
     int step_guessed; /* the last of them, of tokens that are guessed */
     int step_wanted;  /* the last of them, whose logits are wanted */
+    bool step_news;   /* the step brought something for the submitter, and perhaps the end: */
+    Finish step_finish;
 } Sequence;
 
 /* Whose a wanted row is: it predicts the token at `position`. */

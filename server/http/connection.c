@@ -36,23 +36,22 @@ void http_connection_open(HttpConnection *c, int fd, const struct sockaddr *clie
 
 /* ---- sleeping ---- */
 
-static void resume(HttpConnection *c) {
-    MHD_resume_connection(c->mhd);
-    if (!atomic_exchange(&c->http->nudged, true)) eventfd_write(c->http->nudge_fd, 1);
-}
-
 void http_connection_suspend(HttpConnection *c) {
     int awake = HTTP_AWAKE;
     MHD_suspend_connection(c->mhd);
-    if (!atomic_compare_exchange_strong(&c->sleep, &awake, HTTP_ASLEEP)) resume(c);
+    if (!atomic_compare_exchange_strong(&c->sleep, &awake, HTTP_ASLEEP)) MHD_resume_connection(c->mhd);
 }
 
-/* The mutex: when a wake at the end has had it, no earlier one is still resuming what the library is about to free. */
+/* Onto the list of those that the loop resumes. Who finds it empty ends the loop's wait; the others are seen with it.
+ */
 void http_wake(void *waker) {
     HttpConnection *c = waker;
-    pthread_mutex_lock(&c->http->mutex);
-    if (atomic_exchange(&c->sleep, HTTP_WOKEN) == HTTP_ASLEEP) resume(c);
-    pthread_mutex_unlock(&c->http->mutex);
+    struct Http *h = c->http;
+    if (atomic_exchange(&c->sleep, HTTP_WOKEN) != HTTP_ASLEEP) return;
+    HttpConnection *first = atomic_load(&h->woken);
+    do c->next_woken = first;
+    while (!atomic_compare_exchange_weak(&h->woken, &first, c));
+    if (!first) eventfd_write(h->nudge_fd, 1);
 }
 
 /* ---- the end of a request ---- */

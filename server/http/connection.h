@@ -36,7 +36,7 @@ enum { HTTP_LINGER = 2 }; /* seconds, at most */
 
 typedef struct HttpConnection {
     struct Http *http;
-    struct HttpConnection *next_free;
+    struct HttpConnection *next_free, *next_woken;
     int fd;
     char client[TCP_NAME_BYTES];
     Phase phase;
@@ -79,11 +79,10 @@ struct Http {
     HttpHandler handler;
     struct MHD_Daemon *daemon;
     int listen_fd, epoll_fd, port;
-    int nudge_fd;       /* whatever is written to it ends the loop's wait */
-    atomic_bool nudged; /* since the loop's turn began */
-    int spare_fd;       /* given up for a moment when no descriptor is left, to refuse with */
+    int nudge_fd; /* whatever is written to it ends the loop's wait */
+    int spare_fd; /* given up for a moment when no descriptor is left, to refuse with */
     pthread_t loop;
-    pthread_mutex_t mutex; /* of those who wake */
+    _Atomic(HttpConnection *) woken; /* since the loop last looked; all of them sleep in the library */
     atomic_bool stopping;
     atomic_int n_busy;           /* connections in BODY or REPLY */
     HttpConnection *connections; /* [HTTP_SPARE_PLACES + n_connections], the spare ones first */

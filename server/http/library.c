@@ -299,10 +299,20 @@ bool http_library_has_work(struct Http *h) {
     return MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms == 0;
 }
 
+/* What is woken sleeps, and only here can it be closed: it is still there. */
+void http_library_round(struct Http *h) {
+    HttpConnection *c = atomic_exchange(&h->woken, NULL);
+    for (HttpConnection *next; c; c = next) {
+        next = c->next_woken;
+        MHD_resume_connection(c->mhd);
+    }
+    MHD_run(h->daemon);
+}
+
 /* As it does one thing a round, also what has come of that. */
 void http_library_run(struct Http *h) {
     enum { ROUNDS = 4 };
-    for (int i = 0; i < ROUNDS && (i == 0 || http_library_has_work(h)); i++) MHD_run(h->daemon);
+    for (int i = 0; i < ROUNDS && (i == 0 || http_library_has_work(h)); i++) http_library_round(h);
 }
 
 bool http_library_take(HttpConnection *c, const struct sockaddr *address, socklen_t n) {

@@ -11,7 +11,8 @@
 
 struct MHD_Daemon *http_library_start(struct Http *h); /* NULL with errno */
 bool http_library_has_work(struct Http *h);
-void http_library_run(struct Http *h); /* what is at hand */
+void http_library_round(struct Http *h); /* who was woken goes on, and each connection does one thing */
+void http_library_run(struct Http *h);   /* what is at hand */
 
 enum { HTTP_MAX_FILES = 1 << 20 }; /* descriptors from there on cannot be judged */
 

@@ -38,7 +38,7 @@ static HttpConnection *spare_place(struct Http *h) {
         if (first->phase != PHASE_FREE && (c->phase == PHASE_FREE || c->opened_at < first->opened_at)) first = c;
     if (first->phase == PHASE_HEAD) http_refuse(first, 503, "too many connections");
     http_connection_cut(first);
-    if (first->phase != PHASE_FREE) MHD_run(h->daemon);
+    if (first->phase != PHASE_FREE) http_library_round(h);
     return first->phase == PHASE_FREE ? first : NULL;
 }
 

@@ -83,7 +83,6 @@ static void *loop(void *arg) {
         int wait = knocked || http_library_has_work(h) ? 0 : TICK_MS;
         int n = epoll_wait(h->epoll_fd, events, COUNTOF(events), wait);
         h->turn_began = now_seconds();
-        atomic_store(&h->nudged, false);
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
             knocked = knocked || what == &h->listen_fd;
@@ -126,7 +125,7 @@ static int probe(Http *h, Err *err) {
     h->turn_began = now_seconds();
     send(pair[1], request, sizeof request - 1, MSG_NOSIGNAL);
     http_welcome(h, pair[0], &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t));
-    for (int i = 0; i < ROUNDS && c->phase != PHASE_LINGER; i++) MHD_run(h->daemon);
+    for (int i = 0; i < ROUNDS && c->phase != PHASE_LINGER; i++) http_library_round(h);
     close(pair[1]);
     http_connection_cut(c); /* it lingers no longer */
     h->handler = handler;
@@ -176,7 +175,6 @@ int http_start(Http **out, const HttpOptions *options, const HttpHandler *handle
     h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     h->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->spare_fd = -1;
-    pthread_mutex_init(&h->mutex, NULL);
     if (start(h, err)) return http_free(h), -1;
     *out = h;
     return 0;
@@ -187,7 +185,7 @@ void http_stop(Http *h) {
     eventfd_write(h->nudge_fd, 1);
     pthread_join(h->loop, NULL);
     for (int i = 0; i < atomic_load(&h->n_used); i++) http_connection_cut(&h->connections[i]);
-    MHD_run(h->daemon);
+    http_library_round(h);
     MHD_stop_daemon(h->daemon);
     h->daemon = NULL;
     close(h->listen_fd);
@@ -199,7 +197,6 @@ void http_free(Http *h) {
     if (h->daemon) MHD_stop_daemon(h->daemon);
     for (size_t i = 0; i < COUNTOF(fds); i++)
         if (fds[i] >= 0) close(fds[i]);
-    pthread_mutex_destroy(&h->mutex);
     free(h->connections);
     free(h);
 }

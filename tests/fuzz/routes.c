@@ -23,7 +23,7 @@ enum { KINDS = COUNTOF(kinds), MOST_SECONDS = 50 };
 static Options options[KINDS];
 static Server servers[KINDS];
 static Auth everybody;
-static struct Http http = {.mutex = PTHREAD_MUTEX_INITIALIZER}; /* nobody's loop: what http_wake needs */
+static struct Http http; /* nobody's loop: nothing sleeps in its library */
 static HttpConnection connection = {.http = &http};
 
 /* ---- the servers ---- */
