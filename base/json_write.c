@@ -21,9 +21,19 @@ static void append_escaped(Buffer *b, unsigned char c) {
         buffer_append(b, &c, 1);
 }
 
+/* Bytes that text[0..n) begins with and that stand for themselves. */
+static size_t plain(const char *text, size_t n) {
+    size_t i = 0;
+    while (i < n && (signed char)text[i] >= ' ' && text[i] != '"' && text[i] != '\\') i++;
+    return i;
+}
+
 static void append_string(Buffer *b, const char *text, size_t n) {
     buffer_append(b, "\"", 1);
     for (size_t i = 0, length; i < n; i += length) {
+        length = plain(text + i, n - i);
+        buffer_append(b, text + i, length);
+        if (length > 0) continue;
         Utf8 kind = utf8_next(text + i, n - i, &length);
         if (kind != UTF8_VALID)
             buffer_text(b, UTF8_REPLACEMENT);
