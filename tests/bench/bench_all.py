@@ -8,7 +8,6 @@ the processors, and its host of them, is held against what those of the round ta
 percent of the processors, the round does not count. A part ends when ROUNDS rounds count, or after twice as many. A run
 of a rival that takes more than LIMIT seconds is ended, and not started again. Rounds are kept in build/bench-all/ until
 the program has changed, so that what is interrupted goes on; the page is written anew after every part."""
-import http.client
 import importlib.util
 import json
 import os
@@ -20,15 +19,15 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.parse
 
 LIMIT = float(os.environ.setdefault("LIMIT", "120"))
 os.environ.setdefault("STEPS", "2")
 
 import bench_page  # noqa: E402
 import bench_train  # noqa: E402
+import servers  # noqa: E402
 
-BUILD = os.environ.get("BUILD", "build")
+BUILD = servers.BUILD
 MODELS, SCRIPT = "runs/bench-serve", "tests/bench/bench_serve.py"
 LLAMA = os.environ.get("LLAMA", "")
 ROUNDS, BOUND = int(os.environ.get("ROUNDS") or 5), float(os.environ.get("BOUND") or 5) / 100
@@ -48,7 +47,8 @@ def machine_seconds():
 
 
 def own_seconds():
-    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in usages)
 
 
 class Foreign:
@@ -97,56 +97,15 @@ class Round:
         self.run(name, command, lambda line: self.put(name, line.split()[1], float(line.split()[2])))
 
 
-class Server:
-    """A server inside of `with`, its url when it answers."""
-
-    def __init__(self, command, url=None):
-        self.command, self.url = command, url
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        if not self.url:
-            self.url = next((l.split()[-1] for l in self.process.stdout if l.startswith("listening on ")), None)
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        while self.process.poll() is None and not self.answers():
-            time.sleep(0.2)
-        if self.process.poll() is not None:
-            sys.exit(f"bench-all: {' '.join(self.command)} ended with status {self.process.returncode}")
-        return self
-
-    def answers(self):
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=600)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
-    def post(self, path, body):
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=600)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        if answer.status != 200:
-            sys.exit(f"bench-all: {path} answers {answer.status}: {text[:300]}")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-
-
 def daemon(dtype, *options):
-    return Server([f"{BUILD}/noised", "--model", f"{MODELS}/mha-{dtype}", "--port", "0", *options])
+    return servers.daemon(f"{MODELS}/mha-{dtype}", *options)
 
 
 def llama_server(kind):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
-    return Server([f"{LLAMA}/llama-server", "-m", f"{MODELS}/gpt2-{kind}.gguf", "-c", "32768", "-np", str(CLIENTS), "-t",
-                   str(CPUS), "--port", str(port)], f"http://127.0.0.1:{port}")
+    return servers.Server([f"{LLAMA}/llama-server", "-m", f"{MODELS}/gpt2-{kind}.gguf", "-c", "32768", "-np",
+                           str(CLIENTS), "-t", str(CPUS), "--port", str(port)], f"http://127.0.0.1:{port}")
 
 
 # ---- the parts ----
@@ -184,9 +143,9 @@ def training(r):
 
 
 def load(r):
-    servers = [(name, daemon(dtype, "--kv-tokens", "32768")) for dtype, name in OURS.items() if dtype != "f32"]
-    servers += [(name, llama_server(kind)) for kind, name in LLAMAS.items()] if LLAMA else []
-    for name, server in servers:
+    beside = [(name, daemon(dtype, "--kv-tokens", "32768")) for dtype, name in OURS.items() if dtype != "f32"]
+    beside += [(name, llama_server(kind)) for kind, name in LLAMAS.items()] if LLAMA else []
+    for name, server in beside:
         if name in r.slow:
             continue
         with server:
@@ -267,8 +226,8 @@ def measure(part):
         found["bound"], found["date"] = BOUND, time.strftime("%Y-%m-%d")
         found["rounds"].append({"foreign": foreign.share, "seconds": foreign.seconds, "figures": r.figures})
         keep(part, found)
-        print(f"{part}: round {len(found['rounds'])} took {foreign.seconds:.0f} s, others had {foreign.share:.1%} of the "
-              f"processors{'' if foreign.share <= BOUND else ': does not count'}", flush=True)
+        print(f"{part}: round {len(found['rounds'])} took {foreign.seconds:.0f} s, others had {foreign.share:.1%} of "
+              f"the processors{'' if foreign.share <= BOUND else ': does not count'}", flush=True)
 
 
 def main():

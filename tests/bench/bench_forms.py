@@ -4,7 +4,7 @@ of a free one."""
 import os
 import statistics
 
-from daemon_time import Daemon
+from servers import daemon
 
 SHAPE = {"type": "object", "required": ["name", "tags", "size"], "properties": {
     "name": {"type": "string", "maxLength": 40}, "size": {"type": "integer"},
@@ -19,13 +19,12 @@ FORMS = {
 }
 PROMPT = "It was a dark night, and"
 
-daemon = Daemon(os.environ.get("CHECKPOINT", "weights/demo"))
 taken = {name: [] for name in FORMS}
-for seed in range(int(os.environ.get("ROUNDS", "15")) + 1):
-    for name, more in FORMS.items():
-        taken[name].append(daemon.complete(prompt=PROMPT, max_tokens=100, seed=seed, ignore_eos=True, **more)[1])
+with daemon(os.environ.get("CHECKPOINT", "weights/demo"), "--threads", "1") as server:
+    for seed in range(int(os.environ.get("ROUNDS", "15")) + 1):
+        for name, more in FORMS.items():
+            taken[name].append(server.complete(prompt=PROMPT, max_tokens=100, seed=seed, ignore_eos=True, **more)[1])
 free = statistics.median(taken["free"][1:])
 for name, times in taken.items():
     median = statistics.median(times[1:])  # the first warms up
     print(f"{name:20} {1e3 * median:8.3f} ms a token  {median / free:5.2f} of a free one")
-daemon.stop()

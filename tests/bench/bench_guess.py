@@ -1,11 +1,11 @@
 """What --guess is worth: answers of the demo, or of CHECKPOINT, one stream at a time, of a daemon with it and of one
-without by turns, on one thread each. The texts must be equal; the median over ROUNDS of the processor's time for a token
-without, by that with it: above 1 it pays."""
+without by turns, on one thread each. The texts must be equal; the median over ROUNDS of the processor's time for a
+token without, by that with it: above 1 it pays."""
 import os
 import statistics
 import sys
 
-from daemon_time import Daemon
+from servers import daemon
 
 LINE = "The honourable gentleman from the county of Kent was asked for his opinion, and gave it.\n"
 BOOK = "It was a dark night, and the people of the house had gone to bed."
@@ -19,17 +19,16 @@ TEXTS = {
 }
 
 checkpoint = os.environ.get("CHECKPOINT", "weights/demo")
-daemons = [Daemon(checkpoint), Daemon(checkpoint, "--guess")]
 taken = {name: ([], []) for name in TEXTS}
-for seed in range(int(os.environ.get("ROUNDS", "9")) + 1):
-    for name, body in TEXTS.items():
-        answers = [d.complete(max_tokens=200, seed=seed, noise_seed=seed, ignore_eos=True, **body) for d in daemons]
-        if answers[0][0]["choices"][0]["text"] != answers[1][0]["choices"][0]["text"]:
-            sys.exit(f"{name}, seed {seed}: the texts differ")
-        for times, answer in zip(taken[name], answers):
-            times.append(answer[1])
+with daemon(checkpoint, "--threads", "1") as plain, daemon(checkpoint, "--threads", "1", "--guess") as guessing:
+    for seed in range(int(os.environ.get("ROUNDS", "9")) + 1):
+        for name, body in TEXTS.items():
+            asked = dict(max_tokens=200, seed=seed, noise_seed=seed, ignore_eos=True, **body)
+            answers = [server.complete(**asked) for server in (plain, guessing)]
+            if answers[0][0]["choices"][0]["text"] != answers[1][0]["choices"][0]["text"]:
+                sys.exit(f"{name}, seed {seed}: the texts differ")
+            for times, answer in zip(taken[name], answers):
+                times.append(answer[1])
 for name, times in taken.items():
     without, with_it = (statistics.median(of[1:]) for of in times)  # the first warms up
     print(f"{name:20} {1e3 * without:8.3f} ms a token, with --guess {1e3 * with_it:8.3f}  {without / with_it:5.2f}")
-for daemon in daemons:
-    daemon.stop()

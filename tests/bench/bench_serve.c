@@ -7,7 +7,7 @@
  * at best), with @X for a noise scale of X (1 by default); of models that classify, read=BxN (B texts of N tokens, as
  * many a pass as the daemon takes). The first test runs once more before all: memory is taken then. Every round
  * measures all tests on all checkpoints in turn, so that they share the machine's moods. One line per checkpoint and
- * test: DIR TEST median best. */
+ * test: DIR TEST median best, and the median of the processors' time for a token, in us. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/machine.h"
@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { CONTEXT = 64, STEPS = 24, MAX_TESTS = 32, MAX_DIRS = 16, MAX_ROUNDS = 99, MAX_STREAMS = 256 };
 enum { MOST_BLOCKS = 64, MAX_ROWS = 8192, CACHE_BLOCKS = MAX_STREAMS * ((CONTEXT + STEPS + KV_BLOCK) / KV_BLOCK) };
@@ -37,7 +38,7 @@ typedef struct Bench {
     Checkpoint checkpoint;
     KvCache kv;
     Tape tape;
-    double results[MAX_TESTS][MAX_ROUNDS];
+    double results[MAX_TESTS][MAX_ROUNDS], processor[MAX_TESTS][MAX_ROUNDS]; /* tokens a second; seconds a token */
 } Bench;
 
 typedef struct Stream {
@@ -96,8 +97,8 @@ static void decode(Bench *b, const Test *t, const Stream *streams, int steps) {
     for (int k = 0; k < steps; k++) forward(b, t, streams, t->streams, 1, t->n + k);
 }
 
-/* Tokens a second. */
-static double measure(Bench *b, const Test *t) {
+/* Tokens a second, and the seconds of processors for each. */
+static double measure(Bench *b, const Test *t, double *processor) {
     enum { PASS = 512 };
     static Stream streams[MAX_STREAMS];
     int per_stream = blocks_of(t), tokens = t->streams * (t->steps ? t->steps : t->n);
@@ -105,6 +106,7 @@ static double measure(Bench *b, const Test *t) {
         for (int k = 0; k < per_stream; k++) streams[s].blocks[k] = s * per_stream + k;
     if (t->kind == DECODE) read_whole(b, t, streams, 1);
     double start = now_seconds();
+    clock_t before = clock();
     switch (t->kind) {
     case READ: /* as many rows a step as one of full length has, as the daemon plans them */
         read_whole(b, t, streams, MAX(1, b->checkpoint.model.cfg.max_positions / t->n));
@@ -120,6 +122,7 @@ static double measure(Bench *b, const Test *t) {
         decode(b, t, streams, t->steps - 1);
         break;
     }
+    *processor = (double)(clock() - before) / CLOCKS_PER_SEC / tokens;
     return tokens / (now_seconds() - start);
 }
 
@@ -144,9 +147,10 @@ static int by_value(const void *a, const void *b) {
 }
 
 static void print(Bench *b, const Test *t, int test, int rounds) {
-    double *r = b->results[test];
+    double *r = b->results[test], *p = b->processor[test];
     qsort(r, (size_t)rounds, sizeof *r, by_value);
-    printf("%s %s %.1f %.1f\n", b->dir, t->name, r[rounds / 2], r[rounds - 1]);
+    qsort(p, (size_t)rounds, sizeof *p, by_value);
+    printf("%s %s %.1f %.1f %.1f\n", b->dir, t->name, r[rounds / 2], r[rounds - 1], 1e6 * p[rounds / 2]);
 }
 
 int main(int argc, char **argv) {
@@ -169,7 +173,8 @@ int main(int argc, char **argv) {
         if (open_bench(&benches[n_benches++], argv[at], &err)) return fprintf(stderr, "bench-serve: %s\n", err.msg), 1;
     for (int r = -1; r < rounds; r++)
         for (int t = 0; t < (r < 0 ? 1 : n_tests); t++)
-            for (int b = 0; b < n_benches; b++) benches[b].results[t][MAX(r, 0)] = measure(&benches[b], &tests[t]);
+            for (int b = 0; b < n_benches; b++)
+                benches[b].results[t][MAX(r, 0)] = measure(&benches[b], &tests[t], &benches[b].processor[t][MAX(r, 0)]);
     for (int b = 0; b < n_benches; b++) {
         for (int t = 0; t < n_tests; t++) print(&benches[b], &tests[t], t, rounds);
         tape_free(&benches[b].tape);
