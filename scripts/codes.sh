@@ -3,9 +3,9 @@
 # books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first network), PARTS (in
-# which it is trained on, steps:window:batch:rate of each), ASSIGN (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the
-# classifier), HELD_OUT (characters of a book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change
-# the plan, for a RUNS of its own.
+# which it is trained on, steps:window:batch:rate of each, and :pieces where every other window is read in such), ASSIGN
+# (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a book's end whose loss is told),
+# WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
 # plan, of the demo and its texts.
 set -eu
@@ -93,7 +93,7 @@ first judge-0 $((2 * steps)) | train
 part=0 last=$(echo "$parts" | wc -w)
 for plan in $parts; do
     part=$((part + 1))
-    IFS=: read -r more window batch rate <<END
+    IFS=: read -r more window batch rate pieces <<END
 $plan
 END
     for seed in $seeds; do
@@ -103,7 +103,7 @@ END
             [ $part = "$last" ] && name=$arm-$seed
             write_arm "$runs/base-$seed/config.json" "$arm" >"$runs/configs/$arm.json"
             echo "$name --init $runs/$from --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-                "--batch $batch --lr $rate --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard}"
+                "--batch $batch --lr $rate --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard} --pieces ${pieces:-0}"
         done
     done | train
 done

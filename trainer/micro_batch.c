@@ -27,12 +27,14 @@ bool micro_batch_tries(const Settings *s, const Config *c) {
 
 void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows *w) {
     size_t windows = (size_t)(s->batch * micro_batch_copies(s, &m->cfg)), rows = windows * (size_t)w->length;
+    size_t most = s->pieces ? windows * (((size_t)w->length - 1) / (size_t)s->pieces + 1) : windows;
     *b = (MicroBatch){.settings = s,
                       .model = m,
                       .windows = w,
                       .tokens = xcalloc(rows, sizeof *b->tokens),
                       .targets = xcalloc(rows, sizeof *b->targets),
-                      .segments = xcalloc(windows, sizeof *b->segments)};
+                      .noise = xcalloc(windows, sizeof *b->noise),
+                      .segments = xcalloc(most, sizeof *b->segments)};
     if (masks_any(&m->cfg, w->length)) b->weights = xcalloc(rows, sizeof *b->weights);
     tape_init(&b->choice, false);
 }
@@ -42,6 +44,7 @@ void micro_batch_free(MicroBatch *b) {
     free(b->tokens);
     free(b->targets);
     free(b->weights);
+    free(b->noise);
     free(b->segments);
 }
 
@@ -62,7 +65,7 @@ static NoiseKey noise_of(const MicroBatch *b, int64_t step, uint64_t number, int
     return (NoiseKey){.seed = (uint64_t)s->seed,
                       .stream = (uint32_t)(1 + number % UINT32_MAX),
                       .sequence = numbered ? (uint32_t)(i * each + k) : 0,
-                      .scale = leaves_code_out(b, number * (uint64_t)s->batch + (uint64_t)i) ? 0 : scale,
+                      .scale = leaves_code_out(b, b->first + (uint64_t)i) ? 0 : scale,
                       .component = components && copies > 1 ? 1 + k : 0};
 }
 
@@ -70,10 +73,11 @@ int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {
     const Settings *s = b->settings;
     int copies = micro_batch_copies(s, &b->model->cfg), length = b->windows->length, rows = copies * length;
     uint64_t number = (uint64_t)step * (uint64_t)s->accumulate + (uint64_t)micro;
+    b->first = number * (uint64_t)s->batch;
     for (int i = 0; i < (int)s->batch; i++) {
         int at = i * rows, *tokens = b->tokens + at, *targets = b->targets + at;
         float *weights = b->weights ? b->weights + at : NULL;
-        uint64_t window = number * (uint64_t)s->batch + (uint64_t)i;
+        uint64_t window = b->first + (uint64_t)i;
         if (windows_read(b->windows, window, b->model->cfg.vocab_size, tokens, targets, err)) return -1;
         if (weights) masks_apply(&b->model->cfg, (uint64_t)s->seed, window, length, tokens, targets, weights);
         for (int k = length; k < rows; k++) {
@@ -81,19 +85,32 @@ int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {
             targets[k] = targets[k - length];
             if (weights) weights[k] = weights[k - length];
         }
-        for (int k = 0; k < copies; k++)
-            b->segments[i * copies + k] =
-                (Segment){.row0 = at + k * length, .n = length, .noise = noise_of(b, step, number, i, k)};
+        for (int k = 0; k < copies; k++) b->noise[i * copies + k] = noise_of(b, step, number, i, k);
     }
     return 0;
 }
 
+/* Lays out n windows from the first-th on, each under its `copies` of `noise`; returns how many segments they are. */
+static int lay_out(const MicroBatch *b, int first, int n, int copies, const NoiseKey *noise, Segment *segments) {
+    int length = b->windows->length, pieces = (int)b->settings->pieces, m = 0;
+    for (int i = 0; i < n * copies; i++) {
+        bool cut = pieces > 0 && (b->first + (uint64_t)(first + i / copies)) % 2;
+        for (int at = 0, most = cut ? pieces : length; at < length; at += most)
+            segments[m++] = (Segment){.row0 = i * length + at, .n = MIN(most, length - at), .noise = noise[i]};
+    }
+    return m;
+}
+
 /* ---- what is tried before, forwards only ---- */
 
-/* The mean losses of the n windows from the first-th on, each under the noise of its segment in `tried`. */
-static void window_losses(MicroBatch *b, int first, int n, const Segment *tried, float *loss) {
+/* The mean losses of the n windows from the first-th on, each under its own of `noise`. */
+static void window_losses(MicroBatch *b, int first, int n, const NoiseKey *noise, float *loss) {
     int length = b->windows->length, row = first * length;
-    Batch rows = {.tokens = b->tokens + row, .n = n * length, .segments = tried, .n_segments = n};
+    Batch rows = {.tokens = b->tokens + row,
+                  .n = n * length,
+                  .segments = b->segments,
+                  .n_segments = lay_out(b, first, n, 1, noise, b->segments)};
+    b->choice.bf16 = b->settings->precision == PRECISION_BF16;
     tape_reset(&b->choice);
     const Mat *logits = model_forward(b->model, &b->choice, &rows, NULL);
     for (int i = 0; i < n; i++, row += length) {
@@ -118,13 +135,11 @@ static NoiseKey candidate(const MicroBatch *b, NoiseKey given, int window, int k
 static void candidate_losses(MicroBatch *b, int most, float *losses) {
     int windows = (int)b->settings->batch, length = b->windows->length;
     int some = MIN(windows, MAX(1, CHOICE_ROWS / length));
-    Segment *tried = xcalloc((size_t)some, sizeof *tried);
+    NoiseKey *tried = xcalloc((size_t)some, sizeof *tried);
     for (int first = 0; first < windows; first += some) {
         int n = MIN(some, windows - first);
         for (int k = 0; k < most; k++) {
-            for (int i = 0; i < n; i++)
-                tried[i] = (Segment){
-                    .row0 = i * length, .n = length, .noise = candidate(b, b->segments[first + i].noise, first + i, k)};
+            for (int i = 0; i < n; i++) tried[i] = candidate(b, b->noise[first + i], first + i, k);
             window_losses(b, first, n, tried, losses + k * windows + first);
         }
     }
@@ -163,7 +178,7 @@ static void balance(const MicroBatch *b, const double *nats, int most, double *l
         memset(share, 0, (size_t)most * sizeof *share);
         double counted = 0;
         for (int i = 0; i < windows; i++) {
-            if (b->segments[i].noise.scale == 0) continue;
+            if (b->noise[i].scale == 0) continue;
             double highest = -INFINITY, sum = 0;
             for (int k = 0; k < most; k++) highest = fmax(highest, lift[k] - nats[k * windows + i]);
             for (int k = 0; k < most; k++) sum += p[k] = fixed_exp(lift[k] - nats[k * windows + i] - highest);
@@ -196,9 +211,8 @@ static void choose_noise(MicroBatch *b, int most, MicroLoss *r) {
         int best = 0;
         for (int k = 1; k < most; k++)
             if (nats[k * windows + i] - lift[k] < nats[best * windows + i] - lift[best]) best = k;
-        NoiseKey *noise = &b->segments[i].noise;
-        *noise = candidate(b, *noise, i, best);
-        noise->means_only = false;
+        b->noise[i] = candidate(b, b->noise[i], i, best);
+        b->noise[i].means_only = false;
     }
     free(lift);
     free(nats);
@@ -210,10 +224,13 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     const Settings *s = b->settings;
     int components = config_noise_components(&b->model->cfg), copies = micro_batch_copies(s, &b->model->cfg);
     int windows = (int)s->batch * copies, length = b->windows->length;
-    Batch rows = {.tokens = b->tokens, .n = windows * length, .segments = b->segments, .n_segments = windows};
     NoiseDraws draws = {.n = copies, .length = length};
     MicroLoss r = {.draws = 1}, tried = {0};
     if (micro_batch_tries(s, &b->model->cfg)) choose_noise(b, components ? components : (int)s->noise_draws, &tried);
+    Batch rows = {.tokens = b->tokens,
+                  .n = windows * length,
+                  .segments = b->segments,
+                  .n_segments = lay_out(b, 0, (int)s->batch, copies, b->noise, b->segments)};
     tape->bf16 = s->precision == PRECISION_BF16;
     tape->recompute = s->recompute;
     tape_reset(tape);

@@ -17,6 +17,8 @@ static int choose_window(Run *r, Err *err) {
         return err_set(err, "--window is %lld, max_position_embeddings of the config %lld", (long long)given,
                        (long long)most);
     r->window = (int)(given >= 2 ? given : most);
+    if (r->settings->pieces >= r->window)
+        return err_set(err, "--pieces is %lld, a window has %d tokens", (long long)r->settings->pieces, r->window);
     return 0;
 }
 

@@ -38,6 +38,8 @@ const Option settings_options[SETTINGS_N] = {
      .tag = SETTING_FIXED},
     {"window", OPTION_INT64, AT(window), "N", 2, 1 << 30, .unit = "tokens", .tag = SETTING_FIXED,
      .help = "length of a window", .absent = "max_position_embeddings of the config"},
+    {"pieces", OPTION_INT64, AT(pieces), "N", 0, 1 << 30, "0", "tokens", .tag = SETTING_FIXED,
+     .help = "every other window is read in pieces of so many, which share its noise; 0: whole"},
     {"accumulate", OPTION_INT64, AT(accumulate), "N", 1, 1 << 20, "1", .help = "micro-batches per step",
      .tag = SETTING_FIXED},
     {"lr", OPTION_REAL, AT(recipe.lr), "X", 0, 100, "0.001", .help = "peak learning rate", .tag = SETTING_FIXED},

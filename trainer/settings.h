@@ -7,7 +7,7 @@
 #include "trainer/recipe.h"
 #include "trainer/settings_saved.h"
 
-enum { SETTINGS_N = 40, MOST_WINDOWS = 65535 }; /* of a micro-batch, all noises of a window counted */
+enum { SETTINGS_N = 41, MOST_WINDOWS = 65535 }; /* of a micro-batch, all noises of a window counted */
 enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
 enum { ASSIGN_HARD, ASSIGN_BALANCED, ASSIGN_SOFT, ASSIGN_DRAW };
@@ -18,6 +18,7 @@ typedef struct Settings {
     bool resume, noise_per_sequence, recompute;
     int64_t vocab_size; /* below BPE_FIRST_MERGE: the config's */
     int64_t window;     /* below 2: max_position_embeddings */
+    int64_t pieces;     /* 0: none */
     int64_t steps, decay_steps, batch, accumulate, noise_draws, noise_warmup, warmup, seed, eval_every, save_every,
         sample_every;
     int threads;

@@ -38,14 +38,23 @@ static void bench_close(Bench *b) {
     test_model_free(&b->model);
 }
 
-/* The summed nats of a window under one noise. */
-static double nats(const Bench *b, const int *tokens, const int *targets, NoiseKey noise) {
-    Segment s = {.n = LENGTH, .noise = noise};
-    Batch rows = {.tokens = tokens, .n = LENGTH, .segments = &s, .n_segments = 1};
+/* The summed nats of n tokens that are a sequence. */
+static double sequence_nats(const Bench *b, const int *tokens, const int *targets, int n, NoiseKey noise) {
+    Segment s = {.n = n, .noise = noise};
+    Batch rows = {.tokens = tokens, .n = n, .segments = &s, .n_segments = 1};
     Tape t;
     tape_init(&t, false);
-    double sum = op_cross_entropy(&t, model_forward(&b->model.model, &t, &rows, NULL), targets, NULL)->x[0] * LENGTH;
+    double sum = op_cross_entropy(&t, model_forward(&b->model.model, &t, &rows, NULL), targets, NULL)->x[0] * n;
     tape_free(&t);
+    return sum;
+}
+
+/* Of window i of the micro-batch under one noise. */
+static double nats(const Bench *b, const MicroBatch *m, int i, NoiseKey noise) {
+    int pieces = (m->first + (uint64_t)i) % 2 && b->settings.pieces ? (int)b->settings.pieces : LENGTH;
+    double sum = 0;
+    for (int at = i * LENGTH, end = at + LENGTH; at < end; at += pieces)
+        sum += sequence_nats(b, m->tokens + at, m->targets + at, MIN(pieces, end - at), noise);
     return sum;
 }
 
@@ -55,7 +64,7 @@ static double marginal_of(const double of[K]) {
     return -log(p);
 }
 
-static void check_hard(const char *variant) {
+static void check_hard(const char *variant, int pieces) {
     Bench b;
     MicroBatch m;
     Tape tape;
@@ -63,19 +72,20 @@ static void check_hard(const char *variant) {
     double sum = 0;
     int left_out = 0, seen[K] = {0};
     REQUIRE(bench_open(&b, ASSIGN_HARD, variant));
+    b.settings.pieces = pieces;
     micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
     tape_init(&tape, true);
     REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
     MicroLoss r = micro_batch_gradient(&m, &tape);
     for (int i = 0; i < WINDOWS; i++) {
         double of[K];
-        NoiseKey own = m.segments[i].noise;
+        NoiseKey own = m.noise[i];
         int best = 0;
         for (int z = 0; z < K; z++) {
             NoiseKey mean = own;
             mean.component = 1 + z;
             mean.means_only = true;
-            of[z] = nats(&b, m.tokens + i * LENGTH, m.targets + i * LENGTH, mean);
+            of[z] = nats(&b, &m, i, mean);
             if (of[z] < of[best]) best = z;
         }
         sum += marginal_of(of);
@@ -96,8 +106,9 @@ static void check_hard(const char *variant) {
 }
 
 TEST(assign_hard_learns_under_the_likeliest) {
-    check_hard("components");
-    check_hard("residual");
+    check_hard("components", 0);
+    check_hard("residual", 0);
+    check_hard("residual", 4);
 }
 
 /* Component 0 learns the text alone, so that `hard` leaves the others nothing. */
@@ -108,7 +119,7 @@ static void favour_first(Bench *b, MicroBatch *m, Tape *tape) {
     for (int step = 0; step < 100; step++) {
         memset(b->model.grad, 0, b->model.count * sizeof *b->model.grad);
         CHECK(micro_batch_read(m, step, 0, &err) == 0);
-        for (int i = 0; i < WINDOWS; i++) m->segments[i].noise.component = 1;
+        for (int i = 0; i < WINDOWS; i++) m->noise[i].component = 1;
         micro_batch_gradient(m, tape);
         for (int i = 0; i < set->n; i++) {
             Weight *mu = set->params[i].weight; /* [1, K, width] */
@@ -135,18 +146,18 @@ TEST(assign_balanced_uses_all_alike) {
     REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
     micro_batch_gradient(&m, &tape);
     for (int i = 0; i < WINDOWS; i++) {
-        NoiseKey mean = m.segments[i].noise;
+        NoiseKey mean = m.noise[i];
         mean.means_only = true;
         if (mean.scale != 0) seen[mean.component - 1]++;
         for (int z = 0; z < K; z++) {
             mean.component = 1 + z;
-            of[i][z] = nats(&b, m.tokens + i * LENGTH, m.targets + i * LENGTH, mean);
+            of[i][z] = nats(&b, &m, i, mean);
         }
         likeliest += of[i][0] <= fmin(of[i][1], of[i][2]);
     }
     for (int i = 0; i < WINDOWS; i++)
         for (int j = 0; j < i; j++) {
-            int zi = m.segments[i].noise.component - 1, zj = m.segments[j].noise.component - 1;
+            int zi = m.noise[i].component - 1, zj = m.noise[j].component - 1;
             CHECK_MSG(of[i][zi] + of[j][zj] < of[i][zj] + of[j][zi] + 1e-4, "windows %d and %d would change", i, j);
         }
     CHECK_MSG(likeliest > WINDOWS * 3 / 4, "of %d windows component 0 is the likeliest for %d", WINDOWS, likeliest);
@@ -166,8 +177,8 @@ TEST(assign_soft_and_draw) {
     micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
     REQUIRE(micro_batch_read(&m, 0, 0, &err) == 0);
     for (int i = 0; i < WINDOWS * K; i++) {
-        CHECK(m.segments[i].noise.component == 1 + i % K && m.segments[i].noise.sequence == (uint32_t)i);
-        CHECK(m.segments[i].noise.scale == m.segments[i - i % K].noise.scale && m.segments[i].row0 == i * LENGTH);
+        CHECK(m.noise[i].component == 1 + i % K && m.noise[i].sequence == (uint32_t)i);
+        CHECK(m.noise[i].scale == m.noise[i - i % K].scale);
         CHECK(m.tokens[i * LENGTH + 4] == m.tokens[(i - i % K) * LENGTH + 4]);
     }
     micro_batch_free(&m);
@@ -178,13 +189,40 @@ TEST(assign_soft_and_draw) {
     for (int step = 0; step < 50; step++) {
         REQUIRE(micro_batch_read(&m, step, 0, &err) == 0);
         for (int i = 0; i < WINDOWS; i++) {
-            CHECK(m.segments[i].noise.component == 0 && m.segments[i].noise.sequence == (uint32_t)i);
-            left_out += m.segments[i].noise.scale == 0;
+            CHECK(m.noise[i].component == 0 && m.noise[i].sequence == (uint32_t)i);
+            left_out += m.noise[i].scale == 0;
         }
     }
     CHECK_MSG(left_out > 140 && left_out < 260, "%d of 2000 windows without a component, not one in ten", left_out);
     micro_batch_free(&m);
     bench_close(&b);
+}
+
+/* Of whole windows and those in pieces, whose noise is one draw for all pieces: with a component its eps too. */
+TEST(assign_pieces_are_sequences_of_their_own) {
+    static const char *const variants[] = {"components", "residual", "sequence"};
+    for (size_t v = 0; v < COUNTOF(variants); v++) {
+        Bench b;
+        MicroBatch m;
+        Tape tape;
+        Err err;
+        double sum = 0;
+        REQUIRE(bench_open(&b, ASSIGN_DRAW, variants[v]));
+        b.settings.pieces = 4;
+        b.settings.batch = 5; /* so that a micro-batch begins with a window in pieces */
+        b.settings.kl_weight = 0;
+        b.settings.noise_per_sequence = true;
+        micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+        tape_init(&tape, true);
+        REQUIRE(micro_batch_read(&m, 1, 0, &err) == 0);
+        MicroLoss r = micro_batch_gradient(&m, &tape);
+        for (int i = 0; i < 5; i++) sum += nats(&b, &m, i, m.noise[i]);
+        CHECK_MSG(fabs(r.loss - sum / (5 * LENGTH)) < 1e-5, "%s: loss %g, by sequences of their own %g", variants[v],
+                  r.loss, sum / (5 * LENGTH));
+        tape_free(&tape);
+        micro_batch_free(&m);
+        bench_close(&b);
+    }
 }
 
 /* -log mean_z p over windows, and what they tell of z, against sums by hand. */
@@ -202,7 +240,7 @@ TEST(assign_evaluation_is_marginal) {
         for (int i = 0; i < LENGTH; i++) tokens[i] = b.ids[w * LENGTH + i], targets[i] = b.ids[w * LENGTH + i + 1];
         for (int z = 0; z < K; z++) {
             noise.component = 1 + z;
-            of[z] = nats(&b, tokens, targets, noise);
+            of[z] = sequence_nats(&b, tokens, targets, LENGTH, noise);
             total += exp(-of[z]);
         }
         sum += marginal_of(of);

@@ -44,7 +44,7 @@ static void bench_close(Bench *b) {
 
 /* Of window i under draw k; the noise of a micro-batch's row is counted over windows and their draws. */
 static float loss_of(const Bench *b, const MicroBatch *m, int i, int k) {
-    Segment s = {.n = LENGTH, .noise = m->segments[i].noise};
+    Segment s = {.n = LENGTH, .noise = m->noise[i]};
     s.noise.sequence = (uint32_t)(i * DRAWS + k);
     Batch rows = {.tokens = m->tokens + i * LENGTH, .n = LENGTH, .segments = &s, .n_segments = 1};
     Tape t;
@@ -74,10 +74,9 @@ TEST(noise_of_a_micro_batch_is_numbered_by_row) {
         REQUIRE(micro_batch_read(&m, 2, 0, &err) == 0);
         bool numbered = cases[c].draws > 1 || cases[c].per_sequence;
         for (uint32_t row = 0; row < cases[c].windows * cases[c].draws; row++) {
-            const Segment *s = &m.segments[row];
-            CHECK_MSG(s->noise.sequence == (numbered ? row : 0), "case %zu, row %u: number %u", c, row,
-                      s->noise.sequence);
-            CHECK(s->noise.seed == 7 && s->noise.stream == 3 && s->n == LENGTH && s->row0 == (int)row * LENGTH);
+            const NoiseKey *k = &m.noise[row];
+            CHECK_MSG(k->sequence == (numbered ? row : 0), "case %zu, row %u: number %u", c, row, k->sequence);
+            CHECK(k->seed == 7 && k->stream == 3);
         }
         micro_batch_free(&m);
         bench_close(&b);
@@ -109,7 +108,7 @@ TEST(best_noise_is_the_likeliest) {
         MicroLoss r = micro_batch_gradient(&m, &tape);
         CHECK_MSG(fabs(r.loss - best) < 1e-5 && r.draws == 1, "step %d: %g, the least is %g", (int)step, r.loss, best);
         for (int i = 0; i < WINDOWS; i++)
-            CHECK(m.segments[i].noise.sequence == (uint32_t)(i * DRAWS + winners[i]) && m.segments[i].n == LENGTH);
+            CHECK(m.noise[i].sequence == (uint32_t)(i * DRAWS + winners[i]) && m.segments[i].n == LENGTH);
     }
     CHECK(apart);
     tape_free(&tape);

@@ -118,6 +118,8 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config %C --out %D --noise-draws-weight best", "best needs --noise-draws", 2},
         {"pretrain --data %T --config %C --out %D --batch 60000 --noise-draws 2", "is above 65535", 2},
         {"pretrain --data %T --config mha-nano --vocab-size 300 --out %D/quiet --noise-draws 2", "has no noise", 1},
+        {"pretrain --data %T --config mha-nano --vocab-size 300 --out %D/quiet --window 32 --pieces 32",
+         "--pieces is 32, a window has 32 tokens", 1},
         {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-draws 2",
          "--noise-draws is 2, but the sequences of the config have components", 1},
         {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --perturb layer-after "
