@@ -4,8 +4,8 @@
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first network), PARTS (in
 # which it is trained on, steps:window:batch:rate of each, and :pieces where every other window is read in such), ASSIGN
-# (hard or balanced), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a book's end whose loss is told),
-# WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
+# (hard, balanced, or source: a component a book), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a
+# book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
 # plan, of the demo and its texts.
 set -eu
@@ -59,7 +59,7 @@ END
 train() {
     # shellcheck disable=SC2086
     sed "s|^[^ ]*|--out $runs/&|" | OMP_NUM_THREADS=1 xargs -r -P "${JOBS:-$(nproc)}" -L 1 "$build/noised-train" pretrain \
-        --resume --kl-weight 0 --eval-every 0 --threads 1 --data $books | sed -u -n "s/^done/codes: &/p" >&2
+        --resume --kl-weight 0 --eval-every 0 --threads 1 --data $data | sed -u -n "s/^done/codes: &/p" >&2
 }
 
 mkdir -p "$runs/configs" "$runs/texts" "$docs"
@@ -70,7 +70,7 @@ if [ -z "$books" ]; then
     "$(dirname "$0")/corpus.sh" "$corpus"
     books="$corpus/sherlock.txt $corpus/mobydick.txt $corpus/kjv.txt"
 fi
-tokenizer=$runs/tokenizer.json vocab=1024
+tokenizer=$runs/tokenizer.json vocab=1024 data=$books
 if [ -n "$model" ]; then
     cp "$model/tokenizer.json" "$tokenizer"
     vocab=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["vocab_size"])' "$model/config.json")
@@ -89,6 +89,15 @@ for seed in $seeds; do
     if [ -n "$model" ]; then ln -sfn "$(realpath "$model")" "$runs/base-$seed"; else first "base-$seed" "$steps"; fi
 done | train
 first judge-0 $((2 * steps)) | train
+# Books that are to be told apart are folders, as many as there are components.
+if [ "${ASSIGN:-}" = source ]; then
+    data='' components=0
+    for book in $books; do
+        folder=$runs/sources/$(basename "$book" .txt)
+        [ -d "$folder" ] || "$build/noised-train" tokenize --data "$book" --tokenizer "$tokenizer" --out "$folder" >&2
+        data="$data $folder" components=$((components + 1))
+    done
+fi
 # Every part from where the one before it ended; the last has the plain name.
 part=0 last=$(echo "$parts" | wc -w)
 for plan in $parts; do

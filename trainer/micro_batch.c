@@ -61,12 +61,13 @@ static NoiseKey noise_of(const MicroBatch *b, int64_t step, uint64_t number, int
     int components = config_noise_components(&b->model->cfg), copies = micro_batch_copies(s, &b->model->cfg);
     bool numbered = s->noise_per_sequence || s->noise_draws > 1 || components;
     float scale = step < s->noise_warmup ? (float)(step + 1) / (float)s->noise_warmup : 1;
-    int each = components ? copies : (int)s->noise_draws;
+    int each = components ? copies : (int)s->noise_draws, component = copies > 1 ? 1 + k : 0;
+    if (s->noise_assign == ASSIGN_SOURCE) component = 1 + windows_row(b->windows, b->first + (uint64_t)i);
     return (NoiseKey){.seed = (uint64_t)s->seed,
                       .stream = (uint32_t)(1 + number % UINT32_MAX),
                       .sequence = numbered ? (uint32_t)(i * each + k) : 0,
                       .scale = leaves_code_out(b, b->first + (uint64_t)i) ? 0 : scale,
-                      .component = components && copies > 1 ? 1 + k : 0};
+                      .component = components ? component : 0};
 }
 
 int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {

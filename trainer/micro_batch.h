@@ -4,8 +4,8 @@
  * found before, forwards only; ASSIGN_BALANCED favours components that few windows of the micro-batch would have. One
  * window in ten learns without a component, so that noise_scale 0 is a network too.
  *
- * With --pieces every other window of the run stands in it as sequences of so many tokens, all under the window's noise:
- * what a beginning sounds like is learned where little else tells, and chosen by all of the window. */
+ * With --pieces every other window of the run stands in it as sequences of so many tokens, all under the window's
+ * noise: what a beginning sounds like is learned where little else tells, and chosen by all of the window. */
 #ifndef NOISED_MICRO_BATCH_H
 #define NOISED_MICRO_BATCH_H
 

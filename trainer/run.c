@@ -112,11 +112,12 @@ static int check_components(const Settings *s, const Config *c, Err *err) {
                        "--noise-draws is %lld, but the sequences of the config have components, for which "
                        "--noise-assign says what a window learns under",
                        (long long)s->noise_draws);
-    if (s->recipe.perturb != PERTURB_NONE && s->noise_assign != ASSIGN_DRAW)
-        return err_set(err,
-                       "--perturb %s cannot be had with noise components but with --noise-assign draw: they are "
-                       "judged by weights without noise",
-                       recipe_perturbs[s->recipe.perturb]);
+    if (s->recipe.perturb != PERTURB_NONE && s->noise_assign != ASSIGN_DRAW && s->noise_assign != ASSIGN_SOURCE)
+        return err_set(
+            err,
+            "--perturb %s cannot be had with noise components but with --noise-assign draw or source: they are "
+            "judged by weights without noise",
+            recipe_perturbs[s->recipe.perturb]);
     if (s->noise_assign == ASSIGN_SOFT && s->batch * c->noise.components > MOST_WINDOWS)
         return err_set(err, "--batch %lld times the %d noise.components of the config is above %d", (long long)s->batch,
                        c->noise.components, MOST_WINDOWS);

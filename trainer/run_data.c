@@ -1,6 +1,7 @@
 /* What a run reads: texts, made ids in a file of --out, or folders of ids that `noised-train tokenize` has made. */
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "model/shape.h"
 #include "tokenizer/bpe_train.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/run.h"
@@ -141,6 +142,13 @@ static int open_sources(Run *r, Source *sources, int n, Err *err) {
 
 /* ---- both ---- */
 
+static int check_sources(const Run *r, Err *err) {
+    int components = config_noise_components(&r->config);
+    if (r->settings->noise_assign != ASSIGN_SOURCE || components == r->n_corpora) return 0;
+    return err_set(err, "--noise-assign source: --data are %d folders, the config has %d noise.components",
+                   r->n_corpora, components);
+}
+
 int run_data(Run *r, Err *err) {
     const OptionList *data = &r->settings->data;
     Source *sources = xcalloc((size_t)data->n, sizeof *sources);
@@ -155,6 +163,7 @@ int run_data(Run *r, Err *err) {
         folders |= strcmp(sources[i].dir, data->items[i]) || corpus_is(sources[i].dir);
     }
     if (rc == 0) rc = folders ? open_sources(r, sources, data->n, err) : open_texts(r, err);
+    if (rc == 0) rc = check_sources(r, err);
     for (int i = 0; i < r->n_corpora; i++) spans[i] = r->corpora[i].train;
     if (rc == 0)
         rc = windows_init_mixed(&r->windows, spans, r->weights, r->n_corpora, r->window, (uint64_t)r->settings->seed,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const draws_names[] = {"importance", "best", NULL};
-static const char *const assign_names[] = {"hard", "balanced", "soft", "draw", NULL};
+static const char *const assign_names[] = {"hard", "balanced", "soft", "draw", "source", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
@@ -80,7 +80,7 @@ const Option settings_options[SETTINGS_N] = {
      .tag = SETTING_FIXED,
      .help =
          "what a window learns under where sequences have components: the likeliest, the likeliest with all of them "
-         "used alike, all by their share of the likelihood, or one that is drawn"},
+         "used alike, all by their share of the likelihood, one that is drawn, or that of its folder of --data"},
     {"perturb", OPTION_CHOICE, AT(recipe.perturb), "MODE", .fallback = "none", .choices = recipe_perturbs,
      .tag = SETTING_FIXED, .help = "weight noise"},
     {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,

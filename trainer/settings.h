@@ -10,7 +10,7 @@
 enum { SETTINGS_N = 41, MOST_WINDOWS = 65535 }; /* of a micro-batch, all noises of a window counted */
 enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
-enum { ASSIGN_HARD, ASSIGN_BALANCED, ASSIGN_SOFT, ASSIGN_DRAW };
+enum { ASSIGN_HARD, ASSIGN_BALANCED, ASSIGN_SOFT, ASSIGN_DRAW, ASSIGN_SOURCE };
 
 typedef struct Settings {
     const char *config, *val, *out, *tokenizer, *init; /* NULL = not given */

@@ -198,6 +198,40 @@ TEST(assign_soft_and_draw) {
     bench_close(&b);
 }
 
+/* Texts of which each has tokens of its own: a window is recognised by them. */
+TEST(assign_source_is_the_row_of_the_window) {
+    enum { ROW = 20 * LENGTH + 1, EACH = 12 };
+    static const int weights[K] = {1, 2, 1};
+    Bench b;
+    MicroBatch m;
+    Err err;
+    uint16_t ids[K][ROW];
+    TokenSpan spans[K];
+    Windows mixed;
+    int left_out = 0;
+    REQUIRE(bench_open(&b, ASSIGN_SOURCE, "residual"));
+    for (int z = 0; z < K; z++) {
+        for (int i = 0; i < ROW; i++) ids[z][i] = (uint16_t)(3 * (i % 5) + z);
+        spans[z] = (TokenSpan){.ids = (const unsigned char *)ids[z], .width = 2, .n = ROW};
+    }
+    REQUIRE(windows_init_mixed(&mixed, spans, weights, K, LENGTH, 7, &err) == 0);
+    b.settings.batch = EACH;
+    micro_batch_init(&m, &b.settings, &b.model.model, &mixed);
+    for (int step = 0; step < 20; step++) {
+        REQUIRE(micro_batch_read(&m, step, 0, &err) == 0);
+        for (int i = 0; i < EACH; i++) {
+            CHECK_MSG(m.noise[i].component == 1 + m.tokens[i * LENGTH] % K,
+                      "window %d of step %d: component %d of row %d", i, step, m.noise[i].component - 1,
+                      m.tokens[i * LENGTH] % K);
+            left_out += m.noise[i].scale == 0;
+        }
+    }
+    CHECK_MSG(left_out > 8 && left_out < 48, "%d of 240 windows without a component, not one in ten", left_out);
+    micro_batch_free(&m);
+    windows_free(&mixed);
+    bench_close(&b);
+}
+
 /* Of whole windows and those in pieces, whose noise is one draw for all pieces: with a component its eps too. */
 TEST(assign_pieces_are_sequences_of_their_own) {
     static const char *const variants[] = {"components", "residual", "sequence"};

@@ -125,6 +125,8 @@ TEST(trainer_cli_refuses_bad_words) {
         {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --perturb layer-after "
          "--perturb-sigma 0.1",
          "--perturb layer-after cannot be had with noise components", 1},
+        {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-assign source",
+         "--noise-assign source: --data are 1 folders, the config has 16 noise.components", 1},
         {"pretrain --data %T --config noiseformer-code-nano --vocab-size 300 --out %D/quiet --noise-assign soft "
          "--batch 5000",
          "--batch 5000 times the 16 noise.components of the config is above 65535", 1},

@@ -32,10 +32,22 @@ void windows_free(Windows *w) {
     *w = (Windows){0};
 }
 
+/* Which row; *place becomes the one among the row's of the block. */
+static int find(const Windows *w, uint64_t p, uint64_t *place) {
+    int row = 0;
+    *place = order_permuted(w->block, w->seed, DRAW_MIX, p / w->block, p % w->block);
+    while (*place >= (uint64_t)w->rows[row].weight) *place -= (uint64_t)w->rows[row++].weight;
+    return row;
+}
+
+int windows_row(const Windows *w, uint64_t p) {
+    uint64_t place;
+    return find(w, p, &place);
+}
+
 int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err) {
-    uint64_t block = p / w->block, place = order_permuted(w->block, w->seed, DRAW_MIX, block, p % w->block);
-    WindowRow *row = w->rows;
-    while (place >= (uint64_t)row->weight) place -= (uint64_t)row++->weight;
-    uint64_t window = order_at(&row->order, block * (uint64_t)row->weight + place);
+    uint64_t place;
+    WindowRow *row = &w->rows[find(w, p, &place)];
+    uint64_t window = order_at(&row->order, p / w->block * (uint64_t)row->weight + place);
     return span_read(&row->span, (size_t)window * (size_t)w->length, w->length, vocab, tokens, targets, err);
 }

@@ -32,5 +32,6 @@ int windows_init_mixed(Windows *w, const TokenSpan *spans, const int *weights, i
                        Err *err);
 void windows_free(Windows *w);
 int windows_read(Windows *w, uint64_t p, int vocab, int *tokens, int *targets, Err *err); /* span_read of T */
+int windows_row(const Windows *w, uint64_t p);                                            /* that window p is of */
 
 #endif
