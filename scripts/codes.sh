@@ -5,7 +5,8 @@
 # codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first network), PARTS (in
 # which it is trained on, steps:window:batch:rate of each, and :pieces where every other window is read in such), ASSIGN
 # (hard, balanced, or source: a component a book), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a
-# book's end whose loss is told), WINDOWS (that they are read in) and CORPUS change the plan, for a RUNS of its own.
+# book's end whose loss is told), WINDOWS (that they are read in), OPTIONS (of pretrain, more) and CORPUS change the plan,
+# for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
 # plan, of the demo and its texts.
 set -eu
@@ -109,10 +110,12 @@ END
         for arm in $arms; do
             from=$arm-$seed-part$((part - 1)) name=$arm-$seed-part$part
             [ $part = 1 ] && from=base-$seed
+            assign="--noise-assign ${ASSIGN:-hard}"
+            [ $arm = plain ] && assign=
             [ $part = "$last" ] && name=$arm-$seed
             write_arm "$runs/base-$seed/config.json" "$arm" >"$runs/configs/$arm.json"
             echo "$name --init $runs/$from --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-                "--batch $batch --lr $rate --warmup $((more / 10)) --noise-assign ${ASSIGN:-hard} --pieces ${pieces:-0}"
+                "--batch $batch --lr $rate --warmup $((more / 10)) $assign ${OPTIONS:-} --pieces ${pieces:-0}"
         done
     done | train
 done
