@@ -351,6 +351,9 @@ books: built ## train a NoiseFormer whose noise seeds take after one of three bo
 	@scripts/train_books.sh
 	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
+voices: built ## train the demo on until a seed, or "noise_component", chooses one of its five authors (five minutes), then hear each (PROMPT="He said")
+	@exec scripts/train_voices.sh
+
 train-demo: built ## train the demo checkpoint again, into runs/demo (an hour)
 	@scripts/train_demo.sh
 
@@ -542,6 +545,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books voices train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))
