@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/team.h"
+#include "model/attention/op_attention.h"
 #include "model/shape.h"
 
 #include <math.h>
@@ -42,9 +43,8 @@ static double block_floats(const Model *m) {
 /* What every further member of the team computes in: tiles of scores, keys and values as they are packed, and what it
  * packs of other products. */
 static double scratch_floats(const Config *c, int64_t rows) {
-    enum { TILE_ROWS = 64 };
     HeadShape h = config_heads(c);
-    return fmin((double)rows, c->max_positions) * (2 * TILE_ROWS + 16 * MAX(h.k_dim, h.v_dim));
+    return fmin((double)rows, c->max_positions) * (2 * ATTENTION_TILE + 16 * MAX(h.k_dim, h.v_dim));
 }
 
 /* Of the gradients about half a block's stand at a time, whose logits' is where they were; a block that is computed

@@ -14,6 +14,10 @@
  * f->kv, or to scratch of spec->keys, and the rows attend to all of their sequence there. */
 Mat *op_attention(Forward *f, Mat *q, Mat *k, Mat *v, const AttentionSpec *spec);
 
+/* Rows of scores that training computes together: causal blocks skip most of the upper triangle. Even, for pairs of
+ * bf16. */
+enum { ATTENTION_TILE = 64 };
+
 /* The two bodies, filling y [n, heads v_dim]. Serving: the rows of `batch` read the keys and values of `kv`, where
  * their own are already; v_dim 0 there means that a value is the first spec->heads.v_dim features of its key. */
 void attention_train(Forward *f, Mat *q, Mat *k, Mat *v, Mat *y, const AttentionSpec *spec);

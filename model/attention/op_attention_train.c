@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* Rows of scores computed together: causal blocks skip most of the upper triangle. Even, for pairs of bf16. */
-enum { TILE = 64 };
-
 typedef struct TrainContext {
     const Forward *f;
     Mat *q, *k, *v, *y;
@@ -52,8 +49,8 @@ static int keys_seen(const TrainContext *c, const HeadView *h, int i) {
 
 /* ---- products ---- */
 
-/* A thread's memory: TILE rows of scores, of their gradients and of the slopes of the kind's edit, a row of Gaussians
- * and of components, packed operands: what a head packs once and what a tile does. */
+/* A thread's memory: ATTENTION_TILE rows of scores, of their gradients and of the slopes of the kind's edit, a row of
+ * Gaussians and of components, packed operands: what a head packs once and what a tile does. */
 typedef struct Scratch {
     float *p, *ds, *slope, *eps;
     uint16_t *component;
@@ -70,17 +67,17 @@ static size_t right_words(int n, size_t k) { return panels_words(kernels->train-
 static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     size_t t = (size_t)c->longest, k_dim = (size_t)c->spec.heads.k_dim, v_dim = (size_t)c->spec.heads.v_dim;
     size_t wide = MAX(t, MAX(k_dim, v_dim));
-    const size_t sizes[] = {TILE * t,
-                            TILE * t,
-                            c->spec.scores ? TILE * t : 0,
+    const size_t sizes[] = {ATTENTION_TILE * t,
+                            ATTENTION_TILE * t,
+                            c->spec.scores ? ATTENTION_TILE * t : 0,
                             t,
                             t,
                             right_words(c->longest, k_dim),
                             right_words((int)k_dim, t),
                             right_words(c->longest, v_dim),
                             right_words((int)v_dim, t),
-                            MAX(left_words(TILE, wide), left_words((int)wide, TILE)),
-                            right_words((int)MAX(k_dim, v_dim), TILE)};
+                            MAX(left_words(ATTENTION_TILE, wide), left_words((int)wide, ATTENTION_TILE)),
+                            right_words((int)MAX(k_dim, v_dim), ATTENTION_TILE)};
     size_t first[COUNTOF(sizes)], total = 0;
     for (size_t i = 0; i < COUNTOF(sizes); i++) {
         first[i] = total;
@@ -184,8 +181,8 @@ static void head_forward(const TrainContext *c, int segment, int head) {
     int k_dim = c->spec.heads.k_dim, v_dim = c->spec.heads.v_dim, n = h.seg->n, n_keys = h.keys->n;
     pack_right(c, source(c->k->x + h.k, h.ldk, false, n_keys, k_dim), s.keys_across);
     Panels values = pack_right(c, source(c->v->x + h.v, h.ldv, true, v_dim, n_keys), s.values);
-    for (int i0 = 0; i0 < n; i0 += TILE) {
-        int rows = MIN(TILE, n - i0), keys = keys_seen(c, &h, i0 + rows - 1);
+    for (int i0 = 0; i0 < n; i0 += ATTENTION_TILE) {
+        int rows = MIN(ATTENTION_TILE, n - i0), keys = keys_seen(c, &h, i0 + rows - 1);
         tile_probabilities(c, &h, i0, rows, &s);
         Panels left = pack_left(c, source(s.p, keys, false, rows, keys), s.left);
         product(c, rows, v_dim, keys, left, values, c->y->x + h.y + (size_t)i0 * (size_t)h.ldy, h.ldy, false);
@@ -251,7 +248,7 @@ static void head_backward(const TrainContext *c, int segment, int head) {
     pack_right(c, source(c->k->x + h.k, h.ldk, false, n_keys, k_dim), s.keys_across);
     pack_right(c, source(c->k->x + h.k, h.ldk, true, k_dim, n_keys), s.keys);
     pack_right(c, source(c->v->x + h.v, h.ldv, false, n_keys, v_dim), s.values_across);
-    for (int i0 = 0; i0 < n; i0 += TILE) tile_backward(c, &h, i0, MIN(TILE, n - i0), &s, sums);
+    for (int i0 = 0; i0 < n; i0 += ATTENTION_TILE) tile_backward(c, &h, i0, MIN(ATTENTION_TILE, n - i0), &s, sums);
 }
 
 /* Adds the per-head sums in segment and head order, whatever thread made them. */
