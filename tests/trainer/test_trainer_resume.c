@@ -129,9 +129,10 @@ static void check_loadable(const Resume *r, const char *name) {
     if (rc == 0) checkpoint_close(&c);
 }
 
-/* 20 kills at random moments of starts, saves and steps. Whenever a run gets through, it is compared and a new one is
- * begun. */
+/* 20 kills at random moments of starts, saves and steps, each within the time of a run here. Whenever a run gets
+ * through, it is compared and a new one is begun. */
 TEST(trainer_resume_after_kill_9) {
+    test_takes_long();
     Resume r = resume_open();
     Draws d = draws_open((uint64_t)getpid(), DRAW_TEST, 3);
     char args[2048], name[16] = "run0";
