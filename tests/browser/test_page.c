@@ -124,7 +124,7 @@ TEST(page_token_tells_its_probability_to_a_finger) {
 TEST(page_focus_stays_on_the_pressed_button) {
     static const char *const buttons[] = {"repeat", "stop"};
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL, "#max_tokens=150&noise_seeds=5&asked=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL, "#max_tokens=1500&noise_seeds=5&asked=1"));
     page_wait_done(&p, 1);
     for (size_t i = 0; i < COUNTOF(buttons); i++) {
         char script[96];
@@ -186,13 +186,13 @@ TEST(page_permalink_says_the_same_elsewhere) {
 TEST(page_reloaded_in_the_middle_says_the_same) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), NULL,
-                      "#max_tokens=150&noise_seeds=1,2&prompt=The&seed=3&noise_scale=1&repetition_penalty=1"));
+                      "#max_tokens=600&noise_seeds=1,2&prompt=The&seed=3&noise_scale=1&repetition_penalty=1"));
     browser_click(&p.browser, "#run");
     browser_wait(&p.browser, "document.querySelectorAll('.column.busy .token').length > 4");
     browser_reload(&p.browser);
     page_wait_done(&p, 2);
     for (int i = 1; i <= 2; i++)
-        page_check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":150,\"seed\":3,\"temperature\":0,\"noise_scale\":1",
+        page_check_column(&p, i, "\"prompt\":\"The\",\"max_tokens\":600,\"seed\":3,\"temperature\":0,\"noise_scale\":1",
                           i);
     page_close(&p, false);
 }
@@ -256,11 +256,13 @@ static void check_error(Page *p, const char *expected) {
 
 TEST(page_errors_are_sentences) {
     Page p;
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), "--max-batch 1 --max-queue 1",
-                      "#max_tokens=4096&noise_seeds=1"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, "#max_tokens=512&noise_seeds=1"));
     browser_wait(&p.browser, "document.title !== 'noised'");
     browser_click(&p.browser, "#run");
-    check_error(&p, "4096"); /* prompt and answer do not fit the context */
+    check_error(&p, "512"); /* prompt and answer do not fit the context */
+    page_close(&p, true);
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SLOW), "--max-batch 1 --max-queue 1", "#noise_seeds=1"));
+    browser_wait(&p.browser, "document.title !== 'noised'");
     browser_type(&p.browser, "#columns", "6");
     browser_type(&p.browser, "#max_tokens", "3000\t");
     browser_click(&p.browser, "#run");
