@@ -36,9 +36,9 @@ TEST(soak_idle) {
     Spread alone = answer_times(&d);
     int *fds = xcalloc((size_t)n, sizeof *fds);
     for (int i = 0; i < n; i++) fds[i] = raw_connect(&d);
-    double silent_mb = soak_vitals(&d).rss_mb, cpu = soak_cpu_seconds(&d);
+    double silent_mb = soak_vitals(&d).rss_mb, cpu = daemon_cpu_seconds(&d);
     sleep(SECONDS);
-    cpu = (soak_cpu_seconds(&d) - cpu) / SECONDS;
+    cpu = (daemon_cpu_seconds(&d) - cpu) / SECONDS;
     Spread crowded = answer_times(&d);
     for (int i = 0; i < n; i++) there += ask(fds[i]);
     double asked_mb = soak_vitals(&d).rss_mb;
