@@ -36,22 +36,27 @@ void http_connection_open(HttpConnection *c, int fd, const struct sockaddr *clie
 
 /* ---- sleeping ---- */
 
-void http_connection_suspend(HttpConnection *c) {
-    int awake = HTTP_AWAKE;
-    MHD_suspend_connection(c->mhd);
-    if (!atomic_compare_exchange_strong(&c->sleep, &awake, HTTP_ASLEEP)) MHD_resume_connection(c->mhd);
-}
-
 /* Onto the list of those that the loop resumes. Who finds it empty ends the loop's wait; the others are seen with it.
  */
-void http_wake(void *waker) {
-    HttpConnection *c = waker;
+static void list_woken(HttpConnection *c) {
     struct Http *h = c->http;
-    if (atomic_exchange(&c->sleep, HTTP_WOKEN) != HTTP_ASLEEP) return;
     HttpConnection *first = atomic_load(&h->woken);
     do c->next_woken = first;
     while (!atomic_compare_exchange_weak(&h->woken, &first, c));
     if (!first) eventfd_write(h->nudge_fd, 1);
+}
+
+/* Woken meanwhile it is listed too: resumed here, it would be seen at the loop's next tick, since the library says
+ * nothing of it. */
+void http_connection_suspend(HttpConnection *c) {
+    int awake = HTTP_AWAKE;
+    MHD_suspend_connection(c->mhd);
+    if (!atomic_compare_exchange_strong(&c->sleep, &awake, HTTP_ASLEEP)) list_woken(c);
+}
+
+void http_wake(void *waker) {
+    HttpConnection *c = waker;
+    if (atomic_exchange(&c->sleep, HTTP_WOKEN) == HTTP_ASLEEP) list_woken(c);
 }
 
 /* ---- the end of a request ---- */

@@ -91,7 +91,7 @@ TEST(responses_stream) {
                                        "response.output_item.done", "response.incomplete"};
     Daemon d;
     char request[256];
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--chat-template plain"));
     snprintf(request, sizeof request, body, "");
     Answer whole = http_post(&d, "/v1/responses", request);
     snprintf(request, sizeof request, body, ",\"stream\":true");

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STREAMS = 32, THREADS = 4, WAKES = FEWER(500000) };
+enum { STREAMS = 32, THREADS = 4, WAKES = FEWER(500000), TIMES = 300 };
+static const double tick = 0.1; /* seconds after which the loop looks at its deadlines, whatever comes */
 
 /* News for a stream are counted before it is woken, and seen when it is polled. A stream whose wake is lost counts as
  * woken for ever, and sees no news any more. */
@@ -41,13 +42,24 @@ static bool poll_echo(void *self, HttpReply *reply) {
     return false;
 }
 
+/* News that come behind what the poll has looked at, before its stream sleeps. */
+static bool poll_again(void *self, HttpReply *reply) {
+    Stream *s = self;
+    (void)reply;
+    if (atomic_fetch_add(&s->seen, 1) < TIMES) http_wake(atomic_load(&s->waker));
+    return false;
+}
+
 static void close_stream(void *self) { (void)self; }
 
-/* The path is /N, of stream N; self, if there is one, is how it is polled. */
+static bool (*poll_of_all)(void *self, HttpReply *reply);
+
+/* The path is /N, of stream N. */
 static void handle(void *self, const HttpRequest *request, HttpReply *reply) {
+    (void)self;
     Stream *s = &streams[atoi(request->path + 1)];
     reply->stream = true;
-    reply->task = (HttpTask){.self = s, .poll = self ? poll_echo : poll_stream, .close = close_stream};
+    reply->task = (HttpTask){.self = s, .poll = poll_of_all, .close = close_stream};
     atomic_store(&s->waker, request->waker);
 }
 
@@ -80,7 +92,7 @@ static bool comes(bool (*so)(const Stream *s)) {
 static bool is_open(const Stream *s) { return atomic_load(&s->waker) != NULL; }
 static bool is_up_to_date(const Stream *s) { return atomic_load(&s->seen) == atomic_load(&s->news); }
 
-static Http *start(void *self) {
+static Http *start(bool (*poll)(void *, HttpReply *)) {
     const HttpOptions options = {.host = "127.0.0.1",
                                  .listen_fd = -1,
                                  .max_body = 1000,
@@ -90,8 +102,7 @@ static Http *start(void *self) {
                                  .idle_seconds = 60,
                                  .stall_seconds = 600,
                                  .ping_seconds = 600};
-    const HttpHandler handler = {.self = self,
-                                 .admit = admit,
+    const HttpHandler handler = {.admit = admit,
                                  .handle = handle,
                                  .refuse = refuse,
                                  .answered = answered,
@@ -100,11 +111,12 @@ static Http *start(void *self) {
     Http *http;
     Err err;
     memset(streams, 0, sizeof streams);
+    poll_of_all = poll;
     return http_start(&http, &options, &handler, &err) ? NULL : http;
 }
 
 TEST(http_wakes_are_never_lost) {
-    Http *http = start(NULL);
+    Http *http = start(poll_stream);
     REQUIRE(http);
     const Daemon here = {.port = http_port(http)};
     int fds[STREAMS];
@@ -131,22 +143,38 @@ TEST(http_wakes_are_never_lost) {
     for (int i = 0; i < STREAMS; i++) close(fds[i]);
 }
 
-/* What a wake announces goes out then, not when the loop next looks at its deadlines: every tenth of a second. */
+/* What a wake announces goes out then, not at the loop's next tick. */
 TEST(http_wakes_end_the_loops_wait) {
-    enum { TIMES = 300 };
     static const char head[] = "GET /0 HTTP/1.1\r\nHost: x\r\n\r\n";
-    Http *http = start(&streams);
+    Http *http = start(poll_echo);
     REQUIRE(http);
     const Daemon here = {.port = http_port(http)};
     int fd = raw_connect(&here), heard = 0;
     CHECK(raw_send(fd, head, sizeof head - 1) && raw_expect(fd, "\r\n\r\n"));
-    double t0 = now_seconds(), at_ticks = 0.1 * TIMES;
+    double t0 = now_seconds(), at_ticks = tick * TIMES;
     for (int i = 0; i < TIMES && now_seconds() - t0 < at_ticks; i++) {
         atomic_fetch_add(&streams[0].news, 1);
         http_wake(atomic_load(&streams[0].waker));
         heard += raw_expect(fd, "!\r\n");
     }
     CHECK_MSG(heard == TIMES && now_seconds() - t0 < at_ticks / 2, "%d of %d wakes were heard in %.1f s", heard, TIMES,
+              now_seconds() - t0);
+    http_stop(http);
+    http_free(http);
+    close(fd);
+}
+
+/* One that comes while its stream is about to sleep is as good as any other. */
+TEST(http_wakes_within_a_poll) {
+    static const char head[] = "GET /0 HTTP/1.1\r\nHost: x\r\n\r\n";
+    Http *http = start(poll_again);
+    REQUIRE(http);
+    const Daemon here = {.port = http_port(http)};
+    int fd = raw_connect(&here);
+    double t0 = now_seconds(), at_ticks = tick * TIMES;
+    CHECK(raw_send(fd, head, sizeof head - 1));
+    while (atomic_load(&streams[0].seen) < TIMES && now_seconds() - t0 < at_ticks) usleep(1000);
+    CHECK_MSG(now_seconds() - t0 < at_ticks / 2, "%d of %d polls in %.1f s", atomic_load(&streams[0].seen), TIMES,
               now_seconds() - t0);
     http_stop(http);
     http_free(http);
