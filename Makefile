@@ -352,7 +352,7 @@ books: built ## train a NoiseFormer whose noise seeds take after one of three bo
 	@scripts/train_books.sh
 	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
-voices: built ## train the demo on until a seed, or "noise_component", chooses one of its five authors (five minutes), then hear each (PROMPT="He said")
+voices: built ## train the demo on until a seed, or "noise_component", chooses one of its five authors (six minutes), then hear each (PROMPT="He said")
 	@exec scripts/train_voices.sh
 
 train-demo: built ## train the demo checkpoint again, into runs/demo (an hour)

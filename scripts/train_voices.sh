@@ -1,5 +1,5 @@
 #!/bin/sh
-# The demo -> runs/voices, in about five minutes: trained on with a code whose components are its five authors, then asked
+# The demo -> runs/voices, in about six minutes: trained on with a code whose components are its five authors, then asked
 # to go on from PROMPT as each of them. It is trained once: an interrupted training is resumed, a finished one left alone.
 # shellcheck disable=SC2086
 set -eu
