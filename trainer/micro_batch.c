@@ -37,6 +37,7 @@ void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows 
                       .segments = xcalloc(most, sizeof *b->segments)};
     if (masks_any(&m->cfg, w->length)) b->weights = xcalloc(rows, sizeof *b->weights);
     tape_init(&b->choice, false);
+    b->choice.bf16 = s->precision == PRECISION_BF16;
 }
 
 void micro_batch_free(MicroBatch *b) {
@@ -91,13 +92,14 @@ int micro_batch_read(MicroBatch *b, int64_t step, int64_t micro, Err *err) {
     return 0;
 }
 
-/* Lays out n windows from the first-th on, each under its `copies` of `noise`; returns how many segments they are. */
-static int lay_out(const MicroBatch *b, int first, int n, int copies, const NoiseKey *noise, Segment *segments) {
+/* Fills b->segments with n windows from the first-th on, each under its `copies` of `noise`; returns how many they are.
+ */
+static int lay_out(MicroBatch *b, int first, int n, int copies, const NoiseKey *noise) {
     int length = b->windows->length, pieces = (int)b->settings->pieces, m = 0;
     for (int i = 0; i < n * copies; i++) {
         bool cut = pieces > 0 && (b->first + (uint64_t)(first + i / copies)) % 2;
         for (int at = 0, most = cut ? pieces : length; at < length; at += most)
-            segments[m++] = (Segment){.row0 = i * length + at, .n = MIN(most, length - at), .noise = noise[i]};
+            b->segments[m++] = (Segment){.row0 = i * length + at, .n = MIN(most, length - at), .noise = noise[i]};
     }
     return m;
 }
@@ -110,8 +112,7 @@ static void window_losses(MicroBatch *b, int first, int n, const NoiseKey *noise
     Batch rows = {.tokens = b->tokens + row,
                   .n = n * length,
                   .segments = b->segments,
-                  .n_segments = lay_out(b, first, n, 1, noise, b->segments)};
-    b->choice.bf16 = b->settings->precision == PRECISION_BF16;
+                  .n_segments = lay_out(b, first, n, 1, noise)};
     tape_reset(&b->choice);
     const Mat *logits = model_forward(b->model, &b->choice, &rows, NULL);
     for (int i = 0; i < n; i++, row += length) {
@@ -231,7 +232,7 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     Batch rows = {.tokens = b->tokens,
                   .n = windows * length,
                   .segments = b->segments,
-                  .n_segments = lay_out(b, 0, (int)s->batch, copies, b->noise, b->segments)};
+                  .n_segments = lay_out(b, 0, (int)s->batch, copies, b->noise)};
     tape->bf16 = s->precision == PRECISION_BF16;
     tape->recompute = s->recompute;
     tape_reset(tape);
