@@ -51,6 +51,8 @@ typedef struct HttpConnection {
     size_t passed;    /* bytes of a head that it is to find now; 0: none */
     bool left;        /* bytes were left in the socket */
     double served_in; /* the turn of the loop, by its beginning, in which something last passed */
+    char *pool;       /* the library's memory for it, which begins where it first reads to; NULL: it has not */
+    bool wiped;       /* all of that takes room: an answer has been sent since it was last given back */
     /* ---- what is sent past it ---- */
     Buffer out;
     const char *rest; /* [n_rest] of it, or of what is said without memory */
@@ -91,6 +93,7 @@ struct Http {
     HttpConnection *first_free;
     unsigned n_refusals; /* that are not in the log yet */
     double reported_at, turn_began;
+    int n_wiped;                          /* connections */
     size_t n_body_bytes, most_body_bytes; /* of all bodies in flight, now and since memory was last given back */
 };
 

@@ -5,8 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Bytes a connection of the library's pool: a head as the gate writes it, then an answer's, or a piece of it. */
+enum { POOL = 18 << 10 };
 
 /* By descriptor. Other threads look here too, for sockets of their own. */
 static _Atomic(HttpConnection *) connections[HTTP_MAX_FILES];
@@ -43,6 +49,7 @@ static ssize_t refuse(HttpConnection *c, const Passed *p) {
 
 static ssize_t pass(HttpConnection *c, char *out, size_t max) {
     char in[HTTP_MAX_HEAD];
+    if (!c->pool) c->pool = out;
     if (c->gone || c->phase == PHASE_REFUSED) return 0;
     if (c->gate.at == GATE_WHOLE) return later();
     if (has_had_its_turn(c)) return http_library_ring(c), later();
@@ -237,6 +244,33 @@ static enum MHD_Result answer(HttpConnection *c) {
     return send_when_ready(c);
 }
 
+/* ---- the memory of idle connections ---- */
+
+static void set_wiped(HttpConnection *c, bool wiped) {
+    c->http->n_wiped += wiped - c->wiped;
+    c->wiped = wiped;
+}
+
+static bool is_zero(const char *p, size_t n) { return *p == 0 && memcmp(p, p + 1, n - 1) == 0; }
+
+/* After an answer the library writes zeros over its whole pool, most of which had cost nothing. Pages of zeros that go
+ * back to the system are that again when they are touched: nothing changes by it, whatever the library does. The pool
+ * is a block of its own, in which no other thread writes meanwhile; a library that first reads elsewhere keeps it. */
+static void give_pool_back(const HttpConnection *c) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), pool = (uintptr_t)c->pool;
+    uintptr_t begin = (pool + page - 1) / page * page, end = (pool + POOL) / page * page;
+    if (!c->pool || malloc_usable_size(c->pool) < POOL || begin >= end) return;
+    if (is_zero((char *)begin, end - begin)) madvise((char *)begin, end - begin, MADV_DONTNEED);
+}
+
+void http_library_give_back(struct Http *h) {
+    for (int i = 0; i < atomic_load(&h->n_used) && h->n_wiped > 0; i++) {
+        HttpConnection *c = &h->connections[i];
+        if (c->wiped && c->phase == PHASE_IDLE) give_pool_back(c);
+        set_wiped(c, false);
+    }
+}
+
 /* ---- libmicrohttpd's callbacks ---- */
 
 static HttpConnection *connection_of(struct MHD_Connection *mhd) {
@@ -258,6 +292,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, 
     (void)cls, (void)context;
     if (c->phase == PHASE_REFUSED) return;
     if (c->in_hand) http_connection_end_request(c, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    set_wiped(c, true);
     http_connection_set_phase(c, PHASE_IDLE, c->http->options.idle_seconds);
     if (c->left || c->half_closed) http_library_ring(c); /* the next request, or the end, has come with this one */
 }
@@ -269,6 +304,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     HttpConnection *c = connection_of(mhd);
     (void)cls, (void)context;
     c->mhd = code == MHD_CONNECTION_NOTIFY_STARTED ? mhd : NULL;
+    c->pool = NULL;
+    set_wiped(c, false);
     if (c->mhd) return;
     atomic_store(&connections[c->fd], NULL);
     epoll_ctl(c->http->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
@@ -279,7 +316,6 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 /* ---- its life ---- */
 
 struct MHD_Daemon *http_library_start(struct Http *h) {
-    enum { POOL = 18 << 10 }; /* bytes a connection: a head as the gate writes it, then an answer's, or a piece of it */
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_CONNECTION_LIMIT,
                             (unsigned)(h->n_connections + HTTP_SPARE_PLACES), MHD_OPTION_CONNECTION_MEMORY_LIMIT,

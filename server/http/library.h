@@ -11,8 +11,9 @@
 
 struct MHD_Daemon *http_library_start(struct Http *h); /* NULL with errno */
 bool http_library_has_work(struct Http *h);
-void http_library_round(struct Http *h); /* who was woken goes on, and each connection does one thing */
-void http_library_run(struct Http *h);   /* what is at hand */
+void http_library_round(struct Http *h);     /* who was woken goes on, and each connection does one thing */
+void http_library_run(struct Http *h);       /* what is at hand */
+void http_library_give_back(struct Http *h); /* what answers have left in the memory of idle connections */
 
 enum { HTTP_MAX_FILES = 1 << 20 }; /* descriptors from there on cannot be judged */
 

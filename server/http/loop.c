@@ -73,7 +73,7 @@ static void ask_for_short_slice(void) {
 
 /* New connections come last: a place that one of these events has freed must not meet another of them. */
 static void *loop(void *arg) {
-    enum { TICK_MS = 100 };
+    enum { TICK_MS = 100, MOST_WIPED = 256 };
     Http *h = arg;
     double last = now_seconds();
     bool knocked = false;
@@ -89,10 +89,12 @@ static void *loop(void *arg) {
             if (what != &h->listen_fd && what != &h->daemon) see_event(what, events[i].events);
         }
         http_library_run(h);
+        if (h->n_wiped >= MOST_WIPED) http_library_give_back(h);
         double now = now_seconds();
         if (now - last >= 1e-3 * TICK_MS) {
             last = now;
             for (int i = 0; i < atomic_load(&h->n_used); i++) see_deadline(&h->connections[i], now);
+            http_library_give_back(h);
             give_memory_back(h);
             knocked = true; /* by those for whom there was no descriptor */
         }
