@@ -141,12 +141,25 @@ static int masks(const Scheduler *p, const Sequence *s) {
     return n;
 }
 
+/* Of prompts that are not all in the cache. */
+static int waiting_rows(Sequence *const *running, int n) {
+    int rows = 0;
+    for (int i = 0; i < n; i++) rows += running[i]->rests ? 0 : MAX(0, running[i]->n_prompt - running[i]->n_rows);
+    return rows;
+}
+
+/* How many of them may stand beside so many decode rows. */
+static int rows_beside(int decoding, int waiting) {
+    int least = LEAST_ROWS + LEAST_ROWS_EACH * decoding, most = MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decoding);
+    return MIN(MAX(least, waiting / PROMPT_STEPS), most);
+}
+
 void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool) {
     clear(p);
     p->step++;
     int decoding = add_decode_rows(p, running, n), decode = p->batch.n, guessed = decode - decoding;
     int room = p->prefill_chunk - guessed, score_budget = SCORED_ROWS - guessed;
-    int most = decoding ? MIN(MAX(PROMPT_ROWS, PROMPT_ROWS_EACH * decoding), room) : room;
+    int most = decoding ? MIN(rows_beside(decoding, waiting_rows(running, n)), room) : room;
     for (int i = 0; i < n && p->prompt_rows < most; i++) {
         Sequence *s = running[i];
         if (s->rests || s->n_rows >= s->n_prompt) continue;

@@ -2,10 +2,12 @@
  *
  * Decode rows come first, one for every sequence whose prompt is done; then prompt rows, first come, first served, at
  * most `prefill_chunk` of them and at most SCORED_ROWS whose logits are wanted for scoring. Beside decode rows there
- * are fewer, so that the step takes two or three times as long as without: PROMPT_ROWS_EACH for each of them (with
- * fewer, streams end faster than long prompts replace them, and half of the slots wait), but PROMPT_ROWS at least, for
- * a step of few rows costs what the weights cost. A sequence whose next prompt block is shared and ready skips it; if
- * another one computes that block in this very step, it waits for the next. Arrays are made once; one thread.
+ * are fewer. What is left of all prompts goes over PROMPT_STEPS steps, lest all streams wait long for one newcomer; but
+ * LEAST_ROWS and LEAST_ROWS_EACH for each decode row at least, with which a step takes about twice as long as without;
+ * and at most PROMPT_ROWS_EACH for each (with fewer, streams end faster than long prompts replace them, and half of the
+ * slots wait), three times as long, or PROMPT_ROWS beside few, for a step of few rows costs what the weights cost. A
+ * sequence whose next prompt block is shared and ready skips it; if another one computes that block in this very step,
+ * it waits for the next. Arrays are made once; one thread.
  *
  * With `guess`, decode rows are followed by those of tokens that may come next (guess.h), as long as there are at most
  * DECODE_ROWS of both: a step of few rows costs what the weights cost.
@@ -19,7 +21,8 @@
 #include "server/engine/job.h"
 #include "server/engine/kv_pool.h"
 
-enum { PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6, DECODE_ROWS = 8 };
+enum { LEAST_ROWS = 32, LEAST_ROWS_EACH = 2, PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6, PROMPT_STEPS = 8 };
+enum { DECODE_ROWS = 8 };
 /* Bounds the logits of a step to max_batch + SCORED_ROWS rows of a whole vocabulary; so a text has no more masks. */
 enum { SCORED_ROWS = 128 };
 

@@ -1,0 +1,66 @@
+/* How many rows of prompts stand beside those of streams. */
+#include "base/memory.h"
+#include "server/engine/scheduler.h"
+#include "tests/support/engines.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+
+enum { MOST = 64, PROMPT = 512, CHUNK = 128 };
+
+/* Steps until the prompts are read, `streams` decoding meanwhile; how many rows of them each step has, in rows [max].
+ */
+static int read_beside(int streams, int prompts, int length, int *rows, int max) {
+    static int tokens[PROMPT + 1], blocks[PROMPT / KV_BLOCK + 1];
+    static Sequence sequences[MOST];
+    Sequence *running[MOST];
+    KvPool pool = {0};
+    Scheduler p;
+    Config c = test_engine_config("noise");
+    int n = streams + prompts, steps = 0;
+    scheduler_init(&p, &c, MOST, CHUNK);
+    for (int i = 0; i < n; i++) {
+        bool reads = i >= streams;
+        Job *job = job_new(tokens, reads ? length : 1, 1, -1, false);
+        sequences[i] = (Sequence){.job = job, .tokens = tokens, .blocks = blocks, .n_prompt = job->n_prompt};
+        sequences[i].n_rows = reads ? 0 : 1;
+        sequences[i].n_tokens = reads ? length : 2;
+        running[i] = &sequences[i];
+    }
+    while (running[n - 1]->n_rows < length && steps < max) {
+        scheduler_step(&p, running, n, &pool);
+        CHECK(p.batch.n == streams + p.prompt_rows);
+        rows[steps++] = p.prompt_rows;
+        for (int i = streams; i < n; i++) sequences[i].n_rows += sequences[i].step_rows;
+        for (int i = streams; i < n; i++) sequences[i].rests = sequences[i].n_rows == length; /* they are done */
+    }
+    for (int i = 0; i < n; i++) job_release(sequences[i].job);
+    scheduler_free(&p);
+    return steps;
+}
+
+TEST(scheduler_reads_prompts_at_once_beside_nobody) {
+    int rows[8];
+    CHECK(read_beside(0, 2, PROMPT, rows, 8) == 8);
+    for (int i = 0; i < 8; i++) CHECK_MSG(rows[i] == CHUNK, "%d", rows[i]);
+}
+
+/* Few rows that wait are not worth a long step. */
+TEST(scheduler_spreads_a_newcomer_beside_streams) {
+    int rows[8];
+    CHECK(read_beside(8, 1, 64, rows, 8) == 2);
+    CHECK_MSG(rows[0] == 48 && rows[1] == 16, "%d %d", rows[0], rows[1]);
+    CHECK(read_beside(1, 1, 64, rows, 8) == 2);
+    CHECK_MSG(rows[0] == 34 && rows[1] == 30, "%d %d", rows[0], rows[1]);
+    CHECK(read_beside(32, 2, 64, rows, 8) == 2);
+    CHECK_MSG(rows[0] == 96 && rows[1] == 32, "%d %d", rows[0], rows[1]);
+}
+
+/* Many get on as fast as streams end. */
+TEST(scheduler_lets_long_prompts_get_on) {
+    int rows[64];
+    int n = read_beside(8, 8, PROMPT, rows, 64), first = 0;
+    while (first < n && rows[first] == 64) first++;
+    CHECK_MSG(first >= 56, "%d steps of 64 rows", first);
+    CHECK(read_beside(24, 4, PROMPT, rows, 64) > 0 && rows[0] == CHUNK);
+}
