@@ -40,11 +40,12 @@ static double block_floats(const Model *m) {
     return 1.1 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
 }
 
-/* What every further member of the team computes in: tiles of scores, keys and values as they are packed, and what it
- * packs of other products. */
+/* What every further member of the team computes in: tiles of scores and of their noise, keys and values as they are
+ * packed, and what it packs of other products. */
 static double scratch_floats(const Config *c, int64_t rows) {
     HeadShape h = config_heads(c);
-    return fmin((double)rows, c->max_positions) * (2 * ATTENTION_TILE + 16 * MAX(h.k_dim, h.v_dim));
+    double tiles = c->noise.scope == NOISE_NONE ? 2 : 3.5;
+    return fmin((double)rows, c->max_positions) * (tiles * ATTENTION_TILE + 16 * MAX(h.k_dim, h.v_dim));
 }
 
 /* Of the gradients about half a block's stand at a time, whose logits' is where they were; a block that is computed

@@ -71,36 +71,34 @@ void noise_component_weights(const Config *c, const Noise *z, int distribution, 
 static uint32_t counter_query(const NoiseRow *row) { return row->cfg->noise.span == SPAN_KEY ? 0 : (uint32_t)row->i; }
 
 /* limit[c]: the least k of sixteen bits with (k + 0.5) / 65536 >= cumulative probability of component c, below which
- * c or one before it is drawn. Returns how many limits there are: none that no k reaches, and none for the last. */
-static int component_limits(const NoiseRow *row, uint16_t *limit) {
-    int m = row->cfg->noise.components, n = 0;
-    double p[NOISE_COMPONENTS_MAX], sum = 0;
-    noise_component_weights(row->cfg, row->noise, distribution_of(row), p);
-    for (; n < m - 1; n++) {
-        sum += p[n];
+ * c or one before it is drawn. There is none that no k reaches, and none for the last component. */
+static void find_limits(Mixture *x, int components) {
+    double sum = 0;
+    for (x->limits = 0; x->limits < components - 1; x->limits++) {
+        sum += x->p[x->limits];
         int k = MAX(0, (int)(sum * 65536) - 1); /* the limit, or one or two below it */
         while (k < 65536 && (k + 0.5) / 65536 < sum) k++;
         if (k == 65536) break;
-        limit[n] = (uint16_t)k;
+        x->limit[x->limits] = (uint16_t)k;
     }
-    return n;
 }
 
-/* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536: as many limits as the bits
- * reach. */
-static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
-    enum { SOME = 64 };
-    uint16_t limit[NOISE_COMPONENTS_MAX], bits[SOME];
-    int limits = component_limits(row, limit);
-    kernels->gaussian_bits(row->key.seed, row->key.stream | 0x80000000u, head_layer, counter_query(row),
-                           row->key.sequence, row->first, row->n, component);
-    for (int done = 0; done < row->n; done += SOME, component += SOME) {
-        int n = MIN(SOME, row->n - done);
-        memcpy(bits, component, (size_t)n * sizeof *bits);
-        memset(component, 0, (size_t)n * sizeof *component);
-        for (int c = 0; c < limits; c++)
-            for (int j = 0; j < n; j++) component[j] = (uint16_t)(component[j] + (bits[j] >= limit[c]));
+const Mixture *noise_mixtures(Tape *t, const Config *c, const Noise *z) {
+    if (c->noise.density != DENSITY_MIXTURE || c->noise.span == SPAN_SEQUENCE) return NULL;
+    int n = config_noise_heads(c);
+    Mixture *mixtures = tape_alloc(t, (size_t)n * sizeof *mixtures);
+    for (int k = 0; k < n; k++) {
+        noise_component_weights(c, z, k, mixtures[k].p);
+        find_limits(&mixtures[k], c->noise.components);
     }
+    return mixtures;
+}
+
+/* component[j] = first c whose cumulative probability exceeds u_j = (bits + 0.5) / 65536 */
+static void draw_components(const NoiseRow *row, uint32_t head_layer, uint16_t *component) {
+    const Mixture *mixture = &row->mixtures[distribution_of(row)];
+    kernels->components(row->key.seed, row->key.stream | 0x80000000u, head_layer, counter_query(row), row->key.sequence,
+                        row->first, row->n, mixture->limits, mixture->limit, component);
 }
 
 void noise_row_draw(const NoiseRow *row, float *eps, uint16_t *component) {
@@ -127,7 +125,28 @@ void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *compon
         kernels->add_affine_row(row->n, mu[0], sigma[0] * row->key.scale, eps, s);
         return;
     }
-    for (int j = 0; j < row->n; j++) s[j] += mu[component[j]] + sigma[component[j]] * row->key.scale * eps[j];
+    kernels->add_mixture_row(row->n, m, mu, sigma, row->key.scale, component, eps, s);
+}
+
+/* Two components side by side: p, mu, sigma, and the sums of their weights. */
+typedef double Two __attribute__((vector_size(2 * sizeof(double))));
+
+typedef struct Slope {
+    Two p, mu, sigma, sum;
+} Slope;
+
+enum { SLOPE_KEYS = 64 };
+
+/* sum += dS p (x - mean) of each of n keys, one after the other, for four components: an addition waits for the one
+ * before it. */
+static void weigh_slopes(int n, const double *ds, const double *eps, const double *mean, Slope s[2]) {
+    Slope a = s[0], b = s[1];
+    for (int j = 0; j < n; j++) {
+        a.sum += ds[j] * a.p * (a.mu + a.sigma * eps[j] - mean[j]);
+        b.sum += ds[j] * b.p * (b.mu + b.sigma * eps[j] - mean[j]);
+    }
+    s[0].sum = a.sum;
+    s[1].sum = b.sum;
 }
 
 /* Mixture, straight-through (docs/spec.md 4): with x_k = mu_k + sigma_k eps, the weight of component c gets
@@ -135,17 +154,29 @@ void noise_row_add(const NoiseRow *row, const float *eps, const uint16_t *compon
 static void mixture_backward(const NoiseRow *row, const float *ds, const float *eps, const uint16_t *component,
                              double *sums) {
     int m = row->cfg->noise.components;
-    double p[NOISE_COMPONENTS_MAX], scale = row->key.scale;
+    const double *p = row->mixtures[distribution_of(row)].p;
     const float *mu = weight_f32(&row->noise->mu) + distribution_of(row) * m;
     const float *sigma = weight_f32(&row->noise->sigma) + distribution_of(row) * m;
-    noise_component_weights(row->cfg, row->noise, distribution_of(row), p);
-    for (int j = 0; j < row->n; j++) {
-        double e = scale * eps[j], mean = 0;
-        sums[component[j]] += ds[j];
-        sums[m + component[j]] += ds[j] * e;
-        for (int c = 0; c < m; c++) mean += p[c] * (mu[c] + sigma[c] * e);
-        for (int c = 0; c < m; c++) sums[2 * m + c] += ds[j] * p[c] * (mu[c] + sigma[c] * e - mean);
+    Slope slopes[NOISE_COMPONENTS_MAX / 2];
+    memset(slopes, 0, (size_t)((m + 3) / 4 * 2) * sizeof *slopes);
+    for (int c = 0; c < m; c++) {
+        Slope *s = &slopes[c / 2];
+        s->p[c % 2] = p[c], s->mu[c % 2] = mu[c], s->sigma[c % 2] = sigma[c], s->sum[c % 2] = sums[2 * m + c];
     }
+    for (int first = 0; first < row->n; first += SLOPE_KEYS) {
+        int n = MIN(SLOPE_KEYS, row->n - first);
+        double d[SLOPE_KEYS], e[SLOPE_KEYS], mean[SLOPE_KEYS] = {0};
+        for (int j = 0; j < n; j++) d[j] = ds[first + j], e[j] = (double)row->key.scale * eps[first + j];
+        for (int c = 0; c < m; c++)
+            for (int j = 0; j < n; j++) mean[j] += p[c] * (mu[c] + sigma[c] * e[j]);
+        for (int j = 0; j < n; j++) {
+            double *sum = sums + component[first + j];
+            sum[0] += d[j];
+            sum[m] += d[j] * e[j];
+        }
+        for (int c = 0; c < m; c += 4) weigh_slopes(n, d, e, mean, &slopes[c / 2]);
+    }
+    for (int c = 0; c < m; c++) sums[2 * m + c] = slopes[c / 2].sum[c % 2];
 }
 
 void noise_row_backward(const NoiseRow *row, const float *ds, const float *eps, const uint16_t *component, double *sums,

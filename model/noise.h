@@ -54,10 +54,21 @@ void noise_deviation(const Config *c, const Noise *z, float *out);
  */
 Mat *noise_kl(Tape *t, const Config *c, const Noise *z, Mat *condition);
 
+/* A mixture's distribution as its rows draw from it: the same for all of them, so made once. */
+typedef struct Mixture {
+    double p[NOISE_COMPONENTS_MAX]; /* noise_component_weights */
+    int limits;
+    uint16_t limit[NOISE_COMPONENTS_MAX]; /* a draw of 16 bits is of the component that counts the limits it reaches */
+} Mixture;
+
+/* Those of a layer, on the tape; NULL unless each pair or key draws a component. */
+const Mixture *noise_mixtures(Tape *t, const Config *c, const Noise *z);
+
 /* One row of scores and where its noise comes from. */
 typedef struct NoiseRow {
     const Config *cfg;
     const Noise *noise;
+    const Mixture *mixtures; /* of the layer */
     NoiseKey key;
     int layer, head;    /* query head; scope layer draws as head 0 */
     int i, first, n;    /* absolute query position; keys first..first+n-1, first a multiple of 8 */

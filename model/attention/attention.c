@@ -190,6 +190,7 @@ static AttentionSpec spec_of(Forward *f, const Attention *a, Mat *x) {
                           .scores = c->sliding_window ? window_scores : c->attention.kind->scores};
     if (c->noise.scope == NOISE_NONE) return spec;
     if (c->noise.span != SPAN_SEQUENCE) spec.noise = &a->noise;
+    spec.mixtures = noise_mixtures(f->tape, c, &a->noise);
     if (c->noise.condition_dim) spec.condition = noise_condition(f, &a->noise, x);
     add_penalty(f, a, spec.condition);
     return spec;

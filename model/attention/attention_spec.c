@@ -11,6 +11,7 @@ bool attention_noise_row(const Forward *f, const AttentionSpec *spec, const Segm
     if (!spec->noise || !config_noise_acts(f->cfg, seg->noise.scale)) return false;
     *out = (NoiseRow){.cfg = f->cfg,
                       .noise = spec->noise,
+                      .mixtures = spec->mixtures,
                       .key = seg->noise,
                       .layer = f->layer,
                       .head = head,

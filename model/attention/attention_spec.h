@@ -19,7 +19,8 @@ typedef struct AttentionSpec {
     int window;         /* `scores` hides the keys before i - window + 1, so that they need not be looked at; 0: none */
     const Batch *keys;  /* whose rows k and v are: segment s of the queries sees segment s of these; NULL: their own */
     const Noise *noise; /* NULL: no noise */
-    Mat *condition;     /* [n, 2 distributions] of noise_condition; NULL unless conditioned */
+    const Mixture *mixtures; /* noise_mixtures */
+    Mat *condition;          /* [n, 2 distributions] of noise_condition; NULL unless conditioned */
     void (*scores)(const ScoreRow *row, float *s, float *slope); /* AttentionKind.scores; NULL: no edit */
 } AttentionSpec;
 

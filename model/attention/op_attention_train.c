@@ -49,8 +49,8 @@ static int keys_seen(const TrainContext *c, const HeadView *h, int i) {
 
 /* ---- products ---- */
 
-/* A thread's memory: ATTENTION_TILE rows of scores, of their gradients and of the slopes of the kind's edit, a row of
- * Gaussians and of components, packed operands: what a head packs once and what a tile does. */
+/* A thread's memory: ATTENTION_TILE rows of scores, of their gradients, of the slopes of the kind's edit, of Gaussians
+ * and of components; packed operands: what a head packs once and what a tile does. */
 typedef struct Scratch {
     float *p, *ds, *slope, *eps;
     uint16_t *component;
@@ -70,8 +70,8 @@ static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
     const size_t sizes[] = {ATTENTION_TILE * t,
                             ATTENTION_TILE * t,
                             c->spec.scores ? ATTENTION_TILE * t : 0,
-                            t,
-                            t,
+                            c->spec.noise ? ATTENTION_TILE * t : 0,
+                            c->spec.mixtures ? (ATTENTION_TILE * t + 1) / 2 : 0,
                             right_words(c->longest, k_dim),
                             right_words((int)k_dim, t),
                             right_words(c->longest, v_dim),
@@ -150,8 +150,13 @@ static void product(const TrainContext *c, int m, int n, int k, Panels a, Panels
 
 /* ---- forward ---- */
 
+/* The noise of query i for the keys that it sees; false when it has none. */
+static bool noise_of_row(const TrainContext *c, const HeadView *h, int i, NoiseRow *out) {
+    return attention_noise_row(c->f, &c->spec, h->seg, h->head, h->seg->row0 + i, i, 0, keys_seen(c, h, i), out);
+}
+
 /* p[r, 0..keys) = softmax of row i0 + r, zero behind the keys that it sees; keys = those that the tile's last row sees.
- */
+ * What was drawn for it stays in the scratch. */
 static void tile_probabilities(const TrainContext *c, const HeadView *h, int i0, int rows, const Scratch *s) {
     int keys = keys_seen(c, h, i0 + rows - 1), k_dim = c->spec.heads.k_dim;
     const float *q = c->q->x + h->q + (size_t)i0 * (size_t)h->ldq;
@@ -165,9 +170,11 @@ static void tile_probabilities(const TrainContext *c, const HeadView *h, int i0,
         if (c->spec.scores)
             c->spec.scores(&(ScoreRow){.cfg = c->f->cfg, .layer = c->f->layer, .head = h->head, .i = i, .n = seen}, row,
                            s->slope + (size_t)r * (size_t)keys);
-        if (attention_noise_row(c->f, &c->spec, h->seg, h->head, h->seg->row0 + i, i, 0, seen, &noise)) {
-            noise_row_draw(&noise, s->eps, s->component);
-            noise_row_add(&noise, s->eps, s->component, row);
+        if (noise_of_row(c, h, i, &noise)) {
+            float *eps = s->eps + (size_t)r * (size_t)keys;
+            uint16_t *component = s->component + (size_t)r * (size_t)keys;
+            noise_row_draw(&noise, eps, component);
+            noise_row_add(&noise, eps, component, row);
         }
         float inverse = 1 / kernels->exp_sum_row(seen, row, row, kernels->max_row(seen, row));
         kernels->train->scale_in_place(seen, inverse, row);
@@ -191,7 +198,8 @@ static void head_forward(const TrainContext *c, int segment, int head) {
 
 /* ---- backward ---- */
 
-/* dS = P (dP - dy . y), in place of dP; the noise's own gradients from dS; then dS scale. */
+/* dS = P (dP - dy . y), in place of dP; the noise's own gradients from dS and what tile_probabilities drew; then dS
+ * scale. */
 static void tile_score_gradient(const TrainContext *c, const HeadView *h, int i0, int rows, const Scratch *s,
                                 double *sums) {
     int keys = keys_seen(c, h, i0 + rows - 1), v_dim = c->spec.heads.v_dim;
@@ -204,11 +212,10 @@ static void tile_score_gradient(const TrainContext *c, const HeadView *h, int i0
         kernels->train->softmax_slope_row(seen, pr, kernels->train->dot_row(v_dim, dy, y), row);
         memset(row + seen, 0, (size_t)(keys - seen) * sizeof(float));
         NoiseRow noise;
-        int batch_row = h->seg->row0 + i;
-        if (attention_noise_row(c->f, &c->spec, h->seg, h->head, batch_row, i, 0, seen, &noise)) {
-            size_t at = (size_t)batch_row * (size_t)c->spec.heads.heads + (size_t)h->head;
-            noise_row_draw(&noise, s->eps, s->component);
-            noise_row_backward(&noise, row, s->eps, s->component, sums,
+        if (noise_of_row(c, h, i, &noise)) {
+            size_t at = (size_t)(h->seg->row0 + i) * (size_t)c->spec.heads.heads + (size_t)h->head;
+            size_t drawn = (size_t)r * (size_t)keys;
+            noise_row_backward(&noise, row, s->eps + drawn, s->component + drawn, sums,
                                c->d_log_variance ? c->d_log_variance + at : NULL);
         }
         if (c->spec.scores) kernels->train->product_row(seen, row, s->slope + (size_t)r * (size_t)keys, false, row);

@@ -44,7 +44,7 @@ static const TrainKernels train_kernels = TRAIN_TABLE;
         .rmsnorm_row = rmsnorm_row, .add_row = add_row, .gelu_row = gelu_row, .gelu_tanh_row = gelu_tanh_row,          \
         .silu_row = silu_row, .sigmoid_row = sigmoid_row, .tanh_row = tanh_row, .cos_row = cos_row,                    \
         .lstm_row = lstm_row, .gaussians = gaussians, .gaussian_bits = gaussian_bits, .normals = normals,              \
-        .train = &train_kernels,                                                                                       \
+        .components = components, .add_mixture_row = add_mixture_row, .train = &train_kernels,                         \
     }
 
 #endif

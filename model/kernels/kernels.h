@@ -99,6 +99,12 @@ typedef struct Kernels {
     /* The raw 16-bit k of the same counters (the component draw of the mixture). */
     void (*gaussian_bits)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
                           int n, uint16_t *out);
+    /* How many of the limits each of them reaches. */
+    void (*components)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
+                       int n, int limits, const uint16_t *limit, uint16_t *out);
+    /* s[j] += mu[c] + sigma[c] scale eps[j], c = component[j] < m */
+    void (*add_mixture_row)(int n, int m, const float *mu, const float *sigma, float scale, const uint16_t *component,
+                            const float *eps, float *s);
     /* out = mean + deviation z, z draw_normal (base/random.h) of a first draw, in the low half, and a second one. */
     void (*normals)(int n, const uint64_t *draws, double mean, double deviation, float *out);
 

@@ -116,6 +116,16 @@ static inline void vec_sum4(const Vec *a, float *out) {
     _mm_storeu_ps(out, _mm_add_ps(_mm_shuffle_ps(pq, rs, 0x88), _mm_shuffle_ps(pq, rs, 0xdd)));
 }
 
+/* Bit 3 of an index tells which half of the table has it. */
+static inline __m256 half_pick(Vec table, const uint16_t *index) {
+    __m256i at = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)index));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.lo, at), _mm256_permutevar8x32_ps(table.hi, at),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)));
+}
+static inline Vec vec_pick(Vec table, const uint16_t *index) {
+    return (Vec){half_pick(table, index), half_pick(table, index + 8)};
+}
+
 typedef unsigned long long Counters __attribute__((vector_size(32)));
 enum { COUNTERS = 4 };
 

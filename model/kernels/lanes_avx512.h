@@ -94,6 +94,10 @@ static inline void vec_sum4(const Vec *a, float *out) {
 }
 static inline float vec_sum(Vec a) { return _mm512_cvtss_f32(quarters_sum4(a, a, a, a)); }
 
+static inline Vec vec_pick(Vec table, const uint16_t *index) {
+    return _mm512_permutexvar_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)index)), table);
+}
+
 typedef unsigned long long Counters __attribute__((vector_size(64)));
 enum { COUNTERS = 8 };
 

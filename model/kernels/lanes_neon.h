@@ -161,6 +161,18 @@ static inline void vec_sum4(const Vec *a, float *out) {
     vst1q_f32(out, vpaddq_f32(pq, two_sums(quarter_sum(a[2]), quarter_sum(a[3]))));
 }
 
+/* By the bytes of the table. */
+static inline float32x4_t quarter_pick(uint8x16x4_t table, const uint16_t *index) {
+    uint32x4_t at = vmlaq_n_u32(vdupq_n_u32(0x03020100), vmovl_u16(vld1_u16(index)), 0x04040404);
+    return vreinterpretq_f32_u8(vqtbl4q_u8(table, vreinterpretq_u8_u32(at)));
+}
+static inline Vec vec_pick(Vec table, const uint16_t *index) {
+    uint8x16x4_t bytes = {{vreinterpretq_u8_f32(table.lo.a), vreinterpretq_u8_f32(table.lo.b),
+                           vreinterpretq_u8_f32(table.hi.a), vreinterpretq_u8_f32(table.hi.b)}};
+    return (Vec){{quarter_pick(bytes, index), quarter_pick(bytes, index + 4)},
+                 {quarter_pick(bytes, index + 8), quarter_pick(bytes, index + 12)}};
+}
+
 typedef uint64x2_t Counters;
 enum { COUNTERS = 2 };
 

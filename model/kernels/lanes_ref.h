@@ -102,6 +102,13 @@ static inline void vec_sum4(const Vec *a, float *out) {
     for (int i = 0; i < 4; i++) out[i] = vec_sum(a[i]);
 }
 
+/* Lane l: lane index[l] of the table, below 16. */
+static inline Vec vec_pick(Vec table, const uint16_t *index) {
+    Vec r;
+    for (int l = 0; l < 16; l++) r.v[l] = table.v[index[l]];
+    return r;
+}
+
 /* Philox counters, one per 64-bit lane. */
 typedef uint64_t Counters;
 enum { COUNTERS = 1 };

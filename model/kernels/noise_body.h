@@ -91,6 +91,55 @@ static void gaussians(uint64_t seed, uint32_t stream, uint32_t head_layer, uint3
     }
 }
 
+/* ---- rows of a mixture ---- */
+
+enum { DRAWS = MIN(2 * LANES, COUNTERS *NOISE_PER_COUNTER) };
+typedef uint16_t Draws __attribute__((vector_size(DRAWS * sizeof(uint16_t))));
+
+/* out[t] = how many limits draws[t] reaches, t < DRAWS */
+INLINE void count_reached(const uint16_t *draws, int limits, const uint16_t *limit, uint16_t *out) {
+    Draws x, reached = {0};
+    memcpy(&x, draws, sizeof x);
+    for (int c = 0; c < limits; c++) reached -= (Draws)(x >= limit[c]);
+    memcpy(out, &reached, sizeof reached);
+}
+
+static void components(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
+                       int n, int limits, const uint16_t *limit, uint16_t *out) {
+    NoiseCounter counter = noise_counter(seed, stream, head_layer, i, sequence);
+    NoiseBatch b;
+    for (int got; n > 0; n -= got, j0 += got, out += got) {
+        got = noise_next(&counter, (uint32_t)j0 / NOISE_PER_COUNTER, n, &b);
+        int t = 0;
+        for (; t + DRAWS <= got; t += DRAWS) count_reached(b.draws + t, limits, limit, out + t);
+        if (t == got) continue;
+        uint16_t last[DRAWS];
+        count_reached(b.draws + t, limits, limit, last);
+        for (int k = 0; t < got; k++, t++) out[t] = last[k];
+    }
+}
+
+/* s += mu + sigma eps of the n <= LANES components */
+INLINE void add_picked(int n, Vec mu, Vec sigma, const uint16_t *component, const float *eps, float *s) {
+    Vec noise = vec_add(vec_pick(mu, component), vec_mul(vec_pick(sigma, component), vec_load_n(eps, n)));
+    vec_store_n(s, vec_add(vec_load_n(s, n), noise), n);
+}
+
+static void add_mixture_row(int n, int m, const float *mu, const float *sigma, float scale, const uint16_t *component,
+                            const float *eps, float *s) {
+    if (m > LANES) {
+        for (int j = 0; j < n; j++) s[j] += mu[component[j]] + sigma[component[j]] * scale * eps[j];
+        return;
+    }
+    Vec means = vec_load_n(mu, m), deviations = vec_mul(vec_load_n(sigma, m), vec_set1(scale));
+    int j = 0;
+    for (; j + LANES <= n; j += LANES) add_picked(LANES, means, deviations, component + j, eps + j, s + j);
+    if (j == n) return;
+    uint16_t last[LANES] = {0};
+    memcpy(last, component + j, (size_t)(n - j) * sizeof *last);
+    add_picked(n - j, means, deviations, last, eps + j, s + j);
+}
+
 /* ---- draw_normal of many ----
  *
  * normals: draw_normal (base/random.h) of many pairs of draws, side by side: the same operations on doubles as

@@ -247,6 +247,23 @@ static int noise(const Kernels *k, const Work *w) {
     return 2 * w->k;
 }
 
+static int mixture(const Kernels *k, const Work *w) {
+    enum { MOST = 20 };
+    int m = 1 + w->n_out % MOST;
+    float *mu = floats(w, (size_t)m, 0), *sigma = floats(w, (size_t)m, 1), *eps = floats(w, (size_t)w->k, 2);
+    uint16_t *limit = halves(w, MOST, 3), *component = xmalloc((size_t)w->k * sizeof *component);
+    k->components((uint64_t)w->n, 1, 2, 3, 4, 8, w->k, m - 1, limit, component);
+    fill(&w->numbers, w->y, (size_t)w->k * sizeof *w->y, 4);
+    k->add_mixture_row(w->k, m, mu, sigma, 0.7f, component, eps, w->y);
+    for (int i = 0; i < w->k; i++) w->y[w->k + i] = component[i];
+    free(mu);
+    free(sigma);
+    free(eps);
+    free(limit);
+    free(component);
+    return 2 * w->k;
+}
+
 typedef struct Kernel {
     const char *name;
     int (*run)(const Kernels *k, const Work *w); /* how many floats of y it has written */
@@ -270,6 +287,7 @@ static const Kernel kernel_list[] = {
     {"norms", norms},
     {"elementwise", elementwise},
     {"noise", noise},
+    {"mixture", mixture},
 };
 
 /* ---- every level ---- */

@@ -264,8 +264,12 @@ TEST(noise_deviation_is_that_of_the_draws) {
     float told[16];
     weight_f32(&z->mu)[0] += 2;
     noise_deviation(&c, z, told);
+    Tape tape;
+    tape_init(&tape, false);
+    const Mixture *mixtures = noise_mixtures(&tape, &c, z);
     for (int head = 0; head < c.n_heads; head++) {
-        NoiseRow row = {.cfg = &c, .noise = z, .key = {.seed = 5, .scale = 1}, .head = head, .i = N, .n = N};
+        NoiseRow row = {.cfg = &c, .noise = z, .mixtures = mixtures, .head = head, .i = N, .n = N};
+        row.key = (NoiseKey){.seed = 5, .scale = 1};
         double sum = 0, squares = 0;
         memset(s, 0, sizeof s);
         noise_row_draw(&row, eps, component);
@@ -274,6 +278,7 @@ TEST(noise_deviation_is_that_of_the_draws) {
         double drawn = sqrt(squares / N - sum / N * (sum / N));
         CHECK_MSG(fabs(drawn / told[head] - 1) < 0.01, "head %d: %g drawn, %g told", head, drawn, (double)told[head]);
     }
+    tape_free(&tape);
     test_model_free(&t);
 }
 

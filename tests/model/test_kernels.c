@@ -183,6 +183,18 @@ static int run_noise(const Kernels *k, Shape s, float *y) {
     for (int i = 0; i < s.k; i++) y[s.k + i] = bits[i];
     return 2 * s.k;
 }
+/* Of 1 to 20 components, some of which no draw is of. */
+static int run_mixture(const Kernels *k, Shape s, float *y) {
+    enum { MOST = 20 };
+    uint16_t limit[MOST], component[4096];
+    int m = 1 + s.k % MOST;
+    for (int c = 0; c < m - 1; c++) limit[c] = (uint16_t)(c % 3 == 2 ? 65535 : 65535 * (c + s.at) / (m + 3));
+    k->components(99, 7, 3u << 16 | 5, (uint32_t)s.k, 2, 8 * s.at, s.k, m - 1, limit, component);
+    for (int i = 0; i < s.k; i++) y[i] = component[i];
+    memcpy(y + s.k, pool_a, (size_t)s.k * sizeof *y);
+    k->add_mixture_row(s.k, m, pool_b + s.at, pool_c, 0.7f, component, pool_b, y + s.k);
+    return 2 * s.k;
+}
 
 static bool is_product(Run run) {
     return run == run_gemm_f32 || run == run_gemm_bf16 || run == run_gemm_f16 || run == run_gemm_i8 ||
@@ -266,10 +278,10 @@ TEST(kernels_attention_equals_ref) {
 }
 
 TEST(kernels_rows_equal_ref) {
-    Run runs[] = {run_to_bf16, run_softmax,     run_sums, run_soften, run_weigh,
-                  run_norms,   run_elementwise, run_lstm, run_fixed,  run_noise};
-    const char *names[] = {"to_bf16", "softmax",     "sums", "soften", "weigh",
-                           "norms",   "elementwise", "lstm", "fixed",  "noise"};
+    Run runs[] = {run_to_bf16,     run_softmax, run_sums,  run_soften, run_weigh,  run_norms,
+                  run_elementwise, run_lstm,    run_fixed, run_noise,  run_mixture};
+    const char *names[] = {"to_bf16",     "softmax", "sums",  "soften", "weigh",  "norms",
+                           "elementwise", "lstm",    "fixed", "noise",  "mixture"};
     kernels_init(NULL);
     for (uint32_t specials = 0; specials <= 60; specials += 20) {
         fill_pools(3, specials);
