@@ -2,13 +2,14 @@
 # codes.sh RUNS DOCS: what a learned code for every seed is worth beside temperature. A network without noise learns three
 # books; from there it is trained on in short windows, by the same steps without a code (plain) and with one of COMPONENTS
 # components in each of two places (residual, query). A network of another kind and seed judges what they write. Writes
-# codes.csv into DOCS. Interrupted, it goes on where it was. SEEDS, ARMS, COMPONENTS, STEPS (of the first network), PARTS (in
-# which it is trained on, steps:window:batch:rate of each, and :pieces where every other window is read in such), ASSIGN
-# (hard, balanced, or source: a component a book), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a
+# DOCS/<the name of RUNS>.csv. Interrupted, it goes on where it was. SEEDS, ARMS (residual@1.2: at that noise_scale),
+# COMPONENTS, STEPS (of the first network), PARTS (in which it is trained on, steps:window:batch:rate of each, and :pieces
+# where every other window is read in such), ASSIGN (hard, balanced, or source: a component a book), SIGMA (from which
+# those of a code start, with a KL weight of 1e-3), PROMPTS, TOKENS, EPOCHS (of the classifier), HELD_OUT (characters of a
 # book's end whose loss is told), WINDOWS (that they are read in), OPTIONS (of pretrain, more) and CORPUS change the plan,
 # for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
-# plan, of the demo and its texts.
+# plan, of the demo and its texts; PLAN=works is another, with a component for each of sixteen parts of them.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
@@ -24,6 +25,16 @@ demo_texts() {
         echo "$text"
     done
 }
+demo_works() {
+    corpus=$(dirname "$runs")/demo-corpus
+    "$(dirname "$0")/demo_corpus.sh" "$corpus" >&2
+    "$(dirname "$0")/demo_works.sh" "$corpus" "$runs/works"
+}
+if [ "${PLAN:-}" = works ]; then
+    : "${CHECKPOINT:=weights/demo}" "${ARMS:=plain residual residual@1.2}" "${ASSIGN:=source}" "${SIGMA:=0.02}"
+    : "${PARTS:=1200:32:64:1e-3}" "${PROMPTS:=16}" "${HELD_OUT:=4000}" "${WINDOWS:=32 512}" "${STEPS:=1000}"
+    : "${CORPUS:=$(demo_works)}" "${OPTIONS:=--precision bf16}"
+fi
 if [ "${PLAN:-}" = demo ]; then
     : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}"
     : "${PARTS:=300:32:32:1e-3}" "${ASSIGN:=balanced}" "${PROMPTS:=30}" "${HELD_OUT:=16000}" "${WINDOWS:=32 128 512}"
@@ -60,7 +71,7 @@ END
 train() {
     # shellcheck disable=SC2086
     sed "s|^[^ ]*|--out $runs/&|" | OMP_NUM_THREADS=1 xargs -r -P "${JOBS:-$(nproc)}" -L 1 "$build/noised-train" pretrain \
-        --resume --kl-weight 0 --eval-every 0 --threads 1 --data $data | sed -u -n "s/^done/codes: &/p" >&2
+        --resume --eval-every 0 --threads 1 --data $data | sed -u -n "s/^done/codes: &/p" >&2
 }
 
 mkdir -p "$runs/configs" "$runs/texts" "$docs"
@@ -107,15 +118,15 @@ for plan in $parts; do
 $plan
 END
     for seed in $seeds; do
-        for arm in $arms; do
+        for arm in $(printf '%s\n' $arms | sed 's/@.*//' | sort -u); do
             from=$arm-$seed-part$((part - 1)) name=$arm-$seed-part$part
             [ $part = 1 ] && from=base-$seed
-            assign="--noise-assign ${ASSIGN:-hard}"
-            [ $arm = plain ] && assign=
+            code="--noise-assign ${ASSIGN:-hard} --kl-weight ${SIGMA:+1e-3 --sigma-start }${SIGMA:-0}"
+            [ $arm = plain ] && code=
             [ $part = "$last" ] && name=$arm-$seed
             write_arm "$runs/base-$seed/config.json" "$arm" >"$runs/configs/$arm.json"
             echo "$name --init $runs/$from --config $runs/configs/$arm.json --seed $seed --steps $more --window $window" \
-                "--batch $batch --lr $rate --warmup $((more / 10)) $assign ${OPTIONS:-} --pieces ${pieces:-0}"
+                "--batch $batch --lr $rate --warmup $((more / 10)) $code ${OPTIONS:-} --pieces ${pieces:-0}"
         done
     done | train
 done
@@ -128,4 +139,4 @@ python3 "$scripts/passages.py" "$runs/passages.jsonl" "$runs/held-out.jsonl" $bo
 python3 "$scripts/codes.py" --build "$build" --runs "$runs" --out "$docs" --books $books \
     --arms $arms --seeds $seeds --components "$components" --prompts "${PROMPTS:-36}" --tokens "${TOKENS:-64}" \
     --held-out "${HELD_OUT:-40000}" --windows ${WINDOWS:-32 128}
-echo "codes: wrote $docs/codes.csv" >&2
+echo "codes: wrote $docs/$(basename "$runs").csv" >&2

@@ -1,4 +1,4 @@
-"""codes.py: has the networks that codes.sh trained write, and measures them: OUT/codes.csv, a row a figure,
+"""codes.py: has the networks that codes.sh trained write, and measures them: OUT/<the name of RUNS>.csv, a row a figure,
 
     seed, arm, at, measure, value, low, high
 
@@ -10,7 +10,7 @@ entropy of the components' shares. Of texts, one under each component where plai
 beginnings, and `gain_log`, the same where straight lines join plain's temperatures not in self-BLEU but in its logarithm.
 At temperature 0.7 also `text_bits` and `book_bits`, what a text and the book that it sounds like to the classifier
 tell of its component, and `share`, of the variance between the texts of a beginning in how much they sound like a book: the
-mean, the least and the greatest of the books; `share_chance` is what chance explains."""
+mean, the least and the greatest of the books; `share_chance` is what chance explains. An arm residual@1.2 is the network `residual` at noise_scale 1.2."""
 import argparse
 import concurrent.futures
 import csv
@@ -30,6 +30,12 @@ READ = 0.7  # the temperature of the texts that are asked for what they tell
 PERMUTATIONS, PIECES = 200, 4
 
 
+def network_of(arm):
+    """-> its name, noise_scale."""
+    name, _, scale = arm.partition("@")
+    return name, float(scale or 1)
+
+
 def temperatures(arm):
     return TEMPERATURES["plain" if arm == "plain" else "code"]
 
@@ -46,8 +52,9 @@ def pieces(a):
             yield text[i * len(text) // PIECES : (i + 1) * len(text) // PIECES]
 
 
-def evaluated(a, name, window):
+def evaluated(a, arm, seed, window):
     """What noised-train eval says of every piece, and then of all; kept in RUNS/eval."""
+    name, scale = network_of(arm)
     folder, out = os.path.join(a.runs, "eval"), []
     os.makedirs(folder, exist_ok=True)
     parts = list(pieces(a))
@@ -56,10 +63,10 @@ def evaluated(a, name, window):
         if not os.path.exists(source):
             with open(source, "w", encoding="utf-8") as f:
                 f.write(text)
-        kept = os.path.join(folder, f"{name}-{window}-{i}.json")
+        kept = os.path.join(folder, f"{arm}-{seed}-{window}-{i}.json")
         if not os.path.exists(kept):
-            command = [os.path.join(a.build, "noised-train"), "eval", "--model", os.path.join(a.runs, name), "--data", source,
-                       "--window", str(window)]
+            command = [os.path.join(a.build, "noised-train"), "eval", "--model", os.path.join(a.runs, f"{name}-{seed}"),
+                       "--data", source, "--window", str(window), "--noise-scale", str(scale)]
             ask.save(kept, json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
         with open(kept, encoding="utf-8") as f:
             out.append(json.load(f))
@@ -67,11 +74,11 @@ def evaluated(a, name, window):
 
 
 def windows_of(a, seed, arm, window):
-    *parts, whole = evaluated(a, f"{arm}-{seed}", window)
+    *parts, whole = evaluated(a, arm, seed, window)
     yield "loss", whole["loss"], None, None
     if arm == "plain":
         return
-    other = evaluated(a, f"plain-{seed}", window)
+    other = evaluated(a, "plain", seed, window)
 
     def price(some):
         tokens = sum(parts[i]["tokens"] for i in some)
@@ -96,10 +103,9 @@ def write_texts(ask_model, prompt, number, code, n, length, temperature):
 
 def posterior(ask_model, entry, number, code):
     """log2 of the probability that the component which wrote a text has among all, for every text."""
-    n = len(entry["texts"])
-    scored = ask_model("/v1/score", {"prompt": entry["prompt"], "continuations": entry["texts"], "noise_seed": number, **code})
-    for i in range(n):
-        told = [scored["choices"][i * n + z]["logprob"] for z in range(n)]
+    for i, text in enumerate(entry["texts"]):  # one at a time: all of them under all components would fill the queue
+        scored = ask_model("/v1/score", {"prompt": entry["prompt"], "continuations": [text], "noise_seed": number, **code})
+        told = [choice["logprob"] for choice in scored["choices"]]
         yield (told[i] - max(told) - math.log(sum(math.exp(t - max(told)) for t in told))) / math.log(2)
 
 
@@ -111,8 +117,9 @@ def write_all(a, seed, arm, prompts, judge, reader):
     missing = [t for t in temperatures(arm) if not os.path.exists(path(t))]
     if not missing:
         return
-    code = {} if arm == "plain" else {"noise_component": list(range(a.components))}
-    with ask.serving(os.path.join(a.build, "noised"), os.path.join(a.runs, f"{arm}-{seed}")) as ask_model, \
+    name, scale = network_of(arm)
+    code = {} if arm == "plain" else {"noise_component": list(range(a.components)), "noise_scale": scale}
+    with ask.serving(os.path.join(a.build, "noised"), os.path.join(a.runs, f"{name}-{seed}")) as ask_model, \
             concurrent.futures.ThreadPoolExecutor(4) as pool:
 
         def one(number, t):
@@ -207,7 +214,7 @@ def main():
         for seed in a.seeds:
             for arm in a.arms:
                 write_all(a, seed, arm, prompts, judge, reader)
-    with open(os.path.join(a.out, "codes.csv"), "w", newline="", encoding="utf-8") as f:
+    with open(os.path.join(a.out, os.path.basename(a.runs) + ".csv"), "w", newline="", encoding="utf-8") as f:
         table = csv.writer(f, lineterminator="\n")
         table.writerow(("seed", "arm", "at", "measure", "value", "low", "high"))
         for row in rows_of(a, measure.labels(a.runs)):
