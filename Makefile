@@ -346,14 +346,11 @@ built: deps
 override export PROMPT := $(value PROMPT)
 
 run: built ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080 or the next free one)
-	@exec scripts/demo.sh weights/demo 0 2 "It was a dark night, and"
+	@exec scripts/demo.sh weights/demo 0 1 "It was a dark night, and"
 
 books: built ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
 	@scripts/train_books.sh
 	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
-
-voices: built ## train the demo on until a seed, or "noise_component", chooses one of its five authors (six minutes), then hear each (PROMPT="He said")
-	@exec scripts/train_voices.sh
 
 train-demo: built ## train the demo checkpoint again, into runs/demo (an hour)
 	@scripts/train_demo.sh
@@ -546,6 +543,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books voices train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

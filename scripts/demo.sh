@@ -55,7 +55,7 @@ show() {
 }
 
 if [ "$temperature" = 0 ]; then
-    printf '\nTemperature 0, noise_scale %s: only the noise in the attention is drawn.\n' "$scale"
+    printf '\nTemperature 0, noise_scale %s: only the noise is drawn.\n' "$scale"
 else
     printf '\nTemperature %s, noise_scale %s: one "seed" for the tokens, four for the noise.\n' "$temperature" "$scale"
 fi

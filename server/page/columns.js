@@ -65,7 +65,7 @@ export class Column {
     this.node.classList.toggle("busy", answer.busy);
     const {component, kind, note} = answer, name = component !== undefined && this.does.called(component);
     this.note.replaceChildren(element("span", kind ? {class: kind} : {}, note),
-      component === undefined ? "" : `, component ${component}${name && ` “${name}”`}`);
+      component === undefined ? "" : `${note.endsWith(".") ? " Component" : ", component"} ${component}${name && ` “${name}”`}`);
     this.tools.hidden = !answer.tokens.length && this.close.hidden;
     enable(this.onward, !answer.busy && answer.tokens.length && answer.finish !== "stop");
     enable(this.reply, !answer.busy && answer.tokens.length);

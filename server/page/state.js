@@ -6,7 +6,7 @@ const SIDE_BY_SIDE = 6;
 const SEED_MAX = Number.MAX_SAFE_INTEGER;
 
 export const sliders = [
-  {name: "noise_scale", label: "Noise scale", low: 0, high: 8, step: 0.1, start: 2},
+  {name: "noise_scale", label: "Noise scale", low: 0, high: 8, step: 0.1, start: 1},
   {name: "temperature", label: "Temperature", low: 0, high: 2, step: 0.05, start: 0},
   {name: "top_p", label: "Top p", low: 0.05, high: 1, step: 0.05, start: 1},
 ];

@@ -1,6 +1,7 @@
 /* The page of GET / in Chromium: what a reader does with it. */
 #include "tests/browser/page.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -29,11 +30,12 @@ TEST(page_streams_side_by_side_and_stops) {
     browser_wait(&p.browser, "document.getElementById('status').textContent === 'Stopped.'");
     double stopped = browser_number(&p.browser, "return document.querySelectorAll('.token').length");
     CHECK_MSG(stopped > 9 && stopped < 9000, "%g tokens", stopped);
-    for (int tries = 0, running = 1; running && tries < 100; tries++) {
+    double until = now_seconds() + PATIENCE;
+    for (int running = 1; running;) {
         Answer a = http_get(&p.daemon, "/health");
         running = (int)json_number(a.json, "running");
-        CHECK_MSG(!running || tries < 99, "the server still computes");
         answer_free(&a);
+        REQUIRE(!running || now_seconds() < until);
     }
     page_close(&p, false);
 }
@@ -304,17 +306,17 @@ TEST(page_draws_noise_and_diversity) {
     Page p;
     REQUIRE(page_open(&p, demo, NULL, "#max_tokens=40&noise_seeds=1,2,3&asked=1"));
     page_wait_done(&p, 3);
-    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.map td').length") == 25);
+    CHECK(browser_number(&p.browser, "return document.querySelectorAll('.map td').length") == 5);
     char *sigma = browser_text(
-        &p.browser, "return document.querySelector('.map tbody tr:nth-child(2) td:nth-child(4)').textContent");
-    CHECK_MSG(!strcmp(sigma, "0.937"), "%s", sigma); /* 0.93748 in the checkpoint */
+        &p.browser, "return document.querySelector('.map tbody tr:nth-child(2) td:nth-child(2)').textContent");
+    CHECK_MSG(!strcmp(sigma, "0.202"), "%s", sigma); /* 0.20212, components and all, in the checkpoint */
     free(sigma);
     int n = 0, fresh = 0;
     char *seen[120] = {0};
     for (int seed = 1; seed <= 3; seed++) {
         char body[300];
         snprintf(body, sizeof body,
-                 "{\"prompt\":\"It was a dark night, and\",\"max_tokens\":40,\"temperature\":0,\"noise_scale\":2,"
+                 "{\"prompt\":\"It was a dark night, and\",\"max_tokens\":40,\"temperature\":0,\"noise_scale\":1,"
                  "\"repetition_penalty\":1.15,\"seed\":1,\"noise_seed\":%d,\"logprobs\":0}",
                  seed);
         Answer a = http_post(&p.daemon, "/v1/completions", body);

@@ -109,7 +109,7 @@ static char *chat_answer(const Page *p, const char *messages, int noise_seed) {
     char body[1024];
     snprintf(body, sizeof body,
              "{\"messages\":%s,\"max_tokens\":20,\"temperature\":0,\"repetition_penalty\":1.15,\"seed\":1,"
-             "\"noise_scale\":2,\"noise_seed\":%d}",
+             "\"noise_scale\":1,\"noise_seed\":%d}",
              messages, noise_seed);
     Answer a = http_post(&p->daemon, "/v1/chat/completions", body);
     const char *text = json_text(a.json, "choices.0.message.content");

@@ -240,7 +240,7 @@ TEST(page_keeps_and_names_seeds) {
     browser_wait(&p.browser, PAGE_DONE);
     CHECK(page_number(&p, "document.getElementById('noise-seed-1').value") == 5);
     page_check_column(&p, 1,
-                      "\"prompt\":\"She\",\"max_tokens\":9,\"seed\":1,\"temperature\":0,\"noise_scale\":2,"
+                      "\"prompt\":\"She\",\"max_tokens\":9,\"seed\":1,\"temperature\":0,\"noise_scale\":1,"
                       "\"repetition_penalty\":1.15",
                       5);
     browser_click(&p.browser, ".kept a"); /* the draw that it was kept from */
