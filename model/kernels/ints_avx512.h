@@ -1,6 +1,6 @@
 /* ints_avx512: sixteen i32 lanes for sums of int8 products; see ints_ref.h for what each function means.
- * With VNNI a unit is four codes, those of x made unsigned by an offset of 128 that the start of the sums takes back;
- * without, two codes widened to 16 bits. */
+ * With VNNI a unit is four codes, those of one side made unsigned by an offset of 128 that the start of the sums takes
+ * back; without, two codes widened to 16 bits. */
 #ifndef NOISED_KERNELS_INTS_H
 #define NOISED_KERNELS_INTS_H
 
@@ -82,10 +82,11 @@ static inline Ints ints4_set1(const int8_t *x) {
 }
 
 #ifdef __AVX512VNNI__
-enum { INT8_UNITS = INT8_GROUP / 4, INT8_ROWS = 3, INT8_VECS = 4 };
+#define INT8_ACROSS /* rows of x lie across lanes, not of W, whose codes are therefore the unsigned ones */
+enum { INT8_UNITS = INT8_GROUP / 4 };
 
-static inline Ints ints_dot(Ints acc, Ints x, Ints w) {
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w)); /* the intrinsic of gcc 12 copies every sum */
+static inline Ints ints_dot(Ints acc, Ints w, Ints x) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x)); /* the intrinsic of gcc 12 copies every sum */
     return acc;
 }
 
@@ -96,14 +97,19 @@ static inline Ints ints4_end(Ints acc, int32_t less) {
     return acc;
 }
 
-static inline void ints_pack_x(const int8_t *x, uint32_t *units) {
-    ints_store(units, _mm512_xor_si512(_mm512_loadu_si512(x), _mm512_set1_epi8(-128)));
+/* A unit of W for all lanes. */
+static inline Ints ints_set1_w(const int8_t *w) {
+    int32_t unit;
+    memcpy(&unit, w, sizeof unit);
+    return _mm512_xor_si512(_mm512_set1_epi32(unit), _mm512_set1_epi8(-128));
 }
 
-static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *units, size_t step) {
+/* A group of 16 rows of x, `ld` bytes each, as ints_pack_w has it. */
+static inline __attribute__((always_inline)) Ints ints_pack_across(const int8_t *x, size_t ld, const size_t row[16],
+                                                                   uint32_t *units, size_t step) {
     Ints r[16], offset = ints_set1(0);
 #pragma GCC unroll 16
-    for (int l = 0; l < 16; l++) r[l] = l < outs ? _mm512_loadu_si512(w + (size_t)l * ld) : ints_set1(0);
+    for (int l = 0; l < 16; l++) r[l] = _mm512_loadu_si512(x + row[l] * ld);
     ints_transpose(r);
 #pragma GCC unroll 16
     for (int u = 0; u < 16; u++) {
@@ -111,6 +117,16 @@ static inline Ints ints_pack_w(const int8_t *w, size_t ld, int outs, uint32_t *u
         offset = _mm512_dpbusd_epi32(offset, _mm512_set1_epi8(-128), r[u]);
     }
     return _mm512_sub_epi32(ints_set1(0), offset);
+}
+
+/* r[i] lane l <-> r[l] lane i */
+static inline __attribute__((always_inline)) void vecs_transpose(Vec r[16]) {
+    Ints t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) t[i] = _mm512_castps_si512(r[i]);
+    ints_transpose(t);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) r[i] = _mm512_castsi512_ps(t[i]);
 }
 
 static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {

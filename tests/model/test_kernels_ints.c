@@ -1,6 +1,9 @@
 /* Sums of the greatest codes on every level: no product and no sum of a few bits overflows. */
+#include "base/random.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
+
+#include <string.h>
 
 /* The greatest codes: products of 16 bits must hold two. */
 TEST(kernels_int8_products_are_exact) {
@@ -19,6 +22,31 @@ TEST(kernels_int8_products_are_exact) {
                 for (int o = 0; o < N_OUT; o++) bad += y[i][o] != (float)(K * x[i * K] * w[o * K]);
             CHECK_MSG(!bad, "%s: %d products of %d rows", levels[l]->name, bad, n);
         }
+}
+
+/* More rows, outputs and groups than any level takes at a time. */
+TEST(kernels_int8_products_of_any_size_equal_ref) {
+    enum { MOST_X = 40 * 3392, MOST_W = 1100 * 384, MOST_Y = 70 * 1100 };
+    static const int shapes[][3] = {{70, 1100, 384}, {40, 50, 3392}, {17, 30, 6400}, {16, 49, 3136}, {32, 97, 768}};
+    static int8_t x[MOST_X], w[MOST_W];
+    static float x_scale[MOST_X / INT8_GROUP], w_scale[MOST_W / INT8_GROUP], want[MOST_Y], got[MOST_Y];
+    const Kernels *levels[KERNELS_LEVELS];
+    int n_levels = kernels_available(levels);
+    Draws d = draws_open(5, DRAW_TEST, 0);
+    for (int i = 0; i < MOST_X; i++) x[i] = (int8_t)((int)draw_below(&d, 255) - 127);
+    for (int i = 0; i < MOST_W; i++) w[i] = (int8_t)((int)draw_below(&d, 256) - 128);
+    for (int i = 0; i < MOST_X / INT8_GROUP; i++) x_scale[i] = (float)draw_normal(&d);
+    for (int i = 0; i < MOST_W / INT8_GROUP; i++) w_scale[i] = (float)draw_normal(&d);
+    for (size_t s = 0; s < COUNTOF(shapes); s++) {
+        int n = shapes[s][0], n_out = shapes[s][1], k = shapes[s][2];
+        levels[0]->gemm_i8(n, n_out, k, x, x_scale, w, w_scale, want, n_out);
+        for (int l = 1; l < n_levels; l++) {
+            levels[l]->gemm_i8(n, n_out, k, x, x_scale, w, w_scale, got, n_out);
+            CHECK_MSG(strcmp(levels[l]->arithmetic, "common") ||
+                          memcmp(want, got, (size_t)n * (size_t)n_out * sizeof *got) == 0,
+                      "%s: %d x %d x %d", levels[l]->name, n, n_out, k);
+        }
+    }
 }
 
 /* A row of greatest codes: sums of 16 bits must hold. */
