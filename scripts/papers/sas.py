@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""SAS by heads, windows, sizes, parts, kernels and hosts (SAS, Figures 1 to 6, Appendices E, G, H and J).
+"""SAS by heads, windows, sizes, parts, kernels, hosts and positions (SAS, Figures 1 to 6, Appendices E, G, H and J).
 
-make papers-sas. SEEDS=3, STEPS=1500, FIGURES="heads windows sizes parts kernels hosts".
+make papers-sas. SEEDS=3, STEPS=1500, FIGURES="heads windows sizes parts kernels hosts positions".
 """
 import math
 
@@ -39,6 +39,8 @@ NETWORKS = {
     **{name: ablation.network(**host) for name, host in HOSTS.items()},
     **{f"{name}-sas": ablation.network(**host, **sas(8, 36 if name == "mla" else 24, 1))
        for name, host in HOSTS.items()},
+    "sas-rope-after": ablation.network(**sas(rope="post")),
+    "mha-learned": ablation.network(position="learned"), "sas-learned": ablation.network(position="learned", **sas()),
 }
 # Where the paper has the numbers, a, b, and the difference of its perplexities' logarithms or its word.
 GROUPS = {
@@ -63,8 +65,12 @@ GROUPS = {
               ("Appendix J", "gqa-sas", "gqa", nats(28.7853, 29.8059)),
               ("Appendix J", "mla-sas", "mla", nats(29.3722, 30.1669)),
               ("Appendix J", "tpa-sas", "tpa", nats(28.7323, 30.3846))],
+    "positions": [("Figure 2, 1,024", "sas", "mha", nats(22.14, 23.67)),
+                  ("the same", "sas-rope-after", "mha", nats(22.14, 23.67)),
+                  ("the same", "sas-learned", "mha-learned", nats(22.14, 23.67)),
+                  ("not told", "sas-rope-after", "sas", "")],
 }
-SHOWN = ["mha", "sas", "sas-heads-only", "sas-features-only", "sas-no-relu", "sas-kernel-1", "mha-1-heads"]
+SHOWN = ["mha", "sas", "sas-heads-only", "sas-features-only", "sas-no-relu", "sas-rope-after", "mha-1-heads"]
 
 
 def begin(plan):
@@ -87,8 +93,10 @@ PAGE = """# Simulated attention scores, figure by figure
 Books3 and ArXiv for 50,000 steps; ours, unless a name says otherwise, have width 64, two layers, four heads of 16 and
 windows of 128, {STEPS} steps of 1,024 tokens of three books. `sas` has three times the heads, one and a half times their
 size, a kernel of 5; on other hosts, as in Appendix J, twice the heads and a kernel of 1. `sas-features-only` has the
-host's heads: the paper's FeatureOnly has 36, and does not say from where. Differences are of validation losses in nats,
-the paper's of the logarithms of its perplexities; pairs have the same seed ([sas.csv](sas.csv)).
+host's heads: the paper's FeatureOnly has 36, and does not say from where. Nor is it told how the networks know positions:
+ours turn queries and keys (RoPE) and then map them, `sas-rope-after` turns what is mapped, `-learned` adds positions to
+the tokens. Differences are of validation losses in nats, the paper's of the logarithms of its perplexities; pairs have
+the same seed ([sas.csv](sas.csv)).
 
 {table}
 {losses}
