@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo_works.sh CORPUS OUT: the demo's corpus as sixteen files, OUT/<author>-<work>.txt, whose names it prints: a work, or some,
+# demo_works.sh CORPUS OUT: the demo's corpus as sixteen files, OUT/<author>--<work>.txt, whose names it prints: a work, or some,
 # or a part of one, in the order of the demo's components.
 # CORPUS is what demo_corpus.sh made; as its bytes are fixed, so are the lines at which works begin. Long paragraphs, and
 # addresses, which are one line each, are divided at the end of a sentence.
@@ -7,8 +7,8 @@ set -eu
 corpus=${1:?usage: demo_works.sh CORPUS OUT} out=${2:?usage: demo_works.sh CORPUS OUT}
 mkdir -p "$out"
 while read -r author work lines; do
-    sed -n "${lines}p" "$corpus/$author.txt" | sed -e 's/\(.\{500\}[^.]*\.\) /\1\n/g' >"$out/$author-$work.txt"
-    echo "$out/$author-$work.txt"
+    sed -n "${lines}p" "$corpus/$author.txt" | sed -e 's/\(.\{500\}[^.]*\.\) /\1\n/g' >"$out/$author--$work.txt"
+    echo "$out/$author--$work.txt"
 done <<'END'
 doyle league 1,1238
 doyle carbuncle 1239,$

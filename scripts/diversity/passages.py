@@ -1,5 +1,5 @@
 """passages.py TRAIN DEV BOOK...: labelled passages as jsonl, from which a classifier learns to tell the books apart, or
-where their names are AUTHOR-WORK.txt the authors. DEV has passages of the last 5% of each book, which nothing is trained
+where their names are AUTHOR--WORK.txt the authors. DEV has passages of the last 5% of each book, which nothing is trained
 on."""
 import collections
 import json
@@ -18,7 +18,7 @@ def passages(words, n):
 
 
 def label(book):
-    return os.path.basename(book).removesuffix(".txt").split("-")[0]
+    return os.path.basename(book).removesuffix(".txt").split("--")[0]
 
 
 def write(path, books, low, high, n):
