@@ -1,8 +1,8 @@
 #!/bin/sh
-# demo_works.sh CORPUS OUT: the demo's corpus as sixteen files, OUT/<author>--<work>.txt, whose names it prints: a work, or some,
-# or a part of one, in the order of the demo's components.
-# CORPUS is what demo_corpus.sh made; as its bytes are fixed, so are the lines at which works begin. Long paragraphs, and
-# addresses, which are one line each, are divided at the end of a sentence.
+# demo_works.sh CORPUS OUT: the demo's corpus as sixteen files, OUT/<author>--<work>.txt, whose names it prints: a work, some,
+# or a part of one, in the order of the demo's components. CORPUS is what demo_corpus.sh made; as its bytes are fixed, so
+# are the lines at which works begin. Long paragraphs, and addresses, which are one line each, are divided at the end of
+# a sentence.
 set -eu
 corpus=${1:?usage: demo_works.sh CORPUS OUT} out=${2:?usage: demo_works.sh CORPUS OUT}
 mkdir -p "$out"
