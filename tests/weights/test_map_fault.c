@@ -234,14 +234,20 @@ static bool damage_at_rest(const Daemon *d, const FaultCase *c, const char *path
     return in_time;
 }
 
-/* False when the answer was too quick. */
-static bool check_answer(const Daemon *d, const FaultCase *c, const char *path, const char *whole, const char *what) {
+/* False when the answer was too quick: sent before the daemon stood, or computed by then. */
+static bool check_answer(const Daemon *d, const FaultCase *c, const char *dir, const char *whole, const char *what) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
     int fd = c->moment == IN_PREFILL ? start_prefill(d) : start(d, "{" DECODE ",\"n\":64}");
     char *begin = raw_read_until(fd, "]}\n\n"), *came;
     bool in_time = damage_at_rest(d, c, path, fd, &came);
     char *rest = in_time ? raw_read_until(fd, "[DONE]") : strdup("");
     char *stream = xmalloc(strlen(begin) + strlen(came) + strlen(rest) + 1);
     sprintf(stream, "%s%s%s", begin, came, rest);
+    if (in_time && !strstr(stream, "data: {\"error\":{")) {
+        in_time = false;
+        repair(d, dir);
+    }
     if (in_time) check_stream(stream, c->moment == IN_DECODE ? whole : NULL, what);
     free(stream);
     free(begin);
@@ -257,7 +263,7 @@ static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const
     snprintf(what, sizeof what, "damage %d, moment %d", (int)c->damage, (int)c->moment);
     bool in_time = c->moment == WHEN_IDLE;
     if (in_time) damage(path, c->damage);
-    for (int tries = 0; !in_time && tries < 5; tries++) in_time = check_answer(d, c, path, whole, what);
+    for (int tries = 0; !in_time && tries < 5; tries++) in_time = check_answer(d, c, dir, whole, what);
     CHECK_MSG(in_time, "%s: the answer was whole five times", what);
     CHECK_MSG(wait_health(d, 503), "%s: /health stays green", what);
     Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
