@@ -32,7 +32,7 @@ demo_works() {
 }
 if [ "${PLAN:-}" = works ]; then
     : "${CHECKPOINT:=weights/demo}" "${ARMS:=plain residual residual@1.2}" "${ASSIGN:=source}" "${SIGMA:=0.02}"
-    : "${PARTS:=1200:32:64:1e-3}" "${PROMPTS:=16}" "${HELD_OUT:=7000}" "${WINDOWS:=512}" "${STEPS:=1000}"
+    : "${PARTS:=1200:32:64:1e-3}" "${PROMPTS:=32}" "${HELD_OUT:=7000}" "${WINDOWS:=512}" "${STEPS:=1000}"
     : "${CORPUS:=$(demo_works)}" "${OPTIONS:=--precision bf16}"
 fi
 if [ "${PLAN:-}" = demo ]; then
