@@ -95,7 +95,7 @@ def claims():
         ("loss below plain attention", "−0.049", "", paired(
             -1, 3, 1, family("sas-k5", "mha"), family("sas-k5", "mha", "parameters", " at equal parameters"))),
         ("the same, RoPE after the mapping", "−0.067", "sas.md", paired(
-            -1, 3, 1, sas_of("sas-rope-after", "mha"), sas_of("sas-learned", "mha-learned", " with learned positions"))),
+            -1, 3, 1, sas_of("sas", "mha"), sas_of("sas-learned", "mha-learned", " with learned positions"))),
         ("simulated heads or features alone above both (Figure 5)", "+0.013; +0.029", "sas.md", paired(
             1, 3, 1, sas_of("sas-heads-only", "sas", " heads"), sas_of("sas-features-only", "sas", " features"))),
         ("no ReLU above ReLU (Figure 6)", "+0.013", "sas.md", paired(1, 3, 1, sas_of("sas-no-relu", "sas"))),

@@ -14,9 +14,11 @@ HOSTS = {"mqa": {"attention": {"kind": "gqa"}, "num_key_value_heads": 1},
                                "qk_rope_head_dim": 8, "v_head_dim": 16}},
          "tpa": {"attention": {"kind": "tpa", "q_rank": 6, "rank": 2}}}
 
+ROPE = {"mla": "pre", "tpa": "pre"}  # they turn a part, or do not turn last
 
-def sas(heads=12, head_dim=24, kernel=5, **more):
-    return {"sas": {"heads": heads, "head_dim": head_dim, "kernel": kernel, **more}}
+
+def sas(heads=12, head_dim=24, kernel=5, rope="post", **more):
+    return {"sas": {"heads": heads, "head_dim": head_dim, "kernel": kernel, "rope": rope, **more}}
 
 
 def nats(perplexity, other):
@@ -37,10 +39,10 @@ NETWORKS = {
     "sas-no-relu": ablation.network(**sas(activation="none")),
     **{f"sas-kernel-{k}": ablation.network(**sas(kernel=k)) for k in (1, 3, 7)},
     **{name: ablation.network(**host) for name, host in HOSTS.items()},
-    **{f"{name}-sas": ablation.network(**host, **sas(8, 36 if name == "mla" else 24, 1))
+    **{f"{name}-sas": ablation.network(**host, **sas(8, 36 if name == "mla" else 24, 1, ROPE.get(name, "post")))
        for name, host in HOSTS.items()},
-    "sas-rope-after": ablation.network(**sas(rope="post")),
-    "mha-learned": ablation.network(position="learned"), "sas-learned": ablation.network(position="learned", **sas()),
+    "sas-rope-before": ablation.network(**sas(rope="pre")),
+    "mha-learned": ablation.network(position="learned"), "sas-learned": ablation.network(position="learned", **sas(rope="pre")),
 }
 # Where the paper has the numbers, a, b, and the difference of its perplexities' logarithms or its word.
 GROUPS = {
@@ -66,11 +68,11 @@ GROUPS = {
               ("Appendix J", "mla-sas", "mla", nats(29.3722, 30.1669)),
               ("Appendix J", "tpa-sas", "tpa", nats(28.7323, 30.3846))],
     "positions": [("Figure 2, 1,024", "sas", "mha", nats(22.14, 23.67)),
-                  ("the same", "sas-rope-after", "mha", nats(22.14, 23.67)),
+                  ("the same", "sas-rope-before", "mha", nats(22.14, 23.67)),
                   ("the same", "sas-learned", "mha-learned", nats(22.14, 23.67)),
-                  ("not told", "sas-rope-after", "sas", "")],
+                  ("not told", "sas-rope-before", "sas", "")],
 }
-SHOWN = ["mha", "sas", "sas-heads-only", "sas-features-only", "sas-no-relu", "sas-rope-after", "mha-1-heads"]
+SHOWN = ["mha", "sas", "sas-heads-only", "sas-features-only", "sas-no-relu", "sas-rope-before", "mha-1-heads"]
 
 
 def begin(plan):
@@ -94,7 +96,7 @@ Books3 and ArXiv for 50,000 steps; ours, unless a name says otherwise, have widt
 windows of 128, {STEPS} steps of 1,024 tokens of three books. `sas` has three times the heads, one and a half times their
 size, a kernel of 5; on other hosts, as in Appendix J, twice the heads and a kernel of 1. `sas-features-only` has the
 host's heads: the paper's FeatureOnly has 36, and does not say from where. Nor is it told how the networks know positions:
-ours turn queries and keys (RoPE) and then map them, `sas-rope-after` turns what is mapped, `-learned` adds positions to
+ours map queries and keys and then turn them (RoPE; on MLA and TPA the other way round), `sas-rope-before` maps what is turned, `-learned` adds positions to
 the tokens. Differences are of validation losses in nats, the paper's of the logarithms of its perplexities; pairs have
 the same seed ([sas.csv](sas.csv)).
 
