@@ -61,10 +61,12 @@ static bool is_empty(const char *dir) {
     return empty && mkdir(dir, 0700) == 0;
 }
 
-static const struct {
+typedef struct Refused {
     const char *args, *message;
     int status;
-} bad_words[] = {
+} Refused;
+
+static const Refused bad_words[] = {
     {"", "usage:", 2},
     {"trian", "unknown command \"trian\"", 2},
     {"pretrain --stpes 5", "unknown option --stpes; did you mean --steps?", 2},
@@ -188,10 +190,7 @@ TEST(trainer_cli_makes_the_folders_above) {
 
 TEST(trainer_cli_refused_runs_leave_nothing) {
     World w = {.dir = test_dir(), .text = trainer_text_file(30), .config = trainer_config_file()};
-    static const struct {
-        const char *args, *message;
-        int status;
-    } cases[] = {
+    static const Refused cases[] = {
         {"pretrain --config %C --out %D/runs/mine", "--data is missing", 2},
         {"pretrain --resume --out %D/runs/mine", "--data is missing", 1},
         {"pretrain --data %T --config %C --min-lr 1 --out %D/runs/mine", "--min-lr is 1", 2},

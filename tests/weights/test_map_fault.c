@@ -131,8 +131,10 @@ static const FaultCase fault_cases[] = {
     {CUT_TO_NOTHING, IN_DECODE}, {CUT_IN_THE_MIDDLE, IN_DECODE},  {OVERWRITTEN, IN_DECODE},
 };
 
-static void damage(const char *path, Damage how) {
-    char zeros[4096] = {0};
+/* Of the checkpoint in a folder. */
+static void damage(const char *dir, Damage how) {
+    char zeros[4096] = {0}, path[300];
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
     int fd = open(path, O_WRONLY);
     off_t size = lseek(fd, 0, SEEK_END);
     bool done = how == OVERWRITTEN ? pwrite(fd, zeros, sizeof zeros, size / 2) == sizeof zeros
@@ -225,22 +227,20 @@ static void check_stream(const char *stream, const char *whole, const char *what
 
 /* The file is damaged while the daemon stands still, or on a busy machine its answer might be whole by then. False when
  * it was whole before the daemon stood. */
-static bool damage_at_rest(const Daemon *d, const FaultCase *c, const char *path, int fd, char **came) {
+static bool damage_at_rest(const Daemon *d, const FaultCase *c, const char *dir, int fd, char **came) {
     CHECK(kill(d->pid, SIGSTOP) == 0 && waitpid(d->pid, NULL, WUNTRACED) == d->pid);
     *came = raw_read(fd, 0.02, NULL);
     bool in_time = strstr(*came, "[DONE]") == NULL;
-    if (in_time) damage(path, c->damage);
+    if (in_time) damage(dir, c->damage);
     CHECK(kill(d->pid, SIGCONT) == 0);
     return in_time;
 }
 
 /* False when the answer was too quick: sent before the daemon stood, or computed by then. */
 static bool check_answer(const Daemon *d, const FaultCase *c, const char *dir, const char *whole, const char *what) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
     int fd = c->moment == IN_PREFILL ? start_prefill(d) : start(d, "{" DECODE ",\"n\":64}");
     char *begin = raw_read_until(fd, "]}\n\n"), *came;
-    bool in_time = damage_at_rest(d, c, path, fd, &came);
+    bool in_time = damage_at_rest(d, c, dir, fd, &came);
     char *rest = in_time ? raw_read_until(fd, "[DONE]") : strdup("");
     char *stream = xmalloc(strlen(begin) + strlen(came) + strlen(rest) + 1);
     sprintf(stream, "%s%s%s", begin, came, rest);
@@ -258,11 +258,10 @@ static bool check_answer(const Daemon *d, const FaultCase *c, const char *dir, c
 }
 
 static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const char *whole) {
-    char path[300], what[64];
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    char what[64];
     snprintf(what, sizeof what, "damage %d, moment %d", (int)c->damage, (int)c->moment);
     bool in_time = c->moment == WHEN_IDLE;
-    if (in_time) damage(path, c->damage);
+    if (in_time) damage(dir, c->damage);
     for (int tries = 0; !in_time && tries < 5; tries++) in_time = check_answer(d, c, dir, whole, what);
     CHECK_MSG(in_time, "%s: the answer was whole five times", what);
     CHECK_MSG(wait_health(d, 503), "%s: /health stays green", what);
@@ -333,7 +332,7 @@ TEST(map_fault_restored_times) {
     answer_free(&a);
     CHECK(stat(v.path, &st) == 0);
     usleep(20000);
-    damage(v.path, OVERWRITTEN);
+    damage(v.dir, OVERWRITTEN);
     CHECK(utimensat(AT_FDCWD, v.path, (struct timespec[]){st.st_atim, st.st_mtim}, 0) == 0);
     a = http_post(&v.daemon, "/v1/completions", "{\"max_tokens\":3,\"prompt\":\"The river\"}");
     answer_check_error(&a, 503, "", "restored times");
@@ -373,8 +372,8 @@ TEST(map_fault_sealed_copy) {
     REQUIRE(victim_open(&v) && daemon_start_at(&v.daemon, v.dir, "--copy-weights --scrub-seconds 0.2"));
     CHECK(wait_health(&v.daemon, 200));
     Answer before = http_post(&v.daemon, "/v1/completions", request);
-    damage(v.path, OVERWRITTEN);
-    damage(v.path, CUT_TO_NOTHING);
+    damage(v.dir, OVERWRITTEN);
+    damage(v.dir, CUT_TO_NOTHING);
     usleep(500000);
     Answer after = http_post(&v.daemon, "/v1/completions", request);
     CHECK_MSG(before.status == 200 && after.status == 200 && !strcmp(answer_text(&before, 0), answer_text(&after, 0)),
