@@ -14,10 +14,14 @@ set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
 
-# The last megabyte of each text, and the addresses in lines as short as paragraphs, for beginnings are those of lines.
-demo_texts() {
+# demo_corpus MAKE: what the function MAKE prints of the demo's corpus, $corpus.
+demo_corpus() {
     corpus=$(dirname "$runs")/demo-corpus
     "$(dirname "$0")/demo_corpus.sh" "$corpus" >&2
+    "$1"
+}
+# The last megabyte of each text, and the addresses in lines as short as paragraphs, for beginnings are those of lines.
+demo_texts() {
     mkdir -p "$runs/texts-of"
     for author in austen poe doyle melville sotu; do
         text=$runs/texts-of/$author.txt
@@ -25,20 +29,16 @@ demo_texts() {
         echo "$text"
     done
 }
-demo_works() {
-    corpus=$(dirname "$runs")/demo-corpus
-    "$(dirname "$0")/demo_corpus.sh" "$corpus" >&2
-    "$(dirname "$0")/demo_works.sh" "$corpus" "$runs/works"
-}
+demo_works() { "$(dirname "$0")/demo_works.sh" "$corpus" "$runs/works"; }
 if [ "${PLAN:-}" = works ]; then
     : "${CHECKPOINT:=weights/demo}" "${ARMS:=plain residual residual@1.2}" "${ASSIGN:=source}" "${SIGMA:=0.02}"
     : "${PARTS:=1200:32:64:1e-3}" "${PROMPTS:=32}" "${HELD_OUT:=7000}" "${WINDOWS:=512}" "${STEPS:=1000}"
-    : "${CORPUS:=$(demo_works)}" "${OPTIONS:=--precision bf16}"
+    : "${CORPUS:=$(demo_corpus demo_works)}" "${OPTIONS:=--precision bf16}"
 fi
 if [ "${PLAN:-}" = demo ]; then
     : "${CHECKPOINT:=weights/demo}" "${SEEDS:=1}" "${STEPS:=1000}"
     : "${PARTS:=300:32:32:1e-3}" "${ASSIGN:=balanced}" "${PROMPTS:=30}" "${HELD_OUT:=16000}" "${WINDOWS:=32 128 512}"
-    : "${CORPUS:=$(demo_texts)}"
+    : "${CORPUS:=$(demo_corpus demo_texts)}"
 fi
 seeds=${SEEDS:-1 2 3} arms=${ARMS:-plain residual query} components=${COMPONENTS:-8} model=${CHECKPOINT:-} books=${CORPUS:-}
 steps=${STEPS:-400} parts=${PARTS:-200:32:32:2e-3}

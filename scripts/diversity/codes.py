@@ -10,7 +10,8 @@ entropy of the components' shares. Of texts, one under each component where plai
 beginnings, and `gain_log`, the same where straight lines join plain's temperatures not in self-BLEU but in its logarithm.
 At temperature 0.7 also `text_bits` and `book_bits`, what a text and the book that it sounds like to the classifier
 tell of its component, and `share`, of the variance between the texts of a beginning in how much they sound like a book: the
-mean, the least and the greatest of the books; `share_chance` is what chance explains. An arm residual@1.2 is the network `residual` at noise_scale 1.2."""
+mean, the least and the greatest of the books; `share_chance` is what chance explains. An arm residual@1.2 is the network
+`residual` at noise_scale 1.2."""
 import argparse
 import concurrent.futures
 import csv
