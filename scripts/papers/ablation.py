@@ -21,11 +21,11 @@ def network(width=64, window=128, heads=None, **more):
 
 
 def chosen(groups, plan):
-    """Of {group: comparisons} those that FIGURES names."""
+    """Of {group: comparisons} those that FIGURES names, each once."""
     names = plan["FIGURES"].split()
     if set(names) - set(groups):
         sys.exit(f"papers: FIGURES names {' '.join(sorted(set(names) - set(groups)))}; there are {' '.join(groups)}")
-    return [comparison for name in names for comparison in groups[name]]
+    return list(dict.fromkeys(comparison for name in names for comparison in groups[name]))
 
 
 def networks_of(comparisons):
