@@ -96,7 +96,7 @@ typedef struct Kernels {
      * counter (sequence << 16 | j / 8, i, head_layer, stream), key = seed. Bit-equal on every ISA. */
     void (*gaussians)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0, int n,
                       float *out);
-    /* The raw 16-bit k of the same counters (the component draw of the mixture). */
+    /* The raw 16-bit k of the same counters (a new network's weights are made of them). */
     void (*gaussian_bits)(uint64_t seed, uint32_t stream, uint32_t head_layer, uint32_t i, uint32_t sequence, int j0,
                           int n, uint16_t *out);
     /* How many of the limits each of them reaches. */
