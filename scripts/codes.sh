@@ -103,12 +103,9 @@ done | train
 first judge-0 $((2 * steps)) | train
 # Books that are to be told apart are folders, as many as there are components.
 if [ "${ASSIGN:-}" = source ]; then
-    data='' components=0
-    for book in $books; do
-        folder=$runs/sources/$(basename "$book" .txt)
-        [ -d "$folder" ] || "$build/noised-train" tokenize --data "$book" --tokenizer "$tokenizer" --out "$folder" >&2
-        data="$data $folder" components=$((components + 1))
-    done
+    # shellcheck disable=SC2086
+    data=$("$(dirname "$0")/tokenized.sh" "$tokenizer" "$runs/sources" $books)
+    components=$(echo "$books" | wc -w)
 fi
 # Every part from where the one before it ended; the last has the plain name.
 part=0 last=$(echo "$parts" | wc -w)

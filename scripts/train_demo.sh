@@ -2,7 +2,7 @@
 # Trains the checkpoint of weights/demo again, into runs/demo: first with the noise of a query and a key, which hardly
 # acts; on from there with a noise that lasts the whole sequence; and last with a code of sixteen components, which are
 # works of its authors. Begun at once, either would cost loss. Interrupted, it goes on where it was.
-# shellcheck disable=SC2086
+# shellcheck disable=SC2046,SC2086
 set -eu
 corpus=runs/demo-corpus first=runs/demo-first second=runs/demo-second out=runs/demo
 scripts/demo_corpus.sh $corpus
@@ -21,11 +21,6 @@ train --out $second --init $first --config runs/demo-second.json --noise-per-seq
     --noise-warmup 500 --batch 4 --steps 2400 --lr 1e-3 --min-lr 5e-5 --warmup 200 --eval-every 200 --save-every 200 \
     --data $texts
 
-ids=
-for work in $(scripts/demo_works.sh $corpus runs/demo-works); do
-    folder=runs/demo-ids/$(basename "$work" .txt)
-    [ -d "$folder" ] || build/noised-train tokenize --data "$work" --tokenizer $second/tokenizer.json --out "$folder"
-    ids="$ids $folder"
-done
+ids=$(scripts/tokenized.sh $second/tokenizer.json runs/demo-ids $(scripts/demo_works.sh $corpus runs/demo-works))
 train --out $out --init $second --config weights/demo/config.json --noise-assign source --sigma-start 0.02 --kl-weight 1e-3 \
     --window 32 --batch 64 --steps 1200 --lr 1e-3 --warmup 120 --eval-every 0 --precision bf16 --data $ids
