@@ -9,7 +9,8 @@
 # book's end whose loss is told), WINDOWS (that they are read in), OPTIONS (of pretrain, more) and CORPUS change the plan,
 # for a RUNS of its own.
 # CHECKPOINT (a folder) takes the place of the network of the first part; its noise is left behind. PLAN=demo is such a
-# plan, of the demo and its texts; PLAN=works is another, with a component for each of sixteen parts of them.
+# plan, of the demo and its texts; PLAN=works is another, with a component for each of sixteen parts of them, and where
+# CHECKPOINT is empty a first part of their own.
 set -eu
 runs=${1:?usage: codes.sh RUNS DOCS} docs=${2:?usage: codes.sh RUNS DOCS}
 scripts=$(dirname "$0")/diversity build=${BUILD:-build}
@@ -31,7 +32,7 @@ demo_texts() {
 }
 demo_works() { "$(dirname "$0")/demo_works.sh" "$corpus" "$runs/works"; }
 if [ "${PLAN:-}" = works ]; then
-    : "${CHECKPOINT:=weights/demo}" "${ARMS:=plain residual residual@1.2}" "${ASSIGN:=source}" "${SIGMA:=0.02}"
+    : "${CHECKPOINT=weights/demo}" "${ARMS:=plain residual residual@1.2}" "${ASSIGN:=source}" "${SIGMA:=0.02}"
     : "${PARTS:=1200:32:64:1e-3}" "${PROMPTS:=32}" "${HELD_OUT:=7000}" "${WINDOWS:=512}" "${STEPS:=1000}"
     : "${CORPUS:=$(demo_corpus demo_works)}" "${OPTIONS:=--precision bf16}"
 fi
@@ -97,10 +98,12 @@ first() {
     echo "$1 --config $runs/configs/${1%-*}.json --tokenizer $tokenizer --seed ${1#*-} --steps $2 --warmup $(($2 / 4)) --batch 8" \
         "--lr 2e-3"
 }
-for seed in $seeds; do
-    if [ -n "$model" ]; then ln -sfn "$(realpath "$model")" "$runs/base-$seed"; else first "base-$seed" "$steps"; fi
-done | train
-first judge-0 $((2 * steps)) | train
+{
+    first judge-0 $((2 * steps))
+    for seed in $seeds; do
+        if [ -n "$model" ]; then ln -sfn "$(realpath "$model")" "$runs/base-$seed"; else first "base-$seed" "$steps"; fi
+    done
+} | train
 # Books that are to be told apart are folders, as many as there are components.
 if [ "${ASSIGN:-}" = source ]; then
     # shellcheck disable=SC2086
