@@ -96,6 +96,10 @@ def claims():
             -1, 3, 1, family("sas-k5", "mha"), family("sas-k5", "mha", "parameters", " at equal parameters"))),
         ("the same, RoPE after the mapping", "−0.067", "sas.md", paired(
             -1, 3, 1, sas_of("sas", "mha"), sas_of("sas-learned", "mha-learned", " with learned positions"))),
+        ("the same, windows half and twice as long (Figures 2, 3)", "−0.049; −0.073", "sas.md", paired(-1, 3, 1, *(
+            sas_of(f"sas-window-{w}", f"mha-window-{w}", f" of {w}") for w in (64, 256)))),
+        ("the same, models smaller and larger (Figure 4)", "−0.049; −0.026", "sas.md", paired(-1, 3, 1, *(
+            sas_of(f"sas-width-{w}", f"mha-width-{w}", f" of width {w}") for w in (32, 128)))),
         ("simulated heads or features alone above both (Figure 5)", "+0.013; +0.029", "sas.md", paired(
             1, 3, 1, sas_of("sas-heads-only", "sas", " heads"), sas_of("sas-features-only", "sas", " features"))),
         ("no ReLU above ReLU (Figure 6)", "+0.013", "sas.md", paired(1, 3, 1, sas_of("sas-no-relu", "sas"))),
