@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "model/kernels/kernels.h"
 #include "tokenizer/build.h"
 #include "tokenizer/tokenizer_json.h"
 #include "weights/checkpoint.h"
@@ -112,7 +113,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench-model PRESET|config.json f32|bf16 DIR\n");
         return 2;
     }
-    if (write_model(argv[1], f32 ? DTYPE_F32 : DTYPE_BF16, argv[3], &err) == 0) return 0;
+    if (kernels_init(&err) == 0 && write_model(argv[1], f32 ? DTYPE_F32 : DTYPE_BF16, argv[3], &err) == 0) return 0;
     fprintf(stderr, "bench-model: %s\n", err.msg);
     return 1;
 }
