@@ -3,23 +3,27 @@
  * A tile is `rows` rows of x against `outs` rows of W, one Vec accumulator for each pair, so the order of additions in
  * an output does not know the tile it was computed in. W is walked in blocks of outputs that stay in the second-level
  * cache while all rows of x meet them, and fetched a block ahead; k in blocks of K_BLOCK, so that the rows of x of a
- * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array. */
+ * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array.
+ *
+ * Pairs of bf16 that no instruction multiplies are taken apart before: those of x once for a block of outputs, those of
+ * W, where WIDE_FROM rows or more meet them, once for all rows. */
 
 enum { K_BLOCK = 768, OUT_BLOCK = 64 };
 /* Of few rows the next block is mostly still on its way; of many, larger blocks let x, which is in no near cache, be
  * read less often. */
 enum { W_BLOCK_BYTES = 192 << 10, W_BLOCK_MANY = 512 << 10, MANY_ROWS = 64 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
+enum { WIDE_FROM = 64, WIDE_FLOATS = 192 << 10 }; /* of a block of W */
 
 typedef struct GemmScratch {
     _Alignas(64) float rest[GEMM_ROWS][OUT_BLOCK][LANES];
     float wide[GEMM_ROWS * K_BLOCK]; /* the rows of x as factors */
 } GemmScratch;
 
-/* Rows i.. of x, which are at x + k0, against rows o.. of W, elements k0..k1-1; the tile rests at column `slot`. */
+/* Rows i.. of x against rows o.. of W, which are at x and w, elements k0..k1-1; the tile rests at column `slot`. */
 typedef struct Tile {
     int i, o, k0, k1, slot;
-    const void *x;
+    const void *x, *w;
     size_t ldx;
 } Tile;
 
@@ -28,7 +32,6 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
     const int width = factor_width(wt), parts = factor_parts(wt), count = rows * outs;
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
     const size_t k = (size_t)g->k;
-    const void *w = element_at(wt, g->w, (size_t)t.o * k + (size_t)t.k0);
     size_t at = 0, end = (size_t)(t.k1 - t.k0);
 #pragma GCC unroll 32
     for (int a = 0; a < count; a++) acc[a] = t.k0 ? vec_load(s->rest[a / outs][t.slot + a % outs]) : vec_set1(0);
@@ -38,8 +41,8 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
             Vec ws[GEMM_OUTS_MAX];
 #pragma GCC unroll 8
             for (int c = 0; c < outs; c++) {
-                ws[c] = factor_load(wt, part, element_at(wt, w, (size_t)c * k + at));
-                if (stream && part == 0) __builtin_prefetch(element_at(wt, w, (size_t)(c + outs) * k + at));
+                ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * k + at));
+                if (stream && part == 0) __builtin_prefetch(element_at(wt, t.w, (size_t)(c + outs) * k + at));
             }
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
@@ -56,7 +59,7 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
                 size_t r = (size_t)(a / outs), c = (size_t)(a % outs);
                 const void *from = element_at(xt, t.x, r * t.ldx + at);
                 Vec xv = wide ? factor_load(xt, part, from) : factor_load_n(xt, part, from, (int)(end - at));
-                Vec wv = factor_load_n(wt, part, element_at(wt, w, c * k + at), (int)(end - at));
+                Vec wv = factor_load_n(wt, part, element_at(wt, t.w, c * k + at), (int)(end - at));
                 acc[a] = factor_fma(wt, xv, wv, acc[a]);
             }
     if (t.k1 < g->k) {
@@ -84,37 +87,40 @@ INLINE void gemm_fetch(Dtype wt, int outs, const Gemm *g, Tile t, int group, int
     }
 }
 
-/* x as factors, so that tiles need not take its pairs apart one by one. Missing elements are 0. */
-INLINE void gemm_widen(int rows, const Gemm *g, Tile *t, float *wide) {
-    int n = t->k1 - t->k0;
-    for (int r = 0; r < rows; r++)
-        for (int k = 0; k < n; k += BF16_PARTS * LANES)
-            for (int part = 0; part < BF16_PARTS; part++) {
-                const uint16_t *x = (const uint16_t *)t->x + (size_t)r * g->ldx + (size_t)k;
-                Vec v = k + 2 * LANES <= n ? vec_load_pairs(x, part) : vec_load_pairs_n(x, n - k, part);
-                vec_store(wide + r * K_BLOCK + k + part * LANES, v);
-            }
-    t->x = wide;
-    t->ldx = K_BLOCK;
+/* n pairs' elements as factors, so that tiles need not take them apart one by one. Missing elements are 0. */
+INLINE void gemm_widen(int n, const uint16_t *x, float *wide) {
+    for (int k = 0; k < n; k += BF16_PARTS * LANES)
+        for (int part = 0; part < BF16_PARTS; part++) {
+            Vec v = k + 2 * LANES <= n ? vec_load_pairs(x + k, part) : vec_load_pairs_n(x + k, n - k, part);
+            vec_store(wide + k + part * LANES, v);
+        }
 }
 
-/* `rows` rows of the outputs o0..o1-1. */
-INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, GemmScratch *s) {
+/* `rows` rows of the outputs o0..o1-1, whose weights are in `wide` if that is not NULL. */
+INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, const float *wide,
+                      GemmScratch *s) {
     int k0 = 0, group = i / rows, groups = (g->n + rows - 1) / rows;
+    const size_t k = (size_t)g->k;
     do {
         Tile t = {.i = i, .o = o0, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
-        t.x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)k0);
         const bool widen = wt == DTYPE_BF16 && BF16_PARTS > 1;
-        const Dtype ft = widen ? DTYPE_F32 : xt;
-        if (widen) gemm_widen(rows, g, &t, s->wide);
-        for (; t.o + outs <= o1; t.o += outs, t.slot += outs) {
+        const Dtype ft = widen ? DTYPE_F32 : xt, of_w = wide ? DTYPE_F32 : wt;
+        t.x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)k0);
+        t.w = element_at(of_w, wide ? wide : element_at(wt, g->w, (size_t)o0 * k), (size_t)k0);
+        if (widen) {
+            for (size_t r = 0; r < (size_t)rows; r++)
+                gemm_widen(t.k1 - k0, (const uint16_t *)t.x + r * g->ldx, s->wide + r * K_BLOCK);
+            t.x = s->wide;
+            t.ldx = K_BLOCK;
+        }
+        for (; t.o + outs <= o1; t.o += outs, t.slot += outs, t.w = element_at(of_w, t.w, (size_t)outs * k)) {
             if (groups > 1) gemm_fetch(wt, outs, g, t, group, groups);
             if (groups > 1)
-                gemm_tile(ft, wt, rows, outs, false, g, t, s);
+                gemm_tile(ft, of_w, rows, outs, false, g, t, s);
             else
-                gemm_tile(ft, wt, rows, outs, true, g, t, s);
+                gemm_tile(ft, of_w, rows, outs, true, g, t, s);
         }
-        for (; t.o < o1; t.o++, t.slot++) gemm_tile(ft, wt, rows, 1, false, g, t, s);
+        for (; t.o < o1; t.o++, t.slot++, t.w = element_at(of_w, t.w, k)) gemm_tile(ft, of_w, rows, 1, false, g, t, s);
         k0 = t.k1;
     } while (k0 < g->k);
 }
@@ -207,38 +213,48 @@ static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }
 
-INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g) {
+/* wide [WIDE_FLOATS]: for weights as factors, or NULL. */
+INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     GemmScratch s;
     size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
     size_t cached = g->n < MANY_ROWS ? W_BLOCK_BYTES : W_BLOCK_MANY;
     g->block = (int)MIN(MAX(cached / row / 8 * 8, 8), OUT_BLOCK);
+    if (wide) g->block = MIN(g->block, WIDE_FLOATS / g->k / 8 * 8);
     for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
         int o1 = MIN(o0 + g->block, g->n_out);
+        for (size_t o = (size_t)o0, k = (size_t)g->k; wide && o < (size_t)o1; o++)
+            gemm_widen(g->k, (const uint16_t *)g->w + o * k, wide + (o - (size_t)o0) * k);
         for (int i = 0, rows; i < g->n; i += rows) {
             int left = g->n - i, groups = (left + GEMM_ROWS - 1) / GEMM_ROWS;
             rows = (left + groups - 1) / groups; /* no group much smaller than the others */
             switch (rows) {
             case 1:
-                gemm_rows(xt, wt, 1, GEMM_OUTS_ONE_ROW, g, i, o0, o1, &s);
+                gemm_rows(xt, wt, 1, GEMM_OUTS_ONE_ROW, g, i, o0, o1, wide, &s);
                 break;
             case 2:
-                if (GEMM_ROWS >= 2) gemm_rows(xt, wt, MIN(2, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                if (GEMM_ROWS >= 2) gemm_rows(xt, wt, MIN(2, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, wide, &s);
                 break;
             case 3:
-                if (GEMM_ROWS >= 3) gemm_rows(xt, wt, MIN(3, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                if (GEMM_ROWS >= 3) gemm_rows(xt, wt, MIN(3, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, wide, &s);
                 break;
             case 4:
-                if (GEMM_ROWS >= 4) gemm_rows(xt, wt, MIN(4, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                if (GEMM_ROWS >= 4) gemm_rows(xt, wt, MIN(4, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, wide, &s);
                 break;
             case 5:
-                if (GEMM_ROWS >= 5) gemm_rows(xt, wt, MIN(5, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                if (GEMM_ROWS >= 5) gemm_rows(xt, wt, MIN(5, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, wide, &s);
                 break;
             case 6:
-                if (GEMM_ROWS >= 6) gemm_rows(xt, wt, MIN(6, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, &s);
+                if (GEMM_ROWS >= 6) gemm_rows(xt, wt, MIN(6, GEMM_ROWS), GEMM_OUTS, g, i, o0, o1, wide, &s);
                 break;
             }
         }
     }
+}
+
+/* Not inlined: who does not come here shall not pay for its room on the stack. */
+static __attribute__((noinline)) void gemm_wide(Gemm *g) {
+    _Alignas(CACHE_LINE) float wide[WIDE_FLOATS];
+    gemm_dots(DTYPE_BF16, DTYPE_BF16, g, wide);
 }
 
 INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
@@ -248,7 +264,11 @@ INLINE void gemm(Dtype xt, Dtype wt, Gemm *g) {
         return;
     }
 #endif
-    gemm_dots(xt, wt, g);
+    if (wt == DTYPE_BF16 && BF16_PARTS > 1 && g->n >= WIDE_FROM && g->k % factor_width(wt) == 0 &&
+        g->k <= WIDE_FLOATS / 8)
+        gemm_wide(g);
+    else
+        gemm_dots(xt, wt, g, NULL);
 }
 
 static void gemm_f32(int n, int n_out, int k, const float *x, int ldx, const float *w, float *y, int ldy) {

@@ -294,9 +294,9 @@ TEST(kernels_rows_equal_ref) {
 /* ---- a row does not know its batch ---- */
 
 TEST(kernels_row_alone_equals_row_in_batch) {
-    static float all[64 * 64], one[64];
-    static const int depths[] = {5, 32, 64, 77, 1540};
-    enum { ROWS = 64, OUTS = 19 };
+    enum { ROWS = 64, OUTS = 70 }; /* more than a block of W */
+    static float all[ROWS * OUTS], one[OUTS];
+    static const int depths[] = {5, 32, 64, 77, 1540, 1568};
     const Kernels *levels[KERNELS_LEVELS];
     int n = kernels_available(levels);
     fill_pools(4, 0);
