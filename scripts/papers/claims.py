@@ -14,6 +14,7 @@ import sas
 import statistic
 import trec
 import vit
+import weight_noise
 import zero_shot
 
 PAGE = os.path.join(papers.TOP, "docs", "papers", "README.md")
@@ -65,10 +66,9 @@ def trec_gains():
 
 def ner_differences():
     kept = ner.experiment.kept()
-    points = [100 * statistic.difference(*kept.pairs("accuracy", key, (key[0], "none", "0")))[0] for key in kept.names()
-              if key[1] != "none"]
-    return [f"{statistic.signed(min(points), 1)} to {statistic.signed(max(points), 1)} points, all hardly above the majority"], [
-        "cannot tell"]
+    told = [statistic.compared(*kept.pairs("accuracy", key, weight_noise.quiet(key)), 2, 100) + f" `{key[0]}` {key[1]}"
+            + ("" if ner.learnt(kept, key[0]) else ", hardly above the majority") for key in ner.noisy(kept)]
+    return told, [ner.verdict(kept, key).split(":")[0] for key in ner.noisy(kept)]
 
 
 def lecture_scores():
