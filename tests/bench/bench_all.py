@@ -11,6 +11,7 @@ the program has changed, so that what is interrupted goes on; the page is writte
 import importlib.util
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -191,7 +192,7 @@ def limits():
     _, level, f32, bf16, int8, read = line.split()
     cpu = dict(l.split(":", 1) for l in open("/proc/cpuinfo").read().split("\n\n")[0].split("\n") if ":" in l)
     cpu = {k.strip(): v.strip() for k, v in cpu.items()}
-    model = cpu.get("model name", os.uname().machine)
+    model = re.sub(r"\((R|TM)\)| Processor\b", "", cpu.get("model name", os.uname().machine))
     return {"cpu": f"{model} (family {cpu.get('cpu family', '?')}, model {cpu.get('model', '?')})", "cores": CPUS,
             "level": level, "F32": float(f32), "BF16": float(bf16), "I8": float(int8), "I4": float(int8), "read": float(read)}
 
