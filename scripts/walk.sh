@@ -76,7 +76,7 @@ kill $other
 say "## A model of one's own"
 cp book.txt noised
 enter "build/noised-train presets | head -n 5"
-train="build/noised-train pretrain --config noiseformer-v2-nano --steps 200"
+train="build/noised-train pretrain --config noiseformer-v2-nano --steps 1000"
 enter "$train --data book.txt --out runs/mine" 4
 enter "build/noised-train pretrain --resume --out runs/mine"
 enter "build/noised-train plot runs/mine"
