@@ -60,6 +60,7 @@ static Mat *forward(const void *weights, const Config *c, Tape *tape, const Batc
     Mat *x = op_embed(tape, &b->vectors, batch->tokens, batch->n);
     for (int l = 0; l < c->n_layers; l++) {
         const Layer *layer = &b->layers[l];
+        tape_enter_layer(tape, l);
         Mat *gates = op_linear(tape, x, &layer->input, &layer->bias);
         x = op_lstm(tape, gates, &layer->recurrent, batch->segments, batch->n_segments);
     }

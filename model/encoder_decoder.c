@@ -147,6 +147,7 @@ static Mat *encode(const EncoderDecoder *e, Forward *layers) {
     for (int l = 0; l < e->n_encoder; l++) {
         Forward *f = &layers[l];
         const Block *b = &e->encoder_blocks[l];
+        tape_enter_layer(f->tape, l);
         x = join(f, &b->attention_norm, x, attention(f, &b->attention, x), 1);
         x = join(f, &b->mlp_norm, x, mlp(f, &b->mlp, x), 2);
     }
@@ -159,6 +160,7 @@ static Mat *decode(const EncoderDecoder *e, Forward *layers, Forward *of_memory,
     for (int l = 0; l < e->n_decoder; l++) {
         Forward *self = &layers[2 * l], *cross = self + 1;
         const DecoderBlock *b = &e->decoder_blocks[l];
+        tape_enter_layer(self->tape, e->n_encoder + l);
         x = join(self, &b->own.attention_norm, x, attention(self, &b->own.attention, x), 1);
         x = join(cross, &b->cross_norm, x, attention_cross(cross, &b->cross, x, of_memory, memory), 1);
         x = join(cross, &b->own.mlp_norm, x, mlp(cross, &b->own.mlp, x), 2);
@@ -176,6 +178,7 @@ static Mat *forward(const void *weights, const Config *c, Tape *tape, const Batc
     Forward *decoder = forward_layers(causal, e->n_encoder, 2 * e->n_decoder, tape, batch, NULL);
     Mat *x = op_mean(tape, decode(e, decoder, encoder, encode(e, encoder)), batch);
     for (int k = 0; k < HEAD; k++) {
+        tape_enter_layer(tape, e->n_encoder + e->n_decoder + k);
         x = plain_linear(tape, &e->head[k], x);
         if (k < HEAD - 1) x = op_activation(tape, x, ACT_RELU);
     }

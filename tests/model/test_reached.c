@@ -1,7 +1,10 @@
 /* What the tape says of layers that it has left is true: their weights, and those behind them, get no more gradient. */
+#include "base/err.h"
 #include "base/memory.h"
+#include "model/network.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
+#include "weights/config_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +38,9 @@ static void check_config(const Config *c, const char *name, bool recompute) {
     int tokens[ROWS], targets[ROWS];
     TestModel m;
     if (!test_model_init(&m, c, 17)) return;
-    Watch w = {.m = &m, .kept = xcalloc(m.count, sizeof *w.kept), .done = m.count, .layer = c->n_layers};
-    for (int i = 0; i < ROWS; i++) tokens[i] = targets[i] = (5 * i + 3) % c->vocab_size;
+    Watch w = {.m = &m, .kept = xcalloc(m.count, sizeof *w.kept), .done = m.count};
+    for (int i = 0; i < m.model.params.n; i++) w.layer = MAX(w.layer, m.model.params.params[i].bin);
+    for (int i = 0; i < ROWS; i++) tokens[i] = (5 * i + 3) % c->vocab_size;
     Segment segment = {.n = ROWS, .noise = {.seed = 7, .stream = 1, .scale = 1.5f}};
     Batch batch = {.tokens = tokens, .n = ROWS, .segments = &segment, .n_segments = 1};
     Tape tape;
@@ -45,6 +49,7 @@ static void check_config(const Config *c, const char *name, bool recompute) {
     tape.reached = reached;
     tape.reached_context = &w;
     Mat *logits = model_forward(&m.model, &tape, &batch, NULL);
+    for (int i = 0; i < logits->n; i++) targets[i] = (5 * i + 3) % logits->d;
     tape_backward(&tape, model_loss(&tape, logits, targets, NULL, 1, NULL));
     CHECK_MSG(w.layer == 0, "%s: layer %d was left last", name, w.layer);
     CHECK_MSG(!memcmp(w.kept + w.done, m.grad + w.done, (m.count - w.done) * sizeof *w.kept),
@@ -63,4 +68,17 @@ TEST(reached_layers_are_done) {
                 snprintf(name, sizeof name, "%s, %s", attention_kinds[k]->name, test_variants[v]);
                 check_config(&c, name, recompute);
             }
+}
+
+/* All layers of these once had one place for their gradients (layer_gradients.h), for their tapes told of none. */
+TEST(reached_layers_of_other_networks_are_done) {
+    for (const Network *const *n = networks; *n; n++) {
+        char path[128];
+        Config c;
+        Err err;
+        snprintf(path, sizeof path, "tests/golden_networks/%s/config.json", (*n)->name);
+        for (char *dash = strchr(path, '-'); dash; dash = strchr(dash, '-')) *dash = '_';
+        REQUIRE(config_json_load(&c, NULL, path, &err) == 0);
+        check_config(&c, (*n)->name, false);
+    }
 }
