@@ -102,13 +102,18 @@ def points(p, dtype):
     return [(*map(int, f.split()), p.get(dtype, f)) for f in keys]
 
 
+def peak(machine, dtype):
+    """G operations/s of a thread. BF16 is multiplied as F32 where that is faster."""
+    return max(machine["F32"], machine["BF16"]) if dtype == "BF16" else machine[dtype]
+
+
 def products(p, machine):
     counts = sorted({rows for d in SIZES for _, _, rows, _ in points(p, d)})
     rows = []
     for d in SIZES:
         for k, outputs in dict.fromkeys((k, o) for k, o, _, _ in points(p, d)):
             rate = {n: v for kk, oo, n, v in points(p, d) if (kk, oo) == (k, outputs)}
-            of_peak = f"{rate[max(counts)] / machine['cores'] / machine[d]:.0%}" if machine[d] else ""
+            of_peak = f"{rate[max(counts)] / machine['cores'] / peak(machine, d):.0%}" if peak(machine, d) else ""
             rows.append([f"{d}, {k} to {outputs}"] + [number(rate[n]) for n in counts] + [of_peak])
     return ["## Products", "", f"Of all threads, G operations/s by rows, weights from memory, and the share of the peak at "
             f"{max(counts, default=0)} rows. {p.told()}", "", f"![roofline]({slug(machine)}.svg)", ""] + \
@@ -160,7 +165,7 @@ def picture(p, machine):
     """Rate by intensity, both by logarithms: weights are read once, rows and results are in caches."""
     width, height, left, top, right, bottom = 760, 440, 70, 20, 20, 50
     x0, x1, low = math.log10(0.25), math.log10(2048), 1
-    most = max(machine[d] for d in SIZES) * machine["cores"] or max(v for d in SIZES for *_, v in points(p, d))
+    most = max(peak(machine, d) for d in SIZES) * machine["cores"] or max(v for d in SIZES for *_, v in points(p, d))
     high = math.log10(most * 1.6)
     low = math.log10(machine["read"] * 0.25)
 
@@ -189,7 +194,7 @@ def picture(p, machine):
     text((left + width) / 2, height - 12, "operations for each byte of weights")
     text(left + 6, top + 12, "G operations/s, all threads", "start")
     for i, d in enumerate(SIZES):
-        roof = machine[d] * machine["cores"]
+        roof = peak(machine, d) * machine["cores"]
         if roof:
             knee = roof / machine["read"]
             line((low_at(machine, low, x0), max(machine["read"] * 10**x0, 10**low)), (knee, roof), "#888")
