@@ -19,7 +19,8 @@ typedef struct Network {
     void (*declare)(void *weights, ParamSet *ps, const Config *c);
     void (*release)(void *weights); /* what declare took, not the weights themselves */
     /* The logits of the task: a row for every token, or, where sequences are classified, for every segment. Recording
-     * or evaluating, as model_hidden says. */
+     * or evaluating, as model_hidden says. Before each layer of declare's (Param.bin), in their order,
+     * tape_enter_layer: layers share the place of a gradient, and by that it is known when one is done. */
     Mat *(*forward)(const void *weights, const Config *c, Tape *tape, const Batch *batch);
 } Network;
 
