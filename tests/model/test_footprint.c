@@ -9,7 +9,6 @@
 #include "tests/support/test.h"
 #include "weights/presets.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,18 +34,18 @@ static size_t taken_of(Arena *a, size_t bytes) {
     return bytes;
 }
 
-static void compare(Tape *t, size_t bytes, size_t told, double most, const char *name, const char *what) {
+/* Whether that is so; on the last try it has to be. */
+static bool compare(Tape *t, size_t bytes, size_t told, double most, bool last, const char *name, const char *what) {
     tape_reset(t);
     bool grown = t->arena.grown != 1 || (t->recording && t->gradients.grown != 1);
     size_t taken = taken_of(&t->arena, bytes) + (t->recording ? taken_of(&t->gradients, bytes) : 0);
     double ratio = (double)told / (double)taken;
-    CHECK_MSG(!grown && ratio >= 1 && ratio <= most, "%s %s: told %zu, taken %zu", name, what, told, taken);
+    CHECK_MSG(!grown && ratio >= 1 && (ratio <= most || !last), "%s %s: told %zu, taken %zu", name, what, told, taken);
     tape_free(t);
+    return ratio <= most;
 }
 
-/* Of a team, who gets no work takes no room, and on a busy machine that is most of them: then only the least is told by
- * what is taken, and the most by that every member adds the same. */
-static void check_training(TestModel *m, const char *name, bool recompute) {
+static bool try_training(TestModel *m, const char *name, bool recompute, bool last) {
     int length = m->model.cfg.max_positions, tokens[ROWS] = {0};
     Segment segments[ROWS];
     size_t told = footprint_training(&m->model, ROWS, recompute), bytes = 2 * told;
@@ -58,19 +57,13 @@ static void check_training(TestModel *m, const char *name, bool recompute) {
         segments[b.n_segments++] = (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}};
     Mat *logits = model_forward(&m->model, &t, &b, NULL);
     tape_backward(&t, model_loss(&t, logits, tokens, NULL, 1e-3f, NULL));
-    compare(&t, bytes, told, team_size() == 1 ? 1.5 : INFINITY, name, recompute ? "recomputed" : "training");
+    return compare(&t, bytes, told, 1.5, last, name, recompute ? "recomputed" : "training");
 }
 
-static size_t told_of_team(const TestModel *m, int members, bool recompute) {
-    team_resize(members);
-    return footprint_training(&m->model, ROWS, recompute);
-}
-
-static void check_members(const TestModel *m, const char *name) {
-    for (int recompute = 0; recompute < 2; recompute++) {
-        size_t one = told_of_team(m, 1, recompute), two = told_of_team(m, 2, recompute);
-        CHECK_MSG(told_of_team(m, 8, recompute) == one + 7 * (two - one), "%s: a member of 8 has other room", name);
-    }
+/* On a busy machine one member of a team may do the work of all, and the others never touch their room. */
+static void check_training(TestModel *m, const char *name, bool recompute) {
+    int left = team_size() > 1 ? TRIES : 1;
+    while (left-- && !try_training(m, name, recompute, left == 0)) continue;
 }
 
 static void check_serving(TestModel *m, const char *name) {
@@ -88,7 +81,7 @@ static void check_serving(TestModel *m, const char *name) {
         segments[b.n_segments++] =
             (Segment){.row0 = row, .n = MIN(length, ROWS - row), .noise = {.scale = 1}, .blocks = blocks};
     model_forward(&m->model, &t, &b, &kv);
-    compare(&t, bytes, told, 4, name, "serving");
+    compare(&t, bytes, told, 4, true, name, "serving");
     kv_free(&kv);
 }
 
@@ -104,7 +97,6 @@ static void check_preset(const char *name) {
         check_training(&m, name, true);
         check_serving(&m, name);
     }
-    check_members(&m, name);
     team_resize(own);
     test_model_free(&m);
 }
