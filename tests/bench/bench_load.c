@@ -128,12 +128,14 @@ static char *completions_of(const char *url) {
     return full;
 }
 
-/* Asks for one token: a server that cannot do that would fill the table with nothing. */
+/* Asks for one token: a server that cannot do that would fill the table with nothing. Of another prompt than those that
+ * are measured, which it would find in the server's cache. */
 static int try_server(const Options *o, const char *url) {
     Workload w = o->workload;
     char *full = completions_of(url);
     double seconds;
     w.max_tokens = 1;
+    w.seed = ~w.seed;
     LoadAnswer *a = run(&w, full, 1, 1, &seconds);
     bool fine = a->status == 200;
     if (!fine)
