@@ -21,7 +21,7 @@
 #include "server/engine/job.h"
 #include "server/engine/kv_pool.h"
 
-enum { LEAST_ROWS = 32, LEAST_ROWS_EACH = 2, PROMPT_ROWS = 64, PROMPT_ROWS_EACH = 6, PROMPT_STEPS = 8 };
+enum { LEAST_ROWS = 32, LEAST_ROWS_EACH = 2, PROMPT_ROWS = 128, PROMPT_ROWS_EACH = 6, PROMPT_STEPS = 8 };
 enum { DECODE_ROWS = 8 };
 /* Bounds the logits of a step to max_batch + SCORED_ROWS rows of a whole vocabulary; so a text has no more masks. */
 enum { SCORED_ROWS = 128 };

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 64, PROMPT = 512, CHUNK = 128 };
+enum { MOST = 64, PROMPT = 512, CHUNK = 256 };
 
 /* Steps until the prompts are read, `streams` decoding meanwhile; how many rows of them each step has, in rows [max].
  */
@@ -41,8 +41,8 @@ static int read_beside(int streams, int prompts, int length, int *rows, int max)
 
 TEST(scheduler_reads_prompts_at_once_beside_nobody) {
     int rows[8];
-    CHECK(read_beside(0, 2, PROMPT, rows, 8) == 8);
-    for (int i = 0; i < 8; i++) CHECK_MSG(rows[i] == CHUNK, "%d", rows[i]);
+    CHECK(read_beside(0, 2, PROMPT, rows, 8) == 4);
+    for (int i = 0; i < 4; i++) CHECK_MSG(rows[i] == CHUNK, "%d", rows[i]);
 }
 
 /* Few rows that wait are not worth a long step. */
@@ -56,11 +56,14 @@ TEST(scheduler_spreads_a_newcomer_beside_streams) {
     CHECK_MSG(rows[0] == 96 && rows[1] == 32, "%d %d", rows[0], rows[1]);
 }
 
-/* Many get on as fast as streams end. */
+/* Many get on as fast as streams end, by steps of many rows as long as many wait. */
 TEST(scheduler_lets_long_prompts_get_on) {
     int rows[64];
     int n = read_beside(8, 8, PROMPT, rows, 64), first = 0;
-    while (first < n && rows[first] == 64) first++;
-    CHECK_MSG(first >= 56, "%d steps of 64 rows", first);
-    CHECK(read_beside(24, 4, PROMPT, rows, 64) > 0 && rows[0] == CHUNK);
+    while (first < n && rows[first] == PROMPT_ROWS) first++;
+    CHECK_MSG(first == (8 * PROMPT - PROMPT_STEPS * PROMPT_ROWS) / PROMPT_ROWS + 1, "%d steps of %d rows", first,
+              PROMPT_ROWS);
+    CHECK_MSG(rows[n - 2] < PROMPT_ROWS, "%d rows behind them", rows[n - 2]);
+    CHECK(read_beside(24, 4, PROMPT, rows, 64) > 0);
+    CHECK_MSG(rows[0] == 24 * PROMPT_ROWS_EACH, "%d rows", rows[0]);
 }
