@@ -7,14 +7,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const Kernels *kernels;
+size_t first_level_bytes = 32 << 10;
 static Kernels blas;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 typedef struct CpuFeatures {
     bool avx2, avx2vnni, avx512, avx512bf16, amx;
@@ -111,6 +112,8 @@ static const Kernels *by_rate(const Kernels *const *levels, int n) {
 int kernels_init(Err *err) {
     const Kernels *available[KERNELS_LEVELS] = {NULL}, *chosen = NULL;
     int n = kernels_available(available);
+    long first_level = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (first_level > 0) first_level_bytes = (size_t)first_level;
     const char *cap = getenv("NOISED_ISA");
     if (!cap) chosen = n > FIRST_VECTOR ? by_rate(available + FIRST_VECTOR, n - FIRST_VECTOR) : available[n - 1];
     for (int i = 0; cap && i < n; i++)

@@ -33,6 +33,8 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
     const size_t k = (size_t)g->k;
     size_t at = 0, end = (size_t)(t.k1 - t.k0);
+    /* As int8_fetch: of one row the outputs at a time are many. */
+    const bool near = rows > 1 || 2 * (size_t)outs * end * element_size(wt) <= first_level_bytes / 2;
 #pragma GCC unroll 32
     for (int a = 0; a < count; a++) acc[a] = t.k0 ? vec_load(s->rest[a / outs][t.slot + a % outs]) : vec_set1(0);
     for (; at + (size_t)width <= end; at += (size_t)width)
@@ -42,7 +44,9 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
 #pragma GCC unroll 8
             for (int c = 0; c < outs; c++) {
                 ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * k + at));
-                if (stream && part == 0) __builtin_prefetch(element_at(wt, t.w, (size_t)(c + outs) * k + at));
+                const char *next = element_at(wt, t.w, (size_t)(c + outs) * k + at);
+                if (stream && part == 0 && near) __builtin_prefetch(next);
+                if (stream && part == 0 && !near) __builtin_prefetch(next, 0, 2);
             }
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
@@ -80,7 +84,7 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
 /* Rows of W one block ahead of the tile's; every group of rows, of `groups`, fetches its share. */
 INLINE void gemm_fetch(Dtype wt, int outs, const Gemm *g, Tile t, int group, int groups) {
     if (t.o + g->block >= g->n_out) return;
-    size_t size = (size_t)(t.k1 - t.k0) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    size_t size = (size_t)(t.k1 - t.k0) * element_size(wt);
     for (int c = group % groups; c < outs; c += groups) {
         const char *w = element_at(wt, g->w, (size_t)(t.o + g->block + c) * (size_t)g->k + (size_t)t.k0);
         for (size_t b = 0; b < size; b += CACHE_LINE) __builtin_prefetch(w + b, 0, 2);
@@ -216,7 +220,7 @@ static bool gemm_is_short(const Gemm *g) {
 /* wide [WIDE_FLOATS]: for weights as factors, or NULL. */
 INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     GemmScratch s;
-    size_t row = (size_t)MAX(g->k, 1) * (wt == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    size_t row = (size_t)MAX(g->k, 1) * element_size(wt);
     size_t cached = g->n < MANY_ROWS ? W_BLOCK_BYTES : W_BLOCK_MANY;
     g->block = (int)MIN(MAX(cached / row / 8 * 8, 8), OUT_BLOCK);
     if (wide) g->block = MIN(g->block, WIDE_FLOATS / g->k / 8 * 8);

@@ -22,8 +22,10 @@ INLINE Vec element_load_n(Dtype type, const void *p, int n) {
     return vec_load_n(p, n);
 }
 
+INLINE size_t element_size(Dtype type) { return type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t); }
+
 INLINE const void *element_at(Dtype type, const void *base, size_t i) {
-    return (const char *)base + i * (type == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+    return (const char *)base + i * element_size(type);
 }
 
 /* What lanes multiply: one element each or, of bf16, a pair, which takes BF16_PARTS multiplications. */

@@ -29,6 +29,9 @@ Kernels kernels_neondot(void);
 Kernels kernels_neonbf16(void);
 #endif
 
+/* Of a core's data: 32 KiB, or what kernels_init has found. */
+extern size_t first_level_bytes;
+
 void gaussian_quantiles_build(void);
 
 #endif
