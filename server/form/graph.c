@@ -211,19 +211,20 @@ static bool is_nullable(const Form *f, const Node *n) {
     }
 }
 
+/* Only of some kinds a is a node: a class and a text have other places there, which may lie beyond all nodes. */
 static int need_of(const Form *f, const Node *n) {
-    int a = f->nodes[n->a].need;
+    const Node *nodes = f->nodes;
     switch (n->kind) {
     case NODE_NEVER:
         return GRAPH_NO_END;
     case NODE_THEN:
-        return MIN(MAX(a + 1, f->nodes[n->b].need), GRAPH_NO_END);
+        return MIN(MAX(nodes[n->a].need + 1, nodes[n->b].need), GRAPH_NO_END);
     case NODE_EITHER:
-        return MIN(a, f->nodes[n->b].need);
+        return MIN(nodes[n->a].need, nodes[n->b].need);
     case NODE_REPEAT:
-        return n->low == 0 ? 0 : MIN(a + 1, GRAPH_NO_END);
+        return n->low == 0 ? 0 : MIN(nodes[n->a].need + 1, GRAPH_NO_END);
     case NODE_NAME:
-        return a;
+        return nodes[n->a].need;
     default:
         return 0;
     }

@@ -34,6 +34,23 @@ TEST(form_schema_values) {
     check("{\"allOf\":[{\"type\":\"integer\"}],\"title\":\"t\"}", LIST("7"), LIST("null"));
 }
 
+/* The second text lies further into all texts than there are parts. */
+TEST(form_schema_long_texts) {
+    enum { LONG = 200000 };
+    static char schema[LONG + 64], text[LONG + 3];
+    memset(text, 'x', sizeof text);
+    text[0] = text[LONG + 1] = '"';
+    text[LONG + 2] = 0;
+    snprintf(schema, sizeof schema, "{\"enum\":[%s,\"y\"]}", text);
+    FormError e;
+    Form *f = form_of_schema_text(schema, &e);
+    REQUIRE(f != NULL);
+    CHECK(form_takes(f, text, LONG + 2) == TAKEN_WHOLE);
+    CHECK(form_takes(f, "\"y\"", 3) == TAKEN_WHOLE);
+    CHECK(form_takes(f, "\"x\"", 3) == TAKEN_NOT);
+    form_release(f);
+}
+
 TEST(form_schema_numbers) {
     check("{\"type\":\"integer\",\"minimum\":-12,\"maximum\":105}",
           LIST("-12", "-9", "0", "9", "10", "99", "100", "105"),
