@@ -33,8 +33,8 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
     const size_t k = (size_t)g->k;
     size_t at = 0, end = (size_t)(t.k1 - t.k0);
-    /* As int8_fetch: of one row the outputs at a time are many. */
-    const bool near = rows > 1 || 2 * (size_t)outs * end * element_size(wt) <= first_level_bytes / 2;
+    /* Only of one row are the outputs at a time so many. */
+    const bool near = rows > 1 || stays_near((size_t)outs * end * element_size(wt));
 #pragma GCC unroll 32
     for (int a = 0; a < count; a++) acc[a] = t.k0 ? vec_load(s->rest[a / outs][t.slot + a % outs]) : vec_set1(0);
     for (; at + (size_t)width <= end; at += (size_t)width)

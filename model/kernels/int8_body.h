@@ -51,14 +51,12 @@ INLINE Vec int8_add(const Int8Gemm *a, size_t i, size_t g, Ints dots, const floa
 /* ---- few rows: outputs across lanes, W read in place, for a panel would cost more than it saves ---- */
 
 /* Memory brings lines faster that follow each other. So the next outputs' weights are fetched in the order they lie in:
- * to the first level where half of it holds both these rows and the next, else to the second, and to the first what is
- * soon multiplied. Beyond that half rows push each other out: of 768 bytes a Zen 4, of 32 KiB, reads 23 GB/s, not 41.
- */
+ * to the first level where they stay in it, else to the second, and to the first what is soon multiplied. */
 INLINE void int8_fetch(const Int8Gemm *a, size_t o, size_t g) {
     const int8_t *next = a->w + (o + LANES) * a->k + g * LANES * INT8_GROUP;
     const int8_t *soon = a->w + o * a->k + (g + INT8_SOON) * INT8_GROUP;
     __builtin_prefetch(a->w_scale + (o + LANES) * a->groups + g * LANES);
-    if (2 * LANES * a->k <= first_level_bytes / 2) {
+    if (stays_near(LANES * a->k)) {
         for (int l = 0; l < LANES; l++) __builtin_prefetch(next + l * INT8_GROUP);
         return;
     }
