@@ -1,6 +1,7 @@
 /* Which levels this machine can run, and the choice among them. */
 #include "base/err.h"
 #include "base/log.h"
+#include "base/quantiles.h"
 #include "model/kernels/blas.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/rates.h"

@@ -32,6 +32,4 @@ Kernels kernels_neonbf16(void);
 /* Of a core's data: 32 KiB, or what kernels_init has found. */
 extern size_t first_level_bytes;
 
-void gaussian_quantiles_build(void);
-
 #endif

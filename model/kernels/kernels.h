@@ -121,8 +121,4 @@ int kernels_init(Err *err);
 enum { KERNELS_LEVELS = 7 };
 int kernels_available(const Kernels *out[KERNELS_LEVELS]);
 
-/* Q[m] = float32(inverse normal CDF(0.5 + (m + 0.5) / 8192)), the magnitudes of the Gaussians. Built by kernels_init.
- */
-extern float gaussian_quantiles[4096];
-
 #endif

@@ -2,6 +2,7 @@
 #ifndef NOISED_KERNELS_LANES_H
 #define NOISED_KERNELS_LANES_H
 
+#include "base/quantiles.h"
 #include "model/kernels/words.h"
 #include "model/tensor.h"
 

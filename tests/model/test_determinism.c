@@ -2,6 +2,7 @@
  * count and what the cache holds, and whoever else comes, goes or is cut off meanwhile. */
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/quantiles.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "model/kernels/kernels.h"

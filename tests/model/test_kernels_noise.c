@@ -1,5 +1,6 @@
 /* The Gaussians of the kernels: known answers, the table of quantiles, independence of how a row is cut in pieces. */
 #include "base/err.h"
+#include "base/quantiles.h"
 #include "base/random.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"

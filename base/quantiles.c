@@ -1,5 +1,6 @@
+#include "base/quantiles.h"
+
 #include "base/fixed_math.h"
-#include "model/kernels/isa.h"
 
 #include <math.h>
 
