@@ -50,17 +50,18 @@ INLINE Vec int8_add(const Int8Gemm *a, size_t i, size_t g, Ints dots, const floa
 
 /* ---- few rows: outputs across lanes, W read in place, for a panel would cost more than it saves ---- */
 
-/* Memory brings lines faster that follow each other. So the next outputs' weights are fetched in the order they lie in:
- * to the first level where they stay in it, else to the second, and to the first what is soon multiplied. */
-INLINE void int8_fetch(const Int8Gemm *a, size_t o, size_t g) {
-    const int8_t *next = a->w + (o + LANES) * a->k + g * LANES * INT8_GROUP;
+/* Memory brings lines faster that follow each other. So the weights of the next outputs, as many as are multiplied at a
+ * time, are fetched in the order they lie in: to the first level where they stay in it, else to the second, and to the
+ * first what is soon multiplied. */
+INLINE void int8_fetch(const Int8Gemm *a, size_t outs, size_t o, size_t g) {
+    const int8_t *next = a->w + (o + outs) * a->k + g * outs * INT8_GROUP;
     const int8_t *soon = a->w + o * a->k + (g + INT8_SOON) * INT8_GROUP;
-    __builtin_prefetch(a->w_scale + (o + LANES) * a->groups + g * LANES);
-    if (stays_near(LANES * a->k)) {
-        for (int l = 0; l < LANES; l++) __builtin_prefetch(next + l * INT8_GROUP);
+    __builtin_prefetch(a->w_scale + (o + outs) * a->groups + g * outs);
+    if (stays_near(outs * a->k)) {
+        for (size_t l = 0; l < outs; l++) __builtin_prefetch(next + l * INT8_GROUP);
         return;
     }
-    for (int l = 0; l < LANES; l++) {
+    for (size_t l = 0; l < outs; l++) {
         __builtin_prefetch(next + l * INT8_GROUP, 0, 2);
         __builtin_prefetch(soon);
         soon += a->k;
@@ -74,7 +75,7 @@ INLINE void int8_few_outs(const Int8Gemm *a, size_t o, size_t outs) {
     for (size_t g = 0; g < a->groups; g++) {
         float scale[LANES];
         int8_scales(a, o, outs, g, scale);
-        int8_fetch(a, o, g);
+        int8_fetch(a, LANES, o, g);
         for (size_t i = 0; i < a->n; i++) {
             const int8_t *x = a->x + i * a->k + g * INT8_GROUP, *w = a->w + o * a->k + g * INT8_GROUP;
             sums[i] = int8_add(a, i, g, ints_dots(x, w, a->k, (int)outs), scale, sums[i]);
@@ -90,151 +91,7 @@ static void int8_few(const Int8Gemm *a) {
 }
 
 #ifdef INT8_ACROSS
-/* ---- rows of x across lanes, ACROSS_VECS LANES of them at a time ---- */
-
-/* Only those, which are little, are packed for it. W is read in place, a unit for all lanes at a time, and once for all
- * rows of a panel. Sums lie across lanes too, and are turned where they meet y. */
-
-enum { ACROSS_VECS = 2, ACROSS_ROWS = ACROSS_VECS * LANES, ACROSS_GROUPS = 48 }; /* of a panel */
-enum { ACROSS_SUMS = 12, ACROSS_OUTS = 48 }; /* vectors of sums in registers; outputs at a time */
-enum { ACROSS_CACHED = 384 << 10 };          /* bytes of W that all panels meet before the next */
-
-/* Groups g0.. of rows i.., of each unit `vecs` vectors; outputs o0..o1-1 meet them. */
-typedef struct Int8Across {
-    _Alignas(64) uint32_t x[ACROSS_GROUPS * INT8_UNITS * ACROSS_ROWS], start[ACROSS_GROUPS * ACROSS_ROWS];
-    float scale[ACROSS_GROUPS * ACROSS_ROWS], sums[ACROSS_OUTS][ACROSS_ROWS];
-    size_t i, rows, g0, groups, o0, o1;
-} Int8Across;
-
-/* Vector v of `vecs` of the panel; rows that do not exist are the last one again. */
-static void across_pack(int vecs, const Int8Gemm *a, Int8Across *p, int v) {
-    const size_t step = (size_t)vecs * LANES, at = (size_t)v * LANES;
-    size_t row[LANES];
-    for (size_t l = 0; l < LANES; l++) row[l] = p->i + MIN(at + l, p->rows - 1);
-    for (size_t g = 0; g < p->groups; g++)
-        ints_store(p->start + g * step + at, ints_pack_across(a->x + (p->g0 + g) * INT8_GROUP, a->k, row,
-                                                              p->x + g * INT8_UNITS * step + at, step));
-    for (size_t g = 0; g < p->groups; g += LANES) {
-        size_t groups = MIN(p->groups - g, LANES);
-        Vec s[LANES];
-#pragma GCC unroll 16
-        for (size_t l = 0; l < LANES; l++) s[l] = vec_load_n(a->x_scale + row[l] * a->groups + p->g0 + g, (int)groups);
-        vecs_transpose(s);
-#pragma GCC unroll 16
-        for (size_t l = 0; l < LANES; l++)
-            if (l < groups) vec_store(p->scale + (g + l) * step + at, s[l]);
-    }
-}
-
-/* The products of `outs` rows of W, a group of each, and that of the panel. */
-INLINE void across_group(int vecs, int outs, const int8_t *const *w, const uint32_t *x, const uint32_t *start,
-                         Ints *dots) {
-#pragma GCC unroll 16
-    for (int t = 0; t < outs * vecs; t++) dots[t] = ints_load(start + t % vecs * LANES);
-#pragma GCC unroll 16
-    for (int u = 0; u < INT8_UNITS; u++) {
-        Ints xs[ACROSS_VECS];
-#pragma GCC unroll 4
-        for (int v = 0; v < vecs; v++) xs[v] = ints_keep(ints_load(x + (u * vecs + v) * LANES));
-#pragma GCC unroll 16
-        for (int c = 0; c < outs; c++) {
-            Ints ws = ints_set1_w(w[c] + u * (INT8_GROUP / INT8_UNITS));
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++) dots[c * vecs + v] = ints_dot(dots[c * vecs + v], ws, xs[v]);
-        }
-    }
-}
-
-/* sums [outs, ACROSS_ROWS] of the outputs from o on; beyond the last output it is taken again. */
-INLINE void across_tile(int vecs, int outs, const Int8Gemm *a, const Int8Across *p, size_t o, float *sums) {
-    const size_t step = (size_t)vecs * LANES;
-    const int8_t *w[ACROSS_SUMS], *next = a->w + (o + (size_t)outs) * a->k + p->g0 * INT8_GROUP;
-    /* Memory brings lines faster that follow each other: so the next outputs' weights are fetched in the order they lie
-     * in, where they are whole rows. */
-    const bool whole = p->groups == a->groups;
-    const size_t along = whole ? INT8_GROUP : a->k, further = whole ? (size_t)outs * INT8_GROUP : INT8_GROUP;
-    const float *w_scale[ACROSS_SUMS];
-    Vec s[ACROSS_SUMS];
-#pragma GCC unroll 16
-    for (int c = 0; c < outs; c++) {
-        size_t row = MIN(o + (size_t)c, a->n_out - 1);
-        w[c] = a->w + row * a->k + p->g0 * INT8_GROUP;
-        w_scale[c] = a->w_scale + row * a->groups + p->g0;
-    }
-#pragma GCC unroll 16
-    for (int t = 0; t < outs * vecs; t++)
-        s[t] = p->g0 ? vec_load(sums + t / vecs * ACROSS_ROWS + t % vecs * LANES) : vec_set1(0);
-    for (size_t g = 0; g < p->groups; g++) {
-        Ints dots[ACROSS_SUMS];
-#pragma GCC unroll 16
-        for (int c = 0; c < outs; c++) __builtin_prefetch(next + (size_t)c * along);
-        next += further;
-        across_group(vecs, outs, w, p->x + g * INT8_UNITS * step, p->start + g * step, dots);
-#pragma GCC unroll 16
-        for (int c = 0; c < outs; c++) w[c] += INT8_GROUP;
-#pragma GCC unroll 16
-        for (int t = 0; t < outs * vecs; t++) {
-            Vec scale = vec_mul(vec_load(p->scale + g * step + t % vecs * LANES), vec_set1(w_scale[t / vecs][g]));
-            s[t] = vec_fma(ints_to_vec(dots[t]), scale, s[t]);
-        }
-    }
-#pragma GCC unroll 16
-    for (int t = 0; t < outs * vecs; t++) vec_store(sums + t / vecs * ACROSS_ROWS + t % vecs * LANES, s[t]);
-}
-
-/* y of 16 rows at most and as many outputs becomes sums [16, ACROSS_ROWS], or is made of them. */
-INLINE void across_turn(bool store, float *y, size_t ldy, size_t rows, size_t outs, float *sums) {
-    Vec b[LANES];
-#pragma GCC unroll 16
-    for (size_t l = 0; l < LANES; l++)
-        b[l] = store ? vec_load(sums + l * ACROSS_ROWS) : vec_load_n(y + MIN(l, rows - 1) * ldy, (int)outs);
-    vecs_transpose(b);
-#pragma GCC unroll 16
-    for (size_t l = 0; l < LANES; l++)
-        if (!store)
-            vec_store(sums + l * ACROSS_ROWS, b[l]);
-        else if (l < rows)
-            vec_store_n(y + l * ldy, b[l], (int)outs);
-}
-
-INLINE void across_turn_all(bool store, const Int8Gemm *a, Int8Across *p, size_t o, size_t outs) {
-    for (size_t i = 0; i < p->rows; i += LANES)
-        for (size_t c = 0; c < outs; c += LANES)
-            across_turn(store, a->y + (p->i + i) * a->ldy + o + c, a->ldy, MIN(p->rows - i, LANES),
-                        MIN(outs - c, LANES), p->sums[c] + i);
-}
-
-/* Not inlined: beside anything else gcc 12 no longer keeps the sums of the tiles in registers. */
-static __attribute__((noinline)) void across_panel(int vecs, const Int8Gemm *a, Int8Across *p) {
-    for (size_t o = p->o0, outs; o < p->o1; o += outs) {
-        outs = MIN(ACROSS_OUTS, p->o1 - o);
-        if (p->g0) across_turn_all(false, a, p, o, outs);
-        if (vecs == 1)
-            for (size_t c = 0; c < outs; c += ACROSS_SUMS) across_tile(1, ACROSS_SUMS, a, p, o + c, p->sums[c]);
-        else
-            for (size_t c = 0; c < outs; c += ACROSS_SUMS / 2) across_tile(2, ACROSS_SUMS / 2, a, p, o + c, p->sums[c]);
-        across_turn_all(true, a, p, o, outs);
-    }
-}
-
-static void int8_many(const Int8Gemm *a) {
-    Int8Across p;
-    /* Of few rows all of W passes by once. */
-    size_t pieces = a->n > ACROSS_ROWS ? a->n_out * a->k / ACROSS_CACHED + 1 : 1;
-    size_t share = (a->n_out / pieces / ACROSS_OUTS + 1) * ACROSS_OUTS;
-    for (p.o0 = 0; p.o0 < a->n_out; p.o0 = p.o1) {
-        p.o1 = MIN(p.o0 + share, a->n_out);
-        for (p.i = 0; p.i < a->n; p.i += p.rows) {
-            p.rows = MIN(ACROSS_ROWS, a->n - p.i);
-            int vecs = p.rows > LANES ? 2 : 1;
-            for (p.g0 = 0; p.g0 < a->groups; p.g0 += p.groups) {
-                p.groups = MIN(a->groups - p.g0, ACROSS_GROUPS);
-                for (int v = 0; v < vecs; v++) across_pack(vecs, a, &p, v);
-                across_panel(vecs, a, &p);
-            }
-        }
-    }
-}
+#include "model/kernels/int8_rows_body.h"
 #else
 /* ---- outputs across lanes, INT8_VECS LANES of them at a time ---- */
 

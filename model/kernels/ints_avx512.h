@@ -50,16 +50,18 @@ static inline __attribute__((always_inline)) void ints_transpose(Ints r[16]) {
     }
 }
 
+/* Block b of 128 bits, lane l: the sum of block b of r[l]. */
+static inline __attribute__((always_inline)) Ints ints_sum_blocks(const Ints r[4]) {
+    Ints lo = _mm512_add_epi32(_mm512_unpacklo_epi32(r[0], r[1]), _mm512_unpackhi_epi32(r[0], r[1]));
+    Ints hi = _mm512_add_epi32(_mm512_unpacklo_epi32(r[2], r[3]), _mm512_unpackhi_epi32(r[2], r[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(lo, hi), _mm512_unpackhi_epi64(lo, hi));
+}
+
 /* Lane l: the sum of r[l]. */
 static inline __attribute__((always_inline)) Ints ints_sum16(const Ints r[16]) {
     Ints b[4]; /* rows 4 i .. 4 i + 3, of each the four blocks of 128 bits apart */
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const Ints *q = r + 4 * i;
-        Ints lo = _mm512_add_epi32(_mm512_unpacklo_epi32(q[0], q[1]), _mm512_unpackhi_epi32(q[0], q[1]));
-        Ints hi = _mm512_add_epi32(_mm512_unpacklo_epi32(q[2], q[3]), _mm512_unpackhi_epi32(q[2], q[3]));
-        b[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(lo, hi), _mm512_unpackhi_epi64(lo, hi));
-    }
+    for (int i = 0; i < 4; i++) b[i] = ints_sum_blocks(r + 4 * i);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++)
         b[i] = _mm512_add_epi32(_mm512_shuffle_i32x4(b[2 * i], b[2 * i + 1], 0x88),
@@ -97,6 +99,11 @@ static inline Ints ints4_end(Ints acc, int32_t less) {
     return acc;
 }
 
+/* acc less what the offset of W adds to its products with x. */
+static inline Ints ints_less(Ints acc, Ints x) {
+    return _mm512_sub_epi32(acc, _mm512_dpbusd_epi32(ints_set1(0), _mm512_set1_epi8(-128), x));
+}
+
 /* A unit of W for all lanes. */
 static inline Ints ints_set1_w(const int8_t *w) {
     int32_t unit;
@@ -107,16 +114,16 @@ static inline Ints ints_set1_w(const int8_t *w) {
 /* A group of 16 rows of x, `ld` bytes each, as ints_pack_w has it. */
 static inline __attribute__((always_inline)) Ints ints_pack_across(const int8_t *x, size_t ld, const size_t row[16],
                                                                    uint32_t *units, size_t step) {
-    Ints r[16], offset = ints_set1(0);
+    Ints r[16], start = ints_set1(0);
 #pragma GCC unroll 16
     for (int l = 0; l < 16; l++) r[l] = _mm512_loadu_si512(x + row[l] * ld);
     ints_transpose(r);
 #pragma GCC unroll 16
     for (int u = 0; u < 16; u++) {
         ints_store(units + (size_t)u * step, r[u]);
-        offset = _mm512_dpbusd_epi32(offset, _mm512_set1_epi8(-128), r[u]);
+        start = ints_less(start, r[u]);
     }
-    return _mm512_sub_epi32(ints_set1(0), offset);
+    return start;
 }
 
 /* r[i] lane l <-> r[l] lane i */
@@ -129,9 +136,21 @@ static inline __attribute__((always_inline)) void vecs_transpose(Vec r[16]) {
     for (int i = 0; i < 16; i++) r[i] = _mm512_castsi512_ps(t[i]);
 }
 
+/* Sixteen codes of W for every block of 128 bits. */
+static inline Ints ints_block_w(const int8_t *w) {
+    return _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)w)), _mm512_set1_epi8(-128));
+}
+
+/* p[0], p[ld], p[2 ld], p[3 ld] in every block. */
+static inline Vec vec_blocks(const float *p, size_t ld) {
+    Vec v = _mm512_mask_broadcastss_ps(_mm512_set1_ps(*p), 0x2222, _mm_load_ss(p + ld));
+    v = _mm512_mask_broadcastss_ps(v, 0x4444, _mm_load_ss(p + 2 * ld));
+    return _mm512_mask_broadcastss_ps(v, 0x8888, _mm_load_ss(p + 3 * ld));
+}
+
 static inline Ints ints_dots(const int8_t *x, const int8_t *w, size_t ld, int outs) {
     Ints r[16], xv = _mm512_loadu_si512(x), flip = _mm512_set1_epi8(-128);
-    Ints start = _mm512_sub_epi32(ints_set1(0), _mm512_dpbusd_epi32(ints_set1(0), flip, xv));
+    Ints start = ints_less(ints_set1(0), xv);
 #pragma GCC unroll 16
     for (int l = 0; l < 16; l++) {
         r[l] = _mm512_dpbusd_epi32(start, _mm512_xor_si512(_mm512_loadu_si512(w), flip), xv);

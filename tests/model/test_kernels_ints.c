@@ -27,7 +27,8 @@ TEST(kernels_int8_products_are_exact) {
 /* More rows, outputs and groups than any level takes at a time. */
 TEST(kernels_int8_products_of_any_size_equal_ref) {
     enum { MOST_X = 40 * 3392, MOST_W = 1100 * 384, MOST_Y = 70 * 1100 };
-    static const int shapes[][3] = {{70, 1100, 384}, {40, 50, 3392}, {17, 30, 6400}, {16, 49, 3136}, {32, 97, 768}};
+    static const int shapes[][3] = {{70, 1100, 384}, {40, 50, 3392}, {17, 30, 6400}, {16, 49, 3136},
+                                    {32, 97, 768},   {12, 50, 3392}, {7, 30, 6400}};
     static int8_t x[MOST_X], w[MOST_W];
     static float x_scale[MOST_X / INT8_GROUP], w_scale[MOST_W / INT8_GROUP], want[MOST_Y], got[MOST_Y];
     const Kernels *levels[KERNELS_LEVELS];
