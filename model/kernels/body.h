@@ -16,6 +16,7 @@
 #include "model/kernels/isa.h"
 
 #include <float.h>
+#include <limits.h>
 
 #include "model/kernels/gemm_factors_body.h"
 #ifdef PANELS_FROM

@@ -2,7 +2,7 @@
  *
  * A tile is `rows` rows of x against `outs` rows of W, one Vec accumulator for each pair, so the order of additions in
  * an output does not know the tile it was computed in. W is walked in blocks of outputs that stay in the second-level
- * cache while all rows of x meet them, and fetched a block ahead; k in blocks of K_BLOCK, so that the rows of x of a
+ * cache while all groups of rows of x meet them, and fetched ahead; k in blocks of K_BLOCK, so that the rows of x of a
  * tile stay in the first level. Between blocks of k the accumulators rest, lanes and all, in an array.
  *
  * Pairs of bf16 that no instruction multiplies are taken apart before: those of x once for a block of outputs, those of
@@ -15,9 +15,18 @@ enum { W_BLOCK_BYTES = 192 << 10, W_BLOCK_MANY = 512 << 10, MANY_ROWS = 64 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
 enum { WIDE_FROM = 64, WIDE_FLOATS = 192 << 10 }; /* of a block of W */
 
+/* W is fetched in the order it lies in, for memory brings lines faster that follow each other: every so many steps of
+ * the tiles as many lines as a step reads. */
+typedef struct Ahead {
+    const char *next;
+    int every, due; /* steps; those left */
+    bool near;      /* to the first level, else to the second */
+} Ahead;
+
 typedef struct GemmScratch {
     _Alignas(64) float rest[GEMM_ROWS][OUT_BLOCK][LANES];
     float wide[GEMM_ROWS * K_BLOCK]; /* the rows of x as factors */
+    Ahead ahead;
 } GemmScratch;
 
 /* Rows i.. of x against rows o.. of W, which are at x and w, elements k0..k1-1; the tile rests at column `slot`. */
@@ -27,27 +36,33 @@ typedef struct Tile {
     size_t ldx;
 } Tile;
 
-INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const Gemm *g, Tile t, GemmScratch *s) {
+INLINE void gemm_fetch(int outs, Ahead *a) {
+    if (--a->due) return;
+    a->due = a->every;
+#pragma GCC unroll 8
+    for (int c = 0; c < outs; c++) {
+        if (a->near) __builtin_prefetch(a->next + c * CACHE_LINE);
+        if (!a->near) __builtin_prefetch(a->next + c * CACHE_LINE, 0, 2);
+    }
+    a->next += outs * CACHE_LINE;
+}
+
+INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, Tile t, GemmScratch *s) {
     Vec acc[GEMM_ROWS * GEMM_OUTS_MAX];
     const int width = factor_width(wt), parts = factor_parts(wt), count = rows * outs;
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
     const size_t k = (size_t)g->k;
     size_t at = 0, end = (size_t)(t.k1 - t.k0);
-    /* Only of one row are the outputs at a time so many. */
-    const bool near = rows > 1 || stays_near((size_t)outs * end * element_size(wt));
+    Ahead ahead = s->ahead;
 #pragma GCC unroll 32
     for (int a = 0; a < count; a++) acc[a] = t.k0 ? vec_load(s->rest[a / outs][t.slot + a % outs]) : vec_set1(0);
-    for (; at + (size_t)width <= end; at += (size_t)width)
+    for (; at + (size_t)width <= end; at += (size_t)width) {
+        gemm_fetch(outs, &ahead);
 #pragma GCC unroll 2
         for (int part = 0; part < parts; part++) {
             Vec ws[GEMM_OUTS_MAX];
 #pragma GCC unroll 8
-            for (int c = 0; c < outs; c++) {
-                ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * k + at));
-                const char *next = element_at(wt, t.w, (size_t)(c + outs) * k + at);
-                if (stream && part == 0 && near) __builtin_prefetch(next);
-                if (stream && part == 0 && !near) __builtin_prefetch(next, 0, 2);
-            }
+            for (int c = 0; c < outs; c++) ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * k + at));
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 Vec xv = vec_keep(factor_load(xt, part, element_at(xt, t.x, (size_t)r * t.ldx + at)));
@@ -55,6 +70,8 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
                 for (int c = 0; c < outs; c++) acc[r * outs + c] = factor_fma(wt, xv, ws[c], acc[r * outs + c]);
             }
         }
+    }
+    s->ahead = ahead;
     if (at < end)
 #pragma GCC unroll 2
         for (int part = 0; part < parts; part++)
@@ -81,16 +98,6 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, bool stream, const
     for (int r = 0; r < rows; r++) memcpy(y + (size_t)r * g->ldy, sums + r * outs, (size_t)outs * sizeof *y);
 }
 
-/* Rows of W one block ahead of the tile's; every group of rows, of `groups`, fetches its share. */
-INLINE void gemm_fetch(Dtype wt, int outs, const Gemm *g, Tile t, int group, int groups) {
-    if (t.o + g->block >= g->n_out) return;
-    size_t size = (size_t)(t.k1 - t.k0) * element_size(wt);
-    for (int c = group % groups; c < outs; c += groups) {
-        const char *w = element_at(wt, g->w, (size_t)(t.o + g->block + c) * (size_t)g->k + (size_t)t.k0);
-        for (size_t b = 0; b < size; b += CACHE_LINE) __builtin_prefetch(w + b, 0, 2);
-    }
-}
-
 /* n pairs' elements as factors, so that tiles need not take them apart one by one. Missing elements are 0. */
 INLINE void gemm_widen(int n, const uint16_t *x, float *wide) {
     for (int k = 0; k < n; k += BF16_PARTS * LANES)
@@ -103,8 +110,8 @@ INLINE void gemm_widen(int n, const uint16_t *x, float *wide) {
 /* `rows` rows of the outputs o0..o1-1, whose weights are in `wide` if that is not NULL. */
 INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, const float *wide,
                       GemmScratch *s) {
-    int k0 = 0, group = i / rows, groups = (g->n + rows - 1) / rows;
     const size_t k = (size_t)g->k;
+    int k0 = 0;
     do {
         Tile t = {.i = i, .o = o0, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
         const bool widen = wt == DTYPE_BF16 && BF16_PARTS > 1;
@@ -117,14 +124,9 @@ INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int
             t.x = s->wide;
             t.ldx = K_BLOCK;
         }
-        for (; t.o + outs <= o1; t.o += outs, t.slot += outs, t.w = element_at(of_w, t.w, (size_t)outs * k)) {
-            if (groups > 1) gemm_fetch(wt, outs, g, t, group, groups);
-            if (groups > 1)
-                gemm_tile(ft, of_w, rows, outs, false, g, t, s);
-            else
-                gemm_tile(ft, of_w, rows, outs, true, g, t, s);
-        }
-        for (; t.o < o1; t.o++, t.slot++, t.w = element_at(of_w, t.w, k)) gemm_tile(ft, of_w, rows, 1, false, g, t, s);
+        for (; t.o + outs <= o1; t.o += outs, t.slot += outs, t.w = element_at(of_w, t.w, (size_t)outs * k))
+            gemm_tile(ft, of_w, rows, outs, g, t, s);
+        for (; t.o < o1; t.o++, t.slot++, t.w = element_at(of_w, t.w, k)) gemm_tile(ft, of_w, rows, 1, g, t, s);
         k0 = t.k1;
     } while (k0 < g->k);
 }
@@ -217,6 +219,19 @@ static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }
 
+/* Where W is read once and in its order that is what the next tile reads, else the next block, a share by each group.
+ */
+INLINE Ahead gemm_ahead(Dtype wt, bool wide, const Gemm *g, int o) {
+    const int groups = (g->n + GEMM_ROWS - 1) / GEMM_ROWS, outs = g->n == 1 ? GEMM_OUTS_ONE_ROW : GEMM_OUTS;
+    const bool in_order = groups == 1 && g->k <= K_BLOCK;
+    const int step = (wide ? LANES : factor_width(wt)) * (int)element_size(wt), next = o + (in_order ? outs : g->block);
+    const size_t k = (size_t)g->k;
+    Ahead a = {.next = element_at(wt, g->w, (size_t)next * k), .every = groups * CACHE_LINE / step};
+    a.near = in_order && stays_near((size_t)outs * k * element_size(wt));
+    a.due = next < g->n_out ? a.every : INT_MAX;
+    return a;
+}
+
 /* wide [WIDE_FLOATS]: for weights as factors, or NULL. */
 INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     GemmScratch s;
@@ -226,6 +241,7 @@ INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     if (wide) g->block = MIN(g->block, WIDE_FLOATS / g->k / 8 * 8);
     for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
         int o1 = MIN(o0 + g->block, g->n_out);
+        s.ahead = gemm_ahead(wt, wide, g, o0);
         for (size_t o = (size_t)o0, k = (size_t)g->k; wide && o < (size_t)o1; o++)
             gemm_widen(g->k, (const uint16_t *)g->w + o * k, wide + (o - (size_t)o0) * k);
         for (int i = 0, rows; i < g->n; i += rows) {
