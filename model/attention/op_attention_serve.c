@@ -10,7 +10,8 @@
 
 /* A task is a tile of up to TILE query rows of one segment under some of the kv heads. Keys are walked in chunks from
  * position 0; a row carries its largest score so far and, relative to it, the sum of exponentials and the mixed values.
- * So a row's bits depend on its own sequence alone, and the memory on the model alone. */
+ * So a row's bits depend on its own sequence alone, and the memory on the model alone. Heads of few rows walk together,
+ * for a block of the cache has the keys of all heads side by side, and memory gives runs of them twice as fast. */
 enum { TILE = 32, CHUNK = 8 * KV_BLOCK };
 
 typedef struct Serve {
@@ -22,9 +23,9 @@ typedef struct Serve {
     bool pairs;           /* the cache is bf16: so are queries and probabilities, and all come in pairs */
     bool shared_noise;    /* one noise for all heads, drawn once per task */
     int group, tile_rows; /* query heads per kv head; positions per tile */
-    int rows_max;         /* rows of scores per tile: positions times group */
-    int task_heads;       /* kv heads per task */
-    int q_width;          /* elements of a query: k_dim, in pairs rounded up to even */
+    int rows_max;  /* rows of scores at a time: a tile's positions times group, times the heads that walk together */
+    int task_rows; /* those of all heads of a task */
+    int q_width;   /* elements of a query: k_dim, in pairs rounded up to even */
     unsigned char *scratch;
     size_t scratch_bytes; /* of one thread */
 } Serve;
@@ -37,11 +38,11 @@ typedef struct Task {
 
 /* Row r of a tile is position r / group, head kv_head group + r % group. */
 typedef struct Scratch {
-    void *q;             /* [task_heads, rows, q_width] scaled */
-    float *acc;          /* [task_heads, rows, v_dim] */
-    float *max, *sum;    /* [task_heads, rows] */
-    float *s;            /* [rows, CHUNK] */
-    uint16_t *p;         /* [rows, CHUNK] */
+    void *q;             /* [heads, rows, q_width] scaled */
+    float *acc;          /* [heads, rows, v_dim] */
+    float *max, *sum;    /* [heads, rows] */
+    float *s;            /* [heads that walk together, rows, CHUNK] */
+    uint16_t *p;         /* the same */
     float *noise;        /* [tile_rows, CHUNK] */
     float *eps;          /* [CHUNK] */
     uint16_t *component; /* [CHUNK] */
@@ -56,7 +57,7 @@ static void *take(size_t *used, unsigned char *base, size_t bytes) {
 
 /* Lays out what is at base; *bytes is how much it is. */
 static Scratch scratch_lay(const Serve *a, unsigned char *base, size_t *bytes) {
-    size_t rows = (size_t)a->rows_max, all = (size_t)a->task_heads * rows, v_dim = (size_t)a->spec->heads.v_dim;
+    size_t rows = (size_t)a->rows_max, all = (size_t)a->task_rows, v_dim = (size_t)a->spec->heads.v_dim;
     *bytes = 0;
     return (Scratch){
         .q = take(bytes, base, all * (size_t)a->q_width * sizeof(float)),
@@ -72,22 +73,24 @@ static Scratch scratch_lay(const Serve *a, unsigned char *base, size_t *bytes) {
     };
 }
 
-static size_t query_at(const Serve *a, int h, int r) {
-    return ((size_t)h * (size_t)a->rows_max + (size_t)r) * (size_t)a->q_width;
+static int task_rows(const Serve *a, const Task *t) { return t->n * a->group; } /* of one head */
+
+static size_t query_at(const Serve *a, const Task *t, int h, int r) {
+    return (size_t)(h * task_rows(a, t) + r) * (size_t)a->q_width;
 }
 
 static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
-    int k_dim = a->spec->heads.k_dim, rows = t->n * a->group;
+    int k_dim = a->spec->heads.k_dim, rows = task_rows(a, t);
     for (int h = 0; h < t->heads; h++)
         for (int r = 0; r < rows; r++) {
             int head = (t->kv_head + h) * a->group + r % a->group;
             size_t row = (size_t)(t->seg->row0 + t->first + r / a->group);
             const float *from = a->q->x + row * (size_t)a->q->d + (size_t)(head * k_dim);
             if (!a->pairs) {
-                kernels->scale_row(k_dim, a->spec->scale, from, (float *)x->q + query_at(a, h, r));
+                kernels->scale_row(k_dim, a->spec->scale, from, (float *)x->q + query_at(a, t, h, r));
                 continue;
             }
-            uint16_t *to = (uint16_t *)x->q + query_at(a, h, r);
+            uint16_t *to = (uint16_t *)x->q + query_at(a, t, h, r);
             for (int d = 0; d < k_dim; d += CHUNK) {
                 int n = MIN(CHUNK, k_dim - d);
                 kernels->scale_row(n, a->spec->scale, from + d, x->eps);
@@ -97,17 +100,23 @@ static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
         }
 }
 
-/* s [rows, CHUNK] of kv head h of the task against n_keys keys from position c0 on, and the rest of their last block.
- */
-static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
-    int rows = t->n * a->group;
-    for (int j = 0; j < n_keys; j += KV_BLOCK) {
-        const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
-        if (a->pairs)
-            kernels->scores_pairs(rows, a->q_width / 2, (uint16_t *)x->q + query_at(a, h, 0), k, x->s + j, CHUNK);
-        else
-            kernels->scores_f32(rows, a->q_width, (float *)x->q + query_at(a, h, 0), k, x->s + j, CHUNK);
-    }
+/* Where the scores of row r of head h lie, heads from h0 on walking together. */
+static size_t scores_at(const Serve *a, const Task *t, int h0, int h, int r) {
+    return (size_t)((h - h0) * task_rows(a, t) + r) * CHUNK;
+}
+
+/* Scores of kv heads h0..h1-1 of the task against n_keys keys from position c0 on, and the rest of their last block. */
+static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
+    int rows = task_rows(a, t);
+    for (int j = 0; j < n_keys; j += KV_BLOCK)
+        for (int h = h0; h < h1; h++) {
+            const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
+            float *s = x->s + scores_at(a, t, h0, h, 0) + j;
+            if (a->pairs)
+                kernels->scores_pairs(rows, a->q_width / 2, (uint16_t *)x->q + query_at(a, t, h, 0), k, s, CHUNK);
+            else
+                kernels->scores_f32(rows, a->q_width, (float *)x->q + query_at(a, t, h, 0), k, s, CHUNK);
+        }
 }
 
 /* s[j] += noise of query head `head`, query r of the task, keys c0..c0+n-1 */
@@ -147,16 +156,16 @@ static bool edit_scores(const Serve *a, const Task *t, int h, int r, int c0, int
 }
 
 /* Scores to probabilities relative to the largest so far; what is mixed already is made relative to it too. */
-static void chunk_softmax(const Serve *a, const Task *t, const Scratch *x, int h, int c0) {
-    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
+static void chunk_softmax(const Serve *a, const Task *t, const Scratch *x, int h0, int h, int c0) {
+    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
     for (int r = 0; r < rows; r++) {
         int seen = keys_seen(a, t, r / a->group, c0), padded = (seen + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
         if (seen <= 0) continue;
-        float *s = x->s + r * CHUNK;
-        size_t at = (size_t)h * (size_t)a->rows_max + (size_t)r;
+        size_t at = (size_t)(h * rows + r), first = scores_at(a, t, h0, h, r);
+        float *s = x->s + first;
         if (a->spec->scores && edit_scores(a, t, h, r, c0, seen, s)) {
             memset(s, 0, (size_t)padded * sizeof *s);
-            if (a->pairs) memset(x->p + r * CHUNK, 0, (size_t)padded * sizeof *x->p);
+            if (a->pairs) memset(x->p + first, 0, (size_t)padded * sizeof *x->p);
             continue;
         }
         if (a->shared_noise)
@@ -167,7 +176,7 @@ static void chunk_softmax(const Serve *a, const Task *t, const Scratch *x, int h
         float factor = kernels->online_softmax_row(padded, s, s, &x->max[at], &x->sum[at]),
               *acc = x->acc + at * (size_t)v_dim;
         if (factor != 1) kernels->scale_row(v_dim, factor, acc, acc);
-        if (a->pairs) kernels->to_bf16(padded, s, x->p + r * CHUNK);
+        if (a->pairs) kernels->to_bf16(padded, s, x->p + first);
     }
 }
 
@@ -187,69 +196,83 @@ static const void *block_values(const Serve *a, int block, int kv_head, void *tr
     return transposed;
 }
 
-/* acc += p v of `rows` rows from r on, keys j..j+n_keys-1 of the chunk (j even in its block); v as block_values. */
-static void mix(const Serve *a, const Scratch *x, int r, int rows, int j, int n_keys, const void *v, float *acc) {
+/* acc += p v of `rows` rows, whose probabilities begin at `first`, keys j..j+n_keys-1 of the chunk (j even in its
+ * block); v as block_values. */
+static void mix(const Serve *a, const Scratch *x, size_t first, int rows, int j, int n_keys, const void *v,
+                float *acc) {
     int v_dim = a->spec->heads.v_dim;
-    size_t key = (size_t)(j % KV_BLOCK) * (size_t)v_dim;
+    size_t key = (size_t)(j % KV_BLOCK) * (size_t)v_dim, at = first + (size_t)j;
     if (a->pairs)
-        kernels->mix_pairs(rows, n_keys, v_dim, x->p + r * CHUNK + j, CHUNK, (const uint16_t *)v + key, acc);
+        kernels->mix_pairs(rows, n_keys, v_dim, x->p + at, CHUNK, (const uint16_t *)v + key, acc);
     else
-        kernels->mix_f32(rows, n_keys, v_dim, x->s + r * CHUNK + j, CHUNK, (const float *)v + key, acc);
+        kernels->mix_f32(rows, n_keys, v_dim, x->s + at, CHUNK, (const float *)v + key, acc);
 }
 
 /* Values of keys that a row does not see are never touched: they may be another request's leftovers. So all rows mix
  * what the first of them sees, in whole pairs, and then each the rest of its own. */
-static void chunk_mix(const Serve *a, const Task *t, const Scratch *x, int h, int c0, int n_keys) {
-    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
-    float *acc = x->acc + (size_t)h * (size_t)a->rows_max * (size_t)v_dim;
-    for (int j = 0; j < n_keys; j += KV_BLOCK) {
-        const void *v = block_values(a, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->transposed);
-        int common = MAX(0, MIN(KV_BLOCK, keys_seen(a, t, 0, c0) - j));
-        if (t->n > 1) common &= ~1;
-        if (common) mix(a, x, 0, rows, j, common, v, acc);
-        for (int r = 0; r < rows && common < KV_BLOCK; r++) {
-            int rest = MIN(KV_BLOCK, keys_seen(a, t, r / a->group, c0) - j) - common;
-            if (rest > 0) mix(a, x, r, 1, j + common, rest, v, acc + (size_t)r * (size_t)v_dim);
-        }
+static void block_mix(const Serve *a, const Task *t, const Scratch *x, int h0, int h, int c0, int j) {
+    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
+    float *acc = x->acc + (size_t)(h * rows) * (size_t)v_dim;
+    const void *v = block_values(a, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->transposed);
+    int common = MAX(0, MIN(KV_BLOCK, keys_seen(a, t, 0, c0) - j));
+    if (t->n > 1) common &= ~1;
+    if (common) mix(a, x, scores_at(a, t, h0, h, 0), rows, j, common, v, acc);
+    for (int r = 0; r < rows && common < KV_BLOCK; r++) {
+        int rest = MIN(KV_BLOCK, keys_seen(a, t, r / a->group, c0) - j) - common;
+        if (rest > 0) mix(a, x, scores_at(a, t, h0, h, r), 1, j + common, rest, v, acc + (size_t)r * (size_t)v_dim);
     }
 }
 
+/* Heads h0..h1-1 of the task walk chunk c0, of n_keys keys, together. */
+static void chunk_attend(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
+    chunk_scores(a, t, x, h0, h1, c0, n_keys);
+    for (int h = h0; h < h1; h++) chunk_softmax(a, t, x, h0, h, c0);
+    for (int j = 0; j < n_keys; j += KV_BLOCK)
+        for (int h = h0; h < h1; h++) block_mix(a, t, x, h0, h, c0, j);
+}
+
 static void store(const Serve *a, const Task *t, const Scratch *x) {
-    int v_dim = a->spec->heads.v_dim, rows = t->n * a->group;
+    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
     for (int h = 0; h < t->heads; h++)
         for (int r = 0; r < rows; r++) {
             int head = (t->kv_head + h) * a->group + r % a->group;
-            size_t row = (size_t)(t->seg->row0 + t->first + r / a->group), at = (size_t)(h * a->rows_max + r);
+            size_t row = (size_t)(t->seg->row0 + t->first + r / a->group), at = (size_t)(h * rows + r);
             kernels->scale_row(v_dim, 1 / x->sum[at], x->acc + at * (size_t)v_dim,
                                a->y->x + row * (size_t)a->y->d + (size_t)(head * v_dim));
         }
 }
 
 static void serve_task(const Serve *a, const Task *t) {
-    size_t bytes, all = (size_t)t->heads * (size_t)a->rows_max, v_dim = (size_t)a->spec->heads.v_dim;
+    size_t bytes, all = (size_t)(t->heads * task_rows(a, t)), v_dim = (size_t)a->spec->heads.v_dim;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
     int n = attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + t->n - 1);
+    int together = MAX(1, a->rows_max / task_rows(a, t));
     load_queries(a, t, &x);
-    for (size_t h = 0; h < (size_t)t->heads; h++)
-        memset(x.acc + h * (size_t)a->rows_max * v_dim, 0, (size_t)(t->n * a->group) * v_dim * sizeof(float));
+    memset(x.acc, 0, all * v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
     for (size_t r = 0; r < all; r++) x.max[r] = -INFINITY;
     int first = a->spec->window ? MAX(0, t->seg->pos0 + t->first - a->spec->window + 1) : 0;
     for (int c0 = first / CHUNK * CHUNK; c0 < n; c0 += CHUNK) {
         int n_keys = MIN(CHUNK, n - c0);
         if (a->shared_noise) draw_shared(a, t, &x, c0);
-        for (int h = 0; h < t->heads; h++) {
-            chunk_scores(a, t, &x, h, c0, n_keys);
-            chunk_softmax(a, t, &x, h, c0);
-            chunk_mix(a, t, &x, h, c0, n_keys);
-        }
+        for (int h = 0; h < t->heads; h += together) chunk_attend(a, t, &x, h, MIN(h + together, t->heads), c0, n_keys);
     }
     store(a, t, &x);
 }
 
 typedef struct Tile {
-    int segment, first;
+    int segment, first, n;
+    int heads; /* of a task */
 } Tile;
+
+/* Kv heads of a task: as many of a tile as walk together, but enough tasks for the team. Noise that all heads share is
+ * drawn once for all of them. */
+static int task_heads(const Serve *a, const Tile *tile, int n_tiles) {
+    int kv_heads = a->spec->heads.kv_heads, team = team_size();
+    int parts = n_tiles == 1 ? team : (2 * team + n_tiles - 1) / n_tiles;
+    if (a->shared_noise) return kv_heads;
+    return MAX(1, MIN(a->rows_max / (tile->n * a->group), (kv_heads + parts - 1) / parts));
+}
 
 void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Mat *q, Mat *y,
                      const AttentionSpec *spec) {
@@ -268,24 +291,24 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
         const Segment *seg = &batch->segments[s];
         keys = MAX(keys, key_segments[s].pos0 + key_segments[s].n);
         for (int first = 0; first < seg->n; first += a.tile_rows)
-            tiles[n_tiles++] = (Tile){.segment = s, .first = first};
+            tiles[n_tiles++] = (Tile){.segment = s, .first = first, .n = MIN(a.tile_rows, seg->n - first)};
     }
-    /* Noise that all heads share is drawn once for all of them where there are tiles enough for the team. */
     a.shared_noise = spec->noise && f->cfg->noise.scope == NOISE_LAYER && n_tiles >= 4 * team_size();
-    a.task_heads = a.shared_noise ? h.kv_heads : 1;
-    int tasks = h.kv_heads / a.task_heads;
+    a.task_rows = a.shared_noise ? h.kv_heads * a.rows_max : a.rows_max;
+    for (int t = 0; t < n_tiles; t++) tiles[t].heads = task_heads(&a, &tiles[t], n_tiles);
     scratch_lay(&a, NULL, &a.scratch_bytes);
     a.scratch = tape_alloc(tape, (size_t)team_size() * a.scratch_bytes);
 #pragma omp parallel for schedule(dynamic) if (team_pays((size_t)q->n * (size_t)q->d * (size_t)keys, TEAM_SCORES))
-    for (int i = 0; i < n_tiles * tasks; i++) {
-        const Tile *tile = &tiles[n_tiles - 1 - i / tasks]; /* the longest of a prompt first */
-        const Segment *seg = &batch->segments[tile->segment];
-        serve_task(&a, &(Task){.seg = seg,
+    for (int i = 0; i < n_tiles * h.kv_heads; i++) {
+        const Tile *tile = &tiles[n_tiles - 1 - i / h.kv_heads]; /* the longest of a prompt first */
+        int head = i % h.kv_heads;
+        if (head % tile->heads) continue;
+        serve_task(&a, &(Task){.seg = &batch->segments[tile->segment],
                                .keys = &key_segments[tile->segment],
                                .first = tile->first,
-                               .n = MIN(a.tile_rows, seg->n - tile->first),
-                               .kv_head = i % tasks * a.task_heads,
-                               .heads = a.task_heads});
+                               .n = tile->n,
+                               .kv_head = head,
+                               .heads = MIN(tile->heads, h.kv_heads - head)});
     }
     arena_rewind(&tape->arena, mark);
 }
