@@ -73,14 +73,14 @@ static Scratch scratch_lay(const Serve *a, unsigned char *base, size_t *bytes) {
     };
 }
 
-static int task_rows(const Serve *a, const Task *t) { return t->n * a->group; } /* of one head */
+static int head_rows(const Serve *a, const Task *t) { return t->n * a->group; }
 
 static size_t query_at(const Serve *a, const Task *t, int h, int r) {
-    return (size_t)(h * task_rows(a, t) + r) * (size_t)a->q_width;
+    return (size_t)(h * head_rows(a, t) + r) * (size_t)a->q_width;
 }
 
 static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
-    int k_dim = a->spec->heads.k_dim, rows = task_rows(a, t);
+    int k_dim = a->spec->heads.k_dim, rows = head_rows(a, t);
     for (int h = 0; h < t->heads; h++)
         for (int r = 0; r < rows; r++) {
             int head = (t->kv_head + h) * a->group + r % a->group;
@@ -102,12 +102,12 @@ static void load_queries(const Serve *a, const Task *t, const Scratch *x) {
 
 /* Where the scores of row r of head h lie, heads from h0 on walking together. */
 static size_t scores_at(const Serve *a, const Task *t, int h0, int h, int r) {
-    return (size_t)((h - h0) * task_rows(a, t) + r) * CHUNK;
+    return (size_t)((h - h0) * head_rows(a, t) + r) * CHUNK;
 }
 
 /* Scores of kv heads h0..h1-1 of the task against n_keys keys from position c0 on, and the rest of their last block. */
 static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
-    int rows = task_rows(a, t);
+    int rows = head_rows(a, t);
     for (int j = 0; j < n_keys; j += KV_BLOCK)
         for (int h = h0; h < h1; h++) {
             const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
@@ -157,7 +157,7 @@ static bool edit_scores(const Serve *a, const Task *t, int h, int r, int c0, int
 
 /* Scores to probabilities relative to the largest so far; what is mixed already is made relative to it too. */
 static void chunk_softmax(const Serve *a, const Task *t, const Scratch *x, int h0, int h, int c0) {
-    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
+    int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t);
     for (int r = 0; r < rows; r++) {
         int seen = keys_seen(a, t, r / a->group, c0), padded = (seen + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
         if (seen <= 0) continue;
@@ -211,7 +211,7 @@ static void mix(const Serve *a, const Scratch *x, size_t first, int rows, int j,
 /* Values of keys that a row does not see are never touched: they may be another request's leftovers. So all rows mix
  * what the first of them sees, in whole pairs, and then each the rest of its own. */
 static void block_mix(const Serve *a, const Task *t, const Scratch *x, int h0, int h, int c0, int j) {
-    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
+    int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t);
     float *acc = x->acc + (size_t)(h * rows) * (size_t)v_dim;
     const void *v = block_values(a, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->transposed);
     int common = MAX(0, MIN(KV_BLOCK, keys_seen(a, t, 0, c0) - j));
@@ -232,7 +232,7 @@ static void chunk_attend(const Serve *a, const Task *t, const Scratch *x, int h0
 }
 
 static void store(const Serve *a, const Task *t, const Scratch *x) {
-    int v_dim = a->spec->heads.v_dim, rows = task_rows(a, t);
+    int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t);
     for (int h = 0; h < t->heads; h++)
         for (int r = 0; r < rows; r++) {
             int head = (t->kv_head + h) * a->group + r % a->group;
@@ -243,10 +243,10 @@ static void store(const Serve *a, const Task *t, const Scratch *x) {
 }
 
 static void serve_task(const Serve *a, const Task *t) {
-    size_t bytes, all = (size_t)(t->heads * task_rows(a, t)), v_dim = (size_t)a->spec->heads.v_dim;
+    size_t bytes, all = (size_t)(t->heads * head_rows(a, t)), v_dim = (size_t)a->spec->heads.v_dim;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
     int n = attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + t->n - 1);
-    int together = MAX(1, a->rows_max / task_rows(a, t));
+    int together = MAX(1, a->rows_max / head_rows(a, t));
     load_queries(a, t, &x);
     memset(x.acc, 0, all * v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));

@@ -219,8 +219,7 @@ static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }
 
-/* Where W is read once and in its order that is what the next tile reads, else the next block, a share by each group.
- */
+/* Where W is read once and in its order that is what the next tile reads, else the next block, each group a share. */
 INLINE Ahead gemm_ahead(Dtype wt, bool wide, const Gemm *g, int o) {
     const int groups = (g->n + GEMM_ROWS - 1) / GEMM_ROWS, outs = g->n == 1 ? GEMM_OUTS_ONE_ROW : GEMM_OUTS;
     const bool in_order = groups == 1 && g->k <= K_BLOCK;
