@@ -47,6 +47,32 @@ TEST(int8_codes) {
     }
 }
 
+/* Quotients at and beside ties round as a division does, whatever the scale. */
+TEST(int8_codes_beside_ties) {
+    enum { SCALES = 2000 };
+    const Kernels *levels[KERNELS_LEVELS];
+    int n_levels = kernels_available(levels);
+    Draws d = draws_open(31, DRAW_TEST, 0);
+    for (int trial = 0; trial < SCALES; trial++) {
+        float s = ldexpf(1 + (float)draw_below(&d, 1 << 23) * 0x1p-23f, (int)draw_below(&d, 140) - 125);
+        float x[G] = {127 * s}, scale;
+        s = x[0] / 127;
+        for (int i = 1; i < G; i++) {
+            float tie = (float)draw_below(&d, 127) + 0.5f;
+            x[i] = tie * s;
+            for (unsigned ulps = draw_below(&d, 4); ulps; ulps--) x[i] = nextafterf(x[i], i % 2 ? 0 : INFINITY);
+            if (i % 3 == 0) x[i] = -x[i];
+        }
+        for (int l = 0; l < n_levels; l++) {
+            int8_t code[G];
+            levels[l]->to_int8(G, x, code, &scale);
+            CHECK(scale == s);
+            for (int i = 0; i < G; i++)
+                CHECK_MSG(code[i] == (int)nearbyintf(x[i] / s), "%s: %a / %a: %d", levels[l]->name, x[i], s, code[i]);
+        }
+    }
+}
+
 /* Every level of the common arithmetic gives the bits of plain loops (how near blas comes has a test with its kernels);
  * on all that are fit to be chosen a row alone gives those it has among others. */
 TEST(int8_products) {
