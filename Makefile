@@ -44,7 +44,7 @@ CFLAGS += -fno-omit-frame-pointer -Wno-unknown-pragmas -Wno-error
 LDFLAGS += -fsanitize=address,undefined
 else
 CFLAGS += -fopenmp
-LDFLAGS += -fopenmp
+LDFLAGS += -fopenmp -Wl,--wrap=GOMP_parallel
 endif
 ifeq ($(SAN),) # the sanitizers look themselves
 CFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-clash-protection

@@ -9,6 +9,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#ifdef _OPENMP
+/* What `#pragma omp parallel` becomes, `threads` 1 where its `if` says no and 0 otherwise, and what the linker puts in
+ * its place (--wrap). Within another parallel loop the iterations are shared by numbers of threads, so those stay. */
+typedef void Loop(void *data);
+void libgomp_parallel(Loop *loop, void *data, unsigned threads, unsigned flags) __asm__("__real_GOMP_parallel");
+void runtime_parallel(Loop *loop, void *data, unsigned threads, unsigned flags) __asm__("__wrap_GOMP_parallel");
+
+void runtime_parallel(Loop *loop, void *data, unsigned threads, unsigned flags) {
+    bool alone = threads == 1 || (threads == 0 && team_size() == 1);
+    if (alone && !omp_in_parallel())
+        loop(data);
+    else
+        libgomp_parallel(loop, data, threads, flags);
+}
+#endif
+
 /* By its real path, for the kernel names a process by what it executes: /proc/self/exe would show up as "exe". */
 static void start_again(char **argv) {
     char path[PATH_MAX];
