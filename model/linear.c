@@ -81,9 +81,29 @@ static Mat *noble_activate(Forward *f, const Noble *b, Mat *h) {
     return h;
 }
 
+void linears(Forward *f, int n, const Linear *const *l, Mat *x, Mat **y) {
+    const Weight *w[LINEARS_MOST] = {NULL}, *b[LINEARS_MOST] = {NULL};
+    Mat *products[LINEARS_MOST];
+    bool noble = l[0]->has_noble;
+    if (n > 1 && noble && f->tape->recording) { /* each branch beside its product, for so gradients add up */
+        for (int i = 0; i < n; i++) y[i] = linear(f, l[i], x);
+        return;
+    }
+    BUG_ON(n * (1 + noble) > LINEARS_MOST);
+    for (int i = 0; i < n; i++) {
+        w[i] = &l[i]->w;
+        if (l[i]->has_bias) b[i] = &l[i]->b;
+        if (noble) w[n + i] = &l[i]->noble.down;
+    }
+    op_linears(f->tape, x, n * (1 + noble), w, b, products);
+    for (int i = 0; i < n; i++)
+        y[i] = !noble ? products[i]
+                      : op_linear_add(f->tape, noble_activate(f, &l[i]->noble, products[n + i]), &l[i]->noble.up,
+                                      products[i]);
+}
+
 Mat *linear(Forward *f, const Linear *l, Mat *x) {
-    const Weight *b = l->has_bias ? &l->b : NULL;
-    if (!l->has_noble) return op_linear(f->tape, x, &l->w, b);
-    Mat *h, *y = op_linear_both(f->tape, x, &l->w, b, &l->noble.down, &h);
-    return op_linear_add(f->tape, noble_activate(f, &l->noble, h), &l->noble.up, y);
+    Mat *y;
+    linears(f, 1, &l, x, &y);
+    return y;
 }

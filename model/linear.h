@@ -29,5 +29,7 @@ typedef enum LinearPlace { LINEAR_QKV, LINEAR_OUT, LINEAR_UP, LINEAR_DOWN } Line
 /* Declares <name>.weight, <name>.bias if cfg->bias says so, <name>.noble.* if cfg->noble. */
 void linear_declare(Linear *l, ParamSet *ps, const Config *c, const char *name, int in, int out, LinearPlace place);
 Mat *linear(Forward *f, const Linear *l, Mat *x); /* [n, in] -> [n, out] */
+/* n linears of the same x, LINEARS_MOST / 2 at most (op.h): y[i] = linear(f, l[i], x), sooner. */
+void linears(Forward *f, int n, const Linear *const *l, Mat *x, Mat **y);
 
 #endif

@@ -34,9 +34,11 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
 static Qkv project(Forward *f, const void *weights, Mat *x) {
     const Differential *w = weights;
     const Config *c = f->cfg;
-    return (Qkv){.q = attention_rope(f, linear(f, &w->q, x), 2 * c->n_heads, c->head_dim),
-                 .k = attention_rope(f, linear(f, &w->k, x), 2 * c->n_heads, c->head_dim),
-                 .v = linear(f, &w->v, x)};
+    Mat *y[3];
+    linears(f, 3, (const Linear *const[]){&w->q, &w->k, &w->v}, x, y);
+    return (Qkv){.q = attention_rope(f, y[0], 2 * c->n_heads, c->head_dim),
+                 .k = attention_rope(f, y[1], 2 * c->n_heads, c->head_dim),
+                 .v = y[2]};
 }
 
 static HeadShape heads(const Config *c) {

@@ -28,9 +28,10 @@ static Mat *rotated(Forward *f, Mat *x, const Norm *n, int heads) {
 static Qkv project(Forward *f, const void *weights, Mat *x) {
     const Gqa *w = weights;
     const Config *c = f->cfg;
-    return (Qkv){.q = rotated(f, linear(f, &w->q, x), &w->q_norm, c->n_heads),
-                 .k = rotated(f, linear(f, &w->k, x), &w->k_norm, c->n_kv_heads),
-                 .v = linear(f, &w->v, x)};
+    Mat *y[3];
+    linears(f, 3, (const Linear *const[]){&w->q, &w->k, &w->v}, x, y);
+    return (Qkv){
+        .q = rotated(f, y[0], &w->q_norm, c->n_heads), .k = rotated(f, y[1], &w->k_norm, c->n_kv_heads), .v = y[2]};
 }
 
 static HeadShape heads(const Config *c) {

@@ -47,9 +47,10 @@ static Qkv project_latent(Forward *f, const void *weights, Mat *x) {
     Tape *t = f->tape;
     const int *v = f->cfg->attention.values;
     int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK];
-    Mat *q = linear(f, &w->q_b, norm(f, &w->q_norm, linear(f, &w->q_a, x)));
+    Mat *y[2];
+    linears(f, 2, (const Linear *const[]){&w->q_a, &w->kv_a}, x, y);
+    Mat *q = linear(f, &w->q_b, norm(f, &w->q_norm, y[0])), *latent = y[1];
     Mat *q_rope = attention_rope(f, op_head_columns(t, q, heads, nope, rope), heads, rope);
-    Mat *latent = linear(f, &w->kv_a, x);
     Mat *c = norm(f, &w->kv_norm, op_head_columns(t, latent, 1, 0, rank));
     Mat *k_rope = attention_rope(f, op_head_columns(t, latent, 1, rank, rope), 1, rope);
     return (Qkv){.q = op_head_join(t, op_head_columns(t, q, heads, 0, nope), nope, q_rope, rope, heads),

@@ -20,8 +20,10 @@ static void declare(void *weights, ParamSet *ps, const Config *c) {
 static Qkv project(Forward *f, const void *weights, Mat *x) {
     const Pairwise *w = weights;
     const Config *c = f->cfg;
-    Mat *q = attention_rope(f, linear(f, &w->q, x), c->n_heads, c->head_dim);
-    return (Qkv){.q = op_head_matmul(f->tape, q, &w->pair), .k = q, .v = linear(f, &w->v, x)};
+    Mat *y[2];
+    linears(f, 2, (const Linear *const[]){&w->q, &w->v}, x, y);
+    Mat *q = attention_rope(f, y[0], c->n_heads, c->head_dim);
+    return (Qkv){.q = op_head_matmul(f->tape, q, &w->pair), .k = q, .v = y[1]};
 }
 
 static HeadShape heads(const Config *c) {

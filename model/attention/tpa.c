@@ -41,11 +41,13 @@ static Qkv project_factors(Forward *f, const void *weights, Mat *x) {
     Tape *t = f->tape;
     int q_rank = c->attention.values[Q_RANK], rank = c->attention.values[RANK], dim = c->head_dim;
     int a_width = rank * c->n_heads, b_width = rank * dim;
-    Mat *b_q = attention_rope(f, linear(f, &w->b_q, x), q_rank, dim);
-    Mat *b_k = attention_rope(f, linear(f, &w->b_k, x), rank, dim);
-    Mat *k = op_head_join(t, linear(f, &w->a_k, x), a_width, b_k, b_width, 1);
-    Mat *v = op_head_join(t, linear(f, &w->a_v, x), a_width, linear(f, &w->b_v, x), b_width, 1);
-    return (Qkv){.q = op_head_factors(t, linear(f, &w->a_q, x), b_q, q_rank, dim),
+    enum { B_Q, B_K, A_K, B_V, A_V, A_Q, FACTORS };
+    Mat *y[FACTORS];
+    linears(f, FACTORS, (const Linear *const[]){&w->b_q, &w->b_k, &w->a_k, &w->b_v, &w->a_v, &w->a_q}, x, y);
+    Mat *b_q = attention_rope(f, y[B_Q], q_rank, dim), *b_k = attention_rope(f, y[B_K], rank, dim);
+    Mat *k = op_head_join(t, y[A_K], a_width, b_k, b_width, 1),
+        *v = op_head_join(t, y[A_V], a_width, y[B_V], b_width, 1);
+    return (Qkv){.q = op_head_factors(t, y[A_Q], b_q, q_rank, dim),
                  .k = op_head_join(t, k, a_width + b_width, v, a_width + b_width, 1)};
 }
 

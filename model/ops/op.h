@@ -12,8 +12,9 @@
 
 /* op_linear.c: y = x W^T + b; b may be NULL. x [n, in], W [out, in] -> [n, out]. */
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b);
-/* Two linears of the same x; *y2 = x W2^T. Serving, x is converted for both at once. */
-Mat *op_linear_both(Tape *t, Mat *x, const Weight *w, const Weight *b, const Weight *w2, Mat **y2);
+/* n linears of the same x. Serving, x is converted once and one loop of the team has all outputs. */
+enum { LINEARS_MOST = 12 };
+void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *const *b, Mat **y);
 /* op_linear by the product that trains (train_gemm.h), also while serving: for F32 weights with few inputs and outputs,
  * at the precision of the tape. */
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b);

@@ -148,32 +148,45 @@ static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part
         }
 }
 
-/* Every thread takes one stretch of W, so that the kernels can fetch ahead in it and pack or convert x for it once; or,
- * where W has not enough outputs to go round, one stretch of the rows. */
-static void operand_serve(Tape *t, const Operand *a, const Weight *w, const Weight *b, const Mat *y, bool add) {
+/* y = x W^T + b, or y += x W^T */
+typedef struct Product {
+    const Weight *w, *b;
+    const Mat *y;
+} Product;
+
+/* Every thread takes one stretch of all outputs, so that the kernels can fetch ahead in W and pack or convert x for it
+ * once; or, where they are not enough to go round, one stretch of the rows. */
+static void operand_serve(Tape *t, const Operand *a, int n, const Product *products, bool add) {
     ArenaMark mark = arena_mark(&t->arena);
     const Mat *x = a->x;
-    int team = team_size(), panels = (y->d + PANEL - 1) / PANEL;
+    int outputs = 0;
+    for (int i = 0; i < n; i++) outputs += products[i].y->d;
+    int team = team_size(), panels = (outputs + PANEL - 1) / PANEL;
     bool by_rows = panels < team && x->n >= PANEL;
-    int all = by_rows ? x->n : y->d, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
-    size_t sums = MIN((size_t)ADD_SUMS, (size_t)share * (size_t)(by_rows ? y->d : x->n));
+    int all = by_rows ? x->n : outputs, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
+    size_t sums = MIN((size_t)ADD_SUMS, (size_t)share * (size_t)(by_rows ? outputs : x->n));
     float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
-#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d * (size_t)y->d, TEAM_PRODUCTS))
+#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d * (size_t)outputs, TEAM_PRODUCTS))
     for (int first = 0; first < all; first += share) {
         int count = MIN(share, all - first);
-        Part p = by_rows ? (Part){first, count, 0, y->d} : (Part){0, x->n, first, count};
-        if (add)
-            part_add(a, w, y, &p, scratch + (size_t)team_member() * sums);
-        else
-            part_serve(a, w, b ? weight_f32(b) : NULL, y, &p);
+        for (int i = 0, o = 0; i < n; o += products[i++].y->d) { /* o: its first output among all */
+            const Product *p = &products[i];
+            int from = MAX(first, o), end = MIN(first + count, o + p->y->d);
+            Part part = by_rows ? (Part){first, count, 0, p->y->d} : (Part){0, x->n, from - o, end - from};
+            if (part.count <= 0) continue;
+            if (add)
+                part_add(a, p->w, p->y, &part, scratch + (size_t)team_member() * sums);
+            else
+                part_serve(a, p->w, p->b ? weight_f32(p->b) : NULL, p->y, &part);
+        }
     }
     arena_rewind(&t->arena, mark);
 }
 
-static void linear_serve(Tape *t, const Mat *x, const Weight *w, const Weight *b, const Mat *y, bool add) {
+static void linear_serve(Tape *t, const Mat *x, int n, const Product *products, bool add) {
     ArenaMark mark = arena_mark(&t->arena);
-    Operand a = operand_of(t, x, w->dtype);
-    operand_serve(t, &a, w, b, y, add);
+    Operand a = operand_of(t, x, products->w->dtype);
+    operand_serve(t, &a, n, products, add);
     arena_rewind(&t->arena, mark);
 }
 
@@ -199,25 +212,25 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     if (t->recording) return op_linear_packed(t, x, w, b);
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-    linear_serve(t, x, w, b, y, false);
+    linear_serve(t, x, 1, &(Product){w, b, y}, false);
     return y;
 }
 
-Mat *op_linear_both(Tape *t, Mat *x, const Weight *w, const Weight *b, const Weight *w2, Mat **y2) {
-    if (t->recording || w->dtype != w2->dtype) {
-        Mat *y = op_linear(t, x, w, b);
-        *y2 = op_linear(t, x, w2, NULL);
-        return y;
+void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *const *b, Mat **y) {
+    Product products[LINEARS_MOST];
+    bool together = !t->recording;
+    BUG_ON(n > LINEARS_MOST);
+    for (int i = 1; i < n; i++) together &= w[i]->dtype == w[0]->dtype;
+    for (int i = 0; i < n; i++) {
+        if (!together) {
+            y[i] = op_linear(t, x, w[i], b[i]);
+            continue;
+        }
+        BUG_ON(w[i]->n_dims != 2 || w[i]->dims[1] != x->d);
+        y[i] = tape_mat(t, x->n, w[i]->dims[0]);
+        products[i] = (Product){w[i], b[i], y[i]};
     }
-    BUG_ON(w->n_dims != 2 || w->dims[1] != x->d || w2->n_dims != 2 || w2->dims[1] != x->d);
-    Mat *y = tape_mat(t, x->n, w->dims[0]);
-    *y2 = tape_mat(t, x->n, w2->dims[0]);
-    ArenaMark mark = arena_mark(&t->arena);
-    Operand a = operand_of(t, x, w->dtype);
-    operand_serve(t, &a, w2, NULL, *y2, false);
-    operand_serve(t, &a, w, b, y, false);
-    arena_rewind(&t->arena, mark);
-    return y;
+    if (together) linear_serve(t, x, n, products, false);
 }
 
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
@@ -233,6 +246,6 @@ Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
     if (t->recording)
         linear_packed(t, x, w, NULL, y, true);
     else
-        linear_serve(t, x, w, NULL, y, true);
+        linear_serve(t, x, 1, &(Product){w, NULL, y}, true);
     return y;
 }
