@@ -96,10 +96,10 @@ void linears(Forward *f, int n, const Linear *const *l, Mat *x, Mat **y) {
         if (noble) w[n + i] = &l[i]->noble.down;
     }
     op_linears(f->tape, x, n * (1 + noble), w, b, products);
-    for (int i = 0; i < n; i++)
-        y[i] = !noble ? products[i]
-                      : op_linear_add(f->tape, noble_activate(f, &l[i]->noble, products[n + i]), &l[i]->noble.up,
-                                      products[i]);
+    for (int i = 0; i < n; i++) {
+        y[i] = products[i];
+        if (noble) op_linear_add(f->tape, noble_activate(f, &l[i]->noble, products[n + i]), &l[i]->noble.up, y[i]);
+    }
 }
 
 Mat *linear(Forward *f, const Linear *l, Mat *x) {

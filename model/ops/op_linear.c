@@ -221,16 +221,16 @@ void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *co
     bool together = !t->recording;
     BUG_ON(n > LINEARS_MOST);
     for (int i = 1; i < n; i++) together &= w[i]->dtype == w[0]->dtype;
+    if (!together) {
+        for (int i = 0; i < n; i++) y[i] = op_linear(t, x, w[i], b[i]);
+        return;
+    }
     for (int i = 0; i < n; i++) {
-        if (!together) {
-            y[i] = op_linear(t, x, w[i], b[i]);
-            continue;
-        }
         BUG_ON(w[i]->n_dims != 2 || w[i]->dims[1] != x->d);
         y[i] = tape_mat(t, x->n, w[i]->dims[0]);
         products[i] = (Product){w[i], b[i], y[i]};
     }
-    if (together) linear_serve(t, x, n, products, false);
+    linear_serve(t, x, n, products, false);
 }
 
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
