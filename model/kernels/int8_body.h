@@ -1,8 +1,8 @@
 /* int8_body: rows to int8 codes, and products of them (docs/spec.md 2.3). The sum over a group is an exact integer and
  * the groups are added in order, so no instruction set has a say in the result. */
 
-/* Nearest, ties to even, for |x| < 2^22: adding pushes the fraction out of the mantissa. */
-INLINE float round_small(float x) { return (x + ROUND_MAGIC) - ROUND_MAGIC; }
+/* Nearest, ties to even, for |x| < 128: adding pushes the fraction out of the mantissa. */
+INLINE int8_t int8_round(float x) { return (int8_t)bits_of_float(x + ROUND_MAGIC); }
 
 /* Magnitudes compare as their bits do; those of Inf and NaN are the largest. */
 INLINE float int8_scale(const float *x) {
@@ -11,16 +11,15 @@ INLINE float int8_scale(const float *x) {
     return largest < 0x7f800000 ? float_of_bits(largest) / 127 : NAN;
 }
 
-/* x / s, r = 1 / s, for scales of at least INT8_EXACT, where no remainder is subnormal. A division costs several times
- * what a step of Newton's does, whose bits are the same (Markstein): of all significands of s, and all x with a
- * quotient within four ulps of a tie, none is another. */
+/* x / s for scales of at least INT8_EXACT, where no remainder is subnormal. A division costs several times what a step
+ * of Newton's does, whose bits are the same (Markstein): of all significands of s, and all x with a quotient within
+ * four ulps of a tie, none is another. */
 static const float INT8_EXACT = 0x1p-100f;
-INLINE float int8_quotient(float x, float s, float r) {
+INLINE float int8_quotient(float x, float s) {
 #ifdef __FP_FAST_FMAF
-    float q = x * r;
+    float r = 1 / s, q = x * r; /* r once a group: it leaves the loop */
     return FMA(FMA(-q, s, x), r, q);
 #else
-    (void)r;
     return x / s;
 #endif
 }
@@ -29,13 +28,11 @@ static void to_int8(int n, const float *x, int8_t *code, float *scale) {
     for (int g = 0; g < n / INT8_GROUP; g++) {
         const float *from = x + g * INT8_GROUP;
         int8_t *to = code + g * INT8_GROUP;
-        float s = scale[g] = int8_scale(from), r = 1 / s;
+        float s = scale[g] = int8_scale(from);
         if (s >= INT8_EXACT)
-            for (int i = 0; i < INT8_GROUP; i++)
-                to[i] = (int8_t)bits_of_float(int8_quotient(from[i], s, r) + ROUND_MAGIC);
+            for (int i = 0; i < INT8_GROUP; i++) to[i] = int8_round(int8_quotient(from[i], s));
         else if (s > 0) /* a subnormal scale is coarse: it may leave quotients above 127 */
-            for (int i = 0; i < INT8_GROUP; i++)
-                to[i] = (int8_t)(int32_t)round_small(MIN(MAX(from[i] / s, -127.0f), 127.0f));
+            for (int i = 0; i < INT8_GROUP; i++) to[i] = int8_round(MIN(MAX(from[i] / s, -127.0f), 127.0f));
         else
             memset(to, 0, INT8_GROUP);
     }
