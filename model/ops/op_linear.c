@@ -156,9 +156,9 @@ typedef struct Product {
 
 /* Every thread takes one stretch of all outputs, so that the kernels can fetch ahead in W and pack or convert x for it
  * once; or, where they are not enough to go round, one stretch of the rows. */
-static void operand_serve(Tape *t, const Operand *a, int n, const Product *products, bool add) {
+static void linear_serve(Tape *t, const Mat *x, int n, const Product *products, bool add) {
     ArenaMark mark = arena_mark(&t->arena);
-    const Mat *x = a->x;
+    Operand a = operand_of(t, x, products->w->dtype);
     int outputs = 0;
     for (int i = 0; i < n; i++) outputs += products[i].y->d;
     int team = team_size(), panels = (outputs + PANEL - 1) / PANEL;
@@ -175,18 +175,11 @@ static void operand_serve(Tape *t, const Operand *a, int n, const Product *produ
             Part part = by_rows ? (Part){first, count, 0, p->y->d} : (Part){0, x->n, from - o, end - from};
             if (part.count <= 0) continue;
             if (add)
-                part_add(a, p->w, p->y, &part, scratch + (size_t)team_member() * sums);
+                part_add(&a, p->w, p->y, &part, scratch + (size_t)team_member() * sums);
             else
-                part_serve(a, p->w, p->b ? weight_f32(p->b) : NULL, p->y, &part);
+                part_serve(&a, p->w, p->b ? weight_f32(p->b) : NULL, p->y, &part);
         }
     }
-    arena_rewind(&t->arena, mark);
-}
-
-static void linear_serve(Tape *t, const Mat *x, int n, const Product *products, bool add) {
-    ArenaMark mark = arena_mark(&t->arena);
-    Operand a = operand_of(t, x, products->w->dtype);
-    operand_serve(t, &a, n, products, add);
     arena_rewind(&t->arena, mark);
 }
 
