@@ -2,15 +2,15 @@
 
 #include "model/kernels/lanes_avx512.h"
 
-/* Most of the body is not in this table, and is not compiled for it again: only pairs of bf16 and int8 products have
- * instructions of their own here. All else is avx512's, whose bits are the same. */
+/* Most of the body is not in this table, and is not compiled for it again: only pairs of bf16 have instructions of
+ * their own here. All else is avx512vnni's, whose bits are the same. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #include "model/kernels/body.h"
 
 Kernels kernels_avx512bf16(void) {
     static TrainKernels train;
-    Kernels k = kernels_avx512;
+    Kernels k = kernels_avx512vnni();
     train = *k.train;
     train.pairs_pay = true;
     train.pack_rows = pack_rows;
@@ -20,8 +20,6 @@ Kernels kernels_avx512bf16(void) {
     train.multiply = multiply;
     k.name = "avx512bf16";
     k.gemm_bf16 = gemm_bf16;
-    k.gemm_i8 = gemm_i8;
-    k.gemm_i4 = gemm_i4;
     k.to_bf16 = to_bf16;
     k.scores_pairs = scores_pairs;
     k.mix_pairs = mix_pairs;

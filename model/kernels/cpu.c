@@ -19,10 +19,10 @@ static Kernels blas;
 #include <sys/syscall.h>
 
 typedef struct CpuFeatures {
-    bool avx2, avx2vnni, avx512, avx512bf16, amx;
+    bool avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx;
 } CpuFeatures;
 
-static Kernels avx2vnni, avx512bf16, amx;
+static Kernels avx2vnni, avx512vnni, avx512bf16, amx;
 
 /* XCR0: the register states that the operating system saves. Only valid when CPUID reports OSXSAVE. */
 static uint64_t saved_states(void) {
@@ -49,14 +49,15 @@ static CpuFeatures cpu_features(void) {
     uint64_t states = saved_states();
     f.avx2 = (b & bit_AVX2) && (states & STATE_AVX) == STATE_AVX;
     f.avx512 = f.avx2 && (b & need7) == need7 && (states & STATE_AVX512) == STATE_AVX512;
-    bool vnni = c & bit_AVX512VNNI, amx_bits = (d & tiles) == tiles && (states & STATE_TILES) == STATE_TILES;
+    f.avx512vnni = f.avx512 && (c & bit_AVX512VNNI);
+    bool amx_bits = (d & tiles) == tiles && (states & STATE_TILES) == STATE_TILES;
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return f;
     f.avx2vnni = f.avx2 && (a & bit_AVXVNNI);
-    f.avx512bf16 = f.avx512 && vnni && (a & bit_AVX512BF16);
+    f.avx512bf16 = f.avx512vnni && (a & bit_AVX512BF16);
     f.amx = f.avx512bf16 && amx_bits && tiles_permitted();
     return f;
 }
-#define VECTOR_LEVELS "avx2, avx2vnni, avx512, avx512bf16, amx"
+#define VECTOR_LEVELS "avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx"
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
@@ -78,6 +79,10 @@ int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
         out[n++] = &avx2vnni;
     }
     if (f.avx512) out[n++] = &kernels_avx512;
+    if (f.avx512vnni) {
+        avx512vnni = kernels_avx512vnni();
+        out[n++] = &avx512vnni;
+    }
     if (f.avx512bf16) {
         avx512bf16 = kernels_avx512bf16();
         out[n++] = &avx512bf16;

@@ -14,7 +14,8 @@ extern const Kernels kernels_avx512; /* AVX-512 F, DQ, BW, VL besides */
 /* kernels_avx2 with AVX-VNNI for products of codes. */
 Kernels kernels_avx2vnni(void);
 
-/* kernels_avx512 with what AVX-512 BF16 and VNNI do better. */
+/* kernels_avx512 with AVX-512 VNNI for products of codes, and that with AVX-512 BF16 for pairs of bf16. */
+Kernels kernels_avx512vnni(void);
 Kernels kernels_avx512bf16(void);
 
 /* kernels_avx512bf16 with gemm_bf16 and gemm_i8 in AMX tiles. Its int8 products have the bits of ref. Its bf16 products

@@ -1,13 +1,13 @@
 /* kernels: the table of inner loops, one column per instruction set, chosen once at start.
  *
- * ref -> blas -> avx2 -> avx512 -> avx512bf16 -> amx, on ARM64 ref -> blas -> neon -> neondot -> neonbf16, the last of
- * them that CPU and OS offer, with those products of the others that have its bits and are faster here (rates.h); or
- * the one that NOISED_ISA names, whole. ref is the
- * contract: all others give its bits, but for the bf16 products of amx and all products of blas, which is OpenBLAS's
- * for processors that no level of ours knows (blas.h). Rules of every entry: pure, single-threaded, any alignment, no
- * aliasing unless said; callers split work by output element. The order in which an output element is reduced depends
- * on the reduction length alone - never on the number of rows, the position in the batch or the thread. Row functions
- * treat one row of width d at a time, so an element's bits depend on (row, d) only. NaN and Inf propagate. */
+ * ref -> blas -> avx2 -> avx2vnni -> avx512 -> avx512vnni -> avx512bf16 -> amx, on ARM64 ref -> blas -> neon -> neondot
+ * -> neonbf16, the last of them that CPU and OS offer, with those products of the others that have its bits and are
+ * faster here (rates.h); or the one that NOISED_ISA names, whole. ref is the contract: all others give its bits, but
+ * for the bf16 products of amx and all products of blas, which is OpenBLAS's for processors that no level of ours knows
+ * (blas.h). Rules of every entry: pure, single-threaded, any alignment, no aliasing unless said; callers split work by
+ * output element. The order in which an output element is reduced depends on the reduction length alone - never on the
+ * number of rows, the position in the batch or the thread. Row functions treat one row of width d at a time, so an
+ * element's bits depend on (row, d) only. NaN and Inf propagate. */
 #ifndef NOISED_KERNELS_H
 #define NOISED_KERNELS_H
 
@@ -118,7 +118,7 @@ extern const Kernels *kernels;
  * process. An OpenBLAS that is not fit for blas is warned of, and ref chosen. Also builds the quantile table. */
 int kernels_init(Err *err);
 /* For tests: every level this machine can run, ref first; returns how many. */
-enum { KERNELS_LEVELS = 7 };
+enum { KERNELS_LEVELS = 8 };
 int kernels_available(const Kernels *out[KERNELS_LEVELS]);
 
 #endif

@@ -90,6 +90,7 @@ static Limits limits_of(const char *level) {
     if (!strcmp(level, "avx2")) return (Limits){peak(fma_ymm, 16), peak(fma_ymm, 16), peak(madd_ymm, 32)};
     if (!strcmp(level, "avx2vnni")) return (Limits){peak(fma_ymm, 16), peak(fma_ymm, 16), peak(dot_i8_ymm, 64)};
     if (!strcmp(level, "avx512")) return (Limits){peak(fma_zmm, 32), peak(fma_zmm, 32), peak(madd_zmm, 64)};
+    if (!strcmp(level, "avx512vnni")) return (Limits){peak(fma_zmm, 32), peak(fma_zmm, 32), peak(dot_i8, 128)};
     if (!strcmp(level, "avx512bf16")) return (Limits){peak(fma_zmm, 32), peak(dot_bf16, 64), peak(dot_i8, 128)};
     if (!strcmp(level, "amx")) return (Limits){peak(fma_zmm, 32), peak(tiles_bf16, 16384), peak(tiles_i8, 32768)};
     return (Limits){0};
