@@ -39,7 +39,8 @@ echo "$includes" | awk '
         # In model/ files count: nouns at the bottom, kernels and operations on them, then what is made of those.
         nouns = " model:tensor model:tape model:config model:kind model:params model:shape model:kv"
         layers = nouns " model:forward model:linear model:norm model:noise model:sas"
-        allow("model/kernels", base " model:tensor")
+        allow("model/kernels", base " model:tensor model/kernels/vectors")
+        allow("model/kernels/vectors", base " model:tensor model/kernels")
         allow("model/ops", base " model/kernels" nouns)
         allow("model/attention", base " model/kernels model/ops" layers)
         allow("model:nouns", base " model/kernels" nouns)
@@ -68,7 +69,7 @@ echo "$includes" | awk '
         allow("server/api/schema", pooling " " dialects)
         allow("server/batch", serving)
         allow("server", serving)
-        allow("tests", commands " trainer/mpi " serving)
+        allow("tests", commands " trainer/mpi model/kernels/vectors " serving)
     }
     {
         from = room_of($1); to = room_of($2)

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 
-#include "model/kernels/lanes_avx512.h"
+#include "model/kernels/vectors/lanes_avx512.h"
 #include "model/kernels/tiles.h"
 
 #include "model/kernels/amx_body.h"

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 
-#include "model/kernels/lanes_avx2.h"
+#include "model/kernels/vectors/lanes_avx2.h"
 
 #include "model/kernels/body.h"
 

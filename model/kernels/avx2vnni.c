@@ -12,7 +12,7 @@ static inline __m256i dot4(__m256i acc, __m256i u, __m256i s) {
 #define DOT4 dot4
 #endif
 
-#include "model/kernels/lanes_avx2.h"
+#include "model/kernels/vectors/lanes_avx2.h"
 
 /* Only products of codes have an instruction of their own here. */
 #pragma GCC diagnostic ignored "-Wunused-function"

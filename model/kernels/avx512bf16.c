@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 
-#include "model/kernels/lanes_avx512.h"
+#include "model/kernels/vectors/lanes_avx512.h"
 
 /* Most of the body is not in this table, and is not compiled for it again: only pairs of bf16 have instructions of
  * their own here. All else is avx512vnni's, whose bits are the same. */

@@ -5,7 +5,7 @@
 
 #include "base/team.h"
 #include "model/kernels/isa.h"
-#include "model/kernels/words.h"
+#include "model/kernels/vectors/words.h"
 
 #include <cblas.h>
 #include <stdio.h>

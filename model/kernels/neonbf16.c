@@ -1,6 +1,6 @@
 #if defined(__aarch64__)
 
-#include "model/kernels/lanes_neon.h"
+#include "model/kernels/vectors/lanes_neon.h"
 
 /* Only serving's pairs of bf16 and int8 have instructions of their own here; pairs of training would need denormals
  * counted as 0. */

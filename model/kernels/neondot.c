@@ -1,6 +1,6 @@
 #if defined(__aarch64__)
 
-#include "model/kernels/lanes_neon.h"
+#include "model/kernels/vectors/lanes_neon.h"
 
 /* Only products of codes have instructions of their own here. */
 #pragma GCC diagnostic ignored "-Wunused-function"

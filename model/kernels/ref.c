@@ -1,4 +1,4 @@
-#include "model/kernels/lanes_ref.h"
+#include "model/kernels/vectors/lanes_ref.h"
 
 #include "model/kernels/body.h"
 

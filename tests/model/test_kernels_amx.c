@@ -8,7 +8,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")
-#include "model/kernels/lanes_avx512.h"
+#include "model/kernels/vectors/lanes_avx512.h"
 #include "tests/model/tiles_model.h"
 
 #include "model/kernels/amx_body.h"

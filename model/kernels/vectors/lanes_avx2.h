@@ -3,7 +3,7 @@
 #define NOISED_KERNELS_LANES_H
 
 #include "base/quantiles.h"
-#include "model/kernels/words.h"
+#include "model/kernels/vectors/words.h"
 #include "model/tensor.h"
 
 #include <immintrin.h>
@@ -141,7 +141,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm256_storeu_si256((__m256i *)(out + 4), _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
-#include "model/kernels/ints_avx2.h"
-#include "model/kernels/units_avx2.h"
+#include "model/kernels/vectors/ints_avx2.h"
+#include "model/kernels/vectors/units_avx2.h"
 
 #endif

@@ -7,7 +7,7 @@
 #define NOISED_KERNELS_LANES_H
 
 #include "base/quantiles.h"
-#include "model/kernels/words.h"
+#include "model/kernels/vectors/words.h"
 #include "model/tensor.h"
 
 #include <arm_neon.h>
@@ -195,7 +195,7 @@ INLINE void quarters_transpose(uint32x4_t r[4]) {
     r[3] = vreinterpretq_u32_u64(vzip2q_u64(vreinterpretq_u64_u32(q), vreinterpretq_u64_u32(t)));
 }
 
-#include "model/kernels/ints_neon.h"
+#include "model/kernels/vectors/ints_neon.h"
 
 /* ---- what units_ref.h has ---- */
 

@@ -4,7 +4,7 @@
 #define NOISED_KERNELS_LANES_H
 
 #include "base/quantiles.h"
-#include "model/kernels/words.h"
+#include "model/kernels/vectors/words.h"
 #include "model/tensor.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     out[1] = b;
 }
 
-#include "model/kernels/ints_ref.h"
-#include "model/kernels/units_ref.h"
+#include "model/kernels/vectors/ints_ref.h"
+#include "model/kernels/vectors/units_ref.h"
 
 #endif

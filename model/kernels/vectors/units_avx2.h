@@ -45,4 +45,4 @@ INLINE __m256 half_lower(__m256 a) { return _mm256_castsi256_ps(_mm256_slli_epi3
 INLINE Vec vec_upper(Vec a) { return (Vec){half_upper(a.lo), half_upper(a.hi)}; }
 INLINE Vec vec_lower(Vec a) { return (Vec){half_lower(a.lo), half_lower(a.hi)}; }
 
-#include "model/kernels/units_x86.h"
+#include "model/kernels/vectors/units_x86.h"

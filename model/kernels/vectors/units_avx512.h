@@ -65,4 +65,4 @@ INLINE Vec vec_upper(Vec a) {
 INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
 #endif
 
-#include "model/kernels/units_x86.h"
+#include "model/kernels/vectors/units_x86.h"

@@ -3,7 +3,7 @@
 #define NOISED_KERNELS_LANES_H
 
 #include "base/quantiles.h"
-#include "model/kernels/words.h"
+#include "model/kernels/vectors/words.h"
 #include "model/tensor.h"
 
 #include <immintrin.h>
@@ -113,7 +113,7 @@ static inline void counters_store_pairs(uint64_t *out, Counters a, Counters b) {
     _mm512_storeu_si512(out + 8, _mm512_permutex2var_epi64((__m512i)a, high, (__m512i)b));
 }
 
-#include "model/kernels/ints_avx512.h"
-#include "model/kernels/units_avx512.h"
+#include "model/kernels/vectors/ints_avx512.h"
+#include "model/kernels/vectors/units_avx512.h"
 
 #endif
