@@ -32,6 +32,10 @@ int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Er
     return 0;
 }
 
+bool atomic_reserve_at(AtomicFile *f, size_t offset, size_t n) {
+    return fallocate(f->fd, 0, (off_t)offset, (off_t)n) == 0;
+}
+
 int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err) {
     size_t end = f->written;
     f->written += n;

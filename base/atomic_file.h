@@ -15,6 +15,9 @@ int atomic_open(AtomicFile *f, const char *path, Err *err);
 int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err);
 /* At any place, also beyond what is written; threads may do so at once. */
 int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err);
+/* n zeros at a place where nothing is written, which takes next to no time, and their room on the disk. False where the
+ * file system does not reserve any: then they have to be written. */
+bool atomic_reserve_at(AtomicFile *f, size_t offset, size_t n);
 int atomic_commit(AtomicFile *f, Err *err);
 /* Another process may write at places of it meanwhile, also on another host: atomic_join opens the temp of who has
  * opened it, who commits when all have left. What has been written is on the disk then. */

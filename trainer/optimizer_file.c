@@ -13,6 +13,7 @@
 
 enum { COPIES = OPTIMIZER_COPIES };
 
+static const float zeros[SLICE];
 static const char *const copy_prefix[COPIES] = {"master", "m", "v"};
 #define DIGESTS "slices.sha256"
 
@@ -78,6 +79,7 @@ static void describe(OptimizerOut *out) {
     out->offsets = xcalloc((size_t)out->n, sizeof *out->offsets);
     out->places = slice_places(s, out->ps);
     out->digests = xcalloc((size_t)s->n + 1, sizeof *out->digests);
+    slice_digest(zeros, &(Slice){.n = SLICE}, out->of_zeros);
     char none[SHA256_HEX];
     size_t bytes;
     memset(none, '0', sizeof none - 1);
@@ -107,14 +109,20 @@ void optimizer_out_copy(OptimizerOut *out, float *to) {
     out->data = to;
 }
 
+/* m and v are zeros when a run begins, two thirds of a file that it waits for. */
 static int write_slice(OptimizerOut *out, int copy, int slice, Err *err) {
     const Slice *s = &out->o->slices.all[slice];
     SlicePlace p = out->places[slice];
+    size_t at = out->offsets[copy * out->ps->n + p.param] + p.first * sizeof(float);
     const float *data =
         out->data ? out->data + (size_t)copy * out->o->slices.owned + s->owned : slice_data(out->o, copy, s);
-    slice_digest(data, s, out->digests[slice][copy]);
-    return atomic_write_at(&out->file, out->offsets[copy * out->ps->n + p.param] + p.first * sizeof *data, data,
-                           (size_t)s->n * sizeof *data, err);
+    if (s->n == SLICE && !memcmp(data, zeros, sizeof zeros)) {
+        memcpy(out->digests[slice][copy], out->of_zeros, SHA256_BYTES);
+        if (atomic_reserve_at(&out->file, at, sizeof zeros)) return 0;
+    } else {
+        slice_digest(data, s, out->digests[slice][copy]);
+    }
+    return atomic_write_at(&out->file, at, data, (size_t)s->n * sizeof *data, err);
 }
 
 static int write_slices(OptimizerOut *out, Err *err) {

@@ -35,6 +35,7 @@ typedef struct OptimizerOut {
     size_t *offsets; /* [n] in the file */
     SlicePlace *places;
     unsigned char (*digests)[OPTIMIZER_COPIES][SHA256_BYTES]; /* [slices.n] */
+    unsigned char of_zeros[SHA256_BYTES];                     /* of a slice of SLICE */
     char path[PATH_BYTES];
     AtomicFile file;
 } OptimizerOut;
