@@ -294,7 +294,7 @@ static const Objective objective = {.read = read_batch,
 static int go_on(Language *l, Err *err) {
     Training *t = &l->run->training;
     const Settings *s = l->run->settings;
-    if (training_save(t, false, err) || training_open_log(t, err)) return -1;
+    if (training_save_first(t, err) || training_open_log(t, err)) return -1;
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
     int rc = training_loop(t, err);
     if (rc > 0)

@@ -24,8 +24,8 @@ static bool is_temporary(const char *name) {
     return false;
 }
 
-/* What a run writes before its first trainer_state.json. */
-static const char *const early[] = {"tokenizer.json", "tokens.bin", RUN_OPTIMIZER};
+/* What a run writes before its first trainer_state.json; its log has no line then. */
+static const char *const early[] = {"tokenizer.json", "tokens.bin", "log.jsonl", RUN_OPTIMIZER};
 
 static bool is_early(const char *name) {
     for (size_t i = 0; i < COUNTOF(early); i++)

@@ -57,10 +57,11 @@ static int finish(Save *s, Err *err) {
 /* ---- all ---- */
 
 static int begin(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, bool beside,
-                 Err *err) {
+                 bool rest_beside, Err *err) {
     BUG_ON(s->phase != SAVE_NONE);
     if (optimizer_out_open(&s->out, o, ps, dir, step, err)) return -1;
     s->beside = beside;
+    s->rest_beside = rest_beside;
     if (beside && !s->copy) s->copy = xmalloc(o->slices.owned * OPTIMIZER_COPIES * sizeof *s->copy + 1);
     if (beside) optimizer_out_copy(&s->out, s->copy);
     return start(s, SAVE_SLICES, write_part, err);
@@ -71,12 +72,16 @@ static int next(Save *s, Err *err) {
     int rc = finish(s, err);
     if (s->phase == SAVE_COMMIT) return drop(s), rc;
     if (optimizer_out_meet(&s->out, rc, err)) return drop(s), -1;
-    s->beside = s->beside && ranks->rank == 0;
+    s->beside = s->rest_beside && ranks->rank == 0;
     return start(s, SAVE_COMMIT, ranks->rank ? no_part : commit_part, err);
 }
 
 int save_begin(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
-    return begin(s, o, ps, dir, step, true, err);
+    return begin(s, o, ps, dir, step, true, true, err);
+}
+
+int save_begin_uncopied(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
+    return begin(s, o, ps, dir, step, false, true, err) || save_look(s, err) ? -1 : 0;
 }
 
 int save_look(Save *s, Err *err) {
@@ -93,7 +98,7 @@ int save_end(Save *s, Err *err) {
 }
 
 int save_now(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err) {
-    return begin(s, o, ps, dir, step, false, err) || save_end(s, err) ? -1 : 0;
+    return begin(s, o, ps, dir, step, false, false, err) || save_end(s, err) ? -1 : 0;
 }
 
 void save_free(Save *s) {

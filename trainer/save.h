@@ -28,8 +28,8 @@ typedef struct Save {
 
     SavePhase phase;
     OptimizerOut out;
-    float *copy; /* [3, slices.owned], kept for the next one */
-    bool beside; /* by a thread; otherwise each part is over when it has begun */
+    float *copy;              /* [3, slices.owned], kept for the next one */
+    bool beside, rest_beside; /* by a thread, this part and the next; otherwise one is over when it has begun */
     pthread_t thread;
     int (*part)(struct Save *s, Err *err);
     int rc; /* of the part, with err */
@@ -43,6 +43,8 @@ size_t save_copy_memory(size_t n_params); /* bytes of this rank's copy */
 int save_begin(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
 int save_look(Save *s, Err *err);
 int save_end(Save *s, Err *err);
+/* The same without a copy: what this rank owns is written when it returns, and the thread has the rest. */
+int save_begin_uncopied(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
 /* Begun and ended without a thread or a copy. */
 int save_now(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
 /* By one rank, in any state: waits for its thread, and gives up what is not committed. */

@@ -52,10 +52,14 @@ static int train_step(Loop *l, Step *s, Err *err) {
 static int run_steps(Loop *l, Err *err) {
     Training *t = l->t;
     const Objective *o = t->objective;
+    const int64_t begun = t->step;
     while (!o->done(t->self, t->step)) {
         Step s;
         bool save = false;
-        if (train_step(l, &s, err) || o->finish(t->self, &s, &save, err)) return -1;
+        if (train_step(l, &s, err)) return -1;
+        /* Who has seen a step may go on from what the run began with. */
+        if (t->step == begun + 1 && training_settle(t, err)) return -1;
+        if (o->finish(t->self, &s, &save, err)) return -1;
         int stopped = ranks_most(stop_signal()); /* one that comes to any rank stops all */
         bool last = stopped || o->done(t->self, t->step);
         if (training_look(t, err)) return -1;

@@ -208,16 +208,22 @@ int training_settle(Training *t, Err *err) {
     return t->save.phase == SAVE_NONE ? 0 : went_on(t, save_end(&t->save, err));
 }
 
+typedef int BeginSave(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
+
 /* The log first: a run that goes on from here goes on behind its last line, and knows its best by it. */
-int training_save(Training *t, bool beside, Err *err) {
+static int save_by(Training *t, BeginSave *save, Err *err) {
     if (training_settle(t, err) || runlog_sync(&t->log, err)) return -1;
-    int (*save)(Save *, const Optimizer *, const ParamSet *, const char *, int64_t, Err *) =
-        beside && !t->saves_alone ? save_begin : save_now;
     t->save.accompany = accompany;
     t->save.context = t;
     t->saving = t->step;
     return went_on(t, save(&t->save, &t->optimizer, &t->trained, t->dir, t->step, err));
 }
+
+int training_save(Training *t, bool beside, Err *err) {
+    return save_by(t, beside && !t->saves_alone ? save_begin : save_now, err);
+}
+
+int training_save_first(Training *t, Err *err) { return save_by(t, save_begin_uncopied, err); }
 
 void training_free(Training *t) {
     save_free(&t->save);

@@ -69,6 +69,8 @@ int training_open_log(Training *t, Err *err);
 bool training_see(Training *t, int64_t step, double figure);
 /* By all ranks. beside: while the next steps run; else, and where that cannot be, it is over on return. */
 int training_save(Training *t, bool beside, Err *err);
+/* What a run begins with, of which the first step has to wait for the optimizer's file alone: it needs no copy. */
+int training_save_first(Training *t, Err *err);
 int training_look(Training *t, Err *err);   /* behind every step: what became of such a save */
 int training_settle(Training *t, Err *err); /* waits until none is open; NULL err: after another failure */
 void training_free(Training *t);

@@ -116,6 +116,23 @@ TEST(atomic_file_goes_on_after_short_and_interrupted_writes) {
     free(dir);
 }
 
+TEST(atomic_file_reserves_zeros) {
+    enum { BEFORE = 5, ZEROS = 70000 };
+    char *dir = test_dir(), path[PATH_BYTES], *data, want[ZEROS] = {0};
+    AtomicFile f;
+    Err err;
+    size_t n;
+    snprintf(path, sizeof path, "%s/x", dir);
+    REQUIRE(atomic_open(&f, path, &err) == 0 && atomic_write(&f, "five,", BEFORE, &err) == 0);
+    if (!atomic_reserve_at(&f, BEFORE, ZEROS)) SKIP("the file system reserves nothing");
+    CHECK(atomic_write_at(&f, BEFORE + ZEROS, "end", 3, &err) == 0 && atomic_commit(&f, &err) == 0);
+    data = test_read_file(path, &n);
+    CHECK(n == BEFORE + ZEROS + 3 && !memcmp(data, "five,", BEFORE) && !memcmp(data + BEFORE, want, ZEROS) &&
+          !memcmp(data + BEFORE + ZEROS, "end", 3));
+    free(data);
+    free(dir);
+}
+
 /* The first of what a program opens that was started without standard input. */
 TEST(atomic_file_may_be_descriptor_0) {
     char *dir = test_dir(), path[PATH_BYTES];

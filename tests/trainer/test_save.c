@@ -107,6 +107,43 @@ TEST(save_is_not_waited_for) {
     saved_close(&f);
 }
 
+/* What is in memory is written when it returns, and may change; what it may wait for is the rest. */
+TEST(save_uncopied_leaves_the_rest_to_a_thread) {
+    Saved f;
+    Err err = {""};
+    saved_open(&f);
+    sem_init(&f.held, 0, 0);
+    f.save.accompany = hold;
+    f.save.context = &f.held;
+    fill(&f, 1);
+    REQUIRE(save_begin_uncopied(&f.save, &f.o, &f.ps, f.dir, 1, &err) == 0);
+    CHECK(f.save.phase == SAVE_COMMIT && !f.save.copy);
+    fill(&f, NAN);
+    for (int i = 0; i < 3; i++) CHECK(save_look(&f.save, &err) == 0 && f.save.phase == SAVE_COMMIT);
+    sem_post(&f.held);
+    CHECK(save_end(&f.save, &err) == 0 && f.save.phase == SAVE_NONE);
+    check_file(&f, 1, 1);
+    sem_destroy(&f.held);
+    saved_close(&f);
+}
+
+/* Whole slices of zeros are not written, but for a -0. */
+TEST(save_of_zeros_is_read_again) {
+    Saved f;
+    Err err = {""};
+    int64_t step;
+    saved_open(&f);
+    fill(&f, 1);
+    memset(f.o.m, 0, N * sizeof *f.o.m);
+    for (int i = 0; i < N; i++) f.o.v[i] = -0.0f;
+    REQUIRE(save_now(&f.save, &f.o, &f.ps, f.dir, 1, &err) == 0);
+    fill(&f, NAN);
+    CHECK_MSG(optimizer_load(&f.o, &f.ps, f.dir, &step, &err) == 0, "%s", err.msg);
+    for (int i = 0; i < N; i++)
+        REQUIRE(f.o.w[i] == (float)i + 1 && f.o.m[i] == 0 && !signbit(f.o.m[i]) && f.o.v[i] == 0 && signbit(f.o.v[i]));
+    saved_close(&f);
+}
+
 /* A disk that is full is told of behind a later step, and what was saved before stands. */
 TEST(save_that_fails_is_told) {
     Saved f;
