@@ -41,10 +41,10 @@ size_t save_copy_memory(size_t n_params); /* bytes of this rank's copy */
 
 /* o was initialised with ps; both are borrowed, and o may change at once. No other save is open. */
 int save_begin(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
-int save_look(Save *s, Err *err);
-int save_end(Save *s, Err *err);
 /* The same without a copy: what this rank owns is written when it returns, and the thread has the rest. */
 int save_begin_uncopied(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
+int save_look(Save *s, Err *err);
+int save_end(Save *s, Err *err);
 /* Begun and ended without a thread or a copy. */
 int save_now(Save *s, const Optimizer *o, const ParamSet *ps, const char *dir, int64_t step, Err *err);
 /* By one rank, in any state: waits for its thread, and gives up what is not committed. */
