@@ -14,8 +14,8 @@ LLAMA = tuple("llama.cpp " + q for q in ("BF16", "Q8_0", "Q4_0"))
 SIZES = {"F32": 4, "BF16": 2, "I8": 1, "I4": 0.5}
 COLORS = {"F32": "#1f6fb4", "BF16": "#c2571a", "I8": "#2f8f4e", "I4": "#8a4fb0"}
 
-# What is to be reached: figure, whose, the best of whose to divide by, the ratios; which of them at a level, the last elsewhere.
-LEVELS = {"avx2": 0, "avx2vnni": 0, "avx512": 1, "avx512vnni": 1, "avx512bf16": 2, "amx": 3}
+# What is to be reached: figure, whose, the best of whose to divide by, the ratio at each of LEVELS; the last's elsewhere.
+LEVELS = ("avx2", "avx512", "avx512bf16", "amx")
 AGAINST = [
     ("prefill of 512", "serve", "prefill=512", OURS, TORCH + LLAMA, (1.5, 1.5, 3, 3)),
     ("prefill of 512, bf16", "serve", "prefill=512", OURS[1:2], TORCH + LLAMA, (None, None, 1.5, None)),
@@ -137,7 +137,7 @@ SECTIONS = {"serve": serve, "training": training, "load": load, "products": prod
 def reached(parts, machine):
     """What, ours, its target, whether it is met."""
     name = machine["level"].removesuffix("vnni")
-    level = LEVELS.get(name, 3)
+    level = LEVELS.index(name) if name in LEVELS else len(LEVELS) - 1
     for what, part, figure, ours, rivals, targets in AGAINST:
         if part in parts:
             a, b = parts[part].best(ours, figure), parts[part].best(rivals, figure)
