@@ -88,43 +88,44 @@ TEST(save_is_what_it_began_with) {
     saved_close(&f);
 }
 
-/* Steps are not kept by what is not over. */
+/* What is written behind the commit is held; f is filled with 1. */
+static void saved_open_held(Saved *f) {
+    saved_open(f);
+    sem_init(&f->held, 0, 0);
+    f->save.accompany = hold;
+    f->save.context = &f->held;
+    fill(f, 1);
+}
+
+/* Steps are not kept by what is held, and when it is let go the file is that of fill(1). */
+static void check_held(Saved *f) {
+    Err err = {""};
+    for (int i = 0; i < 3; i++) CHECK(save_look(&f->save, &err) == 0 && f->save.phase == SAVE_COMMIT);
+    sem_post(&f->held);
+    CHECK(save_end(&f->save, &err) == 0 && f->save.phase == SAVE_NONE);
+    check_file(f, 1, 1);
+    sem_destroy(&f->held);
+    saved_close(f);
+}
+
 TEST(save_is_not_waited_for) {
     Saved f;
     Err err = {""};
-    saved_open(&f);
-    sem_init(&f.held, 0, 0);
-    f.save.accompany = hold;
-    f.save.context = &f.held;
-    fill(&f, 1);
+    saved_open_held(&f);
     REQUIRE(begin(&f, 1, &err) == 0);
     while (access(f.path, F_OK)) CHECK(save_look(&f.save, &err) == 0);
-    for (int i = 0; i < 3; i++) CHECK(save_look(&f.save, &err) == 0 && f.save.phase == SAVE_COMMIT);
-    sem_post(&f.held);
-    CHECK(save_end(&f.save, &err) == 0 && f.save.phase == SAVE_NONE);
-    check_file(&f, 1, 1);
-    sem_destroy(&f.held);
-    saved_close(&f);
+    check_held(&f);
 }
 
 /* What is in memory is written when it returns, and may change; what it may wait for is the rest. */
 TEST(save_uncopied_leaves_the_rest_to_a_thread) {
     Saved f;
     Err err = {""};
-    saved_open(&f);
-    sem_init(&f.held, 0, 0);
-    f.save.accompany = hold;
-    f.save.context = &f.held;
-    fill(&f, 1);
+    saved_open_held(&f);
     REQUIRE(save_begin_uncopied(&f.save, &f.o, &f.ps, f.dir, 1, &err) == 0);
     CHECK(f.save.phase == SAVE_COMMIT && !f.save.copy);
     fill(&f, NAN);
-    for (int i = 0; i < 3; i++) CHECK(save_look(&f.save, &err) == 0 && f.save.phase == SAVE_COMMIT);
-    sem_post(&f.held);
-    CHECK(save_end(&f.save, &err) == 0 && f.save.phase == SAVE_NONE);
-    check_file(&f, 1, 1);
-    sem_destroy(&f.held);
-    saved_close(&f);
+    check_held(&f);
 }
 
 /* Whole slices of zeros are not written, but for a -0. */
