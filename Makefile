@@ -185,9 +185,9 @@ endif
 $(BUILD)/model/kernels/ref.o: ISA := $(if $(SAN),-march=native)
 $(patsubst %,$(BUILD)/%.o,model/kernels/avx2 model/kernels/avx2vnni tests/support/avx2vnni_in_steps): ISA := $(if $(X86_64),-mavx2 -mfma -mf16c)
 AVX512 := -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512
-$(BUILD)/model/kernels/avx512.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),$(AVX512))
+$(BUILD)/model/kernels/avx512.o: ISA := $(if $(X86_64),$(AVX512))
 $(BUILD)/model/kernels/avx512vnni.o: ISA := $(if $(X86_64),$(AVX512) -mavx512vnni)
-$(BUILD)/model/kernels/avx512bf16.o: ISA := $(if $(X86_64),$(AVX512) -mavx512bf16)
+$(BUILD)/model/kernels/avx512bf16.o $(BUILD)/model/kernels/amx.o: ISA := $(if $(X86_64),$(AVX512) -mavx512bf16)
 $(BUILD)/model/kernels/neondot.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod)
 $(BUILD)/model/kernels/neonbf16.o: ISA := $(if $(ARM64),-march=armv8.2-a+dotprod+bf16+i8mm)
 $(BUILD)/%.o: %.c Makefile | $(BUILD)/packages

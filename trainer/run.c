@@ -31,7 +31,8 @@ static int restore_settings(Run *r, Err *err) {
 }
 
 /* Where no rank's processor is faster at bf16 products, f32 is, and more exact. A new run is then one in f32, and stays
- * that wherever it is resumed; one that began in bf16 keeps its bits on every processor. */
+ * that wherever it is resumed; one that began in bf16 stays that, and keeps its bits on every processor of its
+ * arithmetic (kernels.h). */
 static void choose_precision(Run *r) {
     Settings *s = r->settings;
     bool pays = ranks_most(kernels->train->pairs_pay);

@@ -60,7 +60,9 @@ typedef struct Scratch {
 
 static size_t panels_words(int panel, int n, size_t k) { return (size_t)((n + panel - 1) / panel * panel) * k; }
 
-static size_t left_words(int n, size_t k) { return panels_words(kernels->train->tile_rows, n, k); }
+static size_t left_words(const TrainContext *c, int n, size_t k) {
+    return panels_words(kernels->train->tile_rows[c->f->tape->bf16], n, k);
+}
 static size_t right_words(int n, size_t k) { return panels_words(kernels->train->tile_columns, n, k); }
 
 /* Lays the scratch out at `at`, which may be NULL, and returns its size in floats. */
@@ -76,7 +78,7 @@ static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
                             right_words((int)k_dim, t),
                             right_words(c->longest, v_dim),
                             right_words((int)v_dim, t),
-                            MAX(left_words(ATTENTION_TILE, wide), left_words((int)wide, ATTENTION_TILE)),
+                            MAX(left_words(c, ATTENTION_TILE, wide), left_words(c, (int)wide, ATTENTION_TILE)),
                             right_words((int)MAX(k_dim, v_dim), ATTENTION_TILE)};
     size_t first[COUNTOF(sizes)], total = 0;
     for (size_t i = 0; i < COUNTOF(sizes); i++) {
@@ -125,7 +127,7 @@ static PackSource source(const float *x, int ld, bool across, int n, int k) {
 static Panels pack_left(const TrainContext *c, PackSource x, uint32_t *out) {
     const TrainKernels *t = kernels->train;
     bool pairs = c->f->tape->bf16;
-    size_t rows = (size_t)t->tile_rows, units = (size_t)units_of(c, x.k);
+    size_t rows = (size_t)t->tile_rows[pairs], units = (size_t)units_of(c, x.k);
     if (x.step == 1 && !pairs)
         return (Panels){.at = (const uint32_t *)(const void *)x.x, .words = rows * x.stride, .row = x.stride};
     if (x.step != 1) t->pack_rows(pairs, &x, out);

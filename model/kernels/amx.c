@@ -3,8 +3,14 @@
 #include "model/kernels/vectors/lanes_avx512.h"
 #include "model/kernels/tiles.h"
 
-#include "model/kernels/amx_body.h"
+/* Only what packs pairs is in this table. */
+#pragma GCC diagnostic ignored "-Wunused-function"
 #include "model/kernels/isa.h"
+#include "model/kernels/train_body.h"
+
+#include "model/kernels/amx_body.h"
+
+#include "model/kernels/amx_train_body.h"
 
 _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group");
 
@@ -17,12 +23,36 @@ static void few_or_tiles_i8(int n, int n_out, int k, const int8_t *x, const floa
     (n < AMX_TILE ? few_rows_i8 : tile_gemm_i8)(n, n_out, k, x, x_scale, w, w_scale, y, ldy);
 }
 
+/* f32 has no tiles. */
+static const TrainKernels *rest;
+
+static void pack_rows_or_tiles(bool pairs, const PackSource *s, uint32_t *out) {
+    if (pairs)
+        pack_tile_rows(s, out);
+    else
+        rest->pack_rows(false, s, out);
+}
+
+static void multiply_or_tiles(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
+    if (pairs)
+        tile_multiply(m, n, units, a, b, c, ldc, add);
+    else
+        rest->multiply(false, m, n, units, a, b, c, ldc, add);
+}
+
 Kernels kernels_amx(void) {
+    static TrainKernels train;
     Kernels k = kernels_avx512bf16();
     few_rows_i8 = k.gemm_i8;
+    rest = k.train;
+    train = *rest;
+    train.tile_rows[true] = AMX_PANEL_ROWS;
+    train.pack_rows = pack_rows_or_tiles;
+    train.multiply = multiply_or_tiles;
     k.name = k.arithmetic_bf16 = "amx";
     k.gemm_bf16 = tile_gemm_bf16;
     k.gemm_i8 = few_or_tiles_i8;
+    k.train = &train;
     return k;
 }
 

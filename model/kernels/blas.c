@@ -201,7 +201,7 @@ Kernels kernels_blas(const Kernels *rest) {
     Kernels k = *rest;
     blas_threads(1);
     train = *k.train;
-    train.tile_rows = BLAS_ROWS;
+    train.tile_rows[false] = train.tile_rows[true] = BLAS_ROWS;
     train.tile_columns = BLAS_OUTS;
     train.pairs_pay = false;
     train.pack_rows = pack_rows;

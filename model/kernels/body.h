@@ -1,7 +1,7 @@
 /* body: every kernel, written once. ref.c, avx2.c, avx512.c and neon.c each include one vectors/lanes_<isa>.h and then
  * this file, are compiled with that ISA's flags and export one table; all functions are static, so no code leaks
  * between levels. avx2vnni.c, avx512vnni.c, avx512bf16.c, neondot.c and neonbf16.c do the same for the entries that
- * they replace, and amx.c (see isa.h) replaces two of avx512bf16's.
+ * they replace, and amx.c (see isa.h) replaces some of avx512bf16's.
  *
  * Why all levels give the same bits:
  *   - reductions run in sixteen virtual lanes (type Vec), however many registers hold them, and end in vec_sum's tree;

@@ -51,7 +51,7 @@ static void mix_pairs(const Kernels *k, Work *w) {
 
 static void multiply(const Kernels *k, Work *w, bool pairs) {
     int units = pairs ? PAIR_UNITS : 2 * PAIR_UNITS;
-    Panels a = {.at = w->panels[0], .words = (size_t)(units * k->train->tile_rows)};
+    Panels a = {.at = w->panels[0], .words = (size_t)(units * k->train->tile_rows[pairs])};
     Panels b = {.at = w->panels[1], .words = (size_t)(units * k->train->tile_columns)};
     k->train->multiply(pairs, ROWS, OUTS, units, a, b, w->y, OUTS, false);
 }
@@ -140,6 +140,7 @@ static void choose_training(RatedKernels *r, const Kernels *const *levels, int n
     double f32[KERNELS_LEVELS], pairs[KERNELS_LEVELS], seconds[KERNELS_LEVELS];
     for (int l = 0; l < n; l++) {
         bool rival = same_bits(levels[l], own, offsetof(Kernels, arithmetic)) &&
+                     same_bits(levels[l], own, offsetof(Kernels, arithmetic_bf16)) &&
                      levels[l]->train->multiply != own->train->multiply;
         rivals[l] = rival || l == n - 1 ? levels[l] : NULL;
     }

@@ -1,7 +1,7 @@
 /* train_kernels: the inner loops that only training has; one table per instruction set, kernels->train.
  *
  * The rules of kernels.h hold: pure, single-threaded, any alignment, no aliasing unless said. Every level gives the
- * same bits. */
+ * same bits, but for amx's products of pairs and blas's of f32. */
 #ifndef NOISED_TRAIN_KERNELS_H
 #define NOISED_TRAIN_KERNELS_H
 
@@ -32,13 +32,15 @@ typedef struct AdamwRow {
 } AdamwRow;
 
 typedef struct TrainKernels {
-    /* Packed operands: panels of tile_rows (A) or tile_columns (B) vectors, [panels][units][vectors] words; a unit is
-     * one f32, or with `pairs` two neighbours of k rounded to bf16. Room: n rounded up to whole panels, times units. */
-    int tile_rows, tile_columns;
+    /* Packed operands: panels of tile_rows[pairs] (A) or tile_columns (B) vectors, [panels][units][vectors] words, of A
+     * as the level likes it; a unit is one f32, or with `pairs` two neighbours of k rounded to bf16. Room: n rounded up
+     * to whole panels, times units. */
+    int tile_rows[2], tile_columns;
     bool pairs_pay; /* products of pairs are, of a level as it comes can be, faster than those of f32 */
     void (*pack_rows)(bool pairs, const PackSource *s, uint32_t *out);
     void (*pack_columns)(bool pairs, const PackSource *s, uint32_t *out);
-    /* c [m, n] = a b, or += with `add`; the units are added in order, in a pair the odd element first. */
+    /* c [m, n] = a b, or += with `add`; the units are added in order, in a pair the odd element first; in
+     * pairs amx adds 16 units at a time (isa.h). */
     void (*multiply)(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add);
     /* Operands that are read where they lie (Panels). pair_row: the units of n neighbours. pair_with: of n lanes x and
      * next. transpose: out[e n + i] = x[i stride + e], i < n, e < k. */

@@ -235,10 +235,11 @@ static void adamw(const AdamwRow *u, int n, float *w, const float *g, float *m, 
 
 #define TRAIN_TABLE                                                                                                    \
     {                                                                                                                  \
-        .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS, .pairs_pay = BF16_PARTS == 1, .pack_rows = pack_rows,    \
-        .pack_columns = pack_columns, .pair_row = pair_row, .pair_with = pair_with, .transpose = transpose,            \
-        .multiply = multiply, .dot_row = dot_row, .scale_in_place = scale_in_place, .product_row = product_row,        \
-        .gate_slope_row = gate_slope_row, .slope_row = slope_row, .softmax_slope_row = softmax_slope_row,              \
-        .cos_slope_row = cos_slope_row, .lstm_slope_row = lstm_slope_row, .norm_slope_row = norm_slope_row,            \
-        .fixed_add = fixed_add, .fixed_read = fixed_read, .squares = squares, .adamw = adamw,                          \
+        .tile_rows = {TILE_ROWS, TILE_ROWS}, .tile_columns = TILE_COLUMNS, .pairs_pay = BF16_PARTS == 1,               \
+        .pack_rows = pack_rows, .pack_columns = pack_columns, .pair_row = pair_row, .pair_with = pair_with,            \
+        .transpose = transpose, .multiply = multiply, .dot_row = dot_row, .scale_in_place = scale_in_place,            \
+        .product_row = product_row, .gate_slope_row = gate_slope_row, .slope_row = slope_row,                          \
+        .softmax_slope_row = softmax_slope_row, .cos_slope_row = cos_slope_row, .lstm_slope_row = lstm_slope_row,      \
+        .norm_slope_row = norm_slope_row, .fixed_add = fixed_add, .fixed_read = fixed_read, .squares = squares,        \
+        .adamw = adamw,                                                                                                \
     }

@@ -98,7 +98,7 @@ static void convolve_row(const Direction *d, const float *x, float *y, bool add)
         uint32_t *paired = p->paired + (size_t)team_member() * p->words + p->floats;
         k->pair_with(p->dim, seam, seam + p->dim, paired + h / 2 * p->seam);
     }
-    Panels weights = {.at = d->weights, .words = (size_t)(k->tile_rows * d->units), .row = (size_t)d->units};
+    Panels weights = {.at = d->weights, .words = (size_t)(k->tile_rows[p->pairs] * d->units), .row = (size_t)d->units};
     Panels taps = {.at = row, .words = (size_t)k->tile_columns, .taps = d->taps};
     k->multiply(p->pairs, d->outs, p->dim, d->units, weights, taps, y, (size_t)p->dim, add);
 }
@@ -135,7 +135,8 @@ static void weight_gradient_row(const ConvContext *c, const GradientRow *g, cons
     uint32_t *transposed = g->operands + (size_t)team_member() * g->words, *paired = transposed + g->dy;
     k->transpose(c->in, g->in.wide, (size_t)g->in.wide, pad_row(&g->in, x), transposed);
     for (int o = 0; pairs && o < c->out; o++) k->pair_row(c->dim, dy + o * c->dim, paired + o * units);
-    Panels left = {.at = pairs ? paired : words_of(dy), .words = (size_t)(k->tile_rows * units), .row = (size_t)units};
+    Panels left = {
+        .at = pairs ? paired : words_of(dy), .words = (size_t)(k->tile_rows[pairs] * units), .row = (size_t)units};
     Panels right = {.at = transposed, .words = (size_t)k->tile_columns, .taps = g->taps};
     k->multiply(pairs, c->out, c->taps, units, left, right, sums, (size_t)c->taps, true);
 }

@@ -36,7 +36,9 @@ typedef struct LstmContext {
 static size_t panels_words(int n, int panel, int k) { return (size_t)((n + panel - 1) / panel * panel) * (size_t)k; }
 
 static size_t right_words(const LstmContext *c) { return panels_words(c->h, kernels->train->tile_columns, c->h); }
-static size_t left_words(const LstmContext *c, int n) { return panels_words(n, kernels->train->tile_rows, c->h); }
+static size_t left_words(const LstmContext *c, int n) {
+    return panels_words(n, kernels->train->tile_rows[false], c->h);
+}
 
 /* Every gate's matrix [h, h] of every direction as a right operand: W_g^T, or with `back` W_g. */
 static uint32_t *pack_weights(const LstmContext *c, bool back) {
@@ -62,7 +64,7 @@ static void pack_left(const LstmContext *c, const float *x, int n, uint32_t *out
 /* y [m, h] += left right */
 static void multiply_add(const LstmContext *c, int m, const uint32_t *left, const uint32_t *right, float *y) {
     const TrainKernels *t = kernels->train;
-    Panels a = {.at = left, .words = (size_t)t->tile_rows * (size_t)c->h};
+    Panels a = {.at = left, .words = (size_t)t->tile_rows[false] * (size_t)c->h};
     Panels b = {.at = right, .words = (size_t)t->tile_columns * (size_t)c->h};
     t->multiply(false, m, c->h, c->h, a, b, y, (size_t)c->h, true);
 }

@@ -54,7 +54,7 @@ static Plan plan_of(const TrainGemm *g, bool bf16) {
     Matrix b = g->b;
     b.transposed = !b.transposed;
     return (Plan){.g = g,
-                  .a = {g->a, g->m, t->tile_rows, t->pack_rows, !g->a.transposed},
+                  .a = {g->a, g->m, t->tile_rows[bf16], t->pack_rows, !g->a.transposed},
                   .b = {b, g->n, t->tile_columns, t->pack_columns, false},
                   .share_a = g->m <= g->n,
                   .bf16 = bf16,

@@ -1,8 +1,8 @@
 /* train_gemm: C (+)= A B for training, packed, split by output tile among the OpenMP team.
  *
  * Every element of C adds its products in the order of k, starting from what C held (add) or from zero: the same bits
- * for any team, any shape around it and any instruction set. In bf16 the operands are rounded while they are packed;
- * sums are f32. */
+ * for any team, any shape around it and any instruction set, but for those of another arithmetic (kernels.h). In bf16
+ * the operands are rounded while they are packed; sums are f32. */
 #ifndef NOISED_TRAIN_GEMM_H
 #define NOISED_TRAIN_GEMM_H
 
