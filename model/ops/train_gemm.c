@@ -8,7 +8,7 @@
 /* The wider of m and n is dealt out in blocks, each packed by the thread that multiplies it and small enough for its
  * second-level cache; the other operand is packed once for all. Long k goes in chunks, so that the shared operand
  * stays in the last-level cache. */
-enum { CHUNK_UNITS = 1024, BLOCK = 128 };
+enum { CHUNK_UNITS = 1024, BLOCK_WORDS = 128 << 10, SHARE = 128 };
 
 typedef void Pack(bool pairs, const PackSource *s, uint32_t *out);
 
@@ -89,15 +89,15 @@ static void multiply_block(const Plan *p, int first, int n, int k0, int units, c
 }
 
 /* Enough blocks to go round. */
-static int block_vectors(const Side *s) {
+static int block_vectors(const Side *s, int units) {
     int least = (s->n + 4 * team_size() - 1) / (4 * team_size());
-    return MAX(s->panel, MIN(round_up(least, s->panel), BLOCK / s->panel * s->panel));
+    return MAX(s->panel, MIN(round_up(least, s->panel), BLOCK_WORDS / units / s->panel * s->panel));
 }
 
 static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *own, size_t own_words, bool add) {
     const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
-    int units = (k + p->units_per_k - 1) / p->units_per_k, share = BLOCK / s->panel * s->panel,
-        block = block_vectors(o);
+    int units = (k + p->units_per_k - 1) / p->units_per_k, share = SHARE / s->panel * s->panel,
+        block = block_vectors(o, units);
 #pragma omp parallel if (team_pays((size_t)p->g->m * (size_t)p->g->n * (size_t)k, TEAM_PRODUCTS))
     {
 #pragma omp for schedule(static)
@@ -118,7 +118,7 @@ void train_gemm(Tape *t, const TrainGemm *g) {
     const Side *s = p.share_a ? &p.a : &p.b, *o = p.share_a ? &p.b : &p.a;
     int chunk = CHUNK_UNITS * p.units_per_k;
     size_t units = (size_t)MIN(CHUNK_UNITS, (g->k + p.units_per_k - 1) / p.units_per_k);
-    size_t own_words = (size_t)round_up(MIN(BLOCK, o->n), o->panel) * units;
+    size_t own_words = MIN(MAX(BLOCK_WORDS, (size_t)o->panel * units), (size_t)round_up(o->n, o->panel) * units);
     ArenaMark mark = arena_mark(&t->arena);
     uint32_t *shared = tape_alloc(t, (size_t)round_up(s->n, s->panel) * units * sizeof *shared);
     uint32_t *own = tape_alloc(t, (size_t)team_size() * own_words * sizeof *own);
