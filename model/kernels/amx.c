@@ -10,6 +10,7 @@
 
 #include "model/kernels/amx_body.h"
 
+#include "model/kernels/amx_ints_body.h"
 #include "model/kernels/amx_train_body.h"
 
 _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group");
@@ -17,10 +18,13 @@ _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group")
 static void (*few_rows_i8)(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                            const float *w_scale, float *y, int ldy);
 
-/* Tiles of few rows would be mostly empty; int8 has the same bits either way. */
+/* Tiles of few rows would be mostly empty; int8 has the same bits either way. Eight rows are as fast one way as the
+ * other, nine 1.3 to 1.7 times as fast in tiles. */
+enum { FEW_ROWS = 8 };
+
 static void few_or_tiles_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                             const float *w_scale, float *y, int ldy) {
-    (n < AMX_TILE ? few_rows_i8 : tile_gemm_i8)(n, n_out, k, x, x_scale, w, w_scale, y, ldy);
+    (n <= FEW_ROWS ? few_rows_i8 : tile_gemm_i8)(n, n_out, k, x, x_scale, w, w_scale, y, ldy);
 }
 
 /* f32 has no tiles. */

@@ -5,8 +5,8 @@
  * AMX_OUTS outputs and AMX_ROWS rows are a block, whose sums rest in tiles of their own while k goes by in pieces of
  * AMX_STEPS: a pair of tiles of x then stays in the first level of cache, a piece of W in the second.
  *
- * A bf16 output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits
- * depend on k alone. An int8 step is one group. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
+ * An output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits
+ * depend on k alone. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
 
 enum { AMX_TILE = 16, AMX_PAIR = 2 * AMX_TILE, AMX_BYTES = 64 };
 enum { AMX_STEPS = 16, AMX_OUTS = 512, AMX_ROWS = 64 };
@@ -16,7 +16,6 @@ typedef struct TileGemm {
     size_t n, n_out, bytes, steps; /* bytes: of a row of W; steps: of AMX_BYTES */
     const char *x, *w;
     size_t ldx; /* bytes */
-    const float *x_scale, *w_scale;
     float *y;
     size_t ldy;
 } TileGemm;
@@ -29,8 +28,7 @@ typedef union TileSums {
 
 typedef struct TileScratch {
     _Alignas(64) uint32_t x[ROW_PAIRS][AMX_STEPS][2][AMX_TILE][AMX_TILE], w[2][AMX_TILE][AMX_TILE];
-    TileSums sums[ROW_PAIRS][OUT_PAIRS], products;
-    float x_scale[ROW_PAIRS][AMX_STEPS][AMX_PAIR];
+    TileSums sums[ROW_PAIRS][OUT_PAIRS];
 } TileScratch;
 
 /* Rows i.., outputs o.., steps s0..s0+steps-1. */
@@ -58,11 +56,6 @@ static void tile_pack(const TileGemm *g, const TileBlock *b, TileScratch *s) {
             ints_transpose(r);
             for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512(to[u], r[u]);
         }
-    if (!g->x_scale) return;
-    for (size_t step = 0; step < b->steps; step++)
-        for (size_t r = 0; r < (b->rows + AMX_PAIR - 1) / AMX_PAIR * AMX_PAIR; r++)
-            s->x_scale[r / AMX_PAIR][step][r % AMX_PAIR] =
-                r < b->rows ? g->x_scale[(b->i + r) * g->steps + b->s0 + step] : 0;
 }
 
 /* Where outputs o.. of W are to be loaded from: in place, or a copy where that would reach beyond W. */
@@ -121,51 +114,6 @@ static void tile_pair_bf16(const TileGemm *g, const TileBlock *b, TileScratch *s
     TILE_STORE(3, c->f[1][1], AMX_BYTES);
 }
 
-/* The products of a group, all integers. */
-static void tile_products_i8(const TileGemm *g, TileScratch *s, size_t p, size_t o, size_t s0, size_t step, bool both) {
-    size_t ld;
-    TileSums *c = &s->products;
-    const void *w = tile_of_w(g, o, s0 + step, s->w[0], &ld);
-    TILE_ZERO(0);
-    TILE_ZERO(2);
-    TILE_LOAD(4, w, ld);
-    TILE_LOAD(6, s->x[p][step][0], AMX_BYTES);
-    TILE_DOT_I8(0, 4, 6);
-    if (o + AMX_TILE < g->n_out) {
-        w = tile_of_w(g, o + AMX_TILE, s0 + step, s->w[1], &ld);
-        TILE_LOAD(5, w, ld);
-        TILE_DOT_I8(2, 5, 6);
-    }
-    TILE_STORE(0, c->i[0][0], AMX_BYTES);
-    TILE_STORE(2, c->i[1][0], AMX_BYTES);
-    if (!both) return;
-    TILE_ZERO(1);
-    TILE_ZERO(3);
-    TILE_LOAD(7, s->x[p][step][1], AMX_BYTES);
-    TILE_DOT_I8(1, 4, 7);
-    if (o + AMX_TILE < g->n_out) TILE_DOT_I8(3, 5, 7);
-    TILE_STORE(1, c->i[0][1], AMX_BYTES);
-    TILE_STORE(3, c->i[1][1], AMX_BYTES);
-}
-
-static void tile_pair_i8(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t p, size_t o, TileSums *c) {
-    size_t outs = MIN(g->n_out - o, AMX_PAIR), row_tiles = b->rows > p * AMX_PAIR + AMX_TILE ? 2 : 1;
-    if (!b->s0) memset(c, 0, sizeof *c);
-    for (size_t step = 0; step < b->steps; step++) {
-        tile_products_i8(g, s, p, o, b->s0, step, row_tiles == 2);
-        const float *w_scale = g->w_scale + o * g->steps + b->s0 + step;
-        for (size_t t = 0; t < row_tiles; t++) {
-            Vec x_scale = vec_load(s->x_scale[p][step] + t * AMX_TILE);
-            for (size_t l = 0; l < outs; l++) {
-                float *sum = c->f[l / AMX_TILE][t][l % AMX_TILE];
-                const int32_t *product = s->products.i[l / AMX_TILE][t][l % AMX_TILE];
-                Vec scale = vec_mul(x_scale, vec_set1(w_scale[l * g->steps]));
-                vec_store(sum, vec_fma(_mm512_cvtepi32_ps(_mm512_load_si512(product)), scale, vec_load(sum)));
-            }
-        }
-    }
-}
-
 /* Turns the sums round into y. */
 static void tile_unload(const TileGemm *g, const TileBlock *b, const TileScratch *s) {
     for (size_t i = 0; i < b->rows; i += AMX_TILE)
@@ -187,10 +135,7 @@ static void tile_block(const TileGemm *g, TileBlock *b, TileScratch *s) {
         tile_pack(g, b, s);
         for (size_t p = 0; p * AMX_PAIR < b->rows; p++)
             for (size_t o = 0; o < b->outs; o += AMX_PAIR)
-                if (g->w_scale)
-                    tile_pair_i8(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
-                else
-                    tile_pair_bf16(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
+                tile_pair_bf16(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
     }
     tile_unload(g, b, s);
 }
@@ -217,21 +162,6 @@ static void tile_gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, 
                           .x = (const char *)x,
                           .w = (const char *)w,
                           .ldx = (size_t)ldx * sizeof *x,
-                          .y = y,
-                          .ldy = (size_t)ldy});
-}
-
-static void tile_gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
-                         const float *w_scale, float *y, int ldy) {
-    tile_gemm(&(TileGemm){.n = (size_t)n,
-                          .n_out = (size_t)n_out,
-                          .bytes = (size_t)k,
-                          .steps = (size_t)k / INT8_GROUP,
-                          .x = (const char *)x,
-                          .w = (const char *)w,
-                          .ldx = (size_t)k,
-                          .x_scale = x_scale,
-                          .w_scale = w_scale,
                           .y = y,
                           .ldy = (size_t)ldy});
 }

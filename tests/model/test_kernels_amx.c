@@ -12,6 +12,7 @@
 #include "tests/model/tiles_model.h"
 
 #include "model/kernels/amx_body.h"
+#include "model/kernels/amx_ints_body.h"
 
 #include <stdlib.h>
 
@@ -106,6 +107,27 @@ TEST(kernels_amx_tiles) {
         operands_free(&o);
         o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)(groups * INT8_GROUP));
         check_i8(levels[0], hardware, &o, n, n_out, groups * INT8_GROUP);
+        operands_free(&o);
+    }
+}
+
+/* More rows, outputs and groups than a panel has, either side the packed one. */
+TEST(kernels_amx_panels_of_codes) {
+    static const int shapes[][3] = {{INTS_TILES * AMX_TILE + 17, 20, 5},
+                                    {20, INTS_TILES * AMX_TILE + 17, 6},
+                                    {33, 35, INTS_GROUPS + 1},
+                                    {35, 18, 2 * INTS_GROUPS + 7},
+                                    {16, 16, INTS_GROUPS},
+                                    {130, 130, 1}};
+    const Kernels *levels[KERNELS_LEVELS];
+    int n_levels = kernels_available(levels);
+    if (n_levels < 4) SKIP("no AVX-512");
+    const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
+    Draws d = draws_open(32, DRAW_TEST, 0);
+    for (size_t s = 0; s < COUNTOF(shapes); s++) {
+        int n = shapes[s][0], n_out = shapes[s][1], k = shapes[s][2] * INT8_GROUP;
+        Operands o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)k);
+        check_i8(levels[0], hardware, &o, n, n_out, k);
         operands_free(&o);
     }
 }

@@ -1,0 +1,245 @@
+/* amx_ints_body: y = x W^T of int8 codes in tiles, with the bits of int8_body.h. What counts is not the products but to
+ * convert and scale them, 48 vector operations for each tile of them, which have one port left while tiles are at work.
+ *
+ * One side, the left one, is read in place as operand A, 16 rows x 64 bytes; the other one is packed into the units of
+ * operand B, 16 rows a tile. A step is one group. Four steps of the left rest in tiles while all tiles of the right
+ * pass by; sums of one tile rest in registers meanwhile, a row of the left each. The products of a group are stored,
+ * and converted while those of the next groups are made.
+ *
+ * W is the left one where rows are few, since packing costs as much as a few products do: y then comes out turned.
+ * Include lanes_avx512.h, tiles.h, or a model of it, and amx_body.h before this. */
+
+enum { INTS_STEPS = 4, INTS_AHEAD = 2 };   /* groups of the left that rest in tiles; by which products are ahead */
+enum { INTS_TILES = 8, INTS_GROUPS = 48 }; /* of the right that are packed at a time */
+
+typedef struct IntsSide {
+    const int8_t *codes;
+    const float *scale;
+    size_t rows;
+} IntsSide;
+
+typedef struct IntsGemm {
+    IntsSide left, right;
+    size_t k, groups;
+    bool turned; /* W is the left one */
+    float *y;
+    size_t ldy;
+} IntsGemm;
+
+/* Where tiles of the left are, rows `ld` and steps `step` bytes apart, and the rows that are read after them. */
+typedef struct IntsLeft {
+    const char *at;
+    size_t ld, step;
+    const char *soon;
+    size_t ld_soon, i;
+} IntsLeft;
+
+/* Groups g0.. of the right's rows r0.. */
+typedef struct IntsPanel {
+    _Alignas(64) uint32_t right[INTS_TILES * INTS_GROUPS][AMX_TILE][AMX_TILE]; /* [tile][group] */
+    _Alignas(64) float right_scale[INTS_TILES * INTS_GROUPS][AMX_TILE];
+    _Alignas(64) float left_scale[INTS_GROUPS][AMX_TILE];
+    _Alignas(64) float sums[INTS_TILES][AMX_TILE][AMX_TILE];
+    _Alignas(64) int32_t products[INTS_STEPS][AMX_TILE][AMX_TILE];
+    _Alignas(64) uint32_t copy[INTS_STEPS][AMX_TILE][AMX_TILE];
+    size_t r0, tiles, g0, groups;
+} IntsPanel;
+
+/* Up to 16 rows of up to 64 bytes, units across, zeros beyond the last row. */
+INLINE void ints_turn(const void *from, size_t ld, size_t rows, size_t bytes, void *to) {
+    __m512i r[AMX_TILE];
+    __mmask64 present = bytes < AMX_BYTES ? ((uint64_t)1 << bytes) - 1 : ~(uint64_t)0;
+#pragma GCC unroll 16
+    for (size_t l = 0; l < AMX_TILE; l++)
+        r[l] = l < rows ? _mm512_maskz_loadu_epi8(present, (const char *)from + l * ld) : _mm512_setzero_si512();
+    ints_transpose(r);
+#pragma GCC unroll 16
+    for (size_t u = 0; u < AMX_TILE; u++)
+        if (4 * u < bytes) _mm512_store_si512((char *)to + u * AMX_BYTES, r[u]);
+}
+
+/* scale[g][l] of the panel's groups and rows i + l. */
+static void ints_scales(const IntsGemm *a, const IntsPanel *p, const IntsSide *side, size_t i,
+                        float (*scale)[AMX_TILE]) {
+    size_t rows = tile_left(side->rows, i);
+    for (size_t g = 0; g < p->groups; g += AMX_TILE)
+        ints_turn(side->scale + i * a->groups + p->g0 + g, a->groups * sizeof(float), rows,
+                  tile_left(p->groups, g) * sizeof(float), scale[g]);
+}
+
+static void ints_pack(const IntsGemm *a, IntsPanel *p) {
+    for (size_t t = 0; t < p->tiles; t++) {
+        size_t i = p->r0 + t * AMX_TILE, rows = tile_left(a->right.rows, i), at = t * p->groups;
+        const int8_t *codes = a->right.codes + i * a->k + p->g0 * INT8_GROUP;
+        for (size_t g = 0; g < p->groups; g++, codes += INT8_GROUP)
+            ints_turn(codes, a->k, rows, AMX_BYTES, p->right[at + g]);
+        ints_scales(a, p, &a->right, i, p->right_scale + at);
+    }
+}
+
+/* The products of step `step` of the left, which rests in a tile, and a tile of the right. */
+INLINE void ints_multiply(int step, const void *right, int32_t product[AMX_TILE][AMX_TILE]) {
+    if (step % 2 == 0) {
+        TILE_ZERO(0);
+        TILE_LOAD(2, right, AMX_BYTES);
+        if (step == 0) TILE_DOT_I8(0, 4, 2);
+        if (step == 2) TILE_DOT_I8(0, 6, 2);
+        TILE_STORE(0, product, AMX_BYTES);
+    } else {
+        TILE_ZERO(1);
+        TILE_LOAD(3, right, AMX_BYTES);
+        if (step == 1) TILE_DOT_I8(1, 5, 3);
+        if (step == 3) TILE_DOT_I8(1, 7, 3);
+        TILE_STORE(1, product, AMX_BYTES);
+    }
+}
+
+/* Where in y the sums of rows i.. of the left and tile t are. */
+typedef struct IntsPlace {
+    float *y;
+    size_t rows, columns;
+} IntsPlace;
+
+INLINE IntsPlace ints_place(const IntsGemm *a, const IntsPanel *p, size_t i, size_t t) {
+    size_t lefts = tile_left(a->left.rows, i), r = p->r0 + t * AMX_TILE, rights = tile_left(a->right.rows, r);
+    if (a->turned) return (IntsPlace){a->y + r * a->ldy + i, rights, lefts};
+    return (IntsPlace){a->y + i * a->ldy + r, lefts, rights};
+}
+
+INLINE void ints_store_sums(const IntsGemm *a, const IntsPlace *place, const Vec sums[AMX_TILE]) {
+    __m512i r[AMX_TILE];
+#pragma GCC unroll 16
+    for (size_t l = 0; l < AMX_TILE; l++) r[l] = _mm512_castps_si512(sums[l]);
+    if (a->turned) ints_transpose(r);
+    float *y = place->y;
+#pragma GCC unroll 16
+    for (size_t l = 0; l < AMX_TILE; l++) {
+        if (l < place->rows) vec_store_n(y, _mm512_castsi512_ps(r[l]), (int)place->columns);
+        y += a->ldy;
+    }
+}
+
+/* Groups g..g+steps-1 of 16 rows of the left and all tiles of the panel. */
+INLINE void ints_steps(int steps, const IntsGemm *a, IntsPanel *p, size_t g, const IntsLeft *left) {
+    const bool last = g + (size_t)steps == p->groups;
+    const int ahead = MIN(INTS_AHEAD, steps - 1); /* so that all products on the way have places of their own */
+    const float *left_scale = p->left_scale[g];
+    TILE_LOAD(4, left->at, left->ld);
+    if (steps > 1) TILE_LOAD(5, left->at + left->step, left->ld);
+    if (steps > 2) TILE_LOAD(6, left->at + 2 * left->step, left->ld);
+    if (steps > 3) TILE_LOAD(7, left->at + 3 * left->step, left->ld);
+#pragma GCC unroll 4
+    for (int s = 0; s < ahead; s++) ints_multiply(s, p->right[g + (size_t)s], p->products[s]);
+    for (size_t t = 0; t < p->tiles; t++, g += p->groups) {
+        Vec sums[AMX_TILE];
+        IntsPlace place = ints_place(a, p, left->i, t);
+#pragma GCC unroll 16
+        for (int l = 0; l < AMX_TILE; l++) sums[l] = vec_load(p->sums[t][l]);
+        if (last)
+#pragma GCC unroll 16
+            for (size_t l = 0; l < AMX_TILE; l++) __builtin_prefetch(place.y + l * a->ldy);
+#pragma GCC unroll 4
+        for (int s = 0; s < steps; s++) {
+            const int soon = (s + ahead) % steps;
+            if (t == 0)
+#pragma GCC unroll 16
+                for (size_t l = 0; l < AMX_TILE; l++)
+                    __builtin_prefetch(left->soon + (size_t)s * INT8_GROUP + l * left->ld_soon);
+            if (s + ahead < steps)
+                ints_multiply(soon, p->right[g + (size_t)soon], p->products[soon]);
+            else if (t + 1 < p->tiles)
+                ints_multiply(soon, p->right[g + p->groups + (size_t)soon], p->products[soon]);
+            Vec right_scale = vec_load(p->right_scale[g + (size_t)s]);
+#pragma GCC unroll 16
+            for (int l = 0; l < AMX_TILE; l++)
+                sums[l] = vec_fma(_mm512_cvtepi32_ps(_mm512_load_si512(p->products[s][l])),
+                                  vec_mul(right_scale, vec_set1(left_scale[s * AMX_TILE + l])), sums[l]);
+        }
+        if (last)
+            ints_store_sums(a, &place, sums);
+        else
+#pragma GCC unroll 16
+            for (int l = 0; l < AMX_TILE; l++) vec_store(p->sums[t][l], sums[l]);
+    }
+}
+
+/* Not inlined: beside anything else gcc 12 no longer keeps the sums in registers. */
+#define INTS_STEPS_OF(steps)                                                                                           \
+    static __attribute__((noinline)) void ints_steps##steps(const IntsGemm *a, IntsPanel *p, size_t g,                 \
+                                                            const IntsLeft *left) {                                    \
+        ints_steps(steps, a, p, g, left);                                                                              \
+    }
+INTS_STEPS_OF(1)
+INTS_STEPS_OF(2)
+INTS_STEPS_OF(3)
+INTS_STEPS_OF(4)
+
+/* Sums that y has of the groups before. */
+static void ints_resume(const IntsGemm *a, IntsPanel *p, size_t i) {
+    for (size_t t = 0; t < p->tiles; t++) {
+        IntsPlace place = ints_place(a, p, i, t);
+        __m512i r[AMX_TILE];
+#pragma GCC unroll 16
+        for (size_t l = 0; l < AMX_TILE; l++)
+            r[l] = _mm512_castps_si512(vec_load_n(place.y + MIN(l, place.rows - 1) * a->ldy, (int)place.columns));
+        if (a->turned) ints_transpose(r);
+#pragma GCC unroll 16
+        for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512(p->sums[t][l], r[l]);
+    }
+}
+
+/* Rows i.. of the left, 16 at most, and all of the panel. */
+static void ints_left(const IntsGemm *a, IntsPanel *p, size_t i) {
+    static void (*const many[])(const IntsGemm *, IntsPanel *, size_t,
+                                const IntsLeft *) = {NULL, ints_steps1, ints_steps2, ints_steps3, ints_steps4};
+    size_t rows = tile_left(a->left.rows, i);
+    ints_scales(a, p, &a->left, i, p->left_scale);
+    if (p->g0)
+        ints_resume(a, p, i);
+    else
+        memset(p->sums, 0, p->tiles * sizeof p->sums[0]);
+    for (size_t g = 0, steps; g < p->groups; g += steps) {
+        size_t rest = p->groups - g, parts = (rest + INTS_STEPS - 1) / INTS_STEPS;
+        steps = (rest + parts - 1) / parts;
+        const char *at = (const char *)a->left.codes + i * a->k + (p->g0 + g) * INT8_GROUP;
+        IntsLeft left = {at, a->k, INT8_GROUP, at + AMX_TILE * a->k, a->k, i};
+        if (rows < AMX_TILE) {
+            for (size_t s = 0; s < steps; s++) {
+                __m512i r[AMX_TILE];
+                tile_rows(at + s * INT8_GROUP, a->k, rows, AMX_BYTES, r);
+                for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512(p->copy[s][l], r[l]);
+            }
+            left = (IntsLeft){(const char *)p->copy, AMX_BYTES, sizeof p->copy[0], at, 0, i};
+        }
+        many[steps](a, p, g, &left);
+    }
+}
+
+static void tile_gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
+                         const float *w_scale, float *y, int ldy) {
+    IntsGemm a = {.left = {x, x_scale, (size_t)n},
+                  .right = {w, w_scale, (size_t)n_out},
+                  .k = (size_t)k,
+                  .groups = (size_t)k / INT8_GROUP,
+                  .turned = n <= n_out,
+                  .y = y,
+                  .ldy = (size_t)ldy};
+    if (a.turned) {
+        IntsSide left = a.left;
+        a.left = a.right, a.right = left;
+    }
+    IntsPanel p;
+    tiles_open();
+    for (p.r0 = 0; p.r0 < a.right.rows; p.r0 += p.tiles * AMX_TILE) {
+        size_t left = (a.right.rows - p.r0 + AMX_TILE - 1) / AMX_TILE, panels = (left + INTS_TILES - 1) / INTS_TILES;
+        p.tiles = (left + panels - 1) / panels;
+        p.g0 = 0;
+        do {
+            p.groups = MIN(a.groups - p.g0, INTS_GROUPS);
+            ints_pack(&a, &p);
+            for (size_t i = 0; i < a.left.rows; i += AMX_TILE) ints_left(&a, &p, i);
+            p.g0 += p.groups;
+        } while (p.g0 < a.groups);
+    }
+    tiles_close();
+}
