@@ -1,15 +1,15 @@
-/* amx_body: y = x W^T in tiles. W is read in place as operand A, 16 outputs x 64 bytes, so that weights are touched
- * once and never rearranged; x is packed into the units of operand B, 16 rows a tile, and y comes out turned: an output
- * a row. What would reach beyond x or W counts as zeros.
+/* amx_body: y = x W^T of bf16 in tiles. W is read in place as operand A, 16 outputs x 64 bytes, so that weights are
+ * touched once and never rearranged; x is packed into the units of operand B, 16 rows a tile, and y comes out turned:
+ * an output a row. What would reach beyond x or W counts as zeros.
  *
- * AMX_OUTS outputs and AMX_ROWS rows are a block, whose sums rest in tiles of their own while k goes by in pieces of
- * AMX_STEPS: a pair of tiles of x then stays in the first level of cache, a piece of W in the second.
+ * AMX_ROWS rows of x are packed for AMX_OUTS outputs, whose weights then stay in the second level of cache; the sums of
+ * AMX_PAIR outputs and rows rest in tiles of their own while k goes by, in pieces of AMX_STEPS where it is longer.
  *
- * An output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits
- * depend on k alone. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
+ * An output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits depend
+ * on k alone. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
 
 enum { AMX_TILE = 16, AMX_PAIR = 2 * AMX_TILE, AMX_BYTES = 64 };
-enum { AMX_STEPS = 16, AMX_OUTS = 512, AMX_ROWS = 64 };
+enum { AMX_STEPS = 96, AMX_OUTS = 768, AMX_ROWS = 64 };
 enum { OUT_PAIRS = AMX_OUTS / AMX_PAIR, ROW_PAIRS = AMX_ROWS / AMX_PAIR };
 
 typedef struct TileGemm {
@@ -21,14 +21,11 @@ typedef struct TileGemm {
 } TileGemm;
 
 /* Tiles of C, an output a row: [output tile of the pair][row tile of the pair]. */
-typedef union TileSums {
-    _Alignas(64) float f[2][2][AMX_TILE][AMX_TILE];
-    int32_t i[2][2][AMX_TILE][AMX_TILE];
-} TileSums;
+typedef float TileSums[2][2][AMX_TILE][AMX_TILE];
 
 typedef struct TileScratch {
     _Alignas(64) uint32_t x[ROW_PAIRS][AMX_STEPS][2][AMX_TILE][AMX_TILE], w[2][AMX_TILE][AMX_TILE];
-    TileSums sums[ROW_PAIRS][OUT_PAIRS];
+    _Alignas(64) TileSums sums[ROW_PAIRS][OUT_PAIRS]; /* the first alone where k is one piece */
 } TileScratch;
 
 /* Rows i.., outputs o.., steps s0..s0+steps-1. */
@@ -71,97 +68,126 @@ static const void *tile_of_w(const TileGemm *g, size_t o, size_t step, uint32_t 
     return copy;
 }
 
-/* Asks for the same step of the next pair of outputs. */
-static void tile_fetch(const TileGemm *g, size_t o, size_t step) {
-    const char *w = g->w + (o + AMX_PAIR) * g->bytes + step * AMX_BYTES;
-    for (size_t l = 0; l < AMX_PAIR; l++) __builtin_prefetch(w + l * g->bytes);
+/* Asks for a share of the next pair of outputs, in the order they lie in. */
+static inline void tile_fetch(const TileGemm *g, size_t o, size_t step) {
+    const char *w = g->w + (o + AMX_PAIR) * g->bytes + step * AMX_PAIR * AMX_BYTES;
+    for (size_t l = 0; l < AMX_PAIR; l++) __builtin_prefetch(w + l * AMX_BYTES, 0, 2);
+}
+
+/* Asks for where the sums of outputs o.. and rows i.. will go. */
+static void tile_fetch_y(const TileGemm *g, size_t i, size_t o) {
+    for (size_t r = i; r < MIN(g->n, i + AMX_PAIR); r++)
+        for (size_t l = o; l < MIN(g->n_out, o + AMX_PAIR); l += LANES) __builtin_prefetch(g->y + r * g->ldy + l, 1);
+}
+
+/* Two tiles of outputs against two of rows, `steps` of them that need no copy. */
+static void tile_pair_whole(const TileGemm *g, size_t o, size_t s0, size_t steps, const uint32_t *x, bool fetch) {
+    const char *above = g->w + o * g->bytes + s0 * AMX_BYTES, *below = above + AMX_TILE * g->bytes;
+    for (size_t step = 0; step < steps; step++) {
+        if (fetch) tile_fetch(g, o, s0 + step);
+        TILE_LOAD(4, above, g->bytes);
+        TILE_LOAD(6, x, AMX_BYTES);
+        TILE_DOT_BF16(0, 4, 6);
+        TILE_LOAD(7, x + AMX_TILE * AMX_TILE, AMX_BYTES);
+        TILE_DOT_BF16(1, 4, 7);
+        TILE_LOAD(5, below, g->bytes);
+        TILE_DOT_BF16(2, 5, 6);
+        TILE_DOT_BF16(3, 5, 7);
+        above += AMX_BYTES, below += AMX_BYTES, x += 2 * AMX_TILE * AMX_TILE;
+    }
+}
+
+/* The same of whatever is there. */
+static void tile_pair_step(const TileGemm *g, TileScratch *s, size_t o, size_t step, uint32_t x[2][AMX_TILE][AMX_TILE],
+                           bool more_rows) {
+    size_t ld;
+    const void *w = tile_of_w(g, o, step, s->w[0], &ld);
+    TILE_LOAD(4, w, ld);
+    TILE_LOAD(6, x[0], AMX_BYTES);
+    TILE_DOT_BF16(0, 4, 6);
+    if (more_rows) {
+        TILE_LOAD(7, x[1], AMX_BYTES);
+        TILE_DOT_BF16(1, 4, 7);
+    }
+    if (o + AMX_TILE >= g->n_out) return;
+    w = tile_of_w(g, o + AMX_TILE, step, s->w[1], &ld);
+    TILE_LOAD(5, w, ld);
+    TILE_DOT_BF16(2, 5, 6);
+    if (more_rows) TILE_DOT_BF16(3, 5, 7);
 }
 
 /* Outputs o.. against rows 32 p.. of the block: four tiles of sums. */
-static void tile_pair_bf16(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t p, size_t o, TileSums *c) {
-    bool more_outs = o + AMX_TILE<g->n_out, more_rows = b->rows> p * AMX_PAIR + AMX_TILE;
+static void tile_pair(const TileGemm *g, const TileBlock *b, TileScratch *s, size_t p, size_t o, TileSums *c) {
+    bool more_rows = b->rows > p * AMX_PAIR + AMX_TILE, fetch = p == 0 && b->i == 0;
+    size_t whole = more_rows && o + AMX_PAIR <= g->n_out ? MIN(b->steps, g->bytes / AMX_BYTES - b->s0) : 0;
+    tile_fetch_y(g, b->i + p * AMX_PAIR, o);
     if (b->s0) {
-        TILE_LOAD(0, c->f[0][0], AMX_BYTES);
-        TILE_LOAD(1, c->f[0][1], AMX_BYTES);
-        TILE_LOAD(2, c->f[1][0], AMX_BYTES);
-        TILE_LOAD(3, c->f[1][1], AMX_BYTES);
+        TILE_LOAD(0, (*c)[0][0], AMX_BYTES);
+        TILE_LOAD(1, (*c)[0][1], AMX_BYTES);
+        TILE_LOAD(2, (*c)[1][0], AMX_BYTES);
+        TILE_LOAD(3, (*c)[1][1], AMX_BYTES);
     } else {
         TILE_ZERO(0);
         TILE_ZERO(1);
         TILE_ZERO(2);
         TILE_ZERO(3);
     }
-    for (size_t step = 0; step < b->steps; step++) {
-        size_t ld;
-        const void *w = tile_of_w(g, o, b->s0 + step, s->w[0], &ld);
-        if (p == 0) tile_fetch(g, o, b->s0 + step);
-        TILE_LOAD(4, w, ld);
-        TILE_LOAD(6, s->x[p][step][0], AMX_BYTES);
-        TILE_DOT_BF16(0, 4, 6);
-        if (more_rows) {
-            TILE_LOAD(7, s->x[p][step][1], AMX_BYTES);
-            TILE_DOT_BF16(1, 4, 7);
-        }
-        if (!more_outs) continue;
-        w = tile_of_w(g, o + AMX_TILE, b->s0 + step, s->w[1], &ld);
-        TILE_LOAD(5, w, ld);
-        TILE_DOT_BF16(2, 5, 6);
-        if (more_rows) TILE_DOT_BF16(3, 5, 7);
+    tile_pair_whole(g, o, b->s0, whole, s->x[p][0][0][0], fetch);
+    for (size_t step = whole; step < b->steps; step++) {
+        if (fetch) tile_fetch(g, o, b->s0 + step);
+        tile_pair_step(g, s, o, b->s0 + step, s->x[p][step], more_rows);
     }
-    TILE_STORE(0, c->f[0][0], AMX_BYTES);
-    TILE_STORE(1, c->f[0][1], AMX_BYTES);
-    TILE_STORE(2, c->f[1][0], AMX_BYTES);
-    TILE_STORE(3, c->f[1][1], AMX_BYTES);
+    TILE_STORE(0, (*c)[0][0], AMX_BYTES);
+    TILE_STORE(1, (*c)[0][1], AMX_BYTES);
+    TILE_STORE(2, (*c)[1][0], AMX_BYTES);
+    TILE_STORE(3, (*c)[1][1], AMX_BYTES);
 }
 
-/* Turns the sums round into y. */
-static void tile_unload(const TileGemm *g, const TileBlock *b, const TileScratch *s) {
-    for (size_t i = 0; i < b->rows; i += AMX_TILE)
-        for (size_t o = 0; o < b->outs; o += AMX_TILE) {
-            const TileSums *c = &s->sums[i / AMX_PAIR][o / AMX_PAIR];
-            const float(*sums)[AMX_TILE] = c->f[o / AMX_TILE % 2][i / AMX_TILE % 2];
-            float *y = g->y + (b->i + i) * g->ldy + b->o + o;
-            __m512i r[AMX_TILE];
-            for (size_t l = 0; l < AMX_TILE; l++) r[l] = _mm512_load_si512(sums[l]);
-            ints_transpose(r);
-            for (size_t l = 0; l < tile_left(b->rows, i); l++)
-                vec_store_n(y + l * g->ldy, _mm512_castsi512_ps(r[l]), (int)tile_left(b->outs, o));
-        }
+/* Turns the sums of rows i.. and outputs o.. round into y. */
+static void tile_unload(const TileGemm *g, size_t i, size_t o, const TileSums *c) {
+    for (size_t t = 0; t < 4; t++) {
+        size_t outs = tile_left(g->n_out, o + t / 2 * AMX_TILE), rows = tile_left(g->n, i + t % 2 * AMX_TILE);
+        float *y = g->y + (i + t % 2 * AMX_TILE) * g->ldy + o + t / 2 * AMX_TILE;
+        __m512i r[AMX_TILE];
+        if (!outs || !rows) continue;
+        for (size_t l = 0; l < AMX_TILE; l++) r[l] = _mm512_load_si512((*c)[t / 2][t % 2][l]);
+        ints_transpose(r);
+        for (size_t l = 0; l < rows; l++) vec_store_n(y + l * g->ldy, _mm512_castsi512_ps(r[l]), (int)outs);
+    }
 }
 
 static void tile_block(const TileGemm *g, TileBlock *b, TileScratch *s) {
-    for (b->s0 = 0; b->s0 < MAX(g->steps, 1); b->s0 += AMX_STEPS) {
+    for (b->s0 = 0; b->s0 < g->steps; b->s0 += AMX_STEPS) {
         b->steps = MIN(g->steps - b->s0, AMX_STEPS);
         tile_pack(g, b, s);
-        for (size_t p = 0; p * AMX_PAIR < b->rows; p++)
-            for (size_t o = 0; o < b->outs; o += AMX_PAIR)
-                tile_pair_bf16(g, b, s, p, b->o + o, &s->sums[p][o / AMX_PAIR]);
+        for (size_t o = 0; o < b->outs; o += AMX_PAIR)
+            for (size_t p = 0; p * AMX_PAIR < b->rows; p++) {
+                TileSums *c = g->steps > AMX_STEPS ? &s->sums[p][o / AMX_PAIR] : &s->sums[0][0];
+                tile_pair(g, b, s, p, b->o + o, c);
+                if (b->s0 + b->steps == g->steps) tile_unload(g, b->i + p * AMX_PAIR, b->o + o, (const TileSums *)c);
+            }
     }
-    tile_unload(g, b, s);
-}
-
-static void tile_gemm(const TileGemm *g) {
-    TileScratch s;
-    tiles_open();
-    for (TileBlock b = {0}; b.o < g->n_out; b.o += AMX_OUTS) {
-        b.outs = MIN(g->n_out - b.o, AMX_OUTS);
-        for (b.i = 0; b.i < g->n; b.i += AMX_ROWS) {
-            b.rows = MIN(g->n - b.i, AMX_ROWS);
-            tile_block(g, &b, &s);
-        }
-    }
-    tiles_close();
 }
 
 static void tile_gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
     size_t bytes = (size_t)k * sizeof *w;
-    tile_gemm(&(TileGemm){.n = (size_t)n,
-                          .n_out = (size_t)n_out,
-                          .bytes = bytes,
-                          .steps = (bytes + AMX_BYTES - 1) / AMX_BYTES,
-                          .x = (const char *)x,
-                          .w = (const char *)w,
-                          .ldx = (size_t)ldx * sizeof *x,
-                          .y = y,
-                          .ldy = (size_t)ldy});
+    TileGemm g = {.n = (size_t)n,
+                  .n_out = (size_t)n_out,
+                  .bytes = bytes,
+                  .steps = (bytes + AMX_BYTES - 1) / AMX_BYTES,
+                  .x = (const char *)x,
+                  .w = (const char *)w,
+                  .ldx = (size_t)ldx * sizeof *x,
+                  .y = y,
+                  .ldy = (size_t)ldy};
+    TileScratch s;
+    tiles_open();
+    for (TileBlock b = {0}; b.o < g.n_out; b.o += AMX_OUTS) {
+        b.outs = MIN(g.n_out - b.o, AMX_OUTS);
+        for (b.i = 0; b.i < g.n; b.i += AMX_ROWS) {
+            b.rows = MIN(g.n - b.i, AMX_ROWS);
+            tile_block(&g, &b, &s);
+        }
+    }
+    tiles_close();
 }
