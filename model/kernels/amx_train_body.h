@@ -13,8 +13,8 @@ enum { AMX_PANEL_ROWS = AMX_PAIR, AMX_PANEL_COLUMNS = TILE_COLUMNS };
 static void pack_tile_rows(const PackSource *s, uint32_t *out) {
     int units = (s->k + 1) / 2;
     UnitBlock b = {{0}};
-    for (int i = 0; i < s->n; i += AMX_TILE)
-        for (int u = 0; u < units; u += AMX_UNITS) {
+    for (int u = 0; u < units; u += AMX_UNITS)
+        for (int i = 0; i < s->n; i += AMX_TILE) {
             int rows = MIN(AMX_TILE, s->n - i), some = MIN(AMX_UNITS, units - u), first = i % AMX_PANEL_ROWS;
             block_load(true, AMX_TILE, s, i, rows, u, some, b);
             block_transpose(b);
