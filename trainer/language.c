@@ -277,7 +277,8 @@ static int finish_step(void *self, const Step *s, bool *save, Err *err) {
 static int save_run(void *self, const Model *m, int64_t step, Err *err) {
     const Run *r = ((const Language *)self)->run;
     const char *out = r->settings->out;
-    if (run_state_save(out, step, r->data_hash, &m->cfg, r->saved_settings, err)) return -1;
+    const char *arithmetic = settings_arithmetic(r->settings);
+    if (run_state_save(out, step, r->data_hash, arithmetic, &m->cfg, r->saved_settings, err)) return -1;
     return checkpoint_save(out, m, NULL, save_dtype(r), (uint64_t)step, err);
 }
 

@@ -42,6 +42,13 @@ static void choose_precision(Run *r) {
     s->precision = PRECISION_F32;
 }
 
+/* The steps before have another one's bits. */
+static void tell_arithmetic(const Run *r) {
+    const char *had = r->state.arithmetic, *has = settings_arithmetic(r->settings);
+    if (!had || !strcmp(had, has)) return;
+    printf("arithmetic: %s, the run had %s: it will not end in the bits of a run on one kind of processor\n", has, had);
+}
+
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
     if (agree_program(err)) return -1; /* a run refused by then leaves no folder */
@@ -50,6 +57,7 @@ static int open_settings(Run *r, Err *err) {
     if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;
     choose_precision(r);
     if (r->folder.saved && restore_settings(r, err)) return -1;
+    if (r->folder.saved) tell_arithmetic(r);
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
     if (settings_finish(s, err) || agree_options(r->line, err) || ranks_check(s->accumulate, ranks->n, err)) return -1;

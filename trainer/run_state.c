@@ -39,6 +39,7 @@ static int read_state(RunState *s, Err *err) {
     if (!cJSON_IsString(hash) || strlen(hash->valuestring) != sizeof s->data_hash - 1)
         return err_set(err, "data_sha256 is missing or no sha256");
     snprintf(s->data_hash, sizeof s->data_hash, "%s", hash->valuestring);
+    s->arithmetic = cJSON_GetStringValue(json_field(s->root, "arithmetic"));
     char *text = cJSON_Print(config);
     BUG_ON(!text);
     int rc = config_json_parse(&s->config, NULL, text, strlen(text), err);
@@ -60,12 +61,13 @@ void run_state_free(RunState *s) {
     *s = (RunState){0};
 }
 
-int run_state_save(const char *dir, int64_t step, const char *data_hash, const Config *c, const cJSON *settings,
-                   Err *err) {
+int run_state_save(const char *dir, int64_t step, const char *data_hash, const char *arithmetic, const Config *c,
+                   const cJSON *settings, Err *err) {
     cJSON *root = cJSON_CreateObject();
     char *config = config_json_print(c, NULL);
     cJSON_AddNumberToObject(root, "step", (double)step);
     cJSON_AddStringToObject(root, "data_sha256", data_hash);
+    cJSON_AddStringToObject(root, "arithmetic", arithmetic);
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));
     cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(settings, true));
     free(config);

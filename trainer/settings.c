@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "model/kernels/kernels.h"
 #include "model/ops/op.h"
 #include "tokenizer/bpe_train.h"
 #include "weights/presets.h"
@@ -111,6 +112,10 @@ int settings_check(const CommandLine *line, Err *err) {
     if (s.recipe.optimizer == OPTIMIZER_SGD && command_line_given(line, "betas"))
         return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", s.recipe.betas[0], s.recipe.betas[1]);
     return settings_finish(&s, err);
+}
+
+const char *settings_arithmetic(const Settings *s) {
+    return s->precision == PRECISION_BF16 ? kernels->arithmetic_bf16 : kernels->arithmetic;
 }
 
 int settings_finish(Settings *s, Err *err) {

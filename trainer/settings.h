@@ -36,6 +36,7 @@ extern const Option settings_options[SETTINGS_N];
 int settings_check(const CommandLine *line, Err *err);
 
 /* Defaults that follow from other settings, and rules between them; after settings_restore, if need be. */
+const char *settings_arithmetic(const Settings *s); /* of its products on this processor (kernels.h) */
 int settings_finish(Settings *s, Err *err);
 
 #endif

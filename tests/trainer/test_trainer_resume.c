@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 
@@ -287,6 +288,31 @@ TEST(trainer_start_keeps_a_tokenizer_of_others) {
 }
 
 /* Masks and dropout are drawn by the number of the step as well. */
+/* On a processor of another arithmetic, which is said. */
+TEST(trainer_resume_tells_another_arithmetic) {
+    const Kernels *levels[KERNELS_LEVELS];
+    if (kernels_available(levels) < 2 || strcmp(levels[1]->name, "blas")) SKIP("no OpenBLAS that is fit");
+    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], want[128];
+    snprintf(want, sizeof want, "arithmetic: %s, the run had common: ", levels[1]->arithmetic);
+    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/run --steps 4 --batch 2 --schedule constant",
+             config, text, dir);
+    test_env("NOISED_ISA", "ref");
+    trainer_done(args);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/run --steps 6", dir);
+    ChildResult alike = trainer_run(args);
+    CHECK_MSG(alike.status == 0 && !strstr(alike.output, "arithmetic: "), "%s", alike.output);
+    test_env("NOISED_ISA", "blas");
+    snprintf(args, sizeof args, "pretrain --resume --out %s/run --steps 8", dir);
+    ChildResult other = trainer_run(args);
+    test_env_back();
+    CHECK_MSG(other.status == 0 && strstr(other.output, want), "%s", other.output);
+    free(alike.output);
+    free(other.output);
+    free(config);
+    free(text);
+    free(dir);
+}
+
 TEST(trainer_resume_fills_masks) {
     static const char *const runs[] = {"whole --steps 6", "half --steps 3", "half --steps 6 --resume"};
     char *dir = test_dir(), *text = trainer_text_file(8000), args[2048], hash[2][65];
