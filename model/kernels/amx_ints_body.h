@@ -6,11 +6,13 @@
  * pass by; sums of one tile rest in registers meanwhile, a row of the left each. The products of a group are stored,
  * and converted while those of the next groups are made.
  *
- * W is the left one where rows are few, since packing costs as much as a few products do: y then comes out turned.
+ * W is the left one where rows are few, since packing costs as much as a few products do; y then comes out turned.
+ * Where there are many, W is packed: y is written in longer pieces.
  * Include lanes_avx512.h, tiles.h, or a model of it, and amx_body.h before this. */
 
 enum { INTS_STEPS = 4, INTS_AHEAD = 2 };   /* groups of the left that rest in tiles; by which products are ahead */
 enum { INTS_TILES = 8, INTS_GROUPS = 48 }; /* of the right that are packed at a time */
+enum { INTS_TURNED = 256 };                /* most rows of x that are packed; W stays where it is */
 
 typedef struct IntsSide {
     const int8_t *codes;
@@ -141,10 +143,8 @@ INLINE void ints_steps(int steps, const IntsGemm *a, IntsPanel *p, size_t g, con
 #pragma GCC unroll 4
         for (int s = 0; s < steps; s++) {
             const int soon = (s + ahead) % steps;
-            if (t == 0)
-#pragma GCC unroll 16
-                for (size_t l = 0; l < AMX_TILE; l++)
-                    __builtin_prefetch(left->soon + (size_t)s * INT8_GROUP + l * left->ld_soon);
+            for (size_t l = t; a->turned && l < AMX_TILE; l += p->tiles) /* a burst would fill the buffers */
+                __builtin_prefetch(left->soon + (size_t)s * INT8_GROUP + l * left->ld_soon, 0, 2);
             if (s + ahead < steps)
                 ints_multiply(soon, p->right[g + (size_t)soon], p->products[soon]);
             else if (t + 1 < p->tiles)
@@ -221,7 +221,7 @@ static void tile_gemm_i8(int n, int n_out, int k, const int8_t *x, const float *
                   .right = {w, w_scale, (size_t)n_out},
                   .k = (size_t)k,
                   .groups = (size_t)k / INT8_GROUP,
-                  .turned = n <= n_out,
+                  .turned = n <= MIN(n_out, INTS_TURNED),
                   .y = y,
                   .ldy = (size_t)ldy};
     if (a.turned) {
