@@ -79,6 +79,30 @@ static void check_i8(const Kernels *ref, const Kernels *hardware, Operands *o, i
     CHECK_MSG(!memcmp(o->want, o->y, count * sizeof(float)), "%d x %d x %d: the int8 tiles differ", n, n_out, k);
 }
 
+/* n_out is in INT4_OUTS; codes and scales of W are made here. */
+static void check_i4(const Kernels *ref, const Kernels *hardware, Draws *d, int n, int n_out, int groups) {
+    int outs = n_out * INT4_OUTS, k = groups * INT8_GROUP;
+    size_t codes = (size_t)n * (size_t)k, w_codes = (size_t)outs * (size_t)k / 2, row = (size_t)outs * sizeof(float);
+    size_t scales = (size_t)n * (size_t)groups, w_scales = (size_t)outs * (size_t)k / INT4_GROUP;
+    int8_t *x = xmalloc(codes);
+    uint8_t *w = xmalloc(w_codes);
+    float *x_scale = xmalloc(scales * sizeof *x_scale), *y = xmalloc((size_t)n * row), *want = xmalloc((size_t)n * row);
+    uint16_t *w_scale = xmalloc(w_scales * sizeof *w_scale);
+    for (size_t i = 0; i < codes; i++) x[i] = (int8_t)((int)draw_below(d, 255) - 127);
+    for (size_t i = 0; i < w_codes; i++) w[i] = (uint8_t)draw_below(d, 256);
+    for (size_t i = 0; i < scales; i++) x_scale[i] = (float)draw_normal(d);
+    for (size_t i = 0; i < w_scales; i++) w_scale[i] = f32_to_f16((float)draw_normal(d));
+    ref->gemm_i4(n, outs, k, x, x_scale, w, w_scale, want, outs);
+    tile_gemm_i4(n, outs, k, x, x_scale, w, w_scale, y, outs);
+    CHECK_MSG(!memcmp(want, y, (size_t)n * row), "%d x %d x %d: I4 differs from ref", n, outs, k);
+    if (hardware) {
+        hardware->gemm_i4(n, outs, k, x, x_scale, w, w_scale, y, outs);
+        CHECK_MSG(!memcmp(want, y, (size_t)n * row), "%d x %d x %d: the I4 tiles differ", n, outs, k);
+    }
+    void *all[] = {x, w, x_scale, w_scale, y, want};
+    for (size_t i = 0; i < COUNTOF(all); i++) free(all[i]);
+}
+
 static void check_not_finite(void) {
     uint16_t x[2 * 40] = {0}, w[3 * 40];
     float y[2 * 3];
@@ -108,6 +132,7 @@ TEST(kernels_amx_tiles) {
         o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)(groups * INT8_GROUP));
         check_i8(levels[0], hardware, &o, n, n_out, groups * INT8_GROUP);
         operands_free(&o);
+        check_i4(levels[0], hardware, &d, n, 1 + n_out / INT4_OUTS, groups);
     }
 }
 
@@ -129,6 +154,7 @@ TEST(kernels_amx_panels_of_codes) {
         Operands o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)k);
         check_i8(levels[0], hardware, &o, n, n_out, k);
         operands_free(&o);
+        check_i4(levels[0], hardware, &d, n, 1 + n_out / INT4_OUTS, shapes[s][2]);
     }
 }
 
