@@ -12,9 +12,10 @@
  * and a step has two parts: tiles of the right that are zeros where the other group of the left's 64 bytes is.
  * Include lanes_avx512.h, tiles.h, or a model of it, and amx_body.h before this. */
 
-enum { INTS_STEPS = 4, INTS_AHEAD = 2 };   /* groups of the left that rest in tiles; by which products are ahead */
-enum { INTS_TILES = 8, INTS_GROUPS = 48 }; /* of the right that are packed at a time */
-enum { INTS_TURNED = 256 };                /* most rows of x that are packed; W stays where it is */
+enum { INTS_STEPS = 4, INTS_AHEAD = 2 };      /* groups of the left that rest in tiles; by which products are ahead */
+enum { INTS_PACKED = 384, INTS_GROUPS = 48 }; /* tiles of int8 and groups that are packed at a time */
+enum { INTS_X_ROWS = 256, INTS_X_TILES = 8 }; /* most rows of x that are packed; most tiles of them at a time */
+enum { INTS_TILES = 32 };                     /* and of W */
 enum { INT4_UNITS = INT4_GROUP / 4, INT4_STEP_UNITS = 3 * INT4_UNITS }; /* a group, zeros, the next group */
 
 typedef struct IntsSide {
@@ -43,8 +44,8 @@ typedef struct IntsLeft {
 
 /* Groups g0.. of the right's rows r0.. */
 typedef struct IntsPanel {
-    _Alignas(64) uint32_t right[INTS_TILES * INTS_GROUPS * AMX_TILE][AMX_TILE]; /* [tile][group][unit] */
-    _Alignas(64) float right_scale[INTS_TILES * INTS_GROUPS * 2][AMX_TILE];     /* [tile][group][part] */
+    _Alignas(64) uint32_t right[INTS_PACKED * AMX_TILE][AMX_TILE]; /* [tile][group][unit] */
+    _Alignas(64) float right_scale[INTS_PACKED * 2][AMX_TILE];     /* [tile][group][part] */
     _Alignas(64) float left_scale[INTS_GROUPS][AMX_TILE];
     _Alignas(64) float sums[INTS_TILES][AMX_TILE][AMX_TILE];
     _Alignas(64) int32_t products[INTS_STEPS][AMX_TILE][AMX_TILE];
@@ -148,7 +149,7 @@ INLINE void ints_store_sums(const IntsGemm *a, const IntsPlace *place, const Vec
 
 /* Groups g..g+steps-1 of 16 rows of the left, each of so many parts, and all tiles of the panel. */
 INLINE void ints_steps(int parts, int steps, const IntsGemm *a, IntsPanel *p, size_t g, const IntsLeft *left) {
-    const bool last = g + (size_t)steps == p->groups;
+    const bool first = p->g0 + g == 0, last = g + (size_t)steps == p->groups;
     /* Products are ahead by so many that all on the way have places of their own. */
     const int count = steps * parts, places = count > INTS_STEPS ? count / 2 : count,
               ahead = MIN(INTS_AHEAD, places - 1);
@@ -167,7 +168,7 @@ INLINE void ints_steps(int parts, int steps, const IntsGemm *a, IntsPanel *p, si
         Vec sums[AMX_TILE];
         IntsPlace place = ints_place(a, p, left->i, t);
 #pragma GCC unroll 16
-        for (int l = 0; l < AMX_TILE; l++) sums[l] = vec_load(p->sums[t][l]);
+        for (int l = 0; l < AMX_TILE; l++) sums[l] = first ? vec_set1(0) : vec_load(p->sums[t][l]);
         if (last)
 #pragma GCC unroll 16
             for (size_t l = 0; l < AMX_TILE; l++) __builtin_prefetch(place.y + l * a->ldy);
@@ -232,10 +233,7 @@ static void ints_left(const IntsGemm *a, IntsPanel *p, size_t i) {
         {ints2_steps1, ints2_steps2, ints2_steps3, ints2_steps4}};
     size_t rows = tile_left(a->left.rows, i);
     ints_scales(a, p, &a->left, i, p->left_scale);
-    if (p->g0)
-        ints_resume(a, p, i);
-    else
-        memset(p->sums, 0, p->tiles * sizeof p->sums[0]);
+    if (p->g0) ints_resume(a, p, i);
     for (size_t g = 0, steps; g < p->groups; g += steps) {
         size_t rest = p->groups - g, parts = (rest + INTS_STEPS - 1) / INTS_STEPS;
         steps = (rest + parts - 1) / parts;
@@ -254,19 +252,19 @@ static void ints_left(const IntsGemm *a, IntsPanel *p, size_t i) {
 }
 
 static void ints_gemm(const IntsGemm *a) {
-    const size_t most = a->w4 ? INTS_GROUPS * AMX_TILE / INT4_STEP_UNITS : INTS_GROUPS;
+    const size_t packed = a->w4 ? INTS_PACKED * AMX_TILE / INT4_STEP_UNITS : INTS_PACKED;
+    const size_t groups = MIN(MAX(a->groups, 1), INTS_GROUPS);
+    const size_t most = MIN(packed / groups, a->turned ? INTS_X_TILES : INTS_TILES);
     IntsPanel p;
     tiles_open();
     for (p.r0 = 0; p.r0 < a->right.rows; p.r0 += p.tiles * AMX_TILE) {
-        size_t left = (a->right.rows - p.r0 + AMX_TILE - 1) / AMX_TILE, panels = (left + INTS_TILES - 1) / INTS_TILES;
+        size_t left = (a->right.rows - p.r0 + AMX_TILE - 1) / AMX_TILE, panels = (left + most - 1) / most;
         p.tiles = (left + panels - 1) / panels;
-        p.g0 = 0;
-        do {
-            p.groups = MIN(a->groups - p.g0, most);
+        for (p.g0 = 0; p.g0 < a->groups; p.g0 += p.groups) {
+            p.groups = MIN(a->groups - p.g0, groups);
             (a->w4 ? ints4_pack : ints_pack)(a, &p);
             for (size_t i = 0; i < a->left.rows; i += AMX_TILE) ints_left(a, &p, i);
-            p.g0 += p.groups;
-        } while (p.g0 < a->groups);
+        }
     }
     tiles_close();
 }
@@ -274,7 +272,7 @@ static void ints_gemm(const IntsGemm *a) {
 static void tile_gemm_i8(int n, int n_out, int k, const int8_t *x, const float *x_scale, const int8_t *w,
                          const float *w_scale, float *y, int ldy) {
     IntsSide xs = {x, x_scale, (size_t)n}, ws = {w, w_scale, (size_t)n_out};
-    bool turned = n <= MIN(n_out, INTS_TURNED);
+    bool turned = n <= MIN(n_out, INTS_X_ROWS);
     ints_gemm(&(IntsGemm){.left = turned ? ws : xs,
                           .right = turned ? xs : ws,
                           .k = (size_t)k,

@@ -138,12 +138,13 @@ TEST(kernels_amx_tiles) {
 
 /* More rows, outputs and groups than a panel has, either side the packed one. */
 TEST(kernels_amx_panels_of_codes) {
-    static const int shapes[][3] = {{INTS_TILES * AMX_TILE + 17, 20, 5},
-                                    {20, INTS_TILES * AMX_TILE + 17, 6},
+    static const int shapes[][3] = {{INTS_X_TILES * AMX_TILE + 17, INTS_X_TILES * AMX_TILE + 20, 5},
+                                    {INTS_X_ROWS + 1, 20, 3},
+                                    {INTS_X_ROWS + 1, INTS_X_ROWS + 40, 1},
+                                    {20, INTS_TILES * AMX_TILE + 50, 2},
+                                    {17, 150, INTS_GROUPS},
                                     {33, 35, INTS_GROUPS + 1},
-                                    {35, 18, 2 * INTS_GROUPS + 7},
-                                    {16, 16, INTS_GROUPS},
-                                    {130, 130, 1}};
+                                    {35, 18, 2 * INTS_GROUPS + 7}};
     const Kernels *levels[KERNELS_LEVELS];
     int n_levels = kernels_available(levels);
     if (n_levels < 4) SKIP("no AVX-512");
