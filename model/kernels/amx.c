@@ -15,7 +15,7 @@
 
 _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group");
 
-static Kernels few_rows;
+static Kernels few_rows; /* and f32 */
 
 /* Codes have the same bits either way. Eight rows of int8 are as fast one way as the other, nine 1.3 to 1.7 times as
  * fast in tiles. */
@@ -37,28 +37,24 @@ static void few_or_tiles_i4(int n, int n_out, int k, const int8_t *x, const floa
     (tiles_pay_i4(n) ? tile_gemm_i4 : few_rows.gemm_i4)(n, n_out, k, x, x_scale, w, w_scale, y, ldy);
 }
 
-/* f32 has no tiles. */
-static const TrainKernels *rest;
-
 static void pack_rows_or_tiles(bool pairs, const PackSource *s, uint32_t *out) {
     if (pairs)
         pack_tile_rows(s, out);
     else
-        rest->pack_rows(false, s, out);
+        few_rows.train->pack_rows(false, s, out);
 }
 
 static void multiply_or_tiles(bool pairs, int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
     if (pairs)
         tile_multiply(m, n, units, a, b, c, ldc, add);
     else
-        rest->multiply(false, m, n, units, a, b, c, ldc, add);
+        few_rows.train->multiply(false, m, n, units, a, b, c, ldc, add);
 }
 
 Kernels kernels_amx(void) {
     static TrainKernels train;
     Kernels k = few_rows = kernels_avx512bf16();
-    rest = k.train;
-    train = *rest;
+    train = *k.train;
     train.tile_rows[true] = AMX_PANEL_ROWS;
     train.pack_rows = pack_rows_or_tiles;
     train.multiply = multiply_or_tiles;

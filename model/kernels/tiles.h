@@ -1,4 +1,4 @@
-/* tiles: AMX as the few operations that amx_body.h needs; tests put a model of the same in their place.
+/* tiles: AMX as the few operations that amx_*body.h need; tests put a model of the same in their place.
  *
  * Eight tiles of 16 rows x 64 bytes. The assembler is spelled out because gcc 12's _tile_loadconfig declares 8 of the
  * 64 bytes as read, and its tile loads and stores no memory at all. Tile numbers are literals. */

@@ -1,5 +1,5 @@
 /* tiles_model: model/kernels/tiles.h in plain C, after the operations in Intel's manual: what the hardware computes,
- * bit for bit, so that amx_body.h is tested on machines without tiles. Not thread-safe. */
+ * bit for bit, so that amx_*body.h are tested on machines without tiles. Not thread-safe. */
 #ifndef NOISED_KERNELS_TILES_H
 #define NOISED_KERNELS_TILES_H
 
