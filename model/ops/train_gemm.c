@@ -88,10 +88,11 @@ static void multiply_block(const Plan *p, int first, int n, int k0, int units, c
     }
 }
 
-/* Enough blocks to go round. */
+/* At most; enough blocks to go round. */
+static int most_vectors(const Side *s) { return round_up((s->n + 4 * team_size() - 1) / (4 * team_size()), s->panel); }
+
 static int block_vectors(const Side *s, int units) {
-    int least = (s->n + 4 * team_size() - 1) / (4 * team_size());
-    return MAX(s->panel, MIN(round_up(least, s->panel), BLOCK_WORDS / units / s->panel * s->panel));
+    return MAX(s->panel, MIN(most_vectors(s), BLOCK_WORDS / units / s->panel * s->panel));
 }
 
 static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *own, size_t own_words, bool add) {
@@ -118,7 +119,7 @@ void train_gemm(Tape *t, const TrainGemm *g) {
     const Side *s = p.share_a ? &p.a : &p.b, *o = p.share_a ? &p.b : &p.a;
     int chunk = CHUNK_UNITS * p.units_per_k;
     size_t units = (size_t)MIN(CHUNK_UNITS, (g->k + p.units_per_k - 1) / p.units_per_k);
-    size_t own_words = MIN(MAX(BLOCK_WORDS, (size_t)o->panel * units), (size_t)round_up(o->n, o->panel) * units);
+    size_t own_words = MIN(MAX(BLOCK_WORDS, (size_t)o->panel * units), (size_t)most_vectors(o) * units);
     ArenaMark mark = arena_mark(&t->arena);
     uint32_t *shared = tape_alloc(t, (size_t)round_up(s->n, s->panel) * units * sizeof *shared);
     uint32_t *own = tape_alloc(t, (size_t)team_size() * own_words * sizeof *own);
