@@ -17,8 +17,9 @@ typedef struct CostMemory {
     size_t copy;                 /* that is saved while steps run (save.h) */
 } CostMemory;
 
-/* With `rows` tokens in a micro-batch; in_slices: the weights (optimizer.h); m needs to be declared only. */
-CostMemory cost_memory(const Model *m, int64_t rows, bool recompute, bool in_slices);
+/* With `rows` tokens in each micro-batch of a step; in_slices: the weights (optimizer.h); m needs to be declared only.
+ */
+CostMemory cost_memory(const Model *m, int64_t rows, bool recompute, bool in_slices, int64_t micro_batches);
 
 typedef struct CostDisk {
     size_t kept, more; /* bytes: of the checkpoints; of the largest file, which stands twice while it is replaced */

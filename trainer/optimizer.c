@@ -18,13 +18,17 @@ static size_t held_bytes(const Param *p, bool in_slices) {
     return param_trained(p) * dtype_size(in_slices && is_rounded(p) ? DTYPE_BF16 : DTYPE_F32);
 }
 
-size_t optimizer_memory(const ParamSet *ps, bool in_slices) {
+static size_t sum_bytes(size_t owned, int64_t micro_batches) {
+    return owned * (step_sum_in_floats(micro_batches) ? sizeof(float) : sizeof(int64_t));
+}
+
+size_t optimizer_memory(const ParamSet *ps, bool in_slices, int64_t micro_batches) {
     size_t held = 0, widened = 0, owned = slices_owned(params_count(ps));
     for (const Param *p = ps->params; p < ps->params + ps->n; p++) {
         held += held_bytes(p, in_slices);
         if (in_slices && is_rounded(p)) widened = MAX(widened, weight_count(p->weight) * sizeof(float));
     }
-    return held + widened + owned * ((in_slices ? 3 : 2) * sizeof(float) + sizeof(int64_t));
+    return held + widened + owned * (in_slices ? 3 : 2) * sizeof(float) + sum_bytes(owned, micro_batches);
 }
 
 /* Where parameters and slices begin in held. */
@@ -45,21 +49,25 @@ static void place(Optimizer *o, ParamSet *ps, bool in_slices) {
     o->at[o->slices.n] = at;
 }
 
-void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices) {
+void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices, int64_t micro_batches) {
     *o = (Optimizer){.n = params_trained(ps)};
     slices_init(&o->slices, ps);
     size_t owned = o->slices.owned, held = 0;
     for (const Param *p = ps->params; p < ps->params + ps->n; p++) held += held_bytes(p, in_slices);
-    arena_init(&o->memory, held + (in_slices ? 3 : 2) * owned * sizeof(float) + owned * sizeof(int64_t) + 5 * 64);
+    size_t averages = owned * sizeof(float), sums = sum_bytes(owned, micro_batches);
+    arena_init(&o->memory, held + (in_slices ? 3 : 2) * averages + sums + 5 * 64);
     o->held = arena_calloc(&o->memory, held);
     if (in_slices)
-        o->master = arena_calloc(&o->memory, owned * sizeof(float));
+        o->master = arena_calloc(&o->memory, averages);
     else
         o->w = (float *)(void *)o->held;
     o->at = xcalloc((size_t)o->slices.n + 1, sizeof *o->at);
-    o->m = arena_calloc(&o->memory, owned * sizeof(float));
-    o->v = arena_calloc(&o->memory, owned * sizeof(float));
-    o->sum = arena_calloc(&o->memory, owned * sizeof(int64_t));
+    o->m = arena_calloc(&o->memory, averages);
+    o->v = arena_calloc(&o->memory, averages);
+    if (step_sum_in_floats(micro_batches))
+        o->sum.floats = arena_alloc(&o->memory, sums);
+    else
+        o->sum.integers = arena_alloc(&o->memory, sums);
     o->partial = xcalloc((size_t)o->slices.n, sizeof *o->partial);
     if (!in_slices) params_bind_flat(ps, o->w, NULL);
     place(o, ps, in_slices);
@@ -99,8 +107,11 @@ typedef struct Update {
     double lr, grad_scale, correction1, correction2;
 } Update;
 
-static void read_gradient(const Optimizer *o, const Slice *s, double unit, float g[SLICE]) {
-    kernels->train->fixed_read(s->n, o->sum + s->owned, (float)unit, g);
+/* In the sum, or read of it into g. */
+static const float *gradient(const Optimizer *o, const Slice *s, double unit, float g[SLICE]) {
+    if (o->sum.floats) return o->sum.floats + s->owned;
+    kernels->train->fixed_read(s->n, o->sum.integers + s->owned, (float)unit, g);
+    return g;
 }
 
 static double gradient_norm(Optimizer *o, double unit) {
@@ -108,8 +119,7 @@ static double gradient_norm(Optimizer *o, double unit) {
     for (int k = 0; k < o->slices.n_mine; k++) {
         const Slice *s = &o->slices.all[o->slices.mine[k]];
         float g[SLICE];
-        read_gradient(o, s, unit, g);
-        o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, g);
+        o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, gradient(o, s, unit, g));
     }
     slices_all_gather_items(&o->slices, o->partial, sizeof *o->partial);
     double sum = 0;
@@ -150,8 +160,7 @@ double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64
     for (int i = 0; i < o->slices.n_mine; i++) {
         const Slice *s = &o->slices.all[o->slices.mine[i]];
         float g[SLICE];
-        read_gradient(o, s, unit, g);
-        (r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw)(o, s, g, r, &u);
+        (r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw)(o, s, gradient(o, s, unit, g), r, &u);
         if (o->master) hold(o, o->slices.mine[i], optimizer_master(o, s));
     }
     slices_all_gather(&o->slices, o->held, o->at);

@@ -7,8 +7,8 @@
  *     m = momentum m + g        w = w (1 - a decay) - a m                           (descent; v stays 0)
  *
  * One pass over memory, split among the OpenMP team; the bits depend on neither the team nor the order it works in.
- * Of many ranks (slices.h) each updates what it owns and gets the rest from the others. g comes as the sum of integers
- * of the step (fixed_sum.h), and is a float no longer than it takes to use it.
+ * Of many ranks (slices.h) each updates what it owns and gets the rest from the others. g comes as the sum of the step
+ * (step_sum.h); one of integers is read as floats no longer than it takes to use them.
  *
  * Weights are whole, w, or in slices: then of w in f32, the master weights, a rank has what it owns alone, and for
  * computing there is beside it on every rank what the others need of it: BF16 of each Param.product, F32 of the rest.
@@ -18,7 +18,7 @@
 
 #include "base/arena.h"
 #include "model/params.h"
-#include "trainer/ranks/slices.h"
+#include "trainer/ranks/step_sum.h"
 #include "trainer/recipe.h"
 
 typedef struct Optimizer {
@@ -29,22 +29,23 @@ typedef struct Optimizer {
     unsigned char *held; /* what is computed with: w, or as said above */
     size_t *at;          /* [slices.n + 1] bytes of held before a slice */
     float *m, *v;        /* [slices.owned]: with one rank all */
-    int64_t *sum;        /* [slices.owned] of the gradients (step_sum.h) */
+    GradientSum sum;
     Slices slices;
     double *partial; /* [slices.n] sums of squares */
 } Optimizer;
 
-size_t optimizer_memory(const ParamSet *ps, bool in_slices); /* bytes, of this rank, all of ps being trained */
+/* Bytes, of this rank, all of ps being trained in steps of so many micro-batches. */
+size_t optimizer_memory(const ParamSet *ps, bool in_slices, int64_t micro_batches);
 
-/* Allocates the buffers, zeroed, and binds the parameters to held. ps must stay as it is. */
-void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices);
+/* Allocates the buffers, zeroed but for the sum, and binds the parameters to held. ps must stay as it is. */
+void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices, int64_t micro_batches);
 void optimizer_free(Optimizer *o);
 
 float *optimizer_master(const Optimizer *o, const Slice *s); /* w of a slice; in slices of one that this rank owns */
 /* w of slice `slice` becomes x, on a rank that does not own it what is held of it. */
 void optimizer_take(const Optimizer *o, int slice, const float *x);
 
-/* Step t = 1, 2, ... by the recipe, but at this rate, with the mean of so many micro-batches, clipped by its global
+/* Step t = 1, 2, ... by the recipe, but at this rate, with the mean of as many micro-batches, clipped by its global
  * norm as min(1, clip / norm). Returns the norm before clipping. */
 double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64_t micro_batches);
 

@@ -15,7 +15,7 @@ static bool has_room(size_t bytes) {
 }
 
 int training_check_memory(Training *t, int64_t rows, bool recompute, bool saves, const char *less, Err *err) {
-    CostMemory need = cost_memory(&t->model, rows, recompute, t->in_slices);
+    CostMemory need = cost_memory(&t->model, rows, recompute, t->in_slices, t->accumulate);
     char text[3][MEMORY_TEXT];
     if (t->recipe->perturb != PERTURB_NONE) need.weights += params_count(&t->model.params) * sizeof(float);
     size_t all = need.weights + need.activations;
@@ -49,7 +49,7 @@ void training_bind(Training *t, bool head_only) {
         p->weight->data = at;
         at += weight_count(p->weight);
     }
-    optimizer_init(&t->optimizer, &t->trained, t->in_slices);
+    optimizer_init(&t->optimizer, &t->trained, t->in_slices, t->accumulate);
 }
 
 bool param_is_noise(const Param *p) { return strstr(p->name, ".noise.") != NULL; }

@@ -51,7 +51,7 @@ static CostMemory memory_of(const Model *m, int n_ranks, int64_t rows) {
     const Ranks *before = ranks;
     Ranks as = {.n = n_ranks};
     ranks = &as;
-    CostMemory need = cost_memory(m, rows, false, false);
+    CostMemory need = cost_memory(m, rows, false, false, 2);
     ranks = before;
     return need;
 }

@@ -45,7 +45,8 @@ static int open_run(Run *r, const char *preset, TokenSpan text, int steps, Err *
     r->config.vocab_size = VOCAB;
     r->settings.recipe = (Recipe){.lr = 3e-3, .betas = {0.9, 0.95}, .weight_decay = 0.1, .clip = 1};
     r->t = (Training){.recipe = &r->settings.recipe,
-                      .schedule = {.kind = SCHEDULE_COSINE, .lr = 3e-3, .warmup = steps / 20, .decay = steps}};
+                      .schedule = {.kind = SCHEDULE_COSINE, .lr = 3e-3, .warmup = steps / 20, .decay = steps},
+                      .accumulate = MICRO};
     if (model_init(&r->t.model, &r->config, err) || windows_init(&r->windows, text, WINDOW, 0, err)) return -1;
     training_bind(&r->t, false);
     if (training_start(&r->t, NULL, NULL, err)) return -1;
@@ -96,14 +97,14 @@ static int train_step(Run *r, int64_t step, bool tree, Errors *e, double *loss, 
         memset(r->grad, 0, r->n * sizeof *r->grad);
         if (micro_batch_read(&r->batch, step, i, err)) return -1;
         *loss += micro_batch_gradient(&r->batch, &r->tape).loss / MICRO;
-        if (fixed_sum_add(unit, r->n, r->grad, i == 0, o->sum) != SIZE_MAX)
+        if (fixed_sum_add(unit, r->n, r->grad, i == 0, o->sum.integers) != SIZE_MAX)
             return err_set(err, "a number does not fit");
         memcpy(r->g[i], r->grad, r->n * sizeof *r->grad);
     }
     for (size_t k = 0; k < r->n; k++) r->tree[k] = tree_sum(r->g, MICRO, k);
-    fixed_sum_read(unit, r->n, o->sum, r->fixed);
+    fixed_sum_read(unit, r->n, o->sum.integers, r->fixed);
     if (tree)
-        fixed_sum_add(unit, r->n, r->tree, true, o->sum);
+        fixed_sum_add(unit, r->n, r->tree, true, o->sum.integers);
     else
         compare(r, e);
     optimizer_step(o, &r->settings.recipe, schedule_lr(&r->t.schedule, step), step + 1, MICRO);

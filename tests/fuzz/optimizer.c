@@ -33,7 +33,7 @@ static void open_toy(void) {
     Err err = {""};
     param_declare(&toy.ps, &toy.matrix, "matrix", 2, (int[]){ROWS, COLUMNS}, init);
     param_declare(&toy.ps, &toy.vector, "vector", 1, (int[]){VECTOR}, init);
-    optimizer_init(&toy.o, &toy.ps, false);
+    optimizer_init(&toy.o, &toy.ps, false, 1);
     for (int i = 0; i < N; i++) toy.o.w[i] = toy.o.m[i] = toy.o.v[i] = (float)(i + 1) / 8;
     CHECK_MSG(save_now(&(Save){0}, &toy.o, &toy.ps, fuzz_folder(), 7, &err) == 0, "%s", err.msg);
     good = test_read_file(path_of(), &n_good);

@@ -213,7 +213,7 @@ static void check_serving(Golden *g) {
 static void check_training(Golden *g) {
     ParamSet *ps = &g->t.model.params;
     Optimizer o;
-    optimizer_init(&o, ps, false); /* the weights move into its own buffers */
+    optimizer_init(&o, ps, false, 1); /* the weights move into its own buffers */
     memcpy(o.w, g->t.data, g->t.count * sizeof(float));
     params_bind_flat(ps, o.w, g->t.grad);
     Recipe settings = {.betas = {0.9, 0.95}, .weight_decay = number(g, "weight_decay"), .clip = number(g, "clip")};
@@ -223,7 +223,7 @@ static void check_training(Golden *g) {
         float loss = (float)golden_step(g, g->own_targets ? 0 : 1 + (uint32_t)s, NULL);
         check_close(g, "loss of a step", &loss, &losses[s], 1, 2e-4);
         double lr = number(g, "lr") * (s < warmup ? (s + 1.0) / warmup : 1);
-        CHECK(fixed_sum_add(fixed_sum_unit(1), o.n, g->t.grad, true, o.sum) == SIZE_MAX);
+        CHECK(fixed_sum_single(fixed_sum_unit(1), o.n, g->t.grad, o.sum.floats) == SIZE_MAX);
         optimizer_step(&o, &settings, lr, s + 1, 1);
     }
     for (int i = 0; i < ps->n; i++) {

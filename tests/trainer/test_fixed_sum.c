@@ -42,6 +42,23 @@ static void sum_split(float **g, const int *order, int n_ranks, double unit, int
     free(part);
 }
 
+TEST(fixed_sum_of_a_single_one_reads_the_same) {
+    float *g = draw_gradient(0), *read = xcalloc(N, sizeof *read), *single = xcalloc(N, sizeof *single);
+    int64_t *sum = xcalloc(N, sizeof *sum);
+    double unit = fixed_sum_unit(1);
+    for (int i = 0; i < N; i += 11) g[i] *= 0x1p-40f; /* which loses bits */
+    CHECK(fixed_sum_add(unit, N, g, true, sum) == SIZE_MAX);
+    fixed_sum_read(unit, N, sum, read);
+    CHECK(fixed_sum_single(unit, N, g, single) == SIZE_MAX && !memcmp(read, single, N * sizeof *read));
+    CHECK(memcmp(g, single, N * sizeof *g) != 0);
+    g[N - 1] = NAN, g[N / 2] = FIXED_SUM_LIMIT;
+    CHECK(fixed_sum_single(unit, N, g, single) == N / 2);
+    free(g);
+    free(read);
+    free(single);
+    free(sum);
+}
+
 TEST(fixed_sum_has_no_order) {
     float *g[MICRO];
     int order[MICRO];
@@ -190,7 +207,7 @@ TEST(step_sum_adds_and_names_the_first_misfit) {
     float *g = xcalloc(ALL, sizeof *g);
     stack_init(&t);
     slices_init(&slices, &t.ps);
-    step_sum_init(&s, &t.ps, &slices, sum, 3);
+    step_sum_init(&s, &t.ps, &slices, (GradientSum){.integers = sum}, 3);
     tape_init(&tape, true);
     for (int step = 0; step < 2; step++) {
         for (int i = 0; i < 3; i++) {

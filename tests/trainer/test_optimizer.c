@@ -57,7 +57,7 @@ static void reference_step(double *w, double *m, double *v, double g, double lr,
 
 /* A step with g as the sum of so many micro-batches. */
 static double toy_step(Optimizer *o, const Recipe *r, int t, const float *g, int64_t micro_batches) {
-    CHECK(fixed_sum_add(fixed_sum_unit(micro_batches), TOY_N, g, true, o->sum) == SIZE_MAX);
+    CHECK(fixed_sum_add(fixed_sum_unit(micro_batches), TOY_N, g, true, o->sum.integers) == SIZE_MAX);
     return optimizer_step(o, r, 0.01, t, micro_batches);
 }
 
@@ -65,7 +65,7 @@ TEST(trainer_adamw_matches_scalar_reference) {
     Toy toy;
     Optimizer o;
     toy_init(&toy);
-    optimizer_init(&o, &toy.ps, false);
+    optimizer_init(&o, &toy.ps, false, 2);
     float *g = xcalloc(TOY_N, sizeof *g);
     double *w = xcalloc(3 * TOY_N, sizeof *w), *m = w + TOY_N, *v = m + TOY_N;
     Draws d = draws_open(1, DRAW_TEST, 1);
@@ -97,16 +97,43 @@ TEST(trainer_adamw_matches_scalar_reference) {
 
 /* What is told before is what is taken, but for the ends of buffers. */
 TEST(trainer_optimizer_memory_is_as_told) {
-    Toy toy;
-    Optimizer o;
-    toy_init(&toy);
-    optimizer_init(&o, &toy.ps, false);
-    CHECK(optimizer_memory(&toy.ps, false) == 20 * TOY_N);
-    size_t taken = arena_used(&o.memory);
-    CHECK_MSG(taken >= 20 * TOY_N && taken < 20 * TOY_N + 4 * 64, "%zu bytes", taken);
-    CHECK_MSG(o.memory.grown == 1, "%zu blocks, and what is left over in them", o.memory.grown);
-    optimizer_free(&o);
-    params_free(&toy.ps);
+    for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+        Toy toy;
+        Optimizer o;
+        size_t each = micro_batches == 1 ? 16 : 20;
+        toy_init(&toy);
+        optimizer_init(&o, &toy.ps, false, micro_batches);
+        CHECK(optimizer_memory(&toy.ps, false, micro_batches) == each * TOY_N);
+        size_t taken = arena_used(&o.memory);
+        CHECK_MSG(taken >= each * TOY_N && taken < each * TOY_N + 4 * 64, "%zu bytes", taken);
+        CHECK_MSG(o.memory.grown == 1, "%zu blocks, and what is left over in them", o.memory.grown);
+        optimizer_free(&o);
+        params_free(&toy.ps);
+    }
+}
+
+/* The only micro-batch of a step is summed in floats, of which nothing is to be seen. */
+TEST(trainer_single_micro_batch_has_the_bits_of_a_sum) {
+    Toy toys[2];
+    Optimizer o[2];
+    float g[TOY_N];
+    Recipe c = {.betas = {0.9, 0.95}, .weight_decay = 0.1, .clip = 1};
+    Draws d = draws_open(1, DRAW_TEST, 4);
+    for (int i = 0; i < 2; i++) {
+        toy_init(&toys[i]);
+        optimizer_init(&o[i], &toys[i].ps, false, 1 + i);
+    }
+    for (int t = 1; t <= 5; t++) {
+        for (int i = 0; i < TOY_N; i++) g[i] = (float)draw_normal(&d) * (i % 3 ? 1 : 0x1p-48f);
+        CHECK(fixed_sum_single(fixed_sum_unit(1), TOY_N, g, o[0].sum.floats) == SIZE_MAX);
+        CHECK(fixed_sum_add(fixed_sum_unit(1), TOY_N, g, true, o[1].sum.integers) == SIZE_MAX);
+        CHECK(optimizer_step(&o[0], &c, 0.01, t, 1) == optimizer_step(&o[1], &c, 0.01, t, 1));
+        CHECK(!memcmp(o[0].w, o[1].w, sizeof g) && !memcmp(o[0].m, o[1].m, sizeof g));
+    }
+    for (int i = 0; i < 2; i++) {
+        optimizer_free(&o[i]);
+        params_free(&toys[i].ps);
+    }
 }
 
 /* torch.optim.SGD's equations, but for the decay, which is AdamW's. */
@@ -114,7 +141,7 @@ TEST(trainer_descent_matches_scalar_reference) {
     Toy toy;
     Optimizer o;
     toy_init(&toy);
-    optimizer_init(&o, &toy.ps, false);
+    optimizer_init(&o, &toy.ps, false, 2);
     float *g = xcalloc(TOY_N, sizeof *g);
     double *w = xcalloc(2 * TOY_N, sizeof *w), *m = w + TOY_N, worst = 0;
     Draws d = draws_open(1, DRAW_TEST, 2);
@@ -190,7 +217,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
         Optimizer o;
         param_declare(&ps, &matrix, others[i].name, 2, (int[]){others[i].rows, 2}, init);
         if (others[i].n_extra) param_declare(&ps, &extra, "extra", 1, (int[]){2}, init);
-        optimizer_init(&o, &ps, false);
+        optimizer_init(&o, &ps, false, 1);
         if (i == 0) CHECK_MSG(save_now(&(Save){0}, &o, &ps, dir, 1234, &err) == 0, "%s", err.msg);
         CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !others[i].why);
         CHECK_MSG(!others[i].why || strstr(err.msg, others[i].why), "%s", err.msg);
@@ -202,7 +229,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
     Weight matrix;
     Optimizer o;
     param_declare(&ps, &matrix, "matrix", 2, (int[]){3, 2}, init);
-    optimizer_init(&o, &ps, false);
+    optimizer_init(&o, &ps, false, 1);
     for (size_t i = 0; i < COUNTOF(steps); i++) {
         size_t n;
         char *file = test_read_file(path, &n), *at = memmem(file, n, steps[i ? i - 1 : 0][0], 4), why[64];
@@ -234,7 +261,7 @@ static void filed_open(Filed *f) {
     *f = (Filed){.dir = test_dir()};
     param_declare(&f->ps, &f->first, "long", 1, (int[]){LONG}, (Init){.kind = INIT_CONSTANT});
     param_declare(&f->ps, &f->second, "a.short", 1, (int[]){SHORT}, (Init){.kind = INIT_CONSTANT});
-    optimizer_init(&f->o, &f->ps, false);
+    optimizer_init(&f->o, &f->ps, false, 1);
     for (int i = 0; i < LONG + SHORT; i++) {
         f->o.w[i] = (float)i;
         f->o.m[i] = (float)-i;

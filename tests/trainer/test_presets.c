@@ -75,7 +75,7 @@ TEST(trainer_memory_of_ranks_is_the_formula) {
     for (size_t k = 0; k < COUNTOF(cases); k++) {
         Ranks as = {.n = cases[k].n};
         ranks = &as;
-        CostMemory need = cost_memory(&m, c.max_positions, true, cases[k].in_slices);
+        CostMemory need = cost_memory(&m, c.max_positions, true, cases[k].in_slices, 2);
         double told = (double)need.weights, whole = told + (double)need.activations, copy = (double)need.copy,
                bucket = 16384 * fmax(16, 4 * as.n);
         double formula = as.n == 1 ? 20 * n + 4 * (of[0] + largest)
@@ -101,10 +101,11 @@ TEST(trainer_cost_follows_what_was_measured) {
     REQUIRE(preset_config(&c, "noiseformer-v2-tiny", &err) == 0 && model_init(&m, &c, &err) == 0);
     double speed = 1 / cost_seconds(&m, 430e9);
     CHECK_MSG(speed > 9300 / 1.3 && speed < 9300 * 1.3, "%g tokens/s", speed);
-    CostMemory plain = cost_memory(&m, 2048, false, false), recompute = cost_memory(&m, 2048, true, false);
+    CostMemory plain = cost_memory(&m, 2048, false, false, 2), recompute = cost_memory(&m, 2048, true, false, 2);
     size_t n = params_count(&m.params); /* 20 bytes each, and a layer's gradient */
     CHECK(plain.weights > 20 * n && plain.weights < 24 * n && recompute.weights == plain.weights);
     CHECK(recompute.activations < plain.activations / 2);
+    CHECK(plain.weights - cost_memory(&m, 2048, false, false, 1).weights == 4 * n);
     model_free(&m);
     REQUIRE(preset_config(&c, "mha-124m", &err) == 0);
     c.max_positions = 256;

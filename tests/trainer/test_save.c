@@ -40,7 +40,7 @@ static void saved_open(Saved *f) {
     *f = (Saved){.dir = test_dir()};
     param_declare(&f->ps, &f->first, "long", 1, (int[]){LONG}, (Init){.kind = INIT_CONSTANT});
     param_declare(&f->ps, &f->second, "a.short", 1, (int[]){SHORT}, (Init){.kind = INIT_CONSTANT});
-    optimizer_init(&f->o, &f->ps, false);
+    optimizer_init(&f->o, &f->ps, false, 1);
     snprintf(f->path, sizeof f->path, "%s/" RUN_OPTIMIZER, f->dir);
 }
 

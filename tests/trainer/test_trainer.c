@@ -222,7 +222,7 @@ TEST(trainer_evaluation_equals_the_training_loss) {
     Optimizer o;
     Err err;
     REQUIRE(config_json_load(&cfg, NULL, path, &err) == 0 && model_init(&m, &cfg, &err) == 0);
-    optimizer_init(&o, &m.params, false);
+    optimizer_init(&o, &m.params, false, 1);
     Draws d = draws_open(5, DRAW_TEST, 2);
     for (size_t i = 0; i < o.n; i++) o.w[i] = (float)(0.3 * draw_normal(&d));
     uint16_t ids[N];

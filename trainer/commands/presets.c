@@ -45,7 +45,7 @@ static int print_row(const char *name, int *width, double *rate, Err *err) {
     if (preset_config(&c, name, err) || model_init(&m, &c, err)) return -1;
     if (c.hidden_size != *width) *rate = cost_rate(*width = c.hidden_size);
     for (int i = 0; i < 2; i++) {
-        CostMemory need = cost_memory(&m, (int64_t)BATCH * c.max_positions, i, false);
+        CostMemory need = cost_memory(&m, (int64_t)BATCH * c.max_positions, i, false, 1);
         memory_text(need.weights + need.activations, memory[i]);
     }
     double seconds = cost_seconds(&m, *rate), tokens = (double)STEPS * BATCH * c.max_positions;

@@ -32,6 +32,19 @@ size_t fixed_sum_add(double unit, size_t n, const float *x, bool first, int64_t 
     return misfit;
 }
 
+size_t fixed_sum_single(double unit, size_t n, const float *x, float *sum) {
+    size_t misfit = SIZE_MAX;
+#pragma omp parallel for schedule(static) reduction(min : misfit) if (team_pays(n, TEAM_ELEMENTS))
+    for (size_t at = 0; at < n; at += PIECE) {
+        int64_t integers[PIECE];
+        int here = (int)MIN(n - at, (size_t)PIECE);
+        if (!kernels->train->fixed_add(here, x + at, 1 / unit, FIXED_SUM_LIMIT, true, integers))
+            misfit = MIN(misfit, at + first_misfit((size_t)here, x + at));
+        kernels->train->fixed_read(here, integers, (float)unit, sum + at);
+    }
+    return misfit;
+}
+
 void fixed_sum_read(double unit, size_t n, const int64_t *sum, float *x) {
 #pragma omp parallel for schedule(static) if (team_pays(n, TEAM_ELEMENTS))
     for (size_t at = 0; at < n; at += PIECE)

@@ -18,9 +18,10 @@ static void keep_first(Misfit *m, Misfit other) {
     if (other.micro_batch < m->micro_batch || (other.micro_batch == m->micro_batch && other.at < m->at)) *m = other;
 }
 
-/* n floats of the part from `at` on, added to integers or, as the first, made such. */
-static void add(StepSum *s, const GradientPart *p, size_t at, size_t n, bool first, int64_t *to) {
-    size_t misfit = fixed_sum_add(s->unit, n, p->g + at, first, to);
+/* n floats of the part from `at` on, added to the sum or, as the first, made such. */
+static void add(StepSum *s, const GradientPart *p, size_t at, size_t n, bool first, GradientSum to) {
+    size_t misfit = to.floats ? fixed_sum_single(s->unit, n, p->g + at, to.floats)
+                              : fixed_sum_add(s->unit, n, p->g + at, first, to.integers);
     if (misfit == SIZE_MAX) return;
     at += misfit;
     keep_first(&s->misfit, (Misfit){.micro_batch = s->share.first + s->i, .at = p->first + at, .value = p->g[at]});
@@ -33,6 +34,13 @@ static void reached(void *context, int layer) {
 
 /* ---- alone ---- */
 
+bool step_sum_in_floats(int64_t micro_batches) { return micro_batches == 1 && ranks->n == 1; }
+
+static GradientSum sum_at(GradientSum sum, size_t at) {
+    if (sum.floats) return (GradientSum){.floats = sum.floats + at};
+    return (GradientSum){.integers = sum.integers + at};
+}
+
 static int start_alone(StepSum *s, Err *err) {
     (void)s, (void)err;
     return 0;
@@ -41,7 +49,7 @@ static int start_alone(StepSum *s, Err *err) {
 static void reach_alone(StepSum *s, int part) {
     while (s->added > part) {
         const GradientPart *p = &s->gradients.parts[--s->added];
-        add(s, p, 0, p->n, s->i == 0, s->sum + p->first);
+        add(s, p, 0, p->n, s->i == 0, sum_at(s->sum, p->first));
         gradient_part_clear(p);
     }
 }
@@ -68,11 +76,11 @@ static void advance(StepSum *s, int *at, int part) {
 static void meet(StepSum *s, int bucket, const GradientPart *p) {
     Stretch all = slices_bucket(s->slices, bucket), own = slices_bucket_owned(s->slices, bucket);
     if (s->i < s->share.n)
-        add(s, p, all.first - p->first, all.n, true, s->integers);
+        add(s, p, all.first - p->first, all.n, true, (GradientSum){.integers = s->integers});
     else
         memset(s->integers, 0, all.n * sizeof *s->integers);
     slices_reduce_scatter(s->slices, s->integers, bucket, s->arrived);
-    int64_t *sum = s->sum + own.first;
+    int64_t *sum = s->sum.integers + own.first;
     for (size_t k = 0; k < own.n; k++) sum[k] = s->arrived[k] + (s->i ? sum[k] : 0);
 }
 
@@ -137,7 +145,7 @@ size_t step_sum_memory(const ParamSet *ps) {
     return gradients + integers;
 }
 
-void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, int64_t *sum, int64_t micro_batches) {
+void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, GradientSum sum, int64_t micro_batches) {
     *s = (StepSum){.ps = ps,
                    .slices = slices,
                    .sum = sum,

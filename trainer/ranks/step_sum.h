@@ -6,7 +6,8 @@
  *     step_sum_add(s, i, loss)
  *     step_sum_end(s, &mean)         sum = that over all ranks, of what this one owns (slices.h)
  *
- * Gradients are added as integers (fixed_sum.h), so no order of them has to be kept. As the tape leaves a layer, what
+ * Gradients are added as integers (fixed_sum.h), so no order of them has to be kept; a single one is rounded as they
+ * are, and takes half the room. As the tape leaves a layer, what
  * it has is added and its place is free for the next one. A machine alone does that there and then. Of many ranks each
  * has a thread that makes integers of it, bucket by bucket, and meets the others: each gets the sum of what it owns.
  * The layer below is computed meanwhile. So all ranks have as many micro-batches in a step, of which the last of some
@@ -31,11 +32,19 @@ typedef struct Misfit {
     float value;
 } Misfit;
 
+/* [slices.owned], one of them: integers; or what would be read of them, where one machine has a single micro-batch. */
+typedef struct GradientSum {
+    int64_t *integers;
+    float *floats;
+} GradientSum;
+
+bool step_sum_in_floats(int64_t micro_batches);
+
 typedef struct SumWay SumWay;
 typedef struct StepSum {
     const ParamSet *ps;
     const Slices *slices;
-    int64_t *sum; /* [slices.owned] */
+    GradientSum sum;
     LayerGradients gradients;
     int64_t micro_batches, i; /* i: of this rank's, the one that is being added */
     RankShare share;
@@ -55,7 +64,7 @@ typedef struct StepSum {
 size_t step_sum_memory(const ParamSet *ps);
 
 /* ps, cut into slices, and sum: borrowed. Must not move in memory. */
-void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, int64_t *sum, int64_t micro_batches);
+void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, GradientSum sum, int64_t micro_batches);
 void step_sum_free(StepSum *s);
 
 int step_sum_begin(StepSum *s, int64_t i, Tape *tape, Err *err);
