@@ -40,18 +40,29 @@ static void tile_rows(const char *from, size_t ld, size_t rows, size_t bytes, __
         r[l] = l < rows ? _mm512_maskz_loadu_epi8(present, from + l * ld) : _mm512_setzero_si512();
 }
 
+/* These rows as a tile; units across, as a tile of operand B. */
+INLINE void tile_copy(const void *from, size_t ld, size_t rows, size_t bytes, void *to) {
+    __m512i r[AMX_TILE];
+    tile_rows(from, ld, rows, bytes, r);
+    for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512((char *)to + l * AMX_BYTES, r[l]);
+}
+
+INLINE void tile_turn(const void *from, size_t ld, size_t rows, size_t bytes, void *to) {
+    __m512i r[AMX_TILE];
+    tile_rows(from, ld, rows, bytes, r);
+    ints_transpose(r);
+    for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512((char *)to + u * AMX_BYTES, r[u]);
+}
+
 /* How many of n are left from `from` on, at most a tile. */
 static size_t tile_left(size_t n, size_t from) { return n > from ? MIN(n - from, AMX_TILE) : 0; }
 
 static void tile_pack(const TileGemm *g, const TileBlock *b, TileScratch *s) {
     for (size_t first = 0; first < b->rows; first += AMX_TILE)
         for (size_t step = 0; step < b->steps; step++) {
-            __m512i r[AMX_TILE];
             size_t at = (b->s0 + step) * AMX_BYTES;
-            uint32_t(*to)[AMX_TILE] = s->x[first / AMX_PAIR][step][first / AMX_TILE % 2];
-            tile_rows(g->x + (b->i + first) * g->ldx + at, g->ldx, tile_left(b->rows, first), g->bytes - at, r);
-            ints_transpose(r);
-            for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512(to[u], r[u]);
+            tile_turn(g->x + (b->i + first) * g->ldx + at, g->ldx, tile_left(b->rows, first), g->bytes - at,
+                      s->x[first / AMX_PAIR][step][first / AMX_TILE % 2]);
         }
 }
 
@@ -61,9 +72,7 @@ static const void *tile_of_w(const TileGemm *g, size_t o, size_t step, uint32_t 
     const char *w = g->w + o * g->bytes + at;
     *ld = g->bytes;
     if (o + AMX_TILE <= g->n_out && at + AMX_BYTES <= g->bytes) return w;
-    __m512i r[AMX_TILE];
-    tile_rows(w, g->bytes, tile_left(g->n_out, o), g->bytes - at, r);
-    for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512(copy[l], r[l]);
+    tile_copy(w, g->bytes, tile_left(g->n_out, o), g->bytes - at, copy);
     *ld = AMX_BYTES;
     return copy;
 }

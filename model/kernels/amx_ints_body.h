@@ -53,25 +53,12 @@ typedef struct IntsPanel {
     size_t r0, tiles, g0, groups;
 } IntsPanel;
 
-/* Up to 16 rows of up to 64 bytes, units across, zeros beyond the last row. */
-INLINE void ints_turn(const void *from, size_t ld, size_t rows, size_t bytes, void *to) {
-    __m512i r[AMX_TILE];
-    __mmask64 present = bytes < AMX_BYTES ? ((uint64_t)1 << bytes) - 1 : ~(uint64_t)0;
-#pragma GCC unroll 16
-    for (size_t l = 0; l < AMX_TILE; l++)
-        r[l] = l < rows ? _mm512_maskz_loadu_epi8(present, (const char *)from + l * ld) : _mm512_setzero_si512();
-    ints_transpose(r);
-#pragma GCC unroll 16
-    for (size_t u = 0; u < AMX_TILE; u++)
-        if (4 * u < bytes) _mm512_store_si512((char *)to + u * AMX_BYTES, r[u]);
-}
-
-/* scale[g][l] of the panel's groups and rows i + l. */
+/* scale[g][l] of the panel's groups and rows i + l, and up to 15 more of scale than there are groups. */
 static void ints_scales(const IntsGemm *a, const IntsPanel *p, const IntsSide *side, size_t i,
                         float (*scale)[AMX_TILE]) {
     size_t rows = tile_left(side->rows, i);
     for (size_t g = 0; g < p->groups; g += AMX_TILE)
-        ints_turn(side->scale + i * a->groups + p->g0 + g, a->groups * sizeof(float), rows,
+        tile_turn(side->scale + i * a->groups + p->g0 + g, a->groups * sizeof(float), rows,
                   tile_left(p->groups, g) * sizeof(float), scale[g]);
 }
 
@@ -80,7 +67,7 @@ static void ints_pack(const IntsGemm *a, IntsPanel *p) {
         size_t i = p->r0 + t * AMX_TILE, rows = tile_left(a->right.rows, i), at = t * p->groups;
         const int8_t *codes = a->right.codes + i * a->k + p->g0 * INT8_GROUP;
         for (size_t g = 0; g < p->groups; g++, codes += INT8_GROUP)
-            ints_turn(codes, a->k, rows, AMX_BYTES, p->right[(at + g) * AMX_TILE]);
+            tile_turn(codes, a->k, rows, AMX_BYTES, p->right + (at + g) * AMX_TILE);
         ints_scales(a, p, &a->right, i, p->right_scale + at);
     }
 }
@@ -240,11 +227,7 @@ static void ints_left(const IntsGemm *a, IntsPanel *p, size_t i) {
         const char *at = (const char *)a->left.codes + i * a->k + (p->g0 + g) * INT8_GROUP;
         IntsLeft left = {at, a->k, INT8_GROUP, at + AMX_TILE * a->k, a->k, i};
         if (rows < AMX_TILE) {
-            for (size_t s = 0; s < steps; s++) {
-                __m512i r[AMX_TILE];
-                tile_rows(at + s * INT8_GROUP, a->k, rows, AMX_BYTES, r);
-                for (size_t l = 0; l < AMX_TILE; l++) _mm512_store_si512(p->copy[s][l], r[l]);
-            }
+            for (size_t s = 0; s < steps; s++) tile_copy(at + s * INT8_GROUP, a->k, rows, AMX_BYTES, p->copy[s]);
             left = (IntsLeft){(const char *)p->copy, AMX_BYTES, sizeof p->copy[0], at, 0, i};
         }
         many[a->w4 ? 1 : 0][steps - 1](a, p, g, &left);

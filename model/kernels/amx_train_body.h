@@ -40,12 +40,8 @@ typedef struct TileAt {
 } TileAt;
 
 /* n rows of `some` words, ld words apart. */
-static TileAt tile_copy(const uint32_t *from, size_t ld, int n, int some, uint32_t copy[AMX_TILE][AMX_TILE]) {
-    for (int r = 0; r < AMX_TILE; r++) {
-        __m512i row = _mm512_setzero_si512();
-        if (r < n) row = _mm512_maskz_loadu_epi32(lanes_below(some), from + (size_t)r * ld);
-        _mm512_store_si512(copy[r], row);
-    }
+static TileAt words_copied(const uint32_t *from, size_t ld, int n, int some, uint32_t copy[AMX_TILE][AMX_TILE]) {
+    tile_copy(from, ld * sizeof *from, (size_t)n, (size_t)some * sizeof *from, copy);
     return (TileAt){copy, AMX_BYTES};
 }
 
@@ -82,13 +78,13 @@ static TileSide side_of_columns(TrainTiles *g, int j) {
 static TileAt rows_copied(const TrainTiles *g, const TileSide *s, int u) {
     int some = MIN(AMX_UNITS, g->units - u);
     const uint32_t *at = s->at + (size_t)(u / AMX_UNITS) * s->step;
-    if (g->a.row || some == AMX_UNITS) return tile_copy(at, s->ld, s->n, some, s->copy);
-    return tile_copy(at - s->first * (AMX_UNITS - some), (size_t)some, s->n, some, s->copy);
+    if (g->a.row || some == AMX_UNITS) return words_copied(at, s->ld, s->n, some, s->copy);
+    return words_copied(at - s->first * (AMX_UNITS - some), (size_t)some, s->n, some, s->copy);
 }
 
 static TileAt columns_copied(const TrainTiles *g, const TileSide *s, int u) {
     int some = MIN(AMX_UNITS, g->units - u);
-    if (!g->b.taps) return tile_copy(s->at + (size_t)u * s->ld, s->ld, some, AMX_TILE, s->copy);
+    if (!g->b.taps) return words_copied(s->at + (size_t)u * s->ld, s->ld, some, AMX_TILE, s->copy);
     for (int l = 0; l < AMX_TILE; l++) {
         const uint32_t *from = s->at + (l < some ? g->b.taps[u + l] : 0);
         _mm512_store_si512(s->copy[l], l < some ? _mm512_loadu_si512(from) : _mm512_setzero_si512());
