@@ -20,14 +20,19 @@ static size_t first_misfit(size_t n, const float *x) {
     return i;
 }
 
+/* n numbers of x from `at` on, added to sum; the place of the first that does not fit. */
+static size_t add_piece(double unit, size_t n, const float *x, size_t at, bool first, int64_t *sum) {
+    bool fits = kernels->train->fixed_add((int)n, x + at, 1 / unit, FIXED_SUM_LIMIT, first, sum);
+    return fits ? SIZE_MAX : at + first_misfit(n, x + at);
+}
+
 size_t fixed_sum_add(double unit, size_t n, const float *x, bool first, int64_t *sum) {
-    double scale = 1 / unit;
     size_t misfit = SIZE_MAX;
 #pragma omp parallel for schedule(static) reduction(min : misfit) if (team_pays(n, TEAM_ELEMENTS))
     for (size_t at = 0; at < n; at += PIECE) {
         size_t here = MIN(n - at, (size_t)PIECE);
-        if (!kernels->train->fixed_add((int)here, x + at, scale, FIXED_SUM_LIMIT, first, sum + at))
-            misfit = MIN(misfit, at + first_misfit(here, x + at));
+        size_t place = add_piece(unit, here, x, at, first, sum + at);
+        misfit = MIN(misfit, place);
     }
     return misfit;
 }
@@ -37,10 +42,10 @@ size_t fixed_sum_single(double unit, size_t n, const float *x, float *sum) {
 #pragma omp parallel for schedule(static) reduction(min : misfit) if (team_pays(n, TEAM_ELEMENTS))
     for (size_t at = 0; at < n; at += PIECE) {
         int64_t integers[PIECE];
-        int here = (int)MIN(n - at, (size_t)PIECE);
-        if (!kernels->train->fixed_add(here, x + at, 1 / unit, FIXED_SUM_LIMIT, true, integers))
-            misfit = MIN(misfit, at + first_misfit((size_t)here, x + at));
-        kernels->train->fixed_read(here, integers, (float)unit, sum + at);
+        size_t here = MIN(n - at, (size_t)PIECE);
+        size_t place = add_piece(unit, here, x, at, true, integers);
+        misfit = MIN(misfit, place);
+        kernels->train->fixed_read((int)here, integers, (float)unit, sum + at);
     }
     return misfit;
 }
