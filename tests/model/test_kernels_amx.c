@@ -2,7 +2,8 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "model/kernels/kernels.h"
+#include "model/kernels/isa.h"
+#include "tests/model/amx_machine.h"
 #include "tests/support/test.h"
 
 #if defined(__x86_64__)
@@ -118,10 +119,8 @@ static void check_not_finite(void) {
 TEST(kernels_amx_tiles) {
     static const int ns[] = {1, 2, 15, 16, 17, 31, 32, 33, MAX_N}, outs[] = {1, 16, 17, 32, 40, MAX_OUT};
     static const int ks[] = {1, 31, 32, 33, 64, 511, 512, 577, MAX_K};
-    const Kernels *levels[KERNELS_LEVELS];
-    int n_levels = kernels_available(levels);
-    if (n_levels < 4) SKIP("no AVX-512");
-    const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
+    const Kernels *hardware;
+    if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
     Draws d = draws_open(31, DRAW_TEST, 0);
     for (size_t round = 0; round < (SANITIZED ? 18 : 60); round++) {
         int n = ns[draw_below(&d, COUNTOF(ns))], n_out = outs[draw_below(&d, COUNTOF(outs))];
@@ -130,9 +129,24 @@ TEST(kernels_amx_tiles) {
         check_bf16(hardware, &o, n, n_out, k);
         operands_free(&o);
         o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)(groups * INT8_GROUP));
-        check_i8(levels[0], hardware, &o, n, n_out, groups * INT8_GROUP);
+        check_i8(&kernels_ref, hardware, &o, n, n_out, groups * INT8_GROUP);
         operands_free(&o);
-        check_i4(levels[0], hardware, &d, n, 1 + n_out / INT4_OUTS, groups);
+        check_i4(&kernels_ref, hardware, &d, n, 1 + n_out / INT4_OUTS, groups);
+    }
+}
+
+/* More elements, outputs and rows than are taken at a time. */
+TEST(kernels_amx_pieces_of_bf16) {
+    enum { PIECE = AMX_STEPS * AMX_BYTES / sizeof(uint16_t) };
+    static const int shapes[][3] = {
+        {18, 33, PIECE}, {18, 33, PIECE + 1}, {3, AMX_PAIR + 1, 2 * PIECE + 65}, {AMX_ROWS + 17, AMX_OUTS + 17, 40}};
+    const Kernels *hardware;
+    if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
+    Draws d = draws_open(33, DRAW_TEST, 0);
+    for (size_t s = 0; s < COUNTOF(shapes) - SANITIZED; s++) {
+        Operands o = operands_new(&d, (size_t)shapes[s][0], (size_t)shapes[s][1], (size_t)shapes[s][2]);
+        check_bf16(hardware, &o, shapes[s][0], shapes[s][1], shapes[s][2]);
+        operands_free(&o);
     }
 }
 
@@ -145,23 +159,21 @@ TEST(kernels_amx_panels_of_codes) {
                                     {17, 150, INTS_GROUPS},
                                     {33, 35, INTS_GROUPS + 1},
                                     {35, 18, 2 * INTS_GROUPS + 7}};
-    const Kernels *levels[KERNELS_LEVELS];
-    int n_levels = kernels_available(levels);
-    if (n_levels < 4) SKIP("no AVX-512");
-    const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
+    const Kernels *hardware;
+    if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
     Draws d = draws_open(32, DRAW_TEST, 0);
     for (size_t s = 0; s < COUNTOF(shapes); s++) {
         int n = shapes[s][0], n_out = shapes[s][1], k = shapes[s][2] * INT8_GROUP;
         Operands o = operands_new(&d, (size_t)n, (size_t)n_out, (size_t)k);
-        check_i8(levels[0], hardware, &o, n, n_out, k);
+        check_i8(&kernels_ref, hardware, &o, n, n_out, k);
         operands_free(&o);
-        check_i4(levels[0], hardware, &d, n, 1 + n_out / INT4_OUTS, shapes[s][2]);
+        check_i4(&kernels_ref, hardware, &d, n, 1 + n_out / INT4_OUTS, shapes[s][2]);
     }
 }
 
 TEST(kernels_amx_propagates_what_is_not_finite) {
-    const Kernels *levels[KERNELS_LEVELS];
-    if (kernels_available(levels) < 4) SKIP("no AVX-512");
+    const Kernels *hardware;
+    if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
     check_not_finite();
 }
 #endif

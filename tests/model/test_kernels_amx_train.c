@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "model/kernels/kernels.h"
+#include "tests/model/amx_machine.h"
 #include "tests/support/test.h"
 
 #if defined(__x86_64__)
@@ -132,10 +132,8 @@ static void check_packing(const Problem *p) {
 
 TEST(kernels_amx_training) {
     static const int ns[] = {1, 15, 16, 17, 32, 33, 63, 64, 97}, ks[] = {1, 2, 31, 32, 33, 64, 95, 321};
-    const Kernels *levels[KERNELS_LEVELS];
-    int n_levels = kernels_available(levels);
-    if (n_levels < 4) SKIP("no AVX-512");
-    const Kernels *hardware = strcmp(levels[n_levels - 1]->name, "amx") ? NULL : levels[n_levels - 1];
+    const Kernels *hardware;
+    if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
     Draws d = draws_open(32, DRAW_TEST, 0);
     for (size_t round = 0; round < (SANITIZED ? 24 : 96); round++) {
         int m = ns[draw_below(&d, COUNTOF(ns))], n = ns[draw_below(&d, COUNTOF(ns))];
