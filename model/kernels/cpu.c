@@ -19,7 +19,7 @@ static Kernels blas;
 #include <sys/syscall.h>
 
 typedef struct CpuFeatures {
-    bool avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx;
+    bool avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx, intel;
 } CpuFeatures;
 
 static Kernels avx2vnni, avx512vnni, avx512bf16, amx;
@@ -44,6 +44,7 @@ static CpuFeatures cpu_features(void) {
     const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     unsigned a, b, c, d;
     CpuFeatures f = {0};
+    f.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return f;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
     uint64_t states = saved_states();
@@ -57,6 +58,12 @@ static CpuFeatures cpu_features(void) {
     f.amx = f.avx512bf16 && amx_bits && tiles_permitted();
     return f;
 }
+
+/* vdpbf16ps has half the rate of fused multiply-adds on Intel's cores, twice theirs on AMD's. */
+static bool pairs_are_slow(void) {
+    CpuFeatures f = cpu_features();
+    return f.intel && !f.amx;
+}
 #define VECTOR_LEVELS "avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx"
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
@@ -65,6 +72,10 @@ static Kernels neondot, neonbf16;
 #define VECTOR_LEVELS "neon, neondot, neonbf16"
 #else
 #define VECTOR_LEVELS "none of vectors"
+#endif
+
+#if !defined(__x86_64__)
+static bool pairs_are_slow(void) { return false; }
 #endif
 
 int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
@@ -111,7 +122,9 @@ enum { FIRST_VECTOR = 2 }; /* behind ref and blas */
 
 static const Kernels *by_rate(const Kernels *const *levels, int n) {
     static RatedKernels rated;
-    if (!rated.kernels.name) kernels_by_rate(&rated, levels, n);
+    if (rated.kernels.name) return &rated.kernels;
+    kernels_by_rate(&rated, levels, n);
+    if (pairs_are_slow()) rated.train.pairs_pay = false;
     return &rated.kernels;
 }
 

@@ -133,27 +133,24 @@ static void choose_product(RatedKernels *r, const Product *p, const Kernels *con
     tell(r, p->name, levels[best]);
 }
 
-/* A level's packed operands are its own, so it is chosen by the faster of its products. Whether pairs pay decides about
- * a run's bytes: where they cannot, because they are products of f32 unpacked, no mood of the machine makes them. */
+/* A level's packed operands are its own, so it is chosen by the faster of its products. */
 static void choose_training(RatedKernels *r, const Kernels *const *levels, int n, Work *w) {
     const Kernels *rivals[KERNELS_LEVELS], *own = levels[n - 1];
-    double f32[KERNELS_LEVELS], pairs[KERNELS_LEVELS], seconds[KERNELS_LEVELS];
+    double seconds[KERNELS_LEVELS];
     for (int l = 0; l < n; l++) {
         bool rival = same_bits(levels[l], own, offsetof(Kernels, arithmetic)) &&
                      same_bits(levels[l], own, offsetof(Kernels, arithmetic_bf16)) &&
                      levels[l]->train->multiply != own->train->multiply;
         rivals[l] = rival || l == n - 1 ? levels[l] : NULL;
     }
-    times_open(f32, n);
-    times_open(pairs, n);
+    times_open(seconds, n);
     for (int round = 0; round < ROUNDS; round++) {
-        try_each(multiply_f32, rivals, n, w, f32);
-        try_each(multiply_pairs, rivals, n, w, pairs);
+        try_each(multiply_f32, rivals, n, w, seconds);
+        try_each(multiply_pairs, rivals, n, w, seconds);
     }
-    for (int l = 0; l < n; l++) seconds[l] = MIN(f32[l], pairs[l]);
     int best = fastest(seconds, n);
     r->train = *levels[best]->train;
-    r->train.pairs_pay = own->train->pairs_pay && pairs[best] * CLEARLY < f32[best];
+    r->train.pairs_pay = own->train->pairs_pay;
     r->kernels.train = &r->train;
     if (best < n - 1) tell(r, "training", levels[best]);
 }

@@ -36,7 +36,7 @@ typedef struct TrainKernels {
      * as the level likes it; a unit is one f32, or with `pairs` two neighbours of k rounded to bf16. Room: n rounded up
      * to whole panels, times units. */
     int tile_rows[2], tile_columns;
-    bool pairs_pay; /* products of pairs are, of a level as it comes can be, faster than those of f32 */
+    bool pairs_pay; /* products of pairs are faster than those of f32: decides about a run's bits, so never measured */
     void (*pack_rows)(bool pairs, const PackSource *s, uint32_t *out);
     void (*pack_columns)(bool pairs, const PackSource *s, uint32_t *out);
     /* c [m, n] = a b, or += with `add`; the units are added in order, in a pair the odd element first; in
