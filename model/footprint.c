@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/team.h"
 #include "model/attention/op_attention.h"
+#include "model/ops/op.h"
+#include "model/sas.h"
 #include "model/shape.h"
 
 #include <math.h>
@@ -34,9 +36,11 @@ static double attention_floats(const Config *c) {
     return (double)(h.heads + h.kv_heads) * h.k_dim + (double)h.v_heads * h.v_dim;
 }
 
-/* Of a row in one block: between projection and scores stand about three shapes of q, k and v, with SAS five more. */
-static double block_floats(const Model *m) {
-    int shapes = m->cfg.sas.heads ? 8 : 3;
+/* Of a row in one block: between projection and scores stand about three shapes of q, k and v, and what SAS has on its
+ * way to them. */
+enum { SHAPES = 3, SAS_SHAPES = 5 };
+
+static double block_floats(const Model *m, int shapes) {
     return 1.1 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
 }
 
@@ -52,16 +56,27 @@ static double scratch_floats(const Config *c, int64_t rows) {
  * again is where the logits were (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
-    double block = block_floats(m), n_blocks = c->n_layers, outputs = config_outputs(c);
+    double block = block_floats(m, SHAPES + (c->sas.heads ? SAS_SHAPES : 0)), n_blocks = c->n_layers,
+           outputs = config_outputs(c);
     double floats =
         recompute ? n_blocks * c->hidden_size + fmax(outputs, 1.5 * block) : (n_blocks + 0.6) * block + outputs;
     floats = (double)rows * (floats + 3.0 * c->hidden_size) + (team_size() - 1) * scratch_floats(c, rows);
     return (size_t)(sizeof(float) * floats);
 }
 
+/* Of a feed-forward layer's hidden rows only what its second product reads is whole (op_feed_forward), and what SAS has
+ * on the way is of a few rows (sas_expand). */
+static double served_block_floats(const Model *m, double rows) {
+    const Config *c = &m->cfg;
+    double hidden = c->noble.rank ? 0 : c->mlp.width * (1.0 + c->mlp.gated);
+    double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden);
+    if (c->sas.heads) floats += 1.1 * SAS_SHAPES * fmin(rows, SAS_ROWS) * attention_floats(c);
+    return floats + fmin(rows * hidden, (double)team_size() * PIECE_SUMS);
+}
+
 size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {
     const Config *c = &m->cfg;
-    double floats = (double)rows * (block_floats(m) + 2.0 * c->hidden_size);
+    double floats = served_block_floats(m, (double)rows) + (double)rows * 2 * c->hidden_size;
     floats += (double)wanted * (config_outputs(c) + 2.0 * c->hidden_size);
     if (form == KV_COMPACT) floats += 2.0 * c->max_positions * attention_floats(c); /* restored, a sequence at a time */
     return (size_t)(sizeof(float) * floats);

@@ -12,7 +12,18 @@ void mlp_declare(Mlp *m, ParamSet *ps, const Config *c) {
     params_leave(ps, at);
 }
 
+static Mat *mlp_serve(Forward *f, const Mlp *m, Mat *x) {
+    return op_feed_forward(f->tape, x,
+                           &(FeedForward){.up = &m->up.w,
+                                          .up_b = m->up.has_bias ? &m->up.b : NULL,
+                                          .down = &m->down.w,
+                                          .down_b = m->down.has_bias ? &m->down.b : NULL,
+                                          .activation = f->cfg->mlp.activation,
+                                          .gated = f->cfg->mlp.gated});
+}
+
 Mat *mlp(Forward *f, const Mlp *m, Mat *x) {
+    if (!f->tape->recording && !m->up.has_noble) return mlp_serve(f, m, x);
     Mat *up = linear(f, &m->up, x);
     Mat *hidden = f->cfg->mlp.gated ? op_gate(f->tape, up, f->cfg->mlp.activation)
                                     : op_activation(f->tape, up, f->cfg->mlp.activation);

@@ -79,13 +79,12 @@ static Mat *expand_rows(Forward *f, const SasStack *s, Mat *x) {
 /* Nothing of one row enters another's: while serving, a few at a time go all the way, so that what lies between the
  * steps stays in the cache. */
 Mat *sas_expand(Forward *f, const SasStack *s, Mat *x) {
-    enum { ROWS = 32 };
     Tape *t = f->tape;
     if (t->recording) return expand_rows(f, s, x);
     Mat *y = tape_mat(t, x->n, stack_width(f->cfg, s, x->d));
-    for (int i = 0; i < x->n; i += ROWS) {
+    for (int i = 0; i < x->n; i += SAS_ROWS) {
         ArenaMark mark = arena_mark(&t->arena);
-        Mat few = {.x = x->x + (size_t)i * (size_t)x->d, .n = MIN(ROWS, x->n - i), .d = x->d};
+        Mat few = {.x = x->x + (size_t)i * (size_t)x->d, .n = MIN(SAS_ROWS, x->n - i), .d = x->d};
         const Mat *expanded = expand_rows(f, s, &few);
         BUG_ON(expanded->d != y->d);
         memcpy(y->x + (size_t)i * (size_t)y->d, expanded->x, (size_t)few.n * (size_t)y->d * sizeof(float));

@@ -21,7 +21,8 @@ typedef struct Sas {
 
 void sas_declare(Sas *s, ParamSet *ps, const Config *c);
 
-/* x [n, H D] -> [n, Hx Dx]. */
+/* x [n, H D] -> [n, Hx Dx]; serving, SAS_ROWS go all the way at a time. */
+enum { SAS_ROWS = 32 };
 Mat *sas_expand(Forward *f, const SasStack *s, Mat *x);
 /* [n, Hx Dv] -> [n, H Dv]: mean over the Hx / H groups. */
 Mat *sas_aggregate(Forward *f, Mat *x);

@@ -50,7 +50,7 @@ typedef struct TrainKernels {
 
     float (*dot_row)(int d, const float *a, const float *b);
     void (*scale_in_place)(int d, float scale, float *x);
-    void (*product_row)(int d, const float *a, const float *b, bool add, float *y); /* y = a b, or += */
+    void (*product_row)(int d, const float *a, const float *b, bool add, float *y); /* y = a b, or +=; y may be a */
     /* y = a(g) u: du (+)= dy activated, dg (+)= dy u slope */
     void (*gate_slope_row)(int d, const float *dy, const float *up, const float *activated, const float *slope,
                            bool add, float *dgate, float *dup);

@@ -14,12 +14,24 @@
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b);
 /* n linears of the same x. Serving, x is converted once and one loop of the team has all outputs. */
 enum { LINEARS_MOST = 12 };
+/* Serving, products that something is done to are made in pieces of so many sums at most, which do not leave the cache;
+ * every member of the team has room for one. */
+enum { PIECE_SUMS = 64 << 10 };
 void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *const *b, Mat **y);
 /* op_linear by the product that trains (train_gemm.h), also while serving: for F32 weights with few inputs and outputs,
  * at the precision of the tape. */
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b);
 /* y += x W^T, in place; y must have no reader yet. Returns y. */
 Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y);
+
+/* Serving alone: down(act(up x)), gated: down(act(gate x) * up x), W being [2h, d] with the gates first. What the
+ * activation gives is made a piece at a time, and never whole in f32. */
+typedef struct FeedForward {
+    const Weight *up, *up_b, *down, *down_b; /* biases may be NULL */
+    Activation activation;
+    bool gated;
+} FeedForward;
+Mat *op_feed_forward(Tape *t, Mat *x, const FeedForward *m);
 
 /* op_embed.c: y[i] = table[ids[i]]; table [rows, d] -> [n, d]. ids must outlive the tape. */
 Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n);
@@ -48,9 +60,10 @@ Mat *op_layernorm(Tape *t, Mat *x, const Weight *w, const Weight *b, float eps);
 Mat *op_rmsnorm(Tape *t, Mat *x, const Weight *w, float eps);
 
 /* op_elementwise.c */
-Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale); /* a + scale b */
-Mat *op_scale(Tape *t, Mat *x, float a);                  /* a x */
-Mat *op_residual(Tape *t, Mat *x, Mat *y);                /* x + y; not recording: in place, returns x */
+void activation_row(Activation a, int d, const float *x, float *y); /* y may be x */
+Mat *op_add_scaled(Tape *t, Mat *a, Mat *b, float scale);           /* a + scale b */
+Mat *op_scale(Tape *t, Mat *x, float a);                            /* a x */
+Mat *op_residual(Tape *t, Mat *x, Mat *y);                          /* x + y; not recording: in place, returns x */
 Mat *op_activation(Tape *t, Mat *x, Activation a);
 Mat *op_gate(Tape *t, Mat *x, Activation a);                           /* [n, 2h] -> [n, h]: a(x[:, :h]) * x[:, h:] */
 Mat *op_cos(Tape *t, Mat *x, const Weight *freq, const Weight *phase); /* cos(freq x + phase), CosNet */

@@ -78,7 +78,7 @@ Mat *op_residual(Tape *t, Mat *x, Mat *y) {
 
 /* ---- activations ---- */
 
-static void activate_row(Activation a, int d, const float *x, float *y) {
+void activation_row(Activation a, int d, const float *x, float *y) {
     switch (a) {
     case ACT_GELU:
         kernels->gelu_row(d, x, y);
@@ -126,7 +126,7 @@ static void activation_backward(void *context) {
 Mat *op_activation(Tape *t, Mat *x, Activation a) {
     Mat *y = tape_mat(t, x->n, x->d);
 #pragma omp parallel for if (team_pays((size_t)x->n * (size_t)x->d, TEAM_ELEMENTS))
-    for (int i = 0; i < x->n; i++) activate_row(a, x->d, row_of(x->x, x, i), row_of(y->x, y, i));
+    for (int i = 0; i < x->n; i++) activation_row(a, x->d, row_of(x->x, x, i), row_of(y->x, y, i));
     if (t->recording) {
         ActivationContext *c = tape_alloc(t, sizeof *c);
         *c = (ActivationContext){
@@ -167,7 +167,7 @@ Mat *op_gate(Tape *t, Mat *x, Activation a) {
     for (int i = 0; i < x->n; i++) {
         const float *row = row_of(x->x, x, i);
         float *act = activated + (size_t)i * (size_t)h, *out = row_of(y->x, y, i);
-        activate_row(a, h, row, act);
+        activation_row(a, h, row, act);
         kernels->train->product_row(h, act, row + h, false, out);
     }
     if (t->recording) {

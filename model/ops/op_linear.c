@@ -71,47 +71,66 @@ typedef struct Part {
     int row, rows, first, count;
 } Part;
 
-/* x as the kernel for the weight's dtype takes it. */
+/* Rows [n, d] as the kernel for weights of a dtype takes them: one of the three. */
 typedef struct Operand {
-    const Mat *x;
-    uint16_t *bf16; /* [n, in], BF16 only */
-    int8_t *codes;  /* [n, in], I8 and I4 only */
-    float *scales;  /* [n, in / INT8_GROUP] */
+    int n, d;
+    float *f32;     /* F32, F16 */
+    uint16_t *bf16; /* BF16 */
+    int8_t *codes;  /* I8, I4 */
+    float *scales;  /* [n, d / INT8_GROUP], with codes */
 } Operand;
 
-static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
-    size_t n = (size_t)x->n, d = (size_t)x->d, groups = d / INT8_GROUP;
-    Operand a = {.x = x};
-    if (dtype == DTYPE_BF16) a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
-    if (dtype == DTYPE_I8 || dtype == DTYPE_I4) {
+static Operand operand_new(Tape *t, int rows, int width, Dtype dtype) {
+    size_t n = (size_t)rows, d = (size_t)width;
+    Operand a = {.n = rows, .d = width};
+    switch (dtype) {
+    case DTYPE_F32:
+    case DTYPE_F16:
+        a.f32 = tape_alloc(t, n * d * sizeof *a.f32);
+        break;
+    case DTYPE_BF16:
+        a.bf16 = tape_alloc(t, n * d * sizeof *a.bf16);
+        break;
+    case DTYPE_I8:
+    case DTYPE_I4:
         a.codes = tape_alloc(t, n * d);
-        a.scales = tape_alloc(t, n * groups * sizeof *a.scales);
+        a.scales = tape_alloc(t, n * (d / INT8_GROUP) * sizeof *a.scales);
     }
-    if (!a.bf16 && !a.codes) return a;
-#pragma omp parallel for schedule(static) if (team_pays(n * d, TEAM_COPIES))
-    for (size_t i = 0; i < n; i++) {
-        if (a.bf16)
-            kernels->to_bf16(x->d, x->x + i * d, a.bf16 + i * d);
-        else
-            kernels->to_int8(x->d, x->x + i * d, a.codes + i * d, a.scales + i * groups);
-    }
+    return a;
+}
+
+/* Elements first..first+count-1 of row i, whole groups of codes. */
+static void operand_write(const Operand *a, int i, int first, int count, const float *x) {
+    size_t at = (size_t)i * (size_t)a->d + (size_t)first;
+    if (a->f32)
+        memcpy(a->f32 + at, x, (size_t)count * sizeof *x);
+    else if (a->bf16)
+        kernels->to_bf16(count, x, a->bf16 + at);
+    else
+        kernels->to_int8(count, x, a->codes + at, a->scales + at / INT8_GROUP);
+}
+
+static Operand operand_of(Tape *t, const Mat *x, Dtype dtype) {
+    if (dtype == DTYPE_F32 || dtype == DTYPE_F16) return (Operand){.n = x->n, .d = x->d, .f32 = x->x};
+    Operand a = operand_new(t, x->n, x->d, dtype);
+#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d, TEAM_COPIES))
+    for (int i = 0; i < x->n; i++) operand_write(&a, i, 0, x->d, x->x + (size_t)i * (size_t)x->d);
     return a;
 }
 
 /* out [p->rows, p->count], a row every ld elements */
 static void part_product(const Operand *a, const Weight *w, const Part *p, float *out, int ld) {
-    const Mat *x = a->x;
-    int k = x->d;
+    int k = a->d;
     size_t row = (size_t)p->row * (size_t)k, at = (size_t)p->first * (size_t)k;
     switch (w->dtype) {
     case DTYPE_F32:
-        kernels->gemm_f32(p->rows, p->count, k, x->x + row, k, (const float *)w->data + at, out, ld);
+        kernels->gemm_f32(p->rows, p->count, k, a->f32 + row, k, (const float *)w->data + at, out, ld);
         break;
     case DTYPE_BF16:
         kernels->gemm_bf16(p->rows, p->count, k, a->bf16 + row, k, (const uint16_t *)w->data + at, out, ld);
         break;
     case DTYPE_F16:
-        kernels->gemm_f16(p->rows, p->count, k, x->x + row, k, (const uint16_t *)w->data + at, out, ld);
+        kernels->gemm_f16(p->rows, p->count, k, a->f32 + row, k, (const uint16_t *)w->data + at, out, ld);
         break;
     case DTYPE_I8:
         kernels->gemm_i8(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
@@ -132,13 +151,12 @@ static void part_serve(const Operand *a, const Weight *w, const float *b, const 
     for (int i = 0; b && i < p->rows; i++) kernels->add_row(p->count, b + p->first, part_row(y, p, i));
 }
 
-/* y += product, made in pieces that do not leave the cache: all rows, or ADD_ROWS of them, of as many outputs as
- * ADD_SUMS are enough for. */
-enum { PANEL = 64 }; /* outputs that kernels like to take together */
-enum { ADD_ROWS = 512, ADD_SUMS = 64 << 10 };
+enum { PANEL = 64 };     /* outputs that kernels like to take together */
+enum { ADD_ROWS = 512 }; /* of a piece at most; it has as many outputs as there is room for */
 
+/* y += product */
 static void part_add(const Operand *a, const Weight *w, const Mat *y, const Part *p, float *scratch) {
-    int outputs = ADD_SUMS / MIN(p->rows, ADD_ROWS) / PANEL * PANEL, end = p->first + p->count;
+    int outputs = PIECE_SUMS / MIN(p->rows, ADD_ROWS) / PANEL * PANEL, end = p->first + p->count;
     for (int first = p->first; first < end; first += outputs)
         for (int done = 0; done < p->rows; done += ADD_ROWS) {
             Part some = {p->row + done, MIN(ADD_ROWS, p->rows - done), first, MIN(outputs, end - first)};
@@ -156,30 +174,84 @@ typedef struct Product {
 
 /* Every thread takes one stretch of all outputs, so that the kernels can fetch ahead in W and pack or convert x for it
  * once; or, where they are not enough to go round, one stretch of the rows. */
-static void linear_serve(Tape *t, const Mat *x, int n, const Product *products, bool add) {
+static void linear_serve(Tape *t, const Operand *a, int n, const Product *products, bool add) {
     ArenaMark mark = arena_mark(&t->arena);
-    Operand a = operand_of(t, x, products->w->dtype);
     int outputs = 0;
     for (int i = 0; i < n; i++) outputs += products[i].y->d;
     int team = team_size(), panels = (outputs + PANEL - 1) / PANEL;
-    bool by_rows = panels < team && x->n >= PANEL;
-    int all = by_rows ? x->n : outputs, share = by_rows ? (x->n + team - 1) / team : (panels + team - 1) / team * PANEL;
-    size_t sums = MIN((size_t)ADD_SUMS, (size_t)share * (size_t)(by_rows ? outputs : x->n));
+    bool by_rows = panels < team && a->n >= PANEL;
+    int all = by_rows ? a->n : outputs, share = by_rows ? (a->n + team - 1) / team : (panels + team - 1) / team * PANEL;
+    size_t sums = MIN((size_t)PIECE_SUMS, (size_t)share * (size_t)(by_rows ? outputs : a->n));
     float *scratch = add ? tape_alloc(t, (size_t)team * sums * sizeof *scratch) : NULL;
-#pragma omp parallel for schedule(static) if (team_pays((size_t)x->n * (size_t)x->d * (size_t)outputs, TEAM_PRODUCTS))
+#pragma omp parallel for schedule(static) if (team_pays((size_t)a->n * (size_t)a->d * (size_t)outputs, TEAM_PRODUCTS))
     for (int first = 0; first < all; first += share) {
         int count = MIN(share, all - first);
         for (int i = 0, o = 0; i < n; o += products[i++].y->d) { /* o: its first output among all */
             const Product *p = &products[i];
             int from = MAX(first, o), end = MIN(first + count, o + p->y->d);
-            Part part = by_rows ? (Part){first, count, 0, p->y->d} : (Part){0, x->n, from - o, end - from};
+            Part part = by_rows ? (Part){first, count, 0, p->y->d} : (Part){0, a->n, from - o, end - from};
             if (part.count <= 0) continue;
             if (add)
-                part_add(&a, p->w, p->y, &part, scratch + (size_t)team_member() * sums);
+                part_add(a, p->w, p->y, &part, scratch + (size_t)team_member() * sums);
             else
-                part_serve(&a, p->w, p->b ? weight_f32(p->b) : NULL, p->y, &part);
+                part_serve(a, p->w, p->b ? weight_f32(p->b) : NULL, p->y, &part);
         }
     }
+    arena_rewind(&t->arena, mark);
+}
+
+/* The same, of rows in f32. */
+static void rows_serve(Tape *t, const Mat *x, int n, const Product *products, bool add) {
+    ArenaMark mark = arena_mark(&t->arena);
+    Operand a = operand_of(t, x, products->w->dtype);
+    linear_serve(t, &a, n, products, add);
+    arena_rewind(&t->arena, mark);
+}
+
+/* Rows of a piece: few, so that a level that packs rows has many outputs for them. */
+enum { HIDDEN_ROWS = 128 };
+
+/* What a feed-forward layer makes of its input x, on its way to be the operand `out`. */
+typedef struct Hidden {
+    const Operand *x, *out;
+    const Weight *w;
+    const float *b; /* or NULL */
+    Activation activation;
+    bool gated; /* outputs 0..out->d-1 of W are the gates of those that follow */
+} Hidden;
+
+/* Features p, which do not leave the cache on the way: scratch [1 + gated][p->rows, p->count]. */
+static void hidden_piece(const Hidden *h, const Part *p, float *scratch) {
+    size_t count = (size_t)p->count, sums = (size_t)p->rows * count;
+    int halves = 1 + h->gated;
+    for (int half = 0; half < halves; half++) {
+        Part of = *p;
+        of.first += half * h->out->d;
+        part_product(h->x, h->w, &of, scratch + half * sums, p->count);
+        for (size_t i = 0; h->b && i < (size_t)p->rows; i++)
+            kernels->add_row(p->count, h->b + of.first, scratch + half * sums + i * count);
+    }
+    for (int i = 0; i < p->rows; i++) {
+        float *row = scratch + (size_t)i * count;
+        activation_row(h->activation, p->count, row, row);
+        if (h->gated) kernels->train->product_row(p->count, row, row + sums, false, row);
+        operand_write(h->out, p->row + i, p->first, p->count, row);
+    }
+}
+
+static void hidden_serve(Tape *t, const Hidden *h) {
+    ArenaMark mark = arena_mark(&t->arena);
+    int n = h->x->n, width = h->out->d, team = team_size(), panels = (width + PANEL - 1) / PANEL;
+    int share = (panels + team - 1) / team * PANEL, rows = MIN(n, HIDDEN_ROWS);
+    int outputs = MIN(share, PIECE_SUMS / rows / (1 + h->gated) / PANEL * PANEL);
+    size_t sums = (size_t)rows * (size_t)outputs * (1 + h->gated);
+    float *scratch = tape_alloc(t, (size_t)team * sums * sizeof *scratch);
+#pragma omp parallel for schedule(static) if (team_pays((size_t)n * (size_t)h->x->d * (size_t)width, TEAM_PRODUCTS))
+    for (int begin = 0; begin < width; begin += share)
+        for (int first = begin, end = MIN(width, begin + share); first < end; first += outputs)
+            for (int row = 0; row < n; row += rows)
+                hidden_piece(h, &(Part){row, MIN(rows, n - row), first, MIN(outputs, end - first)},
+                             scratch + (size_t)team_member() * sums);
     arena_rewind(&t->arena, mark);
 }
 
@@ -205,7 +277,7 @@ Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b) {
     if (t->recording) return op_linear_packed(t, x, w, b);
     BUG_ON(w->n_dims != 2 || w->dims[1] != x->d);
     Mat *y = tape_mat(t, x->n, w->dims[0]);
-    linear_serve(t, x, 1, &(Product){w, b, y}, false);
+    rows_serve(t, x, 1, &(Product){w, b, y}, false);
     return y;
 }
 
@@ -223,7 +295,7 @@ void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *co
         y[i] = tape_mat(t, x->n, w[i]->dims[0]);
         products[i] = (Product){w[i], b[i], y[i]};
     }
-    linear_serve(t, x, n, products, false);
+    rows_serve(t, x, n, products, false);
 }
 
 Mat *op_linear_packed(Tape *t, Mat *x, const Weight *w, const Weight *b) {
@@ -239,6 +311,18 @@ Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
     if (t->recording)
         linear_packed(t, x, w, NULL, y, true);
     else
-        linear_serve(t, x, 1, &(Product){w, NULL, y}, true);
+        rows_serve(t, x, 1, &(Product){w, NULL, y}, true);
+    return y;
+}
+
+Mat *op_feed_forward(Tape *t, Mat *x, const FeedForward *m) {
+    int width = m->up->dims[0] / (1 + m->gated);
+    BUG_ON(m->up->dims[1] != x->d || m->down->dims[1] != width);
+    Mat *y = tape_mat(t, x->n, m->down->dims[0]);
+    ArenaMark mark = arena_mark(&t->arena);
+    Operand in = operand_of(t, x, m->up->dtype), hidden = operand_new(t, x->n, width, m->down->dtype);
+    hidden_serve(t, &(Hidden){&in, &hidden, m->up, m->up_b ? weight_f32(m->up_b) : NULL, m->activation, m->gated});
+    linear_serve(t, &hidden, 1, &(Product){m->down, m->down_b, y}, false);
+    arena_rewind(&t->arena, mark);
     return y;
 }
