@@ -42,7 +42,7 @@ static CpuFeatures cpu_features(void) {
     const unsigned tiles = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, -TILE, -INT8: gcc and clang differ in names */
     const unsigned need1 = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
     const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-    unsigned a, b, c, d;
+    unsigned a = 0, b = 0, c = 0, d = 0;
     CpuFeatures f = {0};
     f.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return f;
