@@ -23,6 +23,7 @@ typedef struct Tape {
     bool recording;
     bool bf16; /* operands of packed matrix products (train_gemm.h) are rounded to bf16; set after tape_init, or while
                   serving by model_forward */
+    bool own_bf16;  /* not recording: products of bf16 are in arithmetic_bf16, attention's too (kernels.h) */
     bool recompute; /* recording: model_forward keeps of a block its input alone; set after tape_init */
     /* Recording, and not NULL: told by tape_backward, as the first layer and those before it go on, that the weights of
      * `layer` and of all that comes behind it get no more gradient (an embedding that is the head too comes before).

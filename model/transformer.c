@@ -133,11 +133,13 @@ Dtype model_precision(const Model *m) {
     return first->dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
 }
 
-const char *model_arithmetic(const Model *m) {
+static bool has_bf16(const Model *m) {
     for (int i = 0; i < m->params.n; i++)
-        if (m->params.params[i].weight->dtype == DTYPE_BF16) return kernels->arithmetic_bf16;
-    return kernels->arithmetic;
+        if (m->params.params[i].weight->dtype == DTYPE_BF16) return true;
+    return false;
 }
+
+const char *model_arithmetic(const Model *m) { return has_bf16(m) ? kernels->arithmetic_bf16 : kernels->arithmetic; }
 
 static Mat *embed_images(const Model *m, Tape *t, const Batch *batch) {
     const Config *c = &m->cfg;
@@ -159,7 +161,10 @@ static Mat *embed(const Model *m, Tape *t, const Batch *batch, const int *positi
 Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv) {
     const Config *c = &m->cfg;
     BUG_ON(kv && (tape->recording || !c->causal));
-    if (!tape->recording) tape->bf16 = model_precision(m) == DTYPE_BF16;
+    if (!tape->recording) {
+        tape->bf16 = model_precision(m) == DTYPE_BF16;
+        tape->own_bf16 = kernels->scores_blocks && has_bf16(m);
+    }
     Forward *layers = model_layers(m, tape, batch, kv);
     Mat *x = embed(m, tape, batch, layers->positions);
     for (int l = 0; l < c->n_layers; l++) {

@@ -21,6 +21,7 @@ typedef struct Serve {
     Mat *y;
     const AttentionSpec *spec;
     bool pairs;           /* the cache is bf16: so are queries and probabilities, and all come in pairs */
+    bool blocks;          /* and go by whole blocks, in arithmetic_bf16 (kernels.h) */
     bool shared_noise;    /* one noise for all heads, drawn once per task */
     int group, tile_rows; /* query heads per kv head; positions per tile */
     int rows_max;  /* rows of scores at a time: a tile's positions times group, times the heads that walk together */
@@ -105,9 +106,31 @@ static size_t scores_at(const Serve *a, const Task *t, int h0, int h, int r) {
     return (size_t)((h - h0) * head_rows(a, t) + r) * CHUNK;
 }
 
+/* Blocks that are given to the kernels together. */
+enum { MOST_BLOCKS = 64 };
+
+static void chunk_scores_by_blocks(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0,
+                                   int n_keys) {
+    ScoresBlock some[MOST_BLOCKS];
+    int rows = head_rows(a, t), n = 0;
+    for (int j = 0; j < n_keys; j += KV_BLOCK)
+        for (int h = h0; h < h1; h++) {
+            some[n++] = (ScoresBlock){.q = (uint16_t *)x->q + query_at(a, t, h, 0),
+                                      .k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h),
+                                      .s = x->s + scores_at(a, t, h0, h, 0) + j};
+            if (n < MOST_BLOCKS && (j + KV_BLOCK < n_keys || h + 1 < h1)) continue;
+            kernels->scores_blocks(n, some, rows, a->q_width / 2, CHUNK);
+            n = 0;
+        }
+}
+
 /* Scores of kv heads h0..h1-1 of the task against n_keys keys from position c0 on, and the rest of their last block. */
 static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
     int rows = head_rows(a, t);
+    if (a->blocks) {
+        chunk_scores_by_blocks(a, t, x, h0, h1, c0, n_keys);
+        return;
+    }
     for (int j = 0; j < n_keys; j += KV_BLOCK)
         for (int h = h0; h < h1; h++) {
             const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
@@ -223,22 +246,74 @@ static void block_mix(const Serve *a, const Task *t, const Scratch *x, int h0, i
     }
 }
 
+static bool pairs_are_finite(const uint16_t *v, size_t n) {
+    const unsigned exponent = 0x7f80;
+    unsigned wild = 0;
+    for (size_t i = 0; i < n; i++) wild |= (v[i] & exponent) == exponent;
+    return !wild;
+}
+
+/* A block that not all rows see to its end. Rows that see less than the last one have probabilities of 0 there; unless
+ * a value is not finite, and each row goes alone. Rows that see nothing of it are left as they are. */
+static void seen_block_mix(const Serve *a, const Task *t, const MixBlock *b, int c0, int j) {
+    int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t), begin = 0;
+    int last = MIN(KV_BLOCK, keys_seen(a, t, (rows - 1) / a->group, c0) - j);
+    while (begin < rows && keys_seen(a, t, begin / a->group, c0) <= j) begin++;
+    if (begin == rows) return;
+    bool together = keys_seen(a, t, begin / a->group, c0) - j >= last ||
+                    pairs_are_finite(b->v, (size_t)(last + last % 2) * (size_t)v_dim);
+    for (int r = begin; r < (together ? begin + 1 : rows); r++) {
+        MixBlock own = {.p = (const uint16_t *)b->p + r * CHUNK,
+                        .v = b->v,
+                        .acc = b->acc + (size_t)r * (size_t)v_dim,
+                        .keys = together ? last : MIN(KV_BLOCK, keys_seen(a, t, r / a->group, c0) - j)};
+        kernels->mix_blocks(1, &own, together ? rows - begin : 1, v_dim, CHUNK);
+    }
+}
+
+static void chunk_mix_by_blocks(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
+    MixBlock some[MOST_BLOCKS];
+    int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t), n = 0;
+    for (int j = 0; j < n_keys; j += KV_BLOCK)
+        for (int h = h0; h < h1; h++) {
+            MixBlock b = {
+                .p = x->p + scores_at(a, t, h0, h, 0) + j,
+                .v = block_values(a, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h, x->transposed),
+                .acc = x->acc + (size_t)(h * rows) * (size_t)v_dim,
+                .keys = KV_BLOCK,
+            };
+            bool whole = keys_seen(a, t, 0, c0) - j >= KV_BLOCK;
+            if (whole) some[n++] = b;
+            if (whole && b.v != x->transposed && n < MOST_BLOCKS) continue;
+            kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
+            n = 0;
+            if (!whole) seen_block_mix(a, t, &b, c0, j);
+        }
+    kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
+}
+
 /* Heads h0..h1-1 of the task walk chunk c0, of n_keys keys, together. */
 static void chunk_attend(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0, int n_keys) {
     chunk_scores(a, t, x, h0, h1, c0, n_keys);
     for (int h = h0; h < h1; h++) chunk_softmax(a, t, x, h0, h, c0);
+    if (a->blocks) {
+        chunk_mix_by_blocks(a, t, x, h0, h1, c0, n_keys);
+        return;
+    }
     for (int j = 0; j < n_keys; j += KV_BLOCK)
         for (int h = h0; h < h1; h++) block_mix(a, t, x, h0, h, c0, j);
 }
 
+/* By blocks -0 becomes 0: which of both a sum that underflows is may depend on the values of keys that are not seen. */
 static void store(const Serve *a, const Task *t, const Scratch *x) {
     int v_dim = a->spec->heads.v_dim, rows = head_rows(a, t);
     for (int h = 0; h < t->heads; h++)
         for (int r = 0; r < rows; r++) {
             int head = (t->kv_head + h) * a->group + r % a->group;
             size_t row = (size_t)(t->seg->row0 + t->first + r / a->group), at = (size_t)(h * rows + r);
-            kernels->scale_row(v_dim, 1 / x->sum[at], x->acc + at * (size_t)v_dim,
-                               a->y->x + row * (size_t)a->y->d + (size_t)(head * v_dim));
+            float *y = a->y->x + row * (size_t)a->y->d + (size_t)(head * v_dim);
+            kernels->scale_row(v_dim, 1 / x->sum[at], x->acc + at * (size_t)v_dim, y);
+            for (int d = 0; a->blocks && d < v_dim; d++) y[d] += 0.0f;
         }
 }
 
@@ -281,6 +356,7 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     const Segment *key_segments = spec->keys ? spec->keys->segments : batch->segments;
     ArenaMark mark = arena_mark(&tape->arena);
     Serve a = {.f = f, .kv = kv, .q = q, .y = y, .spec = spec, .pairs = kv->dtype == DTYPE_BF16};
+    a.blocks = a.pairs && tape->own_bf16 && kernels->scores_blocks;
     a.group = h.heads / h.kv_heads;
     a.tile_rows = MAX(1, TILE / a.group);
     a.rows_max = a.tile_rows * a.group;

@@ -13,6 +13,8 @@
 #include "model/kernels/amx_ints_body.h"
 #include "model/kernels/amx_train_body.h"
 
+#include "model/kernels/amx_attention_body.h"
+
 _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group");
 
 static Kernels few_rows; /* and f32 */
@@ -62,6 +64,8 @@ Kernels kernels_amx(void) {
     k.gemm_bf16 = tile_gemm_bf16;
     k.gemm_i8 = few_or_tiles_i8;
     k.gemm_i4 = few_or_tiles_i4;
+    k.scores_blocks = scores_blocks;
+    k.mix_blocks = mix_blocks;
     k.train = &train;
     return k;
 }

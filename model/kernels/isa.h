@@ -19,8 +19,8 @@ Kernels kernels_avx512vnni(void);
 Kernels kernels_avx512bf16(void);
 
 /* kernels_avx512bf16 with gemm_bf16, gemm_i8, gemm_i4 and training's products of pairs in AMX tiles. Its products of
- * codes have the bits of ref. Its bf16 products have their own: of every 32 elements, the even and the odd ones are two
- * chains whose sum is added to the output. */
+ * codes have the bits of ref. Its bf16 products, and attention beside them, have their own: of every 32 elements, the
+ * even and the odd ones are two chains whose sum is added to the output. */
 Kernels kernels_amx(void);
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon; /* what every ARM64 processor has */

@@ -19,6 +19,20 @@
  * numbers, for it is often much the fullest, and additions to one place wait for each other. */
 enum { BUCKETS_LAST = 1023, BUCKETS_SPREAD = 16, BUCKETS = BUCKETS_LAST + BUCKETS_SPREAD };
 
+/* Pairs of bf16: q [n, pairs], k [pairs, KV_BLOCK] -> s [n, KV_BLOCK], row stride lds. */
+typedef struct ScoresBlock {
+    const void *q, *k;
+    float *s;
+} ScoresBlock;
+
+/* p [n, KV_BLOCK / 2] pairs, row stride ldp / 2, v [KV_BLOCK / 2, v_dim] pairs -> acc [n, v_dim]. Values of further
+ * keys than the first `keys` are not looked at, and p is 0 there; of those, values that p is 0 for must be finite. */
+typedef struct MixBlock {
+    const void *p, *v;
+    float *acc;
+    int keys;
+} MixBlock;
+
 typedef struct Kernels {
     const char *name;
     const char *others;          /* products of other levels: ", gemm_bf16 of avx512", or "" */
@@ -62,6 +76,11 @@ typedef struct Kernels {
     /* The same with bf16 p (ldp even) and v in pairs of keys, v [ceil(n_keys / 2), v_dim, 2], the odd key of a pair
      * first. The partner of a last single key is not looked at. */
     void (*mix_pairs)(int n, int n_keys, int v_dim, const uint16_t *p, int ldp, const uint16_t *v, float *acc);
+
+    /* What the two of pairs do, in arithmetic_bf16, for networks with BF16 weights; NULL where that is no other one.
+     * Blocks of the cache, all with n rows: s = scores, acc += p v. Not by tiles, -0 may come out as 0. */
+    void (*scores_blocks)(int n_blocks, const ScoresBlock *blocks, int n, int pairs, int lds);
+    void (*mix_blocks)(int n_blocks, const MixBlock *blocks, int n, int v_dim, int ldp);
 
     /* One row of width d each. In place (y == x) is allowed. */
     void (*softmax_row)(int d, float *x);                             /* exp(x - max) / sum */

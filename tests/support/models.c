@@ -164,7 +164,7 @@ float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise,
     int *blocks = xmalloc((size_t)n_blocks * sizeof *blocks);
     KvCache kv;
     Tape tape;
-    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, DTYPE_F32, form, NULL));
+    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, model_precision(m), form, NULL));
     tape_init(&tape, false);
     for (int b = 0; b < n_blocks; b++) blocks[b] = n_blocks - 1 - b;
     for (int at = 0, k = 0; at < n; k++) {

@@ -1,0 +1,262 @@
+/* amx_attention_body: attention over blocks of the cache in tiles. The cache keeps pairs as operand B wants them: keys
+ * [pairs, KV_BLOCK, 2] are a step of 16 pairs after the other, two tiles wide; values [KV_BLOCK / 2, v_dim, 2] are one
+ * step, v_dim / 16 tiles wide. Queries and probabilities are operand A where they lie. What is not whole is copied, and
+ * filled up with zeros.
+ *
+ * A row's bits depend on its own operands alone: an element is the sum, over steps in order, of what one instruction
+ * makes of a step (isa.h). For few rows the same is made of vectors, with chains of even and odd elements of their own,
+ * and subnormals as zeros, as tiles have them. Include lanes_avx512.h, tiles.h, or a model of it, and amx_body.h before
+ * this. */
+
+enum { ATTENTION_UNITS = AMX_BYTES / sizeof(uint32_t) };
+enum { BLOCK_KEYS = AMX_PAIR }; /* KV_BLOCK */
+_Static_assert((int)BLOCK_KEYS == 2 * (int)ATTENTION_UNITS, "a block of values is one step");
+
+typedef struct TileCopies {
+    _Alignas(64) uint32_t a[2][AMX_TILE][AMX_TILE], b[2][AMX_TILE][AMX_TILE];
+    _Alignas(64) float c[2][2][AMX_TILE][AMX_TILE];
+} TileCopies;
+
+typedef struct TilePlace {
+    const void *at;
+    size_t ld; /* bytes */
+} TilePlace;
+
+/* `rows` rows of `words` words, ld words apart: in place where they are a whole tile. */
+static TilePlace tile_place(const uint32_t *from, size_t ld, size_t rows, size_t words, void *copy) {
+    if (rows >= AMX_TILE && words >= ATTENTION_UNITS) return (TilePlace){from, ld * sizeof *from};
+    tile_copy(from, ld * sizeof *from, MIN(rows, AMX_TILE), MIN(words, ATTENTION_UNITS) * sizeof *from, copy);
+    return (TilePlace){copy, AMX_BYTES};
+}
+
+/* Sums of up to 16 rows and 16 columns, ld floats apart: where a tile is loaded from and stored to, and back. */
+static TilePlace sums_place(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
+    if (rows >= AMX_TILE && columns >= AMX_TILE) return (TilePlace){c, ld * sizeof *c};
+    tile_copy(c, ld * sizeof *c, MIN(rows, AMX_TILE), MIN(columns, AMX_TILE) * sizeof *c, copy);
+    return (TilePlace){copy, AMX_BYTES};
+}
+
+static void sums_return(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
+    if (rows >= AMX_TILE && columns >= AMX_TILE) return;
+    for (size_t r = 0; r < MIN(rows, AMX_TILE); r++)
+        vec_store_n(c + r * ld, vec_load(copy[r]), (int)MIN(columns, AMX_TILE));
+}
+
+/* A step of two tiles of rows, or one, and two of columns, or one. */
+static void attention_step(const TilePlace a[2], const TilePlace b[2], bool below, bool beside) {
+    TILE_LOAD(4, a[0].at, a[0].ld);
+    TILE_LOAD(6, b[0].at, b[0].ld);
+    TILE_DOT_BF16(0, 4, 6);
+    if (beside) {
+        TILE_LOAD(7, b[1].at, b[1].ld);
+        TILE_DOT_BF16(1, 4, 7);
+    }
+    if (!below) return;
+    TILE_LOAD(5, a[1].at, a[1].ld);
+    TILE_DOT_BF16(2, 5, 6);
+    if (beside) TILE_DOT_BF16(3, 5, 7);
+}
+
+/* Of `rows` rows at q and s, at most two tiles. */
+static void tile_scores_rows(size_t rows, size_t pairs, const uint32_t *q, const uint32_t *k, float *s, size_t lds,
+                             TileCopies *x) {
+    bool below = rows > AMX_TILE;
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+    for (size_t u = 0; u < pairs; u += ATTENTION_UNITS) {
+        TilePlace a[2] = {tile_place(q + u, pairs, rows, pairs - u, x->a[0])}, b[2];
+        if (below) a[1] = tile_place(q + AMX_TILE * pairs + u, pairs, rows - AMX_TILE, pairs - u, x->a[1]);
+        for (size_t c = 0; c < 2; c++)
+            b[c] = tile_place(k + u * BLOCK_KEYS + c * AMX_TILE, BLOCK_KEYS, pairs - u, AMX_TILE, x->b[c]);
+        attention_step(a, b, below, true);
+    }
+    float *at[2][2] = {{s, s + AMX_TILE}, {s + AMX_TILE * lds, s + AMX_TILE * lds + AMX_TILE}};
+    size_t ld[2];
+    for (size_t t = 0; t < 2; t++) {
+        size_t left = rows > t * AMX_TILE ? rows - t * AMX_TILE : 0;
+        bool whole = left >= AMX_TILE;
+        ld[t] = whole ? lds * sizeof *s : AMX_BYTES;
+        if (!whole) at[t][0] = x->c[t][0][0], at[t][1] = x->c[t][1][0];
+    }
+    TILE_STORE(0, at[0][0], ld[0]);
+    TILE_STORE(1, at[0][1], ld[0]);
+    if (below) {
+        TILE_STORE(2, at[1][0], ld[1]);
+        TILE_STORE(3, at[1][1], ld[1]);
+    }
+    for (size_t c = 0; c < 2; c++) {
+        sums_return(s + c * AMX_TILE, lds, rows, AMX_TILE, x->c[0][c]);
+        if (below) sums_return(s + AMX_TILE * lds + c * AMX_TILE, lds, rows - AMX_TILE, AMX_TILE, x->c[1][c]);
+    }
+}
+
+/* Values of the first `keys` keys of a block, up to 16 columns from v on. */
+static TilePlace value_place(const uint32_t *v, size_t v_dim, size_t keys, size_t columns,
+                             uint32_t copy[AMX_TILE][AMX_TILE]) {
+    TilePlace p = tile_place(v, v_dim, keys / 2 + keys % 2, columns, copy);
+    if (keys % 2 == 0) return p;
+    if (p.at == v) tile_copy(v, v_dim * sizeof *v, AMX_TILE, AMX_BYTES, copy);
+    for (size_t d = 0; d < AMX_TILE; d++) copy[keys / 2][d] &= 0xffff;
+    return (TilePlace){copy, AMX_BYTES};
+}
+
+/* Of `rows` rows at p and acc and `columns` columns at v and acc, at most two tiles of either. */
+static void tile_mix_square(const MixBlock *m, size_t row, size_t rows, size_t column, size_t columns, size_t ldp,
+                            size_t v_dim, TileCopies *x) {
+    const uint32_t *p = (const uint32_t *)m->p + row * ldp, *v = (const uint32_t *)m->v + column;
+    float *acc = m->acc + row * v_dim + column, *under = acc + AMX_TILE * v_dim;
+    size_t keys = (size_t)m->keys, rows_under = rows - MIN(rows, AMX_TILE),
+           columns_beside = columns - MIN(columns, AMX_TILE);
+    bool below = rows_under, beside = columns_beside;
+    TilePlace a[2] = {tile_place(p, ldp, rows, ATTENTION_UNITS, x->a[0])};
+    TilePlace b[2] = {value_place(v, v_dim, keys, columns, x->b[0])};
+    TilePlace c[2][2] = {{sums_place(acc, v_dim, rows, columns, x->c[0][0])}};
+    if (below) {
+        a[1] = tile_place(p + AMX_TILE * ldp, ldp, rows_under, ATTENTION_UNITS, x->a[1]);
+        c[1][0] = sums_place(under, v_dim, rows_under, columns, x->c[1][0]);
+    }
+    if (beside) {
+        b[1] = value_place(v + AMX_TILE, v_dim, keys, columns_beside, x->b[1]);
+        c[0][1] = sums_place(acc + AMX_TILE, v_dim, rows, columns_beside, x->c[0][1]);
+    }
+    if (below && beside) c[1][1] = sums_place(under + AMX_TILE, v_dim, rows_under, columns_beside, x->c[1][1]);
+    TILE_LOAD(0, c[0][0].at, c[0][0].ld);
+    if (beside) TILE_LOAD(1, c[0][1].at, c[0][1].ld);
+    if (below) TILE_LOAD(2, c[1][0].at, c[1][0].ld);
+    if (below && beside) TILE_LOAD(3, c[1][1].at, c[1][1].ld);
+    attention_step(a, b, below, beside);
+    TILE_STORE(0, (void *)c[0][0].at, c[0][0].ld);
+    if (beside) TILE_STORE(1, (void *)c[0][1].at, c[0][1].ld);
+    if (below) TILE_STORE(2, (void *)c[1][0].at, c[1][0].ld);
+    if (below && beside) TILE_STORE(3, (void *)c[1][1].at, c[1][1].ld);
+    sums_return(acc, v_dim, rows, columns, x->c[0][0]);
+    if (beside) sums_return(acc + AMX_TILE, v_dim, rows, columns_beside, x->c[0][1]);
+    if (below) sums_return(under, v_dim, rows_under, columns, x->c[1][0]);
+    if (below && beside) sums_return(under + AMX_TILE, v_dim, rows_under, columns_beside, x->c[1][1]);
+}
+
+/* Up to so many rows of which most of a tile would be empty. */
+enum { ATTENTION_FEW = 2 };
+
+/* Flushes and takes subnormals as zeros, until it is given what it returns. The memory of operands and sums is not
+ * touched before or behind. */
+static uint32_t subnormals_set(uint32_t mode) {
+    uint32_t before;
+    __asm__ volatile("stmxcsr %0" : "=m"(before)::"memory");
+    __asm__ volatile("ldmxcsr %0" ::"m"(mode) : "memory");
+    return before;
+}
+enum { SUBNORMALS_ARE_ZERO = 0x9fc0 }; /* both flags, and every exception masked as ever */
+
+INLINE Vec even_of(__m512i pair) { return _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)); }
+INLINE Vec odd_of(__m512i pair) {
+    return _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+typedef struct FewSums {
+    Vec even[4], odd[4];
+} FewSums;
+
+/* One unit of a row, and of `tiles` tiles of columns at b. */
+INLINE void few_unit(uint32_t a, const uint32_t *b, uint32_t seen, int tiles, FewSums *s) {
+    __m512i unit = _mm512_set1_epi32((int)a), mask = _mm512_set1_epi32((int)seen);
+    Vec even = even_of(unit), odd = odd_of(unit);
+    for (int t = 0; t < tiles; t++) {
+        __m512i pair = _mm512_and_si512(_mm512_loadu_si512(b + (size_t)t * AMX_TILE), mask);
+        s->even[t] = _mm512_fmadd_ps(even, even_of(pair), s->even[t]);
+        s->odd[t] = _mm512_fmadd_ps(odd, odd_of(pair), s->odd[t]);
+    }
+}
+
+/* c += what one instruction makes of the first n elements, 32 at most, of a row and of the columns, whose units are ld
+ * words apart. */
+INLINE void few_step(size_t n, const uint32_t *a, const uint32_t *b, size_t ld, int tiles, Vec c[4]) {
+    FewSums s;
+    for (int t = 0; t < tiles; t++) s.even[t] = s.odd[t] = _mm512_setzero_ps();
+    for (size_t u = 0; u < n / 2; u++) few_unit(a[u], b + u * ld, ~(uint32_t)0, tiles, &s);
+    if (n % 2) few_unit(a[n / 2], b + n / 2 * ld, 0xffff, tiles, &s);
+    for (int t = 0; t < tiles; t++) c[t] = _mm512_add_ps(c[t], _mm512_add_ps(s.even[t], s.odd[t]));
+}
+
+static void few_scores_row(size_t pairs, const uint32_t *q, const uint32_t *k, float *s) {
+    Vec c[4] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (size_t u = 0; u < pairs; u += ATTENTION_UNITS)
+        few_step(2 * MIN(pairs - u, ATTENTION_UNITS), q + u, k + u * BLOCK_KEYS, BLOCK_KEYS, 2, c);
+    vec_store(s, c[0]);
+    vec_store(s + AMX_TILE, c[1]);
+}
+
+/* The last columns, less than a tile. */
+static void few_mix_rest(const MixBlock *m, const uint32_t *p, size_t first, float *acc, size_t v_dim) {
+    size_t columns = v_dim - first, keys = (size_t)m->keys;
+    uint32_t copy[AMX_TILE][AMX_TILE];
+    Vec c[4] = {vec_load_n(acc + first, (int)columns)};
+    tile_copy((const uint32_t *)m->v + first, v_dim * sizeof(uint32_t), keys / 2 + keys % 2, columns * sizeof(uint32_t),
+              copy);
+    few_step(keys, p, copy[0], AMX_TILE, 1, c);
+    vec_store_n(acc + first, c[0], (int)columns);
+}
+
+static void few_mix_row(const MixBlock *m, size_t row, size_t ldp, size_t v_dim) {
+    const uint32_t *p = (const uint32_t *)m->p + row * ldp, *v = m->v;
+    float *acc = m->acc + row * v_dim;
+    size_t d = 0;
+    for (; d + 4 * AMX_TILE <= v_dim; d += 4 * AMX_TILE) {
+        Vec c[4];
+        for (size_t t = 0; t < 4; t++) c[t] = vec_load(acc + d + t * AMX_TILE);
+        few_step((size_t)m->keys, p, v + d, v_dim, 4, c);
+        for (size_t t = 0; t < 4; t++) vec_store(acc + d + t * AMX_TILE, c[t]);
+    }
+    for (; d + AMX_TILE <= v_dim; d += AMX_TILE) {
+        Vec c[4] = {vec_load(acc + d)};
+        few_step((size_t)m->keys, p, v + d, v_dim, 1, c);
+        vec_store(acc + d, c[0]);
+    }
+    if (d < v_dim) few_mix_rest(m, p, d, acc, v_dim);
+}
+
+__attribute__((noinline)) static void few_scores(int n_blocks, const ScoresBlock *blocks, size_t n, size_t pairs,
+                                                 size_t lds) {
+    uint32_t mode = subnormals_set(SUBNORMALS_ARE_ZERO);
+    for (const ScoresBlock *b = blocks; b < blocks + n_blocks; b++)
+        for (size_t i = 0; i < n; i++) few_scores_row(pairs, (const uint32_t *)b->q + i * pairs, b->k, b->s + i * lds);
+    subnormals_set(mode);
+}
+
+__attribute__((noinline)) static void few_mix(int n_blocks, const MixBlock *blocks, size_t n, size_t v_dim,
+                                              size_t ldp) {
+    uint32_t mode = subnormals_set(SUBNORMALS_ARE_ZERO);
+    for (const MixBlock *b = blocks; b < blocks + n_blocks; b++)
+        for (size_t i = 0; i < n; i++) few_mix_row(b, i, ldp, v_dim);
+    subnormals_set(mode);
+}
+
+static void tiles_scores(int n_blocks, const ScoresBlock *blocks, size_t n, size_t pairs, size_t lds) {
+    TileCopies x;
+    tiles_open();
+    for (const ScoresBlock *b = blocks; b < blocks + n_blocks; b++)
+        for (size_t i = 0; i < n; i += AMX_PAIR)
+            tile_scores_rows(MIN(n - i, AMX_PAIR), pairs, (const uint32_t *)b->q + i * pairs, b->k, b->s + i * lds, lds,
+                             &x);
+    tiles_close();
+}
+
+static void tiles_mix(int n_blocks, const MixBlock *blocks, size_t n, size_t v_dim, size_t ldp) {
+    TileCopies x;
+    tiles_open();
+    for (const MixBlock *b = blocks; b < blocks + n_blocks; b++)
+        for (size_t i = 0; i < n; i += AMX_PAIR)
+            for (size_t d = 0; d < v_dim; d += AMX_PAIR)
+                tile_mix_square(b, i, MIN(n - i, AMX_PAIR), d, MIN(v_dim - d, AMX_PAIR), ldp, v_dim, &x);
+    tiles_close();
+}
+
+static void scores_blocks(int n_blocks, const ScoresBlock *blocks, int n, int pairs, int lds) {
+    (n <= ATTENTION_FEW ? few_scores : tiles_scores)(n_blocks, blocks, (size_t)n, (size_t)pairs, (size_t)lds);
+}
+
+static void mix_blocks(int n_blocks, const MixBlock *blocks, int n, int v_dim, int ldp) {
+    (n <= ATTENTION_FEW ? few_mix : tiles_mix)(n_blocks, blocks, (size_t)n, (size_t)v_dim, (size_t)ldp / 2);
+}
