@@ -191,7 +191,7 @@ static void few_scores_row(size_t pairs, const uint32_t *q, const uint32_t *k, f
 /* The last columns, less than a tile. */
 static void few_mix_rest(const MixBlock *m, const uint32_t *p, size_t first, float *acc, size_t v_dim) {
     size_t columns = v_dim - first, keys = (size_t)m->keys;
-    uint32_t copy[AMX_TILE][AMX_TILE];
+    _Alignas(64) uint32_t copy[AMX_TILE][AMX_TILE];
     Vec c[4] = {vec_load_n(acc + first, (int)columns)};
     tile_copy((const uint32_t *)m->v + first, v_dim * sizeof(uint32_t), keys / 2 + keys % 2, columns * sizeof(uint32_t),
               copy);
