@@ -14,9 +14,6 @@
 Mat *op_linear(Tape *t, Mat *x, const Weight *w, const Weight *b);
 /* n linears of the same x. Serving, x is converted once and one loop of the team has all outputs. */
 enum { LINEARS_MOST = 12 };
-/* Serving, products that something is done to are made in pieces of so many sums at most, which do not leave the cache;
- * every member of the team has room for one. */
-enum { PIECE_SUMS = 64 << 10 };
 void op_linears(Tape *t, Mat *x, int n, const Weight *const *w, const Weight *const *b, Mat **y);
 /* op_linear by the product that trains (train_gemm.h), also while serving: for F32 weights with few inputs and outputs,
  * at the precision of the tape. */
@@ -32,6 +29,9 @@ typedef struct FeedForward {
     bool gated;
 } FeedForward;
 Mat *op_feed_forward(Tape *t, Mat *x, const FeedForward *m);
+/* Serving, products that something is done to, by this or by op_linear_add, are made in pieces of so many sums at most,
+ * which do not leave the cache; every member of the team has room for one. */
+enum { PIECE_SUMS = 64 << 10 };
 
 /* op_embed.c: y[i] = table[ids[i]]; table [rows, d] -> [n, d]. ids must outlive the tape. */
 Mat *op_embed(Tape *t, const Weight *table, const int *ids, int n);
