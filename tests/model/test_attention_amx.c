@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/team.h"
 #include "model/kernels/isa.h"
 #include "model/kv.h"
 #include "tests/model/amx_machine.h"
@@ -24,7 +25,6 @@
 
 _Static_assert((int)BLOCK_KEYS == (int)KV_BLOCK, "blocks of kernels are those of the cache");
 
-#include <omp.h>
 #include <stdlib.h>
 
 enum { MOST_ROWS = 70, MOST_PAIRS = 50, MOST_WIDTH = 100, LDS = 40, LDP = 38, BLOCKS = 2 };
@@ -193,9 +193,9 @@ TEST(attention_amx_rows_are_the_same_in_any_company) {
     static const char *const names[] = {"mha-nano", "gqa-nano", "mqa-nano", "mla-nano", "noiseformer-v2-nano"};
     const Kernels *hardware;
     if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
-    int most = omp_get_max_threads();
-    omp_set_num_threads(1); /* the model has one set of tiles */
+    int team = team_size();
+    team_resize(1); /* the model has one set of tiles */
     for (size_t i = 0; i < COUNTOF(names); i++) check_network(names[i]);
-    omp_set_num_threads(most);
+    team_resize(team);
 }
 #endif
