@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "model/kernels/isa.h"
 #include "model/kv.h"
+#include "model/shape.h"
 #include "tests/model/amx_machine.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
@@ -148,7 +149,8 @@ static uint16_t *to_bf16_weights(TestModel *t) {
 static float *serve(const TestModel *t, const int *tokens, const Kernels *by, const int *chunks, int n_chunks) {
     const Kernels *own = kernels;
     kernels = by;
-    float *logits = test_serve(&t->model, tokens, LENGTH, (NoiseKey){.seed = 5, .scale = 1}, chunks, n_chunks);
+    float *logits = test_serve_form(&t->model, tokens, LENGTH, (NoiseKey){.seed = 5, .scale = 1}, chunks, n_chunks,
+                                    config_kv_form(&t->model.cfg), DTYPE_BF16);
     kernels = own;
     return logits;
 }

@@ -163,9 +163,9 @@ static void check_forms(Case *c) {
     int tokens[LENGTH], whole = LENGTH;
     size_t n = (size_t)LENGTH * (size_t)c->cfg.vocab_size;
     fill_tokens(tokens, LENGTH, c->cfg.vocab_size, 8);
-    float *expanded = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_EXPANDED);
-    float *compact = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_COMPACT);
-    float *chunked = test_serve_form(&c->t.model, tokens, LENGTH, KEY, chunks, 3, KV_COMPACT);
+    float *expanded = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_EXPANDED, DTYPE_F32);
+    float *compact = test_serve_form(&c->t.model, tokens, LENGTH, KEY, &whole, 1, KV_COMPACT, DTYPE_F32);
+    float *chunked = test_serve_form(&c->t.model, tokens, LENGTH, KEY, chunks, 3, KV_COMPACT, DTYPE_F32);
     CHECK_MSG(same_bits(compact, chunked, n), "%s: chunks change the logits of the compact cache", c->name);
     double worst = 0;
     for (size_t i = 0; i < n; i++)

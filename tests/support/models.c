@@ -158,13 +158,13 @@ static float *serve_whole(const Model *m, const int *tokens, int n, NoiseKey noi
 }
 
 float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
-                       KvForm form) {
+                       KvForm form, Dtype dtype) {
     int vocab = m->cfg.vocab_size, n_blocks = kv_blocks(n);
     float *logits = xmalloc((size_t)n * (size_t)vocab * sizeof(float));
     int *blocks = xmalloc((size_t)n_blocks * sizeof *blocks);
     KvCache kv;
     Tape tape;
-    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, model_precision(m), form, NULL));
+    BUG_ON(kv_init(&kv, &m->cfg, n_blocks, dtype, form, NULL));
     tape_init(&tape, false);
     for (int b = 0; b < n_blocks; b++) blocks[b] = n_blocks - 1 - b;
     for (int at = 0, k = 0; at < n; k++) {
@@ -184,5 +184,5 @@ float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise,
 
 float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks) {
     if (!m->cfg.causal) return serve_whole(m, tokens, n, noise);
-    return test_serve_form(m, tokens, n, noise, chunks, n_chunks, config_kv_form(&m->cfg));
+    return test_serve_form(m, tokens, n, noise, chunks, n_chunks, config_kv_form(&m->cfg), DTYPE_F32);
 }

@@ -28,11 +28,12 @@ Config test_variant(const AttentionKind *kind, const char *variant);
 void test_gradient(TestModel *t, const char *name, double (*loss)(const Model *m, void *context, bool backward),
                    void *context);
 
-/* Serving-path logits [n, V] of one sequence fed in the given chunk sizes (the last repeats), malloc'ed. */
+/* Serving-path logits [n, V] of one sequence fed in the given chunk sizes (the last repeats), malloc'ed. The cache is
+ * F32, but of BF16 embeddings BF16. */
 float *test_serve(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks);
-/* The same over a cache of the given form; test_serve takes the config's own, and none where it can have none: then all
- * rows go at once. */
+/* The same over a cache of the given form and precision; test_serve takes the config's own form in F32, and none where
+ * it can have none: then all rows go at once. */
 float *test_serve_form(const Model *m, const int *tokens, int n, NoiseKey noise, const int *chunks, int n_chunks,
-                       KvForm form);
+                       KvForm form, Dtype dtype);
 
 #endif

@@ -140,9 +140,9 @@ static double distance(const Model *a, const Model *b, KvForm form) {
     enum { LENGTH = 20 };
     int tokens[LENGTH], vocab = a->cfg.vocab_size;
     for (int i = 0; i < LENGTH; i++) tokens[i] = (31 * i + 5) % vocab;
-    float *x = test_serve_form(a, tokens, LENGTH, (NoiseKey){0}, (int[]){7}, 1, form);
-    float *y = test_serve_form(b, tokens, LENGTH, (NoiseKey){0}, (int[]){3, 1}, 2, form);
-    float *again = test_serve_form(b, tokens, LENGTH, (NoiseKey){0}, (int[]){LENGTH}, 1, form);
+    float *x = test_serve_form(a, tokens, LENGTH, (NoiseKey){0}, (int[]){7}, 1, form, DTYPE_F32);
+    float *y = test_serve_form(b, tokens, LENGTH, (NoiseKey){0}, (int[]){3, 1}, 2, form, DTYPE_F32);
+    float *again = test_serve_form(b, tokens, LENGTH, (NoiseKey){0}, (int[]){LENGTH}, 1, form, DTYPE_F32);
     CHECK(!memcmp(y, again, (size_t)(LENGTH * vocab) * sizeof *y)); /* whatever the chunks */
     double sum = 0, error = 0;
     for (int i = 0; i < LENGTH * vocab; i++) {
