@@ -17,44 +17,24 @@ typedef struct TileCopies {
     _Alignas(64) float c[2][2][AMX_TILE][AMX_TILE];
 } TileCopies;
 
-typedef struct TilePlace {
-    const void *at;
-    size_t ld; /* bytes */
-} TilePlace;
-
 /* `rows` rows of `words` words, ld words apart: in place where they are a whole tile. */
-static TilePlace tile_place(const uint32_t *from, size_t ld, size_t rows, size_t words, void *copy) {
-    if (rows >= AMX_TILE && words >= ATTENTION_UNITS) return (TilePlace){from, ld * sizeof *from};
+static TileAt tile_place(const uint32_t *from, size_t ld, size_t rows, size_t words, void *copy) {
+    if (rows >= AMX_TILE && words >= ATTENTION_UNITS) return (TileAt){from, ld * sizeof *from};
     tile_copy(from, ld * sizeof *from, MIN(rows, AMX_TILE), MIN(words, ATTENTION_UNITS) * sizeof *from, copy);
-    return (TilePlace){copy, AMX_BYTES};
+    return (TileAt){copy, AMX_BYTES};
 }
 
 /* Sums of up to 16 rows and 16 columns, ld floats apart: where a tile is loaded from and stored to, and back. */
-static TilePlace sums_place(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
-    if (rows >= AMX_TILE && columns >= AMX_TILE) return (TilePlace){c, ld * sizeof *c};
+static TileAt sums_place(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
+    if (rows >= AMX_TILE && columns >= AMX_TILE) return (TileAt){c, ld * sizeof *c};
     tile_copy(c, ld * sizeof *c, MIN(rows, AMX_TILE), MIN(columns, AMX_TILE) * sizeof *c, copy);
-    return (TilePlace){copy, AMX_BYTES};
+    return (TileAt){copy, AMX_BYTES};
 }
 
 static void sums_return(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
     if (rows >= AMX_TILE && columns >= AMX_TILE) return;
     for (size_t r = 0; r < MIN(rows, AMX_TILE); r++)
         vec_store_n(c + r * ld, vec_load(copy[r]), (int)MIN(columns, AMX_TILE));
-}
-
-/* A step of two tiles of rows, or one, and two of columns, or one. */
-static void attention_step(const TilePlace a[2], const TilePlace b[2], bool below, bool beside) {
-    TILE_LOAD(4, a[0].at, a[0].ld);
-    TILE_LOAD(6, b[0].at, b[0].ld);
-    TILE_DOT_BF16(0, 4, 6);
-    if (beside) {
-        TILE_LOAD(7, b[1].at, b[1].ld);
-        TILE_DOT_BF16(1, 4, 7);
-    }
-    if (!below) return;
-    TILE_LOAD(5, a[1].at, a[1].ld);
-    TILE_DOT_BF16(2, 5, 6);
-    if (beside) TILE_DOT_BF16(3, 5, 7);
 }
 
 /* Of `rows` rows at q and s, at most two tiles. */
@@ -66,11 +46,11 @@ static void tile_scores_rows(size_t rows, size_t pairs, const uint32_t *q, const
     TILE_ZERO(2);
     TILE_ZERO(3);
     for (size_t u = 0; u < pairs; u += ATTENTION_UNITS) {
-        TilePlace a[2] = {tile_place(q + u, pairs, rows, pairs - u, x->a[0])}, b[2];
+        TileAt a[2] = {tile_place(q + u, pairs, rows, pairs - u, x->a[0])}, b[2];
         if (below) a[1] = tile_place(q + AMX_TILE * pairs + u, pairs, rows - AMX_TILE, pairs - u, x->a[1]);
         for (size_t c = 0; c < 2; c++)
             b[c] = tile_place(k + u * BLOCK_KEYS + c * AMX_TILE, BLOCK_KEYS, pairs - u, AMX_TILE, x->b[c]);
-        attention_step(a, b, below, true);
+        tile_square_step(a, b, below, true);
     }
     float *at[2][2] = {{s, s + AMX_TILE}, {s + AMX_TILE * lds, s + AMX_TILE * lds + AMX_TILE}};
     size_t ld[2];
@@ -93,13 +73,13 @@ static void tile_scores_rows(size_t rows, size_t pairs, const uint32_t *q, const
 }
 
 /* Values of the first `keys` keys of a block, up to 16 columns from v on. */
-static TilePlace value_place(const uint32_t *v, size_t v_dim, size_t keys, size_t columns,
-                             uint32_t copy[AMX_TILE][AMX_TILE]) {
-    TilePlace p = tile_place(v, v_dim, keys / 2 + keys % 2, columns, copy);
+static TileAt value_place(const uint32_t *v, size_t v_dim, size_t keys, size_t columns,
+                          uint32_t copy[AMX_TILE][AMX_TILE]) {
+    TileAt p = tile_place(v, v_dim, keys / 2 + keys % 2, columns, copy);
     if (keys % 2 == 0) return p;
     if (p.at == v) tile_copy(v, v_dim * sizeof *v, AMX_TILE, AMX_BYTES, copy);
     for (size_t d = 0; d < AMX_TILE; d++) copy[keys / 2][d] &= 0xffff;
-    return (TilePlace){copy, AMX_BYTES};
+    return (TileAt){copy, AMX_BYTES};
 }
 
 /* Of `rows` rows at p and acc and `columns` columns at v and acc, at most two tiles of either. */
@@ -110,9 +90,9 @@ static void tile_mix_square(const MixBlock *m, size_t row, size_t rows, size_t c
     size_t keys = (size_t)m->keys, rows_under = rows - MIN(rows, AMX_TILE),
            columns_beside = columns - MIN(columns, AMX_TILE);
     bool below = rows_under, beside = columns_beside;
-    TilePlace a[2] = {tile_place(p, ldp, rows, ATTENTION_UNITS, x->a[0])};
-    TilePlace b[2] = {value_place(v, v_dim, keys, columns, x->b[0])};
-    TilePlace c[2][2] = {{sums_place(acc, v_dim, rows, columns, x->c[0][0])}};
+    TileAt a[2] = {tile_place(p, ldp, rows, ATTENTION_UNITS, x->a[0])};
+    TileAt b[2] = {value_place(v, v_dim, keys, columns, x->b[0])};
+    TileAt c[2][2] = {{sums_place(acc, v_dim, rows, columns, x->c[0][0])}};
     if (below) {
         a[1] = tile_place(p + AMX_TILE * ldp, ldp, rows_under, ATTENTION_UNITS, x->a[1]);
         c[1][0] = sums_place(under, v_dim, rows_under, columns, x->c[1][0]);
@@ -126,7 +106,7 @@ static void tile_mix_square(const MixBlock *m, size_t row, size_t rows, size_t c
     if (beside) TILE_LOAD(1, c[0][1].at, c[0][1].ld);
     if (below) TILE_LOAD(2, c[1][0].at, c[1][0].ld);
     if (below && beside) TILE_LOAD(3, c[1][1].at, c[1][1].ld);
-    attention_step(a, b, below, beside);
+    tile_square_step(a, b, below, beside);
     TILE_STORE(0, (void *)c[0][0].at, c[0][0].ld);
     if (beside) TILE_STORE(1, (void *)c[0][1].at, c[0][1].ld);
     if (below) TILE_STORE(2, (void *)c[1][0].at, c[1][0].ld);

@@ -54,6 +54,27 @@ INLINE void tile_turn(const void *from, size_t ld, size_t rows, size_t bytes, vo
     for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512((char *)to + u * AMX_BYTES, r[u]);
 }
 
+/* What a tile is loaded from or stored to: 16 rows of 64 bytes. */
+typedef struct TileAt {
+    const void *at;
+    size_t ld; /* bytes */
+} TileAt;
+
+/* A step of two tiles of rows, or one, and two of columns, or one: sums in tiles 0 and 1, and 2 and 3 below. */
+static void tile_square_step(const TileAt a[2], const TileAt b[2], bool below, bool beside) {
+    TILE_LOAD(4, a[0].at, a[0].ld);
+    TILE_LOAD(6, b[0].at, b[0].ld);
+    TILE_DOT_BF16(0, 4, 6);
+    if (beside) {
+        TILE_LOAD(7, b[1].at, b[1].ld);
+        TILE_DOT_BF16(1, 4, 7);
+    }
+    if (!below) return;
+    TILE_LOAD(5, a[1].at, a[1].ld);
+    TILE_DOT_BF16(2, 5, 6);
+    if (beside) TILE_DOT_BF16(3, 5, 7);
+}
+
 /* How many of n are left from `from` on, at most a tile. */
 static size_t tile_left(size_t n, size_t from) { return n > from ? MIN(n - from, AMX_TILE) : 0; }
 
@@ -67,14 +88,12 @@ static void tile_pack(const TileGemm *g, const TileBlock *b, TileScratch *s) {
 }
 
 /* Where outputs o.. of W are to be loaded from: in place, or a copy where that would reach beyond W. */
-static const void *tile_of_w(const TileGemm *g, size_t o, size_t step, uint32_t copy[AMX_TILE][AMX_TILE], size_t *ld) {
+static TileAt tile_of_w(const TileGemm *g, size_t o, size_t step, uint32_t copy[AMX_TILE][AMX_TILE]) {
     size_t at = step * AMX_BYTES;
     const char *w = g->w + o * g->bytes + at;
-    *ld = g->bytes;
-    if (o + AMX_TILE <= g->n_out && at + AMX_BYTES <= g->bytes) return w;
+    if (o + AMX_TILE <= g->n_out && at + AMX_BYTES <= g->bytes) return (TileAt){w, g->bytes};
     tile_copy(w, g->bytes, tile_left(g->n_out, o), g->bytes - at, copy);
-    *ld = AMX_BYTES;
-    return copy;
+    return (TileAt){copy, AMX_BYTES};
 }
 
 /* Asks for a share of the next pair of outputs, in the order they lie in. */
@@ -109,20 +128,10 @@ static void tile_pair_whole(const TileGemm *g, size_t o, size_t s0, size_t steps
 /* The same of whatever is there. */
 static void tile_pair_step(const TileGemm *g, TileScratch *s, size_t o, size_t step, uint32_t x[2][AMX_TILE][AMX_TILE],
                            bool more_rows) {
-    size_t ld;
-    const void *w = tile_of_w(g, o, step, s->w[0], &ld);
-    TILE_LOAD(4, w, ld);
-    TILE_LOAD(6, x[0], AMX_BYTES);
-    TILE_DOT_BF16(0, 4, 6);
-    if (more_rows) {
-        TILE_LOAD(7, x[1], AMX_BYTES);
-        TILE_DOT_BF16(1, 4, 7);
-    }
-    if (o + AMX_TILE >= g->n_out) return;
-    w = tile_of_w(g, o + AMX_TILE, step, s->w[1], &ld);
-    TILE_LOAD(5, w, ld);
-    TILE_DOT_BF16(2, 5, 6);
-    if (more_rows) TILE_DOT_BF16(3, 5, 7);
+    bool more_outs = o + AMX_TILE < g->n_out;
+    TileAt w[2] = {tile_of_w(g, o, step, s->w[0])}, rows[2] = {{x[0], AMX_BYTES}, {x[1], AMX_BYTES}};
+    if (more_outs) w[1] = tile_of_w(g, o + AMX_TILE, step, s->w[1]);
+    tile_square_step(w, rows, more_outs, more_rows);
 }
 
 /* Outputs o.. against rows 32 p.. of the block: four tiles of sums. */

@@ -34,11 +34,6 @@ typedef struct TrainTiles {
     _Alignas(64) float sums[2][2][AMX_TILE][AMX_TILE];
 } TrainTiles;
 
-typedef struct TileAt {
-    const void *at;
-    size_t ld; /* bytes */
-} TileAt;
-
 /* n rows of `some` words, ld words apart. */
 static TileAt words_copied(const uint32_t *from, size_t ld, int n, int some, uint32_t copy[AMX_TILE][AMX_TILE]) {
     tile_copy(from, ld * sizeof *from, (size_t)n, (size_t)some * sizeof *from, copy);
@@ -143,21 +138,11 @@ static void tile_whole_steps(const TileSide rows[2], const TileSide columns[2], 
 
 /* Units u.., whatever is missing. */
 static void tile_step(const TrainTiles *g, const TileSide rows[2], const TileSide columns[2], int u) {
-    TileAt a = rows_copied(g, &rows[0], u), b = columns_copied(g, &columns[0], u);
+    TileAt a[2] = {rows_copied(g, &rows[0], u)}, b[2] = {columns_copied(g, &columns[0], u)};
     bool below = rows[1].n > 0, beside = columns[1].n > 0;
-    TILE_LOAD(4, a.at, a.ld);
-    TILE_LOAD(6, b.at, b.ld);
-    TILE_DOT_BF16(0, 4, 6);
-    if (beside) {
-        b = columns_copied(g, &columns[1], u);
-        TILE_LOAD(7, b.at, b.ld);
-        TILE_DOT_BF16(1, 4, 7);
-    }
-    if (!below) return;
-    a = rows_copied(g, &rows[1], u);
-    TILE_LOAD(5, a.at, a.ld);
-    TILE_DOT_BF16(2, 5, 6);
-    if (beside) TILE_DOT_BF16(3, 5, 7);
+    if (below) a[1] = rows_copied(g, &rows[1], u);
+    if (beside) b[1] = columns_copied(g, &columns[1], u);
+    tile_square_step(a, b, below, beside);
 }
 
 /* Rows i.. and columns j..: up to four tiles of sums. */
