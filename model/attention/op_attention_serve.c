@@ -285,11 +285,11 @@ static void chunk_mix_by_blocks(const Serve *a, const Task *t, const Scratch *x,
             bool whole = keys_seen(a, t, 0, c0) - j >= KV_BLOCK;
             if (whole) some[n++] = b;
             if (whole && b.v != x->transposed && n < MOST_BLOCKS) continue;
-            kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
+            if (n) kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
             n = 0;
             if (!whole) seen_block_mix(a, t, &b, c0, j);
         }
-    kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
+    if (n) kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
 }
 
 /* Heads h0..h1-1 of the task walk chunk c0, of n_keys keys, together. */
@@ -356,7 +356,7 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     const Segment *key_segments = spec->keys ? spec->keys->segments : batch->segments;
     ArenaMark mark = arena_mark(&tape->arena);
     Serve a = {.f = f, .kv = kv, .q = q, .y = y, .spec = spec, .pairs = kv->dtype == DTYPE_BF16};
-    a.blocks = a.pairs && tape->own_bf16 && kernels->scores_blocks;
+    a.blocks = a.pairs && tape->own_bf16;
     a.group = h.heads / h.kv_heads;
     a.tile_rows = MAX(1, TILE / a.group);
     a.rows_max = a.tile_rows * a.group;

@@ -8,9 +8,8 @@
  * and subnormals as zeros, as tiles have them. Include lanes_avx512.h, tiles.h, or a model of it, and amx_body.h before
  * this. */
 
-enum { ATTENTION_UNITS = AMX_BYTES / sizeof(uint32_t) };
 enum { BLOCK_KEYS = AMX_PAIR }; /* KV_BLOCK */
-_Static_assert((int)BLOCK_KEYS == 2 * (int)ATTENTION_UNITS, "a block of values is one step");
+_Static_assert((int)BLOCK_KEYS == 2 * (int)AMX_UNITS, "a block of values is one step");
 
 typedef struct TileCopies {
     _Alignas(64) uint32_t a[2][AMX_TILE][AMX_TILE], b[2][AMX_TILE][AMX_TILE];
@@ -19,22 +18,9 @@ typedef struct TileCopies {
 
 /* `rows` rows of `words` words, ld words apart: in place where they are a whole tile. */
 static TileAt tile_place(const uint32_t *from, size_t ld, size_t rows, size_t words, void *copy) {
-    if (rows >= AMX_TILE && words >= ATTENTION_UNITS) return (TileAt){from, ld * sizeof *from};
-    tile_copy(from, ld * sizeof *from, MIN(rows, AMX_TILE), MIN(words, ATTENTION_UNITS) * sizeof *from, copy);
+    if (rows >= AMX_TILE && words >= AMX_UNITS) return (TileAt){from, ld * sizeof *from};
+    tile_copy(from, ld * sizeof *from, MIN(rows, AMX_TILE), MIN(words, AMX_UNITS) * sizeof *from, copy);
     return (TileAt){copy, AMX_BYTES};
-}
-
-/* Sums of up to 16 rows and 16 columns, ld floats apart: where a tile is loaded from and stored to, and back. */
-static TileAt sums_place(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
-    if (rows >= AMX_TILE && columns >= AMX_TILE) return (TileAt){c, ld * sizeof *c};
-    tile_copy(c, ld * sizeof *c, MIN(rows, AMX_TILE), MIN(columns, AMX_TILE) * sizeof *c, copy);
-    return (TileAt){copy, AMX_BYTES};
-}
-
-static void sums_return(float *c, size_t ld, size_t rows, size_t columns, float copy[AMX_TILE][AMX_TILE]) {
-    if (rows >= AMX_TILE && columns >= AMX_TILE) return;
-    for (size_t r = 0; r < MIN(rows, AMX_TILE); r++)
-        vec_store_n(c + r * ld, vec_load(copy[r]), (int)MIN(columns, AMX_TILE));
 }
 
 /* Of `rows` rows at q and s, at most two tiles. */
@@ -45,40 +31,37 @@ static void tile_scores_rows(size_t rows, size_t pairs, const uint32_t *q, const
     TILE_ZERO(1);
     TILE_ZERO(2);
     TILE_ZERO(3);
-    for (size_t u = 0; u < pairs; u += ATTENTION_UNITS) {
+    for (size_t u = 0; u < pairs; u += AMX_UNITS) {
         TileAt a[2] = {tile_place(q + u, pairs, rows, pairs - u, x->a[0])}, b[2];
         if (below) a[1] = tile_place(q + AMX_TILE * pairs + u, pairs, rows - AMX_TILE, pairs - u, x->a[1]);
         for (size_t c = 0; c < 2; c++)
             b[c] = tile_place(k + u * BLOCK_KEYS + c * AMX_TILE, BLOCK_KEYS, pairs - u, AMX_TILE, x->b[c]);
         tile_square_step(a, b, below, true);
     }
-    float *at[2][2] = {{s, s + AMX_TILE}, {s + AMX_TILE * lds, s + AMX_TILE * lds + AMX_TILE}};
-    size_t ld[2];
-    for (size_t t = 0; t < 2; t++) {
-        size_t left = rows > t * AMX_TILE ? rows - t * AMX_TILE : 0;
-        bool whole = left >= AMX_TILE;
-        ld[t] = whole ? lds * sizeof *s : AMX_BYTES;
-        if (!whole) at[t][0] = x->c[t][0][0], at[t][1] = x->c[t][1][0];
+    float *under = s + AMX_TILE * lds;
+    SumsAt to[2][2];
+    for (size_t c = 0; c < 2; c++) {
+        to[0][c] = sums_place(s + c * AMX_TILE, lds, rows, AMX_TILE, false, x->c[0][c]);
+        if (below) to[1][c] = sums_place(under + c * AMX_TILE, lds, rows - AMX_TILE, AMX_TILE, false, x->c[1][c]);
     }
-    TILE_STORE(0, at[0][0], ld[0]);
-    TILE_STORE(1, at[0][1], ld[0]);
+    TILE_STORE(0, to[0][0].at, to[0][0].ld);
+    TILE_STORE(1, to[0][1].at, to[0][1].ld);
     if (below) {
-        TILE_STORE(2, at[1][0], ld[1]);
-        TILE_STORE(3, at[1][1], ld[1]);
+        TILE_STORE(2, to[1][0].at, to[1][0].ld);
+        TILE_STORE(3, to[1][1].at, to[1][1].ld);
     }
     for (size_t c = 0; c < 2; c++) {
         sums_return(s + c * AMX_TILE, lds, rows, AMX_TILE, x->c[0][c]);
-        if (below) sums_return(s + AMX_TILE * lds + c * AMX_TILE, lds, rows - AMX_TILE, AMX_TILE, x->c[1][c]);
+        if (below) sums_return(under + c * AMX_TILE, lds, rows - AMX_TILE, AMX_TILE, x->c[1][c]);
     }
 }
 
 /* Values of the first `keys` keys of a block, up to 16 columns from v on. */
 static TileAt value_place(const uint32_t *v, size_t v_dim, size_t keys, size_t columns,
                           uint32_t copy[AMX_TILE][AMX_TILE]) {
-    TileAt p = tile_place(v, v_dim, keys / 2 + keys % 2, columns, copy);
-    if (keys % 2 == 0) return p;
-    if (p.at == v) tile_copy(v, v_dim * sizeof *v, AMX_TILE, AMX_BYTES, copy);
-    for (size_t d = 0; d < AMX_TILE; d++) copy[keys / 2][d] &= 0xffff;
+    if (keys == BLOCK_KEYS) return tile_place(v, v_dim, AMX_TILE, columns, copy);
+    tile_copy(v, v_dim * sizeof *v, keys / 2 + keys % 2, MIN(columns, AMX_TILE) * sizeof *v, copy);
+    for (size_t d = 0; keys % 2 && d < AMX_TILE; d++) copy[keys / 2][d] &= 0xffff;
     return (TileAt){copy, AMX_BYTES};
 }
 
@@ -90,27 +73,27 @@ static void tile_mix_square(const MixBlock *m, size_t row, size_t rows, size_t c
     size_t keys = (size_t)m->keys, rows_under = rows - MIN(rows, AMX_TILE),
            columns_beside = columns - MIN(columns, AMX_TILE);
     bool below = rows_under, beside = columns_beside;
-    TileAt a[2] = {tile_place(p, ldp, rows, ATTENTION_UNITS, x->a[0])};
+    TileAt a[2] = {tile_place(p, ldp, rows, AMX_UNITS, x->a[0])};
     TileAt b[2] = {value_place(v, v_dim, keys, columns, x->b[0])};
-    TileAt c[2][2] = {{sums_place(acc, v_dim, rows, columns, x->c[0][0])}};
+    SumsAt c[2][2] = {{sums_place(acc, v_dim, rows, columns, true, x->c[0][0])}};
     if (below) {
-        a[1] = tile_place(p + AMX_TILE * ldp, ldp, rows_under, ATTENTION_UNITS, x->a[1]);
-        c[1][0] = sums_place(under, v_dim, rows_under, columns, x->c[1][0]);
+        a[1] = tile_place(p + AMX_TILE * ldp, ldp, rows_under, AMX_UNITS, x->a[1]);
+        c[1][0] = sums_place(under, v_dim, rows_under, columns, true, x->c[1][0]);
     }
     if (beside) {
         b[1] = value_place(v + AMX_TILE, v_dim, keys, columns_beside, x->b[1]);
-        c[0][1] = sums_place(acc + AMX_TILE, v_dim, rows, columns_beside, x->c[0][1]);
+        c[0][1] = sums_place(acc + AMX_TILE, v_dim, rows, columns_beside, true, x->c[0][1]);
     }
-    if (below && beside) c[1][1] = sums_place(under + AMX_TILE, v_dim, rows_under, columns_beside, x->c[1][1]);
+    if (below && beside) c[1][1] = sums_place(under + AMX_TILE, v_dim, rows_under, columns_beside, true, x->c[1][1]);
     TILE_LOAD(0, c[0][0].at, c[0][0].ld);
     if (beside) TILE_LOAD(1, c[0][1].at, c[0][1].ld);
     if (below) TILE_LOAD(2, c[1][0].at, c[1][0].ld);
     if (below && beside) TILE_LOAD(3, c[1][1].at, c[1][1].ld);
     tile_square_step(a, b, below, beside);
-    TILE_STORE(0, (void *)c[0][0].at, c[0][0].ld);
-    if (beside) TILE_STORE(1, (void *)c[0][1].at, c[0][1].ld);
-    if (below) TILE_STORE(2, (void *)c[1][0].at, c[1][0].ld);
-    if (below && beside) TILE_STORE(3, (void *)c[1][1].at, c[1][1].ld);
+    TILE_STORE(0, c[0][0].at, c[0][0].ld);
+    if (beside) TILE_STORE(1, c[0][1].at, c[0][1].ld);
+    if (below) TILE_STORE(2, c[1][0].at, c[1][0].ld);
+    if (below && beside) TILE_STORE(3, c[1][1].at, c[1][1].ld);
     sums_return(acc, v_dim, rows, columns, x->c[0][0]);
     if (beside) sums_return(acc + AMX_TILE, v_dim, rows, columns_beside, x->c[0][1]);
     if (below) sums_return(under, v_dim, rows_under, columns, x->c[1][0]);
@@ -162,8 +145,8 @@ INLINE void few_step(size_t n, const uint32_t *a, const uint32_t *b, size_t ld, 
 
 static void few_scores_row(size_t pairs, const uint32_t *q, const uint32_t *k, float *s) {
     Vec c[4] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (size_t u = 0; u < pairs; u += ATTENTION_UNITS)
-        few_step(2 * MIN(pairs - u, ATTENTION_UNITS), q + u, k + u * BLOCK_KEYS, BLOCK_KEYS, 2, c);
+    for (size_t u = 0; u < pairs; u += AMX_UNITS)
+        few_step(2 * MIN(pairs - u, AMX_UNITS), q + u, k + u * BLOCK_KEYS, BLOCK_KEYS, 2, c);
     vec_store(s, c[0]);
     vec_store(s + AMX_TILE, c[1]);
 }

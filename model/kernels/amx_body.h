@@ -8,7 +8,7 @@
  * An output is the sum, over steps of 32 elements in order, of what one instruction makes of a step, so its bits depend
  * on k alone. Include lanes_avx512.h and tiles.h, or a model of it, before this. */
 
-enum { AMX_TILE = 16, AMX_PAIR = 2 * AMX_TILE, AMX_BYTES = 64 };
+enum { AMX_TILE = 16, AMX_PAIR = 2 * AMX_TILE, AMX_BYTES = 64, AMX_UNITS = AMX_BYTES / sizeof(uint32_t) };
 enum { AMX_STEPS = 96, AMX_OUTS = 768, AMX_ROWS = 64 };
 enum { OUT_PAIRS = AMX_OUTS / AMX_PAIR, ROW_PAIRS = AMX_ROWS / AMX_PAIR };
 
@@ -54,11 +54,30 @@ INLINE void tile_turn(const void *from, size_t ld, size_t rows, size_t bytes, vo
     for (size_t u = 0; u < AMX_TILE; u++) _mm512_store_si512((char *)to + u * AMX_BYTES, r[u]);
 }
 
-/* What a tile is loaded from or stored to: 16 rows of 64 bytes. */
+/* Where a tile is loaded from, and where one of sums is stored to, too. */
 typedef struct TileAt {
     const void *at;
     size_t ld; /* bytes */
 } TileAt;
+
+typedef struct SumsAt {
+    float *at;
+    size_t ld; /* bytes */
+} SumsAt;
+
+/* Of up to 16 rows and columns of c, ld floats apart, or more: in place where the tile is whole, or a copy, of what is
+ * there if it is to be loaded. sums_return brings a copy back. */
+INLINE SumsAt sums_place(float *c, size_t ld, size_t rows, size_t columns, bool load, float copy[AMX_TILE][AMX_TILE]) {
+    if (rows >= AMX_TILE && columns >= AMX_TILE) return (SumsAt){c, ld * sizeof *c};
+    if (load) tile_copy(c, ld * sizeof *c, MIN(rows, AMX_TILE), MIN(columns, AMX_TILE) * sizeof *c, copy);
+    return (SumsAt){copy[0], AMX_BYTES};
+}
+
+INLINE void sums_return(float *c, size_t ld, size_t rows, size_t columns, const float copy[AMX_TILE][AMX_TILE]) {
+    if (rows >= AMX_TILE && columns >= AMX_TILE) return;
+    for (size_t r = 0; r < MIN(rows, AMX_TILE); r++)
+        vec_store_n(c + r * ld, vec_load(copy[r]), (int)MIN(columns, AMX_TILE));
+}
 
 /* A step of two tiles of rows, or one, and two of columns, or one: sums in tiles 0 and 1, and 2 and 3 below. */
 static void tile_square_step(const TileAt a[2], const TileAt b[2], bool below, bool beside) {

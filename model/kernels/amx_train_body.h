@@ -6,7 +6,6 @@
  * An element of C is the sum, over steps of 16 units in order, of what one instruction makes of a step (isa.h), so its
  * bits depend on the units alone. Include lanes_avx512.h, train_body.h and amx_body.h before this. */
 
-enum { AMX_UNITS = AMX_BYTES / sizeof(uint32_t) };
 enum { AMX_PANEL_ROWS = AMX_PAIR, AMX_PANEL_COLUMNS = TILE_COLUMNS };
 
 /* A panel of rows: whole steps of units one after another, [units / 16][32][16], and then [32][units % 16]. */
@@ -87,28 +86,15 @@ static TileAt columns_copied(const TrainTiles *g, const TileSide *s, int u) {
     return (TileAt){s->copy, AMX_BYTES};
 }
 
-static bool tile_is_whole(const TrainTiles *g, int i, int j) { return i + AMX_TILE <= g->m && j + AMX_TILE <= g->n; }
-
-typedef struct SumsAt {
-    float *at;
-    size_t ld; /* bytes */
-} SumsAt;
-
 /* Where the sums of rows i.. and columns j.. are to be loaded from and stored to. */
 static SumsAt tile_of_sums(TrainTiles *g, int i, int j) {
-    float *c = g->c + (size_t)i * g->ldc + j;
-    if (tile_is_whole(g, i, j)) return (SumsAt){c, g->ldc * sizeof *c};
-    float(*sums)[AMX_TILE] = g->sums[i / AMX_TILE % 2][j / AMX_TILE % 2];
-    for (int r = 0; g->add && r < MIN(AMX_TILE, g->m - i); r++)
-        vec_store(sums[r], vec_load_n(c + (size_t)r * g->ldc, MIN(AMX_TILE, g->n - j)));
-    return (SumsAt){sums[0], AMX_BYTES};
+    return sums_place(g->c + (size_t)i * g->ldc + j, g->ldc, (size_t)(g->m - i), (size_t)(g->n - j), g->add,
+                      g->sums[i / AMX_TILE % 2][j / AMX_TILE % 2]);
 }
 
 static void tile_sums_back(const TrainTiles *g, int i, int j) {
-    const float(*sums)[AMX_TILE] = g->sums[i / AMX_TILE % 2][j / AMX_TILE % 2];
-    if (tile_is_whole(g, i, j)) return;
-    for (int r = 0; r < MIN(AMX_TILE, g->m - i); r++)
-        vec_store_n(g->c + (size_t)(i + r) * g->ldc + j, vec_load(sums[r]), MIN(AMX_TILE, g->n - j));
+    sums_return(g->c + (size_t)i * g->ldc + j, g->ldc, (size_t)(g->m - i), (size_t)(g->n - j),
+                g->sums[i / AMX_TILE % 2][j / AMX_TILE % 2]);
 }
 
 #define TILE_BEGIN(t, c)                                                                                               \

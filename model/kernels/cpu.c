@@ -19,7 +19,7 @@ static Kernels blas;
 #include <sys/syscall.h>
 
 typedef struct CpuFeatures {
-    bool avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx, intel;
+    bool avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx;
 } CpuFeatures;
 
 static Kernels avx2vnni, avx512vnni, avx512bf16, amx;
@@ -42,9 +42,8 @@ static CpuFeatures cpu_features(void) {
     const unsigned tiles = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, -TILE, -INT8: gcc and clang differ in names */
     const unsigned need1 = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C;
     const unsigned need7 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-    unsigned a = 0, b = 0, c = 0, d = 0;
+    unsigned a, b, c, d;
     CpuFeatures f = {0};
-    f.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return f;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
     uint64_t states = saved_states();
@@ -60,9 +59,9 @@ static CpuFeatures cpu_features(void) {
 }
 
 /* vdpbf16ps has half the rate of fused multiply-adds on Intel's cores, twice theirs on AMD's. */
-static bool pairs_are_slow(void) {
-    CpuFeatures f = cpu_features();
-    return f.intel && !f.amx;
+static bool pairs_are_slow(const Kernels *level) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return level == &avx512bf16 && __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
 #define VECTOR_LEVELS "avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx"
 #elif defined(__aarch64__)
@@ -75,7 +74,7 @@ static Kernels neondot, neonbf16;
 #endif
 
 #if !defined(__x86_64__)
-static bool pairs_are_slow(void) { return false; }
+static bool pairs_are_slow(const Kernels *level) { return (void)level, false; }
 #endif
 
 int kernels_available(const Kernels *out[KERNELS_LEVELS]) {
@@ -124,7 +123,7 @@ static const Kernels *by_rate(const Kernels *const *levels, int n) {
     static RatedKernels rated;
     if (rated.kernels.name) return &rated.kernels;
     kernels_by_rate(&rated, levels, n);
-    if (pairs_are_slow()) rated.train.pairs_pay = false;
+    if (pairs_are_slow(levels[n - 1])) rated.train.pairs_pay = false;
     return &rated.kernels;
 }
 
