@@ -103,33 +103,19 @@ static void tile_mix_square(const MixBlock *m, size_t row, size_t rows, size_t c
 /* Up to so many rows of which most of a tile would be empty. */
 enum { ATTENTION_FEW = 2 };
 
-/* Flushes and takes subnormals as zeros, until it is given what it returns. The memory of operands and sums is not
- * touched before or behind. */
-static uint32_t subnormals_set(uint32_t mode) {
-    uint32_t before;
-    __asm__ volatile("stmxcsr %0" : "=m"(before)::"memory");
-    __asm__ volatile("ldmxcsr %0" ::"m"(mode) : "memory");
-    return before;
-}
-enum { SUBNORMALS_ARE_ZERO = 0x9fc0 }; /* both flags, and every exception masked as ever */
-
-INLINE Vec even_of(__m512i pair) { return _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)); }
-INLINE Vec odd_of(__m512i pair) {
-    return _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000u)));
-}
-
 typedef struct FewSums {
     Vec even[4], odd[4];
 } FewSums;
 
 /* One unit of a row, and of `tiles` tiles of columns at b. */
 INLINE void few_unit(uint32_t a, const uint32_t *b, uint32_t seen, int tiles, FewSums *s) {
-    __m512i unit = _mm512_set1_epi32((int)a), mask = _mm512_set1_epi32((int)seen);
-    Vec even = even_of(unit), odd = odd_of(unit);
+    Vec unit = _mm512_castsi512_ps(_mm512_set1_epi32((int)a)), even = vec_lower(unit), odd = vec_upper(unit);
+    __m512i mask = _mm512_set1_epi32((int)seen);
     for (int t = 0; t < tiles; t++) {
-        __m512i pair = _mm512_and_si512(_mm512_loadu_si512(b + (size_t)t * AMX_TILE), mask);
-        s->even[t] = _mm512_fmadd_ps(even, even_of(pair), s->even[t]);
-        s->odd[t] = _mm512_fmadd_ps(odd, odd_of(pair), s->odd[t]);
+        __m512i masked = _mm512_and_si512(_mm512_loadu_si512(b + (size_t)t * AMX_TILE), mask);
+        Vec pair = _mm512_castsi512_ps(masked);
+        s->even[t] = _mm512_fmadd_ps(even, vec_lower(pair), s->even[t]);
+        s->odd[t] = _mm512_fmadd_ps(odd, vec_upper(pair), s->odd[t]);
     }
 }
 
@@ -180,20 +166,18 @@ static void few_mix_row(const MixBlock *m, size_t row, size_t ldp, size_t v_dim)
     if (d < v_dim) few_mix_rest(m, p, d, acc, v_dim);
 }
 
-__attribute__((noinline)) static void few_scores(int n_blocks, const ScoresBlock *blocks, size_t n, size_t pairs,
-                                                 size_t lds) {
-    uint32_t mode = subnormals_set(SUBNORMALS_ARE_ZERO);
+static void few_scores(int n_blocks, const ScoresBlock *blocks, size_t n, size_t pairs, size_t lds) {
+    unsigned before = denormals_are_zero();
     for (const ScoresBlock *b = blocks; b < blocks + n_blocks; b++)
         for (size_t i = 0; i < n; i++) few_scores_row(pairs, (const uint32_t *)b->q + i * pairs, b->k, b->s + i * lds);
-    subnormals_set(mode);
+    denormals_are_back(before);
 }
 
-__attribute__((noinline)) static void few_mix(int n_blocks, const MixBlock *blocks, size_t n, size_t v_dim,
-                                              size_t ldp) {
-    uint32_t mode = subnormals_set(SUBNORMALS_ARE_ZERO);
+static void few_mix(int n_blocks, const MixBlock *blocks, size_t n, size_t v_dim, size_t ldp) {
+    unsigned before = denormals_are_zero();
     for (const MixBlock *b = blocks; b < blocks + n_blocks; b++)
         for (size_t i = 0; i < n; i++) few_mix_row(b, i, ldp, v_dim);
-    subnormals_set(mode);
+    denormals_are_back(before);
 }
 
 static void tiles_scores(int n_blocks, const ScoresBlock *blocks, size_t n, size_t pairs, size_t lds) {

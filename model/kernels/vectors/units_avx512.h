@@ -30,6 +30,11 @@ INLINE void block_transpose(UnitBlock b) {
     }
 }
 
+INLINE Vec vec_upper(Vec a) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+}
+INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
+
 #ifdef __AVX512BF16__
 /* y = x in bf16, unless the instruction would make a denormal zero. */
 #define HALVES 32
@@ -58,11 +63,6 @@ INLINE void pairs_along(const float *x, uint32_t *out) { plain_pairs_along(x, ou
 INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
     plain_pairs_across(x, next, n, out);
 }
-
-INLINE Vec vec_upper(Vec a) {
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
-}
-INLINE Vec vec_lower(Vec a) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16)); }
 #endif
 
 #include "model/kernels/vectors/units_x86.h"

@@ -1,23 +1,27 @@
 /* units_x86: what units_avx2.h and units_avx512.h share; see units_ref.h for what each function means. */
 
-#ifndef __AVX512BF16__
-/* Pairs of bf16 without an instruction: vec_upper and vec_lower are their odd and even elements. */
-INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) {
-    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
-}
-
-/* Denormals are zero, in and out, while pairs are multiplied. The barriers keep the products between the two. */
-INLINE unsigned pairs_begin(void) {
+/* Denormals are zero, in and out, from the one to the other. The barriers keep what is loaded and stored between them.
+ */
+INLINE unsigned denormals_are_zero(void) {
     enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
     unsigned before = _mm_getcsr();
     _mm_setcsr(before | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
     __asm__ volatile("" ::: "memory");
     return before;
 }
-INLINE void pairs_end(unsigned before) {
+INLINE void denormals_are_back(unsigned before) {
     __asm__ volatile("" ::: "memory");
     _mm_setcsr(before);
 }
+
+#ifndef __AVX512BF16__
+/* Pairs of bf16 without an instruction: vec_upper and vec_lower are their odd and even elements. */
+INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) {
+    return vec_fma(vec_lower(x), vec_lower(w), vec_fma(vec_upper(x), vec_upper(w), sum));
+}
+
+INLINE unsigned pairs_begin(void) { return denormals_are_zero(); }
+INLINE void pairs_end(unsigned before) { denormals_are_back(before); }
 #endif
 
 INLINE __m128 quantiles4(uint64_t k) {
