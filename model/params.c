@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/team.h"
-#include "model/kernels/kernels.h"
+#include "model/normals.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,16 +94,6 @@ void params_free(ParamSet *ps) {
     *ps = (ParamSet){0};
 }
 
-/* Values `first` to first + n - 1 of a tensor, first a multiple of DRAWN. Their blocks of draws are counted on, which
- * is what the noise of a row is drawn by. */
-enum { DRAWN = 4096 };
-static void draw_normals(Init init, const Draws *d, size_t first, int n, float *value) {
-    uint64_t draws[DRAWN], block = first / 2;
-    kernels->gaussian_bits(d->seed, d->purpose, d->index, (uint32_t)(block >> 32), (uint32_t)block >> 16,
-                           (int)(block & 0xffff) * 8, 4 * n, (uint16_t *)draws);
-    kernels->normals(n, draws, init.a, init.b, value);
-}
-
 static void draw_uniforms(Init init, Draws d, size_t first, int n, float *value) {
     double a = init.a, b = init.b;
     d.next = first;
@@ -114,10 +104,10 @@ static void draw_uniforms(Init init, Draws d, size_t first, int n, float *value)
 static void init_by_draws(const Param *p, uint64_t seed, float *value, size_t n) {
     const Draws draws = draws_open(seed, DRAW_INIT, fnv1a(p->weight->name));
 #pragma omp parallel for schedule(static) if (team_pays(n, TEAM_ELEMENTS))
-    for (size_t first = 0; first < n; first += DRAWN) {
-        int here = (int)MIN(n - first, DRAWN);
+    for (size_t first = 0; first < n; first += NORMALS_MOST) {
+        int here = (int)MIN(n - first, NORMALS_MOST);
         if (p->init.kind == INIT_NORMAL)
-            draw_normals(p->init, &draws, first, here, value + first);
+            normals_of_draws(&draws, first, here, p->init.a, p->init.b, value + first);
         else
             draw_uniforms(p->init, draws, first, here, value + first);
     }

@@ -37,7 +37,7 @@ echo "$includes" | awk '
         allow("tokenizer", base)
         allow("tokenizer/jinja", base)
         # In model/ files count: nouns at the bottom, kernels and operations on them, then what is made of those.
-        nouns = " model:tensor model:tape model:config model:kind model:params model:shape model:kv"
+        nouns = " model:tensor model:tape model:config model:kind model:normals model:params model:shape model:kv"
         layers = nouns " model:forward model:linear model:norm model:noise model:sas"
         allow("model/kernels", base " model:tensor model/kernels/vectors")
         allow("model/kernels/vectors", base " model:tensor model/kernels")

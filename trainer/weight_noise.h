@@ -21,7 +21,8 @@ typedef struct Perturb {
     PerturbMode mode;
     double sigma;
     uint64_t seed;
-    float *kept; /* [n] weights to go back to, *-before only */
+    int bin;     /* whose parameters this step moves, -1 = all */
+    float *kept; /* [n] weights to go back to, of what was moved, *-before only */
 } Perturb;
 
 int perturb_bins(const ParamSet *ps);

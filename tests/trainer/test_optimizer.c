@@ -196,6 +196,44 @@ TEST(trainer_perturbation_modes) {
     params_free(&toy.ps);
 }
 
+/* Parameter i takes draws 4 + 2 i and 5 + 2 i, wherever its tensor begins, and what is moved goes back. */
+TEST(trainer_perturbation_is_draw_normal_one_by_one) {
+    enum { ODD = 3, MIDDLE = 4095, LAST = 9001, N = ODD + MIDDLE + LAST };
+    ParamSet ps = {0};
+    Weight tensors[3];
+    const int sizes[3] = {ODD, MIDDLE, LAST};
+    for (int i = 0; i < 3; i++) {
+        ps.bin = i;
+        param_declare(&ps, &tensors[i], (const char *[]){"odd", "middle", "last"}[i], 1, &sizes[i],
+                      (Init){.kind = INIT_CONSTANT});
+    }
+    float *w = xcalloc(2 * N, sizeof *w), *before = w + N;
+    for (PerturbMode mode = PERTURB_ALL_BEFORE; mode <= PERTURB_LAYER_AFTER; mode++) {
+        Perturb p = {.mode = mode, .sigma = 0.3, .seed = 9};
+        for (int64_t step = 0; step < 8; step++) {
+            bool all = mode == PERTURB_ALL_BEFORE || mode == PERTURB_ALL_AFTER;
+            double sigma = all ? 0.3 / sqrt(3) : 0.3;
+            Draws bin = draws_open(9, DRAW_PERTURB, (uint32_t)step), d = bin;
+            int only = (int)draw_below(&bin, 3), wrong = 0;
+            d.next = 4;
+            memcpy(before, w, N * sizeof *w);
+            perturb_apply(&p, &ps, w, step);
+            for (int i = 0; i < N; i++) {
+                float noise = (float)(sigma * draw_normal(&d));
+                bool moves = all || only == (i < ODD ? 0 : i < ODD + MIDDLE ? 1 : 2);
+                wrong += w[i] != (moves ? before[i] + noise : before[i]);
+            }
+            CHECK_MSG(!wrong, "mode %d, step %lld: %d parameters", (int)mode, (long long)step, wrong);
+            perturb_restore(&p, &ps, w);
+            bool stays = mode == PERTURB_ALL_AFTER || mode == PERTURB_LAYER_AFTER;
+            CHECK(stays != !memcmp(w, before, N * sizeof *w));
+        }
+        perturb_free(&p);
+    }
+    free(w);
+    params_free(&ps);
+}
+
 /* Another network than the one that was saved, and a step that is none. */
 TEST(trainer_optimizer_file_says_what_does_not_fit) {
     static const struct {
