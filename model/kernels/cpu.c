@@ -12,6 +12,7 @@
 
 const Kernels *kernels;
 size_t first_level_bytes = 32 << 10;
+bool reads_in_streams;
 static Kernels blas;
 
 #if defined(__x86_64__)
@@ -58,11 +59,13 @@ static CpuFeatures cpu_features(void) {
     return f;
 }
 
-/* vdpbf16ps has half the rate of fused multiply-adds on Intel's cores, twice theirs on AMD's. */
-static bool pairs_are_slow(const Kernels *level) {
+static bool is_intel(void) {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return level == &avx512bf16 && __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
+
+/* vdpbf16ps has half the rate of fused multiply-adds on Intel's cores, twice theirs on AMD's. */
+static bool pairs_are_slow(const Kernels *level) { return level == &avx512bf16 && is_intel(); }
 #define VECTOR_LEVELS "avx2, avx2vnni, avx512, avx512vnni, avx512bf16, amx"
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
@@ -74,6 +77,7 @@ static Kernels neondot, neonbf16;
 #endif
 
 #if !defined(__x86_64__)
+static bool is_intel(void) { return false; }
 static bool pairs_are_slow(const Kernels *level) { return (void)level, false; }
 #endif
 
@@ -132,6 +136,7 @@ int kernels_init(Err *err) {
     int n = kernels_available(available);
     long first_level = sysconf(_SC_LEVEL1_DCACHE_SIZE);
     if (first_level > 0) first_level_bytes = (size_t)first_level;
+    reads_in_streams = is_intel();
     const char *cap = getenv("NOISED_ISA");
     if (!cap) chosen = n > FIRST_VECTOR ? by_rate(available + FIRST_VECTOR, n - FIRST_VECTOR) : available[n - 1];
     for (int i = 0; cap && i < n; i++)

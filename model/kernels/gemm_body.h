@@ -29,9 +29,10 @@ typedef struct GemmScratch {
     Ahead ahead;
 } GemmScratch;
 
-/* Rows i.. of x against rows o.. of W, which are at x and w, elements k0..k1-1; the tile rests at column `slot`. */
+/* Rows i.. of x against rows o.. of W, `apart` of each other, which are at x and w, elements k0..k1-1; the tile rests
+ * at column `slot`. */
 typedef struct Tile {
-    int i, o, k0, k1, slot;
+    int i, o, apart, k0, k1, slot;
     const void *x, *w;
     size_t ldx;
 } Tile;
@@ -51,7 +52,7 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, Til
     Vec acc[GEMM_ROWS * GEMM_OUTS_MAX];
     const int width = factor_width(wt), parts = factor_parts(wt), count = rows * outs;
     const bool wide = wt == DTYPE_BF16 && xt == DTYPE_F32;
-    const size_t k = (size_t)g->k;
+    const size_t ldw = (size_t)t.apart * (size_t)g->k;
     size_t at = 0, end = (size_t)(t.k1 - t.k0);
     Ahead ahead = s->ahead;
 #pragma GCC unroll 32
@@ -62,7 +63,7 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, Til
         for (int part = 0; part < parts; part++) {
             Vec ws[GEMM_OUTS_MAX];
 #pragma GCC unroll 8
-            for (int c = 0; c < outs; c++) ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * k + at));
+            for (int c = 0; c < outs; c++) ws[c] = factor_load(wt, part, element_at(wt, t.w, (size_t)c * ldw + at));
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++) {
                 Vec xv = vec_keep(factor_load(xt, part, element_at(xt, t.x, (size_t)r * t.ldx + at)));
@@ -80,7 +81,7 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, Til
                 size_t r = (size_t)(a / outs), c = (size_t)(a % outs);
                 const void *from = element_at(xt, t.x, r * t.ldx + at);
                 Vec xv = wide ? factor_load(xt, part, from) : factor_load_n(xt, part, from, (int)(end - at));
-                Vec wv = factor_load_n(wt, part, element_at(wt, t.w, c * k + at), (int)(end - at));
+                Vec wv = factor_load_n(wt, part, element_at(wt, t.w, c * ldw + at), (int)(end - at));
                 acc[a] = factor_fma(wt, xv, wv, acc[a]);
             }
     if (t.k1 < g->k) {
@@ -95,7 +96,10 @@ INLINE void gemm_tile(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, Til
 #pragma GCC unroll 4
     for (; a < count; a++) sums[a] = vec_sum(acc[a]);
     float *y = g->y + (size_t)t.i * g->ldy + t.o;
-    for (int r = 0; r < rows; r++) memcpy(y + (size_t)r * g->ldy, sums + r * outs, (size_t)outs * sizeof *y);
+    for (int r = 0; r < rows; r++, y += g->ldy) {
+        if (t.apart == 1) memcpy(y, sums + r * outs, (size_t)outs * sizeof *y);
+        for (int c = 0; t.apart > 1 && c < outs; c++) y[c * t.apart] = sums[r * outs + c];
+    }
 }
 
 /* n pairs' elements as factors, so that tiles need not take them apart one by one. Missing elements are 0. */
@@ -111,22 +115,29 @@ INLINE void gemm_widen(int n, const uint16_t *x, float *wide) {
 INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, const float *wide,
                       GemmScratch *s) {
     const size_t k = (size_t)g->k;
+    const int tiles = (o1 - o0) / outs, step = g->streams ? 1 : outs, apart = g->streams ? tiles : 1;
     int k0 = 0;
     do {
-        Tile t = {.i = i, .o = o0, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
+        Tile t = {.i = i, .apart = apart, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
         const bool widen = wt == DTYPE_BF16 && BF16_PARTS > 1;
         const Dtype ft = widen ? DTYPE_F32 : xt, of_w = wide ? DTYPE_F32 : wt;
         t.x = element_at(xt, g->x, (size_t)i * g->ldx + (size_t)k0);
-        t.w = element_at(of_w, wide ? wide : element_at(wt, g->w, (size_t)o0 * k), (size_t)k0);
+        const void *w = element_at(of_w, wide ? wide : element_at(wt, g->w, (size_t)o0 * k), (size_t)k0);
         if (widen) {
             for (size_t r = 0; r < (size_t)rows; r++)
                 gemm_widen(t.k1 - k0, (const uint16_t *)t.x + r * g->ldx, s->wide + r * K_BLOCK);
             t.x = s->wide;
             t.ldx = K_BLOCK;
         }
-        for (; t.o + outs <= o1; t.o += outs, t.slot += outs, t.w = element_at(of_w, t.w, (size_t)outs * k))
+        for (int tile = 0; tile < tiles; tile++, t.slot += outs) {
+            t.o = o0 + tile * step;
+            t.w = element_at(of_w, w, (size_t)(t.o - o0) * k);
             gemm_tile(ft, of_w, rows, outs, g, t, s);
-        for (; t.o < o1; t.o++, t.slot++, t.w = element_at(of_w, t.w, k)) gemm_tile(ft, of_w, rows, 1, g, t, s);
+        }
+        for (t.o = o0 + tiles * outs; t.o < o1; t.o++, t.slot++) {
+            t.w = element_at(of_w, w, (size_t)(t.o - o0) * k);
+            gemm_tile(ft, of_w, rows, 1, g, t, s);
+        }
         k0 = t.k1;
     } while (k0 < g->k);
 }
@@ -227,7 +238,7 @@ INLINE Ahead gemm_ahead(Dtype wt, bool wide, const Gemm *g, int o) {
     const size_t k = (size_t)g->k;
     Ahead a = {.next = element_at(wt, g->w, (size_t)next * k), .every = groups * CACHE_LINE / step};
     a.near = in_order && stays_near((size_t)outs * k * element_size(wt));
-    a.due = next < g->n_out ? a.every : INT_MAX;
+    a.due = next < g->n_out && !g->streams ? a.every : INT_MAX;
     return a;
 }
 
@@ -237,6 +248,7 @@ INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     size_t row = (size_t)MAX(g->k, 1) * element_size(wt);
     size_t cached = g->n < MANY_ROWS ? W_BLOCK_BYTES : W_BLOCK_MANY;
     g->block = (int)MIN(MAX(cached / row / 8 * 8, 8), OUT_BLOCK);
+    g->streams = reads_in_streams && g->n <= GEMM_ROWS;
     if (wide) g->block = MIN(g->block, WIDE_FLOATS / g->k / 8 * 8);
     for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
         int o1 = MIN(o0 + g->block, g->n_out);

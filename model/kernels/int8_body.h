@@ -50,9 +50,9 @@ typedef struct Int8Gemm {
     size_t ldy;
 } Int8Gemm;
 
-/* scale[l] = that of group g of output o + l, 0 beyond the last of `outs`. */
-INLINE void int8_scales(const Int8Gemm *a, size_t o, size_t outs, size_t g, float *scale) {
-    for (size_t l = 0; l < LANES; l++) scale[l] = l < outs ? a->w_scale[(o + l) * a->groups + g] : 0;
+/* scale[l] = that of group g of output o + l apart, 0 beyond the last of `outs`. */
+INLINE void int8_scales(const Int8Gemm *a, size_t o, size_t apart, size_t outs, size_t g, float *scale) {
+    for (size_t l = 0; l < LANES; l++) scale[l] = l < outs ? a->w_scale[(o + l * apart) * a->groups + g] : 0;
 }
 
 /* sum + the products of group g of row i, scaled. */
@@ -80,26 +80,30 @@ INLINE void int8_fetch(const Int8Gemm *a, size_t outs, size_t o, size_t g) {
     }
 }
 
-/* Outputs o.. */
-INLINE void int8_few_outs(const Int8Gemm *a, size_t o, size_t outs) {
+/* `outs` outputs from o on, so many apart. */
+INLINE void int8_few_outs(const Int8Gemm *a, size_t o, size_t apart, size_t outs) {
     Vec sums[INT8_FEW];
     for (size_t i = 0; i < a->n; i++) sums[i] = vec_set1(0);
     for (size_t g = 0; g < a->groups; g++) {
         float scale[LANES];
-        int8_scales(a, o, outs, g, scale);
-        int8_fetch(a, LANES, o, g);
+        int8_scales(a, o, apart, outs, g, scale);
+        if (!reads_in_streams) int8_fetch(a, LANES, o, g);
         for (size_t i = 0; i < a->n; i++) {
             const int8_t *x = a->x + i * a->k + g * INT8_GROUP, *w = a->w + o * a->k + g * INT8_GROUP;
-            sums[i] = int8_add(a, i, g, ints_dots(x, w, a->k, (int)outs), scale, sums[i]);
+            sums[i] = int8_add(a, i, g, ints_dots(x, w, apart * a->k, (int)outs), scale, sums[i]);
         }
     }
-    for (size_t i = 0; i < a->n; i++) vec_store_n(a->y + i * a->ldy + o, sums[i], (int)outs);
+    for (size_t i = 0; i < a->n; i++) {
+        float y[LANES];
+        vec_store(y, sums[i]);
+        for (size_t l = 0; l < outs; l++) a->y[i * a->ldy + o + l * apart] = y[l];
+    }
 }
 
 static void int8_few(const Int8Gemm *a) {
-    size_t o = 0;
-    for (; o + LANES <= a->n_out; o += LANES) int8_few_outs(a, o, LANES);
-    if (o < a->n_out) int8_few_outs(a, o, a->n_out - o);
+    const size_t tiles = a->n_out / LANES, apart = reads_in_streams ? tiles : 1, whole = tiles * LANES;
+    for (size_t t = 0; t < tiles; t++) int8_few_outs(a, reads_in_streams ? t : t * LANES, apart, LANES);
+    if (whole < a->n_out) int8_few_outs(a, whole, 1, a->n_out - whole);
 }
 
 #ifdef INT8_ACROSS
@@ -123,7 +127,7 @@ static void int8_pack(const Int8Gemm *a, Int8Panel *p) {
         for (size_t g = 0; g < p->groups; g++) {
             const int8_t *w = a->w + o * a->k + (p->g0 + g) * INT8_GROUP;
             ints_store(p->start[g] + c, ints_pack_w(w, a->k, (int)outs, p->w[g][0] + c, INT8_OUTS));
-            int8_scales(a, o, outs, p->g0 + g, p->scale[g] + c);
+            int8_scales(a, o, 1, outs, p->g0 + g, p->scale[g] + c);
             for (size_t l = 0; l < LANES; l++) __builtin_prefetch(w + (INT8_OUTS + l) * a->k); /* the next panel's */
         }
     }

@@ -182,33 +182,36 @@ static void quads_pack(size_t quads, const Int8Gemm *a, Int8Quads *p) {
         }
 }
 
-/* y of the rows of quad q and outputs o..o + outs - 1, four at most, from or to a vector of sums. */
-INLINE Vec quads_load(const Int8Gemm *a, size_t q, size_t o, size_t outs) {
+/* y of the rows of quad q and `outs` outputs, four at most, from o on and so many apart, from or to a vector of sums.
+ */
+INLINE Vec quads_load(const Int8Gemm *a, size_t q, size_t o, size_t apart, size_t outs) {
     float sums[LANES] = {0};
     for (size_t i = q * QUAD, r = 0; r < QUAD && i < a->n; r++, i++)
-        memcpy(sums + r * QUAD, a->y + i * a->ldy + o, outs * sizeof *sums);
+        for (size_t c = 0; c < outs; c++) sums[r * QUAD + c] = a->y[i * a->ldy + o + c * apart];
     return vec_load(sums);
 }
 
-INLINE void quads_store(const Int8Gemm *a, size_t q, size_t o, size_t outs, Vec s) {
+INLINE void quads_store(const Int8Gemm *a, size_t q, size_t o, size_t apart, size_t outs, Vec s) {
     float sums[LANES];
     vec_store(sums, s);
     for (size_t i = q * QUAD, r = 0; r < QUAD && i < a->n; r++, i++)
-        memcpy(a->y + i * a->ldy + o, sums + r * QUAD, outs * sizeof *sums);
+        for (size_t c = 0; c < outs; c++) a->y[i * a->ldy + o + c * apart] = sums[r * QUAD + c];
 }
 
-/* `outs` outputs from o on: QUAD, or one, which takes the place of all. */
-INLINE void quads_tile(int quads, const Int8Gemm *a, const Int8Quads *p, size_t o, size_t outs) {
-    const size_t step = (size_t)quads * LANES, ld = outs == QUAD ? a->k : 0, scale_ld = outs == QUAD ? a->groups : 0;
+/* `outs` outputs from o on, so many apart: QUAD, or one, which takes the place of all. */
+INLINE void quads_tile(int quads, const Int8Gemm *a, const Int8Quads *p, size_t o, size_t apart, size_t outs) {
+    const size_t step = (size_t)quads * LANES, rows = outs == QUAD ? apart : 0, ld = rows * a->k,
+                 scale_ld = rows * a->groups;
     const int8_t *w = a->w + o * a->k + p->g0 * INT8_GROUP;
     const float *w_scale = a->w_scale + o * a->groups + p->g0;
     Vec s[QUADS];
 #pragma GCC unroll 4
-    for (int q = 0; q < quads; q++) s[q] = p->g0 ? quads_load(a, (size_t)q, o, outs) : vec_set1(0);
+    for (int q = 0; q < quads; q++) s[q] = p->g0 ? quads_load(a, (size_t)q, o, apart, outs) : vec_set1(0);
     for (size_t g = 0; g < p->groups; g++) {
         const uint32_t *x = p->x + g * QUAD_UNITS * step;
         Ints dots[QUADS * QUAD];
-        int8_fetch(a, QUAD, o, p->g0 + g);
+        for (size_t c = 0; apart > 1 && c < QUAD; c++) __builtin_prefetch(w + c * ld + STREAM_AHEAD);
+        if (apart == 1) int8_fetch(a, QUAD, o, p->g0 + g);
 #pragma GCC unroll 16
         for (int t = 0; t < quads * QUAD; t++) dots[t] = ints_load(p->start + g * step + t / QUAD * LANES);
 #pragma GCC unroll 4
@@ -231,15 +234,16 @@ INLINE void quads_tile(int quads, const Int8Gemm *a, const Int8Quads *p, size_t 
                            vec_mul(vec_load(p->scale + g * step + q * LANES), scale), s[q]);
     }
 #pragma GCC unroll 4
-    for (int q = 0; q < quads; q++) quads_store(a, (size_t)q, o, outs, s[q]);
+    for (int q = 0; q < quads; q++) quads_store(a, (size_t)q, o, apart, outs, s[q]);
 }
 
 /* Not inlined: beside anything else gcc 12 no longer keeps the sums of the tiles in registers. */
 #define QUADS_PANEL(quads)                                                                                             \
     static __attribute__((noinline)) void quads_panel##quads(const Int8Gemm *a, const Int8Quads *p) {                  \
-        size_t o = 0;                                                                                                  \
-        for (; o + QUAD <= a->n_out; o += QUAD) quads_tile(quads, a, p, o, QUAD);                                      \
-        for (; o < a->n_out; o++) quads_tile(quads, a, p, o, 1);                                                       \
+        const size_t tiles = a->n_out / QUAD, step = reads_in_streams ? 1 : QUAD;                                      \
+        const size_t apart = reads_in_streams ? tiles : 1;                                                             \
+        for (size_t t = 0; t < tiles; t++) quads_tile(quads, a, p, t *step, apart, QUAD);                              \
+        for (size_t o = tiles * QUAD; o < a->n_out; o++) quads_tile(quads, a, p, o, 1, 1);                             \
     }
 QUADS_PANEL(1)
 QUADS_PANEL(2)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/kernels/blas.h"
+#include "model/kernels/isa.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
@@ -201,7 +202,7 @@ static bool is_product(Run run) {
            run == run_gemm_i4;
 }
 
-static void check_levels(const char *what, Run run, Shape s) {
+static void check_levels_once(const char *what, Run run, Shape s) {
     static float want[OUT], got[OUT];
     const Kernels *levels[KERNELS_LEVELS];
     int n_levels = kernels_available(levels), n = run(levels[0], s, want);
@@ -219,6 +220,15 @@ static void check_levels(const char *what, Run run, Shape s) {
         CHECK_MSG(got[n] == CANARY, "%s %s n=%d n_out=%d k=%d writes beyond its output", levels[l]->name, what, s.n,
                   s.n_out, s.k);
     }
+}
+
+/* Products read W in its order or in streams, by the processor's maker: both ways on any. */
+static void check_levels(const char *what, Run run, Shape s) {
+    check_levels_once(what, run, s);
+    if (!is_product(run)) return;
+    reads_in_streams = !reads_in_streams;
+    check_levels_once(what, run, s);
+    reads_in_streams = !reads_in_streams;
 }
 
 TEST(kernels_matrix_products_equal_ref) {
@@ -257,7 +267,7 @@ TEST(kernels_int4_products_equal_ref) {
     kernels_init(NULL);
     for (uint32_t specials = 0; specials <= 4; specials += 4) {
         fill_pools(8, specials);
-        for (int n_out = 1; n_out <= 9; n_out++)
+        for (int n_out = 1; n_out <= 10; n_out++)
             for (int n = 1; n <= 13; n++)
                 check_levels("gemm_i4", run_gemm_i4, (Shape){n, n_out, 1 + (n_out + n) % 9, (n_out + n) % 4});
         check_levels("gemm_i4", run_gemm_i4, (Shape){3, 2, 35, 0}); /* over INT4_PIECE groups */
