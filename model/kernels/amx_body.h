@@ -206,6 +206,67 @@ static void tile_block(const TileGemm *g, TileBlock *b, TileScratch *s) {
     }
 }
 
+/* ---- few rows ---- */
+
+/* Memory decides, which is read faster in many places at a time (isa.h): the outputs of a tile lie apart, and those of
+ * the next one right behind them, four of which are turned together. */
+enum { STREAM_ROWS = AMX_PAIR, STREAM_OUTS = 4 };
+
+typedef float StreamSums[STREAM_OUTS][AMX_TILE][AMX_TILE]; /* [.., output, row] */
+
+/* Outputs at w, ld bytes apart, against one tile of rows or two. */
+static void stream_tile(const TileGemm *g, const char *w, size_t ld, const TileScratch *s, float *c, float *beside) {
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    for (size_t step = 0; step < g->steps; step++, w += AMX_BYTES) {
+        for (size_t l = 0; l < AMX_TILE; l++) __builtin_prefetch(w + l * ld + 2 * AMX_BYTES);
+        TILE_LOAD(4, w, ld);
+        TILE_LOAD(6, s->x[0][step][0], AMX_BYTES);
+        TILE_DOT_BF16(0, 4, 6);
+        if (beside) {
+            TILE_LOAD(7, s->x[0][step][1], AMX_BYTES);
+            TILE_DOT_BF16(1, 4, 7);
+        }
+    }
+    TILE_STORE(0, c, AMX_BYTES);
+    if (beside) TILE_STORE(1, beside, AMX_BYTES);
+}
+
+/* Four outputs of up to 16 rows from y on. */
+static void stream_store(const TileGemm *g, size_t rows, const StreamSums *c, size_t l, float *y) {
+    __m512 a = vec_load((*c)[0][l]), b = vec_load((*c)[1][l]), d = vec_load((*c)[2][l]), e = vec_load((*c)[3][l]);
+    __m512 ab = _mm512_unpacklo_ps(a, b), ab_high = _mm512_unpackhi_ps(a, b);
+    __m512 de = _mm512_unpacklo_ps(d, e), de_high = _mm512_unpackhi_ps(d, e);
+    __m512d x = _mm512_castps_pd(ab), x_high = _mm512_castps_pd(ab_high);
+    __m512d z = _mm512_castps_pd(de), z_high = _mm512_castps_pd(de_high);
+    float turned[STREAM_OUTS][AMX_TILE]; /* row r: lanes 4 (r / 4).. of r % 4 */
+    vec_store(turned[0], _mm512_castpd_ps(_mm512_unpacklo_pd(x, z)));
+    vec_store(turned[1], _mm512_castpd_ps(_mm512_unpackhi_pd(x, z)));
+    vec_store(turned[2], _mm512_castpd_ps(_mm512_unpacklo_pd(x_high, z_high)));
+    vec_store(turned[3], _mm512_castpd_ps(_mm512_unpackhi_pd(x_high, z_high)));
+    for (size_t r = 0; r < rows; r++)
+        memcpy(y + r * g->ldy, turned[r % STREAM_OUTS] + r / STREAM_OUTS * STREAM_OUTS, STREAM_OUTS * sizeof *y);
+}
+
+/* Returns how many outputs are done. */
+static size_t tile_streams(const TileGemm *g, TileScratch *s) {
+    const size_t apart = g->n_out / (STREAM_OUTS * AMX_TILE) * STREAM_OUTS, ld = apart * g->bytes;
+    const size_t beside = g->n - MIN(g->n, AMX_TILE);
+    if (g->n > STREAM_ROWS || g->steps > AMX_STEPS || g->bytes % AMX_BYTES) return 0;
+    StreamSums *c = (StreamSums *)s->sums[0];
+    tile_pack(g, &(TileBlock){.rows = g->n, .steps = g->steps}, s);
+    for (size_t o = 0; o < apart; o += STREAM_OUTS) {
+        for (size_t t = 0; t < STREAM_OUTS; t++)
+            stream_tile(g, g->w + (o + t) * g->bytes, ld, s, c[0][t][0], beside ? c[1][t][0] : NULL);
+        for (size_t l = 0; l < AMX_TILE; l++) {
+            float *y = g->y + o + l * apart;
+            stream_store(g, g->n - beside, &c[0], l, y);
+            if (beside) stream_store(g, beside, &c[1], l, y + AMX_TILE * g->ldy);
+        }
+    }
+    return apart * AMX_TILE;
+}
+
 static void tile_gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, const uint16_t *w, float *y, int ldy) {
     size_t bytes = (size_t)k * sizeof *w;
     TileGemm g = {.n = (size_t)n,
@@ -219,7 +280,7 @@ static void tile_gemm_bf16(int n, int n_out, int k, const uint16_t *x, int ldx, 
                   .ldy = (size_t)ldy};
     TileScratch s;
     tiles_open();
-    for (TileBlock b = {0}; b.o < g.n_out; b.o += AMX_OUTS) {
+    for (TileBlock b = {.o = tile_streams(&g, &s)}; b.o < g.n_out; b.o += AMX_OUTS) {
         b.outs = MIN(g.n_out - b.o, AMX_OUTS);
         for (b.i = 0; b.i < g.n; b.i += AMX_ROWS) {
             b.rows = MIN(g.n - b.i, AMX_ROWS);
