@@ -115,7 +115,7 @@ INLINE void gemm_widen(int n, const uint16_t *x, float *wide) {
 INLINE void gemm_rows(Dtype xt, Dtype wt, int rows, int outs, const Gemm *g, int i, int o0, int o1, const float *wide,
                       GemmScratch *s) {
     const size_t k = (size_t)g->k;
-    const int tiles = (o1 - o0) / outs, step = g->streams ? 1 : outs, apart = g->streams ? tiles : 1;
+    const int tiles = (o1 - o0) / outs, step = g->streams ? 1 : outs, apart = g->streams ? MAX(tiles, 1) : 1;
     int k0 = 0;
     do {
         Tile t = {.i = i, .apart = apart, .k0 = k0, .k1 = MIN(k0 + K_BLOCK, g->k), .ldx = g->ldx};
