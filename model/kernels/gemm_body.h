@@ -13,6 +13,7 @@ enum { K_BLOCK = 768, OUT_BLOCK = 64 };
  * read less often. */
 enum { W_BLOCK_BYTES = 192 << 10, W_BLOCK_MANY = 512 << 10, MANY_ROWS = 64 };
 enum { GEMM_OUTS_MAX = MAX(GEMM_OUTS, GEMM_OUTS_ONE_ROW) };
+enum { STREAM_GROUPS = 2 };                       /* of rows: of more, memory does not decide */
 enum { WIDE_FROM = 64, WIDE_FLOATS = 192 << 10 }; /* of a block of W */
 
 /* W is fetched in the order it lies in, for memory brings lines faster that follow each other: every so many steps of
@@ -230,9 +231,12 @@ static bool gemm_is_short(const Gemm *g) {
     return BF16_PARTS == 1 && g->n >= SHORT_FROM && (g->k == SHORT_K || g->k == SHORT_K / 2);
 }
 
+/* Of a tile. */
+INLINE int gemm_outs(const Gemm *g) { return g->n == 1 ? GEMM_OUTS_ONE_ROW : GEMM_OUTS; }
+
 /* Where W is read once and in its order that is what the next tile reads, else the next block, each group a share. */
 INLINE Ahead gemm_ahead(Dtype wt, bool wide, const Gemm *g, int o) {
-    const int groups = (g->n + GEMM_ROWS - 1) / GEMM_ROWS, outs = g->n == 1 ? GEMM_OUTS_ONE_ROW : GEMM_OUTS;
+    const int groups = (g->n + GEMM_ROWS - 1) / GEMM_ROWS, outs = gemm_outs(g);
     const bool in_order = groups == 1 && g->k <= K_BLOCK;
     const int step = (wide ? LANES : factor_width(wt)) * (int)element_size(wt), next = o + (in_order ? outs : g->block);
     const size_t k = (size_t)g->k;
@@ -248,7 +252,7 @@ INLINE void gemm_dots(Dtype xt, Dtype wt, Gemm *g, float *wide) {
     size_t row = (size_t)MAX(g->k, 1) * element_size(wt);
     size_t cached = g->n < MANY_ROWS ? W_BLOCK_BYTES : W_BLOCK_MANY;
     g->block = (int)MIN(MAX(cached / row / 8 * 8, 8), OUT_BLOCK);
-    g->streams = reads_in_streams && g->n <= GEMM_ROWS;
+    g->streams = reads_in_streams && g->n <= STREAM_GROUPS * GEMM_ROWS && gemm_outs(g) > 1;
     if (wide) g->block = MIN(g->block, WIDE_FLOATS / g->k / 8 * 8);
     for (int o0 = 0; o0 < g->n_out; o0 += g->block) {
         int o1 = MIN(o0 + g->block, g->n_out);

@@ -138,8 +138,12 @@ TEST(kernels_amx_tiles) {
 /* More elements, outputs and rows than are taken at a time. */
 TEST(kernels_amx_pieces_of_bf16) {
     enum { PIECE = AMX_STEPS * AMX_BYTES / sizeof(uint16_t) };
-    static const int shapes[][3] = {
-        {18, 33, PIECE}, {18, 33, PIECE + 1}, {3, AMX_PAIR + 1, 2 * PIECE + 65}, {AMX_ROWS + 17, AMX_OUTS + 17, 40}};
+    static const int shapes[][3] = {{18, 33, PIECE},
+                                    {1, 150, 64},
+                                    {32, 200, PIECE},
+                                    {18, 33, PIECE + 1},
+                                    {3, AMX_PAIR + 1, 2 * PIECE + 65},
+                                    {AMX_ROWS + 17, AMX_OUTS + 17, 40}};
     const Kernels *hardware;
     if (!amx_can_be_modelled(&hardware)) SKIP("no AVX-512");
     Draws d = draws_open(33, DRAW_TEST, 0);
