@@ -196,6 +196,21 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
         }
 }
 
+/* Lines of all pages by turns. */
+void kv_fetch(const KvLayer *kv, int block, bool values, int head, int heads, int share) {
+    enum { PAGE = 4096, LINE = 64 };
+    if (!reads_in_streams || (values && !kv->heads.v_dim)) return;
+    int alike = values ? kv->heads.kv_heads / kv->heads.v_heads : 1;
+    const unsigned char *from = values ? kv_v(kv, block, head / alike) : kv_k(kv, block, head);
+    size_t bytes = (size_t)((heads + alike - 1) / alike) * (values ? kv->v_bytes : kv->k_bytes);
+    size_t pages = MAX(bytes / PAGE, 1), each = bytes / pages / LINE, lines = pages * each;
+    size_t first = lines * (size_t)share / (size_t)heads, end = lines * ((size_t)share + 1) / (size_t)heads;
+    for (size_t i = first, page = first % pages, line = first / pages; i < end; i++) {
+        __builtin_prefetch(from + (page * each + line) * LINE, 0, 2);
+        if (++page == pages) page = 0, line++;
+    }
+}
+
 void kv_copy_block(KvCache *kv, int from, int to) {
     memcpy(kv->data + (size_t)to * kv->block_bytes, kv->data + (size_t)from * kv->block_bytes, kv->block_bytes);
 }

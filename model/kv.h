@@ -61,6 +61,10 @@ static inline unsigned char *kv_v(const KvLayer *kv, int block, int head) {
            (size_t)head * kv->v_bytes;
 }
 
+/* Asks for what is read soon, a share of the keys, or values, of `heads` kv heads from `head` on: that of one of them.
+ * Where memory is read in streams (kernels.h), else nothing is done. */
+void kv_fetch(const KvLayer *kv, int block, bool values, int head, int heads, int share);
+
 /* Which element of a head's block is feature d of key j, or of value j. */
 static inline size_t kv_key_at(Dtype dtype, int d, int j) {
     return (size_t)(dtype == DTYPE_F32 ? d * KV_BLOCK + j : d / 2 * 2 * KV_BLOCK + 2 * j + d % 2);

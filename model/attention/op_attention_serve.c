@@ -35,6 +35,7 @@ typedef struct Task {
     const Segment *seg, *keys; /* of the queries; of their keys, which is the same but in cross-attention */
     int first, n;              /* queries of the segment */
     int kv_head, heads;        /* kv heads */
+    int seen;                  /* keys that the last query sees */
 } Task;
 
 /* Row r of a tile is position r / group, head kv_head group + r % group. */
@@ -106,8 +107,22 @@ static size_t scores_at(const Serve *a, const Task *t, int h0, int h, int r) {
     return (size_t)((h - h0) * head_rows(a, t) + r) * CHUNK;
 }
 
-/* Blocks that are given to the kernels together. */
+/* Of one position memory decides. While head h of h0..h1-1 reads its keys, or values, of a block from key j of the
+ * chunk on, its share of what they read next is asked for: those of the next block, or values after keys, or the next
+ * chunk's keys. */
+static void fetch_next(const Serve *a, const Task *t, bool values, int h0, int h1, int h, int c0, int j) {
+    int next = c0 + j + KV_BLOCK;
+    if (t->n > 1) return;
+    if (next >= MIN(c0 + CHUNK, t->seen)) {
+        values = !values;
+        if (values) next = c0;
+    }
+    if (next < t->seen) kv_fetch(a->kv, t->keys->blocks[next / KV_BLOCK], values, t->kv_head + h0, h1 - h0, h - h0);
+}
+
+/* Blocks that are given to the kernels together, where it is not memory that decides. */
 enum { MOST_BLOCKS = 64 };
+static int blocks_together(const Task *t) { return t->n > 1 ? MOST_BLOCKS : 1; }
 
 static void chunk_scores_by_blocks(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0,
                                    int n_keys) {
@@ -115,10 +130,11 @@ static void chunk_scores_by_blocks(const Serve *a, const Task *t, const Scratch 
     int rows = head_rows(a, t), n = 0;
     for (int j = 0; j < n_keys; j += KV_BLOCK)
         for (int h = h0; h < h1; h++) {
+            fetch_next(a, t, false, h0, h1, h, c0, j);
             some[n++] = (ScoresBlock){.q = (uint16_t *)x->q + query_at(a, t, h, 0),
                                       .k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h),
                                       .s = x->s + scores_at(a, t, h0, h, 0) + j};
-            if (n < MOST_BLOCKS && (j + KV_BLOCK < n_keys || h + 1 < h1)) continue;
+            if (n < blocks_together(t) && (j + KV_BLOCK < n_keys || h + 1 < h1)) continue;
             kernels->scores_blocks(n, some, rows, a->q_width / 2, CHUNK);
             n = 0;
         }
@@ -133,6 +149,7 @@ static void chunk_scores(const Serve *a, const Task *t, const Scratch *x, int h0
     }
     for (int j = 0; j < n_keys; j += KV_BLOCK)
         for (int h = h0; h < h1; h++) {
+            fetch_next(a, t, false, h0, h1, h, c0, j);
             const void *k = kv_k(a->kv, t->keys->blocks[(c0 + j) / KV_BLOCK], t->kv_head + h);
             float *s = x->s + scores_at(a, t, h0, h, 0) + j;
             if (a->pairs)
@@ -283,8 +300,9 @@ static void chunk_mix_by_blocks(const Serve *a, const Task *t, const Scratch *x,
                 .keys = KV_BLOCK,
             };
             bool whole = keys_seen(a, t, 0, c0) - j >= KV_BLOCK;
+            fetch_next(a, t, true, h0, h1, h, c0, j);
             if (whole) some[n++] = b;
-            if (whole && b.v != x->transposed && n < MOST_BLOCKS) continue;
+            if (whole && b.v != x->transposed && n < blocks_together(t)) continue;
             if (n) kernels->mix_blocks(n, some, rows, v_dim, CHUNK);
             n = 0;
             if (!whole) seen_block_mix(a, t, &b, c0, j);
@@ -301,7 +319,10 @@ static void chunk_attend(const Serve *a, const Task *t, const Scratch *x, int h0
         return;
     }
     for (int j = 0; j < n_keys; j += KV_BLOCK)
-        for (int h = h0; h < h1; h++) block_mix(a, t, x, h0, h, c0, j);
+        for (int h = h0; h < h1; h++) {
+            fetch_next(a, t, true, h0, h1, h, c0, j);
+            block_mix(a, t, x, h0, h, c0, j);
+        }
 }
 
 /* By blocks -0 becomes 0: which of both a sum that underflows is may depend on the values of keys that are not seen. */
@@ -320,8 +341,7 @@ static void store(const Serve *a, const Task *t, const Scratch *x) {
 static void serve_task(const Serve *a, const Task *t) {
     size_t bytes, all = (size_t)(t->heads * head_rows(a, t)), v_dim = (size_t)a->spec->heads.v_dim;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
-    int n = attention_keys_seen(a->spec, t->keys, t->seg->pos0 + t->first + t->n - 1);
-    int together = MAX(1, a->rows_max / head_rows(a, t));
+    int n = t->seen, together = MAX(1, a->rows_max / head_rows(a, t));
     load_queries(a, t, &x);
     memset(x.acc, 0, all * v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
@@ -379,8 +399,10 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
         const Tile *tile = &tiles[n_tiles - 1 - i / h.kv_heads]; /* the longest of a prompt first */
         int head = i % h.kv_heads;
         if (head % tile->heads) continue;
-        serve_task(&a, &(Task){.seg = &batch->segments[tile->segment],
-                               .keys = &key_segments[tile->segment],
+        const Segment *seg = &batch->segments[tile->segment], *of_keys = &key_segments[tile->segment];
+        serve_task(&a, &(Task){.seg = seg,
+                               .keys = of_keys,
+                               .seen = attention_keys_seen(spec, of_keys, seg->pos0 + tile->first + tile->n - 1),
                                .first = tile->first,
                                .n = tile->n,
                                .kv_head = head,

@@ -34,8 +34,4 @@ Kernels kernels_neonbf16(void);
 /* Of a core's data: 32 KiB, or what kernels_init has found. */
 extern size_t first_level_bytes;
 
-/* Whether memory is read faster in many places at a time than in the order it lies in. Intel's cores fetch ahead by
- * themselves, a few lines in every page that is being read. kernels_init says so. */
-extern bool reads_in_streams;
-
 #endif

@@ -133,6 +133,10 @@ typedef struct Kernels {
 /* The chosen table. Set by kernels_init (idempotent, not thread-safe: call it first in main). */
 extern const Kernels *kernels;
 
+/* Whether memory is read faster in many places at a time than in the order it lies in. Intel's cores fetch ahead by
+ * themselves, a few lines in every page that is being read. kernels_init says so. */
+extern bool reads_in_streams;
+
 /* Reads NOISED_ISA; -1 when it names no level or one that this machine lacks. Without it products are tried, once a
  * process. An OpenBLAS that is not fit for blas is warned of, and ref chosen. Also builds the quantile table. */
 int kernels_init(Err *err);
