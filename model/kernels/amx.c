@@ -19,7 +19,7 @@ _Static_assert((int)AMX_BYTES == (int)INT8_GROUP, "a step of int8 is one group")
 
 static Kernels few_rows; /* and f32 */
 
-/* Codes have the same bits either way. Eight rows of int8 are as fast one way as the other, nine 1.3 to 1.7 times as
+/* Codes have the same bits either way. Eight rows of int8 are as fast one way as the other, nine 1.1 to 1.3 times as
  * fast in tiles. */
 enum { FEW_ROWS = 8 };
 
