@@ -208,8 +208,8 @@ static void tile_block(const TileGemm *g, TileBlock *b, TileScratch *s) {
 
 /* ---- few rows ---- */
 
-/* Memory decides, which is read faster in many places at a time (isa.h): the outputs of a tile lie apart, and those of
- * the next one right behind them, four of which are turned together. */
+/* Memory decides, which is read faster in many places at a time (kernels.h): the outputs of a tile lie apart, and those
+ * of the next one right behind them, four of which are turned together. */
 enum { STREAM_ROWS = AMX_PAIR, STREAM_OUTS = 4 };
 
 typedef float StreamSums[STREAM_OUTS][AMX_TILE][AMX_TILE]; /* [.., output, row] */

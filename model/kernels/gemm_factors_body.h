@@ -6,8 +6,8 @@ enum { CACHE_LINE = 64 };
  * other out: a Zen 4, of 32 KiB, read rows of 768 codes, sixteen at a time, at 23 GB/s instead of 41. */
 INLINE bool stays_near(size_t bytes) { return 2 * bytes <= first_level_bytes / 2; }
 
-/* Where W is read in streams (isa.h) the outputs of a tile lie apart, each a place that goes on to the next tile's. So
- * many bytes ahead it is asked for where the core does not by itself. */
+/* Where W is read in streams (kernels.h) the outputs of a tile lie apart, each a place that goes on to the next tile's.
+ * So many bytes ahead it is asked for where the core does not by itself. */
 enum { STREAM_AHEAD = 2 << 10 };
 
 typedef struct Gemm {

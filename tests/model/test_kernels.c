@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/kernels/blas.h"
-#include "model/kernels/isa.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
