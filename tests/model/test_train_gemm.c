@@ -31,6 +31,8 @@ typedef struct Problem {
     float *a, *b, *c, *want, *got;
 } Problem;
 
+typedef float Element(Draws *d);
+
 /* Some elements are denormal, some products and sums become so; one is large. */
 static float element(Draws *d) {
     double z = draw_normal(d);
@@ -38,7 +40,7 @@ static float element(Draws *d) {
     return (float)(kind == 0 ? z * 1e-39 : kind == 1 ? z * 1e-20 : kind == 2 ? z * 1e4 : z);
 }
 
-static Problem problem_make(Shape s) {
+static Problem problem_make(Shape s, Element *of) {
     Problem p = {.s = s};
     size_t na = (size_t)(s.m * s.k), nb = (size_t)(s.k * s.n), nc = (size_t)(s.m * s.n);
     p.a = xmalloc((na + nb + 3 * nc) * sizeof *p.a);
@@ -47,7 +49,7 @@ static Problem problem_make(Shape s) {
     p.want = p.c + nc;
     p.got = p.want + nc;
     Draws d = draws_open(3, DRAW_TEST, (uint32_t)(s.m + s.n + s.k));
-    for (size_t i = 0; i < na + nb + nc; i++) p.a[i] = element(&d);
+    for (size_t i = 0; i < na + nb + nc; i++) p.a[i] = of(&d);
     return p;
 }
 
@@ -134,7 +136,7 @@ static void check_teams(Problem *p, bool bf16) {
 
 static void check_shape(Shape s, bool bf16) {
     const Kernels *levels[KERNELS_LEVELS], *chosen = kernels;
-    Problem p = problem_make(s);
+    Problem p = problem_make(s, element);
     int n_levels = kernels_available(levels), team = team_size();
     for (int level = 0; level < n_levels; level++) {
         kernels = levels[level];
@@ -154,7 +156,7 @@ TEST(train_gemm_bf16_bits) {
 }
 
 TEST(train_gemm_bf16_keeps_what_is_not_a_number) {
-    Problem p = problem_make((Shape){.m = 20, .n = 50, .k = 40});
+    Problem p = problem_make((Shape){.m = 20, .n = 50, .k = 40}, element);
     union {
         uint32_t u;
         float f;
@@ -165,12 +167,15 @@ TEST(train_gemm_bf16_keeps_what_is_not_a_number) {
     free(p.a);
 }
 
-/* Larger shapes, by somebody else's hand. */
+static float normal(Draws *d) { return (float)draw_normal(d); }
+
+/* Larger shapes, by somebody else's hand. Beside large elements a product that is missing would not show, and denormal
+ * ones take ten times as long. */
 TEST(train_gemm_agrees_with_openblas) {
     for (int flags = 0; flags < 8; flags++) {
         Shape s = {
             .m = 301, .n = 530, .k = 1300, .a_transposed = flags & 1, .b_transposed = flags & 2, .add = flags & 4};
-        Problem p = problem_make(s);
+        Problem p = problem_make(s, normal);
         double worst = 0, size = 0;
         solve(&p, false);
         cblas_sgemm(CblasRowMajor, s.a_transposed ? CblasTrans : CblasNoTrans,
@@ -180,7 +185,7 @@ TEST(train_gemm_agrees_with_openblas) {
             worst = fmax(worst, fabs((double)p.c[i] - p.got[i]));
             size = fmax(size, fabs((double)p.c[i]));
         }
-        CHECK_MSG(worst <= 1e-6 * size, "flags %d: off by %g, the largest is %g", flags, worst, size);
+        CHECK_MSG(worst <= 3e-6 * size, "flags %d: off by %g, the largest is %g", flags, worst, size);
         free(p.a);
     }
 }
