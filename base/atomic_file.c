@@ -11,7 +11,6 @@
 static int open_temp(AtomicFile *f, const char *path, int flags, Err *err) {
     f->fd = -1;
     f->written = 0;
-    atomic_init(&f->unasked, 0);
     int n = snprintf(f->path, sizeof f->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof f->path) return err_set(err, "%.200s…: the path is too long", path);
     snprintf(f->temp, sizeof f->temp, "%s.tmp", f->path);
@@ -24,11 +23,9 @@ int atomic_open(AtomicFile *f, const char *path, Err *err) { return open_temp(f,
 int atomic_join(AtomicFile *f, const char *path, Err *err) { return open_temp(f, path, 0, err); }
 
 /* Lets the disk begin, so that little is left for fsync to wait for. An error here is one of fsync's too. */
-static void ask_for_writing(AtomicFile *f, size_t n) {
+static void ask_for_writing(const AtomicFile *f, size_t offset, size_t n) {
     enum { OFTEN = 32 << 20 };
-    if (atomic_fetch_add(&f->unasked, n) + n < OFTEN) return;
-    atomic_store(&f->unasked, 0);
-    sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (offset / OFTEN != (offset + n) / OFTEN) sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Err *err) {
@@ -38,7 +35,7 @@ int atomic_write_at(AtomicFile *f, size_t offset, const void *data, size_t n, Er
         if (w < 0) return err_set(err, "%s: %s", f->temp, strerror(errno));
         done += (size_t)w;
     }
-    ask_for_writing(f, n);
+    ask_for_writing(f, offset, n);
     return 0;
 }
 

@@ -6,13 +6,10 @@
 #include "base/err.h"
 #include "base/files.h"
 
-#include <stdatomic.h>
-
 typedef struct AtomicFile {
     char path[PATH_BYTES], temp[PATH_BYTES + 16];
     int fd;
     size_t written;
-    atomic_size_t unasked; /* bytes since the disk was last asked to write them */
 } AtomicFile;
 int atomic_open(AtomicFile *f, const char *path, Err *err);
 int atomic_write(AtomicFile *f, const void *data, size_t n, Err *err);
