@@ -199,7 +199,7 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
 /* Lines of all pages by turns. */
 void kv_fetch(const KvLayer *kv, int block, bool values, int head, int heads, int share) {
     enum { PAGE = 4096, LINE = 64 };
-    if (!reads_in_streams || (values && !kv->heads.v_dim)) return;
+    if (values && !kv->heads.v_dim) return;
     int alike = values ? kv->heads.kv_heads / kv->heads.v_heads : 1;
     const unsigned char *from = values ? kv_v(kv, block, head / alike) : kv_k(kv, block, head);
     size_t bytes = (size_t)((heads + alike - 1) / alike) * (values ? kv->v_bytes : kv->k_bytes);

@@ -62,7 +62,7 @@ static inline unsigned char *kv_v(const KvLayer *kv, int block, int head) {
 }
 
 /* Asks for what is read soon, a share of the keys, or values, of `heads` kv heads from `head` on: that of one of them.
- * Where memory is read in streams (kernels.h), else nothing is done. */
+ * It pays where memory is read in streams (kernels.h). */
 void kv_fetch(const KvLayer *kv, int block, bool values, int head, int heads, int share);
 
 /* Which element of a head's block is feature d of key j, or of value j. */

@@ -107,12 +107,14 @@ static size_t scores_at(const Serve *a, const Task *t, int h0, int h, int r) {
     return (size_t)((h - h0) * head_rows(a, t) + r) * CHUNK;
 }
 
-/* Of one position memory decides. While head h of h0..h1-1 reads its keys, or values, of a block from key j of the
- * chunk on, its share of what they read next is asked for: those of the next block, or values after keys, or the next
- * chunk's keys. */
+/* Of one position memory decides. */
+static bool fetches(const Task *t) { return reads_in_streams && t->n == 1; }
+
+/* While head h of h0..h1-1 reads its keys, or values, of a block from key j of the chunk on, its share of what they
+ * read next is asked for: those of the next block, or values after keys, or the next chunk's keys. */
 static void fetch_next(const Serve *a, const Task *t, bool values, int h0, int h1, int h, int c0, int j) {
     int next = c0 + j + KV_BLOCK;
-    if (t->n > 1) return;
+    if (!fetches(t)) return;
     if (next >= MIN(c0 + CHUNK, t->seen)) {
         values = !values;
         if (values) next = c0;
@@ -120,9 +122,9 @@ static void fetch_next(const Serve *a, const Task *t, bool values, int h0, int h
     if (next < t->seen) kv_fetch(a->kv, t->keys->blocks[next / KV_BLOCK], values, t->kv_head + h0, h1 - h0, h - h0);
 }
 
-/* Blocks that are given to the kernels together, where it is not memory that decides. */
+/* Blocks that are given to the kernels together. */
 enum { MOST_BLOCKS = 64 };
-static int blocks_together(const Task *t) { return t->n > 1 ? MOST_BLOCKS : 1; }
+static int blocks_together(const Task *t) { return fetches(t) ? 1 : MOST_BLOCKS; }
 
 static void chunk_scores_by_blocks(const Serve *a, const Task *t, const Scratch *x, int h0, int h1, int c0,
                                    int n_keys) {
@@ -341,14 +343,14 @@ static void store(const Serve *a, const Task *t, const Scratch *x) {
 static void serve_task(const Serve *a, const Task *t) {
     size_t bytes, all = (size_t)(t->heads * head_rows(a, t)), v_dim = (size_t)a->spec->heads.v_dim;
     Scratch x = scratch_lay(a, a->scratch + (size_t)team_member() * a->scratch_bytes, &bytes);
-    int n = t->seen, together = MAX(1, a->rows_max / head_rows(a, t));
+    int together = MAX(1, a->rows_max / head_rows(a, t));
     load_queries(a, t, &x);
     memset(x.acc, 0, all * v_dim * sizeof(float));
     memset(x.sum, 0, all * sizeof(float));
     for (size_t r = 0; r < all; r++) x.max[r] = -INFINITY;
     int first = a->spec->window ? MAX(0, t->seg->pos0 + t->first - a->spec->window + 1) : 0;
-    for (int c0 = first / CHUNK * CHUNK; c0 < n; c0 += CHUNK) {
-        int n_keys = MIN(CHUNK, n - c0);
+    for (int c0 = first / CHUNK * CHUNK; c0 < t->seen; c0 += CHUNK) {
+        int n_keys = MIN(CHUNK, t->seen - c0);
         if (a->shared_noise) draw_shared(a, t, &x, c0);
         for (int h = 0; h < t->heads; h += together) chunk_attend(a, t, &x, h, MIN(h + together, t->heads), c0, n_keys);
     }
