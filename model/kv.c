@@ -190,6 +190,7 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
                     if (from_v) store_values(kv, kv_v(kv, block, head), from_v, (size_t)v->d);
                     continue;
                 }
+                if (at == 0) memset(kv_k(kv, block, head), 0, kv->k_bytes);
                 store_key(kv, kv_k(kv, block, head), at, from_k);
                 if (from_v) store_value(kv, kv_v(kv, block, head), at, from_v);
             }

@@ -73,7 +73,9 @@ static inline size_t kv_value_at(Dtype dtype, int v_dim, int d, int j) {
     return (size_t)(dtype == DTYPE_F32 ? j * v_dim + d : j / 2 * 2 * v_dim + 2 * d + j % 2);
 }
 
-/* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). */
+/* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). The keys that a
+ * begun block has not yet are zeros: scores are made of whole blocks, and in memory that was something else lie
+ * subnormal numbers, for each of which a product takes a hundred times as long. */
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v);
 
 /* Makes block `to` equal to block `from`, all layers. */
