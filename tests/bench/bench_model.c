@@ -91,8 +91,9 @@ static int write_tokenizer(const char *dir, int n, Err *err) {
 
 static int write_model(const char *of, Dtype dtype, const char *dir, Err *err) {
     Config c;
+    Labels labels = {0};
     Model m;
-    if (preset_or_file(&c, NULL, of, err) || model_init(&m, &c, err)) return -1;
+    if (preset_or_file(&c, &labels, of, err) || model_init(&m, &c, err)) return -1;
     size_t bytes = params_count(&m.params) * sizeof(float);
     char text[MEMORY_TEXT];
     fprintf(stderr, "bench-model: %zu parameters take %s\n", params_count(&m.params), memory_text(bytes, text));
@@ -100,7 +101,7 @@ static int write_model(const char *of, Dtype dtype, const char *dir, Err *err) {
     float *data = xmalloc(bytes);
     params_bind_flat(&m.params, data, NULL);
     for (int i = 0; i < m.params.n; i++) param_init(&m.params.params[i], 1, weight_f32(m.params.params[i].weight));
-    int rc = checkpoint_save(dir, &m, NULL, dtype, 0, err) || write_tokenizer(dir, c.vocab_size, err) ? -1 : 0;
+    int rc = checkpoint_save(dir, &m, &labels, dtype, 0, err) || write_tokenizer(dir, c.vocab_size, err) ? -1 : 0;
     model_free(&m);
     free(data);
     return rc;
