@@ -15,13 +15,18 @@ trap 'exit 130' INT TERM
 
 tests/bench/bench_models.sh
 
+# Not straight into sed: a pipe would hide that it failed.
+noised() {
+    timed=$("$build/bench-serve" 1 "$@")
+    echo "$timed" | sed "s|^$runs/bert|bert-noised|; s|^$runs/|noised-|"
+}
+
 round() {
-    "$build/bench-serve" 1 prefill=512 decode=1 decode=8 decode=32 $runs/mha-bf16 $runs/mha-int8 $runs/noiseformer-v2-bf16 |
-        sed "s|^$runs/|noised-|"
+    noised prefill=512 decode=1 decode=8 decode=32 $runs/mha-bf16 $runs/mha-int8 $runs/noiseformer-v2-bf16
     if $python -c 'import torch' 2>/dev/null; then
         for dtype in f32 bf16; do
             $python $script torch $dtype
-            "$build/bench-serve" 1 read=32x128 $runs/bert-$dtype | sed "s|^$runs/bert|bert-noised|"
+            noised read=32x128 $runs/bert-$dtype
             $python $script bert $dtype
         done
     fi
