@@ -421,7 +421,8 @@ bench: $(BUILD)/bench-gemm $(BUILD)/bench-kernels ## time the kernels against th
 
 MCA ?= llvm-mca-19
 .PHONY: bench-arm
-bench-arm: built-arm ## cycles of the ARM64 levels' inner loops beside OpenBLAS's by a model of processors (package llvm-19)
+bench-arm: built-arm ## cycles of the ARM64 levels' inner loops beside OpenBLAS's by a model of processors (installs llvm-19)
+	@command -v $(MCA) >/dev/null || scripts/deps.sh llvm-19
 	@MCA=$(MCA) python3 tests/bench/bench_arm.py build-arm64 $(ARM_ROOT)
 
 BENCHED := noised noised-train noised-weights bench-gemm bench-load bench-model bench-serve

@@ -22,7 +22,7 @@ SHAPES = {
 ROUNDS, STEPS = int(os.environ.get("ROUNDS", 3)), int(os.environ.get("STEPS", 4))
 THREADS = os.environ.get("THREADS") or str(len(os.sched_getaffinity(0)))
 TRAINER = os.path.join(os.environ.get("BUILD", "build"), "noised-train")
-LIMIT = float(os.environ.get("LIMIT", "inf"))  # seconds that a run of a rival may take
+LIMIT = float(os.environ["LIMIT"]) if "LIMIT" in os.environ else None  # seconds that a run of a rival may take
 KEEP = {"MALLOC_TOP_PAD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 40),
         "MALLOC_MMAP_MAX_": "0"}
 
