@@ -39,7 +39,8 @@ KvLayer kv_layer(const KvCache *kv, int layer) {
 }
 
 static KvLayer layer_on(Tape *t, KvLayer kv, int n_blocks) {
-    kv.data = tape_alloc(t, (size_t)n_blocks * kv.block_stride);
+    size_t bytes = (size_t)n_blocks * kv.block_stride;
+    kv.data = memset(tape_alloc(t, bytes), 0, bytes);
     return kv;
 }
 
@@ -190,7 +191,6 @@ void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v
                     if (from_v) store_values(kv, kv_v(kv, block, head), from_v, (size_t)v->d);
                     continue;
                 }
-                if (at == 0) memset(kv_k(kv, block, head), 0, kv->k_bytes);
                 store_key(kv, kv_k(kv, block, head), at, from_k);
                 if (from_v) store_value(kv, kv_v(kv, block, head), at, from_v);
             }

@@ -46,7 +46,9 @@ typedef struct KvLayer {
 KvLayer kv_layer(const KvCache *kv, int layer);
 
 /* Without a cache: layers in memory of t, which live as long as its activations. kv_local is what a cache of the
- * config's own form would hold, at kv_precision; kv_scratch holds expanded k and v. */
+ * config's own form would hold, at kv_precision; kv_scratch holds expanded k and v. They begin as zeros, as a cache
+ * does: scores are made of whole blocks, and in memory that was something else lie subnormal numbers, for each of which
+ * a product takes a hundred times as long. */
 KvLayer kv_local(Tape *t, const Config *c, int n_blocks);
 KvLayer kv_scratch(Tape *t, HeadShape heads, Dtype dtype, int n_blocks);
 Dtype kv_precision(const Tape *t); /* BF16 where t rounds to it, else F32 */
@@ -73,9 +75,7 @@ static inline size_t kv_value_at(Dtype dtype, int v_dim, int d, int j) {
     return (size_t)(dtype == DTYPE_F32 ? j * v_dim + d : j / 2 * 2 * v_dim + 2 * d + j % 2);
 }
 
-/* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). The keys that a
- * begun block has not yet are zeros: scores are made of whole blocks, and in memory that was something else lie
- * subnormal numbers, for each of which a product takes a hundred times as long. */
+/* Stores the new rows of every segment: k [n, G k_dim], v [n, Gv v_dim] (NULL in the compact form). */
 void kv_append(const KvLayer *kv, const Batch *batch, const Mat *k, const Mat *v);
 
 /* Makes block `to` equal to block `from`, all layers. */
