@@ -160,8 +160,25 @@ static void print_rows(Buffer *b, const FieldList *list, const char *outer) {
     }
 }
 
+static bool reads(const Route *r, const FieldList *list) {
+    const FieldList *l = r->body;
+    while (l && l != list) l = l->also;
+    return l;
+}
+
+/* The first route that reads the fields of list: its table has their rows, those of other routes their names. */
+static const Route *home(const FieldList *list) {
+    const Route *r = routes;
+    while (!reads(r, list)) r++;
+    return r;
+}
+
 static void print_foreign(Buffer *b, const FieldList *list) {
-    buffer_text(b, "\n### Fields of other servers\n\n| field | value | whose |\n|---|---|---|\n");
+    buffer_text(b, "\n### Fields of other servers\n\nWhere no table above has the field,");
+    for (const Route *r = routes; r->path; r++)
+        if (reads(r, list)) buffer_print(b, "%s `%s`", r == home(list) ? "" : ",", r->path);
+    buffer_text(b, " take it at these values alone, which change nothing.\n\n"
+                   "| field | value | whose |\n|---|---|---|\n");
     for (const Field *f = list->rows; f < list->rows + list->n; f++) {
         buffer_print(b, "| `%s` | ", f->name);
         print_neutral(b, f->neutral);
@@ -169,19 +186,24 @@ static void print_foreign(Buffer *b, const FieldList *list) {
     }
 }
 
-/* What a list shares with another route's, by name. */
-static void print_shared(Buffer *b, const FieldList *list) {
-    const char *path = NULL, *separator = "";
-    for (const Route *r = routes; r->path; r++)
-        if (r->body && r->body == list->also) path = r->path;
-    if (!path) return;
-    buffer_print(b, "\nAs in `%s`: ", path);
-    for (const Field *f = list->also->rows; f < list->also->rows + list->also->n; f++) {
-        if (fields_find(list, f->name) != f) continue;
+static void print_names(Buffer *b, const FieldList *body, const FieldList *list) {
+    const char *separator = "";
+    buffer_print(b, "\nAs in `%s`: ", home(list)->path);
+    for (const Field *f = list->rows; f < list->rows + list->n; f++) {
+        if (fields_find(body, f->name) != f) continue;
         buffer_print(b, "%s`%s`", separator, f->name);
         separator = ", ";
     }
     buffer_text(b, ".\n");
+}
+
+static void print_body(Buffer *b, const Route *r) {
+    buffer_print(b, "\n### POST %s\n", r->path);
+    if (r->body->n) buffer_text(b, "\n| field | type and range | default | meaning |\n|---|---|---|---|\n");
+    for (const FieldList *l = r->body; l && l != &foreign_fields; l = l->also)
+        if (home(l) == r) print_rows(b, l, "");
+    for (const FieldList *l = r->body; l && l != &foreign_fields; l = l->also)
+        if (home(l) != r) print_names(b, r->body, l);
 }
 
 void schema_print_markdown(Buffer *out) {
@@ -193,12 +215,7 @@ void schema_print_markdown(Buffer *out) {
             buffer_print(out, ", `%s%s`", r->also[i], parameter);
         buffer_print(out, " | %s | %s |\n", r->open ? "no" : "yes", r->help);
     }
-    for (const Route *r = routes; r->path; r++) {
-        if (!r->body) continue;
-        buffer_print(out, "\n### POST %s\n", r->path);
-        if (r->body->n) buffer_text(out, "\n| field | type and range | default | meaning |\n|---|---|---|---|\n");
-        print_rows(out, r->body, "");
-        print_shared(out, r->body);
-    }
+    for (const Route *r = routes; r->path; r++)
+        if (r->body) print_body(out, r);
     print_foreign(out, &foreign_fields);
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "base/memory.h"
+#include "server/api/foreign.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -21,6 +22,27 @@ TEST(schema_is_in_the_documents) {
     CHECK_MSG((size_t)(end - begin) == b.n && !memcmp(begin, b.data, b.n), "docs/api.md is stale: make docs");
     buffer_free(&b);
     free(page);
+}
+
+/* A route takes the fields of whole chains of lists: those of tasks were told by no section of the page. */
+TEST(schema_tells_every_field_that_a_route_reads) {
+    Buffer b = {0};
+    schema_print_markdown(&b);
+    for (const Route *r = routes; r->path; r++) {
+        char heading[64], name[64];
+        snprintf(heading, sizeof heading, "### POST %s\n", r->path);
+        char *section = r->body ? strstr(b.data, heading) : NULL;
+        CHECK(!r->body == !section);
+        if (!section) continue;
+        size_t n = (size_t)(strstr(section + 1, "\n### ") - section);
+        for (const FieldList *l = r->body; l && l != &foreign_fields; l = l->also)
+            for (const Field *f = l->rows; f < l->rows + l->n; f++) {
+                if (f->kind == FIELD_NONE || fields_find(r->body, f->name) != f) continue;
+                snprintf(name, sizeof name, "`%s`", f->name);
+                CHECK_MSG(memmem(section, n, name, strlen(name)) != NULL, "%s: %s", r->path, f->name);
+            }
+    }
+    buffer_free(&b);
 }
 
 typedef struct Values {
