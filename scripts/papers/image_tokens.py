@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Images as tokens with NOBLE's branches (003, Table 4), and digits drawn by eight noise seeds.
+"""Images as tokens with NOBLE's branches (NOBLE, Table 4), and digits drawn by eight noise seeds.
 
 make papers-image-tokens. SEEDS=3, STEPS=1000, IMAGES=20000.
 """
@@ -107,7 +107,7 @@ def end(plan):
 
 PAGE = """# Images as tokens, with NOBLE's branches
 
-`{command}` (003, Table 4).{ran}
+`{command}` (NOBLE, Table 4).{ran}
 
 The paper's tokens come from a VQGAN, which needs ImageNet; ours are the pixels of MNIST pooled to 14 × 14 in 16 shades,
 behind a token of their class: 197 tokens an image, a vocabulary of 26, `rope2d`. The first {IMAGES} images, of which the

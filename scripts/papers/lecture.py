@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The lecture notes' network (002): full-width heads, nothing scaled, masked, normed or added; here it sorts questions.
+"""The lecture notes' network: full-width heads, nothing scaled, masked, normed or added; here it sorts questions.
 
 make papers-lecture DATA=FOLDER, with FOLDER/trec holding TREC.train.txt and TREC.test.txt. SEEDS=5, EPOCHS=10.
 """
@@ -55,7 +55,7 @@ def fields(kept):
 
 PAGE = """# The lecture notes' network
 
-`{command}`, with DATA=FOLDER (002).{ran} `H_h = V_h H softmax((K_h H)^T Q_h H)`, two heads of the full width; what they
+`{command}`, with DATA=FOLDER.{ran} `H_h = V_h H softmax((K_h H)^T Q_h H)`, two heads of the full width; what they
 make is put under each other and fed into one sigmoid layer, `H = sigmoid(W [H_1; H_2] + b)`; no scale, mask, residual or
 norm. The notes define the network and report no experiment; here two such blocks sort TREC's questions into six classes
 beside a transformer of the same width (32), from token embeddings that are learned with them. Accuracy on the test set

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Masked language models with NOBLE's branches (003, Table 2).
+"""Masked language models with NOBLE's branches (NOBLE, Table 2).
 
 make papers-mlm. SEEDS=5, STEPS=4000.
 """
@@ -46,7 +46,7 @@ def fields(kept):
 
 PAGE = """# Masked language models with NOBLE's branches
 
-`{command}` (003, Table 2).{ran} 15% of the tokens are chosen, 80% of those become `<mask>`, 10% any token,
+`{command}` (NOBLE, Table 2).{ran} 15% of the tokens are chosen, 80% of those become `<mask>`, 10% any token,
 10% stay; the loss is of the chosen. The paper trains 110M parameters (depth 12, width 768) on OpenWebText; ours have width
 64 and two layers, NOBLE of rank 8, {STEPS} steps on three books. {hosts} Evaluation masks are fixed; mean ± deviation
 over the seeds, each of which is in [mlm.csv](mlm.csv).

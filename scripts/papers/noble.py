@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""NOBLE's branches: ranks with their steps and time, activations of one to three layers (003, Tables 1 and 5).
+"""NOBLE's branches: ranks with their steps and time, activations of one to three layers (NOBLE, Tables 1 and 5).
 
 make papers-noble. SEEDS=3, STEPS=1500, FIGURES="start ranks activations".
 """
@@ -87,7 +87,7 @@ def fields(kept):
 
 PAGE = """# NOBLE's ranks and activations
 
-`{command}` (003, Tables 1 and 5).{ran} The paper trains width 1,024 and 2,048 on OpenWebText for up to 250,000
+`{command}` (NOBLE, Tables 1 and 5).{ran} The paper trains width 1,024 and 2,048 on OpenWebText for up to 250,000
 steps; ours is width 64, two layers, windows of 128, gated GELU, {STEPS} steps of 1,024 tokens of three books, ranks the
 same shares of the width. {hosts} Differences are of validation losses in nats, over seeds that pair
 ([noble.csv](noble.csv), with microseconds a token).

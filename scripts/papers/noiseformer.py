@@ -41,7 +41,7 @@ PAGE = """# What the noise does to the loss
 ours have width 64, two layers, windows of 128, {STEPS} steps of 1,024 tokens of three books, the paper's KL weight of 5e-6.
 `conditioned` draws from means and sigmas that a small network (width 16) makes of every token; the paper describes it and
 has no figure. Differences are of validation losses in nats with the noise on, of pairs of the same seed
-([noiseformer.csv](noiseformer.csv)); [the family](../family/README.md) has three seeds at ten times the size. Here {left_out}.
+([noiseformer.csv](noiseformer.csv)); [the family](../family/README.md) has three seeds at five times the size. Here {left_out}.
 
 {table}
 {losses}

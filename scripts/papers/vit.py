@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A vision transformer on MNIST with and without NOBLE's branches, with and without Mixup and CutMix (003, Table 3).
+"""A vision transformer on MNIST with and without NOBLE's branches, with and without Mixup and CutMix (NOBLE, Table 3).
 
 make papers-vit. SEEDS=3, EPOCHS=20, IMAGES=60000, TESTS=10000, BATCH=256, AUGMENTATION="none mixed".
 """
@@ -61,7 +61,7 @@ def fields(kept):
 
 PAGE = """# A vision transformer with NOBLE's branches
 
-`{command}` (003, Table 3).{ran}
+`{command}` (NOBLE, Table 3).{ran}
 
 The paper trains ViT-S on ImageNet, with RandAugment throughout, which nobody has in a package; this is MNIST, as it is or
 with Mixup (0.8) and CutMix (1.0), `mixed`: the first {IMAGES} of its training images, {TESTS} of the test set, 28 × 28
