@@ -354,7 +354,7 @@ books: built ## train a NoiseFormer whose noise seeds take after one of three bo
 	@scripts/train_books.sh
 	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
-train-demo: built ## train the demo checkpoint again, into runs/demo (an hour)
+train-demo: built ## train the demo checkpoint again, into runs/demo (an hour and a quarter)
 	@scripts/train_demo.sh
 
 diversity: built ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (an hour of a processor; CHECKPOINT=DIR: of your own, in runs/diversity-DIR)
@@ -371,7 +371,7 @@ added: built papers-completions ## what noise is worth in three models that were
 	@BUILD=$(BUILD) scripts/added.sh runs/added docs/diversity
 	@python3 scripts/diversity/added_page.py
 
-family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (five hours of a processor)
+family: built ## every member of the family beside mha: its own size, equal parameters, equal time, in docs/family (six hours of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) python3 scripts/family/family.py runs/family docs/family
 

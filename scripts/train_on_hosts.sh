@@ -3,13 +3,14 @@
 # again until it is done. A rank that dies, hangs or finds its disk full ends the others, and the next attempt goes on from the last
 # checkpoint with whoever is left; the bytes are those of a run that nothing happened to (docs/scale.md).
 #
-#     scripts/train_on_hosts.sh hosts --config noiseformer-v2-124m --data texts/*.txt --accumulate 64 --out runs/124m
+#     PROGRAM=$PWD/build/noised-train-mpi scripts/train_on_hosts.sh hosts --config noiseformer-v2-124m \
+#         --data texts/*.txt --accumulate 64 --out runs/124m
 #
 # HOSTS is a file as mpirun reads it, a line a host: `node1 slots=4` has four ranks. It is read before every attempt, so
 # hosts may be added and taken away. A host answers when `ssh HOST true` does; OMPI_MCA_plm_rsh_agent names another way,
 # for mpirun and for this.
 #
-# PROGRAM, MPIRUN   instead of noised-train-mpi, and of "mpirun --bind-to none"
+# PROGRAM, MPIRUN   instead of noised-train-mpi on every host's PATH, and of "mpirun --bind-to none"
 # PAUSE, TRIES      10: seconds between attempts; 5: attempts in a row that may end without a new checkpoint
 #
 # The status is 0 when it is done. 2 (the command is wrong), 129, 130 and 143 (somebody has stopped a rank: it is saved)
