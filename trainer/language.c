@@ -39,6 +39,7 @@ typedef struct Language {
     const Model *model; /* what rank 0 evaluates, draws from and keeps as the best */
     Health health;
     Progress progress;
+    bool unfinished; /* a signal cut the evaluation of the last step short */
 } Language;
 
 static int refuse_ids(const Language *l, const Corpus *c, const char *why, Err *err) {
@@ -132,7 +133,8 @@ static int add_best(Language *l, Buffer *line, int64_t step, Evaluation e, Err *
         if (evaluate_windows(l, SAMPLE_WINDOWS, &e, err)) return -1;
     }
     double loss = e.nats / (double)e.tokens;
-    if (!e.complete || !training_see(t, step, -loss)) return 0;
+    l->unfinished = !e.complete;
+    if (l->unfinished || !training_see(t, step, -loss)) return 0;
     json_put_double(line, "best", loss);
     return keep_best(l, step, err);
 }
@@ -156,7 +158,8 @@ static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     Evaluation e;
     if (val->n < 2) return 0;
     if (evaluate_windows(l, step < r->settings->steps ? SAMPLE_WINDOWS : 0, &e, err)) return -1;
-    if (!e.complete || e.tokens == 0) return 0;
+    l->unfinished = !e.complete;
+    if (l->unfinished || e.tokens == 0) return 0;
     double loss = e.nats / (double)e.tokens, tokens_per_byte = (double)val->n / (double)val_bytes(r);
     json_put_double(line, "val_loss", loss);
     json_put_uint(line, "val_tokens", e.tokens);
@@ -166,6 +169,7 @@ static int add_evaluation(Language *l, Buffer *line, int64_t step, Err *err) {
     }
     add_sigma(line, m);
     if (add_best(l, line, step, e, err)) return -1;
+    if (l->unfinished) return 0;
     if (m->cfg.task == TASK_FILL_MASK) {
         progress_note(&l->progress,
                       "step %lld: validation loss %.4f (perplexity %.2f) on %zu masked of %zu held-out tokens",
@@ -224,50 +228,69 @@ static bool is_evaluated(const Language *l, int64_t step) {
 
 static bool is_sampled(const Language *l, int64_t step) { return is_due(step, l->run->settings->sample_every); }
 
-static int log_step(Language *l, const Step *s, Err *err) {
-    const Settings *settings = l->run->settings;
-    int64_t step = s->number;
-    Buffer line = runlog_line(step);
-    json_put_double(&line, "loss", s->mean.loss);
-    json_put_double(&line, "kl", s->mean.kl);
-    if (settings->noise_draws > 1 || config_noise_components(&l->run->config))
-        json_put_double(&line, "effective_draws", s->mean.draws);
-    json_put_double(&line, "lr", s->lr);
-    json_put_double(&line, "grad_norm", s->norm);
-    json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
-    if ((is_evaluated(l, step) && add_evaluation(l, &line, step, err)) ||
-        (is_sampled(l, step) && add_sample(l, &line, step, err))) {
-        buffer_free(&line);
-        return -1;
+static int add_looks(Language *l, Buffer *line, int64_t step, Err *err) {
+    const size_t before = line->n;
+    l->unfinished = false;
+    if (is_evaluated(l, step) && add_evaluation(l, line, step, err)) return -1;
+    if (l->unfinished) {
+        line->n = before;
+        return runlog_suspend(line), 0;
     }
-    return runlog_write(&l->run->training.log, &line, err);
+    return is_sampled(l, step) ? add_sample(l, line, step, err) : 0;
 }
 
-/* By all ranks. */
-static int log_in_slices(Language *l, const Step *s, Err *err) {
+/* By all ranks: rank 0 evaluates, for which it takes the slices of the others. */
+static int look(Language *l, Buffer *line, int64_t step, Err *err) {
+    const bool in_slices = l->run->training.in_slices;
     Masters masters;
-    if (masters_open(&masters, &l->run->training, err)) return -1;
-    l->model = &masters.model;
-    int rc = ranks->rank ? 0 : log_step(l, s, err);
+    if (!is_evaluated(l, step) && !is_sampled(l, step)) return 0;
+    if (in_slices && masters_open(&masters, &l->run->training, err)) return -1;
+    if (in_slices) l->model = &masters.model;
+    int rc = ranks->rank ? 0 : add_looks(l, line, step, err);
+    if (!in_slices) return rc;
     l->model = &l->run->training.model;
     masters_close(&masters);
     return rc;
 }
 
+static Buffer begin_line(const Language *l, const Step *s) {
+    Buffer line = runlog_line(s->number);
+    json_put_double(&line, "loss", s->mean.loss);
+    json_put_double(&line, "kl", s->mean.kl);
+    if (l->run->settings->noise_draws > 1 || config_noise_components(&l->run->config))
+        json_put_double(&line, "effective_draws", s->mean.draws);
+    json_put_double(&line, "lr", s->lr);
+    json_put_double(&line, "grad_norm", s->norm);
+    json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));
+    return line;
+}
+
+static int log_step(Language *l, const Step *s, Err *err) {
+    Buffer line = begin_line(l, s);
+    if (look(l, &line, s->number, err)) return buffer_free(&line), -1;
+    if (!ranks->rank) return runlog_write(&l->run->training.log, &line, err);
+    buffer_free(&line);
+    return 0;
+}
+
+/* What a signal kept from the last step of a run that goes on. */
+static int finish_last(Language *l, Err *err) {
+    Training *t = &l->run->training;
+    Buffer line = {0};
+    if (!ranks->rank && runlog_unfinished(&t->log, &line, err)) return -1;
+    if (!ranks_most(line.n > 0)) return 0;
+    if (look(l, &line, t->step, err)) return buffer_free(&line), -1;
+    return ranks->rank ? 0 : runlog_replace(&t->log, &line, err);
+}
+
 /* ---- the objective ---- */
 
-/* Rank 0 evaluates and keeps the log and the best. */
 static int finish_step(void *self, const Step *s, bool *save, Err *err) {
     Language *l = self;
     const Settings *settings = l->run->settings;
     progress_step(&l->progress, s->number, s->mean.loss, s->lr);
     health_update(&l->health, s->mean.loss, l->run->config.vocab_size);
-    bool looks = is_evaluated(l, s->number) || is_sampled(l, s->number);
-    if (l->run->training.in_slices && looks) {
-        if (log_in_slices(l, s, err)) return -1;
-    } else if (!ranks->rank && log_step(l, s, err)) {
-        return -1;
-    }
+    if (log_step(l, s, err)) return -1;
     if (check_intact(l, err)) return -1;
     bool healthy = fmax(s->mean.loss, l->health.mean) < l->health.ignorant + HOPELESS / 4;
     *save = s->number == settings->steps || (is_due(s->number, settings->save_every) && healthy);
@@ -297,7 +320,9 @@ static int go_on(Language *l, Err *err) {
     const Settings *s = l->run->settings;
     if (training_save_first(t, err) || training_open_log(t, err)) return -1;
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
+    if (finish_last(l, err)) return -1;
     int rc = training_loop(t, err);
+    if (rc == 0 && ranks_most(l->unfinished)) rc = ranks_most(stop_signal());
     if (rc > 0)
         progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", rc,
                       (long long)t->step);

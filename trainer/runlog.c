@@ -46,11 +46,14 @@ static int trim(const char *path, int64_t step, Err *err) {
     return rc;
 }
 
-int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err) {
-    log->file = NULL;
-    if (path_join(log->path, dir, "log.jsonl", err) || trim(log->path, step, err)) return -1;
+static int open_end(RunLog *log, Err *err) {
     log->file = fopen(log->path, "ae");
     return log->file ? 0 : err_set(err, "%s: %s", log->path, strerror(errno));
+}
+
+int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err) {
+    log->file = NULL;
+    return path_join(log->path, dir, "log.jsonl", err) || trim(log->path, step, err) ? -1 : open_end(log, err);
 }
 
 Buffer runlog_line(int64_t step) {
@@ -62,6 +65,45 @@ Buffer runlog_line(int64_t step) {
 
 int runlog_write(RunLog *log, Buffer *line, Err *err) {
     return json_end_line(line, log->file) ? err_set(err, "%s: %s", log->path, strerror(errno)) : 0;
+}
+
+static const char unfinished[] = ",\"unfinished\":true}\n";
+
+/* Where the last line of n bytes begins. */
+static size_t last_line(const char *text, size_t n) {
+    const char *end = n ? memrchr(text, '\n', n - 1) : NULL;
+    return end ? (size_t)(end + 1 - text) : 0;
+}
+
+int runlog_unfinished(const RunLog *log, Buffer *line, Err *err) {
+    size_t n, tail = strlen(unfinished);
+    char *text = file_read(log->path, log_max, &n, err);
+    if (!text) return -1;
+    size_t at = last_line(text, n);
+    if (n - at > tail && !memcmp(text + n - tail, unfinished, tail)) {
+        buffer_append(line, text + at, n - tail - at);
+        line->comma = true;
+    }
+    free(text);
+    return 0;
+}
+
+void runlog_suspend(Buffer *line) { json_put_bool(line, "unfinished", true); }
+
+int runlog_replace(RunLog *log, Buffer *line, Err *err) {
+    size_t n;
+    char *text = file_read(log->path, log_max, &n, err);
+    Buffer whole = {0};
+    if (text) buffer_append(&whole, text, last_line(text, n));
+    json_close(line, '}');
+    buffer_append(&whole, line->data, line->n);
+    buffer_text(&whole, "\n");
+    int rc =
+        !text || runlog_close(log, err) || file_write(log->path, whole.data, whole.n, err) ? -1 : open_end(log, err);
+    buffer_free(&whole);
+    buffer_free(line);
+    free(text);
+    return rc;
 }
 
 int runlog_sync(const RunLog *log, Err *err) {

@@ -3,7 +3,8 @@
  * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
  * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
  * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer; one with a sample
- * adds sample, and the best so far adds best (language.c). */
+ * adds sample, and the best so far adds best (language.c). Where a signal cut the evaluation short, unfinished is true
+ * in place of all that, and the run begins there when it goes on. */
 #ifndef NOISED_RUNLOG_H
 #define NOISED_RUNLOG_H
 
@@ -22,8 +23,13 @@ typedef struct RunLog {
 int runlog_open(RunLog *log, const char *dir, int64_t step, Err *err);
 Buffer runlog_line(int64_t step);                      /* an object that begins with its step; members follow */
 int runlog_write(RunLog *log, Buffer *line, Err *err); /* ends and frees line */
-int runlog_sync(const RunLog *log, Err *err);          /* what was written outlives the power */
-int runlog_close(RunLog *log, Err *err);               /* NULL err: after another failure */
+/* The last line, without its end, where that step is unfinished, else nothing: members follow, and runlog_replace, or
+ * runlog_suspend again. */
+int runlog_unfinished(const RunLog *log, Buffer *line, Err *err);
+void runlog_suspend(Buffer *line);                       /* makes it one that is unfinished */
+int runlog_replace(RunLog *log, Buffer *line, Err *err); /* the last line, at once; ends and frees line */
+int runlog_sync(const RunLog *log, Err *err);            /* what was written outlives the power */
+int runlog_close(RunLog *log, Err *err);                 /* NULL err: after another failure */
 
 /* A line as it is read again. */
 typedef struct RunLogLine {

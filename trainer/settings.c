@@ -101,7 +101,7 @@ const Option settings_options[SETTINGS_N] = {
      .help = "steps between evaluations on 64 held-out windows (all at the end); 0: none", .tag = SETTING_REMEMBER},
     {"save-every", OPTION_INT64, AT(save_every), "N", 0, MANY, "200", "steps",
      .help = "steps between checkpoints; 0: at the end", .tag = SETTING_REMEMBER},
-    {"sample-every", OPTION_INT64, AT(sample_every), "N", 0, MANY, "0", "steps",
+    {"sample-every", OPTION_INT64, AT(sample_every), "N", 0, MANY, "0", "steps", .tag = SETTING_REMEMBER,
      .help = "steps between samples, which go on from the first held-out words; 0: none"},
 };
 

@@ -3,6 +3,7 @@
 #include "tests/trainer/test_trainer.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,57 @@ TEST(best_checkpoint_is_kept) {
     snprintf(args, sizeof args, "sample --model %s/whole/best --prompt the --max-tokens 2", dir);
     trainer_done(args);
     free(config);
+    free(text);
+    free(dir);
+}
+
+/* A log without what the clock says of each step. */
+static char *log_of(const char *dir, const char *run) {
+    static const char speed[] = ",\"tokens_per_second\":";
+    char *folder = trainer_join(dir, run), *path = trainer_join(folder, "log.jsonl"), *log = test_read_file(path, NULL);
+    for (char *at = log; at && (at = strstr(at, speed));) {
+        char *end = at + strlen(speed);
+        end += strcspn(end, ",}");
+        memmove(at, end, strlen(end) + 1);
+    }
+    free(path);
+    free(folder);
+    return log;
+}
+
+/* A signal in the last evaluation: what it would have said, and the best, come when the run goes on. It was lost. */
+TEST(best_checkpoint_of_an_evaluation_cut_short) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), *val = trainer_text_file(400000),
+         *config = trainer_config_file(), args[1024], log[512], best[2][65];
+    static const char *const runs[] = {"whole", "cut"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args,
+                 "pretrain --config %s --data %s --val %s --batch 2 --lr 0.01 --threads 1 --steps 2 --eval-every 1 "
+                 "--sample-every 2 --save-every 0 --out %s/%s",
+                 config, text, val, dir, runs[i]);
+        snprintf(log, sizeof log, "%s/%s/log.jsonl", dir, runs[i]);
+        if (i == 0) {
+            trainer_done(args);
+            continue;
+        }
+        ChildResult c = trainer_run_stopped(args, log, 1, SIGINT);
+        CHECK_MSG(c.status == 128 + SIGINT && strstr(c.output, "saved after step 2"), "%d: %s", c.status, c.output);
+        char *cut = test_read_file(log, NULL);
+        CHECK_MSG(cut && strstr(cut, "\"unfinished\":true}\n"), "%s", cut);
+        snprintf(args, sizeof args, "pretrain --resume --out %s/cut", dir);
+        trainer_done(args);
+        free(cut);
+        free(c.output);
+    }
+    char *whole = log_of(dir, "whole"), *cut = log_of(dir, "cut");
+    CHECK_MSG(whole && cut && !strcmp(whole, cut), "%s against %s", whole, cut);
+    hash_weights(dir, "whole/best", best[0]);
+    hash_weights(dir, "cut/best", best[1]);
+    CHECK(!strcmp(best[0], best[1]));
+    free(whole);
+    free(cut);
+    free(config);
+    free(val);
     free(text);
     free(dir);
 }
