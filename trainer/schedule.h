@@ -13,7 +13,7 @@ typedef struct Schedule {
 } Schedule;
 
 /* Step s counts from 0: lr (s + 1) / warmup while s < warmup, then from lr down to min_lr, which step decay - 1
- * and those behind it use. Constant stays at lr. */
+ * and those behind it use; where it is step warmup, that has lr. Constant stays at lr. */
 double schedule_lr(const Schedule *c, int64_t step);
 
 #endif

@@ -27,7 +27,9 @@ TEST(trainer_schedule) {
     c.kind = SCHEDULE_CONSTANT;
     CHECK(schedule_lr(&c, 4) == 0.5 && schedule_lr(&c, 10) == 1 && schedule_lr(&c, 110) == 1);
     c = (Schedule){.kind = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .decay = 1};
-    CHECK(schedule_lr(&c, 0) == 1);
+    CHECK(schedule_lr(&c, 0) == 1 && schedule_lr(&c, 1) == 0.1); /* the second is of a run that was made longer */
+    c.warmup = c.decay = 3;
+    CHECK(schedule_lr(&c, 2) == 1 && schedule_lr(&c, 3) == 0.1);
 }
 
 /* Two tensors: a matrix, decayed, with a learning rate of its own, longer than one slice; a vector. */
