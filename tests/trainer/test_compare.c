@@ -229,7 +229,43 @@ TEST(compare_refuses_what_does_not_compare) {
     trial_close(&t);
 }
 
+/* A name ends in a digit that is no seed, and one run was made longer: by the same steps it is compared to its end. */
+TEST(compare_of_runs_that_pretrain_was_asked_for) {
+    static const char *const runs[] = {"net-v1 --steps 12", "net-v2 --steps 7", "net-v2 --steps 12 --resume"};
+    char *dir = test_dir(), *text = trainer_text_file(80000), args[1024];
+    for (size_t i = 0; i < COUNTOF(runs); i++) {
+        snprintf(args, sizeof args,
+                 "pretrain --config mha-nano --vocab-size 300 --data %s --batch 2 --window 16 --eval-every 3 "
+                 "--schedule constant --out %s/%s",
+                 text, dir, runs[i]);
+        expect(trainer_run(args), 0, "done");
+    }
+    ChildResult r = compare("%s --against net-v1", dir);
+    CHECK_MSG(r.status == 0 && strstr(r.output, "\nnet-v2 "), "%s", r.output);
+    const char *row = strstr(r.output, "\nnet-v1 ");
+    CHECK_MSG(row && strstr(row, " base       9 "), "%s", r.output);
+    row = strstr(r.output, "\nnet-v2 ");
+    CHECK_MSG(row && strstr(row, "+0.000"), "%s", r.output);
+    free(r.output);
+    free(dir);
+    free(text);
+}
+
 /* ---- sweep ---- */
+
+TEST(sweep_reads_folders_of_ids) {
+    char *dir = test_dir(), *text = trainer_text_file(20000), args[1024];
+    snprintf(args, sizeof args, "tokenize --data %s --vocab-size 300 --out %s/ids", text, dir);
+    expect(trainer_run(args), 0, "");
+    snprintf(args, sizeof args,
+             "sweep --config mha-nano --lr 1e-3 --seeds 1 --data %1$s/ids:3 %1$s/ids --steps 2 --batch 2 --window 16 "
+             "--out %1$s/runs",
+             dir);
+    expect(trainer_run(args), 0, "sweep: 1 of 1 runs done\n");
+    expect(trainer_run(args), 0, "sweep: 1 of 1 runs done\n");
+    free(dir);
+    free(text);
+}
 
 TEST(sweep_goes_on_and_makes_what_pretrain_makes) {
     char *dir = test_dir(), *text = trainer_text_file(20000), path[1024], args[1024], swept[65], alone[65], before[65];

@@ -28,7 +28,10 @@ static void name_network(char name[NETWORK_NAME], const PastRun *r, bool whole) 
     const char *slash = strrchr(path, '/');
     char *base = slash && slash[1] && !whole ? path + (slash + 1 - path) : path;
     snprintf(number, sizeof number, "seed%lld", (long long)r->seed);
-    if (!cut_end(base, number) && !cut_end(base, number + 3)) cut_end(base, number + 4);
+    if (!cut_end(base, number)) {
+        snprintf(number, sizeof number, "-s%lld", (long long)r->seed);
+        cut_end(base, number);
+    }
     snprintf(number, sizeof number, "lr%g", r->lr);
     cut_end(base, number);
     size_t n = strlen(base), skipped = n < NETWORK_NAME ? 0 : n - NETWORK_NAME + 1;

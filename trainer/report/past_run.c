@@ -17,8 +17,8 @@
 enum { TOKENIZER_MAX = 1 << 29 };
 
 /* Of the settings those that a comparison varies, those that change no weight, and files, whose content is compared. */
-static const char *const apart[] = {"seed",       "lr",   "min-lr", "eval-every", "save-every",
-                                    "vocab-size", "data", "val",    "tokenizer"};
+static const char *const apart[] = {"seed",         "lr",         "min-lr", "eval-every", "save-every",
+                                    "sample-every", "vocab-size", "data",   "val",        "tokenizer"};
 
 /* ---- what was trained ---- */
 
@@ -83,12 +83,14 @@ static int read_line(void *context, const RunLogLine *line, Err *err) {
     }
     double speed = runlog_number(line, "tokens_per_second"), loss = runlog_number(line, "val_loss");
     reading->seconds += speed > 0 ? reading->tokens_per_step / speed : NAN;
-    r->done = (int64_t)line->step;
+    if (!json_field(line->fields, "unfinished")) r->done = (int64_t)line->step;
     if (!isfinite(loss)) return 0;
+    double tokens = runlog_number(line, "val_tokens");
+    while (r->n && r->tokens[r->n - 1] > tokens) r->n--; /* the last one of a run that was made longer */
     r->step[r->n] = line->step;
     r->seconds[r->n] = reading->seconds;
     r->loss[r->n] = loss;
-    r->tokens[r->n++] = runlog_number(line, "val_tokens");
+    r->tokens[r->n++] = tokens;
     return 0;
 }
 

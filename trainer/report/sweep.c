@@ -7,6 +7,7 @@
 #include "trainer/report/past_run.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
+#include "trainer/text/corpus_index.h"
 #include "trainer/text/texts.h"
 #include "weights/config_json.h"
 #include "weights/presets.h"
@@ -70,7 +71,8 @@ static void tell(SweepRun *r, const CommandLine *line, const Settings *settings,
 /* ---- whether a folder has the run that is asked for ---- */
 
 /* Compared by its content, or of no weight to what comes out; precision is what the processor makes of it. */
-static const char *const free_settings[] = {"data", "val", "tokenizer", "eval-every", "save-every", "precision", NULL};
+static const char *const free_settings[] = {"data",       "val",          "tokenizer", "eval-every",
+                                            "save-every", "sample-every", "precision", NULL};
 
 static int compare_settings(const cJSON *asked, const RunState *state, const char *dir, Err *err) {
     const cJSON *x;
@@ -109,7 +111,7 @@ static int check_folder(const SweepRun *r, const Config *config, const cJSON *as
     if (access(path, F_OK) < 0) return 0;
     if (run_state_load(&state, r->dir, err)) return -1;
     int rc = compare_settings(asked, &state, r->dir, err) || compare_config(config, &state, r->dir, err) ? -1 : 0;
-    if (rc == 0 && strcmp(texts_hash, state.data_hash))
+    if (rc == 0 && *texts_hash && strcmp(texts_hash, state.data_hash))
         rc = err_set(err,
                      "%s was trained on other texts (sha256 %s, --data and --val have %s): another --out keeps both",
                      r->dir, state.data_hash, texts_hash);
@@ -182,9 +184,19 @@ static int check_names(const Sweep *s, Err *err) {
     return 0;
 }
 
-/* Of the texts that all runs read. */
+/* A folder of noised-train tokenize, with a weight behind a colon or without. */
+static bool is_corpus(const char *item) {
+    char dir[PATH_BYTES];
+    snprintf(dir, sizeof dir, "%.*s", (int)strcspn(item, ":"), item);
+    return corpus_is(item) || corpus_is(dir);
+}
+
+/* Of the texts that all runs read; "" where they are folders, whose hash `pretrain` compares when it goes on. */
 static int hash_texts(const Settings *s, char hex[65], Err *err) {
     Texts texts;
+    *hex = 0;
+    for (int i = 0; i < s->data.n; i++)
+        if (is_corpus(s->data.items[i])) return 0;
     if (texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
     memcpy(hex, texts.hash, 65);
     texts_free(&texts);
