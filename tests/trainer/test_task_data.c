@@ -93,9 +93,27 @@ TEST(task_data_cuts_only_when_asked) {
     CHECK_MSG(strstr(err.msg, "x.conll:3: ") && strstr(err.msg, "max_position_embeddings is 4"), "%s", err.msg);
     w.d.examples = NULL;
     close_world(&w);
-    REQUIRE(open_world(&cut, TASK_TOKEN_CLASSIFICATION, "x.conll", text, 4, true, &err));
-    CHECK(task_data_rows(&cut.d, 1) == 4 && cut.d.row[3] == 3 && cut.d.truncated >= 1);
+    REQUIRE(open_world(&cut, TASK_TOKEN_CLASSIFICATION, "x.conll",
+                       "the\tO\nriverstone\tB-X\nwheel\tO\n\na\tO\nwheel\tB-X\n", 4, true, &err));
+    TokenList list = {0};
+    CHECK(tokens_of(&cut, "the", &list) <= 4 && tokens_of(&cut, "the riverstone", &list) > 4);
+    int whole = 1 + (tokens_of(&cut, "a wheel", &list) <= 4);
+    CHECK(task_data_rows(&cut.d, 0) == 4 && cut.d.truncated == 3 - whole && cut.d.cut_words == 4 - whole);
+    CHECK(cut.e.n_units == 1 + whole && cut.e.first[1] == 1 && cut.e.first[2] == 1 + whole);
+    CHECK(!strcmp(cut.e.text[0], "the") && !strcmp(cut.e.text[1], "a") && cut.e.line[1] == 5);
+    CHECK(cut.d.row[1] == tokens_of(&cut, "a", &list) - 1);
+    token_list_free(&list);
     close_world(&cut);
+}
+
+/* What is cut off is neither learnt nor scored: an example of which no word is left cannot be. */
+TEST(task_data_needs_a_whole_word) {
+    World w = {0};
+    Err err = {""};
+    CHECK(!open_world(&w, TASK_TOKEN_CLASSIFICATION, "x.conll", "a\tO\n\nriverstone\tB-X\nwheel\tO\n", 2, true, &err));
+    CHECK_MSG(strstr(err.msg, "x.conll:3: the first word does not end within the 2 tokens"), "%s", err.msg);
+    w.d.examples = NULL;
+    close_world(&w);
 }
 
 TEST(task_data_of_another_task) {

@@ -3,11 +3,11 @@
 #include "base/json_write.h"
 #include "base/random.h"
 #include "trainer/commands/commands.h"
-#include "tokenizer/tokenizer_json.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/text/corpus_map.h"
 #include "trainer/text/draws.h"
 #include "trainer/text/evaluate.h"
+#include "trainer/text/masks.h"
 #include "trainer/text/pieces.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_score.h"
@@ -71,13 +71,15 @@ static int evaluate_text(const Checkpoint *c, const Eval *eval, int window, Nois
 /* The ids held out of a folder of noised-train tokenize. */
 static int evaluate_held_out(const Checkpoint *c, const Eval *eval, const CorpusIndex *x, int window, NoiseKey noise,
                              Err *err) {
-    char sum[SHA256_HEX];
+    char sum[SHA256_HEX], ids[PATH_BYTES];
     Corpus corpus;
     Evaluation e;
     if (x->unfinished)
         return err_set(err, "--data %s is not finished: its noised-train tokenize has to go on", eval->data);
-    if (tokenizer_json_sha256(c->tokenizer, sum, err)) return -1;
-    if (strcmp(sum, x->tokenizer))
+    if (path_join(ids, eval->data, "tokenizer.json", err)) return -1;
+    int same = masks_same_ids(c->tokenizer, ids, x->tokenizer, sum, err);
+    if (same < 0) return -1;
+    if (!same)
         return err_set(err, "the ids of --data %s were made by a tokenizer of sha256 %s, --model %s has one of %s",
                        eval->data, x->tokenizer, eval->model, sum);
     corpus_index_sha256(x, sum);
@@ -108,6 +110,7 @@ static int print_score(const TaskScore *s, const TaskData *d, NoiseKey noise, Er
     json_open(&line, NULL, '{');
     task_score_put(&line, s);
     json_put_int(&line, "truncated", d->truncated);
+    if (d->row) json_put_int(&line, "cut_words", d->cut_words);
     json_put_uint(&line, "noise_seed", noise.seed);
     json_put_double(&line, "noise_scale", (double)noise.scale);
     return json_end_line(&line, stdout) ? err_set(err, "standard output cannot be written") : 0;

@@ -51,22 +51,36 @@ static int check_length(TaskData *d, int i, bool truncate, Err *err) {
     return 0;
 }
 
-static int encode_all(TaskData *d, const Tokenizer *tok, bool truncate, Err *err) {
-    const Examples *e = d->examples;
+static void move_unit(TaskData *d, Examples *e, int to, int from) {
+    e->label[to] = e->label[from];
+    e->line[to] = e->line[from];
+    e->text[to] = e->text[from];
+    e->second[to] = e->second[from];
+    if (d->row) d->row[to] = MAX(0, d->row[from]);
+}
+
+static int encode_all(TaskData *d, Examples *e, const Tokenizer *tok, bool truncate, Err *err) {
     d->first = xcalloc((size_t)e->n + 1, sizeof *d->first);
     if (e->kind == EXAMPLES_SENTENCES) d->row = xcalloc((size_t)e->n_units, sizeof *d->row);
-    for (int i = 0; i < e->n; i++) {
+    int kept = 0;
+    for (int i = 0, unit = 0, end; i < e->n; i++, unit = end) {
         char place[300];
         Err why;
-        int unit = e->first[i], n_units = e->first[i + 1] - unit;
+        end = e->first[i + 1];
         d->first[i] = d->tokens.n;
-        int rc = d->row ? encode_sentence(d, tok, unit, n_units, &why) : encode_text(d, tok, unit, &why);
-        if (rc || check_length(d, i, truncate, &why))
-            return err_set(err, "%s: %.200s", examples_place(e, unit, place, sizeof place), why.msg);
-        int last = (int)(d->tokens.n - d->first[i]) - 1;
-        for (int u = unit; d->row && u < unit + n_units; u++) d->row[u] = MAX(0, MIN(d->row[u], last));
+        int rc = d->row ? encode_sentence(d, tok, unit, end - unit, &why) : encode_text(d, tok, unit, &why);
+        if (rc == 0) rc = check_length(d, i, truncate, &why);
+        if (rc) return err_set(err, "%s: %.200s", examples_place(e, unit, place, sizeof place), why.msg);
+        e->first[i] = kept;
+        for (int u = unit, rows = (int)(d->tokens.n - d->first[i]); u < end; u++)
+            if (!d->row || d->row[u] < rows) move_unit(d, e, kept++, u);
+        if (kept == e->first[i])
+            return err_set(err, "%s: the first word does not end within the %d tokens of max_position_embeddings",
+                           examples_place(e, unit, place, sizeof place), d->cfg->max_positions);
     }
+    d->cut_words = e->n_units - kept;
     d->first[e->n] = d->tokens.n;
+    e->first[e->n] = e->n_units = kept;
     return 0;
 }
 
@@ -84,10 +98,10 @@ static int check_kind(const Examples *e, const Tokenizer *tok, const Config *c, 
                    e->channels, e->height, e->width, c->input.channels, c->input.height, c->input.width);
 }
 
-int task_data_encode(TaskData *d, const Examples *e, const Tokenizer *tok, const Config *c, bool truncate, Err *err) {
+int task_data_encode(TaskData *d, Examples *e, const Tokenizer *tok, const Config *c, bool truncate, Err *err) {
     *d = (TaskData){.examples = e, .cfg = c};
     if (check_kind(e, tok, c, err)) return -1;
-    if (e->kind == EXAMPLES_IMAGES || encode_all(d, tok, truncate, err) == 0) return 0;
+    if (e->kind == EXAMPLES_IMAGES || encode_all(d, e, tok, truncate, err) == 0) return 0;
     task_data_free(d);
     return -1;
 }

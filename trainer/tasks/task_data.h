@@ -22,11 +22,13 @@ typedef struct TaskData {
     size_t *first;            /* [n + 1] into tokens; NULL for images */
     int *row;                 /* [n_units] of a word in its example; NULL for others */
     int truncated;            /* examples that were longer than the context and lost their end */
+    int cut_words;            /* words that did not end before it */
 } TaskData;
 
 /* Fails, naming the line, where an example is longer than max_positions, unless `truncate`: then it loses its end, and
- * words there are read off the last row. tok may be NULL for images. On failure nothing needs to be freed. */
-int task_data_encode(TaskData *d, const Examples *e, const Tokenizer *tok, const Config *c, bool truncate, Err *err);
+ * e the words that it does not read whole, as in the answers of /v1/tag. tok may be NULL for images. On failure nothing
+ * needs to be freed but e. */
+int task_data_encode(TaskData *d, Examples *e, const Tokenizer *tok, const Config *c, bool truncate, Err *err);
 void task_data_free(TaskData *d);
 
 /* Rows of the network that an example takes. */

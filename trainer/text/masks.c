@@ -2,6 +2,9 @@
 
 #include "base/random.h"
 #include "model/shape.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <string.h>
 
 static const uint32_t chosen_below = (uint32_t)(0.15 * 0x1p32), masked_below = (uint32_t)(0.8 * 0x1p32),
                       changed_below = (uint32_t)(0.9 * 0x1p32);
@@ -34,4 +37,21 @@ int masks_apply(const Config *c, uint64_t seed, uint64_t window, int n, int *tok
             tokens[i] = (int)(((uint64_t)p.v[2] << 32 | p.v[3]) % (uint64_t)c->vocab_size);
     }
     return chosen;
+}
+
+int masks_same_ids(const Tokenizer *t, const char *file, const char *hash, char sum[SHA256_HEX], Err *err) {
+    char without[SHA256_HEX], with[SHA256_HEX];
+    Tokenizer *plain, *more = NULL;
+    if (tokenizer_json_sha256(t, sum, err)) return -1;
+    if (!strcmp(sum, hash)) return 1;
+    if (tokenizer_find_special(t, MASK_TOKEN) < 0) return 0;
+    if (tokenizer_json_load(&plain, file, err)) return -1;
+    int rc = tokenizer_json_sha256(plain, without, err);
+    if (rc == 0 && !strcmp(without, hash) && tokenizer_find_special(plain, MASK_TOKEN) < 0) {
+        more = tokenizer_with_special(plain, MASK_TOKEN, err);
+        rc = more ? tokenizer_json_sha256(more, with, err) : -1;
+    }
+    if (more) tokenizer_free(more);
+    tokenizer_free(plain);
+    return rc < 0 ? -1 : more && !strcmp(sum, with);
 }
