@@ -26,11 +26,13 @@ typedef struct Finetune {
     Tokenizer *owned;
     Vectors vectors; /* --vectors */
     Examples examples[SPLITS];
-    TaskData data[SPLITS]; /* examples NULL: there is none */
-    char hash[65];         /* of the data, the config and the weights to start from */
-    int majority;          /* label, in training */
+    TaskData data[SPLITS];   /* examples NULL: there is none */
+    char hash[65];           /* of the data, the config and the weights to start from */
+    char tokenizer_hash[65]; /* "": images have none */
+    int majority;            /* label, in training */
     TaskMetric metric;
     float *features[SPLITS]; /* --freeze: of train and dev, made by the first run */
+    bool begun;              /* a run came to its first step, or went on */
 } Finetune;
 
 /* Reads and checks everything before anything is trained. finetune_close takes it in any state. */

@@ -141,7 +141,7 @@ int finetune_open(Finetune *f, const FinetuneSettings *s, Err *err) {
             return -1;
     f->majority = task_majority(&f->examples[SPLIT_TRAIN]);
     hash_all(f);
-    return 0;
+    return f->tokenizer ? tokenizer_json_sha256(f->tokenizer, f->tokenizer_hash, err) : 0;
 }
 
 void finetune_close(Finetune *f) {

@@ -24,21 +24,22 @@ static bool offer_preset(int i, char out[OPTION_OFFER]) {
 
 #define AT(member) offsetof(FinetuneSettings, member)
 #define FIXED .tag = SETTING_FIXED
+#define MOVABLE .tag = SETTING_REMEMBER /* a file, which may lie elsewhere now: its content is compared */
 const Option finetune_options[FINETUNE_OPTIONS_N] = {
-    {"train", OPTION_TEXT, AT(train), "FILE", .required = true, .unless = "resume", FIXED,
+    {"train", OPTION_TEXT, AT(train), "FILE", .required = true, .unless = "resume", MOVABLE,
      .help = "labelled data to train on"},
-    {"dev", OPTION_TEXT, AT(dev), "FILE", FIXED,
+    {"dev", OPTION_TEXT, AT(dev), "FILE", MOVABLE,
      .help = "labelled data that say after every epoch whether the network is the best so far", .absent = "none"},
-    {"test", OPTION_TEXT, AT(test), "FILE", FIXED, .help = "labelled data to score the result on", .absent = "none"},
+    {"test", OPTION_TEXT, AT(test), "FILE", MOVABLE, .help = "labelled data to score the result on", .absent = "none"},
     {"format", OPTION_CHOICE, AT(format), "NAME", .fallback = "auto", .choices = examples_formats, FIXED,
      .help = "of these files; auto: by their names"},
-    {"init", OPTION_TEXT, AT(init), "DIR", FIXED,
+    {"init", OPTION_TEXT, AT(init), "DIR", MOVABLE,
      .help = "start from this checkpoint; one without labels gets those of the data, and a head"},
     {"config", OPTION_TEXT, AT(config), "FILE|PRESET", FIXED, .offer = offer_preset,
      .help = "start anew from a config with labels", .absent = "that of --init"},
-    {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", FIXED, .help = "tokenizer.json, with --config",
+    {"tokenizer", OPTION_TEXT, AT(tokenizer), "FILE", MOVABLE, .help = "tokenizer.json, with --config",
      .absent = "that of --init"},
-    {"vectors", OPTION_TEXT, AT(vectors), "FILE", FIXED,
+    {"vectors", OPTION_TEXT, AT(vectors), "FILE", MOVABLE,
      .help = "word vectors as GloVe's, of a --config that reads such"},
     {"out", OPTION_TEXT, AT(out), "DIR", .required = true, .help = "where the checkpoint and everything else goes"},
     {"resume", OPTION_SWITCH, AT(resume),

@@ -319,6 +319,7 @@ int finetune_run(Finetune *f, uint64_t seed, const char *dir, FinetuneResult *re
                     .epoch = -1,
                     .order = xcalloc((size_t)n, sizeof *l->order)};
     int rc = open_run(l, err);
+    f->begun |= rc == 0;
     if (rc == 0) rc = training_loop(t, err);
     *result = (FinetuneResult){.seed = seed, .epoch = (int)(t->best.step / l->steps_per_epoch)};
     if (rc == 0) {

@@ -22,6 +22,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double MEAN_STEPS = 16, HOPELESS = 1; /* nats */
 enum { SAMPLE_WINDOWS = 64 };                      /* evaluated during the run; at its end all are */
@@ -300,8 +301,12 @@ static int finish_step(void *self, const Step *s, bool *save, Err *err) {
 static int save_run(void *self, const Model *m, int64_t step, Err *err) {
     const Run *r = ((const Language *)self)->run;
     const char *out = r->settings->out;
-    const char *arithmetic = settings_arithmetic(r->settings);
-    if (run_state_save(out, step, r->data_hash, arithmetic, &m->cfg, r->saved_settings, err)) return -1;
+    RunState s = {.settings = r->saved_settings,
+                  .arithmetic = settings_arithmetic(r->settings),
+                  .tokenizer_hash = r->tokenizer_hash,
+                  .config = m->cfg};
+    memcpy(s.data_hash, r->data_hash, sizeof s.data_hash);
+    if (run_state_save(&s, out, step, err)) return -1;
     return checkpoint_save(out, m, NULL, save_dtype(r), (uint64_t)step, err);
 }
 

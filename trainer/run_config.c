@@ -18,6 +18,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TOKENIZER_MAX = 1 << 29 };
 
@@ -73,8 +74,8 @@ static int learn(Run *r, const Texts *texts, const char *path, Err *err) {
 static int check_ids(const Run *r, const Tokenizer *tok, const char *from, Err *err) {
     char sum[SHA256_HEX];
     if (!r->ids_hash) return 0;
-    if (tokenizer_json_sha256(tok, sum, err)) return -1;
-    if (!strcmp(sum, r->ids_hash)) return 0;
+    int same = masks_same_ids(tok, r->ids_tokenizer, r->ids_hash, sum, err);
+    if (same) return MIN(same, 0);
     return err_set(err, "the ids of --data were made by a tokenizer of sha256 %s, %s has one of %s", r->ids_hash, from,
                    sum);
 }
@@ -114,6 +115,9 @@ int run_tokenizer(Run *r, const Texts *texts, Err *err) {
     if (path_join(path, r->settings->out, "tokenizer.json", err)) return -1;
     if (!r->folder.saved && !ranks->rank && provide(r, texts, path, err)) return -1;
     if (sha256_file(path, TOKENIZER_MAX, r->tokenizer_hash, err)) return -1;
+    const char *had = r->state.tokenizer_hash;
+    if (had && strcmp(had, r->tokenizer_hash))
+        return err_set(err, "%s was changed (sha256 %s, the run to be resumed has %s)", path, r->tokenizer_hash, had);
     return tokenizer_json_load(&r->tokenizer, path, err);
 }
 

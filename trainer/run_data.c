@@ -24,10 +24,10 @@ static int choose_window(Run *r, Err *err) {
 }
 
 /* Of all ranks, and of the run that is resumed. */
-static int check_hash(Run *r, const char *hash, Err *err) {
+static int check_hash(Run *r, const char *hash, const char *what, Err *err) {
     if (agree_on("the sha256 of --data and --val", hash, err)) return -1;
     if (r->folder.saved && strcmp(hash, r->state.data_hash))
-        return err_set(err, "--data or --val: the texts have changed (sha256 %s, the run to be resumed has %s)", hash,
+        return err_set(err, "--data or --val: %s have changed (sha256 %s, the run to be resumed has %s)", what, hash,
                        r->state.data_hash);
     memcpy(r->data_hash, hash, sizeof r->data_hash);
     return 0;
@@ -45,7 +45,7 @@ static int open_texts(Run *r, Err *err) {
     const Settings *s = r->settings;
     Texts texts;
     if (texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
-    int rc = check_hash(r, texts.hash, err);
+    int rc = check_hash(r, texts.hash, "the texts", err);
     /* what rank 0 has not written when it is their turn the others do not find */
     if (rc == 0 && ranks->rank) ranks_wait();
     if (rc == 0 && (run_tokenizer(r, &texts, err) || run_config_adopt(r, err) || choose_window(r, err) ||
@@ -127,7 +127,9 @@ static int open_sources(Run *r, Source *sources, int n, Err *err) {
     for (int i = 0; i < n; i++)
         if (load_index(r, &sources[i], sources, err)) return -1;
     hash_sources(sources, n, hash);
-    if (check_hash(r, hash, err) || path_join(tokenizer, sources->dir, "tokenizer.json", err)) return -1;
+    if (check_hash(r, hash, "the folders of ids, their order or their weights", err) ||
+        path_join(tokenizer, sources->dir, "tokenizer.json", err))
+        return -1;
     r->ids_tokenizer = tokenizer;
     r->ids_hash = sources->index.tokenizer;
     if (ranks->rank) ranks_wait();

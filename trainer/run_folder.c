@@ -107,6 +107,7 @@ int run_open(RunFolder *f, const char *dir, bool resume, Err *err) {
 void run_withdraw(const RunFolder *f) {
     for (size_t i = 0; i < COUNTOF(early) && f->ours; i++) unlinkat(f->lock, early[i], 0);
     if (f->ours) {
+        unlinkat(f->lock, RUN_STATE, 0);
         carry_withdraw(f->dir);
         run_settle(f->dir);
     }

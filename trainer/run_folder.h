@@ -1,7 +1,8 @@
 /* run_folder: the folder of a run, --out.
  *
  *     optimizer.safetensors   master.<name>, m.<name>, v.<name> in F32 and the step: everything that changes
- *     trainer_state.json      {"step", "data_sha256", "config", "settings"}: what the run is; the step is for readers
+ *     trainer_state.json      {"step", "data_sha256", "tokenizer_sha256", "config", "settings"}: what the run is; the
+ *                             step is for readers
  *     config.json, model.safetensors   the weights to serve, in --save-dtype
  *     tokenizer.json, tokens.bin, log.jsonl   written once, cached, appended to
  *     tokenizer_config.json and the like   those of --init (weights/carry.h)

@@ -40,6 +40,7 @@ static int read_state(RunState *s, Err *err) {
         return err_set(err, "data_sha256 is missing or no sha256");
     snprintf(s->data_hash, sizeof s->data_hash, "%s", hash->valuestring);
     s->arithmetic = cJSON_GetStringValue(json_field(s->root, "arithmetic"));
+    s->tokenizer_hash = cJSON_GetStringValue(json_field(s->root, "tokenizer_sha256"));
     char *text = cJSON_Print(config);
     BUG_ON(!text);
     int rc = config_json_parse(&s->config, NULL, text, strlen(text), err);
@@ -61,15 +62,15 @@ void run_state_free(RunState *s) {
     *s = (RunState){0};
 }
 
-int run_state_save(const char *dir, int64_t step, const char *data_hash, const char *arithmetic, const Config *c,
-                   const cJSON *settings, Err *err) {
+int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err) {
     cJSON *root = cJSON_CreateObject();
-    char *config = config_json_print(c, NULL);
+    char *config = config_json_print(&s->config, NULL);
     cJSON_AddNumberToObject(root, "step", (double)step);
-    cJSON_AddStringToObject(root, "data_sha256", data_hash);
-    cJSON_AddStringToObject(root, "arithmetic", arithmetic);
+    cJSON_AddStringToObject(root, "data_sha256", s->data_hash);
+    if (s->tokenizer_hash) cJSON_AddStringToObject(root, "tokenizer_sha256", s->tokenizer_hash);
+    if (s->arithmetic) cJSON_AddStringToObject(root, "arithmetic", s->arithmetic);
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));
-    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(settings, true));
+    cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(s->settings, true));
     free(config);
     return run_state_write(root, dir, err);
 }

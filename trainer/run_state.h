@@ -9,9 +9,10 @@
 
 /* Of `pretrain`. */
 typedef struct RunState {
-    cJSON *root;            /* owned */
-    const cJSON *settings;  /* settings_save */
-    const char *arithmetic; /* of its last steps (kernels.h); NULL of an older program's run */
+    cJSON *root;                /* of one that was loaded, which owns all that follows */
+    const cJSON *settings;      /* settings_save */
+    const char *arithmetic;     /* of its last steps (kernels.h) */
+    const char *tokenizer_hash; /* sha256 of tokenizer.json; both NULL of an older program's run */
     Config config;
     char data_hash[65];
 } RunState;
@@ -24,7 +25,6 @@ int run_json_write(cJSON *root, const char *dir, const char *name, Err *err); /*
 int run_state_load(RunState *s, const char *dir, Err *err);
 void run_state_free(RunState *s);
 /* step is for readers: what a run has done is in optimizer.safetensors. */
-int run_state_save(const char *dir, int64_t step, const char *data_hash, const char *arithmetic, const Config *c,
-                   const cJSON *settings, Err *err);
+int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err);
 
 #endif

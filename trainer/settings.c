@@ -28,7 +28,8 @@ const Option settings_options[SETTINGS_N] = {
      .help = "tokenizer.json to use instead of learning one"},
     {"vocab-size", OPTION_INT64, AT(vocab_size), "N", BPE_FIRST_MERGE, 1 << 20, .tag = SETTING_FIXED,
      .help = "tokens to learn", .absent = "vocab_size of the config"},
-    {"val", OPTION_TEXT, AT(val), "FILE|none", .tag = SETTING_FIXED, .help = "text to evaluate on",
+    /* it may lie elsewhere now: the hash of the texts is compared */
+    {"val", OPTION_TEXT, AT(val), "FILE|none", .tag = SETTING_REMEMBER, .help = "text to evaluate on",
      .absent = "the last 5% of every file"},
     {"init", OPTION_TEXT, AT(init), "DIR", .tag = SETTING_FIXED,
      .help = "start from the weights and tokenizer of this checkpoint"},

@@ -37,9 +37,7 @@ static void check_state(const RunState *s, bool write) {
     CHECK_MSG(config_check(&s->config, &err) == 0, "%s", err.msg);
     check_settings(s->settings);
     if (!write || s->config.n_labels) return; /* pretrain knows no classes */
-    const char *arithmetic = s->arithmetic ? s->arithmetic : "common";
-    CHECK_MSG(run_state_save(fuzz_folder(), 3, s->data_hash, arithmetic, &s->config, s->settings, &err) == 0, "%s",
-              err.msg);
+    CHECK_MSG(run_state_save(s, fuzz_folder(), 3, &err) == 0, "%s", err.msg);
     CHECK_MSG(run_state_load(&again, fuzz_folder(), &err) == 0, "%s", err.msg);
     char *a = config_json_print(&s->config, NULL), *b = config_json_print(&again.config, NULL);
     CHECK(!strcmp(a, b) && !strcmp(s->data_hash, again.data_hash) && cJSON_Compare(s->settings, again.settings, true));

@@ -187,6 +187,43 @@ TEST(finetune_resumes_to_the_same_bits) {
     free(dir);
 }
 
+/* Other tokens of as many: the ids would mean other words, and the tokenizer.json beside the weights would go. */
+TEST(finetune_resumes_with_its_own_tokenizer) {
+    char *dir = put_data(), path[300], sums[2][65];
+    static const char run[] = "finetune --config mha-nano --tokenizer %D/tokenizer.json --train %D/train.jsonl "
+                              "--epochs 1 --batch 4 --out %D/run";
+    check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
+    check_run(dir, run, 0, "done");
+    snprintf(path, sizeof path, "mv %s/train.jsonl %s/moved.jsonl", dir, dir);
+    REQUIRE(system(path) == 0);
+    check_run(dir, "finetune --resume --train %D/moved.jsonl --out %D/run", 0, "done"); /* known by its content */
+    check_run(dir, "tokenizer --data %D/train.conll --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
+    snprintf(path, sizeof path, "%s/run", dir);
+    trainer_hash_file(path, "tokenizer.json", sums[0]);
+    check_run(dir, "finetune --resume --train %D/moved.jsonl --out %D/run", 1, "the tokenizer has changed (sha256 ");
+    trainer_hash_file(path, "tokenizer.json", sums[1]);
+    CHECK(!strcmp(sums[0], sums[1]));
+    free(dir);
+}
+
+/* What is refused when the weights are made leaves nothing in the way of the next try. */
+TEST(finetune_refused_leaves_no_run) {
+    char *dir = put_data(), path[300];
+    static const char *const refused[] = {"--sigma-start 0.1", "--sigma-start 0.1 --seeds 2"};
+    check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
+    snprintf(path, sizeof path, "%s/run", dir);
+    for (size_t i = 0; i < COUNTOF(refused); i++) {
+        char args[512];
+        snprintf(args, sizeof args,
+                 "finetune --config mha-nano --tokenizer %%D/tokenizer.json --train %%D/train.jsonl --epochs 1 "
+                 "--out %%D/run %s",
+                 refused[i]);
+        check_run(dir, args, 1, "--sigma-start is 0.1, but the config's noise has no sigma");
+        CHECK_MSG(access(path, F_OK) < 0, "%s is there", path);
+    }
+    free(dir);
+}
+
 /* Which epoch is the best is read from the log, so a run goes on from no other. */
 TEST(finetune_resumes_from_no_other_log) {
     char *dir = put_data(), *run = trainer_join(dir, "run");

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { IMAGES = 60, SIDE = 28 };
 
@@ -54,6 +55,12 @@ TEST(images_become_texts) {
     tokenizer_free(tok);
     snprintf(args, sizeof args, "images --data %s --out %s/b --pool 3", images, dir);
     check_run(args, 1, "--pool is 3, but the images are 28 x 28");
+    snprintf(args, sizeof args, "%s/mine", dir);
+    BUG_ON(mkdir(args, 0777) < 0);
+    strcat(args, "/tokenizer.json");
+    test_write_file(args, "{}", 2);
+    snprintf(args, sizeof args, "images --data %s --out %s/mine", images, dir);
+    check_run(args, 1, "mine/tokenizer.json that belongs to no images.txt: name another folder");
     snprintf(args, sizeof args, "images --data %s --out %s/b", path, dir);
     check_run(args, 1, "images.txt");
     free(file);

@@ -15,10 +15,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "data_sha256", f->hash);
+    cJSON_AddStringToObject(root, "tokenizer_sha256", f->tokenizer_hash);
     cJSON_AddItemToObject(root, "settings", settings_save(line->command, line->values));
     return run_state_write(root, f->settings->out, err);
 }
@@ -78,7 +80,9 @@ static int save_results(const Finetune *f, const FinetuneResult *results, int n,
     json_close(&b, ']');
     json_put_text(&b, "metric", task_metrics[f->metric]);
     for (int k = 0; k < SPLITS; k++)
-        if (f->data[k].truncated) printf("%d texts of %s were cut\n", f->data[k].truncated, f->examples[k].path);
+        if (f->data[k].truncated)
+            printf("%d texts of %s were cut, %d words with them\n", f->data[k].truncated, f->examples[k].path,
+                   f->data[k].cut_words);
     json_put_int(&b, "truncated", f->data[0].truncated + f->data[1].truncated + f->data[2].truncated);
     for (int k = SPLIT_DEV; k < SPLITS; k++)
         if (f->data[k].examples) put_spread(&b, results, n, k);
@@ -123,6 +127,7 @@ static int run_seeds(Finetune *f, Err *err) {
         uint64_t seed = (uint64_t)s->seed + (uint64_t)i;
         if (s->seeds > 1) printf("seed %" PRIu64 "\n", seed);
         rc = run_folder(s, seed, dir, err) ? -1 : finetune_run(f, seed, dir, &results[i], err);
+        if (rc < 0 && !f->begun && s->seeds > 1 && !ranks->rank) rmdir(dir);
     }
     if (rc == 0 && !ranks->rank) rc = save_results(f, results, s->seeds, err);
     free(results);
@@ -134,6 +139,7 @@ static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err
     if (saved) {
         if (!(*state = run_state_read(s->out, err))) return -1;
         if (settings_restore(line, json_field(*state, "settings"), NULL, err)) return -1;
+        if (!s->train) return err_set(err, "%s holds no run of finetune: its settings have no train", s->out);
     } else if (!s->train) {
         return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
     }
@@ -143,9 +149,12 @@ static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err
 /* A new run's state is written, that of a saved one is of the same data. */
 static int settle_state(const CommandLine *line, const cJSON *state, const Finetune *f, Err *err) {
     if (!state) return ranks->rank ? 0 : save_state(line, f, err);
-    return json_is_text(json_field(state, "data_sha256"), f->hash)
-               ? 0
-               : err_set(err, "the data, --config or --init are not what the run to be resumed began with");
+    if (!json_is_text(json_field(state, "data_sha256"), f->hash))
+        return err_set(err, "the data, --config or --init are not what the run to be resumed began with");
+    const cJSON *had = json_field(state, "tokenizer_sha256"); /* none in an older program's */
+    if (!cJSON_IsString(had) || !strcmp(had->valuestring, f->tokenizer_hash)) return 0;
+    return err_set(err, "the tokenizer has changed (sha256 %s, the run to be resumed has %s)", f->tokenizer_hash,
+                   had->valuestring);
 }
 
 static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Finetune *f, Err *err) {
@@ -155,6 +164,7 @@ static int prepare(const CommandLine *line, RunFolder *folder, cJSON **state, Fi
     if (agree_folder(s->out, &folder->saved, err) || read_settings(line, folder->saved, state, err)) return -1;
     if (agree_options(line, err) || ranks_check(s->accumulate, ranks->n, err) || finetune_open(f, s, err)) return -1;
     if (agree_on("the sha256 of the data, --config and --init", f->hash, err)) return -1;
+    if (agree_on("the sha256 of the tokenizer", f->tokenizer_hash, err)) return -1;
     return settle_state(line, *state, f, err);
 }
 
@@ -162,13 +172,12 @@ static int finetune(const CommandLine *line, RunFolder *folder, Err *err) {
     Finetune *f = xcalloc(1, sizeof *f);
     cJSON *state = NULL;
     int rc = prepare(line, folder, &state, f, err);
-    if (rc) {
-        if (folder->lock >= 0) run_withdraw(folder);
-    } else {
+    if (rc == 0) {
         print_plan(f);
         stop_install();
         rc = run_seeds(f, err);
     }
+    if (rc < 0 && !f->begun && folder->lock >= 0) run_withdraw(folder);
     finetune_close(f);
     free(f);
     cJSON_Delete(state);

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Images {
     const char *data, *out;
@@ -61,6 +62,12 @@ static int write_tokenizer(const Images *o, const Examples *e, const char *path,
     return rc;
 }
 
+/* Another's tokenizer, such as a run's, must not go. */
+static int check_target(const char *text, const char *tokenizer, Err *err) {
+    if (access(tokenizer, F_OK) || access(text, F_OK) == 0) return 0;
+    return err_set(err, "--out has a %s that belongs to no images.txt: name another folder", tokenizer);
+}
+
 static int convert(const Images *o, const Examples *e, Err *err) {
     char text[PATH_BYTES], tokenizer[PATH_BYTES];
     if (e->kind != EXAMPLES_IMAGES) return err_set(err, "%s holds no images", o->data);
@@ -71,6 +78,7 @@ static int convert(const Images *o, const Examples *e, Err *err) {
         if (strpbrk(labels_name(&e->labels, i), " \t\n\r"))
             return err_set(err, "label \"%s\" is no word", labels_name(&e->labels, i));
     if (path_join(text, o->out, "images.txt", err) || path_join(tokenizer, o->out, "tokenizer.json", err)) return -1;
+    if (check_target(text, tokenizer, err)) return -1;
     if (folder_create(o->out, NULL, err) || write_text(o, e, text, err) || write_tokenizer(o, e, tokenizer, err))
         return -1;
     printf("%s: %d images of %d x %d tokens, each behind one of %d classes\n", text, e->n, e->height / o->pool,
