@@ -107,11 +107,11 @@ TEST(chat_obeys_commands) {
     CHECK_MSG(!strcmp(hear(&t, line), first), "%s against %s", line, first);
     hear(&t, line);
     say(&t, "/noise 2.5");
-    say(&t, "/seed 6");
+    say(&t, "/seed 6e1");
     say(&t, "/new");
     say(&t, "Who is there?");
     CHECK_MSG(strcmp(hear(&t, line), first), "%s", line);
-    CHECK_MSG(!strcmp(hear(&t, line), "(seed 6, noise 2.5)"), "%s", line);
+    CHECK_MSG(!strcmp(hear(&t, line), "(seed 60, noise 2.5)"), "%s", line);
     static const char *const wrong[][2] = {{"/seed x", "/seed takes a whole number from 0 to "},
                                            {"/seed 1.5", "/seed takes a whole number from 0 to "},
                                            {"/noise", "/noise takes a number from 0 to 8, not \"\""},

@@ -55,7 +55,7 @@ static void set_seed(ChatOptions *o, const char *text) {
     if (*text && (!number(text, 0, (double)SEED_MAX, &x) || x != floor(x)))
         fprintf(stderr, "/seed takes a whole number from 0 to %" PRIu64 ", not \"%s\"\n", (uint64_t)SEED_MAX, text);
     else
-        o->seed = *text ? strtoll(text, NULL, 10) : -1;
+        o->seed = *text ? (int64_t)x : -1;
 }
 
 static void set_noise(ChatOptions *o, const char *text) {
