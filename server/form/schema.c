@@ -63,7 +63,16 @@ static bool read_step(const char **at, char *out, size_t size) {
     return true;
 }
 
-const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path) {
+/* The member or element of that name. */
+static const cJSON *step_into(const cJSON *v, const char *name, int *looks) {
+    int index = name[0] && !name[strspn(name, "0123456789")] ? atoi(name) : -1;
+    if (cJSON_IsArray(v) && index < 0) return NULL;
+    const cJSON *x = cJSON_IsArray(v) || cJSON_IsObject(v) ? v->child : NULL;
+    for (int i = 0; x && (cJSON_IsArray(v) ? i < index : strcmp(x->string, name) != 0); i++, ++*looks) x = x->next;
+    return x;
+}
+
+const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks) {
     SchemaPath here = {path, "$ref", 0};
     const char *at = cJSON_GetStringValue(ref);
     const cJSON *found = r->root;
@@ -74,11 +83,7 @@ const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const Schema
     }
     for (at++; found && *at == '/';) {
         at++;
-        if (!read_step(&at, step, sizeof step)) found = NULL;
-        if (cJSON_IsArray(found))
-            found = step[0] && !step[strspn(step, "0123456789")] ? cJSON_GetArrayItem(found, atoi(step)) : NULL;
-        else
-            found = json_field(found, step);
+        found = read_step(&at, step, sizeof step) ? step_into(found, step, looks) : NULL;
     }
     if (!found) schema_fail(r, &here, "leads nowhere: there is no %s", show_json(ref).text);
     return found;

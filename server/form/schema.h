@@ -35,7 +35,7 @@ typedef struct SchemaReader {
     const cJSON **known; /* [GRAPH_NAMES] schemas that $ref leads to */
     int *names;          /* [GRAPH_NAMES] their nodes */
     int n_known;
-    int n_compared; /* schemas and values, by schema_apart */
+    int n_looks; /* by schema_apart */
     FormError *error;
 } SchemaReader;
 
@@ -60,8 +60,8 @@ int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword
 /* Whether "required" of a schema of objects has the name. */
 bool schema_requires(const cJSON *schema, const char *name);
 
-/* What $ref leads to; NULL, and the error filled, when there is nothing. */
-const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path);
+/* What $ref leads to; NULL, and the error filled, when there is nothing. *looks grows by the members passed. */
+const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks);
 
 /* Types as bits; and whether no value is of both, as far as that shows soon. (schema_apart.c) */
 typedef enum SchemaType {

@@ -71,7 +71,8 @@ static int read_keywords(const SchemaReader *r, const cJSON *schema, const Schem
 
 /* A schema is made once, whoever refers to it, itself included. */
 static int reference(SchemaReader *r, const cJSON *ref, const SchemaPath *path) {
-    const cJSON *target = schema_follow(r, ref, path);
+    int looks = 0;
+    const cJSON *target = schema_follow(r, ref, path, &looks);
     if (!target) return -1;
     for (int i = 0; i < r->n_known; i++)
         if (r->known[i] == target) return r->names[i];

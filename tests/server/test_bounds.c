@@ -70,6 +70,12 @@ LIST(stops, "{\"max_tokens\":400,\"ignore_eos\":true,\"seed\":1,\"noise_seed\":1
      "\"e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e e %d\"",
      "]}")
 
+#define REF "{\"$ref\":\"#/$defs/a\"}"
+LIST(references, "{\"json_schema\":{\"oneOf\":[" REF "," REF "],\"$defs\":{\"a\":{", "\"x-%d\":1",
+     ",\"type\":\"object\",\"properties\":{\"a\":" REF ",\"b\":" REF ",\"c\":" REF ",\"d\":" REF ",\"e\":" REF
+     ",\"f\":" REF "},\"required\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"]}}}}")
+LIST(constants, "{\"json_schema\":{\"oneOf\":[{\"const\":{", "\"m%d\":1", "}},{\"$ref\":\"#/oneOf/0\"}]}}")
+
 typedef struct Bound {
     const char *what, *path;
     void (*body)(Buffer *b, int n);
@@ -102,6 +108,8 @@ static const Bound bounds[] = {
     {"regex of alternatives", C, regex, 200, 200, 2},
     {"regex of repetitions", C, regex_counted, 100, 200, 1},
     {"json_schema", C, schema, 1000, 200, 1},
+    {"oneOf of schemas that refer to each other", C, references, 375, 400, 8},
+    {"oneOf of objects", C, constants, 8000, 400, 1},
     {"grammar", C, grammar, 100, 200, 2},
     {"messages", "/v1/chat/completions", messages, 500, 400, 1},
     {"parts of a message", "/v1/chat/completions", parts, 2000, 400, 1},
