@@ -135,7 +135,9 @@ static bool poll_post(void *self, HttpReply *reply) {
     }
     hand_headers(p, reply);
     if (streams(p) && !reply->stream) return reply->stream = true;
-    if (!p->route->engine->is_long(p->answer)) return poll_answer(p, reply);
+    const AnswerKind *kind = p->route->engine;
+    bool done = !kind->is_long(p->answer) && poll_answer(p, reply);
+    if (done || !kind->is_long(p->answer)) return done;
     p->work.run = write_answer;
     p->work.brief = false;
     workers_submit(p->server->workers, &p->work, true);

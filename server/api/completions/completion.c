@@ -22,6 +22,7 @@ typedef struct Completion {
     int n_choices;
     FormScratch *scratch; /* of the rules, owned */
     bool accepted;        /* by the engine */
+    bool ended;           /* all choices are, and the rest takes long to write */
     int n_counted;        /* generated tokens that the metrics have */
 } Completion;
 
@@ -341,8 +342,22 @@ static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     return true;
 }
 
+/* A complete answer of so many values, or the end of a stream with diversity. */
+static bool is_large(const Completion *c) {
+    enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
+    const CompletionRequest *r = &c->request;
+    int64_t values = 0;
+    if (r->stream && !r->diversity) return false;
+    for (int i = 0; i < c->n_choices; i++) {
+        const Job *job = c->choices[i].job;
+        values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));
+    }
+    return values > MANY;
+}
+
 /* False when the answer goes on. */
 static bool print_news(Completion *c, Buffer *out, int *status) {
+    enum { ENOUGH = 1 << 16 };
     ApiError e;
     bool done = true, cut = false;
     for (int i = 0; i < c->n_choices; i++) {
@@ -354,6 +369,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
             if (choice->text.text.failed) return out->failed = true;
             if (answer_gave_up(choice->job, choice->finish, &e)) return fail(c, out, status, &e);
             if (c->request.stream && choice->finish != FINISH_CANCELLED) print_events(c, out, i);
+            if (c->request.stream && out->n > ENOUGH) return false; /* it is polled again when that is sent */
         } while (c->rules.one_by_one && choice->n_read > n_read);
         cut = cut || choice->finish == FINISH_CANCELLED;
         done = done && choice->finish != FINISH_NONE;
@@ -363,6 +379,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
         return fail(c, out, status, &e);
     }
     if (!done) return false;
+    if (!c->ended && is_large(c)) return c->ended = true, false; /* is_long from now on */
     *status = 200;
     if (c->request.stream)
         print_end(c, out);
@@ -373,21 +390,7 @@ static bool print_news(Completion *c, Buffer *out, int *status) {
 
 static bool streams(const void *self) { return ((const Completion *)self)->request.stream; }
 
-static bool is_long(const void *self) {
-    enum { MANY = 1024 }; /* values of all tokens together: below a millisecond */
-    const Completion *c = self;
-    const CompletionRequest *r = &c->request;
-    int64_t values = 0;
-    if (r->stream && !r->diversity) return false;
-    for (int i = 0; i < c->n_choices; i++) {
-        const Job *job = c->choices[i].job;
-        values += (int64_t)(job->max_tokens + (job->score_prompt ? job->n_prompt : 0)) * (2 + MAX(job->n_top, -1));
-    }
-    if (values <= MANY) return false;
-    for (int i = 0; i < c->n_choices; i++)
-        if (job_progress(c->choices[i].job).finish == FINISH_NONE) return false;
-    return true;
-}
+static bool is_long(const void *self) { return ((const Completion *)self)->ended; }
 
 static bool poll(void *self, Buffer *out, int *status) {
     Completion *c = self;

@@ -55,6 +55,7 @@ typedef struct Pooling {
     Job **jobs;          /* [n_jobs], sample s of input i at i * noise_samples + s */
     int n_jobs;
     bool accepted; /* by the engine */
+    bool ended;    /* all jobs are, and the answer takes long to write */
 } Pooling;
 
 /* A route's rules and how its answer looks. */
