@@ -24,13 +24,17 @@ static const Field rows[] = {
      .low = 1,
      .high = 100,
      .fallback = 5,
-     .help = "How many tokens each mask is answered with, the most probable first."},
+     .help = "How many tokens each mask is answered with, the most probable first. The texts with them have at most "
+             "2^20 tokens together."},
 };
 
 const FieldList fill_mask_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fields};
 
+/* Every candidate of every mask is answered with the whole text. */
 static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
+    enum { MOST_TOKENS = 1 << 20 };
     const Config *c = ctx->config;
+    int64_t written = 0;
     if (task_settle(r, ctx, TASK_FILL_MASK, TASK_FILL_MASK, e) || pooling_read_texts(r, ctx, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) {
         PoolingInput *input = &r->inputs[i];
@@ -40,6 +44,12 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
         if (masks > SCORED_ROWS)
             return api_fail(e, 400, NULL, "input", "input %d has %d masks, the limit is %d", i, masks, SCORED_ROWS);
         input->n_values = masks * c->vocab_size;
+        written += (int64_t)masks * MIN(r->top_k, c->vocab_size) * n;
+        if (written > MOST_TOKENS)
+            return api_fail(
+                e, 400, NULL, "top_k",
+                "top_k is %d: the texts with the candidates have %lld tokens up to input %d, the limit is %d", r->top_k,
+                (long long)written, i, MOST_TOKENS);
     }
     return 0;
 }

@@ -307,6 +307,13 @@ TEST(tasks_answers_of_many_numbers) {
     answer_check_error(&a, 400, "input", body);
     CHECK_MSG(strstr(a.body, "the answer is made of 20971520 numbers, the limit is 16777216"), "%s", a.body);
     answer_free(&a);
+    /* 100 candidates of 128 masks, each with the 128 tokens of the text */
+    *strchr(body, ']') = 0;
+    strcat(body, "]],\"top_k\":100}");
+    a = http_post(&d, "/v1/fill-mask", body);
+    answer_check_error(&a, 400, "top_k", body);
+    CHECK_MSG(strstr(a.body, "have 1638400 tokens up to input 0, the limit is 1048576"), "%s", a.body);
+    answer_free(&a);
     daemon_stop(&d);
 }
 
