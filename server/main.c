@@ -10,6 +10,7 @@
 #include "server/supervise.h"
 #include "server/systemd.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +40,9 @@ enum { WORKERS = 2 }; /* as many large bodies at a time; the other cores compute
 static int serve(const Options *o, Server *s, const ServingContext *ctx, const sigset_t *signals, Err *err) {
     Http *http, *metrics = NULL;
     HttpHandler handler = routes_handler(s);
+    if (s->max_bodies < s->max_body)
+        return err_set(err, "--max-bodies is %d, less than one body may have: --max-body is %d", s->max_bodies,
+                       s->max_body);
     if (workers_start(&s->workers, WORKERS, o->engine.max_queue, err)) return -1;
     if ((o->metrics_port && scrape_start(&metrics, &o->http, &handler, o->metrics_fd, err)) ||
         http_start(&http, &o->http, &handler, err)) {
@@ -118,6 +122,7 @@ static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const
     Serving *first;
     if (load(&first, &ctx, batch, err)) return -1;
     s.max_body = o->http.max_body = options_max_body(o, first->api.config->max_positions);
+    s.max_bodies = batch ? INT_MAX : o->http.max_bodies;
     pthread_mutex_init(&s.versions.mutex, NULL);
     pthread_mutex_init(&s.scrape.mutex, NULL);
     quota_open(&s.quota, o->quota);

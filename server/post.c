@@ -20,7 +20,7 @@ typedef struct Post {
     uint64_t tenant;
     const char *body;
     size_t n_body;
-    char *copy;     /* of the body, while it waits for a worker */
+    char *copy;     /* of the body, while it waits for a worker; counted in server->n_waiting */
     HttpReply made; /* by work.run; status 0: see answer */
     void *answer;   /* of route->engine; belongs to the worker until work.done */
     int64_t taken;  /* tokens that the answer may use at most, of its key's */
@@ -51,9 +51,16 @@ static int start_answer(Post *p, Buffer *ignored, ApiError *e) {
     const Work *w = &p->work;
     const Requester requester = {.tenant = p->tenant, .client = w->client, .wake = w->wake, .wake_arg = w->wake_arg};
     const Route *r = p->route;
+    if (p->copy && quota_still(&p->server->quota, p->tenant, now_seconds(), e)) return -1;
     p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, ignored, e);
     if (p->answer) take_tokens(p);
     return p->answer ? 0 : -1;
+}
+
+static void drop_copy(Post *p) {
+    if (p->copy) atomic_fetch_sub(&p->server->n_waiting, p->n_body);
+    free(p->copy);
+    p->copy = NULL;
 }
 
 static void read_body(Work *w) {
@@ -73,6 +80,7 @@ static void read_body(Work *w) {
     if (bad && memory_ran_out()) api_no_memory(&e); /* the code that noticed may have called it something else */
     if (bad) reply_error(&p->made, &e);
     quota_headers(&p->server->quota, p->tenant, now_seconds(), &p->made.headers);
+    drop_copy(p);
 }
 
 static bool streams(const Post *p) {
@@ -100,7 +108,7 @@ static void free_post(Work *w) {
     versions_unpin(&p->server->versions, p->serving);
     buffer_free(&p->made.body);
     buffer_free(&p->made.headers);
-    free(p->copy);
+    drop_copy(p);
     free(p);
 }
 
@@ -186,7 +194,7 @@ void posts_report(const Server *s, void (*take)(void *arg, const PostReport *rep
 /* ---- from the route ---- */
 
 /* NULL when memory runs out. */
-static Post *new_post(Server *s, const Route *route, const HttpRequest *request) {
+static Post *new_post(Server *s, const Route *route, const HttpRequest *request, int key) {
     Post *p = try_calloc(1, sizeof *p);
     if (!p) return NULL;
     *p = (Post){.server = s,
@@ -200,7 +208,7 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request)
     p->work.free = free_post;
     p->work.wake = request->wake;
     p->work.wake_arg = request->waker;
-    p->tenant = (uint64_t)auth_check(s->auth, request->authorization, request->api_key);
+    p->tenant = (uint64_t)key;
     /* Who takes turns with whom: keys, and where there are none, addresses. */
     p->work.client = p->tenant ? p->tenant : fnv1a(request->client);
     atomic_init(&p->work.done, true);
@@ -208,10 +216,18 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request)
     return p;
 }
 
-/* -1 when its key has too many waiting, or no memory is left. */
+/* -1 when its key has too many waiting, or there is no memory. */
 static int submit(Post *p, ApiError *e) {
+    Server *s = p->server;
+    size_t before = atomic_load(&s->n_waiting);
+    if (before && before + p->n_body > (size_t)s->max_bodies) {
+        api_fail(e, 503, NULL, NULL, "the bodies that wait to be read take all the memory there is for them");
+        e->retry_after = 1;
+        return -1;
+    }
     p->copy = try_malloc(p->n_body);
     if (!p->copy) return api_no_memory(e);
+    atomic_fetch_add(&s->n_waiting, p->n_body);
     p->body = memcpy(p->copy, p->body, p->n_body);
     if (workers_submit(p->server->workers, &p->work, false)) return 0;
     api_fail(e, 429, "queue_full", NULL, "too many of this key's requests wait to be read");
@@ -263,5 +279,12 @@ void post(Server *s, const Route *route, const HttpRequest *request, HttpReply *
         reply_error(reply, &e);
         return;
     }
-    begin(new_post(s, route, request), reply);
+    /* The head was let in; by now the keys may be others. */
+    int key = auth_check(s->auth, request->authorization, request->api_key);
+    if (key < 0) {
+        api_bad_key(&e);
+        reply_error(reply, &e);
+        return;
+    }
+    begin(new_post(s, route, request, key), reply);
 }

@@ -82,6 +82,18 @@ int quota_request(Quota *q, uint64_t key, double now, ApiError *e) {
     return rc;
 }
 
+int quota_still(Quota *q, uint64_t key, double now, ApiError *e) {
+    QuotaLimits most = q->limits;
+    if (!most.tokens) return 0;
+    pthread_mutex_lock(&q->mutex);
+    QuotaUse *use = find(q, key, now);
+    double tokens = use ? wait_for_one(use->tokens, most.tokens) : 0;
+    int rc = !use ? api_no_memory(e) : tokens > 0 ? refuse("tokens", most.tokens, tokens, e) : 0;
+    if (use && rc) use->requests += most.requests > 0;
+    pthread_mutex_unlock(&q->mutex);
+    return rc;
+}
+
 void quota_tokens(Quota *q, uint64_t key, double now, int64_t tokens) {
     if (!q->limits.tokens) return;
     pthread_mutex_lock(&q->mutex);

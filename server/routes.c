@@ -338,7 +338,7 @@ static int check(const Server *s, const HttpRequest *request, HttpReply *reply, 
     const Route *r = route_find(request->path);
     if (request->crowded && !(r && r->last_left)) return api_fail(e, 503, NULL, NULL, "too many connections");
     if (!(r && route_is_open(r, &s->models)) && auth_check(s->auth, request->authorization, request->api_key) < 0)
-        return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong");
+        return api_bad_key(e);
     if (!r) return routes_fail_unknown(request->path, e);
     bool fits = r->body ? !strcmp(request->method, "POST")
                         : !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");

@@ -25,7 +25,8 @@ typedef struct Server {
     BrowserRules browser;
     double started; /* seconds since 1970 */
     bool access_log;
-    int max_body;
+    int max_body, max_bodies;
+    atomic_size_t n_waiting;      /* bytes of bodies that wait for a worker */
     atomic_uint_least64_t turned; /* nanoseconds of now_seconds() when the HTTP loop last went round; 0: not yet */
     Scrape scrape;
     struct Post *oldest_post, *newest_post; /* the loop's: tasks that are not closed, a list of post.c */

@@ -26,6 +26,8 @@ int api_no_memory(ApiError *e) {
     return api_fail(e, 503, "out_of_memory", NULL, "no memory for the request at the moment");
 }
 
+int api_bad_key(ApiError *e) { return api_fail(e, 401, "invalid_api_key", NULL, "the API key is missing or wrong"); }
+
 static const char *type_of(int status) {
     switch (status) {
     case 401:

@@ -29,6 +29,7 @@ typedef struct ApiModels {
 int api_check_model(const char *model, const ApiModels *served, ApiError *e);
 
 int api_no_memory(ApiError *e); /* a 503, returns -1 */
+int api_bad_key(ApiError *e);   /* a 401, returns -1 */
 
 void api_error_print(Buffer *b, const ApiError *e);
 

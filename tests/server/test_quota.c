@@ -47,6 +47,20 @@ TEST(quota_of_tokens_is_taken_before_and_given_back) {
     quota_close(&q);
 }
 
+/* What has waited to be read asks again: only the first of a burst finds a token left. */
+TEST(quota_of_tokens_after_a_wait) {
+    Quota q;
+    ApiError e = {0};
+    quota_open(&q, (QuotaLimits){.requests = 10, .tokens = 600});
+    for (int i = 0; i < 3; i++) CHECK(take(&q, 1, 0) == 200);
+    CHECK(quota_still(&q, 1, 0, &e) == 0);
+    quota_tokens(&q, 1, 0, 700);
+    for (int i = 0; i < 2; i++)
+        CHECK(quota_still(&q, 1, 0, &e) == -1 && e.status == 429 && fabs(e.retry_after - 10.1) < 1e-9);
+    CHECK(q.uses[0].requests == 9); /* those that were refused are given back */
+    quota_close(&q);
+}
+
 /* As many keys as there ever were need no more memory than those of the last minute. */
 TEST(quota_forgets_whole_buckets) {
     Quota q;

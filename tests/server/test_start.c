@@ -43,6 +43,12 @@ TEST(start_refuses_more_memory_than_there_is) {
     free(dir);
 }
 
+TEST(start_refuses_bodies_that_never_fit) {
+    char options[512];
+    snprintf(options, sizeof options, "--port 0 --max-bodies 1024 --model %s", test_checkpoint(CHECKPOINT_SMALL));
+    expect_failure(options, "--max-bodies is 1024, less than one body may have: --max-body is 262144");
+}
+
 /* A long model's context may be shorter here; what fits has the same bytes. */
 TEST(start_shortens_the_context) {
     Daemon whole, d;

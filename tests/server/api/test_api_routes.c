@@ -287,9 +287,17 @@ TEST(api_keys_are_read_again) {
     daemon_log_to(NULL);
     REQUIRE(up);
     CHECK(let_in(&d) == 110);
+    /* one whose head was let in and whose body ends when its key is none any more */
+    static const char begun[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: key-a\r\n"
+                                "Content-Length: 2\r\n\r\n{";
+    int fd = raw_connect(&d);
+    CHECK(raw_send(fd, begun, sizeof begun - 1));
+    usleep(100000);
     keys_write(path, dir, "key-c\nkey-b\n");
     kill(d.pid, SIGHUP);
     CHECK(comes_to_let_in(&d, 11));
+    CHECK(raw_send(fd, "}", 1) && raw_expect(fd, "invalid_api_key"));
+    close(fd);
     static const char *const bad[] = {"", "three small words\n"};
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         keys_write(path, dir, bad[i]);
