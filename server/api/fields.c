@@ -5,6 +5,8 @@
 #include "base/json/json_reader.h"
 #include "base/random.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 int field_fail(const FieldReader *r, const cJSON *item, const char *what) {
@@ -63,6 +65,7 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         if (!cJSON_IsNumber(item) || !(item->valuedouble >= f->low && item->valuedouble <= f->high))
             return range_fail(r, f, item);
         *(float *)out = (float)item->valuedouble;
+        if (*(float *)out == 0 && item->valuedouble != 0) *(float *)out = copysignf(FLT_MIN, (float)item->valuedouble);
         return 0;
     case FIELD_BOOL:
         if (!cJSON_IsBool(item)) return field_fail(r, item, "true or false");

@@ -266,7 +266,7 @@ static int judge(BatchFile *b, BatchLine *l, const char *text, ApiError *e) {
 
 static bool is_blank(const Buffer *text, size_t length) {
     for (size_t i = 0; i < text->n; i++)
-        if (!strchr(" \t\r", text->data[i])) return false;
+        if (!text->data[i] || !strchr(" \t\r", text->data[i])) return false;
     return text->n == length;
 }
 

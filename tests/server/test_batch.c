@@ -248,6 +248,19 @@ TEST(batch_names_bad_lines_and_does_the_rest) {
 }
 
 /* A line of any length takes no more memory than one that may be asked. */
+/* A loss of power may leave such: they are no blank lines. */
+TEST(batch_names_a_line_of_zeros) {
+    BatchPlace p = batch_place(CHECKPOINT_SMALL);
+    Buffer b = {0};
+    buffer_append(&b, "\0\0\n", 3);
+    batch_write(&p, &b);
+    CHECK(batch_to_its_end(&p, "", NULL) == 3);
+    BatchResults r = batch_results(&p);
+    CHECK_MSG(r.n == 1 && strstr(r.text, "\"code\":\"invalid_json\""), "%s", r.text);
+    batch_results_free(&r);
+    free(p.dir);
+}
+
 TEST(batch_passes_over_endless_lines) {
     enum { ENDLESS = 40 << 20 };
     BatchPlace p = batch_place(CHECKPOINT_SMALL);

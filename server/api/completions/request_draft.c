@@ -23,8 +23,8 @@ static int settle(const Name *names, int n, double *value, ApiError *e) {
     for (const Name *x = names; x < names + n; x++) {
         if (x->value == x->absent) continue;
         if (first && x->value != first->value)
-            return api_fail(e, 400, NULL, x->name, "%s is %g, but %s is %g: they mean the same", x->name, x->value,
-                            first->name, first->value);
+            return api_fail(e, 400, NULL, x->name, "%s is %.10g, but %s is %.10g: they mean the same", x->name,
+                            x->value, first->name, first->value);
         if (!first) first = x;
     }
     if (first) *value = first->value;
@@ -185,7 +185,7 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
-    if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_masks_check(d, e) ||
+    if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_masks_check(d, ctx->config, e) ||
         api_choice_check_ends(r, ctx, e))
         return -1;
     if (settle_names(d, ctx->generation, e)) return -1;

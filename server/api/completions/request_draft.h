@@ -68,7 +68,7 @@ int api_take_form(RequestDraft *d, const ApiContext *ctx, const char *name, Form
 extern const Type api_allowed_type, api_bad_words_type;
 int api_allowed_read(const FieldReader *r, const cJSON *item);
 int api_bad_words_read(const FieldReader *r, const cJSON *item);
-int api_masks_check(const RequestDraft *d, ApiError *e);
+int api_masks_check(const RequestDraft *d, const Config *c, ApiError *e);
 
 /* "choice", what does not go with it, and its tokens beside those that end a text. (request_choice.c) */
 extern const Type api_choice_type;

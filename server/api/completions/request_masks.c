@@ -1,5 +1,6 @@
 /* The fields "allowed_token_ids" and "bad_words", which say what may not be drawn. */
 #include "base/err.h"
+#include "model/shape.h"
 #include "server/api/completions/request_draft.h"
 
 #include <string.h>
@@ -54,8 +55,24 @@ int api_bad_words_read(const FieldReader *r, const cJSON *item) {
     return 0;
 }
 
-int api_masks_check(const RequestDraft *d, ApiError *e) {
+static bool ends_text(const CompletionRequest *r, const Config *c, int id) {
+    for (int i = 0; i < r->n_stop_ids; i++)
+        if (r->stop_ids[i] == id) return true;
+    return !r->ignore_eos && config_ends(c, id);
+}
+
+/* Something must be left to begin with, where no end may come yet. */
+static int check_begins(const CompletionRequest *r, const Config *c, ApiError *e) {
+    if (!r->allowed_ids || r->min_tokens == 0) return 0;
+    for (int i = 0; i < r->n_allowed_ids; i++)
+        if (!ends_text(r, c, r->allowed_ids[i])) return 0;
+    return api_fail(e, 400, NULL, "allowed_token_ids",
+                    "min_tokens is %d, but every token of allowed_token_ids ends a text", r->min_tokens);
+}
+
+int api_masks_check(const RequestDraft *d, const Config *c, ApiError *e) {
     const CompletionRequest *r = &d->request;
+    if (check_begins(r, c, e)) return -1;
     const char *mask = r->allowed_ids ? "allowed_token_ids" : r->bad_words ? "bad_words" : NULL;
     if (!mask || !(r->trie || r->walk)) return 0;
     return api_fail(e, 400, NULL, mask, "%s does not go with %s, which says what is drawn", mask,

@@ -66,6 +66,7 @@ TEST(masks_bounds) {
     static const Bad bad[] = {
         {"{\"allowed_token_ids\":[]}", 400, "allowed_token_ids"},
         {"{\"allowed_token_ids\":[320]}", 400, "allowed_token_ids"},
+        {"{\"allowed_token_ids\":[0,7],\"stop_token_ids\":[7],\"min_tokens\":1}", 400, "allowed_token_ids"},
         {"{\"allowed_token_ids\":[1],\"choice\":[\"a\"]}", 400, "allowed_token_ids"},
         {"{\"bad_words\":[\"a\"],\"regex\":\"a+\"}", 400, "bad_words"},
         {"{\"bad_words\":\"a\"}", 400, "bad_words"},
