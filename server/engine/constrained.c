@@ -42,9 +42,9 @@ static bool may_come(const Draw *d, int id) {
 }
 
 /* Into sampling->masked: the number of tokens that may come, or CONSTRAINED_TOO_LONG. */
-static int mask(const Draw *d) {
+static int mask(const Draw *d, int64_t *visits) {
     const Job *job = d->job;
-    int *ids = d->own->ids, n = 0, found = vocabulary_mask(job->vocabulary, job->walk, d->own->form, ids);
+    int *ids = d->own->ids, n = 0, found = vocabulary_mask(job->vocabulary, job->walk, d->own->form, ids, visits);
     if (found < 0) return CONSTRAINED_TOO_LONG;
     for (int i = 0; i < found; i++)
         if (!job_is_end(job, ids[i])) ids[n++] = ids[i];
@@ -68,12 +68,13 @@ static int try_some(const Draw *d) {
 }
 
 int constrained_draw(const Job *job, const float *logits, int vocab, const int *history, int n_history, bool banned,
-                     SampleScratch *sampling, ConstrainedScratch *own, const float **scored) {
+                     SampleScratch *sampling, ConstrainedScratch *own, const float **scored, int64_t *visits) {
     const Draw d = {job, logits, vocab, n_history, history, banned, sampling, own};
     const float *masked = *scored = sampling->masked;
     int id = try_some(&d);
+    *visits = 0;
     if (id >= 0 && job->n_top < 0) return id;
-    int n = mask(&d);
+    int n = mask(&d, visits);
     if (n <= 0) return n < 0 ? n : CONSTRAINED_NONE;
     if (id < 0) id = attempt(&d, CONSTRAINED_ATTEMPTS, logits, masked);
     if (id < 0) id = attempt(&d, CONSTRAINED_ATTEMPTS, masked, NULL); /* the filters leave none of them */

@@ -20,9 +20,10 @@ void constrained_scratch_free(ConstrainedScratch *s);
 
 /* The token at position n_history, and in *scored, where the job has log-probabilities, the logits among which it was
  * drawn, those of the others being -INFINITY: in sampling->masked. CONSTRAINED_NONE: no token may come;
- * CONSTRAINED_TOO_LONG: to find out takes too long (vocabulary.h). `banned`: the tokens that end a text are. */
+ * CONSTRAINED_TOO_LONG: to find out takes too long (vocabulary.h). `banned`: the tokens that end a text are. *visits:
+ * what it took, as vocabulary_mask counts. */
 int constrained_draw(const Job *job, const float *logits, int vocab, const int *history, int n_history, bool banned,
-                     SampleScratch *sampling, ConstrainedScratch *own, const float **scored);
+                     SampleScratch *sampling, ConstrainedScratch *own, const float **scored, int64_t *visits);
 
 /* Goes on behind the token, which is none that ends the text; true when nothing may follow. */
 bool constrained_take(const Job *job, int id, ConstrainedScratch *own);

@@ -104,25 +104,18 @@ bool runner_holds(const Runner *r, int64_t positions) {
 
 /* ---- admission ---- */
 
-/* Of the first n that run, those of the client. */
-static int running_of(const Runner *r, uint64_t client, int n) {
-    int found = 0;
-    for (int i = 0; i < n; i++) found += r->running[i]->job->client == client;
-    return found;
-}
-
 bool runner_has_slot(const Runner *r, uint64_t client) {
     int clients = 0;
     if (r->n_running < r->max_batch) return true;
-    if (running_of(r, client, r->n_running) > 0) return false;
-    for (int i = 0; i < r->n_running; i++) clients += running_of(r, r->running[i]->job->client, i) == 0;
+    if (sequences_of(r->running, r->n_running, client) > 0) return false;
+    for (int i = 0; i < r->n_running; i++) clients += sequences_of(r->running, i, r->running[i]->job->client) == 0;
     return clients < r->max_batch;
 }
 
 bool runner_spares(const Runner *r, uint64_t client) {
     int blocks = r->pool.n - r->pool.n_used, context = kv_blocks(r->model->cfg.max_positions);
     bool last = !r->scheduler.whole && blocks <= MIN(2 * context, r->pool.n / 4);
-    return !last || running_of(r, client, r->n_running) == 0;
+    return !last || sequences_of(r->running, r->n_running, client) == 0;
 }
 
 bool runner_admit(Runner *r, Job *job) {
@@ -218,7 +211,7 @@ static void draw(const Sequence *s, int n_tokens, const float *logits, int vocab
 /* Writes beyond what the job has published, so nobody else looks there yet. */
 static void sample_row(const Runner *r, const Wanted *w, const float *logits, int member) {
     SampleScratch *scratch = &r->scratch[member];
-    const Sequence *s = w->sequence;
+    Sequence *s = w->sequence;
     const Job *job = s->job;
     int vocab = r->model->cfg.vocab_size, generated = w->position - job->n_prompt;
     JobToken *slot = generated < 0 ? &job->prompt_scores[w->position] : &job->tokens[generated];
@@ -230,7 +223,7 @@ static void sample_row(const Runner *r, const Wanted *w, const float *logits, in
         slot->id = job->prompt[w->position];
     else if (job->walk)
         slot->id = constrained_draw(job, logits, vocab, s->tokens, s->n_tokens, generated < job->min_tokens, scratch,
-                                    &r->constrained[member], &logits);
+                                    &r->constrained[member], &logits, &s->form_visits);
     else
         draw(s, w->position, logits, vocab, scratch, slot);
     if (slot->id >= 0 && (generated < 0 || (job->n_top >= 0 && !job->score_sampled)))
@@ -353,27 +346,10 @@ static void copy_prefixes(Runner *r) {
     }
 }
 
-static void share_places(Runner *r) {
-    int left = r->max_batch;
-    bool crowded = r->n_running > left;
-    for (int i = 0; i < r->n_running; i++) {
-        Sequence *s = r->running[i];
-        s->rests = crowded;
-        if (crowded) s->round = running_of(r, s->job->client, i);
-    }
-    for (int round = 0; crowded && left > 0; round++) {
-        for (int i = 0; i < r->n_running && left > 0; i++) {
-            if (r->running[i]->round != round) continue;
-            r->running[i]->rests = false;
-            left--;
-        }
-    }
-}
-
 int runner_step(Runner *r) {
     copy_prefixes(r);
     cut(r, now_seconds());
-    share_places(r);
+    scheduler_share(r->running, r->n_running, r->max_batch);
     scheduler_step(&r->scheduler, r->running, r->n_running, &r->pool);
     phase_ends(&r->phases, TIME_STEP_PLAN);
     int rows = r->scheduler.batch.n;

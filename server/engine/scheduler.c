@@ -44,6 +44,45 @@ void scheduler_free(Scheduler *p) {
     *p = (Scheduler){0};
 }
 
+/* ---- who takes part ---- */
+
+int sequences_of(Sequence *const *running, int n, uint64_t client) {
+    int found = 0;
+    for (int i = 0; i < n; i++) found += running[i]->job->client == client;
+    return found;
+}
+
+/* One of many visits goes first, come what may; those of few, no more than one a byte, always go. */
+static void rest_forms(Sequence *const *running, int n) {
+    int64_t visits = 0;
+    for (int i = 0; i < n; i++) {
+        Sequence *s = running[i];
+        if (s->rests || !s->job->walk) continue;
+        int64_t few = s->job->vocabulary->n_bytes, most = VOCABULARY_VISITS * few;
+        s->rests = s->form_visits > few && visits > 0 && visits + s->form_visits > most;
+        if (!s->rests && s->form_visits > few) visits += s->form_visits;
+    }
+}
+
+void scheduler_share(Sequence *const *running, int n, int max_batch) {
+    bool crowded = n > max_batch;
+    int left = max_batch;
+    for (int i = 0; i < n; i++) {
+        running[i]->rests = crowded;
+        if (crowded) running[i]->round = sequences_of(running, i, running[i]->job->client);
+    }
+    for (int round = 0; crowded && left > 0; round++) {
+        for (int i = 0; i < n && left > 0; i++) {
+            if (running[i]->round != round) continue;
+            running[i]->rests = false;
+            left--;
+        }
+    }
+    rest_forms(running, n);
+}
+
+/* ---- rows ---- */
+
 static void clear(Scheduler *p) {
     p->batch.n = p->batch.n_segments = p->batch.n_want = 0;
     p->prompt_rows = p->n_logit_rows = 0;

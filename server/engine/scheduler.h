@@ -12,6 +12,9 @@
  * With `guess`, decode rows are followed by those of tokens that may come next (guess.h), as long as there are at most
  * DECODE_ROWS of both: a step of few rows costs what the weights cost.
  *
+ * Where more run than there are places, clients take turns; and of those whose forms take long to find out what may
+ * come as many draw in a step as take as long together as one may (vocabulary.h), for all others wait for that.
+ *
  * A network that does not generate (config_generates) reads whole sequences: a step has as many as fit, in the order
  * they came. */
 #ifndef NOISED_SCHEDULER_H
@@ -31,16 +34,17 @@ typedef struct Sequence {
     int *tokens; /* [context] the prompt, then what was generated; behind n_tokens what is guessed */
     int *blocks; /* [n_blocks] of the cache, room for a whole context */
     int n_blocks;
-    int n_shared;  /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */
-    int copy_from; /* block of which the next step begins with a copy, -1 if none; a reference to it is held */
-    int n_tokens;  /* known */
-    int n_prompt;  /* rows of the prompt to compute: all, or all but the last when nothing is generated */
-    int n_rows;    /* rows in the cache, of tokens that are known */
-    int n_cached;  /* of these, rows that somebody else computed */
-    int n_read;    /* rows of logits that a pooling request has got */
-    int round;     /* of its client, so many came before it */
-    bool rests;    /* takes no part in this step */
-    TrieNode node; /* of job->trie, where it stands */
+    int n_shared;        /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */
+    int copy_from;       /* block of which the next step begins with a copy, -1 if none; a reference to it is held */
+    int n_tokens;        /* known */
+    int n_prompt;        /* rows of the prompt to compute: all, or all but the last when nothing is generated */
+    int n_rows;          /* rows in the cache, of tokens that are known */
+    int n_cached;        /* of these, rows that somebody else computed */
+    int n_read;          /* rows of logits that a pooling request has got */
+    int round;           /* of its client, so many came before it */
+    bool rests;          /* takes no part in this step */
+    int64_t form_visits; /* that the last draw took of job->walk (constrained.h) */
+    TrieNode node;       /* of job->trie, where it stands */
     Guess guess;
     int step_rows;    /* in the batch of this step */
     int step_guessed; /* the last of them, of tokens that are guessed */
@@ -80,6 +84,11 @@ int scheduler_chunk(const Config *c, int prefill_chunk);
 
 void scheduler_init(Scheduler *p, const Config *c, int max_batch, int prefill_chunk);
 void scheduler_free(Scheduler *p);
+
+int sequences_of(Sequence *const *running, int n, uint64_t client); /* of the first n that run */
+
+/* Which of them rest in the next step. */
+void scheduler_share(Sequence *const *running, int n, int max_batch);
 
 /* The batch of the next step; batch.n is 0 when there is nothing to compute. */
 void scheduler_step(Scheduler *p, Sequence *const *running, int n, const KvPool *pool);

@@ -67,7 +67,7 @@ bool vocabulary_take(const Vocabulary *v, FormWalk *w, int id, FormScratch *s) {
     return text && form_take(w, text, n, s);
 }
 
-int vocabulary_mask(const Vocabulary *v, FormWalk *w, FormScratch *s, int *ids) {
+int vocabulary_mask(const Vocabulary *v, FormWalk *w, FormScratch *s, int *ids, int64_t *visits) {
     int found = 0, frames = w->n_frames;
     size_t walked = 0;    /* bytes of the token that was looked at last, whose places hold */
     bool refused = false; /* the byte behind them may not come */
@@ -87,5 +87,6 @@ int vocabulary_mask(const Vocabulary *v, FormWalk *w, FormScratch *s, int *ids) 
         if (!refused) ids[found++] = v->ids[i];
     }
     walk_back(w, frames);
+    *visits = s->n_visits;
     return s->n_visits > most ? -1 : found;
 }

@@ -23,8 +23,9 @@ bool vocabulary_test(const Vocabulary *v, FormWalk *w, int id, FormScratch *s);
 bool vocabulary_take(const Vocabulary *v, FormWalk *w, int id, FormScratch *s);
 
 /* Those for which vocabulary_test is true into ids [v->n], in order of their bytes: their number. -1 when it takes more
- * than VOCABULARY_VISITS nodes for each byte of the vocabulary, which no form does that was not made for it. */
+ * than VOCABULARY_VISITS nodes for each byte of the vocabulary, which no form does that was not made for it. *visits:
+ * how many it took. */
 enum { VOCABULARY_VISITS = 64 };
-int vocabulary_mask(const Vocabulary *v, FormWalk *w, FormScratch *s, int *ids);
+int vocabulary_mask(const Vocabulary *v, FormWalk *w, FormScratch *s, int *ids, int64_t *visits);
 
 #endif

@@ -43,7 +43,8 @@ static Form *compile(int kind, const char *text, size_t n) {
 }
 
 static void check_mask(const Fixed *x, FormWalk *w) {
-    int n = vocabulary_mask(&x->vocabulary, w, x->scratch, x->ids);
+    int64_t visits;
+    int n = vocabulary_mask(&x->vocabulary, w, x->scratch, x->ids, &visits);
     if (n < 0) return;
     memset(x->mask, 0, (size_t)tokenizer_vocab_size(x->vocabulary.tokenizer));
     for (int i = 0; i < n; i++) x->mask[x->ids[i]] = true;

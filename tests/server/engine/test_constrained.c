@@ -59,8 +59,9 @@ static void bench_close(Bench *b) {
 
 static int draw(Bench *b, int position) {
     const float *scored;
+    int64_t visits;
     return constrained_draw(b->job, b->logits, b->vocab, b->job->prompt, position, false, &b->sampling, &b->own,
-                            &scored);
+                            &scored, &visits);
 }
 
 /* Pearson's chi square over tokens that are expected five times, the others together; wanted adds up to 1. */
@@ -168,7 +169,9 @@ TEST(constrained_ends) {
     while (!form_may_end(b.job->walk)) CHECK(!constrained_take(b.job, draw(&b, 1), &b.own));
     CHECK(draw(&b, 1) == 0);
     const float *scored;
-    CHECK(constrained_draw(b.job, b.logits, b.vocab, b.job->prompt, 1, true, &b.sampling, &b.own, &scored) != 0);
+    int64_t visits;
+    CHECK(constrained_draw(b.job, b.logits, b.vocab, b.job->prompt, 1, true, &b.sampling, &b.own, &scored, &visits) !=
+          0);
     bench_close(&b);
 }
 

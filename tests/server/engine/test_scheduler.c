@@ -67,3 +67,30 @@ TEST(scheduler_lets_long_prompts_get_on) {
     CHECK(read_beside(24, 4, PROMPT, rows, 64) > 0);
     CHECK_MSG(rows[0] == 24 * PROMPT_ROWS_EACH, "%d rows", rows[0]);
 }
+
+/* Forms that take 40 and 30 of the 64 visits a byte do not draw in one step; small ones and those without always do. */
+TEST(scheduler_lets_hard_forms_draw_one_by_one) {
+    enum { N = 6 };
+    static const int64_t visits[N] = {0, 4000, 3000, 2400, 100, 0};
+    static const bool rests[N] = {false, false, true, false, false, false};
+    const Vocabulary v = {.n_bytes = 100};
+    FormWalk *walk = (FormWalk *)&v; /* looked at by nobody */
+    Sequence sequences[N], *running[N];
+    int tokens[1] = {0};
+    for (int i = 0; i < N; i++) {
+        Job *job = job_new(tokens, 1, 1, -1, false);
+        job->walk = i < N - 1 ? walk : NULL;
+        job->vocabulary = &v;
+        sequences[i] = (Sequence){.job = job, .form_visits = visits[i]};
+        running[i] = &sequences[i];
+    }
+    scheduler_share(running, N, MOST);
+    for (int i = 0; i < N; i++) CHECK_MSG(running[i]->rests == rests[i], "%d", i);
+    sequences[1].form_visits = 9000; /* the first of them draws, come what may */
+    scheduler_share(running, N, MOST);
+    CHECK(!sequences[1].rests && sequences[2].rests && sequences[3].rests && !sequences[4].rests);
+    for (int i = 0; i < N; i++) {
+        sequences[i].job->walk = NULL;
+        job_release(sequences[i].job);
+    }
+}

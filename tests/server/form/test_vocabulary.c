@@ -34,7 +34,8 @@ TEST(form_mask_is_every_token_by_itself) {
         FormWalk *w = form_walk_new(f, s);
         int step = 0;
         for (; step < 40 && !form_is_over(w); step++) {
-            int n = vocabulary_mask(&v, w, s, ids);
+            int64_t visits;
+            int n = vocabulary_mask(&v, w, s, ids, &visits);
             REQUIRE(n > 0); /* it has every byte as a token */
             for (int k = 0; k < n; k++) legal[ids[k]] = true;
             for (int k = 0; k < v.n; k++)
