@@ -83,7 +83,8 @@ const Option options_table[OPTIONS_N] = {
     {"max-connections-per-address", OPTION_INT, AT(http.max_per_address), "N", 0, 1 << 20, "0", FOR_CLIENTS,
      .help = "of them, those of one client's address; 0: any number"},
     {"max-bodies", OPTION_INT, AT(http.max_bodies), "N", 1024, 1 << 30, "134217728", "bytes", FOR_CLIENTS,
-     .help = "of all bodies that are being received, and as many of those that wait to be read"},
+     .help = "of all bodies that are being received; as many of those that wait to be read, and of answers that wait "
+             "for their readers"},
     {"max-json-depth", OPTION_INT, AT(limits.json_depth), "N", 3, 500, "16", .help = "nesting of a request"},
     {"max-json-values", OPTION_INT, AT(limits.json_values), "N", 0, 1 << 24, "0",
      .help = "values in a request; 0: 8192, or 1024 beyond the context if that is more"},

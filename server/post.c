@@ -235,10 +235,12 @@ static int submit(Post *p, ApiError *e) {
     return -1;
 }
 
-/* Pictures are small where they are deflated only, so they are decoded by workers whatever their length. */
+/* Pictures are small where they are deflated only, and words are encoded with all in front of them: workers do both,
+ * whatever the length. */
 static bool is_small(const Post *p) {
-    bool picture = p->route->engine && p->serving->api.config->input.kind == INPUT_PATCHES;
-    return p->n_body <= SMALL_BODY && !picture;
+    const Config *c = p->serving->api.config;
+    bool slow = p->route->engine && (c->input.kind == INPUT_PATCHES || c->task == TASK_TOKEN_CLASSIFICATION);
+    return p->n_body <= SMALL_BODY && !slow;
 }
 
 static void refuse(const Post *p, HttpReply *reply, const ApiError *e) {

@@ -67,6 +67,32 @@ void http_connection_drop_body(HttpConnection *c) {
 }
 
 /* Idle connections hold no memory but their place and the library's. */
+static void drop_held(HttpConnection *c) {
+    c->http->n_held -= c->held;
+    c->held = 0;
+}
+
+/* But for c. What the socket takes at once is nobody's burden. */
+static HttpConnection *longest_held(const HttpConnection *c) {
+    enum { LEAST = 1 << 16 };
+    HttpConnection *all = c->http->connections, *longest = NULL;
+    for (HttpConnection *x = all; x < all + atomic_load(&c->http->n_used); x++)
+        if (x != c && x->held >= LEAST && (!longest || x->held_since < longest->held_since)) longest = x;
+    return longest;
+}
+
+void http_connection_hold(HttpConnection *c, size_t n) {
+    struct Http *h = c->http;
+    HttpConnection *longest;
+    c->held = n;
+    c->held_since = now_seconds();
+    h->n_held += n;
+    while (h->n_held > (size_t)h->options.max_bodies && (longest = longest_held(c))) {
+        drop_held(longest);
+        http_connection_cut(longest);
+    }
+}
+
 void http_connection_end_request(HttpConnection *c, bool hung_up) {
     const HttpHandler *handler = &c->http->handler;
     uint64_t written = handler->visited ? tcp_written(c->fd) : 0;
@@ -88,6 +114,7 @@ void http_connection_end_request(HttpConnection *c, bool hung_up) {
     buffer_free(&c->reply.body);
     buffer_free(&c->reply.headers);
     http_connection_drop_body(c);
+    drop_held(c);
     c->reply = (HttpReply){0};
     c->request = (HttpRequest){0};
     *c->span_id = 0;

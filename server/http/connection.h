@@ -65,7 +65,9 @@ typedef struct HttpConnection {
     char span_id[17];    /* 64 bits of the same, of an answer that has begun and belongs to a trace; else empty */
     Buffer body;
     HttpReply reply;
-    size_t sent;      /* of reply.body; streams only */
+    size_t sent; /* of reply.body; streams only */
+    size_t held; /* bytes of an answer, no stream, that the library has whole until all are sent; since: */
+    double held_since;
     bool begun;       /* the answer's head is with the library */
     bool ended;       /* all of the stream is in reply.body */
     atomic_int sleep; /* HTTP_WOKEN: there is news since its task was last polled */
@@ -95,6 +97,7 @@ struct Http {
     double reported_at, turn_began;
     int n_wiped;                          /* connections */
     size_t n_body_bytes, most_body_bytes; /* of all bodies in flight, now and since memory was last given back */
+    size_t n_held;                        /* of all connections' `held` */
 };
 
 void http_connection_open(HttpConnection *c, int fd, const struct sockaddr *client); /* takes the socket */
@@ -103,6 +106,7 @@ void http_connection_set_phase(HttpConnection *c, Phase phase, double seconds);
 
 void http_connection_suspend(HttpConnection *c); /* until it is woken, or at once if it has been */
 void http_connection_drop_body(HttpConnection *c);
+void http_connection_hold(HttpConnection *c, size_t n); /* may cut others, who have been at theirs for longer */
 
 /* The fields of the answer that c->reply holds, each with its CRLF, but for those about framing and the time. */
 void http_connection_write_fields(HttpConnection *c, Buffer *out);

@@ -145,6 +145,7 @@ static struct MHD_Response *make_response(HttpConnection *c) {
 static enum MHD_Result send_reply(HttpConnection *c) {
     HttpReply *r = &c->reply;
     if (r->stream) r->status = 200;
+    size_t whole = r->stream ? 0 : r->body.n;
     struct MHD_Response *response = make_response(c);
     if (!response) {
         r->body.failed = true;
@@ -155,6 +156,7 @@ static enum MHD_Result send_reply(HttpConnection *c) {
     http_connection_set_phase(c, PHASE_REPLY, c->http->options.ping_seconds);
     enum MHD_Result rc = MHD_queue_response(c->mhd, (unsigned)r->status, response);
     MHD_destroy_response(response);
+    http_connection_hold(c, whole);
     return rc;
 }
 

@@ -158,6 +158,40 @@ TEST(http_bodies_share_one_bound) {
     daemon_stop(&d);
 }
 
+/* Answers of megabytes that nobody reads share another: who has been at theirs for longest goes, the last is whole. */
+TEST(http_answers_that_are_not_read_share_one_bound) {
+    enum { MANY = 6, LENGTH = 250000 };
+    Daemon d;
+    int fds[MANY];
+    char head[128], *body = xcalloc(1, LENGTH + 1);
+    snprintf(body, LENGTH, "{\"content\":\"");
+    size_t n = strlen(body);
+    memset(body + n, 'a', LENGTH - n);
+    strcpy(body + LENGTH - 25, "\",\"with_pieces\":true    }");
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-bodies 400000 --write-seconds 60"));
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = raw_connect(&d);
+        int m = snprintf(head, sizeof head,
+                         "POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
+                         strlen(body));
+        CHECK(raw_send(fds[i], head, (size_t)m) && raw_send(fds[i], body, strlen(body)) &&
+              raw_expect(fds[i], "HTTP/1.1 200"));
+    }
+    int cut = 0;
+    for (int i = 0; i < MANY; i++) {
+        bool closed;
+        char *text = raw_read(fds[i], i < MANY - 1 ? 0.5 : PATIENCE, &closed);
+        bool whole = strstr(text, "]}") != NULL;
+        cut += !whole;
+        CHECK_MSG(i < MANY - 1 || whole, "the last one has %zu bytes", strlen(text));
+        free(text);
+        close(fds[i]);
+    }
+    CHECK_MSG(cut > 0, "none was cut");
+    free(body);
+    daemon_stop(&d);
+}
+
 /* Who began a request and does not go on is told why the connection ends; who began none is not. */
 TEST(http_slow_requests_hear_408) {
     static const struct {
