@@ -65,7 +65,7 @@ const Option options_table[OPTIONS_N] = {
     {"context", OPTION_INT, AT(context), "N", 0, 1 << 20, "0", "tokens",
      .help = "of prompt and answer at most, fewer than the model's; 0: the model's"},
     {"kv-tokens", OPTION_INT, AT(engine.kv_tokens), "N", 0, 1 << 30, "0", "tokens",
-     .help = "room of the cache; 0: by batch and context"},
+     .help = "room of the cache, which bounds the context too; 0: by batch and context"},
     {"kv-dtype", OPTION_TEXT, AT(kv_dtype), "TYPE", .choices = dtypes, .help = "precision of the cache",
      .absent = "that of the weights"},
     {"kv", OPTION_TEXT, AT(kv_form), "FORM", .choices = forms, .help = "what the cache keeps",

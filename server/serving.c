@@ -27,12 +27,15 @@ static KvForm kv_form(const Options *o, const Model *m) {
     return config_kv_form(&m->cfg);
 }
 
-/* The positions behind it are never reached: no token before them knows of them. */
+/* To --context, and to a cache that holds less. The positions behind are never reached: no token before them knows of
+ * them. */
 static int shorten(Config *c, const Options *o, Err *err) {
     if (o->context > c->max_positions)
         return err_set(err, "--context is %d, max_position_embeddings of %s is %d", o->context, o->model,
                        c->max_positions);
-    if (o->context > 0 && config_generates(c)) c->max_positions = o->context;
+    if (!config_generates(c)) return 0;
+    if (o->context > 0) c->max_positions = o->context;
+    if (o->engine.kv_tokens > 0) c->max_positions = MIN(c->max_positions, o->engine.kv_tokens);
     return 0;
 }
 

@@ -50,11 +50,10 @@ TEST(start_refuses_bodies_that_never_fit) {
 }
 
 /* A long model's context may be shorter here; what fits has the same bytes. */
-TEST(start_shortens_the_context) {
+static void check_shortened(const char *by) {
     Daemon whole, d;
-    char options[512];
     static const char request[] = "{\"prompt\":\"The river\",\"seed\":1,\"noise_seed\":2,\"max_tokens\":16}";
-    REQUIRE(daemon_start(&whole, CHECKPOINT_SMALL, NULL) && daemon_start(&d, CHECKPOINT_SMALL, "--context 64"));
+    REQUIRE(daemon_start(&whole, CHECKPOINT_SMALL, NULL) && daemon_start(&d, CHECKPOINT_SMALL, by));
     Answer a = http_get(&d, "/props");
     CHECK_MSG(json_number(a.json, "default_generation_settings.n_ctx") == 64, "%s", a.body);
     answer_free(&a);
@@ -71,6 +70,12 @@ TEST(start_shortens_the_context) {
     answer_free(&b);
     daemon_stop(&d);
     daemon_stop(&whole);
+}
+
+TEST(start_shortens_the_context) {
+    char options[512];
+    check_shortened("--context 64");
+    check_shortened("--kv-tokens 64"); /* a cache of so many holds no more */
     snprintf(options, sizeof options, "--port 0 --context 513 --model %s", test_checkpoint(CHECKPOINT_SMALL));
     expect_failure(options, "--context is 513, max_position_embeddings of ");
 }
