@@ -163,12 +163,40 @@ static int check_coverage(SafeFile *f, const unsigned char *data, size_t data_by
 
 /* ---- mapping ---- */
 
-/* All of `from` in memory, sealed; -1 with errno. */
-static int seal_copy(int from, off_t size) {
+/* Spaces that the header lacks for the data to begin at a multiple of ALIGN: safetensors before 0.3 wrote none, and so
+ * is gpt2's own file. */
+static size_t header_lacks(int fd, off_t size) {
+    enum { ALIGN = 4 };
+    unsigned char p[LENGTH_BYTES];
+    uint64_t n = 0;
+    if (pread(fd, p, sizeof p, 0) != sizeof p) return 0;
+    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    if (n > SAFE_HEADER_MAX || n > (uint64_t)size - LENGTH_BYTES) return 0; /* refused when it is parsed */
+    return (size_t)(-(LENGTH_BYTES + n) % ALIGN);
+}
+
+/* The header's length and text to fd, with `spaces` behind; returns where the data begins in `from`, -1 with errno. */
+static off_t copy_header(int fd, int from, size_t spaces) {
+    unsigned char p[LENGTH_BYTES];
+    uint64_t n = 0, longer;
+    if (pread(from, p, sizeof p, 0) != sizeof p) return -1;
+    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    longer = n + spaces;
+    for (int i = 0; i < LENGTH_BYTES; i++) p[i] = (unsigned char)(longer >> 8 * i);
+    if (write(fd, p, sizeof p) != sizeof p) return -1;
+    off_t at = LENGTH_BYTES, end = LENGTH_BYTES + (off_t)n;
+    while (at < end)
+        if (sendfile(fd, from, &at, (size_t)(end - at)) <= 0) return -1;
+    return write(fd, "   ", spaces) == (ssize_t)spaces ? end : -1;
+}
+
+/* All of `from` in memory, sealed, with `spaces` behind the header; -1 with errno. */
+static int seal_copy(int from, off_t size, size_t spaces) {
     int fd = memfd_create("noised-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    ssize_t n = 1;
-    for (off_t at = 0; at < size && n > 0;) n = sendfile(fd, from, &at, (size_t)(size - at));
+    off_t at = copy_header(fd, from, spaces);
+    ssize_t n = at < 0 ? -1 : 1;
+    while (n > 0 && at < size) n = sendfile(fd, from, &at, (size_t)(size - at));
     if (n == 0) errno = EIO; /* cut short meanwhile */
     if (n > 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) return fd;
     int error = errno;
@@ -194,17 +222,18 @@ static int map_file(SafeFile *f, const char *path, bool copy, Err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
     struct stat st;
+    size_t lacks = 0;
     if (fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
         err_set(err, "%s: not a regular file", path);
     } else if (st.st_size <= LENGTH_BYTES) {
         err_set(err, "%s: %lld bytes are no safetensors file", path, (long long)st.st_size);
-    } else if (copy) {
-        int sealed = seal_copy(fd, st.st_size);
+    } else if ((lacks = header_lacks(fd, st.st_size)) || copy) {
+        int sealed = seal_copy(fd, st.st_size, lacks);
         if (sealed >= 0) {
             close(fd);
-            return map_descriptor(f, path, sealed, (size_t)st.st_size, err);
+            return map_descriptor(f, path, sealed, (size_t)st.st_size + lacks, err);
         }
         err_set(err, "%s: cannot copy %lld bytes into memory: %s", path, (long long)st.st_size, strerror(errno));
     } else {

@@ -66,6 +66,38 @@ TEST(safetensors_round_trip) {
     free(dir);
 }
 
+/* Early writers left the header unpadded, as gpt2's own file is: its tensors begin anywhere, and are copied. */
+TEST(safetensors_of_a_header_without_padding) {
+    char *dir = test_dir(), *path = path_in(dir, "x.safetensors");
+    REQUIRE(safe_save(path, good, COUNTOF(good), 42, NULL) == 0);
+    size_t n;
+    char *whole = test_read_file(path, &n);
+    for (size_t more = 1; more <= 5; more++) {
+        SafeFile f;
+        Err err = {""};
+        char *longer = xcalloc(1, n + more);
+        uint64_t header = 0;
+        memcpy(&header, whole, 8);
+        memcpy(longer, whole, 8 + header);
+        memset(longer + 8 + header, ' ', more);
+        memcpy(longer + 8 + header + more, whole + 8 + header, n - 8 - header);
+        memcpy(longer, &(uint64_t){header + more}, 8);
+        test_write_file(path, longer, n + more);
+        int rc = safe_open(&f, path, &err);
+        CHECK_MSG(rc == 0, "%zu more: %s", more, err.msg);
+        if (rc == 0) {
+            const SafeTensor *w = safe_find(&f, "w"), *z = safe_find(&f, "z");
+            CHECK((uintptr_t)w->data % 4 == 0 && !memcmp(w->data, numbers, sizeof numbers));
+            CHECK(!memcmp(z->data, bytes, sizeof bytes));
+            safe_close(&f);
+        }
+        free(longer);
+    }
+    free(whole);
+    free(path);
+    free(dir);
+}
+
 /* The digest in the header is that of the data, for any mix of copied and converted tensors. */
 TEST(safetensors_digest) {
     char *dir = test_dir(), *path = path_in(dir, "x");
