@@ -97,6 +97,11 @@ static int save_all(const Folder *f, Err *err) {
     while (n > 1 && f->to[n - 1] == '/') n--;
     if (snprintf(unfinished, sizeof unfinished, "%.*s.unfinished", (int)n, f->to) >= (int)sizeof unfinished)
         return err_set(err, "%.200s…: the path is too long", f->to);
+    struct stat source, there;
+    if (lstat(unfinished, &there) == 0 && stat(f->from, &source) == 0 &&
+        (!S_ISDIR(there.st_mode) || (there.st_dev == source.st_dev && there.st_ino == source.st_ino)))
+        return err_set(err, "%s is %s: rename it, or write another folder than %s", unfinished,
+                       S_ISDIR(there.st_mode) ? "the folder to read" : "no folder", f->to);
     withdraw(unfinished, 1);
     int made, rc;
     if (folder_create(unfinished, &made, err)) return -1;

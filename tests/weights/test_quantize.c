@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { G = INT8_GROUP };
@@ -289,6 +290,24 @@ TEST(int8_refuses_what_is_not_finite) {
     test_model_free(&t);
     free(dir);
     free(to);
+}
+
+/* The folder that is renamed at the end is not the one that is read, nor where a link leads. */
+TEST(checkpoint_tool_keeps_what_it_reads) {
+    Config cfg = test_checkpoint_config();
+    char *dir = test_dir(), out[4096], arguments[700], source[300];
+    snprintf(source, sizeof source, "%s/q.unfinished", dir);
+    REQUIRE(mkdir(source, 0777) == 0);
+    test_checkpoint_save(source, &cfg, DTYPE_F32);
+    snprintf(arguments, sizeof arguments, "quantize %s %s/q", source, dir);
+    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "q.unfinished is the folder to read"), "%s", out);
+    snprintf(arguments, sizeof arguments, "%s/r.unfinished", dir);
+    CHECK(symlink(dir, arguments) == 0);
+    snprintf(arguments, sizeof arguments, "quantize %s %s/r", source, dir);
+    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "r.unfinished is no folder"), "%s", out);
+    snprintf(arguments, sizeof arguments, "verify %s", source);
+    CHECK_MSG(test_run_tool(arguments, out) == 0, "%s", out);
+    free(dir);
 }
 
 TEST(checkpoint_tool_says_what_it_wrote) {
