@@ -17,6 +17,8 @@ typedef struct Encoder {
     const Tokenizer *t;
     bool special, rest;       /* rest: what lies behind a cut (cut.h) */
     const char *text, *marks; /* as it came, and what of it is quoted; marks may be NULL */
+    const bool *roles;        /* [vocabulary] tokens that stand for control too; NULL: none */
+    bool no_roles;            /* they are text now */
     WordScan *scan;
     MergeScratch scratch;
     TokenList *out;
@@ -132,13 +134,19 @@ static bool is_quoted(const Encoder *e, const char *bytes, size_t n) {
     return e->marks && at < end;
 }
 
-/* The next added token from text[at] on; where a special one is only quoted, the longest other one there. */
+static bool is_role(const Encoder *e, int id) { return e->roles && e->roles[id]; }
+
+static bool is_control(const Encoder *e, int id) { return e->t->special[id] || is_role(e, id); }
+
+/* The next added token from text[at] on; where one of control is only quoted, the longest other one there. */
 static bool next_added(const Encoder *e, const AddedTrie *added, TokenText text, size_t at, AddedMatch *match) {
     while (added_trie_find(added, text.data, text.n, at, e->special, match)) {
         AddedMatch other;
         at = match->start;
-        if (!e->t->special[match->id] || !is_quoted(e, text.data + at, match->end - at)) return true;
-        if (added_trie_find(added, text.data, match->end, at, false, &other) && other.start == at) {
+        bool quoted = is_control(e, match->id) && is_quoted(e, text.data + at, match->end - at);
+        if (!quoted && !(e->no_roles && is_role(e, match->id))) return true;
+        if (added_trie_find(added, text.data, match->end, at, false, &other) && other.start == at &&
+            !is_role(e, other.id)) {
             *match = other;
             return true;
         }
@@ -166,16 +174,16 @@ static bool is_ascii(TokenText text) {
     return all < 0x80;
 }
 
-/* Whether a text spells a special token that is quoted in part at least. */
-static bool quotes_special(const Encoder *e, TokenText text) {
+/* Whether a text spells a token of control that is quoted in part at least. */
+static bool quotes_control(const Encoder *e, TokenText text) {
     AddedMatch match;
     for (size_t at = 0; e->marks && added_trie_find(&e->t->normalized, text.data, text.n, at, true, &match);
          at = match.start + 1)
-        if (e->t->special[match.id] && is_quoted(e, text.data + match.start, match.end - match.start)) return true;
+        if (is_control(e, match.id) && is_quoted(e, text.data + match.start, match.end - match.start)) return true;
     return false;
 }
 
-/* Step 2. What is spelt anew has its places elsewhere, so none of it is special where anything special is quoted. */
+/* Step 2. What is spelt anew has its places elsewhere, so none of it is control where anything of control is quoted. */
 static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
     bool compose = e->t->spec.nfc && !is_ascii(text), special = e->special;
     const char *marks = e->marks;
@@ -183,10 +191,12 @@ static int encode_raw_piece(Encoder *e, TokenText text, bool first) {
         return encode_around(e, &e->t->normalized, text, first, encode_piece);
     TokenText spelt = compose ? nfc_spelling(text) : sentence_spelling(text, !(e->rest && first));
     if (!spelt.data) return fail_memory(e->err);
-    e->special = special && !quotes_special(e, text);
+    e->no_roles = quotes_control(e, text);
+    e->special = special && !e->no_roles;
     e->marks = NULL;
     int rc = encode_around(e, &e->t->normalized, spelt, first, encode_piece);
     e->special = special;
+    e->no_roles = false;
     e->marks = marks;
     free((char *)spelt.data);
     return rc;
@@ -209,14 +219,14 @@ static int encode_text(Encoder *e, size_t n) {
     return rc == 0 && e->out->failed ? fail_memory(e->err) : rc;
 }
 
-int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
-                            TokenList *out, Err *err) {
-    Encoder e = {.t = t, .special = special, .text = text, .marks = marks, .out = out, .err = err};
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, const bool *roles, size_t n,
+                            bool special, TokenList *out, Err *err) {
+    Encoder e = {.t = t, .special = special, .text = text, .marks = marks, .roles = roles, .out = out, .err = err};
     return encode_text(&e, n);
 }
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {
-    return tokenizer_encode_marked(t, text, NULL, n, special, out, err);
+    return tokenizer_encode_marked(t, text, NULL, NULL, n, special, out, err);
 }
 
 int tokenizer_encode_rest(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err) {

@@ -30,9 +30,11 @@ void token_list_free(TokenList *list);
  * holds a part. */
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool special, TokenList *out, Err *err);
 
-/* The same of a text that quotes others: a special token of which any byte has a mark other than 0 is text. */
-int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, size_t n, bool special,
-                            TokenList *out, Err *err);
+/* The same of a text that quotes others: a special token of which any byte has a mark other than 0 is text, and so is
+ * one of roles, which may be NULL: [vocabulary] what stands for control too, though the file does not call it special.
+ */
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, const bool *roles, size_t n,
+                            bool special, TokenList *out, Err *err);
 
 /* The ids that the file wants in front of every text (a Llama file's template) and behind it (that of a model which
  * embeds texts by their last row), or -1. tokenizer_encode leaves them out. */

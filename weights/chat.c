@@ -2,8 +2,11 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "base/sha256.h"
+#include "base/json/json_reader.h"
 #include "tokenizer/chat_files.h"
+#include "tokenizer/build.h"
 #include "tokenizer/chat_templates.h"
 #include "tokenizer/jinja/jinja.h"
 
@@ -58,7 +61,7 @@ int chat_encode(const Chat *chat, const ChatRequest *request, bool parse_special
     Written x = {0};
     int rc = write_marked(chat, request, &x, err);
     const char *marks = parse_special ? NULL : x.marks.data;
-    if (rc == 0) rc = tokenizer_encode_marked(tokenizer, x.text.data, marks, x.text.n, true, out, err);
+    if (rc == 0) rc = tokenizer_encode_marked(tokenizer, x.text.data, marks, chat->roles, x.text.n, true, out, err);
     written_free(&x);
     return rc;
 }
@@ -98,6 +101,26 @@ static void learn_contents(Chat *chat) {
     chat->manner.knows_developer = strstr(chat->source, "developer") != NULL;
 }
 
+/* A system's message, for templates that have a place for one, and turns of both. */
+static void learn_roles(Chat *chat, const Tokenizer *tokenizer) {
+    static const char *const talks[] = {
+        "[{\"role\":\"system\",\"content\":\"zebra\"},{\"role\":\"user\",\"content\":\"zebra\"},"
+        "{\"role\":\"assistant\",\"content\":\"quagga\"},{\"role\":\"user\",\"content\":\"zebra\"}]",
+        "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":\"quagga\"},"
+        "{\"role\":\"user\",\"content\":\"zebra\"}]"};
+    const TokenizerSpec *spec = tokenizer_spec(tokenizer);
+    chat->roles = xcalloc((size_t)tokenizer_vocab_size(tokenizer), sizeof *chat->roles);
+    for (size_t i = 0; i < COUNTOF(talks); i++) {
+        Written x = {0};
+        bool wrote = try_out(chat, talks[i], CHAT_CLOSED, &x) == 0;
+        for (int k = 0; wrote && k < spec->n_added; k++) {
+            const TokenText *text = &spec->added[k].text;
+            if (memmem(x.text.data, x.text.n, text->data, text->n)) chat->roles[spec->added[k].id] = true;
+        }
+        written_free(&x);
+    }
+}
+
 /* An answer ends with what the template writes behind one, up to what the user says next: with the special token there
  * when white space alone is in front of it, else with the text, less the white space at its end. */
 static void learn_end(Chat *chat, const Tokenizer *tokenizer) {
@@ -132,6 +155,13 @@ static char *word(const Tokenizer *t, int id) {
     return strndup(piece ? piece : "", piece ? n : 0);
 }
 
+/* What tokenizer_config.json calls it, null and "" for none; where it says nothing the text of token id. */
+static char *called(const cJSON *config, const char *key, const Tokenizer *t, int id) {
+    const cJSON *token = json_field(config, key);
+    const char *text = cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
+    return token ? strdup(text ? text : "") : word(t, id);
+}
+
 /* Takes chat->source for the template; -1 when it is none. */
 static int take_source(Chat *chat, Err *err) {
     const ChatTemplate *known = chat_template_same(chat->source);
@@ -155,6 +185,7 @@ void chat_of_folder(Chat *chat, const char *dir) {
                  CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, remedy);
     else if (!chat->source || take_source(chat, &err))
         snprintf(chat->why, sizeof chat->why, "the model's chat template cannot be read (%.200s); %s", err.msg, remedy);
+    text_make_printable(chat->why);
 }
 
 static int use_option(Chat *chat, const char *option, Err *err) {
@@ -182,11 +213,15 @@ int chat_open(Chat *chat, const char *dir, const char *option, const Config *con
         return -1;
     }
     chat->end = -1;
-    chat->manner.bos = word(tokenizer, bos >= 0 ? bos : config->bos_token_id);
-    chat->manner.eos = word(tokenizer, config->eos_token_id);
+    Err unreadable;
+    cJSON *names = chat_tokenizer_config(dir, &unreadable);
+    chat->manner.bos = called(names, "bos_token", tokenizer, bos >= 0 ? bos : config->bos_token_id);
+    chat->manner.eos = called(names, "eos_token", tokenizer, config->eos_token_id);
+    cJSON_Delete(names);
     if (chat->program) {
         learn_contents(chat);
         learn_end(chat, tokenizer);
+        learn_roles(chat, tokenizer);
     }
     if (memory_ran_out() || !chat->manner.bos || !chat->manner.eos)
         return err_set(err, "no memory to read the chat template");
@@ -198,5 +233,6 @@ void chat_close(Chat *chat) {
     free(chat->source);
     free((char *)chat->manner.bos);
     free((char *)chat->manner.eos);
+    free(chat->roles);
     *chat = (Chat){0};
 }

@@ -2,7 +2,8 @@
  * checkpoint's folder brings or that has a name here.
  *
  * Whatever comes from a request is no control token, however it is spelled, so that nobody forges a turn: neither its
- * bytes nor special tokens that they are a part of. The names of roles alone are the template's. */
+ * bytes nor special tokens that they are a part of, nor tokens that the template writes around it, which some models do
+ * not call special. The names of roles alone are the template's. */
 #ifndef NOISED_WEIGHTS_CHAT_H
 #define NOISED_WEIGHTS_CHAT_H
 
@@ -23,6 +24,7 @@ typedef struct Chat {
      * -1; or a text, "" for none. */
     int end;
     char stop[64];
+    bool *roles; /* [vocabulary] owned: added tokens that the template writes between contents; NULL without one */
 } Chat;
 
 /* `option`, which may be NULL, names a template or a file that holds one (chat_files.h); -1 when it does neither.
