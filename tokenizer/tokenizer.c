@@ -88,7 +88,7 @@ static void copy_texts(Tokenizer *t, const TokenizerSpec *s) {
 static void index_pieces(Tokenizer *t) {
     for (int id = 0; id < t->spec.n_pieces; id++) {
         const TokenText *p = &t->spec.pieces[id];
-        if (p->n == 0) continue;
+        if (p->n == 0 || (t->spec.ignore_merges && t->special[id])) continue; /* special ones are no words */
         int *value = text_map_at(&t->ids, p->data, p->n);
         BUG_ON(*value >= 0);
         *value = id;
@@ -111,11 +111,12 @@ static void index_merges(Tokenizer *t, const TokenMerge *from) {
 static void index_added(Tokenizer *t) {
     for (int i = 0; i < t->spec.n_added; i++) {
         const AddedToken *a = &t->spec.added[i];
-        if (!a->normalized || t->spec.prepend != PREPEND_NORMALIZER) {
+        bool spelt = a->normalized && (t->spec.nfc || t->spec.prepend == PREPEND_NORMALIZER);
+        if (!spelt) {
             added_trie_insert(a->normalized ? &t->normalized : &t->raw, a->text.data, a->text.n, a->id, a->special);
             continue;
         }
-        TokenText marked = sentence_spelling(a->text, true);
+        TokenText marked = t->spec.nfc ? nfc_spelling(a->text) : sentence_spelling(a->text, true);
         BUG_ON(!marked.data);
         added_trie_insert(&t->normalized, marked.data, marked.n, a->id, a->special);
         free((char *)marked.data);

@@ -149,9 +149,7 @@ static int decode_key(Reader *r, int id, char **at) {
     if (n == 0 && key.n > 0 && !added)
         return err_set(r->err, "model.vocab: %s (id %d) has a character that stands for no byte",
                        show_text(key.data, key.n).text, id);
-    if (n > 0 && added && (n != added->text.n || memcmp(*at, added->text.data, n) != 0))
-        return err_set(r->err, "added_tokens: %s (id %d) is a byte-level piece for other bytes",
-                       show_text(key.data, key.n).text, id);
+    if (n > 0 && added && (n != added->text.n || memcmp(*at, added->text.data, n) != 0)) n = 0; /* no piece */
     r->pieces[id] = (TokenText){.data = *at, .n = n};
     *at += n;
     return 0;
