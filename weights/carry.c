@@ -3,6 +3,7 @@
 #include "base/atomic_file.h"
 #include "base/buffer.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/shape.h"
 #include "tokenizer/chat_files.h"
 #include "weights/config_json.h"
@@ -48,7 +49,11 @@ static int copy(const char *from, const char *to, const char *name, Err *err) {
 static int is_no_dot(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }
 
 static void say(FILE *said, const char *what, const char *from, const char *file, Buffer *names) {
-    if (said && names->n) fprintf(said, "%s %s%s: %.*s\n", what, from, file, (int)names->n, names->data);
+    buffer_append(names, "", 1);
+    if (said && !names->failed && names->n > 1) {
+        text_make_printable(names->data);
+        fprintf(said, "%s %s%s: %s\n", what, from, file, names->data);
+    }
     buffer_free(names);
 }
 

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/json/json_reader.h"
+#include "base/utf8.h"
 #include "model/shape.h"
 
 #include <stdlib.h>
@@ -75,6 +76,7 @@ static void note_unused(Generation *g, const cJSON *root) {
         if (is_used(item->string) || json_is_null(item) || n >= sizeof g->unused) continue;
         n += (size_t)snprintf(g->unused + n, sizeof g->unused - n, "%s%.60s", n ? ", " : "", item->string);
     }
+    text_make_printable(g->unused);
 }
 
 static int read_file(Generation *g, Config *c, const char *text, size_t n, Err *err) {

@@ -359,6 +359,18 @@ TEST(config_llama) {
         {"\"model_type\":\"llama\"", "\"model_type\":\"mistral\"", NULL},
         {"\"model_type\":\"llama\"", "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":1",
          "max_window_layers is 1 of 2 layers, only none or all with the window are supported"},
+        {"\"model_type\":\"llama\"",
+         "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":2,"
+         "\"layer_types\":[\"sliding_attention\",\"full_attention\"]",
+         "layer_types has the window on 1 of 2 layers, only none or all are supported"},
+        {"\"model_type\":\"llama\"", "\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\"]",
+         "layer_types has 1 elements for 2 layers"},
+        {"\"model_type\":\"llama\"", "\"model_type\":\"qwen3\",\"layer_types\":[\"full_attention\",\"linear\"]",
+         "layer_types holds \"linear\", must be full_attention or sliding_attention"},
+        {"\"model_type\":\"llama\"",
+         "\"model_type\":\"qwen3\",\"use_sliding_window\":true,\"max_window_layers\":0,"
+         "\"layer_types\":[\"full_attention\",\"full_attention\"]",
+         NULL},
         {"\"model_type\":\"llama\"", "\"model_type\":\"qwen3\"", NULL},
         {"\"model_type\":\"llama\"", "\"model_type\":\"gemma2\"", "model_type is \"gemma2\""},
     };

@@ -66,8 +66,21 @@ static void read_window(Config *c, JsonReader *r) {
     bool null = cJSON_IsNull(json_field(r->object, "sliding_window"));
     int window = null ? 0 : json_take_positive(r, "sliding_window", 4096);
     int full = json_take_int(r, "max_window_layers", 28);
+    const cJSON *types = json_take(r, "layer_types"), *type; /* of every layer; goes before max_window_layers */
+    int with = 0, n = cJSON_GetArraySize(types);
+    cJSON_ArrayForEach(type, types) {
+        bool windowed = json_is_text(type, "sliding_attention");
+        if (!windowed && !json_is_text(type, "full_attention"))
+            json_reader_fail(r, "layer_types holds %s, must be full_attention or sliding_attention",
+                             show_json(type).text);
+        with += windowed;
+    }
+    if (types) full = n - with;
+    if (types && n != c->n_layers) json_reader_fail(r, "layer_types has %d elements for %d layers", n, c->n_layers);
     if (!json_take_bool(r, "use_sliding_window", false) || full >= c->n_layers) return;
-    if (full > 0)
+    if (full > 0 && types)
+        json_reader_fail(r, "layer_types has the window on %d of %d layers, only none or all are supported", with, n);
+    if (full > 0 && !types)
         json_reader_fail(r, "max_window_layers is %d of %d layers, only none or all with the window are supported",
                          full, c->n_layers);
     c->sliding_window = window;
