@@ -242,13 +242,12 @@ static int add_looks(Language *l, Buffer *line, int64_t step, Err *err) {
 
 /* By all ranks: rank 0 evaluates, for which it takes the slices of the others. */
 static int look(Language *l, Buffer *line, int64_t step, Err *err) {
-    const bool in_slices = l->run->training.in_slices;
     Masters masters;
     if (!is_evaluated(l, step) && !is_sampled(l, step)) return 0;
-    if (in_slices && masters_open(&masters, &l->run->training, err)) return -1;
-    if (in_slices) l->model = &masters.model;
+    if (!l->run->training.in_slices) return ranks->rank ? 0 : add_looks(l, line, step, err);
+    if (masters_open(&masters, &l->run->training, err)) return -1;
+    l->model = &masters.model;
     int rc = ranks->rank ? 0 : add_looks(l, line, step, err);
-    if (!in_slices) return rc;
     l->model = &l->run->training.model;
     masters_close(&masters);
     return rc;
