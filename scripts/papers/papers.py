@@ -41,35 +41,57 @@ def data(folder, *files, page):
     return os.path.join(root, folder)
 
 
+class Diverged(Exception):
+    """A training that noised-train refuses to go on with. That is what its network came to."""
+
+
 def run(*args):
     """A command of ours on one thread, small matrices do not profit from a second; a failure ends the experiment, to be
-    gone on with later. Ctrl-C reaches it too: it saves."""
-    child = subprocess.Popen(list(map(str, args)), stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    gone on with later, but for one that diverges. Ctrl-C reaches it too: it saves."""
+    child = subprocess.Popen(list(map(str, args)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
-        code = child.wait()
+        said = child.communicate()[1]
     except KeyboardInterrupt:
         child.wait()
         sys.exit("papers: interrupted; the same command goes on from there")
+    sys.stderr.write(said)
+    code = child.returncode
+    if code and "try a lower --lr" in said:
+        raise Diverged(said)
     if code:
         sys.exit(f"papers: {' '.join(map(str, args))}: status {code}; the same command goes on from there")
 
 
+def mark(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
 def train(command, folder, *args):
-    """noised-train COMMAND into runs/papers/FOLDER, begun, gone on with, or found finished. The folder."""
+    """noised-train COMMAND into runs/papers/FOLDER, begun, gone on with, or found finished. The folder; Diverged, again when
+    it is asked for again."""
     path = os.path.join(RUNS, folder)
-    done = os.path.join(path, "papers-done")
+    done, diverged = (os.path.join(path, f"papers-{how}") for how in ("done", "diverged"))
     wanted = json.dumps([command, *map(str, args)])
-    if os.path.exists(done):
-        if open(done, encoding="utf-8").read() == wanted:
-            return path
-        shutil.rmtree(path)  # the experiment has changed
+    for end in done, diverged:
+        if os.path.exists(end):
+            if open(end, encoding="utf-8").read() != wanted:
+                shutil.rmtree(path)  # the experiment has changed
+            elif end == diverged:
+                raise Diverged(folder)
+            else:
+                return path
     begun = os.path.exists(path) and os.listdir(path)
     say(f"{folder}: {'goes on' if begun else 'begins'}")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     program = os.path.join(BUILD, "noised-train")
-    run(program, command, "--out", path, *(["--resume"] if begun else args))
-    with open(done, "w", encoding="utf-8") as f:
-        f.write(wanted)
+    try:
+        run(program, command, "--out", path, *(["--resume"] if begun else args))
+    except Diverged:
+        mark(diverged, wanted)
+        raise
+    mark(done, wanted)
     return path
 
 
@@ -175,6 +197,10 @@ class Kept:
         """{seed: the measure}"""
         return {int(r["seed"]): float(r[measure]) for r in self.rows if self.key(r) == key and r.get(measure)}
 
+    def diverged(self, key):
+        """How many of its seeds did."""
+        return sum(self.key(r) == key and bool(r.get("diverged")) for r in self.rows)
+
     def values(self, measure, key):
         return list(self.seeds(measure, key).values())
 
@@ -212,6 +238,14 @@ def write(documents):
     for name, text in documents.items():
         with open(os.path.join(DOCS, name), "w", encoding="utf-8") as f:
             f.write(text)
+
+
+def outcome(job):
+    """What a training came to; no measure where it diverged."""
+    try:
+        return job.result()
+    except Diverged:
+        return {"diverged": 1}
 
 
 class Experiment:
@@ -279,7 +313,7 @@ class Experiment:
                 jobs = {i: pool.submit(measure, key, seed) for i, key in enumerate(keys) if (i, seed) not in rows}
                 try:
                     for i, job in jobs.items():
-                        rows[i, seed] = self.row(keys[i], seed, job.result())
+                        rows[i, seed] = self.row(keys[i], seed, outcome(job))
                 except BaseException:
                     pool.shutdown(cancel_futures=True)
                     raise

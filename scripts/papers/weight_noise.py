@@ -76,6 +76,7 @@ def picture(kept, name):
         groups[size] = {}
         for mode in ["none", *kept.plan["MODES"].split()]:
             found = [[100 * x for x in kept.values("accuracy", key)] for key in kept.names() if key[:2] == (size, mode)]
+            found = [values for values in found if values]
             if found:
                 groups[size][mode] = max(found, key=statistic.mean)
     return {f"{name}.svg": pictures.bars("Accuracy on the test set, every mode at its best sigma", "%", groups,

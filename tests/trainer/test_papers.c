@@ -13,16 +13,20 @@ static const char questions[] =
     "HUM:ind Who is he ?\nLOC:city Where is it ?\nHUM:ind Who is it ?\nLOC:other Where is he ?\n";
 static const char tags[] = "He\tB-person\nis\tO\n?\tO\n\nWhere\tO\nis\tO\nParis\tB-location\n\n";
 
-static int run(const char *dir, const char *task, const char *size, int seeds, char **output) {
+static int run_noise(const char *dir, const char *task, const char *size, const char *noise, int seeds, char **output) {
     char line[1200];
     snprintf(line, sizeof line,
-             "OMP_NUM_THREADS=1 DATA=%s RUNS=%s/runs DOCS=%s/docs SIZES=%s MODES=layer-before SIGMAS=0.01 SEEDS=%d "
+             "OMP_NUM_THREADS=1 DATA=%s RUNS=%s/runs DOCS=%s/docs SIZES=%s %s SEEDS=%d "
              "EPOCHS=2 python3 scripts/papers/%s.py >%s/out.txt 2>&1",
-             dir, dir, dir, size, seeds, task, dir);
+             dir, dir, dir, size, noise, seeds, task, dir);
     int status = system(line);
     snprintf(line, sizeof line, "%s/out.txt", dir);
     *output = test_read_file(line, NULL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int run(const char *dir, const char *task, const char *size, int seeds, char **output) {
+    return run_noise(dir, task, size, "MODES=layer-before SIGMAS=0.01", seeds, output);
 }
 
 static void write_in(const char *dir, const char *folder, const char *name, const char *text) {
@@ -35,15 +39,20 @@ static void write_in(const char *dir, const char *folder, const char *name, cons
 
 static bool has_python(void) { return system("python3 --version >/dev/null 2>&1") == 0; }
 
-static void check_task(const char *task, const char *size, const char *claim) {
-    if (!has_python()) SKIP("needs python3");
-    char *dir = test_dir(), path[400], moved[400], *output;
+static char *put_data(void) {
+    char *dir = test_dir();
     write_in(dir, "vectors", "glove25_pca_subset.txt", vectors);
     write_in(dir, "trec", "TREC.train.txt", questions);
     write_in(dir, "trec", "TREC.test.txt", questions);
     write_in(dir, "ner_wnut17", "wnut17train.conll", tags);
     write_in(dir, "ner_wnut17", "emerging.dev.conll", tags);
     write_in(dir, "ner_wnut17", "emerging.test.annotated", tags);
+    return dir;
+}
+
+static void check_task(const char *task, const char *size, const char *claim) {
+    if (!has_python()) SKIP("needs python3");
+    char *dir = put_data(), path[400], moved[400], *output;
     for (int again = 0; again < 2; again++) {
         CHECK_MSG(run(dir, task, size, 2, &output) == 0, "%s: %s", task, output);
         CHECK_MSG(again == !strstr(output, "begins"), "%s: %s", task, output);
@@ -118,6 +127,22 @@ TEST(papers_pages_say_what_their_runs_do) {
 }
 
 TEST(papers_trec) { check_task("trec", "narrowshallow", "| about +20 |"); }
+
+/* That is a result: the plan goes on, and nobody trains it again. */
+TEST(papers_tell_what_diverges) {
+    if (!has_python()) SKIP("needs python3");
+    char *dir = put_data(), path[400], *output;
+    for (int again = 0; again < 2; again++) {
+        CHECK_MSG(run_noise(dir, "trec", "narrowshallow", "MODES=all-after SIGMAS=100", 1, &output) == 0, "%s", output);
+        CHECK_MSG(again == !strstr(output, "100-1: begins"), "%s", output);
+        free(output);
+    }
+    snprintf(path, sizeof path, "%s/docs/trec.md", dir);
+    char *page = test_read_file(path, NULL);
+    CHECK_MSG(page && strstr(page, "| all-after | 100 | 0, 1 diverged |"), "%s", page);
+    free(page);
+    free(dir);
+}
 
 TEST(papers_ner) { check_task("ner", "shallow", "| the same |"); }
 
