@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json/json_reader.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <float.h>
 #include <math.h>
@@ -46,9 +47,21 @@ static int read_neutral(const FieldReader *r, const Field *f, const cJSON *item)
                     some ? " or " : "", some ? (int)strlen(f->neutral) - 2 : 0, f->neutral + 1, f->help);
 }
 
-static int unknown(const FieldReader *r) {
-    if (r->ignored) return fields_leave_aside(r->ignored, r->name, r->error);
-    return api_fail(r->error, 400, NULL, r->name, "unknown field \"%s\"", r->name);
+static int unknown(const char *name, Buffer *ignored, ApiError *e) {
+    if (ignored) return fields_leave_aside(ignored, name, e);
+    return api_fail(e, 400, NULL, name, "unknown field \"%s\"", name);
+}
+
+int fields_check_members(const cJSON *object, const char *name, const char *const *known, Buffer *ignored,
+                         ApiError *e) {
+    const cJSON *member;
+    cJSON_ArrayForEach(member, object) {
+        char whole[96];
+        if (!member->string || text_is_in(member->string, known)) continue;
+        snprintf(whole, sizeof whole, "%.48s.%.40s", name, member->string);
+        if (unknown(whole, ignored, e)) return -1;
+    }
+    return 0;
 }
 
 static int read_rows(const FieldReader *outer, const cJSON *object, const FieldList *list);
@@ -116,7 +129,7 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
         const Field *f = fields_find(list, item->string);
         FieldReader r = *outer;
         r.name = name;
-        if (f ? !cJSON_IsNull(item) && read_field(&r, f, item) : unknown(&r)) return -1;
+        if (f ? !cJSON_IsNull(item) && read_field(&r, f, item) : unknown(r.name, r.ignored, r.error)) return -1;
     }
     return 0;
 }

@@ -49,22 +49,9 @@ static bool is_name(const cJSON *item) {
     return n >= 1 && n <= 64 && strspn(name, letters) == n;
 }
 
-/* Unknown members of tool i, or of its function. */
-static int check_members(const RequestDraft *d, int i, const cJSON *object, const char *inside, const char *known,
-                         ApiError *e) {
-    const cJSON *m;
-    cJSON_ArrayForEach(m, object) {
-        char word[64], name[96];
-        snprintf(word, sizeof word, " %.40s ", m->string);
-        if (strstr(known, word)) continue;
-        snprintf(name, sizeof name, "tools[%d].%s%.40s", i, inside, m->string);
-        if (!d->ignored) return api_fail(e, 400, NULL, name, "unknown field \"%s\"", name);
-        if (fields_leave_aside(d->ignored, name, e)) return -1;
-    }
-    return 0;
-}
-
 static const cJSON *name_of(const cJSON *tool) { return json_field(json_field(tool, "function"), "name"); }
+
+static const char *const of_tool[] = {"type", "function", NULL};
 
 static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError *e) {
     const cJSON *function = json_field(tool, "function"), *text = json_field(function, "description");
@@ -78,10 +65,13 @@ static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError 
     for (const cJSON *other = d->tools->child; other != tool; other = other->next)
         if (cJSON_Compare(name_of(other), name_of(tool), true))
             return tool_fail(e, i, "function.name", "must be no other tool's", name_of(tool));
-    return check_members(d, i, tool, "", " type function ", e) ||
-                   check_members(d, i, function, "function.", " name description parameters strict ", e)
-               ? -1
-               : 0;
+    static const char *const of_function[] = {"name", "description", "parameters", "strict", NULL};
+    char name[48], inner[64];
+    snprintf(name, sizeof name, "tools[%d]", i);
+    snprintf(inner, sizeof inner, "%s.function", name);
+    bool bad = fields_check_members(tool, name, of_tool, d->ignored, e) ||
+               fields_check_members(function, inner, of_function, d->ignored, e);
+    return bad ? -1 : 0;
 }
 
 static int check_all(const RequestDraft *d, ApiError *e) {
@@ -117,6 +107,10 @@ static int read_choice(const RequestDraft *d, CallRule *rule, ApiError *e) {
                         "tool_choice must be \"none\", \"auto\", \"required\" or {\"type\":\"function\",\"function\":{"
                         "\"name\":...}}, not %s",
                         show_json(choice).text);
+    static const char *const of_chosen[] = {"name", NULL};
+    if (fields_check_members(choice, "tool_choice", of_tool, d->ignored, e) ||
+        fields_check_members(json_field(choice, "function"), "tool_choice.function", of_chosen, d->ignored, e))
+        return -1;
     rule->only = place_of(d->tools, name);
     rule->several = false;
     if (rule->only >= 0) return 0;

@@ -1,6 +1,7 @@
 #include "server/api/completions/request_draft.h"
 
 #include "base/err.h"
+#include "base/json/json_reader.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/shape.h"
@@ -125,11 +126,10 @@ static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
     if (d->fits_context && fits > 1) fits--;
     if (r->max_tokens < 0 || (d->fits_context && r->max_tokens > fits)) r->max_tokens = fits;
     if (r->stream_from > r->max_tokens)
-        return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, max_tokens only %d", r->stream_from,
+        return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, %s only %d", r->stream_from, name,
                         r->max_tokens);
     if (r->min_tokens > r->max_tokens)
-        return api_fail(e, 400, NULL, "min_tokens", "min_tokens is %d, max_tokens only %d", r->min_tokens,
-                        r->max_tokens);
+        return api_fail(e, 400, NULL, "min_tokens", "min_tokens is %d, %s only %d", r->min_tokens, name, r->max_tokens);
     for (int i = 0; i < r->n_prompts; i++)
         if (job_positions(r->prompts[i].n, r->max_tokens) > max_positions)
             return api_fail(e, 400, "context_length_exceeded",
@@ -183,6 +183,9 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
                         (double)r->sampling.temperature);
     if (d->stream_options && !r->stream)
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
+    if (r->continuous_usage_stats && !r->include_usage)
+        return api_fail(e, 400, NULL, "stream_options.continuous_usage_stats",
+                        "stream_options.continuous_usage_stats needs include_usage: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
     if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_masks_check(d, ctx->config, e) ||
@@ -214,7 +217,7 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
     if (!root) return -1;
     FieldReader reader = {.out = &draft, .context = ctx, .error = e, .ignored = draft.ignored};
     int rc = fields_read(&reader, root, fields) || check(&draft, ctx, fields, e) ? -1 : 0;
-    if (rc && draft.response) name_inner(e);
+    if (rc && draft.response && !json_field(root, e->param)) name_inner(e);
     cJSON_Delete(root);
     *r = draft.request;
     if (rc) api_request_free(r);

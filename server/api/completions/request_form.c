@@ -91,39 +91,33 @@ int api_strings_read(const FieldReader *r, const cJSON *item) {
 
 /* ---- "response_format" ---- */
 
-static int check_members(const FieldReader *r, const char *name, const cJSON *object, const char *known) {
-    const cJSON *m;
-    cJSON_ArrayForEach(m, object) {
-        char word[64], inner[96];
-        snprintf(word, sizeof word, " %.40s ", m->string);
-        snprintf(inner, sizeof inner, "%.40s.%.40s", name, m->string);
-        if (!strstr(known, word)) return api_fail(r->error, 400, NULL, inner, "unknown field \"%s\"", inner);
-    }
-    return 0;
+static int check_members(const FieldReader *r, const char *name, const cJSON *object, const char *const *known) {
+    return fields_check_members(object, name, known, r->ignored, r->error);
 }
 
 static int read_json_schema(const FieldReader *r, const cJSON *item) {
     static const char name[] = "response_format.json_schema", inner[] = "response_format.json_schema.schema";
     const cJSON *schema = json_field(item, "schema");
     if (!cJSON_IsObject(item)) return api_fail(r->error, 400, NULL, name, "%s must be an object", name);
-    if (check_members(r, name, item, " name description strict schema ")) return -1;
+    static const char *const known[] = {"name", "description", "strict", "schema", NULL};
+    if (check_members(r, name, item, known)) return -1;
     if (!schema) return api_fail(r->error, 400, NULL, inner, "%s is missing", inner);
     return read_schema(r, inner, schema);
 }
 
 int api_response_format_read(const FieldReader *r, const cJSON *item) {
+    static const char *const of_text[] = {"type", NULL}, *const of_schema[] = {"type", "json_schema", NULL},
+                             *const of_object[] = {"type", "schema", NULL};
     const cJSON *type = json_field(item, "type"), *schema = json_field(item, "schema");
     if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
-    if (json_is_text(type, "text")) return check_members(r, r->name, item, " type ");
+    if (json_is_text(type, "text")) return check_members(r, r->name, item, of_text);
     if (json_is_text(type, "json_schema") && !schema)
-        return check_members(r, r->name, item, " type json_schema ")
-                   ? -1
-                   : read_json_schema(r, json_field(item, "json_schema"));
+        return check_members(r, r->name, item, of_schema) ? -1 : read_json_schema(r, json_field(item, "json_schema"));
     if (!json_is_text(type, "json_object") && !json_is_text(type, "json_schema"))
         return api_fail(r->error, 400, NULL, "response_format.type",
                         "response_format.type must be \"text\", \"json_object\" or \"json_schema\", not %s",
                         show_json(type).text);
-    if (check_members(r, r->name, item, " type schema ")) return -1;
+    if (check_members(r, r->name, item, of_object)) return -1;
     return schema ? read_schema(r, "response_format.schema", schema) : any_object(r, r->name);
 }
 

@@ -93,6 +93,10 @@ static int check_length(const PoolingRequest *r, int i, int context, ApiError *e
     return 0;
 }
 
+static const char *field_of(const PoolingRequest *r) {
+    return r->documents ? "documents" : r->texts ? "texts" : "input";
+}
+
 /* What a request may hold in memory until it is answered. */
 static int check_size(const PoolingRequest *r, const ApiLimits *limits, ApiError *e) {
     enum { MOST_VALUES = 1 << 24 };
@@ -101,9 +105,9 @@ static int check_size(const PoolingRequest *r, const ApiLimits *limits, ApiError
         return api_fail(e, 400, NULL, "noise_samples", "noise_samples is %d, the limit is %d", r->noise_samples,
                         limits->n);
     if (r->n_inputs * r->noise_samples > limits->queue)
-        return api_fail(e, 400, NULL, r->noise_samples > 1 ? "noise_samples" : "input",
-                        "%d inputs of %d samples are %d, the server's queue holds %d", r->n_inputs, r->noise_samples,
-                        r->n_inputs * r->noise_samples, limits->queue);
+        return api_fail(e, 400, NULL, r->noise_samples > 1 ? "noise_samples" : field_of(r),
+                        "%d texts under %d noise seeds each are %d, the server's queue holds %d", r->n_inputs,
+                        r->noise_samples, r->n_inputs * r->noise_samples, limits->queue);
     for (int i = 0; i < r->n_inputs; i++) values += (int64_t)r->noise_samples * r->inputs[i].n_values;
     if (values > MOST_VALUES)
         return api_fail(e, 400, NULL, "input", "the answer is made of %lld numbers, the limit is %d", (long long)values,

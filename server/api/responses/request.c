@@ -16,7 +16,11 @@ static int input_fail(ApiError *e, int i, const char *what, const char *why) {
 }
 
 /* Parts of text become those of a chat's message. */
-static cJSON *content_of(const cJSON *content, int i, ApiError *e) {
+static cJSON *content_of(const cJSON *content, int i, Buffer *ignored, ApiError *e) {
+    /* annotations and logprobs are of a former answer */
+    static const char *const known[] = {"type", "text", "annotations", "logprobs", NULL};
+    char name[64];
+    snprintf(name, sizeof name, "input[%d].content", i);
     cJSON *parts = cJSON_IsArray(content) ? cJSON_CreateArray() : cJSON_Duplicate(content, true);
     const cJSON *part;
     if (cJSON_IsArray(content)) cJSON_ArrayForEach(part, content) {
@@ -27,6 +31,11 @@ static cJSON *content_of(const cJSON *content, int i, ApiError *e) {
                 cJSON_Delete(copy);
                 cJSON_Delete(parts);
                 input_fail(e, i, ".content", "may hold parts {\"type\":\"input_text\",\"text\":...} only");
+                return NULL;
+            }
+            if (fields_check_members(part, name, known, ignored, e)) {
+                cJSON_Delete(copy);
+                cJSON_Delete(parts);
                 return NULL;
             }
             cJSON_AddStringToObject(copy, "type", "text");
@@ -43,21 +52,15 @@ static cJSON *content_of(const cJSON *content, int i, ApiError *e) {
 }
 
 /* One message, of the client's or out of a former answer's `output`. */
-static int add_item(cJSON *messages, const cJSON *item, int i, ApiError *e) {
-    static const char *const names[] = {"type", "role", "content", "id", "status", "phase"};
-    const cJSON *member;
+static int add_item(cJSON *messages, const cJSON *item, int i, Buffer *ignored, ApiError *e) {
+    static const char *const known[] = {"type", "role", "content", "id", "status", "phase", NULL};
+    char name[64];
     const char *type = cJSON_GetStringValue(json_field(item, "type"));
     if (!cJSON_IsObject(item) || (type && strcmp(type, "message")) || !json_field(item, "content"))
         return input_fail(e, i, "", "is not supported: an item is a message with role and content");
-    cJSON_ArrayForEach(member, item) {
-        size_t k = 0;
-        while (k < COUNTOF(names) && strcmp(names[k], member->string)) k++;
-        if (k < COUNTOF(names)) continue;
-        char what[48];
-        snprintf(what, sizeof what, ".%.40s", member->string);
-        return input_fail(e, i, what, "is not supported");
-    }
-    cJSON *content = content_of(json_field(item, "content"), i, e), *message = cJSON_CreateObject();
+    snprintf(name, sizeof name, "input[%d]", i);
+    if (fields_check_members(item, name, known, ignored, e)) return -1;
+    cJSON *content = content_of(json_field(item, "content"), i, ignored, e), *message = cJSON_CreateObject();
     if (!content || !message) {
         cJSON_Delete(content);
         cJSON_Delete(message);
@@ -79,23 +82,29 @@ static int add_text(cJSON *messages, const char *role, const char *text, ApiErro
     return 0;
 }
 
-static int add_input(cJSON *messages, const cJSON *input, ApiError *e) {
+static int add_input(cJSON *messages, const cJSON *input, Buffer *ignored, ApiError *e) {
     int i = 0, rc = 0;
     if (!input) return api_fail(e, 400, NULL, "input", "input is missing");
     if (cJSON_IsString(input)) return add_text(messages, "user", input->valuestring, e);
     if (!cJSON_IsArray(input) || !input->child)
         return api_fail(e, 400, NULL, "input", "input must be a string or an array of messages");
-    for (const cJSON *item = input->child; item && rc == 0; item = item->next) rc = add_item(messages, item, i++, e);
+    for (const cJSON *item = input->child; item && rc == 0; item = item->next)
+        rc = add_item(messages, item, i++, ignored, e);
     return rc;
 }
 
 /* Messages are counted from the instructions on: an error names those of the input. */
 static void name_input(ApiError *e, bool instructed) {
     int i;
-    char rest[64] = "", name[96];
+    char rest[64] = "", name[96], message[sizeof e->message];
+    size_t n = strlen(e->param);
     if (!strcmp(e->param, "messages")) strcpy(e->param, "input");
     if (sscanf(e->param, "messages[%d]%63s", &i, rest) < 1) return;
     snprintf(name, sizeof name, i < instructed ? "instructions" : "input[%d]%s", i - instructed, rest);
+    if (!strncmp(e->message, e->param, n)) {
+        snprintf(message, sizeof message, "%s%.400s", name, e->message + n);
+        memcpy(e->message, message, sizeof message);
+    }
     memcpy(e->param, name, sizeof name);
 }
 
@@ -105,10 +114,13 @@ static int read_responses(void *out, const void *context, ApiError *e) {
     if (d->previous_response_id)
         return api_fail(e, 400, NULL, "previous_response_id",
                         "previous_response_id is not supported: nothing is stored, send the conversation in input");
+    if (r->stream_from > 0 && !r->stream)
+        return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, but stream is false: a response is sent whole",
+                        r->stream_from);
     cJSON *messages = cJSON_CreateArray();
     if (!messages) return api_no_memory(e);
     int rc = d->instructions ? add_text(messages, "system", d->instructions, e) : 0;
-    if (rc == 0) rc = add_input(messages, d->input, e);
+    if (rc == 0) rc = add_input(messages, d->input, d->ignored, e);
     if (rc == 0) {
         d->messages = messages;
         rc = chat_fields.finish(d, context, e);

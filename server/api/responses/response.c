@@ -69,6 +69,7 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
         json_put_raw(b, "incomplete_details", "{\"reason\":\"max_output_tokens\"}", 30);
     else
         json_put_null(b, "incomplete_details");
+    if (cut && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_text(b, "model", head->api->models.name);
     json_open(b, "output", '[');
     if (said) put_item(b, NULL, head, c, true);

@@ -219,6 +219,7 @@ static const Bad bad[] = {
     {"{\"response_format\":{\"type\":\"xml\"}}", 400, "response_format.type"},
     {"{\"response_format\":{\"type\":\"text\"}}", 200, ""},
     {"{\"response_format\":{\"type\":\"text\",\"schema\":{}}}", 400, "response_format.schema"},
+    {"{\"response_format\":{\"type\":\"json_object\",\"type schema\":1}}", 400, "response_format.type schema"},
     {"{\"response_format\":{\"type\":\"json_schema\"}}", 400, "response_format.json_schema"},
     {"{\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}}", 400, "response_format.json_schema.schema"},
     {"{\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"items\":{\"uniqueItems\":true}}}}}",
