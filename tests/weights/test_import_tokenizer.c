@@ -1,7 +1,9 @@
 /* vocab.json and merges.txt: GPT-2's tokenizer before tokenizer.json. */
 #include "base/err.h"
 #include "tests/support/checkpoints.h"
+#include "tests/support/daemon.h"
 #include "tests/support/test.h"
+#include "tokenizer/build.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -103,6 +105,10 @@ TEST(import_tokenizer_files) {
         }
         free(vocab);
     }
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"added_tokens_decoder\":{\"258\":{\"content\":\"<|im_start|>\"}}}");
+    CHECK(tokenizer_files_load(&t, dir, &err) == -1 &&
+          strstr(err.msg, "tokenizer_config.json adds \"<|im_start|>\", which vocab.json lacks"));
     test_path(path, dir, "merges.txt");
     test_write_file(path, "a b\na\0b\n", 8);
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: NUL at byte 5"));
@@ -120,5 +126,38 @@ TEST(import_tokenizer_files) {
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: No such file"));
     test_write_text(dir, "tokenizer.json", "[]");
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "tokenizer.json: "));
+    free(dir);
+}
+
+/* The class puts tokens around a text by flags of its own, whatever tokenizer.json says. */
+TEST(import_tokenizer_by_the_flags_of_its_class) {
+    static const struct {
+        const char *config;
+        int bos, tail;
+    } cases[] = {
+        {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"bos_token\":\"<|endoftext|>\"}", 0, -1},
+        {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"add_eos_token\":true,"
+         "\"bos_token\":{\"content\":\"<|endoftext|>\"},\"eos_token\":\"<|endoftext|>\"}",
+         0, 0},
+        {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":false,\"bos_token\":\"<|endoftext|>\"}", -1,
+         -1},
+        {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\"}", -1, -1},
+        {"{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":true,\"bos_token\":\"<|endoftext|>\"}", -1, -1}};
+    char *dir = test_dir(), from[700], *json;
+    snprintf(from, sizeof from, "%s/tokenizer.json", test_checkpoint(CHECKPOINT_SMALL));
+    REQUIRE((json = test_read_file(from, NULL)));
+    test_write_text(dir, "tokenizer.json", json);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Tokenizer *t;
+        Err err = {""};
+        test_write_text(dir, "tokenizer_config.json", cases[i].config);
+        int rc = tokenizer_files_load(&t, dir, &err);
+        CHECK_MSG(rc == 0, "%s", err.msg);
+        REQUIRE(rc == 0);
+        CHECK_MSG(tokenizer_spec(t)->bos == cases[i].bos && tokenizer_spec(t)->tail == cases[i].tail, "%s: %d %d",
+                  cases[i].config, tokenizer_spec(t)->bos, tokenizer_spec(t)->tail);
+        tokenizer_free(t);
+    }
+    free(json);
     free(dir);
 }
