@@ -372,6 +372,9 @@ TEST(config_llama) {
          "\"layer_types\":[\"full_attention\",\"full_attention\"]",
          NULL},
         {"\"model_type\":\"llama\"", "\"model_type\":\"qwen3\"", NULL},
+        {"\"model_type\":\"llama\"",
+         "\"model_type\":\"llama\",\"rope_parameters\":{\"rope_type\":\"default\",\"partial_rotary_factor\":0.5}",
+         "partial_rotary_factor is 0.5, must be 1"},
         {"\"model_type\":\"llama\"", "\"model_type\":\"gemma2\"", "model_type is \"gemma2\""},
     };
     check_changes(llama, hf, COUNTOF(hf));

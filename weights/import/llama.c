@@ -6,6 +6,11 @@
 #include <math.h>
 
 /* "rope_type" is "type" in older files. A theta inside is transformers 5's place for it. */
+static void check_whole(JsonReader *r) {
+    double part = json_take_number(r, "partial_rotary_factor", 1);
+    if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
+}
+
 void rope_scaling_read(Config *c, JsonReader *r, const char *key) {
     JsonReader rope;
     if (!json_reader_enter(r, &rope, key)) return;
@@ -18,7 +23,10 @@ void rope_scaling_read(Config *c, JsonReader *r, const char *key) {
         c->rope_scaling.high_freq_factor = (float)json_take_number(&rope, "high_freq_factor", NAN);
         c->rope_scaling.original_positions = json_take_int(&rope, "original_max_position_embeddings", JSON_REQUIRED);
     }
-    if (r->foreign) c->rope_theta = (float)json_take_number(&rope, "rope_theta", (double)c->rope_theta);
+    if (r->foreign) {
+        check_whole(&rope);
+        c->rope_theta = (float)json_take_number(&rope, "rope_theta", (double)c->rope_theta);
+    }
     json_reader_leave(r, &rope);
 }
 
@@ -27,8 +35,7 @@ static void read_rope(Config *c, JsonReader *r) {
     c->rope_theta = (float)json_take_number(r, "rope_theta", 10000);
     rope_scaling_read(c, r, "rope_scaling");
     rope_scaling_read(c, r, "rope_parameters");
-    double part = json_take_number(r, "partial_rotary_factor", 1);
-    if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
+    check_whole(r);
 }
 
 /* What all have but for biases and windows: gqa, rope, rmsnorm, a gated mlp with silu. */
