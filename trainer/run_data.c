@@ -151,6 +151,14 @@ static int check_sources(const Run *r, Err *err) {
                    r->n_corpora, components);
 }
 
+/* A text of one's own that nothing can be read of. */
+static int check_val(const Run *r, Err *err) {
+    const char *val = r->settings->val;
+    size_t n = r->corpora->val.n;
+    if (!val || !strcmp(val, VAL_NONE) || n >= 2 || r->folder.saved) return 0;
+    return err_set(err, "--val %s has %zu tokens, an evaluation needs 2", val, n);
+}
+
 int run_data(Run *r, Err *err) {
     const OptionList *data = &r->settings->data;
     Source *sources = xcalloc((size_t)data->n, sizeof *sources);
@@ -166,6 +174,7 @@ int run_data(Run *r, Err *err) {
     }
     if (rc == 0) rc = folders ? open_sources(r, sources, data->n, err) : open_texts(r, err);
     if (rc == 0) rc = check_sources(r, err);
+    if (rc == 0) rc = check_val(r, err);
     for (int i = 0; i < r->n_corpora; i++) spans[i] = r->corpora[i].train;
     if (rc == 0)
         rc = windows_init_mixed(&r->windows, spans, r->weights, r->n_corpora, r->window, (uint64_t)r->settings->seed,

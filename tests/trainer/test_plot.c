@@ -45,6 +45,7 @@ TEST(plot_of_what_is_no_log) {
         {"{\"step\":1,\"loss\":2}\n{\"st\n", "line 2 is no step"},
         {"{\"loss\":2}\n", "line 1 is no step"},
         {"{\"step\":1}\n{\"step\":2,\"sigma\":[[1],[2,3]]}\n", NULL}, /* nothing to see, nothing wrong */
+        {"{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1.0000000000000007}\n", NULL}, /* closer than a step of ticks */
         {"{\"step\":5,\"loss\":3,\"lr\":0}\n{\"step\":6,\"loss\":null,\"sigma\":[[0.1]]}\n", NULL},
     };
     char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl"), *svg = trainer_join(dir, "plot.svg");

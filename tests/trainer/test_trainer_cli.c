@@ -206,6 +206,16 @@ TEST(trainer_cli_refused_runs_leave_nothing) {
     world_close(&w);
 }
 
+TEST(trainer_cli_needs_two_tokens_to_evaluate) {
+    World w = world_open();
+    char path[300];
+    snprintf(path, sizeof path, "%s/one.txt", w.dir);
+    test_write_file(path, "a", 1);
+    check_run(&w, "pretrain --config %C --data %T --val %D/one.txt --out %D/a --steps 1", 1,
+              "one.txt has 1 tokens, an evaluation needs 2");
+    world_close(&w);
+}
+
 TEST(trainer_cli_one_run_at_a_time) {
     World w = world_open();
     char path[300];

@@ -44,6 +44,12 @@ static double tick_step(Range r) {
     return power * (x < 1.5 ? 1 : x < 3.5 ? 2 : x < 7.5 ? 5 : 10);
 }
 
+/* Tick i, NAN behind the last. Counted: where all values lie within a few ulp, v + step is v. */
+static double tick_at(Range r, double step, int i) {
+    double v = (ceil(r.low / step) + i) * step;
+    return i <= 2 * TICKS && v <= r.high + step * 1e-9 ? v : NAN;
+}
+
 typedef struct Frame {
     Range x, y;
     double top;
@@ -69,14 +75,14 @@ static void write_escaped(Buffer *out, const char *text) {
 }
 
 static void write_axes(Buffer *out, const Frame *f, const Chart *c) {
-    double step = tick_step(f->y), bottom = f->top + HEIGHT - BOTTOM;
-    for (double v = ceil(f->y.low / step) * step; v <= f->y.high + step * 1e-9; v += step)
+    double step = tick_step(f->y), bottom = f->top + HEIGHT - BOTTOM, v;
+    for (int i = 0; !isnan(v = tick_at(f->y, step, i)); i++)
         buffer_print(out,
                      "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
                      "text-anchor=\"end\">%.4g</text>\n",
                      LEFT, WIDTH - RIGHT, at_y(f, v), at_y(f, v), LEFT - 6, at_y(f, v) + 4, fabs(v) < step / 2 ? 0 : v);
     step = tick_step(f->x);
-    for (double v = ceil(f->x.low / step) * step; v <= f->x.high + step * 1e-9; v += step)
+    for (int i = 0; !isnan(v = tick_at(f->x, step, i)); i++)
         buffer_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", at_x(f, v), bottom + 16,
                      v);
     buffer_print(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">", LEFT, f->top + 22);
