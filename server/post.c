@@ -235,12 +235,10 @@ static int submit(Post *p, ApiError *e) {
     return -1;
 }
 
-/* Pictures are small where they are deflated only, and words are encoded with all in front of them: workers do both,
- * whatever the length. */
+/* Pictures are small where they are deflated only, so they are decoded by workers whatever their length. */
 static bool is_small(const Post *p) {
-    const Config *c = p->serving->api.config;
-    bool slow = p->route->engine && (c->input.kind == INPUT_PATCHES || c->task == TASK_TOKEN_CLASSIFICATION);
-    return p->n_body <= SMALL_BODY && !slow;
+    bool picture = p->route->engine && p->serving->api.config->input.kind == INPUT_PATCHES;
+    return p->n_body <= SMALL_BODY && !picture;
 }
 
 static void refuse(const Post *p, HttpReply *reply, const ApiError *e) {

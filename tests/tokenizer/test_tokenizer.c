@@ -195,7 +195,7 @@ TEST(tokenizer_round_trip) {
 }
 
 /* Any order of merges, as a file may have it: later merges may make pairs of lower rank than those before. */
-static Tokenizer *random_tokenizer(Draws *d, int n_merges) {
+Tokenizer *random_tokenizer(Draws *d, const char *letters, int n_merges) {
     enum { MOST = 64 };
     static char bytes[256], joined[MOST][512];
     TokenText pieces[256 + MOST];
@@ -210,7 +210,7 @@ static Tokenizer *random_tokenizer(Draws *d, int n_merges) {
         int pool[2];
         for (int k = 0; k < 2; k++) {
             int i = (int)draw_below(d, (uint64_t)(3 + spec.n_merges));
-            pool[k] = i < 3 ? 'a' + i : 253 + i;
+            pool[k] = i < 3 ? letters[i] : 253 + i;
         }
         TokenText l = pieces[pool[0]], r = pieces[pool[1]];
         char *text = joined[spec.n_merges];
@@ -235,7 +235,7 @@ static Tokenizer *random_tokenizer(Draws *d, int n_merges) {
 TEST(tokenizer_merges_match_reference) {
     Draws d = draws_open(2, DRAW_TEST, 0);
     for (int round = 0; round < 40; round++) {
-        Tokenizer *t = random_tokenizer(&d, 1 + (int)draw_below(&d, 40));
+        Tokenizer *t = random_tokenizer(&d, "abc", 1 + (int)draw_below(&d, 40));
         for (int k = 0; k < 20; k++) {
             char text[200];
             int want[200];
@@ -267,7 +267,7 @@ TEST(tokenizer_special_tokens) {
                  {"<u>", false, "\3"},          {"<u><a>", true, "\3\1"},      {"<a", true, "<a"},
                  {"<a>b<u>", false, "<a>b\3"},  {"<a>\n<a>b>", true, "\1\n\2"}};
     Draws d = draws_open(3, DRAW_TEST, 0);
-    Tokenizer *plain = random_tokenizer(&d, 0);
+    Tokenizer *plain = random_tokenizer(&d, "abc", 0);
     TokenText pieces[260] = {{0}};
     memcpy(pieces, tokenizer_spec(plain)->pieces, 256 * sizeof *pieces);
     const AddedToken added[] = {{.id = 256, .text = {"unused", 6}, .special = true},

@@ -2,6 +2,7 @@
 #ifndef NOISED_TEST_TOKENIZER_H
 #define NOISED_TEST_TOKENIZER_H
 
+#include "base/random.h"
 #include "tests/support/test.h"
 #include "tokenizer/bpe_train.h"
 #include "tokenizer/build.h"
@@ -10,6 +11,9 @@
 /* A byte-level tokenizer of 320 ids, trained on the text below. */
 extern const char SMALL_TEXT[];
 Tokenizer *small_tokenizer(void);
+
+/* Byte-level without an expression: merges of three letters, of which one may be a space, at most 64. */
+Tokenizer *random_tokenizer(Draws *d, const char *letters, int n_merges);
 
 /* A small tokenizer.json of each family, malloc'ed. */
 char *small_json(void);

@@ -27,17 +27,17 @@ static int encode_text(TaskData *d, const Tokenizer *tok, int unit, Err *err) {
 
 /* How many tokens the words up to each have says which token is its last. */
 static int encode_sentence(TaskData *d, const Tokenizer *tok, int first_unit, int n_units, Err *err) {
-    size_t n = 0, at = 0, first = d->tokens.n;
-    int rc = 0;
+    size_t n = 0, at = 0, *ends = xcalloc((size_t)n_units, sizeof *ends);
+    int *row = d->row + first_unit, start = tokenizer_bos(tok);
     for (int u = 0; u < n_units; u++) n += strlen(d->examples->text[first_unit + u]) + 1;
     char *text = xmalloc(n);
-    for (int u = 0; u < n_units && rc == 0; u++) {
-        at += (size_t)snprintf(text + at, n - at, u ? " %s" : "%s", d->examples->text[first_unit + u]);
-        d->tokens.n = first;
-        rc = encode(d, tok, text, at, err);
-        d->row[first_unit + u] = (int)(d->tokens.n - first) - 1;
-    }
+    for (int u = 0; u < n_units; u++)
+        ends[u] = at += (size_t)snprintf(text + at, n - at, u ? " %s" : "%s", d->examples->text[first_unit + u]);
+    if (start >= 0) token_list_push(&d->tokens, start);
+    int rc = tokenizer_encode_words(tok, text, ends, n_units, &d->tokens, row, err);
+    for (int u = 0; u < n_units; u++) row[u] += (start >= 0) - 1;
     free(text);
+    free(ends);
     return rc;
 }
 

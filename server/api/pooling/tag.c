@@ -40,24 +40,26 @@ static bool next_word(const char *text, size_t *at, int *chars, PoolingWord *wor
     return word->n > 0;
 }
 
-/* A word's label stands at the row of its last token, of the words with single spaces between them, as in training:
- * how many tokens the text up to there has. False when memory runs out; stops behind `context` tokens. */
-static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, ApiError *e) {
+/* A word's label stands at the row of its last token, of the words with single spaces between them, as in training.
+ * Words that the context does not hold are none. */
+static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, size_t *ends, int *counts,
+                        ApiError *e) {
     const Tokenizer *t = ctx->tokenizer;
+    const int start = tokenizer_bos(t), most = ctx->config->max_positions - (start >= 0);
     TokenList list = {0};
     size_t n = 0;
     Err err;
-    int rc = 0;
-    for (int w = 0; w < input->n_words && rc == 0 && (int)list.n <= ctx->config->max_positions; w++) {
-        PoolingWord *word = &input->words[w];
+    for (int w = 0; w < input->n_words; w++) {
+        const PoolingWord *word = &input->words[w];
         if (w) joined[n++] = ' ';
         memcpy(joined + n, input->text + word->first, (size_t)word->n);
-        n += (size_t)word->n;
-        list.n = 0;
-        if (tokenizer_bos(t) >= 0) token_list_push(&list, tokenizer_bos(t));
-        rc = tokenizer_encode(t, joined, n, true, &list, &err);
-        word->row = (int)list.n - 1;
-        if ((int)list.n > ctx->config->max_positions) input->n_words = w;
+        ends[w] = n += (size_t)word->n;
+    }
+    if (start >= 0) token_list_push(&list, start);
+    int rc = tokenizer_encode_words(t, joined, ends, input->n_words, &list, counts, &err);
+    for (int w = 0; rc == 0 && w < input->n_words; w++) {
+        input->words[w].row = counts[w] + (start >= 0) - 1;
+        if (counts[w] > most) input->n_words = w;
     }
     input->ids = list.ids;
     input->n = (int)list.n;
@@ -70,13 +72,18 @@ static int read_text(PoolingRequest *r, const cJSON *item, const ApiContext *ctx
     size_t n = strlen(item->valuestring), at = 0;
     int chars = 0;
     input->text = item->valuestring;
-    input->words = try_calloc(n / 2 + 2, sizeof *input->words); /* and the one that is not there */
+    const size_t most = n / 2 + 2; /* words, and the one that is not there */
+    input->words = try_calloc(most, sizeof *input->words);
     char *joined = try_malloc(n + 1);
-    int rc = input->words && joined ? 0 : api_no_memory(e);
+    size_t *ends = try_calloc(most, sizeof *ends);
+    int *counts = try_calloc(most, sizeof *counts);
+    int rc = input->words && joined && ends && counts ? 0 : api_no_memory(e);
     while (rc == 0 && next_word(input->text, &at, &chars, &input->words[input->n_words])) input->n_words++;
     if (rc == 0 && input->n_words == 0) rc = api_fail(e, 400, NULL, "input", "input %d has no words", r->n_inputs - 1);
-    if (rc == 0) rc = encode_words(input, ctx, joined, e);
+    if (rc == 0) rc = encode_words(input, ctx, joined, ends, counts, e);
     free(joined);
+    free(ends);
+    free(counts);
     input->n_values = MIN(input->n, ctx->config->max_positions) * config_outputs(ctx->config);
     return rc;
 }
