@@ -31,14 +31,14 @@ def fields(kept):
                      statistic.told(values, 1, 100) if values else "",
                      statistic.compared(*pair, 1, 100) if noisy and values else "", "about +20" if claimed else "",
                      statistic.verdict(1, *pair, least=0.1) if claimed else ""])
-    return {"descent": weight_noise.descent(kept.plan), "majority": f"{100 * weight_noise.majority(kept):.1f}",
+    return {"descent": weight_noise.descent(kept.plan), "missing": weight_noise.missing(kept), "majority": f"{100 * weight_noise.majority(kept):.1f}",
             "table": papers.table(["size", "weight noise", "sigma", "seeds", "accuracy, %", "against none, points, 95%",
                                    "paper", "verdict"], rows)}
 
 
 PAGE = """# Questions, with noise on the weights
 
-`{command}`, with DATA=FOLDER.{ran}
+`{command}`, with DATA=FOLDER.{ran}{missing}
 
 TREC's six classes by the encoder-decoder transformers of the paper's Table 1 on frozen word vectors of 25 (GloVe's of 6B
 tokens, projected; the paper takes Twitter's), without noise and with its modes. The paper tells neither optimiser nor

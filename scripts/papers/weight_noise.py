@@ -63,6 +63,15 @@ def quiet(key):
     return key[0], "none", "0"
 
 
+def missing(kept):
+    """The plan's networks that no seed was run of, for a page."""
+    places = {}
+    for size, mode, _ in networks(kept.plan):
+        if not any(key[:2] == (size, mode) for key in kept.names()):
+            places.setdefault(size, {})[mode] = True
+    return "".join(f" Not run: `{size}` with {', '.join(modes)}." for size, modes in places.items())
+
+
 def within(most, a, b):
     """Of a claim that a and b are the same but for `most`."""
     d, half = statistic.difference(a, b)
