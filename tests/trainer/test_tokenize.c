@@ -261,7 +261,7 @@ TEST(tokenize_unpacks) {
 /* A document a line, <|endoftext|> between two of them and not behind the last. */
 TEST(tokenize_lines_of_json) {
     static const char lines[] =
-        "{\"text\": \"one \\u00e9\", \"id\": 1}\n\n{\"text\": \"\"}\r\n{\"id\": {}, \"text\": \"two\\n\"}";
+        "\xEF\xBB\xBF{\"text\": \"one \\u00e9\", \"id\": 1}\n\n{\"text\": \"\"}\r\n{\"id\": {}, \"text\": \"two\\n\"}";
     static const struct {
         const char *text, *why;
     } bad[] = {{"{\"text\": \"a\"}\n{\"body\": \"b\"}\n", "line 2: --field text: is missing"},

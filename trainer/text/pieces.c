@@ -180,8 +180,10 @@ static int encode_line(const Piece *p, const char *line, size_t n, const Tokeniz
 }
 
 int piece_encode(const Piece *p, const Tokenizer *tok, int separator, TokenList *out, uint64_t *bytes, Err *err) {
+    static const char mark[] = "\xEF\xBB\xBF"; /* of UTF-8, in front of a file */
     const char *line = p->data, *end = p->data + p->n;
     if (!p->field) return encode_part(p, tok, separator, out, bytes, err);
+    if (p->at.line == 1 && p->n >= 3 && !memcmp(line, mark, 3)) line += 3;
     for (int64_t number = p->at.line; line < end; number++) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         size_t n = (size_t)((stop ? stop : end) - line);
