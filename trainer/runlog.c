@@ -96,12 +96,12 @@ int runlog_replace(RunLog *log, Buffer *line, Err *err) {
     Buffer whole = {0};
     if (text) buffer_append(&whole, text, last_line(text, n));
     json_close(line, '}');
-    buffer_append(&whole, line->data, line->n);
-    buffer_text(&whole, "\n");
-    int rc =
-        !text || runlog_close(log, err) || file_write(log->path, whole.data, whole.n, err) ? -1 : open_end(log, err);
-    buffer_free(&whole);
-    buffer_free(line);
+    char *last = json_end_text(line);
+    buffer_print(&whole, "%s\n", last);
+    char *all = json_end_text(&whole);
+    int rc = !text || runlog_close(log, err) || file_write(log->path, all, strlen(all), err) ? -1 : open_end(log, err);
+    free(all);
+    free(last);
     free(text);
     return rc;
 }

@@ -163,14 +163,19 @@ static int check_coverage(SafeFile *f, const unsigned char *data, size_t data_by
 
 /* ---- mapping ---- */
 
+static uint64_t read_length(const unsigned char p[LENGTH_BYTES]) {
+    uint64_t n = 0;
+    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    return n;
+}
+
 /* Spaces that the header lacks for the data to begin at a multiple of ALIGN: safetensors before 0.3 wrote none, and so
  * is gpt2's own file. */
 static size_t header_lacks(int fd, off_t size) {
     enum { ALIGN = 4 };
     unsigned char p[LENGTH_BYTES];
-    uint64_t n = 0;
     if (pread(fd, p, sizeof p, 0) != sizeof p) return 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    uint64_t n = read_length(p);
     if (n > SAFE_HEADER_MAX || n > (uint64_t)size - LENGTH_BYTES) return 0; /* refused when it is parsed */
     return (size_t)(-(LENGTH_BYTES + n) % ALIGN);
 }
@@ -178,10 +183,8 @@ static size_t header_lacks(int fd, off_t size) {
 /* The header's length and text to fd, with `spaces` behind; returns where the data begins in `from`, -1 with errno. */
 static off_t copy_header(int fd, int from, size_t spaces) {
     unsigned char p[LENGTH_BYTES];
-    uint64_t n = 0, longer;
     if (pread(from, p, sizeof p, 0) != sizeof p) return -1;
-    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
-    longer = n + spaces;
+    uint64_t n = read_length(p), longer = n + spaces;
     for (int i = 0; i < LENGTH_BYTES; i++) p[i] = (unsigned char)(longer >> 8 * i);
     if (write(fd, p, sizeof p) != sizeof p) return -1;
     off_t at = LENGTH_BYTES, end = LENGTH_BYTES + (off_t)n;
@@ -194,7 +197,7 @@ static off_t copy_header(int fd, int from, size_t spaces) {
 static int seal_copy(int from, off_t size, size_t spaces) {
     int fd = memfd_create("noised-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    off_t at = copy_header(fd, from, spaces);
+    off_t at = spaces ? copy_header(fd, from, spaces) : 0;
     ssize_t n = at < 0 ? -1 : 1;
     while (n > 0 && at < size) n = sendfile(fd, from, &at, (size_t)(size - at));
     if (n == 0) errno = EIO; /* cut short meanwhile */
@@ -244,9 +247,7 @@ static int map_file(SafeFile *f, const char *path, bool copy, Err *err) {
 }
 
 size_t safe_header_bytes(const SafeFile *f) {
-    const unsigned char *p = f->map;
-    uint64_t n = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)p[i] << 8 * i;
+    uint64_t n = read_length(f->map);
     return n > SIZE_MAX - LENGTH_BYTES ? SIZE_MAX : LENGTH_BYTES + (size_t)n;
 }
 
