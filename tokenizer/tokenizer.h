@@ -36,10 +36,11 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specia
 int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *marks, const bool *roles, size_t n,
                             bool special, TokenList *out, Err *err);
 
-/* The ids of n_words words with single spaces between them, of which word i ends at ends[i], and counts[i], how many
- * tokens the text up to there has by itself: what a word is labelled on. In time by the length of the text. */
+/* The BOS, if there is one, and the ids of n_words words with single spaces between them, of which word i ends at
+ * ends[i]. rows[i]: which of these ids is the last one of the text up to there by itself, which has read the word; -1
+ * where that has none. In time by the length of the text. */
 int tokenizer_encode_words(const Tokenizer *t, const char *text, const size_t *ends, int n_words, TokenList *out,
-                           int *counts, Err *err);
+                           int *rows, Err *err);
 
 /* The ids that the file wants in front of every text (a Llama file's template) and behind it (that of a model which
  * embeds texts by their last row), or -1. tokenizer_encode leaves them out. */

@@ -11,13 +11,14 @@ enum { WORDS = 12, TEXTS = 300 };
 
 static void check_text(const Tokenizer *t, const char *text, const size_t *ends, int n) {
     TokenList all = {0}, whole = encode_text(t, text, ends[n - 1], true);
-    int counts[WORDS];
+    int rows[WORDS], bos = tokenizer_bos(t), before = bos >= 0;
     Err err;
-    REQUIRE(tokenizer_encode_words(t, text, ends, n, &all, counts, &err) == 0);
-    CHECK(same_ids(&all, whole.ids, whole.n));
+    REQUIRE(tokenizer_encode_words(t, text, ends, n, &all, rows, &err) == 0);
+    CHECK(all.n == whole.n + (size_t)before && (!before || all.ids[0] == bos));
+    CHECK(!memcmp(all.ids + before, whole.ids, whole.n * sizeof *whole.ids));
     for (int i = 0; i < n; i++) {
         TokenList alone = encode_text(t, text, ends[i], true);
-        CHECK_MSG(counts[i] == (int)alone.n, "word %d of \"%s\": %d for %zu", i, text, counts[i], alone.n);
+        CHECK_MSG(rows[i] == before + (int)alone.n - 1, "word %d of \"%s\": %d for %zu", i, text, rows[i], alone.n);
         token_list_free(&alone);
     }
     token_list_free(&all);

@@ -25,17 +25,13 @@ static int encode_text(TaskData *d, const Tokenizer *tok, int unit, Err *err) {
     return rc;
 }
 
-/* How many tokens the words up to each have says which token is its last. */
 static int encode_sentence(TaskData *d, const Tokenizer *tok, int first_unit, int n_units, Err *err) {
     size_t n = 0, at = 0, *ends = xcalloc((size_t)n_units, sizeof *ends);
-    int *row = d->row + first_unit, start = tokenizer_bos(tok);
     for (int u = 0; u < n_units; u++) n += strlen(d->examples->text[first_unit + u]) + 1;
     char *text = xmalloc(n);
     for (int u = 0; u < n_units; u++)
         ends[u] = at += (size_t)snprintf(text + at, n - at, u ? " %s" : "%s", d->examples->text[first_unit + u]);
-    if (start >= 0) token_list_push(&d->tokens, start);
-    int rc = tokenizer_encode_words(tok, text, ends, n_units, &d->tokens, row, err);
-    for (int u = 0; u < n_units; u++) row[u] += (start >= 0) - 1;
+    int rc = tokenizer_encode_words(tok, text, ends, n_units, &d->tokens, d->row + first_unit, err);
     free(text);
     free(ends);
     return rc;

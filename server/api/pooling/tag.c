@@ -42,10 +42,8 @@ static bool next_word(const char *text, size_t *at, int *chars, PoolingWord *wor
 
 /* A word's label stands at the row of its last token, of the words with single spaces between them, as in training.
  * Words that the context does not hold are none. */
-static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, size_t *ends, int *counts,
+static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, size_t *ends, int *rows_of,
                         ApiError *e) {
-    const Tokenizer *t = ctx->tokenizer;
-    const int start = tokenizer_bos(t), most = ctx->config->max_positions - (start >= 0);
     TokenList list = {0};
     size_t n = 0;
     Err err;
@@ -55,11 +53,10 @@ static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined
         memcpy(joined + n, input->text + word->first, (size_t)word->n);
         ends[w] = n += (size_t)word->n;
     }
-    if (start >= 0) token_list_push(&list, start);
-    int rc = tokenizer_encode_words(t, joined, ends, input->n_words, &list, counts, &err);
+    int rc = tokenizer_encode_words(ctx->tokenizer, joined, ends, input->n_words, &list, rows_of, &err);
     for (int w = 0; rc == 0 && w < input->n_words; w++) {
-        input->words[w].row = counts[w] + (start >= 0) - 1;
-        if (counts[w] > most) input->n_words = w;
+        input->words[w].row = rows_of[w];
+        if (rows_of[w] >= ctx->config->max_positions) input->n_words = w;
     }
     input->ids = list.ids;
     input->n = (int)list.n;
@@ -76,14 +73,14 @@ static int read_text(PoolingRequest *r, const cJSON *item, const ApiContext *ctx
     input->words = try_calloc(most, sizeof *input->words);
     char *joined = try_malloc(n + 1);
     size_t *ends = try_calloc(most, sizeof *ends);
-    int *counts = try_calloc(most, sizeof *counts);
-    int rc = input->words && joined && ends && counts ? 0 : api_no_memory(e);
+    int *rows_of = try_calloc(most, sizeof *rows_of);
+    int rc = input->words && joined && ends && rows_of ? 0 : api_no_memory(e);
     while (rc == 0 && next_word(input->text, &at, &chars, &input->words[input->n_words])) input->n_words++;
     if (rc == 0 && input->n_words == 0) rc = api_fail(e, 400, NULL, "input", "input %d has no words", r->n_inputs - 1);
-    if (rc == 0) rc = encode_words(input, ctx, joined, ends, counts, e);
+    if (rc == 0) rc = encode_words(input, ctx, joined, ends, rows_of, e);
     free(joined);
     free(ends);
-    free(counts);
+    free(rows_of);
     input->n_values = MIN(input->n, ctx->config->max_positions) * config_outputs(ctx->config);
     return rc;
 }
