@@ -22,6 +22,11 @@ cJSON *chat_tokenizer_config(const char *dir, Err *err) {
     return load_config(path, err);
 }
 
+const char *chat_token_text(const cJSON *config, const char *key) {
+    const cJSON *token = json_field(config, key);
+    return cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
+}
+
 static const char *find_default(const cJSON *config) {
     const cJSON *given = json_field(config, "chat_template"), *one;
     if (cJSON_IsString(given)) return given->valuestring;

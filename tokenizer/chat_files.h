@@ -21,5 +21,7 @@ char *chat_template_of_file(const char *path, Err *err);
 
 /* The folder's tokenizer_config.json; NULL as above. The caller frees. */
 cJSON *chat_tokenizer_config(const char *dir, Err *err);
+/* A token that it names, as a string or as an object with its content; NULL: it names none. */
+const char *chat_token_text(const cJSON *config, const char *key);
 
 #endif

@@ -107,8 +107,8 @@ static bool is_there(const char *path) {
 
 /* The id of config's token where the flag is true, -1 where it is false; what it was where the file says neither. */
 static int flagged(const cJSON *config, const char *flag, const char *name, const Tokenizer *t, int was) {
-    const cJSON *set = json_field(config, flag), *token = json_field(config, name);
-    const char *text = cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
+    const cJSON *set = json_field(config, flag);
+    const char *text = chat_token_text(config, name);
     if (!cJSON_IsBool(set)) return was;
     int id = cJSON_IsTrue(set) && text ? tokenizer_find_special(t, text) : -1;
     return cJSON_IsTrue(set) && id < 0 ? was : id;

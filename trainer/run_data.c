@@ -64,17 +64,13 @@ typedef struct Source {
     CorpusIndex index;
 } Source;
 
-/* "DIR:3", unless there is a file of that name. */
 static int split_weight(const char *item, Source *s, Err *err) {
-    const char *colon = strrchr(item, ':');
     *s = (Source){.weight = 1};
-    snprintf(s->dir, sizeof s->dir, "%s", item);
-    if (!colon || colon == item || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || access(item, F_OK) == 0)
-        return 0;
-    long weight = strtol(colon + 1, NULL, 10);
+    const char *digits = corpus_item(item, s->dir);
+    if (!digits) return 0;
+    long weight = strtol(digits, NULL, 10);
     if (weight < 1 || weight > WINDOWS_WEIGHT_MAX)
-        return err_set(err, "--data %s: the weight is %s, it must be 1 to %d", item, colon + 1, WINDOWS_WEIGHT_MAX);
-    s->dir[colon - item] = 0;
+        return err_set(err, "--data %s: the weight is %s, it must be 1 to %d", item, digits, WINDOWS_WEIGHT_MAX);
     s->weight = (int)weight;
     return 0;
 }

@@ -101,13 +101,15 @@ static void learn_contents(Chat *chat) {
     chat->manner.knows_developer = strstr(chat->source, "developer") != NULL;
 }
 
+static const char talk[] = "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":"
+                           "\"quagga\"},{\"role\":\"user\",\"content\":\"zebra\"}]";
+
 /* A system's message, for templates that have a place for one, and turns of both. */
 static void learn_roles(Chat *chat, const Tokenizer *tokenizer) {
     static const char *const talks[] = {
         "[{\"role\":\"system\",\"content\":\"zebra\"},{\"role\":\"user\",\"content\":\"zebra\"},"
         "{\"role\":\"assistant\",\"content\":\"quagga\"},{\"role\":\"user\",\"content\":\"zebra\"}]",
-        "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":\"quagga\"},"
-        "{\"role\":\"user\",\"content\":\"zebra\"}]"};
+        talk};
     const TokenizerSpec *spec = tokenizer_spec(tokenizer);
     chat->roles = xcalloc((size_t)tokenizer_vocab_size(tokenizer), sizeof *chat->roles);
     for (size_t i = 0; i < COUNTOF(talks); i++) {
@@ -124,9 +126,7 @@ static void learn_roles(Chat *chat, const Tokenizer *tokenizer) {
 /* An answer ends with what the template writes behind one, up to what the user says next: with the special token there
  * when white space alone is in front of it, else with the text, less the white space at its end. */
 static void learn_end(Chat *chat, const Tokenizer *tokenizer) {
-    static const char talk[] = "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":"
-                               "\"quagga\"},{\"role\":\"user\",\"content\":\"zebra\"}]",
-                      answer[] = "quagga", white[] = " \t\r\n";
+    static const char answer[] = "quagga", white[] = " \t\r\n";
     Written x = {0};
     TokenList ids = {0};
     Err err;
@@ -157,9 +157,8 @@ static char *word(const Tokenizer *t, int id) {
 
 /* What tokenizer_config.json calls it, null and "" for none; where it says nothing the text of token id. */
 static char *called(const cJSON *config, const char *key, const Tokenizer *t, int id) {
-    const cJSON *token = json_field(config, key);
-    const char *text = cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
-    return token ? strdup(text ? text : "") : word(t, id);
+    const char *text = chat_token_text(config, key);
+    return json_field(config, key) ? strdup(text ? text : "") : word(t, id);
 }
 
 /* Takes chat->source for the template; -1 when it is none. */

@@ -78,6 +78,7 @@ static int read_field(const FieldReader *r, const Field *f, const cJSON *item) {
         if (!cJSON_IsNumber(item) || !(item->valuedouble >= f->low && item->valuedouble <= f->high))
             return range_fail(r, f, item);
         *(float *)out = (float)item->valuedouble;
+        /* what rounds to 0 is none */
         if (*(float *)out == 0 && item->valuedouble != 0) *(float *)out = copysignf(FLT_MIN, (float)item->valuedouble);
         return 0;
     case FIELD_BOOL:

@@ -63,13 +63,16 @@ static bool read_step(const char **at, char *out, size_t size) {
     return true;
 }
 
-/* The member or element of that name. */
-static const cJSON *step_into(const cJSON *v, const char *name, int *looks) {
-    int index = name[0] && !name[strspn(name, "0123456789")] ? atoi(name) : -1;
-    if (cJSON_IsArray(v) && index < 0) return NULL;
-    const cJSON *x = cJSON_IsArray(v) || cJSON_IsObject(v) ? v->child : NULL;
-    for (int i = 0; x && (cJSON_IsArray(v) ? i < index : strcmp(x->string, name) != 0); i++, ++*looks) x = x->next;
+const cJSON *schema_member(const cJSON *object, const char *name, int *looks) {
+    const cJSON *x = cJSON_IsObject(object) ? object->child : NULL;
+    for (++*looks; x && strcmp(x->string, name); x = x->next) ++*looks;
     return x;
+}
+
+static const cJSON *step_into(const cJSON *v, const char *name, int *looks) {
+    if (!cJSON_IsArray(v)) return schema_member(v, name, looks);
+    *looks += cJSON_GetArraySize(v);
+    return name[0] && !name[strspn(name, "0123456789")] ? cJSON_GetArrayItem(v, atoi(name)) : NULL;
 }
 
 const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks) {
@@ -91,8 +94,11 @@ const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const Schema
 
 /* ---- objects ---- */
 
-bool schema_requires(const cJSON *schema, const char *name) {
+bool schema_requires(const cJSON *schema, const char *name, int *looks) {
     const cJSON *item;
-    cJSON_ArrayForEach(item, json_field(schema, "required")) if (json_is_text(item, name)) return true;
+    cJSON_ArrayForEach(item, schema_member(schema, "required", looks)) {
+        ++*looks;
+        if (json_is_text(item, name)) return true;
+    }
     return false;
 }

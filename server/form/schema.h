@@ -57,10 +57,11 @@ int schema_number(SchemaReader *r, const cJSON *schema, bool integer, const Sche
 int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
                  int *out);
 
-/* Whether "required" of a schema of objects has the name. */
-bool schema_requires(const cJSON *schema, const char *name);
-
-/* What $ref leads to; NULL, and the error filled, when there is nothing. *looks grows by the members passed. */
+/* These let *looks grow by the members and values that they pass. (schema.c)
+ * The member of that name, NULL for none; whether "required" of a schema of objects has the name; what $ref leads to,
+ * NULL, and the error filled, when there is nothing. */
+const cJSON *schema_member(const cJSON *object, const char *name, int *looks);
+bool schema_requires(const cJSON *schema, const char *name, int *looks);
 const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks);
 
 /* Types as bits; and whether no value is of both, as far as that shows soon. (schema_apart.c) */

@@ -15,9 +15,7 @@ static bool gave_up(const SchemaReader *r) { return r->n_looks > MOST_LOOKS; }
 
 /* NULL too where that is too far. */
 static const cJSON *member(SchemaReader *r, const cJSON *o, const char *name) {
-    const cJSON *x = cJSON_IsObject(o) && !gave_up(r) ? o->child : NULL;
-    for (r->n_looks++; x && strcmp(x->string, name); x = x->next) r->n_looks++;
-    return x;
+    return gave_up(r) ? NULL : schema_member(o, name, &r->n_looks);
 }
 
 int schema_type_named(const char *name) {
@@ -98,15 +96,6 @@ static bool lists_apart(SchemaReader *r, const cJSON *a, const cJSON *b) {
     return true;
 }
 
-static bool requires(SchemaReader *r, const cJSON *s, const char *name) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, member(r, s, "required")) {
-        r->n_looks++;
-        if (json_is_text(item, name)) return true;
-    }
-    return false;
-}
-
 static bool apart(SchemaReader *r, const cJSON *x, const cJSON *y, int deep) {
     const cJSON *a = resolve(r, x), *b = resolve(r, y), *p;
     if (!a || !b || deep == 0) return false;
@@ -115,7 +104,9 @@ static bool apart(SchemaReader *r, const cJSON *x, const cJSON *y, int deep) {
     cJSON_ArrayForEach(p, member(r, a, "properties")) {
         if (gave_up(r)) return false;
         const cJSON *q = member(r, others, p->string);
-        if (q && requires(r, a, p->string) && requires(r, b, p->string) && apart(r, p, q, deep - 1)) return true;
+        if (q && schema_requires(a, p->string, &r->n_looks) && schema_requires(b, p->string, &r->n_looks) &&
+            apart(r, p, q, deep - 1))
+            return true;
     }
     return false;
 }

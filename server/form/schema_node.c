@@ -71,8 +71,7 @@ static int read_keywords(const SchemaReader *r, const cJSON *schema, const Schem
 
 /* A schema is made once, whoever refers to it, itself included. */
 static int reference(SchemaReader *r, const cJSON *ref, const SchemaPath *path) {
-    int looks = 0;
-    const cJSON *target = schema_follow(r, ref, path, &looks);
+    const cJSON *target = schema_follow(r, ref, path, &(int){0});
     if (!target) return -1;
     for (int i = 0; i < r->n_known; i++)
         if (r->known[i] == target) return r->names[i];

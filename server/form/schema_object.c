@@ -130,6 +130,6 @@ int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path) 
     const cJSON *last = properties ? properties->child : NULL;
     while (last && last->next) last = last->next;
     for (const cJSON *p = last; p; p = p == properties->child ? NULL : p->prev)
-        if (property(r, p, schema_requires(schema, p->string), &here, &tail)) return -1;
+        if (property(r, p, schema_requires(schema, p->string, &(int){0}), &here, &tail)) return -1;
     return json_node_object(r->form, &r->json, tail.alone);
 }

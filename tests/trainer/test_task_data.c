@@ -37,6 +37,17 @@ static void close_world(World *w) {
     free(w->dir);
 }
 
+/* With a message that has both. */
+static void check_refused(const char *name, const char *text, int context, bool truncate, const char *place,
+                          const char *why) {
+    World w = {0};
+    Err err = {""};
+    CHECK(!open_world(&w, TASK_TOKEN_CLASSIFICATION, name, text, context, truncate, &err));
+    CHECK_MSG(strstr(err.msg, place) && strstr(err.msg, why), "%s", err.msg);
+    w.d.examples = NULL;
+    close_world(&w);
+}
+
 static int tokens_of(const World *w, const char *text, TokenList *list) {
     Err err;
     list->n = 0;
@@ -87,12 +98,9 @@ TEST(task_data_of_sentences) {
 
 TEST(task_data_cuts_only_when_asked) {
     static const char text[] = "miller\tO\n\nthe\tO\nriverstone\tB-X\nwheel\tO\n";
-    World w = {0}, cut = {0};
+    World cut = {0};
     Err err = {""};
-    CHECK(!open_world(&w, TASK_TOKEN_CLASSIFICATION, "x.conll", text, 4, false, &err));
-    CHECK_MSG(strstr(err.msg, "x.conll:3: ") && strstr(err.msg, "max_position_embeddings is 4"), "%s", err.msg);
-    w.d.examples = NULL;
-    close_world(&w);
+    check_refused("x.conll", text, 4, false, "x.conll:3: ", "max_position_embeddings is 4");
     REQUIRE(open_world(&cut, TASK_TOKEN_CLASSIFICATION, "x.conll",
                        "the\tO\nriverstone\tB-X\nwheel\tO\n\na\tO\nwheel\tB-X\n", 4, true, &err));
     TokenList list = {0};
@@ -108,21 +116,13 @@ TEST(task_data_cuts_only_when_asked) {
 
 /* What is cut off is neither learnt nor scored: an example of which no word is left cannot be. */
 TEST(task_data_needs_a_whole_word) {
-    World w = {0};
-    Err err = {""};
-    CHECK(!open_world(&w, TASK_TOKEN_CLASSIFICATION, "x.conll", "a\tO\n\nriverstone\tB-X\nwheel\tO\n", 2, true, &err));
-    CHECK_MSG(strstr(err.msg, "x.conll:3: the first word does not end within the 2 tokens"), "%s", err.msg);
-    w.d.examples = NULL;
-    close_world(&w);
+    check_refused("x.conll", "a\tO\n\nriverstone\tB-X\nwheel\tO\n", 2, true,
+                  "x.conll:3: ", "the first word does not end within the 2 tokens");
 }
 
 TEST(task_data_of_another_task) {
-    World w = {0};
-    Err err = {""};
-    CHECK(!open_world(&w, TASK_TOKEN_CLASSIFICATION, "x.jsonl", "{\"text\":\"a\",\"label\":1}\n", 64, false, &err));
-    CHECK_MSG(strstr(err.msg, "x.jsonl holds texts, but task is token-classification"), "%s", err.msg);
-    w.d.examples = NULL;
-    close_world(&w);
+    check_refused("x.jsonl", "{\"text\":\"a\",\"label\":1}\n", 64, false, "x.jsonl ",
+                  "holds texts, but task is token-classification");
 }
 
 TEST(task_data_of_images) {

@@ -184,19 +184,13 @@ static int check_names(const Sweep *s, Err *err) {
     return 0;
 }
 
-/* A folder of noised-train tokenize, with a weight behind a colon or without. */
-static bool is_corpus(const char *item) {
-    char dir[PATH_BYTES];
-    snprintf(dir, sizeof dir, "%.*s", (int)strcspn(item, ":"), item);
-    return corpus_is(item) || corpus_is(dir);
-}
-
 /* Of the texts that all runs read; "" where they are folders, whose hash `pretrain` compares when it goes on. */
 static int hash_texts(const Settings *s, char hex[65], Err *err) {
     Texts texts;
+    char dir[PATH_BYTES];
     *hex = 0;
     for (int i = 0; i < s->data.n; i++)
-        if (is_corpus(s->data.items[i])) return 0;
+        if (corpus_item(s->data.items[i], dir) || corpus_is(dir)) return 0;
     if (texts_load(&texts, s->data.items, s->data.n, s->val, err)) return -1;
     memcpy(hex, texts.hash, 65);
     texts_free(&texts);

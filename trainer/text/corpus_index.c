@@ -37,6 +37,15 @@ bool corpus_is(const char *path) {
     return path_join(index, path, INDEX, NULL) == 0 && access(index, F_OK) == 0;
 }
 
+const char *corpus_item(const char *item, char dir[PATH_BYTES]) {
+    const char *colon = strrchr(item, ':');
+    snprintf(dir, PATH_BYTES, "%s", item);
+    if (!colon || colon == item || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || access(item, F_OK) == 0)
+        return NULL;
+    dir[colon - item] = 0;
+    return colon + 1;
+}
+
 void corpus_index_free(CorpusIndex *x) {
     for (int r = 0; r < CORPUS_ROWS; r++) free(x->rows[r].sums);
     for (int i = 0; i < x->n_sources; i++) free(x->sources[i].path);

@@ -59,6 +59,9 @@ int corpus_index_load(CorpusIndex *x, const char *dir, Err *err);
 int corpus_index_save(const CorpusIndex *x, const char *dir, Err *err); /* atomic */
 void corpus_index_free(CorpusIndex *x);
 bool corpus_is(const char *path); /* a folder with an index */
+/* An item of --data: of "DIR:3", unless there is a file of that name, DIR into dir and the digits returned, else all of
+ * it and NULL. */
+const char *corpus_item(const char *item, char dir[PATH_BYTES]);
 
 /* What stands for all ids and their tokenizer. */
 void corpus_index_sha256(const CorpusIndex *x, char hex[SHA256_HEX]);

@@ -6,15 +6,10 @@
 #include "base/json/json_reader.h"
 #include "model/shape.h"
 #include "server/api/foreign.h"
+#include "tokenizer/chat_files.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* A token of tokenizer_config.json: a string, or an object with its content. */
-static const char *token_text(const cJSON *config, const char *key) {
-    const cJSON *token = json_field(config, key);
-    return cJSON_GetStringValue(cJSON_IsObject(token) ? json_field(token, "content") : token);
-}
 
 void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
     const Chat *chat = ctx->chat;
@@ -23,10 +18,10 @@ void describe_tokenizer(Buffer *b, const ApiContext *ctx, const cJSON *config) {
     json_put_int(b, "model_max_length", ctx->config->max_positions);
     json_put_bool(b, "add_bos_token", tokenizer_bos(ctx->tokenizer) >= 0);
     json_put_bool(b, "add_eos_token", tokenizer_tail(ctx->tokenizer) >= 0);
-    json_put_some(b, "tokenizer_class", token_text(config, "tokenizer_class"));
+    json_put_some(b, "tokenizer_class", chat_token_text(config, "tokenizer_class"));
     json_put_some(b, "bos_token", chat->manner.bos);
     json_put_some(b, "eos_token", chat->manner.eos);
-    json_put_some(b, "pad_token", token_text(config, "pad_token"));
+    json_put_some(b, "pad_token", chat_token_text(config, "pad_token"));
     json_put_some(b, "chat_template", chat->source);
     json_close(b, '}');
 }
