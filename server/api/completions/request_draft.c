@@ -183,9 +183,6 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
                         (double)r->sampling.temperature);
     if (d->stream_options && !r->stream)
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
-    if (r->continuous_usage_stats && !r->include_usage)
-        return api_fail(e, 400, NULL, "stream_options.continuous_usage_stats",
-                        "stream_options.continuous_usage_stats needs include_usage: true");
     if (r->prompt_logprobs >= 0 && r->stream)
         return api_fail(e, 400, NULL, "prompt_logprobs", "prompt_logprobs cannot be streamed");
     if (api_choice_check(r, e) || read_prompts(d, ctx, fields, e) || api_masks_check(d, ctx->config, e) ||

@@ -97,7 +97,7 @@ static const Field stream_options[] = {
     {REQUEST_FIELD(include_usage, FIELD_BOOL),
      .help = "One more event before `[DONE]`, with `choices: []` and `usage`; all others then have `usage: null`."},
     {REQUEST_FIELD(continuous_usage_stats, FIELD_BOOL),
-     .help = "With `include_usage`: every event has the `usage` up to it."},
+     .help = "With `include_usage`: every event has the `usage` up to it. Without, no event has one, as in vLLM."},
     {.name = "include_obfuscation",
      .kind = FIELD_NEUTRAL,
      .neutral = "[false]",

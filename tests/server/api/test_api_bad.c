@@ -159,8 +159,6 @@ static const Bad bad[] = {
     {"{\"stream\":true,\"stream_options\":{\"include_usage\":1}}", 400, "stream_options.include_usage"},
     {"{\"stream\":true,\"stream_options\":{\"include_obfuscation\":true}}", 400, "stream_options.include_obfuscation"},
     {"{\"stream\":true,\"stream_options\":{\"usage\":true}}", 400, "stream_options.usage"},
-    {"{\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}}", 400,
-     "stream_options.continuous_usage_stats"},
     {"{\"suffix\":\"x\"}", 400, "suffix"},
     {"{\"suffix\":\"\"}", 400, "suffix"},
     {"{\"user\":1}", 400, "user"},

@@ -286,6 +286,11 @@ TEST(fields_stream_extras) {
     CHECK(before == 200);
     events_free(&e);
     answer_free(&a);
+    // vLLM's own test of stream_options asks for this pair.
+    a = ask(&d, P "\"max_tokens\":4,\"stream\":true,"
+                  "\"stream_options\":{\"include_usage\":false,\"continuous_usage_stats\":true}}");
+    CHECK(a.status == 200 && strstr(a.body, "data: [DONE]") && !strstr(a.body, "\"usage\""));
+    answer_free(&a);
     daemon_stop(&d);
 }
 
