@@ -113,7 +113,15 @@ static void attend_restored(Forward *f, const Attention *a, const Segment *seg, 
     Segment whole = {.n = n, .blocks = numbers}, own = *seg;
     own.blocks = numbers;
     Batch all = {.n = n, .segments = &whole, .n_segments = 1}, rows = {.n = seg->n, .segments = &own, .n_segments = 1};
-    Forward of_all = {.tape = t, .cfg = f->cfg, .batch = &all, .positions = numbers, .kv = f->kv, .layer = f->layer};
+    const Config *c = f->cfg;
+    bool turns = c->sas.heads && c->sas.rope_post; /* else they were turned before they were stored */
+    Forward of_all = {.tape = t,
+                      .cfg = c,
+                      .batch = &all,
+                      .positions = numbers,
+                      .rope_table = turns ? rope_table(t, n, numbers, config_rope_dim(c), c) : NULL,
+                      .kv = f->kv,
+                      .layer = f->layer};
     restore(&of_all, a, kv_rows(t, f->kv, seg, n), &p);
     KvLayer scratch = kv_scratch(t, spec->heads, DTYPE_F32, n_blocks);
     kv_append(&scratch, &all, p.k, p.v);

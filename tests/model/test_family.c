@@ -178,6 +178,23 @@ static void check_forms(Case *c) {
 
 TEST(family_compact_cache) { each_member(check_forms); }
 
+/* Keys that turn behind SAS are stored as they were before, and turned when they are restored. */
+TEST(family_compact_cache_turns_late) {
+    int n = 0;
+    for (int k = 0; attention_kinds[k]; k++) {
+        if (!attention_kinds[k]->rotates_late) continue;
+        Case c = {.cfg = test_variant(attention_kinds[k], "sas")};
+        c.cfg.position = POSITION_ROPE;
+        c.cfg.sas.rope_post = true;
+        snprintf(c.name, sizeof c.name, "%s sas, rope post", attention_kinds[k]->name);
+        REQUIRE(test_model_init(&c.t, &c.cfg, 11));
+        check_forms(&c);
+        test_model_free(&c.t);
+        n++;
+    }
+    CHECK(n > 0);
+}
+
 /* Floats a token and layer keeps, as the papers count them for a width of 768. */
 TEST(family_cache_sizes) {
     Config c = test_config(attention_kind_find("mla"));
