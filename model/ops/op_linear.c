@@ -137,6 +137,7 @@ static void part_product(const Operand *a, const Weight *w, const Part *p, float
                          (const int8_t *)w->data + at, w->scale + at / INT8_GROUP, out, ld);
         break;
     case DTYPE_I4:
+        BUG_ON(p->first % INT4_OUTS || p->count % INT4_OUTS);
         kernels->gemm_i4(p->rows, p->count, k, a->codes + row, a->scales + row / INT8_GROUP,
                          (const uint8_t *)w->data + at / 2, w->scale16 + at / INT4_GROUP, out, ld);
     }
@@ -318,6 +319,10 @@ Mat *op_linear_add(Tape *t, Mat *x, const Weight *w, Mat *y) {
 Mat *op_feed_forward(Tape *t, Mat *x, const FeedForward *m) {
     int width = m->up->dims[0] / (1 + m->gated);
     BUG_ON(m->up->dims[1] != x->d || m->down->dims[1] != width);
+    if (m->gated && m->up->dtype == DTYPE_I4 && width % INT4_OUTS) { /* what is gated begins inside a block of codes */
+        Mat *hidden = op_gate(t, op_linear(t, x, m->up, m->up_b), m->activation);
+        return op_linear(t, hidden, m->down, m->down_b);
+    }
     Mat *y = tape_mat(t, x->n, m->down->dims[0]);
     ArenaMark mark = arena_mark(&t->arena);
     Operand in = operand_of(t, x, m->up->dtype), hidden = operand_new(t, x->n, width, m->down->dtype);

@@ -101,6 +101,12 @@ TEST(feed_forward_of_any_width_and_activation) {
         }
 }
 
+/* Codes of 4 bits are in blocks of 16 outputs: what is gated begins in the middle of one here. */
+TEST(feed_forward_of_gates_that_end_inside_a_block) {
+    for (int rows = 1; rows < 150; rows += 70)
+        check_shape(&(Shape){rows, 64, 72, 3, DTYPE_I4, DTYPE_BF16, true, rows > 1, ACT_SILU});
+}
+
 /* More hidden features than one piece has room for, at the number of rows where a piece is narrowest. */
 TEST(feed_forward_in_many_pieces) {
     for (int gated = 0; gated < 2; gated++)
