@@ -36,12 +36,20 @@ static double attention_floats(const Config *c) {
     return (double)(h.heads + h.kv_heads) * h.k_dim + (double)h.v_heads * h.v_dim;
 }
 
-/* Of a row in one block: between projection and scores stand about three shapes of q, k and v, and what SAS has on its
- * way to them. */
+/* What keys and values are made of, for the kinds that cache it in their place. */
+static double latent_floats(const Config *c) {
+    const AttentionKind *kind = c->attention.kind; /* NULL: another network without attention */
+    return kind && kind->compact ? kind->compact->width(c) : 0;
+}
+
+/* Of a row in one block: between projection and scores stand about three shapes of q, k and v and of their latents, and
+ * what SAS has on its way to them. */
 enum { SHAPES = 3, SAS_SHAPES = 5 };
 
 static double block_floats(const Model *m, int shapes) {
-    return 1.1 * (products(m) + shapes * attention_floats(&m->cfg) + code_floats(&m->cfg) + 2.0 * m->cfg.hidden_size);
+    const Config *c = &m->cfg;
+    double between = shapes * attention_floats(c) + SHAPES * latent_floats(c);
+    return 1.1 * (products(m) + between + code_floats(c) + 2.0 * c->hidden_size);
 }
 
 /* What every further member of the team computes in: tiles of scores and of their noise, keys and values as they are
@@ -64,20 +72,31 @@ size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     return (size_t)(sizeof(float) * floats);
 }
 
-/* Of a feed-forward layer's hidden rows only what its second product reads is whole (op_feed_forward), and what SAS has
- * on the way is of a few rows (sas_expand). */
+/* Of a feed-forward layer's hidden rows only what its second product reads is whole (op_feed_forward; all is with
+ * NOBLE, and where gates of 4 bits end inside a block), and what SAS has on the way is of a few rows (sas_expand). */
 static double served_block_floats(const Model *m, double rows) {
     const Config *c = &m->cfg;
-    double hidden = c->noble.rank ? 0 : c->mlp.width * (1.0 + c->mlp.gated);
+    bool whole = c->noble.rank || (c->mlp.gated && c->mlp.width % INT4_OUTS);
+    double hidden = whole ? 0 : c->mlp.width * (1.0 + c->mlp.gated);
     double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden);
     if (c->sas.heads) floats += 1.1 * SAS_SHAPES * fmin(rows, SAS_ROWS) * attention_floats(c);
     return floats + fmin(rows * hidden, (double)team_size() * PIECE_SUMS);
+}
+
+/* The compact cache: keys and values are restored, a sequence at a time, and turned if that comes behind SAS; or, of a
+ * kind that absorbs, every head's queries are as wide as a cached row, once more on their way there, and so are the
+ * rows mixed of them. */
+static double compact_floats(const Config *c, double rows) {
+    const CompactForm *compact = c->attention.kind->compact;
+    double restored = c->max_positions * (2.0 * attention_floats(c) + (c->sas.rope_post ? config_rope_dim(c) : 0));
+    if (!compact || !compact->absorbs || c->sas.heads) return restored;
+    return fmax(restored, rows * config_heads(c).heads * (compact->width(c) + 2.0 * compact->value_width(c)));
 }
 
 size_t footprint_serving(const Model *m, int64_t rows, int64_t wanted, KvForm form) {
     const Config *c = &m->cfg;
     double floats = served_block_floats(m, (double)rows) + (double)rows * 2 * c->hidden_size;
     floats += (double)wanted * (config_outputs(c) + 2.0 * c->hidden_size);
-    if (form == KV_COMPACT) floats += 2.0 * c->max_positions * attention_floats(c); /* restored, a sequence at a time */
+    if (form == KV_COMPACT) floats += compact_floats(c, (double)rows);
     return (size_t)(sizeof(float) * floats);
 }

@@ -100,6 +100,7 @@ static Mat *absorb(Forward *f, const void *weights, Mat *q) {
     const int *v = f->cfg->attention.values;
     int heads = f->cfg->n_heads, nope = v[NOPE_DIM], rope = v[ROPE_DIM], rank = v[KV_RANK], wide = rank + rope;
     Mat *out = tape_mat(f->tape, q->n, heads * wide);
+    ArenaMark mark = arena_mark(&f->tape->arena);
     float *latent = tape_alloc(f->tape, (size_t)(q->n * heads) * (size_t)rank * sizeof(float));
 #pragma omp parallel for if (team_pays((size_t)q->n * (size_t)q->d * (size_t)rank, TEAM_PRODUCTS))
     for (int h = 0; h < heads; h++) {
@@ -117,6 +118,7 @@ static Mat *absorb(Forward *f, const void *weights, Mat *q) {
             memcpy(to + rank, from + (size_t)i * (size_t)q->d + nope, (size_t)rope * sizeof(float));
         }
     }
+    arena_rewind(&f->tape->arena, mark);
     return out;
 }
 
@@ -127,6 +129,7 @@ static Mat *unfold(Forward *f, const void *weights, Mat *y) {
     int heads = f->cfg->n_heads, dim = v[V_DIM];
     Mat *out = tape_mat(t, y->n, heads * dim);
     for (int h = 0; h < heads; h++) {
+        ArenaMark mark = arena_mark(&t->arena);
         Weight uv = head_rows(w, v, h, v[NOPE_DIM], dim);
         Weight bias = {.n_dims = 1, .dims = {dim}};
         if (w->kv_b.has_bias) bias.data = weight_f32(&w->kv_b.b) + h * (v[NOPE_DIM] + dim) + v[NOPE_DIM];
@@ -135,6 +138,7 @@ static Mat *unfold(Forward *f, const void *weights, Mat *y) {
         for (int i = 0; i < y->n; i++)
             memcpy(out->x + (size_t)i * (size_t)out->d + h * dim, value->x + (size_t)i * (size_t)dim,
                    (size_t)dim * sizeof(float));
+        arena_rewind(&t->arena, mark);
     }
     return out;
 }

@@ -85,12 +85,11 @@ static void check_serving(TestModel *m, const char *name) {
     kv_free(&kv);
 }
 
-static void check_preset(const char *name) {
+static void check_config(const Config *c, const char *name) {
     static const int teams[] = {1, 2, 8}; /* whatever the machine has: every member has room of its own */
     int own = team_size();
     TestModel m;
-    Config c;
-    if (preset_config(&c, name, NULL) || !test_model_init(&m, &c, 1)) return;
+    REQUIRE(test_model_init(&m, c, 1));
     for (size_t i = 0; i < COUNTOF(teams); i++) {
         team_resize(teams[i]);
         check_training(&m, name, false);
@@ -105,5 +104,19 @@ TEST(footprint_tells_what_is_taken) {
     static const char *const names[] = {
         "mha-nano", "noiseformer-v2-nano", "pairwise-nano", "gqa-nano", "mqa-nano", "mla-nano", "tpa-nano",
         "sas-nano", "noble-nano"};
-    for (size_t i = 0; i < COUNTOF(names); i++) check_preset(names[i]);
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        Config c;
+        REQUIRE(preset_config(&c, names[i], NULL) == 0);
+        check_config(&c, names[i]);
+    }
+}
+
+/* Whose queries and mixed rows are as wide as what is cached, for every head. */
+TEST(footprint_of_wide_latents) {
+    Config c;
+    REQUIRE(preset_config(&c, "mla-nano", NULL) == 0);
+    c.n_heads = c.n_kv_heads = 8;
+    memcpy(c.attention.values, (int[]){64, 512, 16, 16, 16}, 5 * sizeof(int));
+    CHECK(config_kv_form(&c) == KV_COMPACT);
+    check_config(&c, "mla of wide latents");
 }
