@@ -126,6 +126,15 @@ static void release(void *weights) {
     free(e->decoder_blocks);
 }
 
+static const Noise *noise_of(const void *weights, int i) {
+    const EncoderDecoder *e = weights;
+    if (i < e->n_encoder) return &e->encoder_blocks[i].attention.noise;
+    int layer = (i - e->n_encoder) / 2;
+    if (layer >= e->n_decoder) return NULL;
+    const DecoderBlock *b = &e->decoder_blocks[layer];
+    return (i - e->n_encoder) % 2 ? &b->cross.noise : &b->own.attention.noise;
+}
+
 /* ---- forward ---- */
 
 /* norm(x + dropout(made)); a layer has two sublayers, counted from 1, for 0 is the input's place. */
@@ -191,4 +200,5 @@ const Network encoder_decoder_network = {.name = "encoder-decoder",
                                          .check = check,
                                          .declare = declare,
                                          .release = release,
-                                         .forward = forward};
+                                         .forward = forward,
+                                         .noise = noise_of};

@@ -8,6 +8,7 @@
 #define NOISED_NETWORK_H
 
 #include "model/config.h"
+#include "model/noise.h"
 #include "model/params.h"
 #include "model/tape.h"
 
@@ -22,6 +23,7 @@ typedef struct Network {
      * or evaluating, as model_hidden says. Before each layer of declare's (Param.bin), in their order,
      * tape_enter_layer: layers share the place of a gradient, and by that it is known when one is done. */
     Mat *(*forward)(const void *weights, const Config *c, Tape *tape, const Batch *batch);
+    const Noise *(*noise)(const void *weights, int i); /* model_noise; NULL where nothing attends */
 } Network;
 
 enum { NETWORKS_MAX = 2 };

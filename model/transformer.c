@@ -127,6 +127,13 @@ Forward *model_layers(const Model *m, Tape *tape, const Batch *batch, const KvCa
     return forward_layers(&m->cfg, 0, m->cfg.n_layers, tape, batch, kv);
 }
 
+const Noise *model_noise(const Model *m, int i) {
+    const Network *network = m->cfg.network;
+    if (m->cfg.noise.scope == NOISE_NONE) return NULL;
+    if (network) return network->noise ? network->noise(m->network, i) : NULL;
+    return i < m->cfg.n_layers ? &m->blocks[i].attention.noise : NULL;
+}
+
 Dtype model_precision(const Model *m) {
     if (m->network) return DTYPE_F32;
     const Weight *first = m->cfg.input.kind == INPUT_TOKENS ? &m->embed : &m->patches;

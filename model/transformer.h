@@ -46,6 +46,11 @@ typedef struct Model {
 int model_init(Model *m, const Config *c, Err *err);
 void model_free(Model *m);
 
+/* The noise of attention i: of layer i, or of another network's attentions in the order of their parameters (an
+ * encoder-decoder: the encoder's layers, then of each decoder layer its own and that across). NULL behind the last, and
+ * where there is none. */
+const Noise *model_noise(const Model *m, int i);
+
 /* What activations are rounded to while serving, and the cache keeps unless told otherwise: F32 for a model stored in
  * F32, else BF16. The embedding speaks for all matrices. */
 Dtype model_precision(const Model *m);

@@ -90,12 +90,13 @@ static int check_health(const Language *l, const Step *s, Err *err) {
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 static void add_sigma(Buffer *line, const Model *m) {
-    if (m->cfg.noise.scope == NOISE_NONE || m->cfg.noise.condition_dim) return;
+    const Noise *z = model_noise(m, 0);
+    if (!z || m->cfg.noise.condition_dim) return;
     json_open(line, "sigma", '[');
-    for (int l = 0; l < m->cfg.n_layers; l++) {
-        const Weight *sigma = &m->blocks[l].attention.noise.sigma;
+    for (int l = 0; z; z = model_noise(m, ++l)) {
         json_open(line, NULL, '[');
-        for (size_t i = 0; i < weight_count(sigma); i++) json_put_double(line, NULL, (double)weight_f32(sigma)[i]);
+        for (size_t i = 0; i < weight_count(&z->sigma); i++)
+            json_put_double(line, NULL, (double)weight_f32(&z->sigma)[i]);
         json_close(line, ']');
     }
     json_close(line, ']');

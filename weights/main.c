@@ -35,17 +35,17 @@ static void print_tensor(const Weight *w) {
 
 /* Noise of one layer: the standard deviation of every head, of every component for a mixture. */
 static void print_sigma(const Model *m) {
-    if (m->cfg.noise.scope == NOISE_NONE || m->network) return;
+    const Noise *z = model_noise(m, 0);
+    if (!z) return;
     if (m->cfg.noise.condition_dim) {
         printf("noise sigma: conditioned on the token, none stored\n");
         return;
     }
     printf("noise |sigma| per layer, %d distributions each%s:\n", config_noise_heads(&m->cfg),
            m->cfg.noise.density == DENSITY_MIXTURE ? ", their components side by side" : "");
-    for (int l = 0; l < m->cfg.n_layers; l++) {
-        const Weight *sigma = &m->blocks[l].attention.noise.sigma;
+    for (int l = 0; z; z = model_noise(m, ++l)) {
         printf("  layer %2d:", l);
-        for (size_t i = 0; i < weight_count(sigma); i++) printf(" %.5f", (double)fabsf(weight_f32(sigma)[i]));
+        for (size_t i = 0; i < weight_count(&z->sigma); i++) printf(" %.5f", (double)fabsf(weight_f32(&z->sigma)[i]));
         printf("\n");
     }
 }

@@ -33,8 +33,8 @@ void noise_print(Buffer *b, const Model *m) {
         json_put_null(b, "sigma");
     } else {
         json_open(b, "sigma", '[');
-        for (int l = 0; l < c->n_layers && c->noise.scope != NOISE_NONE; l++)
-            print_layer(b, c, &m->blocks[l].attention.noise);
+        const Noise *z;
+        for (int l = 0; (z = model_noise(m, l)); l++) print_layer(b, c, z);
         json_close(b, ']');
     }
     json_close(b, '}');

@@ -9,6 +9,8 @@
 #include "tests/trainer/test_trainer.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_data.h"
+#include "weights/config_json.h"
+#include "weights/presets.h"
 
 #include <png.h>
 #include <stdlib.h>
@@ -52,6 +54,8 @@ static bool tune(Tuned *t, const char *name, const char *from) {
     compute(t);
     return true;
 }
+
+enum { WORDS = 7, WORD_DIM = 3 }; /* the unknown one among them */
 
 /* The network of a preset on word vectors; NULL: a checkpoint with subwords. */
 static bool tune_text(Tuned *t, const char *name, const char *text, const char *preset) {
@@ -166,6 +170,52 @@ static void check_tags(const char *preset) {
 TEST(finetuned_tags_are_served) {
     check_tags(NULL);
     check_tags("ner-shallow");
+}
+
+/* Every path with a GET, and the noise of each of its attentions: rows x heads. */
+static void check_questions(const char *preset, bool noisy) {
+    Tuned t;
+    Daemon d;
+    Config c;
+    int n = 0;
+    char *dir = test_dir(), path[300];
+    REQUIRE(preset_config(&c, preset, NULL) == 0);
+    if (noisy) c.noise.scope = NOISE_HEAD;
+    c.vocab_size = WORDS;
+    c.input.size = WORD_DIM;
+    bool tags = c.task == TASK_TOKEN_CLASSIFICATION;
+    Labels labels = tags ? (Labels){3, 10, "O\0B-W\0B-P"} : (Labels){2, 4, "A\0B"};
+    c.n_labels = labels.n;
+    char *config = config_json_print(&c, &labels);
+    test_write_text(dir, "config.json", config);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    const char *text = tags ? "the\tO\nriver\tB-W\n\nmiller\tB-P\nsaid\tO\n"
+                            : "{\"text\":\"the river\",\"label\":\"B\"}\n{\"text\":\"a word\",\"label\":\"A\"}\n";
+    REQUIRE(tune_text(&t, tags ? "x.conll" : "x.jsonl", text, path));
+    REQUIRE(serve(&d, &t));
+    Answer api = http_get(&d, "/openapi.json"), noise = http_get(&d, "/noise");
+    const cJSON *at, *paths = cJSON_GetObjectItem(api.json, "paths"), *sigma = json_at(noise.json, "sigma");
+    cJSON_ArrayForEach(at, paths) {
+        if (!cJSON_GetObjectItem(at, "get")) continue;
+        Answer a = http_get(&d, at->string);
+        CHECK_MSG(a.status >= 200 && a.status < 500, "%s: %s: %d %s", preset, at->string, a.status, a.body);
+        answer_free(&a);
+        n++;
+    }
+    CHECK(n > 5 && cJSON_GetArraySize(sigma) == (noisy ? c.n_layers + 2 * c.decoder_layers : 0));
+    cJSON_ArrayForEach(at, sigma) CHECK(cJSON_GetArraySize(at) == c.n_heads);
+    answer_free(&api);
+    answer_free(&noise);
+    CHECK(daemon_stop(&d) == 0);
+    tuned_close(&t);
+    free(config);
+    free(dir);
+}
+
+TEST(finetuned_networks_answer_every_get) {
+    check_questions("ner-shallow", false);
+    check_questions("trec-narrowshallow", false);
+    check_questions("trec-narrowshallow", true);
 }
 
 /* Two pictures of 6 x 4 by the network of CHECKPOINT_IMAGES. */
