@@ -193,7 +193,9 @@ void log_error(const char *fmt, ...) {
 
 /* ---- a reader that stalls ---- */
 
-static void tell_of_lost(uint64_t n) { log_warning("%" PRIu64 " lines of the log were lost, for nobody read it", n); }
+static void tell_of_lost(uint64_t n) {
+    log_warning("%" PRIu64 " lines of the log were lost, for nobody read it or nothing took it", n);
+}
 
 int log_detach(void) { return log_ring_start(tell_of_lost); }
 void log_flush(double seconds) { log_ring_flush(seconds); }

@@ -29,8 +29,8 @@ uint64_t log_dropped(void); /* lines left out since the start */
 /* ---- a reader that stalls ---- */
 
 /* From now on, and until the process ends, a thread of its own writes the lines, out of a ring of 256 KiB: no
- * other thread waits for the reader of stderr. What finds no room is lost, and the first line that is taken again is
- * followed by one that says how many were. -1: no thread; everything stays as it was. */
+ * other thread waits for the reader of stderr. What finds no room, or stderr refuses, is lost, and the first line that
+ * is taken again is followed by one that says how many were. -1: no thread; everything stays as it was. */
 int log_detach(void);
 void log_flush(double seconds); /* waits so long at most until all is written: before the process ends */
 uint64_t log_lost(void);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -325,4 +326,36 @@ TEST(access_log_that_nobody_reads) {
     close(fd);
     free(log.data);
     free(dir);
+}
+
+/* The line that the disk could not take is cut and ends there; what is lost is counted, and told of when there is room.
+ */
+TEST(access_log_on_a_disk_that_is_full) {
+    static const char told[] = " lines of the log were lost";
+    Daemon d;
+    Log log;
+    struct stat before;
+    size_t n;
+    REQUIRE(start(&d, &log, CHECKPOINT_SMALL, "--access-log"));
+    CHECK(stat(log.path, &before) == 0);
+    struct rlimit full = {(rlim_t)before.st_size + 1500, RLIM_INFINITY}, room = {RLIM_INFINITY, RLIM_INFINITY};
+    REQUIRE(prlimit(d.pid, RLIMIT_FSIZE, &full, NULL) == 0);
+    ask_many(&d);
+    Answer a = metrics_now(&d);
+    const char *at = strstr(a.body, "\nnoised_log_lost_lines_total ");
+    CHECK_MSG(at && atoi(strchr(at + 1, ' ')) > MANY / 2, "%.60s", at ? at : "none");
+    answer_free(&a);
+    CHECK(prlimit(d.pid, RLIMIT_FSIZE, &room, NULL) == 0);
+    Answer last = http_get(&d, "/health?last=1");
+    answer_free(&last);
+    CHECK(daemon_stop(&d) == 0);
+    log.text = test_read_file(log.path, &n);
+    at = strstr(log.text, told);
+    while (at && at > log.text && at[-1] != ' ') at--;
+    int here = text_count(log.text, "path=/pppp"), whole = text_count(log.text, "hung_up=false\n");
+    CHECK_MSG(at && whole + atoi(at) >= MANY && here + atoi(at) <= MANY + 3, "%d lines are here, %d whole, %.40s", here,
+              whole, at ? at : "none");
+    for (const char *line = log.text; *line; line += strcspn(line, "\n") + 1)
+        CHECK_MSG(!strncmp(line, "20", 2), "%.60s", line); /* its time: none hangs on another */
+    free(log.text);
 }
