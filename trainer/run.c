@@ -92,19 +92,23 @@ static int check_memory(Run *r, Err *err) {
     return training_check_memory(&r->training, rows, s->recompute, saves, less, err);
 }
 
-static void print_disk(const Run *r) {
+/* Told, and refused where the first save would fail: what a run that goes on has saved is there already. */
+static int check_disk(const Run *r, Err *err) {
     const Settings *s = r->settings;
     bool best = r->corpora->val.n >= 2 && s->eval_every > 0 && s->eval_every < s->steps;
     CostDisk need = cost_disk(&r->training.model, 1 + best, s->save_dtype == PRECISION_BF16 ? 2 : 4);
     if (r->training.in_slices) need.more += params_count(&r->training.model.params) * sizeof(float); /* training.h */
+    size_t wanted = need.more + (r->folder.saved ? 0 : need.kept);
     struct statvfs disk;
     char kept[MEMORY_TEXT], more[MEMORY_TEXT], left[MEMORY_TEXT];
     printf("disk: %s for the last checkpoint%s, %s more while it is written", memory_text(need.kept, kept),
            best ? " and the best" : "", memory_text(need.more, more));
-    if (statvfs(s->out, &disk) == 0)
-        printf("; %s has %s left", s->out, memory_text((size_t)disk.f_bavail * disk.f_frsize, left));
+    size_t room = statvfs(s->out, &disk) == 0 ? (size_t)disk.f_bavail * disk.f_frsize : SIZE_MAX;
+    if (room < SIZE_MAX) printf("; %s has %s left", s->out, memory_text(room, left));
     putchar('\n');
     fflush(stdout);
+    if (wanted <= room) return 0;
+    return err_set(err, "%s has %s left, but the run takes %s", s->out, left, memory_text(wanted, more));
 }
 
 static int resume(Run *r, Err *err) {
@@ -151,8 +155,7 @@ static int prepare_weights(Run *r, Err *err) {
                     .seed = (uint64_t)s->seed,
                     .accumulate = s->accumulate,
                     .in_slices = held_in_slices(s, &r->config)};
-    if (model_init(&t->model, &r->config, err) || check_memory(r, err)) return -1;
-    print_disk(r);
+    if (model_init(&t->model, &r->config, err) || check_memory(r, err) || check_disk(r, err)) return -1;
     training_bind(t, false);
     if (r->folder.saved) return resume(r, err);
     if (s->init ? init_from(r, s->init, err) : training_start(t, NULL, NULL, err)) return -1;

@@ -1,5 +1,6 @@
 /* A save beside the steps: what it writes is what it began with, whatever happens meanwhile. */
 #include "tests/support/test.h"
+#include "tests/trainer/test_trainer.h"
 #include "trainer/run_folder.h"
 #include "trainer/save.h"
 
@@ -8,7 +9,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Two slices and one that is short. */
@@ -185,4 +188,22 @@ TEST(save_that_is_given_up_leaves_the_last) {
     save_free(&f.save);
     check_file(&f, 1, 1);
     saved_close(&f);
+}
+
+/* Before the first step, not at the first save. */
+TEST(trainer_refuses_a_disk_that_is_too_small) {
+    char args[1024], *dir = test_dir(), *disk = trainer_join(dir, "disk"), *run = trainer_join(dir, "disk/run"),
+                     *config = trainer_config_file(), *text = trainer_text_file(4000);
+    bool mounted = mkdir(disk, 0700) == 0 && mount("tmpfs", disk, "tmpfs", 0, "size=64k") == 0;
+    if (mounted) {
+        snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 4 --out %s", config, text, run);
+        ChildResult r = trainer_run(args);
+        CHECK_MSG(r.status == 1 && strstr(r.output, "/run has ") && strstr(r.output, " left, but the run takes "),
+                  "status %d: %s", r.status, r.output);
+        CHECK(access(run, F_OK) == -1);
+        free(r.output);
+        umount(disk);
+    }
+    free(dir), free(disk), free(run), free(config), free(text);
+    if (!mounted) SKIP("no tmpfs may be mounted here");
 }
