@@ -74,11 +74,14 @@ export function hint(word) {
     showCard(b.getBoundingClientRect(), HINTS[word]);
     byId("spoken").textContent = HINTS[word];
     const hide = (other) => {
-      if (other.type === "keydown" && other.key !== "Escape") return;
+      if (other.type === "keydown") {
+        if (other.key !== "Escape") return;
+        other.stopPropagation(); // elsewhere it ends the answers
+      }
       hideCard();
-      for (const kind of ["pointerdown", "keydown", "focusout"]) removeEventListener(kind, hide);
+      for (const kind of ["pointerdown", "keydown", "focusout"]) removeEventListener(kind, hide, true);
     };
-    for (const kind of ["pointerdown", "keydown", "focusout"]) addEventListener(kind, hide);
+    for (const kind of ["pointerdown", "keydown", "focusout"]) addEventListener(kind, hide, true);
   });
   return b;
 }

@@ -13,6 +13,7 @@ html() {
             while ((getline line < path) > 0) {
                 sub(/^ +/, "", line)
                 sub(/^export /, "", line)
+                if (path ~ /js$/) sub(/ +\/\/ [^"`\047]*$/, "", line)
                 if (line ~ /^(import |\/\/|$)/) continue
                 for (i = 1; i <= length(signs) && line !~ /["`\/\047]/; i++) {
                     sign = substr(signs, i, 1)

@@ -78,7 +78,7 @@ const manners = new MannersPanel(byId("manners"), {
 });
 const chat = new Chat(byId("chat-panel"), () => { forget(); changed(); });
 
-function called(component) { return shelf.called(model.id, component); }
+function called(component) { return shelf.called(model?.id, component); }
 
 /* ---- drawing ---- */
 
@@ -330,6 +330,7 @@ function listen() {
     button("Save as CSV", {}, () => save("noised.csv", "text/csv", answersCsv(model.id, answers))));
   byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); about(); });
   document.addEventListener("keydown", (e) => {
+    if (e.isComposing) return; // is of an input method
     if (e.key === "Escape") running?.abort.abort();
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
       e.preventDefault();

@@ -43,8 +43,9 @@ export function readFragment(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = {prompt: given.get("prompt") ?? "It was a dark night, and", asked: given.get("asked") === "1",
     chat: json(given.get("chat"), null), extra: {}};
-  if (!Array.isArray(state.chat?.turns)) state.chat = null;
-  Object.assign(state.extra, json(given.get("extra"), null));
+  const {turns} = state.chat ?? {};
+  if (!Array.isArray(turns) || !turns.every((t) => [0, 1].every((i) => typeof t?.[i] === "string"))) state.chat = null;
+  try { takeSampling(state, given.get("extra")); } catch {} // what no request may say, a link does not either
   for (const f of fields) state[f.name] = given.has(f.name) ? clamp(f, given.get(f.name)) : f.start;
   const seeds = numbersOf(given.get("noise_seeds")).slice(0, MOST_SEEDS), longer = numbersOf(given.get("longer"));
   const locks = given.get("locks") ?? "";

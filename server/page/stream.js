@@ -65,12 +65,14 @@ const posted = (body) => ({method: "POST", headers: {"Content-Type": "applicatio
 export const postJson = async (path, body, signal) => (await request(path, {...posted(body), signal})).json();
 export const getJson = async (path) => (await request(path, {})).json();
 
+const brokeOff = () => new Refused(0, "The connection to the server broke off.", true);
+
 // The data of each event as it comes.
 async function* events(body) {
   const reader = body.getReader(), decoder = new TextDecoder();
   let rest = "";
   for (;;) {
-    const {value, done} = await reader.read();
+    const {value, done} = await reader.read().catch((e) => { throw e.name === "AbortError" ? e : brokeOff(); });
     if (done) return;
     rest += decoder.decode(value, {stream: true});
     const whole = rest.split("\n\n");
@@ -87,16 +89,11 @@ export async function complete(body, signal, waits, take) {
   const response = await request(routeOf(body),
     {...posted({...body, ...wanted, return_token_ids: true, stream: true}), signal}, waits);
   let ended = false;
-  try {
-    for await (const data of events(response.body)) {
-      if (data === "[DONE]") { ended = true; continue; }
-      const object = JSON.parse(data);
-      if (object.error) throw new Refused(500, sentence(object.error.message), object.error.code === "queue_full");
-      for (const choice of object.choices) take(choice, object.system_fingerprint);
-    }
-  } catch (e) {
-    if (e instanceof Refused || e.name === "AbortError") throw e;
-    ended = false;
+  for await (const data of events(response.body)) {
+    if (data === "[DONE]") { ended = true; continue; }
+    const object = JSON.parse(data);
+    if (object.error) throw new Refused(500, sentence(object.error.message), object.error.code === "queue_full");
+    for (const choice of object.choices) take(choice, object.system_fingerprint);
   }
-  if (!ended) throw new Refused(0, "The connection to the server broke off.", true);
+  if (!ended) throw brokeOff();
 }

@@ -54,9 +54,10 @@ function drawMasks(one, labels, samples) {
     (c) => [JSON.stringify(c.token_str), c.score])), known(mask, samples)]);
 }
 
-// A picture of the model's size, drawn with the pointer or read from a file.
+// A picture of the model's size, drawn with the pointer or read from a file. failed(e): an error for the reader, or null.
 class Picture {
-  constructor(parent, [height, width]) {
+  constructor(parent, [height, width], failed) {
+    this.failed = failed;
     this.canvas = element("canvas", {width, height, tabindex: 0, role: "img", "aria-label": "The picture to classify"});
     this.context = this.canvas.getContext("2d");
     const file = element("input", {id: "picture", type: "file", accept: "image/*"});
@@ -85,8 +86,10 @@ class Picture {
 
   async read(file) {
     if (!file) return;
+    const picture = await createImageBitmap(file).catch(() => null);
+    if (!picture) return this.failed(new Error(`${file.name} is no picture that this browser reads.`));
     this.clear();
-    this.context.drawImage(await createImageBitmap(file), 0, 0, this.canvas.width, this.canvas.height);
+    this.context.drawImage(picture, 0, 0, this.canvas.width, this.canvas.height);
   }
 
   get input() { return {image: this.canvas.toDataURL("image/png")}; }
@@ -106,7 +109,7 @@ class TaskForm {
     for (const name in this.values) this.values[name] = Number(given.get(name) ?? this.values[name]) || 0;
     const form = element("form", {"aria-label": "Request"});
     if (model.task === "image-classification") {
-      this.picture = new Picture(form, model.image_size);
+      this.picture = new Picture(form, model.image_size, failed);
     } else {
       const hint = model.mask ? ` (${model.mask} is the mask)` : "";
       this.text = element("textarea", {id: "task-text", rows: 3, spellcheck: "false", dir: "auto"});

@@ -6,10 +6,10 @@ import {postJson} from "./stream.js";
 
 // Of each seed the log-probabilities of the answer's tokens, in one request that generates nothing.
 async function underSeeds(answer, seeds) {
-  const {noise_scale} = answer.request;
+  const {noise_scale, noise_component} = answer.request;
   const first = answer.promptIds.length, end = first + answer.tokens.length;
   const said = await postJson("v1/completions", {prompt: [...answer.promptIds, ...answer.ids], n: seeds.length, noise_seed: seeds,
-    noise_scale, echo: true, logprobs: 0, max_tokens: 0});
+    noise_scale, noise_component, echo: true, logprobs: 0, max_tokens: 0});
   return said.choices.map((c) => c.logprobs.token_logprobs.slice(first, end));
 }
 

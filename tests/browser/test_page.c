@@ -26,6 +26,10 @@ TEST(page_streams_side_by_side_and_stops) {
     browser_keys(&p.browser, KEY_ENTER, KEY_CONTROL);
     browser_wait(&p.browser, "[...document.querySelectorAll('.column.busy')].filter(c => "
                              "c.querySelectorAll('.token').length > 3).length === 3");
+    browser_click(&p.browser, "#sliders .hint"); /* its Escape is its own */
+    browser_keys(&p.browser, KEY_ESCAPE, NULL);
+    browser_wait(&p.browser, "document.getElementById('card').hidden");
+    CHECK(page_is(&p, "document.querySelectorAll('.column.busy').length === 3"));
     browser_click(&p.browser, "#stop");
     browser_wait(&p.browser, "document.getElementById('status').textContent === 'Stopped.'");
     double stopped = browser_number(&p.browser, "return document.querySelectorAll('.token').length");
@@ -284,14 +288,13 @@ TEST(page_asks_for_the_key) {
     Page p;
     keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
-    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, PAGE_SHORT "&noise_seeds=5"));
+    REQUIRE(page_open(&p, "weights/demo", options, PAGE_SHORT "&noise_seeds=5"));
     check_error(&p, "wants an API key");
     browser_type(&p.browser, "#key", "wrong" KEY_ENTER);
     browser_wait(&p.browser, "/not one of the server/.test(document.getElementById('error').textContent)");
-    browser_type(&p.browser, "#key", "secret\t");
-    browser_wait(&p.browser, "document.title !== 'noised'");
-    browser_click(&p.browser, "#run");
+    browser_type(&p.browser, "#key", "secret" KEY_ENTER); /* asks for the model and for an answer at once */
     page_wait_done(&p, 1);
+    browser_wait(&p.browser, "document.title !== 'noised'");
     char *everything =
         browser_text(&p.browser, "return location.href + document.getElementById('curl').textContent + "
                                  "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie");

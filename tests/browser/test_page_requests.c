@@ -290,3 +290,13 @@ TEST(page_explains_its_words_where_they_stand) {
     browser_wait(&p.browser, "document.getElementById('card').hidden");
     page_close(&p, false);
 }
+
+/* A link that says what no request may say is a link without it. */
+TEST(page_opens_with_a_malformed_link) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL,
+                      PAGE_SHORT "&noise_seeds=5&asked=1&chat=%7B%22turns%22:%5Bnull%5D%7D&extra=%7B%22n%22:3%7D"));
+    page_wait_done(&p, 1);
+    page_check_column(&p, 1, page_short_fields, 5);
+    page_close(&p, false);
+}

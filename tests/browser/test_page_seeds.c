@@ -146,6 +146,19 @@ TEST(page_tells_a_text_under_other_seeds) {
     page_close(&p, false);
 }
 
+TEST(page_tells_a_text_of_a_component_under_other_seeds) {
+    Page p;
+    REQUIRE(page_open(&p, "weights/demo", NULL, with_seeds(PAGE_SHORT "&extra=%7B%22noise_component%22:2%7D", 3)));
+    browser_wait(&p.browser, PAGE_DONE);
+    page_unfold(&p);
+    browser_click(&p.browser, "#under");
+    browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 3");
+    char *said = page_text_of(&p, "#under-panel > p");
+    CHECK_MSG(strstr(said, "the very bits that it was drawn with."), "%s", said);
+    free(said);
+    page_close(&p, false);
+}
+
 TEST(page_sweeps_noise_scales) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 2)));

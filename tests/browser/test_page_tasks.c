@@ -72,13 +72,21 @@ TEST(page_fills_masks_and_tells_errors) {
     page_close(&p, true);
 }
 
+#define BRIGHTEST                                                                                                      \
+    "const c = document.querySelector('canvas'); return Math.max(...c.getContext('2d')"                                \
+    ".getImageData(0, 0, c.width, c.height).data.filter((x, i) => i % 4 < 3))"
+
 TEST(page_classifies_drawings) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_IMAGES), NULL, ""));
     browser_wait(&p.browser, "document.querySelector('canvas')");
     browser_click(&p.browser, "canvas");
-    CHECK(browser_number(&p.browser, "const c = document.querySelector('canvas'); return Math.max(...c.getContext('2d')"
-                                     ".getImageData(0, 0, c.width, c.height).data.filter((x, i) => i % 4 < 3))") > 0);
+    CHECK(browser_number(&p.browser, BRIGHTEST) > 0);
+    page_run(&p, "const files = new DataTransfer(), input = document.getElementById('picture');" /* no picture */
+                 "files.items.add(new File(['none'], 'x.png')); input.files = files.files;"
+                 "input.dispatchEvent(new Event('change'))");
+    browser_wait(&p.browser, "/x.png is no picture/.test(document.getElementById('error').textContent)");
+    CHECK(browser_number(&p.browser, BRIGHTEST) > 0);
     browser_click(&p.browser, "#task-run");
     browser_wait(&p.browser, LABEL);
     CHECK(browser_number(&p.browser, "return document.querySelectorAll('.scores tbody tr').length") == 3);
