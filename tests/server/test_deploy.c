@@ -189,6 +189,24 @@ TEST(deploy_nginx_asks_whoever_came_back) {
     proxy_stop(&p);
 }
 
+/* Those that are dead have the fewest connections, so they are asked first: all of them, and then one that lives. */
+TEST(deploy_nginx_asks_all_of_them) {
+    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
+        SKIP("needs nginx and openssl");
+    enum { DEAD = 4 };
+    Daemon d[DEAD + 1] = {{0}};
+    Proxy p;
+    for (int i = 0; i < DEAD; i++) d[i].port = free_port();
+    REQUIRE(daemon_start(&d[DEAD], CHECKPOINT_SLOW, NULL));
+    REQUIRE(proxy_start(&p, d, DEAD + 1));
+    int busy = raw_completion(&d[DEAD], "{\"prompt\":\"a\",\"max_tokens\":60000,\"ignore_eos\":true,\"stream\":true}");
+    CHECK(raw_expect(busy, "data: {"));
+    CHECK(failures(&p, 12) == 0);
+    close(busy);
+    daemon_stop(&d[DEAD]);
+    proxy_stop(&p);
+}
+
 /* The figure that the autoscaler reads and the options that the daemons get are noised's own. */
 TEST(deploy_kubernetes_names_what_there_is) {
     Daemon d;

@@ -27,8 +27,17 @@ function unknownToTypes(object, from) {
     return tsc.status === 0 ? "" : tsc.stdout;
 }
 
-// What is wrong with an object, "" if nothing is.
-async function faults(object) {
+// The labels by which it chooses pods, where they are none of the Deployment's: chosen so, no pod is.
+function missed(object, objects) {
+    const chosen = { PodDisruptionBudget: (o) => o.spec.selector, NetworkPolicy: (o) => o.spec.podSelector }[object.kind];
+    if (!chosen) return "";
+    const labels = Object.entries(chosen(object)?.matchLabels ?? {});
+    const pods = objects.find((o) => o.kind === "Deployment").spec.template.metadata.labels;
+    return labels.length && labels.every(([name, value]) => pods[name] === value) ? "" : "selects none of the Deployment's pods";
+}
+
+// What is wrong with an object among the objects, "" if nothing is.
+async function faults(object, objects) {
     const operator = operators[object.apiVersion.split("/")[0]], from = operator ?? "kubernetes-models";
     const models = await import(`${packages}${from}/${object.apiVersion}/index.js`);
     try {
@@ -41,7 +50,8 @@ async function faults(object) {
     const type = version[0].toUpperCase() + version.slice(1) + object.kind;
     const known = JSON.parse(JSON.stringify(ObjectSerializer.serialize(ObjectSerializer.deserialize(object, type), type)));
     const kept = new Set(keysOf(known));
-    return keysOf(object).filter((key) => !kept.has(key)).map((key) => `${key} is unknown`).join(", ");
+    const unknown = keysOf(object).filter((key) => !kept.has(key)).map((key) => `${key} is unknown`).join(", ");
+    return unknown || missed(object, objects);
 }
 
 // The validators are worth something: each of these must be refused, wherever there is such a kind.
@@ -51,6 +61,8 @@ const mistakes = [
     ["Deployment", (d) => { d.spec.template.spec.securityContext.runAsNoRoot = true; }],
     ["Deployment", (d) => { delete d.spec.template.spec.containers[0].name; }],
     ["NetworkPolicy", (d) => { d.spec.ingres = []; }],
+    ["NetworkPolicy", (d) => { d.spec.podSelector = { matchLabels: { app: "noised" } }; }],
+    ["PodDisruptionBudget", (d) => { delete d.spec.selector; }],
     ["ScaledObject", (d) => { d.spec.maxReplicaCount = "8"; }],
     ["ScaledObject", (d) => { d.spec.maxReplicas = 8; }],
     ["ScaledObject", (d) => { delete d.spec.triggers[0].metadata; }],
@@ -65,7 +77,7 @@ for (const folder of ["base", "overlays/example", "overlays/operators"]) {
     const text = execFileSync("kubectl", ["kustomize", "deploy/kubernetes/" + folder]).toString();
     const objects = parseAllDocuments(text).map((d) => d.toJS());
     for (const object of objects) {
-        const fault = await faults(object);
+        const fault = await faults(object, objects);
         console.log(`${fault ? "FAIL" : "ok  "} ${folder} ${object.kind} ${object.metadata.name} ${fault}`);
         bad += fault !== "";
     }
@@ -73,7 +85,7 @@ for (const folder of ["base", "overlays/example", "overlays/operators"]) {
         const object = structuredClone(objects.find((o) => o.kind === kind));
         if (!object) continue;
         mistake(object);
-        const fault = await faults(object);
+        const fault = await faults(object, objects);
         if (!fault) console.log(`FAIL not refused: ${mistake}`);
         bad += !fault;
     }
