@@ -2,7 +2,7 @@
 # Compilers stay in the first stages. The demo checkpoint is inside; serve another one with
 #   docker build -t noised .
 #   docker run --read-only -v "$PWD/runs/books:/model:ro" -v "$PWD/keys:/keys:ro" -p 127.0.0.1:8080:8080 \
-#       noised --host 0.0.0.0 --api-key-file /keys      # a file of the container's user: chown 10001, chmod 600
+#       noised --host 0.0.0.0 --api-key-file /keys/keys      # of the container's user: chown -R 10001 keys, chmod 600 keys/keys
 # The trainer on many machines, which deploy/mpijob.yaml runs, is a target of its own:
 #   docker build -t noised-train-mpi --target noised-train-mpi .
 FROM debian:bookworm-slim AS build
