@@ -222,7 +222,7 @@ man: $(patsubst $(BUILD)/%,$(BUILD)/man/%.1,$(PROGRAMS) $(MPI_IF_THERE)) $(patsu
 
 $(BUILD)/man/%.1: $(BUILD)/%
 	@mkdir -p $(@D)
-	{ $< --help=man; cat $(wildcard docs/man/$*.roff) /dev/null; } >$@
+	{ $< --help=man && cat $(wildcard docs/man/$*.roff) /dev/null; } >$@
 
 $(BUILD)/completion/%.bash $(BUILD)/completion/%.zsh $(BUILD)/completion/%.fish: $(BUILD)/%
 	@mkdir -p $(@D)
@@ -348,14 +348,14 @@ built: deps
 override export PROMPT := $(value PROMPT)
 
 run: built ## serve the demo checkpoint, answer one prompt with four noise seeds (PROMPT="He said", PORT=8080 or the next free one)
-	@exec scripts/demo.sh weights/demo 0 1 "It was a dark night, and"
+	@BUILD=$(BUILD) exec scripts/demo.sh weights/demo 0 1 "It was a dark night, and"
 
 books: built ## train a NoiseFormer whose noise seeds take after one of three books (five minutes), then do the same with it
-	@scripts/train_books.sh
-	@exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
+	@BUILD=$(BUILD) scripts/train_books.sh
+	@BUILD=$(BUILD) exec scripts/demo.sh runs/books 0.7 2 "The ship" "In the morning"
 
 train-demo: built ## train the demo checkpoint again, into runs/demo (an hour and a quarter)
-	@scripts/train_demo.sh
+	@BUILD=$(BUILD) scripts/train_demo.sh
 
 diversity: built ## what a noise seed is good for: forms of noise against temperature, in docs/diversity (an hour of a processor; CHECKPOINT=DIR: of your own, in runs/diversity-DIR)
 	@scripts/deps.sh python3
@@ -541,7 +541,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck, the f
 	    --suppress=arrayIndexThenCheck -D_GNU_SOURCE -I. $(CORE) $(TRAINER) $(SERVER) $(MAINS) $(MPI_SOURCES)
 
 clean: ## remove what was built (trained models stay in runs/)
-	rm -rf build build-address build-thread build-fuzz build-coverage build-mutants build-arm64
+	rm -rf $(BUILD) build build-address build-thread build-fuzz build-coverage build-mutants build-arm64
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14

@@ -43,7 +43,7 @@ body() {
 }
 # ask SEED PROMPT: the text of an answer, its escapes as they came.
 ask() {
-    answer=$(body "$1" "$2" | curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d @-)
+    answer=$(body "$1" "$2" | curl -sS --noproxy '*' "$url/v1/completions" -H 'Content-Type: application/json' -d @-)
     text=$(printf '%s\n' "$answer" | sed -n 's/.*"text":"\(\([^"\\]\|\\.\)*\)".*/\1/p')
     [ -n "$text" ] || { printf '%s\n' "$answer" >&2; exit 1; }
 }

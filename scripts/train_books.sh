@@ -7,12 +7,12 @@ corpus=runs/corpus first=runs/books-first tokenizer=runs/books-tokenizer.json
 books="$corpus/sherlock.txt $corpus/mobydick.txt $corpus/kjv.txt"
 scripts/corpus.sh $corpus
 # shellcheck disable=SC2086
-[ -f $tokenizer ] || build/noised-train tokenizer --vocab-size 1024 --out $tokenizer --data $books
+[ -f $tokenizer ] || "${BUILD:-build}/noised-train" tokenizer --vocab-size 1024 --out $tokenizer --data $books
 
 # train OPTION...
 train() {
     # shellcheck disable=SC2086
-    build/noised-train pretrain --resume --lr 2e-3 --kl-weight 1e-2 --save-every 200 --data $books "$@"
+    "${BUILD:-build}/noised-train" pretrain --resume --lr 2e-3 --kl-weight 1e-2 --save-every 200 --data $books "$@"
 }
 
 train --out $first --config scripts/books.json --tokenizer $tokenizer --noise-per-sequence --steps 1600 --batch 8 \

@@ -10,7 +10,7 @@ scripts/demo_corpus.sh $corpus
 # config NOISE: the demo's, with another noise.
 config() { sed "s/\"noise\": {.*}/\"noise\": $1/" weights/demo/config.json; }
 # train OPTION...
-train() { build/noised-train pretrain --resume --seed 1 --save-dtype bf16 "$@"; }
+train() { "${BUILD:-build}/noised-train" pretrain --resume --seed 1 --save-dtype bf16 "$@"; }
 texts="$corpus/austen.txt $corpus/poe.txt $corpus/doyle.txt $corpus/melville.txt $corpus/sotu.txt"
 
 config '{"scope": "head", "density": "gaussian"}' >runs/demo-first.json
