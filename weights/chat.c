@@ -90,6 +90,18 @@ static bool writes(const Chat *chat, const char *messages, const char *text) {
     return so && n >= length;
 }
 
+/* Whether it takes a message that calls a tool and has no content, and does not write the word for none. */
+static bool takes_none(Chat *chat) {
+    static const char call[] =
+        "[{\"role\":\"user\",\"content\":\"zebra\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+        "\"quagga123\",\"type\":\"function\",\"function\":{\"name\":\"quagga\",\"arguments\":\"{}\"}}]}]";
+    Written x = {0};
+    chat->manner.takes_none = true;
+    bool takes = try_out(chat, call, CHAT_CLOSED, &x) == 0 && !memmem(x.text.data, x.text.n, "None", 4);
+    written_free(&x);
+    return takes;
+}
+
 static void learn_contents(Chat *chat) {
     static const char texts[] = "[{\"role\":\"user\",\"content\":\"zebra\"}]",
                       parts[] = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"zebra\"}]}]";
@@ -97,7 +109,9 @@ static void learn_contents(Chat *chat) {
     bool takes_texts = writes(chat, texts, "zebra"), takes_parts = writes(chat, parts, "zebra");
     chat->manner.takes_texts = takes_texts || !takes_parts;
     chat->manner.takes_parts = takes_parts;
+    chat->manner.takes_none = takes_none(chat);
     chat->takes_tools = jinja_mentions(chat->program, "tools");
+    chat->writes_calls = strstr(chat->source, "tool_calls") != NULL;
     chat->manner.knows_developer = strstr(chat->source, "developer") != NULL;
 }
 

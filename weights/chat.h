@@ -19,7 +19,7 @@ typedef struct Chat {
     char *source;      /* owned: the program's; NULL: none */
     char name[24];     /* of a template of tokenizer/templates/, or made of its digest */
     ChatManner manner; /* its bos and eos owned */
-    bool takes_tools;
+    bool takes_tools, writes_calls;
     /* What ends an answer besides the model's own end of text: what the template writes behind one. A special token, or
      * -1; or a text, "" for none. */
     int end;

@@ -33,6 +33,10 @@ static Value part_value(JinjaWork *w, const cJSON *string, bool unfinished) {
     return part;
 }
 
+static Value no_content(JinjaWork *w, const ChatManner *m) {
+    return m->takes_none ? value_none() : value_text(text_word(w, ""));
+}
+
 static Value content_value(JinjaWork *w, const ChatManner *m, const cJSON *content, bool unfinished) {
     Value parts = value_list();
     Builder lines = {0};
@@ -47,7 +51,7 @@ static Value content_value(JinjaWork *w, const ChatManner *m, const cJSON *conte
         if (part != content->child) build_bytes(w, &lines, "\n", 1, MARK_CONTENT);
         build(w, &lines, dict_at(w, v.dict, text_word(w, "text"))->text);
     }
-    if (parts.n == 0 && !cJSON_IsArray(content)) return value_none();
+    if (parts.n == 0 && !cJSON_IsArray(content)) return no_content(w, m);
     return m->takes_parts ? parts : value_text(built(&lines));
 }
 
@@ -99,7 +103,7 @@ static Value message_value(JinjaWork *w, const ChatManner *m, const cJSON *messa
         else if (!calls && !cJSON_IsNull(item))
             dict_put(w, v.dict, key, value_of_json(w, item, MARK_CONTENT));
     }
-    if (!json_field(message, "content")) dict_put(w, v.dict, text_word(w, "content"), value_none());
+    if (!json_field(message, "content")) dict_put(w, v.dict, text_word(w, "content"), no_content(w, m));
     return v;
 }
 

@@ -5,6 +5,7 @@
  * - a key that is null is left out, but for `content`; so are `tool_calls` without a call;
  * - `content` in parts of text is given in parts to a template that writes parts, as lines to others; a text is given
  *   as parts to a template that writes nothing else;
+ * - no content, which calls of tools have, is none, or "" for a template that fails at none or writes the word;
  * - the role "developer" is "system" for a template that does not mention it;
  * - a tool call's arguments, which clients write as a text of JSON, are the object that it says. */
 #ifndef NOISED_WEIGHTS_CHAT_VALUES_H
@@ -15,7 +16,7 @@
 /* What a template is told of the checkpoint, and how it takes messages. */
 typedef struct ChatManner {
     const char *bos, *eos; /* the texts of the special tokens around a document, "" for none */
-    bool takes_texts, takes_parts, knows_developer;
+    bool takes_texts, takes_parts, takes_none, knows_developer;
 } ChatManner;
 
 /* How a conversation's text ends: with the beginning of the next answer; behind the last message; or in the midst of

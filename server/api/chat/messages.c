@@ -72,6 +72,15 @@ static int check_last(const RequestDraft *d, ApiError *e) {
     return 0;
 }
 
+/* A call that the template does not write leaves nothing of a message without content. */
+static int check_calls(const RequestDraft *d, const ApiContext *ctx, ApiError *e) {
+    int i = 0;
+    for (const cJSON *message = d->messages->child; message && !ctx->chat->writes_calls; message = message->next, i++)
+        if (json_is_null(json_field(message, "content")))
+            return message_fail(e, i, "content", "is missing, and the chat template writes no tool_calls");
+    return 0;
+}
+
 /* What the template is given besides does not stand in for what the request says in fields of its own. */
 static int check_variables(const RequestDraft *d, ApiError *e) {
     static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
@@ -90,7 +99,8 @@ static int settle(const RequestDraft *d, const ApiContext *ctx, ChatRequest *r, 
     if (!ctx->chat->program) return api_fail(e, 400, "no_chat_template", "messages", "%s", ctx->chat->why);
     *r = (ChatRequest){.messages = d->messages, .variables = d->chat_template_kwargs};
     r->end = d->continue_final_message ? CHAT_UNFINISHED : d->opening == DRAFT_CLOSED ? CHAT_CLOSED : CHAT_OPENED;
-    return check_last(d, e) || check_variables(d, e) || tools_check(d, ctx, &r->tools, e) ? -1 : 0;
+    return check_last(d, e) || check_calls(d, ctx, e) || check_variables(d, e) || tools_check(d, ctx, &r->tools, e) ? -1
+                                                                                                                    : 0;
 }
 
 static int encode(RequestDraft *d, const ApiContext *ctx, const ChatRequest *request, ApiError *e) {

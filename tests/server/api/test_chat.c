@@ -281,7 +281,7 @@ TEST(chat_bad_requests) {
         {"{\"messages\":[{\"role\":3,\"content\":\"a\"}]}", 400, "messages[0].role"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"tool_calls\":[1]}]}", 400, "messages[0].tool_calls"},
         {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[]}]}", 400, "messages[0].content"},
-        {"{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", 400, "messages"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", 400, "messages[0].content"},
         {"{" HELLO ",\"prompt\":\"x\"}", 400, "prompt"},
         {"{" HELLO ",\"echo\":true}", 400, "echo"},
         {"{" HELLO ",\"echo\":1}", 400, "echo"},

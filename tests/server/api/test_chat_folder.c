@@ -244,7 +244,7 @@ TEST(chat_template_is_given_tools) {
                  "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" CALL "],\"refusal\":null},"
                  "{\"role\":\"tool\",\"content\":\"sun\",\"name\":\"f\"},"
                  "{\"role\":\"assistant\",\"content\":\"b\",\"tool_calls\":[]}]}",
-                 "|assistant:None<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, "
+                 "|assistant:<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, "
                  "true]}}\n</tool_call>|tool:sunf|assistant:b");
     daemon_stop(&d);
 }

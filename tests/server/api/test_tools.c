@@ -363,9 +363,10 @@ TEST(tools_choice_and_number) {
 
 /* ---- conversations ---- */
 
-TEST(tools_answers_come_back) {
+/* The message that the daemon answered with, which has no content, and what the tool says to it. */
+static void check_next_turn(const char *template, const char *says) {
     Daemon d;
-    REQUIRE(start(&d, "qwen2.5"));
+    REQUIRE(start(&d, template));
     Answer a = ask(&d, "/v1/chat/completions", ASK,
                    ",\"seed\":1,\"tool_choice\":\"required\",\"parallel_tool_calls\":false,\"max_tokens\":200");
     char *message = json_raw(a.json, "choices.0.message");
@@ -377,10 +378,8 @@ TEST(tools_answers_come_back) {
                  message, id, 0);
     Answer written = http_post(&d, "/apply-template", b.data);
     const char *prompt = json_text(written.json, "prompt");
-    CHECK_MSG(prompt && strstr(prompt, "<tool_response>\n{\"rain\":1}\n</tool_response>") &&
-                  strstr(prompt, "<tools>\n{\"type\": \"function\""),
-              "%s", written.body);
-    CHECK_MSG(prompt && strstr(prompt, "<tool_call>\n{\"name\": \""), "%s", written.body);
+    CHECK_MSG(prompt && strstr(prompt, "rain") && strstr(prompt, says) && !strstr(prompt, "None"), "%s: %s", template,
+              written.body);
     b.n -= 2;
     buffer_print(&b, ",\"max_tokens\":5}%c", 0);
     Answer next = http_post(&d, "/v1/chat/completions", b.data);
@@ -391,6 +390,12 @@ TEST(tools_answers_come_back) {
     free(message);
     answer_free(&a);
     daemon_stop(&d);
+}
+
+TEST(tools_answers_come_back) {
+    check_next_turn("qwen2.5", "<tool_call>\n{\"name\": \"");
+    check_next_turn("qwen3", "<tool_call>\n{\"name\": \"");
+    check_next_turn("llama-3.1", "\"name\": \"");
 }
 
 /* ---- refusals ---- */
