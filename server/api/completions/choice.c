@@ -126,9 +126,11 @@ void choice_advance(Choice *c) {
     }
     int end = c->rules->one_by_one ? MIN(c->n_read + 1, now.n_tokens) : now.n_tokens;
     while (c->n_read < end && c->finish == FINISH_NONE) read_token(c, &job->tokens[c->n_read]);
+    bool with_last = c->finish != FINISH_NONE; /* what is held back goes out beside the last token */
     if (c->finish == FINISH_NONE && c->n_read == now.n_tokens) c->finish = now.finish;
     if (c->finish != FINISH_NONE) text_stream_end(&c->text);
     read_calls(c);
+    if (with_last && c->n_read == c->rules->from) skip_settled(c);
 }
 
 int choice_settled_slots(const Choice *c) {

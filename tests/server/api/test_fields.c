@@ -347,6 +347,27 @@ TEST(fields_stream_from) {
     daemon_stop(&d);
 }
 
+/* Text that may become a stop string waits, and goes out beside the last token: who has that token has the text. */
+TEST(fields_stream_from_the_last_token) {
+    Daemon d;
+    char body[256];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    for (int k = 1; k <= 8; k++) {
+        snprintf(body, sizeof body,
+                 P "\"max_tokens\":%d,\"regex\":\"the end of it\",\"stop\":\"the end of it all\",\"stream\":true,"
+                   "\"stream_from\":%d}",
+                 k, k);
+        Answer a = ask(&d, body);
+        Events e = events_parse(a.body);
+        char *text = events_text(&e, 0);
+        CHECK_MSG(!*text && e.done && events_finish(&e, 0), "%d: \"%s\"", k, text);
+        free(text);
+        events_free(&e);
+        answer_free(&a);
+    }
+    daemon_stop(&d);
+}
+
 TEST(routes_of_other_servers) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
