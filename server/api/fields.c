@@ -57,7 +57,7 @@ int fields_check_members(const cJSON *object, const char *name, const char *cons
     const cJSON *member;
     cJSON_ArrayForEach(member, object) {
         char whole[96];
-        if (!member->string || text_is_in(member->string, known)) continue;
+        if (!member->string || cJSON_IsNull(member) || text_is_in(member->string, known)) continue;
         snprintf(whole, sizeof whole, "%.48s.%.40s", name, member->string);
         if (unknown(whole, ignored, e)) return -1;
     }

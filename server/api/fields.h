@@ -94,8 +94,8 @@ int fields_read(const FieldReader *r, const cJSON *object, const FieldList *list
  * that grows beyond all use ends in "...". */
 int fields_leave_aside(Buffer *ignored, const char *name, ApiError *e);
 
-/* Members of an object of the field `name` that are not known (a list that ends in NULL): a 400 that names the first,
- * or all are left aside where `ignored` is not NULL. -1 with e filled. */
+/* Members of an object of the field `name` that are neither null nor known (a list that ends in NULL): a 400 that names
+ * the first, or all are left aside where `ignored` is not NULL. -1 with e filled. */
 int fields_check_members(const cJSON *object, const char *name, const char *const *known, Buffer *ignored, ApiError *e);
 
 /* "stop must be <what>, not <the value>". */

@@ -117,7 +117,7 @@ static int read_chat(void *out, const void *context, ApiError *e) {
     const ApiContext *ctx = context;
     r->form = &response_chat;
     d->default_tokens = -1;
-    if (d->top_logprobs >= 0 && !d->chat_logprobs)
+    if (d->top_logprobs > 0 && !d->chat_logprobs)
         return api_fail(e, 400, NULL, "top_logprobs", "top_logprobs is only allowed with logprobs: true");
     if (messages_prompt(d, ctx, e)) return -1;
     if (d->chat_logprobs) r->logprobs = MAX(d->top_logprobs, 0);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "server/api/chat/tools.h"
 #include "weights/chat.h"
 
@@ -18,6 +19,14 @@ static int message_fail(ApiError *e, int i, const char *what, const char *why) {
     return api_fail(e, 400, NULL, name, "%s %s", name, why);
 }
 
+/* A member that a part of type text may not have, or NULL. cache_control says what Anthropic's servers keep. */
+static const cJSON *odd_member(const cJSON *part) {
+    static const char *const known[] = {"type", "text", "cache_control", NULL};
+    const cJSON *item;
+    cJSON_ArrayForEach(item, part) if (!cJSON_IsNull(item) && !text_is_in(item->string, known)) return item;
+    return NULL;
+}
+
 /* A string, or parts of type text. Nothing where tools are called. */
 static int check_content(const cJSON *content, bool calls, int i, ApiError *e) {
     const cJSON *part;
@@ -26,7 +35,7 @@ static int check_content(const cJSON *content, bool calls, int i, ApiError *e) {
         return message_fail(e, i, "content", "must be a string or an array of parts of type text");
     for (part = content->child; part; part = part->next)
         if (!json_is_text(json_field(part, "type"), "text") || !cJSON_IsString(json_field(part, "text")) ||
-            cJSON_GetArraySize(part) != 2)
+            odd_member(part))
             return message_fail(e, i, "content", "may hold parts {\"type\":\"text\",\"text\":...} only");
     return 0;
 }

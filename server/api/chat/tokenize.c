@@ -22,10 +22,10 @@ static const Field tokenize_rows[] = {
     {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
     {FIELD(prompt, FIELD_TEXT), .absent = "none",
      .help = "The text. Either `prompt`, `content` or `messages` must be there."},
-    {FIELD(add_special_tokens, FIELD_BOOL), .fallback = true,
-     .help = "With `prompt`: put the tokens around it that the tokenizer does."},
+    {FIELD(add_special_tokens, FIELD_BOOL), .absent = "true with `prompt`, false with `content`",
+     .help = "Put the tokens around the text that the tokenizer does."},
     {FIELD(content, FIELD_TEXT), .absent = "none", .help = "The text, with llama-server's answer."},
-    {FIELD(add_special, FIELD_BOOL), .help = "With `content`: put the tokens around it that the tokenizer does."},
+    {FIELD(add_special, FIELD_BOOL), .absent = "`add_special_tokens`", .help = "llama-server's name for that."},
     {FIELD(with_pieces, FIELD_BOOL),
      .help = "Every token as an object of `id` and `piece`, a string, or an array of bytes where it is no text by "
              "itself."},
@@ -89,6 +89,18 @@ static void print_tokens(const ApiContext *ctx, const int *ids, size_t n, bool p
     json_close(out, '}');
 }
 
+static bool is_there(const cJSON *root, const char *name) {
+    const cJSON *item = json_field(root, name);
+    return item && !cJSON_IsNull(item);
+}
+
+/* By either name, for either text. */
+static bool adds_special(const Tokenize *t, const cJSON *root) {
+    bool tokens = is_there(root, "add_special_tokens"), llama = is_there(root, "add_special");
+    if (tokens && (t->prompt || !llama)) return t->add_special_tokens;
+    return llama ? t->add_special : t->prompt != NULL;
+}
+
 static int tokenize_text(const FieldReader *reader, const cJSON *root, Buffer *out) {
     const ApiContext *ctx = reader->context;
     Tokenize t = {0};
@@ -98,7 +110,7 @@ static int tokenize_text(const FieldReader *reader, const cJSON *root, Buffer *o
     r.out = &t;
     if (fields_read(&r, root, &tokenize_fields) || api_check_model(t.model, &ctx->models, r.error)) return -1;
     const char *text = t.prompt ? t.prompt : t.content;
-    bool special = t.prompt ? t.add_special_tokens : t.add_special;
+    bool special = adds_special(&t, root);
     if (special && tokenizer_bos(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_bos(ctx->tokenizer));
     int rc = tokenizer_encode(ctx->tokenizer, text, strlen(text), t.parse_special, &list, &err);
     if (special && tokenizer_tail(ctx->tokenizer) >= 0) token_list_push(&list, tokenizer_tail(ctx->tokenizer));
@@ -127,11 +139,6 @@ static int tokenize_conversation(const FieldReader *reader, const cJSON *root, B
     token_list_free(&list);
     api_request_free(&d->request);
     return rc;
-}
-
-static bool is_there(const cJSON *root, const char *name) {
-    const cJSON *item = json_field(root, name);
-    return item && !cJSON_IsNull(item);
 }
 
 int api_tokenize(const ApiContext *ctx, const char *body, size_t n, Buffer *out, Buffer *ignored, ApiError *e) {

@@ -109,6 +109,7 @@ int api_response_format_read(const FieldReader *r, const cJSON *item) {
     static const char *const of_text[] = {"type", NULL}, *const of_schema[] = {"type", "json_schema", NULL},
                              *const of_object[] = {"type", "schema", NULL};
     const cJSON *type = json_field(item, "type"), *schema = json_field(item, "schema");
+    if (cJSON_IsNull(schema)) schema = NULL;
     if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
     if (json_is_text(type, "text")) return check_members(r, r->name, item, of_text);
     if (json_is_text(type, "json_schema") && !schema)

@@ -43,10 +43,11 @@ int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field
     const cJSON string = {.type = cJSON_String, .valuestring = (char *)text};
     int n = 0, rc = api_prompts_read(&reader, &string, true, &prompt, &n);
     if (rc == 0) keep_last(r, ctx, prompt);
-    if (rc == 0 && prompt->n > ctx->config->max_positions)
+    if (rc == 0 && !r->truncate && prompt->n > ctx->config->max_positions)
         rc = api_fail(e, 400, "context_length_exceeded", field,
-                      "a text of %s is too large: it has %d tokens, the context %d", field, prompt->n,
-                      ctx->config->max_positions);
+                      "a text of %s is too large: it has %d tokens, the context %d (truncate: true takes the first of "
+                      "them)",
+                      field, prompt->n, ctx->config->max_positions);
     if (rc == 0)
         r->inputs[r->n_inputs++] = (PoolingInput){.ids = prompt->ids, .n = prompt->n};
     else if (prompt)
@@ -82,12 +83,12 @@ static void request_free(PoolingRequest *r) {
 
 static int check_length(const PoolingRequest *r, int i, int context, ApiError *e) {
     PoolingInput *input = &r->inputs[i];
+    bool of_rows = r->kind == &job_last_row || r->kind == &job_mean_row;
     if (input->n <= context) return 0;
     if (!r->truncate)
-        return api_fail(
-            e, 400, "context_length_exceeded", "input",
-            "input %d is too large: it has %d tokens, the context %d (truncate: true takes the first of them)", i,
-            input->n, context);
+        return api_fail(e, 400, "context_length_exceeded", "input",
+                        "input %d is too large: it has %d tokens, the context %d (%s of them)", i, input->n, context,
+                        of_rows ? "truncate_prompt_tokens: -1 takes the last" : "truncate: true takes the first");
     input->n = context;
     input->truncated = true;
     return 0;

@@ -61,9 +61,24 @@ static const Field rows[] = {
      .type = &texts,
      .absent = "none",
      .help = "The documents, with the answer of text-embeddings-inference: an array of `index` and `score`."},
-    {FIELD(top_n, FIELD_INT), .low = 1, .high = INT_MAX, .fallback = INT_MAX, .absent = "all",
-     .help = "So many are answered, the likest."},
+    {FIELD(top_n, FIELD_INT), .high = INT_MAX, .absent = "all", .help = "So many are answered, the likest; 0: all."},
     {FIELD(return_documents, FIELD_BOOL), .fallback = true, .help = "With `documents`: every result has its text."},
+    {FIELD(truncate, FIELD_BOOL), .help = "Of a text longer than the context its beginning counts."},
+    {.name = "truncation_direction",
+     .kind = FIELD_NEUTRAL,
+     .neutral = "[\"right\",\"Right\"]",
+     .absent = "none",
+     .help = "text-embeddings-inference, of `truncate`"},
+    {.name = "raw_scores",
+     .kind = FIELD_NEUTRAL,
+     .neutral = "[false]",
+     .absent = "none",
+     .help = "text-embeddings-inference: a score is a cosine"},
+    {.name = "return_text",
+     .kind = FIELD_NEUTRAL,
+     .neutral = "[false]",
+     .absent = "none",
+     .help = "text-embeddings-inference: use `documents`"},
     {.name = "dimensions", .kind = FIELD_NONE},
     {.name = "encoding_format", .kind = FIELD_NONE},
     {.name = "input", .kind = FIELD_NONE},
@@ -146,7 +161,7 @@ static void print(Buffer *out, const Pooling *r) {
     } else {
         json_open(out, NULL, '[');
     }
-    for (int i = 0; i < n && i < request->top_n; i++) put_result(out, request, &ranked[i]);
+    for (int i = 0; i < n && (request->top_n == 0 || i < request->top_n); i++) put_result(out, request, &ranked[i]);
     if (request->documents)
         pooling_print_close(out, r);
     else

@@ -143,6 +143,9 @@ static const Type input = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &items}};
     { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
 #define ABSENT(field)                                                                                                  \
     { .name = field, .kind = FIELD_NONE }
+#define TEXT_FORMAT "{\"format\":{\"type\":\"text\"}"
+#define VERBOSITY(open, value) open "\"verbosity\":\"" value "\"}"
+#define VERBOSITIES(open) VERBOSITY(open, "low") "," VERBOSITY(open, "medium") "," VERBOSITY(open, "high")
 static const Field rows[] = {
     {DRAFT_FIELD(input, FIELD_OTHER), .type = &input, .absent = "required",
      .help = "What the user says; or messages, those of former answers among them, whose content is a string or parts "
@@ -163,18 +166,20 @@ static const Field rows[] = {
     NEUTRAL("max_tool_calls", NULL, "No tool is called."),
     NEUTRAL("parallel_tool_calls", "[true,false]", "No tool is called."),
     NEUTRAL("reasoning", NULL, "For models that take it."),
+    NEUTRAL("prompt", "[]", "No template of a prompt is stored."),
     NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),
-    NEUTRAL("text", "[{\"format\":{\"type\":\"text\"}}]", "For other forms `response_format`."),
+    NEUTRAL("stream_options", "[{},{\"include_obfuscation\":false}]", "There is no more to choose."),
+    NEUTRAL("text", "[{}," TEXT_FORMAT "}," VERBOSITIES("{") "," VERBOSITIES(TEXT_FORMAT ",") "]",
+            "For other forms `response_format`."),
     NEUTRAL("tool_choice", "[\"none\",\"auto\"]", "No tool is called."),
     NEUTRAL("tools", "[[]]", "No tool is called."),
+    NEUTRAL("top_logprobs", "[0]", "No token's logprobs are told."),
     NEUTRAL("truncation", "[\"disabled\"]", "No input is shortened."),
     ABSENT("messages"),
     ABSENT("n"),
     ABSENT("best_of"),
-    ABSENT("stream_options"),
     ABSENT("diversity"),
     ABSENT("logprobs"),
-    ABSENT("top_logprobs"),
     ABSENT("prompt_logprobs"),
     ABSENT("return_token_ids"),
     ABSENT("max_tokens"),

@@ -319,10 +319,10 @@ TEST(chat_bad_requests) {
         answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
         answer_free(&a);
     }
-    Answer a =
-        chat(&d, "{" HELLO ",\"max_tokens\":1,\"tools\":[],\"tool_choice\":\"none\",\"functions\":null,"
-                 "\"response_format\":{\"type\":\"text\"},\"parallel_tool_calls\":false,\"store\":false,"
-                 "\"modalities\":[\"text\"],\"service_tier\":\"auto\",\"metadata\":{},\"function_call\":\"none\"}");
+    Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"tools\":[],\"tool_choice\":\"none\",\"functions\":null,"
+                        "\"response_format\":{\"type\":\"text\"},\"parallel_tool_calls\":false,\"store\":false,"
+                        "\"modalities\":[\"text\"],\"service_tier\":\"auto\",\"metadata\":{},\"function_call\":"
+                        "\"none\",\"top_logprobs\":0,\"audio\":null}");
     CHECK_MSG(a.status == 200, "%s", a.body);
     answer_free(&a);
     static const char named[] = "{\"seed\":1,\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"%s}]}";

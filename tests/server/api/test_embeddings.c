@@ -206,7 +206,9 @@ TEST(rerank_bad_requests) {
                               {"{\"query\":\"a\",\"texts\":[\"b\"],\"documents\":[\"b\"]}", 400, "texts"},
                               {"{\"query\":[1],\"documents\":[\"b\"]}", 400, "query"},
                               {"{\"documents\":[\"b\"]}", 400, "query"},
-                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"top_n\":0}", 400, "top_n"},
+                              {"{\"query\":\"a\",\"documents\":[\"b\"],\"top_n\":-1}", 400, "top_n"},
+                              {"{\"query\":\"a\",\"texts\":[\"b\"],\"raw_scores\":true}", 400, "raw_scores"},
+                              {"{\"query\":\"a\",\"texts\":[\"The mill stood below the bridge\"]}", 400, "texts"},
                               {"{\"query\":\"a\",\"documents\":[\"b\"],\"pooling\":\"max\"}", 400, "pooling"},
                               {"{\"query\":\"a\",\"documents\":[\"b\"],\"input\":\"c\"}", 400, "input"},
                               {"{\"query\":\"a\",\"documents\":[\"b\"],\"model\":\"c\"}", 404, "model"}};
@@ -221,6 +223,14 @@ TEST(rerank_bad_requests) {
                   "{\"query\":\"a\",\"truncate_prompt_tokens\":-1,\"documents\":[\"river river river river river river "
                   "river\"]}");
     CHECK_MSG(a.status == 200, "%s", a.body);
+    answer_free(&a);
+    a = http_post(&d, "/rerank", /* as clients of text-embeddings-inference ask */
+                  "{\"query\":\"a\",\"truncate\":true,\"raw_scores\":false,\"return_text\":false,\"top_n\":0,\"texts\":"
+                  "[\"river river river river river river river\",\"b\"]}");
+    CHECK_MSG(a.status == 200 && cJSON_GetArraySize(a.json) == 2, "%s", a.body);
+    answer_free(&a);
+    a = http_post(&d, "/v1/embeddings", "{\"input\":\"river river river river river river river\"}");
+    CHECK_MSG(a.status == 400 && strstr(a.body, "truncate_prompt_tokens: -1"), "%s", a.body);
     answer_free(&a);
     daemon_stop(&d);
 }

@@ -130,6 +130,9 @@ TEST(fields_of_known_clients) {
         P "\"max_tokens\":2,\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"u\","
           "\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"reasoning_effort\":\"low\",\"verbosity\":\"high\","
           "\"speculative.n_max\":8,\"speculative.p_min\":0.0}",
+        P "\"max_tokens\":2,\"cache_salt\":\"a\",\"request_id\":\"b\",\"vllm_xargs\":null,\"include_reasoning\":true,"
+          "\"n_cmpl\":1,\"t_max_prompt_ms\":-1,\"grammar_lazy\":false,\"grammar_triggers\":[],"
+          "\"reasoning_format\":\"auto\",\"response_format\":{\"type\":\"text\",\"json_schema\":null}}",
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));

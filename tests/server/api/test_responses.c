@@ -20,7 +20,8 @@ TEST(responses_are_chats) {
     } cases[] = {
         {"\"input\":\"The river\"", "{\"role\":\"user\",\"content\":\"The river\"}"},
         {"\"instructions\":\"Be brief.\",\"input\":\"The "
-         "river\",\"store\":true,\"text\":{\"format\":{\"type\":\"text\"}}",
+         "river\",\"store\":true,\"text\":{\"format\":{\"type\":\"text\"},\"verbosity\":\"medium\"},\"prompt\":null,"
+         "\"top_logprobs\":0",
          "{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"The river\"}"},
         {"\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"The\"},"
          "{\"type\":\"input_text\",\"text\":\"river\"}]},"
