@@ -336,7 +336,7 @@ static void print_end(Completion *c, Buffer *out) {
 static bool fail(Completion *c, Buffer *out, int *status, const ApiError *e) {
     bool stream = c->request.stream;
     *status = stream ? 200 : e->status;
-    if (stream) buffer_text(out, "data: ");
+    if (stream) buffer_text(out, c->request.form->names_events ? "event: error\ndata: " : "data: ");
     api_error_print(out, e);
     if (stream) buffer_text(out, c->request.form->events ? "\n\n" : "\n\ndata: [DONE]\n\n");
     return true;

@@ -26,6 +26,7 @@ typedef struct ResponseForm {
     void (*choice)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
     /* Of a bare form, else NULL: the events of a part, whole. */
     void (*events)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
+    bool names_events; /* in a line of their own */
     /* Members behind the choices of a whole answer, of which `first` is the first; NULL: none. */
     void (*more)(Buffer *b, const ResponseHead *head, const Choice *first, const Choice *choices, int n);
 } ResponseForm;

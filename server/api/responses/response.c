@@ -175,4 +175,4 @@ static void print_events(Buffer *b, const ResponseHead *head, const Choice *c, i
 }
 
 const ResponseForm response_responses = {
-    .id = "resp", .begins = true, .ends = true, .choice = print_choice, .events = print_events};
+    .id = "resp", .begins = true, .ends = true, .choice = print_choice, .events = print_events, .names_events = true};

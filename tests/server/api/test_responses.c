@@ -4,7 +4,9 @@
 #include "tests/support/http_client.h"
 
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REST "\"seed\":3,\"ignore_eos\":true"
 
@@ -118,6 +120,23 @@ TEST(responses_stream) {
     answer_free(&a);
     answer_free(&whole);
     daemon_stop(&d);
+}
+
+/* An error is an event with a name too. */
+TEST(responses_stream_that_fails) {
+    static const char body[] = "{\"input\":\"The river\",\"stream\":true,\"ignore_eos\":true}";
+    Daemon d;
+    char request[256];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--chat-template plain --drain-seconds 0"));
+    int fd = raw_connect(&d), n = snprintf(request, sizeof request,
+                                           "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+                                           "\r\n%s",
+                                           strlen(body), body);
+    CHECK(raw_send(fd, request, (size_t)n) && raw_expect(fd, "response.output_text.delta"));
+    kill(d.pid, SIGTERM);
+    CHECK(raw_expect(fd, "event: error\ndata: {\"error\":{"));
+    close(fd);
+    CHECK(daemon_stop(&d) == 0);
 }
 
 TEST(responses_bad_requests) {
