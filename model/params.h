@@ -35,8 +35,8 @@ typedef struct ParamSet {
     int bin;
 } ParamSet;
 
-/* Declares w as <prefix><name> with dims[n_dims]. Traits that follow from the shape (matrix and decay: two or more
- * dimensions) can be changed on the returned Param, valid until the next declaration. */
+/* Declares w as <prefix><name> with dims[n_dims]. Traits that follow from the shape (matrix: two dimensions;
+ * decay: two or more) can be changed on the returned Param, valid until the next declaration. */
 Param *param_declare(ParamSet *ps, Weight *w, const char *name, int n_dims, const int *dims, Init init);
 
 /* Appends to the prefix; returns the old length for params_leave. */
