@@ -69,10 +69,11 @@ def mark(path, text):
 
 
 def train(command, folder, *args):
-    """noised-train COMMAND into runs/papers/FOLDER, begun, gone on with, or found finished. The folder; Diverged, again when
-    it is asked for again."""
+    """noised-train COMMAND into runs/papers/FOLDER, begun, gone on with, or found finished; what was begun otherwise is
+    removed. The folder; Diverged, again when it is asked for again."""
     path = os.path.join(RUNS, folder)
     done, diverged = (os.path.join(path, f"papers-{how}") for how in ("done", "diverged"))
+    plan = path + ".begun"  # beside the folder, which is the trainer's to make
     wanted = json.dumps([command, *map(str, args)])
     for end in done, diverged:
         if os.path.exists(end):
@@ -83,15 +84,21 @@ def train(command, folder, *args):
             else:
                 return path
     begun = os.path.exists(path) and os.listdir(path)
+    if begun and not (os.path.exists(plan) and open(plan, encoding="utf-8").read() == wanted):
+        shutil.rmtree(path)
+        begun = False
     say(f"{folder}: {'goes on' if begun else 'begins'}")
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    mark(plan, wanted)
     program = os.path.join(BUILD, "noised-train")
     try:
         run(program, command, "--out", path, *(["--resume"] if begun else args))
     except Diverged:
         mark(diverged, wanted)
+        os.remove(plan)
         raise
     mark(done, wanted)
+    os.remove(plan)
     return path
 
 

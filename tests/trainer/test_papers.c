@@ -144,6 +144,34 @@ TEST(papers_tell_what_diverges) {
     free(dir);
 }
 
+/* A training that was interrupted goes on as it began, and begins anew where another one is asked for. */
+TEST(papers_go_on_with_the_same_plan_only) {
+    if (!has_python()) SKIP("needs python3");
+    static const char trainer[] = "#!/bin/sh\necho \"$*\" >>$RUNS/calls\nmkdir -p \"$3\"; echo >\"$3/state\"\n"
+                                  "[ ! -e $RUNS/cut ] || { rm $RUNS/cut; exit 130; }\n";
+    static const char script[] = "import sys; sys.path.insert(0, 'scripts/papers')\nimport papers\n"
+                                 "papers.train('pretrain', 'x/a-1', '--lr', sys.argv[1])\n";
+    char *dir = test_dir(), line[2000], path[400];
+    write_in(dir, "build", "noised-train", trainer);
+    write_in(dir, "build", "train.py", script);
+    snprintf(line, sizeof line,
+             "export RUNS=%s/runs BUILD=%s/build; chmod +x $BUILD/noised-train; mkdir $RUNS; t=$BUILD/train.py;"
+             "{ for lr in 1 1 2 1; do [ $lr = 2 ] || touch $RUNS/cut; python3 -B $t $lr; done; python3 -B $t 1; } "
+             ">$RUNS/out 2>&1",
+             dir, dir);
+    CHECK(system(line) == 0);
+    snprintf(path, sizeof path, "%s/runs/calls", dir);
+    char *calls = test_read_file(path, NULL), want[2000];
+    snprintf(want, sizeof want,
+             "pretrain --out %1$s/runs/x/a-1 --lr 1\npretrain --out %1$s/runs/x/a-1 --resume\n"
+             "pretrain --out %1$s/runs/x/a-1 --lr 2\npretrain --out %1$s/runs/x/a-1 --lr 1\n"
+             "pretrain --out %1$s/runs/x/a-1 --resume\n",
+             dir);
+    CHECK_MSG(calls && !strcmp(calls, want), "%s", calls);
+    free(calls);
+    free(dir);
+}
+
 TEST(papers_ner) { check_task("ner", "shallow", "| the same |"); }
 
 TEST(papers_say_where_data_are) {
