@@ -87,17 +87,12 @@ static Mat *gather_features(Labelled *l, Tape *tape) {
     return x;
 }
 
-/* share of the own label's cross-entropy and 1 - share of that of the partner's. */
 static Mat *mixed_loss(Labelled *l, Tape *tape, Mat *logits, double *kl) {
     int n = logits->n;
     size_t twice = 2 * (size_t)n;
     int *row = tape_alloc(tape, twice * sizeof *row), *target = tape_alloc(tape, twice * sizeof *target);
     float *share = tape_alloc(tape, twice * sizeof *share);
-    for (int i = 0; i < 2 * n; i++) {
-        row[i] = i % n;
-        target[i] = l->batch.targets[i < n ? i : 2 * n - 1 - i];
-        share[i] = (float)(i < n ? l->share : 1 - l->share);
-    }
+    mix_labels(l->share, n, l->batch.targets, row, target, share);
     return model_loss(tape, op_rows(tape, logits, row, 2 * n), target, share, (float)l->f->settings->kl_weight, kl);
 }
 

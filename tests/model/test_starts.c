@@ -124,3 +124,39 @@ TEST(starts_cosnet) {
         free(phase);
     }
 }
+
+/* "W_up near zero": 0.01 / sqrt(r); the branch reads by N(0, 1 / sqrt(in)) and mixes by Xavier, sqrt(6 / 2r). */
+TEST(starts_noble_branch) {
+    Config c;
+    REQUIRE(preset_config(&c, "noble-tiny", NULL) == 0);
+    double r = c.noble.rank;
+    const struct {
+        const char *name;
+        double want;
+    } weights[] = {{"down", 1 / sqrt(c.mlp.width)}, {"mix", sqrt(6 / (2 * r) / 3)}, {"up", 0.01 / sqrt(r)}};
+    for (size_t i = 0; i < COUNTOF(weights); i++) {
+        char name[96];
+        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.%s.weight", weights[i].name);
+        double got = deviation_of(&c, name);
+        CHECK_MSG(fabs(got / weights[i].want - 1) < 0.1, "%s: %g, not %g", name, got, weights[i].want);
+    }
+}
+
+/* As torch's layers start, and its Appendix L: uniform in 1 / sqrt(fan in), that of a convolution heads times kernel.
+ */
+TEST(starts_sas) {
+    Config c;
+    REQUIRE(preset_config(&c, "sas-tiny", NULL) == 0);
+    double heads = c.n_heads, heads_x = c.sas.heads, kernel = c.sas.kernel, dim = c.head_dim, dim_x = c.sas.head_dim;
+    const struct {
+        const char *name;
+        double fan_in;
+    } weights[] = {
+        {"head_in", heads * kernel}, {"head_out", heads_x * kernel}, {"feature_in", dim}, {"feature_out", dim_x}};
+    for (size_t i = 0; i < COUNTOF(weights); i++) {
+        char name[96];
+        snprintf(name, sizeof name, "model.layers.1.self_attn.sas.q.%s.weight", weights[i].name);
+        double got = deviation_of(&c, name), want = 1 / sqrt(3 * weights[i].fan_in);
+        CHECK_MSG(fabs(got / want - 1) < 0.1, "%s: %g, not %g", name, got, want);
+    }
+}

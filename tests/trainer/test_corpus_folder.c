@@ -86,6 +86,24 @@ TEST(windows_mix_rows_by_weight) {
     CHECK(windows_init_mixed(&w, spans, weights, 2, T, 5, &err) == -1 && strstr(err.msg, "2 tokens"));
 }
 
+TEST(windows_come_in_an_order_of_the_seed) {
+    enum { T = 1, N = 32 };
+    uint16_t ids[N + 1];
+    for (int i = 0; i <= N; i++) ids[i] = (uint16_t)i;
+    TokenSpan span = {.ids = (unsigned char *)ids, .width = 2, .n = N + 1};
+    Windows w[3];
+    Err err;
+    int same = 0, other = 0, got[3], target;
+    for (int k = 0; k < 3; k++) REQUIRE(windows_init(&w[k], span, T, (uint64_t)(k / 2), &err) == 0);
+    for (int p = 0; p < N; p++) {
+        for (int k = 0; k < 3; k++) CHECK(windows_read(&w[k], (uint64_t)p, 200, &got[k], &target, &err) == 0);
+        same += got[0] == got[1];
+        other += got[0] == got[2];
+    }
+    CHECK_MSG(same == N && other < N / 2, "%d and %d of %d", same, other, N);
+    for (int k = 0; k < 3; k++) windows_free(&w[k]);
+}
+
 TEST(spans_go_on_in_each_other) {
     uint16_t a[] = {1, 2, 3}, b[] = {4}, c[] = {5, 6};
     TokenSpan spans[] = {{.ids = (unsigned char *)a, .width = 2, .n = 3},

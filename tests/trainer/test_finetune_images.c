@@ -59,6 +59,32 @@ TEST(mixing_by_cutmix) {
     task_batch_free(&b);
 }
 
+/* Both switched on: a rectangle leaves whole numbers, a sum does not. */
+TEST(mixing_by_a_coin) {
+    Mixing c = {.mixup = 1, .cutmix = 1};
+    int cut = 0;
+    for (int step = 0; step < 200; step++) {
+        TaskBatch b;
+        fill(&b);
+        mix_images(&c, &b, &image, 5, step);
+        bool whole = true;
+        for (int k = 0; k < N * PIXELS; k++) whole &= b.images[k] == rintf(b.images[k]);
+        cut += whole;
+        task_batch_free(&b);
+    }
+    CHECK_MSG(cut > 70 && cut < 130, "%d of 200", cut);
+}
+
+/* Of three images, the one in the middle being its own partner. */
+TEST(mixing_of_labels) {
+    const int targets[3] = {7, 8, 9};
+    int row[6], target[6];
+    float weight[6], of[3][10] = {{0}};
+    mix_labels(0.75, 3, targets, row, target, weight);
+    for (int i = 0; i < 6; i++) of[row[i]][target[i]] += weight[i];
+    CHECK(of[0][7] == 0.75f && of[0][9] == 0.25f && of[1][8] == 1 && of[2][9] == 0.75f && of[2][7] == 0.25f);
+}
+
 TEST(mixing_draws_from_beta) {
     static const double as[] = {0.3, 0.8, 1, 4};
     for (size_t k = 0; k < COUNTOF(as); k++) {

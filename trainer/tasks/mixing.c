@@ -82,3 +82,11 @@ double mix_images(const Mixing *c, TaskBatch *b, const Config *cfg, uint64_t see
     }
     return share;
 }
+
+void mix_labels(double share, int n, const int *targets, int *row, int *target, float *weight) {
+    for (int i = 0; i < 2 * n; i++) {
+        row[i] = i % n;
+        target[i] = targets[i < n ? i : 2 * n - 1 - i];
+        weight[i] = (float)(i < n ? share : 1 - share);
+    }
+}

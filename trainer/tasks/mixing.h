@@ -17,6 +17,10 @@ typedef struct Mixing {
  * mixed. */
 double mix_images(const Mixing *c, TaskBatch *b, const Config *cfg, uint64_t seed, uint64_t number);
 
+/* What the loss takes of n rows of logits: row[i] with weight[i] for target[i], [2n]: the own labels, then the
+ * partners'. */
+void mix_labels(double share, int n, const int *targets, int *row, int *target, float *weight);
+
 double draw_beta(Draws *d, double a); /* Beta(a, a), a > 0 */
 
 #endif
