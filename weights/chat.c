@@ -97,7 +97,7 @@ static bool takes_none(Chat *chat) {
         "\"quagga123\",\"type\":\"function\",\"function\":{\"name\":\"quagga\",\"arguments\":\"{}\"}}]}]";
     Written x = {0};
     chat->manner.takes_none = true;
-    bool takes = try_out(chat, call, CHAT_CLOSED, &x) == 0 && !memmem(x.text.data, x.text.n, "None", 4);
+    bool takes = try_out(chat, call, CHAT_CLOSED, &x) == 0 && x.text.n && !memmem(x.text.data, x.text.n, "None", 4);
     written_free(&x);
     return takes;
 }
