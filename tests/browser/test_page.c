@@ -288,18 +288,34 @@ TEST(page_asks_for_the_key) {
     Page p;
     keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
-    REQUIRE(page_open(&p, "weights/demo", options, PAGE_SHORT "&noise_seeds=5"));
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), options, PAGE_SHORT "&noise_seeds=5"));
     check_error(&p, "wants an API key");
     browser_type(&p.browser, "#key", "wrong" KEY_ENTER);
     browser_wait(&p.browser, "/not one of the server/.test(document.getElementById('error').textContent)");
-    browser_type(&p.browser, "#key", "secret" KEY_ENTER); /* asks for the model and for an answer at once */
-    page_wait_done(&p, 1);
+    browser_type(&p.browser, "#key", "secret\t");
     browser_wait(&p.browser, "document.title !== 'noised'");
+    browser_click(&p.browser, "#run");
+    page_wait_done(&p, 1);
     char *everything =
         browser_text(&p.browser, "return location.href + document.getElementById('curl').textContent + "
                                  "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie");
     CHECK_MSG(!strstr(everything, "secret") && strstr(everything, "$NOISED_API_KEY"), "%s", everything);
     free(everything);
+    page_close(&p, true);
+    free(dir);
+}
+
+/* Enter asks for the model and for an answer at once, whose tokens have a component. */
+TEST(page_takes_the_key_by_enter) {
+    char *dir = test_dir(), path[256], options[300];
+    Page p;
+    keys_write(path, dir, "secret\n");
+    snprintf(options, sizeof options, "--api-key-file %s", path);
+    REQUIRE(page_open(&p, "weights/demo", options, PAGE_SHORT "&noise_seeds=5"));
+    check_error(&p, "wants an API key");
+    browser_type(&p.browser, "#key", "secret" KEY_ENTER);
+    page_wait_done(&p, 1);
+    browser_wait(&p.browser, "document.title !== 'noised'");
     page_close(&p, true);
     free(dir);
 }

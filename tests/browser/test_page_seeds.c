@@ -104,17 +104,22 @@ TEST(page_marks_where_seeds_part) {
     page_close(&p, false);
 }
 
+/* The first of three texts under the seeds of all; under its own it has the bits that it was drawn with. */
+static void compare_three(Page *p) {
+    browser_wait(&p->browser, PAGE_DONE);
+    page_unfold(p);
+    browser_click(&p->browser, "#under");
+    browser_wait(&p->browser, "document.querySelectorAll('.under tr').length === 3");
+    char *said = page_text_of(p, "#under-panel > p");
+    CHECK_MSG(strstr(said, "Seed 1's own row has the very bits that it was drawn with."), "%s", said);
+    free(said);
+}
+
 /* Against /v1/score, seed by seed. */
 TEST(page_tells_a_text_under_other_seeds) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, with_seeds(PAGE_SHORT, 3)));
-    browser_wait(&p.browser, PAGE_DONE);
-    page_unfold(&p);
-    browser_click(&p.browser, "#under");
-    browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 3");
-    char *said = page_text_of(&p, "#under-panel > p");
-    CHECK_MSG(strstr(said, "Seed 1's own row has the very bits that it was drawn with."), "%s", said);
-    free(said);
+    compare_three(&p);
     char body[256];
     snprintf(body, sizeof body, "{\"noise_seed\":1,\"return_token_ids\":true,%s}", page_short_fields);
     Answer first = http_post(&p.daemon, "/v1/completions", body);
@@ -149,13 +154,7 @@ TEST(page_tells_a_text_under_other_seeds) {
 TEST(page_tells_a_text_of_a_component_under_other_seeds) {
     Page p;
     REQUIRE(page_open(&p, "weights/demo", NULL, with_seeds(PAGE_SHORT "&extra=%7B%22noise_component%22:2%7D", 3)));
-    browser_wait(&p.browser, PAGE_DONE);
-    page_unfold(&p);
-    browser_click(&p.browser, "#under");
-    browser_wait(&p.browser, "document.querySelectorAll('.under tr').length === 3");
-    char *said = page_text_of(&p, "#under-panel > p");
-    CHECK_MSG(strstr(said, "the very bits that it was drawn with."), "%s", said);
-    free(said);
+    compare_three(&p);
     page_close(&p, false);
 }
 

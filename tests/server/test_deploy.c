@@ -100,9 +100,12 @@ static void expect_error(const Proxy *p, const char *path, const char *body, int
     answer_free(&a);
 }
 
+static bool has_nginx(void) {
+    return system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null") == 0;
+}
+
 TEST(deploy_nginx_passes_and_refuses_in_json) {
-    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
-        SKIP("needs nginx and openssl");
+    if (!has_nginx()) SKIP("needs nginx and openssl");
     Daemon d;
     Proxy p;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -142,8 +145,7 @@ static int failures(const Proxy *p, int n) {
 
 /* Of three daemons one is killed and another one drains: who asks sees nothing of it. */
 TEST(deploy_nginx_asks_another_daemon) {
-    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
-        SKIP("needs nginx and openssl");
+    if (!has_nginx()) SKIP("needs nginx and openssl");
     Daemon d[3];
     Proxy p;
     for (int i = 0; i < 3; i++) REQUIRE(daemon_start(&d[i], i == 1 ? CHECKPOINT_SLOW : CHECKPOINT_SMALL, NULL));
@@ -172,8 +174,7 @@ static void die(Daemon *d) {
 /* Each of two dies, the second when the first is back: there is always one to ask. A daemon that refused a request used
  * to be left alone for as long as fail_timeout says, well or not; here that is too long for any machine. */
 TEST(deploy_nginx_asks_whoever_came_back) {
-    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
-        SKIP("needs nginx and openssl");
+    if (!has_nginx()) SKIP("needs nginx and openssl");
     Daemon d[2];
     Proxy p;
     for (int i = 0; i < 2; i++) REQUIRE(daemon_start(&d[i], CHECKPOINT_SMALL, NULL));
@@ -191,8 +192,7 @@ TEST(deploy_nginx_asks_whoever_came_back) {
 
 /* Those that are dead have the fewest connections, so they are asked first: all of them, and then one that lives. */
 TEST(deploy_nginx_asks_all_of_them) {
-    if (system("PATH=$PATH:/usr/sbin; { command -v nginx && command -v openssl; } >/dev/null"))
-        SKIP("needs nginx and openssl");
+    if (!has_nginx()) SKIP("needs nginx and openssl");
     enum { DEAD = 4 };
     Daemon d[DEAD + 1] = {{0}};
     Proxy p;

@@ -364,7 +364,7 @@ TEST(tools_choice_and_number) {
 /* ---- conversations ---- */
 
 /* The message that the daemon answered with, which has no content, and what the tool says to it. */
-static void check_next_turn(const char *template, const char *says) {
+static void check_next_turn(const char *template, const char *call, const char *answer, const char *tools) {
     Daemon d;
     REQUIRE(start(&d, template));
     Answer a = ask(&d, "/v1/chat/completions", ASK,
@@ -378,8 +378,9 @@ static void check_next_turn(const char *template, const char *says) {
                  message, id, 0);
     Answer written = http_post(&d, "/apply-template", b.data);
     const char *prompt = json_text(written.json, "prompt");
-    CHECK_MSG(prompt && strstr(prompt, "rain") && strstr(prompt, says) && !strstr(prompt, "None"), "%s: %s", template,
-              written.body);
+    CHECK_MSG(prompt && strstr(prompt, call) && strstr(prompt, answer) && strstr(prompt, tools) &&
+                  !strstr(prompt, "None"),
+              "%s: %s", template, written.body);
     b.n -= 2;
     buffer_print(&b, ",\"max_tokens\":5}%c", 0);
     Answer next = http_post(&d, "/v1/chat/completions", b.data);
@@ -393,9 +394,12 @@ static void check_next_turn(const char *template, const char *says) {
 }
 
 TEST(tools_answers_come_back) {
-    check_next_turn("qwen2.5", "<tool_call>\n{\"name\": \"");
-    check_next_turn("qwen3", "<tool_call>\n{\"name\": \"");
-    check_next_turn("llama-3.1", "\"name\": \"");
+    static const char call[] = "<tool_call>\n{\"name\": \"",
+                      answer[] = "<tool_response>\n{\"rain\":1}\n</tool_response>",
+                      tools[] = "<tools>\n{\"type\": \"function\"";
+    check_next_turn("qwen2.5", call, answer, tools);
+    check_next_turn("qwen3", call, answer, tools);
+    check_next_turn("llama-3.1", "\"name\": \"", "rain", "\"function\"");
 }
 
 /* ---- refusals ---- */
