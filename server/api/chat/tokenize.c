@@ -89,10 +89,7 @@ static void print_tokens(const ApiContext *ctx, const int *ids, size_t n, bool p
     json_close(out, '}');
 }
 
-static bool is_there(const cJSON *root, const char *name) {
-    const cJSON *item = json_field(root, name);
-    return item && !cJSON_IsNull(item);
-}
+static bool is_there(const cJSON *root, const char *name) { return !json_is_null(json_field(root, name)); }
 
 /* By either name, for either text. */
 static bool adds_special(const Tokenize *t, const cJSON *root) {
