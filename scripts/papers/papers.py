@@ -73,7 +73,7 @@ def train(command, folder, *args):
     removed. The folder; Diverged, again when it is asked for again."""
     path = os.path.join(RUNS, folder)
     done, diverged = (os.path.join(path, f"papers-{how}") for how in ("done", "diverged"))
-    plan = path + ".begun"  # beside the folder, which is the trainer's to make
+    plan = path + ".begun"  # the last one; beside the folder, which is the trainer's to make
     wanted = json.dumps([command, *map(str, args)])
     for end in done, diverged:
         if os.path.exists(end):
@@ -95,10 +95,8 @@ def train(command, folder, *args):
         run(program, command, "--out", path, *(["--resume"] if begun else args))
     except Diverged:
         mark(diverged, wanted)
-        os.remove(plan)
         raise
     mark(done, wanted)
-    os.remove(plan)
     return path
 
 
