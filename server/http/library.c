@@ -309,6 +309,10 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     c->pool = NULL;
     set_wiped(c, false);
     if (c->mhd) return;
+    if (c->in_hand) { /* epoll has refused the socket: nobody said that the request ended, and its memory is gone */
+        c->request = (HttpRequest){0};
+        http_connection_end_request(c, true);
+    }
     atomic_store(&connections[c->fd], NULL);
     epoll_ctl(c->http->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     c->fd = c->gone ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
