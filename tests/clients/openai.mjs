@@ -175,5 +175,11 @@ test("embeddings.create", {
     float: { encoding_format: "float" }, base64: {},
 }, async (more) => assert.ok((await client.embeddings.create({ model: "demo", input: "Hello", ...more })).data[0].embedding.length > 0));
 test("responses.create", () => client.responses.create({ model: "demo", input: "Hello" }));
+test("responses.parse", async () => {
+    const schema = { type: "object", properties: { city: { enum: ["Oslo", "Rome"] } }, required: ["city"], additionalProperties: false };
+    const format = { type: "json_schema", name: "place", strict: true, schema };
+    const answer = await client.responses.parse({ model: "demo", input: "Where?", max_output_tokens: 60, text: { format } });
+    assert.ok(["Oslo", "Rome"].includes(answer.output_parsed.city));
+});
 
 await run();

@@ -53,14 +53,15 @@ int api_bias_read(const FieldReader *r, const cJSON *item);
 
 /* The fields that say what an answer may be, and those of "structured_outputs". (request_form.c) */
 #define FORM_FIELD(field, reader, t) .name = field, .kind = FIELD_OTHER, .read = reader, .type = t, .absent = "any text"
-extern const Type api_pattern_type, api_schema_type, api_format_type;
+extern const Type api_pattern_type, api_schema_type, api_format_type, api_text_format_type;
 extern const FieldList api_structured_fields;
 int api_regex_read(const FieldReader *r, const cJSON *item);
 int api_grammar_read(const FieldReader *r, const cJSON *item);
 int api_schema_read(const FieldReader *r, const cJSON *item);
 int api_json_object_read(const FieldReader *r, const cJSON *item);
 int api_response_format_read(const FieldReader *r, const cJSON *item);
-int api_strings_read(const FieldReader *r, const cJSON *item); /* those of "choice" */
+int api_text_format_read(const FieldReader *r, const cJSON *item); /* "text" of OpenAI's responses */
+int api_strings_read(const FieldReader *r, const cJSON *item);     /* those of "choice" */
 /* The answer keeps to f, which is taken over; or it is NULL, and *why tells. */
 int api_take_form(RequestDraft *d, const ApiContext *ctx, const char *name, Form *f, const FormError *why, ApiError *e);
 

@@ -89,37 +89,64 @@ int api_strings_read(const FieldReader *r, const cJSON *item) {
     return claim(r, r->name) || api_choice_read(r, item) ? -1 : 0;
 }
 
-/* ---- "response_format" ---- */
+/* ---- "response_format", and "text" of OpenAI's responses ---- */
 
 static int check_members(const FieldReader *r, const char *name, const cJSON *object, const char *const *known) {
     return fields_check_members(object, name, known, r->ignored, r->error);
 }
 
-static int read_json_schema(const FieldReader *r, const cJSON *item) {
-    static const char name[] = "response_format.json_schema", inner[] = "response_format.json_schema.schema";
+static int read_named_schema(const FieldReader *r, const char *name, const cJSON *item, const char *const *known) {
+    char inner[64];
     const cJSON *schema = json_field(item, "schema");
+    snprintf(inner, sizeof inner, "%s.schema", name);
     if (!cJSON_IsObject(item)) return api_fail(r->error, 400, NULL, name, "%s must be an object", name);
-    static const char *const known[] = {"name", "description", "strict", "schema", NULL};
     if (check_members(r, name, item, known)) return -1;
     if (!schema) return api_fail(r->error, 400, NULL, inner, "%s is missing", inner);
     return read_schema(r, inner, schema);
 }
 
+static int bad_type(const FieldReader *r, const char *name, const cJSON *type) {
+    char inner[64];
+    snprintf(inner, sizeof inner, "%s.type", name);
+    return api_fail(r->error, 400, NULL, inner, "%s must be \"text\", \"json_object\" or \"json_schema\", not %s",
+                    inner, show_json(type).text);
+}
+
+static const char *const of_text[] = {"type", NULL};
+
 int api_response_format_read(const FieldReader *r, const cJSON *item) {
-    static const char *const of_text[] = {"type", NULL}, *const of_schema[] = {"type", "json_schema", NULL},
-                             *const of_object[] = {"type", "schema", NULL};
+    static const char *const of_schema[] = {"type", "json_schema", NULL}, *const of_object[] = {"type", "schema", NULL},
+                             *const inner[] = {"name", "description", "strict", "schema", NULL};
     const cJSON *type = json_field(item, "type"), *schema = json_field(item, "schema");
     if (cJSON_IsNull(schema)) schema = NULL;
     if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
     if (json_is_text(type, "text")) return check_members(r, r->name, item, of_text);
     if (json_is_text(type, "json_schema") && !schema)
-        return check_members(r, r->name, item, of_schema) ? -1 : read_json_schema(r, json_field(item, "json_schema"));
-    if (!json_is_text(type, "json_object") && !json_is_text(type, "json_schema"))
-        return api_fail(r->error, 400, NULL, "response_format.type",
-                        "response_format.type must be \"text\", \"json_object\" or \"json_schema\", not %s",
-                        show_json(type).text);
+        return check_members(r, r->name, item, of_schema)
+                   ? -1
+                   : read_named_schema(r, "response_format.json_schema", json_field(item, "json_schema"), inner);
+    if (!json_is_text(type, "json_object") && !json_is_text(type, "json_schema")) return bad_type(r, r->name, type);
     if (check_members(r, r->name, item, of_object)) return -1;
     return schema ? read_schema(r, "response_format.schema", schema) : any_object(r, r->name);
+}
+
+int api_text_format_read(const FieldReader *r, const cJSON *item) {
+    static const char *const known[] = {"format", "verbosity", NULL},
+                             name[] = "text.format", *const of_schema[] = {"type",   "name",   "description",
+                                                                           "strict", "schema", NULL};
+    if (!cJSON_IsObject(item)) return field_fail(r, item, "an object");
+    if (check_members(r, r->name, item, known)) return -1;
+    const cJSON *format = json_field(item, "format"), *type = json_field(format, "type");
+    const cJSON *verbosity = json_field(item, "verbosity");
+    if (!json_is_null(verbosity) && !json_is_text(verbosity, "low") && !json_is_text(verbosity, "medium") &&
+        !json_is_text(verbosity, "high"))
+        return api_fail(r->error, 400, NULL, "text.verbosity",
+                        "text.verbosity must be \"low\", \"medium\" or \"high\", not %s", show_json(verbosity).text);
+    if (json_is_null(format)) return 0;
+    if (json_is_text(type, "json_schema")) return read_named_schema(r, name, format, of_schema);
+    if (!json_is_text(type, "json_object") && !json_is_text(type, "text")) return bad_type(r, name, type);
+    if (check_members(r, name, format, of_text)) return -1;
+    return json_is_text(type, "text") ? 0 : any_object(r, name);
 }
 
 /* ---- the tables ---- */
@@ -141,6 +168,16 @@ const Type api_format_type = {
         "," ANY_SCHEMA) "," VARIANT("json_schema", "\"type\",\"json_schema\"",
                                     ",\"json_schema\":{\"type\":\"object\",\"properties\":{" ANY_SCHEMA
                                     "},\"required\":[\"schema\"]}") "]}"};
+const Type api_text_format_type = {
+    .kind = TYPE_MAP,
+    .of = {&any_text},
+    .schema = "{\"type\":\"object\",\"properties\":{\"format\":{\"anyOf\":[{\"type\":\"null\"}," VARIANT(
+        "text", "\"type\"", "") "," VARIANT("json_object", "\"type\"",
+                                            "") "," VARIANT("json_schema", "\"type\",\"schema\"",
+                                                            ",\"name\":{},\"description\":{},\"strict\":{}"
+                                                            "," ANY_SCHEMA) "]},\"verbosity\":{\"enum\":[\"low\","
+                                                                            "\"medium\",\"high\",null]}},"
+                                                                            "\"additionalProperties\":false}"};
 
 static const Field structured[] = {
     {FORM_FIELD("json", api_schema_read, &api_schema_type), .help = "As `json_schema`."},

@@ -143,9 +143,6 @@ static const Type input = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &items}};
     { .name = field, .kind = FIELD_NEUTRAL, .neutral = values, .absent = "none", .help = why }
 #define ABSENT(field)                                                                                                  \
     { .name = field, .kind = FIELD_NONE }
-#define TEXT_FORMAT "{\"format\":{\"type\":\"text\"}"
-#define VERBOSITY(open, value) open "\"verbosity\":\"" value "\"}"
-#define VERBOSITIES(open) VERBOSITY(open, "low") "," VERBOSITY(open, "medium") "," VERBOSITY(open, "high")
 static const Field rows[] = {
     {DRAFT_FIELD(input, FIELD_OTHER), .type = &input, .absent = "required",
      .help = "What the user says; or messages, those of former answers among them, whose content is a string or parts "
@@ -169,8 +166,9 @@ static const Field rows[] = {
     NEUTRAL("prompt", "[]", "No template of a prompt is stored."),
     NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),
     NEUTRAL("stream_options", "[{},{\"include_obfuscation\":false}]", "There is no more to choose."),
-    NEUTRAL("text", "[{}," TEXT_FORMAT "}," VERBOSITIES("{") "," VERBOSITIES(TEXT_FORMAT ",") "]",
-            "For other forms `response_format`."),
+    {FORM_FIELD("text", api_text_format_read, &api_text_format_type),
+     .help = "`format` is as `response_format`, with what that has in `json_schema` beside `type`: "
+             "`{\"format\":{\"type\":\"json_schema\",\"name\":...,\"schema\":...}}`. `verbosity` says nothing more."},
     NEUTRAL("tool_choice", "[\"none\",\"auto\"]", "No tool is called."),
     NEUTRAL("tools", "[[]]", "No tool is called."),
     NEUTRAL("top_logprobs", "[0]", "No token's logprobs are told."),

@@ -65,6 +65,45 @@ TEST(responses_are_chats) {
     daemon_stop(&d);
 }
 
+/* The three formats of "text" are those of a chat's "response_format", and so are their answers. */
+TEST(responses_keep_to_a_format) {
+#define SCHEMA "{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,2]}},\"required\":[\"a\"]}"
+#define NAMED "\"name\":\"b\",\"strict\":true,\"description\":null,\"schema\":" SCHEMA
+    static const char *const cases[][2] = {
+        {"{\"type\":\"text\"}", "{\"type\":\"text\"}"},
+        {"{\"type\":\"json_object\"}", "{\"type\":\"json_object\"}"},
+        {"{\"type\":\"json_schema\"," NAMED "}", "{\"type\":\"json_schema\",\"json_schema\":{" NAMED "}}"},
+    };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char body[1024];
+        snprintf(body, sizeof body,
+                 "{\"input\":\"The\",\"text\":{\"format\":%s,\"verbosity\":null},\"max_output_tokens\":40,\"seed\":3}",
+                 cases[i][0]);
+        Answer a = http_post(&d, "/v1/responses", body);
+        snprintf(body, sizeof body,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"The\"}],\"response_format\":%s,\"max_tokens\":40,"
+                 "\"seed\":3}",
+                 cases[i][1]);
+        Answer b = http_post(&d, "/v1/chat/completions", body);
+        CHECK_MSG(a.status == 200 && b.status == 200, "%s %s", a.body, b.body);
+        const char *text = json_text(a.json, "output.0.content.0.text");
+        CHECK(json_same(a.json, "output.0.content.0.text", b.json, "choices.0.message.content"));
+        CHECK_MSG(text && (text[0] == '{') == (i > 0), "%s", a.body);
+        if (i == 2) {
+            cJSON *object = cJSON_Parse(text);
+            CHECK_MSG(json_number(object, "a") == 1 || json_number(object, "a") == 2, "%s", text);
+            cJSON_Delete(object);
+        }
+        answer_free(&a);
+        answer_free(&b);
+    }
+    daemon_stop(&d);
+#undef NAMED
+#undef SCHEMA
+}
+
 /* Its events, without the lines that name them, each of which must name the event behind it. */
 static Events read_events(const char *body) {
     Buffer data = {0};
@@ -156,7 +195,20 @@ TEST(responses_bad_requests) {
          400, "input[0].content.image_url"},
         {"{\"input\":[{\"role\":\"user\",\"content\":\"a\",\"mood\":1}]}", 400, "input[0].mood"},
         {"{\"input\":\"a\",\"previous_response_id\":\"resp-1\"}", 400, "previous_response_id"},
-        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text"},
+        {"{\"input\":\"a\",\"text\":\"b\"}", 400, "text"},
+        {"{\"input\":\"a\",\"text\":{\"formats\":{}}}", 400, "text.formats"},
+        {"{\"input\":\"a\",\"text\":{\"verbosity\":\"loud\"}}", 400, "text.verbosity"},
+        {"{\"input\":\"a\",\"text\":{\"format\":\"json\"}}", 400, "text.format.type"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"xml\"}}}", 400, "text.format.type"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"text\",\"schema\":{}}}}", 400, "text.format.schema"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_object\",\"schema\":{}}}}", 400, "text.format.schema"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"b\"}}}", 400,
+         "text.format.schema"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"json_schema\":{}}}}", 400,
+         "text.format.json_schema"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":\"odd\"}}}}", 400,
+         "text.format.schema.type"},
+        {"{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_object\"}},\"regex\":\"b\"}", 400, "regex"},
         {"{\"input\":\"a\",\"n\":2}", 400, "n"},
         {"{\"input\":\"a\",\"messages\":[]}", 400, "messages"},
         {"{\"input\":\"a\",\"background\":true}", 400, "background"},
