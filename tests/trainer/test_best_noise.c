@@ -1,5 +1,5 @@
-/* Which noise a row of a micro-batch has; and --noise-draws-weight best: of the noises of a window the likeliest, and
- * the gradient under it alone. */
+/* Which noise and masks a row of a micro-batch has; and --noise-draws-weight best: of the noises of a window the
+ * likeliest, and the gradient under it alone. */
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -7,6 +7,7 @@
 #include "tests/support/models.h"
 #include "tests/support/test.h"
 #include "trainer/micro_batch.h"
+#include "trainer/text/masks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -81,6 +82,55 @@ TEST(noise_of_a_micro_batch_is_numbered_by_row) {
         micro_batch_free(&m);
         bench_close(&b);
     }
+}
+
+/* docs/spec.md 5: step t = 1, 2, ... has scale min(1, t / W). */
+TEST(noise_of_a_micro_batch_warms_up) {
+    static const float scales[] = {0.25f, 0.5f, 0.75f, 1, 1};
+    Bench b;
+    Err err;
+    MicroBatch m;
+    REQUIRE(bench_open(&b));
+    b.settings.noise_warmup = 4;
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    for (int step = 0; step < (int)COUNTOF(scales); step++) {
+        REQUIRE(micro_batch_read(&m, step, 0, &err) == 0);
+        CHECK_MSG(m.noise[0].scale == scales[step], "step %d: %g", step, (double)m.noise[0].scale);
+    }
+    micro_batch_free(&m);
+    bench_close(&b);
+}
+
+/* The masks of a micro-batch are those of the run's seed and of its windows' numbers in the run. */
+TEST(masks_of_a_micro_batch_are_the_windows) {
+    Bench b;
+    Err err;
+    MicroBatch m;
+    REQUIRE(bench_open(&b));
+    b.settings.noise_draws = 1;
+    b.settings.accumulate = 2;
+    Config *c = &b.model.model.cfg;
+    c->task = TASK_FILL_MASK;
+    c->mask_token_id = 1;
+    micro_batch_init(&m, &b.settings, &b.model.model, &b.windows);
+    int masked = 0;
+    for (int64_t step = 0; step < 3; step++)
+        for (int64_t micro = 0; micro < 2; micro++) {
+            REQUIRE(micro_batch_read(&m, step, micro, &err) == 0);
+            for (int i = 0; i < WINDOWS; i++) {
+                int tokens[LENGTH], targets[LENGTH], at = i * LENGTH;
+                float weights[LENGTH];
+                uint64_t window = (uint64_t)((step * 2 + micro) * WINDOWS + i);
+                REQUIRE(windows_read(&b.windows, window, c->vocab_size, tokens, targets, &err) == 0);
+                masked += masks_apply(c, 7, window, LENGTH, tokens, targets, weights);
+                CHECK(!memcmp(m.tokens + at, tokens, sizeof tokens) &&
+                      !memcmp(m.targets + at, targets, sizeof targets));
+                CHECK(!memcmp(m.weights + at, weights, sizeof weights));
+            }
+        }
+    CHECK(masked > 5);
+    micro_batch_free(&m);
+    bench_close(&b);
 }
 
 TEST(best_noise_is_the_likeliest) {

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "tests/support/checkpoints.h"
+#include "tests/support/http_client.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
 
@@ -185,11 +186,12 @@ static void write_demo_config(const char *dir, const char *name, const char *noi
     free(text);
 }
 
-/* Noise may be left out and added; the network is the same without it, and sigma begins where it is told to. */
+/* Noise may be left out and added; the network is the same without it, sigma begins where it is told to, and the text
+ * that is held out is evaluated under it. */
 TEST(finetune_adds_noise_and_leaves_it_out) {
-    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], out[3][256];
+    char *dir = test_dir(), *text = trainer_text_file(1000), args[2048], more[512], out[3][256];
     const char *run = "pretrain --init %s --config %s/%s.json --data %s --out %s --window 16 --batch 1 --steps 1 "
-                      "--lr 1e-9 --eval-every 0 %s";
+                      "--lr 1e-9 %s";
     write_demo_config(dir, "none.json", "");
     write_demo_config(dir, "code.json", "  \"noise\": {\"scope\": \"head\", \"span\": \"sequence\"},\n");
     write_demo_config(dir, "conditioned.json",
@@ -198,9 +200,10 @@ TEST(finetune_adds_noise_and_leaves_it_out) {
     test_path(out[0], dir, "none");
     test_path(out[1], dir, "code");
     test_path(out[2], dir, "conditioned");
-    snprintf(args, sizeof args, run, "weights/demo", dir, "none", text, out[0], "");
+    snprintf(args, sizeof args, run, "weights/demo", dir, "none", text, out[0], "--eval-every 0");
     check_run(args, 0, "done: ");
-    snprintf(args, sizeof args, run, out[0], dir, "code", text, out[1], "--sigma-start 0.5 --noise-warmup 3");
+    snprintf(more, sizeof more, "--sigma-start 0.5 --noise-warmup 3 --val %s", text);
+    snprintf(args, sizeof args, run, out[0], dir, "code", text, out[1], more);
     check_run(args, 0, "done: ");
     double before = loss_of_at("weights/demo", text, 0), without = loss_of_at(out[0], text, 0);
     double again = loss_of_at(out[1], text, 0);
@@ -208,8 +211,12 @@ TEST(finetune_adds_noise_and_leaves_it_out) {
     test_path(args, out[1], "log.jsonl");
     char *line = test_read_file(args, NULL);
     CHECK_MSG(line && strstr(line, "\"sigma\":[[0.5,0.5,0.5,0.5,0.5],"), "%s", line ? line : "no log");
+    cJSON *logged = line ? cJSON_Parse(line) : NULL;
+    double noisy = loss_of(out[1], text), held = json_number(logged, "val_loss");
+    CHECK_MSG(fabs(held - noisy) < 1e-4 && fabs(noisy - again) > 1e-3, "%g, %g, without noise %g", held, noisy, again);
+    cJSON_Delete(logged);
     free(line);
-    snprintf(args, sizeof args, run, out[0], dir, "conditioned", text, out[2], "--sigma-start 0.5");
+    snprintf(args, sizeof args, run, out[0], dir, "conditioned", text, out[2], "--sigma-start 0.5 --eval-every 0");
     check_run(args, 1, "--sigma-start is 0.5, but the config's noise has no sigma of its own");
     free(dir);
     free(text);

@@ -301,6 +301,28 @@ TEST(finetune_starts_sigma_where_it_is_told) {
     free(dir);
 }
 
+/* Training itself draws noise: where it is stronger, the same examples have another loss. */
+TEST(finetune_trains_under_noise) {
+    char *dir = put_data(), args[512], path[300];
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            args, sizeof args,
+            "finetune --init %%M --train %%D/train.jsonl --epochs 1 --batch 24 --kl-weight 0 --sigma-start %d --out "
+            "%%D/run%d",
+            1 + i, i);
+        check_run(dir, args, 0, "done");
+        snprintf(path, sizeof path, "%s/run%d/log.jsonl", dir, i);
+        char *log = test_read_file(path, NULL);
+        cJSON *o = log ? cJSON_Parse(log) : NULL;
+        loss[i] = json_number(o, "loss");
+        cJSON_Delete(o);
+        free(log);
+    }
+    CHECK_MSG(fabs(loss[0] - loss[1]) > 1e-6, "%.9g and %.9g", loss[0], loss[1]);
+    free(dir);
+}
+
 TEST(finetune_learns_tags) {
     char *dir = put_data();
     check_run(

@@ -298,13 +298,13 @@ TEST(trainer_settings_survive_saving) {
     cJSON_Delete(saved);
 }
 
-/* BERT's shares, and no others at the same window; at another, other places. */
+/* BERT's shares, and no others at the same window; at another, or under another seed, other places. */
 TEST(trainer_masks) {
     enum { N = 40000, V = 1000, END = 7 };
     Config c = {.task = TASK_FILL_MASK, .vocab_size = V, .mask_token_id = 3, .eos_token_id = END};
     int *tokens = xcalloc(4 * N, sizeof *tokens), *targets = tokens + N, *again = targets + N, *ignored = again + N;
     float *weights = xcalloc(2 * N, sizeof *weights);
-    int masked = 0, same = 0, chosen = 0, shared = 0;
+    int masked = 0, same = 0, chosen = 0;
     for (int i = 0; i < N; i++) tokens[i] = again[i] = i % 10 ? 10 + i % 900 : END;
     int n = masks_apply(&c, 5, 1ull << 33, N, tokens, targets, weights);
     for (int i = 0; i < N; i++) {
@@ -321,9 +321,14 @@ TEST(trainer_masks) {
     memcpy(ignored, again, N * sizeof *again);
     masks_apply(&c, 5, 1ull << 33, N, again, ignored, weights + N);
     CHECK(!memcmp(again, tokens, N * sizeof *again) && !memcmp(weights, weights + N, N * sizeof *weights));
-    masks_apply(&c, 5, 1, N, targets, ignored, weights + N);
-    for (int i = 0; i < N; i++) shared += weights[i] == 1 && weights[N + i] == 1;
-    CHECK_MSG(abs(shared - N * 9 * 225 / 100000) < 150, "%d shared", shared);
+    static const struct { uint64_t seed, window; } others[] = {{5, 1ull << 33 | 1}, {5, 1ull << 34}, {6, 1ull << 33}};
+    for (size_t k = 0; k < COUNTOF(others); k++) {
+        int shared = 0;
+        memcpy(again, targets, N * sizeof *again);
+        masks_apply(&c, others[k].seed, others[k].window, N, again, ignored, weights + N);
+        for (int i = 0; i < N; i++) shared += weights[i] == 1 && weights[N + i] == 1;
+        CHECK_MSG(abs(shared - N * 9 * 225 / 100000) < 150, "%zu: %d shared", k, shared);
+    }
     free(tokens);
     free(weights);
 }
