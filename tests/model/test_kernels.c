@@ -7,6 +7,7 @@
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,13 +128,15 @@ static int run_soften(const Kernels *k, Shape s, float *y) {
     }
     return 2 * s.k + 6;
 }
-static int run_weigh(const Kernels *k, Shape s, float *y) {
+static int weigh_at(const Kernels *k, Shape s, float temperature, float *y) {
     uint16_t bucket[4096];
     k->clean_row(s.k, pool_a + s.at, y);
-    y[3 * s.k] = (float)k->weigh_row(s.k, y, k->max_row(s.k, y), 0.3f, y + s.k, bucket);
+    y[3 * s.k] = (float)k->weigh_row(s.k, y, k->max_row(s.k, y), temperature, y + s.k, bucket);
     for (int i = 0; i < s.k; i++) y[2 * s.k + i] = bucket[i];
     return 3 * s.k + 1;
 }
+static int run_weigh(const Kernels *k, Shape s, float *y) { return weigh_at(k, s, 0.3f, y); }
+static int run_weigh_cold(const Kernels *k, Shape s, float *y) { return weigh_at(k, s, FLT_TRUE_MIN, y); }
 static int run_norms(const Kernels *k, Shape s, float *y) {
     k->layernorm_row(s.k, pool_a + s.at, pool_b + s.at, pool_c + s.at, 1e-5f, y);
     k->layernorm_row(s.k, pool_a + s.at, pool_b + s.at, NULL, 1e-5f, y + s.k);
@@ -287,10 +290,10 @@ TEST(kernels_attention_equals_ref) {
 }
 
 TEST(kernels_rows_equal_ref) {
-    Run runs[] = {run_to_bf16,     run_softmax, run_sums,  run_soften, run_weigh,  run_norms,
-                  run_elementwise, run_lstm,    run_fixed, run_noise,  run_mixture};
-    const char *names[] = {"to_bf16",     "softmax", "sums",  "soften", "weigh",  "norms",
-                           "elementwise", "lstm",    "fixed", "noise",  "mixture"};
+    Run runs[] = {run_to_bf16, run_softmax,     run_sums, run_soften, run_weigh, run_weigh_cold,
+                  run_norms,   run_elementwise, run_lstm, run_fixed,  run_noise, run_mixture};
+    const char *names[] = {"to_bf16", "softmax",     "sums", "soften", "weigh", "weigh_cold",
+                           "norms",   "elementwise", "lstm", "fixed",  "noise", "mixture"};
     kernels_init(NULL);
     for (uint32_t specials = 0; specials <= 60; specials += 20) {
         fill_pools(3, specials);

@@ -178,9 +178,6 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
     if (check_fingerprint(d, ctx, e)) return -1;
     if (api_check_user(d->user, e)) return -1;
     api_take_defaults(d, ctx->generation);
-    if (r->sampling.temperature > 0 && r->sampling.temperature < 0.001f)
-        return api_fail(e, 400, NULL, "temperature", "temperature is %g, it must be 0 or at least 0.001",
-                        (double)r->sampling.temperature);
     if (d->stream_options && !r->stream)
         return api_fail(e, 400, NULL, "stream_options", "stream_options is only allowed with stream: true");
     if (r->prompt_logprobs >= 0 && r->stream)

@@ -267,7 +267,7 @@ static const Field rows[] = {
     {DRAFT_FIELD(suffix, FIELD_TEXT), .absent = "none",
      .help = "What follows the text, of models whose tokenizer has the three tokens for that; refused by others."},
     {SAMPLING_FIELD(temperature, FIELD_FLOAT), .high = 2, .fallback = API_ABSENT, .absent = "1",
-     .help = "0 takes the most probable token; otherwise at least 0.001."},
+     .help = "Divides the logits; 0 takes the most probable token."},
     {SAMPLING_FIELD(top_k, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "0",
      .help = "Keep the `top_k` most probable tokens; 0 or -1: all."},
     {SAMPLING_FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "1",

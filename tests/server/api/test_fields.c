@@ -32,6 +32,8 @@ TEST(fields_other_names) {
         {P "\"repeat_penalty\":1.5,\"repeat_last_n\":511}", P "\"repeat_penalty\":1.5}"},
         {P "\"repeat_penalty\":1.5,\"repeat_last_n\":4}",
          P "\"repetition_penalty\":1.5,\"repetition_penalty_range\":4}"},
+        {P "\"temperature\":1e-8}", P "\"temperature\":0}"},
+        {P "\"temperature\":1e-45}", P "\"temperature\":0}"},
         {P "\"n_probs\":3}", P "\"logprobs\":3}"},
         {P "\"n_probs\":0}", P "\"best_of\":0}"},
         {"{\"prompt\":[1,2],\"max_tokens\":-1,\"seed\":1,\"ignore_eos\":true}",
