@@ -110,6 +110,7 @@ static const char *const twice[HEAD_FIELDS] = {
     [HEAD_HOST] = ONE "Host",
     [HEAD_LENGTH] = ONE "Content-Length",
     [HEAD_ENCODING] = ONE "Transfer-Encoding",
+    [HEAD_CODING] = ONE "Content-Encoding",
     [HEAD_EXPECT] = ONE "Expect",
     [HEAD_AUTHORIZATION] = ONE "Authorization",
     [HEAD_API_KEY] = ONE "X-Api-Key",
@@ -208,6 +209,8 @@ static int judge(Head *head, const Connection *connection, size_t max_body, cons
     head->chunked = f[HEAD_ENCODING] != NULL;
     if ((head->chunked || head->length > 0) && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD")))
         return refuse(why, 400, "a request of this method has no body");
+    if ((head->chunked || head->length > 0) && f[HEAD_CODING] && strcasecmp(f[HEAD_CODING], "identity"))
+        return refuse(why, 415, "a Content-Encoding: a body is read as it is");
     head->keep_alive = head->http11 ? !connection->close : connection->keep_alive && !connection->close;
     return 0;
 }

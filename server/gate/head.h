@@ -14,6 +14,7 @@ typedef enum HeadField {
     HEAD_HOST,
     HEAD_LENGTH,
     HEAD_ENCODING,
+    HEAD_CODING,
     HEAD_EXPECT,
     HEAD_AUTHORIZATION,
     HEAD_API_KEY,

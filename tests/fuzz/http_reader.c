@@ -6,11 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_HEAD = 16384, MOST_LINES = 64, MOST_TARGET = 2048, MOST_FRAMING = 4096, FIELDS = 12 };
-enum { HOST, LENGTH, ENCODING, EXPECT, REQUEST_ID = 10, TRACE_PARENT }; /* of names */
+enum { MOST_HEAD = 16384, MOST_LINES = 64, MOST_TARGET = 2048, MOST_FRAMING = 4096, FIELDS = 13 };
+enum { HOST, LENGTH, ENCODING, CODING, EXPECT, REQUEST_ID = 11, TRACE_PARENT }; /* of names */
 static const char *const names[FIELDS] = {"Host",
                                           "Content-Length",
                                           "Transfer-Encoding",
+                                          "Content-Encoding",
                                           "Expect",
                                           "Authorization",
                                           "X-Api-Key",
@@ -174,8 +175,10 @@ static bool agrees(Request *r, size_t max_body) {
     if (chunked && (v[LENGTH] || !r->http11 || strcasecmp(v[ENCODING], "chunked"))) return false;
     if (v[EXPECT] && strcasecmp(v[EXPECT], "100-continue")) return false;
     if (v[LENGTH] && !is_number(v[LENGTH], max_body, &r->length)) return false;
+    bool body = chunked || r->length > 0;
+    if (body && v[CODING] && strcasecmp(v[CODING], "identity")) return false;
     bool bodiless = !strcmp(r->method, "GET") || !strcmp(r->method, "HEAD");
-    return !(bodiless && (chunked || r->length > 0));
+    return !(bodiless && body);
 }
 
 /* ---- the body ---- */

@@ -77,6 +77,8 @@ static const Hostile rubbish[] = {
     {BYTES(GET "Host: u@h\r\n\r\n" SMUGGLED), 400},
     {BYTES(GET "\r\n" SMUGGLED), 400},
     {BYTES(POST "Expect: 200-ok\r\nContent-Length: 2\r\n\r\n{}" SMUGGLED), 417},
+    {BYTES(POST "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}" SMUGGLED), 415},
+    {BYTES(POST "Content-Encoding: identity, gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED), 415},
     {BYTES(POST "Expect: \r\nContent-Length: 2\r\n\r\n{}" SMUGGLED), 417},
     {BYTES(POST "Expect: 100-continue, x\r\nContent-Length: 2\r\n\r\n{}" SMUGGLED), 417},
     {BYTES(POST "Expect: 100-continue\r\nExpect: x\r\nContent-Length: 2\r\n\r\n{}" SMUGGLED), 400},
