@@ -261,7 +261,8 @@ test-browser: $(BUILD)/noised $(BUILD)/run-browser-tests ## the page in Chromium
 
 test-clients: $(BUILD)/noised ## clients as they come, other servers' tests translated, against docs/api.md (python3; node, npm)
 	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BUILD)/clients openai@7.57.0 \
-	    ai@7.0.173 @ai-sdk/openai-compatible@3.0.92 langchain@1.5.14 @langchain/core@1.4.0 @langchain/openai@1.6.0 || \
+	    ai@7.0.173 @ai-sdk/openai-compatible@3.0.92 @ai-sdk/openai@4.0.118 langchain@1.5.14 @langchain/core@1.4.0 \
+	    @langchain/openai@1.6.0 || \
 	    echo "npm installed nothing: the suites in JavaScript are skipped"
 	@BUILD=$(BUILD) python3 tests/clients/run.py $(WRITE) $(ONLY)
 

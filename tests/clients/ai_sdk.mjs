@@ -1,8 +1,9 @@
-// Vercel's AI SDK with @ai-sdk/openai-compatible: completions and chats.
+// Vercel's AI SDK with @ai-sdk/openai-compatible, completions and chats, and with @ai-sdk/openai, responses.
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { embed, generateText, streamText } from "ai";
+import { embed, generateText, jsonSchema, Output, streamText, tool } from "ai";
 globalThis.AI_SDK_LOG_WARNINGS = false;
-import { assert, collect, key, keyed, run, test, url } from "./suite.mjs";
+import { assert, collect, key, keyed, run, test, tools, url } from "./suite.mjs";
 
 const make = (more) => createOpenAICompatible({ name: "noised", baseURL: url + "/v1", ...more });
 const provider = make();
@@ -46,5 +47,28 @@ test("chat with turns", () =>
         { role: "user", content: "a" }, { role: "assistant", content: "b" }, { role: "user", content: [{ type: "text", text: "c" }] }] ,
         allowSystemInMessages: true }));
 test("embed", () => embed({ model: provider.textEmbeddingModel("demo"), value: "Hello", maxRetries: 0 }));
+
+const openai = (base) => createOpenAI({ baseURL: base + "/v1", apiKey: "none" })("demo");
+const place = jsonSchema({ type: "object", properties: { city: { type: "string", enum: ["Oslo", "Rome"] } },
+    required: ["city"], additionalProperties: false });
+const said = { model: openai(url), prompt: "Hello", maxOutputTokens: 60, maxRetries: 0 };
+const called = { ...said, model: openai(tools), maxOutputTokens: 120, toolChoice: "required", providerOptions: { openai: { parallelToolCalls: false } },
+    tools: { weather: tool({ inputSchema: place, execute: ({ city }) => "Rain in " + city }) } };
+test("responses", async () => assert.ok((await generateText(said)).text));
+test("responses stream", async () => assert.ok((await collect(streamText(said).textStream)).join("")));
+test("responses object", async () => {
+    const { output } = await generateText({ ...said, output: Output.object({ schema: place }) });
+    assert.ok(["Oslo", "Rome"].includes(output.city));
+});
+test("responses tool", async () => {
+    const { toolCalls, toolResults } = await generateText(called);
+    assert.equal(toolResults[0].output, "Rain in " + toolCalls[0].input.city);
+});
+test("responses tool stream", async () => {
+    const stream = streamText(called);
+    await collect(stream.textStream);
+    const [call] = await stream.toolCalls, [result] = await stream.toolResults;
+    assert.equal(result.output, "Rain in " + call.input.city);
+});
 
 await run();

@@ -181,5 +181,22 @@ test("responses.parse", async () => {
     const answer = await client.responses.parse({ model: "demo", input: "Where?", max_output_tokens: 60, text: { format } });
     assert.ok(["Oslo", "Rome"].includes(answer.output_parsed.city));
 });
+const flat = { type: "function", name: "weather", strict: true, parameters: weather.function.parameters };
+const calling = { model: "demo", input: "Rain?", max_output_tokens: 120, tools: [flat], tool_choice: "required", parallel_tool_calls: false };
+test("responses.create tools", async () => {
+    const { output } = await caller.responses.create(calling);
+    assert.ok(output.length === 1 && output[0].type === "function_call" && output[0].name === "weather");
+    const given = { type: "function_call_output", call_id: output[0].call_id, output: "Rain" };
+    const input = [{ role: "user", content: "Rain?" }, ...output, given];
+    assert.ok((await caller.responses.create({ ...calling, input, tool_choice: "none" })).output_text);
+});
+test("responses.stream tools", async () => {
+    const stream = caller.responses.stream(calling);
+    let streamed = "";
+    stream.on("response.function_call_arguments.delta", (event) => { streamed += event.delta; });
+    const { output } = await stream.finalResponse();
+    assert.equal(streamed, output[0].arguments);
+    assert.ok(["Oslo", "Rome"].includes(JSON.parse(streamed).city));
+});
 
 await run();

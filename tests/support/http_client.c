@@ -1,5 +1,7 @@
 #include "tests/support/http_client.h"
 
+#include "base/buffer.h"
+
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -208,6 +210,26 @@ Events events_parse(const char *body) {
         }
         p = end + 2;
     }
+    return e;
+}
+
+Events events_parse_named(const char *body) {
+    Buffer data = {0};
+    while (body && *body) {
+        const char *end = strchr(body, '\n'), *name = body;
+        if (strncmp(body, "event: ", 7) || !end || strncmp(end + 1, "data: {\"type\":\"", 15)) {
+            CHECK_MSG(false, "%.60s", body);
+            break;
+        }
+        CHECK_MSG(!strncmp(name + 7, end + 16, (size_t)(end - name - 7)), "%.60s", body);
+        const char *next = strstr(end, "\n\n");
+        if (!next) break;
+        buffer_append(&data, end + 1, (size_t)(next + 2 - end - 1));
+        body = next + 2;
+    }
+    buffer_append(&data, "", 1);
+    Events e = events_parse(data.data);
+    buffer_free(&data);
     return e;
 }
 

@@ -61,6 +61,8 @@ typedef struct Events {
 } Events;
 
 Events events_parse(const char *body);
+/* Of a stream whose events have a line in front that names them, which must be their "type". */
+Events events_parse_named(const char *body);
 void events_free(Events *e);
 char *events_text(const Events *e, int index);         /* the deltas of a choice joined, malloc'ed */
 const char *events_finish(const Events *e, int index); /* the only finish_reason, NULL for none or several */

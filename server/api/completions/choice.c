@@ -155,7 +155,6 @@ bool choice_has_news(const Choice *c) {
 }
 
 void choice_mark_sent(Choice *c) {
-    c->texts_sent += choice_has_text(c);
     skip_settled(c);
     c->begun = true;
     c->finish_sent = c->finish != FINISH_NONE;

@@ -49,8 +49,8 @@ typedef struct Choice {
     int n_read; /* generated tokens that belong to the answer so far */
     Finish finish;
     size_t text_sent;
-    int slots_sent, texts_sent; /* the latter: times that there was text to send */
-    bool begun, finish_sent;    /* anything was sent; the end was */
+    int slots_sent, events_sent; /* the latter: of a form with events of its own */
+    bool begun, finish_sent;     /* anything was sent; the end was */
 } Choice;
 
 int choice_open(Choice *c, Job *job, const ChoiceRules *rules, int n_hidden); /* -1 when memory runs out */

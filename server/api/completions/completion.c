@@ -293,7 +293,7 @@ static void print_whole(Completion *c, Buffer *out) {
 static void print_event(Completion *c, Buffer *out, int i, Part part) {
     const ResponseForm *form = c->request.form;
     if (form->events) {
-        form->events(out, &c->head, &c->choices[i], i, part);
+        c->choices[i].events_sent += form->events(out, &c->head, &c->choices[i], i, part);
         return;
     }
     buffer_text(out, "data: ");

@@ -24,8 +24,8 @@ typedef struct ResponseForm {
     bool each_token; /* no event has the tokens of two, but where what follows says what a piece of text is */
     /* finish_reason is null before the end. The noise seed is null where there is no noise. */
     void (*choice)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
-    /* Of a bare form, else NULL: the events of a part, whole. */
-    void (*events)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
+    /* Of a bare form, else NULL: the events of a part, whole; returns how many they are. */
+    int (*events)(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part);
     bool names_events; /* in a line of their own */
     /* Members behind the choices of a whole answer, of which `first` is the first; NULL: none. */
     void (*more)(Buffer *b, const ResponseHead *head, const Choice *first, const Choice *choices, int n);
@@ -56,6 +56,11 @@ void response_logprobs(Buffer *b, const Choice *c, int n);
 
 /* "token", what is said of it ("logprob") and "bytes" of a chat's log-probabilities. For the forms. */
 void response_token(Buffer *b, const ChoiceRules *rules, int id, const char *key, float value);
+
+/* A function of the prompt, the seeds and the call's number: a request that is repeated names its calls as it did. For
+ * the forms. */
+enum { CALL_ID = 32 };
+void response_call_id(char id[CALL_ID], const Choice *c, int number);
 
 /* "prompt_logprobs", vLLM's; null where nobody asked. For the forms. */
 void response_prompt_logprobs(Buffer *b, const Choice *c);

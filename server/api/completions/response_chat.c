@@ -45,20 +45,24 @@ static void put_logprobs(Buffer *b, const Choice *c, int n) {
 
 /* ---- calls ---- */
 
-/* A function of the prompt, the seeds and its number: a request that is repeated names its calls as it did. */
-static void put_call_id(Buffer *b, const Choice *c, int number) {
+void response_call_id(char id[CALL_ID], const Choice *c, int number) {
     enum { DIGITS = 24 };
     const Job *job = c->job;
     const uint64_t rest[] = {job->sampling.seed, job->noise.seed, (uint64_t)number};
     unsigned char digest[SHA256_BYTES];
-    char hex[SHA256_HEX], id[16 + DIGITS];
+    char hex[SHA256_HEX];
     Sha256 sum;
     sha256_init(&sum);
     sha256_add(&sum, job->prompt, (size_t)job->n_prompt * sizeof *job->prompt);
     sha256_add(&sum, rest, sizeof rest);
     sha256_peek(&sum, digest);
     sha256_print(digest, hex);
-    snprintf(id, sizeof id, "call_%.*s", DIGITS, hex);
+    snprintf(id, CALL_ID, "call_%.*s", DIGITS, hex);
+}
+
+static void put_call_head(Buffer *b, const Choice *c, int number) {
+    char id[CALL_ID];
+    response_call_id(id, c, number);
     json_put_text(b, "id", id);
     json_put_text(b, "type", "function");
 }
@@ -69,7 +73,7 @@ static void put_call(Buffer *b, const Choice *c, int number, bool whole) {
     if (!call_has_news(call)) return;
     json_open(b, NULL, '{');
     if (!whole) json_put_int(b, "index", number);
-    if (!call->told) put_call_id(b, c, number);
+    if (!call->told) put_call_head(b, c, number);
     json_open(b, "function", '{');
     if (!call->told) json_put_bytes(b, "name", call->name.data, call->name.n);
     size_t n = call->arguments.n - call->sent;

@@ -171,10 +171,11 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
     buffer_free(&all);
 }
 
-static void print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
+static int print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
     buffer_text(b, "data: ");
     print_choice(b, head, c, index, part);
     buffer_text(b, "\n\n");
+    return 1;
 }
 
 const ResponseForm response_llama = {

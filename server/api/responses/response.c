@@ -13,16 +13,23 @@ static void put_item_id(Buffer *b, const char *key, const ResponseHead *head) {
     json_put_text(b, key, id);
 }
 
-/* ---- the parts, as far as the text is said ---- */
+/* ---- the items of the output, of which the text is the first ---- */
 
-static void put_text(Buffer *b, const char *key, const Choice *c, bool said) {
-    json_put_bytes(b, key, said && c->text.settled ? c->text.text.data : "", said ? c->text.settled : 0);
+static bool has_message(const Choice *c) { return !c->rules->style || c->calls.content.n > 0 || c->calls.n == 0; }
+
+static void put_text(Buffer *b, const char *key, const Choice *c) {
+    const Buffer *text = c->rules->style ? &c->calls.content : &c->text.text;
+    size_t n = c->rules->style ? text->n : c->text.settled;
+    json_put_bytes(b, key, n ? text->data : "", n);
 }
 
 static void put_part(Buffer *b, const char *key, const Choice *c, bool said) {
     json_open(b, key, '{');
     json_put_text(b, "type", "output_text");
-    put_text(b, "text", c, said);
+    if (said)
+        put_text(b, "text", c);
+    else
+        json_put_text(b, "text", "");
     json_put_raw(b, "annotations", "[]", 2);
     json_put_raw(b, "logprobs", "[]", 2);
     json_close(b, '}');
@@ -32,7 +39,7 @@ static const char *status_of(const Choice *c, bool said) {
     return !said ? "in_progress" : c->finish == FINISH_STOP ? "completed" : "incomplete";
 }
 
-static void put_item(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
+static void put_message(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
     json_open(b, key, '{');
     put_item_id(b, "id", head);
     json_put_text(b, "type", "message");
@@ -42,6 +49,34 @@ static void put_item(Buffer *b, const char *key, const ResponseHead *head, const
     if (said) put_part(b, NULL, c, true);
     json_close(b, ']');
     json_close(b, '}');
+}
+
+static void put_call_item_id(Buffer *b, const char *key, const ResponseHead *head, int number) {
+    char id[ANSWER_ID + 16];
+    snprintf(id, sizeof id, "fc%s-%d", head->id + strlen(response_responses.id), number);
+    json_put_text(b, key, id);
+}
+
+/* Only the last call may be cut. */
+static void put_call(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, int number, bool said) {
+    const Call *call = &c->calls.items[number];
+    char id[CALL_ID];
+    response_call_id(id, c, number);
+    json_open(b, key, '{');
+    put_call_item_id(b, "id", head, number);
+    json_put_text(b, "type", "function_call");
+    json_put_text(b, "status", said && number + 1 < c->calls.n ? "completed" : status_of(c, said));
+    json_put_text(b, "call_id", id);
+    json_put_bytes(b, "name", call->name.data, call->name.n);
+    json_put_bytes(b, "arguments", said && call->arguments.n ? call->arguments.data : "", said ? call->arguments.n : 0);
+    json_close(b, '}');
+}
+
+static void put_output(Buffer *b, const ResponseHead *head, const Choice *c, bool said) {
+    json_open(b, "output", '[');
+    if (said && has_message(c)) put_message(b, NULL, head, c, true);
+    for (int i = 0; said && i < c->calls.n; i++) put_call(b, NULL, head, c, i, true);
+    json_close(b, ']');
 }
 
 static void put_usage(Buffer *b, const Choice *c) {
@@ -54,6 +89,10 @@ static void put_usage(Buffer *b, const Choice *c) {
     json_put_raw(b, "output_tokens_details", "{\"reasoning_tokens\":0}", 22);
     json_put_int(b, "total_tokens", c->job->n_prompt + c->n_read);
     json_close(b, '}');
+}
+
+static void put_tools_said(Buffer *b, const CompletionRequest *r) {
+    json_put_raw(b, NULL, r->tools_said + 1, strlen(r->tools_said) - 2); /* without its brackets */
 }
 
 static void put_response(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
@@ -71,17 +110,13 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
         json_put_null(b, "incomplete_details");
     if (cut && c->finish == FINISH_DEADLINE) json_put_bool(b, "deadline", true);
     json_put_text(b, "model", head->api->models.name);
-    json_open(b, "output", '[');
-    if (said) put_item(b, NULL, head, c, true);
-    json_close(b, ']');
+    put_output(b, head, c, said);
     json_put_int(b, "max_output_tokens", r->max_tokens);
     json_put_null(b, "previous_response_id");
     json_put_float(b, "temperature", r->sampling.temperature);
     json_put_float(b, "top_p", r->sampling.top_p);
     json_put_bool(b, "store", false);
-    json_put_bool(b, "parallel_tool_calls", false);
-    json_put_text(b, "tool_choice", "none");
-    json_put_raw(b, "tools", "[]", 2);
+    put_tools_said(b, r);
     json_put_text(b, "truncation", "disabled");
     json_put_raw(b, "metadata", "{}", 2);
     if (said)
@@ -101,77 +136,139 @@ static void print_choice(Buffer *b, const ResponseHead *head, const Choice *c, i
 
 /* ---- events ---- */
 
-static void open_event(Buffer *b, const char *type, int number) {
-    buffer_print(b, "event: %s\ndata: ", type);
-    json_open(b, NULL, '{');
-    json_put_text(b, "type", type);
-    json_put_int(b, "sequence_number", number);
+typedef struct Stream {
+    Buffer *b;
+    const ResponseHead *head;
+    const Choice *c;
+    int number; /* of the next event */
+} Stream;
+
+static void open_event(Stream *s, const char *type) {
+    buffer_print(s->b, "event: %s\ndata: ", type);
+    json_open(s->b, NULL, '{');
+    json_put_text(s->b, "type", type);
+    json_put_int(s->b, "sequence_number", s->number++);
 }
 
-static void close_event(Buffer *b) {
-    json_close(b, '}');
-    buffer_text(b, "\n\n");
+static void close_event(Stream *s) {
+    json_close(s->b, '}');
+    buffer_text(s->b, "\n\n");
 }
 
-static void print_response(Buffer *b, const char *type, int number, const ResponseHead *head, const Choice *c,
-                           bool said) {
-    open_event(b, type, number);
-    put_response(b, "response", head, c, said);
-    close_event(b);
+static void print_response(Stream *s, const char *type, bool said) {
+    open_event(s, type);
+    put_response(s->b, "response", s->head, s->c, said);
+    close_event(s);
 }
 
-static void print_item(Buffer *b, const char *type, int number, const ResponseHead *head, const Choice *c, bool said) {
-    open_event(b, type, number);
-    json_put_int(b, "output_index", 0);
-    put_item(b, "item", head, c, said);
-    close_event(b);
+static void print_message(Stream *s, const char *type, bool said) {
+    open_event(s, type);
+    json_put_int(s->b, "output_index", 0);
+    put_message(s->b, "item", s->head, s->c, said);
+    close_event(s);
 }
 
 /* Left open: of the text. */
-static void open_text_event(Buffer *b, const char *type, int number, const ResponseHead *head) {
-    open_event(b, type, number);
-    put_item_id(b, "item_id", head);
-    json_put_int(b, "output_index", 0);
-    json_put_int(b, "content_index", 0);
+static void open_text_event(Stream *s, const char *type) {
+    open_event(s, type);
+    put_item_id(s->b, "item_id", s->head);
+    json_put_int(s->b, "output_index", 0);
+    json_put_int(s->b, "content_index", 0);
 }
 
-static void print_part(Buffer *b, const char *type, int number, const ResponseHead *head, const Choice *c, bool said) {
-    open_text_event(b, type, number, head);
-    put_part(b, "part", c, said);
-    close_event(b);
+static void print_part(Stream *s, const char *type, bool said) {
+    open_text_event(s, type);
+    put_part(s->b, "part", s->c, said);
+    close_event(s);
 }
 
-static void print_begin(Buffer *b, const ResponseHead *head, const Choice *c) {
-    print_response(b, "response.created", 0, head, c, false);
-    print_response(b, "response.in_progress", 1, head, c, false);
-    print_item(b, "response.output_item.added", 2, head, c, false);
-    print_part(b, "response.content_part.added", 3, head, c, false);
+static int call_place(const Choice *c, int number) { return number + has_message(c); }
+
+static void print_call(Stream *s, const char *type, int number, bool said) {
+    open_event(s, type);
+    json_put_int(s->b, "output_index", call_place(s->c, number));
+    put_call(s->b, "item", s->head, s->c, number, said);
+    close_event(s);
 }
 
-static void print_text(Buffer *b, const ResponseHead *head, const Choice *c, int number) {
-    open_text_event(b, "response.output_text.delta", number, head);
-    response_choice_text(b, "delta", c);
-    json_put_raw(b, "logprobs", "[]", 2);
-    close_event(b);
+static void print_arguments(Stream *s, const char *type, const char *key, int number, size_t from) {
+    const Buffer *arguments = &s->c->calls.items[number].arguments;
+    size_t n = arguments->n - from;
+    open_event(s, type);
+    put_call_item_id(s->b, "item_id", s->head, number);
+    json_put_int(s->b, "output_index", call_place(s->c, number));
+    json_put_bytes(s->b, key, n ? arguments->data + from : "", n);
+    close_event(s);
 }
 
-static void print_end(Buffer *b, const ResponseHead *head, const Choice *c, int number) {
-    open_text_event(b, "response.output_text.done", number, head);
-    put_text(b, "text", c, true);
-    json_put_raw(b, "logprobs", "[]", 2);
-    close_event(b);
-    print_part(b, "response.content_part.done", number + 1, head, c, true);
-    print_item(b, "response.output_item.done", number + 2, head, c, true);
-    print_response(b, c->finish == FINISH_STOP ? "response.completed" : "response.incomplete", number + 3, head, c,
-                   true);
+static void open_message(Stream *s) {
+    print_message(s, "response.output_item.added", false);
+    print_part(s, "response.content_part.added", false);
 }
 
-static void print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
-    enum { FIRST = 4 }; /* behind the beginning's */
+/* Where calls are possible an item is there as soon as it has begun, here or, of a stream that begins later, before. */
+static void print_begin(Stream *s) {
+    const Choice *c = s->c;
+    print_response(s, "response.created", false);
+    print_response(s, "response.in_progress", false);
+    if (!c->rules->style || c->calls.content_sent > 0) open_message(s);
+    for (int i = 0; i < c->calls.n; i++)
+        if (c->calls.items[i].told) print_call(s, "response.output_item.added", i, false);
+}
+
+static void print_text(Stream *s) {
+    const Calls *calls = &s->c->calls;
+    size_t n = calls->content.n - calls->content_sent;
+    if (s->c->rules->style && n == 0) return;
+    if (s->c->rules->style && calls->content_sent == 0) open_message(s);
+    open_text_event(s, "response.output_text.delta");
+    if (s->c->rules->style)
+        json_put_bytes(s->b, "delta", calls->content.data + calls->content_sent, n);
+    else
+        response_choice_text(s->b, "delta", s->c);
+    json_put_raw(s->b, "logprobs", "[]", 2);
+    close_event(s);
+}
+
+static void print_calls(Stream *s) {
+    for (int i = 0; i < s->c->calls.n; i++) {
+        const Call *call = &s->c->calls.items[i];
+        if (!call->told) print_call(s, "response.output_item.added", i, false);
+        if (call->arguments.n > call->sent)
+            print_arguments(s, "response.function_call_arguments.delta", "delta", i, call->sent);
+    }
+}
+
+static void end_message(Stream *s) {
+    open_text_event(s, "response.output_text.done");
+    put_text(s->b, "text", s->c);
+    json_put_raw(s->b, "logprobs", "[]", 2);
+    close_event(s);
+    print_part(s, "response.content_part.done", true);
+    print_message(s, "response.output_item.done", true);
+}
+
+static void print_end(Stream *s) {
+    const Choice *c = s->c;
+    if (c->rules->style && has_message(c) && c->calls.content.n == 0) open_message(s);
+    if (has_message(c)) end_message(s);
+    for (int i = 0; i < c->calls.n; i++) {
+        print_arguments(s, "response.function_call_arguments.done", "arguments", i, 0);
+        print_call(s, "response.output_item.done", i, true);
+    }
+    print_response(s, c->finish == FINISH_STOP ? "response.completed" : "response.incomplete", true);
+}
+
+static int print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {
+    Stream s = {.b = b, .head = head, .c = c, .number = c->events_sent};
     (void)index;
-    if (part == PART_BEGIN) print_begin(b, head, c);
-    if (part == PART_TEXT) print_text(b, head, c, FIRST + c->texts_sent);
-    if (part == PART_END) print_end(b, head, c, FIRST + c->texts_sent + choice_has_text(c));
+    if (part == PART_BEGIN) print_begin(&s);
+    if (part == PART_TEXT) {
+        print_text(&s);
+        print_calls(&s);
+    }
+    if (part == PART_END) print_end(&s);
+    return s.number - c->events_sent;
 }
 
 const ResponseForm response_responses = {

@@ -104,27 +104,6 @@ TEST(responses_keep_to_a_format) {
 #undef SCHEMA
 }
 
-/* Its events, without the lines that name them, each of which must name the event behind it. */
-static Events read_events(const char *body) {
-    Buffer data = {0};
-    while (body && *body) {
-        const char *end = strchr(body, '\n'), *name = body;
-        if (strncmp(body, "event: ", 7) || !end || strncmp(end + 1, "data: {\"type\":\"", 15)) {
-            CHECK_MSG(false, "%.60s", body);
-            break;
-        }
-        CHECK_MSG(!strncmp(name + 7, end + 16, (size_t)(end - name - 7)), "%.60s", body);
-        const char *next = strstr(end, "\n\n");
-        if (!next) break;
-        buffer_append(&data, end + 1, (size_t)(next + 2 - end - 1));
-        body = next + 2;
-    }
-    buffer_append(&data, "", 1);
-    Events e = events_parse(data.data);
-    buffer_free(&data);
-    return e;
-}
-
 TEST(responses_stream) {
     static const char body[] = "{\"input\":\"The river\",\"max_output_tokens\":200," REST "%s}";
     static const char *const first[] = {"response.created", "response.in_progress", "response.output_item.added",
@@ -138,7 +117,7 @@ TEST(responses_stream) {
     Answer whole = http_post(&d, "/v1/responses", request);
     snprintf(request, sizeof request, body, ",\"stream\":true");
     Answer a = http_post(&d, "/v1/responses", request);
-    Events e = read_events(a.body);
+    Events e = events_parse_named(a.body);
     Buffer text = {0};
     REQUIRE(!e.malformed && e.n > 9); /* of the text more than one */
     for (int i = 0; i < e.n; i++) {
@@ -184,7 +163,7 @@ TEST(responses_bad_requests) {
         {"{\"input\":[]}", 400, "input"},
         {"{\"input\":7}", 400, "input"},
         {"{\"input\":[7]}", 400, "input[0]"},
-        {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"x\",\"output\":\"y\"}]}", 400, "input[0]"},
+        {"{\"input\":[{\"type\":\"reasoning\",\"summary\":[]}]}", 400, "input[0]"},
         {"{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]"
          "}]}",
          400, "input[1].content"},

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "model/kind.h"
+#include "tests/server/api/test_tools.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/support/json_schema.h"
@@ -46,7 +47,7 @@ static const char *model(void) {
     return made = xstrdup(path);
 }
 
-static bool start(Daemon *d, const char *template) {
+bool tools_start(Daemon *d, const char *template) {
     char options[64];
     snprintf(options, sizeof options, "--chat-template %s", template);
     return daemon_start_at(d, model(), options);
@@ -109,7 +110,7 @@ enum { ANSWERS = SANITIZED ? 2 : 8 }; /* of each schema */
 static Seen force(const char *template, const char *how) {
     Seen seen = {0};
     Daemon d;
-    if (!start(&d, template)) return seen;
+    if (!tools_start(&d, template)) return seen;
     for (size_t i = 0; i < COUNTOF(schemas); i++) {
         Buffer body = {0};
         cJSON *schema = cJSON_Parse(schemas[i]);
@@ -231,7 +232,7 @@ TEST(tools_by_every_way_the_same) {
     Daemon d;
     Answer a;
     char more[128];
-    REQUIRE(start(&d, "qwen2.5"));
+    REQUIRE(tools_start(&d, "qwen2.5"));
     int seed = seed_that_calls(&d, &a);
     REQUIRE(seed >= 0);
     char *right = whole(&a);
@@ -266,7 +267,7 @@ TEST(tools_calls_are_replayed) {
     Daemon d;
     Answer a;
     char more[64];
-    REQUIRE(start(&d, "qwen2.5"));
+    REQUIRE(tools_start(&d, "qwen2.5"));
     int seed = seed_that_calls(&d, &a);
     REQUIRE(seed >= 0);
     snprintf(more, sizeof more, ",\"seed\":%d,\"stream\":true", seed);
@@ -302,7 +303,7 @@ TEST(tools_calls_are_replayed) {
 TEST(tools_calls_that_were_cut_are_replayed) {
     Daemon d;
     Answer whole;
-    REQUIRE(start(&d, "qwen2.5"));
+    REQUIRE(tools_start(&d, "qwen2.5"));
     int seed = seed_that_calls(&d, &whole), tokens = (int)json_number(whole.json, "usage.completion_tokens"), bare = 0;
     REQUIRE(seed >= 0);
     for (int most = 1; most < tokens; most += 3) {
@@ -326,7 +327,7 @@ TEST(tools_calls_that_were_cut_are_replayed) {
 
 TEST(tools_choice_and_number) {
     Daemon d;
-    REQUIRE(start(&d, "qwen2.5"));
+    REQUIRE(tools_start(&d, "qwen2.5"));
     for (int seed = 0; seed < 24; seed++) {
         char more[128];
         snprintf(more, sizeof more, ",\"seed\":%d,\"parallel_tool_calls\":false", seed);
@@ -366,7 +367,7 @@ TEST(tools_choice_and_number) {
 /* The message that the daemon answered with, which has no content, and what the tool says to it. */
 static void check_next_turn(const char *template, const char *call, const char *answer, const char *tools) {
     Daemon d;
-    REQUIRE(start(&d, template));
+    REQUIRE(tools_start(&d, template));
     Answer a = ask(&d, "/v1/chat/completions", ASK,
                    ",\"seed\":1,\"tool_choice\":\"required\",\"parallel_tool_calls\":false,\"max_tokens\":200");
     char *message = json_raw(a.json, "choices.0.message");
@@ -460,15 +461,16 @@ TEST(tools_refusals_name_the_place) {
         {MESSAGES "\"tools\":null,\"tool_choice\":null,\"max_tokens\":2}", 200, ""},
     };
     Daemon d;
-    REQUIRE(start(&d, "llama-3.1"));
+    REQUIRE(tools_start(&d, "llama-3.1"));
     check_bodies(&d, "/v1/chat/completions", bad, COUNTOF(bad));
     daemon_stop(&d);
-    REQUIRE(start(&d, "chatml"));
+    REQUIRE(tools_start(&d, "chatml"));
     static const Bad without[] = {{MESSAGES TOOLS "}", 400, "tools"},
                                   {MESSAGES TOOLS ",\"tool_choice\":\"none\",\"max_tokens\":2}", 200, ""}};
     check_bodies(&d, "/v1/chat/completions", without, COUNTOF(without));
-    static const Bad responses[] = {{"{\"input\":\"?\"," TOOLS "}", 400, "tools"},
-                                    {"{\"input\":\"?\",\"tool_choice\":\"required\"}", 400, "tool_choice"}};
+    static const Bad responses[] = {
+        {"{\"input\":\"?\",\"tools\":[{\"type\":\"function\",\"name\":\"a\"}]}", 400, "tools"},
+        {"{\"input\":\"?\",\"tool_choice\":\"required\"}", 400, "tool_choice"}};
     check_bodies(&d, "/v1/responses", responses, COUNTOF(responses));
     daemon_stop(&d);
 }
