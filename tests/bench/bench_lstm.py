@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import torch_memory
+
 SENTENCES, ROUNDS, STEPS = (int(os.environ.get(k, d)) for k, d in (("SENTENCES", 32), ("ROUNDS", 3), ("STEPS", 10)))
 THREADS = os.environ.get("THREADS") or str(len(os.sched_getaffinity(0)))
 BENCH = os.path.join(os.environ.get("BUILD", "build"), "bench-lstm")
@@ -26,6 +28,7 @@ def theirs(hidden, layers):
 
 
 def torch_steps(hidden, layers):
+    torch_memory.keep()
     import torch
     from torch import nn
     torch.set_num_threads(int(THREADS))

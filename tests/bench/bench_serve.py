@@ -15,12 +15,15 @@ import struct
 import sys
 import time
 
+import torch_memory
+
 LAYERS, HEADS, DIM, WIDTH, VOCAB, CONTEXT = 12, 12, 768, 3072, 50304, 1024
 PROMPT, PREFIX, STEPS, STREAMS = 512, 64, 8, (1, 8, 32)
 TEXTS, TOKENS, WORDS = 32, 128, 30522
 
 
 def torch_of(kind):
+    torch_memory.keep()
     import torch
     import torch.nn.functional as F
 

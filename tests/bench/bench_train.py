@@ -23,8 +23,6 @@ ROUNDS, STEPS = int(os.environ.get("ROUNDS", 3)), int(os.environ.get("STEPS", 4)
 THREADS = os.environ.get("THREADS") or str(len(os.sched_getaffinity(0)))
 TRAINER = os.path.join(os.environ.get("BUILD", "build"), "noised-train")
 LIMIT = float(os.environ["LIMIT"]) if "LIMIT" in os.environ else None  # seconds that a run of a rival may take
-KEEP = {"MALLOC_TOP_PAD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 40),
-        "MALLOC_MMAP_MAX_": "0"}
 
 
 def config(s):
@@ -84,8 +82,8 @@ class Torch:
 
     def run(self, s):
         out = subprocess.run([sys.executable, os.path.join(HERE, "bench_train_torch.py"), json.dumps(s),
-                              self.precision, str(STEPS), THREADS], check=True, env=os.environ | KEEP,
-                             stdout=subprocess.PIPE, timeout=LIMIT)
+                              self.precision, str(STEPS), THREADS], check=True, stdout=subprocess.PIPE,
+                             timeout=LIMIT)
         of = json.loads(out.stdout)
         return Run(of["seconds"], bytes=of["bytes"])
 

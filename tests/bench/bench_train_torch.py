@@ -6,6 +6,10 @@ import resource
 import sys
 import time
 
+import torch_memory
+
+torch_memory.keep()
+
 import torch
 from torch import nn
 from torch.nn import functional as F
