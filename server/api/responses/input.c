@@ -147,13 +147,15 @@ static int add_item(ResponseInput *c, const cJSON *item, int i, Buffer *ignored,
     return add_message(c, json_field(item, "role"), content_of(item, "content", i, ignored, e), i, e) ? 0 : -1;
 }
 
-static int add_input(ResponseInput *c, const RequestDraft *d, ApiError *e) {
+static int add_input(ResponseInput *c, const RequestDraft *d, int most, ApiError *e) {
     const cJSON *input = d->input, *item;
     int i = 0;
     if (!input) return api_fail(e, 400, NULL, "input", "input is missing");
     if (cJSON_IsString(input)) return add_text(c, "user", input->valuestring, 0, e);
     if (!cJSON_IsArray(input) || !input->child)
         return api_fail(e, 400, NULL, "input", "input must be a string or an array of messages");
+    if (cJSON_GetArraySize(input) > most)
+        return api_fail(e, 400, NULL, "input", "input has %d items, the limit is %d", cJSON_GetArraySize(input), most);
     cJSON_ArrayForEach(item, input) if (add_item(c, item, i++, d->ignored, e)) return -1;
     return 0;
 }
@@ -213,12 +215,13 @@ static int add_choice(ResponseInput *c, const cJSON *choice, Buffer *ignored, Ap
 
 /* ---- all of it ---- */
 
-int response_input_open(ResponseInput *c, const RequestDraft *d, ApiError *e) {
-    size_t most = (size_t)(cJSON_IsArray(d->input) ? cJSON_GetArraySize(d->input) : 1) + 1;
-    *c = (ResponseInput){.messages = cJSON_CreateArray(), .items = try_calloc(most, sizeof *c->items)};
+int response_input_open(ResponseInput *c, const RequestDraft *d, int most, ApiError *e) {
+    size_t messages = (size_t)(cJSON_IsArray(d->input) ? cJSON_GetArraySize(d->input) : 1) + 1;
+    *c = (ResponseInput){.messages = cJSON_CreateArray(), .items = try_calloc(messages, sizeof *c->items)};
     if (!c->messages || !c->items) return api_no_memory(e);
     if (d->instructions && add_text(c, "system", d->instructions, -1, e)) return -1;
-    return add_input(c, d, e) || add_tools(c, d->tools, d->ignored, e) || add_choice(c, d->tool_choice, d->ignored, e)
+    return add_input(c, d, most, e) || add_tools(c, d->tools, d->ignored, e) ||
+                   add_choice(c, d->tool_choice, d->ignored, e)
                ? -1
                : 0;
 }

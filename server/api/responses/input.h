@@ -11,8 +11,8 @@ typedef struct ResponseInput {
     int n;                            /* messages */
 } ResponseInput;
 
-/* -1 with e; response_input_free in any case. */
-int response_input_open(ResponseInput *c, const RequestDraft *d, ApiError *e);
+/* Of `most` items at most. -1 with e; response_input_free in any case. */
+int response_input_open(ResponseInput *c, const RequestDraft *d, int most, ApiError *e);
 void response_input_free(ResponseInput *c);
 
 /* An error about the chat names what the client has sent. */

@@ -37,7 +37,8 @@ static int read_responses(void *out, const void *context, ApiError *e) {
     if (r->stream_from > 0 && !r->stream)
         return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, but stream is false: a response is sent whole",
                         r->stream_from);
-    int rc = keep_tools(d, e) || response_input_open(&chat, d, e) ? -1 : 0;
+    int most = ((const ApiContext *)context)->limits.messages;
+    int rc = keep_tools(d, e) || response_input_open(&chat, d, most, e) ? -1 : 0;
     if (rc == 0) {
         d->messages = chat.messages;
         d->tools = chat.tools;

@@ -292,4 +292,13 @@ TEST(responses_tools_refusals_name_the_place) {
     REQUIRE(tools_start(&d, "qwen2.5"));
     check_bodies(&d, "/v1/responses", bad, COUNTOF(bad));
     daemon_stop(&d);
+    /* Calls of one message count as items. */
+    static const Bad many[] = {
+        {"{\"input\":[" CALL("a", "{}") "," CALL("b", "{}") "," CALL("c", "{}") "],\"max_output_tokens\":1}", 400,
+         "input"},
+        {"{\"input\":[" CALL("a", "{}") "," CALL("b", "{}") "],\"max_output_tokens\":1}", 200, ""},
+    };
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template qwen2.5 --max-messages 2"));
+    check_bodies(&d, "/v1/responses", many, COUNTOF(many));
+    daemon_stop(&d);
 }
