@@ -68,6 +68,7 @@ static void end_name(Calls *c, char byte) {
         return;
     }
     c->items = items;
+    if (c->n == 0) c->content_in_front = c->content.n;
     items[c->n++] = (Call){.name = c->name};
     c->name = (Buffer){0};
     go(c, CALLS_MIDDLE);
@@ -81,7 +82,9 @@ static void read_arguments(Calls *c, char byte) {
     if (byte == '"' && !escaped) c->in_string = !c->in_string;
     if (c->in_string) return;
     c->depth += (byte == '{' || byte == '[') - (byte == '}' || byte == ']');
-    if (c->depth == 0) go(c, CALLS_CLOSE);
+    if (c->depth != 0) return;
+    c->items[c->n - 1].whole = true;
+    go(c, CALLS_CLOSE);
 }
 
 static void read_byte(Calls *c, char byte) {
@@ -127,6 +130,7 @@ void calls_mark_sent(Calls *c) {
     c->content_sent = c->content.n;
     for (int i = 0; i < c->n; i++) {
         c->items[i].told = true;
+        c->items[i].ended = c->items[i].whole;
         c->items[i].sent = c->items[i].arguments.n;
     }
 }

@@ -9,7 +9,8 @@
 
 typedef struct Call {
     Buffer name, arguments; /* the latter JSON, or its beginning */
-    bool told;              /* its name was sent */
+    bool whole;             /* the latter have ended */
+    bool told, ended;       /* its name was sent; its end was */
     size_t sent;            /* bytes of its arguments */
 } Call;
 
@@ -27,7 +28,8 @@ typedef enum CallsAt {
 
 typedef struct Calls {
     const CallStyle *style;
-    Buffer content; /* what is no call */
+    Buffer content;          /* what is no call */
+    size_t content_in_front; /* bytes of it that the first call follows */
     size_t content_sent;
     Call *items; /* [n], whose names are whole */
     int n;

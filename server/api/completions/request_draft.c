@@ -224,7 +224,7 @@ void api_request_free(CompletionRequest *r) {
     free((void *)r->sampling.bias);
     trie_release(r->trie);
     free(r->prefix);
-    free(r->tools_said);
+    free(r->said);
     free(r->response_fields);
     form_walk_free(r->walk);
     free(r->stop_ids);

@@ -136,6 +136,10 @@ static int add_item(ResponseInput *c, const cJSON *item, int i, Buffer *ignored,
     bool calls = json_is_text(type, "function_call"), answers = json_is_text(type, "function_call_output");
     bool says = (json_is_null(type) || json_is_text(type, "message")) && json_field(item, "content");
     char name[64];
+    if (json_is_text(type, "item_reference"))
+        return item_fail(e, i, "",
+                         "refers to an item, but nothing is stored: send the item itself, as clients do whose request "
+                         "says store: false");
     if (!cJSON_IsObject(item) || !(calls || answers || says))
         return item_fail(e, i, "",
                          "is not supported: an item is a message with role and content, a function_call or a "
@@ -154,8 +158,8 @@ static int add_input(ResponseInput *c, const RequestDraft *d, int most, ApiError
     if (cJSON_IsString(input)) return add_text(c, "user", input->valuestring, 0, e);
     if (!cJSON_IsArray(input) || !input->child)
         return api_fail(e, 400, NULL, "input", "input must be a string or an array of messages");
-    if (cJSON_GetArraySize(input) > most)
-        return api_fail(e, 400, NULL, "input", "input has %d items, the limit is %d", cJSON_GetArraySize(input), most);
+    int n = cJSON_GetArraySize(input), room = most - (d->instructions != NULL);
+    if (n > room) return api_fail(e, 400, NULL, "input", "input has %d items, the limit is %d", n, room);
     cJSON_ArrayForEach(item, input) if (add_item(c, item, i++, d->ignored, e)) return -1;
     return 0;
 }
@@ -201,7 +205,8 @@ static int add_choice(ResponseInput *c, const cJSON *choice, Buffer *ignored, Ap
     static const char *const members[] = {"type", "name", NULL};
     bool named = json_is_text(json_field(choice, "type"), "function") && cJSON_IsString(json_field(choice, "name"));
     if (json_is_null(choice)) return 0;
-    if (!cJSON_IsString(choice) && !named)
+    bool word = json_is_text(choice, "none") || json_is_text(choice, "auto") || json_is_text(choice, "required");
+    if (!word && !named)
         return api_fail(e, 400, NULL, "tool_choice",
                         "tool_choice must be \"none\", \"auto\", \"required\" or {\"type\":\"function\",\"name\":...}, "
                         "not %s",
@@ -249,8 +254,10 @@ void response_input_name(const ResponseInput *c, ApiError *e) {
     if (!strcmp(e->param, "messages")) rename_param(e, strlen("messages"), "input");
     if (sscanf(e->param, "messages[%d]%n", &i, &at) == 1 && at && i < c->n) {
         snprintf(name, sizeof name, c->items[i] < 0 ? "instructions" : "input[%d]", c->items[i]);
-        rename_param(e, (size_t)at, name);
-        if (c->items[i] < 0) strcpy(e->param, name);
+        if (cJSON_IsNull(json_field(cJSON_GetArrayItem(c->messages, i), "content")))
+            api_fail(e, 400, NULL, name, "%s is a call, but the chat template writes none", name);
+        else
+            rename_param(e, (size_t)at, name);
     }
     at = 0;
     if (sscanf(e->param, "tools[%d].function%n", &i, &at) == 1 && at) {

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+/* Takes `absent` over, which stands for a value that is not there. */
 static bool put_said(cJSON *said, const char *name, const cJSON *value, cJSON *absent) {
     cJSON *copy = json_is_null(value) ? absent : cJSON_Duplicate(value, true);
     if (copy != absent) cJSON_Delete(absent);
@@ -16,15 +17,17 @@ static bool put_said(cJSON *said, const char *name, const cJSON *value, cJSON *a
     return false;
 }
 
-/* What was said of tools, for the answer to say again. */
-static int keep_tools(RequestDraft *d, ApiError *e) {
+/* What the answer tells again. */
+static int keep_said(RequestDraft *d, ApiError *e) {
     cJSON *said = cJSON_CreateObject();
-    if (cJSON_AddBoolToObject(said, "parallel_tool_calls", d->parallel_tool_calls) &&
+    if (put_said(said, "instructions", NULL,
+                 d->instructions ? cJSON_CreateString(d->instructions) : cJSON_CreateNull()) &&
+        cJSON_AddBoolToObject(said, "parallel_tool_calls", d->parallel_tool_calls) &&
         put_said(said, "tool_choice", d->tool_choice, cJSON_CreateString("auto")) &&
         put_said(said, "tools", d->tools, cJSON_CreateArray()))
-        d->request.tools_said = cJSON_PrintUnformatted(said);
+        d->request.said = cJSON_PrintUnformatted(said);
     cJSON_Delete(said);
-    return d->request.tools_said ? 0 : api_no_memory(e);
+    return d->request.said ? 0 : api_no_memory(e);
 }
 
 static int read_responses(void *out, const void *context, ApiError *e) {
@@ -38,7 +41,7 @@ static int read_responses(void *out, const void *context, ApiError *e) {
         return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, but stream is false: a response is sent whole",
                         r->stream_from);
     int most = ((const ApiContext *)context)->limits.messages;
-    int rc = keep_tools(d, e) || response_input_open(&chat, d, most, e) ? -1 : 0;
+    int rc = keep_said(d, e) || response_input_open(&chat, d, most, e) ? -1 : 0;
     if (rc == 0) {
         d->messages = chat.messages;
         d->tools = chat.tools;
@@ -78,7 +81,8 @@ static const Field rows[] = {
      .help = "What the user says; or messages, those of former answers among them, whose content is a string or parts "
              "`{\"type\":\"input_text\",\"text\":...}`, items `function_call`, and `function_call_output` with its "
              "`call_id` and `output`."},
-    {DRAFT_FIELD(instructions, FIELD_TEXT), .absent = "none", .help = "The system message in front of `input`."},
+    {DRAFT_FIELD(instructions, FIELD_TEXT), .absent = "none",
+     .help = "The system message in front of `input`, one of `--max-messages`."},
     {.name = "max_output_tokens",
      .kind = FIELD_INT,
      .offset = offsetof(RequestDraft, request.max_tokens),
@@ -91,7 +95,7 @@ static const Field rows[] = {
     NEUTRAL("background", "[false]", "Nothing is computed without a connection."),
     NEUTRAL("conversation", "[]", "Nothing is stored."),
     NEUTRAL("include", "[[]]", "There is no more to tell."),
-    NEUTRAL("max_tool_calls", NULL, "No tool is called."),
+    NEUTRAL("max_tool_calls", NULL, "Of a server's own tools, of which there are none."),
     NEUTRAL("reasoning", NULL, "For models that take it."),
     NEUTRAL("prompt", "[]", "No template of a prompt is stored."),
     NEUTRAL("store", "[true,false]", "Nothing is stored, and what would need it is refused."),

@@ -15,11 +15,17 @@ static void put_item_id(Buffer *b, const char *key, const ResponseHead *head) {
 
 /* ---- the items of the output, of which the text is the first ---- */
 
-static bool has_message(const Choice *c) { return !c->rules->style || c->calls.content.n > 0 || c->calls.n == 0; }
+/* Where there are calls that in front of them: what is kept of the end of an answer that they are is no item. */
+static size_t text_bytes(const Choice *c) {
+    if (!c->rules->style) return c->text.settled;
+    return c->calls.n ? c->calls.content_in_front : c->calls.content.n;
+}
+
+static bool has_message(const Choice *c) { return c->calls.n == 0 || text_bytes(c) > 0; }
 
 static void put_text(Buffer *b, const char *key, const Choice *c) {
     const Buffer *text = c->rules->style ? &c->calls.content : &c->text.text;
-    size_t n = c->rules->style ? text->n : c->text.settled;
+    size_t n = text_bytes(c);
     json_put_bytes(b, key, n ? text->data : "", n);
 }
 
@@ -35,15 +41,17 @@ static void put_part(Buffer *b, const char *key, const Choice *c, bool said) {
     json_close(b, '}');
 }
 
-static const char *status_of(const Choice *c, bool said) {
-    return !said ? "in_progress" : c->finish == FINISH_STOP ? "completed" : "incomplete";
+static const char *status_of(bool begun, bool whole) {
+    return begun ? "in_progress" : whole ? "completed" : "incomplete";
 }
+
+static bool is_whole(const Choice *c) { return c->finish == FINISH_STOP; }
 
 static void put_message(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
     json_open(b, key, '{');
     put_item_id(b, "id", head);
     json_put_text(b, "type", "message");
-    json_put_text(b, "status", status_of(c, said));
+    json_put_text(b, "status", status_of(!said, c->calls.n > 0 || is_whole(c)));
     json_put_text(b, "role", "assistant");
     json_open(b, "content", '[');
     if (said) put_part(b, NULL, c, true);
@@ -57,7 +65,6 @@ static void put_call_item_id(Buffer *b, const char *key, const ResponseHead *hea
     json_put_text(b, key, id);
 }
 
-/* Only the last call may be cut. */
 static void put_call(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, int number, bool said) {
     const Call *call = &c->calls.items[number];
     char id[CALL_ID];
@@ -65,7 +72,7 @@ static void put_call(Buffer *b, const char *key, const ResponseHead *head, const
     json_open(b, key, '{');
     put_call_item_id(b, "id", head, number);
     json_put_text(b, "type", "function_call");
-    json_put_text(b, "status", said && number + 1 < c->calls.n ? "completed" : status_of(c, said));
+    json_put_text(b, "status", status_of(!said, call->whole));
     json_put_text(b, "call_id", id);
     json_put_bytes(b, "name", call->name.data, call->name.n);
     json_put_bytes(b, "arguments", said && call->arguments.n ? call->arguments.data : "", said ? call->arguments.n : 0);
@@ -91,10 +98,6 @@ static void put_usage(Buffer *b, const Choice *c) {
     json_close(b, '}');
 }
 
-static void put_tools_said(Buffer *b, const CompletionRequest *r) {
-    json_put_raw(b, NULL, r->tools_said + 1, strlen(r->tools_said) - 2); /* without its brackets */
-}
-
 static void put_response(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
     const CompletionRequest *r = head->request;
     bool cut = said && c->finish != FINISH_STOP;
@@ -102,7 +105,7 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
     json_put_text(b, "id", head->id);
     json_put_text(b, "object", "response");
     json_put_int(b, "created_at", head->created);
-    json_put_text(b, "status", status_of(c, said));
+    json_put_text(b, "status", status_of(!said, is_whole(c)));
     json_put_null(b, "error");
     if (cut)
         json_put_raw(b, "incomplete_details", "{\"reason\":\"max_output_tokens\"}", 30);
@@ -116,7 +119,7 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
     json_put_float(b, "temperature", r->sampling.temperature);
     json_put_float(b, "top_p", r->sampling.top_p);
     json_put_bool(b, "store", false);
-    put_tools_said(b, r);
+    json_put_raw(b, NULL, r->said + 1, strlen(r->said) - 2); /* without its brackets */
     json_put_text(b, "truncation", "disabled");
     json_put_raw(b, "metadata", "{}", 2);
     if (said)
@@ -206,39 +209,6 @@ static void open_message(Stream *s) {
     print_part(s, "response.content_part.added", false);
 }
 
-/* Where calls are possible an item is there as soon as it has begun, here or, of a stream that begins later, before. */
-static void print_begin(Stream *s) {
-    const Choice *c = s->c;
-    print_response(s, "response.created", false);
-    print_response(s, "response.in_progress", false);
-    if (!c->rules->style || c->calls.content_sent > 0) open_message(s);
-    for (int i = 0; i < c->calls.n; i++)
-        if (c->calls.items[i].told) print_call(s, "response.output_item.added", i, false);
-}
-
-static void print_text(Stream *s) {
-    const Calls *calls = &s->c->calls;
-    size_t n = calls->content.n - calls->content_sent;
-    if (s->c->rules->style && n == 0) return;
-    if (s->c->rules->style && calls->content_sent == 0) open_message(s);
-    open_text_event(s, "response.output_text.delta");
-    if (s->c->rules->style)
-        json_put_bytes(s->b, "delta", calls->content.data + calls->content_sent, n);
-    else
-        response_choice_text(s->b, "delta", s->c);
-    json_put_raw(s->b, "logprobs", "[]", 2);
-    close_event(s);
-}
-
-static void print_calls(Stream *s) {
-    for (int i = 0; i < s->c->calls.n; i++) {
-        const Call *call = &s->c->calls.items[i];
-        if (!call->told) print_call(s, "response.output_item.added", i, false);
-        if (call->arguments.n > call->sent)
-            print_arguments(s, "response.function_call_arguments.delta", "delta", i, call->sent);
-    }
-}
-
 static void end_message(Stream *s) {
     open_text_event(s, "response.output_text.done");
     put_text(s->b, "text", s->c);
@@ -248,15 +218,61 @@ static void end_message(Stream *s) {
     print_message(s, "response.output_item.done", true);
 }
 
+/* The first one ends the message. */
+static void open_call(Stream *s, int number) {
+    if (number == 0 && has_message(s->c)) end_message(s);
+    print_call(s, "response.output_item.added", number, false);
+}
+
+static void end_call(Stream *s, int number) {
+    print_arguments(s, "response.function_call_arguments.done", "arguments", number, 0);
+    print_call(s, "response.output_item.done", number, true);
+}
+
+/* A stream that begins later opens and ends what it does not send. */
+static void print_begin(Stream *s) {
+    const Choice *c = s->c;
+    print_response(s, "response.created", false);
+    print_response(s, "response.in_progress", false);
+    if (!c->rules->style || c->calls.content_sent > 0) open_message(s);
+    for (int i = 0; i < c->calls.n && c->calls.items[i].told; i++) {
+        open_call(s, i);
+        if (c->calls.items[i].ended) end_call(s, i);
+    }
+}
+
+static void print_text(Stream *s) {
+    const Calls *calls = &s->c->calls;
+    size_t sent = calls->content_sent, n = text_bytes(s->c);
+    if (s->c->rules->style && n <= sent) return;
+    if (s->c->rules->style && sent == 0) open_message(s);
+    open_text_event(s, "response.output_text.delta");
+    if (s->c->rules->style)
+        json_put_bytes(s->b, "delta", calls->content.data + sent, n - sent);
+    else
+        response_choice_text(s->b, "delta", s->c);
+    json_put_raw(s->b, "logprobs", "[]", 2);
+    close_event(s);
+}
+
+static void print_calls(Stream *s) {
+    for (int i = 0; i < s->c->calls.n; i++) {
+        const Call *call = &s->c->calls.items[i];
+        if (!call->told) open_call(s, i);
+        if (call->arguments.n > call->sent)
+            print_arguments(s, "response.function_call_arguments.delta", "delta", i, call->sent);
+        if (call->whole && !call->ended) end_call(s, i);
+    }
+}
+
+/* What has not ended by itself: an answer without calls, and a call that was cut. */
 static void print_end(Stream *s) {
     const Choice *c = s->c;
-    if (c->rules->style && has_message(c) && c->calls.content.n == 0) open_message(s);
-    if (has_message(c)) end_message(s);
-    for (int i = 0; i < c->calls.n; i++) {
-        print_arguments(s, "response.function_call_arguments.done", "arguments", i, 0);
-        print_call(s, "response.output_item.done", i, true);
-    }
-    print_response(s, c->finish == FINISH_STOP ? "response.completed" : "response.incomplete", true);
+    if (c->rules->style && c->calls.n == 0 && c->calls.content.n == 0) open_message(s);
+    if (c->calls.n == 0) end_message(s);
+    for (int i = 0; i < c->calls.n; i++)
+        if (!c->calls.items[i].whole) end_call(s, i);
+    print_response(s, is_whole(c) ? "response.completed" : "response.incomplete", true);
 }
 
 static int print_events(Buffer *b, const ResponseHead *head, const Choice *c, int index, Part part) {

@@ -6,11 +6,11 @@
  * A stream has these events, each with a line `event:` and the same name in `type`, numbered in sequence_number:
  *
  *     response.created, response.in_progress,
- *     response.output_item.added and, of the message, response.content_part.added, as an item begins: the message at
- *         once where nothing can be called,
- *     response.output_text.delta for each piece of text, response.function_call_arguments.delta for one of a call,
- *     response.output_text.done, response.content_part.done, response.output_item.done of the message,
- *     response.function_call_arguments.done, response.output_item.done of each call,
+ *     of the message, at once where nothing can be called: response.output_item.added, response.content_part.added,
+ *         response.output_text.delta for each piece, response.output_text.done, response.content_part.done,
+ *         response.output_item.done,
+ *     of each call: response.output_item.added, response.function_call_arguments.delta for each piece,
+ *         response.function_call_arguments.done, response.output_item.done,
  *     response.completed or, where max_output_tokens cut it, response.incomplete */
 #ifndef NOISED_API_RESPONSES_H
 #define NOISED_API_RESPONSES_H

@@ -59,15 +59,22 @@ static char *told_response(const cJSON *response) {
     return b.data;
 }
 
-/* Where a chat's content is null there is no message. */
-static void check_items(const cJSON *response, const cJSON *chat) {
+/* Where a chat's content is null there is no message. Of a cut answer the text is whole in front of calls, and a call
+ * whose arguments are. */
+static void check_items(const cJSON *response, const cJSON *chat, int *cut_calls) {
     const cJSON *item, *content = json_at(chat, "choices.0.message.content");
     bool cut = is(chat, "choices.0.finish_reason", "length");
     int n = cJSON_GetArraySize(json_at(response, "output"));
     CHECK(n == cJSON_GetArraySize(json_at(chat, "choices.0.message.tool_calls")) + !cJSON_IsNull(content));
     CHECK(is(response, "status", cut ? "incomplete" : "completed"));
-    cJSON_ArrayForEach(item, json_at(response, "output"))
-        CHECK(is(item, "status", cut && (!item->next || is(item, "type", "message")) ? "incomplete" : "completed"));
+    cJSON_ArrayForEach(item, json_at(response, "output")) {
+        cJSON *arguments = cJSON_Parse(json_text(item, "arguments") ? json_text(item, "arguments") : "");
+        bool whole = is(item, "type", "message") ? !cut || item->next : arguments != NULL;
+        CHECK_MSG(is(item, "status", whole ? "completed" : "incomplete"), "%s", json_text(item, "arguments"));
+        *cut_calls += cut && !whole && is(item, "type", "function_call");
+        CHECK(cut || whole);
+        cJSON_Delete(arguments);
+    }
 }
 
 TEST(responses_call_as_chats_do) {
@@ -80,7 +87,7 @@ TEST(responses_call_as_chats_do) {
          "\"tool_choice\":{\"type\":\"function\",\"name\":\"wait\"},"},
     };
     Daemon d;
-    int mute = 0, both = 0, several = 0, texts = 0;
+    int mute = 0, both = 0, several = 0, texts = 0, cut = 0;
     REQUIRE(tools_start(&d, "qwen2.5"));
     for (int seed = 0; seed < 30; seed++) {
         const char *const *choice = choices[seed % (int)COUNTOF(choices)];
@@ -94,7 +101,7 @@ TEST(responses_call_as_chats_do) {
         Answer b = ask(&d, "/v1/responses", body);
         char *wanted = told_chat(a.json), *told = told_response(b.json);
         CHECK_MSG(!strcmp(wanted, told), "%s: %s\nnot %s", body, told, wanted);
-        check_items(b.json, a.json);
+        check_items(b.json, a.json, &cut);
         CHECK(is(b.json, "tools.1.name", "wait") && json_at(b.json, "tool_choice"));
         CHECK(cJSON_IsFalse(json_at(b.json, "parallel_tool_calls")) == (seed % (int)COUNTOF(choices) == 3));
         int calls = cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls"));
@@ -108,62 +115,78 @@ TEST(responses_call_as_chats_do) {
         answer_free(&a);
         answer_free(&b);
     }
-    CHECK_MSG(mute && both && several && texts, "%d mute, %d with text, %d several, %d none", mute, both, several,
-              texts);
+    CHECK_MSG(mute && both && several && texts && cut, "%d mute, %d with text, %d several, %d none, %d cut", mute, both,
+              several, texts, cut);
     daemon_stop(&d);
 }
 
 enum { ITEMS = 16 };
 
-/* What a client keeps of an item: that it has begun, its text or arguments, and that it has ended. */
+/* What a client keeps of an item: its text or arguments, the kinds of its events, and what it was in the last one. */
 typedef struct Item {
     Buffer text;
-    const char *id;
-    bool ended;
+    char kinds[8]; /* added, part added, deltas, text done, part quit, ended */
+    const cJSON *ended;
 } Item;
 
-/* One event; `later`: the stream began behind the beginning. */
-static void follow(const cJSON *event, bool later, Item items[ITEMS], int *n) {
-    const char *type = json_text(event, "type"), *id = json_text(event, "item_id");
-    int at = (int)json_number(event, "output_index");
-    REQUIRE(at <= *n && at < ITEMS - 1);
-    Item *item = &items[at];
-    if (!strcmp(type, "response.output_item.added")) {
-        CHECK(at == *n && is(event, "item.status", "in_progress"));
-        item->id = json_text(event, "item.id");
-        ++*n;
-        return;
-    }
-    CHECK(!item->ended && item->id && !strcmp(id ? id : json_text(event, "item.id"), item->id));
-    if (strstr(type, ".delta")) buffer_text(&item->text, json_text(event, "delta"));
-    const char *all = strstr(type, "text.done") ? "text" : strstr(type, "arguments.done") ? "arguments" : NULL;
-    if (all) {
-        const char *text = json_text(event, all);
-        buffer_append(&item->text, "", 1);
-        size_t length = strlen(text), had = strlen(item->text.data);
-        CHECK_MSG(later ? had <= length && !strcmp(text + length - had, item->text.data)
-                        : !strcmp(text, item->text.data),
-                  "%s, not %s", text, item->text.data);
-    }
-    item->ended = !strcmp(type, "response.output_item.done");
+static char kind_of(const char *type) {
+    static const char *const kinds[][2] = {
+        {"a", "response.output_item.added"}, {"p", "response.content_part.added"},
+        {"d", "response.output_text.delta"}, {"d", "response.function_call_arguments.delta"},
+        {"t", "response.output_text.done"},  {"t", "response.function_call_arguments.done"},
+        {"q", "response.content_part.done"}, {"e", "response.output_item.done"}};
+    for (size_t i = 0; i < COUNTOF(kinds); i++)
+        if (!strcmp(type, kinds[i][1])) return kinds[i][0][0];
+    return '?';
 }
 
-/* All items of the last event's response have begun, come and ended; how many are calls. */
-static int check_events(const Events *e, const cJSON *response, bool later) {
+/* One event; an item begins when those before it have ended. */
+static void follow(const cJSON *event, Item items[ITEMS], int *n) {
+    const char *type = json_text(event, "type"), *id = json_text(event, "item_id");
+    int at = (int)json_number(event, "output_index");
+    char kind = kind_of(type);
+    *n += kind == 'a';
+    REQUIRE(at == *n - 1 && at < ITEMS && (at == 0 || items[at - 1].ended));
+    Item *item = &items[at];
+    size_t k = strlen(item->kinds);
+    if (k == 0 || kind != 'd' || item->kinds[k - 1] != 'd') item->kinds[k < 7 ? k : 6] = kind;
+    CHECK(!item->ended && (kind != 'a' || is(event, "item.status", "in_progress")));
+    if (kind == 'd') buffer_text(&item->text, json_text(event, "delta"));
+    if (kind == 't') {
+        const char *text = json_text(event, strstr(type, "text") ? "text" : "arguments");
+        const char *had = item->text.n ? (buffer_append(&item->text, "", 1), item->text.data) : "";
+        CHECK_MSG(strlen(had) <= strlen(text) && !strcmp(text + strlen(text) - strlen(had), had), "%s, not %s", text,
+                  had);
+    }
+    if (kind == 'e') item->ended = json_at(event, "item");
+    CHECK(id || json_at(event, "item"));
+}
+
+/* All items of the last event's response have begun, come and ended; how many are calls. `later`: the stream began
+ * behind the beginning; *bytes of text and arguments came. */
+static int check_events(const Events *e, const cJSON *response, bool later, size_t *bytes) {
     Item items[ITEMS] = {0};
     int begun = 0, calls = 0;
     for (int i = 0; i < e->n; i++) {
         CHECK(json_number(e->data[i], "sequence_number") == i);
-        if (json_at(e->data[i], "output_index")) follow(e->data[i], later, items, &begun);
+        if (json_at(e->data[i], "output_index")) follow(e->data[i], items, &begun);
     }
+    CHECK(is(e->data[e->n - 1], "type",
+             is(response, "status", "completed") ? "response.completed" : "response.incomplete"));
     CHECK_MSG(begun == cJSON_GetArraySize(json_at(response, "output")), "%d items", begun);
     for (int i = 0; i < begun; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "output.%d.id", i);
-        CHECK(items[i].ended && is(response, path, items[i].id));
-        calls += !strncmp(items[i].id, "fc-", 3);
+        const cJSON *whole = cJSON_GetArrayItem(json_at(response, "output"), i);
+        bool call = is(whole, "type", "function_call");
+        const char *text = json_text(whole, call ? "arguments" : "content.0.text"), *kinds = items[i].kinds;
+        bool all = later || strlen(text) == (items[i].text.n ? items[i].text.n - 1 : 0);
+        CHECK_MSG(all && (!strcmp(kinds, call ? "adte" : "apdtqe") ||
+                          ((later || !*text) && !strcmp(kinds, call ? "ate" : "aptqe"))),
+                  "%s: %s", kinds, text);
+        CHECK(cJSON_Compare(items[i].ended, whole, true));
+        *bytes += items[i].text.n;
+        calls += call;
+        buffer_free(&items[i].text);
     }
-    for (int i = 0; i < ITEMS; i++) buffer_free(&items[i].text);
     return calls;
 }
 
@@ -171,6 +194,7 @@ static int check_events(const Events *e, const cJSON *response, bool later) {
 static int check_streams(const char *template, const char *choice, int seeds) {
     Daemon d;
     int calls = 0;
+    size_t later = 0, bytes = 0;
     if (!tools_start(&d, template)) return 0;
     for (int seed = 0; seed < seeds; seed++) {
         char body[2048];
@@ -185,7 +209,7 @@ static int check_streams(const char *template, const char *choice, int seeds) {
             const cJSON *last = json_at(e.data[e.n - 1], "response");
             char *told = told_response(last);
             CHECK_MSG(!strcmp(wanted, told), "from %d: %s\nnot %s", from, told, wanted);
-            calls += check_events(&e, last, from > 0);
+            calls += check_events(&e, last, from > 0, from > 0 ? &later : &bytes);
             free(told);
             events_free(&e);
             answer_free(&a);
@@ -193,6 +217,7 @@ static int check_streams(const char *template, const char *choice, int seeds) {
         free(wanted);
         answer_free(&whole);
     }
+    CHECK_MSG(later > 0 && bytes > later, "%zu and %zu bytes", later, bytes);
     daemon_stop(&d);
     return calls;
 }
@@ -264,6 +289,8 @@ TEST(responses_tools_refusals_name_the_place) {
          400, "tools[0].parameters.properties.c.not"},
         {"{\"input\":\"a\",\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{\"input\":\"a\",\"tool_choice\":7}", 400, "tool_choice"},
+        {"{\"input\":\"a\",\"tool_choice\":\"any\"}", 400, "tool_choice"},
+        {"{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg-1\"}]}", 400, "input[0]"},
         {"{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"b\"}],\"tool_choice\":{\"type\":\"function\","
          "\"name\":\"c\"}}",
          400, "tool_choice.name"},
@@ -300,5 +327,26 @@ TEST(responses_tools_refusals_name_the_place) {
     };
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template qwen2.5 --max-messages 2"));
     check_bodies(&d, "/v1/responses", many, COUNTOF(many));
+    daemon_stop(&d);
+    static const Bad unwritten[] = {{"{\"input\":[" CALL("a", "{}") "]}", 400, "input[0]"}};
+    REQUIRE(tools_start(&d, "chatml"));
+    check_bodies(&d, "/v1/responses", unwritten, COUNTOF(unwritten));
+    daemon_stop(&d);
+}
+
+/* What ended the answer, shown behind the last call, is no item. */
+TEST(responses_calls_are_the_last_items) {
+    Daemon d;
+    REQUIRE(tools_start(&d, "qwen2.5"));
+    Answer a = ask(&d, "/v1/responses",
+                   RESPONSE "\"input\":\"Rain?\",\"tool_choice\":\"required\",\"include_stop_str_in_output\":true,"
+                            "\"skip_special_tokens\":false,\"max_output_tokens\":300,\"seed\":1,\"stream\":true}");
+    Events e = events_parse_named(a.body);
+    const cJSON *last = json_at(e.data[e.n - 1], "response");
+    size_t bytes = 0;
+    CHECK(check_events(&e, last, false, &bytes) > 0 && is(last, "status", "completed"));
+    CHECK(is(last, "output.0.type", "function_call"));
+    events_free(&e);
+    answer_free(&a);
     daemon_stop(&d);
 }
