@@ -74,8 +74,6 @@ static const Bad bad[] = {
     {"{\"temperature\":-0.1}", 400, "temperature"},
     {"{\"temperature\":2.01}", 400, "temperature"},
     {"{\"temperature\":\"1\"}", 400, "temperature"},
-    {"{\"temperature\":1e-9}", 400, "temperature"},
-    {"{\"temperature\":1e-50}", 400, "temperature"},
     {"{\"temperature\":{}}", 400, "temperature"},
     {"{\"top_p\":-0.1}", 400, "top_p"},
     {"{\"top_p\":1.1}", 400, "top_p"},
