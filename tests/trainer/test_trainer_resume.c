@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/random.h"
+#include "model/kernels/blas.h"
 #include "model/kernels/kernels.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
@@ -314,7 +315,8 @@ TEST(trainer_start_keeps_a_tokenizer_of_others) {
 /* On a processor of another arithmetic, which is said. */
 TEST(trainer_resume_tells_another_arithmetic) {
     const Kernels *levels[KERNELS_LEVELS];
-    if (kernels_available(levels) < 2 || strcmp(levels[1]->name, "blas")) SKIP("no OpenBLAS that is fit");
+    if (kernels_available(levels) < 2 || strcmp(levels[1]->name, "blas") || blas_fault())
+        SKIP("no OpenBLAS that is fit");
     char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], want[128];
     snprintf(want, sizeof want, "arithmetic: %s, the run had common: ", levels[1]->arithmetic);
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/run --steps 4 --batch 2 --schedule constant",
