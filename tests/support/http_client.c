@@ -1,7 +1,6 @@
 #include "tests/support/http_client.h"
 
 #include "base/buffer.h"
-
 #include "base/clock.h"
 #include "base/memory.h"
 

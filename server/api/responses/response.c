@@ -15,7 +15,7 @@ static void put_item_id(Buffer *b, const char *key, const ResponseHead *head) {
 
 /* ---- the items of the output, of which the text is the first ---- */
 
-/* Where there are calls that in front of them: what is kept of the end of an answer that they are is no item. */
+/* Of the message, which stands in front of calls: a stop string that is shown behind them is no item. */
 static size_t text_bytes(const Choice *c) {
     if (!c->rules->style) return c->text.settled;
     return c->calls.n ? c->calls.content_in_front : c->calls.content.n;
@@ -23,19 +23,17 @@ static size_t text_bytes(const Choice *c) {
 
 static bool has_message(const Choice *c) { return c->calls.n == 0 || text_bytes(c) > 0; }
 
-static void put_text(Buffer *b, const char *key, const Choice *c) {
+/* From byte `from` on. */
+static void put_text(Buffer *b, const char *key, const Choice *c, size_t from) {
     const Buffer *text = c->rules->style ? &c->calls.content : &c->text.text;
-    size_t n = text_bytes(c);
-    json_put_bytes(b, key, n ? text->data : "", n);
+    size_t n = text_bytes(c) - from;
+    json_put_bytes(b, key, n ? text->data + from : "", n);
 }
 
 static void put_part(Buffer *b, const char *key, const Choice *c, bool said) {
     json_open(b, key, '{');
     json_put_text(b, "type", "output_text");
-    if (said)
-        put_text(b, "text", c);
-    else
-        json_put_text(b, "text", "");
+    put_text(b, "text", c, said ? 0 : text_bytes(c));
     json_put_raw(b, "annotations", "[]", 2);
     json_put_raw(b, "logprobs", "[]", 2);
     json_close(b, '}');
@@ -100,7 +98,7 @@ static void put_usage(Buffer *b, const Choice *c) {
 
 static void put_response(Buffer *b, const char *key, const ResponseHead *head, const Choice *c, bool said) {
     const CompletionRequest *r = head->request;
-    bool cut = said && c->finish != FINISH_STOP;
+    bool cut = said && !is_whole(c);
     json_open(b, key, '{');
     json_put_text(b, "id", head->id);
     json_put_text(b, "object", "response");
@@ -211,7 +209,7 @@ static void open_message(Stream *s) {
 
 static void end_message(Stream *s) {
     open_text_event(s, "response.output_text.done");
-    put_text(s->b, "text", s->c);
+    put_text(s->b, "text", s->c, 0);
     json_put_raw(s->b, "logprobs", "[]", 2);
     close_event(s);
     print_part(s, "response.content_part.done", true);
@@ -242,15 +240,12 @@ static void print_begin(Stream *s) {
 }
 
 static void print_text(Stream *s) {
-    const Calls *calls = &s->c->calls;
-    size_t sent = calls->content_sent, n = text_bytes(s->c);
-    if (s->c->rules->style && n <= sent) return;
-    if (s->c->rules->style && sent == 0) open_message(s);
+    const Choice *c = s->c;
+    size_t sent = c->rules->style ? c->calls.content_sent : c->text_sent;
+    if (c->rules->style && text_bytes(c) <= sent) return;
+    if (c->rules->style && sent == 0) open_message(s);
     open_text_event(s, "response.output_text.delta");
-    if (s->c->rules->style)
-        json_put_bytes(s->b, "delta", calls->content.data + sent, n - sent);
-    else
-        response_choice_text(s->b, "delta", s->c);
+    put_text(s->b, "delta", c, sent);
     json_put_raw(s->b, "logprobs", "[]", 2);
     close_event(s);
 }
