@@ -152,6 +152,11 @@ const char *json_text(const cJSON *root, const char *path) {
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
+bool json_says(const cJSON *root, const char *path, const char *text) {
+    const char *value = json_text(root, path);
+    return value && !strcmp(value, text);
+}
+
 double json_number(const cJSON *root, const char *path) {
     const cJSON *item = json_at(root, path);
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;

@@ -44,8 +44,9 @@ char *answer_header(const Answer *a, const char *name);
 /* "choices.0.text" and the like: numbers index arrays. NULL when it is not there. */
 const cJSON *json_at(const cJSON *root, const char *path);
 const char *json_text(const cJSON *root, const char *path); /* NULL when it is no string */
-double json_number(const cJSON *root, const char *path);    /* NaN when it is no number */
-char *json_raw(const cJSON *root, const char *path);        /* printed, malloc'ed; NULL when it is not there */
+bool json_says(const cJSON *root, const char *path, const char *text);
+double json_number(const cJSON *root, const char *path); /* NaN when it is no number */
+char *json_raw(const cJSON *root, const char *path);     /* printed, malloc'ed; NULL when it is not there */
 
 /* Equal when printed; both are shown when not. */
 bool json_same(const cJSON *a, const char *path_a, const cJSON *b, const char *path_b);

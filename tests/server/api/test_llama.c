@@ -18,11 +18,6 @@ static Answer ask(const Daemon *d, const char *path, const char *body) {
     return a;
 }
 
-static bool is(const cJSON *json, const char *path, const char *text) {
-    const char *value = json_text(json, path);
-    return value && !strcmp(value, text);
-}
-
 TEST(llama_completion_is_the_same_text) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -37,7 +32,7 @@ TEST(llama_completion_is_the_same_text) {
     CHECK(json_same(theirs.json, "completion_probabilities.8.id", theirs.json, "tokens.8"));
     CHECK(cJSON_GetArraySize(json_at(theirs.json, "completion_probabilities")) == 9);
     CHECK(cJSON_GetArraySize(json_at(theirs.json, "completion_probabilities.0.top_logprobs")) == 2);
-    CHECK(is(theirs.json, "stop_type", "limit") && is(theirs.json, "prompt", "The mill"));
+    CHECK(json_says(theirs.json, "stop_type", "limit") && json_says(theirs.json, "prompt", "The mill"));
     CHECK(cJSON_IsTrue(json_at(theirs.json, "stop")) && cJSON_IsFalse(json_at(theirs.json, "truncated")));
     CHECK(json_number(theirs.json, "generation_settings.n_predict") == 9);
     CHECK(json_number(theirs.json, "generation_settings.seed") == 1);
@@ -96,7 +91,7 @@ TEST(llama_stream) {
         CHECK(cJSON_IsTrue(json_at(e.data[i], "stop")) == last && json_at(e.data[i], "timings"));
         CHECK(!json_at(e.data[i], "stop_type") == !last && (!last || !*content));
     }
-    CHECK(is(whole.json, "content", text) && n_tokens == 12);
+    CHECK(json_says(whole.json, "content", text) && n_tokens == 12);
     CHECK(json_same(e.data[e.n - 1], "generation_settings.seed", whole.json, "generation_settings.seed"));
     events_free(&e);
     answer_free(&whole);
@@ -130,15 +125,16 @@ TEST(llama_says_why_it_ends) {
     char *start = json_raw(a.json, "content"), body[512];
     snprintf(body, sizeof body, P "\"n_predict\":40,\"stop\":[\"never said here\",%s]}", start);
     Answer word = ask(&d, "/completion", body);
-    CHECK_MSG(is(word.json, "stop_type", "word") && is(word.json, "content", ""), "%s", word.body);
+    CHECK_MSG(json_says(word.json, "stop_type", "word") && json_says(word.json, "content", ""), "%s", word.body);
     CHECK(json_same(word.json, "stopping_word", a.json, "content"));
-    CHECK(is(word.json, "generation_settings.stop.0", "never said here") &&
+    CHECK(json_says(word.json, "generation_settings.stop.0", "never said here") &&
           json_same(word.json, "generation_settings.stop.1", a.json, "content"));
     free(start);
     Answer end = ask(&d, "/completion", "{\"prompt\":\"a\",\"n_predict\":3,\"logit_bias\":[[0,100]]}");
-    CHECK_MSG(is(end.json, "stop_type", "eos") && is(end.json, "stopping_word", ""), "%s", end.body);
+    CHECK_MSG(json_says(end.json, "stop_type", "eos") && json_says(end.json, "stopping_word", ""), "%s", end.body);
     Answer full = ask(&d, "/completion", P "\"n_predict\":-1}"), unsaid = ask(&d, "/completion", P "\"n\":1}");
-    CHECK_MSG(cJSON_IsTrue(json_at(full.json, "truncated")) && is(full.json, "stop_type", "limit"), "%s", full.body);
+    CHECK_MSG(cJSON_IsTrue(json_at(full.json, "truncated")) && json_says(full.json, "stop_type", "limit"), "%s",
+              full.body);
     CHECK(json_same(full.json, "content", unsaid.json, "content"));
     CHECK_MSG(json_number(full.json, "tokens_evaluated") + json_number(full.json, "tokens_predicted") ==
                   json_number(full.json, "generation_settings.n_ctx"),
@@ -236,7 +232,7 @@ TEST(llama_response_fields) {
     some = ask(&d, "/completion", P "\"n_predict\":5,\"stream\":true,\"response_fields\":[\"stop_type\"]}");
     Events e = events_parse(some.body);
     REQUIRE(!e.malformed && e.n > 1);
-    CHECK(cJSON_GetArraySize(e.data[e.n - 1]) == 1 && is(e.data[e.n - 1], "stop_type", "limit"));
+    CHECK(cJSON_GetArraySize(e.data[e.n - 1]) == 1 && json_says(e.data[e.n - 1], "stop_type", "limit"));
     CHECK(json_text(e.data[0], "content"));
     events_free(&e);
     answer_free(&some);

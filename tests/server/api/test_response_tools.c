@@ -19,11 +19,6 @@
 #define CHAT "{" DRAWN TOOLS("\"function\":{", "}") ","
 #define RESPONSE "{" DRAWN TOOLS("", "") ","
 
-static bool is(const cJSON *json, const char *path, const char *text) {
-    const char *value = json_text(json, path);
-    return value && !strcmp(value, text);
-}
-
 static Answer ask(const Daemon *d, const char *path, const char *body) {
     Answer a = http_post(d, path, body);
     CHECK_MSG(a.status == 200, "%s: %s", body, a.body);
@@ -47,8 +42,8 @@ static char *told_response(const cJSON *response) {
     const cJSON *item, *output = json_at(response, "output");
     Buffer b = {0};
     cJSON_ArrayForEach(item, output) {
-        bool message = is(item, "type", "message");
-        CHECK(message ? item == output->child : is(item, "type", "function_call"));
+        bool message = json_says(item, "type", "message");
+        CHECK(message ? item == output->child : json_says(item, "type", "function_call"));
         if (message)
             buffer_text(&b, json_text(item, "content.0.text"));
         else
@@ -63,15 +58,15 @@ static char *told_response(const cJSON *response) {
  * whose arguments are. */
 static void check_items(const cJSON *response, const cJSON *chat, int *cut_calls) {
     const cJSON *item, *content = json_at(chat, "choices.0.message.content");
-    bool cut = is(chat, "choices.0.finish_reason", "length");
+    bool cut = json_says(chat, "choices.0.finish_reason", "length");
     int n = cJSON_GetArraySize(json_at(response, "output"));
     CHECK(n == cJSON_GetArraySize(json_at(chat, "choices.0.message.tool_calls")) + !cJSON_IsNull(content));
-    CHECK(is(response, "status", cut ? "incomplete" : "completed"));
+    CHECK(json_says(response, "status", cut ? "incomplete" : "completed"));
     cJSON_ArrayForEach(item, json_at(response, "output")) {
         cJSON *arguments = cJSON_Parse(json_text(item, "arguments") ? json_text(item, "arguments") : "");
-        bool whole = is(item, "type", "message") ? !cut || item->next : arguments != NULL;
-        CHECK_MSG(is(item, "status", whole ? "completed" : "incomplete"), "%s", json_text(item, "arguments"));
-        *cut_calls += cut && !whole && is(item, "type", "function_call");
+        bool whole = json_says(item, "type", "message") ? !cut || item->next : arguments != NULL;
+        CHECK_MSG(json_says(item, "status", whole ? "completed" : "incomplete"), "%s", json_text(item, "arguments"));
+        *cut_calls += cut && !whole && json_says(item, "type", "function_call");
         CHECK(cut || whole);
         cJSON_Delete(arguments);
     }
@@ -102,7 +97,7 @@ TEST(responses_call_as_chats_do) {
         char *wanted = told_chat(a.json), *told = told_response(b.json);
         CHECK_MSG(!strcmp(wanted, told), "%s: %s\nnot %s", body, told, wanted);
         check_items(b.json, a.json, &cut);
-        CHECK(is(b.json, "tools.1.name", "wait") && json_at(b.json, "tool_choice"));
+        CHECK(json_says(b.json, "tools.1.name", "wait") && json_at(b.json, "tool_choice"));
         CHECK(cJSON_IsFalse(json_at(b.json, "parallel_tool_calls")) == (seed % (int)COUNTOF(choices) == 3));
         int calls = cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls"));
         bool says = json_text(a.json, "choices.0.message.content") != NULL;
@@ -150,7 +145,7 @@ static void follow(const cJSON *event, Item items[ITEMS], int *n) {
     Item *item = &items[at];
     size_t k = strlen(item->kinds);
     if (k == 0 || kind != 'd' || item->kinds[k - 1] != 'd') item->kinds[k < 7 ? k : 6] = kind;
-    CHECK(!item->ended && (kind != 'a' || is(event, "item.status", "in_progress")));
+    CHECK(!item->ended && (kind != 'a' || json_says(event, "item.status", "in_progress")));
     if (kind == 'd') buffer_text(&item->text, json_text(event, "delta"));
     if (kind == 't') {
         const char *text = json_text(event, strstr(type, "text") ? "text" : "arguments");
@@ -171,12 +166,12 @@ static int check_events(const Events *e, const cJSON *response, bool later, size
         CHECK(json_number(e->data[i], "sequence_number") == i);
         if (json_at(e->data[i], "output_index")) follow(e->data[i], items, &begun);
     }
-    CHECK(is(e->data[e->n - 1], "type",
-             is(response, "status", "completed") ? "response.completed" : "response.incomplete"));
+    CHECK(json_says(e->data[e->n - 1], "type",
+                    json_says(response, "status", "completed") ? "response.completed" : "response.incomplete"));
     CHECK_MSG(begun == cJSON_GetArraySize(json_at(response, "output")), "%d items", begun);
     for (int i = 0; i < begun; i++) {
         const cJSON *whole = cJSON_GetArrayItem(json_at(response, "output"), i);
-        bool call = is(whole, "type", "function_call");
+        bool call = json_says(whole, "type", "function_call");
         const char *text = json_text(whole, call ? "arguments" : "content.0.text"), *kinds = items[i].kinds;
         bool all = later || strlen(text) == (items[i].text.n ? items[i].text.n - 1 : 0);
         CHECK_MSG(all && (!strcmp(kinds, call ? "adte" : "apdtqe") ||
@@ -344,8 +339,8 @@ TEST(responses_calls_are_the_last_items) {
     Events e = events_parse_named(a.body);
     const cJSON *last = json_at(e.data[e.n - 1], "response");
     size_t bytes = 0;
-    CHECK(check_events(&e, last, false, &bytes) > 0 && is(last, "status", "completed"));
-    CHECK(is(last, "output.0.type", "function_call"));
+    CHECK(check_events(&e, last, false, &bytes) > 0 && json_says(last, "status", "completed"));
+    CHECK(json_says(last, "output.0.type", "function_call"));
     events_free(&e);
     answer_free(&a);
     daemon_stop(&d);

@@ -10,11 +10,6 @@
 
 #define REST "\"seed\":3,\"ignore_eos\":true"
 
-static bool is(const cJSON *json, const char *path, const char *text) {
-    const char *value = json_text(json, path);
-    return value && !strcmp(value, text);
-}
-
 /* What is asked with instructions, a string, parts and a former answer is a chat of these messages. */
 TEST(responses_are_chats) {
     static const struct {
@@ -47,9 +42,9 @@ TEST(responses_are_chats) {
         CHECK(json_same(a.json, "noise_seed", b.json, "choices.0.noise_seed"));
         CHECK(json_same(a.json, "system_fingerprint", b.json, "system_fingerprint"));
         CHECK(json_number(a.json, "usage.total_tokens") == json_number(a.json, "usage.input_tokens") + 9);
-        CHECK(is(a.json, "output.0.type", "message") && is(a.json, "output.0.role", "assistant"));
-        CHECK(is(a.json, "object", "response") && is(a.json, "status", "incomplete"));
-        CHECK(is(a.json, "incomplete_details.reason", "max_output_tokens"));
+        CHECK(json_says(a.json, "output.0.type", "message") && json_says(a.json, "output.0.role", "assistant"));
+        CHECK(json_says(a.json, "object", "response") && json_says(a.json, "status", "incomplete"));
+        CHECK(json_says(a.json, "incomplete_details.reason", "max_output_tokens"));
         CHECK(json_number(a.json, "usage.output_tokens") == 9 && !strncmp(json_text(a.json, "id"), "resp-", 5));
         answer_free(&a);
         answer_free(&b);
@@ -59,8 +54,8 @@ TEST(responses_are_chats) {
     CHECK_MSG(other.status == 409 && chats, "%s", other.body);
     answer_free(&other);
     Answer ended = http_post(&d, "/v1/responses", "{\"input\":\"a\",\"logit_bias\":[[0,100]]}");
-    CHECK_MSG(is(ended.json, "status", "completed") && cJSON_IsNull(json_at(ended.json, "incomplete_details")), "%s",
-              ended.body);
+    CHECK_MSG(json_says(ended.json, "status", "completed") && cJSON_IsNull(json_at(ended.json, "incomplete_details")),
+              "%s", ended.body);
     answer_free(&ended);
     daemon_stop(&d);
 }
@@ -122,12 +117,14 @@ TEST(responses_stream) {
     REQUIRE(!e.malformed && e.n > 9); /* of the text more than one */
     for (int i = 0; i < e.n; i++) {
         const char *type = i < 4 ? first[i] : i >= e.n - 4 ? last[i - e.n + 4] : "response.output_text.delta";
-        CHECK_MSG(is(e.data[i], "type", type) && json_number(e.data[i], "sequence_number") == i, "%d: %s", i, a.body);
+        CHECK_MSG(json_says(e.data[i], "type", type) && json_number(e.data[i], "sequence_number") == i, "%d: %s", i,
+                  a.body);
         if (json_text(e.data[i], "delta")) buffer_text(&text, json_text(e.data[i], "delta"));
     }
     buffer_append(&text, "", 1);
-    CHECK(is(whole.json, "output.0.content.0.text", text.data));
-    CHECK(is(e.data[e.n - 4], "text", text.data) && is(e.data[e.n - 2], "item.content.0.text", text.data));
+    CHECK(json_says(whole.json, "output.0.content.0.text", text.data));
+    CHECK(json_says(e.data[e.n - 4], "text", text.data) &&
+          json_says(e.data[e.n - 2], "item.content.0.text", text.data));
     CHECK(json_same(e.data[e.n - 1], "response.output.0.content", whole.json, "output.0.content"));
     CHECK(json_same(e.data[e.n - 1], "response.id", e.data[0], "response.id"));
     CHECK(json_same(e.data[2], "item.id", e.data[e.n - 2], "item.id"));
