@@ -4,18 +4,40 @@
 
 enum { KEYS = 32 };
 
-/* What a step multiplies: Factors tells f32 elements, bf16 elements widened to f32, and pairs of bf16 apart. */
-typedef enum Factors { FACTORS_F32, FACTORS_BF16, FACTORS_PAIRS } Factors;
+/* What a step multiplies: f32 elements, bf16 elements widened to f32, pairs of bf16, or pairs that are widened. */
+typedef enum Factors { FACTORS_F32, FACTORS_BF16, FACTORS_PAIRS, FACTORS_WIDE } Factors;
 
-INLINE int factors_parts(Factors f) { return f == FACTORS_PAIRS ? BF16_PARTS : 1; }
+INLINE int factors_parts(Factors f) { return f >= FACTORS_PAIRS ? BF16_PARTS : 1; }
+
+/* Where no instruction takes pairs, widening them is half as much work as multiplying them. So for PAIRS_FROM rows and
+ * more it is done once for all of them, and not in ref, which is what this is held against. */
+enum { PAIRS_FROM = 8, PAIRS_MOST = 64 * KEYS };
+
+typedef struct WidePairs {
+    _Alignas(64) float part[2][PAIRS_MOST]; /* odd elements, even ones */
+} WidePairs;
+
+INLINE bool widens(int rows, size_t pairs) {
+    return BF16_PARTS > 1 && SCORE_ROWS > 1 && rows >= PAIRS_FROM && pairs <= PAIRS_MOST;
+}
+
+/* n pairs to places i.. of both parts, and zeros up to a whole vector. */
+INLINE void widen(size_t n, const uint16_t *pairs, WidePairs *w, size_t i) {
+    for (; n >= LANES; n -= LANES, pairs += 2 * LANES, i += LANES)
+        for (int part = 0; part < 2; part++) vec_store(w->part[part] + i, vec_load_pairs(pairs, part));
+    if (!n) return;
+    for (int part = 0; part < 2; part++) vec_store(w->part[part] + i, vec_load_pairs_n(pairs, 2 * (int)n, part));
+}
 
 /* Steps i .. i + LANES - 1 of a row of columns, and step i of one row for all lanes. */
 INLINE Vec columns_load(Factors f, int part, const void *base, size_t i) {
     if (f == FACTORS_PAIRS) return vec_load_pairs((const uint16_t *)base + 2 * i, part);
+    if (f == FACTORS_WIDE) i += (size_t)part * PAIRS_MOST, f = FACTORS_F32;
     return f == FACTORS_F32 ? vec_load((const float *)base + i) : vec_load_bf16((const uint16_t *)base + i);
 }
 
 INLINE Vec row_set1(Factors f, int part, const void *base, size_t i) {
+    if (f == FACTORS_WIDE) i += (size_t)part * PAIRS_MOST;
     return f == FACTORS_PAIRS ? vec_set1_pair((const uint16_t *)base + 2 * i, part)
                               : vec_set1(((const float *)base)[i]);
 }
@@ -66,8 +88,22 @@ static void scores_f32(int n, int k_dim, const float *q, const float *k, float *
     scores(FACTORS_F32, n, k_dim, q, k, s, lds);
 }
 
+static void scores_wide(int n, int pairs, const uint16_t *q, const uint16_t *k, float *s, int lds) {
+    WidePairs rows, keys;
+    const int most = PAIRS_MOST / pairs;
+    widen((size_t)pairs * KEYS, k, &keys, 0);
+    for (int i = 0; i < n; i += most) {
+        int some = MIN(n - i, most);
+        widen((size_t)some * (size_t)pairs, q + 2 * (size_t)i * (size_t)pairs, &rows, 0);
+        scores(FACTORS_WIDE, some, pairs, rows.part[0], keys.part[0], s + (size_t)i * (size_t)lds, lds);
+    }
+}
+
 static void scores_pairs(int n, int pairs, const uint16_t *q, const uint16_t *k, float *s, int lds) {
-    scores(FACTORS_PAIRS, n, pairs, q, k, s, lds);
+    if (widens(n, (size_t)pairs * KEYS))
+        scores_wide(n, pairs, q, k, s, lds);
+    else
+        scores(FACTORS_PAIRS, n, pairs, q, k, s, lds);
 }
 
 typedef struct Mix {
@@ -160,9 +196,25 @@ INLINE void mix_single(int n, const Mix *m, const uint16_t *p, float *acc) {
     }
 }
 
+static void mix_wide(int n, const Mix *m, const uint16_t *p, float *acc) {
+    enum { STEPS = KEYS / 2, ROWS = PAIRS_MOST / STEPS };
+    WidePairs rows, values;
+    Mix wide = {.steps = m->steps, .v_dim = m->v_dim, .ldp = STEPS, .v = values.part[0]};
+    widen((size_t)m->steps * m->v_dim, m->v, &values, 0);
+    for (int i = 0; i < n; i += ROWS) {
+        int some = MIN(n - i, ROWS);
+        for (int r = 0; r < some; r++)
+            widen((size_t)m->steps, p + 2 * (size_t)(i + r) * m->ldp, &rows, (size_t)(r * STEPS));
+        mix(FACTORS_WIDE, some, &wide, rows.part[0], acc + (size_t)i * m->v_dim);
+    }
+}
+
 static void mix_pairs(int n, int n_keys, int v_dim, const uint16_t *p, int ldp, const uint16_t *v, float *acc) {
     Mix m = {.steps = n_keys / 2, .v_dim = (size_t)v_dim, .ldp = (size_t)ldp / 2, .v = v};
-    mix(FACTORS_PAIRS, n, &m, p, acc);
+    if (v_dim % LANES == 0 && n_keys <= KEYS && widens(n, (size_t)m.steps * m.v_dim))
+        mix_wide(n, &m, p, acc);
+    else
+        mix(FACTORS_PAIRS, n, &m, p, acc);
     if (n_keys % 2 == 0) return;
     m.v = v + (size_t)(n_keys - 1) * m.v_dim;
     mix_single(n, &m, p + n_keys - 1, acc);

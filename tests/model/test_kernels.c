@@ -286,6 +286,8 @@ TEST(kernels_attention_equals_ref) {
             for (int k = 1; k <= 130; k += k < 70 ? 1 : 12)
                 for (int n = 1; n <= 19; n += 3)
                     check_levels(names[r], runs[r], (Shape){n, 1 + (k * 7 + n) % 32, k, (k + n) % 4});
+        for (size_t r = 0; r < COUNTOF(runs); r++) /* more rows than are widened at a time */
+            for (int k = 16; k <= 64; k += 16) check_levels(names[r], runs[r], (Shape){300, 32, k, 0});
     }
 }
 
