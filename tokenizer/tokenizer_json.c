@@ -11,10 +11,11 @@
 
 enum { MAX_FILE = 256 << 20, MAX_DEPTH = 32, MAX_VALUES = 1 << 23 };
 
-static int check_null(const Reader *r, const char *name) {
+/* What calls of transformers left behind: a limit of their batches, which no later call there keeps either. */
+static int check_batching(const Reader *r, const char *name) {
     const cJSON *v = json_field(r->root, name);
-    if (json_is_null(v)) return 0;
-    return err_set(r->err, "%s is %s, only null is supported", name, show_json(v).text);
+    if (json_is_null(v) || cJSON_IsObject(v)) return 0;
+    return err_set(r->err, "%s is %s, must be an object or null", name, show_json(v).text);
 }
 
 static int check_empty_text(const Reader *r, const char *name) {
@@ -71,7 +72,7 @@ static int read_all(Reader *r) {
     if (version && !json_is_text(version, "1.0"))
         return err_set(r->err, "version is %s, only \"1.0\" is supported", show_json(version).text);
     r->model = json_field(r->root, "model");
-    return check_null(r, "truncation") || check_null(r, "padding") || read_model_header(r) ||
+    return check_batching(r, "truncation") || check_batching(r, "padding") || read_model_header(r) ||
                    tokenizer_read_pipeline(r) || tokenizer_read_vocabulary(r) || tokenizer_read_merges(r) ||
                    check_unk_token(r) || tokenizer_read_post_processor(r)
                ? -1

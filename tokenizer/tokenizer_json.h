@@ -8,6 +8,8 @@
  * no decoder, no added tokens, model.unk_token in the vocabulary.
  * post_processor may be null, ByteLevel, or a template that puts one token in front (tokenizer_bos), one
  * behind (tokenizer_tail), or both.
+ * `truncation` and `padding`, which transformers saves with a tokenizer that was called so and sets anew in every call,
+ * shorten and fill nothing here.
  * Whatever else would change the ids is refused by name, never ignored, and so is a vocabulary that is not whole: ids
  * with holes, duplicates, merges of unknown pieces, missing byte pieces, NUL in a string.
  *

@@ -102,10 +102,17 @@ static int read_words(Reader *r, const cJSON *pre) {
     return read_byte_level_words(r, v, "the last of pre_tokenizer.pretokenizers", false);
 }
 
+/* null, or DeepSeek's sequence of none. */
+static bool is_no_normalizer(const cJSON *v) {
+    const cJSON *steps = json_field(v, "normalizers");
+    return json_is_null(v) || (json_is_text(json_field(v, "type"), "Sequence") && cJSON_GetArraySize(v) == 2 &&
+                               cJSON_IsArray(steps) && !steps->child);
+}
+
 static int read_byte_level(Reader *r) {
     const cJSON *normalizer = json_field(r->root, "normalizer"), *form = json_field(normalizer, "type");
     r->spec.nfc = json_is_text(form, "NFC");
-    if (!json_is_null(normalizer) && !r->spec.nfc)
+    if (!is_no_normalizer(normalizer) && !r->spec.nfc)
         return err_set(r->err, "normalizer is %s, only null and \"NFC\" are supported with a byte-level vocabulary",
                        show_json(cJSON_IsObject(normalizer) ? form : normalizer).text);
     if (r->spec.nfc && check_type(normalizer, "normalizer", "NFC", "type", r->err)) return -1;

@@ -50,14 +50,16 @@ static const Bad BAD_TOP[] = {
     {"\"version\": \"1.0\"", "\"version\": \"2.0\"", "version is \"2.0\", only \"1.0\" is supported"},
     {"\"version\": \"1.0\"", "\"version\": 1", "version is 1, only \"1.0\" is supported"},
     {"\"version\": \"1.0\"", "\"words\": 1", "the file has the unknown key \"words\" (known: " FILE_KEYS ")"},
-    {"\"truncation\": null", "\"truncation\": {\"max_length\": 4}", "truncation is an object, only null is supported"},
-    {"\"padding\": null", "\"padding\": \"max\"", "padding is \"max\", only null is supported"},
+    {"\"truncation\": null", "\"truncation\": 4", "truncation is 4, must be an object or null"},
+    {"\"padding\": null", "\"padding\": \"max\"", "padding is \"max\", must be an object or null"},
     {"\"model\":", "\"decoder2\":", "the file has the unknown key \"decoder2\" (known: " FILE_KEYS ")"},
 };
 
 static const Bad BAD_PIPELINE[] = {
     {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFKC\"}",
      "normalizer is \"NFKC\", only null and \"NFC\" are supported with a byte-level vocabulary"},
+    {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFKC\"}]}",
+     "normalizer is \"Sequence\", only null and \"NFC\" are supported with a byte-level vocabulary"},
     {"\"normalizer\": null", "\"normalizer\": 7",
      "normalizer is 7, only null and \"NFC\" are supported with a byte-level vocabulary"},
     {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\", \"form\": 1}",

