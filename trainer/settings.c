@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char *const draws_names[] = {"importance", "best", NULL};
-static const char *const assign_names[] = {"hard", "balanced", "soft", "draw", "source", NULL};
+const char *const settings_assigns[] = {"hard", "balanced", "soft", "draw", "source", NULL};
 static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
@@ -78,7 +78,7 @@ const Option settings_options[SETTINGS_N] = {
     {"noise-draws-weight", OPTION_CHOICE, AT(noise_draws_weight), "HOW", .fallback = "importance",
      .choices = draws_names, .tag = SETTING_FIXED,
      .help = "by its share of the likelihood, or the likeliest noise alone"},
-    {"noise-assign", OPTION_CHOICE, AT(noise_assign), "HOW", .fallback = "hard", .choices = assign_names,
+    {"noise-assign", OPTION_CHOICE, AT(noise_assign), "HOW", .fallback = "hard", .choices = settings_assigns,
      .tag = SETTING_FIXED,
      .help =
          "what a window learns under where sequences have components: the likeliest, the likeliest with all of them "

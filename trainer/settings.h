@@ -31,6 +31,7 @@ typedef struct Settings {
 
 /* Their `tag` is a SettingMemory. */
 extern const Option settings_options[SETTINGS_N];
+extern const char *const settings_assigns[]; /* what ASSIGN_* are called, in their order; ends with NULL */
 
 /* Rules between options as they were typed: those of a resumed run come from its state. */
 int settings_check(const CommandLine *line, Err *err);

@@ -390,6 +390,17 @@ TEST(trainer_cli_tells_of_doubts) {
     w.text = trainer_text_file(80);
     check_run(&w, "pretrain --config %C --vocab-size 257 --data %T --val none --out %D/d --steps 101 --batch 2", 0,
               "warning: every window is read 101 times");
+    check_run(&w,
+              "pretrain --config mha-nano --vocab-size 257 --data %T --val none --out %D/e --steps 1 --noise-warmup 5",
+              0, "warning: --noise-warmup 5 changes nothing, the config has no noise");
+    check_run(&w,
+              "pretrain --config mha-nano --vocab-size 257 --data %T --val none --out %D/f --steps 1 "
+              "--noise-per-sequence",
+              0, "warning: --noise-per-sequence changes nothing, the config has no noise");
+    check_run(&w,
+              "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/g --steps 1 "
+              "--noise-assign draw",
+              0, "warning: --noise-assign draw changes nothing, the sequences of the config have no components");
     world_close(&w);
 }
 

@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
+#include "model/shape.h"
 #include "trainer/commands/commands.h"
 #include "trainer/report/plot.h"
 #include "trainer/run.h"
@@ -14,6 +15,17 @@
 
 enum { MANY_EPOCHS = 100 };
 
+/* Options that change nothing: a sweep gives them to networks with noise and without. */
+static void print_idle(const Settings *s, const Config *c) {
+    if (c->noise.scope == NOISE_NONE && s->noise_warmup > 0)
+        printf("warning: --noise-warmup %lld changes nothing, the config has no noise\n", (long long)s->noise_warmup);
+    if (c->noise.scope == NOISE_NONE && s->noise_per_sequence)
+        printf("warning: --noise-per-sequence changes nothing, the config has no noise\n");
+    if (s->noise_assign != ASSIGN_HARD && !config_noise_components(c))
+        printf("warning: --noise-assign %s changes nothing, the sequences of the config have no components\n",
+               settings_assigns[s->noise_assign]);
+}
+
 /* What is possible and yet hardly meant. */
 static void print_doubts(const Run *r, double epochs) {
     int vocab = r->config.vocab_size, tokens = tokenizer_vocab_size(r->tokenizer);
@@ -24,6 +36,7 @@ static void print_doubts(const Run *r, double epochs) {
     if (vocab > 2 * tokens)
         printf("warning: vocab_size is %d, but the tokenizer has %d tokens: %d rows of the embedding are never used\n",
                vocab, tokens, vocab - tokens);
+    print_idle(r->settings, &r->config);
 }
 
 static double epochs_of(const Run *r, int source, double windows) {
