@@ -19,7 +19,7 @@ static double products(const Model *m) {
         const Param *p = &m->params.params[i];
         const int *dims = p->weight->dims;
         if (p->bin != 1 || !p->matrix) continue;
-        floats += strstr(p->name, ".noble.") ? 4 * MIN(dims[0], dims[1]) : dims[0] + dims[1];
+        floats += strstr(p->name, ".noble.") ? 2 * MIN(dims[0], dims[1]) : dims[0] + dims[1];
     }
     return floats;
 }
@@ -60,14 +60,16 @@ static double scratch_floats(const Config *c, int64_t rows) {
     return fmin((double)rows, c->max_positions) * (tiles * ATTENTION_TILE + 16 * MAX(h.k_dim, h.v_dim));
 }
 
-/* Of the gradients about half a block's stand at a time, whose logits' is where they were; a block that is computed
- * again is where the logits were (tape.h). */
+/* A gate is kept beside what it is multiplied with. Of the gradients about half a block's stand at a time, or all of a
+ * wide feed-forward layer's, whose logits' is where they were; a block that is computed again is where the logits were
+ * (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
-    double block = block_floats(m, SHAPES + (c->sas.heads ? SAS_SHAPES : 0)), n_blocks = c->n_layers,
-           outputs = config_outputs(c);
-    double floats =
-        recompute ? n_blocks * c->hidden_size + fmax(outputs, 1.5 * block) : (n_blocks + 0.6) * block + outputs;
+    double gate = c->mlp.gated ? c->mlp.width : 0, n_blocks = c->n_layers, outputs = config_outputs(c);
+    double block = block_floats(m, SHAPES + (c->sas.heads ? SAS_SHAPES : 0)) + gate;
+    double hidden = 1.1 * (2.0 + c->mlp.gated) * c->mlp.width;
+    double floats = recompute ? n_blocks * c->hidden_size + fmax(outputs, block + fmax(0.5 * block, hidden))
+                              : n_blocks * block + fmax(0.6 * block, hidden) + outputs;
     floats = (double)rows * (floats + 3.0 * c->hidden_size) + (team_size() - 1) * scratch_floats(c, rows);
     return (size_t)(sizeof(float) * floats);
 }

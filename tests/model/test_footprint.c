@@ -120,3 +120,17 @@ TEST(footprint_of_wide_latents) {
     CHECK(config_kv_form(&c) == KV_COMPACT);
     check_config(&c, "mla of wide latents");
 }
+
+/* Of whose block the gradients of one layer are most. */
+TEST(footprint_of_wide_gates) {
+    static const int ranks[] = {0, 8};
+    for (size_t i = 0; i < COUNTOF(ranks); i++) {
+        Config c;
+        REQUIRE(preset_config(&c, "noble-nano", NULL) == 0);
+        c.noble.rank = ranks[i];
+        if (!ranks[i]) c.noble.layers = 0;
+        c.mlp.gated = true;
+        c.mlp.width = 32 * c.hidden_size;
+        check_config(&c, ranks[i] ? "noble beside wide gates" : "wide gates");
+    }
+}
