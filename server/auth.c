@@ -17,8 +17,22 @@ static int check_word(const char *what, const char *word, size_t n, size_t room,
         return err_set(err, "%s:%d: the %s has %zu bytes, at most %zu are allowed", path, line, what, n, room - 1);
     for (size_t i = 0; i < n; i++)
         if (word[i] <= ' ' || word[i] == 0x7f)
-            return err_set(err, "%s:%d: a %s is made of visible ASCII characters", path, line, what);
+            return err_set(err, "%s:%d: a %s is made of visible ASCII characters without a space", path, line, what);
     return 0;
+}
+
+/* 1 or 0. */
+static unsigned equal(const char *a, const char *b) {
+    unsigned char difference = 0;
+    for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
+    return ((unsigned)difference - 1) >> 31;
+}
+
+/* The number of the key, -1 when there is none. No branch depends on a key: make bench-keys measures it. */
+static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
+    unsigned found = 0;
+    for (int i = 0; i < a->n; i++) found |= (unsigned)a->keys[i].number & -equal(key, a->keys[i].text);
+    return (int)found - (found == 0);
 }
 
 /* "KEY" or "KEY NAME". */
@@ -35,7 +49,9 @@ static int add_key(Auth *a, const char *key, size_t length, const char *path, in
     a->keys = keys;
     keys[a->n] = (AuthKey){.number = ++a->last};
     memcpy(keys[a->n].name, name, n_name);
-    memcpy(keys[a->n++].text, key, n);
+    memcpy(keys[a->n].text, key, n);
+    if (find(a, keys[a->n].text) > 0) return err_set(err, "%s:%d: this key is on a line before, too", path, line);
+    a->n++;
     return 0;
 }
 
@@ -76,20 +92,6 @@ void auth_free(Auth *a) {
     if (a->keys) explicit_bzero(a->keys, (size_t)a->n * sizeof *a->keys);
     free(a->keys);
     *a = (Auth){0};
-}
-
-/* 1 or 0. */
-static unsigned equal(const char *a, const char *b) {
-    unsigned char difference = 0;
-    for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
-    return ((unsigned)difference - 1) >> 31;
-}
-
-/* The number of the key, -1 when there is none. No branch depends on a key: make bench-keys measures it. */
-static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
-    unsigned found = 0;
-    for (int i = 0; i < a->n; i++) found |= (unsigned)a->keys[i].number & -equal(key, a->keys[i].text);
-    return (int)found - (found == 0);
 }
 
 int auth_reload(Auth *a, const char *path, Err *err) {

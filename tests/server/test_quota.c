@@ -152,6 +152,17 @@ TEST(quota_of_tokens_over_http) {
     daemon_stop(&d);
 }
 
+/* Else two keys would be one tenant's. */
+TEST(quota_keys_are_distinct) {
+    char *dir = test_dir(), path[256], line[400], *errors;
+    keys_write(path, dir, "key-of-a alice\n# and again\nkey-of-b\nkey-of-a bob\n");
+    snprintf(line, sizeof line, "--model x --port 0 --api-key-file %s", path);
+    CHECK(daemon_run(line, &errors) == 1);
+    CHECK_MSG(strstr(errors, "keys:4: this key is on a line before, too") && !strstr(errors, "key-of-a"), "%s", errors);
+    free(errors);
+    free(dir);
+}
+
 TEST(quota_needs_keys) {
     static const char *const options[] = {"--requests-per-minute 3", "--tokens-per-minute 3", "--public-models"};
     for (size_t i = 0; i < COUNTOF(options); i++) {
