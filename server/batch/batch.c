@@ -46,7 +46,8 @@ struct BatchFile {
     LineReader *requests;
     int64_t n_lines; /* of the requests */
     Results results;
-    int64_t n_former; /* results of a former run whose lines were not met yet */
+    int64_t n_taken;  /* results of a former run */
+    int64_t n_former; /* of them those whose lines were not met yet */
     Ids ids;
     Place *places; /* [width] */
     int width, n_running, n_put_back;
@@ -78,7 +79,7 @@ static int open_files(BatchFile *b, const char *requests, const char *results, E
     if (results_open(&b->results, results, err) || open_requests(b, requests, err)) return -1;
     b->n_lines = line_reader_count(b->requests->fd, requests, err);
     if (b->n_lines < 0 || results_take_over(&b->results, &b->ids, err)) return -1;
-    b->n_former = b->results.lines;
+    b->n_taken = b->n_former = b->results.lines;
     return 0;
 }
 
@@ -336,6 +337,18 @@ static int answer_all(BatchFile *b, int *signal_number, Err *err) {
     return 0;
 }
 
+/* A chat's fingerprint is the model's, and the template's behind it. */
+static int check_former_model(const BatchFile *b, Err *err) {
+    const Results *r = &b->results;
+    Serving *model = versions_pin(&b->server->versions);
+    int rc = 0;
+    if (*r->fingerprint && strncmp(r->fingerprint, model->fingerprint, strlen(model->fingerprint)))
+        rc = err_set(err, "%s: line %" PRId64 " was answered by %s, and this model is %s: another --out keeps both",
+                     r->path, r->answered, r->fingerprint, model->fingerprint);
+    versions_unpin(&b->server->versions, model);
+    return rc;
+}
+
 static int prepare(BatchFile *b, const sigset_t *signals, Err *err) {
     enum { LINE_BESIDE_BODY = 64 << 10 };
     b->requests->most = (size_t)b->server->max_body + LINE_BESIDE_BODY;
@@ -346,7 +359,7 @@ static int prepare(BatchFile *b, const sigset_t *signals, Err *err) {
     for (int i = 0; i < b->width; i++) b->places[i].batch = b;
     b->terminal = isatty(STDOUT_FILENO) == 1;
     b->started = b->shown = b->synced_at = now_seconds();
-    return 0;
+    return check_former_model(b, err);
 }
 
 static void tell(const BatchFile *b, int signal_number) {
@@ -356,7 +369,9 @@ static void tell(const BatchFile *b, int signal_number) {
         printf("stopped by signal %d: %" PRId64 " of %" PRId64 " lines are done, and the same command goes on\n",
                signal_number, b->n_done, b->n_lines);
     else
-        printf("%s: %" PRId64 " results, %" PRId64 " of them errors\n", r->path, r->lines, r->failed);
+        printf("%s: %" PRId64 " results, %" PRId64 " of them errors", r->path, r->lines, r->failed);
+    if (!signal_number && b->n_taken) printf(", %" PRId64 " of a former run", b->n_taken);
+    if (!signal_number) putchar('\n');
     if (b->at_end && b->n_former)
         log_warning("%" PRId64 " results in %s are of no line of %s", b->n_former, r->path, b->requests->path);
     fflush(stdout);

@@ -18,7 +18,7 @@ typedef struct LineReader {
     uint64_t place; /* of the next chunk */
 } LineReader;
 
-/* 1: a line, 0: the end, -1 with err. LineReader of blanks count, and are handed out. */
+/* 1: a line, 0: the end, -1 with err. Lines of blanks count, and are handed out. */
 int line_reader_next(LineReader *l, Err *err);
 void line_reader_free(LineReader *l);
 

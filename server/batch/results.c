@@ -47,6 +47,11 @@ static int take_result(Results *r, Ids *ids, const cJSON *result) {
     bool asked = cJSON_IsString(custom) && cJSON_IsNumber(status) && json_is_null(error);
     if (!asked && (!json_is_null(response) || !json_integer(line, 1, JSON_INTEGER_MAX, &number))) return -1;
     if (!asked) snprintf(digits, sizeof digits, "%" PRId64, number);
+    const char *fingerprint = cJSON_GetStringValue(json_field(json_field(response, "body"), "system_fingerprint"));
+    if (fingerprint && !*r->fingerprint) {
+        snprintf(r->fingerprint, sizeof r->fingerprint, "%s", fingerprint);
+        r->answered = r->lines + 1;
+    }
     Id *id = ids_find(ids, asked ? ID_CUSTOM : ID_LINE, asked ? custom->valuestring : digits);
     if (id) id->done = true;
     r->failed += !asked || status->valuedouble >= 400;
@@ -130,7 +135,7 @@ static Buffer *begin_line(Results *r, int64_t line, const char *custom_id) {
     return b;
 }
 
-/* LineReader "name: value" as members. */
+/* Lines "name: value" as members. */
 static void put_headers(Buffer *b, const Buffer *headers) {
     const char *at = headers->data, *end = at + headers->n;
     if (!headers->n) return;

@@ -18,6 +18,8 @@ typedef struct Results {
     int64_t lines, failed; /* in the file; of them those with an error, or a status of 400 and more */
     int64_t length;        /* bytes of them */
     bool synced;           /* a lost power takes nothing of them */
+    char fingerprint[96];  /* system_fingerprint of the first answer that was taken over and has one, else "" */
+    int64_t answered;      /* its line */
     Buffer line;           /* for those to come */
 } Results;
 

@@ -250,6 +250,32 @@ TEST(batch_leaves_other_files_alone) {
     free(p.dir);
 }
 
+/* By the fingerprint; a chat's has the template's behind it. */
+TEST(batch_goes_on_with_the_same_model) {
+    static const char *const routes[][2] = {
+        {"/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":1}"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"max_tokens\":1}"}};
+    for (size_t i = 0; i < COUNTOF(routes); i++) {
+        BatchPlace p = batch_place(CHECKPOINT_SMALL);
+        Buffer b = {0};
+        batch_put(&b, "a", routes[i][0], routes[i][1]);
+        batch_write(&p, &b);
+        CHECK(batch_to_its_end(&p, "--chat-template plain", NULL) == 0);
+        expect(&p, 0, "fingerprint ", "--chat-template plain --model %s --batch %s --out %s", p.model, p.in, p.out);
+        char *all = test_read_file(p.out, NULL), *other = strstr(all, "\"system_fingerprint\":\"");
+        REQUIRE(other);
+        other[strlen("\"system_fingerprint\":\"")] ^= 1; /* another hexadecimal digit, or a letter beyond */
+        test_write_file(p.out, all, strlen(all));
+        expect(&p, 1, "out.jsonl: line 1 was answered by ", "--chat-template plain --model %s --batch %s --out %s",
+               p.model, p.in, p.out);
+        char *now = test_read_file(p.out, NULL);
+        CHECK(now && !strcmp(now, all));
+        free(now);
+        free(all);
+        free(p.dir);
+    }
+}
+
 TEST(batch_draws_a_bar_on_a_terminal) {
     BatchPlace p = batch_place(CHECKPOINT_SMALL);
     char text[4096] = "";
