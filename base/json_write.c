@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -125,10 +124,10 @@ void json_put_rounded(Buffer *b, const char *key, double value, int digits) {
 
 void json_put_double(Buffer *b, const char *key, double value) {
     char text[32];
-    snprintf(text, sizeof text, "%.15g", value);
-    double read = strtod(text, NULL);
-    bool near = fabs(read - value) <= fmax(fabs(read), fabs(value)) * DBL_EPSILON;
-    json_put_rounded(b, key, value, near ? 15 : 17);
+    int digits = 15;
+    do snprintf(text, sizeof text, "%.*g", digits, value);
+    while (isfinite(value) && strtod(text, NULL) != value && digits++ < 17);
+    put_word(b, key, isfinite(value) ? text : "null");
 }
 
 void json_put_float(Buffer *b, const char *key, float value) {

@@ -36,8 +36,8 @@ void json_put_ints(Buffer *b, const char *key, const int *x, int n); /* an array
 void json_put_float(Buffer *b, const char *key, float value);
 void json_put_floats(Buffer *b, const char *key, const float *x, int n); /* an array */
 
-/* What is not finite is null. Of so many digits at most; or as cJSON writes numbers, with 15 where these are within
- * DBL_EPSILON of it, else 17. */
+/* What is not finite is null. Of so many digits at most; or of the fewest from 15 on that are read as the same number.
+ */
 void json_put_rounded(Buffer *b, const char *key, double value, int digits);
 void json_put_double(Buffer *b, const char *key, double value);
 

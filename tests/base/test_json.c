@@ -301,10 +301,11 @@ static void check_written(Buffer *b, const char *wanted) {
     free(text);
 }
 
-TEST(json_write_numbers_as_cjson_does) {
-    static const double values[] = {0,       -0.0,         1,        -1,   0.1,     0.1f,
-                                    1.0 / 3, 2.0 / 3,      1e15,     1e16, INT_MAX, -1e300,
-                                    5e-324,  123456789012, INFINITY, NAN,  1e21,    0.3 + 1e-16};
+/* cJSON writes 10/11 with 15 digits, which are another number: a resumed run took it for a worse figure than its own.
+ */
+TEST(json_write_numbers_read_back) {
+    static const double values[] = {0,    -0.0, 1,       -1,     0.1,          0.1f,   1.0 / 3, 2.0 / 3, 10.0 / 11,
+                                    1e15, 1e16, INT_MAX, -1e300, 123456789012, 5e-324, 1e21,    6.0 / 7, 0.3 + 1e-16};
     for (uint32_t i = 0; i < 20000; i++) {
         Philox r = philox4x32(i, 1, 2, 3, 4);
         uint64_t bits = (uint64_t)r.v[0] << 32 | r.v[1];
@@ -312,13 +313,19 @@ TEST(json_write_numbers_as_cjson_does) {
         if (i % 2) memcpy(&value, &bits, sizeof value);
         if (i < COUNTOF(values)) value = values[i];
         Buffer b = {0};
-        cJSON *item = cJSON_CreateNumber(value);
-        char *wanted = cJSON_PrintUnformatted(item);
         json_put_double(&b, NULL, value);
-        check_written(&b, wanted);
-        cJSON_free(wanted);
-        cJSON_Delete(item);
+        cJSON *read = cJSON_ParseWithLength(b.data, b.n);
+        if (isfinite(value))
+            CHECK_MSG(cJSON_IsNumber(read) && !memcmp(&read->valuedouble, &value, sizeof value), "%.17g is %.*s", value,
+                      (int)b.n, b.data);
+        else
+            CHECK(cJSON_IsNull(read));
+        cJSON_Delete(read);
+        buffer_free(&b);
     }
+    Buffer b = {0};
+    json_put_double(&b, NULL, 0.1);
+    check_written(&b, "0.1");
 }
 
 TEST(json_write_layouts) {
