@@ -42,7 +42,8 @@ void queue_take(Queue *q, Job *job) {
     Job **at = &q->first;
     while (*at != job) at = &(*at)->next;
     unlink_job(q, at);
-    q->round = MAX(q->round, job->round);
+    /* One that is taken before others, whose clients have all that they may, says nothing of their rounds. */
+    if (!q->first || q->first->round >= job->round) q->round = MAX(q->round, job->round);
     for (Job *other = q->first; other && !job->begun; other = other->next)
         if (other->request == job->request) other->begun = true;
 }

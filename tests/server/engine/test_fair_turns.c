@@ -54,6 +54,29 @@ TEST(queue_makes_room_for_who_has_less) {
     CHECK(spell(queue_sweep(&q, everybody, NULL)) == 22111);
 }
 
+static bool all_but_1(uint64_t client, const void *arg) {
+    (void)arg;
+    return client != 1;
+}
+
+/* Client 1 has all that it may have, and the others come and go meanwhile. */
+TEST(queue_of_who_waits_for_places_is_the_longest) {
+    Queue q = {0};
+    Job *gone = NULL;
+    add(&q, 1, 6);
+    for (int i = 0; i < 10; i++) {
+        add(&q, 2, 1);
+        Job *job = queue_next(&q, all_but_1, NULL);
+        queue_take(&q, job);
+        CHECK(job->client == 2);
+        job_release(job);
+    }
+    add(&q, 3, 2);
+    CHECK(queue_make_room(&q, 4, 1, 8, &gone));
+    CHECK(spell(gone) == 111111);
+    CHECK(spell(queue_sweep(&q, everybody, NULL)) == 33);
+}
+
 /* ---- the engine ---- */
 
 /* Hands over n jobs of a client as one request. */
