@@ -20,8 +20,10 @@ static int pool_blocks(const Config *c, const EngineOptions *o) {
 EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
     const Config *c = &m->cfg;
     if (!config_generates(c)) {
-        int64_t rows = scheduler_chunk(c, o->prefill_chunk);
-        return (EngineFootprint){.work_bytes = footprint_serving(m, rows, rows, KV_EXPANDED)};
+        int64_t rows = scheduler_chunk(c, o->prefill_chunk), wanted = rows;
+        if (config_pools(c)) wanted = MIN(rows, o->max_batch);
+        if (c->task == TASK_FILL_MASK) wanted = MIN(rows, o->max_batch + SCORED_ROWS);
+        return (EngineFootprint){.work_bytes = footprint_serving(m, rows, wanted, KV_EXPANDED)};
     }
     int64_t tokens = (int64_t)pool_blocks(c, o) * KV_BLOCK, rows = (int64_t)o->max_batch + o->prefill_chunk;
     return (EngineFootprint){.kv_tokens = (int)tokens,

@@ -272,6 +272,10 @@ TEST(engine_footprint_has_a_step_s_logits) {
     size_t logits = (size_t)(o.max_batch + SCORED_ROWS) * 20000 * sizeof(float);
     CHECK_MSG(f.work_bytes >= logits && f.work_bytes < 2 * logits, "%zu bytes, the logits are %zu", f.work_bytes,
               logits);
+    m.model.cfg.task = TASK_FILL_MASK; /* whose pass has as many masks */
+    f = engine_footprint(&m.model, &o);
+    CHECK_MSG(f.work_bytes >= logits && f.work_bytes < 2 * logits, "fill-mask: %zu bytes, the logits are %zu",
+              f.work_bytes, logits);
     test_model_free(&m);
 }
 
