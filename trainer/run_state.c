@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json/json.h"
 #include "base/json/json_reader.h"
+#include "base/memory.h"
 #include "trainer/run_folder.h"
 #include "weights/config_json.h"
 
@@ -63,6 +64,7 @@ void run_state_free(RunState *s) {
 }
 
 int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err) {
+    memory_ran_out(); /* forget what was before */
     cJSON *root = cJSON_CreateObject();
     char *config = config_json_print(&s->config, NULL);
     cJSON_AddNumberToObject(root, "step", (double)step);
@@ -72,5 +74,7 @@ int run_state_save(const RunState *s, const char *dir, int64_t step, Err *err) {
     cJSON_AddItemToObject(root, "config", cJSON_Parse(config));
     cJSON_AddItemToObject(root, "settings", cJSON_Duplicate(s->settings, true));
     free(config);
-    return run_state_write(root, dir, err);
+    if (!memory_ran_out()) return run_state_write(root, dir, err);
+    cJSON_Delete(root);
+    return err_set(err, "%s/" RUN_STATE ": no memory to write it", dir);
 }
