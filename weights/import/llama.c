@@ -1,20 +1,21 @@
 #include "weights/import/llama.h"
 
 #include "base/err.h"
+#include "base/json/json_reader.h"
 #include "model/kind.h"
 
 #include <math.h>
 
-/* "rope_type" is "type" in older files. A theta inside is transformers 5's place for it. */
 static void check_whole(JsonReader *r) {
     double part = json_take_number(r, "partial_rotary_factor", 1);
     if (part != 1) json_reader_fail(r, "partial_rotary_factor is %g, must be 1", part);
 }
 
+/* "rope_type" is "type" in older files. A theta inside is transformers 5's place for it. */
 void rope_scaling_read(Config *c, JsonReader *r, const char *key) {
     JsonReader rope;
     if (!json_reader_enter(r, &rope, key)) return;
-    const char *type = json_field(rope.object, "rope_type") || !r->foreign ? "rope_type" : "type";
+    const char *type = !json_is_null(json_field(rope.object, "rope_type")) || !r->foreign ? "rope_type" : "type";
     c->rope_scaling.kind = (RopeScaling)json_take_name(&rope, type, rope_scaling_names, COUNTOF(rope_scaling_names),
                                                        r->foreign ? ROPE_DEFAULT : JSON_REQUIRED);
     if (c->rope_scaling.kind != ROPE_DEFAULT) c->rope_scaling.factor = (float)json_take_number(&rope, "factor", NAN);
