@@ -44,9 +44,10 @@ static int sample(const Checkpoint *c, const Sample *s, const TokenList *ids, Er
                    .max_tokens = s->max_tokens ? s->max_tokens : MIN(100, room),
                    .from_start = !s->prompt,
                    .sampling = draws_sampling(&s->draws, draws_seed(s->seed)),
-                   .noise = {.seed = draws_seed(s->noise_seed), .scale = (float)s->draws.noise_scale},
+                   .noise = {.scale = (float)s->draws.noise_scale},
                    .show = show};
     Buffer text = {0};
+    r.noise.seed = s->noise_seed < 0 && s->seed >= 0 ? r.sampling.seed : draws_seed(s->noise_seed);
     if (draws_component(&c->model.cfg, s->component, &r.noise, err)) return -1;
     fprintf(stderr, "seed %" PRIu64 ", noise_seed %" PRIu64 ", noise_scale %g, temperature %g, top_k %d, top_p %g\n",
             r.sampling.seed, r.noise.seed, s->draws.noise_scale, s->draws.temperature, s->draws.top_k, s->draws.top_p);
@@ -85,7 +86,7 @@ static const Option options[] = {
      .absent = "100, or what the context has room for"},
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, .help = "seed of the draws", .absent = "drawn"},
     {"noise-seed", OPTION_INT64, AT(noise_seed), "N", 0, (double)SEED_MAX, .help = "seed of the noise",
-     .absent = "drawn"},
+     .absent = "--seed, or drawn"},
     {"noise-component", OPTION_INT, AT(component), "N", 0, NOISE_COMPONENTS_MAX - 1,
      .absent = "drawn by the noise seed", .help = "the component of the text, where sequences have them"},
     DRAWS_OPTIONS(AT(draws)),

@@ -20,19 +20,35 @@ size_t texts_cut(const char *data, size_t n) {
     return cut;
 }
 
+/* What gzip, zstd, xz and bzip2 begin with. */
+static bool is_packed(const char *data, size_t n) {
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } magics[] = {{"\x1f\x8b", 2},
+                  {"\x28\xb5\x2f\xfd", 4},
+                  {"\xfd"
+                   "7zXZ",
+                   5},
+                  {"BZh", 3}};
+    for (size_t i = 0; i < COUNTOF(magics); i++)
+        if (n >= magics[i].n && !memcmp(data, magics[i].bytes, magics[i].n)) return true;
+    return false;
+}
+
 int text_check(const char *path, TextPlace at, const char *data, size_t n, Err *err) {
     const char *zero = memchr(data, 0, n);
     size_t valid = zero ? n : utf8_valid_prefix(data, n);
+    if ((zero || valid < n) && at.byte == 0 && is_packed(data, n))
+        return err_set(err, "%s is packed: unpack it, or noised-train tokenize reads texts of gzip", path);
     if (zero)
         return err_set(err, "%s: byte %lld is zero, so this is no text in UTF-8 (iconv -t utf-8 makes one of UTF-16)",
                        path, (long long)(at.byte + (zero - data)));
     if (valid == n) return 0;
     for (size_t i = 0; i < valid; i++) at.line += data[i] == '\n';
-    return err_set(err,
-                   "%s: line %lld, byte %lld: 0x%02X is no UTF-8; if the text is Latin-1:\n"
-                   "  iconv -f latin1 -t utf-8 %s >utf-8.txt",
+    return err_set(err, "%s: line %lld, byte %lld: 0x%02X is no UTF-8 (iconv -f latin1 -t utf-8 makes it of Latin-1)",
                    path, (long long)at.line, (long long)at.byte + (long long)valid,
-                   (unsigned)(unsigned char)data[valid], path);
+                   (unsigned)(unsigned char)data[valid]);
 }
 
 static char *add_file(Texts *t, const char *path, size_t *n, Err *err) {
