@@ -1,6 +1,7 @@
 /* A schema: what its keywords say, and which of the others reads them. */
 #include "server/form/schema.h"
 
+#include "base/text.h"
 #include "base/json/json_reader.h"
 #include "base/memory.h"
 
@@ -12,15 +13,22 @@
 typedef enum Group { SAYS_NOTHING, WHOLE, VALUES, TYPE, OF_OBJECT, OF_ARRAY, OF_STRING, OF_NUMBER } Group;
 
 /* Which may be false, since that is what absence means. */
-static bool is_off(const cJSON *item) { return !strcmp(item->string, "uniqueItems") && cJSON_IsFalse(item); }
+/* Keywords that bound nothing as they stand. */
+static bool is_off(const cJSON *item) {
+    static const char *const switches[] = {"uniqueItems", "nullable", NULL};
+    if (text_is_in(item->string, switches)) return cJSON_IsFalse(item);
+    return !strcmp(item->string, "propertyNames") && cJSON_GetArraySize(item) == 1 &&
+           json_is_text(json_field(item, "type"), "string");
+}
 
 static int group_of(const char *keyword) {
     static const struct {
         Group group;
         const char *names; /* with spaces around each */
     } groups[] = {
-        {SAYS_NOTHING, " title description default example examples $schema $id $comment $defs definitions deprecated "
-                       "readOnly writeOnly discriminator "},
+        {SAYS_NOTHING,
+         " title description default example examples $schema $id $comment $defs definitions deprecated "
+         "readOnly writeOnly discriminator contentEncoding contentMediaType markdownDescription enumDescriptions "},
         {WHOLE, " $ref anyOf oneOf allOf "},
         {VALUES, " enum const "},
         {TYPE, " type "},

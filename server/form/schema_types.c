@@ -3,6 +3,7 @@
 #include "server/form/schema.h"
 
 #include "base/json/json_reader.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,10 +72,18 @@ static const char *pattern_of_format(const char *format) {
         {"ipv4", BYTE "(?:\\." BYTE "){3}"},
         {"hostname", WORD "(?:\\." WORD "){0,4}"},
         {"email", "[A-Za-z0-9_]{1,32}(?:[.+-][A-Za-z0-9_]{1,16}){0,3}@" WORD "(?:\\." WORD "){1,4}"},
+        {"uri", "https?://" WORD "(?:\\." WORD "){1,4}(?::[1-9]\\d{1,3})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}"
+                "(?:\\?[A-Za-z0-9._~=&-]{0,64})?(?:#[A-Za-z0-9._~-]{0,64})?"},
     };
     for (size_t i = 0; i < COUNTOF(formats); i++)
         if (!strcmp(format, formats[i].name)) return formats[i].pattern;
     return NULL;
+}
+
+/* What tells programs how to handle a string, and not which strings there are. */
+static bool says_nothing(const cJSON *format) {
+    static const char *const names[] = {"password", "binary", "path", "file-path", "directory-path", NULL};
+    return cJSON_IsString(format) && text_is_in(format->valuestring, names);
 }
 
 static int quoted(Form *f, int inner) {
@@ -99,21 +108,32 @@ static int by_pattern(SchemaReader *r, const cJSON *pattern, const SchemaPath *p
     return schema_fail(r, path, "%s", why);
 }
 
+/* Beside a pattern a format is an annotation, which zod writes beside every pattern of its own. Where such a one looks
+ * ahead or behind, and no graph can, the format stands for it. */
+static int by_pattern_or_format(SchemaReader *r, const cJSON *pattern, const cJSON *format, const SchemaPath *path) {
+    const char *name = cJSON_GetStringValue(format);
+    FormError before = *r->error;
+    int node = by_pattern(r, pattern, &(SchemaPath){path, "pattern", 0});
+    if (node >= 0 || !name || !pattern_of_format(name)) return node;
+    *r->error = before;
+    return by_format(r, format, &(SchemaPath){path, "format", 0});
+}
+
 int schema_string(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
-    static const char *const ways[] = {"pattern", "format", "minLength", "maxLength"};
-    const cJSON *items[COUNTOF(ways)];
-    int low, high, n = 0;
-    for (size_t i = 0; i < COUNTOF(ways); i++) {
-        items[i] = json_field(schema, ways[i]);
-        if (items[i] && n++ > 0 && !(i == 3 && items[2] && n == 2))
-            return schema_fail(r, &(SchemaPath){path, ways[i], 0}, "is not supported beside another bound of strings");
-    }
-    if (items[0]) return by_pattern(r, items[0], &(SchemaPath){path, ways[0], 0});
-    if (items[1]) return by_format(r, items[1], &(SchemaPath){path, ways[1], 0});
-    if (schema_count(r, schema, ways[2], 0, path, &low) || schema_count(r, schema, ways[3], GRAPH_ENDLESS, path, &high))
+    const cJSON *pattern = json_field(schema, "pattern"), *format = json_field(schema, "format");
+    const cJSON *least = json_field(schema, "minLength"), *most = json_field(schema, "maxLength");
+    int low, high;
+    if (says_nothing(format)) format = NULL;
+    if ((pattern || format) && (least || most))
+        return schema_fail(r, &(SchemaPath){path, least ? "minLength" : "maxLength", 0},
+                           "is not supported beside another bound of strings");
+    if (pattern) return by_pattern_or_format(r, pattern, format, path);
+    if (format) return by_format(r, format, &(SchemaPath){path, "format", 0});
+    if (schema_count(r, schema, "minLength", 0, path, &low) ||
+        schema_count(r, schema, "maxLength", GRAPH_ENDLESS, path, &high))
         return -1;
     if (high != GRAPH_ENDLESS && low > high)
-        return schema_fail(r, &(SchemaPath){path, ways[2], 0}, "is %d, maxLength only %d", low, high);
+        return schema_fail(r, &(SchemaPath){path, "minLength", 0}, "is %d, maxLength only %d", low, high);
     if (!low && high == GRAPH_ENDLESS) return r->json.string;
     return quoted(r->form, graph_repeat(r->form, r->json.character, low, high));
 }

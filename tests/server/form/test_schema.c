@@ -96,6 +96,8 @@ TEST(form_schema_strings) {
     check("{\"format\":\"date-time\"}", LIST("\"2024-02-29T23:59:00Z\"", "\"2024-01-01T00:00:00.5+01:00\""),
           LIST("\"2024-02-29\"", "\"2024-02-29T24:00:00Z\""));
     check("{\"format\":\"ipv4\"}", LIST("\"1.2.3.255\""), LIST("\"1.2.3\"", "\"1.2.3.256\"", "\"01.2.3.4\""));
+    check("{\"format\":\"uri\"}", LIST("\"https://a.example/b/c.html?d=1#e\"", "\"http://a.b:8080\""),
+          LIST("\"a.example\"", "\"https://a b.c\"", "\"https://\""));
     check("{\"format\":\"uuid\"}", LIST("\"2eb8aa08-aa98-11ea-b4aa-73b441d16380\""), LIST("\"2eb8aa08\""));
 }
 
@@ -145,6 +147,26 @@ TEST(form_schema_references) {
           "b\"}],\"$defs\":{\"a\":{\"properties\":{\"t\":{\"const\":\"a\"}},\"required\":[\"t\"]},"
           "\"b\":{\"properties\":{\"t\":{\"enum\":[\"b\",\"c\"]}},\"required\":[\"t\"]}}}",
           LIST("{\"t\":\"a\"}", "{\"t\":\"c\"}"), LIST("{\"t\":\"d\"}", "{}"));
+}
+
+/* As zod and pydantic write them. */
+TEST(form_schema_annotations) {
+    check("{\"type\":\"string\",\"format\":\"starts_with\",\"pattern\":\"^ab.*\"}", LIST("\"abc\""), LIST("\"bc\""));
+    check("{\"type\":\"string\",\"format\":\"date\",\"pattern\":\"^2[0-9]{3}-01-01$\"}", LIST("\"2024-01-01\""),
+          LIST("\"2024-02-01\""));
+    check("{\"type\":\"string\",\"format\":\"email\",\"pattern\":\"^(?!\\\\.)[a-z.]+@[a-z.]+$\"}",
+          LIST("\"a@b.example\""), LIST("\"ab\""));
+    static const char *const idle[] = {"\"format\":\"password\"",  "\"format\":\"binary\"",
+                                       "\"format\":\"file-path\"", "\"contentEncoding\":\"base64\"",
+                                       "\"nullable\":false",       "\"markdownDescription\":\"what it is\""};
+    for (size_t i = 0; i < COUNTOF(idle); i++) {
+        char schema[128];
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"maxLength\":3,%s}", idle[i]);
+        check(schema, LIST("\"abc\""), LIST("\"abcd\"", "1"));
+    }
+    check(
+        "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\"},\"additionalProperties\":{\"type\":\"integer\"}}",
+        LIST("{\"a\":1}"), LIST("{\"a\":\"b\"}"));
 }
 
 /* Of oneOf, what no value can be two of: by types, listed values, or a property that both require. */
@@ -200,6 +222,10 @@ TEST(form_schema_names_what_it_cannot_keep) {
         {"{\"pattern\":\"a\",\"minLength\":2}", "minLength", "beside another"},
         {"{\"pattern\":\"(?=a)\"}", "pattern", "lookahead"},
         {"{\"format\":\"regex\"}", "format", "is not supported"},
+        {"{\"nullable\":true}", "nullable", "is not supported"},
+        {"{\"propertyNames\":{\"pattern\":\"a\"}}", "propertyNames", "is not supported"},
+        {"{\"format\":\"starts_with\",\"pattern\":\"(?=a)b\"}", "pattern", "is"},
+        {"{\"pattern\":\"a\",\"maxLength\":1}", "maxLength", "beside another bound"},
         {"{\"pattern\":3}", "pattern", "must be a string"},
         {"{\"format\":3}", "format", "is not supported"},
         {"{\"type\":\"integer\",\"maximum\":\"9\"}", "maximum", "must be a number"},
