@@ -85,7 +85,7 @@ const Option options_table[OPTIONS_N] = {
     {"max-bodies", OPTION_INT, AT(http.max_bodies), "N", 1024, 1 << 30, "134217728", "bytes", FOR_CLIENTS,
      .help = "of all bodies that are being received; as many of those that wait to be read, and of answers that wait "
              "for their readers"},
-    {"max-json-depth", OPTION_INT, AT(limits.json_depth), "N", 3, 500, "16", .help = "nesting of a request"},
+    {"max-json-depth", OPTION_INT, AT(limits.json_depth), "N", 3, 500, "64", .help = "nesting of a request"},
     {"max-json-values", OPTION_INT, AT(limits.json_values), "N", 0, 1 << 24, "0",
      .help = "values in a request; 0: 8192, or 1024 beyond the context if that is more"},
     {"max-n", OPTION_INT, AT(limits.n), "N", 1, 4096, "64", .help = "n and best_of"},

@@ -130,7 +130,8 @@ static int read_rows(const FieldReader *outer, const cJSON *object, const FieldL
         const Field *f = fields_find(list, item->string);
         FieldReader r = *outer;
         r.name = name;
-        if (f ? !cJSON_IsNull(item) && read_field(&r, f, item) : unknown(r.name, r.ignored, r.error)) return -1;
+        if (cJSON_IsNull(item)) continue;
+        if (f ? read_field(&r, f, item) : unknown(r.name, r.ignored, r.error)) return -1;
     }
     return 0;
 }

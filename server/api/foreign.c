@@ -124,6 +124,7 @@ static const Field rows[] = {
     ROW("service_tier", "[\"auto\",\"default\"]", "OpenAI"),
     ROW("store", OFF, "OpenAI"),
     ROW("metadata", ANY, "OpenAI"),
+    ROW("client_metadata", ANY, "Codex"),
     ROW("prompt_cache_key", ANY, "OpenAI: a prompt's beginning is shared by its tokens"),
     ROW("prompt_cache_retention", ANY, "OpenAI"),
     ROW("safety_identifier", ANY, "OpenAI"),

@@ -51,7 +51,8 @@ static bool is_name(const cJSON *item) {
 
 static const cJSON *name_of(const cJSON *tool) { return json_field(json_field(tool, "function"), "name"); }
 
-static const char *const of_tool[] = {"type", "function", NULL};
+/* cache_control says what Anthropic's servers keep. */
+static const char *const of_tool[] = {"type", "function", "cache_control", NULL};
 
 static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError *e) {
     const cJSON *function = json_field(tool, "function"), *text = json_field(function, "description");
@@ -108,7 +109,8 @@ static int read_choice(const RequestDraft *d, CallRule *rule, ApiError *e) {
                         "\"name\":...}}, not %s",
                         show_json(choice).text);
     static const char *const of_chosen[] = {"name", NULL};
-    if (fields_check_members(choice, "tool_choice", of_tool, d->ignored, e) ||
+    static const char *const of_choice[] = {"type", "function", NULL};
+    if (fields_check_members(choice, "tool_choice", of_choice, d->ignored, e) ||
         fields_check_members(json_field(choice, "function"), "tool_choice.function", of_chosen, d->ignored, e))
         return -1;
     rule->only = place_of(d->tools, name);

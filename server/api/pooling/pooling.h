@@ -44,6 +44,7 @@ typedef struct PoolingRequest {
     const char *query;
     const cJSON *documents, *texts;
     int top_n;
+    int max_tokens_per_doc; /* 0: any */
     bool return_documents;
 } PoolingRequest;
 

@@ -62,6 +62,8 @@ static const Field rows[] = {
      .absent = "none",
      .help = "The documents, with the answer of text-embeddings-inference: an array of `index` and `score`."},
     {FIELD(top_n, FIELD_INT), .high = INT_MAX, .absent = "all", .help = "So many are answered, the likest; 0: all."},
+    {FIELD(max_tokens_per_doc, FIELD_INT), .high = INT_MAX, .absent = "any",
+     .help = "So many tokens of a longer document count, the first ones, and no more than the context holds."},
     {FIELD(return_documents, FIELD_BOOL), .fallback = true, .help = "With `documents`: every result has its text."},
     {FIELD(truncate, FIELD_BOOL), .help = "Of a text longer than the context its beginning counts."},
     {.name = "truncation_direction",
@@ -99,7 +101,14 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     if (!r->inputs) return api_no_memory(e);
     if (pooling_add_text(r, ctx, "query", r->query, e)) return -1;
     cJSON_ArrayForEach(item, list) if (pooling_add_text(r, ctx, field, text_of(item)->valuestring, e)) return -1;
-    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].n_values = ctx->config->hidden_size;
+    for (int i = 0; i < r->n_inputs; i++) {
+        PoolingInput *input = &r->inputs[i];
+        int most = MIN(r->max_tokens_per_doc, ctx->config->max_positions);
+        input->n_values = ctx->config->hidden_size;
+        if (i == 0 || !most || input->n <= most) continue;
+        input->n = most;
+        input->truncated = true;
+    }
     return 0;
 }
 

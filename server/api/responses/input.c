@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,16 @@ static cJSON *function_of(const cJSON *item, const char *const *members, const c
     return NULL;
 }
 
+/* What OpenAI's server runs itself, and what its own clients run there beside functions. No model here is told of them,
+ * so none calls them; Codex always sends some. */
+static bool is_left_out(const cJSON *tool) {
+    static const char *const types[] = {"code_interpreter", "computer_use_preview", "custom", "file_search",
+                                        "image_generation", "local_shell",          "mcp",    "namespace",
+                                        "web_search",       "web_search_preview",   NULL};
+    const char *type = cJSON_GetStringValue(json_field(tool, "type"));
+    return type && text_is_in(type, types);
+}
+
 static int add_tools(ResponseInput *c, const cJSON *tools, Buffer *ignored, ApiError *e) {
     static const char *const members[] = {"type", "name", "description", "parameters", "strict", NULL};
     const cJSON *tool;
@@ -187,10 +198,12 @@ static int add_tools(ResponseInput *c, const cJSON *tools, Buffer *ignored, ApiE
     if (json_is_null(tools)) return 0;
     if (!cJSON_IsArray(tools)) return api_fail(e, 400, NULL, "tools", "tools must be an array of tools");
     if (!(c->tools = cJSON_CreateArray())) return api_no_memory(e);
+    c->asked_tools = tools;
     cJSON_ArrayForEach(tool, tools) {
         char name[64], inner[80];
         snprintf(name, sizeof name, "tools[%d]", i++);
         snprintf(inner, sizeof inner, "%s.type", name);
+        if (is_left_out(tool)) continue;
         if (!json_is_text(json_field(tool, "type"), "function"))
             return api_fail(e, 400, NULL, inner, "%s must be \"function\", not %s", inner,
                             show_json(json_field(tool, "type")).text);
@@ -248,6 +261,17 @@ static void rename_param(ApiError *e, size_t n, const char *name) {
     memcpy(e->param, param, sizeof param);
 }
 
+/* The place of function i among the tools that were asked for. */
+static int place_of_tool(const ResponseInput *c, int i) {
+    const cJSON *tool;
+    int at = 0;
+    cJSON_ArrayForEach(tool, c->asked_tools) {
+        if (!is_left_out(tool) && i-- == 0) break;
+        at++;
+    }
+    return at;
+}
+
 void response_input_name(const ResponseInput *c, ApiError *e) {
     char name[32];
     int i, at = 0;
@@ -261,7 +285,7 @@ void response_input_name(const ResponseInput *c, ApiError *e) {
     }
     at = 0;
     if (sscanf(e->param, "tools[%d].function%n", &i, &at) == 1 && at) {
-        snprintf(name, sizeof name, "tools[%d]", i);
+        snprintf(name, sizeof name, "tools[%d]", place_of_tool(c, i));
         rename_param(e, (size_t)at, name);
     }
     if (!strncmp(e->param, "tool_choice.function", strlen("tool_choice.function")))

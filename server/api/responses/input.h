@@ -9,6 +9,7 @@ typedef struct ResponseInput {
     cJSON *messages, *tools, *choice; /* the last two NULL where there are none */
     int *items;                       /* of a message: the item of `input` that it begins with; -1: the instructions */
     int n;                            /* messages */
+    const cJSON *asked_tools;         /* as they were sent, borrowed */
 } ResponseInput;
 
 /* Of `most` items at most. -1 with e; response_input_free in any case. */

@@ -94,7 +94,7 @@ static const Field rows[] = {
     {DRAFT_FIELD(previous_response_id, FIELD_TEXT), .absent = "none", .help = "Refused: nothing is stored."},
     NEUTRAL("background", "[false]", "Nothing is computed without a connection."),
     NEUTRAL("conversation", "[]", "Nothing is stored."),
-    NEUTRAL("include", "[[]]", "There is no more to tell."),
+    NEUTRAL("include", "[[],[\"reasoning.encrypted_content\"]]", "There is no more to tell, and no reasoning."),
     NEUTRAL("max_tool_calls", NULL, "Of a server's own tools, of which there are none."),
     NEUTRAL("reasoning", NULL, "For models that take it."),
     NEUTRAL("prompt", "[]", "No template of a prompt is stored."),
@@ -106,7 +106,10 @@ static const Field rows[] = {
     {DRAFT_FIELD(tool_choice, FIELD_OTHER), .type = &tool_choice, .absent = "`auto`",
      .help = "As in `/v1/chat/completions`; one tool is `{\"type\":\"function\",\"name\":...}`."},
     {DRAFT_FIELD(tools, FIELD_OTHER), .type = &tools, .absent = "none",
-     .help = "As in `/v1/chat/completions`, with what those have in `function` beside `type`."},
+     .help =
+         "As in `/v1/chat/completions`, with what those have in `function` beside `type`. Those of OpenAI's own "
+         "(`custom`, "
+         "`namespace`, `web_search` and the like) may be among them; the model is not told of them and so calls none."},
     NEUTRAL("top_logprobs", "[0]", "No token's logprobs are told."),
     NEUTRAL("truncation", "[\"disabled\"]", "No input is shortened."),
     ABSENT("messages"),

@@ -12,7 +12,7 @@ struct Server;
 
 typedef struct Route {
     const char *path, *parameter; /* with a parameter, which may hold slashes, whatever begins with path */
-    const char *also[2];          /* other paths of the same; NULL: none */
+    const char *also[4];          /* other paths of the same; NULL: none */
     const char *help;
     bool open;      /* needs no API key */
     bool of_models; /* nor does this one where models->open */

@@ -317,9 +317,9 @@ TEST(api_limits) {
         check_limit(&d, repeat("\"stop_token_ids\":[", "1", 256 + over, "]"), status, "stop_token_ids", "stop ids");
         snprintf(what, sizeof what, "values %+d", over);
         check_limit(&d, repeat("\"user\":[", "1", 8192 - 4 + over, "]"), 400, over > 0 ? "" : "user", what);
-        char *nested = xcalloc(1, 64);
-        for (int i = 0; i < 15 + over; i++) strcat(nested, "[");
-        for (int i = 0; i < 15 + over; i++) strcat(nested, "]");
+        char *nested = xcalloc(1, 256);
+        for (int i = 0; i < 63 + over; i++) strcat(nested, "[");
+        for (int i = 0; i < 63 + over; i++) strcat(nested, "]");
         snprintf(text, sizeof text, "\"user\":%s", nested);
         check_limit(&d, repeat(text, "", 0, ""), 400, over > 0 ? "" : "user", "depth");
         free(nested);

@@ -272,7 +272,7 @@ TEST(responses_calls_come_back) {
 TEST(responses_tools_refusals_name_the_place) {
     static const Bad bad[] = {
         {"{\"input\":\"a\",\"tools\":7}", 400, "tools"},
-        {"{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0].type"},
+        {"{\"input\":\"a\",\"tools\":[{\"type\":\"search\"}]}", 400, "tools[0].type"},
         {"{\"input\":\"a\",\"tools\":[7]}", 400, "tools[0].type"},
         {"{\"input\":\"a\",\"tools\":[{\"type\":\"function\"}]}", 400, "tools[0].name"},
         {"{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"b\"}}]}", 400,
@@ -282,6 +282,10 @@ TEST(responses_tools_refusals_name_the_place) {
         {"{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"b\",\"parameters\":{\"type\":\"object\","
          "\"properties\":{\"c\":{\"not\":{}}}}}]}",
          400, "tools[0].parameters.properties.c.not"},
+        {"{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"},{\"type\":\"function\",\"name\":\"b\"},"
+         "{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[]},{\"type\":\"function\",\"name\":\"b c\"}]}",
+         400, "tools[3].name"},
+        {"{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"}],\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{\"input\":\"a\",\"tool_choice\":\"required\"}", 400, "tool_choice"},
         {"{\"input\":\"a\",\"tool_choice\":7}", 400, "tool_choice"},
         {"{\"input\":\"a\",\"tool_choice\":\"any\"}", 400, "tool_choice"},

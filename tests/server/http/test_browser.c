@@ -212,7 +212,7 @@ TEST(headers_lenient_unknown_fields) {
         {"/v1/responses", "{\"max_output_tokens\":1,\"input\":[{\"role\":\"user\",\"content\":\"a\",\"x\":1}]}",
          "input[0].x"},
         {"/v1/embeddings", "{\"input\":\"a\",\"x\":1}", "x"},
-        {"/v1/score", "{\"continuations\":[\"a\"],\"x\":null}", "x"},
+        {"/v1/score", "{\"continuations\":[\"a\"],\"x\":0}", "x"},
         {"/tokenize", "{\"prompt\":\"a\",\"x\":1}", "x"},
         {"/detokenize", "{\"tokens\":[],\"x\":1}", "x"},
     };
