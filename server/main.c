@@ -10,6 +10,7 @@
 #include "server/supervise.h"
 #include "server/systemd.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,13 @@ static double started(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static void warn_of_idle_noise(const ApiDefaults *d, const Config *c) {
+    static const char why[] = "changes nothing: the model has no noise";
+    if (c->noise.scope != NOISE_NONE) return;
+    if (d->noise_seed >= 0) log_warning("--noise-seed %" PRId64 " %s", d->noise_seed, why);
+    if (d->noise_scale < 1 || d->noise_scale > 1) log_warning("--noise-scale %g %s", (double)d->noise_scale, why);
+}
+
 /* batch NULL: serves. */
 static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const sigset_t *signals, int *status,
                Err *err) {
@@ -128,6 +136,7 @@ static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const
     quota_open(&s.quota, o->quota);
     versions_add(&s.versions, first);
     log_line("serving %s as \"%s\", fingerprint %s", o->model, name, first->fingerprint);
+    warn_of_idle_noise(&o->defaults, first->api.config);
     int rc = batch ? answer_batch(o, batch, &s, signals, status, err) : serve(o, &s, &ctx, signals, err);
     versions_close(&s.versions);
     pthread_mutex_destroy(&s.versions.mutex);

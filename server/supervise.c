@@ -79,7 +79,7 @@ static void reread_keys(Supervisor *v) {
     if (auth_reload(v->server->auth, path, &err))
         log_warning("the API keys stay what they were: %s", err.msg);
     else
-        log_line("%d API keys", v->server->auth->n);
+        log_line("%d API key%s", v->server->auth->n, v->server->auth->n == 1 ? "" : "s");
 }
 
 static void ask_for_reload(Supervisor *v) {

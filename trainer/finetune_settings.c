@@ -100,7 +100,9 @@ int finetune_settings_finish(FinetuneSettings *s, Err *err) {
         return err_set(err, "%s", s->init ? "--init and --config exclude each other" : "--init or --config is missing");
     if (s->tokenizer && s->init) return err_set(err, "--init %s brings its own tokenizer", s->init);
     if (s->freeze && s->config) return err_set(err, "--freeze needs --init: there is nothing learnt to be kept");
-    if (s->vectors && !s->config) return err_set(err, "--init %s brings its own word vectors", s->init);
+    if (s->vectors && !s->config)
+        return err_set(err, "--vectors %s is for --config: --init %s brings its own words or tokens", s->vectors,
+                       s->init);
     if (s->recipe.momentum > 0 && s->recipe.optimizer != OPTIMIZER_SGD)
         return err_set(err, "--momentum is for --optimizer sgd");
     if (recipe_check(&s->recipe, err)) return -1;

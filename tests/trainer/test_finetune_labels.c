@@ -363,7 +363,7 @@ TEST(finetune_learns_on_word_vectors) {
     check_run(dir, "finetune --config vit-nano --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 1,
               "vit-nano reads none");
     check_run(dir, "finetune --init %M --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 2,
-              "brings its own word vectors");
+              "brings its own words or tokens");
     free(dir);
 }
 

@@ -37,7 +37,7 @@ TEST(images_become_texts) {
     char *dir = test_dir(), *images = write_images(dir), args[2048];
     size_t n;
     snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
-    check_run(args, 0, "60 images of 14 x 14 tokens, each behind one of 10 classes");
+    check_run(args, 0, "60 images of 14 x 14 tokens, each behind one of 10 classes: pretrain --window 197");
     char *path = trainer_join(dir, "a/images.txt"), *text = test_read_file(path, &n);
     /* the first token of image 1 is (255 + 3 x 25) / 4 = 82.5 of 256, in sixteenths 5; the others are 25 */
     REQUIRE(text && !strncmp(text, "[0] 3 0 0 0", 11));

@@ -149,8 +149,12 @@ static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err
 /* A new run's state is written, that of a saved one is of the same data. */
 static int settle_state(const CommandLine *line, const cJSON *state, const Finetune *f, Err *err) {
     if (!state) return ranks->rank ? 0 : save_state(line, f, err);
-    if (!json_is_text(json_field(state, "data_sha256"), f->hash))
-        return err_set(err, "the data, --config or --init are not what the run to be resumed began with");
+    const cJSON *began = json_field(state, "data_sha256");
+    if (!json_is_text(began, f->hash))
+        return err_set(err,
+                       "the data, --config or --init are not what the run to be resumed began with (sha256 of all: %s, "
+                       "it was %s)",
+                       f->hash, show_json(began).text);
     const cJSON *had = json_field(state, "tokenizer_sha256"); /* none in an older program's */
     if (!cJSON_IsString(had) || !strcmp(had->valuestring, f->tokenizer_hash)) return 0;
     return err_set(err, "the tokenizer has changed (sha256 %s, the run to be resumed has %s)", f->tokenizer_hash,

@@ -81,8 +81,9 @@ static int convert(const Images *o, const Examples *e, Err *err) {
     if (check_target(text, tokenizer, err)) return -1;
     if (folder_create(o->out, NULL, err) || write_text(o, e, text, err) || write_tokenizer(o, e, tokenizer, err))
         return -1;
-    printf("%s: %d images of %d x %d tokens, each behind one of %d classes\n", text, e->n, e->height / o->pool,
-           e->width / o->pool, e->labels.n);
+    int rows = e->height / o->pool, columns = e->width / o->pool;
+    printf("%s: %d images of %d x %d tokens, each behind one of %d classes: pretrain --window %d\n", text, e->n, rows,
+           columns, e->labels.n, rows * columns + 1);
     return 0;
 }
 
@@ -108,7 +109,7 @@ const Command command_images = {
     .name = "images",
     .summary = "Writes images as texts for pretrain: a line each, its class and then its shades.",
     .details = "pretrain --config image-tokens-nano --tokenizer DIR/tokenizer.json --data DIR/images.txt reads them;\n"
-               "a window is one image. What is no word of the tokenizer is black.",
+               "with the --window that is printed, one is an image. What is no word of the tokenizer is black.",
     .size = sizeof(Images),
     .options = options,
     .n_options = COUNTOF(options),
