@@ -62,6 +62,23 @@ TEST(bad_words_are_not_written) {
     daemon_stop(&d);
 }
 
+/* What ends a text is not drawn before min_tokens, whatever else is not drawn. */
+TEST(bad_words_beside_min_tokens) {
+#define ENDS P "\"max_tokens\":40,\"min_tokens\":12,\"allowed_token_ids\":[65,66,67],\"stop_token_ids\":[66]"
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = ask(&d, ENDS "}"), b = ask(&d, ENDS ",\"bad_words\":[\"zz\"]}");
+    Answer c = ask(&d, ENDS ",\"bad_words\":[\"c\"]}");
+    CHECK_MSG(cJSON_Compare(ids(&a), ids(&b), true), "%s\n%s", a.body, b.body);
+    CHECK_MSG(cJSON_GetArraySize(ids(&a)) >= 12 && !strncmp(answer_text(&c, 0), "aaaaaaaaaaaa", 12), "%s\n%s", a.body,
+              c.body);
+    answer_free(&a);
+    answer_free(&b);
+    answer_free(&c);
+    daemon_stop(&d);
+#undef ENDS
+}
+
 TEST(masks_bounds) {
     static const Bad bad[] = {
         {"{\"allowed_token_ids\":[]}", 400, "allowed_token_ids"},
