@@ -50,9 +50,9 @@ static int add_key(Auth *a, const char *key, size_t length, const char *path, in
     keys[a->n] = (AuthKey){.number = ++a->last};
     memcpy(keys[a->n].name, name, n_name);
     memcpy(keys[a->n].text, key, n);
-    if (find(a, keys[a->n].text) > 0) return err_set(err, "%s:%d: this key is on a line before, too", path, line);
-    a->n++;
-    return 0;
+    bool again = find(a, keys[a->n].text) > 0;
+    a->n++; /* auth_free wipes this one too */
+    return again ? err_set(err, "%s:%d: this key is on a line before, too", path, line) : 0;
 }
 
 /* Who may read a key may use it. A group of root's choice may: that is how credentials are handed to a service. */

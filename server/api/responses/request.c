@@ -106,10 +106,8 @@ static const Field rows[] = {
     {DRAFT_FIELD(tool_choice, FIELD_OTHER), .type = &tool_choice, .absent = "`auto`",
      .help = "As in `/v1/chat/completions`; one tool is `{\"type\":\"function\",\"name\":...}`."},
     {DRAFT_FIELD(tools, FIELD_OTHER), .type = &tools, .absent = "none",
-     .help =
-         "As in `/v1/chat/completions`, with what those have in `function` beside `type`. Those of OpenAI's own "
-         "(`custom`, "
-         "`namespace`, `web_search` and the like) may be among them; the model is not told of them and so calls none."},
+     .help = "As in `/v1/chat/completions`, with what those have in `function` beside `type`. Those of OpenAI's own "
+             "(`namespace`, `web_search`, …) may be among them; the model is not told of them, and so it calls none."},
     NEUTRAL("top_logprobs", "[0]", "No token's logprobs are told."),
     NEUTRAL("truncation", "[\"disabled\"]", "No input is shortened."),
     ABSENT("messages"),
