@@ -80,7 +80,8 @@ static double served_block_floats(const Model *m, double rows) {
     const Config *c = &m->cfg;
     bool whole = c->noble.rank || (c->mlp.gated && c->mlp.width % INT4_OUTS);
     double hidden = whole ? 0 : c->mlp.width * (1.0 + c->mlp.gated);
-    double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden);
+    double gate = whole && c->mlp.gated ? c->mlp.width : 0; /* as in training */
+    double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden + gate);
     if (c->sas.heads) floats += 1.1 * SAS_SHAPES * fmin(rows, SAS_ROWS) * attention_floats(c);
     return floats + fmin(rows * hidden, (double)team_size() * PIECE_SUMS);
 }
