@@ -82,13 +82,31 @@ static void print_synopsis(const Program *p, const Command *c, FILE *f) {
                     o->absent ? "]" : "");
 }
 
+/* malloc'ed. */
+static char *synopsis(const Program *p, const Command *c) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    BUG_ON(!f);
+    print_synopsis(p, c, f);
+    BUG_ON(fclose(f) || !text);
+    return text;
+}
+
 void command_print_usage(const Program *p, const Command *c, FILE *f) {
     const char *lead = "usage: ";
     for (const Command *const *each = p->commands; *each; each++) {
         if (c && c != *each) continue;
-        fputs(lead, f);
-        print_synopsis(p, *each, f);
-        fputc('\n', f);
+        char *text = synopsis(p, *each), *from = text;
+        for (int width = 80 - (int)strlen(lead); (int)strlen(from) > width; width = 80 - 11) {
+            char *cut = from + width;
+            while (cut > from && strncmp(cut, " --", 3) && strncmp(cut, " [", 2)) cut--;
+            if (cut == from) break;
+            fprintf(f, "%s%.*s\n", from == text ? lead : "          ", (int)(cut - from), from);
+            from = cut;
+        }
+        fprintf(f, "%s%s\n", from == text ? lead : "          ", from);
+        free(text);
         lead = "       ";
     }
     if (!c) fprintf(f, "       %s COMMAND --help\n", p->name);
@@ -155,12 +173,7 @@ static void print_roff_option(FILE *f, const Option *o) {
 }
 
 static void print_roff_synopsis(const Program *p, const Command *c, FILE *f) {
-    char *text = NULL;
-    size_t n;
-    FILE *plain = open_memstream(&text, &n);
-    BUG_ON(!plain);
-    print_synopsis(p, c, plain);
-    BUG_ON(fclose(plain) || !text);
+    char *text = synopsis(p, c);
     print_roff(f, text);
     fputs("\n.br\n", f);
     free(text);
@@ -185,6 +198,9 @@ void program_print_man(const Program *p, FILE *f) {
         if (!(*c)->name) fputs(".SH OPTIONS\n", f);
         for (int i = 0; i < (*c)->n_options; i++) print_roff_option(f, &(*c)->options[i]);
     }
+    fputs(".SH COMMON OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint what a program, or a command of it, takes\n"
+          ".TP\n\\fB\\-\\-version\\fR\nprint the version\n",
+          f);
     fputs(".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nfailed, with one line on standard error that says why\n"
           ".TP\n2\nwrong usage\n",
           f);
