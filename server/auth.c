@@ -21,20 +21,6 @@ static int check_word(const char *what, const char *word, size_t n, size_t room,
     return 0;
 }
 
-/* 1 or 0. */
-static unsigned equal(const char *a, const char *b) {
-    unsigned char difference = 0;
-    for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
-    return ((unsigned)difference - 1) >> 31;
-}
-
-/* The number of the key, -1 when there is none. No branch depends on a key: make bench-keys measures it. */
-static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
-    unsigned found = 0;
-    for (int i = 0; i < a->n; i++) found |= (unsigned)a->keys[i].number & -equal(key, a->keys[i].text);
-    return (int)found - (found == 0);
-}
-
 /* "KEY" or "KEY NAME". */
 static int add_key(Auth *a, const char *key, size_t length, const char *path, int line, Err *err) {
     const char *space = memchr(key, ' ', length), *name = space ? space + 1 : key + length;
@@ -47,12 +33,29 @@ static int add_key(Auth *a, const char *key, size_t length, const char *path, in
     AuthKey *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
     if (!keys) return err_set(err, "%s: no memory for the keys", path);
     a->keys = keys;
-    keys[a->n] = (AuthKey){.number = ++a->last};
+    keys[a->n] = (AuthKey){.number = ++a->last, .line = line};
     memcpy(keys[a->n].name, name, n_name);
-    memcpy(keys[a->n].text, key, n);
-    bool again = find(a, keys[a->n].text) > 0;
-    a->n++; /* auth_free wipes this one too */
-    return again ? err_set(err, "%s:%d: this key is on a line before, too", path, line) : 0;
+    memcpy(keys[a->n++].text, key, n);
+    return 0;
+}
+
+static int by_text(const void *a, const void *b) {
+    const AuthKey *x = *(const AuthKey *const *)a, *y = *(const AuthKey *const *)b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : x->line - y->line;
+}
+
+/* Or two tenants were one: find puts the numbers of what is equal together. */
+static int check_distinct(const Auth *a, const char *path, Err *err) {
+    const AuthKey **sorted = try_malloc((size_t)a->n * sizeof *sorted);
+    int rc = sorted ? 0 : err_set(err, "%s: no memory for the keys", path);
+    for (int i = 0; sorted && i < a->n; i++) sorted[i] = &a->keys[i];
+    if (sorted) qsort(sorted, (size_t)a->n, sizeof *sorted, by_text);
+    for (int i = 1; i < a->n && !rc; i++)
+        if (!strcmp(sorted[i - 1]->text, sorted[i]->text))
+            rc = err_set(err, "%s:%d: this key is on a line before, too", path, sorted[i]->line);
+    free(sorted);
+    return rc;
 }
 
 /* Who may read a key may use it. A group of root's choice may: that is how credentials are handed to a service. */
@@ -84,6 +87,7 @@ int auth_load(Auth *a, const char *path, Err *err) {
     explicit_bzero(text, n);
     free(text);
     if (rc == 0 && a->n == 0) rc = err_set(err, "%s: no key in the file", path);
+    if (rc == 0) rc = check_distinct(a, path, err);
     if (rc) auth_free(a);
     return rc;
 }
@@ -92,6 +96,20 @@ void auth_free(Auth *a) {
     if (a->keys) explicit_bzero(a->keys, (size_t)a->n * sizeof *a->keys);
     free(a->keys);
     *a = (Auth){0};
+}
+
+/* 1 or 0. */
+static unsigned equal(const char *a, const char *b) {
+    unsigned char difference = 0;
+    for (int i = 0; i < AUTH_KEY_BYTES; i++) difference |= (unsigned char)(a[i] ^ b[i]);
+    return ((unsigned)difference - 1) >> 31;
+}
+
+/* The number of the key, -1 when there is none. No branch depends on a key: make bench-keys measures it. */
+static int find(const Auth *a, const char key[AUTH_KEY_BYTES]) {
+    unsigned found = 0;
+    for (int i = 0; i < a->n; i++) found |= (unsigned)a->keys[i].number & -equal(key, a->keys[i].text);
+    return (int)found - (found == 0);
 }
 
 int auth_reload(Auth *a, const char *path, Err *err) {

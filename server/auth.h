@@ -15,6 +15,7 @@ typedef struct AuthKey {
     char text[AUTH_KEY_BYTES];  /* padded with zeros */
     char name[AUTH_NAME_BYTES]; /* "": none was given */
     int number;                 /* from 1; never another key's */
+    int line;                   /* of the file */
 } AuthKey;
 
 typedef struct Auth {
