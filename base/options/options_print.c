@@ -93,19 +93,29 @@ static char *synopsis(const Program *p, const Command *c) {
     return text;
 }
 
+/* As print_wrapped, but an option stays beside its value: a part has the space in front of it. */
+static void print_parts(FILE *f, const char *text, int column) {
+    enum { INDENT = 10 };
+    for (const char *part = text, *end; *part; part = end) {
+        for (end = part + 1; *end && strncmp(end, " --", 3) && strncmp(end, " [", 2);) end++;
+        int n = (int)(end - part);
+        if (part > text && column + n > WIDTH) {
+            fprintf(f, "\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        fprintf(f, "%.*s", n, part);
+        column += n;
+    }
+    fputc('\n', f);
+}
+
 void command_print_usage(const Program *p, const Command *c, FILE *f) {
     const char *lead = "usage: ";
     for (const Command *const *each = p->commands; *each; each++) {
         if (c && c != *each) continue;
-        char *text = synopsis(p, *each), *from = text;
-        for (int width = 80 - (int)strlen(lead); (int)strlen(from) > width; width = 80 - 11) {
-            char *cut = from + width;
-            while (cut > from && strncmp(cut, " --", 3) && strncmp(cut, " [", 2)) cut--;
-            if (cut == from) break;
-            fprintf(f, "%s%.*s\n", from == text ? lead : "          ", (int)(cut - from), from);
-            from = cut;
-        }
-        fprintf(f, "%s%s\n", from == text ? lead : "          ", from);
+        char *text = synopsis(p, *each);
+        fputs(lead, f);
+        print_parts(f, text, (int)strlen(lead));
         free(text);
         lead = "       ";
     }
