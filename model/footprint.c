@@ -60,13 +60,16 @@ static double scratch_floats(const Config *c, int64_t rows) {
     return fmin((double)rows, c->max_positions) * (tiles * ATTENTION_TILE + 16 * MAX(h.k_dim, h.v_dim));
 }
 
-/* A gate is kept beside what it is multiplied with. Of the gradients about half a block's stand at a time, or all of a
+/* A gate is kept beside what it is multiplied with. */
+static double gate_floats(const Config *c) { return c->mlp.gated ? c->mlp.width : 0; }
+
+/* Of the gradients about half a block's stand at a time, or all of a
  * wide feed-forward layer's, whose logits' is where they were; a block that is computed again is where the logits were
  * (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
-    double gate = c->mlp.gated ? c->mlp.width : 0, n_blocks = c->n_layers, outputs = config_outputs(c);
-    double block = block_floats(m, SHAPES + (c->sas.heads ? SAS_SHAPES : 0)) + gate;
+    double n_blocks = c->n_layers, outputs = config_outputs(c);
+    double block = block_floats(m, SHAPES + (c->sas.heads ? SAS_SHAPES : 0)) + gate_floats(c);
     double hidden = 1.1 * (2.0 + c->mlp.gated) * c->mlp.width;
     double floats = recompute ? n_blocks * c->hidden_size + fmax(outputs, block + fmax(0.5 * block, hidden))
                               : n_blocks * block + fmax(0.6 * block, hidden) + outputs;
@@ -80,8 +83,7 @@ static double served_block_floats(const Model *m, double rows) {
     const Config *c = &m->cfg;
     bool whole = c->noble.rank || (c->mlp.gated && c->mlp.width % INT4_OUTS);
     double hidden = whole ? 0 : c->mlp.width * (1.0 + c->mlp.gated);
-    double gate = whole && c->mlp.gated ? c->mlp.width : 0; /* as in training */
-    double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden + gate);
+    double floats = rows * (block_floats(m, SHAPES) - 1.1 * hidden + (whole ? gate_floats(c) : 0));
     if (c->sas.heads) floats += 1.1 * SAS_SHAPES * fmin(rows, SAS_ROWS) * attention_floats(c);
     return floats + fmin(rows * hidden, (double)team_size() * PIECE_SUMS);
 }

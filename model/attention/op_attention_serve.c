@@ -398,7 +398,8 @@ void attention_serve(Forward *f, const KvLayer *kv, const Batch *batch, const Ma
     a.scratch = tape_alloc(tape, (size_t)team_size() * a.scratch_bytes);
 #pragma omp parallel for schedule(dynamic) if (team_pays((size_t)q->n * (size_t)q->d * (size_t)keys, TEAM_SCORES))
     for (int i = 0; i < n_tiles * h.kv_heads; i++) {
-        const Tile *tile = &tiles[n_tiles - 1 - i % n_tiles]; /* the longest of a prompt first */
+        /* A head's follow each other, so its keys and values stay in the second level; a prompt's longest first. */
+        const Tile *tile = &tiles[n_tiles - 1 - i % n_tiles];
         int head = i / n_tiles;
         if (head % tile->heads) continue;
         const Segment *seg = &batch->segments[tile->segment], *of_keys = &key_segments[tile->segment];

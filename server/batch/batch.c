@@ -368,10 +368,11 @@ static void tell(const BatchFile *b, int signal_number) {
     if (signal_number)
         printf("stopped by signal %d: %" PRId64 " of %" PRId64 " lines are done, and the same command goes on\n",
                signal_number, b->n_done, b->n_lines);
+    else if (b->n_taken)
+        printf("%s: %" PRId64 " results, %" PRId64 " of them errors, %" PRId64 " of a former run\n", r->path, r->lines,
+               r->failed, b->n_taken);
     else
-        printf("%s: %" PRId64 " results, %" PRId64 " of them errors", r->path, r->lines, r->failed);
-    if (!signal_number && b->n_taken) printf(", %" PRId64 " of a former run", b->n_taken);
-    if (!signal_number) putchar('\n');
+        printf("%s: %" PRId64 " results, %" PRId64 " of them errors\n", r->path, r->lines, r->failed);
     if (b->at_end && b->n_former)
         log_warning("%" PRId64 " results in %s are of no line of %s", b->n_former, r->path, b->requests->path);
     fflush(stdout);
