@@ -25,12 +25,7 @@ static bool is_packed(const char *data, size_t n) {
     static const struct {
         const char *bytes;
         size_t n;
-    } magics[] = {{"\x1f\x8b", 2},
-                  {"\x28\xb5\x2f\xfd", 4},
-                  {"\xfd"
-                   "7zXZ",
-                   5},
-                  {"BZh", 3}};
+    } magics[] = {{"\x1F\x8B", 2}, {"\x28\xB5\x2F\xFD", 4}, {"\xFD\x37zXZ", 5}, {"BZh", 3}};
     for (size_t i = 0; i < COUNTOF(magics); i++)
         if (n >= magics[i].n && !memcmp(data, magics[i].bytes, magics[i].n)) return true;
     return false;
