@@ -30,6 +30,7 @@ static int call_of(SchemaReader *r, const CallStyle *s, const CallTool *tools, i
     int all = GRAPH_NEVER;
     for (int i = n - 1; i >= 0; i--) {
         SchemaPath at = {NULL, NULL, i}, function = {&at, "function", 0}, path = {&function, "parameters", 0};
+        r->left = tools[i].left;
         int arguments = arguments_of(r, tools[i].parameters, &path);
         if (arguments < 0) return -1;
         if (only >= 0 && only != i) continue;

@@ -19,8 +19,10 @@ static void show_path(const SchemaPath *p, char *out, size_t size) {
         snprintf(out, size, "%s[%d]", inner, p->index);
 }
 
-int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, ...) {
+int schema_fail(SchemaReader *r, const SchemaPath *path, const char *fmt, ...) {
     va_list args;
+    r->failed_in = path ? path->up : NULL;
+    r->failed = path ? path->name : NULL;
     if (path) show_path(path, r->error->path, sizeof r->error->path);
     va_start(args, fmt);
     vsnprintf(r->error->message, sizeof r->error->message, fmt, args);
@@ -28,7 +30,16 @@ int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, 
     return -1;
 }
 
-int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
+bool schema_leave_out(SchemaReader *r) {
+    enum { MOST = 256 };
+    if (!r->left || r->error->no_memory || r->form->failed || r->n_left == MOST) return false;
+    buffer_append(r->left, r->error->path, strlen(r->error->path) + 1);
+    *r->error = (FormError){.path = ""};
+    r->n_left++;
+    return true;
+}
+
+int schema_count(SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
                  int *out) {
     enum { MOST = 65535 };
     const cJSON *item = json_field(schema, keyword);
@@ -75,7 +86,7 @@ static const cJSON *step_into(const cJSON *v, const char *name, int *looks) {
     return name[0] && !name[strspn(name, "0123456789")] ? cJSON_GetArrayItem(v, atoi(name)) : NULL;
 }
 
-const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks) {
+const cJSON *schema_follow(SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks) {
     SchemaPath here = {path, "$ref", 0};
     const char *at = cJSON_GetStringValue(ref);
     const cJSON *found = r->root;

@@ -12,10 +12,12 @@
  * pattern, a format or lengths. The formats are those of schema_string.
  *
  * Titles, descriptions and the like are taken and say nothing. Whatever else a schema has is an error that names it by
- * its path, a keyword without effect included: nobody should think that it was kept. */
+ * its path, a keyword without effect included: nobody should think that it was kept. Unless it may be left out: then
+ * the form is wider than the schema, by what is said of such a keyword alone. */
 #ifndef NOISED_FORM_SCHEMA_H
 #define NOISED_FORM_SCHEMA_H
 
+#include "base/buffer.h"
 #include "server/form/json_nodes.h"
 
 /* Where a part stands: made on the stack, from the outside in. */
@@ -32,11 +34,17 @@ typedef struct SchemaReader {
     Form *form;
     JsonNodes json;
     const cJSON *root;
+    const SchemaPath *root_path;
     const cJSON **known; /* [GRAPH_NAMES] schemas that $ref leads to */
     int *names;          /* [GRAPH_NAMES] their nodes */
     int n_known;
     int n_looks; /* by schema_apart */
     FormError *error;
+    const SchemaPath *failed_in; /* the schema whose keyword was refused last; */
+    const char *failed;          /* NULL: not one keyword */
+    Buffer *left;                /* NULL, or what cannot be kept is left out of the schema, which is another's copy: */
+                                 /* its path with a NUL goes here */
+    int n_left;
 } SchemaReader;
 
 /* A form of one schema or several: open, a node of each, close with the node of all. (schema_node.c) */
@@ -44,8 +52,10 @@ int schema_open(SchemaReader *r, FormError *e);                                /
 int schema_root(SchemaReader *r, const cJSON *schema, const SchemaPath *path); /* -1, as `node` */
 Form *schema_close(SchemaReader *r, int root); /* -1: something has failed; NULL with the error filled */
 
-int schema_fail(const SchemaReader *r, const SchemaPath *path, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+int schema_fail(SchemaReader *r, const SchemaPath *path, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* After a failure: whether what has failed is left out, and goes to r->left. */
+bool schema_leave_out(SchemaReader *r);
 
 /* The same of one type each: schema_types.c and schema_object.c. */
 int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
@@ -54,7 +64,7 @@ int schema_string(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
 int schema_number(SchemaReader *r, const cJSON *schema, bool integer, const SchemaPath *path);
 
 /* The keyword's integer, `fallback` where it is absent; -1 on failure. */
-int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
+int schema_count(SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
                  int *out);
 
 /* These let *looks grow by the members and values that they pass. (schema.c)
@@ -62,7 +72,7 @@ int schema_count(const SchemaReader *r, const cJSON *schema, const char *keyword
  * NULL, and the error filled, when there is nothing. */
 const cJSON *schema_member(const cJSON *object, const char *name, int *looks);
 bool schema_requires(const cJSON *schema, const char *name, int *looks);
-const cJSON *schema_follow(const SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks);
+const cJSON *schema_follow(SchemaReader *r, const cJSON *ref, const SchemaPath *path, int *looks);
 
 /* Types as bits; and whether no value is of both, as far as that shows soon. (schema_apart.c) */
 typedef enum SchemaType {

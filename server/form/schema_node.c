@@ -52,7 +52,7 @@ typedef struct Keywords {
     const cJSON *whole;
 } Keywords;
 
-static int read_keywords(const SchemaReader *r, const cJSON *schema, const SchemaPath *path, Keywords *k) {
+static int read_keywords(SchemaReader *r, const cJSON *schema, const SchemaPath *path, Keywords *k) {
     const cJSON *item;
     *k = (Keywords){0};
     cJSON_ArrayForEach(item, schema) {
@@ -69,8 +69,9 @@ static int read_keywords(const SchemaReader *r, const cJSON *schema, const Schem
     bool listed = k->groups & 1u << VALUES;
     cJSON_ArrayForEach(item, schema) {
         int group = group_of(item->string);
-        if (item != k->whole && group > SAYS_NOTHING && !is_off(item) && !(group == TYPE && listed))
-            return schema_fail(r, &(SchemaPath){path, item->string, 0}, "is not supported beside %s", k->whole->string);
+        if (item == k->whole || group <= SAYS_NOTHING || is_off(item) || (group == TYPE && listed)) continue;
+        const cJSON *refused = listed ? item : k->whole, *beside = listed ? k->whole : item;
+        return schema_fail(r, &(SchemaPath){path, refused->string, 0}, "is not supported beside %s", beside->string);
     }
     return 0;
 }
@@ -83,12 +84,12 @@ static int reference(SchemaReader *r, const cJSON *ref, const SchemaPath *path) 
     if (!target) return -1;
     for (int i = 0; i < r->n_known; i++)
         if (r->known[i] == target) return r->names[i];
-    if (r->n_known == GRAPH_NAMES) return schema_fail(r, path, "the schema refers to too many others");
+    if (r->n_known == GRAPH_NAMES) return schema_fail(r, &(SchemaPath){path, ref->string, 0}, "is one of too many");
     int name = graph_name(r->form);
     r->known[r->n_known] = target;
     r->names[r->n_known++] = name;
     const char *where = ref->valuestring + (ref->valuestring[1] == '/' ? 2 : 1);
-    int node = r->node(r, target, *where ? &(SchemaPath){NULL, where, 0} : NULL);
+    int node = r->node(r, target, *where ? &(SchemaPath){r->root_path, where, 0} : r->root_path);
     if (node < 0) return -1;
     graph_define(r->form, name, node);
     return name;
@@ -121,11 +122,11 @@ static int combined(SchemaReader *r, const cJSON *branches, const SchemaPath *pa
         if (next < 0) return -1;
         node = graph_either(r->form, node, next);
     }
-    return one && check_apart(r, branches, &here) ? -1 : node;
+    return one && check_apart(r, branches, &here) && !schema_leave_out(r) ? -1 : node;
 }
 
 /* Those of the schema's types: false when one is wrong. */
-static int types_of(const SchemaReader *r, const cJSON *schema, const SchemaPath *path, int *types) {
+static int types_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path, int *types) {
     const cJSON *type = json_field(schema, "type");
     SchemaPath here = {path, "type", 0};
     *types = 0;
@@ -192,7 +193,7 @@ static int implied(unsigned groups) {
     return types;
 }
 
-static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
+static int exact_node(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     Keywords k;
     int types;
     if (cJSON_IsTrue(schema)) return r->json.value;
@@ -204,6 +205,17 @@ static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path)
     if (k.whole) return listed(r, k.whole, types, path);
     if (!types) types = implied(k.groups);
     return types ? typed(r, schema, types, path) : r->json.value;
+}
+
+/* Where it may be, what cannot be kept is left out, keyword by keyword; a schema that is none is any value. */
+static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
+    int node = exact_node(r, schema, path);
+    while (node < 0 && schema_leave_out(r)) {
+        if (r->failed_in != path || !r->failed) return r->json.value;
+        cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)schema, r->failed);
+        node = exact_node(r, schema, path);
+    }
+    return node;
 }
 
 /* ---- whole schemas ---- */
@@ -223,6 +235,7 @@ int schema_open(SchemaReader *r, FormError *e) {
 
 int schema_root(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     r->root = schema;
+    r->root_path = path;
     return node_of(r, schema, path);
 }
 

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_required(const SchemaReader *r, const cJSON *properties, const cJSON *required,
-                          const SchemaPath *path) {
+static int check_required(SchemaReader *r, const cJSON *properties, const cJSON *required, const SchemaPath *path) {
     SchemaPath here = {path, "required", 0};
     const cJSON *item;
     if (required && !cJSON_IsArray(required)) return schema_fail(r, &here, "must be an array of names");

@@ -16,7 +16,7 @@ typedef struct Bound {
 } Bound;
 
 /* The narrower one of what two keywords say; `sign` 1: a lower bound. */
-static int read_bound(const SchemaReader *r, const cJSON *schema, const char *closed, const char *open, bool integer,
+static int read_bound(SchemaReader *r, const cJSON *schema, const char *closed, const char *open, bool integer,
                       int sign, const SchemaPath *path, Bound *b) {
     const char *const names[] = {closed, open};
     for (int i = 0; i < 2; i++) {

@@ -88,10 +88,9 @@ static const Field rows[] = {
              "\"name\":...}}`: it calls this one, once; `none`: the model is told of no tools."},
     {DRAFT_FIELD(tools, FIELD_OTHER), .type = &tools, .absent = "none",
      .help = "Functions that the answer may call: objects of `type` (`function`) and `function`, with its `name`, "
-             "`description`, "
-             "`parameters`, a JSON schema of type `object`, which the arguments of a call keep to, and `strict`, which "
-             "says "
-             "nothing more. Not with a form. Refused where the template has no form for calls that is known here."},
+             "`description`, `parameters`, a JSON schema of type `object`, which the arguments of a call keep to, and "
+             "`strict`: unless that is `true`, a `--lenient` server leaves aside what of the schema it cannot keep. "
+             "Not with a form. Refused where the template has no form for calls that is known here."},
     {DRAFT_FIELD(top_logprobs, FIELD_INT), .high = 20, .fallback = -1, .absent = "none",
      .help = "So many alternatives for each token. Only with `logprobs: true`."},
 };

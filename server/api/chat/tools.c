@@ -56,6 +56,7 @@ static const char *const of_tool[] = {"type", "function", "cache_control", NULL}
 
 static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError *e) {
     const cJSON *function = json_field(tool, "function"), *text = json_field(function, "description");
+    const cJSON *strict = json_field(function, "strict");
     if (!json_is_text(json_field(tool, "type"), "function"))
         return tool_fail(e, i, "type", "must be \"function\"", json_field(tool, "type"));
     if (!cJSON_IsObject(function)) return tool_fail(e, i, "function", "must be an object", function);
@@ -63,6 +64,8 @@ static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError 
         return tool_fail(e, i, "function.name", "must be 1 to 64 letters, digits, _ and -", name_of(tool));
     if (!json_is_null(text) && !cJSON_IsString(text))
         return tool_fail(e, i, "function.description", "must be a string", text);
+    if (!json_is_null(strict) && !cJSON_IsBool(strict))
+        return tool_fail(e, i, "function.strict", "must be true or false", strict);
     for (const cJSON *other = d->tools->child; other != tool; other = other->next)
         if (cJSON_Compare(name_of(other), name_of(tool), true))
             return tool_fail(e, i, "function.name", "must be no other tool's", name_of(tool));
@@ -136,10 +139,24 @@ int tools_check(const RequestDraft *d, const ApiContext *ctx, const cJSON **told
 
 /* ---- the form ---- */
 
+/* What a lenient server does not keep of the schemas, by the names of their tools. */
+static int leave_aside(const RequestDraft *d, const CallTool *tools, const Buffer *left, ApiError *e) {
+    char name[224];
+    if (left->failed) return api_no_memory(e);
+    for (const char *path = left->data; path < left->data + left->n; path += strlen(path) + 1) {
+        int tool, at = 0;
+        BUG_ON(sscanf(path, "[%d].function%n", &tool, &at) != 1);
+        snprintf(name, sizeof name, "tools.%s%s", tools[tool].name, path + at);
+        if (fields_leave_aside(d->ignored, name, e)) return -1;
+    }
+    return 0;
+}
+
 int tools_form(RequestDraft *d, const ApiContext *ctx, const cJSON *told, ApiError *e) {
     CallTool tools[TOOLS_MOST];
     CallRule rule;
     FormError why;
+    Buffer left = {0};
     const cJSON *tool;
     int n = 0;
     if (!told) return 0;
@@ -147,11 +164,20 @@ int tools_form(RequestDraft *d, const ApiContext *ctx, const cJSON *told, ApiErr
         return api_fail(e, 400, NULL, d->form_field, "%s and tools both say what the answer may be: give one of them",
                         d->form_field);
     if (read_choice(d, &rule, e)) return -1;
-    cJSON_ArrayForEach(tool, told) {
-        const cJSON *parameters = json_field(json_field(tool, "function"), "parameters");
-        tools[n++] = (CallTool){name_of(tool)->valuestring, json_is_null(parameters) ? NULL : parameters};
+    cJSON *copy = cJSON_Duplicate(told, true); /* what is left out of it the template is told all the same */
+    if (!copy) return api_no_memory(e);
+    cJSON_ArrayForEach(tool, copy) {
+        const cJSON *function = json_field(tool, "function"), *parameters = json_field(function, "parameters");
+        bool strict = !d->ignored || cJSON_IsTrue(json_field(function, "strict"));
+        tools[n++] = (CallTool){.name = name_of(tool)->valuestring,
+                                .parameters = json_is_null(parameters) ? NULL : parameters,
+                                .left = strict ? NULL : &left};
     }
     snprintf(d->form_field, sizeof d->form_field, "tools");
     d->request.style = ctx->call_style;
-    return api_take_form(d, ctx, "tools", form_of_calls(ctx->call_style, tools, n, rule, &why), &why, e);
+    Form *form = form_of_calls(ctx->call_style, tools, n, rule, &why);
+    int rc = api_take_form(d, ctx, "tools", form, &why, e) || leave_aside(d, tools, &left, e) ? -1 : 0;
+    cJSON_Delete(copy);
+    buffer_free(&left);
+    return rc;
 }

@@ -433,6 +433,7 @@ TEST(tools_refusals_name_the_place) {
         {F("\"description\":\"x\""), 400, "tools[0].function.name"},
         {F("\"name\":\"a\",\"description\":7"), 400, "tools[0].function.description"},
         {F("\"name\":\"a\",\"bogus\":7"), 400, "tools[0].function.bogus"},
+        {F("\"name\":\"a\",\"strict\":\"yes\""), 400, "tools[0].function.strict"},
         {F("\"name\":\"a\",\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"not\":{}}}}"), 400,
          "tools[0].function.parameters.properties.x.not"},
         {F("\"name\":\"a\",\"parameters\":{\"type\":\"array\"}"), 400, "tools[0].function.parameters.type"},

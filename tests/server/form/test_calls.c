@@ -14,7 +14,9 @@ enum { TOOLS = 3 };
 
 static Form *form_of_rule(const CallStyle *style, CallRule rule) {
     FormError e;
-    CallTool tools[TOOLS] = {{"weather", cJSON_Parse(CITY)}, {"wait", NULL}, {"weather_any", cJSON_Parse("{}")}};
+    CallTool tools[TOOLS] = {{.name = "weather", .parameters = cJSON_Parse(CITY)},
+                             {.name = "wait"},
+                             {.name = "weather_any", .parameters = cJSON_Parse("{}")}};
     Form *f = form_of_calls(style, tools, TOOLS, rule, &e);
     CHECK_MSG(f, "%s: %s", e.path, e.message);
     for (int i = 0; i < TOOLS; i++) cJSON_Delete((cJSON *)tools[i].parameters);
@@ -101,14 +103,69 @@ TEST(form_calls_name_what_they_cannot_keep) {
         {"7", "[1].function.parameters", "must be a schema"},
         {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/b\"}}}",
          "[1].function.parameters.properties.a.$ref", "leads nowhere"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/b\"}},\"$defs\":{\"b\":{\"not\":{}}}}",
+         "[1].function.parameters.$defs/b.not", "is not supported"},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         FormError e;
         cJSON *schema = cJSON_Parse(cases[i].schema), *good = cJSON_Parse("{\"type\":\"object\",\"$defs\":{\"b\":{}}}");
-        const CallTool tools[] = {{"good", good}, {"bad", schema}};
+        const CallTool tools[] = {{.name = "good", .parameters = good}, {.name = "bad", .parameters = schema}};
         CHECK(!form_of_calls(&call_style_tags, tools, 2, required, &e));
         CHECK_MSG(!strcmp(e.path, cases[i].path) && strstr(e.message, cases[i].says), "%s: %s", e.path, e.message);
         cJSON_Delete(schema);
         cJSON_Delete(good);
+    }
+}
+
+/* Keyword by keyword, and no more than these: what is left of a schema is kept. */
+TEST(form_calls_leave_out_what_they_cannot_keep) {
+#define OBJECT(inner) "{\"type\":\"object\"," inner "}"
+#define A(schema) OBJECT("\"properties\":{\"a\":" schema "}")
+    static const struct {
+        const char *schema, *left, *kept, *refused; /* left: the paths behind "parameters", ends with spaces */
+    } cases[] = {
+        {A("{\"type\":\"string\",\"not\":{},\"if\":{}}"), ".properties.a.not .properties.a.if ", "{\"a\":\"x\"}",
+         "{\"a\":1}"},
+        {A("{\"type\":\"string\",\"minLength\":1,\"pattern\":\"(?=b)\"}"),
+         ".properties.a.minLength .properties.a.pattern ", "{\"a\":\"\"}", "{\"a\":1}"},
+        {A("{\"type\":\"number\",\"multipleOf\":2,\"minimum\":0.5}"), ".properties.a.multipleOf .properties.a.minimum ",
+         "{\"a\":-1}", "{\"a\":\"1\"}"},
+        {A("{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}"), ".properties.a.oneOf ", "{\"a\":1.5}",
+         "{\"a\":\"1\"}"},
+        {A("{\"$ref\":\"#/$defs/none\"}"), ".properties.a.$ref ", "{\"a\":[1]}", "{\"b\":1}"},
+        {A("{\"type\":\"date\"}"), ".properties.a.type ", "{\"a\":1}", "{\"b\":1}"},
+        {A("7"), ".properties.a ", "{\"a\":1}", "{\"b\":1}"},
+        {OBJECT("\"properties\":{\"a\":{\"type\":\"integer\"}},\"anyOf\":[{\"required\":[\"a\"]}]"), ".anyOf ",
+         "{\"a\":1}", "{\"a\":true}"},
+        {OBJECT("\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"b\"],\"patternProperties\":{}"),
+         ".patternProperties .required ", "{\"a\":1}", "{\"b\":1}"},
+        {OBJECT("\"$ref\":\"#/$defs/b\",\"$defs\":{\"b\":{\"type\":\"integer\"}}"), ".$ref ", "{\"a\":1}", "1"},
+        {OBJECT("\"properties\":{\"a\":{\"$ref\":\"#/$defs/b\"}},\"$defs\":{\"b\":{\"not\":{},\"type\":\"integer\"}}"),
+         ".$defs/b.not ", "{\"a\":1}", "{\"a\":\"\"}"},
+    };
+#undef A
+#undef OBJECT
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        static const char begin[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": ", end[] = "}\n</tool_call>";
+        FormError e;
+        Buffer left = {0}, kept = {0}, refused = {0}, paths = {0};
+        cJSON *schema = cJSON_Parse(cases[i].schema);
+        const CallTool tool = {.name = "f", .parameters = schema, .left = &left};
+        Form *f = form_of_calls(&call_style_tags, &tool, 1, required, &e);
+        buffer_print(&kept, "%s%s%s", begin, cases[i].kept, end);
+        buffer_print(&refused, "%s%s%s", begin, cases[i].refused, end);
+        REQUIRE(f);
+        CHECK_MSG(form_takes(f, kept.data, kept.n) == TAKEN_WHOLE, "%s", cases[i].schema);
+        CHECK_MSG(form_takes(f, refused.data, refused.n) == TAKEN_NOT, "%s", cases[i].schema);
+        for (const char *path = left.data; path < left.data + left.n; path += strlen(path) + 1)
+            buffer_print(&paths, "%s ", path + strlen("[0].function.parameters"));
+        CHECK_MSG(paths.n == strlen(cases[i].left) && !memcmp(paths.data, cases[i].left, paths.n), "%s: %.*s",
+                  cases[i].schema, (int)paths.n, paths.data);
+        form_release(f);
+        cJSON_Delete(schema);
+        buffer_free(&paths);
+        buffer_free(&refused);
+        buffer_free(&kept);
+        buffer_free(&left);
     }
 }

@@ -193,7 +193,7 @@ TEST(form_schema_names_what_it_cannot_keep) {
         {"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a.not", "is not supported"},
         {"{\"items\":{\"uniqueItems\":true}}", "items.uniqueItems", "is not supported"},
         {"{\"anyOf\":[{},{\"if\":{}}]}", "anyOf[1].if", "is not supported"},
-        {"{\"anyOf\":[{}],\"minLength\":1}", "minLength", "beside anyOf"},
+        {"{\"anyOf\":[{}],\"minLength\":1}", "anyOf", "beside minLength"},
         {"{\"anyOf\":[{}],\"oneOf\":[{}]}", "oneOf", "beside anyOf"},
         {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf", "both [0] and [1]"},
         {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}}},{\"properties\":{\"t\":{\"const\":2}}}]}", "oneOf",
