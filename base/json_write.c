@@ -44,16 +44,28 @@ static void append_string(Buffer *b, const char *text, size_t n) {
     buffer_append(b, "\"", 1);
 }
 
+enum { FLOAT_TEXT = 32 };
+
+/* Whether that many digits are enough. */
+static bool float_text(char text[FLOAT_TEXT], int digits, float f) {
+    snprintf(text, FLOAT_TEXT, "%.*g", digits, (double)f);
+    return strtof(text, NULL) == f;
+}
+
+/* The fewest digits that read back; %g drops trailing zeros, so six give any shorter form too. Half of all numbers need
+ * nine, most of the others eight. */
 static void append_float(Buffer *b, float f) {
-    char text[32];
+    char text[FLOAT_TEXT], shorter[FLOAT_TEXT];
     if (isnan(f)) {
         buffer_text(b, "null");
         return;
     }
     if (isinf(f)) f = f < 0 ? -9999 : 9999;
-    int digits = 6; /* %g drops trailing zeros, so six digits give any shorter form too */
-    do snprintf(text, sizeof text, "%.*g", digits, (double)f);
-    while (strtof(text, NULL) != f && digits++ < 9);
+    if (!float_text(text, 8, f))
+        float_text(text, 9, f);
+    else
+        for (int digits = 7; digits >= 6 && float_text(shorter, digits, f); digits--)
+            memcpy(text, shorter, sizeof text);
     buffer_text(b, text);
     if (!strpbrk(text, ".e")) buffer_text(b, ".0");
 }

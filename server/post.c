@@ -63,7 +63,7 @@ static void drop_copy(Post *p) {
     p->copy = NULL;
 }
 
-static void read_body(Work *w) {
+static bool read_body(Work *w) {
     Post *p = (Post *)w;
     ApiError e;
     Buffer ignored = {0};
@@ -81,6 +81,7 @@ static void read_body(Work *w) {
     if (bad) reply_error(&p->made, &e);
     quota_headers(&p->server->quota, p->tenant, now_seconds(), &p->made.headers);
     drop_copy(p);
+    return false;
 }
 
 static bool streams(const Post *p) {
@@ -94,9 +95,10 @@ static bool poll_answer(Post *p, HttpReply *reply) {
     return done;
 }
 
-static void write_answer(Work *w) {
+/* No tokens are pushed any more: what is not there yet is the next piece. */
+static bool write_answer(Work *w) {
     Post *p = (Post *)w;
-    poll_answer(p, &p->made); /* no tokens are pushed any more, so this takes all there is */
+    return !poll_answer(p, &p->made);
 }
 
 static void free_post(Work *w) {

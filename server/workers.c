@@ -18,6 +18,7 @@ struct Workers {
     pthread_cond_t changed, due; /* for the last worker the latter */
     Work *first;                 /* by round, then by arrival */
     uint64_t round;
+    bool last_waits; /* the last worker has nothing to do */
     bool stopping;
     int most, n_threads;
     pthread_t threads[];
@@ -27,17 +28,34 @@ static void release(Work *w) {
     if (atomic_fetch_sub(&w->owners, 1) == 1) w->free(w);
 }
 
-/* Takes a piece out of the queue for as long as it runs; the caller holds the mutex. */
+/* In front of its round where a piece of it is done, or behind it. */
+static void insert(Workers *p, Work *w, bool goes_on) {
+    Work **at = &p->first;
+    while (*at && (*at)->round < w->round + !goes_on) at = &(*at)->next;
+    w->next = *at;
+    *at = w;
+}
+
+/* Takes a piece out of the queue for as long as it runs; the caller holds the mutex. Nobody waits for the rest of what
+ * belongs to the workers alone. */
 static void run_piece(Workers *p, Work **at) {
     Work *w = *at;
     if (w == p->first) p->round = w->round;
     *at = w->next;
+    if (p->first) pthread_cond_signal(&p->changed); /* which this worker may have been to take */
     pthread_mutex_unlock(&p->mutex);
-    w->run(w);
-    atomic_store(&w->done, true);
-    w->wake(w->wake_arg);
-    release(w);
+    bool more = w->run(w) && atomic_load(&w->owners) > 1;
+    if (!more) {
+        atomic_store(&w->done, true);
+        w->wake(w->wake_arg);
+        release(w);
+    }
     pthread_mutex_lock(&p->mutex);
+    if (!more) return;
+    w->begun = true;
+    insert(p, w, true);
+    pthread_cond_signal(&p->due);
+    pthread_cond_signal(&p->changed);
 }
 
 static void wait_until(Workers *p, pthread_cond_t *called, double time) {
@@ -45,22 +63,32 @@ static void wait_until(Workers *p, pthread_cond_t *called, double time) {
     pthread_cond_timedwait(called, &p->mutex, &t);
 }
 
-static double due_of(const Work *w, double patience) { return w->brief ? 0 : w->since + patience; }
+/* When a worker may take it: the last one what is brief, and what is PATIENCE old; the others all but what they have
+ * begun and is as old, if that one has nothing else to do. */
+static double due_of(const Workers *p, const Work *w, bool last, double now) {
+    double old = w->since + PATIENCE;
+    if (last) return w->brief ? 0 : old;
+    return w->begun && old <= now && p->last_waits ? INFINITY : 0;
+}
 
-/* Until the end: what is brief, and what has waited for `patience` seconds. */
-static void work(Workers *p, pthread_cond_t *called, double patience) {
+/* Until the end. */
+static void work(Workers *p, pthread_cond_t *called, bool last) {
     pthread_mutex_lock(&p->mutex);
     while (p->first || !p->stopping) {
-        double now = now_seconds(), next = INFINITY;
+        double now = now_seconds(), next = INFINITY, due;
         Work **at = &p->first;
-        for (; *at && due_of(*at, patience) > now && !p->stopping; at = &(*at)->next)
-            next = fmin(next, due_of(*at, patience));
-        if (*at)
+        for (; *at && (due = due_of(p, *at, last, now)) > now && !p->stopping; at = &(*at)->next)
+            next = fmin(next, due);
+        if (*at) {
             run_piece(p, at);
-        else if (p->first)
+            continue;
+        }
+        if (last) p->last_waits = true;
+        if (isfinite(next))
             wait_until(p, called, next);
         else
             pthread_cond_wait(called, &p->mutex);
+        if (last) p->last_waits = false;
     }
     pthread_mutex_unlock(&p->mutex);
 }
@@ -75,14 +103,14 @@ static void yield_to_all(void) {
 static void *work_idly(void *arg) {
     Workers *p = arg;
     yield_to_all();
-    work(p, &p->changed, 0);
+    work(p, &p->changed, false);
     return NULL;
 }
 
 /* The last worker, of the usual priority. */
 static void *work_on_what_is_due(void *arg) {
     Workers *p = arg;
-    work(p, &p->due, PATIENCE);
+    work(p, &p->due, true);
     return NULL;
 }
 
@@ -117,12 +145,10 @@ static bool enqueue(Workers *p, Work *w, bool always) {
         waiting++;
     }
     if (waiting >= p->most && !always) return false;
-    Work **at = &p->first;
-    while (*at && (*at)->round <= w->round) at = &(*at)->next;
     if (!p->first || w->brief) pthread_cond_signal(&p->due);
     w->since = now_seconds();
-    w->next = *at;
-    *at = w;
+    w->begun = false;
+    insert(p, w, false);
     atomic_store(&w->done, false);
     atomic_fetch_add(&w->owners, 1);
     pthread_cond_signal(&p->changed);

@@ -9,7 +9,8 @@
  * Streams come first: workers compute where no other thread wants the core. At the same rank two bodies at a time
  * double the gaps of every stream on two cores. But the last worker is a thread like any other, or a prompt would wait
  * for as long as other programs fill the machine: it takes what is brief, and what has waited for a second. What an
- * idle worker has begun by then, nobody can take from it. */
+ * idle worker has begun by then, nobody can take from it, so what takes long comes in pieces: the next one of work that
+ * is a second old is the last worker's. */
 #ifndef NOISED_WORKERS_H
 #define NOISED_WORKERS_H
 
@@ -19,7 +20,7 @@
 
 /* Embedded in what the work is about; owners is 1 and done true before it is submitted for the first time. */
 typedef struct Work {
-    void (*run)(struct Work *w);  /* on a worker */
+    bool (*run)(struct Work *w);  /* on a worker; true: that was a piece, and it is to be run again */
     void (*free)(struct Work *w); /* on the thread that releases last */
     void (*wake)(void *);         /* on the worker, once done is true */
     void *wake_arg;
@@ -30,6 +31,7 @@ typedef struct Work {
     /* ---- the workers' own ---- */
     uint64_t round;
     double since; /* when it was submitted */
+    bool begun;   /* a piece of it is done */
     struct Work *next;
 } Work;
 

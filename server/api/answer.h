@@ -49,8 +49,8 @@ struct AnswerKind {
      * whatever happens, errors are events of it). When memory runs out that is so too: out->failed is set, whole events
      * are in it, and the status is 503. */
     bool (*poll)(void *answer, Buffer *out, int *status);
-    /* Whether poll has left to its next call what takes so long to write that nobody should wait for it: a complete
-     * answer of many numbers, or of a stream with diversity the end. */
+    /* Whether poll has left to its next calls what takes so long to write that nobody should wait for it: a complete
+     * answer of many numbers, a piece a call, or of a stream with diversity the end. */
     bool (*is_long)(const void *answer);
     bool (*streams)(const void *answer); /* NULL: never */
     AnswerSummary (*summary)(const void *answer);

@@ -60,7 +60,7 @@ static void print_class(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     task_print_uncertainty(out, r, p);
 }
 
-static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_class); }
+static int print(Buffer *out, const Pooling *r, int from) { return task_print(out, r, from, print_class); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind classify_answer = POOLING_ANSWER(form);

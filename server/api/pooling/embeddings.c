@@ -92,21 +92,25 @@ static void put_base64(Buffer *out, const char *key, const float *x, int n) {
     free(text);
 }
 
-static void print(Buffer *out, const Pooling *r) {
-    const PoolingRequest *request = &r->request;
-    int width = r->ctx->api->config->hidden_size;
-    float *unit = try_malloc((size_t)width * sizeof *unit);
-    if (!unit) {
-        out->failed = true;
-        return;
-    }
+static void print_beginning(Buffer *out) {
     char id[ANSWER_ID];
     answer_draw_id(id, "embd");
     json_open(out, NULL, '{');
     json_put_text(out, "id", id);
     json_put_int(out, "created", (int64_t)time(NULL));
     pooling_print_open(out);
-    for (int i = 0; i < r->n_jobs; i++) {
+}
+
+static int print(Buffer *out, const Pooling *r, int from) {
+    const PoolingRequest *request = &r->request;
+    int width = r->ctx->api->config->hidden_size, i = from;
+    float *unit = try_malloc((size_t)width * sizeof *unit);
+    if (!unit) {
+        out->failed = true;
+        return from;
+    }
+    if (from == 0) print_beginning(out);
+    for (; i < request->n_inputs && !pooling_enough(r, out); i++) {
         json_open(out, NULL, '{');
         json_put_text(out, "object", "embedding");
         json_put_int(out, "index", i);
@@ -114,8 +118,9 @@ static void print(Buffer *out, const Pooling *r) {
         (request->base64 ? put_base64 : json_put_floats)(out, "embedding", unit, width);
         json_close(out, '}');
     }
-    pooling_print_close(out, r);
+    if (i == request->n_inputs) pooling_print_close(out, r);
     free(unit);
+    return i;
 }
 
 static const PoolingForm form = {.settle = settle, .print = print};

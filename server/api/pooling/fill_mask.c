@@ -116,7 +116,7 @@ static void print_masks(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     json_close(out, ']');
 }
 
-static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_masks); }
+static int print(Buffer *out, const Pooling *r, int from) { return task_print(out, r, from, print_masks); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind fill_mask_answer = POOLING_ANSWER(form);

@@ -203,10 +203,9 @@ static bool is_large(const Pooling *r) {
 
 bool pooling_poll(void *self, Buffer *out, int *status) {
     Pooling *r = self;
-    size_t whole = out->n;
     bool done = true, cut = false;
     ApiError e = {0};
-    for (int i = 0; i < r->n_jobs && !e.status; i++) {
+    for (int i = 0; i < r->n_jobs && !r->ended && !e.status; i++) {
         Finish finish = job_progress(r->jobs[i]).finish;
         done = done && finish != FINISH_NONE;
         cut = cut || finish == FINISH_CANCELLED;
@@ -222,13 +221,17 @@ bool pooling_poll(void *self, Buffer *out, int *status) {
     }
     if (!done) return false;
     if (!r->ended && is_large(r)) return r->ended = true, false;
-    *status = 200;
-    r->form->print(out, r);
-    if (out->failed) { /* part of an object is of no use */
-        out->n = whole;
-        *status = 503;
-    }
-    return true;
+    r->piece = out->n;
+    if (!r->printed) r->begin = out->n;
+    r->printed = r->form->print(out, r, r->printed);
+    *status = out->failed ? 503 : 200;
+    if (out->failed) out->n = r->begin; /* part of an object is of no use */
+    return out->failed || r->printed == r->request.n_inputs;
+}
+
+bool pooling_enough(const Pooling *r, const Buffer *out) {
+    enum { ENOUGH = 1 << 14 }; /* bytes: some milliseconds */
+    return r->ended && out->n - r->piece > ENOUGH;
 }
 
 bool pooling_is_long(const void *self) { return ((const Pooling *)self)->ended; }

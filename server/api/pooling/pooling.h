@@ -55,15 +55,19 @@ typedef struct Pooling {
     uint64_t noise_seed; /* of sample 0, from which those of the others are derived */
     Job **jobs;          /* [n_jobs], sample s of input i at i * noise_samples + s */
     int n_jobs;
-    bool accepted; /* by the engine */
-    bool ended;    /* all jobs are, and the answer takes long to write */
+    bool accepted;       /* by the engine */
+    bool ended;          /* all jobs are, and the answer takes long to write: */
+    int printed;         /* results that are, */
+    size_t begin, piece; /* and where in the Buffer the answer and the piece that is written begin */
 } Pooling;
 
 /* A route's rules and how its answer looks. */
 typedef struct PoolingForm {
     /* Rules between fields, `kind` and the inputs with their n_values. What there is then is r's, on failure too. */
     int (*settle)(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
-    void (*print)(Buffer *out, const Pooling *r);
+    /* Appends the results from `from` on, of n_inputs, until it is enough; in front of the first one what the answer
+     * begins with, and behind the last what it ends with. Returns where to go on. */
+    int (*print)(Buffer *out, const Pooling *r, int from);
 } PoolingForm;
 
 /* The functions of an AnswerKind, whose `form` is a PoolingForm. */
@@ -88,6 +92,9 @@ int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_
 int pooling_read_texts(PoolingRequest *r, const ApiContext *ctx, ApiError *e);
 /* Adds a text of the field to the inputs, for which there is room. */
 int pooling_add_text(PoolingRequest *r, const ApiContext *ctx, const char *field, const char *text, ApiError *e);
+
+/* Whether a piece is long enough to let others come first. */
+bool pooling_enough(const Pooling *r, const Buffer *out);
 
 /* What all of these answers have: {"object":"list","data":[, in front of which the caller may put more, and, behind the
  * last result, the model, the noise and the tokens used. */

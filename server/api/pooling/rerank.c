@@ -149,14 +149,15 @@ static void put_result(Buffer *out, const PoolingRequest *request, const Ranked 
     json_close(out, '}');
 }
 
-static void print(Buffer *out, const Pooling *r) {
+/* In the order of all scores, and so all at once. */
+static int print(Buffer *out, const Pooling *r, int from) {
     const PoolingRequest *request = &r->request;
     int n = r->n_jobs - 1, width = r->ctx->api->config->hidden_size;
     Ranked *ranked = try_calloc((size_t)n, sizeof *ranked);
     char id[ANSWER_ID];
     if (!ranked) {
         out->failed = true;
-        return;
+        return from;
     }
     for (int i = 0; i < n; i++)
         ranked[i] = (Ranked){.index = i, .score = cosine(r->jobs[0]->values, r->jobs[i + 1]->values, width)};
@@ -176,6 +177,7 @@ static void print(Buffer *out, const Pooling *r) {
     else
         json_close(out, ']');
     free(ranked);
+    return request->n_inputs;
 }
 
 static const PoolingForm form = {.settle = settle, .print = print};

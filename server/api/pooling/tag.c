@@ -150,7 +150,7 @@ static void print_input(Buffer *out, const Pooling *r, int i, Probabilities *p) 
     free(tags);
 }
 
-static void print(Buffer *out, const Pooling *r) { task_print(out, r, print_input); }
+static int print(Buffer *out, const Pooling *r, int from) { return task_print(out, r, from, print_input); }
 
 static const PoolingForm form = {.settle = settle, .print = print};
 const AnswerKind tag_answer = POOLING_ANSWER(form);

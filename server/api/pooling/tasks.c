@@ -55,21 +55,26 @@ void task_print_uncertainty(Buffer *out, const Pooling *r, const Probabilities *
     json_put_float(out, "mutual_information", (float)p->mutual_information);
 }
 
-void task_print(Buffer *out, const Pooling *r, void (*print)(Buffer *out, const Pooling *r, int i, Probabilities *p)) {
+int task_print(Buffer *out, const Pooling *r, int from,
+               void (*print)(Buffer *out, const Pooling *r, int i, Probabilities *p)) {
     Probabilities p;
+    int i = from;
     if (probabilities_init(&p, config_outputs(r->ctx->api->config))) {
         out->failed = true;
-        return;
+        return from;
     }
-    json_open(out, NULL, '{');
-    pooling_print_open(out);
-    for (int i = 0; i < r->request.n_inputs && !out->failed; i++) {
+    if (from == 0) {
+        json_open(out, NULL, '{');
+        pooling_print_open(out);
+    }
+    for (; i < r->request.n_inputs && !out->failed && !pooling_enough(r, out); i++) {
         json_open(out, NULL, '{');
         json_put_int(out, "index", i);
         if (r->request.inputs[i].truncated) json_put_bool(out, "truncated", true);
         print(out, r, i, &p);
         json_close(out, '}');
     }
-    pooling_print_close(out, r);
+    if (i == r->request.n_inputs) pooling_print_close(out, r);
     probabilities_free(&p);
+    return i;
 }

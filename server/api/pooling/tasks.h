@@ -29,9 +29,9 @@ bool task_probabilities(struct Probabilities *p, const Pooling *r, int i, int ro
 /* "spread" and "mutual_information" where there are several samples. */
 void task_print_uncertainty(Buffer *out, const Pooling *r, const struct Probabilities *p);
 
-/* The whole answer, with an object for every input: behind its "index" `print` writes what was made of input i. p is
- * for its use, of as many classes as the network has outputs. */
-void task_print(Buffer *out, const Pooling *r,
-                void (*print)(Buffer *out, const Pooling *r, int i, struct Probabilities *p));
+/* As PoolingForm's print, with an object for every input: behind its "index" `print` writes what was made of input i. p
+ * is for its use, of as many classes as the network has outputs. */
+int task_print(Buffer *out, const Pooling *r, int from,
+               void (*print)(Buffer *out, const Pooling *r, int i, struct Probabilities *p));
 
 #endif

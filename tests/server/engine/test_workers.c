@@ -5,6 +5,7 @@
 #include "server/workers.h"
 #include "tests/support/http_client.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,6 +20,7 @@
 typedef struct Piece {
     Work work;
     int number;
+    int pieces; /* that are to come behind this one */
 } Piece;
 
 static atomic_bool held; /* the pieces with number 0 wait for its end */
@@ -26,11 +28,12 @@ static atomic_int n_run, n_freed, n_woken;
 static atomic_int policy, niceness; /* of the thread that ran the last piece but 0 */
 static int order[64];               /* numbers in the order in which they ran, by one worker */
 
-static void run_piece(Work *w) {
+static bool run_piece(Work *w) {
     Piece *p = (Piece *)w;
     while (p->number == 0 && atomic_load(&held)) usleep(100);
     if (p->number) atomic_store(&policy, sched_getscheduler(0)), atomic_store(&niceness, getpriority(PRIO_PROCESS, 0));
     order[atomic_fetch_add(&n_run, 1)] = p->number;
+    return p->pieces-- > 0;
 }
 
 static void free_piece(Work *w) {
@@ -162,6 +165,44 @@ TEST(workers_last_one_takes_what_has_waited) {
     workers_release(p, &piece->work);
     workers_release(p, &blocker->work);
     workers_stop(p);
+}
+
+/* What an idle worker has begun goes on with the last one, piece by piece, once it is a second old. */
+static bool run_slowly(Work *w) {
+    usleep(50000);
+    return run_piece(w);
+}
+
+TEST(workers_last_one_goes_on_with_what_takes_long) {
+    Piece *blocker, *slow = make_piece(1, 1);
+    Workers *p = start_held(2, &blocker);
+    REQUIRE(p);
+    atomic_store(&held, false);
+    wait_done(blocker);
+    slow->work.run = run_slowly;
+    slow->pieces = 40;
+    CHECK(workers_submit(p, &slow->work, false));
+    wait_done(slow);
+    CHECK_MSG(policy == SCHED_OTHER, "policy %d", policy);
+    CHECK(slow->pieces == -1 && atomic_load(&n_run) == 42 && atomic_load(&n_woken) == 2);
+    workers_release(p, &slow->work);
+    workers_release(p, &blocker->work);
+    workers_stop(p);
+}
+
+TEST(workers_leave_the_pieces_of_a_client_that_is_gone) {
+    Piece *blocker, *endless = make_piece(1, 1);
+    Workers *p = start_held(1, &blocker);
+    REQUIRE(p);
+    atomic_store(&held, false);
+    endless->pieces = INT_MAX;
+    endless->work.run = run_slowly;
+    CHECK(workers_submit(p, &endless->work, false));
+    while (atomic_load(&n_run) < 2) usleep(1000);
+    workers_release(p, &endless->work);
+    workers_release(p, &blocker->work);
+    workers_stop(p);
+    CHECK(atomic_load(&n_freed) == 2);
 }
 
 /* ---- large bodies ---- */
