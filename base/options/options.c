@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,9 +191,19 @@ static int run_command(const Program *p, const Command *c, int argc, char **argv
     return status;
 }
 
+/* A standard stream that is closed (`2>&-`) would leave its number to the next file or client, who then gets what is
+ * written to it. Held the wrong way round it fails as a closed one does. */
+static int hold_standard_streams(Err *err) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+            return err_set(err, "a standard stream is closed, and /dev/null cannot be opened: %s", strerror(errno));
+    return 0;
+}
+
 int program_main(const Program *p, int argc, char **argv) {
     Err err;
     int status = EXIT_DONE;
+    if (hold_standard_streams(&err)) return fail(p, NULL, &err, EXIT_FAILED);
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a write that fails, and says so */
     const Command *c = p->commands[0];
     bool named = c->name != NULL;
@@ -212,7 +223,8 @@ int program_main(const Program *p, int argc, char **argv) {
         }
         status = run_command(p, c, argc - skip, argv + skip);
     }
-    if (fflush(stdout) == 0) return status;
-    err_set(&err, "standard output cannot be written: %s", strerror(errno));
+    bool lost = ferror(stdout); /* some time ago, of a reason that is forgotten */
+    if (fflush(stdout) == 0 && !lost) return status;
+    err_set(&err, "standard output cannot be written%s%s", lost ? "" : ": ", lost ? "" : strerror(errno));
     return fail(p, c, &err, status ? status : EXIT_FAILED);
 }

@@ -4,7 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct Values {
     const char *text, *kept, *from, *to;
@@ -204,4 +207,20 @@ TEST(options_program_runs_its_command) {
     static char *run[] = {"painter", "paint", "a", "b", "--count", "7", NULL};
     CHECK(program_main(&program, 6, run) == 7);
     CHECK(program_main(&program, 4, run) == 8);
+}
+
+/* Closed ones stay nobody's: a file that is opened later gets none of their numbers, and what is printed is lost as
+ * before, which is a failure of who prints. */
+TEST(options_program_holds_closed_streams) {
+    static char *run[] = {"painter", "paint", "a", "b", "--count", "7", NULL}, *help[] = {"painter", "--help", NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 0; fd <= 2; fd++) close(fd);
+        int status = program_main(&program, 6, run), fd = open("/dev/null", O_RDWR);
+        bool held = status == 7 && fd > 2 && write(1, "x", 1) < 0 && write(2, "x", 1) < 0 && read(0, &status, 1) < 0;
+        _exit(held ? program_main(&program, 2, help) : 99);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK_MSG(WEXITSTATUS(status) == 1, "%d", WEXITSTATUS(status));
 }
