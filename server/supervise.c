@@ -16,8 +16,8 @@ typedef struct Supervisor {
     Http *http;
     const ServingContext *ctx;
     const sigset_t *signals;
-    bool announced, reload_wanted;
-    double watchdog, fed; /* seconds between signs of life, 0: none wanted; when the last was given */
+    bool announced, unfit, reload_wanted; /* unfit: what was announced last is damaged or broken */
+    double watchdog, fed;                 /* seconds between signs of life, 0: none wanted; when the last was given */
     /* ---- a reload on its way ---- */
     bool loading;
     pthread_t loader;
@@ -53,12 +53,22 @@ static void show_life(Supervisor *v) {
     v->fed = now;
 }
 
-static void announce_start(Supervisor *v) {
+/* The start, and whenever health turns for good; a reload announces itself. */
+static void announce_health(Supervisor *v) {
     EngineStats stats;
-    if (v->announced || !strcmp(server_status(v->server, &stats), "loading")) return;
+    const char *status = server_status(v->server, &stats), *model = v->ctx->options->model;
+    bool starts = !v->announced, unfit = stats.damaged || stats.broken;
+    if (!strcmp(status, "loading") || (!starts && unfit == v->unfit)) return;
     v->announced = true;
-    log_line("ready");
-    announce(v, "serving");
+    v->unfit = unfit;
+    if (stats.damaged)
+        log_error("%s: the files were changed or cannot be read; nothing is answered until a reload of good ones",
+                  model);
+    else if (stats.broken)
+        log_error("%s: the model's first logits are NaN or infinite; nothing is answered", model);
+    else if (starts)
+        log_line("ready");
+    if (unfit || starts) announce(v, unfit ? status : "serving");
 }
 
 /* ---- reloads ---- */
@@ -89,9 +99,14 @@ static void ask_for_reload(Supervisor *v) {
 }
 
 static void refuse_reload(Supervisor *v, const char *why) {
-    log_warning("the reload is refused, the version before serves on: %s", why);
+    EngineStats stats;
+    versions_stats(&v->server->versions, &stats);
+    bool unfit = stats.damaged || stats.broken;
+    log_warning("the reload is refused, %s: %s",
+                unfit ? "and nothing is answered until there is a good one" : "the version before serves on", why);
     metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);
-    announce(v, "the last reload was refused; still serving");
+    announce(v,
+             unfit ? "the last reload was refused; nothing is answered" : "the last reload was refused; still serving");
 }
 
 static void start_reload(Supervisor *v) {
@@ -159,11 +174,11 @@ bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t 
         int signal_number = wait_signal(signals, v.watchdog ? fmin(pause, v.watchdog / 8) : pause);
         if (signal_number == SIGHUP) ask_for_reload(&v);
         if (signal_number && signal_number != SIGHUP) break;
-        announce_start(&v);
+        announce_health(&v);
         busy = advance(&v);
         show_life(&v);
     }
-    announce_start(&v);
+    announce_health(&v);
     if (!v.announced) {
         log_line("stopped before it was ready");
         return false;

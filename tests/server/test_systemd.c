@@ -109,6 +109,43 @@ TEST(systemd_lifecycle) {
     free(dir);
 }
 
+/* Files that change under the daemon end its service, which manager and log hear of at once, as of what ends that. */
+TEST(systemd_hears_of_damage) {
+    Daemon d;
+    char *dir = test_dir(), log[300], config[300], aside[300], weights[300];
+    int fd = manager_open("@noised-test-damage");
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    snprintf(log, sizeof log, "%s/log", dir);
+    snprintf(config, sizeof config, "%s/config.json", dir);
+    snprintf(aside, sizeof aside, "%s/aside", dir);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
+    daemon_log_to(log);
+    bool up = daemon_start_at(&d, dir, NULL);
+    daemon_log_to(NULL);
+    if (up) {
+        expect_message(fd, "READY=1", "STATUS=serving");
+        CHECK(utimensat(AT_FDCWD, weights, (const struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0) == 0);
+        expect_message(fd, "READY=1", "STATUS=damaged");
+        CHECK(rename(config, aside) == 0);
+        kill(d.pid, SIGHUP);
+        expect_message(fd, "STATUS=the last reload was refused", "nothing is answered");
+        CHECK(rename(aside, config) == 0);
+        kill(d.pid, SIGHUP);
+        expect_message(fd, "READY=1", "STATUS=serving");
+        Answer a = http_get(&d, "/health");
+        CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
+        answer_free(&a);
+        daemon_stop(&d);
+        char *lines = test_read_file(log, NULL);
+        CHECK_MSG(strstr(lines, " error: ") && strstr(lines, "the files were changed or cannot be read") &&
+                      strstr(lines, "the reload is refused, and nothing is answered until there is a good one"),
+                  "%s", lines);
+        free(lines);
+    }
+    manager_close(fd);
+    free(dir);
+}
+
 /* A reload that cannot even begin is one that was refused: the manager must not wait for it. */
 TEST(systemd_reload_without_a_thread) {
     if (SLOWNESS > 1) SKIP("a sanitizer needs more address space than there is");
