@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A whole match that did not stop the text goes on as its longest border: a NUL is no letter of the stop string. */
 static int advance(const StopString *s, int matched, char byte) {
+    if (matched == s->n) matched = s->fallback[matched];
     while (matched > 0 && s->text[matched] != byte) matched = s->fallback[matched];
     return matched + (s->text[matched] == byte);
 }
@@ -44,13 +46,24 @@ void text_stream_free(TextStream *t) {
     *t = (TextStream){0};
 }
 
-/* The longest stop string that the text ends with; NULL for none. */
+/* Where the text would end. */
+static size_t end_at(const TextStream *t, const StopString *stop) {
+    return t->text.n - (t->keep_stop ? 0 : (size_t)stop->n);
+}
+
+static bool may_stop(const TextStream *t, const StopString *stop) {
+    size_t end = end_at(t, stop);
+    return !t->ends || (end < t->ends->n && t->ends->data[end]);
+}
+
+/* The longest stop string that the text ends with and may; NULL for none. */
 static const StopString *feed_stops(TextStream *t, const char *bytes, size_t n) {
     const StopString *longest = NULL;
     for (int s = 0; s < t->stops->n; s++) {
         const StopString *stop = &t->stops->items[s];
         for (size_t i = 0; i < n; i++) t->matched[s] = advance(stop, t->matched[s], bytes[i]);
-        if (t->matched[s] == stop->n && (!longest || stop->n > longest->n)) longest = stop;
+        bool longer = t->matched[s] == stop->n && (!longest || stop->n > longest->n);
+        if (longer && may_stop(t, stop)) longest = stop;
     }
     return longest;
 }
@@ -62,8 +75,7 @@ static void append_character(TextStream *t, const char *bytes, size_t n, bool ma
     if (!match) return;
     const StopString *stop = feed_stops(t, bytes, n);
     if (!stop) return;
-    size_t end = t->text.n - (t->keep_stop ? 0 : (size_t)stop->n);
-    if (t->ends && !(end < t->ends->n && t->ends->data[end])) return;
+    size_t end = end_at(t, stop);
     t->stopped = stop;
     t->chars -= utf8_count(t->text.data + end, t->text.n - end);
     t->text.n = end;

@@ -131,6 +131,45 @@ TEST(text_stream_stops_as_defined) {
     }
 }
 
+/* The same where some places may not be an end: the longest that may be one counts, and text goes on behind the others,
+ * with zeros in it, which are no letter of a stop string. */
+TEST(text_stream_stops_where_it_may) {
+    static const char letters[] = {'a', 'b', 0};
+    Draws d = draws_open(7, DRAW_TEST, 2);
+    int passed_over = 0;
+    for (int round = 0; round < 5000; round++) {
+        char text[40];
+        Buffer ends = {0};
+        StopSet stops = {0};
+        TextStream t;
+        size_t n = 1 + draw_below(&d, 38), cut = n;
+        for (size_t i = 0; i < n; i++) text[i] = letters[draw_below(&d, 3)];
+        for (size_t i = 0; i <= n; i++) buffer_append(&ends, &(char){draw_below(&d, 4) == 0}, 1);
+        for (int s = 0; s < 3; s++) {
+            char stop[6] = {0};
+            for (size_t i = 0, m = 1 + draw_below(&d, 4); i < m; i++) stop[i] = letters[draw_below(&d, 2)];
+            stop_set_add(&stops, stop);
+        }
+        for (size_t end = 1; end <= n && cut == n; end++)
+            for (int s = 0; s < 3; s++) {
+                size_t m = (size_t)stops.items[s].n;
+                bool here = m <= end && !memcmp(text + end - m, stops.items[s].text, m);
+                passed_over += here && !ends.data[end - m];
+                if (here && ends.data[end - m]) cut = MIN(cut, end - m);
+            }
+        text_stream_open(&t, &stops);
+        t.ends = &ends;
+        text_stream_push(&t, text, n, true);
+        text_stream_end(&t);
+        CHECK_MSG(t.text.n == cut && !memcmp(t.text.data ? t.text.data : "", text, cut), "round %d: %zu, not %zu bytes",
+                  round, t.text.n, cut);
+        text_stream_free(&t);
+        stop_set_free(&stops);
+        buffer_free(&ends);
+    }
+    CHECK(passed_over > 5000);
+}
+
 TEST(buffer_floats_read_back) {
     Draws d = draws_open(3, DRAW_TEST, 1);
     static const float some[] = {0, -0.5f, 1, 100, 1e-10f, 3.4028235e38f, -2.3025851f, 1e20f, 0.1f, 16777216};
