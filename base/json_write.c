@@ -175,6 +175,24 @@ void json_put_text(Buffer *b, const char *key, const char *text) {
 
 void json_put_some(Buffer *b, const char *key, const char *text) { json_put_text(b, key, text && *text ? text : NULL); }
 
+void json_put_item(Buffer *b, const char *key, const cJSON *item) {
+    bool object = cJSON_IsObject(item);
+    if (cJSON_IsString(item)) {
+        json_put_text(b, key, item->valuestring);
+    } else if (cJSON_IsNumber(item)) {
+        if (item->valuestring) /* its digits, where no double has them */
+            put_word(b, key, item->valuestring);
+        else
+            json_put_double(b, key, item->valuedouble);
+    } else if (object || cJSON_IsArray(item)) {
+        json_open(b, key, object ? '{' : '[');
+        for (const cJSON *v = item->child; v; v = v->next) json_put_item(b, object ? v->string : NULL, v);
+        json_close(b, object ? '}' : ']');
+    } else {
+        put_word(b, key, cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : "null");
+    }
+}
+
 char *json_end_text(Buffer *b) {
     buffer_append(b, "", 1);
     if (b->failed) memory_exhausted(b->n);

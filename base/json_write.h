@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 
 /* How what follows is laid out, until `layout` of the buffer says otherwise: nothing but commas and colons; a space
@@ -48,6 +49,9 @@ void json_put_some(Buffer *b, const char *key, const char *text); /* the same, a
 
 /* What is JSON already: a value; or with a NULL key elements or members, perhaps none. */
 void json_put_raw(Buffer *b, const char *key, const char *json, size_t n);
+
+/* A tree of cJSON, its numbers to the last digit, as json_parse keeps them. */
+void json_put_item(Buffer *b, const char *key, const cJSON *item);
 
 /* The two ends of a text that no server sends: where memory ran out they end the process, as the x-functions of
  * memory.h do, and the buffer is empty afterwards. json_end_text returns it with a NUL behind it, to be freed;

@@ -128,14 +128,22 @@ int json_node_key(Form *f, const JsonNodes *j, const char *name) {
     return graph_then(f, text_of(f, &b), j->space);
 }
 
+char *json_literal_text(const cJSON *value) {
+    Buffer b = {0};
+    json_put_item(&b, NULL, value);
+    buffer_append(&b, "", 1);
+    if (b.failed) buffer_free(&b);
+    return b.data;
+}
+
 int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value) {
     bool object = cJSON_IsObject(value);
     int members = GRAPH_EMPTY;
     if (!object && !cJSON_IsArray(value)) {
-        char *text = cJSON_PrintUnformatted(value);
+        char *text = json_literal_text(value);
         int node = text ? graph_string(f, text) : GRAPH_NEVER;
         f->failed |= !text;
-        cJSON_free(text);
+        free(text);
         return node;
     }
     const cJSON *v = value->child;

@@ -22,6 +22,9 @@ int json_node_object(Form *f, const JsonNodes *j, int members);         /* membe
 int json_node_key(Form *f, const JsonNodes *j, const char *name);       /* with its colon */
 int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value); /* its members in their order */
 
+/* What stands for a value without members, to be freed; NULL when memory runs out. */
+char *json_literal_text(const cJSON *value);
+
 /* One of words[n], each once, as they stand; sorts them. */
 int graph_words(Form *f, char **words, int n);
 

@@ -153,12 +153,12 @@ static int listed(SchemaReader *r, const cJSON *values, int types, const SchemaP
             node = graph_either(r->form, node, json_node_literal(r->form, &r->json, v));
             continue;
         }
-        words[kept] = cJSON_PrintUnformatted(v);
+        words[kept] = json_literal_text(v);
         if (!words[kept++]) r->form->failed = true;
     }
     if (!r->form->failed) node = graph_either(r->form, node, graph_words(r->form, words, kept));
     if (node == GRAPH_NEVER && !r->form->failed) node = schema_fail(r, &here, "has no value of the type");
-    for (int i = 0; i < kept; i++) cJSON_free(words[i]);
+    for (int i = 0; i < kept; i++) free(words[i]);
     free(words);
     return node;
 }

@@ -328,6 +328,18 @@ TEST(json_write_numbers_read_back) {
     check_written(&b, "0.1");
 }
 
+TEST(json_write_items_as_they_were_read) {
+    static const char text[] =
+        "{\"a\":[1,-0.25,12345678901234567890,8007199254740991,0.30000000000000004,1e+300],\"\\\"\":"
+        "{\"b\":null,\"c\":[true,false,[],{}]},\"d\":\"\\u0001\xC3\xA9\"}";
+    Err err;
+    cJSON *item = json_parse(text, strlen(text), 8, 100, &err);
+    Buffer b = {0};
+    json_put_item(&b, NULL, item);
+    check_written(&b, text);
+    cJSON_Delete(item);
+}
+
 TEST(json_write_layouts) {
     static const char *const wanted[] = {[JSON_DENSE] = "{\"a\":[1,2],\"\\\"\\u0001\\n\":{},\"c\":0.333,\"d\":null}",
                                          [JSON_SPACED] =

@@ -26,7 +26,7 @@ typedef struct CompletionRequest {
     const CallStyle *style;        /* in which it may call functions, by its form; NULL: it calls none */
     bool choice_spaced;            /* its tokens begin with a space that its strings lack */
     char *prefix;                  /* in front of every answer; NULL: nothing */
-    char *said;                    /* of a response: an object of what was asked and is told again; else NULL */
+    char *said;                    /* of a response: members of what was asked and is told again; else NULL */
     char *response_fields;         /* the members that llama-server's answer keeps (llama.h); NULL: all */
     StopSet stop;
     int *stop_ids; /* [n_stop_ids] */

@@ -1,5 +1,6 @@
 #include "base/err.h"
 #include "base/json/json_reader.h"
+#include "base/json_write.h"
 #include "server/api/chat/chat.h"
 #include "server/api/chat/tools.h"
 #include "server/api/completions/request_draft.h"
@@ -7,27 +8,26 @@
 #include "server/api/responses/responses.h"
 
 #include <limits.h>
+#include <string.h>
 
-/* Takes `absent` over, which stands for a value that is not there. */
-static bool put_said(cJSON *said, const char *name, const cJSON *value, cJSON *absent) {
-    cJSON *copy = json_is_null(value) ? absent : cJSON_Duplicate(value, true);
-    if (copy != absent) cJSON_Delete(absent);
-    if (cJSON_AddItemToObject(said, name, copy)) return true;
-    cJSON_Delete(copy);
-    return false;
+static void put_said(Buffer *b, const char *name, const cJSON *value, const char *absent) {
+    if (json_is_null(value))
+        json_put_raw(b, name, absent, strlen(absent));
+    else
+        json_put_item(b, name, value);
 }
 
-/* What the answer tells again. */
+/* What the answer tells again: members of an object. */
 static int keep_said(RequestDraft *d, ApiError *e) {
-    cJSON *said = cJSON_CreateObject();
-    if (put_said(said, "instructions", NULL,
-                 d->instructions ? cJSON_CreateString(d->instructions) : cJSON_CreateNull()) &&
-        cJSON_AddBoolToObject(said, "parallel_tool_calls", d->parallel_tool_calls) &&
-        put_said(said, "tool_choice", d->tool_choice, cJSON_CreateString("auto")) &&
-        put_said(said, "tools", d->tools, cJSON_CreateArray()))
-        d->request.said = cJSON_PrintUnformatted(said);
-    cJSON_Delete(said);
-    return d->request.said ? 0 : api_no_memory(e);
+    Buffer said = {0};
+    json_put_text(&said, "instructions", d->instructions);
+    json_put_bool(&said, "parallel_tool_calls", d->parallel_tool_calls);
+    put_said(&said, "tool_choice", d->tool_choice, "\"auto\"");
+    put_said(&said, "tools", d->tools, "[]");
+    buffer_append(&said, "", 1);
+    if (said.failed) buffer_free(&said);
+    d->request.said = said.data;
+    return said.data ? 0 : api_no_memory(e);
 }
 
 static int read_responses(void *out, const void *context, ApiError *e) {

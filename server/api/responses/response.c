@@ -117,7 +117,7 @@ static void put_response(Buffer *b, const char *key, const ResponseHead *head, c
     json_put_float(b, "temperature", r->sampling.temperature);
     json_put_float(b, "top_p", r->sampling.top_p);
     json_put_bool(b, "store", false);
-    json_put_raw(b, NULL, r->said + 1, strlen(r->said) - 2); /* without its brackets */
+    json_put_raw(b, NULL, r->said, strlen(r->said));
     json_put_text(b, "truncation", "disabled");
     json_put_raw(b, "metadata", "{}", 2);
     if (said)
