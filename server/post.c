@@ -18,6 +18,7 @@ typedef struct Post {
     Serving *serving;           /* pinned */
     const Route *route;
     uint64_t tenant;
+    double arrived; /* now_seconds() */
     const char *body;
     size_t n_body;
     char *copy;     /* of the body, while it waits for a worker; counted in server->n_waiting */
@@ -49,7 +50,8 @@ static void give_back_tokens(Post *p) {
 
 static int start_answer(Post *p, Buffer *ignored, ApiError *e) {
     const Work *w = &p->work;
-    const Requester requester = {.tenant = p->tenant, .client = w->client, .wake = w->wake, .wake_arg = w->wake_arg};
+    const Requester requester = {
+        .tenant = p->tenant, .client = w->client, .arrived = p->arrived, .wake = w->wake, .wake_arg = w->wake_arg};
     const Route *r = p->route;
     if (p->copy && quota_still(&p->server->quota, p->tenant, now_seconds(), e)) return -1;
     p->answer = r->engine->start(r->engine, &p->serving->answer, r->body, p->body, p->n_body, &requester, ignored, e);
@@ -203,6 +205,7 @@ static Post *new_post(Server *s, const Route *route, const HttpRequest *request,
                 .serving = versions_pin(&s->versions),
                 .route = route,
                 .request = request,
+                .arrived = now_seconds(),
                 .body = request->body,
                 .n_body = request->n_body};
     p->work.run = read_body;

@@ -19,6 +19,7 @@ typedef struct AnswerContext {
  * after the answer is gone. */
 typedef struct Requester {
     uint64_t tenant, client; /* as a job's */
+    double arrived;          /* now_seconds() when the request was there */
     void (*wake)(void *);
     void *wake_arg;
 } Requester;

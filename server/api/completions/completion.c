@@ -75,7 +75,7 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->bad_words = bad_words_hold(r->bad_words);
     job->trie = trie_hold(r->trie);
     job->vocabulary = c->ctx->api->vocabulary;
-    job->deadline = r->deadline_ms ? now_seconds() + 1e-3 * r->deadline_ms : 0;
+    job->deadline = r->deadline_ms ? requester->arrived + 1e-3 * r->deadline_ms : 0;
     job->tenant = requester->tenant;
     job->client = requester->client;
     if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&

@@ -325,6 +325,18 @@ TEST(large_bodies_hold_up_nobody) {
     daemon_stop(&d);
 }
 
+/* A deadline counts from the request's arrival, and not from when its body is read. */
+TEST(large_bodies_count_in_deadlines) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    char *body = long_prompt("\"truncate_prompt_tokens\":1,\"max_tokens\":1,\"deadline_ms\":1,", LARGE);
+    Answer a = http_post(&d, "/v1/completions", body);
+    CHECK_MSG(a.status == 200 && cJSON_IsTrue(json_at(a.json, "choices.0.deadline")), "%d: %.200s", a.status, a.body);
+    answer_free(&a);
+    free(body);
+    daemon_stop(&d);
+}
+
 /* Bodies that are whole all at once, for the daemon stands still meanwhile. */
 static void send_at_once(const Daemon *d, const char *body, int n, int *fds) {
     size_t all_but_one = strlen(body) - 1;
