@@ -124,7 +124,7 @@ static int check_lengths(RequestDraft *d, int max_positions, ApiError *e) {
     if (r->trie) r->max_tokens = r->trie->longest;
     int fits = room(r, max_positions);
     if (d->fits_context && fits > 1) fits--;
-    if (r->max_tokens < 0 || (d->fits_context && r->max_tokens > fits)) r->max_tokens = fits;
+    if (r->max_tokens < 0 || (d->fits_context && !r->trie && r->max_tokens > fits)) r->max_tokens = fits;
     if (r->stream_from > r->max_tokens)
         return api_fail(e, 400, NULL, "stream_from", "stream_from is %d, %s only %d", r->stream_from, name,
                         r->max_tokens);

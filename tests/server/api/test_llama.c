@@ -207,7 +207,11 @@ TEST(llama_n_predict_fits_the_context) {
     CHECK_MSG(json_number(full.json, "tokens_predicted") == 1 && cJSON_IsTrue(json_at(full.json, "truncated")), "%s",
               full.body);
     answer_free(&full);
-    static const Bad bad[] = {{"{\"prompt\":[" TWELVE "," TWELVE ",1],\"n_predict\":9}", 400, "prompt"}};
+    static const Bad bad[] = {
+        {"{\"prompt\":[" TWELVE "," TWELVE ",1],\"n_predict\":9}", 400, "prompt"},
+        {"{\"prompt\":[" TWELVE "," TWELVE "],\"choice\":[\"Q\",\"The river\"]}", 400,
+         "max_tokens"}, /* no part of one */
+    };
     check_bodies(&d, "/completion", bad, COUNTOF(bad));
     daemon_stop(&d);
 }
