@@ -61,7 +61,8 @@ bool answer_gave_up(Job *job, Finish finish, ApiError *e) {
     }
     if (finish != FINISH_ERROR) return false;
     bool waited = job->progress.started == 0; /* it never left the queue; before its end this would be the mutex's */
-    int status = waited ? 503 : job->walk ? 400 : 500; /* a form that cannot be gone on with is its request's */
+    bool asked = job->walk || job_is_masked(job); /* what cannot be gone on with is the request's own */
+    int status = waited ? 503 : asked ? 400 : 500;
     api_fail(e, status, waited ? "queue_timeout" : NULL, NULL, "%s", job->error);
     return true;
 }

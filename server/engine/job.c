@@ -143,6 +143,8 @@ void job_finish(Job *job, Finish finish, const char *error) {
     job_release(job);
 }
 
+bool job_is_masked(const Job *job) { return job->allowed_ids || job->bad_words; }
+
 bool job_is_end(const Job *job, int id) {
     for (int i = 0; i < job->n_ends; i++)
         if (job->ends[i] == id) return true;

@@ -138,5 +138,6 @@ void job_wake(const Job *job);
 void job_finish(Job *job, Finish finish, const char *error);
 
 bool job_is_end(const Job *job, int id);
+bool job_is_masked(const Job *job); /* not every token may be drawn */
 
 #endif

@@ -262,6 +262,7 @@ static void read_logits(const Runner *r, const Mat *logits) {
 static Finish take_drawn(Runner *r, Sequence *s) {
     Job *job = s->job;
     JobToken *token = &job->tokens[s->n_tokens - job->n_prompt];
+    if (token->id == CONSTRAINED_NONE && job->walk && form_is_over(job->walk)) return FINISH_STOP; /* it began so */
     if (token->id < 0) return FINISH_ERROR;
     bool last = job_is_end(job, token->id);
     s->tokens[s->n_tokens++] = token->id;
@@ -311,7 +312,9 @@ static bool push(Runner *r, Sequence *s) {
 /* Of a job without a next token. */
 static const char *no_token(const Job *job, int id) {
     if (id == CONSTRAINED_TOO_LONG) return "the form takes too long: its next token cannot be told";
-    return job->walk ? "no token goes on with the form" : "the model's logits leave no token to choose from";
+    return job->walk            ? "no token goes on with the form"
+           : job_is_masked(job) ? "allowed_token_ids and bad_words leave no token to choose from"
+                                : "the model's logits leave no token to choose from";
 }
 
 /* Nobody is woken before all is published: whoever is takes a core from the others. */

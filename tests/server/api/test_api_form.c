@@ -175,15 +175,19 @@ TEST(form_probabilities_are_among_the_legal) {
 /* A stop string ends a text where the form may end in front of it, and nowhere else. */
 TEST(form_and_stop_strings) {
     static const struct {
-        const char *fields, *text, *finish;
+        const char *fields, *text, *finish; /* text NULL: any */
     } cases_of_stop[] = {
         {"\"regex\":\"abc\",\"stop\":\"b\"", "abc", "stop"},
         {"\"regex\":\"ab?c?d?\",\"stop\":\"b\",\"logit_bias\":{\"b\":100,\"ab\":100,\"abcd\":100}", "a", "stop"},
-        {"\"regex\":\"(ab){4}(ab)*\",\"stop\":\"ba\",\"max_tokens\":30,\"ignore_eos\":true", "", "length"},
+        {"\"regex\":\"(ab){4}(ab)*\",\"stop\":\"ba\",\"max_tokens\":30,\"ignore_eos\":true", NULL, "length"},
         {"\"regex\":\"(ab){4}(ab)*\",\"stop\":\"ab\",\"max_tokens\":30,\"ignore_eos\":true", "abababab", "stop"},
         {"\"regex\":\"(ab){4}(ab)*\",\"stop\":\"ab\",\"max_tokens\":30,\"ignore_eos\":true,"
          "\"include_stop_str_in_output\":true",
          "abababab", "stop"},
+        /* what can only end does, whatever is to come first */
+        {"\"regex\":\"\"", "", "stop"},
+        {"\"regex\":\"\",\"ignore_eos\":true", "", "stop"},
+        {"\"grammar\":\"root ::= \\\"\\\"\",\"min_tokens\":3", "", "stop"},
     };
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
@@ -194,7 +198,7 @@ TEST(form_and_stop_strings) {
                      echo ? ",\"echo\":true" : "");
             Answer a = http_post(&d, "/v1/completions", body);
             const char *text = answer_text(&a, 0) + (echo ? 3 : 0), *wanted = cases_of_stop[i].text;
-            CHECK_MSG(a.status == 200 && (!*wanted || !strcmp(text, wanted)), "%s: %s", body, a.body);
+            CHECK_MSG(a.status == 200 && (!wanted || !strcmp(text, wanted)), "%s: %s", body, a.body);
             CHECK_MSG(a.status == 200 && !strcmp(json_text(a.json, "choices.0.finish_reason"), cases_of_stop[i].finish),
                       "%s: %s", body, a.body);
             answer_free(&a);

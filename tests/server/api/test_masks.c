@@ -90,6 +90,9 @@ TEST(masks_bounds) {
         {"{\"bad_words\":[\"\"]}", 400, "bad_words"},
         {"{\"bad_words\":[1]}", 400, "bad_words"},
         {"{\"bad_words\":[\"a\"],\"choice\":[\"a\"]}", 400, "bad_words"},
+        /* what leaves nothing at some token */
+        {"{\"allowed_token_ids\":[65],\"bad_words\":[\"a\"]}", 400, ""},
+        {"{\"allowed_token_ids\":[65,66],\"bad_words\":[\"aa\",\"ab\",\"b\"]}", 400, ""},
         {"{\"return_tokens_as_token_ids\":1}", 400, "return_tokens_as_token_ids"},
         {"{\"suffix\":\"x\"}", 400, "suffix"},
     };
