@@ -232,8 +232,9 @@ static bool learn_merge(Trainer *t) {
     while (t->n_heap) {
         Candidate top = heap_pop(t);
         Pair *p = &t->pairs[top.pair];
+        if (p->count == 0) continue; /* made by a merge, which took its neighbours as well */
         if (p->count != top.count) {
-            if (p->count > 0) heap_push(t, top.pair);
+            heap_push(t, top.pair);
             continue;
         }
         TokenText text = text_join(t->pieces[p->left], t->pieces[p->right]);

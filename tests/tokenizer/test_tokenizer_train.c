@@ -154,6 +154,9 @@ TEST(bpe_train_errors) {
     CHECK_MSG(
         strcmp(err.msg, "vocab_size is 260, which takes 3 merges, but the corpus gives only 2: --vocab-size 259") == 0,
         "%s", err.msg);
+    /* aa, then aaaa: behind the first of them no aa stands beside an a any more */
+    CHECK(train_text(&t, "aaaa", 260, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "gives only 2: --vocab-size 259"), "%s", err.msg);
     CHECK(train_text(&t, "", 258, &err) == -1 && train_text(&t, "<|endoftext|>", INT_MAX, &err) == -1);
     CHECK(t == NULL);
     CHECK(train_text(&t, "abc", 259, &err) == 0 && tokenizer_vocab_size(t) == 259);
