@@ -16,6 +16,8 @@ static bool is_dark(const char *text, size_t at) {
     return !may_begin_space((unsigned char)text[first]);
 }
 
+static bool cuts_lines(const TokenizerSpec *s) { return s->style == TOKEN_BYTE_LEVEL && s->prepend == PREPEND_NEVER; }
+
 /* A slash behind a line feed may belong to the word before (GPT-4o's). */
 static bool is_cut(const char *text, size_t at, bool lines) {
     unsigned char next = (unsigned char)text[at];
@@ -24,9 +26,29 @@ static bool is_cut(const char *text, size_t at, bool lines) {
     return is_dark(text, at - 2) && !may_begin_space(next);
 }
 
+/* What stands in front of a piece is not known, so that any line feed counts. */
+static bool joins_cut(TokenText piece, bool lines) {
+    for (size_t at = 1; at < piece.n; at++) {
+        unsigned char next = (unsigned char)piece.data[at];
+        bool line = lines && piece.data[at - 1] == '\n' && next != '/' && !may_begin_space(next);
+        if (line || is_cut(piece.data, at, lines)) return true;
+    }
+    return false;
+}
+
+bool pieces_join_cuts(const Tokenizer *t) {
+    const TokenizerSpec *s = &t->spec;
+    bool lines = cuts_lines(s), joined = false;
+    if (s->style != TOKEN_BYTE_LEVEL) return false;
+    for (int i = 0; i < s->n_merges && !joined; i++) joined = joins_cut(s->pieces[s->merges[i].result], lines);
+    for (int id = 0; id < s->n_pieces && s->ignore_merges && !joined; id++)
+        joined = !t->special[id] && joins_cut(s->pieces[id], lines);
+    return joined;
+}
+
 static bool has_words(const Tokenizer *t) {
     const TokenizerSpec *s = &t->spec;
-    if (s->style == TOKEN_BYTE_LEVEL) return t->pretokenizer != NULL;
+    if (s->style == TOKEN_BYTE_LEVEL) return t->pretokenizer && !t->joins_cuts;
     if (s->style == TOKEN_SENTENCE_PIECE) return s->split || t->mark_starts_word;
     return s->style == TOKEN_WORDS;
 }
@@ -52,7 +74,7 @@ static bool may_end_added(const TokenizerSpec *s, char last) {
 
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t from, size_t n) {
     const TokenizerSpec *s = &t->spec;
-    bool lines = s->style == TOKEN_BYTE_LEVEL && s->prepend == PREPEND_NEVER;
+    bool lines = cuts_lines(s);
     if (!has_words(t) || added_hold_cuts(s)) return n;
     for (size_t at = MAX(from, 1); at < n; at++)
         if (is_cut(text, at, lines) && !may_end_added(s, text[at - 1])) return at;

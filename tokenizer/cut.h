@@ -5,8 +5,8 @@
  * white space before. There every expression that published byte-level tokenizers use ends a word, and looks neither
  * back nor ahead; SentencePiece's words and those of word vectors begin at spaces, and a part that begins with one gets
  * none put in front. Behind a line feed is no cut for these, nor where an added token may end of those that put a space
- * in front of every piece (Llama 2's). Tokenizers without words, whose merges reach across spaces, and those with an
- * added token that holds a cut have none at all. */
+ * in front of every piece (Llama 2's). Tokenizers without words, those with a piece that reaches across a cut, as other
+ * expressions allow (DeepSeek Coder's), and those with an added token that holds one have none at all. */
 #ifndef NOISED_CUT_H
 #define NOISED_CUT_H
 

@@ -17,6 +17,9 @@ struct Tokenizer {
     AddedTrie raw, normalized;
     Pretokenizer *pretokenizer; /* NULL where no regex is used */
     bool mark_starts_word;      /* SentencePiece: no merge reaches across a SPACE_MARK from the left */
+    bool joins_cuts;            /* byte level: a piece reaches across what other tokenizers are cut at (cut.h) */
 };
+
+bool pieces_join_cuts(const Tokenizer *t); /* cut.c's; pieces and merges are there */
 
 #endif

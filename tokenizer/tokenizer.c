@@ -154,6 +154,7 @@ Tokenizer *tokenizer_build(const TokenizerSpec *spec, Err *err) {
     index_merges(t, spec->merges);
     index_added(t);
     t->mark_starts_word = mark_starts_word(&t->spec, &t->ids);
+    t->joins_cuts = pieces_join_cuts(t);
     return t;
 }
 

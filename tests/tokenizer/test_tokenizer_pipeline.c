@@ -1,6 +1,7 @@
 /* The pre-tokenisers and normalisers of byte-level files other than GPT-2's. The wanted words are those of a JavaScript
  * engine's \p{...} expressions. */
 #include "base/err.h"
+#include "base/memory.h"
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tokenizer/cut.h"
 
@@ -204,6 +205,27 @@ TEST(tokenizer_bad_pipelines) {
 
 /* ---- cuts ---- */
 
+/* Of "a b\nc d", where the two characters of `piece` are merged. */
+static size_t first_cut_with(const char *piece) {
+    Tokenizer *t = changed(ALONE, DEEPSEEK_CODER);
+    TokenizerSpec s = *tokenizer_spec(t);
+    TokenText *pieces = xcalloc((size_t)s.n_pieces + 1, sizeof *pieces);
+    TokenMerge *merges = xcalloc((size_t)s.n_merges + 1, sizeof *merges);
+    memcpy(pieces, s.pieces, (size_t)s.n_pieces * sizeof *pieces);
+    memcpy(merges, s.merges, (size_t)s.n_merges * sizeof *merges);
+    merges[s.n_merges++] = (TokenMerge){s.byte_ids[(int)piece[0]], s.byte_ids[(int)piece[1]], s.n_pieces};
+    pieces[s.n_pieces++] = (TokenText){.data = piece, .n = 2};
+    s.pieces = pieces;
+    s.merges = merges;
+    Tokenizer *joining = tokenizer_build(&s, NULL);
+    size_t cut = tokenizer_cut(joining, "a b\nc d", 0, 7);
+    tokenizer_free(joining);
+    tokenizer_free(t);
+    free(pieces);
+    free(merges);
+    return cut;
+}
+
 TEST(tokenizer_cuts_change_no_id) {
     static const char *const patterns[] = {ALONE, LLAMA3, NEMO, SMOLLM2, DEEPSEEK_CODER};
     for (size_t i = 0; i < COUNTOF(patterns); i++) {
@@ -215,6 +237,10 @@ TEST(tokenizer_cuts_change_no_id) {
     Tokenizer *composing = changed("\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
     CHECK(check_cuts(composing) > FEWER(1000));
     tokenizer_free(composing);
+    /* pieces across a cut, which some expressions let be one word */
+    static const char *const across[] = {"= ", "\nb"}, *const within[] = {" =", "  ", "\n "};
+    for (size_t i = 0; i < COUNTOF(across); i++) CHECK_MSG(first_cut_with(across[i]) == 7, "\"%s\"", across[i]);
+    for (size_t i = 0; i < COUNTOF(within); i++) CHECK_MSG(first_cut_with(within[i]) == 1, "\"%s\"", within[i]);
     /* an added token with a blank inside, which a cut would take apart */
     Tokenizer *blank = changed("<|endoftext|>", "<|end of text|>");
     CHECK(tokenizer_cut(blank, "a b", 0, 3) == 3);
