@@ -7,8 +7,8 @@
 enum { OPTION_TEXT_BYTES = 1024, OPTION_OFFER = 32 };
 
 typedef enum OptionKind {
-    OPTION_TEXT,     /* const char *, not empty, shorter than OPTION_TEXT_BYTES, one of the choices if there are any;
-                        borrowed from argv */
+    OPTION_TEXT,     /* const char *, not empty, of `high` bytes at most (0: shorter than OPTION_TEXT_BYTES, which alone
+                        can be printed), one of the choices if there are any; borrowed from argv */
     OPTION_LIST,     /* OptionList: takes all words up to the next option, and may be given again */
     OPTION_INT,      /* int in low..high */
     OPTION_INT64,    /* int64_t in low..high */

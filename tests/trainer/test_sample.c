@@ -1,7 +1,9 @@
 /* noised-train sample, beside the daemon. */
 #include "base/err.h"
+#include "model/kind.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
 #include "tests/trainer/test_trainer.h"
 #include "trainer/text/sample.h"
 
@@ -62,11 +64,30 @@ TEST(sample_stops_at_every_end) {
 
 TEST(sample_refuses_what_has_no_room) {
     ChildResult r = trainer_run("sample --model weights/demo --prompt Whenever --max-tokens 1000");
-    CHECK_MSG(r.status == 1 && strstr(r.output, "the model has 512"), "%s", r.output);
+    CHECK_MSG(r.status == 1 && strstr(r.output, "the model has 512") && !strstr(r.output, "Whenever"), "%s", r.output);
     free(r.output);
     r = trainer_run("sample --model weights/demo --prompt Whenever --threads 1");
     CHECK_MSG(r.status == 0 && strstr(r.output, "noise_seed"), "%s", r.output);
     free(r.output);
+}
+
+/* A prompt as long as the context; and nobody is told of seeds of noise that there is none of. */
+TEST(sample_takes_long_prompts) {
+    char args[4096] = "sample --model ", *model = test_dir();
+    Config c = test_config(attention_kind_find("mha"));
+    c.vocab_size = TEST_VOCAB;
+    c.bos_token_id = c.eos_token_id = TEST_EOS;
+    REQUIRE(test_checkpoint_write_as(model, &c, DTYPE_F32, 1));
+    sprintf(args + strlen(args), "%s --max-tokens 1 --prompt ", model);
+    for (int i = 0; i < 450; i++) strcat(args, "Whence");
+    ChildResult r = trainer_run(args);
+    CHECK_MSG(r.status == 1 && strstr(r.output, " tokens of prompt and 1 more need "), "%s", r.output);
+    free(r.output);
+    strcpy(strstr(args, "Whence") + 6, "");
+    r = trainer_run(args);
+    CHECK_MSG(r.status == 0 && !strstr(r.output, "noise"), "%s", r.output);
+    free(r.output);
+    free(model);
 }
 
 TEST(sample_ends_at_a_sentence) {

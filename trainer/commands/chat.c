@@ -179,7 +179,8 @@ static int run(const CommandLine *line) {
 #define AT(member) offsetof(ChatOptions, member)
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to talk with"},
-    {"system", OPTION_TEXT, AT(system), "TEXT", .help = "message of the system, before all others", .absent = "none"},
+    {"system", OPTION_TEXT, AT(system), "TEXT", .high = DRAWS_PROMPT_BYTES,
+     .help = "message of the system, before all others", .absent = "none"},
     {"chat-template", OPTION_TEXT, AT(chat_template), "NAME|FILE",
      .help = "how a conversation is written: dialogue, plain, chatml, ..., or a file that says it",
      .absent = "that of the folder, or plain"},

@@ -48,9 +48,11 @@ static int sample(const Checkpoint *c, const Sample *s, const TokenList *ids, Er
                    .show = show};
     Buffer text = {0};
     r.noise.seed = s->noise_seed < 0 && s->seed >= 0 ? r.sampling.seed : draws_seed(s->noise_seed);
-    if (draws_component(&c->model.cfg, s->component, &r.noise, err)) return -1;
-    fprintf(stderr, "seed %" PRIu64 ", noise_seed %" PRIu64 ", noise_scale %g, temperature %g, top_k %d, top_p %g\n",
-            r.sampling.seed, r.noise.seed, s->draws.noise_scale, s->draws.temperature, s->draws.top_k, s->draws.top_p);
+    if (draws_component(&c->model.cfg, s->component, &r.noise, err) || sample_check(&r, err)) return -1;
+    fprintf(stderr, "seed %" PRIu64 ", ", r.sampling.seed);
+    if (config_noise_acts(&c->model.cfg, r.noise.scale))
+        fprintf(stderr, "noise_seed %" PRIu64 ", noise_scale %g, ", r.noise.seed, s->draws.noise_scale);
+    fprintf(stderr, "temperature %g, top_k %d, top_p %g\n", s->draws.temperature, s->draws.top_k, s->draws.top_p);
     if (s->prompt) fputs(s->prompt, stdout);
     int rc = sample_text(&r, &text, err);
     putchar('\n');
@@ -81,7 +83,8 @@ static int run(const CommandLine *line) {
 #define AT(member) offsetof(Sample, member)
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to sample from"},
-    {"prompt", OPTION_TEXT, AT(prompt), "TEXT", .help = "text to continue", .absent = "the start of a document"},
+    {"prompt", OPTION_TEXT, AT(prompt), "TEXT", .high = DRAWS_PROMPT_BYTES, .help = "text to continue",
+     .absent = "the start of a document"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "N", 1, 1 << 20, .unit = "tokens", .help = "length of the answer",
      .absent = "100, or what the context has room for"},
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, .help = "seed of the draws", .absent = "drawn"},

@@ -7,6 +7,8 @@
 #include "model/config.h"
 #include "model/sampler.h"
 
+enum { DRAWS_PROMPT_BYTES = 1 << 17 }; /* as long as a word of Linux's command line may be */
+
 typedef struct DrawOptions {
     int top_k;
     double temperature, top_p, min_p, repetition_penalty, noise_scale;

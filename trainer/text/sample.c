@@ -75,12 +75,19 @@ static int generate(State *s, Err *err) {
     return 0;
 }
 
+static int positions_of(const SampleRun *r) { return r->n_prompt + MAX(r->max_tokens, 1); }
+
+int sample_check(const SampleRun *r, Err *err) {
+    int needed = positions_of(r) - 1, most = r->model->cfg.max_positions;
+    if (needed <= most) return 0;
+    return err_set(err, "%d tokens of prompt and %d more need %d positions, the model has %d", r->n_prompt,
+                   r->max_tokens, needed, most);
+}
+
 int sample_text(const SampleRun *r, Buffer *out, Err *err) {
     const Config *c = &r->model->cfg;
-    int positions = r->n_prompt + MAX(r->max_tokens, 1), n_blocks = kv_blocks(positions);
-    if (positions - 1 > c->max_positions)
-        return err_set(err, "%d tokens of prompt and %d more need %d positions, the model has %d", r->n_prompt,
-                       r->max_tokens, positions - 1, c->max_positions);
+    int positions = positions_of(r), n_blocks = kv_blocks(positions);
+    if (sample_check(r, err)) return -1;
     State s = {.run = r, .n = r->n_prompt};
     Dtype dtype = r->model->embed.dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
     if (kv_init(&s.kv, c, n_blocks, dtype, config_kv_form(c), err)) return -1;

@@ -27,6 +27,7 @@ typedef struct SampleRun {
 
 /* Appends the text to out, NUL behind it. */
 int sample_text(const SampleRun *r, Buffer *out, Err *err);
+int sample_check(const SampleRun *r, Err *err); /* whether it fits: -1, as sample_text would say */
 
 /* Length of text up to the end of its last sentence; all of it when it has none. */
 size_t sample_sentences(const char *text, size_t n);
