@@ -19,6 +19,7 @@ typedef struct Unpacker {
     z_stream gz;
     ZSTD_DStream *zst; /* NULL: gz */
     bool within;       /* a member or frame has begun and not ended */
+    bool members;      /* of gzip: one has ended */
     size_t at, n;
     unsigned char in[ROOM];
 } Unpacker;
@@ -77,6 +78,10 @@ static int64_t read_file(Source *s, void *out, size_t n, Err *err) {
 
 static int unpack_gz(Source *s, char *out, size_t n, size_t *done, Err *err) {
     Unpacker *u = s->unpacker;
+    if (!u->within && u->members) /* zeros behind a member are padding, of tapes and of tar */
+        while (u->at < u->n && !u->in[u->at]) u->at++;
+    *done = 0;
+    if (!u->within && u->at == u->n) return 0;
     if (!u->within && inflateReset(&u->gz) != Z_OK) return err_set(err, "%s: zlib cannot begin again", s->path);
     u->gz.next_in = u->in + u->at;
     u->gz.avail_in = (unsigned)(u->n - u->at);
@@ -87,6 +92,7 @@ static int unpack_gz(Source *s, char *out, size_t n, size_t *done, Err *err) {
     u->at = u->n - u->gz.avail_in;
     *done = room - u->gz.avail_out;
     u->within = rc != Z_STREAM_END;
+    u->members |= !u->within;
     if (rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR) return 0;
     return err_set(err, "%s: no gzip before byte %lld: %s", s->path, (long long)s->taken,
                    u->gz.msg ? u->gz.msg : zError(rc));
