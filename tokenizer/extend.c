@@ -9,6 +9,7 @@
 
 Tokenizer *tokenizer_with_special(const Tokenizer *t, const char *text, Err *err) {
     TokenizerSpec spec = *tokenizer_spec(t);
+    if (spec.style == TOKEN_WORDS) return err_set(err, "a tokenizer of words alone takes no token like %s", text), NULL;
     TokenText *pieces = xcalloc((size_t)spec.n_pieces + 1, sizeof *pieces);
     AddedToken *added = xcalloc((size_t)spec.n_added + 1, sizeof *added);
     memcpy(pieces, spec.pieces, (size_t)spec.n_pieces * sizeof *pieces);

@@ -69,7 +69,7 @@ int tokenizer_find_special(const Tokenizer *t, const char *text); /* id of the a
 /* Words between white space, with their places as ids; what is no such word is words[0]. No word twice. NULL on
  * failure. */
 Tokenizer *tokenizer_of_words(const char *const *words, int n, Err *err);
-/* t with one special token more, behind all ids; text must not be one yet. NULL on failure. */
+/* t with one special token more, behind all ids; text must not be one yet. NULL on failure, as of words alone. */
 Tokenizer *tokenizer_with_special(const Tokenizer *t, const char *text, Err *err);
 void tokenizer_free(Tokenizer *t);
 

@@ -25,13 +25,22 @@ static int sum_micro_batches(Loop *l, MicroLoss *mean, Err *err) {
 
 static int refuse_misfit(const Loop *l, const Step *s, Err *err) {
     const Misfit *m = &l->sum.misfit;
+    const Training *t = l->t;
+    char what[256];
     if (training_settle(l->t, err)) return -1;
+    snprintf(what, sizeof what,
+             "step %lld: the gradient of %.100s in micro-batch %lld has a %g, where less than %d is taken (loss %g, ",
+             (long long)t->step + 1, step_sum_tensor(&l->sum, m->at), (long long)m->micro_batch, (double)m->value,
+             FIXED_SUM_LIMIT, s->mean.loss);
+    if (t->step == 0)
+        return ranks_refuse(err,
+                            "%sbefore any weight has moved): the weights it begins with are too large, or a part "
+                            "of the loss counts too much, as by --kl-weight",
+                            what);
     return ranks_refuse(err,
-                        "step %lld: the gradient of %s in micro-batch %lld has a %g, where less than %d is taken (loss "
-                        "%g, learning rate %g); what was saved after step %lld stands: try a lower --lr or a longer "
+                        "%slearning rate %g); what was saved after step %lld stands: try a lower --lr or a longer "
                         "warm-up",
-                        (long long)l->t->step + 1, step_sum_tensor(&l->sum, m->at), (long long)m->micro_batch,
-                        (double)m->value, FIXED_SUM_LIMIT, s->mean.loss, s->lr, (long long)l->t->saved);
+                        what, s->lr, (long long)t->saved);
 }
 
 static int train_step(Loop *l, Step *s, Err *err) {

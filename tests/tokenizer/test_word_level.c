@@ -98,3 +98,11 @@ TEST(word_level_bad_files) {
         free(json);
     }
 }
+
+TEST(word_level_takes_no_special_token) {
+    Tokenizer *t = parse(words);
+    Err err = {""};
+    REQUIRE(t);
+    CHECK(!tokenizer_with_special(t, "<mask>", &err) && strstr(err.msg, "words alone takes no token like <mask>"));
+    tokenizer_free(t);
+}

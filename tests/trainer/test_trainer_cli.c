@@ -397,10 +397,20 @@ TEST(trainer_cli_tells_of_doubts) {
               "pretrain --config mha-nano --vocab-size 257 --data %T --val none --out %D/f --steps 1 "
               "--noise-per-sequence",
               0, "warning: --noise-per-sequence changes nothing, the config has no noise");
+    char json[400];
+    snprintf(json, sizeof json, "%s/text.jsonl", w.dir);
+    CHECK(link(w.text, json) == 0);
+    check_run(&w, "pretrain --config mha-nano --vocab-size 257 --data %D/text.jsonl --val none --out %D/h --steps 1", 0,
+              "text.jsonl is read as it stands, braces and all");
     check_run(&w,
               "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/g --steps 1 "
               "--noise-assign draw",
               0, "warning: --noise-assign draw changes nothing, the sequences of the config have no components");
+    check_run(&w,
+              "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/i --steps 2 "
+              "--kl-weight 1e6",
+              1,
+              "before any weight has moved): the weights it begins with are too large, or a part of the loss counts");
     world_close(&w);
 }
 

@@ -24,7 +24,7 @@ static int take(Runs *all, const char *dir, Err *err) {
         return 0;
     }
     if (r->n == 0 && r->done == r->steps) {
-        err_set(err, "%s has no validation loss: it was trained with --val none or --eval-every 0", dir);
+        err_set(err, "%s has no validation loss: it was trained with --val none", dir);
         past_run_free(r);
         return -1;
     }

@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/team.h"
+#include "base/text.h"
 #include "model/shape.h"
 #include "trainer/commands/commands.h"
 #include "trainer/report/plot.h"
@@ -36,6 +37,11 @@ static void print_doubts(const Run *r, double epochs) {
     if (vocab > 2 * tokens)
         printf("warning: vocab_size is %d, but the tokenizer has %d tokens: %d rows of the embedding are never used\n",
                vocab, tokens, vocab - tokens);
+    for (int i = 0; i < r->settings->data.n; i++)
+        if (text_ends(r->settings->data.items[i], ".jsonl"))
+            printf("warning: %s is read as it stands, braces and all; noised-train tokenize takes the texts out of its "
+                   "lines\n",
+                   r->settings->data.items[i]);
     print_idle(r->settings, &r->config);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 typedef enum Column { COLUMN_TEXT, COLUMN_SECOND, COLUMN_LABEL, COLUMN_SCORE, COLUMN_PASSED } Column;
+static const char *const kinds[] = {"text", "text_b", "label", "score"};
 enum { COLUMNS_MOST = 16, JSON_VALUES = 64, LABEL_NUMBER_MOST = 999999 };
 
 /* What a key of a JSON line or a column of a TSV file holds: ours first, then those of GLUE's files. Where a text is
@@ -100,7 +101,7 @@ static int add_json(Examples *e, const Lines *l, const cJSON *o, char *line, con
         Shown shown;
         if (column < 0 || column == COLUMN_SCORE) return lines_fail(l, err, "unknown key \"%.60s\"", v->string);
         if (column == COLUMN_PASSED || (column == COLUMN_SECOND && cJSON_IsNull(v))) continue;
-        if (found[column]) return lines_fail(l, err, "\"%s\" is a second %s", v->string, columns[column].name);
+        if (found[column]) return lines_fail(l, err, "\"%s\" is a second %s", v->string, kinds[column]);
         found[column] = place_string(v, &room, column == COLUMN_LABEL, &shown);
         if (!found[column])
             return lines_fail(l, err, "\"%s\" is %s, must be a string%s", v->string, show_json(v).text,
@@ -144,11 +145,12 @@ static int read_header(const Lines *l, char *const *cells, int n, int place[COLU
     for (int i = 0; i < n; i++) {
         int column = find_column(cells[i], question);
         if (column < 0)
-            return lines_fail(l, err, "the header names an unknown column \"%.60s\"; needed are text and label",
+            return lines_fail(l, err,
+                              "the header names an unknown column \"%.60s\"; needed are text and label (CoLA's files "
+                              "have no header: --format cola)",
                               cells[i]);
         if (column == COLUMN_PASSED) continue;
-        if (place[column] >= 0)
-            return lines_fail(l, err, "column \"%s\" is a second %s", cells[i], columns[column].name);
+        if (place[column] >= 0) return lines_fail(l, err, "column \"%s\" is a second %s", cells[i], kinds[column]);
         place[column] = i;
     }
     if (place[COLUMN_TEXT] < 0) return lines_fail(l, err, "the header has no column \"text\"");
