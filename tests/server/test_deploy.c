@@ -65,12 +65,13 @@ static void proxy_stop(Proxy *p) {
 /* By https; body NULL: GET. */
 static Answer ask(const Proxy *p, const char *path, const char *body) {
     Answer a = {0};
-    char url[256];
+    char url[10240];
     long status = 0;
     Text text = {0}, headers = {0};
     CURL *curl = curl_easy_init();
     snprintf(url, sizeof url, "https://127.0.0.1:%d%s", p->port, path);
     curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L); /* the certificate is a minute old and its own authority */
     curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
@@ -125,7 +126,12 @@ TEST(deploy_nginx_passes_and_refuses_in_json) {
     expect_error(&p, "/v1/completions", large, 413);
     expect_error(&p, "/v1/completions", "{\"nonsense\":1}", 400); /* noised's own passes */
     expect_error(&p, "/metrics", NULL, 404);
-    expect_error(&p, "/error", NULL, 404);
+    expect_error(&p, "/noised-error", NULL, 404);
+    expect_error(&p, "/../v1/models", NULL, 400); /* what has no URI for nginx */
+    expect_error(&p, "/v1/%zz", NULL, 400);
+    char endless[9000] = "/v1/";
+    memset(endless + 4, 'a', sizeof endless - 5);
+    expect_error(&p, endless, NULL, 414);
     daemon_stop(&d);
     expect_error(&p, "/v1/models", NULL, 502);
     expect_error(&p, "/health/live", NULL, 502);
