@@ -139,7 +139,7 @@ $(PROGRAMS) $(BUILD)/print-schema $(BUILD)/form-check $(BUILD)/run-tests $(BUILD
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # All targets in one program, whose name says which of them it is.
-FUZZ_TARGETS := $(basename $(notdir $(shell grep -l '^TEST.fuzz_' $(FUZZ))))
+FUZZ_TARGETS := $(basename $(notdir $(shell grep -l '^TEST.fuzz_' /dev/null $(FUZZ))))
 FUZZ_SUPPORT := $(filter-out %/main.c %/avx2vnni_in_steps.c,$(SUPPORT)) $(patsubst %,tests/tokenizer/%.c,test_tokenizer test_tokenizer_json test_tokenizer_llama) $(LOAD)
 FUZZ_OBJECTS := $(call objects,$(CORE) $(TRAINER) $(SERVER) $(filter-out %/replay.c,$(FUZZ)) tests/fuzz/libfuzzer.c $(FUZZ_SUPPORT)) $(EMBEDDED)
 LIBFUZZER := libclang_rt.fuzzer_no_main-$(firstword $(subst -, ,$(MACHINE))).a
