@@ -205,9 +205,11 @@ static int noised(const CommandLine *line) {
     if (options_check_batch(line, &err)) return command_fail(line, &err, EXIT_USAGE);
     if (o->batch) return start(line);
     if (systemd_socket(&o->http.listen_fd, host, &err)) return fail(line, &err);
+    if (o->http.listen_fd >= 0 && (command_line_given(line, "host") || command_line_given(line, "port")))
+        log_warning("--host and --port change nothing: the service manager has handed over a socket");
     if (o->http.listen_fd >= 0) o->http.host = host;
     if (!o->api_key_file) o->api_key_file = systemd_credential("noised.api-key", keys);
-    if (options_check_keys(o, &err)) return command_fail(line, &err, EXIT_USAGE);
+    if (options_check_names(o, &err) || options_check_keys(o, &err)) return command_fail(line, &err, EXIT_USAGE);
     return start(line);
 }
 

@@ -159,12 +159,40 @@ int options_check_batch(const CommandLine *line, Err *err) {
     return 0;
 }
 
+static bool is_origin(const char *text) {
+    const char *authority = strstr(text, "://");
+    if (!strcmp(text, "*") || !strcmp(text, "null")) return true;
+    return authority && authority > text && authority[3] && !strpbrk(authority + 3, "/?# ");
+}
+
+static bool is_host_name(const char *text) {
+    struct in6_addr v6;
+    return !strpbrk(text, "/:[]* ") || inet_pton(AF_INET6, text, &v6) == 1;
+}
+
+int options_check_names(const Options *o, Err *err) {
+    for (int i = 0; i < o->cors_origins.n; i++)
+        if (!is_origin(o->cors_origins.items[i]))
+            return err_set(err,
+                           "--cors-origin is \"%s\", must be as browsers name one (https://app.example, without a "
+                           "slash behind it) or *",
+                           o->cors_origins.items[i]);
+    for (int i = 0; i < o->allowed_hosts.n; i++)
+        if (!is_host_name(o->allowed_hosts.items[i]))
+            return err_set(err, "--allowed-host is \"%s\", must be a name or an address alone, without scheme and port",
+                           o->allowed_hosts.items[i]);
+    return 0;
+}
+
 int options_check_keys(const Options *o, Err *err) {
     if ((o->quota.requests || o->quota.tokens) && !o->api_key_file)
         return err_set(err, "--%s-per-minute is what an API key may use: give --api-key-file FILE",
                        o->quota.requests ? "requests" : "tokens");
     if (o->public_models && !o->api_key_file)
         return err_set(err, "--public-models is for where API keys are asked for: give --api-key-file FILE");
+    if (strpbrk(o->http.host, "[]/"))
+        return err_set(err, "--host is \"%s\", must be a name or an address, one of IPv6 without brackets",
+                       o->http.host);
     if (options_is_loopback(o->http.host) || o->api_key_file || o->insecure) return 0;
     return err_set(err, "--host %s is open to others: give --api-key-file FILE, or --insecure", o->http.host);
 }

@@ -38,6 +38,9 @@ extern const Option options_table[OPTIONS_N];
 /* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */
 int options_check_batch(const CommandLine *line, Err *err);
 
+/* What browsers say of themselves can be one of --cors-origin and --allowed-host: others would never match. */
+int options_check_names(const Options *o, Err *err);
+
 /* Others may reach the server with an API key or by the operator's word only, and what is said of keys needs some.
  * After http.host and api_key_file are final. */
 int options_check_keys(const Options *o, Err *err);

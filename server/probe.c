@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -28,7 +29,7 @@ static int parse(Url *u, const char *url, Err *err) {
     snprintf(u->port, sizeof u->port, "80");
     if (*rest == ':') {
         size_t digits = strspn(++rest, "0123456789");
-        if (digits == 0 || digits > 5) return err_set(err, "%s: malformed port", url);
+        if (digits == 0 || digits > 5 || atoi(rest) > 65535) return err_set(err, "%s: malformed port", url);
         snprintf(u->port, sizeof u->port, "%.*s", (int)digits, rest);
         rest += digits;
     }

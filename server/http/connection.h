@@ -93,7 +93,8 @@ struct Http {
     int n_connections;
     atomic_int n_used; /* connections[n_used..] have never been touched: they cost no memory */
     HttpConnection *first_free;
-    unsigned n_refusals; /* that are not in the log yet */
+    unsigned n_refusals; /* that are not in the log yet, */
+    unsigned n_crowding; /* those of them by --max-connections-per-address */
     double reported_at, turn_began;
     int n_wiped;                          /* connections */
     size_t n_body_bytes, most_body_bytes; /* of all bodies in flight, now and since memory was last given back */

@@ -72,7 +72,9 @@ void http_welcome(struct Http *h, int fd, const struct sockaddr *address, sockle
     http_connection_open(c, fd, address);
     if (!http_library_take(c, address, n)) {
         http_connection_release(c);
-        if (copy >= 0) turn_away(h, copy, address, "too many connections from this address");
+        if (copy < 0) return;
+        h->n_crowding++;
+        turn_away(h, copy, address, "too many connections from this address");
         return;
     }
     if (copy >= 0) close(copy);
@@ -95,10 +97,14 @@ static void report_refusals(struct Http *h) {
     enum { EVERY = 60 }; /* seconds */
     double now = now_seconds();
     if (h->n_refusals == 0 || (h->reported_at && now - h->reported_at < EVERY)) return;
-    log_warning("http: %u connections refused: all %d places, or all file descriptors, were taken", h->n_refusals,
-                h->n_connections);
+    if (h->n_crowding)
+        log_warning("http: %u connections refused: their addresses had %d each, --max-connections-per-address",
+                    h->n_crowding, h->options.max_per_address);
+    if (h->n_refusals > h->n_crowding)
+        log_warning("http: %u connections refused: all %d places, or all file descriptors, were taken",
+                    h->n_refusals - h->n_crowding, h->n_connections);
     h->reported_at = now;
-    h->n_refusals = 0;
+    h->n_refusals = h->n_crowding = 0;
 }
 
 bool http_accept(struct Http *h) {

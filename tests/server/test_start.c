@@ -1,6 +1,7 @@
 /* How the daemon starts: what it is called, what it says when it cannot, and what a signal does before it is ready. */
 #include "base/err.h"
 #include "base/memory.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/support/models.h"
 
@@ -100,6 +101,38 @@ TEST(start_names_the_model_as_it_was_given) {
     check_name(path, "current");
     strcat(path, ".");
     check_name(path, "tiny");
+    free(dir);
+}
+
+/* What could never match, or is no address, is said before anything is loaded. */
+TEST(start_refuses_what_has_no_effect) {
+    static const struct {
+        const char *options, *says;
+        int status;
+    } cases[] = {
+        {"--cors-origin https://app.example/", "--cors-origin is \"https://app.example/\", must be", 2},
+        {"--cors-origin app.example", "--cors-origin is \"app.example\"", 2},
+        {"--allowed-host models.example:8080", "--allowed-host is \"models.example:8080\", must be a name", 2},
+        {"--allowed-host http://models.example", "--allowed-host is", 2},
+        {"--host [::1]", "--host is \"[::1]\", must be a name or an address", 2},
+        {"--host unix:/tmp/x", "--host is \"unix:/tmp/x\"", 2},
+        {"--host 0.0.0.0", "is open to others", 2},
+        {"--probe http://127.0.0.1:83716/health", "malformed port", 1},
+        {"--probe http://127.0.0.1:99999/health", "malformed port", 1},
+    };
+    char options[512], *errors;
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        snprintf(options, sizeof options, "--model %s %s", test_checkpoint(CHECKPOINT_SMALL), cases[i].options);
+        int status = daemon_run(options, &errors);
+        CHECK_MSG(status == cases[i].status && strstr(errors, cases[i].says), "%s: %d %s", cases[i].options, status,
+                  errors);
+        free(errors);
+    }
+    char *dir = test_dir(), keys[256];
+    keys_write(keys, dir, "sesame-sesame-sesame   trailing\n");
+    snprintf(options, sizeof options, "--model %s --port 0 --api-key-file %s", test_checkpoint(CHECKPOINT_SMALL), keys);
+    CHECK(daemon_run(options, &errors) == 1 && strstr(errors, "without further spaces"));
+    free(errors);
     free(dir);
 }
 
