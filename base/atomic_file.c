@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* The temporary has a fixed name, so that what a killed process leaves behind is overwritten by the next save. */
@@ -82,4 +83,13 @@ int file_write(const char *path, const void *data, size_t n, Err *err) {
         return -1;
     }
     return atomic_commit(&f, err);
+}
+
+int file_copy(const char *from, const char *to, size_t most, Err *err) {
+    size_t n;
+    char *text = file_read(from, most, &n, err);
+    if (!text) return -1;
+    int rc = file_write(to, text, n, err);
+    free(text);
+    return rc;
 }

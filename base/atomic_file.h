@@ -26,5 +26,6 @@ int atomic_leave(AtomicFile *f, Err *err);
 void atomic_abandon(AtomicFile *f); /* removes the temp; harmless after commit */
 
 int file_write(const char *path, const void *data, size_t n, Err *err); /* open, write, commit */
+int file_copy(const char *from, const char *to, size_t most, Err *err); /* one that is no longer than `most` */
 
 #endif

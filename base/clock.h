@@ -1,7 +1,14 @@
-/* clock: monotonic time. */
+/* clock: monotonic time, and what waits by it. */
 #ifndef NOISED_CLOCK_H
 #define NOISED_CLOCK_H
 
-double now_seconds(void); /* monotonic */
+#include <pthread.h>
+
+double now_seconds(void);     /* monotonic */
+double process_seconds(void); /* of processors, all threads of the process together */
+
+/* A condition that is waited for until a time of now_seconds. clock_wait returns 0, or ETIMEDOUT once that is past. */
+void clock_cond_init(pthread_cond_t *c);
+int clock_wait(pthread_cond_t *c, pthread_mutex_t *held, double until);
 
 #endif

@@ -1,5 +1,6 @@
 #include "base/log_ring.h"
 
+#include "base/clock.h"
 #include "base/macros.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
@@ -109,11 +109,7 @@ static void *write_lines(void *arg) {
 int log_ring_start(void (*tell_of)(uint64_t n)) {
     tell = tell_of;
     pthread_t thread;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&changed);
     if (pthread_create(&thread, NULL, write_lines, NULL)) return -1;
     pthread_detach(thread);
     pthread_mutex_lock(&mutex);
@@ -123,13 +119,9 @@ int log_ring_start(void (*tell_of)(uint64_t n)) {
 }
 
 void log_ring_flush(double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    double until = now_seconds() + seconds;
     pthread_mutex_lock(&mutex);
-    while (detached && put != written && !pthread_cond_timedwait(&changed, &mutex, &until)) {}
+    while (detached && put != written && !clock_wait(&changed, &mutex, until)) {}
     pthread_mutex_unlock(&mutex);
 }
 

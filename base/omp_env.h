@@ -1,4 +1,4 @@
-/* runtime: what these programs want of libgomp and of the kernel, most of it before anything else happens.
+/* omp_env: what these programs want of libgomp and of the kernel, most of it before anything else happens.
  *
  * A loop of one thread, be it that team_pays says no or that the team is one, is a plain call here. libgomp would make
  * a team for it and, where the last one had another size, forget that: 1.4 us, ten times in a layer of a token, where

@@ -18,4 +18,7 @@ static inline bool text_is_in(const char *text, const char *const *list) {
     return *list != NULL;
 }
 
+/* For qsort of an array of texts. */
+static inline int text_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
 #endif

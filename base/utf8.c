@@ -46,6 +46,12 @@ size_t utf8_put(uint32_t c, char out[4]) {
     return n;
 }
 
+uint32_t utf8_get(const char *text, size_t length) {
+    uint32_t c = (unsigned char)text[0] & (length == 1 ? 0x7F : 0xFF >> (length + 1));
+    for (size_t i = 1; i < length; i++) c = c << 6 | ((unsigned char)text[i] & 0x3F);
+    return c;
+}
+
 static bool is_control(const unsigned char *c, size_t length) {
     return length == 1 ? c[0] < ' ' || c[0] == 0x7F : length == 2 && c[0] == 0xC2 && c[1] < 0xA0;
 }

@@ -25,8 +25,9 @@ size_t utf8_char_length(const char *text, size_t n);
 size_t utf8_valid_prefix(const char *text, size_t n);
 bool utf8_is_valid(const char *text, size_t n);
 
-size_t utf8_count(const char *text, size_t n); /* code points of valid UTF-8 */
-size_t utf8_put(uint32_t c, char out[4]);      /* the bytes of code point c, and how many */
+size_t utf8_count(const char *text, size_t n);      /* code points of valid UTF-8 */
+size_t utf8_put(uint32_t c, char out[4]);           /* the bytes of code point c, and how many */
+uint32_t utf8_get(const char *text, size_t length); /* the code point that its bytes are, as utf8_char_length counts */
 
 /* Puts '?' where a terminal might obey or a line of a log might break: control characters (C0, DEL and C1) and bytes
  * that are no UTF-8. What names a file, a tensor or a key may hold anything. */

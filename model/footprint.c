@@ -63,9 +63,8 @@ static double scratch_floats(const Config *c, int64_t rows) {
 /* A gate is kept beside what it is multiplied with. */
 static double gate_floats(const Config *c) { return c->mlp.gated ? c->mlp.width : 0; }
 
-/* Of the gradients about half a block's stand at a time, or all of a
- * wide feed-forward layer's, whose logits' is where they were; a block that is computed again is where the logits were
- * (tape.h). */
+/* Of the gradients about half a block's stand at a time, or all of a wide feed-forward layer's; those of the logits are
+ * where the logits were, as is a block that is computed again (tape.h). */
 size_t footprint_training(const Model *m, int64_t rows, bool recompute) {
     const Config *c = &m->cfg;
     double n_blocks = c->n_layers, outputs = config_outputs(c);

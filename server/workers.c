@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 static const double PATIENCE = 1; /* seconds that a long piece waits before the last worker takes it */
 
@@ -58,11 +57,6 @@ static void run_piece(Workers *p, Work **at) {
     pthread_cond_signal(&p->changed);
 }
 
-static void wait_until(Workers *p, pthread_cond_t *called, double time) {
-    struct timespec t = {.tv_sec = (time_t)time, .tv_nsec = (long)(1e9 * (time - (double)(time_t)time))};
-    pthread_cond_timedwait(called, &p->mutex, &t);
-}
-
 /* When a worker may take it: the last one what is brief, and what is PATIENCE old; the others all but what they have
  * begun and is as old, if that one has nothing else to do. */
 static double due_of(const Workers *p, const Work *w, bool last, double now) {
@@ -85,7 +79,7 @@ static void work(Workers *p, pthread_cond_t *called, bool last) {
         }
         if (last) p->last_waits = true;
         if (isfinite(next))
-            wait_until(p, called, next);
+            clock_wait(called, &p->mutex, next);
         else
             pthread_cond_wait(called, &p->mutex);
         if (last) p->last_waits = false;
@@ -119,11 +113,7 @@ int workers_start(Workers **out, int threads, int most, Err *err) {
     p->most = most;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->changed, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->due, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&p->due);
     for (; p->n_threads < threads; p->n_threads++) {
         bool last = p->n_threads > 0 && p->n_threads == threads - 1;
         int rc = pthread_create(&p->threads[p->n_threads], NULL, last ? work_on_what_is_due : work_idly, p);

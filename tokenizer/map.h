@@ -1,4 +1,4 @@
-/* tokenizer_map: the two hash tables of the tokenizer and its trainer. Open addressing, growing, no removal.
+/* map: the two hash tables of the tokenizer and its trainer. Open addressing, growing, no removal.
  * Reading is safe from several threads. */
 #ifndef NOISED_TOKENIZER_MAP_H
 #define NOISED_TOKENIZER_MAP_H

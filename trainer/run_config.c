@@ -37,15 +37,6 @@ int run_config(Run *r, Err *err) {
 
 /* ---- tokenizer ---- */
 
-static int copy_file(const char *from, const char *to, Err *err) {
-    size_t n;
-    char *text = file_read(from, TOKENIZER_MAX, &n, err);
-    if (!text) return -1;
-    int rc = file_write(to, text, n, err);
-    free(text);
-    return rc;
-}
-
 /* Writes tok, with a mask if the task needs one that it has not. Frees it. */
 static int save_tokenizer(const Run *r, Tokenizer *tok, const char *path, Err *err) {
     if (r->config.task == TASK_FILL_MASK && tokenizer_find_special(tok, MASK_TOKEN) < 0) {
@@ -98,7 +89,7 @@ static int provide(Run *r, const Texts *texts, const char *path, Err *err) {
         if (check_ids(r, tok, s->tokenizer, err)) return tokenizer_free(tok), -1;
         if (r->config.task == TASK_FILL_MASK) return save_tokenizer(r, tok, path, err);
         tokenizer_free(tok);
-        return copy_file(s->tokenizer, path, err);
+        return file_copy(s->tokenizer, path, TOKENIZER_MAX, err);
     }
     if (!s->init) return texts ? learn(r, texts, path, err) : adopt_ids(r, path, err);
     if (tokenizer_files_load(&tok, s->init, err)) return -1;

@@ -1,4 +1,4 @@
-/* perturb: Gaussian noise on the weights during training (Algorithm 1 of the noise-injection paper).
+/* weight_noise: Gaussian noise on the weights during training (Algorithm 1 of the noise-injection paper).
  *
  * The parameters are split into bins: one per layer, one for what belongs to no layer. Before the gradient of a step,
  *     all-*    every parameter gets N(0, sigma^2 / bins),

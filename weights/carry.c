@@ -37,13 +37,8 @@ static bool is_rewritten(const char *name) {
 
 static int copy(const char *from, const char *to, const char *name, Err *err) {
     char source[PATH_BYTES], target[PATH_BYTES];
-    size_t n;
     if (path_join(source, from, name, err) || path_join(target, to, name, err)) return -1;
-    char *text = file_read(source, FILE_MAX, &n, err);
-    if (!text) return -1;
-    int rc = file_write(target, text, n, err);
-    free(text);
-    return rc;
+    return file_copy(source, target, FILE_MAX, err);
 }
 
 static int is_no_dot(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }

@@ -141,7 +141,7 @@ static int by_position(const void *a, const void *b) {
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int by_name(const void *a, const void *b) {
+int safe_tensor_by_name(const void *a, const void *b) {
     return strcmp(((const SafeTensor *)a)->name, ((const SafeTensor *)b)->name);
 }
 
@@ -266,7 +266,7 @@ static int parse_mapping(SafeFile *f, Err *err) {
     int rc = parse_header(f, root, data, data_bytes, err);
     cJSON_Delete(root);
     if (rc || check_coverage(f, data, data_bytes, err)) return -1;
-    qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
+    qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, safe_tensor_by_name);
     return 0;
 }
 
@@ -368,5 +368,5 @@ const char *safe_file_name(const SafeTensor *t) { return t->theirs ? t->theirs :
 
 const SafeTensor *safe_find(const SafeFile *f, const char *name) {
     SafeTensor key = {.name = (char *)name};
-    return f->n ? bsearch(&key, f->tensors, (size_t)f->n, sizeof *f->tensors, by_name) : NULL;
+    return f->n ? bsearch(&key, f->tensors, (size_t)f->n, sizeof *f->tensors, safe_tensor_by_name) : NULL;
 }

@@ -37,6 +37,7 @@ typedef struct SafeTensor {
     bool transposed;    /* it lies there as [in, out] */
     int part_of;        /* and is one of so many equal pieces of it, cut across the last dimension; 0: it is whole */
 } SafeTensor;
+int safe_tensor_by_name(const void *a, const void *b); /* for qsort and bsearch */
 
 typedef struct SafeFile {
     SafeTensor *tensors; /* sorted by name */

@@ -4,12 +4,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 struct Scrub {
     const Shards *files;
@@ -21,10 +19,9 @@ struct Scrub {
 };
 
 static bool wait_until(Scrub *s, double when) {
-    struct timespec t = {.tv_sec = (time_t)when, .tv_nsec = (long)((when - floor(when)) * 1e9)};
     int rc = 0;
     pthread_mutex_lock(&s->mutex);
-    while (!s->stopping && rc == 0) rc = pthread_cond_timedwait(&s->wake, &s->mutex, &t);
+    while (!s->stopping && rc == 0) rc = clock_wait(&s->wake, &s->mutex, when);
     bool go_on = !s->stopping;
     pthread_mutex_unlock(&s->mutex);
     return go_on;
@@ -62,15 +59,11 @@ static void destroy(Scrub *s) {
 int scrub_start(Scrub **out, const Shards *files, double seconds, Err *err) {
     Scrub *s = xcalloc(1, sizeof *s);
     size_t n_blocks = 0;
-    pthread_condattr_t monotonic;
     for (int i = 0; i < files->n_files; i++) n_blocks += files->files[i].proof->n_blocks;
     s->files = files;
     s->pause = seconds / (double)n_blocks;
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&s->wake);
     int rc = pthread_create(&s->thread, NULL, run, s);
     if (rc) {
         destroy(s);

@@ -5,6 +5,7 @@
 #include "base/json/json.h"
 #include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,6 @@
 enum { INDEX_MAX = 16 << 20, INDEX_DEPTH = 8, INDEX_VALUES = SAFE_TENSORS_MAX + 1024 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
-
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const SafeTensor *)a)->name, ((const SafeTensor *)b)->name);
-}
 
 /* ---- the index ---- */
 
@@ -41,7 +36,7 @@ static int read_file_names(Shards *s, const char *dir, const cJSON *map, Err *er
     const char **names = xmalloc((size_t)n * sizeof *names);
     n = 0;
     for (const cJSON *item = map->child; item; item = item->next) names[n++] = item->valuestring;
-    qsort(names, (size_t)n, sizeof *names, by_text);
+    qsort(names, (size_t)n, sizeof *names, text_order);
     int kept = 0, rc = 0;
     for (int i = 0; i < n; i++)
         if (kept == 0 || strcmp(names[kept - 1], names[i])) names[kept++] = names[i];
@@ -100,7 +95,7 @@ static cJSON *read_index(const char *path, const cJSON **map, Err *err) {
 /* ---- the files ---- */
 
 int shards_sort(Shards *s, Err *err) {
-    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_name);
+    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, safe_tensor_by_name);
     for (int i = 1; i < s->n; i++) {
         const SafeTensor *a = &s->tensors[i - 1], *b = &s->tensors[i];
         if (strcmp(a->name, b->name)) continue;
@@ -182,7 +177,7 @@ void shards_close(Shards *s) {
 
 const SafeTensor *shards_find(const Shards *s, const char *name) {
     SafeTensor key = {.name = (char *)name};
-    return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof *s->tensors, by_name) : NULL;
+    return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof *s->tensors, safe_tensor_by_name) : NULL;
 }
 
 /* ---- digests ---- */

@@ -58,12 +58,10 @@ typedef struct Scratch {
     uint32_t *left, *right;
 } Scratch;
 
-static size_t panels_words(int panel, int n, size_t k) { return (size_t)((n + panel - 1) / panel * panel) * k; }
-
 static size_t left_words(const TrainContext *c, int n, size_t k) {
-    return panels_words(kernels->train->tile_rows[c->f->tape->bf16], n, k);
+    return train_panels_words(kernels->train->tile_rows[c->f->tape->bf16], n, k);
 }
-static size_t right_words(int n, size_t k) { return panels_words(kernels->train->tile_columns, n, k); }
+static size_t right_words(int n, size_t k) { return train_panels_words(kernels->train->tile_columns, n, k); }
 
 /* Lays the scratch out at `at`, which may be NULL, and returns its size in floats. */
 static size_t scratch_layout(const TrainContext *c, float *at, Scratch *s) {
@@ -116,7 +114,7 @@ static Scratch scratch_of(const TrainContext *c) {
     return s;
 }
 
-static int units_of(const TrainContext *c, int k) { return c->f->tape->bf16 ? (k + 1) / 2 : k; }
+static int units_of(const TrainContext *c, int k) { return train_units(c->f->tape->bf16, k); }
 
 /* n vectors of k elements of the matrix x: its rows, or `across` its columns. */
 static PackSource source(const float *x, int ld, bool across, int n, int k) {

@@ -35,7 +35,7 @@ typedef struct TrainKernels {
     /* Packed operands: panels of tile_rows[pairs] (A) or tile_columns (B) vectors, [panels][units][vectors] words, of A
      * as the level likes it; a unit is one f32, or with `pairs` two neighbours of k rounded to bf16. Room: n rounded up
      * to whole panels, times units. */
-    int tile_rows[2], tile_columns;
+    int tile_rows[2], tile_columns; /* train_panels_words, train_units */
     bool pairs_pay; /* products of pairs are faster than those of f32: decides about a run's bits, so never measured */
     void (*pack_rows)(bool pairs, const PackSource *s, uint32_t *out);
     void (*pack_columns)(bool pairs, const PackSource *s, uint32_t *out);
@@ -78,5 +78,11 @@ typedef struct TrainKernels {
     double (*squares)(int n, const float *g);                            /* sum of g^2 in double */
     void (*adamw)(const AdamwRow *u, int n, float *w, const float *g, float *m, float *v);
 } TrainKernels;
+
+/* Words of n vectors of so many units in panels of so many vectors; units of k elements. */
+static inline size_t train_panels_words(int panel, int n, size_t units) {
+    return (size_t)((n + panel - 1) / panel * panel) * units;
+}
+static inline int train_units(bool pairs, int k) { return pairs ? (k + 1) / 2 : k; }
 
 #endif

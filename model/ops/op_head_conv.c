@@ -25,8 +25,6 @@ enum { CHUNKS = 16 };
 
 static int chunk_begin(int n, int chunk) { return (int)((int64_t)n * chunk / CHUNKS); }
 
-static int units_of(bool pairs, int k) { return pairs ? (k + 1) / 2 : k; }
-
 static const uint32_t *words_of(const float *x) { return (const uint32_t *)(const void *)x; }
 
 /* A row of heads, each between zeros; in bf16 besides every element paired with the next, and the last tap of every
@@ -78,7 +76,7 @@ static int tap_at(const Padded *p, int u) {
 
 static Direction direction_open(Tape *t, int ins, int outs, int kernel, int dim, const float *w) {
     int taps = ins * kernel;
-    Direction d = {.in = padded_open(t, ins, kernel, dim), .outs = outs, .units = units_of(t->bf16, taps)};
+    Direction d = {.in = padded_open(t, ins, kernel, dim), .outs = outs, .units = train_units(t->bf16, taps)};
     d.weights = words_of(w);
     d.taps = tape_alloc(t, (size_t)d.units * sizeof *d.taps);
     for (int u = 0; u < d.units; u++) d.taps[u] = tap_at(&d.in, u);
@@ -117,7 +115,7 @@ typedef struct GradientRow {
 static GradientRow gradient_open(const ConvContext *c) {
     Tape *t = c->tape;
     GradientRow g = {.in = padded_open(t, c->in, c->kernel, c->dim)};
-    int units = units_of(t->bf16, c->dim);
+    int units = train_units(t->bf16, c->dim);
     g.dy = (size_t)((g.in.wide + c->kernel) * c->in + kernels->train->tile_columns);
     g.words = g.dy + (size_t)(t->bf16 ? c->out * units : 0);
     g.operands = arena_calloc(&t->arena, (size_t)team_size() * g.words * sizeof *g.operands);
@@ -131,7 +129,7 @@ static void weight_gradient_row(const ConvContext *c, const GradientRow *g, cons
                                 float *sums) {
     const TrainKernels *k = kernels->train;
     bool pairs = c->tape->bf16;
-    int units = units_of(pairs, c->dim);
+    int units = train_units(pairs, c->dim);
     uint32_t *transposed = g->operands + (size_t)team_member() * g->words, *paired = transposed + g->dy;
     k->transpose(c->in, g->in.wide, (size_t)g->in.wide, pad_row(&g->in, x), transposed);
     for (int o = 0; pairs && o < c->out; o++) k->pair_row(c->dim, dy + o * c->dim, paired + o * units);

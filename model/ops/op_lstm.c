@@ -33,11 +33,11 @@ typedef struct LstmContext {
 
 /* ---- operands ---- */
 
-static size_t panels_words(int n, int panel, int k) { return (size_t)((n + panel - 1) / panel * panel) * (size_t)k; }
-
-static size_t right_words(const LstmContext *c) { return panels_words(c->h, kernels->train->tile_columns, c->h); }
+static size_t right_words(const LstmContext *c) {
+    return train_panels_words(kernels->train->tile_columns, c->h, (size_t)c->h);
+}
 static size_t left_words(const LstmContext *c, int n) {
-    return panels_words(n, kernels->train->tile_rows[false], c->h);
+    return train_panels_words(kernels->train->tile_rows[false], n, (size_t)c->h);
 }
 
 /* Every gate's matrix [h, h] of every direction as a right operand: W_g^T, or with `back` W_g. */

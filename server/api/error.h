@@ -1,4 +1,4 @@
-/* api_error: what a client is told when a request cannot be served, in OpenAI's shape with all four keys:
+/* error: what a client is told when a request cannot be served, in OpenAI's shape with all four keys:
  *     {"error":{"message":...,"type":...,"param":...|null,"code":...|null}} */
 #ifndef NOISED_API_ERROR_H
 #define NOISED_API_ERROR_H

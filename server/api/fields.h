@@ -1,4 +1,4 @@
-/* api_fields: a JSON object read by a table of its legal fields, one row each. What the table does not name, has the
+/* fields: a JSON object read by a table of its legal fields, one row each. What the table does not name, has the
  * wrong type or lies outside the range is an error that names the field; null means absent, and what is absent takes
  * the table's fallback. docs/api.md is printed from the same rows (schema.h). */
 #ifndef NOISED_API_FIELDS_H

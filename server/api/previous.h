@@ -1,7 +1,7 @@
 /* previous: an answer that was given once, read from its JSON, and how a new one differs from it. The JSON is a whole
  * answer, or an array of the events of a stream, whose texts are joined. */
-#ifndef NOISED_FORMER_H
-#define NOISED_FORMER_H
+#ifndef NOISED_PREVIOUS_H
+#define NOISED_PREVIOUS_H
 
 #include "base/json/json.h"
 #include "server/api/error.h"

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How much work a second the engine gets done: sums of rows and busy seconds that fade by 1/32 a step. */
 typedef struct Rate {
@@ -104,10 +103,7 @@ static void beat(Engine *e) { atomic_store(&e->heartbeat, (uint64_t)(now_seconds
 
 static void wait_for_work(Engine *e) {
     while (!e->stopping && e->queue.n == 0 && e->runner.n_running == 0) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        t.tv_sec++;
-        pthread_cond_timedwait(&e->work, &e->mutex, &t);
+        clock_wait(&e->work, &e->mutex, now_seconds() + 1);
         pthread_mutex_unlock(&e->mutex); /* it may have to read everything again */
         bool intact = shards_intact(e->files);
         beat(e);
@@ -336,11 +332,7 @@ int engine_start(Engine **out, const Checkpoint *checkpoint, const EngineOptions
     e->stats.kv_type = dtype_name(options->kv_dtype);
     atomic_init(&e->heartbeat, 0);
     pthread_mutex_init(&e->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&e->work);
     int rc = pthread_create(&e->thread, NULL, engine_main, e);
     if (rc) {
         engine_free(e);

@@ -31,7 +31,7 @@ enum { SCORED_ROWS = 128 };
 
 typedef struct Sequence {
     Job *job;    /* NULL: not in use */
-    int *tokens; /* [context] the prompt, then what was generated; behind n_tokens what is guessed */
+    int *tokens; /* [context + 1] the prompt, then what was generated; behind n_tokens what is guessed */
     int *blocks; /* [n_blocks] of the cache, room for a whole context */
     int n_blocks;
     int n_shared;        /* rows of the prompt that are shared: n_prompt, or those in front of what is scored */

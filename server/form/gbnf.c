@@ -95,8 +95,7 @@ static int take_char(Grammar *g, uint32_t *c) {
     static const char names[] = "nrt\"\\[]-^", values[] = "\n\r\t\"\\[]-^";
     size_t length = utf8_char_length(g->text + g->at, g->n - g->at), start = g->at;
     if (!accept(g, "\\")) {
-        *c = (unsigned char)g->text[g->at] & (length == 1 ? 0x7F : 0xFF >> (length + 1));
-        for (size_t i = 1; i < length; i++) *c = *c << 6 | ((unsigned char)g->text[g->at + i] & 0x3F);
+        *c = utf8_get(g->text + g->at, length);
         g->at += length;
         return 0;
     }

@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/json_write.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -157,8 +158,6 @@ int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value) {
     return object ? json_node_object(f, j, members) : json_node_array(f, j, members);
 }
 
-static int compare_words(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* From byte `at` on, up to which they are equal. */
 static int words_from(Form *f, char **words, int n, size_t at) {
     size_t end = at;
@@ -173,7 +172,7 @@ static int words_from(Form *f, char **words, int n, size_t at) {
 }
 
 int graph_words(Form *f, char **words, int n) {
-    qsort(words, (size_t)n, sizeof *words, compare_words);
+    qsort(words, (size_t)n, sizeof *words, text_order);
     return n ? words_from(f, words, n, 0) : GRAPH_NEVER;
 }
 

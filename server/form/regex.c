@@ -153,8 +153,7 @@ static int escape(Regex *r, bool in_class, uint32_t *c) {
 /* One code point as it stands; the pattern is UTF-8. */
 static uint32_t take_char(Regex *r) {
     size_t n = utf8_char_length(r->text + r->at, r->n - r->at);
-    uint32_t c = (unsigned char)r->text[r->at] & (n == 1 ? 0x7F : 0xFF >> (n + 1));
-    for (size_t i = 1; i < n; i++) c = c << 6 | ((unsigned char)r->text[r->at + i] & 0x3F);
+    uint32_t c = utf8_get(r->text + r->at, n);
     r->at += n;
     return c;
 }

@@ -3,6 +3,7 @@
 
 #include "base/json/json_reader.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -29,15 +30,6 @@ typedef struct Names {
     int character; /* what a name is made of */
 } Names;
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static uint32_t char_at(const char *text, size_t *length) {
-    size_t n = *length = utf8_char_length(text, strlen(text));
-    uint32_t c = (unsigned char)text[0] & (n == 1 ? 0x7F : 0xFF >> (n + 1));
-    for (size_t i = 1; i < n; i++) c = c << 6 | ((unsigned char)text[i] & 0x3F);
-    return c;
-}
-
 /* Texts that are none of names [first, end), which have their first `at` bytes in common: what stands behind these.
  * -1 when there are too many of them. */
 static int none_of(Form *f, const Names *all, int first, int end, size_t at) {
@@ -49,8 +41,9 @@ static int none_of(Form *f, const Names *all, int first, int end, size_t at) {
         i++;
     }
     while (i < end) {
-        size_t length;
-        uint32_t c = char_at(all->names[i] + at, &length);
+        const char *rest = all->names[i] + at;
+        size_t length = utf8_char_length(rest, strlen(rest));
+        uint32_t c = utf8_get(rest, length);
         int next = i + 1;
         while (next < end && !strncmp(all->names[next] + at, all->names[i] + at, length)) next++;
         int behind = none_of(f, all, i, next, at + length);
@@ -78,7 +71,7 @@ static int other_name(SchemaReader *r, const cJSON *properties, const SchemaPath
         all.names[all.n++] = p->string;
         long_name = long_name || strlen(p->string) > MOST_BYTES;
     }
-    qsort(all.names, (size_t)all.n, sizeof *all.names, compare_names);
+    qsort(all.names, (size_t)all.n, sizeof *all.names, text_order);
     int node = long_name ? -1 : none_of(f, &all, 0, all.n, 0);
     free(all.names);
     if (node < 0)

@@ -5,7 +5,7 @@
 #include "server/form/graph.h"
 
 /* One way in which the text so far begins a text of the form. `seen` of a text: its bytes so far; of a class: the bytes
- * of a code point so far (class_step). */
+ * of a code point so far (step_way). */
 typedef struct Way {
     int32_t node, stack;
     uint32_t seen;
@@ -39,7 +39,7 @@ enum { FORM_POOL = 1 << 15, FORM_BYTES = 1024 }; /* ways at once, bytes of a tok
 struct FormScratch {
     uint64_t *visited; /* [2 FORM_VISITS] open addressing; a slot is in use where stamps[] is the closing's */
     uint32_t *stamps, stamp;
-    uint64_t *todo;               /* [2 FORM_VISITS] nodes and stacks */
+    uint64_t *todo;               /* [FORM_VISITS] nodes and stacks */
     Way *pool;                    /* [FORM_POOL] */
     int32_t *renamed;             /* [FORM_FRAMES] */
     Place places[FORM_BYTES + 1]; /* of a token that is tried: behind its first bytes */

@@ -1,10 +1,10 @@
 #include "server/metrics/print.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 static void print_memory(Buffer *b) {
@@ -32,10 +32,7 @@ static void print_descriptors(Buffer *b) {
 }
 
 void print_process(Buffer *b, double started) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    print_alone(b, "process_cpu_seconds_total", "counter", "Processor time, of all threads.",
-                (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+    print_alone(b, "process_cpu_seconds_total", "counter", "Processor time, of all threads.", process_seconds());
     print_memory(b);
     print_descriptors(b);
     print_alone(b, "process_start_time_seconds", "gauge", "When the process started, in seconds since 1970.", started);

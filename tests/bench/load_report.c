@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,8 +66,6 @@ Figures figures_of(const LoadAnswer *answers, int n, double seconds, Slo slo) {
     return f;
 }
 
-static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 int count_distinct(const LoadAnswer *answers, int n) {
     int n_texts = 0, n_distinct = 0, failed = 0;
     char **texts = xcalloc((size_t)MAX(n, 1), sizeof *texts);
@@ -75,7 +74,7 @@ int count_distinct(const LoadAnswer *answers, int n) {
             texts[n_texts++] = load_answer_text(&answers[i]);
         else
             failed = 1;
-    qsort(texts, (size_t)n_texts, sizeof *texts, compare_texts);
+    qsort(texts, (size_t)n_texts, sizeof *texts, text_order);
     for (int i = 0; i < n_texts; i++) n_distinct += i == 0 || strcmp(texts[i - 1], texts[i]);
     for (int i = 0; i < n_texts; i++) free(texts[i]);
     free(texts);

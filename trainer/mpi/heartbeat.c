@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BEATS = 20, DEFAULT_LIMIT = 60, LONGEST_LIMIT = 1000000 };
@@ -39,12 +38,6 @@ typedef struct Heartbeat {
 } Heartbeat;
 
 static Heartbeat beat = {.mutex = PTHREAD_MUTEX_INITIALIZER, .told = ATOMIC_FLAG_INIT};
-
-static double processor_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void end_all(const char *what) {
     fprintf(stderr, "noised-train-mpi: rank %d on %s: %s\n", beat.ranks->rank, beat.ranks->host, what);
@@ -90,7 +83,7 @@ static double time_passed(Heartbeat *b) {
 
 static void look(Heartbeat *b) {
     char what[200];
-    double passed = time_passed(b), worked = processor_seconds();
+    double passed = time_passed(b), worked = process_seconds();
     b->silent += passed;
     b->still = worked - b->worked < IDLE * passed ? b->still + passed : 0;
     b->worked = worked;
@@ -111,13 +104,9 @@ static void look(Heartbeat *b) {
 
 /* Until the next look; false when there is none. */
 static bool rest(Heartbeat *b) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    double until = (double)t.tv_nsec * 1e-9 + b->tick;
-    t.tv_sec += (time_t)until;
-    t.tv_nsec = (long)((until - floor(until)) * 1e9);
+    double until = now_seconds() + b->tick;
     pthread_mutex_lock(&b->mutex);
-    while (!b->stopped && !pthread_cond_timedwait(&b->changed, &b->mutex, &t)) {}
+    while (!b->stopped && !clock_wait(&b->changed, &b->mutex, until)) {}
     bool goes_on = !b->stopped;
     pthread_mutex_unlock(&b->mutex);
     return goes_on;
@@ -141,11 +130,7 @@ static int read_limit(double *limit, Err *err) {
 }
 
 static int start_thread(Heartbeat *b, Err *err) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&b->changed);
     int rc = pthread_create(&b->thread, NULL, watch, b);
     return rc ? err_set(err, "cannot start a thread that watches the other ranks: %s", strerror(rc)) : 0;
 }
@@ -163,7 +148,7 @@ int heartbeat_start(const Ranks *r, Err *err) {
                  b->comm, MPI_STATUS_IGNORE);
     b->sent = MPI_REQUEST_NULL;
     b->at = now_seconds();
-    b->worked = processor_seconds();
+    b->worked = process_seconds();
     b->ranks = r;
     listen(b);
     return start_thread(b, err);

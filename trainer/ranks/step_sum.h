@@ -7,11 +7,11 @@
  *     step_sum_end(s, &mean)         sum = that over all ranks, of what this one owns (slices.h)
  *
  * Gradients are added as integers (fixed_sum.h), so no order of them has to be kept; a single one is rounded as they
- * are, and takes half the room. As the tape leaves a layer, what
- * it has is added and its place is free for the next one. A machine alone does that there and then. Of many ranks each
- * has a thread that makes integers of it, bucket by bucket, and meets the others: each gets the sum of what it owns.
- * The layer below is computed meanwhile. So all ranks have as many micro-batches in a step, of which the last of some
- * are none, and nobody holds more than its share of the sum: ZeRO's second stage. */
+ * are, and takes half the room. As the tape leaves a layer, what it has is added and its place is free for the next
+ * one. A machine alone does that there and then. Of many ranks each has a thread that makes integers of it, bucket by
+ * bucket, and meets the others: each gets the sum of what it owns. The layer below is computed meanwhile. So all ranks
+ * have as many micro-batches in a step, of which the last of some are none, and nobody holds more than its share of the
+ * sum: ZeRO's second stage. */
 #ifndef NOISED_STEP_SUM_H
 #define NOISED_STEP_SUM_H
 

@@ -1,4 +1,4 @@
-/* chat_messages: the messages of a request, read and written as the model's template writes conversations: as the
+/* messages: the messages of a request, read and written as the model's template writes conversations: as the
  * tokens of a prompt, or as a text. */
 #ifndef NOISED_API_MESSAGES_H
 #define NOISED_API_MESSAGES_H

@@ -1,4 +1,4 @@
-/* api_replay: POST /v1/replay, a request that was made once, made again with the seeds of its answer, and whether the
+/* replay: POST /v1/replay, a request that was made once, made again with the seeds of its answer, and whether the
  * bytes are the same. */
 #ifndef NOISED_API_REPLAY_H
 #define NOISED_API_REPLAY_H

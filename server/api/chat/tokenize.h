@@ -1,4 +1,4 @@
-/* api_tokenize: POST /tokenize and /detokenize, in the dialects of vLLM (`prompt`, `messages`) and llama-server
+/* tokenize: POST /tokenize and /detokenize, in the dialects of vLLM (`prompt`, `messages`) and llama-server
  * (`content`). */
 #ifndef NOISED_API_TOKENIZE_H
 #define NOISED_API_TOKENIZE_H

@@ -43,8 +43,7 @@ typedef struct Choice {
     Buffer ends;    /* whether it may end, place by place (TextStream) */
     Slot *slots;    /* [n_slots], kept when log-probabilities or token ids are wanted */
     int n_slots;
-    int n_scored;  /* tokens of the prompt with log-probabilities, once prompt_done */
-    TrieNode node; /* of job->trie */
+    int n_scored; /* tokens of the prompt with log-probabilities, once prompt_done */
     bool prompt_done, strip_space;
     int n_read; /* generated tokens that belong to the answer so far */
     Finish finish;

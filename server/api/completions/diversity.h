@@ -1,4 +1,4 @@
-/* api_diversity: the member "diversity" of an answer, an array with one object for each prompt. */
+/* diversity: the member "diversity" of an answer, an array with one object for each prompt. */
 #ifndef NOISED_API_DIVERSITY_H
 #define NOISED_API_DIVERSITY_H
 

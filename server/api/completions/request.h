@@ -1,4 +1,4 @@
-/* api_request: the body of POST /v1/completions or /v1/chat/completions as a checked struct. After api_request_parse
+/* request: the body of POST /v1/completions or /v1/chat/completions as a checked struct. After api_request_parse
  * nothing is left that a client could have got wrong, but for the length limits of the engine's cache and its queue.
  *
  * Text is tokenised here. Special tokens that a prompt spells out become their ids, as everywhere in the field. */

@@ -1,4 +1,4 @@
-/* api_response: OpenAI's text_completion and chat.completion objects and others of their shape, piece by piece. A
+/* response: OpenAI's text_completion and chat.completion objects and others of their shape, piece by piece. A
  * streamed event is such an object with the new part of one choice.
  *
  *     response_open, form->choice (any number), json_close of the choices, more members, response_close
