@@ -186,3 +186,34 @@ TEST(engine_starts_a_newcomer_beside_long_jobs_of_others) {
     test_wait_idle(&t);
     test_engine_close(&t);
 }
+
+/* Where several clients are, the last room of the cache is for who has nothing running: a newcomer that wants a whole
+ * context starts within two steps, however much of it another one would fill. */
+TEST(engine_keeps_room_of_the_cache_for_newcomers) {
+    enum { CONTEXTS = 8, GREEDY = 12, WHOLE = TEST_CONTEXT - 6 };
+    TestEngine t;
+    TestGate gate;
+    Config c = test_engine_config("noise");
+    EngineOptions o = test_engine_options();
+    Job *greedy[GREEDY], *newcomer, *clock = test_job(900, 1, WHOLE, -1, false);
+    o.kv_tokens = CONTEXTS * TEST_CONTEXT;
+    open_beside_clock(&t, &c, &o, clock, &gate);
+    CHECK(request(&t, &newcomer, 1, 2, 1) == SUBMIT_OK); /* now two clients are here */
+    test_gate_move(&gate, 5, 0);
+    test_gate_wait(&gate);
+    end(&newcomer, 1, FINISH_LENGTH);
+    CHECK(request(&t, greedy, GREEDY, 1, WHOLE) == SUBMIT_OK);
+    test_gate_move(&gate, 8, 0);
+    test_gate_wait(&gate);
+    CHECK_MSG(engine_stats(t.engine).queued > GREEDY - CONTEXTS, "%d wait", engine_stats(t.engine).queued);
+    CHECK(request(&t, &newcomer, 1, 2, WHOLE) == SUBMIT_OK);
+    test_gate_move(&gate, 10, 0);
+    test_gate_wait(&gate);
+    CHECK_MSG(job_progress(newcomer).started > 0, "it still waits after two steps");
+    test_gate_open(&gate);
+    end(&newcomer, 1, FINISH_CANCELLED);
+    end(greedy, GREEDY, FINISH_CANCELLED);
+    end(&clock, 1, FINISH_CANCELLED);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}

@@ -178,3 +178,41 @@ TEST(guess_ends_with_the_context) {
     test_wait_idle(&t);
     test_engine_close(&t);
 }
+
+/* ---- what it learns ---- */
+
+/* A job that draws nothing but these n tokens, all alike. */
+static Job *job_of_few(int n, int tokens) {
+    Job *job = test_job(3, 4, tokens, -1, false);
+    LogitBias *bias = xmalloc((size_t)n * sizeof *bias);
+    for (int i = 0; i < n; i++) bias[i] = (LogitBias){.id = 10 + i, .bias = 100};
+    job->sampling.bias = bias;
+    job->sampling.n_bias = n;
+    job->sampling.temperature = 2;
+    job->ignore_eos = true;
+    return job;
+}
+
+static void run_alone(Job *job, Metrics *m) {
+    Config c = test_engine_config("noise");
+    EngineOptions o = few_streams();
+    TestEngine t;
+    memset(m, 0, sizeof *m);
+    o.guess = true;
+    o.metrics = m;
+    test_engine_open(&t, &c, &o);
+    CHECK(test_wait(test_run(&t, job)) == FINISH_LENGTH);
+    job_release(job);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
+
+/* Guesses that are right become longer, those that are wrong are made no more. */
+TEST(guess_learns_in_the_engine) {
+    enum { TOKENS = TEST_CONTEXT - 8 };
+    static Metrics m;
+    run_alone(job_of_few(1, TOKENS), &m);
+    CHECK_MSG(count(&m, COUNT_STEPS) < TOKENS / 3, "%d steps of %d tokens", (int)count(&m, COUNT_STEPS), TOKENS);
+    run_alone(job_of_few(4, TOKENS), &m);
+    CHECK_MSG(count(&m, COUNT_GUESSED) < TOKENS / 2, "%d guesses in %d tokens", (int)count(&m, COUNT_GUESSED), TOKENS);
+}
