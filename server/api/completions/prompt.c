@@ -127,7 +127,7 @@ int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prom
     int n = list ? cJSON_GetArraySize(item) : 1;
     if (n == 0) return api_fail(r->error, 400, NULL, r->name, "%s must not be an empty array", r->name);
     if (n > ctx->limits.prompts)
-        return api_fail(r->error, 400, NULL, r->name, "%s has %d texts, the limit is %d", r->name, n,
+        return api_fail(r->error, 400, NULL, r->name, "%s has %d texts, the limit is %d (--max-prompts)", r->name, n,
                         ctx->limits.prompts);
     *prompts = try_calloc((size_t)n, sizeof **prompts);
     if (!*prompts) return api_no_memory(r->error);

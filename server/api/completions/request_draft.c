@@ -67,8 +67,8 @@ static int check_counts(const RequestDraft *d, const ApiLimits *limits, ApiError
         return api_fail(e, 400, NULL, "noise_seed", "an array of noise seeds names the choices, best_of picks them");
     if (r->best_of * r->n_prompts > limits->queue)
         return api_fail(e, 400, NULL, r->n_prompts > 1 ? "prompt" : "n",
-                        "%d prompts of %d choices are %d, the server's queue holds %d", r->n_prompts, r->best_of,
-                        r->best_of * r->n_prompts, limits->queue);
+                        "%d prompts of %d choices are %d, the server's queue holds %d (--max-queue)", r->n_prompts,
+                        r->best_of, r->best_of * r->n_prompts, limits->queue);
     if (r->stream_from > 0 && r->best_of * r->n_prompts > 1)
         return api_fail(e, 400, NULL, "stream_from", "stream_from needs a single choice, there are %d",
                         r->best_of * r->n_prompts);

@@ -62,7 +62,8 @@ int pooling_read_each(PoolingRequest *r, const ApiContext *ctx, ReadInput *read_
     int n = list ? cJSON_GetArraySize(r->input) : 1;
     if (n == 0) return api_fail(e, 400, NULL, "input", "input must not be an empty array");
     if (n > ctx->limits.prompts)
-        return api_fail(e, 400, NULL, "input", "input has %d %s, the limit is %d", n, what, ctx->limits.prompts);
+        return api_fail(e, 400, NULL, "input", "input has %d %s, the limit is %d (--max-prompts)", n, what,
+                        ctx->limits.prompts);
     r->inputs = try_calloc((size_t)n, sizeof *r->inputs);
     if (!r->inputs) return api_no_memory(e);
     const cJSON *item = list ? r->input->child : r->input;
@@ -107,8 +108,8 @@ static int check_size(const PoolingRequest *r, const ApiLimits *limits, ApiError
                         limits->n);
     if (r->n_inputs * r->noise_samples > limits->queue)
         return api_fail(e, 400, NULL, r->noise_samples > 1 ? "noise_samples" : field_of(r),
-                        "%d texts under %d noise seeds each are %d, the server's queue holds %d", r->n_inputs,
-                        r->noise_samples, r->n_inputs * r->noise_samples, limits->queue);
+                        "%d texts under %d noise seeds each are %d, the server's queue holds %d (--max-queue)",
+                        r->n_inputs, r->noise_samples, r->n_inputs * r->noise_samples, limits->queue);
     for (int i = 0; i < r->n_inputs; i++) values += (int64_t)r->noise_samples * r->inputs[i].n_values;
     if (values > MOST_VALUES)
         return api_fail(e, 400, NULL, "input", "the answer is made of %lld numbers, the limit is %d", (long long)values,
