@@ -22,7 +22,7 @@ extern const CallStyle call_style_json; /* Llama's from 3.1 on: a JSON object */
 typedef struct CallTool {
     const char *name;        /* letters, digits, _ and - */
     const cJSON *parameters; /* NULL: there are none */
-    Buffer *left;            /* NULL, or what cannot be kept is taken out of parameters: its paths, each with a NUL */
+    Buffer *left;            /* NULL, or what cannot be kept is left out: its paths, each with a NUL */
 } CallTool;
 
 /* What an answer may be. */

@@ -23,6 +23,7 @@ int schema_fail(SchemaReader *r, const SchemaPath *path, const char *fmt, ...) {
     va_list args;
     r->failed_in = path ? path->up : NULL;
     r->failed = path ? path->name : NULL;
+    r->error->path[0] = 0;
     if (path) show_path(path, r->error->path, sizeof r->error->path);
     va_start(args, fmt);
     vsnprintf(r->error->message, sizeof r->error->message, fmt, args);
@@ -30,19 +31,31 @@ int schema_fail(SchemaReader *r, const SchemaPath *path, const char *fmt, ...) {
     return -1;
 }
 
-bool schema_leave_out(SchemaReader *r) {
-    enum { MOST = 256 };
-    if (!r->left || r->error->no_memory || r->form->failed || r->n_left == MOST) return false;
+bool schema_leave_out(SchemaReader *r, const cJSON *keyword) {
+    if (!r->left || r->error->no_memory || r->form->failed || r->n_skipped == SCHEMA_SKIPPED) return false;
     buffer_append(r->left, r->error->path, strlen(r->error->path) + 1);
     *r->error = (FormError){.path = ""};
-    r->n_left++;
+    r->skipped[r->n_skipped++] = keyword;
     return true;
+}
+
+/* ---- keywords ---- */
+
+bool schema_skips(const SchemaReader *r, const cJSON *keyword) {
+    for (int i = 0; i < r->n_skipped; i++)
+        if (r->skipped[i] == keyword) return true;
+    return false;
+}
+
+const cJSON *schema_keyword(const SchemaReader *r, const cJSON *schema, const char *name) {
+    const cJSON *item = json_field(schema, name);
+    return item && schema_skips(r, item) ? NULL : item;
 }
 
 int schema_count(SchemaReader *r, const cJSON *schema, const char *keyword, int fallback, const SchemaPath *path,
                  int *out) {
     enum { MOST = 65535 };
-    const cJSON *item = json_field(schema, keyword);
+    const cJSON *item = schema_keyword(r, schema, keyword);
     int64_t value;
     *out = fallback;
     if (!item) return 0;

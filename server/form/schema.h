@@ -13,7 +13,7 @@
  *
  * Titles, descriptions and the like are taken and say nothing. Whatever else a schema has is an error that names it by
  * its path, a keyword without effect included: nobody should think that it was kept. Unless it may be left out: then
- * the form is wider than the schema, by what is said of such a keyword alone. */
+ * the schema is read as if the keyword were not there. */
 #ifndef NOISED_FORM_SCHEMA_H
 #define NOISED_FORM_SCHEMA_H
 
@@ -26,6 +26,8 @@ typedef struct SchemaPath {
     const char *name; /* NULL: of an array, */
     int index;        /* this element */
 } SchemaPath;
+
+enum { SCHEMA_SKIPPED = 256 };
 
 typedef struct SchemaReader {
     /* The node of a schema; -1, and the error filled. What has schemas in it asks here: schema_node.c calls them all,
@@ -40,11 +42,12 @@ typedef struct SchemaReader {
     int n_known;
     int n_looks; /* by schema_apart */
     FormError *error;
+    int depth;                   /* schemas within each other, by whatever way */
     const SchemaPath *failed_in; /* the schema whose keyword was refused last; */
     const char *failed;          /* NULL: not one keyword */
-    Buffer *left;                /* NULL, or what cannot be kept is left out of the schema, which is another's copy: */
-                                 /* its path with a NUL goes here */
-    int n_left;
+    Buffer *left;                /* NULL, or what cannot be kept is left out, and its path with a NUL goes here */
+    const cJSON *skipped[SCHEMA_SKIPPED]; /* of the whole schema that is read: */
+    int n_skipped;                        /* left out so often; an entry may be NULL */
 } SchemaReader;
 
 /* A form of one schema or several: open, a node of each, close with the node of all. (schema_node.c) */
@@ -54,8 +57,13 @@ Form *schema_close(SchemaReader *r, int root); /* -1: something has failed; NULL
 
 int schema_fail(SchemaReader *r, const SchemaPath *path, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* After a failure: whether what has failed is left out, and goes to r->left. */
-bool schema_leave_out(SchemaReader *r);
+/* After a failure: whether what has failed is left out, and goes to r->left. `keyword`, which may be NULL, is then none
+ * that schema_keyword finds. */
+bool schema_leave_out(SchemaReader *r, const cJSON *keyword);
+
+/* The schema's keyword of that name; NULL when there is none, or it is left out. */
+const cJSON *schema_keyword(const SchemaReader *r, const cJSON *schema, const char *name);
+bool schema_skips(const SchemaReader *r, const cJSON *keyword);
 
 /* The same of one type each: schema_types.c and schema_object.c. */
 int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path);
@@ -85,8 +93,9 @@ typedef enum SchemaType {
     SCHEMA_OBJECT = 64,
     SCHEMA_ANY = 127
 } SchemaType;
-int schema_type_named(const char *name); /* of "type"; 0: there is none */
-int schema_type_of(const cJSON *value);  /* of a value */
+int schema_type_named(const char *name);                       /* of "type"; 0: there is none */
+int schema_type_of(const cJSON *value);                        /* of a value */
+int schema_types_within(SchemaReader *r, const cJSON *schema); /* that values of it may have at most */
 bool schema_apart(SchemaReader *r, const cJSON *a, const cJSON *b);
 
 #endif

@@ -73,6 +73,11 @@ static int types_within(SchemaReader *r, const cJSON *schema, int deep) {
     return types ? types : SCHEMA_ANY;
 }
 
+int schema_types_within(SchemaReader *r, const cJSON *schema) {
+    int types = types_within(r, schema, DEEP);
+    return gave_up(r) ? SCHEMA_ANY : types;
+}
+
 /* The first value that the schema lists, and the one behind `value`. */
 static const cJSON *first_listed(SchemaReader *r, const cJSON *s) {
     const cJSON *only = member(r, s, "const"), *values = member(r, s, "enum");

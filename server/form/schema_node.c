@@ -12,7 +12,6 @@
 
 typedef enum Group { SAYS_NOTHING, WHOLE, VALUES, TYPE, OF_OBJECT, OF_ARRAY, OF_STRING, OF_NUMBER } Group;
 
-/* Which may be false, since that is what absence means. */
 /* Keywords that bound nothing as they stand. */
 static bool is_off(const cJSON *item) {
     static const char *const switches[] = {"uniqueItems", "nullable", NULL};
@@ -50,7 +49,10 @@ static int group_of(const char *keyword) {
 typedef struct Keywords {
     unsigned groups;
     const cJSON *whole;
+    bool typed; /* type stands beside it */
 } Keywords;
+
+static bool is_combined(const cJSON *whole) { return whole && group_of(whole->string) == WHOLE; }
 
 static int read_keywords(SchemaReader *r, const cJSON *schema, const SchemaPath *path, Keywords *k) {
     const cJSON *item;
@@ -58,7 +60,7 @@ static int read_keywords(SchemaReader *r, const cJSON *schema, const SchemaPath 
     cJSON_ArrayForEach(item, schema) {
         int group = group_of(item->string);
         SchemaPath here = {path, item->string, 0};
-        if (is_off(item)) continue;
+        if (is_off(item) || schema_skips(r, item)) continue;
         if (group < 0) return schema_fail(r, &here, "is not supported");
         bool all = group == WHOLE || group == VALUES;
         if (all && k->whole) return schema_fail(r, &here, "is not supported beside %s", k->whole->string);
@@ -69,7 +71,11 @@ static int read_keywords(SchemaReader *r, const cJSON *schema, const SchemaPath 
     bool listed = k->groups & 1u << VALUES;
     cJSON_ArrayForEach(item, schema) {
         int group = group_of(item->string);
-        if (item == k->whole || group <= SAYS_NOTHING || is_off(item) || (group == TYPE && listed)) continue;
+        if (item == k->whole || group <= SAYS_NOTHING || is_off(item) || schema_skips(r, item)) continue;
+        if (group == TYPE) {
+            k->typed = true;
+            continue;
+        }
         const cJSON *refused = listed ? item : k->whole, *beside = listed ? k->whole : item;
         return schema_fail(r, &(SchemaPath){path, refused->string, 0}, "is not supported beside %s", beside->string);
     }
@@ -97,6 +103,22 @@ static int reference(SchemaReader *r, const cJSON *ref, const SchemaPath *path) 
 
 /* ---- what says all ---- */
 
+/* Whether every value is of it, annotations aside. */
+static bool bounds_nothing(const cJSON *schema) {
+    const cJSON *item;
+    if (!cJSON_IsObject(schema)) return cJSON_IsTrue(schema);
+    cJSON_ArrayForEach(item, schema) if (group_of(item->string) != SAYS_NOTHING && !is_off(item)) return false;
+    return true;
+}
+
+/* How many of them bound something. */
+static int bounding(const cJSON *branches) {
+    const cJSON *b;
+    int n = 0;
+    cJSON_ArrayForEach(b, branches) n += !bounds_nothing(b);
+    return n;
+}
+
 static int check_apart(SchemaReader *r, const cJSON *branches, const SchemaPath *path) {
     int i = 0;
     for (const cJSON *a = branches->child; a; a = a->next, i++) {
@@ -115,19 +137,21 @@ static int combined(SchemaReader *r, const cJSON *branches, const SchemaPath *pa
     bool all = !strcmp(branches->string, "allOf"), one = !strcmp(branches->string, "oneOf");
     int n = cJSON_GetArraySize(branches), node = GRAPH_NEVER, i = 0;
     if (!cJSON_IsArray(branches) || n == 0) return schema_fail(r, &here, "must be an array of schemas");
-    if (all && n > 1) return schema_fail(r, &here, "is not supported with more than one schema");
+    if (all && bounding(branches) > 1) return schema_fail(r, &here, "is not supported with more than one schema");
+    if (all && bounding(branches) == 0) return r->json.value;
     if (one && n > MOST_APART) return schema_fail(r, &here, "has %d schemas, the limit is %d", n, MOST_APART);
     for (const cJSON *b = branches->child; b; b = b->next, i++) {
+        if (all && bounds_nothing(b)) continue;
         int next = r->node(r, b, &(SchemaPath){&here, NULL, i});
         if (next < 0) return -1;
         node = graph_either(r->form, node, next);
     }
-    return one && check_apart(r, branches, &here) && !schema_leave_out(r) ? -1 : node;
+    return one && check_apart(r, branches, &here) && !schema_leave_out(r, NULL) ? -1 : node;
 }
 
 /* Those of the schema's types: false when one is wrong. */
 static int types_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path, int *types) {
-    const cJSON *type = json_field(schema, "type");
+    const cJSON *type = schema_keyword(r, schema, "type");
     SchemaPath here = {path, "type", 0};
     *types = 0;
     const cJSON *first = cJSON_IsArray(type) ? type->child : type;
@@ -200,21 +224,34 @@ static int exact_node(SchemaReader *r, const cJSON *schema, const SchemaPath *pa
     if (cJSON_IsFalse(schema)) return GRAPH_NEVER;
     if (!cJSON_IsObject(schema)) return schema_fail(r, path, "must be a schema, not %s", show_json(schema).text);
     if (read_keywords(r, schema, path, &k) || types_of(r, schema, path, &types)) return -1;
+    if (is_combined(k.whole) && k.typed && (schema_types_within(r, schema) & ~types))
+        return schema_fail(r, &(SchemaPath){path, k.whole->string, 0}, "is not supported beside a narrower type");
     if (k.whole && !strcmp(k.whole->string, "$ref")) return reference(r, k.whole, path);
-    if (k.whole && group_of(k.whole->string) == WHOLE) return combined(r, k.whole, path);
+    if (is_combined(k.whole)) return combined(r, k.whole, path);
     if (k.whole) return listed(r, k.whole, types, path);
     if (!types) types = implied(k.groups);
     return types ? typed(r, schema, types, path) : r->json.value;
 }
 
 /* Where it may be, what cannot be kept is left out, keyword by keyword; a schema that is none is any value. */
-static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
+static int node_with_less(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     int node = exact_node(r, schema, path);
-    while (node < 0 && schema_leave_out(r)) {
-        if (r->failed_in != path || !r->failed) return r->json.value;
-        cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)schema, r->failed);
-        node = exact_node(r, schema, path);
+    while (node < 0 && r->left) {
+        const cJSON *keyword = r->failed && r->failed_in == path ? schema_keyword(r, schema, r->failed) : NULL;
+        if (!schema_leave_out(r, keyword)) break;
+        node = keyword ? exact_node(r, schema, path) : r->json.value;
     }
+    return node;
+}
+
+/* References lead to schemas as deep as JSON may be, and on from there. */
+static int node_of(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
+    enum { DEEPEST = 2048 };
+    if (r->form->failed) return GRAPH_NEVER;
+    if (r->depth == DEEPEST) return schema_fail(r, path, "is nested too deep");
+    r->depth++;
+    int node = node_with_less(r, schema, path);
+    r->depth--;
     return node;
 }
 
@@ -236,6 +273,7 @@ int schema_open(SchemaReader *r, FormError *e) {
 int schema_root(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     r->root = schema;
     r->root_path = path;
+    r->n_skipped = 0;
     return node_of(r, schema, path);
 }
 

@@ -9,14 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each name is looked for among the others. */
+enum { MOST_PROPERTIES = 2048 };
+
 static int check_required(SchemaReader *r, const cJSON *properties, const cJSON *required, const SchemaPath *path) {
     SchemaPath here = {path, "required", 0};
     const cJSON *item;
     if (required && !cJSON_IsArray(required)) return schema_fail(r, &here, "must be an array of names");
     cJSON_ArrayForEach(item, required) {
         if (!cJSON_IsString(item)) return schema_fail(r, &here, "must be an array of names");
-        if (!json_field(properties, item->valuestring))
-            return schema_fail(r, &here, "names %s, which properties lacks", show_json(item).text);
+        if (json_field(properties, item->valuestring)) continue;
+        schema_fail(r, &here, "names %s, which properties lacks", show_json(item).text);
+        if (!schema_leave_out(r, NULL)) return -1;
     }
     return 0;
 }
@@ -112,12 +116,16 @@ static int property(SchemaReader *r, const cJSON *p, bool required, const Schema
 }
 
 int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
-    const cJSON *properties = json_field(schema, "properties"), *required = json_field(schema, "required");
+    const cJSON *properties = schema_keyword(r, schema, "properties");
+    const cJSON *required = schema_keyword(r, schema, "required");
     SchemaPath here = {path, "properties", 0};
     Tail tail;
     if (properties && !cJSON_IsObject(properties)) return schema_fail(r, &here, "must be an object of schemas");
+    int n = MAX(cJSON_GetArraySize(properties), cJSON_GetArraySize(required));
+    if (n > MOST_PROPERTIES)
+        return schema_fail(r, &here, "or required has %d names, the limit is %d", n, MOST_PROPERTIES);
     if (check_required(r, properties, required, path) ||
-        others(r, properties, json_field(schema, "additionalProperties"), path, &tail))
+        others(r, properties, schema_keyword(r, schema, "additionalProperties"), path, &tail))
         return -1;
     const cJSON *last = properties ? properties->child : NULL;
     while (last && last->next) last = last->next;

@@ -20,7 +20,7 @@ static int read_bound(SchemaReader *r, const cJSON *schema, const char *closed, 
                       int sign, const SchemaPath *path, Bound *b) {
     const char *const names[] = {closed, open};
     for (int i = 0; i < 2; i++) {
-        const cJSON *item = json_field(schema, names[i]);
+        const cJSON *item = schema_keyword(r, schema, names[i]);
         SchemaPath here = {path, names[i], 0};
         double x = item ? item->valuedouble : 0;
         bool exclusive = i == 1;
@@ -120,15 +120,18 @@ static int by_pattern_or_format(SchemaReader *r, const cJSON *pattern, const cJS
 }
 
 int schema_string(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
-    const cJSON *pattern = json_field(schema, "pattern"), *format = json_field(schema, "format");
-    const cJSON *least = json_field(schema, "minLength"), *most = json_field(schema, "maxLength");
-    int low, high;
+    const cJSON *pattern = schema_keyword(r, schema, "pattern"), *format = schema_keyword(r, schema, "format");
+    const cJSON *least = schema_keyword(r, schema, "minLength"), *most = schema_keyword(r, schema, "maxLength");
+    int low, high, node = GRAPH_NEVER;
     if (says_nothing(format)) format = NULL;
-    if ((pattern || format) && (least || most))
+    if (pattern)
+        node = by_pattern_or_format(r, pattern, format, path);
+    else if (format)
+        node = by_format(r, format, &(SchemaPath){path, "format", 0});
+    if (node >= 0 && (pattern || format) && (least || most))
         return schema_fail(r, &(SchemaPath){path, least ? "minLength" : "maxLength", 0},
                            "is not supported beside another bound of strings");
-    if (pattern) return by_pattern_or_format(r, pattern, format, path);
-    if (format) return by_format(r, format, &(SchemaPath){path, "format", 0});
+    if (pattern || format) return node;
     if (schema_count(r, schema, "minLength", 0, path, &low) ||
         schema_count(r, schema, "maxLength", GRAPH_ENDLESS, path, &high))
         return -1;
@@ -173,7 +176,7 @@ static int prefix(SchemaReader *r, const cJSON *first, int n, const Items *items
 
 int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     enum { MOST_FIRST = 256 };
-    const cJSON *first = json_field(schema, "prefixItems"), *rest = json_field(schema, "items");
+    const cJSON *first = schema_keyword(r, schema, "prefixItems"), *rest = schema_keyword(r, schema, "items");
     if (cJSON_IsArray(rest) && !first) first = rest, rest = NULL; /* as drafts before 2020-12 say it */
     Items items = {.rest = first ? GRAPH_NEVER : r->json.value};
     int n = cJSON_GetArraySize(first);
@@ -183,7 +186,7 @@ int schema_array(SchemaReader *r, const cJSON *schema, const SchemaPath *path) {
     if (items.high != GRAPH_ENDLESS && items.low > items.high)
         return schema_fail(r, &(SchemaPath){path, "minItems", 0}, "is %d, maxItems only %d", items.low, items.high);
     if (first && (!cJSON_IsArray(first) || n == 0 || n > MOST_FIRST))
-        return schema_fail(r, &(SchemaPath){path, "prefixItems", 0}, "must be an array of 1 to %d schemas", MOST_FIRST);
+        return schema_fail(r, &(SchemaPath){path, first->string, 0}, "must be an array of 1 to %d schemas", MOST_FIRST);
     if (rest) items.rest = r->node(r, rest, &(SchemaPath){path, "items", 0});
     if (items.rest < 0) return -1;
     int all = prefix(r, first, n, &items, path);

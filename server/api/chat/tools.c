@@ -56,7 +56,7 @@ static const char *const of_tool[] = {"type", "function", "cache_control", NULL}
 
 static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError *e) {
     const cJSON *function = json_field(tool, "function"), *text = json_field(function, "description");
-    const cJSON *strict = json_field(function, "strict");
+    const cJSON *strict = json_field(function, "strict"), *parameters = json_field(function, "parameters");
     if (!json_is_text(json_field(tool, "type"), "function"))
         return tool_fail(e, i, "type", "must be \"function\"", json_field(tool, "type"));
     if (!cJSON_IsObject(function)) return tool_fail(e, i, "function", "must be an object", function);
@@ -64,6 +64,8 @@ static int check_tool(const RequestDraft *d, const cJSON *tool, int i, ApiError 
         return tool_fail(e, i, "function.name", "must be 1 to 64 letters, digits, _ and -", name_of(tool));
     if (!json_is_null(text) && !cJSON_IsString(text))
         return tool_fail(e, i, "function.description", "must be a string", text);
+    if (!json_is_null(parameters) && !cJSON_IsObject(parameters))
+        return tool_fail(e, i, "function.parameters", "must be a schema of an object", parameters);
     if (!json_is_null(strict) && !cJSON_IsBool(strict))
         return tool_fail(e, i, "function.strict", "must be true or false", strict);
     for (const cJSON *other = d->tools->child; other != tool; other = other->next)
@@ -164,9 +166,7 @@ int tools_form(RequestDraft *d, const ApiContext *ctx, const cJSON *told, ApiErr
         return api_fail(e, 400, NULL, d->form_field, "%s and tools both say what the answer may be: give one of them",
                         d->form_field);
     if (read_choice(d, &rule, e)) return -1;
-    cJSON *copy = cJSON_Duplicate(told, true); /* what is left out of it the template is told all the same */
-    if (!copy) return api_no_memory(e);
-    cJSON_ArrayForEach(tool, copy) {
+    cJSON_ArrayForEach(tool, told) {
         const cJSON *function = json_field(tool, "function"), *parameters = json_field(function, "parameters");
         bool strict = !d->ignored || cJSON_IsTrue(json_field(function, "strict"));
         tools[n++] = (CallTool){.name = name_of(tool)->valuestring,
@@ -177,7 +177,6 @@ int tools_form(RequestDraft *d, const ApiContext *ctx, const cJSON *told, ApiErr
     d->request.style = ctx->call_style;
     Form *form = form_of_calls(ctx->call_style, tools, n, rule, &why);
     int rc = api_take_form(d, ctx, "tools", form, &why, e) || leave_aside(d, tools, &left, e) ? -1 : 0;
-    cJSON_Delete(copy);
     buffer_free(&left);
     return rc;
 }

@@ -1,4 +1,5 @@
 /* JSON schemas: the texts that they take, and the keyword that is named when they cannot be kept. */
+#include "base/buffer.h"
 #include "tests/support/forms.h"
 #include "tests/support/test.h"
 
@@ -35,6 +36,14 @@ TEST(form_schema_values) {
     check("{\"anyOf\":[{\"type\":\"integer\"},{\"const\":\"x\"}]}", LIST("7", "\"x\""), LIST("\"y\""));
     check("{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}", LIST("7", "\"y\""), LIST("null"));
     check("{\"allOf\":[{\"type\":\"integer\"}],\"title\":\"t\"}", LIST("7"), LIST("null"));
+    check("{\"allOf\":[{\"title\":\"t\"},{\"type\":\"integer\"},true]}", LIST("7"), LIST("null"));
+    check("{\"allOf\":[{},{\"description\":\"d\"}]}", LIST("7", "null"), LIST(""));
+    check("{\"type\":\"string\",\"anyOf\":[{\"enum\":[\"x\"]},{\"$ref\":\"#/$defs/"
+          "y\"}],\"$defs\":{\"y\":{\"const\":\"y\"}}}",
+          LIST("\"x\"", "\"y\""), LIST("\"z\"", "1"));
+    check("{\"type\":[\"object\",\"null\"],\"oneOf\":[{\"type\":\"null\"},{\"properties\":{\"a\":{}},\"type\":"
+          "\"object\"}]}",
+          LIST("null", "{\"a\":1}", "{}"), LIST("{\"b\":1}", "1"));
 }
 
 /* The second text lies further into all texts than there are parts. */
@@ -209,7 +218,7 @@ TEST(form_schema_names_what_it_cannot_keep) {
          "oneOf", "both"},
         {"{\"oneOf\":3}", "oneOf", "array of schemas"},
         {"{\"anyOf\":[]}", "anyOf", "array of schemas"},
-        {"{\"allOf\":[{},{}]}", "allOf", "more than one"},
+        {"{\"allOf\":[{\"type\":\"string\"},{\"minLength\":1}]}", "allOf", "more than one"},
         {"{\"$ref\":\"http://x/y\"}", "$ref", "in the same schema"},
         {"{\"$ref\":\"#/$defs/x\"}", "$ref", "leads nowhere"},
         {"{\"$ref\":\"#x\"}", "$ref", "in the same schema"},
@@ -254,4 +263,32 @@ TEST(form_schema_names_what_it_cannot_keep) {
                   cases[i].schema, f ? "taken" : e.path, f ? "" : e.message);
         form_release(f);
     }
+}
+
+/* References lead from schema to schema, each as deep as JSON may be: what they come to has an end of its own. */
+TEST(form_schema_references_are_bounded) {
+    enum { SCHEMAS = 300, DEEP = 54 };
+    Buffer b = {0};
+    buffer_text(&b, "{\"$ref\":\"#/$defs/d0\",\"$defs\":{");
+    for (int i = 0; i < SCHEMAS; i++) {
+        buffer_print(&b, "%s\"d%d\":", i ? "," : "", i);
+        for (int k = 0; k < DEEP; k++) buffer_text(&b, "{\"items\":");
+        buffer_print(&b, i + 1 < SCHEMAS ? "{\"$ref\":\"#/$defs/d%d\"}" : "{\"type\":\"null\"}", i + 1);
+        for (int k = 0; k < DEEP; k++) buffer_text(&b, "}");
+    }
+    buffer_append(&b, "}}", 3);
+    FormError e;
+    Err err;
+    cJSON *schema = json_parse(b.data, strlen(b.data), 64, 100000, &err);
+    REQUIRE(schema != NULL);
+    CHECK(!form_of_schema(schema, &e) && strstr(e.message, "is nested too deep"));
+    cJSON_Delete(schema);
+    b.n = 0;
+    buffer_text(&b, "{\"properties\":{");
+    for (int i = 0; i < 2049; i++) buffer_print(&b, "%s\"p%d\":{}", i ? "," : "", i);
+    buffer_append(&b, "}}", 3);
+    schema = json_parse(b.data, strlen(b.data), 64, 100000, &err);
+    CHECK(!form_of_schema(schema, &e) && !strcmp(e.path, "properties") && strstr(e.message, "2049 names"));
+    cJSON_Delete(schema);
+    buffer_free(&b);
 }
