@@ -173,7 +173,7 @@ MarkedText text_replaced(JinjaWork *w, MarkedText t, MarkedText what, MarkedText
     Builder b = {0};
     size_t at = 0;
     if (what.n == 0) work_fail(w, "nothing is to be replaced: the text to look for is empty");
-    for (size_t found; most && (found = text_find(w, t, at, what)) <= t.n; most--) {
+    for (size_t found; most && (found = text_find(w, t, at, what)) <= t.n; most -= most > 0) { /* below 0: all */
         build(w, &b, text_cut(t, at, found));
         build(w, &b, by);
         at = found + what.n;
