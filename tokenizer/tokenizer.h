@@ -38,9 +38,10 @@ int tokenizer_encode_marked(const Tokenizer *t, const char *text, const char *ma
 
 /* The BOS, if there is one, and the ids of n_words words with single spaces between them, of which word i ends at
  * ends[i]. rows[i]: which of these ids is the last one of the text up to there by itself, which has read the word; -1
- * where that has none. In time by the length of the text. */
-int tokenizer_encode_words(const Tokenizer *t, const char *text, const size_t *ends, int n_words, TokenList *out,
-                           int *rows, Err *err);
+ * where that has none, and, of a tokenizer that merges across spaces, perhaps beyond the last id. Behind a word whose
+ * row is `most` or more all have that row. In time by the length of the text, and the square of so many tokens. */
+int tokenizer_encode_words(const Tokenizer *t, const char *text, const size_t *ends, int n_words, int most,
+                           TokenList *out, int *rows, Err *err);
 
 /* The ids that the file wants in front of every text (a Llama file's template) and behind it (that of a model which
  * embeds texts by their last row), or -1. tokenizer_encode leaves them out. */

@@ -31,7 +31,8 @@ static int encode_sentence(TaskData *d, const Tokenizer *tok, int first_unit, in
     char *text = xmalloc(n);
     for (int u = 0; u < n_units; u++)
         ends[u] = at += (size_t)snprintf(text + at, n - at, u ? " %s" : "%s", d->examples->text[first_unit + u]);
-    int rc = tokenizer_encode_words(tok, text, ends, n_units, &d->tokens, d->row + first_unit, err);
+    int rc =
+        tokenizer_encode_words(tok, text, ends, n_units, d->cfg->max_positions, &d->tokens, d->row + first_unit, err);
     free(text);
     free(ends);
     return rc;

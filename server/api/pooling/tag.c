@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unictype.h>
 
 static const Type texts_type = {.kind = TYPE_ARRAY, .low = 1, .of = {&api_text_type}},
                   input_type = {.kind = TYPE_ONE_OF, .of = {&api_text_type, &texts_type}};
@@ -28,13 +29,20 @@ const FieldList tag_fields = {.rows = rows, .n = COUNTOF(rows), .also = &task_fi
 
 /* ---- words ---- */
 
-static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+/* Bytes of the character at text[0..n), and whether it is white space of Unicode, as tokenizers of words cut it. */
+static size_t look(const char *text, size_t n, bool *white) {
+    size_t length = utf8_char_length(text, n);
+    *white = uc_is_property_white_space(utf8_get(text, length));
+    return length;
+}
 
 /* The next word at or behind *at, whose characters are counted along in *chars; false: there is none. */
-static bool next_word(const char *text, size_t *at, int *chars, PoolingWord *word) {
-    while (text[*at] && is_white(text[*at])) ++*at, ++*chars;
+static bool next_word(const char *text, size_t n, size_t *at, int *chars, PoolingWord *word) {
+    bool white = false;
+    size_t length;
+    for (; *at < n && (length = look(text + *at, n - *at, &white), white); *at += length) ++*chars;
     *word = (PoolingWord){.first = (int)*at, .start = *chars};
-    while (text[*at] && !is_white(text[*at])) *chars += ((unsigned char)text[(*at)++] & 0xc0) != 0x80;
+    for (; *at < n && (length = look(text + *at, n - *at, &white), !white); *at += length) ++*chars;
     word->n = (int)*at - word->first;
     word->end = *chars;
     return word->n > 0;
@@ -42,8 +50,8 @@ static bool next_word(const char *text, size_t *at, int *chars, PoolingWord *wor
 
 /* A word's label stands at the row of its last token, of the words with single spaces between them, as in training.
  * Words that the context does not hold are none. */
-static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined, size_t *ends, int *rows_of,
-                        ApiError *e) {
+static int encode_words(const PoolingRequest *r, PoolingInput *input, const ApiContext *ctx, char *joined, size_t *ends,
+                        int *rows_of, ApiError *e) {
     TokenList list = {0};
     size_t n = 0;
     Err err;
@@ -53,14 +61,17 @@ static int encode_words(PoolingInput *input, const ApiContext *ctx, char *joined
         memcpy(joined + n, input->text + word->first, (size_t)word->n);
         ends[w] = n += (size_t)word->n;
     }
-    int rc = tokenizer_encode_words(ctx->tokenizer, joined, ends, input->n_words, &list, rows_of, &err);
-    for (int w = 0; rc == 0 && w < input->n_words; w++) {
-        input->words[w].row = rows_of[w];
-        if (rows_of[w] >= ctx->config->max_positions) input->n_words = w;
-    }
+    const int most = ctx->config->max_positions;
+    int rc = tokenizer_encode_words(ctx->tokenizer, joined, ends, input->n_words, most, &list, rows_of, &err);
     input->ids = list.ids;
     input->n = (int)list.n;
-    return rc ? api_fail(e, 400, NULL, "input", "%s", err.msg) : 0;
+    if (rc) return api_fail(e, 400, NULL, "input", "%s", err.msg);
+    if (input->n == 0) return api_fail(e, 400, NULL, "input", "input %d has no tokens", r->n_inputs - 1);
+    for (int w = 0; w < input->n_words; w++) {
+        input->words[w].row = MIN(MAX(rows_of[w], 0), input->n - 1);
+        if (rows_of[w] >= most) input->n_words = w;
+    }
+    return 0;
 }
 
 static int read_text(PoolingRequest *r, const cJSON *item, const ApiContext *ctx, ApiError *e) {
@@ -75,9 +86,9 @@ static int read_text(PoolingRequest *r, const cJSON *item, const ApiContext *ctx
     size_t *ends = try_calloc(most, sizeof *ends);
     int *rows_of = try_calloc(most, sizeof *rows_of);
     int rc = input->words && joined && ends && rows_of ? 0 : api_no_memory(e);
-    while (rc == 0 && next_word(input->text, &at, &chars, &input->words[input->n_words])) input->n_words++;
+    while (rc == 0 && next_word(input->text, n, &at, &chars, &input->words[input->n_words])) input->n_words++;
     if (rc == 0 && input->n_words == 0) rc = api_fail(e, 400, NULL, "input", "input %d has no words", r->n_inputs - 1);
-    if (rc == 0) rc = encode_words(input, ctx, joined, ends, rows_of, e);
+    if (rc == 0) rc = encode_words(r, input, ctx, joined, ends, rows_of, e);
     free(joined);
     free(ends);
     free(rows_of);

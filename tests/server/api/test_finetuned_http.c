@@ -138,6 +138,28 @@ TEST(finetuned_texts_are_served) {
     check_texts("trec-narrowshallow");
 }
 
+/* White space is Unicode's; between nothing but that is no word; and as many words as a body holds cost no more than
+ * their bytes. */
+static void check_white_space(const Daemon *d) {
+    enum { LETTERS = 60000 };
+    Answer a = http_post(d, "/v1/tag", "{\"input\":\"\\u00a0 miller\\u2003said\\u3000\"}");
+    CHECK_MSG(a.status == 200 && cJSON_GetArraySize(json_at(a.json, "data.0.tokens")) == 2, "%s", a.body);
+    CHECK(json_number(a.json, "data.0.tokens.0.start") == 2 && json_number(a.json, "data.0.tokens.1.start") == 9);
+    CHECK(!strcmp(json_text(a.json, "data.0.tokens.1.text"), "said"));
+    answer_free(&a);
+    a = http_post(d, "/v1/tag", "{\"input\":\"\\u00a0\"}");
+    answer_check_error(&a, 400, "input", "has no words");
+    answer_free(&a);
+    char *body = xmalloc(LETTERS + 32);
+    size_t n = (size_t)sprintf(body, "{\"truncate\":true,\"input\":\"");
+    for (int i = 0; i < LETTERS; i += 2) memcpy(body + n, "a ", 2), n += 2;
+    strcpy(body + n, "\"}");
+    a = http_post(d, "/v1/tag", body);
+    CHECK_MSG(a.status == 200, "%d %.200s", a.status, a.body);
+    answer_free(&a);
+    free(body);
+}
+
 static void check_tags(const char *preset) {
     Tuned t;
     Daemon d;
@@ -163,6 +185,7 @@ static void check_tags(const char *preset) {
         probabilities_free(&p);
     }
     answer_free(&a);
+    check_white_space(&d);
     daemon_stop(&d);
     tuned_close(&t);
 }
