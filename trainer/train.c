@@ -34,8 +34,8 @@ static int refuse_misfit(const Loop *l, const Step *s, Err *err) {
              FIXED_SUM_LIMIT, s->mean.loss);
     if (t->step == 0)
         return ranks_refuse(err,
-                            "%sbefore any weight has moved): the weights it begins with are too large, or a part "
-                            "of the loss counts too much, as by --kl-weight",
+                            "%sbefore any weight has moved): the weights it begins with or their noise "
+                            "(--perturb-sigma) are too large, or a part of the loss counts too much (--kl-weight)",
                             what);
     return ranks_refuse(err,
                         "%slearning rate %g); what was saved after step %lld stands: try a lower --lr or a longer "

@@ -57,7 +57,7 @@ def run(*args):
         sys.exit("papers: interrupted; the same command goes on from there")
     sys.stderr.write(said)
     code = child.returncode
-    if code and "try a lower --lr" in said:
+    if code and ": the gradient of " in said:
         raise Diverged(said)
     if code:
         sys.exit(f"papers: {' '.join(map(str, args))}: status {code}; the same command goes on from there")

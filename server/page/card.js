@@ -52,8 +52,8 @@ export class Cells {
 
 // What the words on this page mean, told where they stand.
 const HINTS = {
-  "noise scale": "How much of the learned noise is added to the attention scores: 1 is what training found, 0 leaves it out.",
-  "noise seed": "Decides the noise in the attention: the same number gives the same noise, and the same bytes, again. Seed, " +
+  "noise scale": "How much of the learned noise is added: 1 is what training found, 0 leaves it out.",
+  "noise seed": "Decides the noise: the same number gives the same noise, and the same bytes, again. Seed, " +
     "among the fields above, is another: it decides which token is drawn.",
   temperature: "0 takes the most probable token every time. Above 0 tokens are drawn: the higher, the freer.",
   "top p": "Tokens are drawn from the most probable ones up to this share of the probability; 1 for all.",

@@ -18,6 +18,9 @@ function map(rows, most) {
       element("tr", {}, element("th", {scope: "row"}, String(layer)), ...row.map((s, h) => cell(s, layer, h))))));
 }
 
+// Where it acts: on the queries, and with them the scores, or on the rows that every layer reads.
+const place = site => site === "residual" ? "to what each layer reads" : "to the attention scores";
+
 export function drawNoise(parent, noise) {
   const say = (text) => parent.replaceChildren(element("p", {class: "dim"}, text));
   if (noise.scope === "none") return say("This model has no noise: its columns differ by nothing but their sampling.");
@@ -26,6 +29,6 @@ export function drawNoise(parent, noise) {
   const box = element("div", {class: "map", tabindex: 0, role: "region", "aria-label": "Sigma by layer and head"},
     map(noise.sigma, most));
   parent.replaceChildren(box, element("p", {class: "dim"},
-    `σ, sigma: the deviation of the noise added to the attention scores, ${noise.scope === "head" ? "by layer and head" : "by layer"}; ` +
+    `σ, sigma: the deviation of the noise added ${place(noise.site)}, ${noise.scope === "head" ? "by layer and head" : "by layer"}; ` +
     `at most ${most.toFixed(3)}. It acts multiplied by the noise scale.`));
 }

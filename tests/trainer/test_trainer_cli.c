@@ -406,11 +406,11 @@ TEST(trainer_cli_tells_of_doubts) {
               "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/g --steps 1 "
               "--noise-assign draw",
               0, "warning: --noise-assign draw changes nothing, the sequences of the config have no components");
-    check_run(&w,
-              "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/i --steps 2 "
-              "--kl-weight 1e6",
-              1,
-              "before any weight has moved): the weights it begins with are too large, or a part of the loss counts");
+    check_run(
+        &w,
+        "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/i --steps 2 "
+        "--kl-weight 1e6",
+        1, "before any weight has moved): the weights it begins with or their noise (--perturb-sigma) are too large");
     world_close(&w);
 }
 

@@ -19,7 +19,8 @@ typedef struct Tokenize {
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(Tokenize, member)
 static const Field tokenize_rows[] = {
-    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(model, FIELD_TEXT), .absent = "the one served",
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {FIELD(prompt, FIELD_TEXT), .absent = "none",
      .help = "The text. Either `prompt`, `content` or `messages` must be there."},
     {FIELD(add_special_tokens, FIELD_BOOL), .absent = "true with `prompt`, false with `content`",
@@ -165,7 +166,7 @@ static const Field detokenize_rows[] = {
      .kind = FIELD_TEXT,
      .offset = offsetof(Detokenize, model),
      .absent = "the one served",
-     .help = "Must be the served model's name; 404 otherwise."},
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {.name = "tokens",
      .kind = FIELD_OTHER,
      .read = read_tokens,

@@ -107,7 +107,7 @@ static const Field stream_options[] = {
 
 static const Field rows[] = {
     {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
-     .help = "Must be the served model's name; 404 otherwise."},
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {DRAFT_FIELD(prompt, FIELD_OTHER), .type = &api_prompts_type, .absent = "the token that starts a document",
      .help = "One text or several, each as a string or as token ids. Special tokens that a string spells out become "
              "their ids. An array that holds token ids and strings is one prompt, of these parts; one of strings alone "
@@ -278,7 +278,7 @@ static const Field rows[] = {
      .help = "The side that a longer prompt loses: `left` or `right`."},
     {SAMPLING_FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = API_ABSENT, .absent = "1",
      .help = "Locally typical sampling: keep the tokens of nearly average surprise up to this share."},
-    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Accepted and ignored."},
 };
 
 static int read_prompts(void *out, const void *context, ApiError *e) {

@@ -20,7 +20,7 @@ static const Type continuations = {.kind = TYPE_ARRAY, .low = 1, .limit = "--max
 
 static const Field rows[] = {
     {DRAFT_FIELD(model, FIELD_TEXT), .absent = "the one served",
-     .help = "Must be the served model's name; 404 otherwise."},
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {DRAFT_FIELD(prompt, FIELD_OTHER), .type = &api_prompt_type, .absent = "the token that starts a document",
      .help = "What the continuations continue: one text, as a string or as token ids, as in `/v1/completions`."},
     {DRAFT_FIELD(continuations, FIELD_OTHER), .type = &continuations, .absent = "required",
@@ -48,7 +48,7 @@ static const Field rows[] = {
      .help =
          "Of a model whose sequences have one: the component, or an array of them as of noise seeds. Of two arrays, "
          "which are of one length, a seed goes with the component in its place."},
-    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Looked at by nobody."},
+    {DRAFT_FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Accepted and ignored."},
 };
 
 /* The noise of the continuations, under which each is a choice: n of them, seeds and components in pairs. */

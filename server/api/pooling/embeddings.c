@@ -25,7 +25,8 @@ static const Field rows[] = {
      .type = &api_prompts_type,
      .absent = "required",
      .help = "The texts, or their token ids."},
-    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(model, FIELD_TEXT), .absent = "the one served",
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "1 when a seed is given, else 0",
      .help = "Factor on the noise."},
     {FIELD(noise_seed, FIELD_SEED), .absent = "`seed`", .help = "Noise seed of every text."},
@@ -34,7 +35,7 @@ static const Field rows[] = {
     {FIELD(seed, FIELD_FOLDED), .absent = "none", .help = "The same as `noise_seed`: nothing is sampled here."},
     {FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
      .help = "So many tokens of a longer text count, the last ones; 0: all; -1: as many as the context holds."},
-    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Accepted and ignored."},
 };
 #undef FIELD
 

@@ -12,7 +12,8 @@
 
 #define FIELD(member, k) .name = #member, .kind = k, .offset = offsetof(PoolingRequest, member)
 static const Field rows[] = {
-    {FIELD(model, FIELD_TEXT), .absent = "the one served", .help = "Must be the served model's name; 404 otherwise."},
+    {FIELD(model, FIELD_TEXT), .absent = "the one served",
+     .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {FIELD(noise_samples, FIELD_INT), .low = 1, .high = 1 << 20, .limit = "--max-n", .fallback = 1,
      .help = "How many noise seeds answer: `noise_seed` and those that are derived from it. More than one: the mean "
              "of their probabilities, its `spread` and the `mutual_information` of class and seed in nats."},
@@ -23,7 +24,7 @@ static const Field rows[] = {
     {FIELD(seed, FIELD_FOLDED), .absent = "drawn", .help = "The same as `noise_seed`: nothing is sampled here."},
     {FIELD(truncate, FIELD_BOOL),
      .help = "Of a text longer than the context its beginning counts, and its answer says `truncated: true`."},
-    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "Looked at by nobody."},
+    {FIELD(user, FIELD_TEXT), .absent = "none", .help = "At most 256 bytes. Accepted and ignored."},
 };
 #undef FIELD
 
