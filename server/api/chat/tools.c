@@ -147,8 +147,8 @@ static int leave_aside(const RequestDraft *d, const CallTool *tools, const Buffe
     if (left->failed) return api_no_memory(e);
     for (const char *path = left->data; path < left->data + left->n; path += strlen(path) + 1) {
         int tool, at = 0;
-        BUG_ON(sscanf(path, "[%d].function%n", &tool, &at) != 1);
-        snprintf(name, sizeof name, "tools.%s%s", tools[tool].name, path + at);
+        bool named = sscanf(path, "[%d].function%n", &tool, &at) == 1;
+        snprintf(name, sizeof name, "tools%s%s%s", named ? "." : "", named ? tools[tool].name : "", path + at);
         if (fields_leave_aside(d->ignored, name, e)) return -1;
     }
     return 0;
