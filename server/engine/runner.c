@@ -82,7 +82,7 @@ static const Mat *forward(Runner *r, const Mat **logits) {
 bool runner_warm_up(Runner *r) {
     const Config *c = &r->model->cfg;
     team_size_init(&r->team_size);
-    r->n_scratch = r->team_size.most;
+    r->n_scratch = config_generates(c) ? r->team_size.most : 0; /* nothing else is drawn; words may be many more */
     r->scratch = xcalloc((size_t)r->n_scratch, sizeof *r->scratch);
     r->constrained = xcalloc((size_t)r->n_scratch, sizeof *r->constrained);
     for (int i = 0; i < r->n_scratch; i++) sample_scratch_init(&r->scratch[i], c->vocab_size);

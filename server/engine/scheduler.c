@@ -173,10 +173,10 @@ static int add_decode_rows(Scheduler *p, Sequence *const *running, int n) {
     return decoding;
 }
 
-/* Rows of a whole vocabulary's logits. */
+/* Rows of a whole vocabulary's logits: a job that takes none, of embeddings, has none, whatever its text. */
 static int masks(const Scheduler *p, const Sequence *s) {
     int n = 0;
-    for (int i = 0; i < s->n_prompt && p->head_token >= 0; i++) n += s->tokens[i] == p->head_token;
+    for (int i = 0; i < s->n_prompt && p->head_token >= 0; i++) n += has_logits(p, s->job, s->tokens[i]);
     return n;
 }
 

@@ -1,5 +1,6 @@
 /* Networks that read whole sequences: what the engine hands out is what a forward pass over each alone gives, bit for
  * bit, whatever shares its step. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/random.h"
 #include "model/shape.h"
@@ -141,6 +142,21 @@ TEST(engine_fills_all_masks_of_a_step) {
     Job *job = job_new_pooling(&job_logits, (JobInput){.ids = ids, .rows = SCORED_ROWS}, SCORED_ROWS * c.vocab_size);
     CHECK(test_run(&t, job)->progress.finish == FINISH_LENGTH);
     check_alone(&t.checkpoint.model, job, 0);
+    job_release(job);
+    test_engine_close(&t);
+}
+
+/* A text that is pooled has no masks to fill: any number of them runs. */
+TEST(engine_pools_a_text_of_masks) {
+    Config c = task(TASK_FILL_MASK, POOL_LAST, false);
+    EngineOptions o = test_engine_options();
+    TestEngine t;
+    int ids[SCORED_ROWS + 1];
+    for (size_t i = 0; i < COUNTOF(ids); i++) ids[i] = MASK;
+    test_engine_open(&t, &c, &o);
+    Job *job = job_new_pooling(&job_mean_row, (JobInput){.ids = ids, .rows = COUNTOF(ids)}, c.hidden_size);
+    job->deadline = now_seconds() + 20;
+    CHECK(test_run(&t, job)->progress.finish == FINISH_LENGTH);
     job_release(job);
     test_engine_close(&t);
 }
