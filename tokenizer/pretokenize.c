@@ -75,8 +75,8 @@ static pcre2_code *compile(const char *pattern, pcre2_general_context *memory, E
     char *spelt = spell_spaces(pattern);
     pcre2_compile_context *context = pcre2_compile_context_create(memory);
     if (!context) memory_exhausted(strlen(pattern));
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, context);
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED,
+                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
     pcre2_compile_context_free(context);
     free(spelt);
     if (!compiled) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ID = 1 << 24 };
+enum { MAX_ID = 1 << 24, ADDED_BYTES = 1024 }; /* a text is looked through for added tokens from every byte */
 
 static TokenText text_of(const char *s) { return (TokenText){.data = s, .n = strlen(s)}; }
 
@@ -61,6 +61,9 @@ static int read_added_token(Reader *r, const cJSON *v, int index, int bound, Add
     const cJSON *content = json_field(v, "content");
     if (!cJSON_IsString(content) || !*content->valuestring)
         return err_set(r->err, "%s.content is %s, must be a text", where, show_json(content).text);
+    if (strlen(content->valuestring) > ADDED_BYTES)
+        return err_set(r->err, "%s.content has %zu bytes, at most %d are allowed", where, strlen(content->valuestring),
+                       ADDED_BYTES);
     a->text = text_of(content->valuestring);
     if (read_id(r, json_field(v, "id"), where, a->text.data, bound, &a->id)) return -1;
     a->special = json_take_bool(&o, "special", JSON_REQUIRED);

@@ -16,7 +16,8 @@ static int load(Vectors *v, const char *text, size_t n, Err *err) {
 
 TEST(vectors_of_glove_and_word2vec) {
     static const char *const texts[] = {"the 1 -2.5\n, 3e-2 4\nthe 7 8\n\xC3\xA9t\xC3\xA9 0 1",
-                                        "3 2\r\nthe 1 -2.5\r\n, 0.03 4 \r\nthe 7 8\r\n\xC3\xA9t\xC3\xA9\t0 1\r\n\r\n"};
+                                        "3 2\r\nthe 1 -2.5\r\n, 0.03 4 \r\nthe 7 8\r\n\xC3\xA9t\xC3\xA9\t0 1\r\n\r\n",
+                                        "\xEF\xBB\xBFthe 1 -2.5\n, 3e-2 4\nthe 7 8\n\xC3\xA9t\xC3\xA9 0 1\n"};
     static const float want[4][2] = {{0, 0}, {1, -2.5f}, {0.03f, 4}, {0, 1}};
     for (size_t k = 0; k < COUNTOF(texts); k++) {
         Vectors v;
@@ -28,6 +29,18 @@ TEST(vectors_of_glove_and_word2vec) {
         CHECK(tokenizer_encode(v.tokenizer, "THE sea , \xC3\x89t\xC3\xA9", 15, true, &ids, &err) == 0);
         CHECK(ids.n == 4 && ids.ids[0] == 1 && ids.ids[1] == 0 && ids.ids[2] == 2 && ids.ids[3] == 3);
         token_list_free(&ids);
+        vectors_free(&v);
+    }
+}
+
+/* The first word of the narrowest vectors is no header, which is two numbers. */
+TEST(vectors_of_one_component) {
+    static const char *const texts[] = {"the 1\nsea 2\n", "2 1\nthe 1\nsea 2\n"};
+    for (size_t k = 0; k < COUNTOF(texts); k++) {
+        Vectors v;
+        Err err = {""};
+        CHECK_MSG(load(&v, texts[k], strlen(texts[k]), &err) == 0, "%s", err.msg);
+        CHECK(v.n == 3 && v.size == 1 && v.values[1] == 1 && v.values[2] == 2);
         vectors_free(&v);
     }
 }

@@ -20,6 +20,7 @@ static Value title(JinjaWork *w, Value v, const Value *a) {
 
 static bool at_end(JinjaWork *w, MarkedText t, Value part, bool back) {
     MarkedText p = value_string(w, part, "what a string begins or ends with");
+    work_step(w, p.n);
     return p.n <= t.n && !memcmp(t.data + (back ? t.n - p.n : 0), p.data, p.n);
 }
 static Value startswith(JinjaWork *w, Value v, const Value *a) { return value_bool(at_end(w, v.text, a[0], false)); }

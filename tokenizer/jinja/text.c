@@ -194,6 +194,7 @@ size_t text_white(const char *data, size_t n) {
 
 static bool is_stripped(JinjaWork *w, MarkedText c, Value chars) {
     if (value_is_missing(chars) || chars.kind == VALUE_NONE) return text_white(c.data, c.n) > 0;
+    work_step(w, chars.text.n);
     return memmem(value_string(w, chars, "what is stripped").data, chars.text.n, c.data, c.n);
 }
 

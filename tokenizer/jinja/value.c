@@ -144,10 +144,14 @@ Value list_of(JinjaWork *w, Value v) {
 
 Value dict_new(JinjaWork *w, ValueKind kind) { return (Value){.kind = kind, .dict = work_take(w, sizeof(Dict))}; }
 
+enum { LONG_KEY = 64 }; /* shorter ones are paid for by the place */
+
 Value *dict_at(JinjaWork *w, const Dict *d, MarkedText key) {
     work_step(w, 16 * d->n);
-    for (size_t i = 0; i < d->n; i++)
+    for (size_t i = 0; i < d->n; i++) {
+        if (key.n > LONG_KEY && d->pairs[i].key.n == key.n) work_step(w, key.n);
         if (text_same(d->pairs[i].key, key)) return &d->pairs[i].value;
+    }
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "tokenizer/map.h"
 #include "tokenizer/word_level.h"
@@ -65,7 +66,7 @@ static int read_line(Reading *r, char *line) {
     TokenText word = {line, length};
     int fields = count_fields(line + length);
     if (fields == 0 && length == 0) return 0;
-    if (r->line == 1 && fields == 1) return 0; /* word2vec's header */
+    if (r->line == 1 && fields == 1 && !line[strspn(line, "0123456789 \t\r")]) return 0; /* word2vec's header */
     if (length == 0 || !utf8_is_valid(line, length)) return fail(r, "the word is empty or no UTF-8");
     if (v->size == 0) {
         if (fields < 1 || fields > SIZE_MAX_VECTOR) return fail(r, "the vector has no, or more than 4096, components");
@@ -84,6 +85,7 @@ static int read_line(Reading *r, char *line) {
 }
 
 static int read_lines(Reading *r, char *text, size_t n) {
+    if (text_begins(text, "\xEF\xBB\xBF")) text += 3, n -= 3; /* a mark of the byte order, which is no letter */
     if (memchr(text, 0, n)) return err_set(r->err, "%s holds a NUL: vectors as text are wanted", r->path);
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');

@@ -131,6 +131,13 @@ TEST(chat_template_absurd) {
         check_fails("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
                     "line 1: it takes more");
         check_fails("{{ 'x' * 999999999 }}", "line 1: it takes more");
+        /* what looks through long texts pays for them: these took minutes */
+        check_fails("{%- set c = 'x' * 4000000 ~ 'y' -%}{{ ('y' * 1000000).strip(c) }}", "line 1: it takes more");
+        check_fails("{%- set a = 'x' * 4000000 -%}{%- for i in range(99999) if a.startswith(a) -%}{%- endfor -%}",
+                    "line 1: it takes more");
+        check_fails("{%- set a = 'x' * 4000000 -%}{%- set d = {a: 1} -%}{%- for i in range(99999) if d[a ~ ''] -%}"
+                    "{%- endfor -%}",
+                    "line 1: it takes more");
     }
     check_fails("{{ messages[0].nonsense.more }}", "has no 'nonsense'");
     check_fails("{{ raise_exception('Speak ' + messages[0].role) }}", "Speak user");
