@@ -234,7 +234,7 @@ deps: ## install the Debian packages that are missing
 test: deps ## build and run every test
 	@$(MAKE) --no-print-directory check
 
-check: $(PROGRAMS) $(BUILD)/run-tests $(MPI_IF_THERE)
+check: $(PROGRAMS) $(BUILD)/run-tests $(MPI_IF_THERE) ## every test without installing anything (ONLY=names, SAN=address or thread)
 	BUILD=$(BUILD) $(if $(filter thread,$(SAN)),OMP_NUM_THREADS=1) $(BUILD)/run-tests $(ONLY)
 
 test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10,000 idle, 10,000 hang-ups, overload, 100 drains, preflights, 200 reloads, all floats (SCALE=0.1: a tenth)
@@ -243,7 +243,7 @@ test-long: $(PROGRAMS) $(BUILD)/run-soak $(BUILD)/run-tests ## 1,000 streams, 10
 	FLOATS_EVERY=1 BUILD=$(BUILD) $(BUILD)/run-tests fixed_math_every_float
 
 .PHONY: test-scale test-scale-mpi test-scale-replicas
-test-scale: test-scale-mpi test-scale-replicas ## what needs more than one daemon or machine, at length
+test-scale: test-scale-mpi test-scale-replicas ## what needs more than one daemon or machine, at length: test-scale-mpi, test-scale-replicas
 
 test-scale-mpi: mpi $(BUILD)/noised-train $(BUILD)/run-tests
 	SCALE=1 BUILD=$(BUILD) $(BUILD)/run-tests mpi_
