@@ -273,7 +273,8 @@ static const Field rows[] = {
     {SAMPLING_FIELD(top_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "1",
      .help = "Keep the most probable tokens up to this share of the probability."},
     {DRAFT_FIELD(truncate_prompt_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .absent = "none",
-     .help = "So many tokens of a longer prompt count, the last ones; 0: all; -1: as many as the context holds."},
+     .help = "So many tokens of a longer prompt count, the last ones; 0: all; -1: as many as the context holds. Not "
+             "with `suffix`."},
     {DRAFT_FIELD(truncation_side, FIELD_TEXT), .absent = "`left`",
      .help = "The side that a longer prompt loses: `left` or `right`."},
     {SAMPLING_FIELD(typical_p, FIELD_FLOAT), .low = 0.01, .high = 1, .fallback = API_ABSENT, .absent = "1",
@@ -290,6 +291,9 @@ static int read_prompts(void *out, const void *context, ApiError *e) {
     if (!d->suffix) return 0;
     if (d->request.echo)
         return api_fail(e, 400, NULL, "echo", "echo does not go with suffix, between which the text is");
+    if (d->truncate_prompt_tokens)
+        return api_fail(e, 400, NULL, "truncate_prompt_tokens",
+                        "truncate_prompt_tokens does not go with suffix: it would cut the tokens that mark the hole");
     return api_prompt_infill(context, d->suffix, d->request.prompts, d->request.n_prompts, e);
 }
 

@@ -198,6 +198,7 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
                               {"{\"input_extra\":[{\"text\":1}]}", 400, "input_extra"},
                               {"{\"input_extra\":[{\"text\":\"a\",\"filename\":1}]}", 400, "input_extra"},
                               {"{\"prompt\":[1]}", 400, "prompt"},
+                              {"{\"truncate_prompt_tokens\":4}", 400, "truncate_prompt_tokens"},
                               {"{\"suffix\":\"a\"}", 400, "suffix"}};
     check_bodies(&d, "/infill", bad, COUNTOF(bad));
     Answer echo = http_post(&d, "/v1/completions", "{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true}");
