@@ -1,7 +1,6 @@
 #include "base/clock.h"
 
 #include <math.h>
-#include <time.h>
 
 static double seconds_of(clockid_t id) {
     struct timespec t;
@@ -11,7 +10,14 @@ static double seconds_of(clockid_t id) {
 
 double now_seconds(void) { return seconds_of(CLOCK_MONOTONIC); }
 
+double unix_seconds(void) { return seconds_of(CLOCK_REALTIME); }
+
 double process_seconds(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+struct timespec clock_timespec(double seconds) {
+    double whole = floor(seconds);
+    return (struct timespec){.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)};
+}
 
 void clock_cond_init(pthread_cond_t *c) {
     pthread_condattr_t monotonic;
@@ -22,7 +28,6 @@ void clock_cond_init(pthread_cond_t *c) {
 }
 
 int clock_wait(pthread_cond_t *c, pthread_mutex_t *held, double until) {
-    double whole = floor(until);
-    struct timespec t = {.tv_sec = (time_t)whole, .tv_nsec = (long)((until - whole) * 1e9)};
+    struct timespec t = clock_timespec(until);
     return pthread_cond_timedwait(c, held, &t);
 }

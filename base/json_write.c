@@ -193,12 +193,19 @@ void json_put_item(Buffer *b, const char *key, const cJSON *item) {
     }
 }
 
-char *json_end_text(Buffer *b) {
+char *json_try_text(Buffer *b) {
     buffer_append(b, "", 1);
-    if (b->failed) memory_exhausted(b->n);
+    if (b->failed) buffer_free(b);
     char *data = b->data;
     *b = (Buffer){0};
     return data;
+}
+
+char *json_end_text(Buffer *b) {
+    size_t n = b->n;
+    char *text = json_try_text(b);
+    if (!text) memory_exhausted(n);
+    return text;
 }
 
 int json_end_line(Buffer *b, FILE *f) {

@@ -53,6 +53,9 @@ void json_put_raw(Buffer *b, const char *key, const char *json, size_t n);
 /* A tree of cJSON, its numbers to the last digit, as json_parse keeps them. */
 void json_put_item(Buffer *b, const char *key, const cJSON *item);
 
+/* Its text with a NUL behind it, to be freed, NULL when memory ran out; the buffer is empty afterwards. */
+char *json_try_text(Buffer *b);
+
 /* The two ends of a text that no server sends: where memory ran out they end the process, as the x-functions of
  * memory.h do, and the buffer is empty afterwards. json_end_text returns it with a NUL behind it, to be freed;
  * json_end_line closes the object that it is, and writes it as a line: -1 when errno says why. */

@@ -25,14 +25,12 @@ static int check_word(const char *what, const char *word, size_t n, size_t room,
 static int add_key(Auth *a, const char *key, size_t length, const char *path, int line, Err *err) {
     const char *space = memchr(key, ' ', length), *name = space ? space + 1 : key + length;
     size_t n = (size_t)((space ? space : name) - key), n_name = (size_t)(key + length - name);
-    if (space && memchr(name, ' ', n_name))
+    if (n == 0 || (space && (n_name == 0 || memchr(name, ' ', n_name))))
         return err_set(err, "%s:%d: a line is a key, or a key, one space and its name, without further spaces", path,
                        line);
     if (check_word("key", key, n, AUTH_KEY_BYTES, path, line, err) ||
         check_word("key's name", name, n_name, AUTH_NAME_BYTES, path, line, err))
         return -1;
-    if (n == 0 || (space && n_name == 0))
-        return err_set(err, "%s:%d: a line is a key, or a key, one space and its name", path, line);
     AuthKey *keys = try_realloc(a->keys, (size_t)(a->n + 1) * sizeof *a->keys);
     if (!keys) return err_set(err, "%s: no memory for the keys", path);
     a->keys = keys;

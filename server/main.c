@@ -1,4 +1,5 @@
 /* noised: serves one checkpoint over HTTP. Starts everything, supervises it, stops everything in order. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -107,12 +108,6 @@ static int load(Serving **first, const ServingContext *ctx, BatchFile *batch, Er
 
 /* ---- from start to end ---- */
 
-static double started(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void warn_of_idle_noise(const ApiDefaults *d, const Config *c) {
     static const char why[] = "changes nothing: the model has no noise";
     if (c->noise.scope != NOISE_NONE) return;
@@ -123,7 +118,8 @@ static void warn_of_idle_noise(const ApiDefaults *d, const Config *c) {
 /* batch NULL: serves. */
 static int run(Options *o, Auth *auth, BatchFile *batch, const char *name, const sigset_t *signals, int *status,
                Err *err) {
-    Server s = {.auth = auth, .models = options_models(o, name), .started = started(), .access_log = o->access_log};
+    Server s = {
+        .auth = auth, .models = options_models(o, name), .started = unix_seconds(), .access_log = o->access_log};
     ServingContext ctx = {.options = o, .model_name = name, .metrics = &s.metrics, .cut = &s.cut};
     s.browser = (BrowserRules){
         .origins = &o->cors_origins, .hosts = &o->allowed_hosts, .loopback = options_is_loopback(o->http.host)};

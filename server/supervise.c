@@ -28,7 +28,7 @@ typedef struct Supervisor {
 
 /* The number of a signal that came within `seconds`, else 0. */
 static int wait_signal(const sigset_t *signals, double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    struct timespec t = clock_timespec(seconds);
     int number = sigtimedwait(signals, NULL, &t);
     return MAX(number, 0);
 }
@@ -53,11 +53,13 @@ static void show_life(Supervisor *v) {
     v->fed = now;
 }
 
+static bool is_unfit(const EngineStats *stats) { return stats->damaged || stats->broken; }
+
 /* The start, and whenever health turns for good; a reload announces itself. */
 static void announce_health(Supervisor *v) {
     EngineStats stats;
     const char *status = server_status(v->server, &stats), *model = v->ctx->options->model;
-    bool starts = !v->announced, unfit = stats.damaged || stats.broken;
+    bool starts = !v->announced, unfit = is_unfit(&stats);
     if (!strcmp(status, "loading") || (!starts && unfit == v->unfit)) return;
     v->announced = true;
     v->unfit = unfit;
@@ -101,7 +103,7 @@ static void ask_for_reload(Supervisor *v) {
 static void refuse_reload(Supervisor *v, const char *why) {
     EngineStats stats;
     versions_stats(&v->server->versions, &stats);
-    bool unfit = stats.damaged || stats.broken;
+    bool unfit = is_unfit(&stats);
     log_warning("the reload is refused, %s: %s",
                 unfit ? "and nothing is answered until there is a good one" : "the version before serves on", why);
     metrics_count(&v->server->metrics, COUNT_RELOADS_REFUSED, 1);

@@ -31,7 +31,7 @@ static bool joins_cut(TokenText piece, bool lines) {
     for (size_t at = 1; at < piece.n; at++) {
         unsigned char next = (unsigned char)piece.data[at];
         bool line = lines && piece.data[at - 1] == '\n' && next != '/' && !may_begin_space(next);
-        if (line || is_cut(piece.data, at, lines)) return true;
+        if (line || is_cut(piece.data, at, false)) return true;
     }
     return false;
 }

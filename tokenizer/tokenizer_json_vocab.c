@@ -126,9 +126,8 @@ static int check_holes(const Reader *r) {
 
 /* The byte that the character at text stands for in GPT-2's alphabet, or -1; *length as utf8_char_length. */
 static int alphabet_byte(TokenText text, size_t *length) {
-    const unsigned char *s = (const unsigned char *)text.data;
     *length = utf8_char_length(text.data, text.n);
-    int c = *length == 1 ? s[0] : *length == 2 ? (s[0] & 0x1F) << 6 | (s[1] & 0x3F) : -1;
+    int c = *length == 1 || *length == 2 ? (int)utf8_get(text.data, *length) : -1;
     if (c >= 256) return c < 256 + 68 ? byte_level_order(188 + c - 256) : -1;
     bool itself = (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xFF && c != 0xAD);
     return itself ? c : -1;

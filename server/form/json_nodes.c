@@ -132,9 +132,7 @@ int json_node_key(Form *f, const JsonNodes *j, const char *name) {
 char *json_literal_text(const cJSON *value) {
     Buffer b = {0};
     json_put_item(&b, NULL, value);
-    buffer_append(&b, "", 1);
-    if (b.failed) buffer_free(&b);
-    return b.data;
+    return json_try_text(&b);
 }
 
 int json_node_literal(Form *f, const JsonNodes *j, const cJSON *value) {

@@ -137,8 +137,9 @@ static int combined(SchemaReader *r, const cJSON *branches, const SchemaPath *pa
     bool all = !strcmp(branches->string, "allOf"), one = !strcmp(branches->string, "oneOf");
     int n = cJSON_GetArraySize(branches), node = GRAPH_NEVER, i = 0;
     if (!cJSON_IsArray(branches) || n == 0) return schema_fail(r, &here, "must be an array of schemas");
-    if (all && bounding(branches) > 1) return schema_fail(r, &here, "is not supported with more than one schema");
-    if (all && bounding(branches) == 0) return r->json.value;
+    int bounds = all ? bounding(branches) : n;
+    if (all && bounds > 1) return schema_fail(r, &here, "is not supported with more than one schema");
+    if (bounds == 0) return r->json.value;
     if (one && n > MOST_APART) return schema_fail(r, &here, "has %d schemas, the limit is %d", n, MOST_APART);
     for (const cJSON *b = branches->child; b; b = b->next, i++) {
         if (all && bounds_nothing(b)) continue;

@@ -155,7 +155,7 @@ int heartbeat_start(const Ranks *r, Err *err) {
 }
 
 static void sleep_for(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    struct timespec t = clock_timespec(seconds);
     while (nanosleep(&t, &t)) {}
 }
 

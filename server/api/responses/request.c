@@ -24,10 +24,8 @@ static int keep_said(RequestDraft *d, ApiError *e) {
     json_put_bool(&said, "parallel_tool_calls", d->parallel_tool_calls);
     put_said(&said, "tool_choice", d->tool_choice, "\"auto\"");
     put_said(&said, "tools", d->tools, "[]");
-    buffer_append(&said, "", 1);
-    if (said.failed) buffer_free(&said);
-    d->request.said = said.data;
-    return said.data ? 0 : api_no_memory(e);
+    d->request.said = json_try_text(&said);
+    return d->request.said ? 0 : api_no_memory(e);
 }
 
 static int read_responses(void *out, const void *context, ApiError *e) {
