@@ -66,7 +66,7 @@ TEST(best_checkpoint_of_an_evaluation_cut_short) {
             trainer_done(args);
             continue;
         }
-        ChildResult c = trainer_run_stopped(args, log, 1, SIGINT);
+        ChildResult c = trainer_run_stopped_at(args, "step 2/2", SIGINT);
         CHECK_MSG(c.status == 128 + SIGINT && strstr(c.output, "saved after step 2"), "%d: %s", c.status, c.output);
         char *cut = test_read_file(log, NULL);
         CHECK_MSG(cut && strstr(cut, "\"unfinished\":true}\n"), "%s", cut);

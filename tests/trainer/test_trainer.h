@@ -25,6 +25,8 @@ void trainer_done(const char *args); /* the same, and the test fails unless it e
 ChildResult trainer_run_killed(const char *args, double delay, int signal_number);
 /* The same as soon as the file `path` has `bytes` bytes. */
 ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number);
+/* The same as soon as it has printed `text`. */
+ChildResult trainer_run_stopped_at(const char *args, const char *text, int signal_number);
 
 /* As root too, and with more ranks than cores, which then give way while they wait. */
 #define TRAINER_MPIRUN                                                                                                 \

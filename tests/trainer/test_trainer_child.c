@@ -177,6 +177,21 @@ ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, 
     return finish(pid, output);
 }
 
+static bool says(const char *path, const char *text) {
+    char *said = test_read_file(path, NULL);
+    bool yes = said && strstr(said, text);
+    free(said);
+    return yes;
+}
+
+ChildResult trainer_run_stopped_at(const char *args, const char *text, int signal_number) {
+    char *output = output_path();
+    pid_t pid = start(args, output);
+    while (!has_ended(pid) && !says(output, text)) sleep_for(0.0003);
+    kill(pid, signal_number);
+    return finish(pid, output);
+}
+
 void trainer_hash_file(const char *dir, const char *name, char hex[65]) {
     char *path = trainer_join(dir, name);
     size_t n = 0;

@@ -6,14 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the form lets through has some 75 bytes at most, with all the blanks that it lets stand. */
 #define PARAMETERS                                                                                                     \
     "\"name\":\"add\",\"parameters\":{\"type\":\"object\",\"required\":[\"n\"],\"minProperties\":1,\"properties\":{"   \
     "\"n\":{\"type\":\"integer\",\"minimum\":2,\"maximum\":7,\"multipleOf\":1}}}"
 #define CHAT(strict)                                                                                                   \
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":60,\"tool_choice\":\"required\",\"tools\":[" \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":120,\"tool_choice\":\"required\",\"tools\":" \
+    "["                                                                                                                \
     "{\"type\":\"function\",\"function\":{" PARAMETERS strict "}}]}"
 #define RESPONSE(strict)                                                                                               \
-    "{\"input\":\"a\",\"max_output_tokens\":60,\"tool_choice\":\"required\",\"tools\":[{\"type\":\"web_search\"},"     \
+    "{\"input\":\"a\",\"max_output_tokens\":120,\"tool_choice\":\"required\",\"tools\":[{\"type\":\"web_search\"},"    \
     "{\"type\":\"function\"," PARAMETERS strict "}]}"
 #define LEFT "tools.add.parameters.minProperties, tools.add.parameters.properties.n.multipleOf"
 
