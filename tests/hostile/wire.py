@@ -12,12 +12,13 @@ from hostile import Report, TREE, cases, daemon, free_port, post, started
 
 REFUSALS = (400, 408, 411, 413, 414, 417, 431, 494, 501, 505)
 MODEL = os.path.join(TREE, "weights/demo")
+PATIENT = [word for limit in ("header", "body", "idle") for word in (f"--{limit}-seconds", "1e5")]  # closes for no age
 
 
-def exchange(port, data, quiet=0.5, by_bytes=0):
+def exchange(port, data, quiet, by_bytes=0):
     """The socket, all that comes until the other side closes or says nothing more for `quiet` seconds, and whether it
     closed. The first `by_bytes` bytes go each by itself, as a slow client's: where a cut falls must not matter."""
-    s = socket.create_connection(("127.0.0.1", port), timeout=5)
+    s = socket.create_connection(("127.0.0.1", port), timeout=30)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     text, closed = b"", False
     try:
@@ -45,7 +46,7 @@ def is_bad(case):
 
 def check_alone(report, port, case):
     for cut, by_bytes in (("whole", 0), ("byte by byte", 300)):
-        s, text, closed = exchange(port, case["bytes"].encode("latin-1"), by_bytes=by_bytes)
+        s, text, closed = exchange(port, case["bytes"].encode("latin-1"), 30, by_bytes)
         s.close()
         got, want = statuses(text), [case["status"]] + [200] * (case["answers"] - 1)
         report.check(f"{case['name']} ({cut})", got == want and closed and b"<html" not in text,
@@ -183,7 +184,7 @@ def compare(noised):
 
 def run(quick):
     report, all_cases = Report("http"), cases("http")
-    with daemon(MODEL) as port:
+    with daemon(MODEL, *PATIENT) as port:
         for case in all_cases:
             check_alone(report, port, case)
         if not quick:
