@@ -51,6 +51,21 @@ static char *log_of(const char *dir, const char *run) {
     return log;
 }
 
+/* Of a new run of two steps; false when the signal came after it. */
+static bool cut_last_evaluation(const char *args, const char *log) {
+    char remove[600];
+    snprintf(remove, sizeof remove, "rm -rf $(dirname %s)", log);
+    CHECK(system(remove) == 0);
+    ChildResult c = trainer_run_stopped_at(args, "step 2/2", SIGINT);
+    bool stopped = c.status == 128 + SIGINT && strstr(c.output, "saved after step 2");
+    char *lines = test_read_file(log, NULL);
+    bool within = stopped && lines && strstr(lines, "\"unfinished\":true}\n");
+    CHECK_MSG(stopped || c.status == 0, "%d: %s", c.status, c.output);
+    free(lines);
+    free(c.output);
+    return within;
+}
+
 /* A signal in the last evaluation: what it would have said, and the best, come when the run goes on. It was lost. */
 TEST(best_checkpoint_of_an_evaluation_cut_short) {
     char *dir = test_dir(), *text = trainer_text_file(20000), *val = trainer_text_file(400000),
@@ -66,14 +81,11 @@ TEST(best_checkpoint_of_an_evaluation_cut_short) {
             trainer_done(args);
             continue;
         }
-        ChildResult c = trainer_run_stopped_at(args, "step 2/2", SIGINT);
-        CHECK_MSG(c.status == 128 + SIGINT && strstr(c.output, "saved after step 2"), "%d: %s", c.status, c.output);
-        char *cut = test_read_file(log, NULL);
-        CHECK_MSG(cut && strstr(cut, "\"unfinished\":true}\n"), "%s", cut);
+        bool within = false;
+        for (int try = 0; try < TRIES && !within; try++) within = cut_last_evaluation(args, log);
+        CHECK(within);
         snprintf(args, sizeof args, "pretrain --resume --out %s/cut", dir);
         trainer_done(args);
-        free(cut);
-        free(c.output);
     }
     char *whole = log_of(dir, "whole"), *cut = log_of(dir, "cut");
     CHECK_MSG(whole && cut && !strcmp(whole, cut), "%s against %s", whole, cut);

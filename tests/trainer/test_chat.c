@@ -147,27 +147,44 @@ TEST(chat_forgets_what_no_longer_fits) {
     CHECK(talk_end(&t) == 0);
 }
 
-TEST(chat_interrupt_ends_the_answer_alone) {
-    char line[4096], whole[4096];
+/* A new talk, and its first question. */
+static bool ask_of_the_night(Talk *t) {
+    char line[4096];
+    if (!talk_start(t, "weights/demo", "--max-tokens", "500")) return false;
+    hear(t, line);
+    say(t, "/seed 4");
+    say(t, "/noise 0");
+    say(t, "It was a dark night and");
+    return true;
+}
+
+/* An interrupt behind the first byte of the answer; false when all of it was written by then. */
+static bool interrupt(const char *whole) {
+    char line[4096];
     Talk t;
-    REQUIRE(talk_start(&t, "weights/demo", "--max-tokens", "500"));
-    hear(&t, line);
-    say(&t, "/seed 4");
-    say(&t, "/noise 0");
-    say(&t, "It was a dark night and");
-    hear(&t, whole);
-    hear(&t, line);
-    say(&t, "/new");
-    say(&t, "It was a dark night and");
+    if (!ask_of_the_night(&t)) return false;
     int c = getc(t.out);
     kill(t.pid, SIGINT);
     ungetc(c, t.out);
     hear(&t, line);
-    CHECK_MSG(strlen(line) < strlen(whole) && !strncmp(line, whole, strlen(line)), "%s\nof %s", line, whole);
+    bool within = strlen(line) < strlen(whole);
+    CHECK_MSG(!strncmp(line, whole, strlen(line)), "%s\nof %s", line, whole);
     CHECK_MSG(!strcmp(hear(&t, line), "(seed 4, noise 0)"), "%s", line);
     say(&t, "/help");
-    CHECK_MSG(strstr(hear(&t, line), "/seed N"), "%s", line);
+    if (within) CHECK_MSG(strstr(hear(&t, line), "/seed N"), "%s", line);
     CHECK(talk_end(&t) == 0);
+    return within;
+}
+
+TEST(chat_interrupt_ends_the_answer_alone) {
+    char whole[4096];
+    bool within = false;
+    Talk t;
+    REQUIRE(ask_of_the_night(&t));
+    hear(&t, whole);
+    CHECK(talk_end(&t) == 0);
+    for (int try = 0; try < TRIES && !within; try++) within = interrupt(whole);
+    CHECK(within);
 }
 
 TEST(chat_dialogue_is_a_page_of_a_novel) {
