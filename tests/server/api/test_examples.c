@@ -111,29 +111,28 @@ TEST(examples_walk_prints_what_the_page_shows) {
     daemon_stop(&d);
 }
 
-/* The first server is killed while it answers; another goes on to the same bytes. */
-static void goes_on_elsewhere(const char *command) {
-    Daemon first, second;
-    static const char dir[] = "weights/demo";
-    REQUIRE(daemon_start_at(&first, dir, NULL) && daemon_start_at(&second, dir, NULL));
+/* A server that is killed while it answers, of which `other` goes on to the same bytes. False when it was faster. */
+static bool goes_on_at(const Daemon *other, const char *command) {
+    Daemon first;
+    if (!daemon_start_at(&first, "weights/demo", NULL)) return false;
     char line[256], *text = calloc(1, 1 << 16);
     size_t n = 0, got;
-    snprintf(line, sizeof line, "%s http://127.0.0.1:%d http://127.0.0.1:%d 2>&1", command, first.port, second.port);
+    snprintf(line, sizeof line, "%s http://127.0.0.1:%d http://127.0.0.1:%d 2>&1", command, first.port, other->port);
     fflush(stdout);
     FILE *f = popen(line, "r");
-    REQUIRE(f);
+    BUG_ON(!f);
     for (int c; n < 40 && (c = fgetc(f)) != EOF;) text[n++] = (char)c;
     kill(first.pid, SIGKILL);
     while ((got = fread(text + n, 1, (1 << 16) - 1 - n, f)) > 0) n += got;
     CHECK(pclose(f) == 0);
     char *note = strstr(text, "http://"), *end = note ? strchr(note, '\n') : NULL;
-    CHECK_MSG(note && end, "nothing was cut off: %s", text);
+    bool cut_off = note && end;
     while (note && end) {
         memmove(note, end + 1, strlen(end + 1) + 1);
         note = strstr(text, "http://");
         end = note ? strchr(note, '\n') : NULL;
     }
-    Answer a = http_post(&second, "/v1/completions",
+    Answer a = http_post(other, "/v1/completions",
                          "{\"prompt\":\"It was\",\"max_tokens\":400,\"seed\":7,\"noise_seed\":1,\"ignore_eos\":true}");
     const char *whole = answer_text(&a, 0);
     CHECK_MSG(!strncmp(text, whole, strlen(whole)) && !strcmp(text + strlen(whole), "\n"), "%s\nnot\n%s", text, whole);
@@ -141,7 +140,16 @@ static void goes_on_elsewhere(const char *command) {
     free(text);
     waitpid(first.pid, NULL, 0);
     fclose(first.output);
-    daemon_stop(&second);
+    return cut_off;
+}
+
+static void goes_on_elsewhere(const char *command) {
+    Daemon other;
+    bool cut_off = false;
+    REQUIRE(daemon_start_at(&other, "weights/demo", NULL));
+    for (int try = 0; try < TRIES && !cut_off; try++) cut_off = goes_on_at(&other, command);
+    CHECK_MSG(cut_off, "nothing was cut off");
+    daemon_stop(&other);
 }
 
 TEST(examples_failover_python) {
