@@ -111,7 +111,7 @@ TEST(logprobs_name_token_ids) {
     Answer a = ask(&d, P "\"max_tokens\":3,\"logprobs\":1,\"return_tokens_as_token_ids\":true}");
     Answer c = http_post(&d, "/v1/chat/completions",
                          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":2,\"logprobs\":true,"
-                         "\"return_token_ids\":true,\"return_tokens_as_token_ids\":true}");
+                         "\"ignore_eos\":true,\"return_token_ids\":true,\"return_tokens_as_token_ids\":true}");
     char name[32];
     snprintf(name, sizeof name, "token_id:%d", (int)json_number(a.json, "choices.0.token_ids.2"));
     CHECK_MSG(!strcmp(json_text(a.json, "choices.0.logprobs.tokens.2"), name), "%s", a.body);
