@@ -122,7 +122,7 @@ void house_fail(const House *h, const char *when, const char *what) {
 void house_check_files(const House *h, const char *when) {
     int n = 0;
     for (double until = now_seconds() + FAULT_PATIENCE; now_seconds() < until; usleep(1000))
-        if ((n = daemon_files(&h->daemon)) == h->files) return;
+        if ((n = daemon_files(&h->daemon)) <= h->files) return;
     CHECK_MSG(false, "%s: %d descriptors, were %d", when, n, h->files);
 }
 
@@ -155,7 +155,8 @@ bool house_open(House *h, const char *model, const char *options) {
     fault_over_programs(NULL);
     if (!up) return false;
     while (!house_is_ready(h)) usleep(5000);
-    for (int before = -1; before != h->files; usleep(20000)) before = h->files, h->files = daemon_files(&h->daemon);
+    h->files = daemon_files(&h->daemon);
+    for (int i = 0; i < 20; i++, usleep(2000)) h->files = MIN(h->files, daemon_files(&h->daemon));
     return true;
 }
 
