@@ -21,8 +21,8 @@ static int environment(const char *name, int otherwise) {
     return text ? atoi(text) : otherwise;
 }
 
-/* A client asks one stream after the other, one of its own with given seeds, another every eighth client with drawn
- * ones. */
+/* A client asks one stream after the other, until one is whole at least, one of its own with given seeds, another every
+ * eighth client with drawn ones. */
 typedef struct Client {
     pthread_t thread;
     const Daemon *front;
@@ -80,11 +80,12 @@ static void *client_main(void *arg) {
     Client *c = arg;
     char request[128];
     request_of(c, request);
-    while (!atomic_load(c->stop)) {
+    for (bool whole = false; !atomic_load(c->stop) || !(whole || c->failed);) {
         c->streams = xrealloc(c->streams, (size_t)(c->n + 1) * sizeof *c->streams);
         Stream *s = &c->streams[c->n++];
         stream_open(s, c->number % 8 == 7 ? -1 : c->number);
         finish(c, s, request);
+        whole = whole || s->done;
     }
     return NULL;
 }
