@@ -43,6 +43,7 @@ typedef struct TestGate {
 } TestGate;
 void test_gate_set(TestGate *g, Job *job, int n_tokens, int n_scored); /* before the job is submitted */
 void test_gate_wait(TestGate *g);                                      /* until the engine stands in it */
+bool test_gate_comes(TestGate *g);                                     /* the same; false: the job ended before */
 void test_gate_move(TestGate *g, int n_tokens, int n_scored);          /* to where it will be held next */
 void test_gate_open(TestGate *g);                                      /* for good */
 
