@@ -18,7 +18,8 @@ typedef struct Balancer {
 /* False where Debian's is not installed: the test skips. */
 bool balancer_there(BalancerKind kind);
 
-/* Nobody's at the moment; 0 when there is none. */
+/* Nobody's; 0 when there is none. A socket of this process stays bound to it: the kernel gives the port to nobody who
+ * asks for any, and who asks for it by SO_REUSEADDR, as servers do, may listen there. */
 int free_port(void);
 
 /* variable: one for its environment ("PREFIX_AFFINITY=1") or NULL. Returns when it listens and takes every daemon of
