@@ -62,7 +62,7 @@ bool mpi_find_ranks(pid_t job, pid_t *found, int n) {
 
 void mpi_check_gone(int n, const pid_t *found) {
     for (int i = 0; i < n; i++) {
-        double end = now_seconds() + 20;
+        double end = now_seconds() + PATIENCE;
         while (kill(found[i], 0) == 0 && now_seconds() < end) mpi_sleep(0.01);
         CHECK_MSG(kill(found[i], 0) < 0, "process %d is left", (int)found[i]);
     }
@@ -116,7 +116,7 @@ static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int si
     if (there) hit(found[victim], signal_number);
     double started = now_seconds();
     ChildResult r = trainer_finish(mpirun, output);
-    CHECK_MSG(now_seconds() - started < 60, "it took %.0f s to end", now_seconds() - started);
+    CHECK_MSG(now_seconds() - started < PATIENCE, "it took %.0f s to end", now_seconds() - started);
     if (there) mpi_check_gone(RANKS, found);
     return r;
 }

@@ -234,7 +234,7 @@ TEST(scrub_goes_round_all_files) {
     forget(&s.files[1]);
     CHECK(shards_intact(&s));
     REQUIRE(scrub_start(&scrub, &s, 0.01, &err) == 0);
-    for (int i = 0; i < 1000 && safe_intact(&s.files[1]); i++) usleep(10000);
+    for (int i = 0; i < 100 * PATIENCE && safe_intact(&s.files[1]); i++) usleep(10000);
     CHECK(safe_intact(&s.files[0]) && !safe_intact(&s.files[1]));
     CHECK_MSG(shards_check_intact(&s, &err) && strstr(err.msg, TWO), "%s", err.msg);
     scrub_stop(scrub);
