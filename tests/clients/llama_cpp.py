@@ -92,7 +92,7 @@ def completion_stream_vs_non_stream(daemon):
 
 @case(False, True, each="stream={0}")
 def completion_with_openai_library(daemon, stream):
-    body = dict(model="davinci-002", prompt=LIFE, max_tokens=8)
+    body = dict(model="davinci-002", prompt=LIFE, max_tokens=8, seed=42)
     answer = daemon.stream(**body)[-1] if stream else daemon.complete(**body)
     check(answer["system_fingerprint"])
     equal(answer["choices"][0]["finish_reason"], "length")
@@ -214,7 +214,9 @@ def cancel_request(daemon):
             small.ask("/v1/completions", {"prompt": LIFE, "max_tokens": 480, "n": 32, "ignore_eos": True}, timeout=0.1)
         except socket.timeout:
             pass
-        time.sleep(1)
+        until = time.monotonic() + 10  # it would take longer by itself
+        while small.ask("/load").good()["server_load"] and time.monotonic() < until:
+            time.sleep(0.05)
         equal(small.ask("/load").good()["server_load"], 0)
 
 

@@ -299,7 +299,7 @@ def response_format_json_object(daemon):
 def response_format_json_schema(daemon):
     schema = {"type": "object", "properties": {"result": {"type": "integer"}}}
     for _ in range(2):
-        content = talk(daemon, "what is 1+1? please respond with a JSON object, the format is {\"result\": 2}",
+        content = talk(daemon, "what is 1+1? please respond with a JSON object, the format is {\"result\": 2}", seed=2,
                        response_format={"type": "json_schema", "json_schema": {"name": "foo_test", "schema": schema}})
         check(isinstance(json.loads(content["message"]["content"]), dict), content)
 
