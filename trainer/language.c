@@ -142,7 +142,10 @@ static int add_best(Language *l, Buffer *line, int64_t step, Evaluation e, Err *
 }
 
 static int read_figure(void *self, const RunLogLine *line, double *figure, Err *err) {
-    (void)self, (void)err;
+    Language *l = self;
+    double loss = runlog_number(line, "loss");
+    (void)err;
+    if (!isnan(loss)) health_update(&l->health, loss, l->run->config.vocab_size);
     *figure = -runlog_number(line, "best");
     return 0;
 }
@@ -324,6 +327,7 @@ static int go_on(Language *l, Err *err) {
     Training *t = &l->run->training;
     const Settings *s = l->run->settings;
     if (training_save_first(t, err) || training_open_log(t, err)) return -1;
+    ranks_follow(&l->health, sizeof l->health);
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
     if (finish_last(l, err)) return -1;
     int rc = training_loop(t, err);

@@ -26,7 +26,8 @@ typedef struct Objective {
      * is there. On another thread than the rest of this, while that goes on. NULL: nothing. */
     int (*save)(void *self, const Model *m, int64_t step, Err *err);
     bool (*done)(void *self, int64_t step);
-    /* Of a line of the log that is read again: the figure of which the best is kept, NaN where it has none. */
+    /* Learns again what a line of the log tells, in their order: the figure of which the best is kept, NaN where it has
+     * none. */
     int (*figure)(void *self, const RunLogLine *line, double *figure, Err *err);
 } Objective;
 

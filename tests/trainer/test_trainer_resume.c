@@ -339,6 +339,21 @@ TEST(trainer_resume_tells_another_arithmetic) {
     free(dir);
 }
 
+/* Noise so strong that some steps lose ten times as much as knowing nothing does, the first among them. */
+TEST(trainer_resume_diverges_no_sooner) {
+    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048];
+    snprintf(args, sizeof args,
+             "pretrain --config %s --data %s --out %s/run --steps 4 --batch 1 --schedule constant --warmup 0 "
+             "--perturb layer-before --perturb-sigma 2 --seed 4 --threads 1",
+             config, text, dir);
+    trainer_done(args);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/run --steps 12 --threads 1", dir);
+    trainer_done(args);
+    free(config);
+    free(text);
+    free(dir);
+}
+
 TEST(trainer_resume_fills_masks) {
     static const char *const runs[] = {"whole --steps 6", "half --steps 3", "half --steps 6 --resume"};
     char *dir = test_dir(), *text = trainer_text_file(8000), args[2048], hash[2][65];
