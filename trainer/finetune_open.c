@@ -118,6 +118,15 @@ static int choose_config(Finetune *f, Err *err) {
     return config_check(&f->config, err);
 }
 
+/* Most would be empty, and what is in the others would weigh as much more. */
+static int check_accumulate(const Finetune *f, Err *err) {
+    const Examples *e = &f->examples[SPLIT_TRAIN];
+    int64_t micro_batches = f->settings->accumulate;
+    if (micro_batches <= e->n) return 0;
+    return err_set(err, "--accumulate is %lld, but %s has %d examples, not one for every micro-batch",
+                   (long long)micro_batches, e->path, e->n);
+}
+
 static void hash_all(Finetune *f) {
     Sha256 hash;
     char *config = config_json_print(&f->config, &f->labels);
@@ -134,7 +143,7 @@ static void hash_all(Finetune *f) {
 
 int finetune_open(Finetune *f, const FinetuneSettings *s, Err *err) {
     *f = (Finetune){.settings = s};
-    if (open_network(f, err) || load_examples(f, err) || choose_config(f, err)) return -1;
+    if (open_network(f, err) || load_examples(f, err) || check_accumulate(f, err) || choose_config(f, err)) return -1;
     for (int k = 0; k < SPLITS; k++)
         if (f->examples[k].path &&
             task_data_encode(&f->data[k], &f->examples[k], f->tokenizer, &f->config, s->truncate, err))

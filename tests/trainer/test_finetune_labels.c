@@ -396,6 +396,8 @@ TEST(finetune_refuses) {
         {"finetune --init /no/dir --train %D/train.jsonl --out %D/x", "/no/dir", 1},
         {"finetune --resume --out %D/x", "--train is missing: ", 1},
         {"finetune --init %M --train %D/train.jsonl --out %D", "is not empty", 1},
+        {"finetune --init %M --train %D/train.jsonl --out %D/x --accumulate 25", "has 24 examples, not one for every",
+         1},
     };
     char *dir = put_data(), *x = xmalloc(4096);
     test_write_text(dir, "bad.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"\",\"label\":\"y\"}\n");
