@@ -315,7 +315,8 @@ TEST(sweep_goes_on_and_makes_what_pretrain_makes) {
 
 TEST(sweep_refuses_before_it_trains) {
     char *dir = test_dir(), *text = trainer_text_file(20000), *other = trainer_text_file(21000), path[1024], args[1024];
-    expect(sweep(dir, text, "--kl-weight 1e-2 --perturb-sigma 1"), 1, "--perturb-sigma 1 needs --perturb");
+    expect(sweep(dir, text, "--kl-weight 1e-2 --perturb-sigma 1"), 2, "--perturb-sigma 1 needs --perturb");
+    expect(sweep(dir, text, "--lr abc"), 2, "--lr");
     snprintf(args, sizeof args, "sweep --config mha-nano mah-nano --lr 1e-3 --data %s --out %s/runs", text, dir);
     expect(trainer_run(args), 1, "mah-nano");
     snprintf(args, sizeof args, "sweep --config mha-nano --lr 1e-3 0.001 --data %s --out %s/runs", text, dir);

@@ -60,6 +60,7 @@ static int run(const CommandLine *line) {
     Values *v = line->values;
     Sweep s;
     Err err;
+    if (sweep_check_options(&v->settings, &v->rates, &err)) return command_fail(line, &err, EXIT_USAGE);
     team_resize(v->settings.threads);
     if (sweep_make(&s, &command_pretrain, line, &v->settings, &v->configs, &v->rates, v->seeds, &err))
         return command_fail(line, &err, EXIT_FAILED);

@@ -54,6 +54,14 @@ bool sweep_tells(const char *option) {
     return text_is_in(option, told);
 }
 
+int sweep_check_options(const Settings *settings, const OptionList *rates, Err *err) {
+    for (int i = 0; i < rates->n; i++) {
+        Settings s = *settings;
+        if (option_set(pretrain_option("lr"), &s, rates->items[i], err) || settings_finish(&s, err)) return -1;
+    }
+    return 0;
+}
+
 /* --resume begins a run too. */
 static void tell(SweepRun *r, const CommandLine *line, const Settings *settings, const char *config, const char *rate,
                  const char *seed) {

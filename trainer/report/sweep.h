@@ -24,11 +24,14 @@ typedef struct Sweep {
 
 /* line is the sweep's: `settings` are its values of pretrain's options, of which those given go to every run; but for
  * config, lr and seed, which are these lists and 1..seeds. Refuses whatever can be before the first run begins: a
- * network that does not exist, settings that exclude each other, two networks of one name, and runs in the folder that
- * are other ones than those asked for. */
+ * network that does not exist, two networks of one name, and runs in the folder that are other ones than those asked
+ * for. */
 int sweep_make(Sweep *s, const Command *pretrain, const CommandLine *line, const Settings *settings,
                const OptionList *configs, const OptionList *rates, int64_t seeds, Err *err);
 void sweep_free(Sweep *s);
+
+/* Of `settings` at every rate, before any folder is looked at. */
+int sweep_check_options(const Settings *settings, const OptionList *rates, Err *err);
 
 /* Whether each run has its own value of this option of `pretrain`. */
 bool sweep_tells(const char *option);
