@@ -45,6 +45,16 @@ TEST(vectors_of_one_component) {
     }
 }
 
+TEST(vectors_of_the_unknown_word) {
+    static const char text[] = "the 1 2\n<unk> 3 4\nsea 5 6\n<unk> 7 8\n";
+    static const float want[3][2] = {{3, 4}, {1, 2}, {5, 6}};
+    Vectors v;
+    Err err = {""};
+    CHECK_MSG(load(&v, text, strlen(text), &err) == 0, "%s", err.msg);
+    CHECK(v.n == 3 && v.repeated == 1 && !memcmp(v.values, want, sizeof want));
+    vectors_free(&v);
+}
+
 TEST(vectors_bad_files) {
     static const struct {
         const char *text, *why;

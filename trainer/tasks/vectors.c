@@ -21,6 +21,7 @@ typedef struct Reading {
     TokenText *words; /* [v->n] */
     int capacity, line;
     TextMap seen;
+    bool knows_unknown; /* the file has a vector for it */
     const char *path;
     Err *err;
 } Reading;
@@ -76,12 +77,14 @@ static int read_line(Reading *r, char *line) {
     if (fields != v->size)
         return err_set(r->err, "%s:%d: a vector of %d components, those before have %d", r->path, r->line, fields,
                        v->size);
-    if (text_map_find(&r->seen, word.data, word.n) >= 0) {
+    int at = text_map_find(&r->seen, word.data, word.n);
+    if (at > 0 || (at == 0 && r->knows_unknown)) {
         v->repeated++;
         return 0;
     }
-    add_word(r, word);
-    return read_values(r, line + length, v->values + (size_t)(v->n - 1) * (size_t)v->size);
+    if (at == 0) r->knows_unknown = true;
+    if (at < 0) add_word(r, word);
+    return read_values(r, line + length, v->values + (size_t)(at < 0 ? v->n - 1 : 0) * (size_t)v->size);
 }
 
 static int read_lines(Reading *r, char *text, size_t n) {

@@ -2,7 +2,7 @@
  * how wide, may stand before them. They become the tokenizer of a network and its frozen table.
  *
  * Words are looked up in lower case, so only those in lower case are ever found. Of a word that comes again the first
- * vector counts. Word 0 is the unknown one, whose vector is 0. */
+ * vector counts. Word 0 is the unknown one, <unk>, whose vector is 0 unless the file has one. */
 #ifndef NOISED_VECTORS_H
 #define NOISED_VECTORS_H
 
