@@ -277,7 +277,7 @@ static int log_step(Language *l, const Step *s, Err *err) {
     return 0;
 }
 
-/* What a signal kept from the last step of a run that goes on. */
+/* What a signal kept from the last step of a run that goes on; another one may keep it again. */
 static int finish_last(Language *l, Err *err) {
     Training *t = &l->run->training;
     Buffer line = {0};
@@ -330,7 +330,7 @@ static int go_on(Language *l, Err *err) {
     ranks_follow(&l->health, sizeof l->health);
     progress_start(&l->progress, t->step, s->steps, (double)(s->batch * s->accumulate * l->run->window));
     if (finish_last(l, err)) return -1;
-    int rc = training_loop(t, err);
+    int rc = ranks_most(l->unfinished) ? training_settle(t, err) : training_loop(t, err);
     if (rc == 0 && ranks_most(l->unfinished)) rc = ranks_most(stop_signal());
     if (rc > 0)
         progress_note(&l->progress, "stopped by signal %d: saved after step %lld, --resume continues", rc,

@@ -100,6 +100,29 @@ TEST(best_checkpoint_of_an_evaluation_cut_short) {
     free(dir);
 }
 
+/* Signals in an evaluation, and in the same one when the run goes on, of which no step may come before it is whole. */
+TEST(best_checkpoint_of_an_evaluation_cut_short_twice) {
+    char *dir = test_dir(), *text = trainer_text_file(40000), args[1024];
+    static const char *const runs[] = {"whole", "cut"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(args, sizeof args,
+                 "pretrain --config mha-nano --vocab-size 300 --data %s --val %s --batch 1 --threads 1 --steps 3 "
+                 "--eval-every 1 --save-every 0 --out %s/%s",
+                 text, text, dir, runs[i]);
+        if (i == 0) trainer_done(args);
+    }
+    free(trainer_run_stopped_at(args, "step 1/3", SIGINT).output);
+    snprintf(args, sizeof args, "pretrain --resume --out %s/cut", dir);
+    free(trainer_run_stopped_at(args, "resumed after step 1", SIGINT).output);
+    trainer_done(args);
+    char *whole = log_of(dir, "whole"), *cut = log_of(dir, "cut");
+    CHECK_MSG(whole && cut && !strcmp(whole, cut), "%s against %s", whole, cut);
+    free(whole);
+    free(cut);
+    free(text);
+    free(dir);
+}
+
 static double bytes_of(const char *dir, const char *name) {
     char *path = trainer_join(dir, name);
     size_t n = 0;
