@@ -13,9 +13,10 @@ enum { DEEP = 8, MOST_LOOKS = 1 << 20 };
 
 static bool gave_up(const SchemaReader *r) { return r->n_looks > MOST_LOOKS; }
 
-/* NULL too where that is too far. */
+/* NULL too where that is too far, or it is left out. */
 static const cJSON *member(SchemaReader *r, const cJSON *o, const char *name) {
-    return gave_up(r) ? NULL : schema_member(o, name, &r->n_looks);
+    const cJSON *x = gave_up(r) ? NULL : schema_member(o, name, &r->n_looks);
+    return x && schema_skips(r, x) ? NULL : x;
 }
 
 int schema_type_named(const char *name) {

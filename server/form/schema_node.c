@@ -52,8 +52,6 @@ typedef struct Keywords {
     bool typed; /* type stands beside it */
 } Keywords;
 
-static bool is_combined(const cJSON *whole) { return whole && group_of(whole->string) == WHOLE; }
-
 static int read_keywords(SchemaReader *r, const cJSON *schema, const SchemaPath *path, Keywords *k) {
     const cJSON *item;
     *k = (Keywords){0};
@@ -104,19 +102,19 @@ static int reference(SchemaReader *r, const cJSON *ref, const SchemaPath *path) 
 /* ---- what says all ---- */
 
 /* Whether every value is of it, annotations aside. */
-static bool bounds_nothing(const cJSON *schema) {
+static bool bounds_nothing(const SchemaReader *r, const cJSON *schema) {
     const cJSON *item;
     if (!cJSON_IsObject(schema)) return cJSON_IsTrue(schema);
-    cJSON_ArrayForEach(item, schema) if (group_of(item->string) != SAYS_NOTHING && !is_off(item)) return false;
+    cJSON_ArrayForEach(item, schema) if (group_of(item->string) != SAYS_NOTHING && !is_off(item) &&
+                                         !schema_skips(r, item)) return false;
     return true;
 }
 
-/* How many of them bound something. */
-static int bounding(const cJSON *branches) {
-    const cJSON *b;
-    int n = 0;
-    cJSON_ArrayForEach(b, branches) n += !bounds_nothing(b);
-    return n;
+/* The first one that bounds anything; NULL: none does. */
+static const cJSON *bounding(const SchemaReader *r, const cJSON *branches) {
+    const cJSON *b = branches->child;
+    while (b && bounds_nothing(r, b)) b = b->next;
+    return b;
 }
 
 static int check_apart(SchemaReader *r, const cJSON *branches, const SchemaPath *path) {
@@ -135,19 +133,27 @@ static int combined(SchemaReader *r, const cJSON *branches, const SchemaPath *pa
     enum { MOST_APART = 100 };
     SchemaPath here = {path, branches->string, 0};
     bool all = !strcmp(branches->string, "allOf"), one = !strcmp(branches->string, "oneOf");
-    int n = cJSON_GetArraySize(branches), node = GRAPH_NEVER, i = 0;
+    int n = cJSON_GetArraySize(branches), node = GRAPH_NEVER, bounds = 0, i = 0;
     if (!cJSON_IsArray(branches) || n == 0) return schema_fail(r, &here, "must be an array of schemas");
-    int bounds = all ? bounding(branches) : n;
-    if (all && bounds > 1) return schema_fail(r, &here, "is not supported with more than one schema");
-    if (bounds == 0) return r->json.value;
     if (one && n > MOST_APART) return schema_fail(r, &here, "has %d schemas, the limit is %d", n, MOST_APART);
     for (const cJSON *b = branches->child; b; b = b->next, i++) {
-        if (all && bounds_nothing(b)) continue;
         int next = r->node(r, b, &(SchemaPath){&here, NULL, i});
         if (next < 0) return -1;
+        if (all && bounds_nothing(r, b)) continue;
+        if (all && bounds++) return schema_fail(r, &here, "is not supported with more than one schema");
         node = graph_either(r->form, node, next);
     }
+    if (all && !bounds) return r->json.value;
     return one && check_apart(r, branches, &here) && !schema_leave_out(r, NULL) ? -1 : node;
+}
+
+/* What a keyword of WHOLE says, which no type beside it may narrow. */
+static int whole(SchemaReader *r, const cJSON *schema, const Keywords *k, int types, const SchemaPath *path) {
+    const char *name = k->whole->string;
+    int node = (strcmp(name, "$ref") ? combined : reference)(r, k->whole, path);
+    const cJSON *said = strcmp(name, "allOf") ? schema : bounding(r, k->whole);
+    if (node < 0 || !k->typed || !(schema_types_within(r, said) & ~types)) return node;
+    return schema_fail(r, &(SchemaPath){path, name, 0}, "is not supported beside a narrower type");
 }
 
 /* Those of the schema's types: false when one is wrong. */
@@ -225,11 +231,8 @@ static int exact_node(SchemaReader *r, const cJSON *schema, const SchemaPath *pa
     if (cJSON_IsFalse(schema)) return GRAPH_NEVER;
     if (!cJSON_IsObject(schema)) return schema_fail(r, path, "must be a schema, not %s", show_json(schema).text);
     if (read_keywords(r, schema, path, &k) || types_of(r, schema, path, &types)) return -1;
-    if (is_combined(k.whole) && k.typed && (schema_types_within(r, schema) & ~types))
-        return schema_fail(r, &(SchemaPath){path, k.whole->string, 0}, "is not supported beside a narrower type");
-    if (k.whole && !strcmp(k.whole->string, "$ref")) return reference(r, k.whole, path);
-    if (is_combined(k.whole)) return combined(r, k.whole, path);
-    if (k.whole) return listed(r, k.whole, types, path);
+    if (k.whole && group_of(k.whole->string) == VALUES) return listed(r, k.whole, types, path);
+    if (k.whole) return whole(r, schema, &k, types, path);
     if (!types) types = implied(k.groups);
     return types ? typed(r, schema, types, path) : r->json.value;
 }

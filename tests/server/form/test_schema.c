@@ -38,6 +38,9 @@ TEST(form_schema_values) {
     check("{\"allOf\":[{\"type\":\"integer\"}],\"title\":\"t\"}", LIST("7"), LIST("null"));
     check("{\"allOf\":[{\"title\":\"t\"},{\"type\":\"integer\"},true]}", LIST("7"), LIST("null"));
     check("{\"allOf\":[{},{\"description\":\"d\"}]}", LIST("7", "null"), LIST(""));
+    check(
+        "{\"type\":\"integer\",\"allOf\":[{\"title\":\"t\"},{\"$ref\":\"#/$defs/x\"}],\"$defs\":{\"x\":{\"const\":7}}}",
+        LIST("7"), LIST("8"));
     check("{\"type\":\"string\",\"anyOf\":[{\"enum\":[\"x\"]},{\"$ref\":\"#/$defs/"
           "y\"}],\"$defs\":{\"y\":{\"const\":\"y\"}}}",
           LIST("\"x\"", "\"y\""), LIST("\"z\"", "1"));
@@ -219,6 +222,8 @@ TEST(form_schema_names_what_it_cannot_keep) {
         {"{\"oneOf\":3}", "oneOf", "array of schemas"},
         {"{\"anyOf\":[]}", "anyOf", "array of schemas"},
         {"{\"allOf\":[{\"type\":\"string\"},{\"minLength\":1}]}", "allOf", "more than one"},
+        {"{\"type\":\"string\",\"allOf\":[{\"title\":\"t\"},{\"type\":\"integer\"}]}", "allOf", "narrower type"},
+        {"{\"type\":\"object\",\"allOf\":[{\"title\":\"t\"},{\"title\":\"u\"}]}", "allOf", "narrower type"},
         {"{\"$ref\":\"http://x/y\"}", "$ref", "in the same schema"},
         {"{\"$ref\":\"#/$defs/x\"}", "$ref", "leads nowhere"},
         {"{\"$ref\":\"#x\"}", "$ref", "in the same schema"},
