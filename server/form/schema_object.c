@@ -12,6 +12,12 @@
 /* Each name is looked for among the others. */
 enum { MOST_PROPERTIES = 2048 };
 
+static int check_count(SchemaReader *r, const cJSON *names, const SchemaPath *path) {
+    int n = cJSON_GetArraySize(names);
+    if (n <= MOST_PROPERTIES) return 0;
+    return schema_fail(r, &(SchemaPath){path, names->string, 0}, "has %d names, the limit is %d", n, MOST_PROPERTIES);
+}
+
 static int check_required(SchemaReader *r, const cJSON *properties, const cJSON *required, const SchemaPath *path) {
     SchemaPath here = {path, "required", 0};
     const cJSON *item;
@@ -121,9 +127,7 @@ int schema_object(SchemaReader *r, const cJSON *schema, const SchemaPath *path) 
     SchemaPath here = {path, "properties", 0};
     Tail tail;
     if (properties && !cJSON_IsObject(properties)) return schema_fail(r, &here, "must be an object of schemas");
-    int n = MAX(cJSON_GetArraySize(properties), cJSON_GetArraySize(required));
-    if (n > MOST_PROPERTIES)
-        return schema_fail(r, &here, "or required has %d names, the limit is %d", n, MOST_PROPERTIES);
+    if (check_count(r, properties, path) || check_count(r, required, path)) return -1;
     if (check_required(r, properties, required, path) ||
         others(r, properties, schema_keyword(r, schema, "additionalProperties"), path, &tail))
         return -1;

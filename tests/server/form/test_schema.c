@@ -295,5 +295,12 @@ TEST(form_schema_references_are_bounded) {
     schema = json_parse(b.data, strlen(b.data), 64, 100000, &err);
     CHECK(!form_of_schema(schema, &e) && !strcmp(e.path, "properties") && strstr(e.message, "2049 names"));
     cJSON_Delete(schema);
+    b.n = 0;
+    buffer_text(&b, "{\"required\":[\"\"");
+    for (int i = 0; i < 2048; i++) buffer_text(&b, ",\"\"");
+    buffer_append(&b, "]}", 3);
+    schema = json_parse(b.data, strlen(b.data), 64, 100000, &err);
+    CHECK(!form_of_schema(schema, &e) && !strcmp(e.path, "required") && strstr(e.message, "2049 names"));
+    cJSON_Delete(schema);
     buffer_free(&b);
 }
