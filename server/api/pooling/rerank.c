@@ -100,6 +100,7 @@ static int settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     r->inputs = try_calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *r->inputs);
     if (!r->inputs) return api_no_memory(e);
     if (pooling_add_text(r, ctx, "query", r->query, e)) return -1;
+    r->truncate |= r->max_tokens_per_doc > 0; /* the query is no document */
     cJSON_ArrayForEach(item, list) if (pooling_add_text(r, ctx, field, text_of(item)->valuestring, e)) return -1;
     for (int i = 0; i < r->n_inputs; i++) {
         PoolingInput *input = &r->inputs[i];

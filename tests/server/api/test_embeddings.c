@@ -224,6 +224,21 @@ TEST(rerank_bad_requests) {
                   "river\"]}");
     CHECK_MSG(a.status == 200, "%s", a.body);
     answer_free(&a);
+    for (int most = 2; most <= 100; most += 98) { /* as Cohere's clients ask */
+        char body[200];
+        snprintf(body, sizeof body,
+                 "{\"query\":\"a\",\"max_tokens_per_doc\":%d,\"documents\":[\"river river river river river river "
+                 "river\"]}",
+                 most);
+        a = http_post(&d, "/v1/rerank", body);
+        CHECK_MSG(a.status == 200 && json_number(a.json, "usage.prompt_tokens") == 1 + MIN(most, 6), "%s", a.body);
+        answer_free(&a);
+    }
+    a = http_post(&d, "/v1/rerank",
+                  "{\"query\":\"river river river river river river river\",\"max_tokens_per_doc\":2,"
+                  "\"documents\":[\"a\"]}");
+    answer_check_error(&a, 400, "query", "a long query");
+    answer_free(&a);
     a = http_post(&d, "/rerank", /* as clients of text-embeddings-inference ask */
                   "{\"query\":\"a\",\"truncate\":true,\"raw_scores\":false,\"return_text\":false,\"top_n\":0,\"texts\":"
                   "[\"river river river river river river river\",\"b\"]}");
