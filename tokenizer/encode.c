@@ -168,12 +168,6 @@ static int encode_around(Encoder *e, const AddedTrie *added, TokenText text, boo
     return 0;
 }
 
-static bool is_ascii(TokenText text) {
-    unsigned char all = 0;
-    for (size_t i = 0; i < text.n; i++) all |= (unsigned char)text.data[i];
-    return all < 0x80;
-}
-
 /* Whether a text spells a token of control that is quoted in part at least. */
 static bool quotes_control(const Encoder *e, TokenText text) {
     AddedMatch match;

@@ -7,6 +7,12 @@
 
 bool space_mark_at(TokenText text, size_t i) { return text.n - i >= 3 && memcmp(text.data + i, SPACE_MARK, 3) == 0; }
 
+bool is_ascii(TokenText text) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < text.n; i++) all |= (unsigned char)text.data[i];
+    return all < 0x80;
+}
+
 TokenText sentence_spelling(TokenText text, bool prepend) {
     size_t spaces = prepend;
     for (size_t i = 0; i < text.n; i++) spaces += text.data[i] == ' ';

@@ -19,6 +19,7 @@ TokenText sentence_spelling(TokenText text, bool prepend);
 
 /* text in NFC, malloc'ed; bytes that are no UTF-8 stay as they are. data is NULL when memory ran out. */
 TokenText nfc_spelling(TokenText text);
+bool is_ascii(TokenText text); /* which is in NFC as it stands */
 
 /* GPT-2's alphabet: the byte whose single-byte piece comes i-th in every such vocabulary, i in 0..255. */
 int byte_level_order(int i);

@@ -38,10 +38,11 @@ static size_t *composed_ends(const char *text, const size_t *ends, int n_words) 
     size_t *out = try_calloc((size_t)n_words + 1, sizeof *out), at = 0;
     for (int i = 0; i < n_words && out; i++) {
         size_t start = start_of(ends, i);
-        TokenText word = nfc_spelling((TokenText){.data = text + start, .n = ends[i] - start});
-        if (!word.data) return free(out), NULL;
-        out[i] = at += word.n + (i > 0);
-        free((char *)word.data);
+        TokenText word = {.data = text + start, .n = ends[i] - start},
+                  spelt = is_ascii(word) ? word : nfc_spelling(word);
+        if (!spelt.data) return free(out), NULL;
+        out[i] = at += spelt.n + (i > 0);
+        if (spelt.data != word.data) free((char *)spelt.data);
     }
     return out;
 }
