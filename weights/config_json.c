@@ -275,8 +275,10 @@ static void read_noised(Config *c, JsonReader *r) {
     read_noble(c, r);
 }
 
-/* The keys that all of Hugging Face's files share; the defaults of the tokens are the model type's. */
+/* The keys that all of Hugging Face's files share; the defaults of the tokens are the model type's. Models that embed
+ * texts by looking both ways say so by is_causal. */
 static void read_foreign(Config *c, JsonReader *r) {
+    c->causal = json_take_bool(r, "is_causal", true);
     c->bos_token_id = take_token(r, "bos_token_id", c->bos_token_id);
     take_ends(c, r, c->eos_token_id);
     /* transformers 5 renamed the key. */

@@ -90,4 +90,9 @@ TEST(config_llama) {
     REQUIRE(config_json_parse(&c, NULL, changed, strlen(changed), &err) == 0);
     CHECK(c.rope_theta == 20000);
     free(changed);
+    CHECK(c.causal);
+    changed = config_with(llama, "\"attention_bias\":false", "\"is_causal\":false");
+    REQUIRE(config_json_parse(&c, NULL, changed, strlen(changed), &err) == 0);
+    CHECK(!c.causal);
+    free(changed);
 }
