@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+enum { ADDED_BYTES = 1024 }; /* of a token at most: a text is looked through from every byte */
+
 typedef struct AddedTrie {
     struct TrieNode *nodes;
     int n, capacity;

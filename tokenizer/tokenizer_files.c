@@ -4,9 +4,8 @@
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/json/json_reader.h"
-#include "base/text.h"
-#include "tokenizer/build.h"
 #include "tokenizer/chat_files.h"
+#include "tokenizer/tokenizer_config.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <errno.h>
@@ -103,44 +102,13 @@ static bool is_there(const char *path) {
     return lstat(path, &st) == 0 || errno != ENOENT;
 }
 
-/* ---- what transformers' class adds ---- */
-
-/* The id of config's token where the flag is true, -1 where it is false; what it was where the file says neither. */
-static int flagged(const cJSON *config, const char *flag, const char *name, const Tokenizer *t, int was) {
-    const cJSON *set = json_field(config, flag);
-    const char *text = chat_token_text(config, name);
-    if (!cJSON_IsBool(set)) return was;
-    int id = cJSON_IsTrue(set) && text ? tokenizer_find_special(t, text) : -1;
-    return cJSON_IsTrue(set) && id < 0 ? was : id;
-}
-
-/* LlamaTokenizerFast puts tokens around a text by two flags, whatever tokenizer.json says: R1's distillates have their
- * BOS from there. */
-static int frame_text(Tokenizer **t, const char *dir, Err *err) {
-    static const char *const classes[] = {"LlamaTokenizerFast", "LlamaTokenizer", NULL};
-    Err unreadable;
-    cJSON *config = chat_tokenizer_config(dir, &unreadable);
-    const char *class = cJSON_GetStringValue(json_field(config, "tokenizer_class"));
-    TokenizerSpec spec = *tokenizer_spec(*t);
-    if (class && text_is_in(class, classes)) {
-        spec.bos = flagged(config, "add_bos_token", "bos_token", *t, spec.bos);
-        spec.tail = flagged(config, "add_eos_token", "eos_token", *t, spec.tail);
-    }
-    cJSON_Delete(config);
-    if (spec.bos == tokenizer_spec(*t)->bos && spec.tail == tokenizer_spec(*t)->tail) return 0;
-    Tokenizer *framed = tokenizer_build(&spec, err);
-    tokenizer_free(*t);
-    *t = framed;
-    return framed ? 0 : -1;
-}
-
 int tokenizer_files_load(Tokenizer **out, const char *dir, Err *err) {
     char path[PATH_BYTES], vocab[PATH_BYTES], merges[PATH_BYTES];
     *out = NULL;
     if (path_join(path, dir, "tokenizer.json", err) || path_join(vocab, dir, "vocab.json", err) ||
         path_join(merges, dir, "merges.txt", err))
         return -1;
-    if (is_there(path)) return tokenizer_json_load(out, path, err) || frame_text(out, dir, err) ? -1 : 0;
+    if (is_there(path)) return tokenizer_json_load(out, path, err) || tokenizer_config_apply(out, dir, err) ? -1 : 0;
     if (!is_there(vocab) && !is_there(merges)) return 0;
     if (path_join(path, dir, "added_tokens.json", err)) return -1;
     if (is_there(path))

@@ -1,6 +1,6 @@
 /* tokenizer_files: the tokenizer of a checkpoint folder, as whichever files are there.
  *
- *     tokenizer.json               tokenizer_json.h
+ *     tokenizer.json               tokenizer_json.h, as tokenizer_config.h changes it
  *     vocab.json and merges.txt    GPT-2's older form: byte level, GPT-2's split, "<|endoftext|>" special if it is
  *                                  in the vocabulary; more tokens in an added_tokens.json are refused
  *

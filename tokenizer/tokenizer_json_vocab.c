@@ -2,13 +2,14 @@
 #include "base/json/json.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "tokenizer/added.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer_json_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ID = 1 << 24, ADDED_BYTES = 1024 }; /* a text is looked through for added tokens from every byte */
+enum { MAX_ID = 1 << 24 };
 
 static TokenText text_of(const char *s) { return (TokenText){.data = s, .n = strlen(s)}; }
 

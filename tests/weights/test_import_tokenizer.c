@@ -161,3 +161,50 @@ TEST(import_tokenizer_by_the_flags_of_its_class) {
     free(json);
     free(dir);
 }
+
+/* What it lists is put beside the added tokens of tokenizer.json, or in their place. */
+TEST(import_tokenizer_takes_the_added_tokens_of_its_config) {
+    static const char file[] =
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
+        "\"added_tokens\":[{\"id\":257,\"content\":\"</s>\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+        "\"normalized\":false,\"special\":true}],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":";
+    static const struct {
+        const char *tokens, *why;
+        bool ends; /* </s> is special */
+        size_t n;  /* ids of the text below */
+    } cases[] = {
+        {"{}", NULL, true, 8},
+        {"[{\"content\":\"<end>\"}]", NULL, true, 8},
+        {"{\"257\":{\"content\":\"</s>\"}}", NULL, false, 8},
+        {"{\"9\":{\"content\":\"</s>\",\"special\":true}}", NULL, true, 8},
+        {"{\"258\":{\"content\":\"<end>\"},\"259\":{\"content\":\"\"}}", NULL, true, 4},
+        {"{\"256\":{\"content\":\"ab\",\"special\":true}}", NULL, true, 7},
+        {"{\"257\":{\"content\":\"<end>\"}}", "\"<end>\" as \"257\", which cannot be added to the 258", false, 0},
+        {"{\"0258\":{\"content\":\"<end>\"}}", "\"<end>\" as \"0258\", which cannot", false, 0},
+        {"{\"97\":{\"content\":\"a\"}}", "\"a\" as \"97\", which cannot", false, 0},
+        {"{\"258\":{\"content\":\"<end>\",\"lstrip\":true}}", "added_tokens_decoder.258.lstrip is true", false, 0},
+        {"{\"257\":{\"content\":\"</s>\",\"rstrip\":true}}", "added_tokens_decoder.257.rstrip is true", false, 0},
+        {"{\"257\":{\"content\":\"</s>\",\"special\":2}}", "added_tokens_decoder.257.special is 2", false, 0},
+    };
+    char *dir = test_dir(), *vocab = small_vocab(""), text[1 << 13];
+    snprintf(text, sizeof text, "%s%s}}", file, vocab);
+    test_write_text(dir, "tokenizer.json", text);
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Tokenizer *t = NULL;
+        TokenList ids = {0};
+        Err err = {""};
+        snprintf(text, sizeof text, "{\"added_tokens_decoder\":%s}", cases[i].tokens);
+        test_write_text(dir, "tokenizer_config.json", text);
+        int rc = tokenizer_files_load(&t, dir, &err);
+        CHECK_MSG(cases[i].why ? rc == -1 && strstr(err.msg, cases[i].why) : rc == 0, "%zu: %s", i, err.msg);
+        if (rc == 0) {
+            CHECK_MSG(tokenizer_is_special(t, 257) == cases[i].ends, "%zu", i);
+            CHECK(tokenizer_encode(t, "ab</s><end>", 11, true, &ids, NULL) == 0);
+            CHECK_MSG(ids.n == cases[i].n, "%zu: %zu ids", i, ids.n);
+        }
+        token_list_free(&ids);
+        tokenizer_free(t);
+    }
+    free(vocab);
+    free(dir);
+}
