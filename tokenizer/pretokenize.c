@@ -59,6 +59,30 @@ static char *spell_spaces(const char *pattern) {
     return out;
 }
 
+/* Such expressions are written for Oniguruma, in Ruby's syntax. What of one pcre2 would read otherwise; NULL: nothing.
+ */
+static const char *read_otherwise(const char *pattern) {
+    bool in_class = false;
+    for (const char *p = pattern; *p; p++)
+        if (*p == '\\' && p[1]) {
+            p++;
+            if (strchr(in_class ? "hHwW" : "hHwWbB", *p)) return "\\h, \\w or \\b";
+            if (strchr("pPx", *p) && p[1] == '{') p += strcspn(p, "}");
+        } else if (in_class) {
+            if (*p == '[' || !strncmp(p, "&&", 2)) return "a class in a class";
+            in_class = *p != ']';
+        } else if (*p == '[') {
+            in_class = true;
+            p += p[1] == '^';
+            p += p[1] == ']';
+        } else if (!strncmp(p, "}+", 2) || !strncmp(p, "{,", 2)) {
+            return "{m,n}+ or {,n}";
+        } else if (!strncmp(p, "(?", 2) && p[2 + strspn(p + 2, "ix-")] == 'm') {
+            return "(?m";
+        }
+    return NULL;
+}
+
 static void *allocate(size_t n, void *data) {
     (void)data;
     return try_malloc(n);
@@ -69,14 +93,24 @@ static void release(void *p, void *data) {
     free(p);
 }
 
+static pcre2_code *refuse(const char *pattern, const char *what, Err *err) {
+    err_set(err, "the pattern \"%.200s\" holds %s, which is not read as Hugging Face's tokenizers reads it", pattern,
+            what);
+    return NULL;
+}
+
 static pcre2_code *compile(const char *pattern, pcre2_general_context *memory, Err *err) {
     int code;
+    uint32_t empty = 0;
     PCRE2_SIZE offset;
+    const char *otherwise = read_otherwise(pattern);
+    if (otherwise) return refuse(pattern, otherwise, err);
     char *spelt = spell_spaces(pattern);
     pcre2_compile_context *context = pcre2_compile_context_create(memory);
     if (!context) memory_exhausted(strlen(pattern));
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED,
-                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)spelt, PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
     pcre2_compile_context_free(context);
     free(spelt);
     if (!compiled) {
@@ -84,6 +118,11 @@ static pcre2_code *compile(const char *pattern, pcre2_general_context *memory, E
         pcre2_get_error_message(code, why, sizeof why);
         err_set(err, "the pattern \"%.200s\" is no regular expression: %s", pattern, (const char *)why);
         return NULL;
+    }
+    pcre2_pattern_info(compiled, PCRE2_INFO_MATCHEMPTY, &empty);
+    if (empty) {
+        pcre2_code_free(compiled);
+        return refuse(pattern, "a match of no characters", err);
     }
     /* Where executable memory is denied (systemd's MemoryDenyWriteExecute) this fails and pcre2_match interprets. */
     pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);

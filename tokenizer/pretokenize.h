@@ -2,10 +2,11 @@
  * of pcre2.
  *
  * Each expression cuts every piece that the one before it left: its matches are pieces, and so is what lies between
- * them (Hugging Face's "Isolated"). \s is Unicode's White_Space. Words follow each other without gaps. Bytes that are
- * no UTF-8 form words of their own, one for each run of them, so any byte string is cut and nothing is lost. Linear in
- * the length of the text for the expressions that published tokenizers use; others run out of steps, or of the
- * processor time that a text has: a second, and 10 us a byte. */
+ * them (Hugging Face's "Isolated"). They are read as Oniguruma reads them; what pcre2 reads otherwise is refused: \h,
+ * \w, \b, (?m), {m,n}+, {,n}, classes in classes, matches of no characters. \s is Unicode's White_Space. Words follow
+ * each other without gaps. Bytes that are no UTF-8 form words of their own, one for each run of them, so any byte
+ * string is cut and nothing is lost. Linear in the length of the text for the expressions that published tokenizers
+ * use; others run out of steps, or of the processor time that a text has: a second, and 10 us a byte. */
 #ifndef NOISED_PRETOKENIZE_H
 #define NOISED_PRETOKENIZE_H
 

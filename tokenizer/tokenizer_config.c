@@ -50,7 +50,8 @@ static int add_token(Changes *c, const char *key, AddedToken a, Err *err) {
     const TokenText *piece = a.id >= 0 && a.id < s->n_pieces ? &s->pieces[a.id] : NULL;
     bool known = piece && piece->n == a.text.n && !memcmp(piece->data, a.text.data, a.text.n) && !is_byte(s, a.id);
     if (strcmp(number, key) || (!known && a.id != s->n_pieces))
-        return err_set(err, "added_tokens_decoder has %s as \"%.20s\", which cannot be added to the %d of tokenizer.json",
+        return err_set(err,
+                       "added_tokens_decoder has %s as \"%.20s\", which cannot be added to the %d of tokenizer.json",
                        show_text(a.text.data, a.text.n).text, key, s->n_pieces);
     if (a.text.n > ADDED_BYTES)
         return err_set(err, "added_tokens_decoder.%.20s.content has %zu bytes, at most %d are allowed", key, a.text.n,

@@ -1,5 +1,5 @@
-/* tokenizer_config: what a folder's tokenizer_config.json says of the tokenizer in tokenizer.json, as transformers heeds
- * it. */
+/* tokenizer_config: what a folder's tokenizer_config.json says of the tokenizer in tokenizer.json, as transformers
+ * heeds it. */
 #ifndef NOISED_TOKENIZER_CONFIG_H
 #define NOISED_TOKENIZER_CONFIG_H
 
