@@ -63,6 +63,8 @@ static Job *make_job(const Completion *c, int p, int i, const Requester *request
     job->sampling = r->sampling;
     job->sampling.seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i);
     job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
+    /* Nobody is told of a seed that acts on nothing: no byte, an id of a call among them, may depend on it. */
+    if (!config_noise_acts(c->ctx->api->config, r->noise_scale)) job->noise.seed = 0;
     job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
     job->noise.scale = job->noise_prompt.scale = r->noise_scale;
     if (r->noise_components)

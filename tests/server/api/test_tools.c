@@ -403,6 +403,23 @@ TEST(tools_answers_come_back) {
     check_next_turn("llama-3.1", "\"name\": \"", "rain", "\"function\"");
 }
 
+TEST(tools_ids_repeat_by_what_is_reported) {
+    Daemon d;
+    REQUIRE(tools_start(&d, "qwen2.5"));
+    static const char told[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Rain?\"}]," TOOLS,
+                      more[] = ",\"seed\":1,\"noise_scale\":0,\"tool_choice\":\"required\",\"max_tokens\":200";
+    Answer a = ask(&d, "/v1/chat/completions", ASK, more), b = ask(&d, "/v1/chat/completions", told, more);
+    CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
+    char *was = json_raw(a.json, "choices.0.message.tool_calls"),
+         *is = json_raw(b.json, "choices.0.message.tool_calls");
+    CHECK_MSG(was && is && !strcmp(was, is), "%s\n%s", a.body, b.body);
+    free(was);
+    free(is);
+    answer_free(&a);
+    answer_free(&b);
+    daemon_stop(&d);
+}
+
 /* ---- refusals ---- */
 
 #define MESSAGES "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],"
