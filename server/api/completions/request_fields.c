@@ -177,8 +177,8 @@ static const Field rows[] = {
     {DRAFT_FIELD(max_completion_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT,
      .absent = "`max_tokens`", .help = "The same as `max_tokens`."},
     {REQUEST_FIELD(max_tokens, FIELD_INT), .low = -1, .high = INT_MAX, .fallback = API_ABSENT, .absent = "16",
-     .help = "Tokens to generate at most. The prompt and `max_tokens` - 1 must fit the context; -1: as many as fit. "
-             "With 0, `echo` and `logprobs` a text is scored."},
+     .help = "Tokens to generate at most. The prompt and `max_tokens` - 1 must fit the context; -1: as many as fit "
+             "behind the longest prompt. With 0, `echo` and `logprobs` a text is scored."},
     {SAMPLING_FIELD(min_p, FIELD_FLOAT), .high = 1, .fallback = API_ABSENT, .absent = "0",
      .help = "Drop tokens less probable than this share of the most probable one's."},
     {REQUEST_FIELD(min_tokens, FIELD_INT), .high = INT_MAX,
