@@ -7,6 +7,7 @@
 #include "weights/safetensors.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static void hold(pid_t victim) {
 
 void mpi_deny_writes(pid_t victim) {
     const struct rlimit none = {0};
-    CHECK(prlimit(victim, RLIMIT_FSIZE, &none, NULL) == 0);
+    CHECK(prlimit(victim, RLIMIT_FSIZE, &none, NULL) == 0 || errno == ESRCH); /* it may be faster */
 }
 
 static void hit(pid_t victim, int signal_number) {
