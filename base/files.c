@@ -16,6 +16,11 @@ int path_join(char out[PATH_BYTES], const char *dir, const char *name, Err *err)
     return n < 0 || n >= PATH_BYTES ? err_set(err, "%.200s…: the path is too long", dir) : 0;
 }
 
+bool file_is_there(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 char *file_read(const char *path, size_t max, size_t *n, Err *err) {
     /* O_NONBLOCK: opening a FIFO must fail below, not wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

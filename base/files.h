@@ -9,6 +9,9 @@ enum { PATH_BYTES = 1024 };
 /* dir/name; -1 when that is too long. */
 int path_join(char out[PATH_BYTES], const char *dir, const char *name, Err *err);
 
+/* A link that leads nowhere is there too: what it should lead to must not be taken for left out. */
+bool file_is_there(const char *path);
+
 /* malloc'ed, NUL-terminated behind *n bytes; refuses what is no regular file or longer than max. */
 char *file_read(const char *path, size_t max, size_t *n, Err *err);
 

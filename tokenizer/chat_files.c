@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TEMPLATE_BYTES = 1 << 20, CONFIG_BYTES = 1 << 26, CONFIG_DEPTH = 64, CONFIG_VALUES = 1 << 22 };
 
@@ -18,7 +17,7 @@ static cJSON *load_config(const char *path, Err *err) {
 cJSON *chat_tokenizer_config(const char *dir, Err *err) {
     char path[PATH_BYTES];
     err->msg[0] = '\0';
-    if (path_join(path, dir, TOKENIZER_CONFIG_FILE, err) || access(path, F_OK)) return NULL;
+    if (path_join(path, dir, TOKENIZER_CONFIG_FILE, err) || !file_is_there(path)) return NULL;
     return load_config(path, err);
 }
 
@@ -50,7 +49,7 @@ char *chat_template_of_folder(const char *dir, Err *err) {
     size_t n;
     err->msg[0] = '\0';
     if (path_join(path, dir, CHAT_TEMPLATE_FILE, err)) return NULL;
-    if (access(path, F_OK) == 0) return file_read(path, TEMPLATE_BYTES, &n, err);
+    if (file_is_there(path)) return file_read(path, TEMPLATE_BYTES, &n, err);
     return take_default(chat_tokenizer_config(dir, err));
 }
 

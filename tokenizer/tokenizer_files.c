@@ -8,10 +8,8 @@
 #include "tokenizer/tokenizer_config.h"
 #include "tokenizer/tokenizer_json.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { FILE_MAX = 64 << 20, VOCAB_DEPTH = 1, VOCAB_VALUES = 1 << 22 };
 
@@ -96,22 +94,17 @@ static int load_pair(Tokenizer **out, const char *dir, const char *vocab_path, c
     return rc ? err_set(err, "%s: vocab.json and merges.txt: %s", dir, why.msg) : 0;
 }
 
-/* A link that leads nowhere is there too: what it should lead to must not be taken for left out. */
-static bool is_there(const char *path) {
-    struct stat st;
-    return lstat(path, &st) == 0 || errno != ENOENT;
-}
-
 int tokenizer_files_load(Tokenizer **out, const char *dir, Err *err) {
     char path[PATH_BYTES], vocab[PATH_BYTES], merges[PATH_BYTES];
     *out = NULL;
     if (path_join(path, dir, "tokenizer.json", err) || path_join(vocab, dir, "vocab.json", err) ||
         path_join(merges, dir, "merges.txt", err))
         return -1;
-    if (is_there(path)) return tokenizer_json_load(out, path, err) || tokenizer_config_apply(out, dir, err) ? -1 : 0;
-    if (!is_there(vocab) && !is_there(merges)) return 0;
+    if (file_is_there(path))
+        return tokenizer_json_load(out, path, err) || tokenizer_config_apply(out, dir, err) ? -1 : 0;
+    if (!file_is_there(vocab) && !file_is_there(merges)) return 0;
     if (path_join(path, dir, "added_tokens.json", err)) return -1;
-    if (is_there(path))
+    if (file_is_there(path))
         return err_set(err, "%s: only a tokenizer.json can add tokens to vocab.json and merges.txt", path);
     return load_pair(out, dir, vocab, merges, err);
 }

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILE_MAX = 1 << 20, DEPTH_MAX = 64, VALUES_MAX = 1 << 16 };
 
@@ -96,7 +95,7 @@ int generation_open(Generation *g, Config *c, Sha256 *hash, const char *dir, Err
     *g = (Generation){0};
     for (int i = 0; i < GENERATION_VALUES; i++) g->values[i] = generation_keys[i].fallback;
     if (path_join(path, dir, GENERATION_FILE, err)) return -1;
-    if (!config_generates(c) || access(path, F_OK)) return 0;
+    if (!config_generates(c) || !file_is_there(path)) return 0;
     char *text = file_read(path, FILE_MAX, &n, err);
     if (!text) return -1;
     g->there = true;

@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { INDEX_MAX = 16 << 20, INDEX_DEPTH = 8, INDEX_VALUES = SAFE_TENSORS_MAX + 1024 };
 
@@ -146,7 +145,7 @@ static int open_indexed(Shards *s, const char *dir, const char *path, bool copy,
 static int open_folder(Shards *s, const char *dir, bool copy, Err *err) {
     char single[PATH_BYTES], index[PATH_BYTES];
     if (path_join(single, dir, single_name, err) || path_join(index, dir, index_name, err)) return -1;
-    bool has_single = access(single, F_OK) == 0, has_index = access(index, F_OK) == 0;
+    bool has_single = file_is_there(single), has_index = file_is_there(index);
     if (has_single && has_index) return err_set(err, "%s: both %s and %s are there", dir, single_name, index_name);
     if (has_index) return open_indexed(s, dir, index, copy, err);
     s->names = xcalloc(1, sizeof *s->names);

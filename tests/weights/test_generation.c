@@ -4,9 +4,12 @@
 #include "server/api/completions/request.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/test.h"
+#include "tokenizer/chat_files.h"
+#include "weights/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *folder(const char *generation) {
     Config c = test_checkpoint_config();
@@ -57,6 +60,21 @@ TEST(generation_refuses_by_name) {
         test_checkpoint_open(dir, GENERATION_FILE, bad[i][0]);
         free(dir);
     }
+}
+
+/* Such links are left of a cache whose files were taken away. */
+TEST(generation_a_link_that_leads_nowhere_is_no_file_left_out) {
+    char *dir = folder(NULL), path[256];
+    Chat chat;
+    test_path(path, dir, CHAT_TEMPLATE_FILE);
+    REQUIRE(symlink("nowhere", path) == 0);
+    chat_of_folder(&chat, dir);
+    CHECK_MSG(strstr(chat.why, CHAT_TEMPLATE_FILE ": No such file"), "%s", chat.why);
+    chat_close(&chat);
+    test_path(path, dir, GENERATION_FILE);
+    REQUIRE(symlink("nowhere", path) == 0);
+    test_checkpoint_open(dir, GENERATION_FILE ": No such file", "a link");
+    free(dir);
 }
 
 /* What the file may say a request may say too. */
