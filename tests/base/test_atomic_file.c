@@ -74,7 +74,8 @@ static bool holds(const char *path, char byte) {
 /* A name never leads to bytes that a loss of power may take away, and the name itself is on the disk at the end. A sync
  * that fails is not tried again: the second would succeed, without the bytes. */
 TEST(atomic_file_is_synced_before_it_is_named) {
-    char *dir = test_dir(), path[PATH_BYTES], temp[PATH_BYTES + 8];
+    const char *dir = test_dir();
+    char path[PATH_BYTES], temp[PATH_BYTES + 8];
     Err err;
     snprintf(path, sizeof path, "%s/x", dir);
     snprintf(temp, sizeof temp, "%s.tmp", path);
@@ -85,11 +86,11 @@ TEST(atomic_file_is_synced_before_it_is_named) {
     disk_fails = false;
     CHECK_MSG(strstr(err.msg, temp) && strstr(err.msg, strerror(EIO)), "%s", err.msg);
     CHECK(holds(path, 'a') && access(temp, F_OK));
-    free(dir);
 }
 
 TEST(atomic_file_goes_on_after_short_and_interrupted_writes) {
-    char *dir = test_dir(), path[PATH_BYTES], *data;
+    const char *dir = test_dir();
+    char path[PATH_BYTES], *data;
     AtomicFile f;
     Err err;
     size_t n;
@@ -113,12 +114,12 @@ TEST(atomic_file_goes_on_after_short_and_interrupted_writes) {
     free(data);
     strcat(path, ".tmp");
     CHECK(access(path, F_OK));
-    free(dir);
 }
 
 TEST(atomic_file_reserves_zeros) {
     enum { BEFORE = 5, ZEROS = 70000 };
-    char *dir = test_dir(), path[PATH_BYTES], *data, want[ZEROS] = {0};
+    const char *dir = test_dir();
+    char path[PATH_BYTES], *data, want[ZEROS] = {0};
     AtomicFile f;
     Err err;
     size_t n;
@@ -130,14 +131,13 @@ TEST(atomic_file_reserves_zeros) {
     CHECK(n == BEFORE + ZEROS + 3 && !memcmp(data, "five,", BEFORE) && !memcmp(data + BEFORE, want, ZEROS) &&
           !memcmp(data + BEFORE + ZEROS, "end", 3));
     free(data);
-    free(dir);
 }
 
 /* The first of what a program opens that was started without standard input. */
 TEST(atomic_file_may_be_descriptor_0) {
-    char *dir = test_dir(), path[PATH_BYTES];
+    const char *dir = test_dir();
     Err err;
-    snprintf(path, sizeof path, "%s/x", dir);
+    const char *path = test_text("%s/x", dir);
     int saved = dup(STDIN_FILENO);
     REQUIRE(saved > 0);
     close(STDIN_FILENO);
@@ -148,11 +148,11 @@ TEST(atomic_file_may_be_descriptor_0) {
     dup2(saved, STDIN_FILENO);
     close(saved);
     CHECK_MSG(rc == 0 && fd == STDIN_FILENO && !left && !open, "%d %d %d %d", rc, fd, left, open);
-    free(dir);
 }
 
 TEST(atomic_file_refuses_what_it_cannot_make) {
-    char *dir = test_dir(), path[PATH_BYTES * 2];
+    const char *dir = test_dir();
+    char path[PATH_BYTES * 2];
     Err err;
     for (size_t length = PATH_BYTES - 1; length <= PATH_BYTES; length++) {
         memset(path, 'x', length);
@@ -166,5 +166,4 @@ TEST(atomic_file_refuses_what_it_cannot_make) {
     snprintf(path, sizeof path, "%s/none/x", dir);
     CHECK(file_write(path, "", 1, &err) == -1);
     CHECK_MSG(strstr(err.msg, path) && strstr(err.msg, strerror(ENOENT)), "%s", err.msg);
-    free(dir);
 }

@@ -23,7 +23,8 @@ TEST(files_join_as_far_as_a_path_goes) {
 }
 
 TEST(files_read_whole_or_not_at_all) {
-    char *dir = test_dir(), path[PATH_BYTES], pipe[PATH_BYTES];
+    const char *dir = test_dir();
+    char path[PATH_BYTES], pipe[PATH_BYTES];
     size_t n;
     Err err;
     snprintf(path, sizeof path, "%s/x", dir);
@@ -41,11 +42,11 @@ TEST(files_read_whole_or_not_at_all) {
     data = file_read(path, 0, &n, &err);
     CHECK(data && n == 0 && !*data);
     free(data);
-    free(dir);
 }
 
 TEST(folders_are_made_on_the_way_and_taken_back) {
-    char *dir = test_dir(), path[PATH_BYTES], file[PATH_BYTES], below[PATH_BYTES * 2];
+    const char *dir = test_dir();
+    char path[PATH_BYTES], file[PATH_BYTES];
     int made = -1;
     struct stat st;
     Err err;
@@ -56,22 +57,19 @@ TEST(folders_are_made_on_the_way_and_taken_back) {
     snprintf(file, sizeof file, "%s/a/x", dir);
     test_write_file(file, "x", 1);
     folder_remove(path, 3); /* but for what is not empty */
-    snprintf(below, sizeof below, "%s/a/b", dir);
-    CHECK(access(below, F_OK) && access(file, F_OK) == 0);
+    CHECK(access(test_text("%s/a/b", dir), F_OK) && access(file, F_OK) == 0);
     /* A file is in the way: what was made before it goes, what others made stays. */
-    snprintf(below, sizeof below, "%s/y", file);
-    CHECK(folder_create(below, &made, &err) == -1 && made == 0);
+    CHECK(folder_create(test_text("%s/y", file), &made, &err) == -1 && made == 0);
     CHECK_MSG(strstr(err.msg, file) && strstr(err.msg, strerror(EEXIST)), "%s", err.msg);
     CHECK(folder_create("", &made, &err) == -1 && strstr(err.msg, "the name of a folder is empty"));
-    snprintf(below, sizeof below, "%s/new/%300d", dir, 0);
-    CHECK(folder_create(below, &made, &err) == -1 && made == 0 && strstr(err.msg, strerror(ENAMETOOLONG)));
-    snprintf(below, sizeof below, "%s/new", dir);
-    CHECK(access(below, F_OK) && access(dir, F_OK) == 0);
-    free(dir);
+    CHECK(folder_create(test_text("%s/new/%300d", dir, 0), &made, &err) == -1 && made == 0 &&
+          strstr(err.msg, strerror(ENAMETOOLONG)));
+    CHECK(access(test_text("%s/new", dir), F_OK) && access(dir, F_OK) == 0);
 }
 
 TEST(folders_are_synced_by_the_name_of_what_they_hold) {
-    char *dir = test_dir(), path[PATH_BYTES + 8];
+    const char *dir = test_dir();
+    char path[PATH_BYTES + 8];
     Err err;
     snprintf(path, sizeof path, "%s/x", dir);
     CHECK(folder_sync_of(path, &err) == 0 && folder_sync_of("x", &err) == 0 && folder_sync_of("/x", &err) == 0);
@@ -80,5 +78,4 @@ TEST(folders_are_synced_by_the_name_of_what_they_hold) {
     memset(path, 'x', sizeof path);
     strcpy(path + PATH_BYTES, "/x");
     CHECK(folder_sync_of(path, &err) == -1 && strstr(err.msg, "the path is too long"));
-    free(dir);
 }

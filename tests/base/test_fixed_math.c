@@ -135,9 +135,8 @@ TEST(fixed_math_is_what_programs_use) {
     static const char *const programs[] = {"noised", "noised-weights", "noised-train"};
     const char *build = getenv("BUILD");
     for (int i = 0; i < 3; i++) {
-        char command[256], line[256], name[128];
-        snprintf(command, sizeof command, "nm -uD '%s/%s'", build ? build : "build", programs[i]);
-        FILE *f = popen(command, "r");
+        char line[256], name[128];
+        FILE *f = popen(test_text("nm -uD '%s/%s'", build ? build : "build", programs[i]), "r");
         int symbols = 0;
         REQUIRE(f);
         while (fgets(line, sizeof line, f)) {

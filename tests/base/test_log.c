@@ -11,9 +11,8 @@
 
 /* What `write` sends to stderr, malloc'ed. */
 static char *caught(void (*write)(void)) {
-    char *dir = test_dir(), path[256];
-    snprintf(path, sizeof path, "%s/log", dir);
-    free(dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/log", dir);
     fflush(stderr);
     int kept = dup(STDERR_FILENO);
     if (!freopen(path, "w", stderr)) return NULL;

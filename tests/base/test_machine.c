@@ -29,7 +29,7 @@ static void expect(const char *root, size_t total_mib, size_t available_mib, boo
 }
 
 TEST(machine_memory_of_cgroups) {
-    char *root = test_dir();
+    const char *root = test_dir();
     put(root, "proc/meminfo", meminfo);
     expect(root, 8192, 5120, false);
 
@@ -56,12 +56,12 @@ TEST(machine_memory_of_cgroups) {
     put(root, "sys/fs/cgroup/over/memory.max", "1073741824\n");
     put(root, "sys/fs/cgroup/over/memory.current", "2147483648\n");
     expect(root, 1024, 0, true);
-    free(root);
 }
 
 /* What cannot be read sets no limit. */
 TEST(machine_of_which_nothing_is_told) {
-    char *root = test_dir(), deep[9000] = "0::";
+    const char *root = test_dir();
+    char deep[9000] = "0::";
     cpu_set_t mask;
     REQUIRE(sched_getaffinity(0, sizeof mask, &mask) == 0);
     MachineMemory m = machine_memory_at(root);
@@ -81,7 +81,6 @@ TEST(machine_of_which_nothing_is_told) {
     CHECK(machine_cpus_at(root) == CPU_COUNT(&mask));
     put(root, "sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "0\n");
     CHECK(machine_cpus_at(root) == CPU_COUNT(&mask));
-    free(root);
 }
 
 TEST(machine_refuses_what_has_no_room) {
@@ -93,7 +92,7 @@ TEST(machine_refuses_what_has_no_room) {
 }
 
 TEST(machine_cpus_of_cgroups) {
-    char *root = test_dir();
+    const char *root = test_dir();
     cpu_set_t old;
     REQUIRE(sched_getaffinity(0, sizeof old, &old) == 0);
     if (CPU_COUNT(&old) < 2) SKIP("needs two processors");
@@ -117,7 +116,6 @@ TEST(machine_cpus_of_cgroups) {
     put(root, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "20000\n");
     put(root, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "50000\n");
     CHECK(machine_cpus_at(root) == 1);
-    free(root);
 }
 
 TEST(machine_memory_text) {

@@ -183,11 +183,10 @@ TEST(options_are_documented_by_their_table) {
     char *help = printed_by(print_help), *man = printed_by(program_print_man);
     char *completion = printed_by(print_bash);
     for (size_t i = 0; i < COUNTOF(options); i++) {
-        char dashed[32], roff[40];
         bool operand = options[i].kind == OPTION_OPERAND;
-        snprintf(dashed, sizeof dashed, "%s%s", operand ? "  " : "--", options[i].name);
-        snprintf(roff, sizeof roff, operand ? "\\fI%s" : "\\fB\\-\\-%s", options[i].name);
-        CHECK_MSG(strstr(help, dashed) && strstr(man, roff), "%s", options[i].name);
+        const char *dashed = test_text("%s%s", operand ? "  " : "--", options[i].name);
+        CHECK_MSG(strstr(help, dashed) && strstr(man, test_text(operand ? "\\fI%s" : "\\fB\\-\\-%s", options[i].name)),
+                  "%s", options[i].name);
         CHECK_MSG(operand || strstr(completion, dashed), "%s", options[i].name);
     }
     CHECK_MSG(strstr(help, "usage: painter paint [option...] FROM TO\n"), "%s", help);

@@ -10,12 +10,12 @@
 
 TEST(tcp_says_where_it_cannot_listen) {
     Err err;
-    char at[64];
     int port, fd = tcp_listen("127.0.0.1", 0, &err);
     REQUIRE(fd >= 0 && tcp_accepts(fd, &port, &err) == 0 && port > 0);
     CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
-    snprintf(at, sizeof at, "cannot listen on 127.0.0.1 port %d: %s", port, strerror(EADDRINUSE));
-    CHECK_MSG(tcp_listen("127.0.0.1", port, &err) == -1 && !strcmp(err.msg, at), "%s", err.msg);
+    CHECK_MSG(tcp_listen("127.0.0.1", port, &err) == -1 &&
+                  !strcmp(err.msg, test_text("cannot listen on 127.0.0.1 port %d: %s", port, strerror(EADDRINUSE))),
+              "%s", err.msg);
     close(fd);
     /* of no machine (RFC 5737) */
     CHECK_MSG(tcp_listen("192.0.2.1", 0, &err) == -1 && strstr(err.msg, "cannot listen on 192.0.2.1 port 0: "), "%s",

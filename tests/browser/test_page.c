@@ -284,7 +284,8 @@ TEST(page_errors_are_sentences) {
 }
 
 TEST(page_asks_for_the_key) {
-    char *dir = test_dir(), path[256], options[300];
+    const char *dir = test_dir();
+    char path[256], options[300];
     Page p;
     keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
@@ -302,12 +303,12 @@ TEST(page_asks_for_the_key) {
     CHECK_MSG(!strstr(everything, "secret") && strstr(everything, "$NOISED_API_KEY"), "%s", everything);
     free(everything);
     page_close(&p, true);
-    free(dir);
 }
 
 /* Enter asks for the model and for an answer at once, whose tokens have a component. */
 TEST(page_takes_the_key_by_enter) {
-    char *dir = test_dir(), path[256], options[300];
+    const char *dir = test_dir();
+    char path[256], options[300];
     Page p;
     keys_write(path, dir, "secret\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
@@ -317,7 +318,6 @@ TEST(page_takes_the_key_by_enter) {
     page_wait_done(&p, 1);
     browser_wait(&p.browser, "document.title !== 'noised'");
     page_close(&p, true);
-    free(dir);
 }
 
 /* Distinct-1 and the heat map against figures computed another way. */

@@ -40,7 +40,7 @@ TEST(page_shows_and_names_components) {
     Config c = test_variant(attention_kind_find("symmetric"), "residual");
     c.vocab_size = TEST_VOCAB;
     c.noise.components = 5;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
     REQUIRE(page_open(&p, dir, NULL, PAGE_SHORT "&noise_seeds=4,5&asked=1"));
     browser_wait(&p.browser, PAGE_DONE);
@@ -69,5 +69,4 @@ TEST(page_shows_and_names_components) {
                  PAGE_DONE " && /component 3 “King James”/.test(document.querySelector('.foot').textContent)");
     CHECK(page_is(&p, "/noise_component%22%3A3/.test(location.hash)"));
     page_close(&p, false);
-    free(dir);
 }

@@ -136,12 +136,11 @@ bool browser_start(Browser *b) {
         test_fail(__FILE__, __LINE__, "no chromedriver: apt-get install chromium chromium-driver");
         return false;
     }
-    char *profile = test_dir();
+    const char *profile = test_dir();
     cJSON *value = command(b, "POST", "", capabilities(profile));
     const cJSON *id = cJSON_GetObjectItem(value, "sessionId");
     if (cJSON_IsString(id)) snprintf(b->session, sizeof b->session, "%s", id->valuestring);
     cJSON_Delete(value);
-    free(profile);
     if (*b->session)
         leave_first_page(b);
     else

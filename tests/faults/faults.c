@@ -25,9 +25,7 @@ void fault_set(Fault *f, FaultCall call, FaultMode mode, long nth) {
 void fault_rest(Fault *f) { f->call = FAULT_CALLS; }
 
 Fault *fault_file(const char *dir) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/fault", dir);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(test_text("%s/fault", dir), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     BUG_ON(fd < 0 || ftruncate(fd, sizeof(Fault)));
     Fault *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     BUG_ON(f == MAP_FAILED);

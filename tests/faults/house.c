@@ -163,5 +163,4 @@ bool house_open(House *h, const char *model, const char *options) {
 void house_close(House *h) {
     daemon_stop(&h->daemon);
     munmap(h->fault, sizeof *h->fault);
-    free(h->dir);
 }

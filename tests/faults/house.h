@@ -6,7 +6,8 @@
 #include "tests/support/http_client.h"
 
 typedef struct House {
-    char *dir, log[300]; /* what the daemon says is in log, a path */
+    const char *dir;
+    char log[300]; /* what the daemon says is in log, a path */
     Daemon daemon;
     Fault *fault;
     int files; /* its descriptors when nobody is there */

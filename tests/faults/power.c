@@ -127,12 +127,11 @@ static void read_folder(Power *p, int folder, const char *dir) {
     DIR *d = opendir(dir);
     BUG_ON(!d);
     for (struct dirent *e; (e = readdir(d));) {
-        char path[600];
         struct stat st;
         Name name = {.folder = folder};
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         snprintf(name.text, sizeof name.text, "%.99s", e->d_name);
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        const char *path = test_text("%s/%s", dir, e->d_name);
         BUG_ON(stat(path, &st));
         int node = add_node(p, S_ISDIR(st.st_mode));
         set(&p->before, &name, node);
@@ -263,9 +262,8 @@ static void write_folder(const Power *p, const State *s, const Names *names, con
     BUG_ON(mkdir(dir, 0777));
     for (int i = 0; i < names->n; i++) {
         const Name *name = &names->all[i];
-        char path[600];
         if (name->folder != folder) continue;
-        snprintf(path, sizeof path, "%s/%s", dir, name->text);
+        const char *path = test_text("%s/%s", dir, name->text);
         if (p->nodes[name->node].folder) {
             write_folder(p, s, names, variants, name->node, path);
             continue;

@@ -9,9 +9,7 @@
 #include <string.h>
 
 static int count_lines(const Trial *t) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/trial/run/log.jsonl", t->dir);
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/trial/run/log.jsonl", t->dir), NULL);
     int n = text ? (int)strlen(text) : 0, lines = 0;
     for (int i = 0; i < n; i++) lines += text[i] == '\n';
     free(text);
@@ -19,20 +17,17 @@ static int count_lines(const Trial *t) {
 }
 
 static void check_served(const Trial *t, const char *when) {
-    char path[300];
     Checkpoint c;
     Err err;
-    snprintf(path, sizeof path, "%s/trial/run", t->dir);
-    int rc = checkpoint_open(&c, path, &err);
+    int rc = checkpoint_open(&c, test_text("%s/trial/run", t->dir), &err);
     CHECK_MSG(rc == 0, "%s, %s: %s", t->task->name, when, err.msg);
     if (rc == 0) checkpoint_close(&c);
 }
 
 static void try_state(const Trial *t, const Power *p, int i, int lines) {
-    char command[400], path[300], when[200];
-    test_path(path, t->dir, "trial");
-    snprintf(command, sizeof command, "rm -rf %s", path);
-    CHECK(system(command) == 0);
+    char path[300], when[200];
+    snprintf(path, sizeof path, "%s/trial", t->dir);
+    CHECK(system(test_text("rm -rf %s", path)) == 0);
     power_write(p, i, path, when);
     if (strcmp(t->task->before, "true") != 0) check_served(t, when);
     trial_again(t, when);
@@ -42,9 +37,8 @@ static void try_state(const Trial *t, const Power *p, int i, int lines) {
 
 /* The order of what is written, against what it was when somebody last looked at it. */
 static void check_order(const Trial *t, const Power *p) {
-    char path[100];
     char *order = power_order(p);
-    snprintf(path, sizeof path, "tests/faults/order/%s", t->task->name);
+    const char *path = test_text("tests/faults/order/%s", t->task->name);
     char *wanted = test_read_file(path, NULL);
     CHECK_MSG(wanted && !strcmp(wanted, order), "%s is not\n%s", path, order);
     if (getenv("WRITE_ORDER")) test_write_file(path, order, strlen(order));
@@ -58,8 +52,8 @@ static void try_power(const Task *task) {
     if (SANITIZED) SKIP("sanitizers interpose the same functions");
     test_takes_long();
     Trial t = trial_open(task);
-    test_path(record, t.dir, "record");
-    test_path(before, t.dir, "before");
+    snprintf(record, sizeof record, "%s/record", t.dir);
+    snprintf(before, sizeof before, "%s/before", t.dir);
     test_write_file(record, "", 0);
     snprintf(more, sizeof more, "FAULT_RECORD=%s %s", record, t.under);
     trial_begin(&t);

@@ -6,8 +6,7 @@
 
 /* With this one fault: an end with a reason, or the work done; then the same command without. */
 static void try_fault(const Trial *t, FaultCall call, FaultMode mode, long nth) {
-    char when[100];
-    snprintf(when, sizeof when, "%s %ld %s", fault_calls[call], nth, fault_modes[mode]);
+    const char *when = test_text("%s %ld %s", fault_calls[call], nth, fault_modes[mode]);
     trial_begin(t);
     fault_set(t->fault, call, mode, nth);
     int status = trial_shell(t, t->under, t->task->command);

@@ -119,7 +119,6 @@ TEST(faults_under_daemon_start) {
                 try_start(&s, call, mode, n);
     printf("  %d starts: %d refused, %d served\n", s.refused + s.served, s.refused, s.served);
     munmap(s.house.fault, sizeof *s.house.fault);
-    free(s.house.dir);
     free(s.good);
 }
 
@@ -128,7 +127,7 @@ TEST(faults_under_daemon_start) {
 /* `live` is a link to a or b. */
 typedef struct Site {
     House house;
-    char *dir;
+    const char *dir;
     char *good[2]; /* what each of them answers */
     int now;       /* the one that serves */
     double due;    /* when the next reload may be */
@@ -137,10 +136,8 @@ typedef struct Site {
 } Site;
 
 static void point_to(const Site *s, int version) {
-    char command[800];
-    snprintf(command, sizeof command, "ln -s %s %s/fresh && mv -T %s/fresh %s/live", version ? "b" : "a", s->dir,
-             s->dir, s->dir);
-    CHECK(system(command) == 0);
+    CHECK(system(test_text("ln -s %s %s/fresh && mv -T %s/fresh %s/live", version ? "b" : "a", s->dir, s->dir,
+                           s->dir)) == 0);
 }
 
 static bool serves(const Site *s, int version) {
@@ -193,12 +190,11 @@ static void try_reload(Site *s, FaultCall call, FaultMode mode, long nth) {
 }
 
 static bool site_open(Site *s) {
-    char live[300], version[300];
     *s = (Site){.dir = test_dir()};
-    snprintf(live, sizeof live, "%s/live", s->dir);
+    const char *live = test_text("%s/live", s->dir);
     for (int i = 0; i < 2; i++) {
-        snprintf(version, sizeof version, "%s/%s", s->dir, i ? "b" : "a");
-        if (!test_checkpoint_write(version, CHECKPOINT_SMALL, (uint64_t)i + 1)) return false;
+        if (!test_checkpoint_write(test_text("%s/%s", s->dir, i ? "b" : "a"), CHECKPOINT_SMALL, (uint64_t)i + 1))
+            return false;
     }
     point_to(s, 0);
     if (!house_open(&s->house, live, "--threads 2")) return false;
@@ -228,7 +224,6 @@ TEST(faults_under_reload) {
     printf("  %d reloads: %d refused, %d done\n", s.refused + s.done, s.refused, s.done);
     house_close(&s.house);
     for (int i = 0; i < 2; i++) free(s.good[i]);
-    free(s.dir);
 }
 
 /* ---- what goes on by itself ---- */
@@ -237,10 +232,10 @@ TEST(faults_under_reload) {
 TEST(faults_under_scrub) {
     if (SANITIZED) SKIP("sanitizers interpose the same functions");
     House h;
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1) && house_open(&h, dir, "--scrub-seconds 0.01"));
     Heard good = house_answer(&h, &question);
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    const char *path = test_text("%s/model.safetensors", dir);
     fault_set(h.fault, FAULT_MALLOC, FAULT_EVER, 1);
     CHECK(chmod(path, 0600) == 0);
     for (double until = now_seconds() + 1.5; now_seconds() < until && kill(h.daemon.pid, 0) == 0;) usleep(10000);
@@ -250,5 +245,4 @@ TEST(faults_under_scrub) {
     free(good.said);
     free(a.said);
     house_close(&h);
-    free(dir);
 }

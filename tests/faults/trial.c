@@ -35,17 +35,13 @@ const Task tasks[TASKS] = {
 };
 
 int trial_shell(const Trial *t, const char *before, const char *line) {
-    char command[1600];
-    snprintf(command, sizeof command, "cd %s/trial && %s%s%s >../output 2>&1 </dev/null", t->dir, before,
-             before && *before ? "/" : "", line);
-    int status = system(command);
+    int status = system(test_text("cd %s/trial && %s%s%s >../output 2>&1 </dev/null", t->dir, before,
+                                  before && *before ? "/" : "", line));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 char *trial_output(const Trial *t) {
-    char path[300];
-    test_path(path, t->dir, "output");
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/output", t->dir), NULL);
     return text ? text : xstrdup("");
 }
 
@@ -69,8 +65,7 @@ static void hash_result(const Trial *t, char hex[SHA256_HEX]) {
     int n = scandir(path, &entries, NULL, alphasort);
     if (n < 0) add_file(&sum, "", path);
     for (int i = 0; i < n; i++) {
-        char file[600];
-        snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        const char *file = test_text("%s/%s", path, entries[i]->d_name);
         struct stat st;
         bool plain = stat(file, &st) == 0 && S_ISREG(st.st_mode);
         if (plain && strcmp(entries[i]->d_name, "log.jsonl") && strcmp(entries[i]->d_name, "plot.svg"))
@@ -82,14 +77,12 @@ static void hash_result(const Trial *t, char hex[SHA256_HEX]) {
 }
 
 void trial_begin(const Trial *t) {
-    char command[900];
-    snprintf(command, sizeof command, "rm -rf %s/trial && cp -r %s/before %s/trial", t->dir, t->dir, t->dir);
-    CHECK(system(command) == 0);
+    CHECK(system(test_text("rm -rf %s/trial && cp -r %s/before %s/trial", t->dir, t->dir, t->dir)) == 0);
 }
 
 static void make_before(const Trial *t) {
     char command[1200], path[300];
-    char *text = trainer_text_file(3000), *config = trainer_config_file();
+    const char *text = trainer_text_file(3000), *config = trainer_config_file();
     snprintf(command, sizeof command,
              "mkdir %s/trial && cp -r %s %s/trial/model && cp %s %s/trial/text.txt && cp %s %s/trial", t->dir,
              test_checkpoint(CHECKPOINT_SMALL), t->dir, text, t->dir, config, t->dir);
@@ -106,16 +99,14 @@ static void make_before(const Trial *t) {
     CHECK(strcmp(t->task->before, "true") == 0 || trial_shell(t, t->build, t->task->before) == 0);
     snprintf(command, sizeof command, "cp -r %s/trial %s/before", t->dir, t->dir);
     CHECK(system(command) == 0);
-    free(text);
-    free(config);
 }
 
 void trial_check(const Trial *t, const char *when, const char *said) {
-    char hex[SHA256_HEX], command[400];
+    char hex[SHA256_HEX];
     hash_result(t, hex);
     CHECK_MSG(!strcmp(hex, t->result), "%s, %s: the result is another\n%s", t->task->name, when, said);
-    snprintf(command, sizeof command, "! find %s/trial -name '*.tmp' | grep -q .", t->dir);
-    CHECK_MSG(system(command) == 0, "%s, %s: a temporary file is left", t->task->name, when);
+    CHECK_MSG(system(test_text("! find %s/trial -name '*.tmp' | grep -q .", t->dir)) == 0,
+              "%s, %s: a temporary file is left", t->task->name, when);
 }
 
 bool trial_is_done(const Trial *t) {
@@ -146,10 +137,7 @@ Trial trial_open(const Task *task) {
     return t;
 }
 
-void trial_close(Trial *t) {
-    munmap(t->fault, sizeof *t->fault);
-    free(t->dir);
-}
+void trial_close(Trial *t) { munmap(t->fault, sizeof *t->fault); }
 
 void trial_again(const Trial *t, const char *when) {
     if (trial_is_done(t)) return;

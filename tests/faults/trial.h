@@ -17,7 +17,7 @@ extern const Task tasks[TASKS];
 
 typedef struct Trial {
     const Task *task;
-    char *dir;
+    const char *dir;
     Fault *fault;
     char build[200], under[700]; /* where programs are, and the same under fault.so */
     char result[SHA256_HEX];     /* of the undisturbed run */

@@ -46,7 +46,7 @@ char *fuzz_until(FuzzInput *in, uint8_t end, size_t *n) {
 char *fuzz_rest(FuzzInput *in, size_t *n) { return take(in, *n = in->left); }
 
 const char *fuzz_folder(void) {
-    static char *dir;
+    static const char *dir;
     if (!dir) dir = test_dir();
     return dir;
 }

@@ -39,8 +39,8 @@ static bool open_server(int kind) {
     Err err = {""};
     Serving *first;
     Server *s = &servers[kind];
-    char *dir = test_dir();
-    words[1] = dir;
+    const char *dir = test_dir();
+    words[1] = (char *)dir;
     bool generates = kinds[kind] == CHECKPOINT_SMALL || kinds[kind] == CHECKPOINT_PIXELS;
     if (!generates) words[5] = "0"; /* the whole context */
     bool open = test_checkpoint_write(dir, kinds[kind], 1) &&

@@ -391,10 +391,9 @@ TEST(config_printing) {
     static const char *const sizes[] = {"", "-nano", "-tiny", "-124m", "-250m", "-350m", "-1.4b", "-1.5b"};
     for (size_t m = 0; m < COUNTOF(members); m++)
         for (size_t s = 0; s < COUNTOF(sizes); s++) {
-            char name[64];
             Config c;
             Err err = {""};
-            snprintf(name, sizeof name, "%s%s", members[m], sizes[s]);
+            const char *name = test_text("%s%s", members[m], sizes[s]);
             int rc = preset_config(&c, name, &err);
             CHECK_MSG(rc == 0, "%s: %s", name, err.msg);
             if (rc == 0) check_printing(&c, name);

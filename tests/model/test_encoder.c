@@ -42,14 +42,13 @@ static void each_encoder(void (*check)(TestModel *t, const char *name)) {
         for (size_t v = 0; v < COUNTOF(test_variants); v++)
             for (int conditioned = 0; conditioned < 2; conditioned++) {
                 Config c = test_variant(attention_kinds[k], test_variants[v]);
-                char name[64];
                 if (conditioned && (c.noise.scope == NOISE_NONE || c.noise.span != SPAN_PAIR)) continue;
                 if (c.noble.rank && c.noise.scope == NOISE_NONE) continue; /* a branch of the linears is no news here */
                 c.causal = false;
                 c.sliding_window = 0;
                 c.noise.condition_dim = conditioned ? 4 : 0;
-                snprintf(name, sizeof name, "%s %s%s", attention_kinds[k]->name, test_variants[v],
-                         conditioned ? ", conditioned" : "");
+                const char *name = test_text("%s %s%s", attention_kinds[k]->name, test_variants[v],
+                                             conditioned ? ", conditioned" : "");
                 TestModel t;
                 if (test_model_init(&t, &c, 19)) check(&t, name);
                 test_model_free(&t);
@@ -128,7 +127,7 @@ TEST(encoder_sees_whole_sequences) { each_encoder(check_whole); }
 
 /* BF16 weights: scratch keys and values in pairs, odd counts of keys among them. */
 static void check_bf16(TestModel *t, const char *name) {
-    char *dir = test_dir();
+    const char *dir = test_dir();
     Checkpoint c;
     Err err;
     Rows r, source;
@@ -156,7 +155,6 @@ static void check_bf16(TestModel *t, const char *name) {
         tape_free(&tape[s]);
     }
     checkpoint_close(&c);
-    free(dir);
 }
 
 TEST(encoder_bf16) { each_encoder(check_bf16); }
@@ -184,16 +182,16 @@ TEST(encoder_has_no_cache) {
 
 /* Nor can it be asked for the next token, which it sees. */
 TEST(encoder_predicts_no_next_token) {
-    char *dir = test_dir(), *text = trainer_text_file(4000), args[1024], path[512];
+    const char *dir = test_dir(), *text = trainer_text_file(4000);
     Config c = test_config(attention_kind_find("mha"));
     c.causal = false;
     c.sliding_window = 0;
     char *json = config_json_print(&c, NULL);
-    snprintf(path, sizeof path, "%s/config.json", dir);
+    const char *path = test_text("%s/config.json", dir);
     FILE *f = fopen(path, "w");
     REQUIRE(f && fputs(json, f) >= 0 && fclose(f) == 0);
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/out --vocab-size 300", path, text, dir);
-    ChildResult child = trainer_run(args);
+    ChildResult child =
+        trainer_run(test_text("pretrain --config %s --data %s --out %s/out --vocab-size 300", path, text, dir));
     CHECK_MSG(child.status == 1 && strstr(child.output, "causal is false"), "%s", child.output);
     TestModel t;
     Evaluation out;
@@ -203,8 +201,6 @@ TEST(encoder_predicts_no_next_token) {
     test_model_free(&t);
     free(child.output);
     free(json);
-    free(text);
-    free(dir);
 }
 
 /* ---- cross-attention ---- */

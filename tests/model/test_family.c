@@ -330,7 +330,8 @@ TEST(family_noise_seed) { each_member(check_noise_seed); }
 
 static void check_save(Case *c) {
     static const char *const files[] = {"config.json", "model.safetensors"};
-    char *dir[2] = {test_dir(), test_dir()}, path[2][1024];
+    const char *dir[2] = {test_dir(), test_dir()};
+    char path[2][1024];
     int tokens[20], chunk = 20;
     Checkpoint loaded;
     Err err;
@@ -358,8 +359,6 @@ static void check_save(Case *c) {
     free(b);
     checkpoint_close(&loaded);
 done:
-    free(dir[0]);
-    free(dir[1]);
 }
 
 TEST(family_save_load_save) { each_member(check_save); }

@@ -34,8 +34,7 @@ static double number(const Golden *g, const char *key) {
 }
 
 static const float *expected(const Golden *g, const char *prefix, const char *name, size_t n) {
-    char key[256];
-    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const char *key = test_text("%s%s", prefix, name);
     const SafeTensor *t = safe_find(&g->expected, key);
     if (!t || t->bytes != n * sizeof(float)) {
         test_fail(__FILE__, __LINE__, "%s: no %s of %zu floats", g->name, key, n);
@@ -77,17 +76,14 @@ static void read_batch(Golden *g) {
 }
 
 static bool golden_open(Golden *g, const char *name) {
-    char path[512];
     Err err;
     Config c;
     SafeFile weights;
     size_t n;
     *g = (Golden){.name = name};
-    snprintf(path, sizeof path, "tests/golden/%s/config.json", name);
-    if (config_json_load(&c, NULL, path, &err)) goto failed;
+    if (config_json_load(&c, NULL, test_text("tests/golden/%s/config.json", name), &err)) goto failed;
     if (!test_model_init(&g->t, &c, 1)) return false;
-    snprintf(path, sizeof path, "tests/golden/%s/model.safetensors", name);
-    if (safe_open(&weights, path, &err)) goto failed;
+    if (safe_open(&weights, test_text("tests/golden/%s/model.safetensors", name), &err)) goto failed;
     for (int i = 0; i < g->t.model.params.n; i++) {
         Weight *w = g->t.model.params.params[i].weight;
         const SafeTensor *t = safe_find(&weights, w->name);
@@ -99,10 +95,8 @@ static bool golden_open(Golden *g, const char *name) {
     }
     CHECK_MSG(weights.n == g->t.model.params.n, "%s: %d tensors, declared %d", name, weights.n, g->t.model.params.n);
     safe_close(&weights);
-    snprintf(path, sizeof path, "tests/golden/%s/expected.safetensors", name);
-    if (safe_open(&g->expected, path, &err)) goto failed;
-    snprintf(path, sizeof path, "tests/golden/%s/tokens.json", name);
-    char *text = test_read_file(path, &n);
+    if (safe_open(&g->expected, test_text("tests/golden/%s/expected.safetensors", name), &err)) goto failed;
+    char *text = test_read_file(test_text("tests/golden/%s/tokens.json", name), &n);
     g->json = cJSON_Parse(text);
     free(text);
     read_batch(g);

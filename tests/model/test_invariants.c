@@ -142,10 +142,8 @@ TEST(sas_of_identities_is_mha) {
     for (size_t k = 0; k < COUNTOF(silent); k++) each_named(&b, silent[k], set_zero);
     float scale = sqrtf(4.0f / 6.0f);
     for (int l = 0; l < plain.n_layers; l++) {
-        char name[96];
         for (int k = 0; k < 2; k++) {
-            snprintf(name, sizeof name, "model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
-            Weight *w = weight(&a, name);
+            Weight *w = weight(&a, test_text("model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight"));
             for (size_t i = 0; i < weight_count(w); i++) weight_f32(w)[i] *= scale;
         }
     }
@@ -293,8 +291,7 @@ TEST(lecture_is_mha_without_the_division) {
     CHECK(distance(&a, &b) > 1e-3);
     for (int l = 0; l < lecture.n_layers; l++)
         for (int k = 0; k < 2; k++) {
-            char q[96];
-            snprintf(q, sizeof q, "model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
+            const char *q = test_text("model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
             for (size_t i = 0; i < weight_count(weight(&b, q)); i++)
                 weight_f32(weight(&b, q))[i] *= sqrtf((float)lecture.hidden_size);
         }
@@ -316,10 +313,9 @@ TEST(symmetric_is_mha_with_k_equal_to_q) {
     copy_shared(&c, &a);
     for (int l = 0; l < symmetric.n_layers; l++)
         for (int k = 0; k < 2; k++) {
-            char q[96], key[96];
-            snprintf(q, sizeof q, "model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
-            snprintf(key, sizeof key, "model.layers.%d.self_attn.k_proj.%s", l, k ? "bias" : "weight");
-            memcpy(weight(&b, key)->data, weight(&a, q)->data, weight_count(weight(&a, q)) * sizeof(float));
+            const char *q = test_text("model.layers.%d.self_attn.q_proj.%s", l, k ? "bias" : "weight");
+            memcpy(weight(&b, test_text("model.layers.%d.self_attn.k_proj.%s", l, k ? "bias" : "weight"))->data,
+                   weight(&a, q)->data, weight_count(weight(&a, q)) * sizeof(float));
         }
     each_named(&c, "pair.weight", set_identity);
     CHECK(distance(&a, &b) == 0);

@@ -48,15 +48,13 @@ static void each_window(void (*check)(TestModel *t, const Text *text, const char
             Config c = test_variant(attention_kinds[k], test_variants[v]);
             Text text;
             TestModel t;
-            char name[64];
             Draws d = draws_open(8, DRAW_TEST, 1);
             kind.scores = window_scores;
             c.attention.kind = &kind;
             c.max_positions = LENGTH;
             c.n_layers = 1;
             for (int i = 0; i < LENGTH; i++) text.tokens[i] = (int)draw_below(&d, (uint64_t)c.vocab_size);
-            snprintf(name, sizeof name, "%s %s", kind.name, test_variants[v]);
-            if (test_model_init(&t, &c, 23)) check(&t, &text, name);
+            if (test_model_init(&t, &c, 23)) check(&t, &text, test_text("%s %s", kind.name, test_variants[v]));
             test_model_free(&t);
         }
 }

@@ -78,9 +78,8 @@ static bool golden_open(Golden *g, const char *name) {
 
 static void check_close(const Golden *g, const char *prefix, const char *name, const float *got, size_t n,
                         double most) {
-    char key[256];
     double worst = 0;
-    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const char *key = test_text("%s%s", prefix, name);
     const SafeTensor *t = safe_find(&g->expected, key);
     CHECK_MSG(t && t->bytes == n * sizeof(float), "%s: no %s of %zu floats", g->name, key, n);
     if (!t || t->bytes != n * sizeof(float)) return;
@@ -177,11 +176,11 @@ TEST(networks_bad_configs) {
         {"encoder_decoder", "\"num_decoder_layers\": 1", "\"num_decoder_layers\": 2000", "must be 1 to 1024"},
     };
     for (size_t k = 0; k < COUNTOF(cases); k++) {
-        char path[128], changed[4096];
+        char changed[4096];
         Config c;
         Err err = {""};
-        snprintf(path, sizeof path, "tests/golden_networks/%s/config.json", cases[k].name);
-        char *text = test_read_file(path, NULL), *at = strstr(text, cases[k].from);
+        char *text = test_read_file(test_text("tests/golden_networks/%s/config.json", cases[k].name), NULL),
+             *at = strstr(text, cases[k].from);
         REQUIRE(at);
         int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, cases[k].to,
                          at + strlen(cases[k].from));

@@ -136,8 +136,7 @@ TEST(presets_noble_recipes) {
                      {"phase_out", cases[k].phase},
                      {"down.weight", 1}};
         for (size_t i = 0; i < COUNTOF(rates); i++) {
-            char name[96];
-            snprintf(name, sizeof name, "%s%s", prefix, rates[i].name);
+            const char *name = test_text("%s%s", prefix, rates[i].name);
             const Param *p = params_find(&m.params, name);
             CHECK_MSG(p && fabs((double)p->lr_scale - rates[i].want) < 1e-5, "%s: rate of %s", cases[k].preset, name);
         }

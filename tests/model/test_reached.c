@@ -64,19 +64,16 @@ TEST(reached_layers_are_done) {
         for (size_t v = 0; v < COUNTOF(test_variants); v++)
             for (int recompute = 0; recompute <= !strcmp(test_variants[v], "all"); recompute++) {
                 Config c = test_variant(attention_kinds[k], test_variants[v]);
-                char name[64];
-                snprintf(name, sizeof name, "%s, %s", attention_kinds[k]->name, test_variants[v]);
-                check_config(&c, name, recompute);
+                check_config(&c, test_text("%s, %s", attention_kinds[k]->name, test_variants[v]), recompute);
             }
 }
 
 /* All layers of these once had one place for their gradients (layer_gradients.h), for their tapes told of none. */
 TEST(reached_layers_of_other_networks_are_done) {
     for (const Network *const *n = networks; *n; n++) {
-        char path[128];
         Config c;
         Err err;
-        snprintf(path, sizeof path, "tests/golden_networks/%s/config.json", (*n)->name);
+        const char *path = test_text("tests/golden_networks/%s/config.json", (*n)->name);
         for (char *dash = strchr(path, '-'); dash; dash = strchr(dash, '-')) *dash = '_';
         REQUIRE(config_json_load(&c, NULL, path, &err) == 0);
         check_config(&c, (*n)->name, false);

@@ -77,7 +77,6 @@ TEST(recompute_same_gradients) {
         for (size_t v = 0; v < COUNTOF(test_variants); v++)
             for (int density = 0; density < 3; density++) {
                 Config c = test_variant(attention_kinds[k], test_variants[v]);
-                char name[64];
                 if (density && (!c.noise.scope || c.noise.span != SPAN_PAIR)) continue;
                 c.n_layers = 3;
                 if (density == 1) c.noise.condition_dim = 4;
@@ -85,8 +84,8 @@ TEST(recompute_same_gradients) {
                     c.noise.density = DENSITY_MIXTURE;
                     c.noise.components = 3;
                 }
-                snprintf(name, sizeof name, "%s %s, density %d", attention_kinds[k]->name, test_variants[v], density);
-                check_config(&c, name, turn++);
+                check_config(&c, test_text("%s %s, density %d", attention_kinds[k]->name, test_variants[v], density),
+                             turn++);
             }
 }
 
@@ -132,13 +131,10 @@ TEST(recompute_takes_less_memory) {
 /* ---- the trainer ---- */
 
 static void pretrain(const char *config, const char *text, const char *out, const char *more) {
-    char args[2048];
-    snprintf(args, sizeof args,
-             "pretrain --config %s --data %s --out %s --vocab-size 300 --batch 2 --accumulate 2 "
-             "--warmup 4 --eval-every 0 --noise-per-sequence --kl-weight 0.01 --perturb layer-after "
-             "--perturb-sigma 0.001 --schedule constant %s",
-             config, text, out, more);
-    trainer_done(args);
+    trainer_done(test_text("pretrain --config %s --data %s --out %s --vocab-size 300 --batch 2 --accumulate 2 "
+                           "--warmup 4 --eval-every 0 --noise-per-sequence --kl-weight 0.01 --perturb layer-after "
+                           "--perturb-sigma 0.001 --schedule constant %s",
+                           config, text, out, more));
 }
 
 static void check_files(const char *a, const char *b, const char *what) {
@@ -153,22 +149,14 @@ static void check_files(const char *a, const char *b, const char *what) {
 
 /* The flag is not remembered: a run may be resumed with it or without. */
 static void check_trainer(const char *preset, const char *precision) {
-    char *dir = test_dir(), *text = trainer_text_file(8000), more[128];
-    char *kept = trainer_join(dir, "kept"), *recomputed = trainer_join(dir, "recomputed");
-    snprintf(more, sizeof more, "--steps 12 --precision %s", precision);
-    pretrain(preset, text, kept, more);
-    snprintf(more, sizeof more, "--steps 12 --precision %s --recompute", precision);
-    pretrain(preset, text, recomputed, more);
+    const char *dir = test_dir(), *text = trainer_text_file(8000);
+    const char *kept = test_text("%s/kept", dir), *recomputed = test_text("%s/recomputed", dir);
+    pretrain(preset, text, kept, test_text("--steps 12 --precision %s", precision));
+    pretrain(preset, text, recomputed, test_text("--steps 12 --precision %s --recompute", precision));
     check_files(kept, recomputed, preset);
-    snprintf(more, sizeof more, "--steps 16 --precision %s --resume --recompute", precision);
-    pretrain(preset, text, kept, more);
-    snprintf(more, sizeof more, "--steps 16 --precision %s --resume", precision);
-    pretrain(preset, text, recomputed, more);
+    pretrain(preset, text, kept, test_text("--steps 16 --precision %s --resume --recompute", precision));
+    pretrain(preset, text, recomputed, test_text("--steps 16 --precision %s --resume", precision));
     check_files(kept, recomputed, "resumed");
-    free(kept);
-    free(recomputed);
-    free(text);
-    free(dir);
 }
 
 TEST(recompute_same_checkpoint) {

@@ -44,9 +44,8 @@ TEST(starts_tpa) {
     Config c;
     REQUIRE(preset_config(&c, "tpa-tiny", NULL) == 0);
     for (size_t i = 0; i < COUNTOF(factors); i++) {
-        char name[96];
         size_t count;
-        snprintf(name, sizeof name, "model.layers.0.self_attn.%s.weight", factors[i].name);
+        const char *name = test_text("model.layers.0.self_attn.%s.weight", factors[i].name);
         float *w = start_of(&c, name, &count);
         REQUIRE((double)count == factors[i].m * factors[i].n * 256);
         double bound = sqrt(6 / (factors[i].m * factors[i].n + 256 * factors[i].n)), most = 0, squares = 0;
@@ -107,12 +106,9 @@ TEST(starts_cosnet) {
     REQUIRE(preset_config(&c, "noble-tiny", NULL) == 0);
     c.noble.layers = 3;
     for (size_t i = 0; i < COUNTOF(places); i++) {
-        char name[96];
         size_t n;
-        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.freq_%s", places[i]);
-        float *freq = start_of(&c, name, &n);
-        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.phase_%s", places[i]);
-        float *phase = start_of(&c, name, &n);
+        float *freq = start_of(&c, test_text("model.layers.0.mlp.down_proj.noble.freq_%s", places[i]), &n);
+        float *phase = start_of(&c, test_text("model.layers.0.mlp.down_proj.noble.phase_%s", places[i]), &n);
         REQUIRE(n == 16);
         double sum = 0;
         for (size_t k = 0; k < n; k++) {
@@ -135,8 +131,7 @@ TEST(starts_noble_branch) {
         double want;
     } weights[] = {{"down", 1 / sqrt(c.mlp.width)}, {"mix", sqrt(6 / (2 * r) / 3)}, {"up", 0.01 / sqrt(r)}};
     for (size_t i = 0; i < COUNTOF(weights); i++) {
-        char name[96];
-        snprintf(name, sizeof name, "model.layers.0.mlp.down_proj.noble.%s.weight", weights[i].name);
+        const char *name = test_text("model.layers.0.mlp.down_proj.noble.%s.weight", weights[i].name);
         double got = deviation_of(&c, name);
         CHECK_MSG(fabs(got / weights[i].want - 1) < 0.1, "%s: %g, not %g", name, got, weights[i].want);
     }
@@ -154,8 +149,7 @@ TEST(starts_sas) {
     } weights[] = {
         {"head_in", heads * kernel}, {"head_out", heads_x * kernel}, {"feature_in", dim}, {"feature_out", dim_x}};
     for (size_t i = 0; i < COUNTOF(weights); i++) {
-        char name[96];
-        snprintf(name, sizeof name, "model.layers.1.self_attn.sas.q.%s.weight", weights[i].name);
+        const char *name = test_text("model.layers.1.self_attn.sas.q.%s.weight", weights[i].name);
         double got = deviation_of(&c, name), want = 1 / sqrt(3 * weights[i].fan_in);
         CHECK_MSG(fabs(got / want - 1) < 0.1, "%s: %g, not %g", name, got, want);
     }

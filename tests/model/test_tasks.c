@@ -168,9 +168,8 @@ static void each_end(void (*check)(TestModel *t, const char *name)) {
     for (int k = 0; attention_kinds[k]; k++)
         for (size_t e = 0; e < COUNTOF(ends); e++) {
             Config c = test_config(attention_kinds[k]);
-            char name[64];
             ends[e].make(&c);
-            snprintf(name, sizeof name, "%s %s", attention_kinds[k]->name, ends[e].name);
+            const char *name = test_text("%s %s", attention_kinds[k]->name, ends[e].name);
             TestModel t;
             if (test_model_init(&t, &c, 23)) check(&t, name);
             test_model_free(&t);
@@ -319,7 +318,8 @@ TEST(task_alone_and_in_a_batch) { each_end(check_alone); }
 static void check_saved(TestModel *t, const char *name) {
     const AttentionKind *kind = t->model.cfg.attention.kind;
     if (kind && strcmp(kind->name, "mha")) return; /* other kinds change nothing here, and files take time */
-    char *dir = test_dir(), *again = test_dir(), path[2][512];
+    const char *dir = test_dir(), *again = test_dir();
+    char path[2][512];
     Checkpoint c;
     Err err;
     Examples e;
@@ -353,8 +353,6 @@ static void check_saved(TestModel *t, const char *name) {
         for (int k = 0; k < 2; k++) tape_free(&tape[k]);
         checkpoint_close(&c);
     }
-    free(dir);
-    free(again);
 }
 
 TEST(task_checkpoints) { each_end(check_saved); }
@@ -438,7 +436,8 @@ TEST(task_presets_in_int8) {
                  {"image-tokens-nano", "KV cache per token"}};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         static const Labels digits = {10, 20, "0\0001\0002\0003\0004\0005\0006\0007\0008\0009"};
-        char *dir = test_dir(), to[256], out[16384], arguments[600];
+        const char *dir = test_dir();
+        char to[256], out[16384];
         Config c;
         TestModel t;
         Checkpoint q;
@@ -448,12 +447,11 @@ TEST(task_presets_in_int8) {
             param_init(&t.model.params.params[p], 1, weight_f32(t.model.params.params[p].weight));
         REQUIRE(checkpoint_save(dir, &t.model, &digits, DTYPE_F32, 1, &err) == 0);
         snprintf(to, sizeof to, "%s/int8", dir);
-        snprintf(arguments, sizeof arguments, "quantize %s %s", dir, to);
-        CHECK_MSG(test_run_tool(arguments, out) == 0, "%s: %s", cases[i].preset, out);
-        snprintf(arguments, sizeof arguments, "verify %s", to);
-        CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s: %s", cases[i].preset, out);
-        snprintf(arguments, sizeof arguments, "inspect %s | grep -F '%s'", to, cases[i].shows);
-        CHECK_MSG(test_run_tool(arguments, out) == 0, "%s: %s", cases[i].preset, out);
+        CHECK_MSG(test_run_tool(test_text("quantize %s %s", dir, to), out) == 0, "%s: %s", cases[i].preset, out);
+        CHECK_MSG(test_run_tool(test_text("verify %s", to), out) == 0 && !strncmp(out, "ok ", 3), "%s: %s",
+                  cases[i].preset, out);
+        CHECK_MSG(test_run_tool(test_text("inspect %s | grep -F '%s'", to, cases[i].shows), out) == 0, "%s: %s",
+                  cases[i].preset, out);
         REQUIRE(checkpoint_open(&q, to, &err) == 0);
         static float image[28 * 28];
         static int tokens[17];
@@ -482,6 +480,5 @@ TEST(task_presets_in_int8) {
         tape_free(&tape[1]);
         checkpoint_close(&q);
         test_model_free(&t);
-        free(dir);
     }
 }

@@ -10,20 +10,18 @@
 #include <string.h>
 
 static void run(const char *dir, const char *name, const char *data, const char *config, const char *more) {
-    char args[2048];
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/%s %s", config, data, dir, name, more);
-    trainer_done(args);
+    trainer_done(test_text("pretrain --config %s --data %s --out %s/%s %s", config, data, dir, name, more));
 }
 
 static void hash_run(const char *dir, const char *name, char hash[65]) {
-    char *path = trainer_join(dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     trainer_hash_file(path, "optimizer.safetensors", hash);
-    free(path);
 }
 
 /* Wide enough that every product is shared out. */
 static void check_teams(const char *preset, const char *precision) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), first[65], hash[65], args[256];
+    const char *dir = test_dir(), *text = trainer_text_file(20000);
+    char first[65], hash[65], args[256];
     for (int threads = 1; threads <= 3; threads++) {
         snprintf(args, sizeof args,
                  "--vocab-size 300 --steps 3 --batch 4 --eval-every 0 --save-every 0 --precision %s --threads %d",
@@ -34,8 +32,6 @@ static void check_teams(const char *preset, const char *precision) {
         CHECK_MSG(threads == 1 || !strcmp(first, hash), "%s, %s: %d threads change the weights", preset, precision,
                   threads);
     }
-    free(text);
-    free(dir);
 }
 
 TEST(train_same_bits_on_any_team) {
@@ -48,42 +44,32 @@ TEST(train_same_bits_on_any_team) {
 
 TEST(train_bf16_resumes_in_the_same_bits) {
     static const char flags[] = "--steps 60 --batch 2 --warmup 4 --save-dtype bf16 --precision bf16 --eval-every 0";
-    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], log[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
     char whole[65], parts[65];
     run(dir, "whole", text, config, flags);
     hash_run(dir, "whole", whole);
-    snprintf(log, sizeof log, "%s/parts/log.jsonl", dir);
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/parts %s", config, text, dir, flags);
     ChildResult c = {0};
     for (int try = 0; try < TRIES && c.status == 0; try++) { /* it may be faster */
-        char remove[512];
-        snprintf(remove, sizeof remove, "rm -rf %s/parts", dir);
-        CHECK(system(remove) == 0);
+        CHECK(system(test_text("rm -rf %s/parts", dir)) == 0);
         free(c.output);
-        c = trainer_run_stopped(args, log, 600, SIGTERM);
+        c = trainer_run_stopped(test_text("pretrain --config %s --data %s --out %s/parts %s", config, text, dir, flags),
+                                test_text("%s/parts/log.jsonl", dir), 600, SIGTERM);
     }
     CHECK_MSG(c.status == 128 + SIGTERM, "status %d: %s", c.status, c.output);
     free(c.output);
-    snprintf(args, sizeof args, "pretrain --resume --out %s/parts --precision f32", dir);
-    c = trainer_run(args);
+    c = trainer_run(test_text("pretrain --resume --out %s/parts --precision f32", dir));
     CHECK_MSG(kernels->train->pairs_pay
                   ? c.status == 1 && strstr(c.output, "--precision is f32, the run to be resumed has bf16") != NULL
                   : c.status == 0,
               "%s", c.output);
     free(c.output);
-    snprintf(args, sizeof args, "pretrain --resume --out %s/parts", dir);
-    trainer_done(args);
+    trainer_done(test_text("pretrain --resume --out %s/parts", dir));
     hash_run(dir, "parts", parts);
     CHECK(!strcmp(whole, parts));
-    free(config);
-    free(text);
-    free(dir);
 }
 
 static double last_validation_loss(const char *dir, const char *name) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s/log.jsonl", dir, name);
-    char *log = test_read_file(path, NULL), *at = log, *last = NULL;
+    char *log = test_read_file(test_text("%s/%s/log.jsonl", dir, name), NULL), *at = log, *last = NULL;
     while (at && (at = strstr(at, "\"val_loss\":"))) last = at += strlen("\"val_loss\":");
     double loss = last ? strtod(last, NULL) : NAN;
     free(log);
@@ -93,31 +79,27 @@ static double last_validation_loss(const char *dir, const char *name) {
 TEST(train_bf16_ends_near_f32) {
     if (SANITIZED) SKIP("is about numbers, over 400 steps");
     static const char *const precisions[] = {"f32", "bf16"};
-    char *dir = test_dir(), *text = trainer_text_file(60000), args[256];
+    const char *dir = test_dir(), *text = trainer_text_file(60000);
     double loss[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args,
-                 "--vocab-size 300 --steps 200 --batch 8 --lr 3e-3 --eval-every 0 --save-every 0 --precision %s",
-                 precisions[i]);
-        run(dir, precisions[i], text, "noiseformer-v2-nano", args);
+        run(dir, precisions[i], text, "noiseformer-v2-nano",
+            test_text("--vocab-size 300 --steps 200 --batch 8 --lr 3e-3 --eval-every 0 --save-every 0 --precision %s",
+                      precisions[i]));
         loss[i] = last_validation_loss(dir, precisions[i]);
     }
     CHECK_MSG((loss[0] != loss[1] || !kernels->train->pairs_pay) && fabs(loss[1] / loss[0] - 1) < 0.01,
               "f32 ends at %g, bf16 at %g", loss[0], loss[1]);
-    free(text);
-    free(dir);
 }
 
 static char *state_of(const char *dir, const char *name) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s/trainer_state.json", dir, name);
-    return test_read_file(path, NULL);
+    return test_read_file(test_text("%s/%s/trainer_state.json", dir, name), NULL);
 }
 
 /* Where the processor is no faster at bf16 products a run is one in f32, says so, and stays one. */
 TEST(train_bf16_is_f32_without_bf16_products) {
     static const char *const precisions[] = {"f32", "bf16"};
-    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], hash[2][65];
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
+    char args[2048], hash[2][65];
     test_env("NOISED_ISA", "ref");
     for (int i = 0; i < 2; i++) {
         snprintf(args, sizeof args,
@@ -143,7 +125,4 @@ TEST(train_bf16_is_f32_without_bf16_products) {
                                         : c.status == 0,
               "%s", c.output);
     free(c.output);
-    free(config);
-    free(text);
-    free(dir);
 }

@@ -11,8 +11,8 @@
 
 BatchPlace batch_place(TestCheckpoint kind) {
     BatchPlace p = {.dir = test_dir(), .kind = kind};
-    test_path(p.in, p.dir, "in.jsonl");
-    test_path(p.out, p.dir, "out.jsonl");
+    snprintf(p.in, sizeof p.in, "%s/in.jsonl", p.dir);
+    snprintf(p.out, sizeof p.out, "%s/out.jsonl", p.dir);
     const char *model = test_checkpoint(kind);
     snprintf(p.model, sizeof p.model, "%s", model ? model : "");
     return p;
@@ -28,9 +28,8 @@ void batch_write(const BatchPlace *p, Buffer *b) {
 }
 
 int batch_to_its_end(const BatchPlace *p, const char *options, char **said) {
-    char line[1200];
-    snprintf(line, sizeof line, "--model %s --threads 1 --batch %s --out %s %s", p->model, p->in, p->out, options);
-    return daemon_run(line, said);
+    return daemon_run(test_text("--model %s --threads 1 --batch %s --out %s %s", p->model, p->in, p->out, options),
+                      said);
 }
 
 BatchResults batch_results(const BatchPlace *p) {
@@ -81,9 +80,8 @@ static void mask(char *text) {
 
 /* The bytes of the result's body in the file. */
 static char *body_of(const BatchResults *r, const char *id) {
-    char start[64];
-    snprintf(start, sizeof start, "\"custom_id\":\"%s\",\"response\":{", id);
-    const char *line = strstr(r->text, start), *body = line ? strstr(line, "\"body\":") : NULL;
+    const char *line = strstr(r->text, test_text("\"custom_id\":\"%s\",\"response\":{", id)),
+               *body = line ? strstr(line, "\"body\":") : NULL;
     const char *end = line ? strstr(line, "},\"error\":null}\n") : NULL;
     return body && end ? strndup(body + 7, (size_t)(end - body) - 7) : xstrdup("none");
 }
@@ -120,7 +118,6 @@ static void check_same(TestCheckpoint kind, const char *options, const Asked *as
     daemon_stop(&d);
     batch_results_free(&r);
     free(said);
-    free(p.dir);
 }
 
 #define RIVER "\"prompt\":\"The river\",\"seed\":3,\"max_tokens\":12"
@@ -224,8 +221,7 @@ TEST(batch_names_bad_lines_and_does_the_rest) {
         BatchResults r = batch_results(&p);
         CHECK_MSG(r.n == (int)COUNTOF(cases) - 1, "%s", r.text);
         for (size_t i = 0; i < COUNTOF(cases); i++) {
-            char id[32];
-            snprintf(id, sizeof id, "batch_req_%zu", i + 1);
+            const char *id = test_text("batch_req_%zu", i + 1);
             const cJSON *line = NULL;
             for (int k = 0; k < r.n; k++)
                 if (!strcmp(json_text(r.lines[k], "id"), id)) line = r.lines[k];
@@ -244,7 +240,6 @@ TEST(batch_names_bad_lines_and_does_the_rest) {
         }
         batch_results_free(&r);
     }
-    free(p.dir);
 }
 
 /* A line of any length takes no more memory than one that may be asked. */
@@ -258,7 +253,6 @@ TEST(batch_names_a_line_of_zeros) {
     BatchResults r = batch_results(&p);
     CHECK_MSG(r.n == 1 && strstr(r.text, "\"code\":\"invalid_json\""), "%s", r.text);
     batch_results_free(&r);
-    free(p.dir);
 }
 
 TEST(batch_passes_over_endless_lines) {
@@ -277,7 +271,6 @@ TEST(batch_passes_over_endless_lines) {
     CHECK(json_number(batch_result(&r, "a"), "response.status_code") == 200);
     batch_results_free(&r);
     free(xs);
-    free(p.dir);
 }
 
 /* ---- limits ---- */
@@ -287,9 +280,7 @@ TEST(batch_remembers_thousands_of_ids) {
     BatchPlace p = batch_place(CHECKPOINT_SMALL);
     Buffer b = {0};
     for (int i = 0; i <= LINES; i++) {
-        char id[16];
-        snprintf(id, sizeof id, "%d", i % LINES);
-        batch_put(&b, id, "/tokenize", "{\"prompt\":\"x\"}");
+        batch_put(&b, test_text("%d", i % LINES), "/tokenize", "{\"prompt\":\"x\"}");
     }
     batch_write(&p, &b);
     for (int again = 0; again < 2; again++) {
@@ -300,7 +291,6 @@ TEST(batch_remembers_thousands_of_ids) {
         CHECK(strstr(r.text, "custom_id \\\"0\\\" is that of line 1 too"));
         batch_results_free(&r);
     }
-    free(p.dir);
 }
 
 TEST(batch_tells_what_was_left_aside) {
@@ -312,5 +302,4 @@ TEST(batch_tells_what_was_left_aside) {
     BatchResults r = batch_results(&p);
     CHECK_MSG(strstr(r.text, "\"headers\":{\"x-noised-ignored\":\"bogus, more\"}"), "%s", r.text);
     batch_results_free(&r);
-    free(p.dir);
 }

@@ -8,7 +8,7 @@
 #include "tests/support/http_client.h"
 
 typedef struct BatchPlace {
-    char *dir; /* the test's to free */
+    const char *dir;
     char in[300], out[300], model[300];
     TestCheckpoint kind;
 } BatchPlace;

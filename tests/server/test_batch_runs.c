@@ -21,10 +21,8 @@ enum { MANY = 160 };
 static void write_many(const BatchPlace *p, int n, const char *more) {
     Buffer b = {0};
     for (int i = 0; i < n; i++) {
-        char id[16], body[200];
-        snprintf(id, sizeof id, "r%d", i);
-        snprintf(body, sizeof body, "{\"prompt\":\"The river\",\"max_tokens\":24,\"seed\":%d%s}", i, more);
-        batch_put(&b, id, "/v1/completions", body);
+        batch_put(&b, test_text("r%d", i), "/v1/completions",
+                  test_text("{\"prompt\":\"The river\",\"max_tokens\":24,\"seed\":%d%s}", i, more));
     }
     batch_write(p, &b);
 }
@@ -39,9 +37,8 @@ static int count_results(const BatchPlace *p) {
 /* A batch that runs, and has written a line, or has ended. */
 static pid_t begin_batch(const BatchPlace *p) {
     const char *build = getenv("BUILD");
-    char program[512];
     int before = count_results(p);
-    snprintf(program, sizeof program, "%s/noised", build ? build : "build");
+    const char *program = test_text("%s/noised", build ? build : "build");
     fflush(stdout);
     pid_t pid = fork();
     BUG_ON(pid < 0);
@@ -59,9 +56,7 @@ static pid_t begin_batch(const BatchPlace *p) {
 }
 
 static char *text_of(const BatchResults *r, int i) {
-    char id[16];
-    snprintf(id, sizeof id, "r%d", i);
-    return json_raw(batch_result(r, id), "response.body.choices");
+    return json_raw(batch_result(r, test_text("r%d", i)), "response.body.choices");
 }
 
 /* Each request once, with what an undisturbed run says; `before` is still there. */
@@ -119,23 +114,19 @@ TEST(batch_goes_on_where_it_was) {
     free(torn);
     free(before);
     batch_results_free(&right);
-    free(right_place.dir);
-    free(p.dir);
 }
 
 TEST(batch_says_when_the_disk_is_full) {
     BatchPlace right_place = batch_place(CHECKPOINT_SMALL), p = batch_place(CHECKPOINT_SMALL);
     const char *build = getenv("BUILD");
-    char command[1500], says[300];
     write_many(&right_place, MANY, "");
     write_many(&p, MANY, "");
     REQUIRE(batch_to_its_end(&right_place, "", NULL) == 0);
     BatchResults right = batch_results(&right_place);
-    test_path(says, p.dir, "says");
-    snprintf(command, sizeof command,
-             "bash -c 'ulimit -f 16; %s/noised --model %s --threads 1 --batch %s --out %s >/dev/null 2>%s'",
-             build ? build : "build", p.model, p.in, p.out, says);
-    int status = system(command);
+    const char *says = test_text("%s/says", p.dir);
+    int status =
+        system(test_text("bash -c 'ulimit -f 16; %s/noised --model %s --threads 1 --batch %s --out %s >/dev/null 2>%s'",
+                         build ? build : "build", p.model, p.in, p.out, says));
     char *said = test_read_file(says, NULL), *before = test_read_file(p.out, NULL);
     CHECK_MSG(WEXITSTATUS(status) == 1 && strstr(said, "out.jsonl cannot be written: File too large"), "%d: %s", status,
               said);
@@ -146,8 +137,6 @@ TEST(batch_says_when_the_disk_is_full) {
     free(said);
     free(before);
     batch_results_free(&right);
-    free(right_place.dir);
-    free(p.dir);
 }
 
 TEST(batch_feeds_no_more_than_the_queue_takes) {
@@ -158,7 +147,6 @@ TEST(batch_feeds_no_more_than_the_queue_takes) {
     CHECK(r.n == 60);
     for (int i = 0; i < r.n; i++) CHECK(json_number(r.lines[i], "response.status_code") == 200);
     batch_results_free(&r);
-    free(p.dir);
 }
 
 /* ---- the command line, and files that are something else ---- */
@@ -202,10 +190,8 @@ TEST(batch_refuses_what_means_nothing) {
     batch_put(&b, "a", "/tokenize", "{\"prompt\":\"x\"}");
     batch_write(&p, &b);
     for (size_t i = 0; i < COUNTOF(for_clients); i++) {
-        char says[64];
-        snprintf(says, sizeof says, "%.*s means nothing with --batch", (int)strcspn(for_clients[i], " "),
-                 for_clients[i]);
-        expect(&p, 2, says, "--model %s --batch %s --out %s %s", p.model, p.in, p.out, for_clients[i]);
+        expect(&p, 2, test_text("%.*s means nothing with --batch", (int)strcspn(for_clients[i], " "), for_clients[i]),
+               "--model %s --batch %s --out %s %s", p.model, p.in, p.out, for_clients[i]);
     }
     CHECK(access(p.out, F_OK) != 0);
     expect(&p, 2, "--batch FILE goes with --out FILE", "--model %s --batch %s", p.model, p.in);
@@ -218,7 +204,6 @@ TEST(batch_refuses_what_means_nothing) {
     expect(&p, 1, "is no regular file", "--model %s --batch %s --out %s", p.model, p.dir, p.out);
     expect(&p, 1, "nothing: No such file", "--model %s --batch %s/nothing --out %s/x", p.model, p.dir, p.dir);
     expect(&p, 1, "No such file", "--model %s --batch %s --out %s/no/x", p.model, p.in, p.dir);
-    free(p.dir);
 }
 
 TEST(batch_leaves_other_files_alone) {
@@ -247,7 +232,6 @@ TEST(batch_leaves_other_files_alone) {
     batch_put(&b, "other", "/tokenize", "{\"prompt\":\"x\"}");
     batch_write(&p, &b);
     expect(&p, 0, "1 results in", "--model %s --batch %s --out %s", p.model, p.in, p.out);
-    free(p.dir);
 }
 
 /* By the fingerprint; a chat's has the template's behind it. */
@@ -272,7 +256,6 @@ TEST(batch_goes_on_with_the_same_model) {
         CHECK(now && !strcmp(now, all));
         free(now);
         free(all);
-        free(p.dir);
     }
 }
 
@@ -286,8 +269,7 @@ TEST(batch_draws_a_bar_on_a_terminal) {
     ioctl(master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 80});
     int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
     const char *build = getenv("BUILD");
-    char program[512];
-    snprintf(program, sizeof program, "%s/noised", build ? build : "build");
+    const char *program = test_text("%s/noised", build ? build : "build");
     fflush(stdout);
     pid_t pid = fork();
     BUG_ON(pid < 0);
@@ -302,5 +284,4 @@ TEST(batch_draws_a_bar_on_a_terminal) {
     close(master);
     CHECK_MSG(strstr(text, "\r\033[K[########################] 4/4 lines"), "%s", text);
     CHECK_MSG(strstr(text, "out.jsonl: 4 results, 0 of them errors"), "%s", text);
-    free(p.dir);
 }

@@ -212,9 +212,8 @@ TEST(bounds_of_chat_templates) {
 
 /* Kilobytes of a line of /proc/PID/status. */
 static double status_kb(const Daemon *d, const char *key) {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/status", (int)d->pid);
-    FILE *f = fopen(path, "r");
+    char text[4096];
+    FILE *f = fopen(test_text("/proc/%d/status", (int)d->pid), "r");
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     text[n] = 0;
     if (f) fclose(f);

@@ -20,9 +20,8 @@ TEST(demo_is_small) {
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json", "log.jsonl", "README.md"};
     double bytes = 0;
     for (size_t i = 0; i < COUNTOF(files); i++) {
-        char path[64];
         struct stat st;
-        snprintf(path, sizeof path, "%s/%s", demo, files[i]);
+        const char *path = test_text("%s/%s", demo, files[i]);
         CHECK_MSG(stat(path, &st) == 0, "%s is missing", path);
         bytes += (double)st.st_size;
     }
@@ -31,10 +30,10 @@ TEST(demo_is_small) {
 
 /* Mean log-probability of a text's tokens but the first; NaN when the answer is none. */
 static double score(const Daemon *d, const char *text) {
-    char body[512];
-    snprintf(body, sizeof body,
-             "{\"prompt\":\"%s\",\"max_tokens\":0,\"echo\":true,\"logprobs\":0,\"noise_seed\":1,\"seed\":1}", text);
-    Answer a = http_post(d, "/v1/completions", body);
+    Answer a = http_post(
+        d, "/v1/completions",
+        test_text("{\"prompt\":\"%s\",\"max_tokens\":0,\"echo\":true,\"logprobs\":0,\"noise_seed\":1,\"seed\":1}",
+                  text));
     const cJSON *values = json_at(a.json, "choices.0.logprobs.token_logprobs");
     int n = cJSON_GetArraySize(values);
     double sum = 0;
@@ -62,9 +61,9 @@ TEST(demo_knows_english) {
 }
 
 static char *sample(const Daemon *d, int noise_seed) {
-    char body[256];
-    snprintf(body, sizeof body, "{\"prompt\":\"It was\",\"max_tokens\":40,\"seed\":7,\"noise_seed\":%d}", noise_seed);
-    Answer a = http_post(d, "/v1/completions", body);
+    Answer a =
+        http_post(d, "/v1/completions",
+                  test_text("{\"prompt\":\"It was\",\"max_tokens\":40,\"seed\":7,\"noise_seed\":%d}", noise_seed));
     char *text = strdup(answer_text(&a, 0));
     answer_free(&a);
     return text;
@@ -113,9 +112,8 @@ TEST(demo_slurs_nobody) {
     if (SANITIZED) SKIP("it is about the weights");
     REQUIRE(daemon_start_at(&d, demo, NULL));
     for (size_t i = 0; i < COUNTOF(ways) * COUNTOF(prompts); i++) {
-        char body[256];
-        snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"max_tokens\":60,\"n\":%d,\"seed\":%d,%s}",
-                 prompts[i / COUNTOF(ways)], SEEDS, (int)i * SEEDS, ways[i % COUNTOF(ways)]);
+        const char *body = test_text("{\"prompt\":\"%s\",\"max_tokens\":60,\"n\":%d,\"seed\":%d,%s}",
+                                     prompts[i / COUNTOF(ways)], SEEDS, (int)i * SEEDS, ways[i % COUNTOF(ways)]);
         Answer a = http_post(&d, "/v1/completions", body);
         const cJSON *choices = json_at(a.json, "choices");
         CHECK_MSG(cJSON_GetArraySize(choices) == SEEDS, "%s: %s", body, a.body);
@@ -175,9 +173,7 @@ TEST(demo_script_shows_what_noise_is_for) {
     CHECK_MSG(strstr(text, "The same seed gave the same bytes."), "%s", text);
     char *answers[4];
     for (int seed = 1; seed <= 4; seed++) {
-        char title[32];
-        snprintf(title, sizeof title, "noise_seed %d ---\n", seed);
-        answers[seed - 1] = part(text, title);
+        answers[seed - 1] = part(text, test_text("noise_seed %d ---\n", seed));
         REQUIRE(answers[seed - 1]);
         CHECK_MSG(!strncmp(answers[seed - 1], prompt, strlen(prompt)), "%s", answers[seed - 1]);
         for (int other = 0; other < seed - 1; other++) CHECK(strcmp(answers[other], answers[seed - 1]));
@@ -189,9 +185,7 @@ TEST(demo_script_shows_what_noise_is_for) {
 TEST(demo_script_asks_no_other_server) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    char port[16];
-    snprintf(port, sizeof port, "%d", d.port);
-    CHECK(!run_script("It was", port));
+    CHECK(!run_script("It was", test_text("%d", d.port)));
     daemon_stop(&d);
 }
 

@@ -14,21 +14,17 @@
 /* ---- nginx ---- */
 
 typedef struct Proxy {
-    char *dir;
+    const char *dir;
     int port;
 } Proxy;
 
 static int in_dir(const Proxy *p, const char *command) {
-    char line[2048];
-    snprintf(line, sizeof line, "export DIR=%s PORT=%d PATH=$PATH:/usr/sbin; { %s; } >>$DIR/out 2>&1", p->dir, p->port,
-             command);
-    return system(line);
+    return system(
+        test_text("export DIR=%s PORT=%d PATH=$PATH:/usr/sbin; { %s; } >>$DIR/out 2>&1", p->dir, p->port, command));
 }
 
 static void show_output(const Proxy *p) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/out", p->dir);
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/out", p->dir), NULL);
     CHECK_MSG(false, "%s", text ? text : "no output");
     free(text);
 }
@@ -57,20 +53,15 @@ static bool proxy_start(Proxy *p, const Daemon *d, int n) {
     return false;
 }
 
-static void proxy_stop(Proxy *p) {
-    in_dir(p, "kill $(cat $DIR/pid)");
-    free(p->dir);
-}
+static void proxy_stop(Proxy *p) { in_dir(p, "kill $(cat $DIR/pid)"); }
 
 /* By https; body NULL: GET. */
 static Answer ask(const Proxy *p, const char *path, const char *body) {
     Answer a = {0};
-    char url[10240];
     long status = 0;
     Text text = {0}, headers = {0};
     CURL *curl = curl_easy_init();
-    snprintf(url, sizeof url, "https://127.0.0.1:%d%s", p->port, path);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_URL, test_text("https://127.0.0.1:%d%s", p->port, path));
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L); /* the certificate is a minute old and its own authority */
     curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
@@ -186,8 +177,7 @@ TEST(deploy_nginx_asks_whoever_came_back) {
     for (int i = 0; i < 2; i++) REQUIRE(daemon_start(&d[i], CHECKPOINT_SMALL, NULL));
     REQUIRE(proxy_start(&p, d, 2));
     for (int i = 0; i < 2; i++) {
-        char options[32];
-        snprintf(options, sizeof options, "--port %d", d[i].port);
+        const char *options = test_text("--port %d", d[i].port);
         die(&d[i]);
         CHECK_MSG(failures(&p, 6) == 0, "while daemon %d is dead", i);
         REQUIRE(daemon_start(&d[i], CHECKPOINT_SMALL, options));
@@ -223,12 +213,12 @@ TEST(deploy_kubernetes_names_what_there_is) {
     strcat(series, " ");
     Answer a = http_get(&d, "/metrics");
     CHECK_MSG(strstr(a.body, series), "no such figure: %s", series);
-    char *deployment = test_read_file("deploy/kubernetes/base/deployment.yaml", NULL), option[64], line[160];
+    char *deployment = test_read_file("deploy/kubernetes/base/deployment.yaml", NULL), option[64];
     int n = 0;
     for (const char *at = deployment; (at = strstr(at, "- --")) != NULL; at += 4, n++) {
         CHECK(sscanf(at, "- %60[a-z-]=", option) == 1);
-        snprintf(line, sizeof line, "${BUILD:-build}/noised --help | grep -q -e '%s '", option);
-        CHECK_MSG(system(line) == 0, "no such option: %s", option);
+        CHECK_MSG(system(test_text("${BUILD:-build}/noised --help | grep -q -e '%s '", option)) == 0,
+                  "no such option: %s", option);
     }
     CHECK(n > 5);
     answer_free(&a);

@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *url_of(const Daemon *d) {
-    char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/v1/completions", d->port);
-    return xstrdup(url);
-}
+static char *url_of(const Daemon *d) { return xstrdup(test_text("http://127.0.0.1:%d/v1/completions", d->port)); }
 
 /* Sends bodies[0..n), `most` at once; the essences of the answers. Each must be a whole completion. */
 static char **ask(const Daemon *d, char *const *bodies, int n, int most) {
@@ -105,16 +101,14 @@ TEST(determinism_http_bodies_are_the_same_in_a_crowd) {
 TEST(determinism_http_256_streams) {
     enum { KINDS = 8, N = 256 };
     Daemon d;
-    char *plain[KINDS], *streams[N], body[256];
+    char *plain[KINDS], *streams[N];
     static const char form[] =
         "{\"prompt\":\"The mill\",\"max_tokens\":40,\"ignore_eos\":true,\"seed\":%d,\"logprobs\":1,"
         "\"noise_seed\":%d%s}";
     for (int i = 0; i < N; i++) {
-        snprintf(body, sizeof body, form, i % KINDS, i % KINDS, "");
-        if (i < KINDS) plain[i] = xstrdup(body);
-        snprintf(body, sizeof body, form, i % KINDS, i % KINDS,
-                 ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
-        streams[i] = xstrdup(body);
+        if (i < KINDS) plain[i] = xstrdup(test_text(form, i % KINDS, i % KINDS, ""));
+        streams[i] = xstrdup(
+            test_text(form, i % KINDS, i % KINDS, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}"));
     }
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-batch 256"));
     char **alone = ask(&d, plain, KINDS, 1), **together = ask(&d, streams, N, N);

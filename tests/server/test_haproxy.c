@@ -152,7 +152,7 @@ TEST(haproxy_finds_the_fingerprint) {
     static const char request[] = "\"prompt\":\"The river\",\"max_tokens\":400,\"ignore_eos\":true,"
                                   "\"logit_bias\":{\"189\":-100}";
     Fleet f;
-    char *other = test_dir();
+    const char *other = test_dir();
     REQUIRE(test_checkpoint_write(other, CHECKPOINT_SMALL, 2));
     REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SMALL), NULL));
     f.dir = other;
@@ -171,7 +171,6 @@ TEST(haproxy_finds_the_fingerprint) {
     REQUIRE(fleet_restart(&f, 0));
     expect_error(&f, "/v1/completions", "{\"prompt\":\"a\",\"if_fingerprint\":\"b\"}", 409, "another_fingerprint");
     fleet_stop(&f);
-    free(other);
 }
 
 static char replica_of(const Fleet *f, const char *path, const char *body) {
@@ -188,7 +187,7 @@ TEST(haproxy_prefix_affinity) {
     if (!balancer_there(BALANCER_HAPROXY)) SKIP("needs haproxy");
     enum { PROMPTS = 24 };
     Fleet f;
-    char body[700], at[PROMPTS], prefix[257];
+    char at[PROMPTS], prefix[257];
     int used[REPLICAS] = {0}, moved = 0;
     REQUIRE(fleet_start(&f, BALANCER_HAPROXY, test_checkpoint(CHECKPOINT_SMALL), "PREFIX_AFFINITY=1"));
     memset(prefix, 'a', 256);
@@ -196,8 +195,9 @@ TEST(haproxy_prefix_affinity) {
     for (int i = 0; i < PROMPTS; i++)
         for (int again = 0; again < 3; again++) {
             prefix[0] = (char)('A' + i);
-            snprintf(body, sizeof body, "{\"seed\":%d,\"prompt\":\"%s%d\",\"max_tokens\":1}", again, prefix, again);
-            char replica = replica_of(&f, "/v1/completions", body);
+            char replica =
+                replica_of(&f, "/v1/completions",
+                           test_text("{\"seed\":%d,\"prompt\":\"%s%d\",\"max_tokens\":1}", again, prefix, again));
             at[i] = again ? at[i] : replica;
             moved += replica != at[i];
             used[(replica - 'a') % REPLICAS] += !again;

@@ -23,9 +23,7 @@ TEST(hardening_of_the_programs) {
     if (SANITIZED) SKIP("a sanitizer's build calls its own checks");
     const char *build = getenv("BUILD");
     for (size_t i = 0; i < COUNTOF(names); i++) {
-        char command[512];
-        snprintf(command, sizeof command, "readelf -W -h -l -d -n --dyn-syms %s/%s", build ? build : "build", names[i]);
-        char *text = output_of(command);
+        char *text = output_of(test_text("readelf -W -h -l -d -n --dyn-syms %s/%s", build ? build : "build", names[i]));
         CHECK_MSG(strstr(text, "DYN (Position-Independent"), "%s is not position independent", names[i]);
         CHECK_MSG(strstr(text, "BIND_NOW"), "%s binds late", names[i]);
         CHECK_MSG(strstr(text, "GNU_RELRO"), "%s has no relro", names[i]);
@@ -43,11 +41,9 @@ TEST(hardening_marks_branch_targets) {
     if (SANITIZED) SKIP("a sanitizer's build marks none");
     const char *build = getenv("BUILD");
     for (size_t i = 0; i < COUNTOF(rooms); i++) {
-        char command[512];
-        snprintf(command, sizeof command,
-                 "ls %s/*.c | wc -l; for c in %s/*.c; do readelf -n %s/${c%%.c}.o; done | grep -c IBT,.SHSTK", rooms[i],
-                 rooms[i], build ? build : "build");
-        char *text = output_of(command);
+        char *text = output_of(
+            test_text("ls %s/*.c | wc -l; for c in %s/*.c; do readelf -n %s/${c%%.c}.o; done | grep -c IBT,.SHSTK",
+                      rooms[i], rooms[i], build ? build : "build"));
         int objects = 0, marked = 0;
         CHECK_MSG(sscanf(text, "%d %d", &objects, &marked) == 2 && objects > 0 && marked == objects, "%s: %d of %d",
                   rooms[i], marked, objects);
@@ -77,10 +73,8 @@ TEST(hardening_of_the_image) {
     CHECK_MSG(!strstr(start, "0.0.0.0") && !strstr(start, "insecure"), "%s", start);
     DIR *top = opendir(".");
     for (struct dirent *e; top && (e = readdir(top)) != NULL;) {
-        char line[600];
-        snprintf(line, sizeof line, "\nCOPY %s %s\n", e->d_name, e->d_name);
         if (e->d_name[0] != '.' && strcmp(e->d_name, "examples") && has_sources(e->d_name))
-            CHECK_MSG(strstr(text, line), "no room %s", e->d_name);
+            CHECK_MSG(strstr(text, test_text("\nCOPY %s %s\n", e->d_name, e->d_name)), "no room %s", e->d_name);
     }
     if (top) closedir(top);
     free(text);
@@ -89,7 +83,8 @@ TEST(hardening_of_the_image) {
 /* Make finds whatever it asks for among the files that the first stage copies, none of which docker passes over. */
 TEST(hardening_image_has_what_it_is_built_from) {
     char *image = test_read_file("Dockerfile", NULL), *ignored = test_read_file(".dockerignore", NULL);
-    char *dir = test_dir(), *rest = image, command[1024];
+    const char *dir = test_dir();
+    char *rest = image, command[1024];
     REQUIRE(image && ignored);
     *strstr(image, "\nRUN make") = 0;
     for (char *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
@@ -110,7 +105,6 @@ TEST(hardening_image_has_what_it_is_built_from) {
     CHECK_MSG(pclose(make) == 0, "%s", said);
     free(image);
     free(ignored);
-    free(dir);
 }
 
 /* What deploy/mpijob.yaml runs is a target of the Dockerfile, and not the one that is built by default. */

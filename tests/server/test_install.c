@@ -8,8 +8,7 @@
 
 /* Runs a shell command with BUILD and ROOT set; its output in out, its exit status. */
 static int shell(const char *root, const char *command, char out[4096]) {
-    char line[1024];
-    snprintf(line, sizeof line, "export BUILD=${BUILD:-build} ROOT=%s; { %s; } 2>&1", root, command);
+    const char *line = test_text("export BUILD=${BUILD:-build} ROOT=%s; { %s; } 2>&1", root, command);
     fflush(stdout);
     FILE *f = popen(line, "r");
     if (!f) return -1;
@@ -27,23 +26,21 @@ static void expect(const char *root, const char *command, int status, const char
 
 /* Once it built a fourth one alone, whose rule had come to stand first. */
 TEST(install_make_alone_builds_the_programs) {
-    char *root = test_dir();
+    const char *root = test_dir();
     expect(root, "make -n BUILD=$ROOT | grep -oE -- '-o [^ ]*/noised(-train|-weights)? ' | wc -l", 0, "3\n");
-    free(root);
 }
 
 /* A bare machine has no compiler, another no headers. */
 TEST(install_make_tells_of_missing_packages) {
-    char *root = test_dir();
+    const char *root = test_dir();
     const char *told = "Packages are missing: \"make deps\" installs them.\n";
     expect(root, "make BUILD=$ROOT/build CC=no-such-compiler", 2, told);
     expect(root, "make BUILD=$ROOT/build CC='cc -nostdinc'", 2, told);
     expect(root, "make BUILD=$ROOT/build CC='cc -nostdinc'", 2, "cjson/cJSON.h");
-    free(root);
 }
 
 TEST(install_and_uninstall) {
-    char *root = test_dir();
+    const char *root = test_dir();
     expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh install $BUILD", 0, "");
     expect(root, "$ROOT/opt/noised/bin/noised --version", 0, NOISED_VERSION);
     expect(root, "$ROOT/opt/noised/bin/noised-weights verify $ROOT/opt/noised/share/noised/demo", 0, "ok ");
@@ -60,7 +57,6 @@ TEST(install_and_uninstall) {
     expect(root, "test -s $ROOT/opt/noised/lib/systemd/system/noised.socket && echo there", 0, "there");
     expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh uninstall $BUILD", 0, "");
     expect(root, "find $ROOT -type f | wc -l", 0, "0\n");
-    free(root);
 }
 
 TEST(install_package_pleases_lintian) {
@@ -69,13 +65,12 @@ TEST(install_package_pleases_lintian) {
 #endif
     if (system("{ command -v dpkg-deb && command -v dpkg-shlibdeps && command -v lintian; } >/dev/null"))
         SKIP("needs dpkg-dev and lintian");
-    char *root = test_dir();
+    const char *root = test_dir();
     expect(root, "mkdir $ROOT/b && cp $BUILD/noised $BUILD/noised-train $BUILD/noised-weights $ROOT/b", 0, "");
     expect(root, "scripts/deb.sh $ROOT/b", 0, "noised_" NOISED_VERSION "_");
     expect(root, "dpkg-deb --info $ROOT/b/*.deb", 0, "libpcre2-8-0");
     expect(root, "dpkg-deb --contents $ROOT/b/*.deb | grep sysusers.d/n", 0, "./usr/lib/sysusers.d/noised.conf");
     expect(root, "lintian --allow-root --fail-on error,warning $ROOT/b/*.deb && echo fine", 0, "fine");
-    free(root);
 }
 
 /* What the package's scripts ask of the system, noted by programs that stand in for it. */
@@ -99,14 +94,14 @@ TEST(install_package_starts_upgrades_and_leaves) {
         {"postrm purge", "deb-systemd-helper unmask noised.socket noised.service\n"},
         {"postrm purge", "userdel noised\n"},
     };
-    char *root = test_dir(), command[400];
+    const char *root = test_dir();
     expect(root, "mkdir $ROOT/b && cp $BUILD/noised $BUILD/noised-train $BUILD/noised-weights $ROOT/b", 0, "");
     expect(root, "scripts/deb.sh $ROOT/b && dpkg-deb -R $ROOT/b/*.deb $ROOT/x", 0, "noised_" NOISED_VERSION "_");
     expect(root, stand_in, 0, "");
     for (size_t i = 0; i < COUNTOF(steps); i++) {
-        snprintf(command, sizeof command, "rm -f $ROOT/log; PATH=$ROOT/bin:$PATH sh $ROOT/x/DEBIAN/%s; cat $ROOT/log",
-                 steps[i].run);
-        expect(root, command, 0, steps[i].asks);
+        expect(root,
+               test_text("rm -f $ROOT/log; PATH=$ROOT/bin:$PATH sh $ROOT/x/DEBIAN/%s; cat $ROOT/log", steps[i].run), 0,
+               steps[i].asks);
     }
     expect(root, "PATH=$ROOT/bin:$PATH sh $ROOT/x/DEBIAN/postinst configure ''", 0, "http://127.0.0.1:8080");
     expect(root, ". $ROOT/x/etc/default/noised; $ROOT/x/usr/bin/noised-weights verify $ROOT/x$NOISED_MODEL", 0, "ok ");
@@ -115,30 +110,27 @@ TEST(install_package_starts_upgrades_and_leaves) {
            "=/bin/sh -c \"kill -HUP");
     expect(root, "ls $ROOT/x/usr/share/doc/noised $ROOT/x/usr/share/doc/noised/examples", 0, "RUNBOOK.md");
     expect(root, "ls $ROOT/x/usr/share/doc/noised/examples", 0, "haproxy.cfg");
-    free(root);
 }
 
 TEST(install_units_please_systemd) {
     if (system("command -v systemd-analyze >/dev/null")) SKIP("needs systemd-analyze");
-    char *root = test_dir();
+    const char *root = test_dir();
     expect(root,
            "for u in noised.service noised.socket noised@.service noised@.socket; do "
            "sed \"s#/usr/local/bin/noised#$(realpath $BUILD)/noised#\" deploy/$u >$ROOT/$u; done; cd $ROOT && "
            "systemd-analyze verify ./noised.service ./noised.socket ./noised@8081.service ./noised@8081.socket && "
            "echo fine",
            0, "fine");
-    free(root);
 }
 
 /* A daemon among several is held as tightly as one alone. */
 TEST(install_template_has_the_same_sandbox) {
-    char *root = test_dir();
+    const char *root = test_dir();
     expect(
         root,
         "sed '/^#/d; /^Description=/d' deploy/noised.service >$ROOT/one; "
         "sed '/^#/d; /^Description=/d; /noised-%i$/d; s/@%i//' deploy/noised@.service | diff $ROOT/one - && echo same",
         0, "same");
-    free(root);
 }
 
 TEST(install_names_the_libraries_elsewhere) {

@@ -30,10 +30,9 @@ static const char *chat_template(void) {
         "{% endfor %}{{ '\\n' }}{% endfor %}{{ tools | length if tools else '' }}assistant:";
     static char path[300];
     if (*path) return path;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     snprintf(path, sizeof path, "%s/talk.jinja", dir);
     test_write_file(path, source, sizeof source - 1);
-    free(dir);
     return path;
 }
 

@@ -84,8 +84,7 @@ static int check_form(const char *text) {
         CHECK_MSG(isfinite(strtod(value, &end)) && !*end, "%.100s", line);
         size_t family = strcspn(typed, " ");
         CHECK_MSG(!strncmp(name, typed, family), "%s has no type", name);
-        char series[300];
-        snprintf(series, sizeof series, "\n%s ", name);
+        const char *series = test_text("\n%s ", name);
         CHECK_MSG(text_count(text, series) == 1, "%s is there %d times", name, text_count(text, series));
         n++;
     }
@@ -122,9 +121,7 @@ TEST(metrics_equal_usage) {
         &t);
     ask(&d, "{\"prompt\":\"The miller counts the stones\",\"echo\":true,\"logprobs\":1,\"max_tokens\":0}", 1, &t);
     for (int i = 0; i < 30; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "/path/%d", i);
-        Answer a = http_get(&d, path);
+        Answer a = http_get(&d, test_text("/path/%d", i));
         answer_free(&a);
     }
     Answer a = metrics_now(&d);
@@ -331,11 +328,12 @@ static int status_of(const Daemon *d, const char *method, const char *path, cons
 /* It takes no key, and has no other route; the server's own port wants the key as ever. */
 TEST(metrics_port_asks_for_no_key) {
     Daemon d, port = {0};
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "key\n");
     port.port = free_port();
-    snprintf(options, sizeof options, "--api-key-file %s --metrics-port %d --max-connections 1", path, port.port);
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL,
+                         test_text("--api-key-file %s --metrics-port %d --max-connections 1", path, port.port)));
     CHECK(status_of(&d, NULL, "/metrics", NULL, NULL) == 401 &&
           status_of(&d, NULL, "/metrics", "X-Api-Key: key", NULL) == 200);
     Answer a = http_get(&port, "/metrics");
@@ -355,17 +353,14 @@ TEST(metrics_port_asks_for_no_key) {
     CHECK(fd >= 0 && status_of(&port, NULL, "/metrics", NULL, NULL) == 200);
     close(fd);
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(metrics_port_that_is_taken) {
     Daemon d;
-    char options[64], *text;
+    char *text;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    snprintf(options, sizeof options, "--port 0 --metrics-port %d --model /nowhere", d.port);
-    CHECK(daemon_run(options, &text) == 1);
-    snprintf(options, sizeof options, "%d", d.port);
-    CHECK_MSG(strstr(text, options) && !strstr(text, "/nowhere"), "%s", text);
+    CHECK(daemon_run(test_text("--port 0 --metrics-port %d --model /nowhere", d.port), &text) == 1);
+    CHECK_MSG(strstr(text, test_text("%d", d.port)) && !strstr(text, "/nowhere"), "%s", text);
     free(text);
     daemon_stop(&d);
 }

@@ -91,20 +91,19 @@ TEST(metrics_edges_are_vllms) {
 TEST(metrics_please_promtool) {
     if (system("command -v promtool >/dev/null")) SKIP("needs promtool (Debian's prometheus)");
     Daemon d;
-    char command[512], line[512], *dir = test_dir();
+    const char *dir = test_dir();
+    char line[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--model-name a\"b\\c"));
     Answer a = http_get(&d, "/metrics");
     snprintf(line, sizeof line, "%s/metrics", dir);
     test_write_file(line, a.body, strlen(a.body));
-    snprintf(command, sizeof command, "promtool check metrics <%s/metrics 2>&1", dir);
-    FILE *f = popen(command, "r");
+    FILE *f = popen(test_text("promtool check metrics <%s/metrics 2>&1", dir), "r");
     REQUIRE(f);
     while (fgets(line, sizeof line, f)) CHECK_MSG(!strncmp(line, "vllm:", 5), "%s", line);
     int status = pclose(f) >> 8;
     CHECK_MSG(status == 0 || status == 3, "status %d", status); /* 3: not as it would name them */
     answer_free(&a);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* Of the PrometheusRule what the operator hands on. */
@@ -126,11 +125,9 @@ static void check_mentions(const char *file, const char *metrics, int least) {
         size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
         bool found = false;
         for (size_t i = 0; i < COUNTOF(ends) && !found; i++) {
-            char family[128];
             size_t end = strlen(ends[i]);
             if (length <= end || strncmp(at + length - end, ends[i], end)) continue;
-            snprintf(family, sizeof family, "# TYPE %.*s ", (int)(length - end), at);
-            found = strstr(metrics, family) != NULL;
+            found = strstr(metrics, test_text("# TYPE %.*s ", (int)(length - end), at)) != NULL;
         }
         CHECK_MSG(found || at[length] == '*', "%s: %.*s is no figure", file, (int)length, at);
         at += length - 1;

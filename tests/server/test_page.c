@@ -10,7 +10,6 @@
 /* The policy must name the text between two tags of the page. */
 static void check_hash(const char *policy, const char *page, const char *open, const char *close) {
     unsigned char digest[SHA256_BYTES], base64[64];
-    char named[96];
     Sha256 s;
     const char *from = strstr(page, open), *to = strstr(page, close);
     REQUIRE(from && to && from < to);
@@ -19,7 +18,7 @@ static void check_hash(const char *policy, const char *page, const char *open, c
     sha256_add(&s, from, (size_t)(to - from));
     sha256_peek(&s, digest);
     EVP_EncodeBlock(base64, digest, SHA256_BYTES);
-    snprintf(named, sizeof named, "-src 'sha256-%s'", (char *)base64);
+    const char *named = test_text("-src 'sha256-%s'", (char *)base64);
     CHECK_MSG(strstr(policy, named), "%s not in %s", named, policy);
 }
 
@@ -43,11 +42,11 @@ TEST(page_is_one_file_under_a_strict_policy) {
 }
 
 TEST(page_needs_no_key_but_what_it_asks_does) {
-    char *dir = test_dir(), path[256], options[300];
+    const char *dir = test_dir();
+    char path[256];
     Daemon d;
     keys_write(path, dir, "secret\n");
-    snprintf(options, sizeof options, "--api-key-file %s", path);
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, test_text("--api-key-file %s", path)));
     Answer page = http_get(&d, "/"), noise = http_get(&d, "/noise");
     Answer allowed = http_request(&d, NULL, "/noise", "Authorization: Bearer secret", NULL);
     CHECK(page.status == 200 && allowed.status == 200);
@@ -56,7 +55,6 @@ TEST(page_needs_no_key_but_what_it_asks_does) {
     answer_free(&noise);
     answer_free(&allowed);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* The test checkpoint's sigmas are all 2. */

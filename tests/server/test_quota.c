@@ -87,11 +87,10 @@ static int count(const Daemon *d, const char *key, const char *path, const char 
 #define KEY_B "X-Api-Key: key-of-b"
 
 static bool start_with_keys(Daemon *d, const char *more) {
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "key-of-a\nkey-of-b\n");
-    snprintf(options, sizeof options, "--api-key-file %s %s", path, more);
-    free(dir);
-    return daemon_start(d, CHECKPOINT_SMALL, options);
+    return daemon_start(d, CHECKPOINT_SMALL, test_text("--api-key-file %s %s", path, more));
 }
 
 TEST(quota_of_requests_over_http) {
@@ -154,21 +153,19 @@ TEST(quota_of_tokens_over_http) {
 
 /* Else two keys would be one tenant's. */
 TEST(quota_keys_are_distinct) {
-    char *dir = test_dir(), path[256], line[400], *errors;
+    const char *dir = test_dir();
+    char path[256], *errors;
     keys_write(path, dir, "key-of-a alice\n# and again\nkey-of-b\nkey-of-a bob\n");
-    snprintf(line, sizeof line, "--model x --port 0 --api-key-file %s", path);
-    CHECK(daemon_run(line, &errors) == 1);
+    CHECK(daemon_run(test_text("--model x --port 0 --api-key-file %s", path), &errors) == 1);
     CHECK_MSG(strstr(errors, "keys:4: this key is on a line before, too") && !strstr(errors, "key-of-a"), "%s", errors);
     free(errors);
-    free(dir);
 }
 
 TEST(quota_needs_keys) {
     static const char *const options[] = {"--requests-per-minute 3", "--tokens-per-minute 3", "--public-models"};
     for (size_t i = 0; i < COUNTOF(options); i++) {
-        char line[128], *errors;
-        snprintf(line, sizeof line, "--model x --port 0 %s", options[i]);
-        int status = daemon_run(line, &errors);
+        char *errors;
+        int status = daemon_run(test_text("--model x --port 0 %s", options[i]), &errors);
         CHECK_MSG(status == 2 && strstr(errors, "--api-key-file"), "%d %s", status, errors);
         free(errors);
     }

@@ -20,15 +20,15 @@ enum { VERSIONS = 2 };
 
 /* The folder `live` is a link to one of several. */
 typedef struct Site {
-    char *dir, live[300];
+    const char *dir;
+    char live[300];
     Daemon daemon;
 } Site;
 
 static void site_path(const Site *s, char path[300], const char *name) { snprintf(path, 300, "%s/%s", s->dir, name); }
 
 static void shell(const char *fmt, const char *a, const char *b) {
-    char command[1024];
-    snprintf(command, sizeof command, fmt, a, b);
+    const char *command = test_text(fmt, a, b);
     CHECK_MSG(system(command) == 0, "%s", command);
 }
 
@@ -50,14 +50,10 @@ static bool site_open(Site *s, TestCheckpoint kind, const char *options) {
     return daemon_start_at(&s->daemon, s->live, options);
 }
 
-static void site_close(Site *s) {
-    daemon_stop(&s->daemon);
-    free(s->dir);
-}
+static void site_close(Site *s) { daemon_stop(&s->daemon); }
 
 static int reloads(const Daemon *d, const char *result) {
-    char series[80];
-    snprintf(series, sizeof series, "noised_reloads_total{result=\"%s\"} ", result);
+    const char *series = test_text("noised_reloads_total{result=\"%s\"} ", result);
     Answer a = metrics_now(d);
     const char *at = strstr(a.body, series);
     int n = at ? atoi(at + strlen(series)) : -1;
@@ -164,9 +160,7 @@ static void clients_join(Client *clients, int n) {
 }
 
 static long resident_kb(const Daemon *d) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)d->pid);
-    FILE *f = fopen(path, "r");
+    FILE *f = fopen(test_text("/proc/%d/statm", (int)d->pid), "r");
     long pages = 0;
     if (f) CHECK(fscanf(f, "%*d %ld", &pages) == 1);
     if (f) fclose(f);
@@ -266,9 +260,9 @@ TEST(reload_tasks_under_load) {
     for (size_t i = 0; i < COUNTOF(tasks); i++) reload_task(tasks[i].kind, &tasks[i].question);
     unsigned char pixels[24];
     for (int i = 0; i < 24; i++) pixels[i] = (unsigned char)(37 * i);
-    char *url = test_picture_url(pixels, 6, 4, PNG_FORMAT_GRAY, 0), body[1024];
-    snprintf(body, sizeof body, "{\"input\":{\"image\":\"%s\"}" SAMPLED, url);
-    reload_task(CHECKPOINT_IMAGES, &(Question){"/v1/classify", body, .is_task = true});
+    char *url = test_picture_url(pixels, 6, 4, PNG_FORMAT_GRAY, 0);
+    reload_task(CHECKPOINT_IMAGES,
+                &(Question){"/v1/classify", test_text("{\"input\":{\"image\":\"%s\"}" SAMPLED, url), .is_task = true});
     free(url);
 }
 
@@ -331,8 +325,7 @@ static void fill_norm(const char *dir, float value) {
 }
 
 static void make_bad(const char *dir, int kind) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", dir, kind < 4 ? "model.safetensors" : "config.json");
+    const char *path = test_text("%s/%s", dir, kind < 4 ? "model.safetensors" : "config.json");
     size_t n;
     char *data = test_read_file(path, &n);
     if (kind == 0) test_write_file(path, data, n - 4);
@@ -359,8 +352,7 @@ TEST(reload_refuses_bad_checkpoints) {
     Expected before = expect(&s.daemon);
     int files = settled_files(&s.daemon);
     for (int kind = 0; kind < KINDS; kind++) {
-        char name[16];
-        snprintf(name, sizeof name, "bad%d", kind);
+        const char *name = test_text("bad%d", kind);
         site_path(&s, bad, name);
         shell("cp -r %s %s", a, bad);
         make_bad(bad, kind);
@@ -382,7 +374,8 @@ TEST(reload_refuses_bad_checkpoints) {
 /* What no reload lets in is not healthy at the start either. */
 TEST(health_of_a_model_without_finite_logits) {
     Daemon d;
-    char *dir = test_dir(), *errors, options[400];
+    const char *dir = test_dir();
+    char *errors;
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     fill_norm(dir, 3e38f);
     REQUIRE(daemon_listen_at(&d, dir, NULL));
@@ -397,10 +390,8 @@ TEST(health_of_a_model_without_finite_logits) {
     answer_free(&health);
     daemon_stop(&d);
     fill_norm(dir, NAN);
-    snprintf(options, sizeof options, "--port 0 --model %s", dir);
-    int status = daemon_run(options, &errors);
+    int status = daemon_run(test_text("--port 0 --model %s", dir), &errors);
     CHECK_MSG(status == 1 && strstr(errors, "model.norm.weight holds NaN or infinity, first at element 0 of 32"),
               "%d %s", status, errors);
     free(errors);
-    free(dir);
 }

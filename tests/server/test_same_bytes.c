@@ -246,8 +246,7 @@ static void check_near(Golden *g, const Answer *a, const char *member, int numbe
 static void ask_all(Golden *g, const Daemon *d, const char *member, const char *path, const char *const *fields, int n,
                     const char *level) {
     for (int i = 0; i < n; i++) {
-        char body[1024];
-        snprintf(body, sizeof body, "{%s}", fields[i]);
+        const char *body = test_text("{%s}", fields[i]);
         Answer a = http_post(d, path, body);
         CHECK_MSG(a.status == 200, "%s: %d %s", body, a.status, a.body);
         const char *fingerprint = a.json ? json_text(a.json, "system_fingerprint") : NULL;
@@ -269,7 +268,7 @@ enum { MOST_UNLIKE = 10 };
 /* Its first steps are full ones, and take long in an emulator. */
 static const char SMALL_STEPS[] = "--max-batch 4 --prefill-chunk 32";
 
-static void run_level(Golden *g, const char *level, char *const folders[]) {
+static void run_level(Golden *g, const char *level, const char *const folders[]) {
     test_env("NOISED_ISA", level);
     for (size_t m = 0; m < COUNTOF(members); m++) {
         Daemon d;
@@ -297,7 +296,8 @@ static int levels_wanted(char *words, const char *out[KERNELS_LEVELS]) {
 
 TEST(same_bytes_on_every_level) {
     const char *levels[KERNELS_LEVELS] = {NULL};
-    char *folders[COUNTOF(members)], *words = getenv("LEVELS") ? xstrdup(getenv("LEVELS")) : NULL;
+    const char *folders[COUNTOF(members)];
+    char *words = getenv("LEVELS") ? xstrdup(getenv("LEVELS")) : NULL;
     bool write = getenv("GOLDEN_ANSWERS") && !strcmp(getenv("GOLDEN_ANSWERS"), "write");
     Golden g = {.text = write ? NULL : test_read_file(FILE_NAME, NULL), .reference = cJSON_CreateArray()};
     int n = levels_wanted(words, levels);
@@ -317,7 +317,6 @@ TEST(same_bytes_on_every_level) {
     }
     CHECK_MSG(g.now.n, "no level but blas in LEVELS=%s", getenv("LEVELS"));
     if (write) test_write_file(FILE_NAME, g.now.data, g.now.n);
-    for (size_t m = 0; m < COUNTOF(members); m++) free(folders[m]);
     free(words);
     buffer_free(&g.now);
     cJSON_Delete(g.reference);

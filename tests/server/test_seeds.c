@@ -12,9 +12,8 @@
 
 /* A completion of the same prompt with these fields. */
 static Answer ask(const Daemon *d, const char *fields) {
-    char body[512];
-    snprintf(body, sizeof body, "{\"prompt\":\"The mill\",\"max_tokens\":24,\"ignore_eos\":true%s%s}",
-             *fields ? "," : "", fields);
+    const char *body =
+        test_text("{\"prompt\":\"The mill\",\"max_tokens\":24,\"ignore_eos\":true%s%s}", *fields ? "," : "", fields);
     Answer a = http_post(d, "/v1/completions", body);
     CHECK_MSG(a.status == 200, "%s: %d %s", body, a.status, a.body);
     return a;
@@ -87,12 +86,10 @@ TEST(seeds_of_64_bits_are_folded) {
         "{\"seed\":9007199254740992.5}",
     };
     Daemon d;
-    char fields[128];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         check_seeds(&d, cases[i].field, cases[i].seed, cases[i].seed);
-        snprintf(fields, sizeof fields, "\"seed\":%.0f", cases[i].seed);
-        check_equal(&d, cases[i].field, fields);
+        check_equal(&d, cases[i].field, test_text("\"seed\":%.0f", cases[i].seed));
     }
     for (size_t i = 0; i < COUNTOF(refused); i++) {
         Answer a = http_post(&d, "/v1/completions", refused[i]);
@@ -168,7 +165,7 @@ TEST(seeds_of_the_daemon) {
 /* A stream that goes on at another server: refused where the bytes may be others. */
 TEST(seeds_if_fingerprint) {
     Daemon d, other;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     REQUIRE(dir && test_checkpoint_write(dir, CHECKPOINT_SMALL, 2));
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL) && daemon_start_at(&other, dir, NULL));
     Answer a = ask(&d, "\"seed\":4");
@@ -188,7 +185,6 @@ TEST(seeds_if_fingerprint) {
     answer_free(&a);
     free(first);
     free(second);
-    free(dir);
     daemon_stop(&d);
     daemon_stop(&other);
 }
@@ -234,7 +230,8 @@ TEST(seeds_fingerprint_names_the_arithmetic) {
     const Kernels *all[KERNELS_LEVELS];
     const Config c = test_checkpoint_config();
     int n = kernels_available(all);
-    char blas[64], version[16] = "", *bf16 = test_dir();
+    const char *bf16 = test_dir();
+    char blas[64], version[16] = "";
     test_checkpoint_save(bf16, &c, DTYPE_BF16);
     sscanf(openblas_get_config(), "OpenBLAS %15s", version);
     snprintf(blas, sizeof blas, "blas-%s-%s", openblas_get_corename(), version);
@@ -246,5 +243,4 @@ TEST(seeds_fingerprint_names_the_arithmetic) {
     }
     check_arithmetic(test_checkpoint(CHECKPOINT_SMALL), "blas", blas);
     check_arithmetic(bf16, "blas", blas);
-    free(bf16);
 }

@@ -20,34 +20,30 @@ static void expect_failure(const char *options, const char *message) {
 
 TEST(start_finds_a_busy_port_before_it_loads) {
     Daemon d;
-    char options[128];
     if (!daemon_start(&d, CHECKPOINT_SMALL, NULL)) return;
-    snprintf(options, sizeof options, "--model /proc/no/model --port %d", d.port);
-    expect_failure(options, "cannot listen on 127.0.0.1 port");
+    expect_failure(test_text("--model /proc/no/model --port %d", d.port), "cannot listen on 127.0.0.1 port");
     daemon_stop(&d);
     expect_failure("--model /proc/no/model --port 0", "/proc/no/model");
 }
 
 /* 16 TiB of cache. */
 TEST(start_refuses_more_memory_than_there_is) {
-    char options[512], *dir = test_dir();
+    const char *dir = test_dir();
     Config c = test_config(attention_kind_find("symmetric"));
     c.vocab_size = TEST_VOCAB;
     c.n_layers = 8;
     c.n_heads = c.n_kv_heads = 16;
     c.head_dim = 16;
     REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
-    snprintf(options, sizeof options, "--port 0 --kv-tokens 1073741824 --model %s", dir);
+    const char *options = test_text("--port 0 --kv-tokens 1073741824 --model %s", dir);
     expect_failure(options, "cache of up to 1073741824 tokens in F32, ");
     expect_failure(options, " TiB once it is full");
     expect_failure(options, "left: a smaller --kv-tokens takes less");
-    free(dir);
 }
 
 TEST(start_refuses_bodies_that_never_fit) {
-    char options[512];
-    snprintf(options, sizeof options, "--port 0 --max-bodies 1024 --model %s", test_checkpoint(CHECKPOINT_SMALL));
-    expect_failure(options, "--max-bodies is 1024, less than one body may have: --max-body is 262144");
+    expect_failure(test_text("--port 0 --max-bodies 1024 --model %s", test_checkpoint(CHECKPOINT_SMALL)),
+                   "--max-bodies is 1024, less than one body may have: --max-body is 262144");
 }
 
 /* A long model's context may be shorter here; what fits has the same bytes. */
@@ -74,34 +70,28 @@ static void check_shortened(const char *by) {
 }
 
 TEST(start_shortens_the_context) {
-    char options[512];
     check_shortened("--context 64");
     check_shortened("--kv-tokens 64"); /* a cache of so many holds no more */
-    snprintf(options, sizeof options, "--port 0 --context 513 --model %s", test_checkpoint(CHECKPOINT_SMALL));
-    expect_failure(options, "--context is 513, max_position_embeddings of ");
+    expect_failure(test_text("--port 0 --context 513 --model %s", test_checkpoint(CHECKPOINT_SMALL)),
+                   "--context is 513, max_position_embeddings of ");
 }
 
 static void check_name(const char *dir, const char *name) {
     Daemon d;
     if (!daemon_start_at(&d, dir, NULL)) return;
     Answer a = http_get(&d, "/v1/models");
-    char id[64];
-    snprintf(id, sizeof id, "\"id\":\"%s\"", name);
-    CHECK_MSG(a.status == 200 && strstr(a.body, id), "%s: %s", dir, a.body);
+    CHECK_MSG(a.status == 200 && strstr(a.body, test_text("\"id\":\"%s\"", name)), "%s: %s", dir, a.body);
     answer_free(&a);
     daemon_stop(&d);
 }
 
 TEST(start_names_the_model_as_it_was_given) {
-    char *dir = test_dir(), path[300];
-    snprintf(path, sizeof path, "%s/current", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/current", dir);
     REQUIRE(symlink(test_checkpoint(CHECKPOINT_SMALL), path) == 0);
     check_name(path, "current");
-    strcat(path, "//");
-    check_name(path, "current");
-    strcat(path, ".");
-    check_name(path, "tiny");
-    free(dir);
+    check_name(test_text("%s//", path), "current");
+    check_name(test_text("%s//.", path), "tiny");
 }
 
 /* What could never match, or is no address, is said before anything is loaded. */
@@ -120,27 +110,27 @@ TEST(start_refuses_what_has_no_effect) {
         {"--probe http://127.0.0.1:83716/health", "malformed port", 1},
         {"--probe http://127.0.0.1:99999/health", "malformed port", 1},
     };
-    char options[512], *errors;
+    char *errors;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        snprintf(options, sizeof options, "--model %s %s", test_checkpoint(CHECKPOINT_SMALL), cases[i].options);
-        int status = daemon_run(options, &errors);
+        int status =
+            daemon_run(test_text("--model %s %s", test_checkpoint(CHECKPOINT_SMALL), cases[i].options), &errors);
         CHECK_MSG(status == cases[i].status && strstr(errors, cases[i].says), "%s: %d %s", cases[i].options, status,
                   errors);
         free(errors);
     }
-    char *dir = test_dir(), keys[256];
+    const char *dir = test_dir();
+    char keys[256];
     keys_write(keys, dir, "sesame-sesame-sesame   trailing\n");
-    snprintf(options, sizeof options, "--model %s --port 0 --api-key-file %s", test_checkpoint(CHECKPOINT_SMALL), keys);
-    CHECK(daemon_run(options, &errors) == 1 && strstr(errors, "without further spaces"));
+    CHECK(daemon_run(test_text("--model %s --port 0 --api-key-file %s", test_checkpoint(CHECKPOINT_SMALL), keys),
+                     &errors) == 1 &&
+          strstr(errors, "without further spaces"));
     free(errors);
-    free(dir);
 }
 
 /* The name that ps and top show. */
 static bool is_called(pid_t pid, const char *name) {
-    char path[64], comm[32] = "";
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    FILE *f = fopen(path, "r");
+    char comm[32] = "";
+    FILE *f = fopen(test_text("/proc/%d/comm", (int)pid), "r");
     bool read = f && fgets(comm, sizeof comm, f);
     if (f) fclose(f);
     comm[strcspn(comm, "\n")] = 0;
@@ -169,27 +159,25 @@ TEST(start_is_not_harmed_by_harmless_signals) {
 
 /* Its stderr when SIGTERM waits for it from the very start. */
 static char *stopped_at_start(const char *dir, int *status) {
-    char *folder = test_dir(), path[300];
+    const char *folder = test_dir();
     const char *build = getenv("BUILD");
-    snprintf(path, sizeof path, "%s/stderr", folder);
+    const char *path = test_text("%s/stderr", folder);
     fflush(stdout);
     pid_t pid = fork();
     BUG_ON(pid < 0);
     if (pid == 0) {
-        char program[512];
         sigset_t term;
         sigemptyset(&term);
         sigaddset(&term, SIGTERM);
         sigprocmask(SIG_BLOCK, &term, NULL); /* both survive exec: the mask and what is pending */
         raise(SIGTERM);
-        snprintf(program, sizeof program, "%s/noised", build ? build : "build");
+        const char *program = test_text("%s/noised", build ? build : "build");
         if (!freopen(path, "w", stderr) || !freopen("/dev/null", "w", stdout)) _exit(127);
         execl(program, program, "--model", dir, "--port", "0", "--prefill-chunk", "8192", (char *)NULL);
         _exit(127);
     }
     waitpid(pid, status, 0);
     char *text = test_read_file(path, NULL);
-    free(folder);
     return text ? text : xstrdup("");
 }
 

@@ -56,11 +56,11 @@ TEST(streams_longest_gap) {
 #define KEY "X-Api-Key: key-of-a"
 
 static bool start_with_keys(Daemon *d, char log[256], const char *more) {
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256], options[512];
     snprintf(log, 256, "%s/log", dir);
     keys_write(path, dir, "key-of-a alice\nkey-of-b\n");
     snprintf(options, sizeof options, "--api-key-file %s --log json --access-log %s", path, more);
-    free(dir);
     daemon_log_to(log);
     bool up = daemon_start(d, CHECKPOINT_SLOW, options);
     daemon_log_to(NULL);
@@ -68,12 +68,11 @@ static bool start_with_keys(Daemon *d, char log[256], const char *more) {
 }
 
 static int ask(const Daemon *d, const char *key, const char *body) {
-    char text[512];
     int fd = raw_connect(d);
-    snprintf(text, sizeof text,
-             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nX-Request-Id: of-%s\r\n"
-             "Content-Length: %zu\r\n\r\n%s",
-             key, key, strlen(body), body);
+    const char *text =
+        test_text("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\nX-Request-Id: of-%s\r\n"
+                  "Content-Length: %zu\r\n\r\n%s",
+                  key, key, strlen(body), body);
     CHECK(raw_send(fd, text, strlen(text)));
     return fd;
 }

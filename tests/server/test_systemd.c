@@ -88,9 +88,8 @@ TEST(systemd_notify) {
 
 TEST(systemd_lifecycle) {
     Daemon d;
-    char *dir = test_dir(), path[300];
-    snprintf(path, sizeof path, "%s/notify", dir);
-    int fd = manager_open(path);
+    const char *dir = test_dir();
+    int fd = manager_open(test_text("%s/notify", dir));
     setenv("WATCHDOG_USEC", "400000", 1);
     bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
     unsetenv("WATCHDOG_USEC");
@@ -106,13 +105,13 @@ TEST(systemd_lifecycle) {
         daemon_stop(&d);
     }
     manager_close(fd);
-    free(dir);
 }
 
 /* Files that change under the daemon end its service, which manager and log hear of at once, as of what ends that. */
 TEST(systemd_hears_of_damage) {
     Daemon d;
-    char *dir = test_dir(), log[300], config[300], aside[300], weights[300];
+    const char *dir = test_dir();
+    char log[300], config[300], aside[300], weights[300];
     int fd = manager_open("@noised-test-damage");
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     snprintf(log, sizeof log, "%s/log", dir);
@@ -143,7 +142,6 @@ TEST(systemd_hears_of_damage) {
         free(lines);
     }
     manager_close(fd);
-    free(dir);
 }
 
 /* A reload that cannot even begin is one that was refused: the manager must not wait for it. */
@@ -153,10 +151,8 @@ TEST(systemd_reload_without_a_thread) {
     int fd = manager_open("@noised-test-threads");
     bool up = daemon_start(&d, CHECKPOINT_SMALL, NULL);
     if (up) {
-        char path[64];
         long pages = 0;
-        snprintf(path, sizeof path, "/proc/%d/statm", (int)d.pid);
-        FILE *f = fopen(path, "r");
+        FILE *f = fopen(test_text("/proc/%d/statm", (int)d.pid), "r");
         CHECK(f && fscanf(f, "%ld", &pages) == 1 && fclose(f) == 0);
         expect_message(fd, "READY=1", "STATUS=serving");
         rlim_t now = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
@@ -173,14 +169,11 @@ TEST(systemd_reload_without_a_thread) {
 
 /* The daemon's thread that waits in epoll, 0: none does at the moment. */
 static pid_t http_thread(const Daemon *d) {
-    char path[300];
     pid_t found = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)d->pid);
-    DIR *dir = opendir(path);
+    DIR *dir = opendir(test_text("/proc/%d/task", (int)d->pid));
     for (struct dirent *e; dir && (e = readdir(dir));) {
         long call = -1;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/syscall", (int)d->pid, e->d_name);
-        FILE *f = fopen(path, "r");
+        FILE *f = fopen(test_text("/proc/%d/task/%.20s/syscall", (int)d->pid, e->d_name), "r");
         if (f && fscanf(f, "%ld", &call) == 1 &&
             (call == SYS_epoll_pwait
 #ifdef SYS_epoll_wait
@@ -239,8 +232,7 @@ static int listen_somewhere(uint32_t address, int *port) {
 static pid_t activate(int fd, const char *options, bool deny_exec) {
     static const char script[] =
         "export LISTEN_PID=$$ LISTEN_FDS=1; exec ${BUILD:-build}/noised --threads 1 --model %s %s";
-    char command[1024];
-    snprintf(command, sizeof command, script, test_checkpoint(CHECKPOINT_SMALL), options);
+    const char *command = test_text(script, test_checkpoint(CHECKPOINT_SMALL), options);
     fflush(stdout);
     pid_t pid = fork();
     BUG_ON(pid < 0);
@@ -303,8 +295,8 @@ TEST(systemd_socket_refused) {
 
 TEST(systemd_credential_is_the_key_file) {
     Daemon d;
-    char *dir = test_dir(), path[300];
-    snprintf(path, sizeof path, "%s/noised.api-key", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/noised.api-key", dir);
     test_write_file(path, "sesame-sesame-sesame\n", 21);
     chmod(path, 0400); /* as systemd makes them */
     setenv("CREDENTIALS_DIRECTORY", dir, 1);
@@ -316,5 +308,4 @@ TEST(systemd_credential_is_the_key_file) {
         answer_free(&a);
         daemon_stop(&d);
     }
-    free(dir);
 }

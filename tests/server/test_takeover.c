@@ -293,12 +293,12 @@ TEST(takeover_not_needed_while_restarts_roll) {
 
 /* The folder `live` is a link to one of two checkpoints. */
 typedef struct Site {
-    char *dir, live[300], versions[VERSIONS][300];
+    const char *dir;
+    char live[300], versions[VERSIONS][300];
 } Site;
 
 static void site_point(const Site *s, int version) {
-    char fresh[300];
-    snprintf(fresh, sizeof fresh, "%s/fresh", s->dir);
+    const char *fresh = test_text("%s/fresh", s->dir);
     CHECK(symlink(s->versions[version], fresh) == 0 && rename(fresh, s->live) == 0);
 }
 
@@ -375,5 +375,4 @@ TEST(takeover_never_mixes_weights) {
     check("reloaded", &tally);
     if (up) check_refusal(&f, &site, rounds % VERSIONS);
     fleet_stop(&f);
-    free(site.dir);
 }

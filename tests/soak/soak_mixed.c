@@ -34,7 +34,8 @@ static const struct {
 };
 
 typedef struct Soak {
-    char *dir, keys[256];
+    const char *dir;
+    char keys[256];
     char key[64], header[80]; /* the one that clients have now */
     Site sites[DAEMONS];
     KnownSet known[VERSIONS];
@@ -352,5 +353,4 @@ TEST(soak_mixed) {
     for (int i = 0; i < DAEMONS; i++) free(samples[i]);
     for (int v = 0; v < VERSIONS; v++) known_close(&s.known[v]);
     for (int q = 0; q < QUESTIONS * VERSIONS; q++) free(s.said[q / VERSIONS][q % VERSIONS]);
-    free(s.dir);
 }

@@ -201,7 +201,4 @@ bool site_open(Site *s, TestCheckpoint kind, const char *options) {
     return daemon_start_at(&s->daemon, s->live, options);
 }
 
-void site_close(Site *s) {
-    daemon_stop(&s->daemon);
-    free(s->dir);
-}
+void site_close(Site *s) { daemon_stop(&s->daemon); }

@@ -48,7 +48,8 @@ void clock_close(void);
 /* ---- two checkpoints behind one name ---- */
 
 typedef struct Site {
-    char *dir, live[300];
+    const char *dir;
+    char live[300];
     Daemon daemon;
     int at;       /* 0 or 1: what live points to */
     int replaced; /* files */

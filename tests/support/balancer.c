@@ -14,9 +14,7 @@
 static const char *const programs[] = {[BALANCER_HAPROXY] = "haproxy", [BALANCER_NGINX] = "nginx"};
 
 bool balancer_there(BalancerKind kind) {
-    char command[64];
-    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; command -v %s >/dev/null", programs[kind]);
-    return system(command) == 0;
+    return system(test_text("PATH=$PATH:/usr/sbin; command -v %s >/dev/null", programs[kind])) == 0;
 }
 
 int free_port(void) {
@@ -29,35 +27,29 @@ int free_port(void) {
 }
 
 static void show(const Balancer *b) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/out", b->dir);
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/out", b->dir), NULL);
     test_fail(__FILE__, __LINE__, "%s: %s", programs[b->kind], text ? text : "no output");
     free(text);
 }
 
 /* haproxy's user and group are root's to take. */
 static bool write_haproxy(const Balancer *b, const int *ports) {
-    char command[1024];
-    snprintf(command, sizeof command,
-             "sed '/^    user /d; /^    group /d; s#/etc/haproxy/#deploy/#; s/127.0.0.1:8080/127.0.0.1:%d/; "
-             "s/127.0.0.1:8081/127.0.0.1:%d/; s/127.0.0.1:8082/127.0.0.1:%d/; s/127.0.0.1:8083/127.0.0.1:%d/' "
-             "deploy/haproxy.cfg >%s/conf",
-             b->front.port, ports[0], ports[1], ports[2], b->dir);
-    return system(command) == 0;
+    return system(test_text(
+               "sed '/^    user /d; /^    group /d; s#/etc/haproxy/#deploy/#; s/127.0.0.1:8080/127.0.0.1:%d/; "
+               "s/127.0.0.1:8081/127.0.0.1:%d/; s/127.0.0.1:8082/127.0.0.1:%d/; s/127.0.0.1:8083/127.0.0.1:%d/' "
+               "deploy/haproxy.cfg >%s/conf",
+               b->front.port, ports[0], ports[1], ports[2], b->dir)) == 0;
 }
 
 static bool write_nginx(const Balancer *b, const int *ports) {
-    char command[2048];
-    snprintf(command, sizeof command,
-             "cd=%s; sed 's/listen 443 ssl/listen 127.0.0.1:%d/; /ssl_certificate/d; "
-             "s/^    server 127.0.0.1:8080\\(.*\\)/server 127.0.0.1:%d\\1 server 127.0.0.1:%d\\1 "
-             "server 127.0.0.1:%d\\1/' deploy/nginx.conf >$cd/noised.conf && "
-             "for t in client_body proxy fastcgi uwsgi scgi; do echo ${t}_temp_path $cd/$t';'; done >$cd/paths && "
-             "echo \"daemon off; pid $cd/pid; error_log $cd/errors; events {} http { access_log off; "
-             "include $cd/paths; include $cd/noised.conf; }\" >$cd/conf",
-             b->dir, b->front.port, ports[0], ports[1], ports[2]);
-    return system(command) == 0;
+    return system(test_text(
+               "cd=%s; sed 's/listen 443 ssl/listen 127.0.0.1:%d/; /ssl_certificate/d; "
+               "s/^    server 127.0.0.1:8080\\(.*\\)/server 127.0.0.1:%d\\1 server 127.0.0.1:%d\\1 "
+               "server 127.0.0.1:%d\\1/' deploy/nginx.conf >$cd/noised.conf && "
+               "for t in client_body proxy fastcgi uwsgi scgi; do echo ${t}_temp_path $cd/$t';'; done >$cd/paths && "
+               "echo \"daemon off; pid $cd/pid; error_log $cd/errors; events {} http { access_log off; "
+               "include $cd/paths; include $cd/noised.conf; }\" >$cd/conf",
+               b->dir, b->front.port, ports[0], ports[1], ports[2])) == 0;
 }
 
 static bool answers(const Balancer *b) {
@@ -74,11 +66,10 @@ static bool answers(const Balancer *b) {
 bool balancer_start(Balancer *b, BalancerKind kind, const int *ports, const char *variable) {
     static const char *const commands[] = {
         [BALANCER_HAPROXY] = "haproxy -db -f", [BALANCER_NGINX] = "nginx -e /dev/stderr -c"};
-    char command[1024];
     *b = (Balancer){.kind = kind, .front.port = free_port(), .dir = test_dir()};
     if (!(kind == BALANCER_NGINX ? write_nginx : write_haproxy)(b, ports)) return false;
-    snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin; %s exec %s %s/conf >%s/out 2>&1", variable ? variable : "",
-             commands[kind], b->dir, b->dir);
+    const char *command = test_text("PATH=$PATH:/usr/sbin; %s exec %s %s/conf >%s/out 2>&1", variable ? variable : "",
+                                    commands[kind], b->dir, b->dir);
     fflush(stdout);
     b->front.pid = fork();
     if (b->front.pid == 0) {
@@ -96,6 +87,5 @@ void balancer_stop(Balancer *b) {
         kill(b->front.pid, SIGTERM); /* at once, and nginx takes its workers along */
         waitpid(b->front.pid, NULL, 0);
     }
-    free(b->dir);
     *b = (Balancer){0};
 }

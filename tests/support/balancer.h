@@ -12,7 +12,7 @@ typedef enum BalancerKind { BALANCER_HAPROXY, BALANCER_NGINX } BalancerKind;
 typedef struct Balancer {
     BalancerKind kind;
     Daemon front; /* where clients ask: its port and process */
-    char *dir;
+    const char *dir;
 } Balancer;
 
 /* False where Debian's is not installed: the test skips. */

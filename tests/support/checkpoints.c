@@ -36,8 +36,6 @@ Config test_checkpoint_config(void) {
                     .torch_dtype = "float32"};
 }
 
-void test_path(char path[256], const char *dir, const char *name) { snprintf(path, 256, "%s/%s", dir, name); }
-
 void test_checkpoint_save(const char *dir, const Config *c, Dtype dtype) {
     TestModel t;
     Err err;
@@ -63,9 +61,7 @@ bool test_is_mapped(const Checkpoint *c, const void *p) {
 }
 
 void edit_open(Edit *e, const char *dir) {
-    char path[256];
-    test_path(path, dir, "model.safetensors");
-    BUG_ON(safe_open(&e->file, path, NULL));
+    BUG_ON(safe_open(&e->file, test_text("%s/model.safetensors", dir), NULL));
     e->n = e->file.n;
     BUG_ON(e->n > 250);
     for (int i = 0; i < e->n; i++) {
@@ -93,9 +89,7 @@ SafeOut *edit_add(Edit *e, SafeOut out) {
 }
 
 void edit_save_part(const Edit *e, int first, int count, const char *dir, const char *name) {
-    char path[256];
-    test_path(path, dir, name);
-    BUG_ON(safe_save(path, e->out + first, count, 0, NULL));
+    BUG_ON(safe_save(test_text("%s/%s", dir, name), e->out + first, count, 0, NULL));
 }
 
 void edit_save(Edit *e, const char *dir) {
@@ -103,23 +97,21 @@ void edit_save(Edit *e, const char *dir) {
     safe_close(&e->file);
 }
 
-char *test_config_folder(const Config *c) {
-    char *dir = test_dir(), *text = config_json_print(c, NULL);
+const char *test_config_folder(const Config *c) {
+    const char *dir = test_dir();
+    char *text = config_json_print(c, NULL);
     test_write_text(dir, "config.json", text);
     free(text);
     return dir;
 }
 
 void test_write_text(const char *dir, const char *name, const char *text) {
-    char path[256];
-    test_path(path, dir, name);
-    test_write_file(path, text, strlen(text));
+    test_write_file(test_text("%s/%s", dir, name), text, strlen(text));
 }
 
 void test_strip_metadata(const char *dir, const char *name) {
-    char path[256];
     size_t n;
-    test_path(path, dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     char *file = test_read_file(path, &n), *end = strstr(file + 8, "},");
     BUG_ON(strncmp(file + 8, "{\"__metadata__\"", 15) || !end);
     memset(file + 9, ' ', (size_t)(end + 2 - file) - 9);
@@ -136,10 +128,8 @@ int test_convert(const char *from, const char *to, const Dtype *dtype, Err *err)
 }
 
 int test_run_tool(const char *arguments, char out[4096]) {
-    char command[1000];
     const char *build = getenv("BUILD");
-    snprintf(command, sizeof command, "%s/noised-weights %s 2>&1", build ? build : "build", arguments);
-    FILE *f = popen(command, "r");
+    FILE *f = popen(test_text("%s/noised-weights %s 2>&1", build ? build : "build", arguments), "r");
     BUG_ON(!f);
     out[fread(out, 1, 4095, f)] = 0;
     int status = pclose(f);
@@ -147,9 +137,7 @@ int test_run_tool(const char *arguments, char out[4096]) {
 }
 
 void test_add_token(const char *dir, int id, const char *content) {
-    char path[256];
-    test_path(path, dir, "tokenizer.json");
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/tokenizer.json", dir), NULL);
     cJSON *tokenizer = cJSON_Parse(text);
     cJSON *token =
         cJSON_Parse("{\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":"

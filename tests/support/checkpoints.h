@@ -6,7 +6,7 @@
 
 /* A small model with every kind of parameter: gated, biases, noise, SAS convolutions (three dimensions), NOBLE. */
 Config test_checkpoint_config(void);
-void test_path(char path[256], const char *dir, const char *name); /* dir/name */
+
 /* Random weights of c, at step 7. */
 void test_checkpoint_save(const char *dir, const Config *c, Dtype dtype);
 /* Opening dir must fail with a message that holds `why`, or succeed when that is NULL; `what` is for the report. */
@@ -29,7 +29,7 @@ void edit_save_part(const Edit *e, int first, int count, const char *dir, const 
 void edit_save(Edit *e, const char *dir); /* all of them as model.safetensors; ends e */
 
 /* A new folder with nothing but the config.json of c. */
-char *test_config_folder(const Config *c);
+const char *test_config_folder(const Config *c);
 void test_write_text(const char *dir, const char *name, const char *text);
 /* One more special token of the folder's tokenizer.json. */
 void test_add_token(const char *dir, int id, const char *content);

@@ -44,10 +44,8 @@ enum { SHADES = 16 };
 static int write_words(const char *dir, Err *err) {
     const char *words[] = {"0", "1",  "2",  "3",  "4",  "5",  "6",  "7",   "8",
                            "9", "10", "11", "12", "13", "14", "15", "[0]", "[1]"};
-    char path[512];
     Tokenizer *t = tokenizer_of_words(words, COUNTOF(words), err);
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
-    int rc = t ? tokenizer_json_save(t, path, err) : -1;
+    int rc = t ? tokenizer_json_save(t, test_text("%s/tokenizer.json", dir), err) : -1;
     tokenizer_free(t);
     return rc;
 }
@@ -115,10 +113,8 @@ static int write_tokenizer(const char *dir, Err *err) {
     BpeText text = {.data = corpus, .n = sizeof corpus - 1};
     BpeCorpus all = {.texts = &text, .n = 1};
     Tokenizer *t;
-    char path[512];
     if (bpe_train(&t, &all, TEST_PIECES, err)) return -1;
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
-    int rc = tokenizer_json_save(t, path, err);
+    int rc = tokenizer_json_save(t, test_text("%s/tokenizer.json", dir), err);
     tokenizer_free(t);
     return rc;
 }
@@ -153,9 +149,7 @@ bool test_checkpoint_write_as(const char *dir, const Config *c, Dtype dtype, uin
 const char *test_checkpoint(TestCheckpoint kind) {
     static char *made[CHECKPOINT_KINDS];
     if (made[kind]) return made[kind];
-    char *parent = test_dir(), dir[256];
-    snprintf(dir, sizeof dir, "%s/tiny", parent);
-    free(parent);
+    const char *dir = test_text("%s/tiny", test_dir());
     if (!test_checkpoint_write(dir, kind, 1)) return NULL;
     return made[kind] = xstrdup(dir);
 }
@@ -241,8 +235,7 @@ int daemon_run(const char *options, char **errors) {
 }
 
 static bool is_ready(const Daemon *d) {
-    char options[64];
-    snprintf(options, sizeof options, "--probe http://127.0.0.1:%d/health", d->port);
+    const char *options = test_text("--probe http://127.0.0.1:%d/health", d->port);
     for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000))
         if (daemon_run(options, NULL) == 0) return true;
     return false;
@@ -315,10 +308,8 @@ double daemon_cpu_seconds(const Daemon *d) {
 }
 
 int daemon_files(const Daemon *d) {
-    char path[64];
     int n = 0;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
-    DIR *dir = opendir(path);
+    DIR *dir = opendir(test_text("/proc/%d/fd", (int)d->pid));
     while (dir && readdir(dir)) n++;
     if (dir) closedir(dir);
     return n;

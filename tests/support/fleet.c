@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 static bool start(Fleet *f, int i) {
-    char options[64];
-    snprintf(options, sizeof options, "--port %d", f->ports[i]);
-    return daemon_listen_at(&f->daemons[i], f->dir, options);
+    return daemon_listen_at(&f->daemons[i], f->dir, test_text("--port %d", f->ports[i]));
 }
 
 static bool is_ready(const Daemon *d) {

@@ -3,28 +3,58 @@
 #include "tests/support/test.h"
 
 #include <ftw.h>
-#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static int n_dirs;
-static char **dirs;
+typedef struct Strings {
+    char **list;
+    int n;
+} Strings;
 
-char *test_dir(void) {
-    const char *system = getenv("TMPDIR");
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/noised-test-XXXXXX", system ? system : "/tmp");
-    BUG_ON(!mkdtemp(path));
-    dirs = xrealloc(dirs, ((size_t)n_dirs + 1) * sizeof *dirs);
-    return xstrdup(dirs[n_dirs++] = xstrdup(path));
+static Strings texts, dirs;
+
+/* Tests have threads of their own, and take away memory that xmalloc and its kin would give. */
+static char *keep(Strings *s, char *string) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    s->list = realloc(s->list, ((size_t)s->n + 1) * sizeof *s->list);
+    BUG_ON(!s->list);
+    s->list[s->n++] = string;
+    pthread_mutex_unlock(&mutex);
+    return string;
 }
 
-char *test_shared(const char *path) {
-    char full[1024];
-    snprintf(full, sizeof full, "../shared/data/%s", path);
-    return access(full, R_OK) == 0 ? xstrdup(full) : NULL;
+static void forget(Strings *s) {
+    while (s->n) free(s->list[--s->n]);
+    free(s->list);
+    s->list = NULL;
+}
+
+const char *test_text(const char *fmt, ...) {
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    BUG_ON(vasprintf(&text, fmt, ap) < 0);
+    va_end(ap);
+    return keep(&texts, text);
+}
+
+void test_forget_texts(void) { forget(&texts); }
+
+const char *test_dir(void) {
+    const char *system = getenv("TMPDIR");
+    char *path;
+    BUG_ON(asprintf(&path, "%s/noised-test-XXXXXX", system ? system : "/tmp") < 0 || !mkdtemp(path));
+    return keep(&dirs, path);
+}
+
+const char *test_shared(const char *path) {
+    const char *full = test_text("../shared/data/%s", path);
+    return access(full, R_OK) == 0 ? full : NULL;
 }
 
 char *test_read_file(const char *path, size_t *n) {
@@ -54,13 +84,8 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
 }
 
 void test_remove_dirs(void) {
-    for (int i = 0; i < n_dirs; i++) {
-        nftw(dirs[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        free(dirs[i]);
-    }
-    free(dirs);
-    dirs = NULL;
-    n_dirs = 0;
+    for (int i = 0; i < dirs.n; i++) nftw(dirs.list[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    forget(&dirs);
 }
 
 static struct {

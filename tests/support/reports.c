@@ -16,7 +16,7 @@ static const char variable[] = "TSAN_OPTIONS";
 #else
 static const char variable[] = "ASAN_OPTIONS";
 #endif
-static char *folder;
+static const char *folder;
 static pid_t collector;
 
 /* The suite ends by its own report: what is printed now is the last of its log. */
@@ -28,21 +28,16 @@ static void print_own(void) {
 }
 
 void reports_collect(void) {
-    char path[512], options[1024];
     const char *given = getenv(variable);
     folder = test_dir();
     collector = getpid();
-    snprintf(path, sizeof path, "%s/report", folder);
-    snprintf(options, sizeof options, "%s:log_path=%s", given ? given : "", path);
-    BUG_ON(setenv(variable, options, 1));
+    const char *path = test_text("%s/report", folder);
+    BUG_ON(setenv(variable, test_text("%s:log_path=%s", given ? given : "", path), 1));
     __sanitizer_set_report_path(path);
     __sanitizer_set_death_callback(print_own);
 }
 
-void reports_to_stderr(void) {
-    __sanitizer_set_report_path("stderr");
-    free(folder);
-}
+void reports_to_stderr(void) { __sanitizer_set_report_path("stderr"); }
 
 static bool take_file(const char *path, FILE *f, char summary[static 256]) {
     char *text = test_read_file(path, NULL);
@@ -56,12 +51,10 @@ static bool take_file(const char *path, FILE *f, char summary[static 256]) {
 
 bool reports_take(FILE *f, char summary[static 256]) {
     bool took = false;
-    char path[512];
     DIR *d = opendir(folder);
     BUG_ON(!d);
     for (struct dirent *e; !took && (e = readdir(d));) {
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        took = e->d_name[0] != '.' && take_file(path, f, summary);
+        took = e->d_name[0] != '.' && take_file(test_text("%s/%s", folder, e->d_name), f, summary);
     }
     closedir(d);
     return took;

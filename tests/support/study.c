@@ -5,16 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *read_in(const char *dir, const char *name) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return test_read_file(path, NULL);
-}
+static char *read_in(const char *dir, const char *name) { return test_read_file(test_text("%s/%s", dir, name), NULL); }
 
 char *study_run(const char *dir, const char *command, int *status) {
-    char whole[2048];
-    snprintf(whole, sizeof whole, "%s >%s/log 2>&1", command, dir);
-    *status = system(whole);
+    *status = system(test_text("%s >%s/log 2>&1", command, dir));
     return read_in(dir, "log");
 }
 
@@ -23,13 +17,12 @@ void study_run_twice(const char *dir, const char *command, const char *work, int
     for (int i = 0; i < n; i++) texts[i] = NULL;
     for (int again = 0; again < 2; again++) {
         int status;
-        char *said = study_run(dir, command, &status), name[256];
+        char *said = study_run(dir, command, &status);
         CHECK_MSG(status == 0, "%s", said);
         CHECK_MSG(!again == !!strstr(said, work), "%s", said);
         free(said);
         for (int i = 0; i < n && status == 0; i++) {
-            snprintf(name, sizeof name, "docs/%s", documents[i]);
-            char *now = read_in(dir, name);
+            char *now = read_in(dir, test_text("docs/%s", documents[i]));
             CHECK_MSG(!again || !strcmp(now, texts[i]), "%s differs", documents[i]);
             if (again)
                 free(now);

@@ -13,8 +13,7 @@ static const char *const words[] = {"?", "the",  "river", "mill", "stone", "whee
                                     "a", "boat", "goes",  "down", "water", "night", "and",   "<|im_start|>", "user"};
 
 static bool write_files(const char *dir) {
-    char path[256];
-    test_path(path, dir, "tokenizer.json");
+    const char *path = test_text("%s/tokenizer.json", dir);
     Tokenizer *t = tokenizer_of_words(words, COUNTOF(words), NULL);
     bool ok = t && tokenizer_json_save(t, path, NULL) == 0;
     if (t) tokenizer_free(t);
@@ -58,21 +57,20 @@ static void check_said(const char *output, const char *what) {
 
 void test_talks(const char *dir, const char *what) {
     static const char *const commands[] = {"import", "quantize"};
-    char to[300], arguments[700], output[4096], *parent = test_dir();
+    const char *parent = test_dir();
+    char to[300], output[4096];
     bool ready = write_files(dir);
     char *before = ready ? say(dir, what) : NULL;
     CHECK_MSG(ready, "%s: no tokenizer", what);
     for (size_t i = 0; i < COUNTOF(commands) && before; i++) {
         snprintf(to, sizeof to, "%s/%s", parent, commands[i]);
-        snprintf(arguments, sizeof arguments, "%s %s %s", commands[i], dir, to);
-        CHECK_MSG(test_run_tool(arguments, output) == 0, "%s: %s", what, output);
+        CHECK_MSG(test_run_tool(test_text("%s %s %s", commands[i], dir, to), output) == 0, "%s: %s", what, output);
         check_said(output, what);
         char *after = say(to, what);
         if (i == 0) CHECK_MSG(after && !strcmp(after, before), "%s: \"%s\", not \"%s\"", what, after, before);
         free(after);
     }
     free(before);
-    free(parent);
 }
 
 bool test_chat_open(Chat *chat, const char *template, const char *bos, const char *eos) {

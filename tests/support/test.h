@@ -48,11 +48,14 @@ void test_takes_long(void);
  * the clock says nothing of it. */
 double test_cpu_seconds(void);
 
-/* A fresh directory below the system's temporary folder, removed when the run ends. The string is the caller's. */
-char *test_dir(void);
+/* A printed string, which is there until the case ends. */
+const char *test_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void test_forget_texts(void); /* the frame's, behind each case */
+/* A fresh directory below the system's temporary folder, removed when the run ends, and the string with it. */
+const char *test_dir(void);
 void test_remove_dirs(void); /* the frame's, at the end */
-/* path inside ../shared/data when that exists beside the checkout, else NULL. The string is the caller's. */
-char *test_shared(const char *path);
+/* path inside ../shared/data when that exists beside the checkout, else NULL. */
+const char *test_shared(const char *path);
 /* Whole file, malloc'ed and NUL-terminated; NULL when it cannot be read. */
 char *test_read_file(const char *path, size_t *n);
 void test_write_file(const char *path, const void *data, size_t n);

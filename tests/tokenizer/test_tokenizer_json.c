@@ -6,11 +6,10 @@
 #include <string.h>
 
 static char *saved_text(const Tokenizer *t) {
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     Err err = {""};
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    const char *path = test_text("%s/tokenizer.json", dir);
     CHECK_MSG(tokenizer_json_save(t, path, &err) == 0, "%s", err.msg);
-    free(dir);
     return test_read_file(path, NULL);
 }
 
@@ -84,14 +83,14 @@ TEST(tokenizer_json_template) {
                  {TEXT ", " TOKEN("?"), -1, 8},
                  {TOKEN("!") ", " TEXT ", " TOKEN("?"), 7, 8},
                  {TOKEN("?") ", " TEXT ", " TOKEN("?"), 8, 8}};
-    char *json = small_json(), processor[1024];
+    char *json = small_json();
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        snprintf(processor, sizeof processor,
-                 "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [%s], \"pair\": [], "
-                 "\"special_tokens\": {\"!\": {\"id\": \"!\", \"ids\": [7], \"tokens\": [\"!\"]}, "
-                 "\"?\": {\"id\": \"?\", \"ids\": [8], \"tokens\": [\"?\"]}}}",
-                 cases[i].single);
-        char *changed = text_replace(json, "\"post_processor\": null", processor);
+        char *changed = text_replace(
+            json, "\"post_processor\": null",
+            test_text("\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [%s], \"pair\": [], "
+                      "\"special_tokens\": {\"!\": {\"id\": \"!\", \"ids\": [7], \"tokens\": [\"!\"]}, "
+                      "\"?\": {\"id\": \"?\", \"ids\": [8], \"tokens\": [\"?\"]}}}",
+                      cases[i].single));
         Tokenizer *t = NULL;
         Err err = {""};
         CHECK_MSG(tokenizer_json_parse(&t, changed, strlen(changed), &err) == 0, "%s", err.msg);
@@ -168,7 +167,8 @@ TEST(tokenizer_json_of_batches) {
 }
 
 TEST(tokenizer_json_file) {
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
+    char path[300];
     Tokenizer *t = small_tokenizer(), *back = NULL;
     Err err = {""};
     snprintf(path, sizeof path, "%s/tokenizer.json", dir);
@@ -183,5 +183,4 @@ TEST(tokenizer_json_file) {
     snprintf(path, sizeof path, "%s/nowhere/tokenizer.json", dir);
     CHECK(tokenizer_json_save(t, path, &err) == -1 && strstr(err.msg, "nowhere") != NULL);
     tokenizer_free(t);
-    free(dir);
 }

@@ -104,8 +104,8 @@ TEST(tokenizer_normalizer_without_steps) {
 
 TEST(tokenizer_pipeline_saves_what_it_loads) {
     static const char *const pre_tokenizers[] = {LLAMA3, NEMO, SMOLLM2, DEEPSEEK_CODER, SEQUENCE(BYTE_LEVEL("false"))};
-    char *dir = test_dir(), path[300];
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/tokenizer.json", dir);
     for (size_t i = 0; i < COUNTOF(pre_tokenizers); i++) {
         Tokenizer *a = changed(ALONE, pre_tokenizers[i]), *b = NULL;
         if (!a) continue;
@@ -118,7 +118,6 @@ TEST(tokenizer_pipeline_saves_what_it_loads) {
         tokenizer_free(a);
         tokenizer_free(b);
     }
-    free(dir);
 }
 
 TEST(tokenizer_composes) {

@@ -24,8 +24,7 @@ typedef struct Reference {
 } Reference;
 
 static bool piece_exists(const Reference *r, int left, int right) {
-    char joined[256];
-    snprintf(joined, sizeof joined, "%s%s", r->pieces[left], r->pieces[right]);
+    const char *joined = test_text("%s%s", r->pieces[left], r->pieces[right]);
     for (int i = 0; i < r->n_pieces; i++)
         if (strcmp(joined, r->pieces[i]) == 0) return true;
     return false;
@@ -127,7 +126,8 @@ TEST(bpe_train_ignores_order_and_division) {
     const BpeText swapped[] = {parts[1], {0}, parts[0]};
     const BpeText joined = {.data = "the rat ate that hat! <|endoftext|>the cat sat on the mat. ", .n = 59};
     const BpeCorpus corpora[] = {{.texts = parts, .n = 2}, {.texts = swapped, .n = 3}, {.texts = &joined, .n = 1}};
-    char *dir = test_dir(), path[300], *first = NULL;
+    const char *dir = test_dir();
+    char path[300], *first = NULL;
     for (size_t i = 0; i < COUNTOF(corpora); i++) {
         Tokenizer *t = NULL;
         Err err = {""};
@@ -140,7 +140,6 @@ TEST(bpe_train_ignores_order_and_division) {
         free(text);
     }
     free(first);
-    free(dir);
 }
 
 TEST(bpe_train_errors) {

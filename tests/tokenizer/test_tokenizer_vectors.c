@@ -22,8 +22,7 @@ static unsigned hex4(const char *s) {
 
 /* The string behind "key": in a line, unescaped in place. */
 static char *string_field(char *line, const char *key, size_t *n) {
-    char name[32];
-    snprintf(name, sizeof name, "\"%s\":", key);
+    const char *name = test_text("\"%s\":", key);
     char *in = strstr(line, name);
     if (!in) return NULL;
     in = strchr(in + strlen(name), '"') + 1;
@@ -61,11 +60,10 @@ static TokenList ids_field(const char *line) {
 }
 
 static Tokenizer *gpt2(void) {
-    char *path = test_shared("tokenizer/tokenizer.json");
+    const char *path = test_shared("tokenizer/tokenizer.json");
     Tokenizer *t = NULL;
     Err err = {""};
     if (path && tokenizer_json_load(&t, path, &err)) test_fail(__FILE__, __LINE__, "%s", err.msg);
-    free(path);
     return t;
 }
 
@@ -81,7 +79,8 @@ static void check_line(const Tokenizer *t, char *line, const char *file, int num
 }
 
 static void check_vectors(const char *file, int lines) {
-    char *path = test_shared(file), *all = path ? test_read_file(path, NULL) : NULL, *save = NULL;
+    const char *path = test_shared(file);
+    char *all = path ? test_read_file(path, NULL) : NULL, *save = NULL;
     Tokenizer *t = gpt2();
     int n = 0;
     if (all && t) {
@@ -93,7 +92,6 @@ static void check_vectors(const char *file, int lines) {
     }
     tokenizer_free(t);
     free(all);
-    free(path);
 }
 
 TEST(tokenizer_llamacpp_vectors) { check_vectors("tokenizer/llamacpp_vectors.jsonl", 47); }
@@ -134,7 +132,7 @@ TEST(tokenizer_whole_files) {
                                            {"wikitext2/valid.txt", "text/wikitext2.valid.txt"},
                                            {"wikitext2/test.txt", "text/wikitext2.test.txt"},
                                            {"tinystories/tinystories_2M.txt", "text/tinystories_2M.txt"}};
-    char *path = test_shared("tokenizer/whole_file_token_hashes.jsonl");
+    const char *path = test_shared("tokenizer/whole_file_token_hashes.jsonl");
     char *all = path ? test_read_file(path, NULL) : NULL, *save = NULL;
     Tokenizer *t = gpt2();
     int done = 0;
@@ -142,11 +140,10 @@ TEST(tokenizer_whole_files) {
         size_t n_want = strtoul(strstr(line, "\"tokens\":") + strlen("\"tokens\":"), NULL, 10), n, n_hash;
         char *hash = string_field(line, "sha256_u16le", &n_hash), *name = string_field(line, "file", &n);
         for (size_t i = 0; i < COUNTOF(files); i++) {
-            char *file = strncmp(name, files[i][0], strlen(files[i][0])) == 0 ? test_shared(files[i][1]) : NULL;
+            const char *file = strncmp(name, files[i][0], strlen(files[i][0])) == 0 ? test_shared(files[i][1]) : NULL;
             if (!file) continue;
             hash[n_hash] = 0;
             check_file(t, file, hash, n_want);
-            free(file);
             done++;
         }
     }
@@ -156,13 +153,13 @@ TEST(tokenizer_whole_files) {
         test_skip("no ../shared/data");
     tokenizer_free(t);
     free(all);
-    free(path);
 }
 
 TEST(tokenizer_gpt2_saves_what_it_loads) {
     Tokenizer *a = gpt2(), *b = NULL, *c = NULL;
     if (!a) SKIP("no ../shared/data");
-    char *dir = test_dir(), first[300], second[300];
+    const char *dir = test_dir();
+    char first[300], second[300];
     size_t n = 0, m = 0;
     snprintf(first, sizeof first, "%s/1.json", dir);
     snprintf(second, sizeof second, "%s/2.json", dir);
@@ -173,7 +170,6 @@ TEST(tokenizer_gpt2_saves_what_it_loads) {
     CHECK(c && tokenizer_vocab_size(c) == 50257 && tokenizer_find_special(c, "<|endoftext|>") == 50256);
     free(x);
     free(y);
-    free(dir);
     tokenizer_free(a);
     tokenizer_free(b);
     tokenizer_free(c);

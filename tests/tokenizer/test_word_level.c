@@ -52,7 +52,8 @@ TEST(word_level_encodes) {
 }
 
 TEST(word_level_saves_what_it_loads) {
-    char *dir = test_dir(), path[2][300], *text[2];
+    const char *dir = test_dir();
+    char path[2][300], *text[2];
     Err err = {""};
     Tokenizer *t = parse(words);
     REQUIRE(t);
@@ -72,7 +73,6 @@ TEST(word_level_saves_what_it_loads) {
     tokenizer_free(t);
     free(text[0]);
     free(text[1]);
-    free(dir);
 }
 
 TEST(word_level_bad_files) {

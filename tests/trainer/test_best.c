@@ -9,53 +9,44 @@
 #include <unistd.h>
 
 static void hash_weights(const char *dir, const char *folder, char hex[65]) {
-    char *run = trainer_join(dir, folder);
+    const char *run = test_text("%s/%s", dir, folder);
     trainer_hash_file(run, "model.safetensors", hex);
-    free(run);
 }
 
 /* What is learnt of words makes JSON less likely, so the best is not the last; a run in two parts keeps the same. */
 TEST(best_checkpoint_is_kept) {
     static const char *const runs[] = {"whole --steps 60", "parts --steps 30", "parts --steps 60 --resume"};
-    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
     char best[65], last[65], of_parts[65];
     for (int i = 0; i < 3; i++) {
-        snprintf(args, sizeof args,
-                 "pretrain --config %s --data %s --val %s --batch 2 --lr 0.01 --warmup 0 --schedule constant "
-                 "--threads 1 --eval-every 10 --save-every 10 --out %s/%s",
-                 config, text, config, dir, runs[i]);
-        trainer_done(args);
+        trainer_done(
+            test_text("pretrain --config %s --data %s --val %s --batch 2 --lr 0.01 --warmup 0 --schedule constant "
+                      "--threads 1 --eval-every 10 --save-every 10 --out %s/%s",
+                      config, text, config, dir, runs[i]));
     }
     hash_weights(dir, "whole", last);
     hash_weights(dir, "whole/best", best);
     hash_weights(dir, "parts/best", of_parts);
     CHECK(strcmp(best, last) && !strcmp(best, of_parts));
-    snprintf(args, sizeof args, "sample --model %s/whole/best --prompt the --max-tokens 2", dir);
-    trainer_done(args);
-    free(config);
-    free(text);
-    free(dir);
+    trainer_done(test_text("sample --model %s/whole/best --prompt the --max-tokens 2", dir));
 }
 
 /* A log without what the clock says of each step. */
 static char *log_of(const char *dir, const char *run) {
     static const char speed[] = ",\"tokens_per_second\":";
-    char *folder = trainer_join(dir, run), *path = trainer_join(folder, "log.jsonl"), *log = test_read_file(path, NULL);
+    const char *folder = test_text("%s/%s", dir, run), *path = test_text("%s/log.jsonl", folder);
+    char *log = test_read_file(path, NULL);
     for (char *at = log; at && (at = strstr(at, speed));) {
         char *end = at + strlen(speed);
         end += strcspn(end, ",}");
         memmove(at, end, strlen(end) + 1);
     }
-    free(path);
-    free(folder);
     return log;
 }
 
 /* Of a new run of two steps; false when the signal came after it. */
 static bool cut_last_evaluation(const char *args, const char *log) {
-    char remove[600];
-    snprintf(remove, sizeof remove, "rm -rf $(dirname %s)", log);
-    CHECK(system(remove) == 0);
+    CHECK(system(test_text("rm -rf $(dirname %s)", log)) == 0);
     ChildResult c = trainer_run_stopped_at(args, "step 2/2", SIGINT);
     bool stopped = c.status == 128 + SIGINT && strstr(c.output, "saved after step 2");
     char *lines = test_read_file(log, NULL);
@@ -68,8 +59,9 @@ static bool cut_last_evaluation(const char *args, const char *log) {
 
 /* A signal in the last evaluation: what it would have said, and the best, come when the run goes on. It was lost. */
 TEST(best_checkpoint_of_an_evaluation_cut_short) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), *val = trainer_text_file(400000),
-         *config = trainer_config_file(), args[1024], log[512], best[2][65];
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *val = trainer_text_file(400000),
+               *config = trainer_config_file();
+    char args[1024], log[512], best[2][65];
     static const char *const runs[] = {"whole", "cut"};
     for (int i = 0; i < 2; i++) {
         snprintf(args, sizeof args,
@@ -94,76 +86,56 @@ TEST(best_checkpoint_of_an_evaluation_cut_short) {
     CHECK(!strcmp(best[0], best[1]));
     free(whole);
     free(cut);
-    free(config);
-    free(val);
-    free(text);
-    free(dir);
 }
 
 /* Signals in an evaluation, and in the same one when the run goes on, of which no step may come before it is whole. */
 TEST(best_checkpoint_of_an_evaluation_cut_short_twice) {
-    char *dir = test_dir(), *text = trainer_text_file(40000), args[1024];
-    static const char *const runs[] = {"whole", "cut"};
-    for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args,
-                 "pretrain --config mha-nano --vocab-size 300 --data %s --val %s --batch 1 --threads 1 --steps 3 "
-                 "--eval-every 1 --save-every 0 --out %s/%s",
-                 text, text, dir, runs[i]);
-        if (i == 0) trainer_done(args);
-    }
-    free(trainer_run_stopped_at(args, "step 1/3", SIGINT).output);
-    snprintf(args, sizeof args, "pretrain --resume --out %s/cut", dir);
-    free(trainer_run_stopped_at(args, "resumed after step 1", SIGINT).output);
-    trainer_done(args);
+    const char *dir = test_dir(), *text = trainer_text_file(40000),
+               *args = test_text("pretrain --config mha-nano --vocab-size 300 --data %s --val %s --batch 1 --threads 1 "
+                                 "--steps 3 --eval-every 1 --save-every 0 --out",
+                                 text, text),
+               *again = test_text("pretrain --resume --out %s/cut", dir);
+    trainer_done(test_text("%s %s/whole", args, dir));
+    free(trainer_run_stopped_at(test_text("%s %s/cut", args, dir), "step 1/3", SIGINT).output);
+    free(trainer_run_stopped_at(again, "resumed after step 1", SIGINT).output);
+    trainer_done(again);
     char *whole = log_of(dir, "whole"), *cut = log_of(dir, "cut");
     CHECK_MSG(whole && cut && !strcmp(whole, cut), "%s against %s", whole, cut);
     free(whole);
     free(cut);
-    free(text);
-    free(dir);
 }
 
 static double bytes_of(const char *dir, const char *name) {
-    char *path = trainer_join(dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     size_t n = 0;
     free(test_read_file(path, &n));
-    free(path);
     return (double)n;
 }
 
 /* What is told before the training is what lies there after it. */
 TEST(best_checkpoint_disk_is_told) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), args[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(20000);
     double kept, more;
-    snprintf(args, sizeof args,
-             "pretrain --config mha-nano --vocab-size 300 --data %s --steps 2 --eval-every 1 --save-dtype bf16 "
-             "--window 16 --out %s/a",
-             text, dir);
-    ChildResult r = trainer_run(args);
+    ChildResult r = trainer_run(
+        test_text("pretrain --config mha-nano --vocab-size 300 --data %s --steps 2 --eval-every 1 --save-dtype bf16 "
+                  "--window 16 --out %s/a",
+                  text, dir));
     const char *line = strstr(r.output, "\ndisk: ");
     REQUIRE(line);
     CHECK_MSG(sscanf(line, "\ndisk: %lf MiB for the last checkpoint and the best, %lf MiB more", &kept, &more) == 2,
               "%s", r.output);
-    char *run = trainer_join(dir, "a");
+    const char *run = test_text("%s/a", dir);
     double optimizer = bytes_of(run, "optimizer.safetensors") / 1048576;
     double weights = (bytes_of(run, "model.safetensors") + bytes_of(run, "best/model.safetensors")) / 1048576;
     CHECK_MSG(fabs(optimizer / more - 1) < 0.1 && fabs((optimizer + weights) / kept - 1) < 0.1, "%f and %f: %s",
               optimizer, weights, r.output);
     free(r.output);
-    free(run);
-    free(text);
-    free(dir);
 }
 
 /* Evaluated once, at the end, there is nothing to compare with. */
 TEST(best_checkpoint_needs_two) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
-    snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 2 --out %s/a", config, text, dir);
-    trainer_done(args);
-    char *best = trainer_join(dir, "a/best");
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
+    trainer_done(test_text("pretrain --config %s --data %s --steps 2 --out %s/a", config, text, dir));
+    const char *best = test_text("%s/a/best", dir);
     CHECK(access(best, F_OK) < 0);
-    free(best);
-    free(config);
-    free(text);
-    free(dir);
 }

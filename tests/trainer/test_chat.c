@@ -18,9 +18,8 @@ typedef struct Talk {
 
 static bool talk_start(Talk *t, const char *model, const char *option, const char *value) {
     int in[2], out[2];
-    char program[256];
     const char *build = getenv("BUILD");
-    snprintf(program, sizeof program, "%s/noised-train", build ? build : "build");
+    const char *program = test_text("%s/noised-train", build ? build : "build");
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return false;
     fflush(stdout);
     t->pid = fork();
@@ -59,10 +58,9 @@ static int talk_end(Talk *t) {
 }
 
 static void check_answer(const Daemon *d, const char *messages, const char *heard) {
-    char body[2048];
-    snprintf(body, sizeof body, "{\"messages\":[%s],\"seed\":3,\"max_tokens\":256,\"temperature\":0.8,\"top_k\":50}",
-             messages);
-    Answer a = http_post(d, "/v1/chat/completions", body);
+    Answer a = http_post(
+        d, "/v1/chat/completions",
+        test_text("{\"messages\":[%s],\"seed\":3,\"max_tokens\":256,\"temperature\":0.8,\"top_k\":50}", messages));
     const char *want = json_text(a.json, "choices.0.message.content");
     CHECK_MSG(want && *want && !strcmp(want, heard), "%s\nagainst %s", heard, a.body);
     answer_free(&a);

@@ -44,12 +44,10 @@ TEST(paired_reaches_a_loss_for_good) {
 
 /* A sweep of two networks, two rates and two seeds in dir/runs; `more` goes behind. */
 static ChildResult sweep(const char *dir, const char *text, const char *more) {
-    char args[1024];
-    snprintf(args, sizeof args,
-             "sweep --config mha-nano noiseformer-v2-nano --lr 1e-3 0.004 --seeds 2 --data %s --vocab-size 300 "
-             "--steps 12 --batch 2 --window 16 --eval-every 4 --out %s/runs %s",
-             text, dir, more);
-    return trainer_run(args);
+    return trainer_run(
+        test_text("sweep --config mha-nano noiseformer-v2-nano --lr 1e-3 0.004 --seeds 2 --data %s --vocab-size 300 "
+                  "--steps 12 --batch 2 --window 16 --eval-every 4 --out %s/runs %s",
+                  text, dir, more));
 }
 
 static ChildResult compare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -82,7 +80,7 @@ static void write_log(const char *dir, const char *name, const double loss[3]) {
 }
 
 typedef struct Trial {
-    char *dir, *text;
+    const char *dir, *text;
 } Trial;
 
 /* Eight runs, whose logs say what is known. */
@@ -104,11 +102,6 @@ static Trial trial_open(void) {
     expect(sweep(t.dir, t.text, ""), 0, "8 of 8 runs done\n");
     for (size_t i = 0; i < COUNTOF(logs); i++) write_log(t.dir, logs[i].name, logs[i].loss);
     return t;
-}
-
-static void trial_close(Trial *t) {
-    free(t->dir);
-    free(t->text);
 }
 
 static void check_width(const char *text) {
@@ -140,7 +133,6 @@ TEST(compare_tells_differences_by_seed) {
     /* the order of the folders names the base */
     expect(compare("%1$s/runs/noiseformer-v2-nano-lr0.001-seed1 %1$s/runs/mha-nano-lr0.004-seed1", t.dir), 0,
            "+0.090 ");
-    trial_close(&t);
 }
 
 /* The study of the family computes the same from the same numbers. */
@@ -160,11 +152,10 @@ TEST(compare_agrees_with_the_family_study) {
         "print(*('%.9f' % statistic.student(f) for f in (1, 2, 9, 16, 31)))\n"
         "print('%+.3f ± %.3f %7.0f' % (d, half, sum(at) / 2))\n";
     Trial t = trial_open();
-    char *csv = trainer_join(t.dir, "all.csv"), *file = trainer_join(t.dir, "check.py"), command[1024];
+    const char *csv = test_text("%s/all.csv", t.dir), *file = test_text("%s/check.py", t.dir);
     ChildResult r = compare("%s/runs --csv %s", t.dir, csv);
     test_write_file(file, script, sizeof script - 1);
-    snprintf(command, sizeof command, "python3 -B %s %s", file, csv);
-    FILE *f = popen(command, "r");
+    FILE *f = popen(test_text("python3 -B %s %s", file, csv), "r");
     char row[128] = "", quantiles[128] = "", want[128];
     CHECK(fgets(quantiles, sizeof quantiles, f) && fgets(row, sizeof row, f) && pclose(f) == 0);
     row[strcspn(row, "\n")] = 0;
@@ -173,9 +164,6 @@ TEST(compare_agrees_with_the_family_study) {
     CHECK_MSG(!strcmp(quantiles, want), "%s%s", quantiles, want);
     CHECK_MSG(*row && strstr(r.output, row), "%s in\n%s", row, r.output);
     free(r.output);
-    free(csv);
-    free(file);
-    trial_close(&t);
 }
 
 static int count(const char *text, const char *what) {
@@ -186,7 +174,7 @@ static int count(const char *text, const char *what) {
 
 TEST(compare_draws_and_lists) {
     Trial t = trial_open();
-    char *svg = trainer_join(t.dir, "a.svg"), *csv = trainer_join(t.dir, "a.csv");
+    const char *svg = test_text("%s/a.svg", t.dir), *csv = test_text("%s/a.csv", t.dir);
     expect(compare("%s/runs --svg %s --csv %s", t.dir, svg, csv), 0, "network");
     char *picture = test_read_file(svg, NULL), *rows = test_read_file(csv, NULL);
     REQUIRE(picture && rows);
@@ -198,47 +186,41 @@ TEST(compare_draws_and_lists) {
     CHECK(count(rows, "\n") == 1 + 8 * 3 && strstr(rows, "\nmha-nano,0.004,2,8,16.00,5.20000,64\n"));
     free(picture);
     free(rows);
-    free(svg);
-    free(csv);
-    trial_close(&t);
 }
 
 TEST(compare_refuses_what_does_not_compare) {
     Trial t = trial_open();
-    char path[1024], args[2048], *other = trainer_text_file(21000);
-    snprintf(args, sizeof args,
-             "pretrain --config mha-nano --vocab-size 300 --data %s --steps 2 --batch 2 --window 16 --out %s/other",
-             other, t.dir);
-    expect(trainer_run(args), 0, "done");
+    const char *other = trainer_text_file(21000);
+    expect(trainer_run(test_text(
+               "pretrain --config mha-nano --vocab-size 300 --data %s --steps 2 --batch 2 --window 16 --out %s/other",
+               other, t.dir)),
+           0, "done");
     expect(compare("%1$s/runs %1$s/other", t.dir), 1, "are of different texts (sha256 ");
     expect(compare("%s", t.dir), 0, "other"); /* a folder of folders: runs has none of its own, other is one */
-    snprintf(args, sizeof args,
-             "pretrain --config mha-nano --vocab-size 299 --data %s --steps 2 --batch 2 --window 16 --out %s/fewer",
-             t.text, t.dir);
-    expect(trainer_run(args), 0, "done");
+    expect(trainer_run(test_text(
+               "pretrain --config mha-nano --vocab-size 299 --data %s --steps 2 --batch 2 --window 16 --out %s/fewer",
+               t.text, t.dir)),
+           0, "done");
     expect(compare("%1$s/runs %1$s/fewer", t.dir), 1, "have different tokens (sha256 of tokenizer.json ");
     expect(compare("%1$s/runs %1$s/runs", t.dir), 1, "are the same training: seed 1");
     expect(compare("%s/runs --against mha", t.dir), 1,
            "--against mha names none of the networks; the first is mha-nano");
     expect(compare("%s/nothing", t.dir), 1, "nothing: No such file or directory");
-    snprintf(path, sizeof path, "%s/runs/mha-nano-lr0.004-seed2/log.jsonl", t.dir);
-    test_write_file(path, "{\"step\":1,\"loss\":5}\n", 20);
+    test_write_file(test_text("%s/runs/mha-nano-lr0.004-seed2/log.jsonl", t.dir), "{\"step\":1,\"loss\":5}\n", 20);
     expect(compare("%s/runs", t.dir), 0, "seed2 has done 1 of 12 steps\n");
     expect(compare("%s/runs/mha-nano-lr0.004-seed2", t.dir), 1, "none of the runs is finished");
-    free(other);
-    trial_close(&t);
 }
 
 /* A name ends in a digit that is no seed, and one run was made longer: by the same steps it is compared to its end. */
 TEST(compare_of_runs_that_pretrain_was_asked_for) {
     static const char *const runs[] = {"net-v1 --steps 12", "net-v2 --steps 7", "net-v2 --steps 12 --resume"};
-    char *dir = test_dir(), *text = trainer_text_file(80000), args[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(80000);
     for (size_t i = 0; i < COUNTOF(runs); i++) {
-        snprintf(args, sizeof args,
-                 "pretrain --config mha-nano --vocab-size 300 --data %s --batch 2 --window 16 --eval-every 3 "
-                 "--schedule constant --out %s/%s",
-                 text, dir, runs[i]);
-        expect(trainer_run(args), 0, "done");
+        expect(trainer_run(test_text(
+                   "pretrain --config mha-nano --vocab-size 300 --data %s --batch 2 --window 16 --eval-every 3 "
+                   "--schedule constant --out %s/%s",
+                   text, dir, runs[i])),
+               0, "done");
     }
     ChildResult r = compare("%s --against net-v1", dir);
     CHECK_MSG(r.status == 0 && strstr(r.output, "\nnet-v2 "), "%s", r.output);
@@ -247,14 +229,13 @@ TEST(compare_of_runs_that_pretrain_was_asked_for) {
     row = strstr(r.output, "\nnet-v2 ");
     CHECK_MSG(row && strstr(row, "+0.000"), "%s", r.output);
     free(r.output);
-    free(dir);
-    free(text);
 }
 
 /* ---- sweep ---- */
 
 TEST(sweep_reads_folders_of_ids) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), args[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(20000);
+    char args[1024];
     snprintf(args, sizeof args, "tokenize --data %s --vocab-size 300 --out %s/ids", text, dir);
     expect(trainer_run(args), 0, "");
     snprintf(args, sizeof args,
@@ -263,8 +244,6 @@ TEST(sweep_reads_folders_of_ids) {
              dir);
     expect(trainer_run(args), 0, "sweep: 1 of 1 runs done\n");
     expect(trainer_run(args), 0, "sweep: 1 of 1 runs done\n");
-    free(dir);
-    free(text);
 }
 
 /* Stops a new sweep of four runs within the second, and goes on. False when the signal came after that run's end. */
@@ -289,7 +268,8 @@ static bool stop_in_second_run(const char *args, const char *dir) {
 }
 
 TEST(sweep_goes_on_and_makes_what_pretrain_makes) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), path[1024], args[1024], swept[65], alone[65];
+    const char *dir = test_dir(), *text = trainer_text_file(20000);
+    char path[1024], args[1024], swept[65], alone[65];
     snprintf(args, sizeof args,
              "sweep --config mha-nano noiseformer-v2-nano --lr 1e-3 --seeds 2 --data %s --vocab-size 300 --steps 300 "
              "--batch 2 --window 16 --eval-every 100 --out %s/runs",
@@ -309,41 +289,32 @@ TEST(sweep_goes_on_and_makes_what_pretrain_makes) {
     snprintf(path, sizeof path, "%s/alone", dir);
     trainer_hash_file(path, "model.safetensors", alone);
     CHECK(!strcmp(swept, alone));
-    free(dir);
-    free(text);
 }
 
 TEST(sweep_refuses_before_it_trains) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), *other = trainer_text_file(21000), path[1024], args[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *other = trainer_text_file(21000);
     expect(sweep(dir, text, "--kl-weight 1e-2 --perturb-sigma 1"), 2, "--perturb-sigma 1 needs --perturb");
     expect(sweep(dir, text, "--lr abc"), 2, "--lr");
-    snprintf(args, sizeof args, "sweep --config mha-nano mah-nano --lr 1e-3 --data %s --out %s/runs", text, dir);
-    expect(trainer_run(args), 1, "mah-nano");
-    snprintf(args, sizeof args, "sweep --config mha-nano --lr 1e-3 0.001 --data %s --out %s/runs", text, dir);
-    expect(trainer_run(args), 1, "has two whose runs would be ");
-    snprintf(path, sizeof path, "%s/runs", dir);
-    CHECK(test_read_file(path, NULL) == NULL);
+    expect(trainer_run(test_text("sweep --config mha-nano mah-nano --lr 1e-3 --data %s --out %s/runs", text, dir)), 1,
+           "mah-nano");
+    expect(trainer_run(test_text("sweep --config mha-nano --lr 1e-3 0.001 --data %s --out %s/runs", text, dir)), 1,
+           "has two whose runs would be ");
+    CHECK(test_read_file(test_text("%s/runs", dir), NULL) == NULL);
     expect(sweep(dir, text, ""), 0, "8 of 8 runs done");
     expect(sweep(dir, text, "--clip 2"), 1,
            "seed1 was trained with --clip \"1\", this sweep has \"2\": another --out keeps both");
     expect(sweep(dir, other, ""), 1, "seed1 was trained on other texts (sha256 ");
-    free(dir);
-    free(text);
-    free(other);
 }
 
 /* A rate at which a run diverges costs that run, not the sweep. */
 TEST(sweep_outlives_a_run_that_fails) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), args[1024];
-    snprintf(args, sizeof args,
-             "sweep --config mha-nano --lr 90 1e-3 --seeds 1 --data %s --vocab-size 300 --steps 40 --warmup 0 --clip 0 "
-             "--batch 2 --window 16 --out %s/runs",
-             text, dir);
-    ChildResult r = trainer_run(args);
+    const char *dir = test_dir(), *text = trainer_text_file(20000);
+    ChildResult r = trainer_run(test_text(
+        "sweep --config mha-nano --lr 90 1e-3 --seeds 1 --data %s --vocab-size 300 --steps 40 --warmup 0 --clip 0 "
+        "--batch 2 --window 16 --out %s/runs",
+        text, dir));
     CHECK_MSG(r.status == 1 && strstr(r.output, "sweep: 1 of 2 runs done") && strstr(r.output, "not finished: ") &&
                   strstr(r.output, "mha-nano-lr90-seed1\n"),
               "%d: %s", r.status, r.output);
     free(r.output);
-    free(dir);
-    free(text);
 }

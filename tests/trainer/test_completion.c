@@ -55,12 +55,13 @@ static void output_of(const char *command, char out[4096]) {
 
 /* The scripts of all programs, in files named as the shell wants them, and its settings. */
 static void check_shell(const char *shell, const char *file, const char *settings, const char *command) {
-    char *root = test_dir(), out[4096], line[1024];
-    snprintf(line, sizeof line,
-             "cat >%s/.%src && touch %s/one.txt %s/two.txt && for p in noised noised-train noised-weights; do "
-             "${BUILD:-build}/$p --help=completion-%s >%s/%s || exit 1; done",
-             root, shell, root, root, shell, root, file);
-    FILE *f = popen(line, "w");
+    const char *root = test_dir();
+    char out[4096];
+    FILE *f = popen(
+        test_text("cat >%s/.%src && touch %s/one.txt %s/two.txt && for p in noised noised-train noised-weights; do "
+                  "${BUILD:-build}/$p --help=completion-%s >%s/%s || exit 1; done",
+                  root, shell, root, root, shell, root, file),
+        "w");
     REQUIRE(f && fputs(settings, f) >= 0 && pclose(f) == 0);
     setenv("ROOT", root, 1);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
@@ -77,7 +78,6 @@ static void check_shell(const char *shell, const char *file, const char *setting
     }
     unsetenv("ROOT");
     unsetenv("LINE");
-    free(root);
 }
 
 TEST(completion_in_bash) { check_shell("bash", "$p.bash", bashrc, in_bash); }

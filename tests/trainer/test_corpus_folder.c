@@ -117,7 +117,7 @@ TEST(spans_go_on_in_each_other) {
 /* ---- the folder ---- */
 
 typedef struct Made {
-    char *dir, *text, *out, *shard; /* out: the corpus, shard: its second one */
+    const char *dir, *text, *out, *shard; /* out: the corpus, shard: its second one */
 } Made;
 
 static void make(const char *text, const char *out, size_t n_vocab) {
@@ -134,17 +134,10 @@ static void make(const char *text, const char *out, size_t n_vocab) {
 
 static Made made_open(void) {
     Made m = {.dir = test_dir(), .text = trainer_text_file(300000)};
-    m.out = trainer_join(m.dir, "corpus");
-    m.shard = trainer_join(m.out, "train-00001.ids");
+    m.out = test_text("%s/corpus", m.dir);
+    m.shard = test_text("%s/train-00001.ids", m.out);
     make(m.text, m.out, 300);
     return m;
-}
-
-static void made_close(Made *m) {
-    free(m->dir);
-    free(m->text);
-    free(m->out);
-    free(m->shard);
 }
 
 /* NULL when it opens, else why not, until the next call. */
@@ -174,7 +167,7 @@ TEST(corpus_folder_is_one_row) {
     Tokenizer *tok;
     Err err;
     const char *text = m.text;
-    char *tokenizer = trainer_join(m.out, "tokenizer.json");
+    const char *tokenizer = test_text("%s/tokenizer.json", m.out);
     TokenList want = {0};
     REQUIRE(corpus_index_load(&x, m.out, &err) == 0 && corpus_map(&c, m.out, &x, &err) == 0);
     CHECK(corpus_shards(&x, ROW_TRAIN) > 2 && corpus_shards(&x, ROW_HELD_OUT) == 1 && corpus_intact(&c));
@@ -189,15 +182,13 @@ TEST(corpus_folder_is_one_row) {
     token_list_free(&want);
     texts_free(&texts);
     tokenizer_free(tok);
-    free(tokenizer);
-    made_close(&m);
 }
 
 /* Only inode and time of change say whether a shard is read again: one that is known may have any sha256 in the index.
  */
 TEST(corpus_shards_are_looked_at_once) {
     Made m = made_open();
-    char *index = trainer_join(m.out, "index.json"), *checked = trainer_join(m.out, "checked.json");
+    const char *index = test_text("%s/index.json", m.out), *checked = test_text("%s/checked.json", m.out);
     size_t n;
     char *good = test_read_file(index, &n), *bad = xstrdup(good), *sum = strstr(bad, "\"sha256\": [\"");
     REQUIRE(sum);
@@ -213,8 +204,7 @@ TEST(corpus_shards_are_looked_at_once) {
     CHECK_MSG(why && strstr(why, "train-00000.ids: its sha256 is") && strstr(why, "the index says"), "%s", why);
     test_write_file(index, good, n);
     CHECK(!map_fails(m.out) && access(checked, F_OK) == 0);
-    free(good), free(bad), free(index), free(checked);
-    made_close(&m);
+    free(good), free(bad);
 }
 
 TEST(corpus_folder_refuses) {
@@ -234,7 +224,6 @@ TEST(corpus_folder_refuses) {
     test_write_file(m.shard, shard, n);
     CHECK(!map_fails(m.out));
     free(shard);
-    made_close(&m);
 }
 
 TEST(corpus_index_that_lies) {
@@ -256,7 +245,8 @@ TEST(corpus_index_that_lies) {
         {"}}", "}, \"unfinished\": {}}", "entries, but"},
     };
     Made m = made_open();
-    char *index = trainer_join(m.out, "index.json"), *good = test_read_file(index, NULL);
+    const char *index = test_text("%s/index.json", m.out);
+    char *good = test_read_file(index, NULL);
     for (size_t i = 0; i < COUNTOF(lies); i++) {
         char *bad = text_replace(good, lies[i].from, lies[i].to);
         REQUIRE(bad);
@@ -265,8 +255,7 @@ TEST(corpus_index_that_lies) {
         CHECK_MSG(why && strstr(why, index) && strstr(why, lies[i].why), "%s: %s", lies[i].to, why);
         free(bad);
     }
-    free(index), free(good);
-    made_close(&m);
+    free(good);
 }
 
 /* ---- runs ---- */
@@ -275,59 +264,49 @@ static const char settings[] = "--batch 2 --warmup 2 --lr 1e-2 --threads 1";
 
 static void check_same_run(const Made *m, const char *a, const char *b) {
     static const char *const files[] = {"optimizer.safetensors", "model.safetensors"};
-    char *dirs[] = {trainer_join(m->dir, a), trainer_join(m->dir, b)}, hash[2][65];
+    const char *dirs[] = {test_text("%s/%s", m->dir, a), test_text("%s/%s", m->dir, b)};
+    char hash[2][65];
     for (size_t i = 0; i < COUNTOF(files); i++) {
         for (int k = 0; k < 2; k++) trainer_hash_file(dirs[k], files[i], hash[k]);
         CHECK_MSG(!strcmp(hash[0], hash[1]), "%s of %s and %s differ", files[i], a, b);
     }
-    free(dirs[0]);
-    free(dirs[1]);
 }
 
 static void pretrain(const Made *m, const char *name, const char *more) {
-    char args[4096];
-    snprintf(args, sizeof args, "pretrain --out %s/%s %s %s", m->dir, name, settings, more);
-    trainer_done(args);
+    trainer_done(test_text("pretrain --out %s/%s %s %s", m->dir, name, settings, more));
 }
 
 TEST(pretrain_on_a_corpus_is_that_on_its_texts) {
     Made m = made_open();
-    char *config = trainer_config_file(), more[1024];
-    snprintf(more, sizeof more, "--steps 6 --config %s --data %s --tokenizer %s/tokenizer.json", config, m.text, m.out);
-    pretrain(&m, "texts", more);
-    snprintf(more, sizeof more, "--steps 6 --config %s --data %s", config, m.out);
-    pretrain(&m, "ids", more);
+    const char *config = trainer_config_file();
+    pretrain(&m, "texts",
+             test_text("--steps 6 --config %s --data %s --tokenizer %s/tokenizer.json", config, m.text, m.out));
+    pretrain(&m, "ids", test_text("--steps 6 --config %s --data %s", config, m.out));
     check_same_run(&m, "texts", "ids");
-    free(config);
-    made_close(&m);
 }
 
 TEST(pretrain_on_a_mixture_goes_on) {
     Made m = made_open();
-    char *config = trainer_config_file(), more[2048], *second = trainer_join(m.dir, "second");
+    const char *config = trainer_config_file(), *second = test_text("%s/second", m.dir);
     Err err = {""};
     const char *text = trainer_text_file(9000);
-    char *tokenizer = trainer_join(m.out, "tokenizer.json");
+    const char *tokenizer = test_text("%s/tokenizer.json", m.out);
     Tokenize t = {
         .files = &text, .n_files = 1, .field = "text", .tokenizer = tokenizer, .separator = "none", .out = second};
     REQUIRE(tokenize(&t, &err) == 0);
-    snprintf(more, sizeof more, "--steps 6 --schedule constant --config %s --data %s:3 %s", config, m.out, second);
-    pretrain(&m, "whole", more);
-    snprintf(more, sizeof more, "--steps 2 --schedule constant --config %s --data %s:3 %s", config, m.out, second);
-    pretrain(&m, "parts", more);
+    pretrain(&m, "whole", test_text("--steps 6 --schedule constant --config %s --data %s:3 %s", config, m.out, second));
+    pretrain(&m, "parts", test_text("--steps 2 --schedule constant --config %s --data %s:3 %s", config, m.out, second));
     pretrain(&m, "parts", "--resume --steps 6");
     check_same_run(&m, "whole", "parts");
-    snprintf(more, sizeof more, "pretrain --out %s/parts --resume --steps 9 --data %s %s", m.dir, m.out, second);
-    ChildResult r = trainer_run(more);
+    ChildResult r =
+        trainer_run(test_text("pretrain --out %s/parts --resume --steps 9 --data %s %s", m.dir, m.out, second));
     CHECK_MSG(r.status == 1 && strstr(r.output, "order or their weights have changed"), "%s", r.output);
     free(r.output);
-    free(config), free((char *)text), free(tokenizer), free(second);
-    made_close(&m);
 }
 
 TEST(pretrain_refuses_a_corpus) {
     Made m = made_open();
-    char *config = trainer_config_file(), *other = trainer_join(m.dir, "other"), args[2048];
+    const char *config = trainer_config_file(), *other = test_text("%s/other", m.dir);
     make(m.text, other, 299);
     const struct {
         const char *data, *more, *why;
@@ -335,53 +314,42 @@ TEST(pretrain_refuses_a_corpus) {
                {"", m.text, "is no corpus"},        {"", other, "has a tokenizer of sha256"},
                {"", "--val none", "--val is none"}, {"", "--vocab-size 400", "--vocab-size is 400"}};
     for (size_t i = 0; i < COUNTOF(bad); i++) {
-        snprintf(args, sizeof args, "pretrain --config %s --out %s/run --steps 1 --data %s%s %s", config, m.dir, m.out,
-                 bad[i].data, bad[i].more);
-        ChildResult r = trainer_run(args);
+        ChildResult r = trainer_run(test_text("pretrain --config %s --out %s/run --steps 1 --data %s%s %s", config,
+                                              m.dir, m.out, bad[i].data, bad[i].more));
         CHECK_MSG(r.status == 1 && strstr(r.output, bad[i].why), "%s: %s", bad[i].why, r.output);
         free(r.output);
     }
-    snprintf(args, sizeof args, "pretrain --config %s --out %s/run --steps 1 --data %s --tokenizer %s/tokenizer.json",
-             config, m.dir, m.out, other);
-    ChildResult r = trainer_run(args);
+    ChildResult r =
+        trainer_run(test_text("pretrain --config %s --out %s/run --steps 1 --data %s --tokenizer %s/tokenizer.json",
+                              config, m.dir, m.out, other));
     CHECK_MSG(r.status == 1 && strstr(r.output, "were made by a tokenizer of sha256"), "%s", r.output);
     free(r.output);
-    free(config), free(other);
-    made_close(&m);
 }
 
 /* The mask is pretrain's own: the ids of the folder are still the model's. */
 TEST(corpus_of_a_model_with_a_mask) {
     Made m = made_open();
-    char args[1024];
-    snprintf(args, sizeof args, "--steps 2 --config mlm-nano --data %s", m.out);
-    pretrain(&m, "masked", args);
-    snprintf(args, sizeof args, "eval --model %s/masked --data %s", m.dir, m.out);
-    trainer_done(args);
-    snprintf(args, sizeof args, "--steps 2 --init %s/masked --data %s", m.dir, m.out);
-    pretrain(&m, "further", args);
-    made_close(&m);
+    pretrain(&m, "masked", test_text("--steps 2 --config mlm-nano --data %s", m.out));
+    trainer_done(test_text("eval --model %s/masked --data %s", m.dir, m.out));
+    pretrain(&m, "further", test_text("--steps 2 --init %s/masked --data %s", m.dir, m.out));
 }
 
 /* The held-out part of the folder is that of the texts: a file of its own says the same. */
 TEST(eval_of_a_corpus) {
     Made m = made_open();
-    char *config = trainer_config_file(), *held_out = trainer_join(m.dir, "held-out.txt"), args[1024];
+    const char *config = trainer_config_file(), *held_out = test_text("%s/held-out.txt", m.dir);
     Texts texts;
     Err err;
     const char *text = m.text;
     REQUIRE(texts_load(&texts, &text, 1, NULL, &err) == 0);
     test_write_file(held_out, texts.val[0].data, texts.val[0].n);
-    snprintf(args, sizeof args, "--steps 2 --config %s --data %s --eval-every 0", config, m.out);
-    pretrain(&m, "run", args);
+    pretrain(&m, "run", test_text("--steps 2 --config %s --data %s --eval-every 0", config, m.out));
     ChildResult r[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args, "eval --model %s/run --data %s", m.dir, i ? held_out : m.out);
-        r[i] = trainer_run(args);
+        r[i] = trainer_run(test_text("eval --model %s/run --data %s", m.dir, i ? held_out : m.out));
         CHECK_MSG(r[i].status == 0, "%s", r[i].output);
     }
     CHECK_MSG(!strcmp(r[0].output, r[1].output), "%s and %s", r[0].output, r[1].output);
-    free(r[0].output), free(r[1].output), free(config), free(held_out);
+    free(r[0].output), free(r[1].output);
     texts_free(&texts);
-    made_close(&m);
 }

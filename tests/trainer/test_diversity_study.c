@@ -10,7 +10,8 @@ TEST(diversity_study) {
     if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
     static const char *const documents[] = {"frontier.csv", "frontier.svg", "table.md"};
-    char *dir = test_dir(), *text = trainer_text_file(60000), command[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(60000);
+    char command[1024];
     snprintf(
         command, sizeof command,
         "split -n 2 %s %s/book- && STEPS=4 PROMPTS=3 SAMPLES=4 TOKENS=6 HIDDEN=16 LAYERS=1 VOCAB=300 JOBS=1 EPOCHS=1 "
@@ -22,6 +23,4 @@ TEST(diversity_study) {
     CHECK(first[1] && strstr(first[1], "temperature, no noise") && strstr(first[1], "</svg>"));
     CHECK(first[2] && strstr(first[2], "Better than both temperatures") && strstr(first[2], "| book-ab |"));
     for (int i = 0; i < 3; i++) free(first[i]);
-    free(dir);
-    free(text);
 }

@@ -8,10 +8,9 @@
 
 /* A file of the name in a fresh folder; the path is the caller's. */
 static char *put(const char *name, const void *data, size_t n) {
-    char path[256], *dir = test_dir();
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/%s", dir, name);
     test_write_file(path, data, n);
-    free(dir);
     return xstrdup(path);
 }
 
@@ -97,20 +96,21 @@ TEST(examples_read_glue_files) {
     check_unit(&e, 1, "Who?", "Nobody.", "not_entailment", 3);
     examples_free(&e);
     static const char parses[] = "\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse";
-    char text[1024];
-    snprintf(text, sizeof text,
-             "index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tgold_label\n"
-             "0\t31193\t31193n\tgovernment\t( a b )\t( c d )\t(ROOT a)\t(ROOT c)\tA b.\tC d.\tneutral\tneutral\n",
-             parses);
-    REQUIRE(load_text(&e, "train.tsv", text, FORMAT_AUTO, NULL));
+    REQUIRE(load_text(
+        &e, "train.tsv",
+        test_text("index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tgold_label\n"
+                  "0\t31193\t31193n\tgovernment\t( a b )\t( c d )\t(ROOT a)\t(ROOT c)\tA b.\tC d.\tneutral\tneutral\n",
+                  parses),
+        FORMAT_AUTO, NULL));
     check_unit(&e, 0, "A b.", "C d.", "neutral", 2);
     examples_free(&e);
-    snprintf(text, sizeof text,
-             "index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5"
-             "\tgold_label\n0\t63735\t63735n\tslate\t( a )\t( b )\t(ROOT a)\t(ROOT b)\tA.\tB.\tneutral\tneutral"
-             "\tneutral\tentailment\tneutral\tcontradiction\n",
-             parses);
-    REQUIRE(load_text(&e, "dev_matched.tsv", text, FORMAT_AUTO, NULL));
+    REQUIRE(load_text(
+        &e, "dev_matched.tsv",
+        test_text("index\tpromptID\tpairID\tgenre%s\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5"
+                  "\tgold_label\n0\t63735\t63735n\tslate\t( a )\t( b )\t(ROOT a)\t(ROOT b)\tA.\tB.\tneutral\tneutral"
+                  "\tneutral\tentailment\tneutral\tcontradiction\n",
+                  parses),
+        FORMAT_AUTO, NULL));
     check_unit(&e, 0, "A.", "B.", "contradiction", 2);
     examples_free(&e);
     REQUIRE(load_text(&e, "train.tsv",
@@ -216,14 +216,14 @@ TEST(examples_refuse_bad_lines) {
 static char *put_idx(int n, uint32_t said, int n_labels, uint32_t labels_said, uint8_t first_label) {
     uint8_t images[1024] = {0, 0, 8, 3, 0, 0, 0, (uint8_t)said, 0, 0, 0, 2, 0, 0, 0, 3};
     uint8_t labels[1024] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)labels_said};
-    char path[256], other[256], *dir = test_dir();
+    const char *dir = test_dir();
+    char path[256], other[256];
     for (int i = 0; i < 6 * n; i++) images[16 + i] = (uint8_t)(i + 1);
     for (int i = 0; i < n_labels; i++) labels[8 + i] = (uint8_t)(first_label + i % 2);
     snprintf(path, sizeof path, "%s/my-images-idx3-ubyte", dir);
     snprintf(other, sizeof other, "%s/my-labels-idx1-ubyte", dir);
     test_write_file(path, images, 16 + 6 * (size_t)n);
     test_write_file(other, labels, 8 + (size_t)n_labels);
-    free(dir);
     return xstrdup(path);
 }
 
@@ -317,7 +317,7 @@ TEST(examples_read_published_files) {
         {"ner_wnut17/emerging.test.annotated", FORMAT_CONLL, 1287, 23394, 13},
     };
     for (size_t i = 0; i < COUNTOF(files); i++) {
-        char *path = test_shared(files[i].name);
+        const char *path = test_shared(files[i].name);
         if (!path) SKIP("no shared data");
         Examples e = {0};
         Err err = {""};
@@ -325,6 +325,5 @@ TEST(examples_read_published_files) {
         CHECK_MSG(good && e.n == files[i].n && e.n_units == files[i].units && e.labels.n == files[i].labels,
                   "%s: %d examples, %d units, %d labels; %s", path, e.n, e.n_units, e.labels.n, err.msg);
         if (good) examples_free(&e);
-        free(path);
     }
 }

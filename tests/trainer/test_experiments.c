@@ -16,96 +16,79 @@ static void write_questions(const char *path, int n) {
 }
 
 static int run(const char *dir) {
-    char command[1024];
     const char *build = getenv("BUILD");
-    snprintf(command, sizeof command,
-             "BUILD=%s RUNS=%s/runs DOCS=%s/docs DATA=%s SEEDS=2 EPOCHS=2 VOCAB=300 python3 scripts/papers/lecture.py "
-             ">%s/out 2>&1",
-             build ? build : "build", dir, dir, dir, dir);
-    return system(command);
+    return system(test_text(
+        "BUILD=%s RUNS=%s/runs DOCS=%s/docs DATA=%s SEEDS=2 EPOCHS=2 VOCAB=300 python3 scripts/papers/lecture.py "
+        ">%s/out 2>&1",
+        build ? build : "build", dir, dir, dir, dir));
 }
 
 TEST(experiments_write_a_page_and_go_on) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
-    char *dir = test_dir(), path[512];
-    snprintf(path, sizeof path, "%s/trec", dir);
-    mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/trec/TREC.train.txt", dir);
-    write_questions(path, 60);
+    const char *dir = test_dir();
+    mkdir(test_text("%s/trec", dir), 0777);
+    write_questions(test_text("%s/trec/TREC.train.txt", dir), 60);
     CHECK_MSG(run(dir) != 0, "without its test set");
-    snprintf(path, sizeof path, "%s/trec/TREC.test.txt", dir);
-    write_questions(path, 12);
+    write_questions(test_text("%s/trec/TREC.test.txt", dir), 12);
     for (int again = 0; again < 2; again++) {
         int rc = run(dir);
-        snprintf(path, sizeof path, "%s/out", dir);
-        char *out = test_read_file(path, NULL);
+        char *out = test_read_file(test_text("%s/out", dir), NULL);
         bool begins = out && strstr(out, "begins");
         CHECK_MSG(rc == 0 && begins == !again, "%s", out ? out : "");
         free(out);
     }
-    snprintf(path, sizeof path, "%s/docs/lecture.md", dir);
-    char *page = test_read_file(path, NULL);
-    snprintf(path, sizeof path, "%s/docs/lecture.svg", dir);
-    char *picture = test_read_file(path, NULL);
+    char *page = test_read_file(test_text("%s/docs/lecture.md", dir), NULL);
+    char *picture = test_read_file(test_text("%s/docs/lecture.svg", dir), NULL);
     CHECK_MSG(page && strstr(page, "| lecture |") && picture && strstr(picture, "<polygon"), "%s", page ? page : "");
     free(page);
     free(picture);
-    free(dir);
 }
 
 /* An experiment of small language models on two pages of ours; its page. */
 static char *ablation(const char *dir, const char *name, const char *plan) {
-    char line[1024], path[512];
     const char *build = getenv("BUILD");
-    snprintf(line, sizeof line,
-             "OMP_NUM_THREADS=1 BUILD=%s RUNS=%s/runs DOCS=%s/docs CORPUS='docs/spec.md docs/noise.md' STEPS=1 %s "
-             "python3 scripts/papers/%s.py >%s/out 2>&1",
-             build ? build : "build", dir, dir, plan, name, dir);
-    int rc = system(line);
-    snprintf(path, sizeof path, "%s/out", dir);
-    char *out = test_read_file(path, NULL);
+    int rc = system(
+        test_text("OMP_NUM_THREADS=1 BUILD=%s RUNS=%s/runs DOCS=%s/docs CORPUS='docs/spec.md docs/noise.md' STEPS=1 %s "
+                  "python3 scripts/papers/%s.py >%s/out 2>&1",
+                  build ? build : "build", dir, dir, plan, name, dir));
+    char *out = test_read_file(test_text("%s/out", dir), NULL);
     CHECK_MSG(rc == 0, "%s: %s", name, out ? out : "");
     free(out);
-    snprintf(path, sizeof path, "%s/docs/%s.md", dir, name);
-    return test_read_file(path, NULL);
+    return test_read_file(test_text("%s/docs/%s.md", dir, name), NULL);
 }
 
 /* The kernel's row has the difference of the logarithms of its perplexities, 22.50 and 23.67; FIGURES leaves out. */
 TEST(experiments_of_sas) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
     if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
-    char *dir = test_dir(), path[512];
+    const char *dir = test_dir();
     char *page = ablation(dir, "sas", "SEEDS=2 FIGURES=kernels");
     CHECK_MSG(page && strstr(page, "| Appendix E | sas-kernel-1 − mha | −0.051 |") && !strstr(page, "Figure 5 |"), "%s",
               page ? page : "");
     free(page);
-    snprintf(path, sizeof path, "%s/docs/sas.csv", dir);
-    char *kept = test_read_file(path, NULL);
+    char *kept = test_read_file(test_text("%s/docs/sas.csv", dir), NULL);
     CHECK_MSG(kept && strstr(kept, "FIGURES=kernels\nnetwork,seed,loss,curve\n") && strstr(kept, "\nsas-kernel-7,2,"),
               "%s", kept ? kept : "");
     free(kept);
-    free(dir);
 }
 
 TEST(experiments_of_noble) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
     if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
-    char *dir = test_dir();
+    const char *dir = test_dir();
     char *page = ablation(dir, "noble", "SEEDS=2 FIGURES=ranks");
     CHECK_MSG(page && strstr(page, "| Table 1, rank 64 | rank-4 − kaiming | −0.040 |") &&
                   strstr(page, "| 4 (64) | +5.7% / +"),
               "%s", page ? page : "");
     free(page);
-    free(dir);
 }
 
 TEST(experiments_complete_prompts) {
     if (system("command -v python3 >/dev/null")) SKIP("no python3");
     if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
-    char *dir = test_dir();
+    const char *dir = test_dir();
     char *page = ablation(dir, "completions", "");
     CHECK_MSG(page && strstr(page, "| Keats poetry is unique") && strstr(page, "| NoiseFormer V2 | "), "%s",
               page ? page : "");
     free(page);
-    free(dir);
 }

@@ -26,7 +26,8 @@ TEST(family_study) {
     if (SANITIZED) SKIP("asks the trainer what its own tests ask it");
     if (system("python3 --version >/dev/null 2>&1")) SKIP("needs python3");
     static const char *const documents[] = {"table.md", "runs.csv", "curves.csv", "differences.svg"};
-    char *dir = test_dir(), *text = trainer_text_file(60000), *first[4], command[1024];
+    const char *dir = test_dir(), *text = trainer_text_file(60000);
+    char *first[4], command[1024];
     write_command(command, dir, text, "STEPS=20 SWEEP=10");
     study_run_twice(dir, command, "noble-fitted.20.", 4, documents, first);
     CHECK(first[0] && strstr(first[0], "\n| noble | ") && strstr(first[0], "blind"));
@@ -39,6 +40,4 @@ TEST(family_study) {
     check_refused(dir, text, "STEPS=20 LAYERS=2", "are of another shape");
     check_refused(dir, text, "STEPS=20 MEMBERS=nobel", "MEMBERS names nobel");
     for (int i = 0; i < 4; i++) free(first[i]);
-    free(dir);
-    free(text);
 }

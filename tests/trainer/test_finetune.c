@@ -40,7 +40,7 @@ static void write_llama(const char *dir) {
                    {"model.norm.weight", WIDTH, 0},
                    {"lm_head.weight", VOCAB, WIDTH}};
     SafeOut out[COUNTOF(tensors)];
-    char *path = trainer_join(dir, "model.safetensors");
+    const char *path = test_text("%s/model.safetensors", dir);
     Draws d = draws_open(3, DRAW_TEST, 1);
     Err err;
     for (size_t i = 0; i < COUNTOF(tensors); i++) {
@@ -63,13 +63,11 @@ static void write_llama(const char *dir) {
                     "\"hidden_act\":\"silu\",\"tie_word_embeddings\":false,\"bos_token_id\":6,\"eos_token_id\":7,"
                     "\"torch_dtype\":\"bfloat16\"}");
     for (size_t i = 0; i < COUNTOF(tensors); i++) free((void *)out[i].data);
-    free(path);
 }
 
 static double loss_of_at(const char *dir, const char *text, double noise_scale) {
-    char args[1024];
-    snprintf(args, sizeof args, "eval --model %s --data %s --window 16 --noise-scale %g", dir, text, noise_scale);
-    ChildResult r = trainer_run(args);
+    ChildResult r =
+        trainer_run(test_text("eval --model %s --data %s --window 16 --noise-scale %g", dir, text, noise_scale));
     const char *loss = strstr(r.output, "\"loss\":");
     CHECK_MSG(r.status == 0 && loss, "%s", r.output);
     double v = loss ? atof(loss + 7) : 0;
@@ -80,19 +78,19 @@ static double loss_of_at(const char *dir, const char *text, double noise_scale) 
 static double loss_of(const char *dir, const char *text) { return loss_of_at(dir, text, 1); }
 
 TEST(finetune_a_llama_folder) {
-    char *dir = test_dir(), *text = trainer_text_file(6000), args[1024], out[256];
+    const char *dir = test_dir(), *text = trainer_text_file(6000);
     write_llama(dir);
-    snprintf(args, sizeof args, "pretrain --init %s --data %s --out %s/none --window 16", dir, text, dir);
-    check_run(args, 1, "has no tokenizer.json: --tokenizer FILE names one");
-    snprintf(args, sizeof args, "tokenizer --data %s --vocab-size 290 --out %s/tokenizer.json", text, dir);
-    check_run(args, 0, "290 tokens");
-    snprintf(args, sizeof args, "pretrain --init %s --data %s --out %s/none --window 5000", dir, text, dir);
-    check_run(args, 1, "--window is 5000, max_position_embeddings of the config 4096");
-    snprintf(args, sizeof args,
-             "pretrain --init %s --data %s --out %s/tuned --window 16 --batch 4 --steps 40 --lr 3e-3 --eval-every 0",
-             dir, text, dir);
-    check_run(args, 0, "windows of 16");
-    test_path(out, dir, "tuned");
+    check_run(test_text("pretrain --init %s --data %s --out %s/none --window 16", dir, text, dir), 1,
+              "has no tokenizer.json: --tokenizer FILE names one");
+    check_run(test_text("tokenizer --data %s --vocab-size 290 --out %s/tokenizer.json", text, dir), 0, "290 tokens");
+    check_run(test_text("pretrain --init %s --data %s --out %s/none --window 5000", dir, text, dir), 1,
+              "--window is 5000, max_position_embeddings of the config 4096");
+    check_run(
+        test_text(
+            "pretrain --init %s --data %s --out %s/tuned --window 16 --batch 4 --steps 40 --lr 3e-3 --eval-every 0",
+            dir, text, dir),
+        0, "windows of 16");
+    const char *out = test_text("%s/tuned", dir);
     double before = loss_of(dir, text), after = loss_of(out, text);
     CHECK_MSG(after < before - 0.5, "loss %g before, %g after", before, after);
     Checkpoint c;
@@ -102,72 +100,60 @@ TEST(finetune_a_llama_folder) {
     CHECK(c.model.cfg.max_positions == 4096 && c.model.cfg.eos_token_id == 7 && c.model.cfg.bos_token_id == 6);
     CHECK(tokenizer_vocab_size(c.tokenizer) == 290);
     checkpoint_close(&c);
-    snprintf(args, sizeof args, "pretrain --out %s/tuned --resume --window 8", dir);
-    check_run(args, 1, "--window is 8, the run to be resumed has 16");
-    snprintf(args, sizeof args, "sample --model %s/tuned --prompt we --max-tokens 5", dir);
-    check_run(args, 0, "seed ");
-    free(dir);
-    free(text);
+    check_run(test_text("pretrain --out %s/tuned --resume --window 8", dir), 1,
+              "--window is 8, the run to be resumed has 16");
+    check_run(test_text("sample --model %s/tuned --prompt we --max-tokens 5", dir), 0, "seed ");
 }
 
 /* Next to no learning rate: what comes out is what went in. */
 TEST(finetune_the_demo) {
-    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], out[256];
+    const char *dir = test_dir(), *text = trainer_text_file(1000);
+    char args[1024], out[256];
     snprintf(
         args, sizeof args,
         "pretrain --init weights/demo --data %s --out %s/a --window 16 --batch 1 --steps 1 --lr 1e-9 --eval-every 0",
         text, dir);
     check_run(args, 0, "windows of 16");
-    test_path(out, dir, "a");
+    snprintf(out, sizeof out, "%s/a", dir);
     double before = loss_of("weights/demo", text), after = loss_of(out, text);
     CHECK_MSG(before - after < 0.01 && after - before < 0.01, "loss %g before, %g after", before, after);
     snprintf(args, sizeof args, "pretrain --init %s/x.gguf --data %s --out %s/b", dir, text, dir);
     test_write_text(dir, "x.gguf", "GGUF");
     check_run(args, 1, "is GGUF");
-    free(dir);
-    free(text);
 }
 
-static bool is_same_file(const char *a, const char *b) {
-    char command[700];
-    snprintf(command, sizeof command, "cmp -s %s %s", a, b);
-    return system(command) == 0;
-}
+static bool is_same_file(const char *a, const char *b) { return system(test_text("cmp -s %s %s", a, b)) == 0; }
 
 /* A model that talks still does when it was trained on; what does not come along is named. */
 TEST(finetune_carries_over_what_the_folder_is_served_with) {
     static const char *const names[] = {"tokenizer_config.json", "generation_config.json", "chat_template.jinja"};
-    char *dir = test_dir(), *text = trainer_text_file(1000), args[1024], from[300], to[300];
-    snprintf(args, sizeof args, "mkdir %s/talks && cp weights/demo/* %s/talks", dir, dir);
-    REQUIRE(system(args) == 0);
+    const char *dir = test_dir(), *text = trainer_text_file(1000);
+    char from[300], to[300];
+    REQUIRE(system(test_text("mkdir %s/talks && cp weights/demo/* %s/talks", dir, dir)) == 0);
     snprintf(to, sizeof to, "%s/talks", dir);
     for (size_t i = 0; i < COUNTOF(names); i++) test_write_text(to, names[i], "{}");
-    snprintf(args, sizeof args,
-             "pretrain --init %s/talks --data %s --out %s/a --window 16 --batch 1 --steps 1 --eval-every 0", dir, text,
-             dir);
-    check_run(args, 0, "/talks: chat_template.jinja, generation_config.json, tokenizer_config.json\nleft behind in ");
-    snprintf(args, sizeof args,
-             "pretrain --init %s/talks --data %s --out %s/b --window 16 --batch 1 --steps 1 --eval-every 0", dir, text,
-             dir);
-    check_run(args, 0, "/talks: README.md, log.jsonl\n");
+    check_run(test_text("pretrain --init %s/talks --data %s --out %s/a --window 16 --batch 1 --steps 1 --eval-every 0",
+                        dir, text, dir),
+              0, "/talks: chat_template.jinja, generation_config.json, tokenizer_config.json\nleft behind in ");
+    check_run(test_text("pretrain --init %s/talks --data %s --out %s/b --window 16 --batch 1 --steps 1 --eval-every 0",
+                        dir, text, dir),
+              0, "/talks: README.md, log.jsonl\n");
     for (size_t i = 0; i < COUNTOF(names); i++) {
         snprintf(from, sizeof from, "%s/talks/%s", dir, names[i]);
         snprintf(to, sizeof to, "%s/a/%s", dir, names[i]);
         CHECK_MSG(is_same_file(from, to), "%s", to);
     }
-    snprintf(args, sizeof args, "pretrain --init %s/talks --data %s --out %s/c --window 5000", dir, text, dir);
-    check_run(args, 1, "--window is 5000");
+    check_run(test_text("pretrain --init %s/talks --data %s --out %s/c --window 5000", dir, text, dir), 1,
+              "--window is 5000");
     snprintf(to, sizeof to, "%s/c", dir);
     CHECK_MSG(access(to, F_OK), "a refused run leaves its folder");
-    snprintf(args, sizeof args,
-             "pretrain --init %s/talks --tokenizer weights/demo/tokenizer.json --data %s --out %s/d --window 16 "
-             "--batch 1 --steps 1 --eval-every 0",
-             dir, text, dir);
-    check_run(args, 0, "/talks: all but the weights, because --tokenizer brings other tokens");
+    check_run(
+        test_text("pretrain --init %s/talks --tokenizer weights/demo/tokenizer.json --data %s --out %s/d --window 16 "
+                  "--batch 1 --steps 1 --eval-every 0",
+                  dir, text, dir),
+        0, "/talks: all but the weights, because --tokenizer brings other tokens");
     snprintf(to, sizeof to, "%s/d/tokenizer_config.json", dir);
     CHECK(access(to, F_OK));
-    free(dir);
-    free(text);
 }
 
 /* The demo's configuration with this for its noise, or with none. */
@@ -189,7 +175,8 @@ static void write_demo_config(const char *dir, const char *name, const char *noi
 /* Noise may be left out and added; the network is the same without it, sigma begins where it is told to, and the text
  * that is held out is evaluated under it. */
 TEST(finetune_adds_noise_and_leaves_it_out) {
-    char *dir = test_dir(), *text = trainer_text_file(1000), args[2048], more[512], out[3][256];
+    const char *dir = test_dir(), *text = trainer_text_file(1000);
+    char out[3][256];
     const char *run = "pretrain --init %s --config %s/%s.json --data %s --out %s --window 16 --batch 1 --steps 1 "
                       "--lr 1e-9 %s";
     write_demo_config(dir, "none.json", "");
@@ -197,27 +184,23 @@ TEST(finetune_adds_noise_and_leaves_it_out) {
     write_demo_config(dir, "conditioned.json",
                       "  \"noise\": {\"scope\": \"head\", \"conditioned\": true, "
                       "\"condition_dim\": 8},\n");
-    test_path(out[0], dir, "none");
-    test_path(out[1], dir, "code");
-    test_path(out[2], dir, "conditioned");
-    snprintf(args, sizeof args, run, "weights/demo", dir, "none", text, out[0], "--eval-every 0");
-    check_run(args, 0, "done: ");
-    snprintf(more, sizeof more, "--sigma-start 0.5 --noise-warmup 3 --val %s", text);
-    snprintf(args, sizeof args, run, out[0], dir, "code", text, out[1], more);
-    check_run(args, 0, "done: ");
+    snprintf(out[0], sizeof out[0], "%s/none", dir);
+    snprintf(out[1], sizeof out[1], "%s/code", dir);
+    snprintf(out[2], sizeof out[2], "%s/conditioned", dir);
+    check_run(test_text(run, "weights/demo", dir, "none", text, out[0], "--eval-every 0"), 0, "done: ");
+    check_run(test_text(run, out[0], dir, "code", text, out[1],
+                        test_text("--sigma-start 0.5 --noise-warmup 3 --val %s", text)),
+              0, "done: ");
     double before = loss_of_at("weights/demo", text, 0), without = loss_of_at(out[0], text, 0);
     double again = loss_of_at(out[1], text, 0);
     CHECK_MSG(fabs(before - without) < 0.01 && fabs(again - without) < 1e-4, "%g, %g, %g", before, without, again);
-    test_path(args, out[1], "log.jsonl");
-    char *line = test_read_file(args, NULL);
+    char *line = test_read_file(test_text("%s/log.jsonl", out[1]), NULL);
     CHECK_MSG(line && strstr(line, "\"sigma\":[[0.5,0.5,0.5,0.5,0.5],"), "%s", line ? line : "no log");
     cJSON *logged = line ? cJSON_Parse(line) : NULL;
     double noisy = loss_of(out[1], text), held = json_number(logged, "val_loss");
     CHECK_MSG(fabs(held - noisy) < 1e-4 && fabs(noisy - again) > 1e-3, "%g, %g, without noise %g", held, noisy, again);
     cJSON_Delete(logged);
     free(line);
-    snprintf(args, sizeof args, run, out[0], dir, "conditioned", text, out[2], "--sigma-start 0.5 --eval-every 0");
-    check_run(args, 1, "--sigma-start is 0.5, but the config's noise has no sigma of its own");
-    free(dir);
-    free(text);
+    check_run(test_text(run, out[0], dir, "conditioned", text, out[2], "--sigma-start 0.5 --eval-every 0"), 1,
+              "--sigma-start is 0.5, but the config's noise has no sigma of its own");
 }

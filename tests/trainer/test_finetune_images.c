@@ -104,7 +104,7 @@ TEST(mixing_draws_from_beta) {
     }
 }
 
-static char *put_images(void) {
+static const char *put_images(void) {
     enum { IMAGES = 40 };
     static const char config[] =
         "{\"model_type\":\"noised\",\"vocab_size\":0,\"hidden_size\":16,\"num_hidden_layers\":1,"
@@ -114,7 +114,7 @@ static char *put_images(void) {
         "\"attention\":{\"kind\":\"mha\"},\"causal\":false,\"task\":\"image-classification\",\"pool\":\"first\","
         "\"id2label\":{\"0\":\"0\",\"1\":\"1\"},\"input\":{\"kind\":\"patches\",\"image_size\":[8,8],\"channels\":1,"
         "\"patch_size\":4},\"torch_dtype\":\"float32\"}";
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     uint8_t images[16 + IMAGES * PIXELS] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
     uint8_t labels[8 + IMAGES] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
     Draws d = draws_open(1, DRAW_TEST, 0);
@@ -124,10 +124,8 @@ static char *put_images(void) {
             images[16 + i * PIXELS + k] = (uint8_t)(draw_below(&d, 120) + (k % SIDE / (SIDE / 2) == i % 2 ? 130 : 0));
     }
     test_write_text(dir, "config.json", config);
-    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", dir);
-    test_write_file(path, images, sizeof images);
-    snprintf(path, sizeof path, "%s/train-labels-idx1-ubyte", dir);
-    test_write_file(path, labels, sizeof labels);
+    test_write_file(test_text("%s/train-images-idx3-ubyte", dir), images, sizeof images);
+    test_write_file(test_text("%s/train-labels-idx1-ubyte", dir), labels, sizeof labels);
     return dir;
 }
 
@@ -142,7 +140,8 @@ TEST(finetune_learns_images) {
          "dev: accuracy 1.0000", 0},
         {"--pool mean --epochs 1", "done", 0},
     };
-    char *dir = put_images(), args[1024];
+    const char *dir = put_images();
+    char args[1024];
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         snprintf(args, sizeof args,
                  "finetune --config %s/config.json --train %s/train-images-idx3-ubyte --dev %s/train-images-idx3-ubyte "
@@ -157,14 +156,14 @@ TEST(finetune_learns_images) {
     ChildResult r = trainer_run(args);
     CHECK_MSG(r.status == 0 && strstr(r.output, "\"accuracy\":1,"), "%s", r.output);
     free(r.output);
-    free(dir);
 }
 
 /* One image more than two micro-batches share evenly. */
 TEST(mpi_finetune_images) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     static const char *const files[] = {"optimizer.safetensors", "model.safetensors", "log.jsonl", "results.json"};
-    char *dir = put_images(), args[1024], hash[2][65], name[64];
+    const char *dir = put_images();
+    char args[1024], hash[2][65];
     for (int n = 0; n < 3; n += 2) {
         snprintf(args, sizeof args,
                  "finetune --config %s/config.json --train %s/train-images-idx3-ubyte --dev %s/train-images-idx3-ubyte "
@@ -176,10 +175,8 @@ TEST(mpi_finetune_images) {
     }
     for (size_t i = 0; i < COUNTOF(files); i++) {
         for (int k = 0; k < 2; k++) {
-            snprintf(name, sizeof name, "np%d/%s", 2 * k, files[i]);
-            trainer_hash_file(dir, name, hash[k]);
+            trainer_hash_file(dir, test_text("np%d/%s", 2 * k, files[i]), hash[k]);
         }
         CHECK_MSG(!strcmp(hash[0], hash[1]), "%s differs", files[i]);
     }
-    free(dir);
 }

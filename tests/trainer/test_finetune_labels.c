@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 /* A folder with data: a text is about stones or about books, which the label says. */
-static char *put_data(void) {
+static const char *put_data(void) {
     static const char *const words[] = {"river", "mill", "wheel", "word"};
-    char *dir = test_dir(), text[8192], tags[8192];
+    const char *dir = test_dir();
+    char text[8192], tags[8192];
     size_t n = 0, m = 0;
     for (int i = 0; i < 24; i++) {
         const char *word = words[i % 4], *what = i / 4 % 2 ? "stone" : "book";
@@ -59,8 +60,7 @@ static void check_run(const char *dir, const char *args, int status, const char 
 }
 
 static cJSON *results_of(const char *dir, const char *name) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s/results.json", dir, name);
+    const char *path = test_text("%s/%s/results.json", dir, name);
     char *text = test_read_file(path, NULL);
     cJSON *o = text ? cJSON_Parse(text) : NULL;
     CHECK_MSG(o, "%s is not there", path);
@@ -70,7 +70,8 @@ static cJSON *results_of(const char *dir, const char *name) {
 
 /* Of what describes the tokens and what is for texts that are written the first alone is of use to a classifier. */
 TEST(finetune_says_what_a_classifier_leaves_behind) {
-    char *dir = put_data(), path[300];
+    const char *dir = put_data();
+    char path[300];
     snprintf(path, sizeof path, "mkdir %s/talks && cp %s/* %s/talks", dir, test_checkpoint(CHECKPOINT_SMALL), dir);
     REQUIRE(system(path) == 0);
     snprintf(path, sizeof path, "%s/talks", dir);
@@ -82,11 +83,10 @@ TEST(finetune_says_what_a_classifier_leaves_behind) {
     CHECK(access(path, F_OK) == 0);
     snprintf(path, sizeof path, "%s/run/generation_config.json", dir);
     CHECK(access(path, F_OK));
-    free(dir);
 }
 
 TEST(finetune_learns_texts) {
-    char *dir = put_data(), path[300];
+    const char *dir = put_data();
     check_run(
         dir,
         "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --test %D/train.jsonl --epochs 12 --batch 8 "
@@ -100,11 +100,9 @@ TEST(finetune_learns_texts) {
     Examples e;
     TaskData d;
     Err err;
-    snprintf(path, sizeof path, "%s/run", dir);
-    REQUIRE(checkpoint_open(&c, path, &err) == 0);
+    REQUIRE(checkpoint_open(&c, test_text("%s/run", dir), &err) == 0);
     CHECK(c.model.cfg.task == TASK_TEXT_CLASSIFICATION && c.model.cfg.n_labels == 2 && c.tokenizer);
-    snprintf(path, sizeof path, "%s/dev.jsonl", dir);
-    REQUIRE(examples_load(&e, path, 0, &c.labels, &err) == 0);
+    REQUIRE(examples_load(&e, test_text("%s/dev.jsonl", dir), 0, &c.labels, &err) == 0);
     REQUIRE(task_data_encode(&d, &e, c.tokenizer, &c.model.cfg, false, &err) == 0);
     NoiseKey noise = {.scale = 1};
     TaskScore all;
@@ -137,7 +135,6 @@ TEST(finetune_learns_texts) {
     check_run(dir, "sample --model %D/run --prompt a", 1, "task is text-classification");
     check_run(dir, "eval --model %D/run --data %D/dev.jsonl", 1, "such a network predicts no ");
     cJSON_Delete(o);
-    free(dir);
 }
 
 TEST(finetune_resumes_to_the_same_bits) {
@@ -145,9 +142,9 @@ TEST(finetune_resumes_to_the_same_bits) {
         "finetune --init %%M --train %%D/train.jsonl --dev %%D/dev.jsonl --epochs 6 --batch 5 --lr "
         "3e-3 --seeds 2 --schedule linear --warmup-epochs 1 --out %%D/%s%s";
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "log.jsonl", "config.json"};
-    char *dir = put_data(), args[512], sums[2][65];
-    snprintf(args, sizeof args, plan, "whole", "");
-    check_run(dir, args, 0, "2 runs from seed 1");
+    const char *dir = put_data();
+    char sums[2][65];
+    check_run(dir, test_text(plan, "whole", ""), 0, "2 runs from seed 1");
     char log[300], full[1024];
     snprintf(log, sizeof log, "%s/cut/seed-1/log.jsonl", dir);
     snprintf(full, sizeof full,
@@ -184,12 +181,12 @@ TEST(finetune_resumes_to_the_same_bits) {
     CHECK(strcmp(sums[0], sums[1])); /* a seed is a run of its own */
     test_write_text(dir, "dev.jsonl", "{\"text\":\"the stone\",\"label\":\"HARD\"}\n");
     check_run(dir, "finetune --resume --out %D/cut", 1, "are not what the run to be resumed began with");
-    free(dir);
 }
 
 /* Other tokens of as many: the ids would mean other words, and the tokenizer.json beside the weights would go. */
 TEST(finetune_resumes_with_its_own_tokenizer) {
-    char *dir = put_data(), path[300], sums[2][65];
+    const char *dir = put_data();
+    char path[300], sums[2][65];
     static const char run[] = "finetune --config mha-nano --tokenizer %D/tokenizer.json --train %D/train.jsonl "
                               "--epochs 1 --batch 4 --out %D/run";
     check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
@@ -203,30 +200,29 @@ TEST(finetune_resumes_with_its_own_tokenizer) {
     check_run(dir, "finetune --resume --train %D/moved.jsonl --out %D/run", 1, "the tokenizer has changed (sha256 ");
     trainer_hash_file(path, "tokenizer.json", sums[1]);
     CHECK(!strcmp(sums[0], sums[1]));
-    free(dir);
 }
 
 /* What is refused when the weights are made leaves nothing in the way of the next try. */
 TEST(finetune_refused_leaves_no_run) {
-    char *dir = put_data(), path[300];
+    const char *dir = put_data();
+    char path[300];
     static const char *const refused[] = {"--sigma-start 0.1", "--sigma-start 0.1 --seeds 2"};
     check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
     snprintf(path, sizeof path, "%s/run", dir);
     for (size_t i = 0; i < COUNTOF(refused); i++) {
-        char args[512];
-        snprintf(args, sizeof args,
-                 "finetune --config mha-nano --tokenizer %%D/tokenizer.json --train %%D/train.jsonl --epochs 1 "
-                 "--out %%D/run %s",
-                 refused[i]);
-        check_run(dir, args, 1, "--sigma-start is 0.1, but the config's noise has no sigma");
+        check_run(
+            dir,
+            test_text("finetune --config mha-nano --tokenizer %%D/tokenizer.json --train %%D/train.jsonl --epochs 1 "
+                      "--out %%D/run %s",
+                      refused[i]),
+            1, "--sigma-start is 0.1, but the config's noise has no sigma");
         CHECK_MSG(access(path, F_OK) < 0, "%s is there", path);
     }
-    free(dir);
 }
 
 /* Which epoch is the best is read from the log, so a run goes on from no other. */
 TEST(finetune_resumes_from_no_other_log) {
-    char *dir = put_data(), *run = trainer_join(dir, "run");
+    const char *dir = put_data(), *run = test_text("%s/run", dir);
     check_run(dir,
               "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --epochs 1 --batch 8 --freeze --out %D/run",
               0, "done");
@@ -235,27 +231,25 @@ TEST(finetune_resumes_from_no_other_log) {
     check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl: line 1 has no accuracy on dev");
     test_write_text(run, "log.jsonl", "");
     check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl is empty, but the run has done 1 epochs");
-    free(run);
-    free(dir);
 }
 
 /* The head alone learns, and what was computed once says what the whole network says. */
 TEST(finetune_freezes_all_but_the_head) {
-    char *dir = put_data(), path[300];
+    const char *dir = put_data();
+    char path[300];
     check_run(dir,
               "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --freeze --epochs 3 --lr 3e-2 --batch 8 "
               "--noise-seed 5 --noise-scale 0.5 --out %D/run",
               0, "done");
     cJSON *o = results_of(dir, "run");
     snprintf(path, sizeof path, "%s/run/log.jsonl", dir);
-    char *log = test_read_file(path, NULL), said[64];
+    char *log = test_read_file(path, NULL);
     int epoch = (int)json_number(o, "runs.0.epoch");
     char *line = log;
     for (int i = 1; line && i < epoch; i++) line = strchr(line, '\n') + 1;
     cJSON *logged = cJSON_Parse(line);
     CHECK(json_number(logged, "dev.loss") == json_number(o, "runs.0.dev.loss"));
-    snprintf(said, sizeof said, "%d", epoch);
-    CHECK_MSG(epoch == (int)json_number(logged, "epoch"), "epoch %s", said);
+    CHECK_MSG(epoch == (int)json_number(logged, "epoch"), "epoch %s", test_text("%d", epoch));
     Checkpoint before, after;
     Err err;
     snprintf(path, sizeof path, "%s/run", dir);
@@ -272,20 +266,18 @@ TEST(finetune_freezes_all_but_the_head) {
     cJSON_Delete(o);
     cJSON_Delete(logged);
     free(log);
-    free(dir);
 }
 
 /* Noise that is to act from the first step on; what no learning moves shows what it was told. */
 TEST(finetune_starts_sigma_where_it_is_told) {
-    char *dir = put_data(), path[300];
+    const char *dir = put_data();
     const char *run =
         "finetune --init %M --train %D/train.jsonl --freeze --epochs 1 --batch 8 --sigma-start 0.75 --out "
         "%D/run";
     check_run(dir, run, 0, "done");
     Checkpoint c;
     Err err;
-    snprintf(path, sizeof path, "%s/run", dir);
-    REQUIRE(checkpoint_open(&c, path, &err) == 0);
+    REQUIRE(checkpoint_open(&c, test_text("%s/run", dir), &err) == 0);
     int found = 0;
     for (int i = 0; i < c.model.params.n; i++) {
         const Weight *w = c.model.params.params[i].weight;
@@ -295,15 +287,16 @@ TEST(finetune_starts_sigma_where_it_is_told) {
     }
     CHECK(found > 0);
     checkpoint_close(&c);
-    snprintf(path, sizeof path, "finetune --init %s --train %%D/train.jsonl --sigma-start 1 --out %%D/none",
-             test_checkpoint(CHECKPOINT_QUIET));
-    check_run(dir, path, 1, "--sigma-start is 1, but the config's noise has no sigma of its own");
-    free(dir);
+    check_run(dir,
+              test_text("finetune --init %s --train %%D/train.jsonl --sigma-start 1 --out %%D/none",
+                        test_checkpoint(CHECKPOINT_QUIET)),
+              1, "--sigma-start is 1, but the config's noise has no sigma of its own");
 }
 
 /* Training itself draws noise: where it is stronger, the same examples have another loss. */
 TEST(finetune_trains_under_noise) {
-    char *dir = put_data(), args[512], path[300];
+    const char *dir = put_data();
+    char args[512];
     double loss[2];
     for (int i = 0; i < 2; i++) {
         snprintf(
@@ -312,19 +305,17 @@ TEST(finetune_trains_under_noise) {
             "%%D/run%d",
             1 + i, i);
         check_run(dir, args, 0, "done");
-        snprintf(path, sizeof path, "%s/run%d/log.jsonl", dir, i);
-        char *log = test_read_file(path, NULL);
+        char *log = test_read_file(test_text("%s/run%d/log.jsonl", dir, i), NULL);
         cJSON *o = log ? cJSON_Parse(log) : NULL;
         loss[i] = json_number(o, "loss");
         cJSON_Delete(o);
         free(log);
     }
     CHECK_MSG(fabs(loss[0] - loss[1]) > 1e-6, "%.9g and %.9g", loss[0], loss[1]);
-    free(dir);
 }
 
 TEST(finetune_learns_tags) {
-    char *dir = put_data();
+    const char *dir = put_data();
     check_run(
         dir,
         "finetune --init %M --train %D/train.conll --dev %D/train.conll --epochs 12 --batch 8 --lr 1e-2 --out %D/run",
@@ -333,12 +324,12 @@ TEST(finetune_learns_tags) {
     CHECK(json_number(o, "dev.entity_f1.mean") == 1 && json_number(o, "dev.majority") == 0.8);
     CHECK(!strcmp(json_text(o, "metric"), "entity-f1"));
     cJSON_Delete(o);
-    free(dir);
 }
 
 /* The networks of the noise-injection paper, by its rule of learning. */
 TEST(finetune_learns_on_word_vectors) {
-    char *dir = put_data(), text[2048];
+    const char *dir = put_data();
+    char text[2048];
     static const char *const words[] = {"the", "and", "river", "mill", "wheel", "word", "stone", "book"};
     size_t n = 0;
     for (int i = 0; i < 8; i++) {
@@ -364,7 +355,6 @@ TEST(finetune_learns_on_word_vectors) {
               "vit-nano reads none");
     check_run(dir, "finetune --init %M --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 2,
               "brings its own words or tokens");
-    free(dir);
 }
 
 TEST(finetune_refuses) {
@@ -399,7 +389,8 @@ TEST(finetune_refuses) {
         {"finetune --init %M --train %D/train.jsonl --out %D/x --accumulate 25", "has 24 examples, not one for every",
          1},
     };
-    char *dir = put_data(), *x = xmalloc(4096);
+    const char *dir = put_data();
+    char *x = xmalloc(4096);
     test_write_text(dir, "bad.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"\",\"label\":\"y\"}\n");
     test_write_text(dir, "other.jsonl", "{\"text\":\"a\",\"label\":\"NONE\"}\n");
     size_t n = (size_t)snprintf(x, 64, "{\"label\":\"HARD\",\"text\":\"");
@@ -407,11 +398,8 @@ TEST(finetune_refuses) {
     snprintf(x + n + 3000, 64, "\"}\n{\"label\":\"SOFT\",\"text\":\"b\"}\n");
     test_write_text(dir, "long.jsonl", x);
     for (size_t i = 0; i < COUNTOF(cases); i++) check_run(dir, cases[i].args, cases[i].status, cases[i].says);
-    char path[300];
-    snprintf(path, sizeof path, "%s/x", dir);
-    CHECK(access(path, F_OK) < 0); /* nothing is left behind */
+    CHECK(access(test_text("%s/x", dir), F_OK) < 0); /* nothing is left behind */
     check_run(dir, "finetune --init %M --train %D/long.jsonl --out %D/x --truncate --epochs 1 --freeze", 0,
               "1 texts of");
     free(x);
-    free(dir);
 }

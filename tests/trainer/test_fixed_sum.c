@@ -155,8 +155,7 @@ static void stack_init(Stack *t) {
     *t = (Stack){0};
     param_declare(&t->ps, &t->first, "first", 2, (int[]){ROWS, COLUMNS}, init);
     for (int l = 0; l < LAYERS; l++) {
-        char name[24];
-        snprintf(name, sizeof name, "layer%d", l);
+        const char *name = test_text("layer%d", l);
         t->ps.bin = l + 1;
         param_declare(&t->ps, &t->layer[l], name, 2, (int[]){ROWS, COLUMNS}, init);
     }
@@ -284,9 +283,7 @@ TEST(slices_have_one_owner) {
     ParamSet ps = {0};
     Weight w[12] = {0};
     for (int i = 0; i < 12; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "w%d", i);
-        param_declare(&ps, &w[i], name, 2, (int[]){100 + 37 * i, 311}, (Init){.kind = INIT_CONSTANT});
+        param_declare(&ps, &w[i], test_text("w%d", i), 2, (int[]){100 + 37 * i, 311}, (Init){.kind = INIT_CONSTANT});
     }
     for (int n = 1; n <= 12; n++) check_owners(&ps, n);
     check_owners(&ps, 100); /* more than a bucket has slices for */

@@ -11,8 +11,9 @@
 enum { IMAGES = 60, SIDE = 28 };
 
 /* Image i is of class i % 10: all of one shade, brighter by class, but for its first pixel. */
-static char *write_images(const char *dir) {
-    char *path = trainer_join(dir, "small-images-idx3-ubyte"), *labels = trainer_join(dir, "small-labels-idx1-ubyte");
+static const char *write_images(const char *dir) {
+    const char *path = test_text("%s/small-images-idx3-ubyte", dir),
+               *labels = test_text("%s/small-labels-idx1-ubyte", dir);
     FILE *f = fopen(path, "wb"), *g = fopen(labels, "wb");
     const unsigned char head[16] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
     const unsigned char label_head[8] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
@@ -22,7 +23,6 @@ static char *write_images(const char *dir) {
         for (int k = 0; k < SIDE * SIDE; k++) putc(k ? 25 * (i % 10) : 255, f);
     }
     BUG_ON(fclose(f) || fclose(g));
-    free(labels);
     return path;
 }
 
@@ -34,16 +34,19 @@ static void check_run(const char *args, int status, const char *output) {
 }
 
 TEST(images_become_texts) {
-    char *dir = test_dir(), *images = write_images(dir), args[2048];
+    const char *dir = test_dir();
+    const char *images = write_images(dir);
+    char args[2048];
     size_t n;
     snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
     check_run(args, 0, "60 images of 14 x 14 tokens, each behind one of 10 classes: pretrain --window 197");
-    char *path = trainer_join(dir, "a/images.txt"), *text = test_read_file(path, &n);
+    const char *path = test_text("%s/a/images.txt", dir);
+    char *text = test_read_file(path, &n);
     /* the first token of image 1 is (255 + 3 x 25) / 4 = 82.5 of 256, in sixteenths 5; the others are 25 */
     REQUIRE(text && !strncmp(text, "[0] 3 0 0 0", 11));
     const char *second = strchr(text, '\n') + 1;
     CHECK_MSG(!strncmp(second, "[1] 5 1 1 1", 11), "%.20s", second);
-    char *file = trainer_join(dir, "a/tokenizer.json");
+    const char *file = test_text("%s/a/tokenizer.json", dir);
     Tokenizer *tok;
     Err err;
     TokenList list = {0};
@@ -63,38 +66,32 @@ TEST(images_become_texts) {
     check_run(args, 1, "mine/tokenizer.json that belongs to no images.txt: name another folder");
     snprintf(args, sizeof args, "images --data %s --out %s/b", path, dir);
     check_run(args, 1, "images.txt");
-    free(file);
-    free(path);
     free(text);
-    free(images);
-    free(dir);
 }
 
 /* A class determines all but nothing here, so a little training tells the shades. */
 TEST(images_are_learnt) {
-    char *dir = test_dir(), *images = write_images(dir), args[2048];
-    snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
-    check_run(args, 0, "60 images");
-    snprintf(args, sizeof args,
-             "pretrain --config image-tokens-nano --tokenizer %s/a/tokenizer.json --data %s/a/images.txt --out %s/run "
-             "--steps 40 --batch 2 --lr 1e-2 --warmup 4",
-             dir, dir, dir);
-    check_run(args, 0, "windows of 197");
-    snprintf(args, sizeof args, "eval --model %s/run --data %s/a/images.txt", dir, dir);
-    ChildResult r = trainer_run(args);
+    const char *dir = test_dir();
+    const char *images = write_images(dir);
+    check_run(test_text("images --data %s --out %s/a", images, dir), 0, "60 images");
+    check_run(
+        test_text(
+            "pretrain --config image-tokens-nano --tokenizer %s/a/tokenizer.json --data %s/a/images.txt --out %s/run "
+            "--steps 40 --batch 2 --lr 1e-2 --warmup 4",
+            dir, dir, dir),
+        0, "windows of 197");
+    ChildResult r = trainer_run(test_text("eval --model %s/run --data %s/a/images.txt", dir, dir));
     const char *loss = strstr(r.output, "\"loss\":");
     CHECK_MSG(loss && atof(loss + 7) < 2, "%s", r.output);
     CHECK_MSG(strstr(r.output, "\"tokens\":11760,"), "60 images of 196 shades: %s", r.output);
     free(r.output);
-    free(images);
-    free(dir);
 }
 
 /* The loss of training on the first of two images, the second of this class. */
 static double first_loss(const char *dir, const char *text, int class) {
-    char args[2048], name[32], *path = trainer_join(dir, "two.txt");
-    snprintf(name, sizeof name, "two-%d/log.jsonl", class);
-    char *log = trainer_join(dir, name);
+    const char *path = test_text("%s/two.txt", dir);
+    char args[2048];
+    const char *log = test_text("%s/two-%d/log.jsonl", dir, class);
     const char *second = strchr(text, '\n') + 1;
     int n = (int)(second - text), m = (int)(strchr(second, '\n') + 1 - strchr(second, ']'));
     n = snprintf(args, sizeof args, "%.*s[%d%.*s", n, text, class, m, strchr(second, ']'));
@@ -109,20 +106,16 @@ static double first_loss(const char *dir, const char *text, int class) {
     const char *loss = said ? strstr(said, "\"loss\":") : NULL;
     double value = loss ? atof(loss + 7) : -1;
     free(said);
-    free(log);
-    free(path);
     return value;
 }
 
 TEST(images_do_not_tell_the_next_class) {
-    char *dir = test_dir(), *images = write_images(dir), args[2048];
-    snprintf(args, sizeof args, "images --data %s --out %s/a", images, dir);
-    check_run(args, 0, "60 images");
-    char *path = trainer_join(dir, "a/images.txt"), *text = test_read_file(path, NULL);
+    const char *dir = test_dir();
+    const char *images = write_images(dir);
+    check_run(test_text("images --data %s --out %s/a", images, dir), 0, "60 images");
+    const char *path = test_text("%s/a/images.txt", dir);
+    char *text = test_read_file(path, NULL);
     double loss = text ? first_loss(dir, text, 3) : -1;
     CHECK_MSG(loss > 0 && text && loss == first_loss(dir, text, 5), "%.9g", loss);
     free(text);
-    free(path);
-    free(images);
-    free(dir);
 }

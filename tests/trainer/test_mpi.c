@@ -25,12 +25,6 @@ MpiRun mpi_open(const char *args) {
     return m;
 }
 
-void mpi_close(MpiRun *m) {
-    free(m->dir);
-    free(m->text);
-    free(m->config);
-}
-
 void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *more) {
     snprintf(args, 2048, "pretrain --data %s --out %s/%s %s %s", m->text, m->dir, name, m->args, more);
 }
@@ -45,13 +39,12 @@ void mpi_train(const MpiRun *m, int n, const char *name, const char *more) {
 
 void mpi_check_same(const MpiRun *m, const char *a, const char *b) {
     static const char *const files[] = {"optimizer.safetensors", "model.safetensors"};
-    char *dirs[] = {trainer_join(m->dir, a), trainer_join(m->dir, b)}, hash[2][65];
+    const char *dirs[] = {test_text("%s/%s", m->dir, a), test_text("%s/%s", m->dir, b)};
+    char hash[2][65];
     for (size_t i = 0; i < COUNTOF(files); i++) {
         for (int k = 0; k < 2; k++) trainer_hash_file(dirs[k], files[i], hash[k]);
         CHECK_MSG(!strcmp(hash[0], hash[1]), "%s of %s and %s differ (%s)", files[i], a, b, m->args);
     }
-    free(dirs[0]);
-    free(dirs[1]);
 }
 
 int mpi_lines(const char *output) {
@@ -66,50 +59,42 @@ static const char everything[] = "--batch 2 --warmup 2 --lr 1e-2 --noise-draws 2
 TEST(mpi_same_bits) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open(everything);
-    char more[512];
-    snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 8", m.config);
+    const char *more = test_text("--config %s --steps 4 --accumulate 8", m.config);
     mpi_train(&m, 0, "one", more);
     static const int counts[] = {2, 3, 5, 6, 8, 4, 1};
     for (size_t i = 0; i < (at_length() ? COUNTOF(counts) : 2); i++) {
-        char name[16];
-        snprintf(name, sizeof name, "np%d", counts[i]);
+        const char *name = test_text("np%d", counts[i]);
         mpi_train(&m, counts[i], name, more);
         mpi_check_same(&m, "one", name);
     }
-    mpi_close(&m);
 }
 
 /* All look at the shards, one after the other, and read what they compute. */
 TEST(mpi_same_bits_of_a_corpus) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open(everything);
-    char args[1024], *corpus = trainer_join(m.dir, "corpus");
+    const char *corpus = test_text("%s/corpus", m.dir);
+    char args[1024];
     snprintf(args, sizeof args, "tokenize --data %s --out %s --vocab-size 300", m.text, corpus);
     trainer_done(args);
     snprintf(args, sizeof args, "%s/checked.json", corpus);
     BUG_ON(unlink(args));
-    free(m.text);
     m.text = corpus;
     snprintf(args, sizeof args, "--config %s --steps 4 --accumulate 8", m.config);
     mpi_train(&m, 3, "np3", args);
     mpi_train(&m, 0, "one", args);
     mpi_check_same(&m, "one", "np3");
-    mpi_close(&m);
 }
 
 /* Shares of 2, 2 and 1, then of 2 and 3, then all: the run goes on at another number each time. */
 TEST(mpi_resume_on_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open(everything);
-    char more[512];
-    snprintf(more, sizeof more, "--config %s --steps 4 --accumulate 5 --schedule constant", m.config);
-    mpi_train(&m, 0, "one", more);
-    snprintf(more, sizeof more, "--config %s --steps 2 --accumulate 5 --schedule constant", m.config);
-    mpi_train(&m, 3, "some", more);
+    mpi_train(&m, 0, "one", test_text("--config %s --steps 4 --accumulate 5 --schedule constant", m.config));
+    mpi_train(&m, 3, "some", test_text("--config %s --steps 2 --accumulate 5 --schedule constant", m.config));
     mpi_train(&m, 2, "some", "--resume --steps 3 --sample-every 3");
     mpi_train(&m, 0, "some", "--resume --steps 4");
     mpi_check_same(&m, "one", "some");
-    mpi_close(&m);
 }
 
 /* A run that began in bf16 stays that on every processor, and its ranks have the weights in slices. They score, draw
@@ -118,21 +103,17 @@ TEST(mpi_same_bits_in_slices) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     static const int counts[] = {0, 2, 3, 5};
     MpiRun m = mpi_open("--batch 2 --warmup 1 --lr 1e-2 --noise-draws 2 --dropout 0.1 --schedule constant --threads 1");
-    char more[1024], name[16];
-    snprintf(more, sizeof more, "--config %s --steps 1 --accumulate 5 --eval-every 2 --sample-every 3 --save-every 2",
-             m.config);
-    mpi_train(&m, 0, "begun", more);
+    mpi_train(
+        &m, 0, "begun",
+        test_text("--config %s --steps 1 --accumulate 5 --eval-every 2 --sample-every 3 --save-every 2", m.config));
     for (size_t i = 0; i < COUNTOF(counts); i++) {
-        snprintf(name, sizeof name, "np%d", counts[i]);
-        snprintf(more, sizeof more,
-                 "cp -r %s/begun %s/%s && sed -i '/\"precision\"/s/f32/bf16/' %s/%s/trainer_state.json", m.dir, m.dir,
-                 name, m.dir, name);
-        CHECK(system(more) == 0);
+        const char *name = test_text("np%d", counts[i]);
+        CHECK(system(test_text("cp -r %s/begun %s/%s && sed -i '/\"precision\"/s/f32/bf16/' %s/%s/trainer_state.json",
+                               m.dir, m.dir, name, m.dir, name)) == 0);
         mpi_train(&m, counts[i], name, "--resume --steps 3 --sample-every 3");
         mpi_train(&m, counts[(i + 1) % COUNTOF(counts)], name, "--resume --steps 5");
         if (i) mpi_check_same(&m, "np0", name);
     }
-    mpi_close(&m);
 }
 
 /* More than one bucket, parameters of several slices, an optimizer without a second moment. */
@@ -143,7 +124,6 @@ TEST(mpi_same_bits_of_descent) {
     mpi_train(&m, 0, "one", "");
     mpi_train(&m, 4, "np4", "");
     mpi_check_same(&m, "one", "np4");
-    mpi_close(&m);
 }
 
 TEST(mpi_same_bits_of_all_kinds) {
@@ -167,7 +147,6 @@ TEST(mpi_same_bits_of_all_kinds) {
             mpi_check_same(&m, folder[0], folder[1]);
         }
     }
-    mpi_close(&m);
 }
 
 /* ---- what is refused ---- */
@@ -189,10 +168,9 @@ static void check_refused(const MpiRun *m, const char *program, const char *text
 }
 
 /* The program with a byte more behind its end. */
-static char *other_program(const char *dir, const char *program) {
-    char *path = trainer_join(dir, "noised-train-mpi"), command[2048];
-    snprintf(command, sizeof command, "cp %s %s && printf x >>%s", program, path, path);
-    CHECK(system(command) == 0);
+static const char *other_program(const char *dir, const char *program) {
+    const char *path = test_text("%s/noised-train-mpi", dir);
+    CHECK(system(test_text("cp %s %s && printf x >>%s", program, path, path)) == 0);
     return path;
 }
 
@@ -200,16 +178,13 @@ TEST(mpi_refuses_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     const char *build = getenv("BUILD");
     MpiRun m = mpi_open("--threads 1");
-    char program[512], *text = trainer_text_file(8001);
-    snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
-    char *other = other_program(m.dir, program);
+    const char *text = trainer_text_file(8001);
+    const char *program = test_text("%s/noised-train-mpi", build ? build : "build");
+    const char *other = other_program(m.dir, program);
     check_refused(&m, program, text, "", 1, "the sha256 of --data and --val is ");
     check_refused(&m, program, m.text, "--lr 0.5", 1, "--lr is 0.5 on rank 1 (");
     check_refused(&m, program, m.text, "--warmup 9", 2, "--warmup is 9, longer than the run");
     check_refused(&m, other, m.text, "", 1, "the sha256 of the program is ");
-    free(other);
-    free(text);
-    mpi_close(&m);
 }
 
 /* One true line, whether one rank finds it, or all, or the line cannot even be read. */
@@ -241,10 +216,8 @@ TEST(mpi_refuses_in_one_line) {
     check_one_line(3, 2, "--data or --task-data is missing", "eval --model %s", m.dir);
     check_one_line(3, 1, "/none/config.json: No such file or directory", "score --model %s/none --task %s", m.dir,
                    m.text);
-    char *folder = trainer_join(m.dir, "x");
+    const char *folder = test_text("%s/x", m.dir);
     CHECK_MSG(access(folder, F_OK), "%s was left behind", folder);
-    free(folder);
-    mpi_close(&m);
 }
 
 /* The same words as one rank alone has for it. */
@@ -255,9 +228,7 @@ TEST(mpi_misfit_ends_all) {
     static const int counts[] = {0, 3};
     char args[2048], said[COUNTOF(counts)][400];
     for (size_t i = 0; i < COUNTOF(counts); i++) {
-        char name[16];
-        snprintf(name, sizeof name, "np%d", counts[i]);
-        mpi_args(args, &m, name, "");
+        mpi_args(args, &m, test_text("np%d", counts[i]), "");
         ChildResult r = counts[i] ? trainer_run_ranks(counts[i], args) : trainer_run(args);
         const char *why = strstr(r.output, ": the gradient of ");
         CHECK_MSG(r.status == 1 && why, "status %d: %s", r.status, r.output);
@@ -267,7 +238,6 @@ TEST(mpi_misfit_ends_all) {
         free(r.output);
     }
     CHECK_MSG(!strcmp(said[0], said[1]), "%s; %s", said[0], said[1]);
-    mpi_close(&m);
 }
 
 /* Across hosts that share nothing but the folder: network namespaces. */
@@ -275,14 +245,12 @@ TEST(mpi_namespaces) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = mpi_open(everything);
     const char *build = getenv("BUILD");
-    char more[512], args[2048], program[512], real[PATH_MAX], command[PATH_MAX + 4096];
+    char more[512], args[2048], real[PATH_MAX];
     snprintf(more, sizeof more, "--config %s --steps 3 --accumulate 8", m.config);
-    snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
-    REQUIRE(realpath(program, real));
+    REQUIRE(realpath(test_text("%s/noised-train-mpi", build ? build : "build"), real));
     mpi_args(args, &m, "hosts", more);
-    snprintf(command, sizeof command, "tests/trainer/namespaces.sh n%d- 4 %s %s >%s/said 2>&1", (int)getpid(), real,
-             args, m.dir);
-    int status = system(command);
+    int status =
+        system(test_text("tests/trainer/namespaces.sh n%d- 4 %s %s >%s/said 2>&1", (int)getpid(), real, args, m.dir));
     snprintf(args, sizeof args, "%s/said", m.dir);
     char *said = test_read_file(args, NULL);
     bool forbidden = WIFEXITED(status) && WEXITSTATUS(status) == FORBIDDEN;
@@ -295,6 +263,5 @@ TEST(mpi_namespaces) {
         mpi_check_same(&m, "one", "hosts");
     }
     free(said);
-    mpi_close(&m);
     if (forbidden) SKIP(why);
 }

@@ -6,12 +6,11 @@
 #include <sys/types.h>
 
 typedef struct MpiRun {
-    char *dir, *text, *config; /* --data; trainer_config_file */
-    char args[1024];           /* of all runs */
+    const char *dir, *text, *config; /* --data; trainer_config_file */
+    char args[1024];                 /* of all runs */
 } MpiRun;
 
 MpiRun mpi_open(const char *args);
-void mpi_close(MpiRun *m);
 /* "pretrain ..." into the folder `name` of dir. */
 void mpi_args(char args[2048], const MpiRun *m, const char *name, const char *more);
 /* To its end; 0 ranks: noised-train. */

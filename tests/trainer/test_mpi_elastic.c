@@ -17,7 +17,7 @@ enum { RANKS = 4, STEPS = 24, SAVE_EVERY = 4 };
 typedef struct Elastic {
     MpiRun m;
     Draws draws;
-    char *hosts;
+    const char *hosts;
     char name[32]; /* of the folder */
 } Elastic;
 
@@ -47,8 +47,7 @@ static void kill_and_hang(const Job *j, int victim) {
 /* Until they are gone. */
 static void fill_disk(const Job *j, int victim) {
     (void)victim;
-    char filler[1024];
-    snprintf(filler, sizeof filler, "%s/%.*s/filler", j->e->m.dir, (int)strcspn(j->e->name, "/"), j->e->name);
+    const char *filler = test_text("%s/%.*s/filler", j->e->m.dir, (int)strcspn(j->e->name, "/"), j->e->name);
     mpi_fill(filler, 16384);
     while (kill(j->ranks[0], 0) == 0) mpi_sleep(0.01);
     unlink(filler);
@@ -85,12 +84,11 @@ static void write_hosts(const Elastic *e, int slots) {
 static Elastic elastic_open(void) {
     Elastic e = {.m = mpi_open(""), .draws = draws_open((uint64_t)getpid(), DRAW_TEST, 5)};
     const char *build = getenv("BUILD");
-    char program[512];
-    snprintf(program, sizeof program, "%s/noised-train-mpi", build ? build : "build");
+    const char *program = test_text("%s/noised-train-mpi", build ? build : "build");
     snprintf(e.m.args, sizeof e.m.args,
              "--config %s --batch 1 --accumulate 8 --steps %d --save-every %d --eval-every 8 --warmup 4 --threads 1",
              e.m.config, STEPS, SAVE_EVERY);
-    e.hosts = trainer_join(e.m.dir, "hosts");
+    e.hosts = test_text("%s/hosts", e.m.dir);
     setenv("NOISED_RANK_TIMEOUT", "2", 1);
     setenv("MPIRUN", TRAINER_MPIRUN, 1);
     setenv("PROGRAM", program, 1);
@@ -99,13 +97,11 @@ static Elastic elastic_open(void) {
     return e;
 }
 
-static void elastic_close(Elastic *e) {
+static void elastic_close(void) {
     unsetenv("NOISED_RANK_TIMEOUT");
     unsetenv("MPIRUN");
     unsetenv("PROGRAM");
     unsetenv("PAUSE");
-    free(e->hosts);
-    mpi_close(&e->m);
 }
 
 /* Steps that were logged before the blow and are done again; 0 where the job came to its end before. */
@@ -117,11 +113,12 @@ static int steps_lost(const char *output, int logged) {
 /* Strikes once at a random step; behind it the job has other ranks, 1 to 6. */
 static void trial(Elastic *e, const Blow *blow, Toll *toll) {
     Job j = {.e = e};
-    char args[2048], line[4096], *output;
+    const char *output;
+    char args[2048];
     write_hosts(e, RANKS);
     mpi_args(args, &e->m, e->name, "");
-    snprintf(line, sizeof line, "scripts/train_on_hosts.sh %s %s", e->hosts, args + strlen("pretrain "));
-    pid_t job = trainer_start_line(line, &output);
+    pid_t job =
+        trainer_start_line(test_text("scripts/train_on_hosts.sh %s %s", e->hosts, args + strlen("pretrain ")), &output);
     bool there = mpi_find_ranks(job, j.ranks, RANKS);
     int at = (int)draw_below(&e->draws, STEPS - 2 * SAVE_EVERY), logged;
     while ((logged = mpi_log_lines(&e->m, e->name)) <= at && there && kill(j.ranks[0], 0) == 0) mpi_sleep(0.002);
@@ -143,9 +140,8 @@ static void trial(Elastic *e, const Blow *blow, Toll *toll) {
 
 /* In a folder of its own, of a file system of its own if need be; false: none may be mounted. */
 static bool trial_in_folder(Elastic *e, int number, const Blow *blow, Toll *toll) {
-    char folder[1024];
     snprintf(e->name, sizeof e->name, "run%d%s", number, blow->on_disk ? "/x" : "");
-    snprintf(folder, sizeof folder, "%s/run%d", e->m.dir, number);
+    const char *folder = test_text("%s/run%d", e->m.dir, number);
     if (!blow->on_disk) return trial(e, blow, toll), true;
     if (mkdir(folder, 0700) || mount("tmpfs", folder, "tmpfs", 0, "size=4m")) return false;
     trial(e, blow, toll);
@@ -166,20 +162,20 @@ TEST(mpi_elastic) {
     }
     for (int b = 0; b < BLOWS && scale; b++)
         printf("| %s | %d | at most %d steps of %d |\n", blows[b].name, tolls[b].trials, tolls[b].lost, SAVE_EVERY);
-    elastic_close(&e);
+    elastic_close();
 }
 
 TEST(mpi_elastic_takes_no_for_an_answer) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
-    char line[4096], *output;
+    const char *output;
     Elastic e = elastic_open();
     write_hosts(&e, 2);
-    snprintf(line, sizeof line, "scripts/train_on_hosts.sh %s %s --data %s/none --out %s/x", e.hosts, e.m.args, e.m.dir,
-             e.m.dir);
-    pid_t job = trainer_start_line(line, &output);
+    pid_t job = trainer_start_line(
+        test_text("scripts/train_on_hosts.sh %s %s --data %s/none --out %s/x", e.hosts, e.m.args, e.m.dir, e.m.dir),
+        &output);
     ChildResult r = trainer_finish(job, output);
     CHECK_MSG(r.status == 1 && mpi_lines(r.output) == 1 && !strstr(r.output, "again"), "status %d: %s", r.status,
               r.output);
     free(r.output);
-    elastic_close(&e);
+    elastic_close();
 }

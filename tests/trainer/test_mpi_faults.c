@@ -31,10 +31,9 @@ void mpi_sleep(double seconds) {
 
 /* Of a process; 0: it is gone. */
 static pid_t parent_of(pid_t pid, char name[32]) {
-    char path[300], line[256] = "";
+    char line[256] = "";
     int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "re");
+    FILE *f = fopen(test_text("/proc/%d/stat", (int)pid), "re");
     if (!f) return 0;
     bool read = fgets(line, sizeof line, f) && sscanf(line, "%*d (%31[^)]) %*c %d", name, &parent) == 2;
     fclose(f);
@@ -70,10 +69,8 @@ void mpi_check_gone(int n, const pid_t *found) {
 }
 
 int mpi_log_lines(const MpiRun *m, const char *name) {
-    char path[1024];
     int lines = 0;
-    snprintf(path, sizeof path, "%s/%s/log.jsonl", m->dir, name);
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/%s/log.jsonl", m->dir, name), NULL);
     for (const char *p = text; p && (p = strchr(p, '\n')); p++) lines++;
     free(text);
     return lines;
@@ -106,7 +103,8 @@ static void hit(pid_t victim, int signal_number) {
 
 /* Sends a signal to one of four ranks `delay` seconds after the log has grown, or the run has ended. */
 static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int signal_number, double delay) {
-    char args[2048], *output;
+    const char *output;
+    char args[2048];
     pid_t found[RANKS];
     int before = mpi_log_lines(m, name);
     mpi_args(args, m, name, "--resume --save-every 1");
@@ -142,11 +140,9 @@ static MpiRun faults_open(void) {
 }
 
 static void check_whole_file(const MpiRun *m, const char *name) {
-    char path[1024];
     SafeFile f;
     Err err;
-    snprintf(path, sizeof path, "%s/%s/optimizer.safetensors", m->dir, name);
-    int rc = safe_open(&f, path, &err);
+    int rc = safe_open(&f, test_text("%s/%s/optimizer.safetensors", m->dir, name), &err);
     CHECK_MSG(rc == 0, "%s", err.msg);
     if (rc == 0) safe_close(&f);
 }
@@ -170,7 +166,6 @@ TEST(mpi_killed_ranks) {
     }
     mpi_train(&m, 2, name, "--resume");
     mpi_check_same(&m, "whole", name);
-    mpi_close(&m);
 }
 
 TEST(mpi_stopped_rank) {
@@ -183,7 +178,6 @@ TEST(mpi_stopped_rank) {
     free(r.output);
     mpi_train(&m, 4, name, "--resume");
     mpi_check_same(&m, "whole", name);
-    mpi_close(&m);
 }
 
 /* One that hangs beats no more: the others end, and say whom they waited for. */
@@ -199,7 +193,6 @@ TEST(mpi_hung_rank) {
     free(r.output);
     mpi_train(&m, 3, name, "--resume");
     mpi_check_same(&m, "whole", name);
-    mpi_close(&m);
 }
 
 /* It beats, but its work stands still. */
@@ -214,7 +207,6 @@ TEST(mpi_still_rank) {
     CHECK_MSG(r.status == RANK_LOST && strstr(r.output, "it has done nothing for 10 s"), "status %d: %s", r.status,
               r.output);
     free(r.output);
-    mpi_close(&m);
 }
 
 /* All write a checkpoint; what one of them cannot write is no checkpoint, and that one is named. */
@@ -230,7 +222,6 @@ TEST(mpi_full_disk_of_one_rank) {
     check_whole_file(&m, name);
     mpi_train(&m, 3, name, "--resume");
     mpi_check_same(&m, "whole", name);
-    mpi_close(&m);
 }
 
 /* All but `leave` bytes of the file system. */
@@ -249,10 +240,9 @@ void mpi_fill(const char *path, long leave) {
 TEST(mpi_full_disk) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     MpiRun m = faults_open();
-    char args[2048], filler[1024], *run = trainer_join(m.dir, "run");
+    const char *run = test_text("%s/run", m.dir);
+    char args[2048], filler[1024];
     if (mkdir(run, 0700) || mount("tmpfs", run, "tmpfs", 0, "size=4m")) {
-        free(run);
-        mpi_close(&m);
         SKIP("no tmpfs may be mounted here");
     }
     mpi_args(args, &m, "run/x", "--save-every 4");
@@ -260,9 +250,8 @@ TEST(mpi_full_disk) {
     ChildResult r = {0};
     pid_t found[RANKS];
     for (int try = 0; try < TRIES && r.status == 0; try++) { /* it may be faster */
-        char *output, remove[2200];
-        snprintf(remove, sizeof remove, "rm -rf %s/x %s", run, filler);
-        CHECK(system(remove) == 0);
+        const char *output;
+        CHECK(system(test_text("rm -rf %s/x %s", run, filler)) == 0);
         free(r.output);
         pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
         CHECK(mpi_find_ranks(mpirun, found, RANKS));
@@ -278,6 +267,4 @@ TEST(mpi_full_disk) {
     mpi_train(&m, 4, "run/x", "--resume");
     mpi_check_same(&m, "whole", "run/x");
     umount(run);
-    free(run);
-    mpi_close(&m);
 }

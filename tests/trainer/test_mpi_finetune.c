@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 /* 24 texts about stones or books, and as many sentences of one to five words with tags. */
-static char *put_data(void) {
+static const char *put_data(void) {
     static const char *const words[] = {"river", "mill", "wheel", "word"};
     Buffer texts = {0}, tags = {0};
-    char *dir = test_dir();
+    const char *dir = test_dir();
     for (int i = 0; i < 24; i++) {
         const char *what = i / 4 % 2 ? "stone" : "book", *label = i / 4 % 2 ? "HARD" : "SOFT";
         buffer_print(&texts, "{\"text\":\"the %s and the %s\",\"label\":\"%s\"}\n", words[i % 4], what, label);
@@ -69,7 +69,8 @@ TEST(mpi_finetune_same_bits) {
     } cases[] = {{"train.jsonl", "--epochs 2 --dropout 0.1 --perturb layer-after --perturb-sigma 0.001", {5, 2, 3, 1}},
                  {"train.conll", "--epochs 3 --patience 1 --lr 1e-9", {3}},
                  {"train.jsonl", "--epochs 2 --freeze --optimizer sgd --momentum 0.9", {2}}};
-    char *dir = put_data(), args[1024], more[512], name[2][32];
+    const char *dir = put_data();
+    char args[1024], more[512], name[2][32];
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         snprintf(more, sizeof more, "--batch 2 --accumulate 5 %s", cases[i].more);
         snprintf(name[0], sizeof name[0], "one%zu", i);
@@ -85,7 +86,6 @@ TEST(mpi_finetune_same_bits) {
         run(2, args); /* all see that nothing is left to be done, be it for want of patience */
         check_same(dir, name[0], name[1], files, COUNTOF(files));
     }
-    free(dir);
 }
 
 static bool has_bytes(const char *path, long bytes) {
@@ -95,7 +95,7 @@ static bool has_bytes(const char *path, long bytes) {
 
 /* SIGTERM to the last of n ranks as soon as the file has so many bytes, unless they have ended before. */
 static ChildResult run_stopped(int n, const char *args, const char *path, long bytes) {
-    char *output;
+    const char *output;
     pid_t found[8], mpirun = trainer_start_ranks(n, args, &output);
     bool there = mpi_find_ranks(mpirun, found, n);
     while (there && !has_bytes(path, bytes) && kill(found[n - 1], 0) == 0) usleep(300);
@@ -106,19 +106,17 @@ static ChildResult run_stopped(int n, const char *args, const char *path, long b
 /* Two seeds; a signal to one rank ends all, and others go on behind the last whole epoch. */
 TEST(mpi_finetune_resumes_on_other_ranks) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
-    char *dir = put_data(), args[1024], path[512];
+    const char *dir = put_data();
+    char args[1024];
     static const char plan[] = "--epochs 6 --batch 1 --accumulate 4 --patience 5 --seeds 2";
     words_of(args, dir, "train.jsonl", "one", plan);
     run(0, args);
     words_of(args, dir, "train.jsonl", "some", plan);
-    snprintf(path, sizeof path, "%s/some/seed-1/log.jsonl", dir);
     ChildResult r = {0};
     for (int try = 0; try < TRIES && r.status == 0; try++) { /* it may be faster */
-        char remove[512];
-        snprintf(remove, sizeof remove, "rm -rf %s/some", dir);
-        CHECK(system(remove) == 0);
+        CHECK(system(test_text("rm -rf %s/some", dir)) == 0);
         free(r.output);
-        r = run_stopped(4, args, path, 400);
+        r = run_stopped(4, args, test_text("%s/some/seed-1/log.jsonl", dir), 400);
     }
     CHECK_MSG(r.status == 143 && strstr(r.output, "stopped by signal 15: --resume continues"), "status %d: %s",
               r.status, r.output);
@@ -130,7 +128,6 @@ TEST(mpi_finetune_resumes_on_other_ranks) {
     check_same(dir, "one", "some", (const char *[]){"results.json"}, 1);
     check_same(dir, "one/seed-1", "some/seed-1", files, COUNTOF(files) - 1);
     check_same(dir, "one/seed-2", "some/seed-2", files, COUNTOF(files) - 1);
-    free(dir);
 }
 
 /* ---- what is refused ---- */
@@ -146,7 +143,8 @@ static void check_refused(int n, const char *args, int status, const char *says)
 TEST(mpi_finetune_refuses_in_one_line) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     const char *build = getenv("BUILD");
-    char *dir = put_data(), args[4096], one[1024], other[1024];
+    const char *dir = put_data();
+    char args[4096], one[1024], other[1024];
     words_of(one, dir, "train.jsonl", "x", "--accumulate 2");
     check_refused(3, one, 1, "3 ranks cannot share a step of --accumulate 2: 2 can at most");
     words_of(one, dir, "none.jsonl", "x", "--accumulate 3");
@@ -165,14 +163,12 @@ TEST(mpi_finetune_refuses_in_one_line) {
     check_refused(2, args, 2, ": --warmup-epochs is 9, --epochs 2");
     snprintf(args, sizeof args, "%s/x", dir);
     CHECK_MSG(access(args, F_OK), "%s was left behind", args);
-    free(dir);
 }
 
 /* ---- micro-batches of a step ---- */
 
 static cJSON *epoch_of(const char *dir, const char *name, int epoch) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s/log.jsonl", dir, name);
+    const char *path = test_text("%s/%s/log.jsonl", dir, name);
     char *log = test_read_file(path, NULL), *line = log;
     for (int i = 1; line && i < epoch; i++) line = strchr(line, '\n') + 1;
     cJSON *o = line ? cJSON_Parse(line) : NULL;
@@ -183,16 +179,14 @@ static cJSON *epoch_of(const char *dir, const char *name, int epoch) {
 
 /* The mean over what is labelled, however many words a micro-batch has: as of one batch but for the order of sums. */
 TEST(finetune_accumulates) {
-    char *dir = put_data(), args[1024];
+    const char *dir = put_data();
     static const struct {
         const char *name, *how;
     } runs[] = {{"whole", "--batch 10"}, {"parts", "--batch 2 --accumulate 5"}, {"few", "--batch 5 --accumulate 2"}};
     for (size_t i = 0; i < COUNTOF(runs); i++) {
-        snprintf(args, sizeof args,
-                 "finetune --config mha-nano --tokenizer %s/tokenizer.json --train %s/train.conll --dev "
-                 "%s/train.conll --epochs 2 --optimizer sgd --lr 0.5 --clip 0 --threads 1 --out %s/%s %s",
-                 test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir, runs[i].name, runs[i].how);
-        run(0, args);
+        run(0, test_text("finetune --config mha-nano --tokenizer %s/tokenizer.json --train %s/train.conll --dev "
+                         "%s/train.conll --epochs 2 --optimizer sgd --lr 0.5 --clip 0 --threads 1 --out %s/%s %s",
+                         test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir, runs[i].name, runs[i].how));
     }
     for (int epoch = 1; epoch <= 2; epoch++) {
         cJSON *whole = epoch_of(dir, "whole", epoch);
@@ -209,5 +203,4 @@ TEST(finetune_accumulates) {
         }
         cJSON_Delete(whole);
     }
-    free(dir);
 }

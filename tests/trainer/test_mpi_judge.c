@@ -34,21 +34,17 @@ static void check_same(const char *args) {
 TEST(mpi_eval_same_numbers) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     Config c = test_variant(attention_kind_find("mha"), "components");
-    char *text = trainer_text_file(30000), *dir = test_dir(), args[1024];
+    const char *text = trainer_text_file(30000), *dir = test_dir();
     c.vocab_size = TEST_VOCAB;
     REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 5));
-    snprintf(args, sizeof args, "eval --model %s --data %s --window 16", test_checkpoint(CHECKPOINT_SMALL), text);
-    check_same(args);
-    snprintf(args, sizeof args, "eval --model %s --data %s --window 16", dir, text);
-    check_same(args);
-    free(text);
-    free(dir);
+    check_same(test_text("eval --model %s --data %s --window 16", test_checkpoint(CHECKPOINT_SMALL), text));
+    check_same(test_text("eval --model %s --data %s --window 16", dir, text));
 }
 
 /* Fewer batches than ranks, and more. */
 TEST(mpi_eval_same_scores_of_labels) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
-    char *dir = test_dir(), args[1024];
+    const char *dir = test_dir();
     static const int counts[] = {3, 300};
     for (size_t k = 0; k < COUNTOF(counts); k++) {
         Buffer lines = {0};
@@ -58,16 +54,13 @@ TEST(mpi_eval_same_scores_of_labels) {
         buffer_append(&lines, "", 1);
         test_write_text(dir, "data.jsonl", lines.data);
         buffer_free(&lines);
-        snprintf(args, sizeof args, "eval --model %s --task-data %s/data.jsonl", test_checkpoint(CHECKPOINT_CLASSES),
-                 dir);
-        check_same(args);
+        check_same(test_text("eval --model %s --task-data %s/data.jsonl", test_checkpoint(CHECKPOINT_CLASSES), dir));
     }
-    free(dir);
 }
 
 TEST(mpi_score_same_numbers) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
-    char *dir = test_dir(), args[1024];
+    const char *dir = test_dir();
     Buffer lines = {0};
     for (int i = 0; i < 60; i++)
         buffer_print(&lines,
@@ -75,23 +68,19 @@ TEST(mpi_score_same_numbers) {
                      i, i % 2);
     buffer_append(&lines, "", 1);
     test_write_text(dir, "rivers.jsonl", lines.data);
-    snprintf(args, sizeof args, "score --model %s --task %s/rivers.jsonl %s/rivers.jsonl --threads 1",
-             test_checkpoint(CHECKPOINT_SMALL), dir, dir);
-    check_same(args);
+    check_same(test_text("score --model %s --task %s/rivers.jsonl %s/rivers.jsonl --threads 1",
+                         test_checkpoint(CHECKPOINT_SMALL), dir, dir));
     buffer_free(&lines);
-    free(dir);
 }
 
 /* Rank 1 has another text at the same place of its command line. */
 TEST(mpi_eval_refuses_other_texts) {
     if (trainer_ranks_missing()) SKIP(trainer_ranks_missing());
     const char *build = getenv("BUILD"), *model = test_checkpoint(CHECKPOINT_SMALL);
-    char *text = trainer_text_file(3000), *other = trainer_text_file(3001), args[2048];
-    snprintf(args, sizeof args, "eval --model %s --data %s : -np 1 %s/noised-train-mpi eval --model %s --data %s",
-             model, text, build ? build : "build", model, other);
-    ChildResult r = trainer_run_ranks(1, args);
+    const char *text = trainer_text_file(3000), *other = trainer_text_file(3001);
+    ChildResult r = trainer_run_ranks(
+        1, test_text("eval --model %s --data %s : -np 1 %s/noised-train-mpi eval --model %s --data %s", model, text,
+                     build ? build : "build", model, other));
     CHECK_MSG(r.status == 1 && strstr(r.output, "--data is "), "status %d: %s", r.status, r.output);
     free(r.output);
-    free(text);
-    free(other);
 }

@@ -247,7 +247,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
                   {"other", 0, 3, "master.other is missing"},
                   {"matrix", 0, 4, "master.matrix is F32 of 24 bytes, the model wants F32 of 32"}};
     static const char *const steps[][2] = {{"1234", NULL}, {"12x4", "12x4"}, {"-123", "-123"}, {"\"   ", ""}};
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     Init init = {.kind = INIT_CONSTANT};
     Err err = {""};
     int64_t step;
@@ -264,7 +264,7 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
         optimizer_free(&o);
         params_free(&ps);
     }
-    snprintf(path, sizeof path, "%s/" RUN_OPTIMIZER, dir);
+    const char *path = test_text("%s/" RUN_OPTIMIZER, dir);
     ParamSet ps = {0};
     Weight matrix;
     Optimizer o;
@@ -272,19 +272,20 @@ TEST(trainer_optimizer_file_says_what_does_not_fit) {
     optimizer_init(&o, &ps, false, 1);
     for (size_t i = 0; i < COUNTOF(steps); i++) {
         size_t n;
-        char *file = test_read_file(path, &n), *at = memmem(file, n, steps[i ? i - 1 : 0][0], 4), why[64];
+        char *file = test_read_file(path, &n), *at = memmem(file, n, steps[i ? i - 1 : 0][0], 4);
         REQUIRE(at);
         memcpy(at, steps[i][0], 4);
         if (*at == '"') at[4] = ' '; /* which ended the string before */
         test_write_file(path, file, n);
         CHECK((optimizer_load(&o, &ps, dir, &step, &err) == 0) == !steps[i][1]);
-        snprintf(why, sizeof why, "the step in its metadata is \"%s\"", steps[i][1] ? steps[i][1] : "");
-        CHECK_MSG(steps[i][1] ? strstr(err.msg, why) != NULL : step == 1234, "%s", err.msg);
+        CHECK_MSG(steps[i][1] ? strstr(err.msg, test_text("the step in its metadata is \"%s\"",
+                                                          steps[i][1] ? steps[i][1] : "")) != NULL
+                              : step == 1234,
+                  "%s", err.msg);
         free(file);
     }
     optimizer_free(&o);
     params_free(&ps);
-    free(dir);
 }
 
 /* Two slices and one that is short. */
@@ -294,7 +295,8 @@ typedef struct Filed {
     ParamSet ps;
     Weight first, second;
     Optimizer o;
-    char *dir, path[300];
+    const char *dir;
+    char path[300];
 } Filed;
 
 static void filed_open(Filed *f) {
@@ -313,7 +315,6 @@ static void filed_open(Filed *f) {
 static void filed_close(Filed *f) {
     optimizer_free(&f->o);
     params_free(&f->ps);
-    free(f->dir);
 }
 
 static void filed_check_loads(Filed *f, int64_t wanted) {

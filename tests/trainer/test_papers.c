@@ -14,14 +14,10 @@ static const char questions[] =
 static const char tags[] = "He\tB-person\nis\tO\n?\tO\n\nWhere\tO\nis\tO\nParis\tB-location\n\n";
 
 static int run_noise(const char *dir, const char *task, const char *size, const char *noise, int seeds, char **output) {
-    char line[1200];
-    snprintf(line, sizeof line,
-             "OMP_NUM_THREADS=1 DATA=%s RUNS=%s/runs DOCS=%s/docs SIZES=%s %s SEEDS=%d "
-             "EPOCHS=2 python3 scripts/papers/%s.py >%s/out.txt 2>&1",
-             dir, dir, dir, size, noise, seeds, task, dir);
-    int status = system(line);
-    snprintf(line, sizeof line, "%s/out.txt", dir);
-    *output = test_read_file(line, NULL);
+    int status = system(test_text("OMP_NUM_THREADS=1 DATA=%s RUNS=%s/runs DOCS=%s/docs SIZES=%s %s SEEDS=%d "
+                                  "EPOCHS=2 python3 scripts/papers/%s.py >%s/out.txt 2>&1",
+                                  dir, dir, dir, size, noise, seeds, task, dir));
+    *output = test_read_file(test_text("%s/out.txt", dir), NULL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -30,17 +26,14 @@ static int run(const char *dir, const char *task, const char *size, int seeds, c
 }
 
 static void write_in(const char *dir, const char *folder, const char *name, const char *text) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", dir, folder);
-    mkdir(path, 0755);
-    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
-    test_write_file(path, text, strlen(text));
+    mkdir(test_text("%s/%s", dir, folder), 0755);
+    test_write_file(test_text("%s/%s/%s", dir, folder, name), text, strlen(text));
 }
 
 static bool has_python(void) { return system("python3 --version >/dev/null 2>&1") == 0; }
 
-static char *put_data(void) {
-    char *dir = test_dir();
+static const char *put_data(void) {
+    const char *dir = test_dir();
     write_in(dir, "vectors", "glove25_pca_subset.txt", vectors);
     write_in(dir, "trec", "TREC.train.txt", questions);
     write_in(dir, "trec", "TREC.test.txt", questions);
@@ -52,46 +45,39 @@ static char *put_data(void) {
 
 static void check_task(const char *task, const char *size, const char *claim) {
     if (!has_python()) SKIP("needs python3");
-    char *dir = put_data(), path[400], moved[400], *output;
+    const char *dir = put_data();
+    char *output;
     for (int again = 0; again < 2; again++) {
         CHECK_MSG(run(dir, task, size, 2, &output) == 0, "%s: %s", task, output);
         CHECK_MSG(again == !strstr(output, "begins"), "%s: %s", task, output);
         free(output);
     }
     /* Rows of the csv outlive their runs, and a smaller plan. */
-    snprintf(path, sizeof path, "%s/runs", dir);
-    snprintf(moved, sizeof moved, "%s/runs-elsewhere", dir);
-    CHECK(rename(path, moved) == 0);
+    CHECK(rename(test_text("%s/runs", dir), test_text("%s/runs-elsewhere", dir)) == 0);
     for (int seeds = 3; seeds > 0; seeds -= 2) {
         CHECK_MSG(run(dir, task, size, seeds, &output) == 0, "%s: %s", task, output);
         CHECK_MSG(!strstr(output, "-1: begins") && !strstr(output, "-2: begins"), "%s: %s", task, output);
         CHECK_MSG((seeds == 3) == !!strstr(output, "-3: begins"), "%s: %s", task, output);
         free(output);
     }
-    snprintf(path, sizeof path, "%s/docs/%s.md", dir, task);
-    char *table = test_read_file(path, NULL);
+    char *table = test_read_file(test_text("%s/docs/%s.md", dir, task), NULL);
     CHECK_MSG(table && strstr(table, claim) && strstr(table, "| layer-before | 0.01 |"), "%s: %s", task, table);
-    snprintf(path, sizeof path, "%s/docs/%s.svg", dir, task);
-    char *picture = test_read_file(path, NULL);
+    char *picture = test_read_file(test_text("%s/docs/%s.svg", dir, task), NULL);
     CHECK(picture && strstr(picture, "layer-before</text>") && strstr(picture, "</svg>"));
-    snprintf(path, sizeof path, "%s/docs/%s.csv", dir, task);
-    char *seeds = test_read_file(path, NULL), want[64];
-    snprintf(want, sizeof want, "\n%s,layer-before,0.01,3,", size);
-    CHECK_MSG(seeds && strstr(seeds, "\nsize,mode,sigma,seed,accuracy") && strstr(seeds, want), "%s: %s", task, seeds);
+    char *seeds = test_read_file(test_text("%s/docs/%s.csv", dir, task), NULL);
+    CHECK_MSG(seeds && strstr(seeds, "\nsize,mode,sigma,seed,accuracy") &&
+                  strstr(seeds, test_text("\n%s,layer-before,0.01,3,", size)),
+              "%s: %s", task, seeds);
     free(seeds);
     free(table);
     free(picture);
-    free(dir);
 }
 
 /* In a copy of the page, of its runs and of what counts them. */
 static int check_pages(const char *dir, const char *before, const char *how, char **output) {
-    char line[1200];
-    snprintf(line, sizeof line, "{ cd %s && %s python3 -B scripts/papers/check.py %s; } >%s/out.txt 2>&1", dir, before,
-             how, dir);
-    int status = system(line);
-    snprintf(line, sizeof line, "%s/out.txt", dir);
-    *output = test_read_file(line, NULL);
+    int status = system(
+        test_text("{ cd %s && %s python3 -B scripts/papers/check.py %s; } >%s/out.txt 2>&1", dir, before, how, dir));
+    *output = test_read_file(test_text("%s/out.txt", dir), NULL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -106,12 +92,11 @@ TEST(papers_pages_say_what_their_runs_do) {
          "symmetric above plain attention"},
         {"sed -i 's/^conditioned,2,[0-9.]*,/conditioned,2,9,/' docs/papers/noiseformer.csv;",
          "docs/papers/noiseformer.md contradicts the runs, which say (make docs):\n| III-E, no figure |"}};
-    char *dir = test_dir(), copy[600], *output;
-    snprintf(copy, sizeof copy,
-             "cd %s && mkdir scripts docs docs/family && cp -r \"$OLDPWD/scripts/papers\" scripts && "
-             "cp -r \"$OLDPWD/docs/papers\" docs && cp \"$OLDPWD/docs/family/runs.csv\" docs/family",
-             dir);
-    REQUIRE(system(copy) == 0);
+    const char *dir = test_dir();
+    char *output;
+    REQUIRE(system(test_text("cd %s && mkdir scripts docs docs/family && cp -r \"$OLDPWD/scripts/papers\" scripts && "
+                             "cp -r \"$OLDPWD/docs/papers\" docs && cp \"$OLDPWD/docs/family/runs.csv\" docs/family",
+                             dir)) == 0);
     CHECK_MSG(check_pages(dir, "", "", &output) == 0, "%s", output);
     free(output);
     for (size_t i = 0; i < COUNTOF(swaps); i++) {
@@ -123,7 +108,6 @@ TEST(papers_pages_say_what_their_runs_do) {
         CHECK_MSG(check_pages(dir, "", "", &output) == 0, "%s", output);
         free(output);
     }
-    free(dir);
 }
 
 TEST(papers_trec) { check_task("trec", "narrowshallow", "| about +20 |"); }
@@ -131,17 +115,16 @@ TEST(papers_trec) { check_task("trec", "narrowshallow", "| about +20 |"); }
 /* That is a result: the plan goes on, and nobody trains it again. */
 TEST(papers_tell_what_diverges) {
     if (!has_python()) SKIP("needs python3");
-    char *dir = put_data(), path[400], *output;
+    const char *dir = put_data();
+    char *output;
     for (int again = 0; again < 2; again++) {
         CHECK_MSG(run_noise(dir, "trec", "narrowshallow", "MODES=all-after SIGMAS=100", 1, &output) == 0, "%s", output);
         CHECK_MSG(again == !strstr(output, "100-1: begins"), "%s", output);
         free(output);
     }
-    snprintf(path, sizeof path, "%s/docs/trec.md", dir);
-    char *page = test_read_file(path, NULL);
+    char *page = test_read_file(test_text("%s/docs/trec.md", dir), NULL);
     CHECK_MSG(page && strstr(page, "| all-after | 100 | 0, 1 diverged |"), "%s", page);
     free(page);
-    free(dir);
 }
 
 /* A training that was interrupted goes on as it began, and begins anew where another one is asked for. */
@@ -151,32 +134,31 @@ TEST(papers_go_on_with_the_same_plan_only) {
                                   "[ ! -e $RUNS/cut ] || { rm $RUNS/cut; exit 130; }\n";
     static const char script[] = "import sys; sys.path.insert(0, 'scripts/papers')\nimport papers\n"
                                  "papers.train('pretrain', 'x/a-1', '--lr', sys.argv[1])\n";
-    char *dir = test_dir(), line[2000], path[400];
+    const char *dir = test_dir();
     write_in(dir, "build", "noised-train", trainer);
     write_in(dir, "build", "train.py", script);
-    snprintf(line, sizeof line,
-             "export RUNS=%s/runs BUILD=%s/build; chmod +x $BUILD/noised-train; mkdir $RUNS; t=$BUILD/train.py;"
-             "{ for lr in 1 1 2 1; do [ $lr = 2 ] || touch $RUNS/cut; python3 -B $t $lr; done; python3 -B $t 1; } "
-             ">$RUNS/out 2>&1",
-             dir, dir);
-    CHECK(system(line) == 0);
-    snprintf(path, sizeof path, "%s/runs/calls", dir);
-    char *calls = test_read_file(path, NULL), want[2000];
-    snprintf(want, sizeof want,
-             "pretrain --out %1$s/runs/x/a-1 --lr 1\npretrain --out %1$s/runs/x/a-1 --resume\n"
-             "pretrain --out %1$s/runs/x/a-1 --lr 2\npretrain --out %1$s/runs/x/a-1 --lr 1\n"
-             "pretrain --out %1$s/runs/x/a-1 --resume\n",
-             dir);
-    CHECK_MSG(calls && !strcmp(calls, want), "%s", calls);
+    CHECK(system(test_text(
+              "export RUNS=%s/runs BUILD=%s/build; chmod +x $BUILD/noised-train; mkdir $RUNS; t=$BUILD/train.py;"
+              "{ for lr in 1 1 2 1; do [ $lr = 2 ] || touch $RUNS/cut; python3 -B $t $lr; done; python3 -B $t 1; } "
+              ">$RUNS/out 2>&1",
+              dir, dir)) == 0);
+    char *calls = test_read_file(test_text("%s/runs/calls", dir), NULL);
+    CHECK_MSG(
+        calls &&
+            !strcmp(calls, test_text("pretrain --out %1$s/runs/x/a-1 --lr 1\npretrain --out %1$s/runs/x/a-1 --resume\n"
+                                     "pretrain --out %1$s/runs/x/a-1 --lr 2\npretrain --out %1$s/runs/x/a-1 --lr 1\n"
+                                     "pretrain --out %1$s/runs/x/a-1 --resume\n",
+                                     dir)),
+        "%s", calls);
     free(calls);
-    free(dir);
 }
 
 TEST(papers_ner) { check_task("ner", "shallow", "| the same |"); }
 
 TEST(papers_say_where_data_are) {
     if (!has_python()) SKIP("needs python3");
-    char *dir = test_dir(), *output;
+    const char *dir = test_dir();
+    char *output;
     CHECK(run(dir, "trec", "narrow", 2, &output) == 1);
     CHECK_MSG(strstr(output, "from https://cogcomp"), "%s", output);
     free(output);
@@ -185,7 +167,6 @@ TEST(papers_say_where_data_are) {
     CHECK(run(dir, "trec", "narrow", 2, &output) == 1);
     CHECK_MSG(strstr(output, "from https://nlp.stanford.edu"), "%s", output);
     free(output);
-    free(dir);
 }
 
 /* The exact words of lm-evaluation-harness' task definitions: a line of each data set, and what it makes of it. */
@@ -240,7 +221,8 @@ static const struct {
 
 TEST(papers_ask_as_the_harness_does) {
     if (!has_python()) SKIP("needs python3");
-    char *dir = test_dir(), path[400], command[1000];
+    const char *dir = test_dir();
+    char path[400], command[1000];
     snprintf(path, sizeof path, "%s/asked.txt", dir);
     for (size_t i = 0; i < COUNTOF(prompts); i++) {
         write_in(dir, "eval", "one.jsonl", prompts[i].line);
@@ -253,5 +235,4 @@ TEST(papers_ask_as_the_harness_does) {
                   said);
         free(said);
     }
-    free(dir);
 }

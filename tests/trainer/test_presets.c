@@ -14,19 +14,18 @@
 
 TEST(trainer_cli_lists_the_presets) {
     ChildResult r = trainer_run("presets");
-    char name[PRESET_NAME], line[64];
+    char name[PRESET_NAME];
     Config c;
     Err err;
     int n = 0;
     CHECK_MSG(r.status == 0, "%s", r.output);
     for (; preset_name(n, name); n++) {
-        snprintf(line, sizeof line, "\n%s ", name);
-        CHECK_MSG(strstr(r.output, line), "%s is not in the list", name);
+        CHECK_MSG(strstr(r.output, test_text("\n%s ", name)), "%s is not in the list", name);
         CHECK_MSG(preset_config(&c, name, &err) == 0, "%s: %s", name, err.msg);
     }
     for (int i = 0; preset_words_name(i); i++) {
-        snprintf(line, sizeof line, "\n%s\n", preset_words_name(i));
-        CHECK_MSG(strstr(r.output, line), "%s is not in the list", preset_words_name(i));
+        CHECK_MSG(strstr(r.output, test_text("\n%s\n", preset_words_name(i))), "%s is not in the list",
+                  preset_words_name(i));
     }
     CHECK(n > 50 && strstr(r.output, "\nnoiseformer-v2-tiny        4000032    256 "));
     CHECK(strstr(r.output, "-nano") < strstr(r.output, "-tiny") &&

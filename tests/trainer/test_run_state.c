@@ -30,7 +30,7 @@ static int save_without(const RunState *s, const char *dir, int64_t n) {
 }
 
 TEST(run_state_is_whole_without_memory) {
-    char *dir = test_dir();
+    const char *dir = test_dir();
     Err err = {""};
     cJSON *settings = cJSON_Parse("{\"lr\":\"0.001\",\"data\":[\"a.txt\",\"b.txt\"],\"seed\":\"7\"}");
     RunState s = {.settings = settings, .tokenizer_hash = "0123", .arithmetic = "common"};
@@ -53,5 +53,4 @@ TEST(run_state_is_whole_without_memory) {
     }
     CHECK_MSG(refused > 50, "only %d allocations failed", refused);
     cJSON_Delete(settings);
-    free(dir);
 }

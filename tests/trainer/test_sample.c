@@ -11,11 +11,9 @@
 #include <string.h>
 
 static void check_same(const Daemon *d, const char *model, const char *options, const char *fields) {
-    char args[512], body[512], *text;
-    snprintf(args, sizeof args, "sample --model %s --prompt Whenever --max-tokens 40 %s", model, options);
-    ChildResult r = trainer_run(args);
-    snprintf(body, sizeof body, "{\"prompt\":\"Whenever\",\"max_tokens\":40,%s}", fields);
-    Answer a = http_post(d, "/v1/completions", body);
+    char *text;
+    ChildResult r = trainer_run(test_text("sample --model %s --prompt Whenever --max-tokens 40 %s", model, options));
+    Answer a = http_post(d, "/v1/completions", test_text("{\"prompt\":\"Whenever\",\"max_tokens\":40,%s}", fields));
     const char *want = answer_text(&a, 0);
     REQUIRE(r.status == 0 && want);
     text = strstr(r.output, "Whenever");
@@ -41,12 +39,12 @@ TEST(sample_says_what_the_daemon_says) {
 /* At the comma here, which is not the first of the tokens that do. */
 TEST(sample_stops_at_every_end) {
     Daemon d;
-    char command[400], end[64], *dir = test_dir();
-    snprintf(command, sizeof command, "cp weights/demo/config.json weights/demo/*.safetensors weights/demo/t*.json %s",
-             dir);
-    REQUIRE(system(command) == 0 && daemon_start_at(&d, dir, NULL));
+    const char *dir = test_dir();
+    REQUIRE(system(test_text("cp weights/demo/config.json weights/demo/*.safetensors weights/demo/t*.json %s", dir)) ==
+                0 &&
+            daemon_start_at(&d, dir, NULL));
     Answer a = http_post(&d, "/tokenize", "{\"prompt\":\",\"}");
-    snprintf(end, sizeof end, "{\"eos_token_id\":%d}", (int)json_number(a.json, "tokens.0"));
+    const char *end = test_text("{\"eos_token_id\":%d}", (int)json_number(a.json, "tokens.0"));
     answer_free(&a);
     daemon_stop(&d);
     test_write_text(dir, "generation_config.json", end);
@@ -59,7 +57,6 @@ TEST(sample_stops_at_every_end) {
               a.body);
     answer_free(&a);
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(sample_refuses_what_has_no_room) {
@@ -73,7 +70,8 @@ TEST(sample_refuses_what_has_no_room) {
 
 /* A prompt as long as the context; and nobody is told of seeds of noise that there is none of. */
 TEST(sample_takes_long_prompts) {
-    char args[4096] = "sample --model ", *model = test_dir();
+    const char *model = test_dir();
+    char args[4096] = "sample --model ";
     Config c = test_config(attention_kind_find("mha"));
     c.vocab_size = TEST_VOCAB;
     c.bos_token_id = c.eos_token_id = TEST_EOS;
@@ -87,7 +85,6 @@ TEST(sample_takes_long_prompts) {
     r = trainer_run(args);
     CHECK_MSG(r.status == 0 && !strstr(r.output, "noise"), "%s", r.output);
     free(r.output);
-    free(model);
 }
 
 TEST(sample_ends_at_a_sentence) {
@@ -104,19 +101,15 @@ TEST(sample_ends_at_a_sentence) {
 }
 
 TEST(sample_during_training) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), args[1024];
-    snprintf(args, sizeof args,
-             "pretrain --config %s --data %s --out %s/a --steps 20 --batch 2 --eval-every 0 --sample-every 10", config,
-             text, dir);
-    ChildResult r = trainer_run(args);
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
+    ChildResult r = trainer_run(
+        test_text("pretrain --config %s --data %s --out %s/a --steps 20 --batch 2 --eval-every 0 --sample-every 10",
+                  config, text, dir));
     CHECK_MSG(r.status == 0 && strstr(r.output, "step 10: sample: ") && strstr(r.output, "step 20: sample: "), "%s",
               r.output);
     free(r.output);
-    char *path = trainer_join(dir, "a/log.jsonl"), *log = test_read_file(path, NULL);
+    const char *path = test_text("%s/a/log.jsonl", dir);
+    char *log = test_read_file(path, NULL);
     CHECK(log && strstr(log, "\"sample\":\""));
     free(log);
-    free(path);
-    free(dir);
-    free(text);
-    free(config);
 }

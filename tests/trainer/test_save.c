@@ -22,7 +22,8 @@ typedef struct Saved {
     Weight first, second;
     Optimizer o;
     Save save;
-    char *dir, path[300];
+    const char *dir;
+    char path[300];
     sem_t held; /* what is written behind a commit waits for it */
 } Saved;
 
@@ -51,14 +52,12 @@ static void saved_close(Saved *f) {
     save_free(&f->save);
     optimizer_free(&f->o);
     params_free(&f->ps);
-    free(f->dir);
 }
 
 static int begin(Saved *f, int64_t step, Err *err) { return save_begin(&f->save, &f->o, &f->ps, f->dir, step, err); }
 
 /* The file is that of fill(x), and nothing lies beside it. */
 static void check_file(Saved *f, int64_t wanted, float x) {
-    char temp[320];
     Err err = {""};
     int64_t step = -1;
     fill(f, NAN);
@@ -66,8 +65,7 @@ static void check_file(Saved *f, int64_t wanted, float x) {
     CHECK_MSG(step == wanted, "step %lld", (long long)step);
     for (int i = 0; i < N; i++)
         REQUIRE(f->o.w[i] == (float)i + x && f->o.m[i] == (float)-i + x && f->o.v[i] == (float)i / 2 + x);
-    snprintf(temp, sizeof temp, "%s.tmp", f->path);
-    CHECK(access(temp, F_OK) != 0);
+    CHECK(access(test_text("%s.tmp", f->path), F_OK) != 0);
 }
 
 TEST(save_is_what_it_began_with) {
@@ -192,18 +190,16 @@ TEST(save_that_is_given_up_leaves_the_last) {
 
 /* Before the first step, not at the first save. */
 TEST(trainer_refuses_a_disk_that_is_too_small) {
-    char args[1024], *dir = test_dir(), *disk = trainer_join(dir, "disk"), *run = trainer_join(dir, "disk/run"),
-                     *config = trainer_config_file(), *text = trainer_text_file(4000);
+    const char *dir = test_dir(), *disk = test_text("%s/disk", dir), *run = test_text("%s/disk/run", dir),
+               *config = trainer_config_file(), *text = trainer_text_file(4000);
     bool mounted = mkdir(disk, 0700) == 0 && mount("tmpfs", disk, "tmpfs", 0, "size=64k") == 0;
     if (mounted) {
-        snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 4 --out %s", config, text, run);
-        ChildResult r = trainer_run(args);
+        ChildResult r = trainer_run(test_text("pretrain --config %s --data %s --steps 4 --out %s", config, text, run));
         CHECK_MSG(r.status == 1 && strstr(r.output, "/run has ") && strstr(r.output, " left, but the run takes "),
                   "status %d: %s", r.status, r.output);
         CHECK(access(run, F_OK) == -1);
         free(r.output);
         umount(disk);
     }
-    free(dir), free(disk), free(run), free(config), free(text);
     if (!mounted) SKIP("no tmpfs may be mounted here");
 }

@@ -13,7 +13,7 @@ typedef struct World {
     Config cfg;
     Examples e;
     TaskData d;
-    char *dir;
+    const char *dir;
     char path[300];
 } World;
 
@@ -34,7 +34,6 @@ static void close_world(World *w) {
     if (w->d.examples) task_data_free(&w->d);
     examples_free(&w->e);
     checkpoint_close(&w->c);
-    free(w->dir);
 }
 
 /* With a message that has both. */

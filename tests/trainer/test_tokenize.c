@@ -21,10 +21,10 @@
 enum { LONG = 1500000, SHORT = 20000 };
 
 typedef struct Folder {
-    char *dir, *files[2], *tokenizer;
+    const char *dir, *files[2], *tokenizer;
 } Folder;
 
-static char *path_in(const Folder *f, const char *name) { return trainer_join(f->dir, name); }
+static const char *path_in(const Folder *f, const char *name) { return test_text("%s/%s", f->dir, name); }
 
 /* A text of several batches' pieces and a short one, and a tokenizer of theirs. */
 static Folder folder_open(void) {
@@ -45,15 +45,8 @@ static Folder folder_open(void) {
     return f;
 }
 
-static void folder_close(Folder *f) {
-    free(f->dir);
-    free(f->files[0]);
-    free(f->files[1]);
-    free(f->tokenizer);
-}
-
 static Tokenize task(const Folder *f, const char *out) {
-    return (Tokenize){.files = (const char *const *)f->files,
+    return (Tokenize){.files = f->files,
                       .n_files = 2,
                       .field = "text",
                       .tokenizer = f->tokenizer,
@@ -81,10 +74,10 @@ static void check_same(const char *a, const char *b) {
             CHECK_MSG(!strcmp(sum[0], sum[1]), "%s and %s differ", path[0], path[1]);
             CHECK(!strcmp(sum[0], x.rows[r].sums[i]));
         }
-    char *index[] = {trainer_join(a, "index.json"), trainer_join(b, "index.json")};
+    const char *index[] = {test_text("%s/index.json", a), test_text("%s/index.json", b)};
     char *text[] = {test_read_file(index[0], NULL), test_read_file(index[1], NULL)};
     CHECK(!strcmp(text[0], text[1]));
-    for (int k = 0; k < 2; k++) free(index[k]), free(text[k]);
+    for (int k = 0; k < 2; k++) free(text[k]);
     corpus_index_free(&x);
 }
 
@@ -111,7 +104,7 @@ static int *row_of(const char *dir, CorpusRowKind row, size_t *n) {
 
 TEST(tokenize_is_the_texts_in_memory) {
     Folder f = folder_open();
-    char *out = path_in(&f, "out"), *cache = path_in(&f, "tokens.bin");
+    const char *out = path_in(&f, "out"), *cache = path_in(&f, "tokens.bin");
     Tokenize t = task(&f, out);
     Tokenizer *tok;
     Texts texts;
@@ -132,16 +125,14 @@ TEST(tokenize_is_the_texts_in_memory) {
     corpus_close(&c);
     texts_free(&texts);
     tokenizer_free(tok);
-    free(out);
-    free(cache);
-    folder_close(&f);
 }
 
 /* Llama 2's puts a space in front of a text, and none in front of its parts. */
 TEST(tokenize_cuts_a_long_text_for_llama) {
     Folder f = folder_open();
     size_t bytes = PIECE_MAX + PIECE, n;
-    char *out = path_in(&f, "out"), *json = llama_json(), *text = trainer_text(bytes);
+    const char *out = path_in(&f, "out");
+    char *json = llama_json(), *text = trainer_text(bytes);
     Tokenize t = task(&f, out);
     Tokenizer *tok;
     TokenList want = {0};
@@ -160,8 +151,7 @@ TEST(tokenize_cuts_a_long_text_for_llama) {
     CHECK(memcmp(ids, want.ids, MIN(n, want.n) * sizeof *ids) == 0);
     token_list_free(&want);
     tokenizer_free(tok);
-    free(ids), free(json), free(text), free(out);
-    folder_close(&f);
+    free(ids), free(json), free(text);
 }
 
 static int stop_after, asked;
@@ -170,7 +160,7 @@ static int stop_now(void) { return asked++ == stop_after ? SIGTERM : 0; }
 /* What a kill may have left behind the last save goes. */
 TEST(tokenize_goes_on_where_it_was_stopped) {
     Folder f = folder_open();
-    char *out[] = {path_in(&f, "whole"), path_in(&f, "parts")};
+    const char *out[] = {path_in(&f, "whole"), path_in(&f, "parts")};
     Tokenize whole = task(&f, out[0]), parts = task(&f, out[1]);
     const char *files[] = {f.files[0], f.files[0], f.files[0], f.files[0],
                            f.files[0], f.files[0], f.files[0], f.files[1]};
@@ -197,9 +187,6 @@ TEST(tokenize_goes_on_where_it_was_stopped) {
     check_same(out[0], out[1]);
     CHECK(tokenize(&parts, &err) == -1 && strstr(err.msg, "it is finished"));
     team_resize(before);
-    free(out[0]);
-    free(out[1]);
-    folder_close(&f);
 }
 
 static void pack(const char *path, const char *text, size_t n, bool zst) {
@@ -223,8 +210,8 @@ static void pack(const char *path, const char *text, size_t n, bool zst) {
 
 TEST(tokenize_unpacks) {
     Folder f = folder_open();
-    char *out[] = {path_in(&f, "plain"), path_in(&f, "packed")};
-    char *packed[] = {path_in(&f, "long.txt.gz"), path_in(&f, "short.txt.zst")};
+    const char *out[] = {path_in(&f, "plain"), path_in(&f, "packed")};
+    const char *packed[] = {path_in(&f, "long.txt.gz"), path_in(&f, "short.txt.zst")};
     for (int i = 0; i < 2; i++) {
         size_t n;
         char *text = test_read_file(f.files[i], &n);
@@ -237,28 +224,26 @@ TEST(tokenize_unpacks) {
     BUG_ON(!padded || fwrite(zeros, 1, sizeof zeros, padded) != sizeof zeros || fclose(padded));
     Tokenize plain = task(&f, out[0]), t = task(&f, out[1]);
     run(&plain);
-    t.files = (const char *const *)packed;
+    t.files = packed;
     run(&t);
     check_same(out[0], out[1]);
     for (int i = 0; i < 2; i++) {
         Err err = {""};
-        char *cut = path_in(&f, i ? "cut.zst" : "cut.gz"), *bad = path_in(&f, i ? "bad.zst" : "bad.gz"),
-             *into = path_in(&f, "into");
+        const char *cut = path_in(&f, i ? "cut.zst" : "cut.gz"), *bad = path_in(&f, i ? "bad.zst" : "bad.gz"),
+                   *into = path_in(&f, "into");
         size_t n;
         char *bytes = test_read_file(packed[i], &n);
         test_write_file(cut, bytes, n / 2);
         test_write_file(bad, "no such thing at all", 20);
         t.n_files = 1;
         t.out = into;
-        t.files = (const char *const *)&cut;
+        t.files = &cut;
         CHECK_MSG(tokenize(&t, &err) == -1 && strstr(err.msg, cut) && strstr(err.msg, "ends within"), "%s", err.msg);
-        t.files = (const char *const *)&bad;
+        t.files = &bad;
         CHECK_MSG(tokenize(&t, &err) == -1 && strstr(err.msg, bad) && strstr(err.msg, i ? "no zstd" : "no gzip"), "%s",
                   err.msg);
-        free(bytes), free(cut), free(bad), free(into);
+        free(bytes);
     }
-    for (int i = 0; i < 2; i++) free(out[i]), free(packed[i]);
-    folder_close(&f);
 }
 
 /* A document a line, <|endoftext|> between two of them and not behind the last. */
@@ -272,12 +257,12 @@ TEST(tokenize_lines_of_json) {
                {"\n\n{\"text\": \"a", "line 3: --field text: "},
                {"{\"text\": \"\xFF\"}", "line 1: --field text: "}};
     Folder f = folder_open();
-    char *out = path_in(&f, "out"), *other = path_in(&f, "other"), *file = path_in(&f, "x.jsonl");
+    const char *out = path_in(&f, "out"), *other = path_in(&f, "other"), *file = path_in(&f, "x.jsonl");
     Tokenize t = task(&f, out);
     Tokenizer *tok;
     Err err;
     REQUIRE(tokenizer_json_load(&tok, f.tokenizer, &err) == 0);
-    t.files = (const char *const *)&file;
+    t.files = &file;
     t.n_files = 1;
     t.val = VAL_NONE;
     test_write_file(file, lines, sizeof lines - 1);
@@ -294,33 +279,32 @@ TEST(tokenize_lines_of_json) {
         CHECK_MSG(tokenize(&t, &err) == -1 && strstr(err.msg, file) && strstr(err.msg, bad[i].why), "%s", err.msg);
     }
     tokenizer_free(tok);
-    free(out), free(other), free(file);
-    folder_close(&f);
 }
 
 /* Of lines the held-out part begins with a line, of a text as texts_cut says. */
 TEST(tokenize_holds_out_whole_lines) {
     Folder f = folder_open();
-    char *out = path_in(&f, "out"), *file = path_in(&f, "x.jsonl"), *text = xcalloc(1, 40000), *at = text;
+    const char *out = path_in(&f, "out"), *file = path_in(&f, "x.jsonl");
+    char *text = xcalloc(1, 40000), *at = text;
     for (int i = 0; i < 1000; i++) at += sprintf(at, "{\"text\": \"number %d\"}\n", i);
     test_write_file(file, text, (size_t)(at - text));
     size_t held_out = (size_t)(at - text) * 5 / 100, lines = 0, n;
     for (const char *p = at - held_out - 1; (p = memchr(p, '\n', (size_t)(at - p))); p++) lines++;
     Tokenize t = task(&f, out);
-    t.files = (const char *const *)&file;
+    t.files = &file;
     t.n_files = 1;
     run(&t);
     int *ids = row_of(out, ROW_HELD_OUT, &n);
     size_t separators = 0;
     for (size_t i = 0; i < n; i++) separators += ids[i] == 0;
     CHECK_MSG(separators + 2 == lines, "%zu separators, %zu line ends", separators, lines);
-    free(ids), free(out), free(file), free(text);
-    folder_close(&f);
+    free(ids), free(text);
 }
 
 TEST(tokenize_refuses) {
     Folder f = folder_open();
-    char *out = path_in(&f, "out"), *text = xmalloc(PIECE_MAX + 9);
+    const char *out = path_in(&f, "out");
+    char *text = xmalloc(PIECE_MAX + 9);
     Tokenize t = task(&f, out);
     Err err;
     t.separator = "<|nothing|>";
@@ -346,7 +330,7 @@ TEST(tokenize_refuses) {
     CHECK_MSG(tokenize(&t, &err) == -1 && strstr(err.msg, f.files[1]) &&
                   strstr(err.msg, "changed: 30 bytes, then 20000"),
               "%s", err.msg);
-    char *other = path_in(&f, "other");
+    const char *other = path_in(&f, "other");
     t.out = other;
     t.val = VAL_NONE;
     test_write_file(f.files[1], text, PIECE_MAX + 8);
@@ -355,14 +339,14 @@ TEST(tokenize_refuses) {
     text[12345] = 0;
     test_write_file(f.files[1], text, 20000);
     CHECK_MSG(tokenize(&t, &err) == -1 && strstr(err.msg, "byte 12345 is zero"), "%s", err.msg);
-    free(out), free(other), free(text);
-    folder_close(&f);
+    free(text);
 }
 
 /* Learnt from all, where all fits into the sample. */
 TEST(tokenize_learns) {
     Folder f = folder_open();
-    char *out = path_in(&f, "out"), sum[2][SHA256_HEX];
+    const char *out = path_in(&f, "out");
+    char sum[2][SHA256_HEX];
     Tokenize t = task(&f, out);
     Tokenizer *tok;
     Texts texts;
@@ -383,6 +367,4 @@ TEST(tokenize_learns) {
     tokenizer_free(tok);
     texts_free(&texts);
     corpus_index_free(&x);
-    free(out);
-    folder_close(&f);
 }

@@ -38,26 +38,23 @@ TEST(trainer_held_out_part_starts_a_line) {
 }
 
 typedef struct Data {
-    char *text_path, *cache;
+    const char *text_path, *cache;
     Texts texts;
     Tokenizer *tok;
 } Data;
 
 static void data_open(Data *d, size_t n) {
     Err err;
-    char *dir = test_dir();
-    *d = (Data){.text_path = trainer_text_file(n), .cache = trainer_join(dir, "tokens.bin")};
+    const char *dir = test_dir();
+    *d = (Data){.text_path = trainer_text_file(n), .cache = test_text("%s/tokens.bin", dir)};
     const char *path = d->text_path;
     BUG_ON(texts_load(&d->texts, &path, 1, NULL, &err));
     BUG_ON(bpe_train(&d->tok, &(BpeCorpus){.texts = d->texts.train, .n = 1}, 300, &err));
-    free(dir);
 }
 
 static void data_close(Data *d) {
     tokenizer_free(d->tok);
     texts_free(&d->texts);
-    free(d->cache);
-    free(d->text_path);
 }
 
 TEST(trainer_windows_cover_every_epoch_once) {
@@ -182,7 +179,7 @@ TEST(trainer_separator_stands_between_files_only) {
 TEST(trainer_texts_that_cannot_be_read) {
     Texts t;
     Err err;
-    char *dir = test_dir(), *empty = trainer_join(dir, "empty");
+    const char *dir = test_dir(), *empty = test_text("%s/empty", dir);
     test_write_file(empty, "", 0);
     const char *bad[] = {"/nonexistent/x.txt", dir, empty};
     const char *message[] = {"No such file", "not a regular file", "is empty"};
@@ -190,8 +187,6 @@ TEST(trainer_texts_that_cannot_be_read) {
         CHECK(texts_load(&t, &bad[i], 1, NULL, &err) == -1);
         CHECK_MSG(strstr(err.msg, bad[i]) && strstr(err.msg, message[i]), "%s", err.msg);
     }
-    free(dir);
-    free(empty);
 }
 
 /* ---- evaluation: the serving path against a recording forward ---- */
@@ -216,7 +211,7 @@ static int stop_at_once(void) { return 1; }
 
 TEST(trainer_evaluation_equals_the_training_loss) {
     enum { N = 32 * 20 + 11 };
-    char *path = trainer_config_file();
+    const char *path = trainer_config_file();
     Config cfg;
     Model m;
     Optimizer o;
@@ -249,7 +244,6 @@ TEST(trainer_evaluation_equals_the_training_loss) {
     CHECK(evaluate(&m, span, 0, 0, noise, NULL, &off, &err) == -1);
     optimizer_free(&o);
     model_free(&m);
-    free(path);
 }
 
 /* ---- flags and log ---- */
@@ -346,7 +340,7 @@ TEST(trainer_masks_the_class_behind_an_image) {
 }
 
 TEST(trainer_log_is_cut_back_to_the_resumed_step) {
-    char *dir = test_dir(), *path = trainer_join(dir, "log.jsonl");
+    const char *dir = test_dir(), *path = test_text("%s/log.jsonl", dir);
     static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st";
     test_write_file(path, text, strlen(text));
     RunLog log;
@@ -358,6 +352,4 @@ TEST(trainer_log_is_cut_back_to_the_resumed_step) {
     char *now = test_read_file(path, NULL);
     CHECK_MSG(now && !strcmp(now, "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"loss\":3.5}\n"), "%s", now);
     free(now);
-    free(path);
-    free(dir);
 }

@@ -8,10 +8,10 @@
 
 /* n bytes of lines of words, the same every time; malloc'ed. */
 char *trainer_text(size_t n);
-/* Writes such a text into a fresh folder; the path is the caller's. */
-char *trainer_text_file(size_t n);
+/* Writes such a text into a fresh folder; its path. */
+const char *trainer_text_file(size_t n);
 /* A fresh folder with config.json (2 layers, width 16, 32 positions, noise per head, 300 tokens); its path. */
-char *trainer_config_file(void);
+const char *trainer_config_file(void);
 
 typedef struct ChildResult {
     int status;   /* exit status, or 128 + the signal that killed it */
@@ -36,12 +36,11 @@ ChildResult trainer_run_stopped_at(const char *args, const char *text, int signa
 const char *trainer_ranks_missing(void);
 ChildResult trainer_run_ranks(int n, const char *args);
 /* In two parts: the pid is mpirun's, whose children are the ranks. */
-pid_t trainer_start_ranks(int n, const char *args, char **output);
-pid_t trainer_start_line(const char *line, char **output); /* of words, the first a program */
-ChildResult trainer_finish(pid_t pid, char *output);
+pid_t trainer_start_ranks(int n, const char *args, const char **output);
+pid_t trainer_start_line(const char *line, const char **output); /* of words, the first a program */
+ChildResult trainer_finish(pid_t pid, const char *output);
 
 /* sha256 of a whole file. */
 void trainer_hash_file(const char *dir, const char *name, char hex[65]);
-char *trainer_join(const char *dir, const char *name);
 
 #endif

@@ -30,27 +30,20 @@ char *trainer_text(size_t n) {
     return text;
 }
 
-char *trainer_join(const char *dir, const char *name) {
-    size_t n = strlen(dir) + strlen(name) + 2;
-    char *path = xmalloc(n);
-    snprintf(path, n, "%s/%s", dir, name);
-    return path;
-}
-
-static char *write_new(const char *name, const char *text, size_t n) {
-    char *dir = test_dir(), *path = trainer_join(dir, name);
+static const char *write_new(const char *name, const char *text, size_t n) {
+    const char *dir = test_dir(), *path = test_text("%s/%s", dir, name);
     test_write_file(path, text, n);
-    free(dir);
     return path;
 }
 
-char *trainer_text_file(size_t n) {
-    char *text = trainer_text(n), *path = write_new("text.txt", text, n);
+const char *trainer_text_file(size_t n) {
+    char *text = trainer_text(n);
+    const char *path = write_new("text.txt", text, n);
     free(text);
     return path;
 }
 
-char *trainer_config_file(void) {
+const char *trainer_config_file(void) {
     static const char config[] =
         "{\"model_type\":\"noised\",\"vocab_size\":300,\"hidden_size\":16,\"num_hidden_layers\":2,"
         "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"head_dim\":8,\"max_position_embeddings\":32,"
@@ -91,28 +84,26 @@ static pid_t start_line(const char *line, const char *output) {
 }
 
 static pid_t start(const char *args, const char *output) {
-    char program[512], line[4096];
+    char program[512];
     program_path(program, "noised-train");
-    snprintf(line, sizeof line, "%s %s", program, args);
-    return start_line(line, output);
+    return start_line(test_text("%s %s", program, args), output);
 }
 
-static ChildResult finish(pid_t pid, char *output) {
+ChildResult trainer_finish(pid_t pid, const char *output) {
     int status;
     BUG_ON(waitpid(pid, &status, 0) != pid);
     ChildResult r = {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
                      .output = test_read_file(output, NULL)};
     if (!r.output) r.output = xstrdup("");
     unlink(output);
-    free(output);
     return r;
 }
 
-static char *output_path(void) { return write_new("output", "", 0); }
+static const char *output_path(void) { return write_new("output", "", 0); }
 
 ChildResult trainer_run(const char *args) {
-    char *output = output_path();
-    return finish(start(args, output), output);
+    const char *output = output_path();
+    return trainer_finish(start(args, output), output);
 }
 
 void trainer_done(const char *args) {
@@ -135,20 +126,19 @@ const char *trainer_ranks_missing(void) {
 }
 
 ChildResult trainer_run_ranks(int n, const char *args) {
-    char line[4096], *output = output_path();
+    const char *output = output_path();
+    char line[4096];
     ranks_line(line, n, args);
-    return finish(start_line(line, output), output);
+    return trainer_finish(start_line(line, output), output);
 }
 
-pid_t trainer_start_ranks(int n, const char *args, char **output) {
+pid_t trainer_start_ranks(int n, const char *args, const char **output) {
     char line[4096];
     ranks_line(line, n, args);
     return trainer_start_line(line, output);
 }
 
-pid_t trainer_start_line(const char *line, char **output) { return start_line(line, *output = output_path()); }
-
-ChildResult trainer_finish(pid_t pid, char *output) { return finish(pid, output); }
+pid_t trainer_start_line(const char *line, const char **output) { return start_line(line, *output = output_path()); }
 
 static void sleep_for(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -156,11 +146,11 @@ static void sleep_for(double seconds) {
 }
 
 ChildResult trainer_run_killed(const char *args, double delay, int signal_number) {
-    char *output = output_path();
+    const char *output = output_path();
     pid_t pid = start(args, output);
     sleep_for(delay);
-    kill(pid, signal_number); /* a child that has ended is a zombie until finish() */
-    return finish(pid, output);
+    kill(pid, signal_number); /* a child that has ended is a zombie until trainer_finish() */
+    return trainer_finish(pid, output);
 }
 
 static bool has_ended(pid_t pid) {
@@ -169,12 +159,12 @@ static bool has_ended(pid_t pid) {
 }
 
 ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, int signal_number) {
-    char *output = output_path();
+    const char *output = output_path();
     pid_t pid = start(args, output);
     struct stat st;
     while (!has_ended(pid) && !(stat(path, &st) == 0 && st.st_size >= bytes)) sleep_for(0.0003);
     kill(pid, signal_number);
-    return finish(pid, output);
+    return trainer_finish(pid, output);
 }
 
 static bool says(const char *path, const char *text) {
@@ -185,15 +175,15 @@ static bool says(const char *path, const char *text) {
 }
 
 ChildResult trainer_run_stopped_at(const char *args, const char *text, int signal_number) {
-    char *output = output_path();
+    const char *output = output_path();
     pid_t pid = start(args, output);
     while (!has_ended(pid) && !says(output, text)) sleep_for(0.0003);
     kill(pid, signal_number);
-    return finish(pid, output);
+    return trainer_finish(pid, output);
 }
 
 void trainer_hash_file(const char *dir, const char *name, char hex[65]) {
-    char *path = trainer_join(dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     size_t n = 0;
     char *data = test_read_file(path, &n);
     Sha256 hash;
@@ -202,5 +192,4 @@ void trainer_hash_file(const char *dir, const char *name, char hex[65]) {
     sha256_hex(&hash, hex);
     if (!data) test_fail(__FILE__, __LINE__, "%s cannot be read", path);
     free(data);
-    free(path);
 }

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 typedef struct World {
-    char *dir, *text, *config; /* text of 20,000 bytes */
-    char latin[PATH_BYTES];    /* %L, beside the text */
+    const char *dir, *text, *config; /* text of 20,000 bytes */
+    char latin[PATH_BYTES];          /* %L, beside the text */
 } World;
 
 static World world_open(void) {
@@ -24,12 +24,6 @@ static World world_open(void) {
     FILE *f = fopen(w.latin, "w");
     BUG_ON(!f || fputs("a line\nun \xE9t\xE9\n", f) < 0 || fclose(f));
     return w;
-}
-
-static void world_close(World *w) {
-    free(w->dir);
-    free(w->text);
-    free(w->config);
 }
 
 /* %D = the folder, %T = the text, %L = one in Latin-1, %C = the config. */
@@ -148,20 +142,17 @@ TEST(trainer_cli_refuses_bad_words) {
     World w = world_open();
     for (size_t i = 0; i < COUNTOF(bad_words); i++)
         check_run(&w, bad_words[i].args, bad_words[i].status, bad_words[i].message);
-    world_close(&w);
 }
 
 TEST(trainer_cli_refuses_more_memory_than_there_is) {
     World w = world_open();
     static const char huge[] =
         "pretrain --config noiseformer-v2-1.5b --vocab-size 300 --data %T --out %D/a --batch 65535";
-    char more[256];
     check_run(&w, huge, 1, "memory: 20 GiB for weights and optimizer, ");
     check_run(&w, huge, 1, "left: --recompute takes less, and so do a smaller --batch");
-    snprintf(more, sizeof more, "%s --recompute", huge);
-    check_run(&w, more, 1, "left: a smaller --batch with a larger --accumulate takes less");
+    check_run(&w, test_text("%s --recompute", huge), 1,
+              "left: a smaller --batch with a larger --accumulate takes less");
     CHECK(is_empty(w.dir));
-    world_close(&w);
 }
 
 TEST(trainer_cli_overwrites_no_text) {
@@ -174,7 +165,6 @@ TEST(trainer_cli_overwrites_no_text) {
     free(want);
     check_run(&w, "tokenizer --data %T --vocab-size 300 --out %D/t.json", 0, "300 tokens");
     check_run(&w, "tokenizer --data %T --vocab-size 301 --out %D/t.json", 0, "301 tokens"); /* its own kind it may */
-    world_close(&w);
 }
 
 TEST(trainer_cli_makes_the_folders_above) {
@@ -182,10 +172,8 @@ TEST(trainer_cli_makes_the_folders_above) {
     check_run(&w, "pretrain --config %C --data %T --out %D/runs/of/mine/ --steps 1", 0, "done");
     check_run(&w, "pretrain --config %C --data %T --out %D/runs/of/mine --steps 1", 1, "is not empty");
     check_run(&w, "pretrain --resume --out %D/runs/of/mine --steps 1", 0, "done");
-    char *mine = trainer_join(w.dir, "runs/of/mine/model.safetensors");
+    const char *mine = test_text("%s/runs/of/mine/model.safetensors", w.dir);
     CHECK(access(mine, F_OK) == 0);
-    free(mine);
-    world_close(&w);
 }
 
 TEST(trainer_cli_refused_runs_leave_nothing) {
@@ -203,30 +191,24 @@ TEST(trainer_cli_refused_runs_leave_nothing) {
         check_run(&w, cases[i].args, cases[i].status, cases[i].message);
         CHECK_MSG(is_empty(w.dir), "%s: left something", cases[i].args);
     }
-    world_close(&w);
 }
 
 TEST(trainer_cli_needs_two_tokens_to_evaluate) {
     World w = world_open();
-    char path[300];
-    snprintf(path, sizeof path, "%s/one.txt", w.dir);
-    test_write_file(path, "a", 1);
+    test_write_file(test_text("%s/one.txt", w.dir), "a", 1);
     check_run(&w, "pretrain --config %C --data %T --val %D/one.txt --out %D/a --steps 1", 1,
               "one.txt has 1 tokens, an evaluation needs 2");
-    world_close(&w);
 }
 
 TEST(trainer_cli_one_run_at_a_time) {
     World w = world_open();
-    char path[300];
-    snprintf(path, sizeof path, "%s/locked", w.dir);
+    const char *path = test_text("%s/locked", w.dir);
     CHECK(mkdir(path, 0700) == 0);
     int folder = open(path, O_RDONLY | O_DIRECTORY);
     CHECK(folder >= 0 && flock(folder, LOCK_EX) == 0);
     check_run(&w, "pretrain --config %C --data %T --out %D/locked --steps 1", 1, "another noised-train is at work");
     close(folder);
     check_run(&w, "pretrain --config %C --data %T --val none --out %D/locked --steps 1", 0, "done");
-    world_close(&w);
 }
 
 TEST(trainer_cli_help_names_every_flag) {
@@ -273,12 +255,9 @@ TEST(trainer_cli_help_names_every_flag) {
                                         "noise-draws",
                                         "noise-draws-weight"};
     for (size_t i = 0; i < COUNTOF(flags); i++) {
-        char line[64];
-        snprintf(line, sizeof line, "  --%s ", flags[i]);
-        CHECK_MSG(strstr(r.output, line), "--%s is not in the help", flags[i]);
+        CHECK_MSG(strstr(r.output, test_text("  --%s ", flags[i])), "--%s is not in the help", flags[i]);
     }
     free(r.output);
-    world_close(&w);
 }
 
 static double number_in(const char *text, const char *key) {
@@ -305,7 +284,7 @@ TEST(trainer_cli_trains_and_evaluates) {
     free(r.output);
 
     /* the last line of the log evaluated the same text with the same noise seed */
-    char *dir = trainer_join(w.dir, "a"), *path = trainer_join(dir, "log.jsonl");
+    const char *dir = test_text("%s/a", w.dir), *path = test_text("%s/log.jsonl", dir);
     char *log = test_read_file(path, NULL);
     REQUIRE(log);
     log[strlen(log) - 1] = 0;
@@ -314,14 +293,11 @@ TEST(trainer_cli_trains_and_evaluates) {
     CHECK_MSG(fabs(number_in(last, "val_loss") - loss) < 1e-5, "%s against %.7f", last, loss);
     CHECK(strstr(last, "\"sigma\":[[") && number_in(last, "kl") > 0);
     free(log);
-    free(path);
-    free(dir);
 
     check_run(&w, "eval --model %D/a --data %T --noise-scale 0", 0, "\"noise_scale\":0}");
     check_run(&w, "pretrain --init %D/a --data %T --out %D/b --steps 1 --save-dtype bf16", 0, "done: ");
     check_run(&w, "eval --model %D/b --data %T", 0, "\"loss\":");
     check_run(&w, "pretrain --config noiseformer-v2-nano --init %D/a --data %T --out %D/c --steps 1", 1, "is [300,16");
-    world_close(&w);
 }
 
 /* The mask is the tokenizer's last token; the text is evaluated on the same masks each time. */
@@ -336,19 +312,17 @@ TEST(trainer_cli_fills_masks) {
     double loss = number_in(r.output, "loss"), tokens = number_in(r.output, "tokens");
     CHECK_MSG(loss > 0.5 && loss < log(300) && !strstr(r.output, "per_byte"), "%s", r.output);
     free(r.output);
-    char *dir = trainer_join(w.dir, "a"), *path = trainer_join(dir, "log.jsonl"), *log = test_read_file(path, NULL);
+    const char *dir = test_text("%s/a", w.dir), *path = test_text("%s/log.jsonl", dir);
+    char *log = test_read_file(path, NULL);
     REQUIRE(log);
     log[strlen(log) - 1] = 0;
     const char *last = strrchr(log, '\n') + 1;
     CHECK(number_in(last, "val_tokens") == tokens && fabs(number_in(last, "val_loss") - loss) < 1e-5);
     free(log);
-    free(path);
-    path = trainer_join(dir, "config.json");
+    path = test_text("%s/config.json", dir);
     log = test_read_file(path, NULL);
     CHECK(log && strstr(log, "\"mask_token_id\": 299,") && strstr(log, "\"vocab_size\": 300,"));
     free(log);
-    free(path);
-    free(dir);
     check_run(&w, "pretrain --init %D/a --data %T --out %D/b --steps 1", 0, "done: ");
     check_run(&w, "pretrain --config mlm-nano --tokenizer %D/a/tokenizer.json --data %T --out %D/c --steps 1", 0,
               "done: ");
@@ -356,7 +330,6 @@ TEST(trainer_cli_fills_masks) {
     check_run(&w, "pretrain --config mlm-nano --vocab-size 300 --data %T --out %D/d --sample-every 1", 1,
               "--sample-every is 1, but task is fill-mask");
     check_run(&w, "pretrain --config vit-nano --data %T --out %D/d", 1, "task is image-classification, but pretrain");
-    world_close(&w);
 }
 
 /* Of a network all but its noise goes on under a config with another. */
@@ -376,7 +349,6 @@ TEST(trainer_cli_starts_another_noise) {
               first.output, last.output);
     free(first.output);
     free(last.output);
-    world_close(&w);
 }
 
 TEST(trainer_cli_tells_of_doubts) {
@@ -386,7 +358,6 @@ TEST(trainer_cli_tells_of_doubts) {
               "done");
     check_run(&w, "pretrain --config noiseformer-v2 --tokenizer %D/t.json --data %T --out %D/c --steps 1 --batch 1", 0,
               "warning: vocab_size is 4096, but the tokenizer has 270 tokens: 3826 rows");
-    free(w.text);
     w.text = trainer_text_file(80);
     check_run(&w, "pretrain --config %C --vocab-size 257 --data %T --val none --out %D/d --steps 101 --batch 2", 0,
               "warning: every window is read 101 times");
@@ -397,9 +368,7 @@ TEST(trainer_cli_tells_of_doubts) {
               "pretrain --config mha-nano --vocab-size 257 --data %T --val none --out %D/f --steps 1 "
               "--noise-per-sequence",
               0, "warning: --noise-per-sequence changes nothing, the config has no noise");
-    char json[400];
-    snprintf(json, sizeof json, "%s/text.jsonl", w.dir);
-    CHECK(link(w.text, json) == 0);
+    CHECK(link(w.text, test_text("%s/text.jsonl", w.dir)) == 0);
     check_run(&w, "pretrain --config mha-nano --vocab-size 257 --data %D/text.jsonl --val none --out %D/h --steps 1", 0,
               "text.jsonl is read as it stands, braces and all");
     check_run(&w,
@@ -411,7 +380,6 @@ TEST(trainer_cli_tells_of_doubts) {
         "pretrain --config noiseformer-v2-nano --vocab-size 257 --data %T --val none --out %D/i --steps 2 "
         "--kl-weight 1e6",
         1, "before any weight has moved): the weights it begins with or their noise (--perturb-sigma) are too large");
-    world_close(&w);
 }
 
 TEST(trainer_cli_stops_when_it_diverges) {
@@ -422,7 +390,6 @@ TEST(trainer_cli_stops_when_it_diverges) {
     const char *loss = strstr(r.output, "\"loss\":");
     CHECK_MSG(r.status == 0 && loss && atof(loss + 7) < 7, "%s", r.output); /* the one that stands is a good one */
     free(r.output);
-    world_close(&w);
 }
 
 /* A run that gets worse by and by, and saves after each step but those: the checkpoint that stands is of a step whose
@@ -436,7 +403,7 @@ TEST(trainer_cli_saves_nothing_that_diverges) {
     const char *said = strstr(r.output, stands);
     int saved = said ? atoi(said + strlen(stands)) : 0, somewhat_worse = 0, step;
     CHECK_MSG(r.status == 1 && strstr(r.output, "the training diverges") && saved > 0, "%s", r.output);
-    char *path = trainer_join(w.dir, "a/log.jsonl");
+    const char *path = test_text("%s/a/log.jsonl", w.dir);
     FILE *log = fopen(path, "r");
     REQUIRE(log);
     char line[4096];
@@ -447,14 +414,12 @@ TEST(trainer_cli_saves_nothing_that_diverges) {
     }
     CHECK_MSG(somewhat_worse > 0, "step %d is saved, and this shows little", saved);
     fclose(log);
-    free(path);
     free(r.output);
-    world_close(&w);
 }
 
 TEST(trainer_cli_exactly_one_window) {
     World w = world_open();
-    char *path = trainer_join(w.dir, "x.txt");
+    const char *path = test_text("%s/x.txt", w.dir);
     test_write_file(path, "@#$%^&*()@#$%^&*()@#$%^&*()@#$%^&", 33); /* 33 tokens: no merge was learnt for these */
     check_run(&w, "tokenizer --data %T --vocab-size 290 --out %D/t.json", 0, "290 tokens from 20000 bytes");
     check_run(&w,
@@ -463,6 +428,4 @@ TEST(trainer_cli_exactly_one_window) {
     test_write_file(path, "@#$%^&*()@#$%^&*()@#$%^&*()@#$%^", 32);
     check_run(&w, "pretrain --config %C --tokenizer %D/t.json --data %D/x.txt --val none --out %D/b --steps 3", 1,
               "32 tokens to train on, a window needs 33");
-    free(path);
-    world_close(&w);
 }

@@ -18,7 +18,7 @@ static const char flags[] = "--steps 40 --batch 2 --accumulate 2 --warmup 4 --lr
                             "--perturb layer-after --perturb-sigma 0.001 --dropout 0.1 --save-dtype bf16 --threads 1";
 
 typedef struct Resume {
-    char *dir, *text, *config;
+    const char *dir, *text, *config;
     char model[65], optimizer[65]; /* of the run never stopped */
     double seconds;                /* that it took, saving after every step */
 } Resume;
@@ -41,41 +41,32 @@ static Resume resume_open(void) {
     CHECK_MSG(whole.status == 0, "%s", whole.output);
     r.seconds = now_seconds() - started;
     free(whole.output);
-    char *dir = trainer_join(r.dir, "whole");
+    const char *dir = test_text("%s/whole", r.dir);
     trainer_hash_file(dir, "model.safetensors", r.model);
     trainer_hash_file(dir, "optimizer.safetensors", r.optimizer);
-    free(dir);
     return r;
 }
 
 static void check_same_bits(const Resume *r, const char *name) {
-    char *dir = trainer_join(r->dir, name), model[65], optimizer[65];
+    const char *dir = test_text("%s/%s", r->dir, name);
+    char model[65], optimizer[65];
     trainer_hash_file(dir, "model.safetensors", model);
     trainer_hash_file(dir, "optimizer.safetensors", optimizer);
     CHECK(!strcmp(model, r->model) && !strcmp(optimizer, r->optimizer));
-    free(dir);
 }
 
 /* Every step of the log is there once, in order. */
 static void check_log(const Resume *r, const char *name) {
-    char path[1024], want[32];
-    snprintf(path, sizeof path, "%s/%s/log.jsonl", r->dir, name);
-    char *log = test_read_file(path, NULL), *line = log;
+    char *log = test_read_file(test_text("%s/%s/log.jsonl", r->dir, name), NULL), *line = log;
     REQUIRE(log);
     for (int step = 1; step <= 40; step++) {
-        snprintf(want, sizeof want, "{\"step\":%d,", step);
+        const char *want = test_text("{\"step\":%d,", step);
         CHECK_MSG(line && !strncmp(line, want, strlen(want)), "line %d is %.20s", step, line ? line : "missing");
         line = line ? strchr(line, '\n') : NULL;
         if (line) line++;
     }
     CHECK(line && !*line);
     free(log);
-}
-
-static void resume_close(Resume *r) {
-    free(r->dir);
-    free(r->text);
-    free(r->config);
 }
 
 static void check_finishes(const Resume *r, const char *name, const char *more) {
@@ -116,15 +107,12 @@ TEST(trainer_resume_after_signals) {
         check_finishes(&r, name, "--resume --save-every 0");
     }
     CHECK(stopped > 0);
-    resume_close(&r);
 }
 
 /* A checkpoint that a server may find in the folder at any moment. */
 static void check_loadable(const Resume *r, const char *name) {
-    char dir[1024], path[1100];
-    snprintf(dir, sizeof dir, "%s/%s", r->dir, name);
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    if (access(path, F_OK)) return; /* killed before the first save */
+    const char *dir = test_text("%s/%s", r->dir, name);
+    if (access(test_text("%s/model.safetensors", dir), F_OK)) return; /* killed before the first save */
     Checkpoint c;
     Err err;
     int rc = checkpoint_open(&c, dir, &err);
@@ -154,20 +142,16 @@ TEST(trainer_resume_after_kill_9) {
         }
     }
     check_finishes(&r, name, "--resume --save-every 7");
-    resume_close(&r);
 }
 
 static void expect(const Resume *r, const char *args, int status, const char *message) {
-    char full[2048];
-    snprintf(full, sizeof full, "pretrain --resume --out %s/whole %s", r->dir, args);
-    ChildResult c = trainer_run(full);
+    ChildResult c = trainer_run(test_text("pretrain --resume --out %s/whole %s", r->dir, args));
     CHECK_MSG(c.status == status && strstr(c.output, message), "%s gave %d: %s", args, c.status, c.output);
     free(c.output);
 }
 
 TEST(trainer_resume_refuses_contradictions) {
     Resume r = resume_open();
-    char args[1024];
     expect(&r, "", 0, "resumed after step 40");
     check_same_bits(&r, "whole");
     expect(&r, "--seed 2", 1, "--seed is 2, the run to be resumed has 1");
@@ -175,26 +159,21 @@ TEST(trainer_resume_refuses_contradictions) {
     expect(&r, "--steps 39", 1, "--steps is 39, the run has already done 40");
     expect(&r, "--val none", 1, "the texts have changed");
     expect(&r, "--config mha-nano", 1, "--config has ");
-    snprintf(args, sizeof args, "--config %s --save-every 5", r.config);
-    expect(&r, args, 0, "resumed after step 40");
-    char *other = trainer_text_file(9000);
-    snprintf(args, sizeof args, "--data %s", other);
-    expect(&r, args, 1, "the texts have changed");
-    free(other);
+    expect(&r, test_text("--config %s --save-every 5", r.config), 0, "resumed after step 40");
+    const char *other = trainer_text_file(9000);
+    expect(&r, test_text("--data %s", other), 1, "the texts have changed");
 
-    snprintf(args, sizeof args, "printf ' ' >> %s/whole/tokenizer.json", r.dir);
-    CHECK(system(args) == 0);
+    CHECK(system(test_text("printf ' ' >> %s/whole/tokenizer.json", r.dir)) == 0);
     expect(&r, "", 1, "tokenizer.json was changed (sha256 ");
 
-    snprintf(args, sizeof args, "%s/whole/trainer_state.json", r.dir);
-    unlink(args);
+    unlink(test_text("%s/whole/trainer_state.json", r.dir));
     expect(&r, "", 1, "but no trainer_state.json to continue from");
-    resume_close(&r);
 }
 
 /* Data are known by their content, wherever they lie now. */
 TEST(trainer_resume_finds_texts_that_moved) {
-    char *dir = test_dir(), *config = trainer_config_file(), *text = trainer_text_file(8000), args[2048];
+    const char *dir = test_dir(), *config = trainer_config_file(), *text = trainer_text_file(8000);
+    char args[2048];
     snprintf(args, sizeof args, "cp %s %s/a && cp %s %s/v", text, dir, config, dir);
     REQUIRE(system(args) == 0);
     snprintf(args, sizeof args, "pretrain --config %s --data %s/a --val %s/v --steps 2 --batch 2 --out %s/run", config,
@@ -206,35 +185,28 @@ TEST(trainer_resume_finds_texts_that_moved) {
     trainer_done(args);
     snprintf(args, sizeof args, "pretrain --resume --steps 6 --out %s/run", dir); /* where they lay last */
     trainer_done(args);
-    free(text);
-    free(config);
-    free(dir);
 }
 
 static void run_extended(const Resume *r, const char *name, const char *args) {
-    char full[2048];
-    snprintf(full, sizeof full, "pretrain --out %s/%s --save-every 0 --eval-every 0 %s", r->dir, name, args);
-    trainer_done(full);
+    trainer_done(test_text("pretrain --out %s/%s --save-every 0 --eval-every 0 %s", r->dir, name, args));
 }
 
 /* A run of 20 steps that goes on to 30 is one of 30 that was told `same` of the schedule from its start. */
 static void check_extends(const char *schedule, const char *same) {
     Resume r = {.dir = test_dir(), .text = trainer_text_file(8000), .config = trainer_config_file()};
-    char args[1024], hash[2][65];
+    char hash[2][65];
     const char *const names[] = {"extended", "whole"};
     for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args, "--config %s --data %s --batch 2 --warmup 4 --threads 1 --steps %d %s", r.config,
-                 r.text, i ? 30 : 20, i ? same : schedule);
-        run_extended(&r, names[i], args);
+        run_extended(&r, names[i],
+                     test_text("--config %s --data %s --batch 2 --warmup 4 --threads 1 --steps %d %s", r.config, r.text,
+                               i ? 30 : 20, i ? same : schedule));
     }
     run_extended(&r, "extended", "--resume --steps 30");
     for (int i = 0; i < 2; i++) {
-        char *run = trainer_join(r.dir, names[i]);
+        const char *run = test_text("%s/%s", r.dir, names[i]);
         trainer_hash_file(run, "optimizer.safetensors", hash[i]);
-        free(run);
     }
     CHECK(!strcmp(hash[0], hash[1]));
-    resume_close(&r);
 }
 
 static void check_extends_alike(const char *schedule) { check_extends(schedule, schedule); }
@@ -250,9 +222,8 @@ TEST(trainer_resume_extends_a_finished_line) {
 /* ---- before the first save ---- */
 
 static bool has(const char *dir, const char *name) {
-    char *path = trainer_join(dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     bool there = access(path, F_OK) == 0;
-    free(path);
     return there;
 }
 
@@ -260,7 +231,7 @@ static bool has(const char *dir, const char *name) {
  * False when it saved before. */
 static bool stop_start(const char *run, const char *args) {
     bool early = true;
-    char *file = trainer_join(run, "tokenizer.json");
+    const char *file = test_text("%s/tokenizer.json", run);
     for (int i = 0; i < 2 && early; i++) {
         ChildResult c = trainer_run_stopped(args, file, 0, i ? SIGKILL : SIGINT);
         early = !has(run, "trainer_state.json");
@@ -268,12 +239,12 @@ static bool stop_start(const char *run, const char *args) {
         CHECK_MSG(stopped || !early, "%s", c.output);
         free(c.output);
     }
-    free(file);
     return early;
 }
 
 TEST(trainer_start_that_was_stopped_blocks_nothing) {
-    char *dir = test_dir(), *text = trainer_text_file(4 << 20), *config = trainer_config_file(), args[1024], run[512];
+    const char *dir = test_dir(), *text = trainer_text_file(4 << 20), *config = trainer_config_file();
+    char args[1024], run[512];
     bool early = false;
     for (int try = 0; try < TRIES && !early; try++) {
         snprintf(run, sizeof run, "%s/%d", dir, try);
@@ -286,20 +257,16 @@ TEST(trainer_start_that_was_stopped_blocks_nothing) {
     CHECK_MSG(c.status == 0 && strstr(c.output, "stopped before it saved"), "%s", c.output);
     free(c.output);
     CHECK(has(run, "trainer_state.json") && !has(run, "unsaved"));
-    free(config);
-    free(text);
-    free(dir);
 }
 
 /* A tokenizer.json that no start has made is somebody's. */
 TEST(trainer_start_keeps_a_tokenizer_of_others) {
-    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[1024], file[512];
-    snprintf(file, sizeof file, "%s/tokenizer.json", dir);
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
+    const char *file = test_text("%s/tokenizer.json", dir);
     test_write_file(file, "mine", 4);
     for (int i = 0; i < 2; i++) {
-        snprintf(args, sizeof args, "pretrain --config %s --data %s --steps 1 --out %s %s", config, text, dir,
-                 i ? "--resume" : "");
-        ChildResult c = trainer_run(args);
+        ChildResult c = trainer_run(
+            test_text("pretrain --config %s --data %s --steps 1 --out %s %s", config, text, dir, i ? "--resume" : ""));
         CHECK_MSG(c.status == 1 && strstr(c.output, i ? "holds tokenizer.json, but no" : "is not empty"), "%s",
                   c.output);
         free(c.output);
@@ -307,9 +274,6 @@ TEST(trainer_start_keeps_a_tokenizer_of_others) {
     char *still = test_read_file(file, NULL);
     CHECK(still && !strcmp(still, "mine"));
     free(still);
-    free(config);
-    free(text);
-    free(dir);
 }
 
 /* Masks and dropout are drawn by the number of the step as well. */
@@ -318,7 +282,8 @@ TEST(trainer_resume_tells_another_arithmetic) {
     const Kernels *levels[KERNELS_LEVELS];
     if (kernels_available(levels) < 2 || strcmp(levels[1]->name, "blas") || blas_fault())
         SKIP("no OpenBLAS that is fit");
-    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048], want[128];
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
+    char args[2048], want[128];
     snprintf(want, sizeof want, "arithmetic: %s, the run had common: ", levels[1]->arithmetic);
     snprintf(args, sizeof args, "pretrain --config %s --data %s --out %s/run --steps 4 --batch 2 --schedule constant",
              config, text, dir);
@@ -334,29 +299,21 @@ TEST(trainer_resume_tells_another_arithmetic) {
     CHECK_MSG(other.status == 0 && strstr(other.output, want), "%s", other.output);
     free(alike.output);
     free(other.output);
-    free(config);
-    free(text);
-    free(dir);
 }
 
 /* Noise so strong that some steps lose ten times as much as knowing nothing does, the first among them. */
 TEST(trainer_resume_diverges_no_sooner) {
-    char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(), args[2048];
-    snprintf(args, sizeof args,
-             "pretrain --config %s --data %s --out %s/run --steps 4 --batch 1 --schedule constant --warmup 0 "
-             "--perturb layer-before --perturb-sigma 2 --seed 4 --threads 1",
-             config, text, dir);
-    trainer_done(args);
-    snprintf(args, sizeof args, "pretrain --resume --out %s/run --steps 12 --threads 1", dir);
-    trainer_done(args);
-    free(config);
-    free(text);
-    free(dir);
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
+    trainer_done(test_text("pretrain --config %s --data %s --out %s/run --steps 4 --batch 1 --schedule constant "
+                           "--warmup 0 --perturb layer-before --perturb-sigma 2 --seed 4 --threads 1",
+                           config, text, dir));
+    trainer_done(test_text("pretrain --resume --out %s/run --steps 12 --threads 1", dir));
 }
 
 TEST(trainer_resume_fills_masks) {
     static const char *const runs[] = {"whole --steps 6", "half --steps 3", "half --steps 6 --resume"};
-    char *dir = test_dir(), *text = trainer_text_file(8000), args[2048], hash[2][65];
+    const char *dir = test_dir(), *text = trainer_text_file(8000);
+    char args[2048], hash[2][65];
     for (size_t i = 0; i < COUNTOF(runs); i++) {
         snprintf(
             args, sizeof args,
@@ -366,13 +323,10 @@ TEST(trainer_resume_fills_masks) {
         trainer_done(args);
     }
     for (int i = 0; i < 2; i++) {
-        char *run = trainer_join(dir, i ? "half" : "whole");
+        const char *run = test_text("%s/%s", dir, i ? "half" : "whole");
         trainer_hash_file(run, "optimizer.safetensors", hash[i]);
-        free(run);
     }
     CHECK(!strcmp(hash[0], hash[1]));
-    free(dir);
-    free(text);
 }
 
 /* A limit on the size of files (ulimit -f) is an ordinary error, not a signal's silent end. */
@@ -386,7 +340,4 @@ TEST(trainer_files_beyond_a_limit) {
     REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK_MSG(cut.status == 1 && strstr(cut.output, "File too large"), "status %d: %s", cut.status, cut.output);
     free(cut.output);
-    free(r.dir);
-    free(r.text);
-    free(r.config);
 }

@@ -15,7 +15,7 @@
 /* Everything that a training of a few steps writes to a terminal of `columns`, malloc'ed. */
 static char *train_on_terminal(int columns) {
     enum { MOST = 1 << 16 };
-    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
     const char *build = getenv("BUILD");
     char program[512], *out = xcalloc(1, MOST);
     size_t n = 0;
@@ -44,9 +44,6 @@ static char *train_on_terminal(int columns) {
     }
     waitpid(pid, NULL, 0);
     close(master);
-    free(dir);
-    free(text);
-    free(config);
     return out;
 }
 

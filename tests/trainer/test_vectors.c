@@ -6,11 +6,10 @@
 #include <string.h>
 
 static int load(Vectors *v, const char *text, size_t n, Err *err) {
-    char *dir = test_dir(), path[300];
-    snprintf(path, sizeof path, "%s/vectors.txt", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/vectors.txt", dir);
     FILE *f = fopen(path, "w");
     BUG_ON(!f || fwrite(text, 1, n, f) != n || fclose(f));
-    free(dir);
     return vectors_load(v, path, err);
 }
 

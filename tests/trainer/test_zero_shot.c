@@ -11,30 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *put(const char *name, const char *text) {
-    char *dir = test_dir(), *path = trainer_join(dir, name);
+static const char *put(const char *name, const char *text) {
+    const char *dir = test_dir(), *path = test_text("%s/%s", dir, name);
     test_write_file(path, text, strlen(text));
-    free(dir);
     return path;
 }
 
 TEST(questions_of_all_forms) {
     Questions q;
     Err err;
-    char *path = put("q.jsonl", "{\"query\": \"a\\nb \", \"gold\": 1, \"choices\": [\"c\", \"d e\", \"\u00e9\"]}\n"
-                                "{\"ind\": 4, \"choices\": [\"f\", \"g\"], \"gold\": 0, \"query\": \"\"}\n");
+    const char *path =
+        put("q.jsonl", "{\"query\": \"a\\nb \", \"gold\": 1, \"choices\": [\"c\", \"d e\", \"\u00e9\"]}\n"
+                       "{\"ind\": 4, \"choices\": [\"f\", \"g\"], \"gold\": 0, \"query\": \"\"}\n");
     REQUIRE(questions_load(&q, path, &err) == 0);
     CHECK(q.n == 2 && !q.cloze && q.n_choices == 5 && q.items[0].n_choices == 3 && q.items[1].n_choices == 2);
     CHECK(!strcmp(q.items[0].query, "a\nb ") && q.items[0].gold == 1 && !strcmp(q.items[0].choices[1], "d e"));
     CHECK(!strcmp(q.items[1].query, "") && !strcmp(q.items[1].choices[0], "f") && q.items[1].line == 2);
     questions_free(&q);
-    free(path);
     path = put("q.jsonl", "{\"context\": \"a b\", \"continuation\": \"c\"}");
     REQUIRE(questions_load(&q, path, &err) == 0);
     CHECK(q.n == 1 && q.cloze && q.items[0].n_choices == 1 && !strcmp(q.items[0].choices[0], "c"));
     CHECK(!strcmp(question_context(q.items, 0), "a b") && !strcmp(question_continuation(q.items, 0), "c"));
     questions_free(&q);
-    free(path);
     path = put("q.jsonl", "{\"contexts\": [\"Ann\", \"Bob\", \"Cy\"], \"continuation\": \"is\", \"gold\": 2}\n"
                           "{\"query\": \"a\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n");
     REQUIRE(questions_load(&q, path, &err) == 0);
@@ -42,7 +40,6 @@ TEST(questions_of_all_forms) {
     CHECK(!strcmp(question_context(q.items, 1), "Bob") && !strcmp(question_continuation(q.items, 1), "is"));
     CHECK(!strcmp(question_context(q.items + 1, 1), "a") && !strcmp(question_continuation(q.items + 1, 1), "c"));
     questions_free(&q);
-    free(path);
 }
 
 TEST(questions_refuse_bad_lines) {
@@ -69,21 +66,17 @@ TEST(questions_refuse_bad_lines) {
         {"\xFF", "q.jsonl:2: bytes that are no UTF-8"},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char text[512];
-        snprintf(text, sizeof text, "%s\n%s\n", good, cases[i].line);
-        char *path = put("q.jsonl", text);
+        const char *path = put("q.jsonl", test_text("%s\n%s\n", good, cases[i].line));
         Questions q;
         Err err = {""};
         CHECK(questions_load(&q, path, &err));
         CHECK_MSG(strstr(err.msg, cases[i].why), "\"%s\" lacks \"%s\"", err.msg, cases[i].why);
-        free(path);
     }
-    char *path = put("q.jsonl", "");
+    const char *path = put("q.jsonl", "");
     Questions q;
     Err err = {""};
     CHECK(questions_load(&q, path, &err) && strstr(err.msg, "there are no questions in it"));
     CHECK(questions_load(&q, "/no/q.jsonl", &err) && strstr(err.msg, "/no/q.jsonl: No such file"));
-    free(path);
 }
 
 TEST(zero_shot_score_by_definition) {
@@ -115,14 +108,13 @@ typedef struct Scored {
 } Scored;
 
 static bool score(Scored *s, const char *dir, const char *text, const ZeroShot *how, Err *err) {
-    char *path = put("q.jsonl", text);
+    const char *path = put("q.jsonl", text);
     if (checkpoint_open(&s->c, dir, err)) BUG_ON(true);
     if (questions_load(&s->q, path, err)) BUG_ON(true);
     ZeroShot z = *how;
     z.checkpoint = &s->c;
     int rc = zero_shot(&z, &s->q, s->l, &s->truncated, err);
     s->q.path = "q.jsonl";
-    free(path);
     return rc == 0;
 }
 
@@ -209,10 +201,9 @@ TEST(zero_shot_is_what_the_daemon_says) {
         const Question *item = &s.q.items[s.l[k].question];
         cJSON *body = cJSON_CreateObject();
         TokenList ids = {0};
-        char text[256];
         const char *before = question_context(item, s.l[k].choice);
         if (!*before) token_list_push(&ids, TEST_EOS); /* what starts a document */
-        snprintf(text, sizeof text, "%s %s", before, question_continuation(item, s.l[k].choice));
+        const char *text = test_text("%s %s", before, question_continuation(item, s.l[k].choice));
         tokenizer_encode(s.c.tokenizer, text, strlen(text), true, &ids, &err);
         cJSON_AddItemToObject(body, "prompt", cJSON_CreateIntArray(ids.ids, (int)ids.n));
         cJSON_AddTrueToObject(body, "echo");
@@ -260,7 +251,7 @@ TEST(zero_shot_refuses_what_does_not_fit) {
 }
 
 /* The right answers, each alone in a window of 36 bytes: what is read is what is asked. */
-static char *put_answers(void) {
+static const char *put_answers(void) {
     enum { WINDOW = 36 };
     Questions q;
     Err err;
@@ -274,7 +265,7 @@ static char *put_answers(void) {
         BUG_ON(n > WINDOW);
         memcpy(text + WINDOW * i, line, (size_t)n);
     }
-    char *path = put("answers.txt", text);
+    const char *path = put("answers.txt", text);
     questions_free(&q);
     free(text);
     return path;
@@ -288,7 +279,10 @@ TEST(zero_shot_of_what_was_learnt_by_heart_is_all_right) {
         "\"tie_word_embeddings\":true,\"mlp\":{\"activation\":\"gelu\",\"gated\":false,\"intermediate_size\":64},"
         "\"attention\":{\"kind\":\"symmetric\"},\"noise\":{\"scope\":\"head\",\"density\":\"gaussian\"},"
         "\"bos_token_id\":0,\"eos_token_id\":0,\"torch_dtype\":\"float32\"}";
-    char *dir = test_dir(), *answers = put_answers(), *path = put("config.json", config), args[1024];
+    const char *dir = test_dir();
+    const char *path = put("config.json", config);
+    const char *answers = put_answers();
+    char args[1024];
     snprintf(
         args, sizeof args,
         "pretrain --data %s --val none --config %s --out %s/run --window 36 --steps 250 --batch 20 --lr 5e-3 --seed 1",
@@ -303,9 +297,6 @@ TEST(zero_shot_of_what_was_learnt_by_heart_is_all_right) {
                   strstr(r.output, "{\"task\":\"cloze\",\"n\":20,\"acc\":1,\"acc_stderr\":0,\"perplexity\":1."),
               "%s", r.output);
     free(r.output);
-    free(dir);
-    free(answers);
-    free(path);
 }
 
 TEST(zero_shot_command_refuses) {
@@ -322,10 +313,9 @@ TEST(zero_shot_command_refuses) {
     };
     const char *dir = test_checkpoint(CHECKPOINT_SMALL);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char args[1024];
         const char *at = strstr(cases[i].args, "%s");
-        snprintf(args, sizeof args, "%.*s%s%s", at ? (int)(at - cases[i].args) : 999, cases[i].args, at ? dir : "",
-                 at ? at + 2 : "");
+        const char *args =
+            test_text("%.*s%s%s", at ? (int)(at - cases[i].args) : 999, cases[i].args, at ? dir : "", at ? at + 2 : "");
         ChildResult r = trainer_run(args);
         CHECK_MSG(r.status == cases[i].status && strstr(r.output, cases[i].says), "%s: %d, %s", args, r.status,
                   r.output);

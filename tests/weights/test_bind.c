@@ -57,7 +57,7 @@ static const struct {
 
 TEST(checkpoint_bad_tensors) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         Edit e;
@@ -75,15 +75,13 @@ TEST(checkpoint_bad_tensors) {
         edit_save(&e, to);
         test_checkpoint_open(to, bad[i].why, bad[i].name);
     }
-    free(dir);
-    free(to);
 }
 
 /* CosNet of three layers as it was before its middle cosine had a frequency and a phase. */
 TEST(checkpoint_without_the_middle_cosine) {
     Config cfg = test_checkpoint_config();
     cfg.noble.layers = 3;
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     test_checkpoint_open(dir, NULL, "three cosines");
     Edit e;
@@ -92,13 +90,11 @@ TEST(checkpoint_without_the_middle_cosine) {
         if (strstr(e.out[i].name, "_mid")) edit_remove(&e, e.out[i].name);
     edit_save(&e, to);
     test_checkpoint_open(to, "tensors missing, first model.layers.0.self_attn.q_proj.noble.freq_mid", "two of three");
-    free(dir);
-    free(to);
 }
 
 TEST(checkpoint_vectors_of_other_dtypes) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     static const uint16_t halves[8] = {0x3C00, 0xC000, 0x0001, 0x8000, 0x7BFF, 0x3555, 0x03FF, 0xFBFF};
     static const float values[8] = {1, -2, 5.9604645e-8f, -0.0f, 65504, 0.333251953125f, 6.0975552e-5f, -65504};
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
@@ -121,23 +117,19 @@ TEST(checkpoint_vectors_of_other_dtypes) {
     CHECK(w->dtype == DTYPE_F32 && !test_is_mapped(&c, w->data));
     CHECK(test_is_mapped(&c, params_find(&c.model.params, LAYER "self_attn.noise.sigma")->weight->data));
     checkpoint_close(&c);
-    free(dir);
-    free(to);
 }
 
 #define K_PROJ LAYER "self_attn.k_proj.weight"
 
 /* Into folder `to` the checkpoint of `dir` whose tensor `name` is codes, beside them their scales if there is data. */
 static void codes_save(const char *dir, const char *to, const char *name, SafeOut codes, SafeOut scales) {
-    char scales_name[128];
     Edit e;
     edit_open(&e, dir);
     SafeOut *t = edit_find(&e, name);
     codes.name = t->name;
     codes.source = codes.dtype;
     *t = codes;
-    snprintf(scales_name, sizeof scales_name, "%s_scale", name);
-    scales.name = scales_name;
+    scales.name = test_text("%s_scale", name);
     scales.source = scales.dtype;
     if (scales.data) edit_add(&e, scales);
     edit_save(&e, to);
@@ -145,9 +137,8 @@ static void codes_save(const char *dir, const char *to, const char *name, SafeOu
 
 /* What was quantized is no source for a checkpoint of another dtype. */
 static void codes_are_final(Checkpoint *c, const char *to, const char *dtype) {
-    char why[128];
     Err err = {""};
-    snprintf(why, sizeof why, "k_proj.weight is %s, whose exact values are gone: save from the original", dtype);
+    const char *why = test_text("k_proj.weight is %s, whose exact values are gone: save from the original", dtype);
     CHECK(checkpoint_save(to, &c->model, NULL, DTYPE_F32, 0, &err) == -1);
     CHECK_MSG(strstr(err.msg, why), "%s", err.msg);
 }
@@ -166,7 +157,7 @@ TEST(checkpoint_int8) {
         {DTYPE_F32, 1, 32, "is [1,32], config wants [32,1]"},
     };
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         codes_save(
@@ -182,8 +173,6 @@ TEST(checkpoint_int8) {
         codes_are_final(&c, to, "I8");
         checkpoint_close(&c);
     }
-    free(dir);
-    free(to);
 }
 
 TEST(checkpoint_int4) {
@@ -204,7 +193,7 @@ TEST(checkpoint_int4) {
         {BLOCKS, GROUPS, DTYPE_F16, 1, K_PROJ "_scale is [2,1,16], config wants [2,2,16]"},
     };
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         codes_save(
@@ -226,8 +215,6 @@ TEST(checkpoint_int4) {
         codes_are_final(&c, to, "I4");
         checkpoint_close(&c);
     }
-    free(dir);
-    free(to);
 }
 
 /* Rows of 96 are no whole number of groups of x, a vector is no matrix, and without scales codes of 4 bits are a mask.
@@ -260,14 +247,12 @@ TEST(checkpoint_codes_of_other_shapes) {
          LAYER "self_attn.noise.mu is U8, must be F32, BF16 or F16"},
     };
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         codes_save(dir, to, cases[i].name, cases[i].codes, cases[i].scales);
         test_checkpoint_open(to, cases[i].why, cases[i].name);
     }
-    free(dir);
-    free(to);
 }
 
 /* ---- Hugging Face's llama ---- */
@@ -282,9 +267,10 @@ static Config llama_config(bool tied) {
     return c;
 }
 
-static char *llama_folder(bool tied) {
-    char path[256], text[600], *dir = test_dir();
-    test_path(path, dir, "config.json");
+static const char *llama_folder(bool tied) {
+    const char *dir = test_dir();
+    char path[256], text[600];
+    snprintf(path, sizeof path, "%s/config.json", dir);
     int n = snprintf(text, sizeof text,
                      "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":300,"
                      "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
@@ -298,8 +284,7 @@ static char *llama_folder(bool tied) {
 /* Replaces every gate_up_proj by gate_proj and up_proj, of dtypes of their own. */
 static void split_gates(Edit *e, char names[4][64], Dtype gate, Dtype up) {
     for (int l = 0; l < 2; l++) {
-        char joined[64];
-        snprintf(joined, sizeof joined, "model.layers.%d.mlp.gate_up_proj.weight", l);
+        const char *joined = test_text("model.layers.%d.mlp.gate_up_proj.weight", l);
         snprintf(names[2 * l], 64, "model.layers.%d.mlp.gate_proj.weight", l);
         snprintf(names[2 * l + 1], 64, "model.layers.%d.mlp.up_proj.weight", l);
         SafeOut *t = edit_find(e, joined), half = *t;
@@ -317,7 +302,9 @@ static void split_gates(Edit *e, char names[4][64], Dtype gate, Dtype up) {
 
 TEST(checkpoint_llama) {
     Config cfg = llama_config(true);
-    char *dir = test_dir(), *to = llama_folder(true), names[4][64];
+    const char *dir = test_dir();
+    const char *to = llama_folder(true);
+    char names[4][64];
     TestModel t;
     BUG_ON(!test_model_init(&t, &cfg, 5));
     REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 1, NULL) == 0);
@@ -362,13 +349,12 @@ TEST(checkpoint_llama) {
     edit_save(&e, to);
     test_checkpoint_open(to, "1 tensor missing, first " LAYER "mlp.up_proj.weight", "a gate alone");
     test_model_free(&t);
-    free(dir);
-    free(to);
 }
 
 TEST(checkpoint_llama_untied) {
     Config cfg = llama_config(false);
-    char *dir = test_dir(), *to = llama_folder(false), *tied = llama_folder(true);
+    const char *dir = test_dir();
+    const char *to = llama_folder(false), *tied = llama_folder(true);
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     Edit e;
     edit_open(&e, dir);
@@ -381,7 +367,4 @@ TEST(checkpoint_llama_untied) {
     edit_remove(&e, "lm_head.weight");
     edit_save(&e, to);
     test_checkpoint_open(to, "missing, first lm_head.weight", "no head");
-    free(dir);
-    free(to);
-    free(tied);
 }

@@ -18,19 +18,18 @@ static const char BROKEN[] = "#define _GNU_SOURCE\n"
                              "}\n";
 
 TEST(blas_that_knows_places_gives_way_to_ref) {
-    char *dir = test_dir(), source[300], command[1200];
+    const char *dir = test_dir();
+    char source[300];
     snprintf(source, sizeof source, "%s/broken.c", dir);
     test_write_file(source, BROKEN, strlen(BROKEN));
-    snprintf(command, sizeof command,
-             "cc -shared -fPIC -o %s/broken.so %s && "
-             "NOISED_ISA=blas ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=%s/broken.so %s/noised-weights "
-             "inspect weights/demo >%s/out 2>&1",
-             dir, source, dir, getenv("BUILD") ? getenv("BUILD") : "build", dir);
-    CHECK(system(command) == 0);
+    CHECK(system(test_text(
+              "cc -shared -fPIC -o %s/broken.so %s && "
+              "NOISED_ISA=blas ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=%s/broken.so %s/noised-weights "
+              "inspect weights/demo >%s/out 2>&1",
+              dir, source, dir, getenv("BUILD") ? getenv("BUILD") : "build", dir)) == 0);
     snprintf(source, sizeof source, "%s/out", dir);
     char *out = test_read_file(source, NULL);
     CHECK_MSG(out && strstr(out, openblas_get_config()) && strstr(out, "level ref computes instead of blas"), "%s",
               out ? out : "no output");
     free(out);
-    free(dir);
 }

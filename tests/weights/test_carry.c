@@ -21,7 +21,8 @@ static void check_carried(TaskKind task, const char *carried, const char *left) 
         "model.safetensors", "special_tokens_map.json",     "tokenizer.json",         "tokenizer_config.json",
         "vocab.json",        "model.safetensors.index.json"};
     Config cfg = test_checkpoint_config();
-    char *from = test_dir(), *to = test_dir(), path[300], want[700], *said = NULL;
+    const char *from = test_dir(), *to = test_dir();
+    char want[700], *said = NULL;
     size_t n;
     Err err = {""};
     test_write_text(from, "config.json", config);
@@ -36,16 +37,13 @@ static void check_carried(TaskKind task, const char *carried, const char *left) 
              from, carried, from, left, from);
     CHECK_MSG(!strcmp(said, want), "%s\nnot\n%s", said, want);
     for (size_t i = 0; i < COUNTOF(names); i++) {
-        test_path(path, to, names[i]);
-        char *copy = test_read_file(path, NULL);
+        char *copy = test_read_file(test_text("%s/%s", to, names[i]), NULL);
         CHECK_MSG(strstr(carried, names[i]) ? copy && !strcmp(copy, names[i]) : !copy, "%s", names[i]);
         free(copy);
     }
     carry_withdraw(to);
     CHECK(rmdir(to) == 0); /* nothing is left in it */
     free(said);
-    free(from);
-    free(to);
 }
 
 TEST(carry_over_takes_what_there_is_a_use_for) {

@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* A folder with these files; NULL: without. */
-static char *folder(const char *config, const char *jinja) {
-    char *dir = test_dir();
+static const char *folder(const char *config, const char *jinja) {
+    const char *dir = test_dir();
     if (config) test_write_text(dir, "tokenizer_config.json", config);
     if (jinja) test_write_text(dir, "chat_template.jinja", jinja);
     return dir;
@@ -35,7 +35,7 @@ TEST(chat_of_a_folder) {
                   NULL, "own.ca978112", NULL},
                  {"{\"chat_template\":\"a\"}", NULL, "own.ca978112", NULL} /* SHA-256 of "a" */};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char *dir = folder(cases[i].config, cases[i].jinja);
+        const char *dir = folder(cases[i].config, cases[i].jinja);
         Chat chat;
         chat_of_folder(&chat, dir);
         CHECK_MSG(!chat.program == !cases[i].name, "case %zu: %s", i, chat.why);
@@ -45,7 +45,6 @@ TEST(chat_of_a_folder) {
             CHECK_MSG(strstr(chat.why, cases[i].why) && strstr(chat.why, "--chat-template NAME|FILE"), "case %zu: %s",
                       i, chat.why);
         chat_close(&chat);
-        free(dir);
     }
 }
 
@@ -128,12 +127,11 @@ TEST(chat_template_begins_as_the_model_says) {
     config.bos_token_id = 7;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Chat chat;
-        char *dir = folder(cases[i].json, NULL);
+        const char *dir = folder(cases[i].json, NULL);
         REQUIRE(chat_open(&chat, dir, "chatml", &config, small, &err) == 0);
         CHECK_MSG(!strcmp(chat.manner.bos, cases[i].bos) && !strcmp(chat.manner.eos, cases[i].eos), "%zu: %s %s", i,
                   chat.manner.bos, chat.manner.eos);
         chat_close(&chat);
-        free(dir);
     }
     tokenizer_free(small);
 }
@@ -153,17 +151,14 @@ TEST(chat_learns_what_ends_an_answer) {
     Tokenizer *small = small_tokenizer(), *t = tokenizer_with_special(small, "<|stop|>", &err);
     Config config = test_config(attention_kind_find("mha"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char source[256];
         Chat chat;
-        snprintf(source, sizeof source, "{%% for m in messages %%}{{ m.content + '%s' }}{%% endfor %%}",
-                 cases[i].behind);
-        char *dir = folder(NULL, source);
+        const char *dir =
+            folder(NULL, test_text("{%% for m in messages %%}{{ m.content + '%s' }}{%% endfor %%}", cases[i].behind));
         REQUIRE(chat_open(&chat, dir, NULL, &config, t, &err) == 0);
         CHECK_MSG(chat.end == (cases[i].token ? tokenizer_find_special(t, "<|stop|>") : -1), "\"%s\": token %d",
                   cases[i].behind, chat.end);
         CHECK_MSG(!strcmp(chat.stop, cases[i].stop), "\"%s\": \"%s\"", cases[i].behind, chat.stop);
         chat_close(&chat);
-        free(dir);
     }
     tokenizer_free(t);
     tokenizer_free(small);
@@ -184,14 +179,13 @@ TEST(chat_learns_what_contents_it_takes) {
     Tokenizer *none = tokenizer_ids_only();
     Config config = test_config(attention_kind_find("mha"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char *dir = folder(NULL, cases[i].source);
+        const char *dir = folder(NULL, cases[i].source);
         Chat chat;
         Err err;
         REQUIRE(chat_open(&chat, dir, NULL, &config, none, &err) == 0);
         CHECK_MSG(chat.manner.takes_texts == cases[i].texts && chat.manner.takes_parts == cases[i].parts,
                   "%s: texts %d, parts %d", cases[i].source, chat.manner.takes_texts, chat.manner.takes_parts);
         chat_close(&chat);
-        free(dir);
     }
     tokenizer_free(none);
 }
@@ -210,7 +204,7 @@ TEST(chat_gives_what_a_request_says) {
                                            {CALL("\"[1,2]\""), "tool[[1,2]]"}};
     Tokenizer *none = tokenizer_ids_only();
     Config config = test_config(attention_kind_find("mha"));
-    char *dir = folder(NULL, source);
+    const char *dir = folder(NULL, source);
     Chat chat;
     Err err = {""};
     REQUIRE(chat_open(&chat, dir, NULL, &config, none, &err) == 0 && chat.program);
@@ -226,5 +220,4 @@ TEST(chat_gives_what_a_request_says) {
     }
     chat_close(&chat);
     tokenizer_free(none);
-    free(dir);
 }

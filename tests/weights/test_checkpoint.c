@@ -16,12 +16,9 @@
 #include <unistd.h>
 
 static bool same_file(const char *a_dir, const char *b_dir, const char *name) {
-    char path[256];
     size_t n = 0, m = 1;
-    test_path(path, a_dir, name);
-    char *a = test_read_file(path, &n);
-    test_path(path, b_dir, name);
-    char *b = test_read_file(path, &m);
+    char *a = test_read_file(test_text("%s/%s", a_dir, name), &n);
+    char *b = test_read_file(test_text("%s/%s", b_dir, name), &m);
     bool same = a && b && n == m && !memcmp(a, b, n);
     free(a);
     free(b);
@@ -31,7 +28,7 @@ static bool same_file(const char *a_dir, const char *b_dir, const char *name) {
 /* ---- what is saved comes back ---- */
 
 static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
-    char *dir = test_dir(), *again = test_dir();
+    const char *dir = test_dir(), *again = test_dir();
     TestModel t;
     Checkpoint c;
     Err err;
@@ -57,8 +54,6 @@ static void check_round_trip(const Config *cfg, Dtype dtype, const char *what) {
     CHECK_MSG(same_file(dir, again, "model.safetensors") && same_file(dir, again, "config.json"), "%s", what);
     checkpoint_close(&c);
     test_model_free(&t);
-    free(dir);
-    free(again);
 }
 
 TEST(checkpoint_round_trip) {
@@ -74,7 +69,7 @@ TEST(checkpoint_round_trip) {
 }
 
 TEST(checkpoint_bf16_saves_as_f32) {
-    char *dir = test_dir(), *again = test_dir();
+    const char *dir = test_dir(), *again = test_dir();
     Config cfg = test_checkpoint_config();
     Checkpoint a, b;
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
@@ -86,20 +81,19 @@ TEST(checkpoint_bf16_saves_as_f32) {
     CHECK(strcmp(a.hash, b.hash));
     checkpoint_close(&a);
     checkpoint_close(&b);
-    free(dir);
-    free(again);
 }
 
 /* ---- the folder ---- */
 
 TEST(checkpoint_bad_folders) {
     Config cfg = test_checkpoint_config();
-    char path[256], *dir = test_dir();
+    const char *dir = test_dir();
+    char path[256];
     test_checkpoint_open("/nonexistent", "/nonexistent/config.json: No such file", "no folder");
     test_checkpoint_open(dir, "config.json: No such file", "empty");
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     test_checkpoint_open(dir, NULL, "good");
-    test_path(path, dir, "model.safetensors");
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
     test_checkpoint_open(path, "is a file: a folder with config.json", "a file");
     unlink(path);
     test_checkpoint_open(dir, "model.safetensors: No such file", "no weights");
@@ -111,7 +105,7 @@ TEST(checkpoint_bad_folders) {
     rmdir(path);
     mkfifo(path, 0600);
     test_checkpoint_open(dir, "not a regular file", "a FIFO for weights");
-    test_path(path, dir, "config.json");
+    snprintf(path, sizeof path, "%s/config.json", dir);
     test_write_file(path, "{\"model_type\":\"noised\"}", 23);
     test_checkpoint_open(dir, "config.json: vocab_size is missing", "short config");
     char *large = xcalloc(1, 2 << 20);
@@ -122,19 +116,18 @@ TEST(checkpoint_bad_folders) {
     memset(name, 'x', sizeof name);
     name[sizeof name - 1] = 0;
     test_checkpoint_open(name, "path is too long", "long name");
-    free(dir);
 }
 
 TEST(checkpoint_tokenizer) {
     Config cfg = test_checkpoint_config();
-    char path[256], *dir = test_dir();
+    const char *dir = test_dir();
     static const char text[] = "a small text, a small text indeed";
     BpeText part = {.data = text, .n = sizeof text - 1};
     BpeCorpus corpus = {.texts = &part, .n = 1};
     Tokenizer *t;
     Err err;
     REQUIRE(bpe_train(&t, &corpus, 262, &err) == 0);
-    test_path(path, dir, "tokenizer.json");
+    const char *path = test_text("%s/tokenizer.json", dir);
     REQUIRE(tokenizer_json_save(t, path, &err) == 0);
     tokenizer_free(t);
     cfg.vocab_size = 261;
@@ -148,7 +141,6 @@ TEST(checkpoint_tokenizer) {
     checkpoint_close(&c);
     test_write_file(path, "{}", 2);
     test_checkpoint_open(dir, "tokenizer.json", "bad tokenizer");
-    free(dir);
 }
 
 /* Any file that differs from a good one in its header is refused or opens whole; nothing crashes or leaks. */
@@ -156,10 +148,10 @@ TEST(checkpoint_flipped_bits) {
     Config cfg = test_checkpoint_config();
     cfg.n_layers = 1;
     cfg.noble.rank = cfg.sas.heads = 0;
-    char path[256], *dir = test_dir();
+    const char *dir = test_dir();
     size_t n;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
-    test_path(path, dir, "model.safetensors");
+    const char *path = test_text("%s/model.safetensors", dir);
     char *file = test_read_file(path, &n);
     SafeFile f;
     REQUIRE(safe_open(&f, path, NULL) == 0);
@@ -188,7 +180,6 @@ TEST(checkpoint_flipped_bits) {
     }
     CHECK_MSG(n_open < FILES / 5, "%d of %d opened", n_open, FILES);
     free(file);
-    free(dir);
 }
 
 TEST(checkpoint_tool) {
@@ -207,7 +198,8 @@ TEST(checkpoint_tool) {
                                         "quantize --dtype f32 a b",
                                         "quantize a --dtype"};
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), out[4096], arguments[300];
+    const char *dir = test_dir();
+    char out[4096];
     TestModel t;
     for (size_t i = 0; i < COUNTOF(wrong); i++) {
         int rc = test_run_tool(wrong[i], out);
@@ -215,19 +207,17 @@ TEST(checkpoint_tool) {
     }
     CHECK(test_run_tool("--help", out) == 0 && strstr(out, "usage:"));
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
-    snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
-    snprintf(arguments, sizeof arguments, "inspect %s | head -2", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "{\n  \"model_type\": \"noised\",") == out, "%s", out);
-    snprintf(arguments, sizeof arguments, "inspect %s | tail -8", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, " distributions each:\n") && strstr(out, "layer  1:") &&
-                  strstr(out, "step: 7"),
+    CHECK_MSG(test_run_tool(test_text("verify %s", dir), out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
+    CHECK_MSG(test_run_tool(test_text("inspect %s | head -2", dir), out) == 0 &&
+                  strstr(out, "{\n  \"model_type\": \"noised\",") == out,
+              "%s", out);
+    CHECK_MSG(test_run_tool(test_text("inspect %s | tail -8", dir), out) == 0 &&
+                  strstr(out, " distributions each:\n") && strstr(out, "layer  1:") && strstr(out, "step: 7"),
               "%s", out);
     REQUIRE(test_model_init(&t, &cfg, 5));
     t.data[t.count - 1] = NAN; /* of the last parameter, the final norm's gain */
     REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
-    snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "model.norm.weight holds NaN"), "%s", out);
+    CHECK_MSG(test_run_tool(test_text("verify %s", dir), out) == 1 && strstr(out, "model.norm.weight holds NaN"), "%s",
+              out);
     test_model_free(&t);
-    free(dir);
 }

@@ -29,8 +29,7 @@ static void check_said(int status, const char *output, const char *want, const c
 }
 
 static void check_trainer(const char *fmt, const char *a, const char *b, const char *c, const char *want) {
-    char arguments[1024];
-    snprintf(arguments, sizeof arguments, fmt, a, b, c);
+    const char *arguments = test_text(fmt, a, b, c);
     ChildResult r = trainer_run(arguments);
     check_said(r.status, r.output, want, arguments);
     free(r.output);
@@ -39,45 +38,35 @@ static void check_trainer(const char *fmt, const char *a, const char *b, const c
 TEST(flipped_bit_is_served_by_none_and_written_by_none) {
     static const char *const commands[] = {"verify %s", "inspect %s", "quantize %s %s/new", "import %s %s/new",
                                            "import --dtype bf16 %s %s/new"};
-    char *dir = test_dir(), *elsewhere = test_dir(), *text = trainer_text_file(20000), arguments[800], path[300];
+    const char *dir = test_dir(), *elsewhere = test_dir(), *text = trainer_text_file(20000);
+    char path[300];
     char out[4096], *errors;
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     flip(path, 777);
     for (size_t i = 0; i < COUNTOF(commands); i++) {
-        snprintf(arguments, sizeof arguments, commands[i], dir, elsewhere);
-        check_said(test_run_tool(arguments, out), out, wanted, commands[i]);
+        check_said(test_run_tool(test_text(commands[i], dir, elsewhere), out), out, wanted, commands[i]);
     }
     snprintf(path, sizeof path, "%s/new", elsewhere);
     CHECK(access(path, F_OK));
     static const char *const options[] = {"", " --copy-weights"};
     for (size_t i = 0; i < COUNTOF(options); i++) {
-        snprintf(arguments, sizeof arguments, "--port 0 --model %s%s", dir, options[i]);
-        int status = daemon_run(arguments, &errors);
+        int status = daemon_run(test_text("--port 0 --model %s%s", dir, options[i]), &errors);
         check_said(status, errors, wanted, "noised");
         free(errors);
     }
     check_trainer("eval --model %s --data %s%s", dir, text, "", wanted);
     check_trainer("pretrain --init %s --data %s --out %s --steps 1", dir, text, path, wanted);
-    free(dir);
-    free(elsewhere);
-    free(text);
 }
 
 TEST(flipped_bit_is_not_trained_on) {
-    char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file(), path[300], first[1024];
-    snprintf(first, sizeof first, "pretrain --config %s --data %s --out %s --steps 2 --schedule constant", config, text,
-             dir);
-    trainer_done(first);
-    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
+    const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
+    trainer_done(test_text("pretrain --config %s --data %s --out %s --steps 2 --schedule constant", config, text, dir));
+    const char *path = test_text("%s/optimizer.safetensors", dir);
     flip(path, 999);
     check_trainer("pretrain --resume --out %s --steps 3%s%s", dir, "", "", ", but slices.sha256 says ");
     flip(path, 999);
-    snprintf(first, sizeof first, "pretrain --resume --out %s --steps 3", dir);
-    trainer_done(first);
-    free(dir);
-    free(text);
-    free(config);
+    trainer_done(test_text("pretrain --resume --out %s --steps 3", dir));
 }
 
 /* ---- cut short ---- */
@@ -102,11 +91,7 @@ static void fill(const char *path) {
     free(data);
 }
 
-static bool is_mapped(const char *path) {
-    char command[400];
-    snprintf(command, sizeof command, "grep -qs %s /proc/[0-9]*/maps", path);
-    return system(command) == 0;
-}
+static bool is_mapped(const char *path) { return system(test_text("grep -qs %s /proc/[0-9]*/maps", path)) == 0; }
 
 static bool is_time(const Cutter *c) {
     size_t n = 0;
@@ -134,7 +119,8 @@ static ChildResult run_and_cut(const char *arguments, Cutter c) {
 }
 
 TEST(cut_short_under_eval) {
-    char *dir = test_dir(), *text = trainer_text_file(200000), arguments[800], path[300];
+    const char *dir = test_dir(), *text = trainer_text_file(200000);
+    char arguments[800], path[300];
     bool cut = false;
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     snprintf(arguments, sizeof arguments, "eval --model %s --data %s", dir, text);
@@ -147,24 +133,17 @@ TEST(cut_short_under_eval) {
         free(r.output);
     }
     CHECK(cut);
-    free(dir);
-    free(text);
 }
 
 static void check_pretrain(bool filled, const char *options, const char *why) {
-    char *dir = test_dir(), *text = trainer_text_file(200000), *config = trainer_config_file(), arguments[800];
-    char *tokens = trainer_join(dir, "tokens.bin"), *log = trainer_join(dir, "log.jsonl");
-    snprintf(arguments, sizeof arguments, "pretrain --config %s --data %s --out %s --steps 100000 %s", config, text,
-             dir, options);
-    ChildResult r = run_and_cut(arguments, (Cutter){.path = tokens, .after = log, .fill = filled});
+    const char *dir = test_dir(), *text = trainer_text_file(200000), *config = trainer_config_file();
+    const char *tokens = test_text("%s/tokens.bin", dir), *log = test_text("%s/log.jsonl", dir);
+    ChildResult r =
+        run_and_cut(test_text("pretrain --config %s --data %s --out %s --steps 100000 %s", config, text, dir, options),
+                    (Cutter){.path = tokens, .after = log, .fill = filled});
     CHECK_MSG(r.status == 1 && strstr(r.output, "tokens.bin was changed while it was read") && strstr(r.output, why),
               "%d %s", r.status, r.output);
     free(r.output);
-    free(tokens);
-    free(log);
-    free(dir);
-    free(text);
-    free(config);
 }
 
 TEST(cut_short_under_pretrain) { check_pretrain(false, "", ""); }
@@ -178,15 +157,15 @@ TEST(overwritten_under_pretrain) {
 /* Whenever it comes, there is a message and no new folder, or it came too late. */
 TEST(cut_short_under_a_conversion) {
     static const char *const commands[] = {"quantize", "import --dtype bf16"};
-    char *dir = test_dir(), arguments[800], path[300], to[300], out[4096];
+    const char *dir = test_dir();
+    char arguments[800], path[300], to[300], out[4096];
     Config cfg = test_checkpoint_config();
     cfg.hidden_size = 512;
     cfg.n_layers = 8;
     snprintf(path, sizeof path, "%s/from/model.safetensors", dir);
     snprintf(to, sizeof to, "%s/to", dir);
     for (int i = 0; i < 10; i++) {
-        char from[300];
-        snprintf(from, sizeof from, "%s/from", dir);
+        const char *from = test_text("%s/from", dir);
         test_checkpoint_save(from, &cfg, DTYPE_F32);
         Cutter c = {.path = path, .delay = 0.01 * (i + 1)};
         pthread_create(&c.thread, NULL, cut, &c);
@@ -201,5 +180,4 @@ TEST(cut_short_under_a_conversion) {
         snprintf(arguments, sizeof arguments, "rm -rf %s", to);
         CHECK(system(arguments) == 0);
     }
-    free(dir);
 }

@@ -8,15 +8,14 @@
 
 /* Puts an empty file of that name into a new folder and opens the folder, or the file itself. */
 static void expect(const char *name, bool itself, const char *message) {
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     Checkpoint c;
     Err err = {""};
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     test_write_file(path, "", 0);
     CHECK(checkpoint_open(&c, itself ? path : dir, &err) == -1);
     CHECK_MSG(strstr(err.msg, message), "%s: %s", name, err.msg);
     if (!strstr(message, "config.json")) CHECK(strstr(err.msg, "a folder with config.json, model.safetensors"));
-    free(dir);
 }
 
 TEST(foreign_formats_are_explained) {

@@ -11,18 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *folder(const char *generation) {
+static const char *folder(const char *generation) {
     Config c = test_checkpoint_config();
-    char *dir = test_dir();
+    const char *dir = test_dir();
     test_checkpoint_save(dir, &c, DTYPE_F32);
     if (generation) test_write_text(dir, GENERATION_FILE, generation);
     return dir;
 }
 
 TEST(generation_adds_ends_and_says_what_is_not_used) {
-    char *plain = folder(NULL),
-         *dir = folder("{\"eos_token_id\":[7,9,7],\"temperature\":0.6,\"top_k\":20,\"top_p\":null,\"num_beams\":4,"
-                       "\"transformers_version\":\"4.40.0\"}");
+    const char *plain = folder(NULL),
+               *dir =
+                   folder("{\"eos_token_id\":[7,9,7],\"temperature\":0.6,\"top_k\":20,\"top_p\":null,\"num_beams\":4,"
+                          "\"transformers_version\":\"4.40.0\"}");
     Checkpoint a, b;
     REQUIRE(checkpoint_open(&a, plain, NULL) == 0 && checkpoint_open(&b, dir, NULL) == 0);
     int more = a.model.cfg.eos_token_id < 0 ? 1 : 2;
@@ -36,8 +37,6 @@ TEST(generation_adds_ends_and_says_what_is_not_used) {
     buffer_free(&said);
     checkpoint_close(&a);
     checkpoint_close(&b);
-    free(plain);
-    free(dir);
 }
 
 TEST(generation_refuses_by_name) {
@@ -55,26 +54,22 @@ TEST(generation_refuses_by_name) {
         {"{\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10]}", "more than 8 ids"},
     };
     for (size_t i = 0; i < COUNTOF(bad); i++) {
-        char *dir = folder(bad[i][0]);
+        const char *dir = folder(bad[i][0]);
         test_checkpoint_open(dir, bad[i][1], bad[i][0]);
         test_checkpoint_open(dir, GENERATION_FILE, bad[i][0]);
-        free(dir);
     }
 }
 
 /* Such links are left of a cache whose files were taken away. */
 TEST(generation_a_link_that_leads_nowhere_is_no_file_left_out) {
-    char *dir = folder(NULL), path[256];
+    const char *dir = folder(NULL);
     Chat chat;
-    test_path(path, dir, CHAT_TEMPLATE_FILE);
-    REQUIRE(symlink("nowhere", path) == 0);
+    REQUIRE(symlink("nowhere", test_text("%s/" CHAT_TEMPLATE_FILE, dir)) == 0);
     chat_of_folder(&chat, dir);
     CHECK_MSG(strstr(chat.why, CHAT_TEMPLATE_FILE ": No such file"), "%s", chat.why);
     chat_close(&chat);
-    test_path(path, dir, GENERATION_FILE);
-    REQUIRE(symlink("nowhere", path) == 0);
+    REQUIRE(symlink("nowhere", test_text("%s/" GENERATION_FILE, dir)) == 0);
     test_checkpoint_open(dir, GENERATION_FILE ": No such file", "a link");
-    free(dir);
 }
 
 /* What the file may say a request may say too. */

@@ -21,13 +21,14 @@ static Config gpt2_config(bool tied) {
     return c;
 }
 
-static char *gpt2_folder(const char *more) {
-    char text[600], *dir = test_dir();
-    snprintf(text, sizeof text,
-             "{\"model_type\":\"gpt2\",\"vocab_size\":19,\"n_embd\":12,\"n_layer\":2,\"n_head\":3,\"n_positions\":128,"
-             "\"n_inner\":20,\"layer_norm_epsilon\":1e-5%s}",
-             more);
-    test_write_text(dir, "config.json", text);
+static const char *gpt2_folder(const char *more) {
+    const char *dir = test_dir();
+    test_write_text(
+        dir, "config.json",
+        test_text(
+            "{\"model_type\":\"gpt2\",\"vocab_size\":19,\"n_embd\":12,\"n_layer\":2,\"n_head\":3,\"n_positions\":128,"
+            "\"n_inner\":20,\"layer_norm_epsilon\":1e-5%s}",
+            more));
     return dir;
 }
 
@@ -59,34 +60,28 @@ static const float *value(const Model *m, int layer, const char *name) {
 /* Conv1D: the transposed matrices of several linears side by side, and their biases. */
 static void add_conv1d(Gpt2 *g, const char *prefix, const Model *m, int layer, const char *theirs,
                        const char *const *ours, int parts, int in, int out) {
-    char name[64];
     float *w = g->pool + g->used, *b = w + in * parts * out;
     g->used += (size_t)((in + 1) * parts * out);
     BUG_ON(g->used > COUNTOF(g->pool));
     for (int p = 0; p < parts; p++) {
-        snprintf(name, sizeof name, "%s.weight", ours[p]);
-        const float *from = value(m, layer, name);
+        const float *from = value(m, layer, test_text("%s.weight", ours[p]));
         for (int o = 0; o < out; o++)
             for (int i = 0; i < in; i++) w[(i * parts + p) * out + o] = from[o * in + i];
-        snprintf(name, sizeof name, "%s.bias", ours[p]);
-        memcpy(b + p * out, value(m, layer, name), (size_t)out * sizeof *b);
+        memcpy(b + p * out, value(m, layer, test_text("%s.bias", ours[p])), (size_t)out * sizeof *b);
     }
-    snprintf(name, sizeof name, "h.%d.%s.weight", layer, theirs);
-    add(g, prefix, name, 2, in, parts * out, w);
-    snprintf(name, sizeof name, "h.%d.%s.bias", layer, theirs);
-    add(g, prefix, name, 1, parts * out, 0, b);
+    add(g, prefix, test_text("h.%d.%s.weight", layer, theirs), 2, in, parts * out, w);
+    add(g, prefix, test_text("h.%d.%s.bias", layer, theirs), 1, parts * out, 0, b);
 }
 
 static void add_norm(Gpt2 *g, const char *prefix, const Model *m, int layer, const char *theirs, const char *ours) {
-    char name[64], from[64];
+    char name[64];
     for (int bias = 0; bias < 2; bias++) {
         const char *leaf = bias ? "bias" : "weight";
         if (layer >= 0)
             snprintf(name, sizeof name, "h.%d.%s.%s", layer, theirs, leaf);
         else
             snprintf(name, sizeof name, "%s.%s", theirs, leaf);
-        snprintf(from, sizeof from, "%s.%s", ours, leaf);
-        add(g, prefix, name, 1, 12, 0, value(m, layer, from));
+        add(g, prefix, name, 1, 12, 0, value(m, layer, test_text("%s.%s", ours, leaf)));
     }
 }
 
@@ -100,18 +95,15 @@ static void gpt2_tensors(Gpt2 *g, const Model *m, const char *prefix) {
     add(g, prefix, "wte.weight", 2, 19, 12, value(m, -1, "model.embed_tokens.weight"));
     add(g, prefix, "wpe.weight", 2, 128, 12, value(m, -1, "model.embed_positions.weight"));
     for (int l = 0; l < 2; l++) {
-        char name[64];
         add_conv1d(g, prefix, m, l, "attn.c_attn", qkv, 3, 12, 12);
         add_conv1d(g, prefix, m, l, "attn.c_proj", o, 1, 12, 12);
         add_conv1d(g, prefix, m, l, "mlp.c_fc", up, 1, 12, 20);
         add_conv1d(g, prefix, m, l, "mlp.c_proj", down, 1, 20, 12);
         add_norm(g, prefix, m, l, "ln_1", "input_layernorm");
         add_norm(g, prefix, m, l, "ln_2", "post_attention_layernorm");
-        snprintf(name, sizeof name, "h.%d.attn.bias", l);
-        SafeOut *t = add(g, prefix, name, 4, 1, 1, mask);
+        SafeOut *t = add(g, prefix, test_text("h.%d.attn.bias", l), 4, 1, 1, mask);
         t->dims[2] = t->dims[3] = 4;
-        snprintf(name, sizeof name, "h.%d.attn.masked_bias", l);
-        add(g, prefix, name, 0, 0, 0, mask);
+        add(g, prefix, test_text("h.%d.attn.masked_bias", l), 0, 0, 0, mask);
     }
     add_norm(g, prefix, m, -1, "ln_f", "model.norm");
     if (!m->cfg.tie_embeddings) add(g, "", "lm_head.weight", 2, 19, 12, value(m, -1, "lm_head.weight"));
@@ -124,9 +116,7 @@ static SafeOut *find(Gpt2 *g, const char *name) {
 }
 
 static void save(const Gpt2 *g, const char *dir) {
-    char path[256];
-    test_path(path, dir, "model.safetensors");
-    BUG_ON(safe_save(path, g->out, g->n, 0, NULL));
+    BUG_ON(safe_save(test_text("%s/model.safetensors", dir), g->out, g->n, 0, NULL));
 }
 
 static void check_same_weights(const Model *want, const Model *got, bool bf16, const char *what) {
@@ -145,7 +135,7 @@ static void check_same_weights(const Model *want, const Model *got, bool bf16, c
 
 /* Opens dir as it stands and imported, and compares both with m. */
 static void check_import(const Model *m, const char *dir, const Dtype *dtype, const char *what) {
-    char to[256], *parent = test_dir();
+    const char *parent = test_dir();
     Checkpoint c;
     Err err = {""};
     int rc = checkpoint_open(&c, dir, &err);
@@ -154,7 +144,7 @@ static void check_import(const Model *m, const char *dir, const Dtype *dtype, co
         check_same_weights(m, &c.model, false, what);
         checkpoint_close(&c);
     }
-    test_path(to, parent, "new");
+    const char *to = test_text("%s/new", parent);
     rc = test_convert(dir, to, dtype, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     if (rc == 0 && checkpoint_open(&c, to, &err) == 0) {
@@ -164,7 +154,6 @@ static void check_import(const Model *m, const char *dir, const Dtype *dtype, co
     }
     rc = test_convert(dir, to, dtype, &err);
     CHECK_MSG(rc == -1 && strstr(err.msg, "new exists already, must be a new folder"), "%s", err.msg);
-    free(parent);
 }
 
 TEST(import_gpt2) {
@@ -174,7 +163,7 @@ TEST(import_gpt2) {
         TestModel t;
         Gpt2 g;
         BUG_ON(!test_model_init(&t, &cfg, 11));
-        char *dir = gpt2_folder(tied ? "" : ",\"tie_word_embeddings\":false");
+        const char *dir = gpt2_folder(tied ? "" : ",\"tie_word_embeddings\":false");
         gpt2_tensors(&g, &t.model, "");
         save(&g, dir);
         check_import(&t.model, dir, NULL, "bare names");
@@ -190,7 +179,6 @@ TEST(import_gpt2) {
             check_import(&t.model, dir, NULL, "tied head in the file");
         }
         test_model_free(&t);
-        free(dir);
     }
 }
 
@@ -198,18 +186,17 @@ TEST(import_gpt2_talks_as_before) {
     Config cfg = gpt2_config(true);
     TestModel t;
     Gpt2 g;
-    char out[4096], arguments[600], *dir = gpt2_folder(",\"n_ctx\":128"), *to = test_dir();
+    const char *to = test_dir();
+    const char *dir = gpt2_folder(",\"n_ctx\":128");
+    char out[4096];
     BUG_ON(!test_model_init(&t, &cfg, 11));
     gpt2_tensors(&g, &t.model, "transformer.");
     save(&g, dir);
     test_talks(dir, "gpt2");
-    snprintf(arguments, sizeof arguments, "import %s %s/again", dir, to);
-    CHECK(test_run_tool(arguments, out) == 0);
+    CHECK(test_run_tool(test_text("import %s %s/again", dir, to), out) == 0);
     CHECK_MSG(strstr(out, "left out: 4 tensors, first transformer.h.0.attn.bias"), "%s", out);
     CHECK_MSG(strstr(out, "/config.json: n_ctx\n"), "%s", out);
     test_model_free(&t);
-    free(dir);
-    free(to);
 }
 
 /* Kept means kept: BF16 stays, F16 becomes the F32 that holds it. */
@@ -221,11 +208,13 @@ TEST(import_dtypes) {
     Checkpoint c;
     BUG_ON(!test_model_init(&t, &cfg, 11));
     gpt2_tensors(&g, &t.model, "");
-    char *dir = gpt2_folder(""), *parent = test_dir(), to[256];
+    const char *parent = test_dir();
+    const char *dir = gpt2_folder("");
+    char to[256];
     for (int i = 0; i < g.n; i++)
         if (g.out[i].n_dims == 2) g.out[i].dtype = DTYPE_BF16;
     save(&g, dir);
-    test_path(to, parent, "bf16");
+    snprintf(to, sizeof to, "%s/bf16", parent);
     REQUIRE(test_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
     check_same_weights(&t.model, &c.model, true, "bf16");
     CHECK(c.model.embed.dtype == DTYPE_BF16 && !strcmp(c.model.cfg.torch_dtype, "bfloat16"));
@@ -234,14 +223,12 @@ TEST(import_dtypes) {
     up->dtype = up->source = DTYPE_F16;
     up->data = halves;
     save(&g, dir);
-    test_path(to, parent, "f16");
+    snprintf(to, sizeof to, "%s/f16", parent);
     REQUIRE(test_convert(dir, to, NULL, NULL) == 0 && checkpoint_open(&c, to, NULL) == 0);
     const float *w = value(&c.model, 0, "mlp.up_proj.weight"); /* [20, 12] of their [12, 20] */
     CHECK(c.model.embed.dtype == DTYPE_F32 && w[0] == 1 && w[12] == -2 && w[24] == 5.9604645e-8f);
     checkpoint_close(&c);
     test_model_free(&t);
-    free(dir);
-    free(parent);
 }
 
 static const float zeros[128 * 36];
@@ -307,7 +294,7 @@ TEST(import_gpt2_bad_tensors) {
     Config cfg = gpt2_config(true);
     TestModel t;
     BUG_ON(!test_model_init(&t, &cfg, 11));
-    char *dir = gpt2_folder("");
+    const char *dir = gpt2_folder("");
     for (size_t i = 0; i < COUNTOF(bad_tensors); i++) {
         Gpt2 g;
         gpt2_tensors(&g, &t.model, "");
@@ -324,7 +311,6 @@ TEST(import_gpt2_bad_tensors) {
                              bad_tensors[i].name ? bad_tensors[i].name : bad_tensors[i].remove);
     }
     test_model_free(&t);
-    free(dir);
 }
 
 TEST(import_gpt2_bad_configs) {
@@ -355,18 +341,18 @@ TEST(import_gpt2_bad_configs) {
     BUG_ON(!test_model_init(&t, &cfg, 11));
     gpt2_tensors(&g, &t.model, "");
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char *dir = gpt2_folder(cases[i].more);
+        const char *dir = gpt2_folder(cases[i].more);
         save(&g, dir);
         test_checkpoint_open(dir, cases[i].why, cases[i].more);
-        free(dir);
     }
     for (size_t i = 0; i < COUNTOF(missing); i++) {
-        char text[256] = "{\"model_type\":\"gpt2\"", why[64];
+        char text[256] = "{\"model_type\":\"gpt2\"";
         for (size_t k = 0; k < COUNTOF(missing); k++)
             if (k != i) snprintf(text + strlen(text), 64, ",\"%s\":12", missing[k]);
         strcat(text, "}");
-        snprintf(why, sizeof why, "%s is missing", missing[i]);
-        CHECK_MSG(config_json_parse(&c, NULL, text, strlen(text), &err) == -1 && !strcmp(err.msg, why), "%s", err.msg);
+        CHECK_MSG(config_json_parse(&c, NULL, text, strlen(text), &err) == -1 &&
+                      !strcmp(err.msg, test_text("%s is missing", missing[i])),
+                  "%s", err.msg);
     }
     static const char odd[] = "{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":100,\"n_layer\":1,\"n_head\":3,"
                               "\"n_positions\":8}";

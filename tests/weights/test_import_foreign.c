@@ -26,16 +26,13 @@ typedef struct Foreign {
 } Foreign;
 
 static bool foreign_open(Foreign *g, const char *name) {
-    char path[512];
     Err err = {""};
     *g = (Foreign){0};
     snprintf(g->folder, sizeof g->folder, "tests/golden_foreign/%s", name);
-    snprintf(path, sizeof path, "%s/expected.safetensors", g->folder);
-    bool ok = safe_open(&g->expected, path, &err) == 0;
+    bool ok = safe_open(&g->expected, test_text("%s/expected.safetensors", g->folder), &err) == 0;
     CHECK_MSG(ok, "%s", err.msg);
     if (!ok) return false;
-    snprintf(path, sizeof path, "%s/tokens.json", g->folder);
-    char *text = test_read_file(path, NULL);
+    char *text = test_read_file(test_text("%s/tokens.json", g->folder), NULL);
     g->json = cJSON_Parse(text);
     free(text);
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(g->json, "tokens");
@@ -92,21 +89,19 @@ TEST(import_foreign_architectures) {
     DIR *dir = opendir("tests/golden_foreign");
     REQUIRE(dir);
     int n = 0;
-    char *base = test_dir();
+    const char *base = test_dir();
     for (struct dirent *e; (e = readdir(dir));) {
         Foreign g;
         if (e->d_name[0] == '.' || !foreign_open(&g, e->d_name)) continue;
-        char converted[512];
         Err err = {""};
         check_folder(&g, g.folder);
-        snprintf(converted, sizeof converted, "%s/%s", base, e->d_name);
+        const char *converted = test_text("%s/%s", base, e->d_name);
         CHECK_MSG(test_convert(g.folder, converted, NULL, &err) == 0, "%s: %s", g.folder, err.msg);
         if (!err.msg[0]) check_folder(&g, converted);
         foreign_close(&g);
         n++;
     }
     closedir(dir);
-    free(base);
     CHECK_MSG(n == 9, "%d folders, want 9", n);
 }
 
@@ -114,11 +109,9 @@ TEST(import_foreign_architectures) {
 TEST(import_talks_as_before) {
     static const char *const folders[] = {"llama3", "mistral", "qwen2", "qwen3"};
     for (size_t i = 0; i < COUNTOF(folders); i++) {
-        char command[400], *dir = test_dir();
-        snprintf(command, sizeof command, "cp tests/golden_foreign/%s/config.json tests/golden_foreign/%s/model.* %s",
-                 folders[i], folders[i], dir);
-        REQUIRE(system(command) == 0);
+        const char *dir = test_dir();
+        REQUIRE(system(test_text("cp tests/golden_foreign/%s/config.json tests/golden_foreign/%s/model.* %s",
+                                 folders[i], folders[i], dir)) == 0);
         test_talks(dir, folders[i]);
-        free(dir);
     }
 }

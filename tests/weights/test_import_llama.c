@@ -56,9 +56,7 @@ static void declare_all(Llama *m, bool tied) {
     declare(m, "model.embed_tokens.weight", VOCAB, WIDTH);
     for (int l = 0; l < LAYERS; l++)
         for (size_t i = 0; i < COUNTOF(layer); i++) {
-            char name[96];
-            snprintf(name, sizeof name, "model.layers.%d.%s.weight", l, layer[i].name);
-            declare(m, name, layer[i].rows, layer[i].columns);
+            declare(m, test_text("model.layers.%d.%s.weight", l, layer[i].name), layer[i].rows, layer[i].columns);
         }
     declare(m, "model.norm.weight", WIDTH, 0);
     if (!tied) declare(m, "lm_head.weight", VOCAB, WIDTH);
@@ -173,7 +171,7 @@ static void *encode(const Tensor *t, Dtype dtype) {
 
 static void save_weights(const Llama *m, const char *dir, Dtype dtype, bool sharded) {
     SafeOut out[TENSORS];
-    char path[256], index[4096] = "{\"weight_map\":{";
+    char index[4096] = "{\"weight_map\":{";
     int half = sharded ? m->n / 2 : m->n; /* the second layer's gate_proj and up_proj end up in one file or in two */
     for (int i = 0; i < m->n; i++) {
         const Tensor *t = &m->tensors[i];
@@ -187,24 +185,23 @@ static void save_weights(const Llama *m, const char *dir, Dtype dtype, bool shar
         snprintf(index + used, sizeof index - used, "%s\"%s\":\"%c.safetensors\"", i ? "," : "", t->name,
                  i < half ? 'a' : 'b');
     }
-    test_path(path, dir, sharded ? "a.safetensors" : "model.safetensors");
-    BUG_ON(safe_save(path, out, half, 0, NULL));
-    test_path(path, dir, "b.safetensors");
-    BUG_ON(sharded && safe_save(path, out + half, m->n - half, 0, NULL));
+    BUG_ON(safe_save(test_text("%s/%s", dir, sharded ? "a.safetensors" : "model.safetensors"), out, half, 0, NULL));
+    BUG_ON(sharded && safe_save(test_text("%s/b.safetensors", dir), out + half, m->n - half, 0, NULL));
     strcat(index, "}}");
     if (sharded) test_write_text(dir, "model.safetensors.index.json", index);
     for (int i = 0; i < m->n; i++) free((void *)out[i].data);
 }
 
-static char *llama_folder(const Llama *m, Dtype dtype, bool sharded) {
-    char text[600], *dir = test_dir();
-    snprintf(text, sizeof text,
-             "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":%d,\"hidden_size\":%d,"
-             "\"num_hidden_layers\":%d,\"num_attention_heads\":%d,\"num_key_value_heads\":%d,\"intermediate_size\":%d,"
-             "\"max_position_embeddings\":64,\"rms_norm_eps\":%g,\"rope_theta\":%g,\"hidden_act\":\"silu\","
-             "\"tie_word_embeddings\":%s,\"torch_dtype\":\"float32\"}",
-             VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HIDDEN, EPS, THETA, m->tied ? "true" : "false");
-    test_write_text(dir, "config.json", text);
+static const char *llama_folder(const Llama *m, Dtype dtype, bool sharded) {
+    const char *dir = test_dir();
+    test_write_text(
+        dir, "config.json",
+        test_text(
+            "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":%d,\"hidden_size\":%d,"
+            "\"num_hidden_layers\":%d,\"num_attention_heads\":%d,\"num_key_value_heads\":%d,\"intermediate_size\":%d,"
+            "\"max_position_embeddings\":64,\"rms_norm_eps\":%g,\"rope_theta\":%g,\"hidden_act\":\"silu\","
+            "\"tie_word_embeddings\":%s,\"torch_dtype\":\"float32\"}",
+            VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HIDDEN, EPS, THETA, m->tied ? "true" : "false"));
     save_weights(m, dir, dtype, sharded);
     return dir;
 }
@@ -224,7 +221,9 @@ static float *serve(const char *dir, const int *tokens) {
 
 /* The largest |difference| of the served logits, of the folder and of what import makes of it. */
 static void check_folder(const Llama *m, const int *tokens, double want[LENGTH][VOCAB], Dtype dtype, bool sharded) {
-    char what[64], to[256], *parent = test_dir(), *dir = llama_folder(m, dtype, sharded);
+    const char *parent = test_dir();
+    const char *dir = llama_folder(m, dtype, sharded);
+    char what[64], to[256];
     double worst = 0, limit = dtype == DTYPE_BF16 ? 0.06 : 1e-5; /* the logits reach 4; bf16 rounds activations */
     Err err;
     snprintf(what, sizeof what, "%s, %s, %s", dtype_name(dtype), m->tied ? "tied" : "untied",
@@ -235,15 +234,13 @@ static void check_folder(const Llama *m, const int *tokens, double want[LENGTH][
         if (!(d <= worst)) worst = d;
     }
     CHECK_MSG(worst < limit, "%s: logits differ by %.2e, limit %.0e", what, worst, limit);
-    test_path(to, parent, "ours");
+    snprintf(to, sizeof to, "%s/ours", parent);
     int rc = test_convert(dir, to, NULL, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     float *again = rc ? NULL : serve(to, tokens);
     CHECK_MSG(got && again && !memcmp(got, again, LENGTH * VOCAB * sizeof *got), "%s: import changed the logits", what);
     free(got);
     free(again);
-    free(dir);
-    free(parent);
 }
 
 TEST(import_llama_logits) {

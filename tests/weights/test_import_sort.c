@@ -21,21 +21,19 @@ enum { SEQUENCES = 3, LENGTH = 11, ROWS = SEQUENCES * LENGTH, DIGITS = 6 };
 
 /* The imported checkpoint; false without the data. */
 static bool open_sorter(Checkpoint *c) {
-    char to[256], *dir = test_dir(), *from = test_shared(FOLDER);
+    const char *dir = test_dir(), *from = test_shared(FOLDER);
     Err err = {""};
-    test_path(to, dir, "sorter");
+    const char *to = test_text("%s/sorter", dir);
     bool open = from && test_convert(from, to, NULL, &err) == 0 && checkpoint_open(c, to, &err) == 0;
     CHECK_MSG(open || !from, "%s", err.msg);
-    free(from);
-    free(dir);
     return open;
 }
 
 static cJSON *read_json(const char *name) {
-    char *path = test_shared(name), *text = path ? test_read_file(path, NULL) : NULL;
+    const char *path = test_shared(name);
+    char *text = path ? test_read_file(path, NULL) : NULL;
     cJSON *json = text ? cJSON_Parse(text) : NULL;
     free(text);
-    free(path);
     return json;
 }
 
@@ -82,14 +80,16 @@ static Mat *compare_block(Forward *f, const Model *m, const cJSON *partials, Mat
     static const char *const names[] = {"q", "k", "v"};
     const Block *b = &m->blocks[f->layer];
     bool full = f->layer == 0;
-    char name[64];
     Mat *y = norm(f, &b->attention_norm, x);
     if (full) compare(partials, "ln1", y, 0, 48);
     for (int i = 0; i < 3 && full; i++) {
-        snprintf(name, sizeof name, "model.layers.0.self_attn.%s_proj.weight", names[i]);
-        const Weight *w = params_find(&m->params, name)->weight;
-        snprintf(name, sizeof name, "model.layers.0.self_attn.%s_proj.bias", names[i]);
-        compare(partials, "qkv", op_linear(f->tape, y, w, params_find(&m->params, name)->weight), 48 * i, 144);
+        const Weight *w =
+            params_find(&m->params, test_text("model.layers.0.self_attn.%s_proj.weight", names[i]))->weight;
+        compare(
+            partials, "qkv",
+            op_linear(f->tape, y, w,
+                      params_find(&m->params, test_text("model.layers.0.self_attn.%s_proj.bias", names[i]))->weight),
+            48 * i, 144);
     }
     y = attention(f, &b->attention, y);
     if (full) compare(partials, "yProj", y, 0, 48);
@@ -106,8 +106,7 @@ static Mat *compare_block(Forward *f, const Model *m, const cJSON *partials, Mat
     if (full) compare(partials, "mlp", y, 0, 48);
     x = op_residual(f->tape, x, y);
     if (full) compare(partials, "mlpResid", x, 0, 48);
-    snprintf(name, sizeof name, "block%d", f->layer);
-    compare(partials, name, x, 0, 48);
+    compare(partials, test_text("block%d", f->layer), x, 0, 48);
     return x;
 }
 
@@ -180,12 +179,12 @@ TEST(import_sort_logits) {
  * model has no tokenizer. */
 TEST(import_sort_sorts_everything_through_the_daemon) {
     enum { INPUTS = 729, BATCH = 81 };
-    char to[256], *from = test_shared(FOLDER);
+    const char *from = test_shared(FOLDER);
     Err err;
     Daemon d;
     if (!from) SKIP(NO_DATA);
-    char *dir = test_dir();
-    test_path(to, dir, "sorter");
+    const char *dir = test_dir();
+    const char *to = test_text("%s/sorter", dir);
     REQUIRE(test_convert(from, to, NULL, &err) == 0);
     REQUIRE(daemon_start_at(&d, to, NULL));
     int n_sorted = 0;
@@ -203,11 +202,12 @@ TEST(import_sort_sorts_everything_through_the_daemon) {
         sprintf(body + n, "]}");
         Answer a = http_post(&d, "/v1/completions", body);
         for (int k = 0; k < BATCH; k++) {
-            char path[64];
             bool sorted = a.status == 200;
             for (int i = 0; i < DIGITS && sorted; i++) {
-                snprintf(path, sizeof path, "choices.%d.token_ids.%d", k, i);
-                sorted = json_number(a.json, path) == (i < count[k][0] ? 0 : i < count[k][0] + count[k][1] ? 1 : 2);
+                sorted = json_number(a.json, test_text("choices.%d.token_ids.%d", k, i)) ==
+                         (i < count[k][0]                 ? 0
+                          : i < count[k][0] + count[k][1] ? 1
+                                                          : 2);
             }
             n_sorted += sorted;
         }
@@ -215,6 +215,4 @@ TEST(import_sort_sorts_everything_through_the_daemon) {
     }
     CHECK_MSG(n_sorted == INPUTS, "%d of %d", n_sorted, INPUTS);
     CHECK(daemon_stop(&d) == 0);
-    free(from);
-    free(dir);
 }

@@ -13,26 +13,23 @@
 
 /* dir/name becomes a link to a shared file; false without it. */
 static bool link_shared(const char *dir, const char *name, const char *shared) {
-    char path[256], full[4096], *from = test_shared(shared);
+    const char *from = test_shared(shared);
+    char full[4096];
     bool there = from && realpath(from, full);
-    test_path(path, dir, name);
-    BUG_ON(there && symlink(full, path));
-    free(from);
+    BUG_ON(there && symlink(full, test_text("%s/%s", dir, name)));
     return there;
 }
 
 static char *saved(const Tokenizer *t, const char *dir, size_t *n) {
-    char path[256];
-    test_path(path, dir, "saved.json");
+    const char *path = test_text("%s/saved.json", dir);
     BUG_ON(tokenizer_json_save(t, path, NULL));
     return test_read_file(path, n);
 }
 
 TEST(import_tokenizer_is_that_of_tokenizer_json) {
-    char *there = test_shared("tokenizer/tokenizer.json");
-    free(there);
+    const char *there = test_shared("tokenizer/tokenizer.json");
     if (!there) SKIP("no tokenizer files beside the checkout");
-    char *old = test_dir(), *new = test_dir();
+    const char *old = test_dir(), *new = test_dir();
     Tokenizer *a, *b;
     Err err = {""};
     size_t n_a, n_b;
@@ -48,8 +45,6 @@ TEST(import_tokenizer_is_that_of_tokenizer_json) {
     tokenizer_free(b);
     free(x);
     free(y);
-    free(old);
-    free(new);
 }
 
 /* The 256 bytes, "ab" and what `more` says. */
@@ -85,7 +80,7 @@ TEST(import_tokenizer_files) {
         {"", "a b\n#version: 0.2\n", "model.merges[1]: \"#version:\" is not in model.vocab"},
         {"", "a \xff\n", "UTF-8"},
     };
-    char *dir = test_dir(), path[256];
+    const char *dir = test_dir();
     Tokenizer *t;
     Err err;
     REQUIRE(tokenizer_files_load(&t, dir, &err) == 0 && !t);
@@ -109,24 +104,19 @@ TEST(import_tokenizer_files) {
                     "{\"added_tokens_decoder\":{\"258\":{\"content\":\"<|im_start|>\"}}}");
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 &&
           strstr(err.msg, "tokenizer_config.json adds \"<|im_start|>\", which vocab.json lacks"));
-    test_path(path, dir, "merges.txt");
-    test_write_file(path, "a b\na\0b\n", 8);
+    test_write_file(test_text("%s/merges.txt", dir), "a b\na\0b\n", 8);
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: NUL at byte 5"));
     test_write_text(dir, "added_tokens.json", "{}");
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 &&
           strstr(err.msg, "added_tokens.json: only a tokenizer.json can add tokens to vocab.json and merges.txt"));
-    test_path(path, dir, "added_tokens.json");
-    unlink(path);
-    test_path(path, dir, "vocab.json");
-    unlink(path);
+    unlink(test_text("%s/added_tokens.json", dir));
+    unlink(test_text("%s/vocab.json", dir));
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "vocab.json: No such file"));
     test_write_text(dir, "vocab.json", "{}");
-    test_path(path, dir, "merges.txt");
-    unlink(path);
+    unlink(test_text("%s/merges.txt", dir));
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "merges.txt: No such file"));
     test_write_text(dir, "tokenizer.json", "[]");
     CHECK(tokenizer_files_load(&t, dir, &err) == -1 && strstr(err.msg, "tokenizer.json: "));
-    free(dir);
 }
 
 /* The class puts tokens around a text by flags of its own, whatever tokenizer.json says. */
@@ -143,9 +133,9 @@ TEST(import_tokenizer_by_the_flags_of_its_class) {
          -1},
         {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\"}", -1, -1},
         {"{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":true,\"bos_token\":\"<|endoftext|>\"}", -1, -1}};
-    char *dir = test_dir(), from[700], *json;
-    snprintf(from, sizeof from, "%s/tokenizer.json", test_checkpoint(CHECKPOINT_SMALL));
-    REQUIRE((json = test_read_file(from, NULL)));
+    const char *dir = test_dir();
+    char *json;
+    REQUIRE((json = test_read_file(test_text("%s/tokenizer.json", test_checkpoint(CHECKPOINT_SMALL)), NULL)));
     test_write_text(dir, "tokenizer.json", json);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Tokenizer *t;
@@ -159,7 +149,6 @@ TEST(import_tokenizer_by_the_flags_of_its_class) {
         tokenizer_free(t);
     }
     free(json);
-    free(dir);
 }
 
 /* What it lists is put beside the added tokens of tokenizer.json, or in their place. */
@@ -186,15 +175,14 @@ TEST(import_tokenizer_takes_the_added_tokens_of_its_config) {
         {"{\"257\":{\"content\":\"</s>\",\"rstrip\":true}}", "added_tokens_decoder.257.rstrip is true", false, 0},
         {"{\"257\":{\"content\":\"</s>\",\"special\":2}}", "added_tokens_decoder.257.special is 2", false, 0},
     };
-    char *dir = test_dir(), *vocab = small_vocab(""), text[1 << 13];
-    snprintf(text, sizeof text, "%s%s}}", file, vocab);
-    test_write_text(dir, "tokenizer.json", text);
+    const char *dir = test_dir();
+    char *vocab = small_vocab("");
+    test_write_text(dir, "tokenizer.json", test_text("%s%s}}", file, vocab));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Tokenizer *t = NULL;
         TokenList ids = {0};
         Err err = {""};
-        snprintf(text, sizeof text, "{\"added_tokens_decoder\":%s}", cases[i].tokens);
-        test_write_text(dir, "tokenizer_config.json", text);
+        test_write_text(dir, "tokenizer_config.json", test_text("{\"added_tokens_decoder\":%s}", cases[i].tokens));
         int rc = tokenizer_files_load(&t, dir, &err);
         CHECK_MSG(cases[i].why ? rc == -1 && strstr(err.msg, cases[i].why) : rc == 0, "%zu: %s", i, err.msg);
         if (rc == 0) {
@@ -206,5 +194,4 @@ TEST(import_tokenizer_takes_the_added_tokens_of_its_config) {
         tokenizer_free(t);
     }
     free(vocab);
-    free(dir);
 }

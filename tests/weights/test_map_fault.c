@@ -59,7 +59,7 @@ TEST(map_guard) {
     enum { BYTES = 100000 };
     Map cut, written, other;
     Err err;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     struct sigaction before;
     sigaction(SIGBUS, NULL, &before);
     REQUIRE(map_guard_install(&err) == 0);
@@ -95,7 +95,6 @@ TEST(map_guard) {
     map_close(&written);
     map_close(&other);
     sigaction(SIGBUS, &before, NULL);
-    free(dir);
 }
 
 /* From its first byte on, and whoever had the place in the table before. */
@@ -103,7 +102,7 @@ TEST(map_guard_of_an_emptied_file) {
     enum { BYTES = 10000 };
     Map small, m;
     Err err;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     struct sigaction before;
     sigaction(SIGBUS, NULL, &before);
     REQUIRE(map_guard_install(&err) == 0);
@@ -113,7 +112,6 @@ TEST(map_guard_of_an_emptied_file) {
     CHECK(sum_of(m.data, BYTES) == 0 && look(&m) == MAP_DAMAGED);
     map_close(&m);
     sigaction(SIGBUS, &before, NULL);
-    free(dir);
 }
 
 /* ---- the daemon ---- */
@@ -133,9 +131,8 @@ static const FaultCase fault_cases[] = {
 
 /* Of the checkpoint in a folder. */
 static void damage(const char *dir, Damage how) {
-    char zeros[4096] = {0}, path[300];
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    int fd = open(path, O_WRONLY);
+    char zeros[4096] = {0};
+    int fd = open(test_text("%s/model.safetensors", dir), O_WRONLY);
     off_t size = lseek(fd, 0, SEEK_END);
     bool done = how == OVERWRITTEN ? pwrite(fd, zeros, sizeof zeros, size / 2) == sizeof zeros
                                    : ftruncate(fd, how == CUT_TO_NOTHING ? 0 : size / 2) == 0;
@@ -162,10 +159,8 @@ static bool is_well(const Daemon *d) {
 
 /* As an operator should: written beside it, renamed over it, loaded. */
 static void repair(const Daemon *d, const char *dir) {
-    char command[1024];
-    snprintf(command, sizeof command, "cp %s/model.safetensors %s/fresh && mv %s/fresh %s/model.safetensors",
-             test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir);
-    CHECK(system(command) == 0);
+    CHECK(system(test_text("cp %s/model.safetensors %s/fresh && mv %s/fresh %s/model.safetensors",
+                           test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir)) == 0);
     kill(d->pid, SIGHUP);
     CHECK_MSG(wait_health(d, 200), "not healthy after the reload");
 }
@@ -176,8 +171,7 @@ static void repair(const Daemon *d, const char *dir) {
 
 /* HTTP/1.0, whose answers are not cut into chunks. */
 static int start(const Daemon *d, const char *body) {
-    char head[128];
-    snprintf(head, sizeof head, "POST /v1/completions HTTP/1.0\r\nContent-Length: %zu\r\n\r\n", strlen(body));
+    const char *head = test_text("POST /v1/completions HTTP/1.0\r\nContent-Length: %zu\r\n\r\n", strlen(body));
     int fd = raw_connect(d);
     CHECK(raw_send(fd, head, strlen(head)) && raw_send(fd, body, strlen(body)));
     return fd;
@@ -258,8 +252,7 @@ static bool check_answer(const Daemon *d, const FaultCase *c, const char *dir, c
 }
 
 static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const char *whole) {
-    char what[64];
-    snprintf(what, sizeof what, "damage %d, moment %d", (int)c->damage, (int)c->moment);
+    const char *what = test_text("damage %d, moment %d", (int)c->damage, (int)c->moment);
     bool in_time = c->moment == WHEN_IDLE;
     if (in_time) damage(dir, c->damage);
     for (int tries = 0; !in_time && tries < 5; tries++) in_time = check_answer(d, c, dir, whole, what);
@@ -276,10 +269,9 @@ static void run_case(const Daemon *d, const char *dir, const FaultCase *c, const
 
 TEST(map_fault_ends_answers_not_the_daemon) {
     Daemon d;
-    char *parent = test_dir(), dir[256], command[1024];
-    snprintf(dir, sizeof dir, "%s/served", parent);
-    snprintf(command, sizeof command, "cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), dir);
-    REQUIRE(system(command) == 0 &&
+    const char *parent = test_dir();
+    const char *dir = test_text("%s/served", parent);
+    REQUIRE(system(test_text("cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), dir)) == 0 &&
             daemon_start_at(&d, dir, "--max-batch 1 --prefill-chunk 16 --max-json-values 100000"));
     int fd = start(&d, "{" DECODE "}");
     char *stream = raw_read_until(fd, "[DONE]"), *whole = text_of(stream);
@@ -288,7 +280,6 @@ TEST(map_fault_ends_answers_not_the_daemon) {
     for (size_t i = 0; i < COUNTOF(fault_cases); i++) run_case(&d, dir, &fault_cases[i], whole);
     free(stream);
     free(whole);
-    free(parent);
     daemon_stop(&d);
 }
 
@@ -296,22 +287,18 @@ TEST(map_fault_ends_answers_not_the_daemon) {
 
 typedef struct Victim {
     Daemon daemon;
-    char *parent, dir[256], path[300];
+    const char *parent;
+    char dir[256], path[300];
 } Victim;
 
 static bool victim_open(Victim *v) {
-    char command[1024];
     v->parent = test_dir();
     snprintf(v->dir, sizeof v->dir, "%s/served", v->parent);
     snprintf(v->path, sizeof v->path, "%s/model.safetensors", v->dir);
-    snprintf(command, sizeof command, "cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), v->dir);
-    return system(command) == 0;
+    return system(test_text("cp -r %s %s", test_checkpoint(CHECKPOINT_SMALL), v->dir)) == 0;
 }
 
-static void victim_close(Victim *v) {
-    daemon_stop(&v->daemon);
-    free(v->parent);
-}
+static void victim_close(Victim *v) { daemon_stop(&v->daemon); }
 
 static void check_damaged(const Daemon *d) {
     CHECK_MSG(wait_health(d, 503), "/health stays green");

@@ -28,10 +28,8 @@ static int word_at(int i) {
 }
 
 static void write_words(const char *dir) {
-    char path[256];
     Tokenizer *t = tokenizer_of_words(words, VOCAB, NULL);
-    test_path(path, dir, "tokenizer.json");
-    CHECK(t && tokenizer_json_save(t, path, NULL) == 0);
+    CHECK(t && tokenizer_json_save(t, test_text("%s/tokenizer.json", dir), NULL) == 0);
     tokenizer_free(t);
 }
 
@@ -47,10 +45,10 @@ static void write_text(const char *dir, int n) {
 }
 
 /* A folder for the config, which must have VOCAB tokens. change, which may be NULL, does something to the weights. */
-static char *write_model(const Config *c, Dtype dtype, void (*change)(Model *m)) {
+static const char *write_model(const Config *c, Dtype dtype, void (*change)(Model *m)) {
     TestModel t;
     Err err = {""};
-    char *dir = test_dir();
+    const char *dir = test_dir();
     if (!test_model_init(&t, c, 3)) return dir;
     if (change) change(&t.model);
     CHECK_MSG(checkpoint_save(dir, &t.model, NULL, dtype, 0, &err) == 0, "%s", err.msg);
@@ -62,12 +60,10 @@ static char *write_model(const Config *c, Dtype dtype, void (*change)(Model *m))
 
 /* Of dir into dir/noisy. */
 static bool add_noise(const char *dir, double budget) {
-    char to[300], text[300];
     FILE *said = fopen("/dev/null", "w");
     Err err = {""};
-    test_path(to, dir, "noisy");
-    test_path(text, dir, "text.txt");
-    bool ok = checkpoint_add_noise(dir, to, text, budget, said, &err) == 0;
+    bool ok =
+        checkpoint_add_noise(dir, test_text("%s/noisy", dir), test_text("%s/text.txt", dir), budget, said, &err) == 0;
     CHECK_MSG(ok, "%s", err.msg);
     fclose(said);
     return ok;
@@ -103,10 +99,8 @@ static double served_divergence(const char *dir, int length) {
     static double p[NOISE_FIT_LENGTH][VOCAB], q[NOISE_FIT_LENGTH][VOCAB];
     int tokens[NOISE_FIT_LENGTH];
     double sum = 0;
-    char noisy[300];
     Daemon d[2] = {0};
-    test_path(noisy, dir, "noisy");
-    bool ok = daemon_start_at(&d[0], dir, NULL) && daemon_start_at(&d[1], noisy, NULL);
+    bool ok = daemon_start_at(&d[0], dir, NULL) && daemon_start_at(&d[1], test_text("%s/noisy", dir), NULL);
     for (int w = 0; w < NOISE_FIT_WINDOWS && ok; w++) {
         int first = (TEXT_WORDS - length) * w / (NOISE_FIT_WINDOWS - 1);
         for (int i = 0; i < length; i++) tokens[i] = word_at(first + i);
@@ -120,12 +114,11 @@ static double served_divergence(const char *dir, int length) {
 }
 
 static void check_budget(const Config *c, Dtype dtype, double budget, const char *what) {
-    char *dir = write_model(c, dtype, NULL);
+    const char *dir = write_model(c, dtype, NULL);
     if (add_noise(dir, budget)) {
         double nats = served_divergence(dir, MIN(c->max_positions, NOISE_FIT_LENGTH));
         CHECK_MSG(fabs(nats - budget) <= 0.0055 * budget, "%s: %g nats of %g", what, nats, budget);
     }
-    free(dir);
 }
 
 static Config rotated(const char *kind) {
@@ -154,9 +147,7 @@ static void stretch(Model *m) {
         float factor;
     } parts[] = {{"q_proj.weight", 4}, {"q_proj.bias", 4}, {"k_proj.weight", 0.25f}, {"k_proj.bias", 0.25f}};
     for (size_t i = 0; i < COUNTOF(parts); i++) {
-        char name[80];
-        snprintf(name, sizeof name, "model.layers.1.self_attn.%s", parts[i].name);
-        const Weight *w = params_find(&m->params, name)->weight;
+        const Weight *w = params_find(&m->params, test_text("model.layers.1.self_attn.%s", parts[i].name))->weight;
         size_t n = weight_count(w) / 2;
         for (size_t k = 0; k < n; k++) weight_f32(w)[n + k] *= parts[i].factor;
     }
@@ -164,21 +155,18 @@ static void stretch(Model *m) {
 
 TEST(noise_fit_gives_heads_equal_strength) {
     Config c = rotated("mha");
-    char *dir[2] = {write_model(&c, DTYPE_F32, NULL), write_model(&c, DTYPE_F32, stretch)}, noisy[300];
+    const char *dir[2] = {write_model(&c, DTYPE_F32, NULL), write_model(&c, DTYPE_F32, stretch)};
     float sigma[2][4];
     for (int i = 0; i < 2; i++) {
         Checkpoint made;
         REQUIRE(add_noise(dir[i], 0.05));
-        test_path(noisy, dir[i], "noisy");
-        REQUIRE(checkpoint_open(&made, noisy, NULL) == 0);
+        REQUIRE(checkpoint_open(&made, test_text("%s/noisy", dir[i]), NULL) == 0);
         for (int k = 0; k < 4; k++) sigma[i][k] = weight_f32(&made.model.blocks[k / 2].attention.noise.sigma)[k % 2];
         checkpoint_close(&made);
     }
     for (int k = 0; k < 4; k++)
         CHECK_MSG(sigma[1][k] == sigma[0][k] * (k == 3 ? 4 : 1) && sigma[0][k] > 0, "head %d: %g and %g", k,
                   (double)sigma[0][k], (double)sigma[1][k]);
-    free(dir[0]);
-    free(dir[1]);
 }
 
 /* ---- what comes of other programs' folders ---- */
@@ -208,12 +196,11 @@ static void check_silent(const Model *was, const Model *is, const char *what) {
     free(z);
 }
 
-static char *foreign_folder(const char *name) {
+static const char *foreign_folder(const char *name) {
     static const char *const files[] = {"config.json", "model.safetensors"};
-    char command[900], *dir = test_dir();
+    const char *dir = test_dir();
     for (size_t i = 0; i < COUNTOF(files); i++) {
-        snprintf(command, sizeof command, "cp tests/golden_foreign/%s/%s %s", name, files[i], dir);
-        BUG_ON(system(command));
+        BUG_ON(system(test_text("cp tests/golden_foreign/%s/%s %s", name, files[i], dir)));
     }
     write_words(dir);
     write_text(dir, TEXT_WORDS);
@@ -221,17 +208,15 @@ static char *foreign_folder(const char *name) {
 }
 
 static void check_foreign(const char *name) {
-    char *dir = foreign_folder(name), path[300];
+    const char *dir = foreign_folder(name);
     Checkpoint was, is;
     REQUIRE(add_noise(dir, 0.02));
-    test_path(path, dir, "noisy");
-    REQUIRE(checkpoint_open(&was, dir, NULL) == 0 && checkpoint_open(&is, path, NULL) == 0);
+    REQUIRE(checkpoint_open(&was, dir, NULL) == 0 && checkpoint_open(&is, test_text("%s/noisy", dir), NULL) == 0);
     CHECK(is.model.cfg.noise.scope == NOISE_HEAD && is.model.cfg.noise.span == SPAN_SEQUENCE);
     check_weights(&was.model, &is.model, name);
     check_silent(&was.model, &is.model, name);
     checkpoint_close(&was);
     checkpoint_close(&is);
-    free(dir);
 }
 
 TEST(noise_fit_leaves_weights_alone) {
@@ -240,13 +225,11 @@ TEST(noise_fit_leaves_weights_alone) {
 }
 
 TEST(noise_fit_same_bytes_again) {
-    char hex[2][65], noisy[300];
+    char hex[2][65];
     for (int i = 0; i < 2; i++) {
-        char *dir = foreign_folder("qwen2");
+        const char *dir = foreign_folder("qwen2");
         REQUIRE(add_noise(dir, 0.02));
-        test_path(noisy, dir, "noisy");
-        trainer_hash_file(noisy, "model.safetensors", hex[i]);
-        free(dir);
+        trainer_hash_file(test_text("%s/noisy", dir), "model.safetensors", hex[i]);
     }
     CHECK(!strcmp(hex[0], hex[1]));
 }
@@ -254,11 +237,11 @@ TEST(noise_fit_same_bytes_again) {
 /* ---- what is served ---- */
 
 static char *greedy(const Daemon *d, int seed) {
-    char body[200];
-    snprintf(body, sizeof body,
-             "{\"prompt\":\"the river\",\"max_tokens\":40,\"temperature\":0,\"ignore_eos\":true,\"noise_seed\":%d}",
-             seed);
-    Answer a = http_post(d, "/v1/completions", body);
+    Answer a = http_post(
+        d, "/v1/completions",
+        test_text(
+            "{\"prompt\":\"the river\",\"max_tokens\":40,\"temperature\":0,\"ignore_eos\":true,\"noise_seed\":%d}",
+            seed));
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
     char *text = xstrdup(answer_text(&a, 0));
     answer_free(&a);
@@ -268,12 +251,12 @@ static char *greedy(const Daemon *d, int seed) {
 TEST(noise_fit_gives_answers_seeds) {
     enum { SEEDS = 8 };
     Config c = rotated("gqa");
-    char *dir = write_model(&c, DTYPE_F32, NULL), noisy[300], *text[SEEDS];
+    const char *dir = write_model(&c, DTYPE_F32, NULL);
+    char *text[SEEDS];
     Daemon d;
     int different = 0;
     REQUIRE(add_noise(dir, 0.05));
-    test_path(noisy, dir, "noisy");
-    REQUIRE(daemon_start_at(&d, noisy, NULL));
+    REQUIRE(daemon_start_at(&d, test_text("%s/noisy", dir), NULL));
     for (int s = 0; s < SEEDS; s++) {
         bool seen = false;
         text[s] = greedy(&d, s);
@@ -288,7 +271,6 @@ TEST(noise_fit_gives_answers_seeds) {
         free(again);
     }
     daemon_stop(&d);
-    free(dir);
 }
 
 /* ---- what is refused ---- */
@@ -298,33 +280,29 @@ static void check_refused(const char *dir, const char *options, const char *why)
     snprintf(arguments, sizeof arguments, "noise %s --data %s/text.txt %s %s/noisy", options, dir, dir, dir);
     int status = test_run_tool(arguments, output);
     CHECK_MSG(status == 1 && strstr(output, why), "%s: status %d, wanted \"%s\":\n%s", arguments, status, why, output);
-    test_path(path, dir, "noisy");
+    snprintf(path, sizeof path, "%s/noisy", dir);
     CHECK_MSG(access(path, F_OK) != 0, "%s: left %s", arguments, path);
 }
 
 TEST(noise_fit_refusals) {
     Config plain = rotated("mha"), noisy = plain, masks = plain;
-    char *dir = write_model(&plain, DTYPE_F32, NULL), path[300], output[4096], arguments[800];
+    const char *dir = write_model(&plain, DTYPE_F32, NULL);
+    char output[4096];
     check_refused(dir, "--budget 50", "a budget of 50 nats cannot be reached: noise 64 times as long as the queries");
     write_text(dir, 20);
     check_refused(dir, "", "text.txt: the text has 20 tokens, a window has 128");
-    test_path(path, dir, "tokenizer.json");
-    REQUIRE(unlink(path) == 0);
+    REQUIRE(unlink(test_text("%s/tokenizer.json", dir)) == 0);
     check_refused(dir, "", "has no tokenizer.json, so no text can be read");
-    snprintf(arguments, sizeof arguments, "noise --data %s/text.txt %s %s", dir, dir, dir);
-    CHECK(test_run_tool(arguments, output) == 1 && strstr(output, "exists already, must be a new folder"));
-    free(dir);
+    CHECK(test_run_tool(test_text("noise --data %s/text.txt %s %s", dir, dir, dir), output) == 1 &&
+          strstr(output, "exists already, must be a new folder"));
     noisy.noise.scope = NOISE_LAYER;
     dir = write_model(&noisy, DTYPE_F32, NULL);
     check_refused(dir, "", "has noise already: noise.scope is layer, noise.span pair");
-    free(dir);
     masks.causal = false;
     masks.task = TASK_FILL_MASK;
     dir = write_model(&masks, DTYPE_F32, NULL);
     check_refused(dir, "", "generates no text: task is fill-mask, causal is false");
-    free(dir);
     plain.hidden_size = 64;
     dir = write_model(&plain, DTYPE_I8, NULL);
     check_refused(dir, "", "is I8: add noise to what it was made from, then quantize");
-    free(dir);
 }

@@ -52,12 +52,11 @@ TEST(proof_walk_finds_every_block) {
 
 /* ---- a file that was opened ---- */
 
-static char *checkpoint_file(char path[256]) {
+static const char *checkpoint_file(void) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir();
+    const char *dir = test_dir();
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
-    test_path(path, dir, "model.safetensors");
-    return dir;
+    return test_text("%s/model.safetensors", dir);
 }
 
 /* Flips a bit of the last byte and puts the times back, as far as that goes. */
@@ -74,7 +73,8 @@ static void flip_quietly(const char *path) {
 }
 
 TEST(proof_restored_times_hide_nothing) {
-    char path[256], other[300], *dir = checkpoint_file(path);
+    const char *path = checkpoint_file();
+    char other[300];
     SafeFile f;
     REQUIRE(safe_open(&f, path, NULL) == 0 && safe_intact(&f));
     usleep(20000);
@@ -89,11 +89,10 @@ TEST(proof_restored_times_hide_nothing) {
     REQUIRE(safe_open(&f, path, NULL) == 0);
     CHECK(unlink(path) == 0 && safe_intact(&f)); /* replaced, as it should be */
     safe_close(&f);
-    free(dir);
 }
 
 TEST(proof_sealed_copy) {
-    char path[256], *dir = checkpoint_file(path);
+    const char *path = checkpoint_file();
     SafeFile f, g;
     size_t n;
     char *file = test_read_file(path, &n);
@@ -109,12 +108,11 @@ TEST(proof_sealed_copy) {
     safe_close(&g);
     CHECK(safe_open_copy(&f, path, NULL) == -1);
     free(file);
-    free(dir);
 }
 
 /* A copy that there is no room for is none, and says why. */
 TEST(proof_sealed_copy_that_does_not_fit) {
-    char path[256], why[64], *dir = checkpoint_file(path);
+    const char *path = checkpoint_file();
     struct rlimit old, small;
     SafeFile f;
     Err err;
@@ -125,9 +123,8 @@ TEST(proof_sealed_copy_that_does_not_fit) {
     int rc = safe_open_copy(&f, path, &err);
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, SIG_DFL);
-    snprintf(why, sizeof why, "bytes into memory: %s", strerror(EFBIG));
-    CHECK_MSG(rc == -1 && strstr(err.msg, path) && strstr(err.msg, why), "%s", rc ? err.msg : "it fits");
-    free(dir);
+    CHECK_MSG(rc == -1 && strstr(err.msg, path) && strstr(err.msg, test_text("bytes into memory: %s", strerror(EFBIG))),
+              "%s", rc ? err.msg : "it fits");
 }
 
 /* ---- numbers that are none ---- */
@@ -136,8 +133,8 @@ TEST(proof_no_nan_is_opened) {
     static const uint32_t wild[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001};
     static const uint32_t tame[] = {0x7f7fffff, 0xff7fffff, 0, 1};
     static const Dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    char *dir = test_dir(), path[256];
-    test_path(path, dir, "x");
+    const char *dir = test_dir();
+    const char *path = test_text("%s/x", dir);
     for (size_t d = 0; d < COUNTOF(dtypes); d++)
         for (size_t i = 0; i < 2 * COUNTOF(wild); i++) {
             uint32_t bits = i % 2 ? wild[i / 2] : tame[i / 2], x[6] = {0};
@@ -159,21 +156,19 @@ TEST(proof_no_nan_is_opened) {
                 CHECK_MSG(rc == 0, "%s %08x: %s", dtype_name(dtypes[d]), bits, err.msg);
             if (rc == 0) safe_close(&f);
         }
-    free(dir);
 }
 
 TEST(proof_nothing_is_rounded_to_infinity) {
     static const float x[4] = {1, 3.38e38f, -3.4e38f, 0};
     SafeOut out = {
         .name = "some.weight", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {4}, .data = x};
-    char *dir = test_dir(), path[256];
+    const char *dir = test_dir();
     Err err = {""};
-    test_path(path, dir, "x");
+    const char *path = test_text("%s/x", dir);
     CHECK(safe_save(path, &out, 1, 0, &err) == -1 && access(path, F_OK));
     CHECK_MSG(!strcmp(err.msg, "some.weight holds -3.4e+38 at element 2, which BF16 cannot"), "%s", err.msg);
     out.dims[0] = 2;
     CHECK_MSG(safe_save(path, &out, 1, 0, &err) == 0, "%s", err.msg);
-    free(dir);
 }
 
 /* ---- terminals ---- */
@@ -184,15 +179,15 @@ TEST(weights_tool_shows_no_control_characters) {
         "{\"__metadata__\":{\"step\":\"\\u001b[31m\\u009b\\u007f\"},\"a\\u009b31m\":{\"dtype\":\"F32\",\"shape\":[1],"
         "\"data_offsets\":[0,4]}}";
     Config cfg = test_checkpoint_config();
-    char *dir = test_config_folder(&cfg), out[4096], arguments[400], path[256], file[8 + sizeof header - 1 + 4] = {0};
+    const char *dir = test_config_folder(&cfg);
+    char out[4096], path[256], file[8 + sizeof header - 1 + 4] = {0};
     static const char *const commands[] = {"inspect %s", "verify %s", "import %s %s/new"};
     file[0] = (char)(sizeof header - 1);
     memcpy(file + 8, header, sizeof header - 1);
-    test_path(path, dir, "model.safetensors");
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
     test_write_file(path, file, sizeof file);
     for (size_t i = 0; i < COUNTOF(commands); i++) {
-        snprintf(arguments, sizeof arguments, commands[i], dir, dir);
-        CHECK(test_run_tool(arguments, out) == 1 && strstr(out, "noised-weights: "));
+        CHECK(test_run_tool(test_text(commands[i], dir, dir), out) == 1 && strstr(out, "noised-weights: "));
         for (const char *p = out; *p; p++)
             CHECK_MSG(*p == '\n' || ((unsigned char)*p >= ' ' && *p != 0x7f), "%s: byte %d", commands[i], *p);
         CHECK_MSG(!strstr(out, "\xC2\x9B"), "%s: C1", commands[i]);
@@ -201,5 +196,4 @@ TEST(weights_tool_shows_no_control_characters) {
     REQUIRE(safe_open(&f, path, NULL) == 0);
     CHECK_MSG(!strcmp(f.metadata_step, "?[31m??"), "%s", f.metadata_step);
     safe_close(&f);
-    free(dir);
 }

@@ -157,12 +157,13 @@ static double distance(const Model *a, const Model *b, KvForm form) {
 }
 
 static void check_quantized(const Config *cfg, Dtype dtype, const char *what) {
-    char *dir = test_dir(), *parent = test_dir(), to[256], again[256];
+    const char *dir = test_dir(), *parent = test_dir();
+    char to[256], again[256];
     Checkpoint a, b;
     Err err = {""};
     test_checkpoint_save(dir, cfg, DTYPE_F32);
-    test_path(to, parent, "new/int8"); /* parents are made */
-    test_path(again, parent, "newer/again");
+    snprintf(to, sizeof to, "%s/new/int8", parent); /* parents are made */
+    snprintf(again, sizeof again, "%s/newer/again", parent);
     int rc = test_convert(dir, to, &dtype, &err);
     CHECK_MSG(rc == 0, "%s: %s", what, err.msg);
     REQUIRE(rc == 0 && checkpoint_open(&a, dir, NULL) == 0);
@@ -181,10 +182,8 @@ static void check_quantized(const Config *cfg, Dtype dtype, const char *what) {
     checkpoint_close(&b);
     CHECK(test_convert(to, again, &dtype, &err) == -1 &&
           strstr(err.msg, "model.embed_tokens.weight is I8, whose exact values are gone: save from the original"));
-    test_path(again, parent, "newer");
+    snprintf(again, sizeof again, "%s/newer", parent);
     CHECK(access(again, F_OK)); /* and go again with what was refused */
-    free(dir);
-    free(parent);
 }
 
 static void check_folders(Dtype dtype) {
@@ -267,7 +266,8 @@ TEST(int4_scales_are_rounded_to_f16) {
 }
 
 TEST(int8_refuses_what_is_not_finite) {
-    char *dir = test_dir(), *to = test_dir(), out[4096], arguments[600];
+    const char *dir = test_dir(), *to = test_dir();
+    char out[4096];
     Config cfg = test_checkpoint_config();
     TestModel t;
     REQUIRE(test_model_init(&t, &cfg, 5));
@@ -275,44 +275,43 @@ TEST(int8_refuses_what_is_not_finite) {
     REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
     static const char *const commands[] = {"quantize --dtype int8", "import --dtype f32", "import"};
     for (size_t i = 0; i < COUNTOF(commands); i++) {
-        snprintf(arguments, sizeof arguments, "%s %s %s/new/int8", commands[i], dir, to);
-        CHECK_MSG(test_run_tool(arguments, out) == 1 &&
+        CHECK_MSG(test_run_tool(test_text("%s %s %s/new/int8", commands[i], dir, to), out) == 1 &&
                       strstr(out, "model.layers.1.mlp.gate_up_proj.weight holds NaN or infinity, first at element 100"),
                   "%s: %s", commands[i], out);
-        snprintf(arguments, sizeof arguments, "%s/new", to);
-        CHECK_MSG(access(arguments, F_OK), "%s leaves a folder", commands[i]);
+        CHECK_MSG(access(test_text("%s/new", to), F_OK), "%s leaves a folder", commands[i]);
     }
     weight_f32(params_find(&t.model.params, "model.layers.1.mlp.gate_up_proj.weight")->weight)[100] = 0;
     REQUIRE(checkpoint_save(dir, &t.model, NULL, DTYPE_F32, 0, NULL) == 0);
-    snprintf(arguments, sizeof arguments, "quantize %s %s/good && ${BUILD:-build}/noised-weights verify %s/good", dir,
-             to, to);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, "\nok "), "%s", out);
+    CHECK_MSG(
+        test_run_tool(test_text("quantize %s %s/good && ${BUILD:-build}/noised-weights verify %s/good", dir, to, to),
+                      out) == 0 &&
+            strstr(out, "\nok "),
+        "%s", out);
     test_model_free(&t);
-    free(dir);
-    free(to);
 }
 
 /* The folder that is renamed at the end is not the one that is read, nor where a link leads. */
 TEST(checkpoint_tool_keeps_what_it_reads) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), out[4096], arguments[700], source[300];
+    const char *dir = test_dir();
+    char out[4096], source[300];
     snprintf(source, sizeof source, "%s/q.unfinished", dir);
     REQUIRE(mkdir(source, 0777) == 0);
     test_checkpoint_save(source, &cfg, DTYPE_F32);
-    snprintf(arguments, sizeof arguments, "quantize %s %s/q", source, dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "q.unfinished is the folder to read"), "%s", out);
-    snprintf(arguments, sizeof arguments, "%s/r.unfinished", dir);
-    CHECK(symlink(dir, arguments) == 0);
-    snprintf(arguments, sizeof arguments, "quantize %s %s/r", source, dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 1 && strstr(out, "r.unfinished is no folder"), "%s", out);
-    snprintf(arguments, sizeof arguments, "verify %s", source);
-    CHECK_MSG(test_run_tool(arguments, out) == 0, "%s", out);
-    free(dir);
+    CHECK_MSG(test_run_tool(test_text("quantize %s %s/q", source, dir), out) == 1 &&
+                  strstr(out, "q.unfinished is the folder to read"),
+              "%s", out);
+    CHECK(symlink(dir, test_text("%s/r.unfinished", dir)) == 0);
+    CHECK_MSG(test_run_tool(test_text("quantize %s %s/r", source, dir), out) == 1 &&
+                  strstr(out, "r.unfinished is no folder"),
+              "%s", out);
+    CHECK_MSG(test_run_tool(test_text("verify %s", source), out) == 0, "%s", out);
 }
 
 TEST(checkpoint_tool_says_what_it_wrote) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_dir(), out[4096], arguments[700];
+    const char *dir = test_dir(), *to = test_dir();
+    char out[4096];
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     test_write_text(dir, GENERATION_FILE, "{\"temperature\":0.6,\"num_beams\":4}");
     static const struct {
@@ -325,17 +324,15 @@ TEST(checkpoint_tool_says_what_it_wrote) {
         {"import --dtype bf16", "\nmatrices: 49 BF16; vectors and the like: 109 F32\n"},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        snprintf(arguments, sizeof arguments, "%s %s %s/%zu", cases[i].command, dir, to, i);
-        CHECK_MSG(test_run_tool(arguments, out) == 0 && strstr(out, cases[i].said), "%s", out);
+        CHECK_MSG(test_run_tool(test_text("%s %s %s/%zu", cases[i].command, dir, to, i), out) == 0 &&
+                      strstr(out, cases[i].said),
+                  "%s", out);
     }
-    snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 &&
+    CHECK_MSG(test_run_tool(test_text("verify %s", dir), out) == 0 &&
                   strstr(out, "\ntokenizer: none, so prompts are token ids and answers have no text\n"
                               "chat: the model has no chat template, neither chat_template.jinja nor in "
                               "tokenizer_config.json; the option --chat-template NAME|FILE says which to use\n"
                               "requests that do not say: temperature 0.6\n"
                               "not used of generation_config.json: num_beams\n"),
               "%s", out);
-    free(dir);
-    free(to);
 }

@@ -14,11 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *path_in(const char *dir, const char *name) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return xstrdup(path);
-}
+static char *path_in(const char *dir, const char *name) { return xstrdup(test_text("%s/%s", dir, name)); }
 
 static void put(const char *path, const char *header, size_t n_header, uint64_t length, size_t n_data) {
     char *file = xcalloc(1, 8 + n_header + n_data + 1);
@@ -45,7 +41,8 @@ static const SafeOut good[] = {
 };
 
 TEST(safetensors_round_trip) {
-    char *dir = test_dir(), *path = path_in(dir, "x.safetensors");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x.safetensors");
     SafeFile f;
     Err err;
     REQUIRE(safe_save(path, good, COUNTOF(good), 42, &err) == 0);
@@ -63,12 +60,12 @@ TEST(safetensors_round_trip) {
     safe_close(&f);
     safe_close(&f); /* closing twice is harmless */
     free(path);
-    free(dir);
 }
 
 /* Early writers left the header unpadded, as gpt2's own file is: its tensors begin anywhere, and are copied. */
 TEST(safetensors_of_a_header_without_padding) {
-    char *dir = test_dir(), *path = path_in(dir, "x.safetensors");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x.safetensors");
     REQUIRE(safe_save(path, good, COUNTOF(good), 42, NULL) == 0);
     size_t n;
     char *whole = test_read_file(path, &n);
@@ -95,12 +92,12 @@ TEST(safetensors_of_a_header_without_padding) {
     }
     free(whole);
     free(path);
-    free(dir);
 }
 
 /* The digest in the header is that of the data, for any mix of copied and converted tensors. */
 TEST(safetensors_digest) {
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     for (size_t n_tensors = 0; n_tensors <= COUNTOF(good); n_tensors++) {
         SafeFile f;
         Sha256 s;
@@ -117,21 +114,20 @@ TEST(safetensors_digest) {
         free(file);
     }
     free(path);
-    free(dir);
 }
 
 TEST(safetensors_masks) {
     static const char header[] = "{\"a\":{\"dtype\":\"BOOL\",\"shape\":[2,2],\"data_offsets\":[0,4]},"
                                  "\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[4,7]},"
                                  "\"c\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[7,8]}}";
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     SafeFile f;
     put(path, header, strlen(header), strlen(header), 8);
     REQUIRE(safe_open(&f, path, NULL) == 0 && f.n == 3);
     CHECK(f.tensors[0].is_mask && f.tensors[1].is_mask && !f.tensors[2].is_mask && f.tensors[1].bytes == 3);
     safe_close(&f);
     free(path);
-    free(dir);
 }
 
 /* In order of names "b" would begin at byte 6, and "d" at one of 17. */
@@ -143,7 +139,8 @@ TEST(safetensors_odd_sizes_leave_nothing_misaligned) {
         {.name = "d", .dtype = DTYPE_BF16, .source = DTYPE_F32, .n_dims = 1, .dims = {2}, .data = numbers + 1},
     };
     const SafeOut shuffled[] = {odd[2], odd[3], odd[1], odd[0]};
-    char *dir = test_dir(), *one = path_in(dir, "1"), *two = path_in(dir, "2");
+    const char *dir = test_dir();
+    char *one = path_in(dir, "1"), *two = path_in(dir, "2");
     SafeFile f;
     size_t n1, n2;
     Err err;
@@ -163,11 +160,11 @@ TEST(safetensors_odd_sizes_leave_nothing_misaligned) {
     free(y);
     free(one);
     free(two);
-    free(dir);
 }
 
 TEST(safetensors_equal_contents_equal_bytes) {
-    char *dir = test_dir(), *one = path_in(dir, "1"), *two = path_in(dir, "2"), *temp = path_in(dir, "1.tmp");
+    const char *dir = test_dir();
+    char *one = path_in(dir, "1"), *two = path_in(dir, "2"), *temp = path_in(dir, "1.tmp");
     SafeOut reversed[COUNTOF(good)];
     size_t n1, n2;
     for (size_t i = 0; i < COUNTOF(good); i++) reversed[i] = good[COUNTOF(good) - 1 - i];
@@ -180,7 +177,6 @@ TEST(safetensors_equal_contents_equal_bytes) {
     free(one);
     free(two);
     free(temp);
-    free(dir);
 }
 
 /* ---- files that must be refused ---- */
@@ -270,7 +266,8 @@ static const struct {
 };
 
 TEST(safetensors_bad_headers) {
-    char *dir = test_dir(), *path = path_in(dir, "x.safetensors");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x.safetensors");
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         SafeFile f;
         Err err = {""};
@@ -284,7 +281,6 @@ TEST(safetensors_bad_headers) {
         if (rc == 0) safe_close(&f);
     }
     free(path);
-    free(dir);
 }
 
 TEST(safetensors_bad_lengths) {
@@ -301,7 +297,8 @@ TEST(safetensors_bad_lengths) {
         {SAFE_HEADER_MAX + 1, "at most"},
         {SAFE_HEADER_MAX, "in a file of"},
     };
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     SafeFile f;
     Err err;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
@@ -314,11 +311,11 @@ TEST(safetensors_bad_lengths) {
     put(path, "{}", 2, 0, 0);
     CHECK(safe_open(&f, path, &err) == -1);
     free(path);
-    free(dir);
 }
 
 TEST(safetensors_not_a_file) {
-    char *dir = test_dir(), *path = path_in(dir, "x"), *fifo = path_in(dir, "fifo");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x"), *fifo = path_in(dir, "fifo");
     SafeFile f;
     Err err;
     CHECK(safe_open(&f, path, &err) == -1 && strstr(err.msg, "No such file"));
@@ -331,11 +328,11 @@ TEST(safetensors_not_a_file) {
     CHECK(safe_open(&f, path, &err) == -1 && strstr(err.msg, "no safetensors file"));
     free(path);
     free(fifo);
-    free(dir);
 }
 
 TEST(safetensors_count_limit) {
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     for (int n = SAFE_TENSORS_MAX; n <= SAFE_TENSORS_MAX + 1; n++) {
         size_t length;
         char *text = NULL;
@@ -354,11 +351,11 @@ TEST(safetensors_count_limit) {
         free(text);
     }
     free(path);
-    free(dir);
 }
 
 TEST(safetensors_truncated_at_every_byte) {
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     size_t n;
     REQUIRE(safe_save(path, good, COUNTOF(good), 42, NULL) == 0);
     char *file = test_read_file(path, &n);
@@ -370,12 +367,12 @@ TEST(safetensors_truncated_at_every_byte) {
     }
     free(file);
     free(path);
-    free(dir);
 }
 
 /* Whatever opens after a flip is a whole file again: every tensor lies inside the mapping. */
 TEST(safetensors_flipped_bits) {
-    char *dir = test_dir(), *path = path_in(dir, "x");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x");
     size_t n;
     REQUIRE(safe_save(path, good, COUNTOF(good), 42, NULL) == 0);
     char *file = test_read_file(path, &n);
@@ -404,13 +401,13 @@ TEST(safetensors_flipped_bits) {
     }
     free(file);
     free(path);
-    free(dir);
 }
 
 /* ---- atomic writing ---- */
 
 TEST(files_replace_keeps_the_old_mapping) {
-    char *dir = test_dir(), *path = path_in(dir, "x"), *temp = path_in(dir, "x.tmp");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x"), *temp = path_in(dir, "x.tmp");
     SafeFile f;
     REQUIRE(safe_save(path, good, 1, 1, NULL) == 0 && safe_open(&f, path, NULL) == 0);
     test_write_file(temp, "left behind by a killed process", 31);
@@ -422,11 +419,11 @@ TEST(files_replace_keeps_the_old_mapping) {
     safe_close(&f);
     free(path);
     free(temp);
-    free(dir);
 }
 
 TEST(files_failed_write_leaves_the_old_file) {
-    char *dir = test_dir(), *path = path_in(dir, "x"), *temp = path_in(dir, "x.tmp");
+    const char *dir = test_dir();
+    char *path = path_in(dir, "x"), *temp = path_in(dir, "x.tmp");
     Err err;
     size_t n;
     REQUIRE(safe_save(path, good, 1, 1, NULL) == 0);
@@ -452,5 +449,4 @@ TEST(files_failed_write_leaves_the_old_file) {
     free(after);
     free(path);
     free(temp);
-    free(dir);
 }

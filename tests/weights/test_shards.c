@@ -17,9 +17,8 @@
 /* ---- the digest ---- */
 
 static void flip_last_byte(const char *dir, const char *name) {
-    char path[256];
     size_t n;
-    test_path(path, dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     char *file = test_read_file(path, &n);
     file[n - 1] ^= 1;
     test_write_file(path, file, n);
@@ -39,7 +38,8 @@ static void hash_of(const char *dir, char hash[65]) {
 
 TEST(shards_digest_names_both_values) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), path[256], out[4096], want[400], arguments[300], good[65], bad[65];
+    const char *dir = test_dir();
+    char out[4096], good[65], bad[65];
     Checkpoint c;
     test_checkpoint_save(dir, &cfg, DTYPE_BF16);
     REQUIRE(checkpoint_open(&c, dir, NULL) == 0);
@@ -47,25 +47,27 @@ TEST(shards_digest_names_both_values) {
     size_t header = safe_header_bytes(&c.shards.files[0]), n;
     checkpoint_close(&c);
     flip_last_byte(dir, "model.safetensors");
-    test_path(path, dir, "model.safetensors");
-    char *file = test_read_file(path, &n);
+    char *file = test_read_file(test_text("%s/model.safetensors", dir), &n);
     Sha256 s;
     sha256_init(&s);
     sha256_add(&s, file + header, n - header);
     sha256_hex(&s, bad);
     free(file);
-    snprintf(want, sizeof want,
-             "noised-weights: verify: %s/model.safetensors: the data has sha256 %s, but its header says %s\n", dir, bad,
-             good);
-    snprintf(arguments, sizeof arguments, "verify %s", dir);
-    CHECK_MSG(test_run_tool(arguments, out) == 1 && !strcmp(out, want), "%s", out);
-    free(dir);
+    CHECK_MSG(
+        test_run_tool(test_text("verify %s", dir), out) == 1 &&
+            !strcmp(
+                out,
+                test_text(
+                    "noised-weights: verify: %s/model.safetensors: the data has sha256 %s, but its header says %s\n",
+                    dir, bad, good)),
+        "%s", out);
 }
 
 /* A file without a digest is hashed whole: every byte counts. */
 TEST(shards_foreign_files_are_hashed_whole) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), hashes[4][65];
+    const char *dir = test_dir();
+    char hashes[4][65];
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     hash_of(dir, hashes[0]);
     test_strip_metadata(dir, "model.safetensors");
@@ -75,7 +77,6 @@ TEST(shards_foreign_files_are_hashed_whole) {
     flip_last_byte(dir, "model.safetensors");
     hash_of(dir, hashes[3]);
     CHECK(strcmp(hashes[0], hashes[1]) && strcmp(hashes[1], hashes[2]) && !strcmp(hashes[1], hashes[3]));
-    free(dir);
 }
 
 /* ---- several files ---- */
@@ -106,7 +107,8 @@ static void save_in_two(const char *dir, const char *to) {
 
 TEST(shards_good) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], out[4096], arguments[300];
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
+    char out[4096];
     Checkpoint a, b;
     Err err;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
@@ -121,58 +123,49 @@ TEST(shards_good) {
     }
     checkpoint_close(&a);
     checkpoint_close(&b);
-    snprintf(arguments, sizeof arguments, "verify %s", to);
-    CHECK_MSG(test_run_tool(arguments, out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
+    CHECK_MSG(test_run_tool(test_text("verify %s", to), out) == 0 && !strncmp(out, "ok ", 3), "%s", out);
     flip_last_byte(to, TWO);
     test_checkpoint_open(to, TWO ": the data has sha256 ", "a flipped bit");
-    test_path(path, to, "model.safetensors");
-    test_write_file(path, "", 0);
+    test_write_file(test_text("%s/model.safetensors", to), "", 0);
     test_checkpoint_open(to, "both model.safetensors and model.safetensors.index.json are there", "both forms");
-    free(dir);
-    free(to);
 }
 
 static const float zeros[300 * 64];
 
 TEST(shards_bad_files) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg), path[256], why[600], last[128];
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     Edit e;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
     edit_open(&e, dir);
-    snprintf(last, sizeof last, "%s", e.out[e.n - 1].name);
+    const char *last = test_text("%s", e.out[e.n - 1].name);
     const char *twentieth = e.out[20].name;
     edit_save_part(&e, 0, 20, to, ONE);
     write_index(&e, 20, 0, "", to);
     test_checkpoint_open(to, TWO ": No such file", "a shard is missing");
     edit_save_part(&e, 20, e.n - 21, to, TWO);
-    snprintf(why, sizeof why, INDEX ": weight_map: %s is not in " TWO, last);
-    test_checkpoint_open(to, why, "a tensor is nowhere");
+    test_checkpoint_open(to, test_text(INDEX ": weight_map: %s is not in " TWO, last), "a tensor is nowhere");
     edit_save_part(&e, 20, e.n - 20, to, TWO);
     test_checkpoint_open(to, NULL, "good");
     write_index(&e, 20, 1, "", to);
-    snprintf(why, sizeof why, INDEX ": weight_map: %s of " TWO " is missing", last);
-    test_checkpoint_open(to, why, "a tensor is not listed");
+    test_checkpoint_open(to, test_text(INDEX ": weight_map: %s of " TWO " is missing", last), "a tensor is not listed");
     write_index(&e, 21, 0, "", to);
-    snprintf(why, sizeof why, INDEX ": weight_map: %s is in " TWO ", not in " ONE, twentieth);
-    test_checkpoint_open(to, why, "a tensor is elsewhere");
+    test_checkpoint_open(to, test_text(INDEX ": weight_map: %s is in " TWO ", not in " ONE, twentieth),
+                         "a tensor is elsewhere");
     write_index(&e, 20, 0, ",\"zzz\":\"" ONE "\"", to);
     test_checkpoint_open(to, "weight_map: zzz is not in " ONE, "an invented tensor");
     write_index(&e, 20, 0, "", to);
     edit_save_part(&e, 0, 21, to, ONE);
-    snprintf(why, sizeof why, INDEX ": %s is there twice: in " ONE " and in " TWO, twentieth);
-    test_checkpoint_open(to, why, "a tensor in both");
+    test_checkpoint_open(to, test_text(INDEX ": %s is there twice: in " ONE " and in " TWO, twentieth),
+                         "a tensor in both");
     edit_add(&e, (SafeOut){.name = "zzz", .n_dims = 1, .dims = {3}, .data = zeros});
     edit_save_part(&e, 0, 20, to, ONE);
     edit_save_part(&e, 20, e.n - 20, to, TWO);
     write_index(&e, 20, 0, "", to);
     test_checkpoint_open(to, "1 unknown tensor, first zzz", "a tensor too many");
-    test_path(path, to, ONE);
-    test_write_file(path, "", 0);
+    test_write_file(test_text("%s/%s", to, ONE), "", 0);
     test_checkpoint_open(to, ONE ": 0 bytes are no safetensors file", "an empty shard");
     safe_close(&e.file);
-    free(dir);
-    free(to);
 }
 
 TEST(shards_bad_index) {
@@ -195,7 +188,8 @@ TEST(shards_bad_index) {
         {"{\"weight_map\":{\"a\":\"config.json\"}}", "config.json: a header of"},
     };
     Config cfg = test_checkpoint_config();
-    char *dir = test_config_folder(&cfg), *text = NULL;
+    const char *dir = test_config_folder(&cfg);
+    char *text = NULL;
     size_t n;
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         test_write_text(dir, INDEX, cases[i].index);
@@ -209,7 +203,6 @@ TEST(shards_bad_index) {
     test_write_text(dir, INDEX, text);
     test_checkpoint_open(dir, "weight_map names 257 files, must be 1 to 256", "many files");
     free(text);
-    free(dir);
 }
 
 /* ---- read again while they are served ---- */
@@ -224,7 +217,7 @@ static void forget(const SafeFile *f) {
 
 TEST(scrub_goes_round_all_files) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir(), *to = test_config_folder(&cfg);
+    const char *dir = test_dir(), *to = test_config_folder(&cfg);
     Shards s;
     Scrub *scrub;
     Err err;
@@ -239,14 +232,12 @@ TEST(scrub_goes_round_all_files) {
     CHECK_MSG(shards_check_intact(&s, &err) && strstr(err.msg, TWO), "%s", err.msg);
     scrub_stop(scrub);
     shards_close(&s);
-    free(dir);
-    free(to);
 }
 
 /* Evenly over the period: of a long one nothing is read yet. */
 TEST(scrub_bides_its_time) {
     Config cfg = test_checkpoint_config();
-    char *dir = test_dir();
+    const char *dir = test_dir();
     Shards s;
     Scrub *scrub;
     test_checkpoint_save(dir, &cfg, DTYPE_F32);
@@ -257,5 +248,4 @@ TEST(scrub_bides_its_time) {
     CHECK(shards_intact(&s));
     scrub_stop(scrub);
     shards_close(&s);
-    free(dir);
 }

@@ -248,14 +248,13 @@ static const char *const values[] = {
 /* Whatever number a field is given, the answer is 200 or a 400 that names a field. */
 TEST(api_numbers_are_used_or_refused) {
     Daemon d;
-    char body[256];
     int refused = 0, used = 0;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t f = 0; f < COUNTOF(numeric); f++)
         for (size_t v = 0; v < COUNTOF(values); v++) {
             bool length = !strcmp(numeric[f], "max_tokens");
-            snprintf(body, sizeof body, "{\"prompt\":\"x\"%s,\"%s\":%s}", length ? "" : ",\"max_tokens\":2", numeric[f],
-                     values[v]);
+            const char *body =
+                test_text("{\"prompt\":\"x\"%s,\"%s\":%s}", length ? "" : ",\"max_tokens\":2", numeric[f], values[v]);
             Answer a = http_post(&d, "/v1/completions", body);
             CHECK_MSG(a.status == 200 || a.status == 400, "%s: %d %.200s", body, a.status, a.body);
             CHECK_MSG(a.status == 200 || !strcmp(values[v], "1e999") || json_text(a.json, "error.param"), "%s: %s",
@@ -301,31 +300,27 @@ TEST(api_limits) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (int over = -1; over <= 1; over++) {
-        char text[600], what[64], *stop = xmalloc(300);
+        char *stop = xmalloc(300);
         int status = over > 0 ? 400 : 200;
-        snprintf(text, sizeof text, "\"n\":%d", 64 + over);
-        check_limit(&d, repeat(text, "", 0, ""), status, "n", "n");
-        snprintf(text, sizeof text, "\"logprobs\":%d", 20 + over);
-        check_limit(&d, repeat(text, "", 0, ""), status, "logprobs", "logprobs");
+        check_limit(&d, repeat(test_text("\"n\":%d", 64 + over), "", 0, ""), status, "n", "n");
+        check_limit(&d, repeat(test_text("\"logprobs\":%d", 20 + over), "", 0, ""), status, "logprobs", "logprobs");
         check_limit(&d, repeat("\"stop\":[", "\"zz\"", 16 + over, "]"), status, "stop", "stop strings");
         memset(stop, 'z', 300);
         stop[256 + over] = 0;
-        snprintf(text, sizeof text, "\"stop\":\"%s\"", stop);
-        check_limit(&d, repeat(text, "", 0, ""), status, "stop", "stop length");
+        check_limit(&d, repeat(test_text("\"stop\":\"%s\"", stop), "", 0, ""), status, "stop", "stop length");
         free(stop);
         /* The object itself, three fields and the array are values too. */
         check_limit(&d, repeat("\"stop_token_ids\":[", "1", 256 + over, "]"), status, "stop_token_ids", "stop ids");
-        snprintf(what, sizeof what, "values %+d", over);
-        check_limit(&d, repeat("\"user\":[", "1", 8192 - 4 + over, "]"), 400, over > 0 ? "" : "user", what);
+        check_limit(&d, repeat("\"user\":[", "1", 8192 - 4 + over, "]"), 400, over > 0 ? "" : "user",
+                    test_text("values %+d", over));
         char *nested = xcalloc(1, 256);
         for (int i = 0; i < 63 + over; i++) strcat(nested, "[");
         for (int i = 0; i < 63 + over; i++) strcat(nested, "]");
-        snprintf(text, sizeof text, "\"user\":%s", nested);
-        check_limit(&d, repeat(text, "", 0, ""), 400, over > 0 ? "" : "user", "depth");
+        check_limit(&d, repeat(test_text("\"user\":%s", nested), "", 0, ""), 400, over > 0 ? "" : "user", "depth");
         free(nested);
         check_limit(&d, spaces((size_t)(262144 + over)), over > 0 ? 413 : 200, "", "body");
-        snprintf(text, sizeof text, "\"min_tokens\":%d", 1 + over);
-        check_limit(&d, repeat(text, "", 0, ""), status, "min_tokens", "min_tokens");
+        check_limit(&d, repeat(test_text("\"min_tokens\":%d", 1 + over), "", 0, ""), status, "min_tokens",
+                    "min_tokens");
     }
     /* With the counts of the options lowered: prompts, logit_bias, the context. */
     daemon_stop(&d);

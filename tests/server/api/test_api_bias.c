@@ -7,12 +7,11 @@
 #include <string.h>
 
 static Answer biased(const Daemon *d, const char *bias) {
-    char body[1024];
-    snprintf(body, sizeof body,
-             "{\"prompt\":\"The river\",\"max_tokens\":12,\"n\":4,\"seed\":3,\"noise_seed\":4,\"ignore_eos\":true,"
-             "\"return_token_ids\":true,\"logit_bias\":%s}",
-             bias);
-    return http_post(d, "/v1/completions", body);
+    return http_post(
+        d, "/v1/completions",
+        test_text("{\"prompt\":\"The river\",\"max_tokens\":12,\"n\":4,\"seed\":3,\"noise_seed\":4,\"ignore_eos\":true,"
+                  "\"return_token_ids\":true,\"logit_bias\":%s}",
+                  bias));
 }
 
 static void check_same(const Daemon *d, const Answer *a, const char *bias) {
@@ -22,9 +21,7 @@ static void check_same(const Daemon *d, const Answer *a, const char *bias) {
 }
 
 static int id_of(const Daemon *d, const char *letter) {
-    char body[64];
-    snprintf(body, sizeof body, "{\"content\":\"%s\"}", letter);
-    Answer a = http_post(d, "/tokenize", body);
+    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
     int id = (int)json_number(a.json, "tokens.0");
     CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
     answer_free(&a);
@@ -67,10 +64,8 @@ TEST(bias_bans) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     static const char *const bans[] = {"{\" QZ7x\":-100}", "{\" QZ7x\":false}", "[[\" QZ7x\",false]]"};
-    char wanted[200];
     int ids[] = {id_of(&d, "Q"), id_of(&d, "Z"), id_of(&d, "7"), id_of(&d, "x")};
-    snprintf(wanted, sizeof wanted, "{\"%d\":50,\"%d\":50,\"%d\":50,\"%d\":50}", ids[0], ids[1], ids[2], ids[3]);
-    Answer a = biased(&d, wanted);
+    Answer a = biased(&d, test_text("{\"%d\":50,\"%d\":50,\"%d\":50,\"%d\":50}", ids[0], ids[1], ids[2], ids[3]));
     CHECK(strpbrk(answer_text(&a, 0), "QZ7x") != NULL);
     answer_free(&a);
     for (size_t i = 0; i < COUNTOF(bans); i++) {
@@ -96,12 +91,11 @@ TEST(bias_in_any_order) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t i = 0; i < COUNTOF(orders); i++) {
-        char body[256];
-        snprintf(body, sizeof body,
-                 "{\"prompt\":\"x\",\"choice\":[\"Q\",\"Z\"],\"temperature\":0,\"noise_seed\":1,\"logit_bias\":"
-                 "[[\"Q\",false],%s]}",
-                 orders[i]);
-        Answer a = http_post(&d, "/v1/completions", body);
+        Answer a = http_post(
+            &d, "/v1/completions",
+            test_text("{\"prompt\":\"x\",\"choice\":[\"Q\",\"Z\"],\"temperature\":0,\"noise_seed\":1,\"logit_bias\":"
+                      "[[\"Q\",false],%s]}",
+                      orders[i]));
         if (i == 0) snprintf(first, sizeof first, "%s", answer_text(&a, 0));
         CHECK_MSG(*first && !strcmp(answer_text(&a, 0), first), "%s: %s, not %s", orders[i], a.body, first);
         answer_free(&a);

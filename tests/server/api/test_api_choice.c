@@ -24,16 +24,12 @@ TEST(choice_is_one_of_the_strings) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     static const char form[] = "{\"prompt\":\"The river is\"," COLOURS ",\"n\":32,\"seed\":1,\"noise_seed\":2%s}";
-    char body[512];
     int different = 0;
-    snprintf(body, sizeof body, form, "");
-    Answer a = complete(&d, body);
+    Answer a = complete(&d, test_text(form, ""));
     CHECK_MSG(a.status == 200, "%s", a.body);
     for (int i = 0; i < 32; i++) {
-        char path[64];
         CHECK_MSG(among(answer_text(&a, i), colours, COUNTOF(colours)), "\"%s\"", answer_text(&a, i));
-        snprintf(path, sizeof path, "choices.%d.finish_reason", i);
-        CHECK(!strcmp(json_text(a.json, path), "stop"));
+        CHECK(!strcmp(json_text(a.json, test_text("choices.%d.finish_reason", i)), "stop"));
         different += strcmp(answer_text(&a, i), answer_text(&a, 0)) != 0;
     }
     CHECK(different > 0);
@@ -46,8 +42,7 @@ TEST(choice_is_one_of_the_strings) {
     CHECK(!strncmp(answer_text(&b, 2), "The river is", 12) && !strcmp(answer_text(&b, 2) + 12, answer_text(&a, 0)));
     CHECK(!strcmp(answer_text(&b, 3) + 12, answer_text(&a, 1)));
     answer_free(&b);
-    snprintf(body, sizeof body, form, ",\"stream\":true,\"logprobs\":2");
-    b = complete(&d, body);
+    b = complete(&d, test_text(form, ",\"stream\":true,\"logprobs\":2"));
     Events events = events_parse(b.body);
     CHECK(events.done && !events.malformed);
     for (int i = 0; i < 32; i++) {
@@ -62,9 +57,8 @@ TEST(choice_is_one_of_the_strings) {
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]," COLOURS ",\"n\":4,\"logprobs\":true,"
                   "\"top_logprobs\":20}");
     for (int i = 0; i < 4; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "choices.%d.message.content", i);
-        CHECK_MSG(among(json_text(a.json, path), colours, COUNTOF(colours)), "%s", a.body);
+        CHECK_MSG(among(json_text(a.json, test_text("choices.%d.message.content", i)), colours, COUNTOF(colours)), "%s",
+                  a.body);
     }
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) <= (int)COUNTOF(colours));
     answer_free(&a);
@@ -80,12 +74,11 @@ TEST(choice_is_one_of_the_strings) {
 
 /* The model's own log-probability of `id` behind the prompt and ids. */
 static double scored(const Daemon *d, const char *ids, int id) {
-    char body[512], path[64];
-    snprintf(body, sizeof body,
-             "{\"prompt\":[1,2,3%s,%d],\"max_tokens\":0,\"echo\":true,\"logprobs\":0,\"noise_seed\":7}", ids, id);
-    Answer a = complete(d, body);
+    Answer a = complete(
+        d,
+        test_text("{\"prompt\":[1,2,3%s,%d],\"max_tokens\":0,\"echo\":true,\"logprobs\":0,\"noise_seed\":7}", ids, id));
     int n = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.token_logprobs"));
-    snprintf(path, sizeof path, "choices.0.logprobs.token_logprobs.%d", n - 1);
+    const char *path = test_text("choices.0.logprobs.token_logprobs.%d", n - 1);
     double lp = json_number(a.json, path);
     CHECK_MSG(isfinite(lp), "%s", a.body);
     answer_free(&a);
@@ -93,9 +86,7 @@ static double scored(const Daemon *d, const char *ids, int id) {
 }
 
 static int token_of(const Daemon *d, const char *letter) {
-    char body[64];
-    snprintf(body, sizeof body, "{\"content\":\"%s\"}", letter);
-    Answer a = http_post(d, "/tokenize", body);
+    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
     int id = (int)json_number(a.json, "tokens.0");
     CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
     answer_free(&a);
@@ -107,20 +98,16 @@ TEST(choice_probabilities_are_among_the_allowed) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     int z = token_of(&d, "Z"), q = token_of(&d, "Q");
-    char behind_q[16], bias[64];
-    snprintf(behind_q, sizeof behind_q, ",%d", q);
+    const char *behind_q = test_text(",%d", q);
     double lz = scored(&d, "", z), lq = scored(&d, "", q);
     double first = lq - log(exp(lz) + exp(lq));
     double more[] = {scored(&d, behind_q, TEST_EOS), scored(&d, behind_q, z), scored(&d, behind_q, q)};
     double all = log(exp(more[0]) + exp(more[1]) + exp(more[2]));
     for (int ends = 0; ends < 2; ends++) {
-        char body[400];
-        snprintf(bias, sizeof bias, ends ? "\"%d\":50,\"0\":100" : "\"%d\":50", q);
-        snprintf(body, sizeof body,
-                 "{\"prompt\":[1,2,3],\"choice\":[\"Z\",\"QZ\",\"Q\",\"QQ\"],\"logprobs\":5,\"noise_seed\":7,"
-                 "\"temperature\":0,\"logit_bias\":{%s}}",
-                 bias);
-        Answer a = complete(&d, body);
+        Answer a = complete(
+            &d, test_text("{\"prompt\":[1,2,3],\"choice\":[\"Z\",\"QZ\",\"Q\",\"QQ\"],\"logprobs\":5,\"noise_seed\":7,"
+                          "\"temperature\":0,\"logit_bias\":{%s}}",
+                          test_text(ends ? "\"%d\":50,\"0\":100" : "\"%d\":50", q)));
         const char *text = answer_text(&a, 0), *wanted = ends ? "Q" : "QQ";
         double second = more[ends ? 0 : 2] - all;
         CHECK_MSG(!strcmp(text, wanted), "\"%s\", not \"%s\": %s", text, wanted, a.body);
@@ -128,9 +115,7 @@ TEST(choice_probabilities_are_among_the_allowed) {
         CHECK_MSG(fabs(json_number(a.json, "choices.0.logprobs.token_logprobs.1") - second) < 1e-4, "%s", a.body);
         /* No alternatives but those that could come: two, then three, and their probabilities add up. */
         for (int slot = 0; slot < 2; slot++) {
-            char path[64];
-            snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", slot);
-            const cJSON *top = json_at(a.json, path), *p;
+            const cJSON *top = json_at(a.json, test_text("choices.0.logprobs.top_logprobs.%d", slot)), *p;
             double sum = 0;
             CHECK_MSG(cJSON_GetArraySize(top) == 2 + slot, "%s", a.body);
             cJSON_ArrayForEach(p, top) sum += exp(p->valuedouble);
@@ -234,10 +219,10 @@ TEST(choice_bounds) {
 /* ---- other tokenizers ---- */
 
 /* A small checkpoint of which dir/name has `from` replaced. */
-static char *edited(const char *name, const char *from, const char *to) {
-    char *dir = test_dir(), path[256];
+static const char *edited(const char *name, const char *from, const char *to) {
+    const char *dir = test_dir();
     if (!test_checkpoint_write(dir, CHECKPOINT_SMALL, 1)) return dir;
-    test_path(path, dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     char *text = test_read_file(path, NULL), *at = text ? strstr(text, from) : NULL;
     Buffer b = {0};
     CHECK_MSG(at != NULL, "no %s in %s", from, path);
@@ -267,7 +252,7 @@ static int status_of(const char *dir, const char *body, const char *says) {
 
 /* Where the tokenizer puts a space in front of every text, the answer lacks it nevertheless. */
 TEST(choice_behind_a_space_of_the_tokenizer) {
-    char *dir = edited("tokenizer.json", "\"add_prefix_space\": false", "\"add_prefix_space\": true");
+    const char *dir = edited("tokenizer.json", "\"add_prefix_space\": false", "\"add_prefix_space\": true");
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\"]}", "yes") == 200);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\" yes\"]}", " yes") == 200);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\" no\"]}", NULL) == 400);
@@ -276,31 +261,27 @@ TEST(choice_behind_a_space_of_the_tokenizer) {
                   "the tokenizer puts a space in front of some choices, but not of \" yes\": begin all of them with a "
                   "space, or none") == 400);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"yes\",\"no\",\"yes\"]}", "choice has \"yes\" twice") == 400);
-    free(dir);
 }
 
 /* A tokenizer that brings marks into their order writes them in no other, of as many bytes though it is. */
 TEST(choice_that_the_tokenizer_changes) {
-    char *dir = edited("tokenizer.json", "\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
+    const char *dir = edited("tokenizer.json", "\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"q\\u0323\\u0307\"]}", "q\xCC\xA3\xCC\x87") == 200);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"q\\u0307\\u0323\"]}",
                     "the model cannot write \"q\xCC\x87\xCC\xA3\": the tokenizer changes it") == 400);
-    free(dir);
 }
 
 /* Without a token that ends a text nobody can tell "yes" from the beginning of "yesterday". */
 TEST(choice_without_an_end) {
-    char *dir = edited("config.json", "\"eos_token_id\": 0", "\"eos_token_id\": null");
+    const char *dir = edited("config.json", "\"eos_token_id\": 0", "\"eos_token_id\": null");
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZZ\",\"Z\"]}",
                     "a choice of 1 tokens begins one of 2, and the model has no token that ends a text") == 400);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZQ\",\"Q\"]}", NULL) == 200);
-    free(dir);
 }
 
 /* What ends every text can be no part of one: here Q, 49. */
 TEST(choice_with_an_end) {
-    char *dir = edited("config.json", "\"eos_token_id\": 0", "\"eos_token_id\": 49");
+    const char *dir = edited("config.json", "\"eos_token_id\": 0", "\"eos_token_id\": 49");
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"Z\",\"ZQ\"]}", NULL) == 400);
     CHECK(status_of(dir, "{\"prompt\":\"x\",\"choice\":[\"ZZ\"]}", "ZZ") == 200);
-    free(dir);
 }

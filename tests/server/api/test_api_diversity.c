@@ -18,8 +18,7 @@ static Diversity measure(const Answer *a, int first, int n) {
     Diversity d = {{0}, 0, 0};
     const cJSON *id;
     for (int i = 0; i < n; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "choices.%d.token_ids", first + i);
+        const char *path = test_text("choices.%d.token_ids", first + i);
         texts[i].ids = ids[i];
         cJSON_ArrayForEach(id, json_at(a->json, path)) ids[i][texts[i].n++] = (int)id->valuedouble;
         CHECK(texts[i].n > 0);
@@ -74,14 +73,14 @@ TEST(api_diversity_of_a_stream) {
     static const char *const shapes[] = {"\"n\":4,\"max_tokens\":20", "\"n\":16,\"max_tokens\":300"};
     for (size_t i = 0; i < COUNTOF(shapes); i++)
         for (int usage = 0; usage < 2; usage++) {
-            char body[400];
             const char *rest =
                 usage ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : ",\"stream\":true";
-            snprintf(body, sizeof body, "{\"prompt\":\"The river\",\"diversity\":true,\"seed\":1,%s}", shapes[i]);
-            Answer whole = http_post(&d, "/v1/completions", body);
-            snprintf(body, sizeof body, "{\"prompt\":\"The river\",\"diversity\":true,\"seed\":1,%s%s}", shapes[i],
-                     rest);
-            Answer a = http_post(&d, "/v1/completions", body);
+            Answer whole =
+                http_post(&d, "/v1/completions",
+                          test_text("{\"prompt\":\"The river\",\"diversity\":true,\"seed\":1,%s}", shapes[i]));
+            Answer a =
+                http_post(&d, "/v1/completions",
+                          test_text("{\"prompt\":\"The river\",\"diversity\":true,\"seed\":1,%s%s}", shapes[i], rest));
             Events events = events_parse(a.body);
             REQUIRE(events.n > 1 && events.done && !events.malformed);
             const cJSON *last = events.data[events.n - 1];

@@ -62,20 +62,19 @@ TEST(form_is_kept_by_every_field) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[1024], path[64];
         Form *f = form_of_case(i);
         for (int chat = 0; chat < 2 && f; chat++) {
             int stopped = 0;
-            snprintf(body, sizeof body, "{%s,%s,\"n\":8,\"max_tokens\":60,\"temperature\":1.5,\"seed\":%zu}",
-                     chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]" : "\"prompt\":\"The\"",
-                     cases[i].fields, i);
+            const char *body =
+                test_text("{%s,%s,\"n\":8,\"max_tokens\":60,\"temperature\":1.5,\"seed\":%zu}",
+                          chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]" : "\"prompt\":\"The\"",
+                          cases[i].fields, i);
             Answer a = http_post(&d, chat ? "/v1/chat/completions" : "/v1/completions", body);
             CHECK_MSG(a.status == 200, "%s: %s", body, a.body);
             for (int k = 0; k < 8 && a.status == 200; k++) {
-                snprintf(path, sizeof path, chat ? "choices.%d.message.content" : "choices.%d.text", k);
-                const char *text = json_text(a.json, path);
-                snprintf(path, sizeof path, "choices.%d.finish_reason", k);
-                const char *finish = json_text(a.json, path);
+                const char *text =
+                    json_text(a.json, test_text(chat ? "choices.%d.message.content" : "choices.%d.text", k));
+                const char *finish = json_text(a.json, test_text("choices.%d.finish_reason", k));
                 check_kept(f, text, finish, cases[i].fields);
                 stopped += !strcmp(finish, "stop");
             }
@@ -153,11 +152,9 @@ TEST(form_probabilities_are_among_the_legal) {
     int n = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs"));
     CHECK(n > 0 && n <= 4);
     for (int i = 0; i < n; i++) {
-        char path[64];
         const cJSON *p;
         double sum = 0;
-        snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", i);
-        cJSON_ArrayForEach(p, json_at(a.json, path)) {
+        cJSON_ArrayForEach(p, json_at(a.json, test_text("choices.0.logprobs.top_logprobs.%d", i))) {
             sum += exp(p->valuedouble);
             CHECK_MSG(strspn(p->string, "QZ") == strlen(p->string), "%s", p->string);
         }
@@ -193,9 +190,8 @@ TEST(form_and_stop_strings) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (size_t i = 0; i < COUNTOF(cases_of_stop); i++) {
         for (int echo = 0; echo < 2; echo++) {
-            char body[512];
-            snprintf(body, sizeof body, "{\"prompt\":\"bab\",%s%s}", cases_of_stop[i].fields,
-                     echo ? ",\"echo\":true" : "");
+            const char *body =
+                test_text("{\"prompt\":\"bab\",%s%s}", cases_of_stop[i].fields, echo ? ",\"echo\":true" : "");
             Answer a = http_post(&d, "/v1/completions", body);
             const char *text = answer_text(&a, 0) + (echo ? 3 : 0), *wanted = cases_of_stop[i].text;
             CHECK_MSG(a.status == 200 && (!wanted || !strcmp(text, wanted)), "%s: %s", body, a.body);

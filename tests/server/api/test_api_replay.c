@@ -115,9 +115,8 @@ TEST(replay_of_what_a_deadline_cut) {
     Daemon d;
     static const char request[] =
         "{" NO_NUL ",\"prompt\":\"The river\",\"max_tokens\":1000,\"deadline_ms\":%d,\"ignore_eos\":true}";
-    char body[256];
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, NULL));
-    snprintf(body, sizeof body, request, 20);
+    const char *body = test_text(request, 20);
     Answer first = http_post(&d, "/v1/completions", body);
     CHECK_MSG(cJSON_IsTrue(json_at(first.json, "choices.0.deadline")), "%s", first.body);
     Answer a = replay(&d, body, first.body);
@@ -284,10 +283,8 @@ TEST(replay_reads_calls) {
         bool partial;
     } cases[] = {{"tool_calls", "a<(f:{})+<(g:{})", false}, {"length", "a<(f:{})+<(g:{}", true}};
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[512];
         ApiError e;
-        snprintf(body, sizeof body, form, cases[i].finish);
-        cJSON *json = cJSON_Parse(body);
+        cJSON *json = cJSON_Parse(test_text(form, cases[i].finish));
         PreviousAnswer *p = previous_read(json, 1, &style, &e);
         REQUIRE(p);
         const PreviousChoice *c = p->choices;

@@ -112,17 +112,13 @@ TEST(api_tokenize) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     static const char text[] = "The river caf\xC3\xA9 \xF0\x9F\x8C\x8A <|endoftext|>\\n";
-    char body[512];
-    snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"add_special_tokens\":false}", text);
-    Answer vllm = http_post(&d, "/tokenize", body);
-    snprintf(body, sizeof body, "{\"content\":\"%s\",\"add_special\":false}", text);
-    Answer llama = http_post(&d, "/tokenize", body);
+    Answer vllm = http_post(&d, "/tokenize", test_text("{\"prompt\":\"%s\",\"add_special_tokens\":false}", text));
+    Answer llama = http_post(&d, "/tokenize", test_text("{\"content\":\"%s\",\"add_special\":false}", text));
     CHECK(vllm.status == 200 && json_number(vllm.json, "max_model_len") == 512);
     CHECK(json_number(vllm.json, "count") == cJSON_GetArraySize(json_at(vllm.json, "tokens")));
     CHECK(cJSON_Compare(json_at(vllm.json, "tokens"), json_at(llama.json, "tokens"), true));
     char *tokens = json_raw(vllm.json, "tokens");
-    snprintf(body, sizeof body, "{\"tokens\":%s}", tokens);
-    Answer back = http_post(&d, "/detokenize", body);
+    Answer back = http_post(&d, "/detokenize", test_text("{\"tokens\":%s}", tokens));
     CHECK_MSG(json_text(back.json, "prompt") && !strncmp(json_text(back.json, "prompt"), text, sizeof text - 3), "%s",
               back.body);
     CHECK(!strcmp(json_text(back.json, "prompt"), json_text(back.json, "content")));
@@ -163,10 +159,10 @@ TEST(api_tokenize) {
 
 TEST(api_keys) {
     Daemon d;
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "# comment\nfirst-key\n\nsecond-key\r\n");
-    snprintf(options, sizeof options, "--api-key-file %s --host 0.0.0.0", path);
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, test_text("--api-key-file %s --host 0.0.0.0", path)));
     static const RouteCase cases[] = {
         {"GET", "/v1/models", NULL, NULL, 401, NULL},
         {"GET", "/v1/models", "Authorization: Bearer first-key", NULL, 200, NULL},
@@ -194,15 +190,14 @@ TEST(api_keys) {
         answer_free(&a);
     }
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(api_public_models) {
     Daemon d;
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "secret\n");
-    snprintf(options, sizeof options, "--api-key-file %s --public-models --alias other", path);
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, test_text("--api-key-file %s --public-models --alias other", path)));
     static const struct {
         const char *path;
         int status;
@@ -221,7 +216,6 @@ TEST(api_public_models) {
     CHECK(list && cJSON_GetObjectItem(list, "security") && noise && !cJSON_GetObjectItem(noise, "security"));
     answer_free(&a);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* A key that others can read is theirs. */
@@ -232,8 +226,8 @@ TEST(api_key_files) {
         bool fine;
     } cases[] = {{0600, 1, true}, {0400, 1, true}, {0604, 1, false}, {0640, 1, false}, {0644, 0, false},
                  {0640, 0, true}, {0440, 0, true}, {0660, 0, false}, {0601, 0, false}, {0444, 0, false}};
-    char *dir = test_dir(), path[256];
-    snprintf(path, sizeof path, "%s/keys", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/keys", dir);
     test_write_file(path, "key\n", 4);
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Auth auth;
@@ -243,8 +237,7 @@ TEST(api_key_files) {
         if (root && chown(path, cases[i].owner, 0)) continue;
         chmod(path, cases[i].mode);
         bool fine = auth_load(&auth, path, &err) == 0;
-        char mode[8];
-        snprintf(mode, sizeof mode, "%04o", (unsigned)cases[i].mode);
+        const char *mode = test_text("%04o", (unsigned)cases[i].mode);
         CHECK_MSG(fine == cases[i].fine, "%s of %d: %s", mode, (int)cases[i].owner, err.msg);
         CHECK_MSG(fine || (strstr(err.msg, path) && strstr(err.msg, mode)), "%s", err.msg);
         if (fine) auth_free(&auth);
@@ -254,7 +247,6 @@ TEST(api_key_files) {
     Auth auth;
     Err err;
     CHECK(auth_load(&auth, path, &err) && strstr(err.msg, "NUL"));
-    free(dir);
 }
 
 /* Of the keys a, b and c: a digit for each that is let in. */
@@ -278,7 +270,8 @@ static bool comes_to_let_in(const Daemon *d, int wanted) {
 /* SIGHUP reads the keys again; a file that is no good changes nothing. */
 TEST(api_keys_are_read_again) {
     Daemon d;
-    char *dir = test_dir(), path[256], log[256], options[512];
+    const char *dir = test_dir();
+    char path[256], log[256], options[512];
     snprintf(log, sizeof log, "%s/log", dir);
     keys_write(path, dir, "key-a\nkey-b\n");
     snprintf(options, sizeof options, "--api-key-file %s", path);
@@ -314,14 +307,14 @@ TEST(api_keys_are_read_again) {
         CHECK(let_in(&d) == 11);
     }
     daemon_stop(&d);
-    free(dir);
 }
 
 /* A key keeps its number, and nobody gets that of another, who may have prompts in the cache. */
 TEST(api_keys_keep_their_numbers) {
     Auth auth;
     Err err;
-    char *dir = test_dir(), path[256];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "key-a\nkey-b\n");
     REQUIRE(auth_load(&auth, path, &err) == 0);
     CHECK(auth_check(&auth, NULL, "key-a") == 1 && auth_check(&auth, NULL, "key-b") == 2);
@@ -335,7 +328,6 @@ TEST(api_keys_keep_their_numbers) {
     keys_write(path, dir, "");
     CHECK(auth_reload(&auth, path, &err) == -1 && auth_check(&auth, NULL, "key-a") == 4);
     auth_free(&auth);
-    free(dir);
 }
 
 /* What stands behind a NUL belongs to the key that was given: such a header is refused, whatever stands before. */
@@ -343,10 +335,10 @@ TEST(api_keys_with_a_nul) {
     static const char *const headers[] = {"Authorization: Bearer a-key", "X-Api-Key: a-key"};
     static const char tails[][3] = {{0, 'y', 0}, {0, 0, 0}};
     Daemon d;
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "a-key\n");
-    snprintf(options, sizeof options, "--api-key-file %s", path);
-    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, test_text("--api-key-file %s", path)));
     for (size_t i = 0; i < COUNTOF(headers) * COUNTOF(tails); i++) {
         char head[256];
         size_t n = (size_t)snprintf(head, sizeof head, "GET /v1/models HTTP/1.1\r\nHost: x\r\n%s", headers[i / 2]);
@@ -361,7 +353,6 @@ TEST(api_keys_with_a_nul) {
         close(fd);
     }
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(noised_command_line) {
@@ -400,11 +391,8 @@ TEST(noised_command_line) {
         free(errors);
     }
     Daemon d;
-    char options[128];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    snprintf(options, sizeof options, "--probe http://127.0.0.1:%d/health", d.port);
-    CHECK(daemon_run(options, NULL) == 0);
-    snprintf(options, sizeof options, "--probe http://localhost:%d/nothing", d.port);
-    CHECK(daemon_run(options, NULL) == 1);
+    CHECK(daemon_run(test_text("--probe http://127.0.0.1:%d/health", d.port), NULL) == 0);
+    CHECK(daemon_run(test_text("--probe http://localhost:%d/nothing", d.port), NULL) == 1);
     daemon_stop(&d);
 }

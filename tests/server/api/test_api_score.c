@@ -12,9 +12,7 @@ static Answer score(const Daemon *d, const char *json) { return http_post(d, "/v
 
 /* "1,2,3": the ids of a text. */
 static char *ids_of(const Daemon *d, const char *text, int *n) {
-    char body[1024];
-    snprintf(body, sizeof body, "{\"content\":\"%s\"}", text);
-    Answer a = http_post(d, "/tokenize", body);
+    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", text));
     char *ids = json_raw(a.json, "tokens");
     *n = cJSON_GetArraySize(json_at(a.json, "tokens"));
     answer_free(&a);
@@ -25,10 +23,10 @@ static char *ids_of(const Daemon *d, const char *text, int *n) {
 
 /* Choice i of a against echo with logprobs for the same tokens. */
 static void check_echo(const Daemon *d, const Answer *a, int i, const char *prompt, int n_prompt, const char *ids) {
-    char body[4096], path[96], other[96];
-    snprintf(body, sizeof body, "{\"prompt\":[%s,%s],\"max_tokens\":0,\"echo\":true,\"logprobs\":3,\"noise_seed\":5}",
-             prompt, ids);
-    Answer b = http_post(d, "/v1/completions", body);
+    char path[96];
+    Answer b = http_post(
+        d, "/v1/completions",
+        test_text("{\"prompt\":[%s,%s],\"max_tokens\":0,\"echo\":true,\"logprobs\":3,\"noise_seed\":5}", prompt, ids));
     snprintf(path, sizeof path, "choices.%d.logprobs.tokens", i);
     int n = cJSON_GetArraySize(json_at(a->json, path));
     CHECK_MSG(n > 0 && cJSON_GetArraySize(json_at(b.json, "choices.0.logprobs.tokens")) == n_prompt + n, "%s", b.body);
@@ -36,13 +34,11 @@ static void check_echo(const Daemon *d, const Answer *a, int i, const char *prom
     for (size_t k = 0; k < COUNTOF(arrays); k++)
         for (int t = 0; t < n; t++) {
             snprintf(path, sizeof path, "choices.%d.logprobs.%s.%d", i, arrays[k], t);
-            snprintf(other, sizeof other, "choices.0.logprobs.%s.%d", arrays[k], n_prompt + t);
-            CHECK(json_same(a->json, path, b.json, other));
+            CHECK(json_same(a->json, path, b.json, test_text("choices.0.logprobs.%s.%d", arrays[k], n_prompt + t)));
         }
     double sum = 0;
     for (int t = 0; t < n; t++) {
-        snprintf(other, sizeof other, "choices.0.logprobs.token_logprobs.%d", n_prompt + t);
-        sum += (double)(float)json_number(b.json, other);
+        sum += (double)(float)json_number(b.json, test_text("choices.0.logprobs.token_logprobs.%d", n_prompt + t));
     }
     snprintf(path, sizeof path, "choices.%d.logprob", i);
     CHECK_MSG((float)json_number(a->json, path) == (float)sum, "%.9g, not %.9g", json_number(a->json, path), sum);
@@ -93,11 +89,11 @@ TEST(score_of_what_was_decoded) {
                          "{\"prompt\":\"The river\",\"max_tokens\":12,\"temperature\":0,"
                          "\"ignore_eos\":true,\"noise_seed\":5,\"logprobs\":1,"
                          "\"return_token_ids\":true}");
-    char *ids = json_raw(a.json, "choices.0.token_ids"), body[512];
+    char *ids = json_raw(a.json, "choices.0.token_ids");
     REQUIRE(ids);
-    snprintf(body, sizeof body,
-             "{\"prompt\":\"The river\",\"continuations\":[%s,[7,7,7]],\"noise_seed\":5,\"logprobs\":1}", ids);
-    Answer b = score(&d, body);
+    Answer b =
+        score(&d, test_text("{\"prompt\":\"The river\",\"continuations\":[%s,[7,7,7]],\"noise_seed\":5,\"logprobs\":1}",
+                            ids));
     CHECK_MSG(b.status == 200, "%s", b.body);
     CHECK(cJSON_IsTrue(json_at(b.json, "choices.0.is_greedy")) &&
           cJSON_IsFalse(json_at(b.json, "choices.1.is_greedy")));
@@ -146,19 +142,19 @@ TEST(score_under_several_seeds) {
             cJSON_GetArraySize(json_at(a.json, "likeliest")) == 2);
     for (int t = 0; t < 2; t++) {
         double alone[3], total = 0;
-        char path[64], single[64], body[256];
+        char path[64];
         int best = 0;
         for (int s = 0; s < 3; s++) {
-            snprintf(body, sizeof body,
-                     "{\"prompt\":\"The river\",\"continuations\":[\"%s\"],\"noise_seed\":%d,\"noise_scale\":3}",
-                     texts[t], seeds[s]);
-            Answer one = score(&d, body);
+            Answer one = score(
+                &d,
+                test_text("{\"prompt\":\"The river\",\"continuations\":[\"%s\"],\"noise_seed\":%d,\"noise_scale\":3}",
+                          texts[t], seeds[s]));
             CHECK(one.status == 200 && !json_at(one.json, "likeliest"));
             static const char *const same[] = {"text", "logprob", "is_greedy", "logprobs", "noise_seed"};
             for (size_t f = 0; f < COUNTOF(same); f++) {
                 snprintf(path, sizeof path, "choices.%d.%s", 3 * t + s, same[f]);
-                snprintf(single, sizeof single, "choices.0.%s", same[f]);
-                CHECK_MSG(json_same(a.json, path, one.json, single), "%s: %s\n%s", path, a.body, one.body);
+                CHECK_MSG(json_same(a.json, path, one.json, test_text("choices.0.%s", same[f])), "%s: %s\n%s", path,
+                          a.body, one.body);
             }
             alone[s] = json_number(one.json, "choices.0.logprob");
             if (alone[s] > alone[best]) best = s;

@@ -53,8 +53,7 @@ TEST(chat_is_a_completion_of_the_rendered_text) {
              "{\"prompt\":\"system: Count.\\nuser: stones\\nwords\\nassistant: one\\nuser: \\nassistant:\",%s", rest);
     b = http_post(&d, "/v1/completions", request);
     for (int i = 0; i < 2; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "choices.%d.message.content", i);
+        const char *path = test_text("choices.%d.message.content", i);
         CHECK(json_text(a.json, path) && !strcmp(json_text(a.json, path), answer_text(&b, i)));
     }
     CHECK(json_same(a.json, "usage.prompt_tokens", b.json, "usage.prompt_tokens"));
@@ -67,12 +66,9 @@ TEST(chat_stream) {
     static const char form[] = "{" HELLO ",\"max_tokens\":300,\"seed\":5,\"noise_seed\":6,\"ignore_eos\":true,"
                                "\"logprobs\":true,\"top_logprobs\":2,\"stream\":%s}";
     Daemon d;
-    char request[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
-    snprintf(request, sizeof request, form, "false");
-    Answer whole = chat(&d, request);
-    snprintf(request, sizeof request, form, "true");
-    Answer a = chat(&d, request);
+    Answer whole = chat(&d, test_text(form, "false"));
+    Answer a = chat(&d, test_text(form, "true"));
     Events events = events_parse(a.body);
     REQUIRE(whole.status == 200 && events.n > 0 && events.done && !events.malformed);
     Buffer text = {0};
@@ -137,14 +133,11 @@ TEST(chat_tokens_are_those_of_its_prompt) {
         ",{\"role\":\"assistant\",\"content\":\"ran\"}],\"continue_final_message\":true,\"temperature\":0.5,\"n\":1"};
     static const char turn[] = "{\"role\":\"user\",\"content\":\"The <|endoftext|> river\"}";
     Daemon d;
-    char body[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(more); i++) {
-        snprintf(body, sizeof body, "{\"messages\":[%s%s%s}", turn, strchr(more[i], ']') ? "" : "]", more[i]);
-        Answer tokens = http_post(&d, "/tokenize", body);
-        body[strlen(body) - 1] = 0;
-        strcat(body, ",\"max_tokens\":1,\"return_token_ids\":true}");
-        Answer a = chat(&d, body);
+        const char *fields = test_text("\"messages\":[%s%s%s", turn, strchr(more[i], ']') ? "" : "]", more[i]);
+        Answer tokens = http_post(&d, "/tokenize", test_text("{%s}", fields));
+        Answer a = chat(&d, test_text("{%s,\"max_tokens\":1,\"return_token_ids\":true}", fields));
         CHECK_MSG(tokens.status == 200 && json_same(tokens.json, "tokens", a.json, "choices.0.prompt_token_ids"), "%s",
                   tokens.body);
         CHECK(json_same(tokens.json, "count", a.json, "usage.prompt_tokens"));
@@ -239,16 +232,12 @@ TEST(chat_echoes_the_last_message) {
     static const char body[] = "{" BEGUN ",\"continue_final_message\":true,\"max_tokens\":12,\"seed\":5,\"ignore_eos\":"
                                "true,\"stop\":\"is \"%s}";
     Daemon d;
-    char request[512], whole[256];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
-    snprintf(request, sizeof request, body, "");
-    Answer plain = chat(&d, request);
-    snprintf(request, sizeof request, body, ",\"echo\":true");
-    Answer a = chat(&d, request);
-    snprintf(request, sizeof request, body, ",\"echo\":true,\"stream\":true");
-    Answer streamed = chat(&d, request);
+    Answer plain = chat(&d, test_text(body, ""));
+    Answer a = chat(&d, test_text(body, ",\"echo\":true"));
+    Answer streamed = chat(&d, test_text(body, ",\"echo\":true,\"stream\":true"));
     REQUIRE(plain.status == 200 && a.status == 200);
-    snprintf(whole, sizeof whole, "is %s", json_text(plain.json, "choices.0.message.content"));
+    const char *whole = test_text("is %s", json_text(plain.json, "choices.0.message.content"));
     CHECK_MSG(!strcmp(json_text(a.json, "choices.0.message.content"), whole), "%s\n%s", plain.body, a.body);
     CHECK(json_same(a.json, "usage.completion_tokens", plain.json, "usage.completion_tokens"));
     Events e = events_parse(streamed.body);
@@ -328,9 +317,7 @@ TEST(chat_bad_requests) {
     static const char named[] = "{\"seed\":1,\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"%s}]}";
     Answer told[2];
     for (int i = 0; i < 2; i++) {
-        char body[128];
-        snprintf(body, sizeof body, named, i ? ",\"name\":\"me\"" : "");
-        told[i] = chat(&d, body);
+        told[i] = chat(&d, test_text(named, i ? ",\"name\":\"me\"" : ""));
     }
     CHECK_MSG(json_same(told[0].json, "choices", told[1].json, "choices"), "%s", told[1].body);
     for (int i = 0; i < 2; i++) answer_free(&told[i]);
@@ -387,10 +374,10 @@ TEST(chat_of_many_messages) {
     static const char *const names[] = {"plain", "chatml", "llama-3.1", "qwen3", "gemma-3"};
     for (size_t i = 0; i < COUNTOF(names); i++) {
         Daemon d;
-        char options[160];
-        snprintf(options, sizeof options,
-                 "--chat-template %s --max-body 1000000 --max-messages 10000 --max-json-values 100000", names[i]);
-        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+        REQUIRE(daemon_start(
+            &d, CHECKPOINT_SMALL,
+            test_text("--chat-template %s --max-body 1000000 --max-messages 10000 --max-json-values 100000",
+                      names[i])));
         bool turns = !strcmp(names[i], "gemma-3");
         check_long(&d, 10000, 1, 400, "messages");
         check_long(&d, 10001, 1, 400, "messages");

@@ -21,14 +21,12 @@ TEST(completion_scores_equal_decoding) {
     char *ids = json_raw(decoded.json, "choices.0.token_ids"), *front = json_raw(prompt.json, "tokens");
     REQUIRE(ids && front);
     front[strlen(front) - 1] = 0; /* joins the two arrays */
-    char request[2048];
-    snprintf(request, sizeof request,
-             "{\"prompt\":[%s,%s],\"max_tokens\":%%d,\"echo\":true,\"logprobs\":5,\"noise_seed\":5,\"temperature\":0}",
-             front, ids + 1);
+    const char *request = test_text(
+        "{\"prompt\":[%s,%s],\"max_tokens\":%%d,\"echo\":true,\"logprobs\":5,\"noise_seed\":5,\"temperature\":0}",
+        front, ids + 1);
     int n = cJSON_GetArraySize(json_at(prompt.json, "tokens")) + 24;
     for (int more = 0; more < 2; more++) {
-        char body[2048];
-        snprintf(body, sizeof body, more ? "%s" : "%s", request);
+        const char *body = test_text(more ? "%s" : "%s", request);
         char *at = strstr(body, "%d");
         *at++ = (char)('0' + more);
         *at = ' ';
@@ -42,8 +40,7 @@ TEST(completion_scores_equal_decoding) {
         for (int i = 1; i < n; i++) {
             static const char *const arrays[] = {"token_logprobs", "top_logprobs", "tokens", "text_offset"};
             for (size_t k = 0; k < COUNTOF(arrays); k++) {
-                char path[96];
-                snprintf(path, sizeof path, "choices.0.logprobs.%s.%d", arrays[k], i);
+                const char *path = test_text("choices.0.logprobs.%s.%d", arrays[k], i);
                 CHECK_MSG(json_same(decoded.json, path, scored.json, path), "%s", path);
             }
         }
@@ -74,23 +71,20 @@ TEST(completion_logprob_arrays) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (int k = 0; k <= 20; k += 5) {
-        char request[512];
-        snprintf(request, sizeof request,
-                 "{\"prompt\":\"caf\xC3\xA9\",\"max_tokens\":40,\"ignore_eos\":true,\"seed\":%d,\"logprobs\":%d}", k,
-                 k);
-        Answer a = complete(&d, request);
+        Answer a = complete(
+            &d,
+            test_text("{\"prompt\":\"caf\xC3\xA9\",\"max_tokens\":40,\"ignore_eos\":true,\"seed\":%d,\"logprobs\":%d}",
+                      k, k));
         CHECK_MSG(a.status == 200, "%s", a.body);
         check_offsets(&a, 0);
         for (int i = 0; i < 40; i++) {
-            char path[96];
-            snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", i);
-            const cJSON *top = json_at(a.json, path);
+            const cJSON *top = json_at(a.json, test_text("choices.0.logprobs.top_logprobs.%d", i));
             int n = cJSON_GetArraySize(top);
             CHECK(n >= MAX(k, 1) && n <= k + 1);
-            snprintf(path, sizeof path, "choices.0.logprobs.tokens.%d", i);
-            const cJSON *own = cJSON_GetObjectItemCaseSensitive(top, json_text(a.json, path));
-            snprintf(path, sizeof path, "choices.0.logprobs.token_logprobs.%d", i);
-            CHECK(cJSON_IsNumber(own) && own->valuedouble == json_number(a.json, path));
+            const cJSON *own =
+                cJSON_GetObjectItemCaseSensitive(top, json_text(a.json, test_text("choices.0.logprobs.tokens.%d", i)));
+            CHECK(cJSON_IsNumber(own) &&
+                  own->valuedouble == json_number(a.json, test_text("choices.0.logprobs.token_logprobs.%d", i)));
             for (const cJSON *t = top->child; k > 0 && t && t->next && t->next->next; t = t->next)
                 CHECK(t->valuedouble >= t->next->valuedouble);
         }
@@ -115,18 +109,15 @@ TEST(completion_best_of_are_the_most_probable) {
     static const char form[] = "{\"prompt\":\"The miller\",\"max_tokens\":10,\"ignore_eos\":true,\"logprobs\":0,"
                                "\"seed\":4,\"noise_seed\":5,\"n\":%d,\"best_of\":%d}";
     Daemon d;
-    char body[256], path[64];
     double mean[ALL] = {0};
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    snprintf(body, sizeof body, form, ALL, ALL);
-    Answer all = complete(&d, body);
-    snprintf(body, sizeof body, form, BEST, ALL);
-    Answer best = complete(&d, body);
+    Answer all = complete(&d, test_text(form, ALL, ALL));
+    Answer best = complete(&d, test_text(form, BEST, ALL));
     CHECK_MSG(all.status == 200 && best.status == 200, "%s", best.body);
     for (int i = 0; i < ALL; i++) {
         const cJSON *token;
-        snprintf(path, sizeof path, "choices.%d.logprobs.token_logprobs", i);
-        cJSON_ArrayForEach(token, json_at(all.json, path)) mean[i] += token->valuedouble / 10;
+        cJSON_ArrayForEach(token, json_at(all.json, test_text("choices.%d.logprobs.token_logprobs", i))) mean[i] +=
+            token->valuedouble / 10;
     }
     for (int k = 0; k < BEST; k++) {
         int next = 0;

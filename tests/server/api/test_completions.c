@@ -111,9 +111,7 @@ TEST(completion_noise_seed_list) {
                             "\"noise_seed\":[11,12,13,14],\"ignore_eos\":true}");
     CHECK_MSG(a.status == 200, "%s", a.body);
     for (int c = 0; c < 4; c++) {
-        char path[64];
-        snprintf(path, sizeof path, "choices.%d.noise_seed", c);
-        CHECK(json_number(a.json, path) == 11 + c);
+        CHECK(json_number(a.json, test_text("choices.%d.noise_seed", c)) == 11 + c);
     }
     Answer b =
         complete(&d, "{\"prompt\":\"The wheel\",\"max_tokens\":20,\"seed\":3,\"noise_seed\":13,\"ignore_eos\":true}");
@@ -134,16 +132,13 @@ TEST(completion_prompt_forms) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     static const char rest[] = "\"max_tokens\":12,\"seed\":4,\"noise_seed\":4,\"ignore_eos\":true,\"temperature\":0.8";
-    char request[1024];
     Answer ids = http_post(&d, "/tokenize", "{\"prompt\":\"The stones\"}");
     char *tokens = json_raw(ids.json, "tokens");
-    snprintf(request, sizeof request, "{\"prompt\":[\"The river\",\"The stones\",%s],\"n\":2,%s}", tokens, rest);
-    Answer all = complete(&d, request);
+    Answer all = complete(&d, test_text("{\"prompt\":[\"The river\",\"The stones\",%s],\"n\":2,%s}", tokens, rest));
     CHECK_MSG(all.status == 200, "%s", all.body);
     static const char *const prompts[] = {"\"The river\"", "\"The stones\""};
     for (int p = 0; p < 3; p++) {
-        snprintf(request, sizeof request, "{\"prompt\":%s,\"n\":2,%s}", p < 2 ? prompts[p] : tokens, rest);
-        Answer one = complete(&d, request);
+        Answer one = complete(&d, test_text("{\"prompt\":%s,\"n\":2,%s}", p < 2 ? prompts[p] : tokens, rest));
         CHECK(!strcmp(answer_text(&all, 2 * p), answer_text(&one, 0)) &&
               !strcmp(answer_text(&all, 2 * p + 1), answer_text(&one, 1)));
         answer_free(&one);
@@ -151,18 +146,14 @@ TEST(completion_prompt_forms) {
     CHECK(!strcmp(answer_text(&all, 2), answer_text(&all, 4)));
     double each = json_number(all.json, "usage.prompt_tokens");
     answer_free(&all);
-    snprintf(request, sizeof request, "{\"prompt\":\"The river\",%s}", rest);
-    Answer one = complete(&d, request);
+    Answer one = complete(&d, test_text("{\"prompt\":\"The river\",%s}", rest));
     CHECK(each == json_number(one.json, "usage.prompt_tokens") + 2 * json_number(ids.json, "count"));
     answer_free(&one);
 
     /* Absent, null and empty prompts start a document. */
-    snprintf(request, sizeof request, "{%s}", rest);
-    Answer absent = complete(&d, request);
-    snprintf(request, sizeof request, "{\"prompt\":[0],%s}", rest);
-    Answer bos = complete(&d, request);
-    snprintf(request, sizeof request, "{\"prompt\":\"\",%s}", rest);
-    Answer empty = complete(&d, request);
+    Answer absent = complete(&d, test_text("{%s}", rest));
+    Answer bos = complete(&d, test_text("{\"prompt\":[0],%s}", rest));
+    Answer empty = complete(&d, test_text("{\"prompt\":\"\",%s}", rest));
     CHECK(absent.status == 200 && json_number(absent.json, "usage.prompt_tokens") == 1);
     CHECK(!strcmp(answer_text(&absent, 0), answer_text(&bos, 0)) &&
           !strcmp(answer_text(&absent, 0), answer_text(&empty, 0)));
@@ -176,11 +167,9 @@ TEST(completion_prompt_forms) {
 
 /* The streamed form of a request says the same as the plain one, byte for byte and array for array. */
 static void check_stream(const Daemon *d, const char *fields, int n) {
-    char request[2048];
-    snprintf(request, sizeof request, "{%s}", fields);
-    Answer plain = complete(d, request);
-    snprintf(request, sizeof request, "{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", fields);
-    Answer streamed = complete(d, request);
+    Answer plain = complete(d, test_text("{%s}", fields));
+    Answer streamed =
+        complete(d, test_text("{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", fields));
     CHECK_MSG(plain.status == 200 && streamed.status == 200, "%s: %s %s", fields, plain.body, streamed.body);
     Events e = events_parse(streamed.body);
     CHECK_MSG(e.done && !e.malformed && e.n > 1, "%s: %s", fields, streamed.body);
@@ -243,9 +232,7 @@ TEST(completion_stream_equals_plain) {
         {"\"max_tokens\":1,\"stop_token_ids\":[1,2,3]", 1},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char fields[1024];
-        snprintf(fields, sizeof fields, "%s,%s", seeds, cases[i].fields);
-        check_stream(&d, fields, cases[i].n);
+        check_stream(&d, test_text("%s,%s", seeds, cases[i].fields), cases[i].n);
     }
     daemon_stop(&d);
 }
@@ -256,16 +243,13 @@ TEST(completion_stop_strings) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     static const char head[] = "{\"prompt\":\"The river\",\"max_tokens\":100,\"seed\":21,\"noise_seed\":2,"
                                "\"ignore_eos\":true";
-    char request[1024];
-    snprintf(request, sizeof request, "%s}", head);
-    Answer whole = complete(&d, request);
+    Answer whole = complete(&d, test_text("%s}", head));
     const char *text = answer_text(&whole, 0);
     REQUIRE(strlen(text) > 40);
     for (size_t at = 8; at < 40; at += 4) {
         char stop[4] = {text[at], text[at + 1], text[at + 2], 0};
         if (strpbrk(stop, "\"\\\n\r\t") || (stop[0] & 0x80) || (stop[1] & 0x80) || (stop[2] & 0x80)) continue;
-        snprintf(request, sizeof request, "%s,\"stop\":[\"never seen\",\"%s\"]}", head, stop);
-        Answer cut = complete(&d, request);
+        Answer cut = complete(&d, test_text("%s,\"stop\":[\"never seen\",\"%s\"]}", head, stop));
         size_t want = (size_t)(strstr(text, stop) - text);
         CHECK_MSG(strlen(answer_text(&cut, 0)) == want && !strncmp(text, answer_text(&cut, 0), want), "stop \"%s\": %s",
                   stop, cut.body);
@@ -289,10 +273,8 @@ TEST(completion_same_among_others) {
     for (int round = 0; round < ROUNDS; round++) {
         int fds[OTHERS];
         for (int i = 0; i < OTHERS; i++) {
-            char body[256];
-            snprintf(body, sizeof body, "{\"prompt\":[%d,%d,%d],\"max_tokens\":%d,\"stream\":true,\"n\":%d}", i, round,
-                     i + 7, 20 + 30 * i, 1 + i % 3);
-            fds[i] = raw_completion(&d, body);
+            fds[i] = raw_completion(&d, test_text("{\"prompt\":[%d,%d,%d],\"max_tokens\":%d,\"stream\":true,\"n\":%d}",
+                                                  i, round, i + 7, 20 + 30 * i, 1 + i % 3));
         }
         Answer among = complete(&d, request);
         CHECK(json_same(alone.json, "choices", among.json, "choices"));
@@ -379,20 +361,19 @@ TEST(completion_begins_without_the_space_of_its_first_word) {
     c.eos_token_id = 2;
     c.bos_token_id = 1;
     Daemon d;
-    char *dir = test_dir(), *json = llama_json();
+    const char *dir = test_dir();
+    char *json = llama_json();
     REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1));
     test_write_text(dir, "tokenizer.json", json);
     REQUIRE(daemon_start_at(&d, dir, NULL));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[256];
-        snprintf(body, sizeof body,
-                 "{\"prompt\":%s,\"max_tokens\":2,\"temperature\":0,\"ignore_eos\":true,\"logit_bias\":{\"%d\":100}}",
-                 cases[i].prompt, THE);
+        const char *body = test_text(
+            "{\"prompt\":%s,\"max_tokens\":2,\"temperature\":0,\"ignore_eos\":true,\"logit_bias\":{\"%d\":100}}",
+            cases[i].prompt, THE);
         Answer a = complete(&d, body);
         CHECK_MSG(a.status == 200 && !strcmp(answer_text(&a, 0), cases[i].text), "%s: %s", body, a.body);
         answer_free(&a);
     }
     daemon_stop(&d);
-    free(dir);
     free(json);
 }

@@ -11,33 +11,30 @@
 
 enum { COMPONENTS = 5 };
 
-static bool start(Daemon *d, char **dir) {
+static bool start(Daemon *d) {
     Config c = test_variant(attention_kind_find("symmetric"), "residual");
     c.vocab_size = TEST_VOCAB;
     c.noise.components = COMPONENTS;
-    *dir = test_dir();
-    return test_checkpoint_write_as(*dir, &c, DTYPE_F32, 1) && daemon_start_at(d, *dir, NULL);
+    const char *dir = test_dir();
+    return test_checkpoint_write_as(dir, &c, DTYPE_F32, 1) && daemon_start_at(d, dir, NULL);
 }
 
 #define ASKED "\"prompt\":\"The river\",\"max_tokens\":12,\"temperature\":0,\"seed\":1,\"ignore_eos\":true"
 
 static int component(const Answer *a, int choice) {
-    char path[64];
-    snprintf(path, sizeof path, "choices.%d.noise_component", choice);
+    const char *path = test_text("choices.%d.noise_component", choice);
     return json_at(a->json, path) ? (int)json_number(a->json, path) : -1;
 }
 
 static const char *text(const Answer *a, int choice) {
-    char path[64];
-    snprintf(path, sizeof path, "choices.%d.text", choice);
-    return json_text(a->json, path);
+    return json_text(a->json, test_text("choices.%d.text", choice));
 }
 
 TEST(component_is_drawn_by_the_seed_or_named) {
     Daemon d;
-    char *dir, body[512];
+    char body[512];
     int seen[COMPONENTS] = {0};
-    REQUIRE(start(&d, &dir));
+    REQUIRE(start(&d));
     Answer drawn = http_post(&d, "/v1/completions", "{" ASKED ",\"n\":32,\"noise_seed\":9}");
     REQUIRE(drawn.status == 200);
     for (int i = 0; i < 32; i++) {
@@ -68,16 +65,15 @@ TEST(component_is_drawn_by_the_seed_or_named) {
     Answer *all[] = {&drawn, &same, &both, &replayed};
     for (size_t i = 0; i < COUNTOF(all); i++) answer_free(all[i]);
     daemon_stop(&d);
-    free(dir);
 }
 
 static int cached(const Daemon *d, int component) {
-    char body[512];
-    snprintf(body, sizeof body,
-             "{\"prompt\":\"The river runs below the mill, and the miller counts the stones. Every stone was a word.\","
-             "\"max_tokens\":1,\"noise_seed\":9,\"noise_component\":%d}",
-             component);
-    Answer a = http_post(d, "/v1/completions", body);
+    Answer a = http_post(
+        d, "/v1/completions",
+        test_text(
+            "{\"prompt\":\"The river runs below the mill, and the miller counts the stones. Every stone was a word.\","
+            "\"max_tokens\":1,\"noise_seed\":9,\"noise_component\":%d}",
+            component));
     int tokens = a.status == 200 ? (int)json_number(a.json, "usage.prompt_tokens_details.cached_tokens") : -1;
     answer_free(&a);
     return tokens;
@@ -85,32 +81,28 @@ static int cached(const Daemon *d, int component) {
 
 TEST(component_has_prompts_of_its_own_in_the_cache) {
     Daemon d;
-    char *dir;
-    REQUIRE(start(&d, &dir));
+    REQUIRE(start(&d));
     CHECK(cached(&d, 0) == 0 && cached(&d, 0) > 0);
     CHECK(cached(&d, 1) == 0 && cached(&d, 1) > 0);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* Which component a text is of: all of them under one seed, each as if it had been asked alone. */
 TEST(component_of_a_text_by_its_score) {
     Daemon d;
-    char *dir, body[512], path[64];
-    REQUIRE(start(&d, &dir));
+    REQUIRE(start(&d));
     static const char front[] = "\"prompt\":\"The river\",\"continuations\":[\" and the mill\"],\"noise_scale\":4";
-    snprintf(body, sizeof body, "{%s,\"noise_component\":[0,1,2,3,4]}", front);
-    Answer all = http_post(&d, "/v1/score", body);
+    Answer all = http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":[0,1,2,3,4]}", front));
     REQUIRE(all.status == 200 && cJSON_GetArraySize(json_at(all.json, "choices")) == COMPONENTS);
     double best = -1e9, seed = json_number(all.json, "choices.0.noise_seed");
     int which = -1;
     for (int c = 0; c < COMPONENTS; c++) {
-        snprintf(path, sizeof path, "choices.%d.noise_seed", c);
-        CHECK(component(&all, c) == c && json_number(all.json, path) == seed);
-        snprintf(body, sizeof body, "{%s,\"noise_component\":%d,\"noise_seed\":%.0f}", front, c, seed);
-        Answer one = http_post(&d, "/v1/score", body);
-        snprintf(path, sizeof path, "choices.%d.logprobs", c);
-        CHECK_MSG(one.status == 200 && json_same(all.json, path, one.json, "choices.0.logprobs"), "%s", one.body);
+        CHECK(component(&all, c) == c && json_number(all.json, test_text("choices.%d.noise_seed", c)) == seed);
+        Answer one =
+            http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":%d,\"noise_seed\":%.0f}", front, c, seed));
+        CHECK_MSG(one.status == 200 &&
+                      json_same(all.json, test_text("choices.%d.logprobs", c), one.json, "choices.0.logprobs"),
+                  "%s", one.body);
         double logprob = json_number(one.json, "choices.0.logprob");
         if (logprob > best) best = logprob, which = c;
         answer_free(&one);
@@ -119,17 +111,14 @@ TEST(component_of_a_text_by_its_score) {
     CHECK(json_number(all.json, "likeliest.0.noise_component") == which);
     answer_free(&all);
     /* Pairs, each its own; and two arrays that make none. */
-    snprintf(body, sizeof body, "{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8]}", front);
-    Answer pairs = http_post(&d, "/v1/score", body);
+    Answer pairs = http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8]}", front));
     CHECK_MSG(pairs.status == 200 && component(&pairs, 1) == 3 && json_number(pairs.json, "choices.1.noise_seed") == 8,
               "%s", pairs.body);
     answer_free(&pairs);
-    snprintf(body, sizeof body, "{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8,9]}", front);
-    Answer none = http_post(&d, "/v1/score", body);
+    Answer none = http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8,9]}", front));
     answer_check_error(&none, 400, "noise_component", "pairs");
     answer_free(&none);
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(component_needs_a_model_that_has_them) {
@@ -143,11 +132,9 @@ TEST(component_needs_a_model_that_has_them) {
                  {"\"noise_component\":[1,2]", "noise_component has 2 components, the answer has 1 choices"},
                  {"\"noise_component\":[1,2],\"n\":2,\"best_of\":4", "best_of picks them"}};
     Daemon d;
-    char *dir, body[512];
-    REQUIRE(start(&d, &dir));
+    REQUIRE(start(&d));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        snprintf(body, sizeof body, "{" ASKED ",%s}", cases[i].field);
-        Answer a = http_post(&d, "/v1/completions", body);
+        Answer a = http_post(&d, "/v1/completions", test_text("{" ASKED ",%s}", cases[i].field));
         CHECK_MSG(a.status == 400 && strstr(a.body, cases[i].says), "%s: %d %s", cases[i].field, a.status, a.body);
         answer_free(&a);
     }
@@ -165,5 +152,4 @@ TEST(component_needs_a_model_that_has_them) {
               none.status, none.body);
     answer_free(&none);
     daemon_stop(&d);
-    free(dir);
 }

@@ -46,9 +46,9 @@ TEST(describe_template_tokens) {
                   "usage.prompt_tokens", 2}};
     Daemon d;
     Err err;
-    char *dir = test_dir(), path[512];
+    const char *dir = test_dir();
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    const char *path = test_text("%s/tokenizer.json", dir);
     Tokenizer *t = NULL;
     REQUIRE(tokenizer_json_load(&t, path, &err) == 0);
     TokenizerSpec spec = *tokenizer_spec(t);
@@ -72,14 +72,13 @@ TEST(describe_template_tokens) {
     CHECK(cJSON_IsTrue(json_at(a.json, "add_bos_token")) && cJSON_IsTrue(json_at(a.json, "add_eos_token")));
     answer_free(&a);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* Of tokenizer_config.json what says something about the tokenizer; and nothing of paths. */
 TEST(describe_folder) {
     static const char jinja[] = "{{ '<|im_start|>' + role + '\\n' + \"<|im_end|>\" }}";
     Daemon d;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     test_write_text(dir, "tokenizer_config.json",
                     "{\"tokenizer_class\":\"GPT2Tokenizer\",\"name_or_path\":\"/home/somebody/secret\","
@@ -98,7 +97,6 @@ TEST(describe_folder) {
     CHECK(!strstr(a.body, dir));
     answer_free(&a);
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(describe_props) {

@@ -9,8 +9,7 @@
 #include <string.h>
 
 static char *vectors(const Daemon *d, const char *fields) {
-    char body[512];
-    snprintf(body, sizeof body, "{%s}", fields);
+    const char *body = test_text("{%s}", fields);
     Answer a = http_post(d, "/v1/embeddings", body);
     CHECK_MSG(a.status == 200, "%s: %d %s", body, a.status, a.body);
     char *data = json_raw(a.json, "data");
@@ -33,14 +32,11 @@ TEST(embeddings_object) {
     CHECK(!strcmp(json_text(a.json, "object"), "list") && !strncmp(json_text(a.json, "id"), "embd-", 5));
     CHECK(json_number(a.json, "created") > 1.7e9);
     for (int i = 0; i < 2; i++) {
-        char path[40];
-        snprintf(path, sizeof path, "data.%d.embedding", i);
-        const cJSON *x = json_at(a.json, path), *v;
+        const cJSON *x = json_at(a.json, test_text("data.%d.embedding", i)), *v;
         double squares = 0;
         cJSON_ArrayForEach(v, x) squares += v->valuedouble * v->valuedouble;
         CHECK_MSG(fabs(squares - 1) < 1e-5, "%g", squares);
-        snprintf(path, sizeof path, "data.%d.index", i);
-        CHECK(json_number(a.json, path) == i);
+        CHECK(json_number(a.json, test_text("data.%d.index", i)) == i);
     }
     CHECK(json_number(a.json, "usage.prompt_tokens") > 2);
     CHECK(json_number(a.json, "usage.prompt_tokens") == json_number(a.json, "usage.total_tokens"));
@@ -121,12 +117,9 @@ TEST(embeddings_bad_requests) {
 
 /* Both vectors have unit length. */
 static double product(const cJSON *json, int a, int b) {
-    char path[40];
     double sum = 0;
-    snprintf(path, sizeof path, "data.%d.embedding", a);
-    const cJSON *x = json_at(json, path), *y;
-    snprintf(path, sizeof path, "data.%d.embedding", b);
-    y = json_at(json, path);
+    const cJSON *x = json_at(json, test_text("data.%d.embedding", a)), *y;
+    y = json_at(json, test_text("data.%d.embedding", b));
     for (x = x ? x->child : NULL, y = y ? y->child : NULL; x && y; x = x->next, y = y->next)
         sum += x->valuedouble * y->valuedouble;
     return sum;
@@ -176,7 +169,7 @@ TEST(embeddings_without_length) {
     static const float zeros[1 << 16];
     Daemon d;
     Edit e;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     edit_open(&e, dir);
     for (int i = 0; i < e.n; i++) e.out[i].data = zeros;
@@ -190,7 +183,6 @@ TEST(embeddings_without_length) {
     answer_free(&a);
     answer_free(&b);
     daemon_stop(&d);
-    free(dir);
 }
 
 TEST(rerank_bad_requests) {

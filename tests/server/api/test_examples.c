@@ -7,11 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static bool has(const char *what) {
-    char line[256];
-    snprintf(line, sizeof line, "{ %s; } >/dev/null 2>&1", what);
-    return system(line) == 0;
-}
+static bool has(const char *what) { return system(test_text("{ %s; } >/dev/null 2>&1", what)) == 0; }
 
 /* What a shell command prints, malloc'ed; its exit status. */
 static char *printed(const char *command, int *status) {
@@ -68,11 +64,9 @@ TEST(examples_javascript_openai) {
 }
 
 TEST(examples_c) {
-    char *dir = test_dir(), command[512];
-    snprintf(command, sizeof command,
-             "cc -Wall -Wextra -Werror examples/complete.c -o %s/complete -lcurl -lcjson && %s/complete", dir, dir);
-    prints_the_answer(command);
-    free(dir);
+    const char *dir = test_dir();
+    prints_the_answer(test_text(
+        "cc -Wall -Wextra -Werror examples/complete.c -o %s/complete -lcurl -lcjson && %s/complete", dir, dir));
 }
 
 TEST(examples_shell) { prints_the_answer("examples/stream.sh"); }
@@ -83,11 +77,10 @@ TEST(examples_provenance) {
     if (!has("python3 --version")) SKIP("needs python3");
     if (SANITIZED) SKIP("asks the daemon what the tests of /v1/score ask it");
     Daemon d;
-    char line[128];
     int status;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    snprintf(line, sizeof line, "python3 examples/provenance.py http://127.0.0.1:%d 8", d.port);
-    char *text = printed(line, &status), *last = strstr(text, "64 tokens:");
+    char *text = printed(test_text("python3 examples/provenance.py http://127.0.0.1:%d 8", d.port), &status),
+         *last = strstr(text, "64 tokens:");
     CHECK_MSG(status == 0 && strstr(text, "128 texts, 16 noise_seeds") && last && atoi(last + 10) < 50, "%s", text);
     free(text);
     daemon_stop(&d);
@@ -100,12 +93,11 @@ TEST(examples_walk_prints_what_the_page_shows) {
     const Kernels *all[KERNELS_LEVELS];
     int n = kernels_available(all), status;
     if (!strcmp(all[n - 1]->name, "amx")) n--;
-    char line[256];
     test_env("NOISED_ISA", all[n - 1]->name);
     Daemon d;
     REQUIRE(daemon_start_at(&d, "weights/demo", NULL));
-    snprintf(line, sizeof line, "python3 scripts/notebook.py docs/walk-seeds.md http://127.0.0.1:%d", d.port);
-    char *text = printed(line, &status);
+    char *text =
+        printed(test_text("python3 scripts/notebook.py docs/walk-seeds.md http://127.0.0.1:%d", d.port), &status);
     CHECK_MSG(status == 0, "%s", text);
     free(text);
     daemon_stop(&d);

@@ -322,17 +322,14 @@ TEST(fields_stream_from) {
         {"{\"stream_from\":1,\"prompt\":[\"a\",\"b\"]}", 400, "stream_from"},
     };
     Daemon d;
-    char body[512];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
-    snprintf(body, sizeof body, form, 0);
-    Answer whole = ask(&d, body);
+    Answer whole = ask(&d, test_text(form, 0));
     Events all = events_parse(whole.body);
     char *text = events_text(&all, 0), *ids = ids_of(&all), *rest_ids = ids;
     for (int k = 1; k <= 40; k++) {
         rest_ids = strchr(rest_ids, ' ') + 1;
-        snprintf(body, sizeof body, form, k);
-        Answer a = ask(&d, body);
+        Answer a = ask(&d, test_text(form, k));
         Events e = events_parse(a.body);
         char *tail = events_text(&e, 0), *tail_ids = ids_of(&e);
         size_t n = strlen(text), m = strlen(tail), i = strlen(ids), j = strlen(tail_ids);
@@ -355,14 +352,13 @@ TEST(fields_stream_from) {
 /* Text that may become a stop string waits, and goes out beside the last token: who has that token has the text. */
 TEST(fields_stream_from_the_last_token) {
     Daemon d;
-    char body[256];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (int k = 1; k <= 8; k++) {
-        snprintf(body, sizeof body,
-                 P "\"max_tokens\":%d,\"regex\":\"the end of it\",\"stop\":\"the end of it all\",\"stream\":true,"
-                   "\"stream_from\":%d}",
-                 k, k);
-        Answer a = ask(&d, body);
+        Answer a = ask(
+            &d,
+            test_text(P "\"max_tokens\":%d,\"regex\":\"the end of it\",\"stop\":\"the end of it all\",\"stream\":true,"
+                        "\"stream_from\":%d}",
+                      k, k));
         Events e = events_parse(a.body);
         char *text = events_text(&e, 0);
         CHECK_MSG(!*text && e.done && events_finish(&e, 0), "%d: \"%s\"", k, text);

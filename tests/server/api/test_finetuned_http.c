@@ -17,7 +17,7 @@
 #include <string.h>
 
 typedef struct Tuned {
-    char *dir;
+    const char *dir;
     Checkpoint checkpoint;
     Examples examples;
     TaskData data;
@@ -40,16 +40,13 @@ static void compute(Tuned *t) {
 
 /* Trains the network that `from` gives on the file `name` of t's folder for an epoch; at most three examples. */
 static bool tune(Tuned *t, const char *name, const char *from) {
-    char args[1024], path[300];
     Err err;
-    snprintf(args, sizeof args, "finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir,
-             name, t->dir);
-    trainer_done(args);
-    snprintf(path, sizeof path, "%s/run", t->dir);
-    if (checkpoint_open(&t->checkpoint, path, &err)) return false;
+    trainer_done(
+        test_text("finetune %s --train %s/%s --epochs 1 --lr 1e-2 --batch 2 --out %s/run", from, t->dir, name, t->dir));
+    if (checkpoint_open(&t->checkpoint, test_text("%s/run", t->dir), &err)) return false;
     const Config *c = &t->checkpoint.model.cfg;
-    snprintf(path, sizeof path, "%s/%s", t->dir, name);
-    if (examples_load(&t->examples, path, FORMAT_AUTO, &t->checkpoint.labels, &err)) return false;
+    if (examples_load(&t->examples, test_text("%s/%s", t->dir, name), FORMAT_AUTO, &t->checkpoint.labels, &err))
+        return false;
     if (task_data_encode(&t->data, &t->examples, t->checkpoint.tokenizer, c, false, &err)) return false;
     compute(t);
     return true;
@@ -72,14 +69,10 @@ static bool tune_text(Tuned *t, const char *name, const char *text, const char *
 }
 
 static bool tune_images(Tuned *t, const void *images, size_t n_images, const void *labels, size_t n_labels) {
-    char path[300], from[400];
     *t = (Tuned){.dir = test_dir()};
-    snprintf(path, sizeof path, "%s/my-images-idx3-ubyte", t->dir);
-    test_write_file(path, images, n_images);
-    snprintf(path, sizeof path, "%s/my-labels-idx1-ubyte", t->dir);
-    test_write_file(path, labels, n_labels);
-    snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_IMAGES));
-    return tune(t, "my-images-idx3-ubyte", from);
+    test_write_file(test_text("%s/my-images-idx3-ubyte", t->dir), images, n_images);
+    test_write_file(test_text("%s/my-labels-idx1-ubyte", t->dir), labels, n_labels);
+    return tune(t, "my-images-idx3-ubyte", test_text("--init %s", test_checkpoint(CHECKPOINT_IMAGES)));
 }
 
 static void tuned_close(Tuned *t) {
@@ -87,7 +80,6 @@ static void tuned_close(Tuned *t) {
     examples_free(&t->examples);
     checkpoint_close(&t->checkpoint);
     free(t->logits);
-    free(t->dir);
 }
 
 /* The probabilities of a unit, as the daemon makes them of logits. */
@@ -100,11 +92,7 @@ static Probabilities probabilities(const Tuned *t, int unit) {
     return p;
 }
 
-static bool serve(Daemon *d, const Tuned *t) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/run", t->dir);
-    return daemon_start_at(d, path, NULL);
-}
+static bool serve(Daemon *d, const Tuned *t) { return daemon_start_at(d, test_text("%s/run", t->dir), NULL); }
 
 static void check_texts(const char *preset) {
     Tuned t;
@@ -119,12 +107,10 @@ static void check_texts(const char *preset) {
     CHECK_MSG(a.status == 200, "%s", a.body);
     for (int i = 0; i < 3 && a.status == 200; i++) {
         Probabilities p = probabilities(&t, i);
-        char path[60];
-        snprintf(path, sizeof path, "data.%d.label", i);
-        CHECK(!strcmp(json_text(a.json, path), labels_name(&t.checkpoint.labels, probabilities_best(&p))));
+        CHECK(!strcmp(json_text(a.json, test_text("data.%d.label", i)),
+                      labels_name(&t.checkpoint.labels, probabilities_best(&p))));
         for (int k = 0; k < 3; k++) {
-            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
-            CHECK((float)json_number(a.json, path) == p.mean[k]);
+            CHECK((float)json_number(a.json, test_text("data.%d.probs.%d", i, k)) == p.mean[k]);
         }
         probabilities_free(&p);
     }
@@ -175,9 +161,7 @@ static void check_tags(const char *preset) {
     for (int unit = 0; unit < 5 && a.status == 200; unit++) {
         Probabilities p = probabilities(&t, unit);
         int best = probabilities_best(&p);
-        char path[60];
-        snprintf(path, sizeof path, "data.%d.tokens.%d", unit / 3, unit % 3);
-        const cJSON *word = json_at(a.json, path);
+        const cJSON *word = json_at(a.json, test_text("data.%d.tokens.%d", unit / 3, unit % 3));
         CHECK_MSG(word && !strcmp(json_text(word, "text"), t.examples.text[unit]) &&
                       !strcmp(json_text(word, "label"), labels_name(&t.checkpoint.labels, best)) &&
                       (float)json_number(word, "score") == p.mean[best],
@@ -201,7 +185,7 @@ static void check_questions(const char *preset, bool noisy) {
     Daemon d;
     Config c;
     int n = 0;
-    char *dir = test_dir(), path[300];
+    const char *dir = test_dir();
     REQUIRE(preset_config(&c, preset, NULL) == 0);
     if (noisy) c.noise.scope = NOISE_HEAD;
     c.vocab_size = WORDS;
@@ -211,7 +195,7 @@ static void check_questions(const char *preset, bool noisy) {
     c.n_labels = labels.n;
     char *config = config_json_print(&c, &labels);
     test_write_text(dir, "config.json", config);
-    snprintf(path, sizeof path, "%s/config.json", dir);
+    const char *path = test_text("%s/config.json", dir);
     const char *text = tags ? "the\tO\nriver\tB-W\n\nmiller\tB-P\nsaid\tO\n"
                             : "{\"text\":\"the river\",\"label\":\"B\"}\n{\"text\":\"a word\",\"label\":\"A\"}\n";
     REQUIRE(tune_text(&t, tags ? "x.conll" : "x.jsonl", text, path));
@@ -232,7 +216,6 @@ static void check_questions(const char *preset, bool noisy) {
     CHECK(daemon_stop(&d) == 0);
     tuned_close(&t);
     free(config);
-    free(dir);
 }
 
 TEST(finetuned_networks_answer_every_get) {
@@ -246,7 +229,7 @@ TEST(finetuned_images_are_served) {
     enum { PIXELS = 24 };
     unsigned char images[16 + 2 * PIXELS] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6};
     unsigned char labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
-    char *body, path[300];
+    char *body;
     size_t size;
     Tuned t;
     Daemon d;
@@ -265,11 +248,10 @@ TEST(finetuned_images_are_served) {
     CHECK_MSG(a.status == 200, "%s", a.body);
     for (int i = 0; i < 2 && a.status == 200; i++) {
         Probabilities p = probabilities(&t, i);
-        snprintf(path, sizeof path, "data.%d.label", i);
-        CHECK(!strcmp(json_text(a.json, path), labels_name(&t.checkpoint.labels, probabilities_best(&p))));
+        CHECK(!strcmp(json_text(a.json, test_text("data.%d.label", i)),
+                      labels_name(&t.checkpoint.labels, probabilities_best(&p))));
         for (int k = 0; k < p.n; k++) {
-            snprintf(path, sizeof path, "data.%d.probs.%d", i, k);
-            CHECK((float)json_number(a.json, path) == p.mean[k]);
+            CHECK((float)json_number(a.json, test_text("data.%d.probs.%d", i, k)) == p.mean[k]);
         }
         probabilities_free(&p);
     }

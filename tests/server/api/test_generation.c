@@ -9,11 +9,10 @@
 #define SEEDS "\"prompt\":\"The river\",\"max_tokens\":24,\"seed\":3,\"noise_seed\":4,\"ignore_eos\":true"
 
 static bool start(Daemon *d, const char *generation) {
-    char *dir = test_dir();
+    const char *dir = test_dir();
     bool ok = test_checkpoint_write(dir, CHECKPOINT_SMALL, 1);
     if (generation) test_write_text(dir, "generation_config.json", generation);
     ok = ok && daemon_start_at(d, dir, "--model-name tiny");
-    free(dir);
     return ok;
 }
 

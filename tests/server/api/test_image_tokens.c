@@ -13,8 +13,9 @@
 enum { SHADES = 16, CLASSES = 10, PIXELS = 14 * 14 };
 
 /* The preset with noise and random weights, and the tokenizer that `noised-train images` writes. */
-static char *image_folder(void) {
-    char *dir = test_dir(), path[512], words[SHADES + CLASSES][8];
+static const char *image_folder(void) {
+    const char *dir = test_dir();
+    char path[512], words[SHADES + CLASSES][8];
     const char *list[SHADES + CLASSES];
     Config c;
     TestModel t;
@@ -34,16 +35,15 @@ static char *image_folder(void) {
 }
 
 static Answer draw(const Daemon *d, const char *prompt, int n, int noise_seed) {
-    char request[256];
-    snprintf(request, sizeof request,
-             "{\"prompt\":%s,\"max_tokens\":%d,\"seed\":5,\"noise_seed\":%d,\"return_token_ids\":true}", prompt, n,
-             noise_seed);
-    return http_post(d, "/v1/completions", request);
+    return http_post(
+        d, "/v1/completions",
+        test_text("{\"prompt\":%s,\"max_tokens\":%d,\"seed\":5,\"noise_seed\":%d,\"return_token_ids\":true}", prompt, n,
+                  noise_seed));
 }
 
 TEST(image_tokens_are_completed) {
     Daemon d;
-    char *dir = image_folder();
+    const char *dir = image_folder();
     REQUIRE(daemon_start_at(&d, dir, NULL));
     Answer ids = draw(&d, "[19]", PIXELS, 1), text = draw(&d, "\"[3]\"", PIXELS, 1),
            other = draw(&d, "[19]", PIXELS, 2);
@@ -59,7 +59,6 @@ TEST(image_tokens_are_completed) {
     CHECK_MSG(ids.status == 400 && strstr(ids.body, "197"), "%d: %s", ids.status, ids.body);
     answer_free(&ids);
     daemon_stop(&d);
-    free(dir);
 }
 
 /* Twenty alternatives are asked for, of eighteen tokens that there are. */
@@ -72,9 +71,8 @@ TEST(image_tokens_have_few_alternatives) {
                   "{\"prompt\":[16,3],\"max_tokens\":3,\"ignore_eos\":true,\"logprobs\":20,\"prompt_logprobs\":20}");
     CHECK_MSG(a.status == 200, "%s", a.body);
     for (int i = 0; i < TOKENS; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "choices.0.logprobs.top_logprobs.%d", i);
-        CHECK_MSG(cJSON_GetArraySize(json_at(a.json, path)) == VOCAB, "%s", a.body);
+        CHECK_MSG(cJSON_GetArraySize(json_at(a.json, test_text("choices.0.logprobs.top_logprobs.%d", i))) == VOCAB,
+                  "%s", a.body);
     }
     CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "choices.0.prompt_logprobs.1")) == VOCAB, "%s", a.body);
     answer_free(&a);

@@ -122,9 +122,8 @@ TEST(llama_says_why_it_ends) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = ask(&d, "/completion", P "\"n_predict\":5}");
-    char *start = json_raw(a.json, "content"), body[512];
-    snprintf(body, sizeof body, P "\"n_predict\":40,\"stop\":[\"never said here\",%s]}", start);
-    Answer word = ask(&d, "/completion", body);
+    char *start = json_raw(a.json, "content");
+    Answer word = ask(&d, "/completion", test_text(P "\"n_predict\":40,\"stop\":[\"never said here\",%s]}", start));
     CHECK_MSG(json_says(word.json, "stop_type", "word") && json_says(word.json, "content", ""), "%s", word.body);
     CHECK(json_same(word.json, "stopping_word", a.json, "content"));
     CHECK(json_says(word.json, "generation_settings.stop.0", "never said here") &&
@@ -152,11 +151,10 @@ TEST(llama_post_sampling_probs) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     for (int greedy = 0; greedy <= 1; greedy++) {
-        char plain[256], filtered[256];
         const char *how = greedy ? "\"temperature\":0" : "\"temperature\":0.7,\"top_k\":3";
-        snprintf(plain, sizeof plain, P "\"n_predict\":6,\"n_probs\":5,%s}", how);
-        snprintf(filtered, sizeof filtered, P "\"n_predict\":6,\"n_probs\":5,\"post_sampling_probs\":true,%s}", how);
-        Answer a = ask(&d, "/completion", plain), b = ask(&d, "/completion", filtered);
+        Answer a = ask(&d, "/completion", test_text(P "\"n_predict\":6,\"n_probs\":5,%s}", how)),
+               b = ask(&d, "/completion",
+                       test_text(P "\"n_predict\":6,\"n_probs\":5,\"post_sampling_probs\":true,%s}", how));
         CHECK(json_same(a.json, "content", b.json, "content"));
         for (int i = 0; i < 6; i++) {
             char path[96];
@@ -198,9 +196,7 @@ TEST(llama_n_predict_fits_the_context) {
     CHECK(left > 1 && json_number(all.json, "tokens_predicted") == left);
     answer_free(&beyond);
     answer_free(&all);
-    char body[256];
-    snprintf(body, sizeof body, P "\"n_predict\":%d}", left - 1);
-    Answer short_of = ask(&d, "/completion", body);
+    Answer short_of = ask(&d, "/completion", test_text(P "\"n_predict\":%d}", left - 1));
     CHECK_MSG(cJSON_IsFalse(json_at(short_of.json, "truncated")), "%s", short_of.body);
     answer_free(&short_of);
     Answer full = ask(&d, "/completion", "{\"prompt\":[" TWELVE "," TWELVE "],\"n_predict\":9,\"ignore_eos\":true}");

@@ -22,11 +22,9 @@ TEST(allowed_token_ids_are_drawn_alone) {
     static const char *const how[] = {"", ",\"temperature\":0", ",\"temperature\":2,\"min_tokens\":40"};
     int seen = 0;
     for (size_t i = 0; i < COUNTOF(how); i++) {
-        char body[256];
         const cJSON *id;
-        snprintf(body, sizeof body, P "\"max_tokens\":40,\"logprobs\":0,\"allowed_token_ids\":[70,81,92,70]%s}",
-                 how[i]);
-        Answer a = ask(&d, body);
+        Answer a =
+            ask(&d, test_text(P "\"max_tokens\":40,\"logprobs\":0,\"allowed_token_ids\":[70,81,92,70]%s}", how[i]));
         CHECK(cJSON_GetArraySize(ids(&a)) == 40);
         cJSON_ArrayForEach(id, ids(&a)) {
             CHECK_MSG(id->valueint == 70 || id->valueint == 81 || id->valueint == 92, "%d", id->valueint);
@@ -112,13 +110,14 @@ TEST(logprobs_name_token_ids) {
     Answer c = http_post(&d, "/v1/chat/completions",
                          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":2,\"logprobs\":true,"
                          "\"ignore_eos\":true,\"return_token_ids\":true,\"return_tokens_as_token_ids\":true}");
-    char name[32];
-    snprintf(name, sizeof name, "token_id:%d", (int)json_number(a.json, "choices.0.token_ids.2"));
-    CHECK_MSG(!strcmp(json_text(a.json, "choices.0.logprobs.tokens.2"), name), "%s", a.body);
+    CHECK_MSG(!strcmp(json_text(a.json, "choices.0.logprobs.tokens.2"),
+                      test_text("token_id:%d", (int)json_number(a.json, "choices.0.token_ids.2"))),
+              "%s", a.body);
     CHECK_MSG(!strncmp(json_at(a.json, "choices.0.logprobs.top_logprobs.0")->child->string, "token_id:", 9), "%s",
               a.body);
-    snprintf(name, sizeof name, "token_id:%d", (int)json_number(c.json, "choices.0.token_ids.1"));
-    CHECK_MSG(!strcmp(json_text(c.json, "choices.0.logprobs.content.1.token"), name), "%s", c.body);
+    CHECK_MSG(!strcmp(json_text(c.json, "choices.0.logprobs.content.1.token"),
+                      test_text("token_id:%d", (int)json_number(c.json, "choices.0.token_ids.1"))),
+              "%s", c.body);
     answer_free(&a);
     answer_free(&c);
     daemon_stop(&d);
@@ -127,12 +126,11 @@ TEST(logprobs_name_token_ids) {
 /* The first of them may be the first of all tokens. */
 TEST(suffix_with_the_token_0) {
     static const char old[] = "<|endoftext|>", prefix[] = "<fim_prefix>";
-    char *dir = test_dir(), path[256];
+    const char *dir = test_dir();
     Daemon d;
     Buffer b = {0};
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
-    test_path(path, dir, "tokenizer.json");
-    char *text = test_read_file(path, NULL), *rest = text;
+    char *text = test_read_file(test_text("%s/tokenizer.json", dir), NULL), *rest = text;
     for (char *at; (at = strstr(rest, old)) != NULL; rest = at + strlen(old))
         buffer_print(&b, "%.*s%s", (int)(at - rest), rest, prefix);
     buffer_print(&b, "%s%c", rest, 0);
@@ -149,7 +147,6 @@ TEST(suffix_with_the_token_0) {
     daemon_stop(&d);
     buffer_free(&b);
     free(text);
-    free(dir);
 }
 
 TEST(suffix_where_the_tokenizer_has_the_tokens) {
@@ -168,7 +165,7 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
          4},
     };
     static const char *const tokens[] = {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
-    char *dir = test_dir();
+    const char *dir = test_dir();
     Daemon d;
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
     for (int i = 0; i < 3; i++) test_add_token(dir, 300 + i, tokens[i]);
@@ -185,14 +182,13 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
         answer_free(&a);
     }
     static const char rest[] = ",\"seed\":1,\"max_tokens\":5,\"ignore_eos\":true}";
-    char body[256];
-    snprintf(body, sizeof body,
-             "{\"input_prefix\":\"a\",\"prompt\":\"b\",\"input_suffix\":\"c\",\"input_extra\":[{\"text\":\"x\","
-             "\"filename\":\"y\"}]%s",
-             rest);
-    Answer infill = http_post(&d, "/infill", body);
-    snprintf(body, sizeof body, "{\"prompt\":\"\\n\\n--- snippet ---\\n\\nxab\",\"suffix\":\"c\"%s", rest);
-    Answer completion = http_post(&d, "/v1/completions", body);
+    Answer infill = http_post(
+        &d, "/infill",
+        test_text("{\"input_prefix\":\"a\",\"prompt\":\"b\",\"input_suffix\":\"c\",\"input_extra\":[{\"text\":\"x\","
+                  "\"filename\":\"y\"}]%s",
+                  rest));
+    Answer completion = http_post(&d, "/v1/completions",
+                                  test_text("{\"prompt\":\"\\n\\n--- snippet ---\\n\\nxab\",\"suffix\":\"c\"%s", rest));
     CHECK(json_same(infill.json, "content", completion.json, "choices.0.text"));
     static const Bad bad[] = {{"{\"input_extra\":[{}]}", 400, "input_extra"},
                               {"{\"input_extra\":[{\"text\":1}]}", 400, "input_extra"},
@@ -207,5 +203,4 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
     answer_free(&infill);
     answer_free(&completion);
     daemon_stop(&d);
-    free(dir);
 }

@@ -11,9 +11,8 @@
 
 /* paths.PATH.METHOD */
 static const cJSON *operation(const cJSON *document, const Route *r) {
-    char path[128];
-    snprintf(path, sizeof path, "%s%s", r->path, r->parameter ? r->parameter : "");
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json_at(document, "paths"), path);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json_at(document, "paths"),
+                                                         test_text("%s%s", r->path, r->parameter ? r->parameter : ""));
     return cJSON_GetObjectItemCaseSensitive(item, r->body ? "post" : "get");
 }
 
@@ -180,8 +179,7 @@ TEST(openapi_refers_to_all_it_describes) {
     cJSON_ArrayForEach(kind, json_at(a.json, "components")) {
         if (!strcmp(kind->string, "securitySchemes")) continue;
         cJSON_ArrayForEach(one, kind) {
-            char name[128];
-            snprintf(name, sizeof name, "#/components/%s/%s", kind->string, one->string);
+            const char *name = test_text("#/components/%s/%s", kind->string, one->string);
             int i = 0;
             while (i < n && strcmp(used[i], name)) i++;
             CHECK_MSG(i < n, "nobody refers to %s", name);

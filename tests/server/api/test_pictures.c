@@ -127,14 +127,11 @@ enum { MOST_THREADS = 32 };
 
 /* What each thread of the daemon has computed so far. */
 static int look(const Daemon *d, Spent *spent) {
-    char path[PATH_BYTES];
     int n = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)d->pid);
-    DIR *tasks = opendir(path);
+    DIR *tasks = opendir(test_text("/proc/%d/task", (int)d->pid));
     for (struct dirent *t; tasks && n < MOST_THREADS && (t = readdir(tasks));) {
         spent[n].thread = atoi(t->d_name);
-        snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)d->pid, spent[n].thread);
-        FILE *f = fopen(path, "r");
+        FILE *f = fopen(test_text("/proc/%d/task/%d/schedstat", (int)d->pid, spent[n].thread), "r");
         if (f && fscanf(f, "%" SCNd64, &spent[n].ns) == 1) n++;
         if (f) fclose(f);
     }

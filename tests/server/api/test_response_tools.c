@@ -247,17 +247,17 @@ TEST(responses_calls_come_back) {
     Daemon d;
     REQUIRE(tools_start(&d, "qwen2.5"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[4096];
-        snprintf(body, sizeof body,
-                 RESPONSE "\"instructions\":\"Be brief\",\"input\":[{\"role\":\"user\",\"content\":\"Rain?\"},%s],"
-                          "\"max_output_tokens\":20,\"seed\":1}",
-                 cases[i][0]);
-        Answer a = ask(&d, "/v1/responses", body);
-        snprintf(body, sizeof body,
-                 CHAT "\"messages\":[{\"role\":\"system\",\"content\":\"Be brief\"},{\"role\":\"user\",\"content\":"
-                      "\"Rain?\"},%s],\"max_tokens\":20,\"seed\":1}",
-                 cases[i][1]);
-        Answer b = ask(&d, "/v1/chat/completions", body);
+        Answer a = ask(
+            &d, "/v1/responses",
+            test_text(RESPONSE "\"instructions\":\"Be brief\",\"input\":[{\"role\":\"user\",\"content\":\"Rain?\"},%s],"
+                               "\"max_output_tokens\":20,\"seed\":1}",
+                      cases[i][0]));
+        Answer b =
+            ask(&d, "/v1/chat/completions",
+                test_text(CHAT
+                          "\"messages\":[{\"role\":\"system\",\"content\":\"Be brief\"},{\"role\":\"user\",\"content\":"
+                          "\"Rain?\"},%s],\"max_tokens\":20,\"seed\":1}",
+                          cases[i][1]));
         char *told = told_response(a.json), *wanted = told_chat(b.json);
         CHECK_MSG(!strcmp(told, wanted), "%s\nnot %s", told, wanted);
         CHECK(json_same(a.json, "usage.input_tokens", b.json, "usage.prompt_tokens"));

@@ -31,11 +31,10 @@ TEST(responses_are_chats) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[1024];
-        snprintf(body, sizeof body, "{%s,\"max_output_tokens\":9," REST "}", cases[i].response);
-        Answer a = http_post(&d, "/v1/responses", body);
-        snprintf(body, sizeof body, "{\"messages\":[%s],\"max_tokens\":9," REST "}", cases[i].chat);
-        Answer b = http_post(&d, "/v1/chat/completions", body);
+        Answer a =
+            http_post(&d, "/v1/responses", test_text("{%s,\"max_output_tokens\":9," REST "}", cases[i].response));
+        Answer b = http_post(&d, "/v1/chat/completions",
+                             test_text("{\"messages\":[%s],\"max_tokens\":9," REST "}", cases[i].chat));
         CHECK_MSG(a.status == 200, "%s", a.body);
         CHECK(json_same(a.json, "output.0.content.0.text", b.json, "choices.0.message.content"));
         CHECK(json_same(a.json, "usage.input_tokens", b.json, "usage.prompt_tokens"));
@@ -72,16 +71,17 @@ TEST(responses_keep_to_a_format) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char body[1024];
-        snprintf(body, sizeof body,
-                 "{\"input\":\"The\",\"text\":{\"format\":%s,\"verbosity\":null},\"max_output_tokens\":40,\"seed\":3}",
-                 cases[i][0]);
-        Answer a = http_post(&d, "/v1/responses", body);
-        snprintf(body, sizeof body,
-                 "{\"messages\":[{\"role\":\"user\",\"content\":\"The\"}],\"response_format\":%s,\"max_tokens\":40,"
-                 "\"seed\":3}",
-                 cases[i][1]);
-        Answer b = http_post(&d, "/v1/chat/completions", body);
+        Answer a = http_post(
+            &d, "/v1/responses",
+            test_text(
+                "{\"input\":\"The\",\"text\":{\"format\":%s,\"verbosity\":null},\"max_output_tokens\":40,\"seed\":3}",
+                cases[i][0]));
+        Answer b = http_post(
+            &d, "/v1/chat/completions",
+            test_text(
+                "{\"messages\":[{\"role\":\"user\",\"content\":\"The\"}],\"response_format\":%s,\"max_tokens\":40,"
+                "\"seed\":3}",
+                cases[i][1]));
         CHECK_MSG(a.status == 200 && b.status == 200, "%s %s", a.body, b.body);
         const char *text = json_text(a.json, "output.0.content.0.text");
         CHECK(json_same(a.json, "output.0.content.0.text", b.json, "choices.0.message.content"));
@@ -106,12 +106,9 @@ TEST(responses_stream) {
     static const char *const last[] = {"response.output_text.done", "response.content_part.done",
                                        "response.output_item.done", "response.incomplete"};
     Daemon d;
-    char request[256];
     REQUIRE(daemon_start(&d, CHECKPOINT_SLOW, "--chat-template plain"));
-    snprintf(request, sizeof request, body, "");
-    Answer whole = http_post(&d, "/v1/responses", request);
-    snprintf(request, sizeof request, body, ",\"stream\":true");
-    Answer a = http_post(&d, "/v1/responses", request);
+    Answer whole = http_post(&d, "/v1/responses", test_text(body, ""));
+    Answer a = http_post(&d, "/v1/responses", test_text(body, ",\"stream\":true"));
     Events e = events_parse_named(a.body);
     Buffer text = {0};
     REQUIRE(!e.malformed && e.n > 9); /* of the text more than one */

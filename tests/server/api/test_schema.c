@@ -29,16 +29,14 @@ TEST(schema_tells_every_field_that_a_route_reads) {
     Buffer b = {0};
     schema_print_markdown(&b);
     for (const Route *r = routes; r->path; r++) {
-        char heading[64], name[64];
-        snprintf(heading, sizeof heading, "### POST %s\n", r->path);
-        char *section = r->body ? strstr(b.data, heading) : NULL;
+        char *section = r->body ? strstr(b.data, test_text("### POST %s\n", r->path)) : NULL;
         CHECK(!r->body == !section);
         if (!section) continue;
         size_t n = (size_t)(strstr(section + 1, "\n### ") - section);
         for (const FieldList *l = r->body; l && l != &foreign_fields; l = l->also)
             for (const Field *f = l->rows; f < l->rows + l->n; f++) {
                 if (f->kind == FIELD_NONE || fields_find(r->body, f->name) != f) continue;
-                snprintf(name, sizeof name, "`%s`", f->name);
+                const char *name = test_text("`%s`", f->name);
                 CHECK_MSG(memmem(section, n, name, strlen(name)) != NULL, "%s: %s", r->path, f->name);
             }
     }
@@ -113,9 +111,8 @@ static void check_rows(const FieldList *list, const char *help) {
 static char *daemon_help(void) {
     enum { SIZE = 1 << 16 };
     const char *build = getenv("BUILD");
-    char command[256], *text = xcalloc(1, SIZE);
-    snprintf(command, sizeof command, "%s/noised --help", build ? build : "build");
-    FILE *f = popen(command, "r");
+    char *text = xcalloc(1, SIZE);
+    FILE *f = popen(test_text("%s/noised --help", build ? build : "build"), "r");
     BUG_ON(!f);
     size_t n = fread(text, 1, SIZE - 1, f);
     CHECK(pclose(f) == 0 && n > 0);

@@ -69,9 +69,8 @@ static char *make_body(const Route *r, int index) {
 }
 
 static void post_all(const Daemon *d, const char *path, char *const *bodies, LoadAnswer *answers, int n, int most) {
-    char url[64];
     LoadRequest *requests = xcalloc((size_t)n, sizeof *requests);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d%s", d->port, path);
+    const char *url = test_text("http://127.0.0.1:%d%s", d->port, path);
     for (int i = 0; i < n; i++) requests[i] = (LoadRequest){.url = url, .body = bodies[i]};
     load_run(requests, answers, n, most);
     free(requests);
@@ -122,9 +121,8 @@ static char *long_body(int samples) {
 
 /* The value of a series of /metrics, NaN when it is not there. */
 static double metric(const Daemon *d, const char *series) {
-    char line[120];
     Answer a = metrics_now(d);
-    snprintf(line, sizeof line, "\n%s ", series);
+    const char *line = test_text("\n%s ", series);
     const char *at = strstr(a.body, line);
     double value = at ? strtod(at + strlen(line), NULL) : (double)NAN;
     answer_free(&a);

@@ -80,10 +80,9 @@ TEST(classify_noise_samples) {
     Answer a = ask(&d, "/v1/classify", "{\"input\":\"The mill\",\"noise_seed\":9,\"noise_samples\":5}");
     double sum[2] = {0}, squares[2] = {0}, inside = 0, outside = 0;
     for (int s = 0; s < SAMPLES; s++) {
-        char body[128];
-        snprintf(body, sizeof body, "{\"input\":\"The mill\",\"noise_seed\":%llu}",
-                 (unsigned long long)choice_seed(9, s));
-        Answer one = ask(&d, "/v1/classify", body);
+        Answer one =
+            ask(&d, "/v1/classify",
+                test_text("{\"input\":\"The mill\",\"noise_seed\":%llu}", (unsigned long long)choice_seed(9, s)));
         CHECK(!json_at(one.json, "data.0.spread"));
         for (int k = 0; k < 2; k++) {
             double p = json_number(one.json, k ? "data.0.probs.1" : "data.0.probs.0");
@@ -120,11 +119,10 @@ TEST(tag_words_and_entities) {
     static const int starts[] = {2, 9, 13, 18, 20, 25, 29};
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_TAGS, NULL));
-    char body[256], joined[256] = "";
-    snprintf(body, sizeof body,
-             "{\"input\":\"  Gr\xC3\xBC\xC3\x9F"
-             "e  aus\\tK\xC3\xB6ln , said the miller\",\"seed\":1}");
-    Answer a = ask(&d, "/v1/tag", body);
+    char joined[256] = "";
+    Answer a = ask(&d, "/v1/tag",
+                   test_text("{\"input\":\"  Gr\xC3\xBC\xC3\x9F"
+                             "e  aus\\tK\xC3\xB6ln , said the miller\",\"seed\":1}"));
     Checkpoint c;
     Err err;
     REQUIRE(checkpoint_open(&c, test_checkpoint(CHECKPOINT_TAGS), &err) == 0);
@@ -140,9 +138,7 @@ TEST(tag_words_and_entities) {
     CHECK(cJSON_GetArraySize(json_at(a.json, "data.0.tokens")) == COUNTOF(words));
     int outside = 0;
     for (size_t w = 0; w < COUNTOF(words); w++) {
-        char path[60];
-        snprintf(path, sizeof path, "data.0.tokens.%zu", w);
-        const cJSON *token = json_at(a.json, path);
+        const cJSON *token = json_at(a.json, test_text("data.0.tokens.%zu", w));
         const float *x = logits + 4 * row[w];
         int best = 0;
         double sum = 0;
@@ -179,13 +175,10 @@ TEST(fill_mask_candidates) {
     for (int m = 0; m < 2; m++) {
         const float *x = logits + (1 + 2 * m) * 320;
         double sum = 0, last = 2;
-        char path[80];
         for (int i = 0; i < 320; i++) sum += exp((double)x[i]);
-        snprintf(path, sizeof path, "data.0.masks.%d.candidates", m);
-        CHECK(cJSON_GetArraySize(json_at(a.json, path)) == 3);
+        CHECK(cJSON_GetArraySize(json_at(a.json, test_text("data.0.masks.%d.candidates", m))) == 3);
         for (int k = 0; k < 3; k++) {
-            snprintf(path, sizeof path, "data.0.masks.%d.candidates.%d", m, k);
-            const cJSON *candidate = json_at(a.json, path);
+            const cJSON *candidate = json_at(a.json, test_text("data.0.masks.%d.candidates.%d", m, k));
             int token = (int)json_number(candidate, "token"), better = 0;
             double score = json_number(candidate, "score");
             for (int i = 0; i < 320; i++) better += x[i] > x[token];
@@ -375,8 +368,8 @@ TEST(tasks_truncate) {
 /* An option that such a model has no use for is not ignored in silence. */
 TEST(tasks_have_no_cache) {
     static const char *const options[] = {"--context 64", "--kv-tokens 64", "--kv-dtype f32", "--kv compact"};
-    char *dir = test_dir(), log[256];
-    snprintf(log, sizeof log, "%s/log", dir);
+    const char *dir = test_dir();
+    const char *log = test_text("%s/log", dir);
     for (size_t i = 0; i < COUNTOF(options); i++) {
         Daemon d;
         size_t name = strcspn(options[i], " "), n;
@@ -389,7 +382,6 @@ TEST(tasks_have_no_cache) {
         CHECK_MSG(told && !memcmp(told - name, options[i], name), "%s: %s", options[i], text ? text : "");
         free(text);
     }
-    free(dir);
 }
 
 /* As many words as a text of its length can have, which once wrote behind the last one's place. */
@@ -401,9 +393,7 @@ TEST(tag_words_of_one_letter) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_TAGS, NULL));
     for (size_t i = 0; i < 40 * COUNTOF(texts); i++) {
-        char body[64];
-        snprintf(body, sizeof body, "{\"input\":\"%s\"}", texts[i % COUNTOF(texts)].text);
-        Answer a = ask(&d, "/v1/tag", body);
+        Answer a = ask(&d, "/v1/tag", test_text("{\"input\":\"%s\"}", texts[i % COUNTOF(texts)].text));
         CHECK(cJSON_GetArraySize(json_at(a.json, "data.0.tokens")) == texts[i % COUNTOF(texts)].n);
         answer_free(&a);
     }

@@ -184,8 +184,7 @@ TEST(buffer_floats_read_back) {
         json_put_float(&b, NULL, v.f);
         buffer_append(&b, "", 1);
         CHECK_MSG(strtof(b.data, NULL) == v.f, "%a is written %s", (double)v.f, b.data);
-        char shorter[32];
-        snprintf(shorter, sizeof shorter, "%.5g", (double)v.f);
+        const char *shorter = test_text("%.5g", (double)v.f);
         if (strtof(shorter, NULL) == v.f)
             CHECK_MSG(strlen(b.data) <= strlen(shorter) + 2, "%s for %s", b.data, shorter);
         buffer_free(&b);

@@ -17,7 +17,6 @@ enum { CALL_TOKEN = TEST_PIECES }; /* <tool_call>, which is text as others are *
 /* SMALL, with room for tools. */
 static const char *model(void) {
     static char *made;
-    char path[300];
     if (made) return made;
     Config c = test_config(attention_kind_find("symmetric"));
     c.vocab_size = TEST_VOCAB;
@@ -29,14 +28,11 @@ static const char *model(void) {
     c.mlp.width = 64;
     c.bos_token_id = c.eos_token_id = TEST_EOS;
     c.noise.scope = NOISE_HEAD;
-    char *parent = test_dir();
-    test_path(path, parent, "tools");
-    free(parent);
+    const char *parent = test_dir();
+    const char *path = test_text("%s/tools", parent);
     if (!test_checkpoint_write_as(path, &c, DTYPE_F32, 1)) return NULL;
     test_add_token(path, CALL_TOKEN, "<tool_call>");
-    char file[400];
-    snprintf(file, sizeof file, "%s/tokenizer.json", path);
-    char *text = test_read_file(file, NULL);
+    char *text = test_read_file(test_text("%s/tokenizer.json", path), NULL);
     cJSON *tokenizer = cJSON_Parse(text), *added = cJSON_GetObjectItem(tokenizer, "added_tokens");
     cJSON_ReplaceItemInObject(cJSON_GetArrayItem(added, cJSON_GetArraySize(added) - 1), "special", cJSON_CreateFalse());
     free(text);
@@ -48,9 +44,7 @@ static const char *model(void) {
 }
 
 bool tools_start(Daemon *d, const char *template) {
-    char options[64];
-    snprintf(options, sizeof options, "--chat-template %s", template);
-    return daemon_start_at(d, model(), options);
+    return daemon_start_at(d, model(), test_text("--chat-template %s", template));
 }
 
 /* ---- valid, whatever is drawn ---- */
@@ -114,8 +108,7 @@ static Seen force(const char *template, const char *how) {
     for (size_t i = 0; i < COUNTOF(schemas); i++) {
         Buffer body = {0};
         cJSON *schema = cJSON_Parse(schemas[i]);
-        char name[16];
-        snprintf(name, sizeof name, "tool-%zu", i);
+        const char *name = test_text("tool-%zu", i);
         buffer_print(&body,
                      "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],\"tools\":[{\"type\":\"function\","
                      "\"function\":{\"name\":\"%s\",",
@@ -176,9 +169,7 @@ static Answer ask(const Daemon *d, const char *path, const char *body, const cha
 /* An answer of "auto" by a seed that has text and then calls to the end. */
 static int seed_that_calls(const Daemon *d, Answer *found) {
     for (int seed = 0; seed < 200; seed++) {
-        char more[32];
-        snprintf(more, sizeof more, ",\"seed\":%d", seed);
-        Answer a = ask(d, "/v1/chat/completions", CALLING, more);
+        Answer a = ask(d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d", seed));
         bool calls = !strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls") &&
                      json_text(a.json, "choices.0.message.content");
         *found = a;
@@ -231,7 +222,6 @@ static char *whole(const Answer *a) {
 TEST(tools_by_every_way_the_same) {
     Daemon d;
     Answer a;
-    char more[128];
     REQUIRE(tools_start(&d, "qwen2.5"));
     int seed = seed_that_calls(&d, &a);
     REQUIRE(seed >= 0);
@@ -239,16 +229,15 @@ TEST(tools_by_every_way_the_same) {
     static const char *const ways[] = {"", ",\"logprobs\":true", ",\"n\":2", ",\"stop\":[\"never\"]",
                                        ",\"return_token_ids\":true"};
     for (size_t i = 0; i < COUNTOF(ways); i++) {
-        snprintf(more, sizeof more, ",\"seed\":%d%s", seed, ways[i]);
-        Answer again = ask(&d, "/v1/chat/completions", CALLING, more);
+        Answer again = ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d%s", seed, ways[i]));
         char *text = whole(&again);
         CHECK_MSG(!strcmp(text, right), "%s: %s\nnot %s", ways[i], text, right);
         free(text);
         answer_free(&again);
     }
     for (int from = 0; from < 60; from += 7) {
-        snprintf(more, sizeof more, ",\"seed\":%d,\"stream\":true,\"stream_from\":%d", seed, from);
-        Answer stream = ask(&d, "/v1/chat/completions", CALLING, more);
+        Answer stream = ask(&d, "/v1/chat/completions", CALLING,
+                            test_text(",\"seed\":%d,\"stream\":true,\"stream_from\":%d", seed, from));
         char *text = joined(stream.body, from > 0);
         size_t n = strlen(text);
         if (from == 0) CHECK_MSG(!strcmp(text, right), "streamed: %s\nnot %s", text, right);
@@ -266,12 +255,10 @@ TEST(tools_by_every_way_the_same) {
 TEST(tools_calls_are_replayed) {
     Daemon d;
     Answer a;
-    char more[64];
     REQUIRE(tools_start(&d, "qwen2.5"));
     int seed = seed_that_calls(&d, &a);
     REQUIRE(seed >= 0);
-    snprintf(more, sizeof more, ",\"seed\":%d,\"stream\":true", seed);
-    Answer stream = ask(&d, "/v1/chat/completions", CALLING, more);
+    Answer stream = ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d,\"stream\":true", seed));
     Events e = events_parse(stream.body);
     Buffer b[2] = {{0}, {0}};
     buffer_print(&b[0], "{\"request\":" CALLING "},\"response\":%s}%c", a.body, 0);
@@ -308,8 +295,7 @@ TEST(tools_calls_that_were_cut_are_replayed) {
     REQUIRE(seed >= 0);
     for (int most = 1; most < tokens; most += 3) {
         Buffer b = {0};
-        char more[64];
-        snprintf(more, sizeof more, ",\"seed\":%d,\"max_tokens\":%d", seed, most);
+        const char *more = test_text(",\"seed\":%d,\"max_tokens\":%d", seed, most);
         Answer a = ask(&d, "/v1/chat/completions", CALLS, more);
         const char *arguments = json_text(a.json, "choices.0.message.tool_calls.0.function.arguments");
         bare += arguments && !*arguments;
@@ -329,25 +315,23 @@ TEST(tools_choice_and_number) {
     Daemon d;
     REQUIRE(tools_start(&d, "qwen2.5"));
     for (int seed = 0; seed < 24; seed++) {
-        char more[128];
-        snprintf(more, sizeof more, ",\"seed\":%d,\"parallel_tool_calls\":false", seed);
-        Answer a = ask(&d, "/v1/chat/completions", CALLING, more);
+        Answer a =
+            ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d,\"parallel_tool_calls\":false", seed));
         CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls")) <= 1);
         answer_free(&a);
-        snprintf(more, sizeof more, ",\"seed\":%d,\"tool_choice\":\"none\"", seed);
-        a = ask(&d, "/v1/chat/completions", CALLING, more);
+        a = ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d,\"tool_choice\":\"none\"", seed));
         CHECK(!json_at(a.json, "choices.0.message.tool_calls") && json_text(a.json, "choices.0.message.content"));
         CHECK(strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls") != 0);
         answer_free(&a);
-        snprintf(more, sizeof more,
-                 ",\"seed\":%d,\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}", seed);
-        a = ask(&d, "/v1/chat/completions", CALLING, more);
+        a = ask(
+            &d, "/v1/chat/completions", CALLING,
+            test_text(",\"seed\":%d,\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}", seed));
         const cJSON *calls = json_at(a.json, "choices.0.message.tool_calls");
         CHECK(cJSON_GetArraySize(calls) == 1 && !strcmp(json_text(calls, "0.function.name"), "wait"));
         CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls"));
         answer_free(&a);
-        snprintf(more, sizeof more, ",\"seed\":%d,\"tool_choice\":\"required\",\"max_tokens\":%d", seed, 2 * seed);
-        a = ask(&d, "/v1/chat/completions", ASK, more);
+        a = ask(&d, "/v1/chat/completions", ASK,
+                test_text(",\"seed\":%d,\"tool_choice\":\"required\",\"max_tokens\":%d", seed, 2 * seed));
         answer_free(&a);
     }
     /* Ids are the request's: another turn of a conversation with the same seed has others. */

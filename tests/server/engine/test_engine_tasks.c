@@ -121,11 +121,9 @@ TEST(engine_tasks_are_whole_forward_passes) {
 TEST(engine_tasks_of_other_networks) {
     static const char *const names[] = {"bilstm", "encoder_decoder"};
     for (size_t i = 0; i < COUNTOF(names); i++) {
-        char path[80];
         Config c;
         Err err;
-        snprintf(path, sizeof path, "tests/golden_networks/%s/config.json", names[i]);
-        REQUIRE(config_json_load(&c, NULL, path, &err) == 0);
+        REQUIRE(config_json_load(&c, NULL, test_text("tests/golden_networks/%s/config.json", names[i]), &err) == 0);
         check_task(&c, 64, 16);
         check_task(&c, 20, 3);
     }

@@ -290,8 +290,7 @@ TEST(large_bodies_get_the_same_answers) {
 
 static double metric(const Daemon *d, const char *name) {
     Answer a = metrics_now(d);
-    char line[128];
-    snprintf(line, sizeof line, "\n%s ", name);
+    const char *line = test_text("\n%s ", name);
     const char *at = a.body ? strstr(a.body, line) : NULL;
     double value = at ? atof(at + strlen(line)) : NAN;
     answer_free(&a);
@@ -361,9 +360,8 @@ TEST(large_bodies_count_in_deadlines) {
 /* Bodies that are whole all at once, for the daemon stands still meanwhile. */
 static void send_at_once(const Daemon *d, const char *body, int n, int *fds) {
     size_t all_but_one = strlen(body) - 1;
-    char head[256];
-    snprintf(head, sizeof head, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
-             strlen(body));
+    const char *head =
+        test_text("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", strlen(body));
     for (int i = 0; i < n; i++) {
         fds[i] = raw_connect(d);
         CHECK(raw_send(fds[i], head, strlen(head)) && raw_send(fds[i], body, all_but_one));

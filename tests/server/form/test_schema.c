@@ -175,9 +175,7 @@ TEST(form_schema_annotations) {
                                        "\"format\":\"file-path\"", "\"contentEncoding\":\"base64\"",
                                        "\"nullable\":false",       "\"markdownDescription\":\"what it is\""};
     for (size_t i = 0; i < COUNTOF(idle); i++) {
-        char schema[128];
-        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"maxLength\":3,%s}", idle[i]);
-        check(schema, LIST("\"abc\""), LIST("\"abcd\"", "1"));
+        check(test_text("{\"type\":\"string\",\"maxLength\":3,%s}", idle[i]), LIST("\"abc\""), LIST("\"abcd\"", "1"));
     }
     check(
         "{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\"},\"additionalProperties\":{\"type\":\"integer\"}}",

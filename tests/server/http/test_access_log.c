@@ -19,10 +19,9 @@ typedef struct Log {
 } Log;
 
 static bool start(Daemon *d, Log *log, TestCheckpoint kind, const char *options) {
-    char *dir = test_dir();
+    const char *dir = test_dir();
     *log = (Log){0};
     snprintf(log->path, sizeof log->path, "%s/log", dir);
-    free(dir);
     test_write_file(log->path, "", 0);
     daemon_log_to(log->path);
     bool ok = daemon_start(d, kind, options);
@@ -144,10 +143,9 @@ TEST(access_log_tells_of_every_request) {
 static void check_fields(const char *config, const char *log) {
     int n = 0;
     for (const char *at = config; (at = strstr(at, "attributes.")); n++) {
-        char field[64];
         at += strlen("attributes.");
         int length = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-        snprintf(field, sizeof field, "\"%.*s\":\"", length, at);
+        const char *field = test_text("\"%.*s\":\"", length, at);
         CHECK_MSG(strstr(log, field), "no line has %s", field);
     }
     CHECK(n >= 7);
@@ -301,8 +299,8 @@ static void read_until(int fd, const char *what, Text *t) {
 TEST(access_log_that_nobody_reads) {
     static const char told[] = " lines of the log were lost";
     Daemon d;
-    char path[256], *dir = test_dir();
-    snprintf(path, sizeof path, "%s/log", dir);
+    const char *dir = test_dir();
+    const char *path = test_text("%s/log", dir);
     REQUIRE(mkfifo(path, 0600) == 0);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     daemon_log_to(path);
@@ -325,7 +323,6 @@ TEST(access_log_that_nobody_reads) {
     CHECK(daemon_stop(&d) == 0);
     close(fd);
     free(log.data);
-    free(dir);
 }
 
 /* The line that the disk could not take is cut and ends there; what is lost is counted, and told of when there is room.

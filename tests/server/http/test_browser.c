@@ -32,10 +32,9 @@ typedef struct Case {
 
 static void check_cases(const Daemon *d, const char *method, const char *path, const Case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char *answer = talk(d, method, path, cases[i].lines), status[8];
-        snprintf(status, sizeof status, " %d ", cases[i].status);
-        CHECK_MSG(!strncmp(answer, "HTTP/1.1", 8) && !strncmp(answer + 8, status, 5), "%s%.300s", cases[i].lines,
-                  answer);
+        char *answer = talk(d, method, path, cases[i].lines);
+        CHECK_MSG(!strncmp(answer, "HTTP/1.1", 8) && !strncmp(answer + 8, test_text(" %d ", cases[i].status), 5),
+                  "%s%.300s", cases[i].lines, answer);
         free(answer);
     }
 }
@@ -100,13 +99,13 @@ TEST(browser_origins_that_are_named) {
     static const char preflight[] = HERE "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n"
                                          "Access-Control-Request-Headers: authorization,x-stainless-os\r\n";
     Daemon d;
-    char options[512], *path = test_dir();
+    const char *path = test_dir();
+    char options[512];
     snprintf(options, sizeof options, "%s/keys", path);
     FILE *f = fopen(options, "w");
     REQUIRE(f && fputs(file, f) >= 0 && fclose(f) == 0 && chmod(options, 0600) == 0);
     snprintf(options, sizeof options, "--cors-origin https://app.example http://localhost:3000 --api-key-file %s/keys",
              path);
-    free(path);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
     char *a = talk(&d, "OPTIONS", "/v1/completions", preflight);
     CHECK_MSG(!strncmp(a, "HTTP/1.1 200", 12) && strstr(a, "\r\nContent-Length: 0\r\n"), "%s", a);
@@ -170,9 +169,7 @@ TEST(headers_request_id) {
         {"/health", "x-request-id:\r\n", false},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char lines[128];
-        snprintf(lines, sizeof lines, HERE "%s", cases[i].line);
-        char *a = talk(&d, "GET", cases[i].path, lines);
+        char *a = talk(&d, "GET", cases[i].path, test_text(HERE "%s", cases[i].line));
         CHECK_MSG(text_count(a, "\r\nx-request-id: ") == 1, "%s", a);
         CHECK_MSG((strstr(a, "\r\nx-request-id: abc-1\r\n") != NULL) == cases[i].kept, "%s", a);
         free(a);
@@ -186,11 +183,9 @@ TEST(headers_request_id) {
 TEST(headers_lenient) {
     Daemon d;
     static const char body[] = "{\"max_tokens\":1,\"mirostat\":2,\"tfs\":1,\"ebnf\":\"x\"%s}";
-    char text[128];
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--lenient"));
     for (int stream = 0; stream < 2; stream++) {
-        snprintf(text, sizeof text, body, stream ? ",\"stream\":true" : "");
-        Answer a = http_post(&d, "/v1/completions", text);
+        Answer a = http_post(&d, "/v1/completions", test_text(body, stream ? ",\"stream\":true" : ""));
         char *ignored = answer_header(&a, "x-noised-ignored");
         CHECK_MSG(a.status == 200 && ignored && !strcmp(ignored, "mirostat, ebnf"), "%s %s", a.headers, a.body);
         free(ignored);

@@ -86,10 +86,9 @@ TEST(head_targets) {
         {"*", NULL, NULL},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
-        char request[128], *text;
+        char *text;
         Head h;
-        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", cases[i].target);
-        int status = parse(&h, request, &text);
+        int status = parse(&h, test_text("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", cases[i].target), &text);
         CHECK_MSG(status == (cases[i].path ? 0 : 400), "%s: %d", cases[i].target, status);
         if (status == 0)
             CHECK_MSG(!strcmp(h.target, cases[i].path) && !strcmp(h.fields[HEAD_HOST], cases[i].host), "%s: %s of %s",
@@ -123,10 +122,9 @@ TEST(head_traceparent_of_each_form) {
                                       "00-" TRACE "-" PARENT "-0g"};
     for (size_t i = 0; i < COUNTOF(good) + COUNTOF(bad); i++) {
         const char *value = i < COUNTOF(good) ? good[i] : bad[i - COUNTOF(good)];
-        char request[160], *text;
+        char *text;
         Head h;
-        snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: x\r\ntraceparent: %s\r\n\r\n", value);
-        CHECK(parse(&h, request, &text) == 0);
+        CHECK(parse(&h, test_text("GET / HTTP/1.1\r\nHost: x\r\ntraceparent: %s\r\n\r\n", value), &text) == 0);
         const char *kept = h.fields[HEAD_TRACE_PARENT];
         CHECK_MSG(i < COUNTOF(good) ? kept && !strcmp(kept, value) : !kept, "\"%s\": %s", value,
                   kept ? kept : "dropped");

@@ -160,8 +160,7 @@ static void check_refused(const Daemon *d, const Hostile *h, const char *what, s
     char *text = raw_read(fd, PATIENCE, &closed), *body = strstr(text, "\r\n\r\n");
     Answer a = {.status = strlen(text) > 12 ? atoi(text + 9) : 0, .body = body ? body + 4 : text};
     a.json = cJSON_Parse(a.body);
-    char name[64];
-    snprintf(name, sizeof name, "%s %zu", what, i);
+    const char *name = test_text("%s %zu", what, i);
     answer_check_error(&a, h->status, "", name);
     CHECK_MSG(status_lines(text) == 1, "%s: not one status line: %s", name, text);
     CHECK_MSG(strstr(text, "\r\nContent-Type: application/json\r\n"), "%s: %s", name, text);

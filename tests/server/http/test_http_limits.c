@@ -66,9 +66,7 @@ TEST(http_connection_limit) {
     raise_limits();
     for (size_t i = 0; i < COUNTOF(limits); i++) {
         Daemon d;
-        char options[64];
-        snprintf(options, sizeof options, "--max-connections %d", limits[i]);
-        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, options));
+        REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, test_text("--max-connections %d", limits[i])));
         for (int trial = 0; trial < 4; trial++) {
             int taken = crowd(&d, limits[i] + limits[i] / 4 + 20);
             CHECK_MSG(taken <= limits[i] && taken >= limits[i] / 2, "%d taken, the limit is %d", taken, limits[i]);
@@ -81,7 +79,8 @@ TEST(http_connection_limit) {
 /* A folder with a `noised` in it that starts the real one with so few descriptors. */
 static void few_files(int n) {
     static char original[512];
-    char text[1100], path[512], *real, *dir = test_dir();
+    const char *dir = test_dir();
+    char text[1100], path[512], *real;
     if (!*original) snprintf(original, sizeof original, "%s", getenv("BUILD") ? getenv("BUILD") : "build");
     if (n > 0) {
         real = realpath(original, NULL);
@@ -92,7 +91,6 @@ static void few_files(int n) {
         free(real);
     }
     setenv("BUILD", n > 0 ? dir : original, 1);
-    free(dir);
 }
 
 TEST(http_few_file_descriptors) {
@@ -158,7 +156,7 @@ TEST(http_no_file_descriptors_left) {
 TEST(limits_grow_with_the_context) {
     enum { CONTEXT = 32768, LIMIT = 16 * CONTEXT };
     Daemon d;
-    char *dir = test_dir();
+    const char *dir = test_dir();
     Config c = test_config(attention_kind_find("symmetric"));
     c.vocab_size = TEST_VOCAB;
     c.max_positions = CONTEXT;
@@ -185,5 +183,4 @@ TEST(limits_grow_with_the_context) {
     }
     free(ids);
     daemon_stop(&d);
-    free(dir);
 }

@@ -104,12 +104,11 @@ static int connect_as_a(const Daemon *d) {
 }
 
 static int post_as_a(const Daemon *d, const char *body) {
-    char text[1024];
     int fd = connect_as_a(d);
-    snprintf(text, sizeof text,
-             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" KEY_A "\r\nConnection: close\r\nContent-Length: %zu"
-             "\r\n\r\n%s",
-             strlen(body), body);
+    const char *text = test_text("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" KEY_A
+                                 "\r\nConnection: close\r\nContent-Length: %zu"
+                                 "\r\n\r\n%s",
+                                 strlen(body), body);
     CHECK(fd >= 0 && raw_send(fd, text, strlen(text)));
     return fd;
 }
@@ -154,11 +153,10 @@ static void check_that_b_is_served(const char *options) {
 }
 
 TEST(http_keys_do_not_starve_each_other) {
-    char *dir = test_dir(), path[256], options[512];
+    const char *dir = test_dir();
+    char path[256];
     keys_write(path, dir, "key-of-a\nkey-of-b\n");
-    snprintf(options, sizeof options, "--api-key-file %s --max-batch 2 --max-queue 3", path);
-    check_that_b_is_served(options);
-    free(dir);
+    check_that_b_is_served(test_text("--api-key-file %s --max-batch 2 --max-queue 3", path));
 }
 
 TEST(http_addresses_do_not_starve_each_other_without_keys) { check_that_b_is_served("--max-batch 2 --max-queue 3"); }
@@ -330,11 +328,9 @@ TEST(http_churn) {
             if (draw_below(&draws, 3) == 0) free(raw_read(*fd, 0.002, NULL));
             close(*fd);
         }
-        char body[256];
-        snprintf(body, sizeof body, "{\"max_tokens\":%d,\"stream\":%s,\"n\":%d,\"ignore_eos\":true}",
-                 (int)draw_below(&draws, 400), draw_below(&draws, 2) ? "true" : "false",
-                 1 + (int)draw_below(&draws, 4));
-        *fd = raw_completion(&d, body);
+        *fd = raw_completion(&d, test_text("{\"max_tokens\":%d,\"stream\":%s,\"n\":%d,\"ignore_eos\":true}",
+                                           (int)draw_below(&draws, 400), draw_below(&draws, 2) ? "true" : "false",
+                                           1 + (int)draw_below(&draws, 4)));
     }
     for (int i = 0; i < OPEN; i++)
         if (fds[i] >= 0) close(fds[i]);
