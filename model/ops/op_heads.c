@@ -7,122 +7,74 @@
 
 #include <string.h>
 
-/* ---- columns, join, repeat, average: linear maps that move features about, described by where each comes from ---- */
+/* ---- columns, join, repeat: the features of each head of y are taken from somewhere in x ---- */
 
-typedef struct ColumnsContext {
+/* Head h of y gets `width` features of x, from `first` + h / times `step` on, and has them from `place` on. */
+typedef struct Take {
     Mat *x, *y;
-    int heads, first, count;
-} ColumnsContext;
+    int heads, width, first, step, times, place;
+} Take;
 
-static void columns_backward(void *context) {
-    const ColumnsContext *c = context;
+static size_t taken_from(const Take *c, int i, int h) {
+    return (size_t)i * (size_t)c->x->d + (size_t)(c->first + h / c->times * c->step);
+}
+
+static size_t taken_to(const Take *c, int i, int h) {
+    return (size_t)i * (size_t)c->y->d + (size_t)(h * (c->y->d / c->heads) + c->place);
+}
+
+static void take_backward(void *context) {
+    const Take *c = context;
     mat_gradient(c->x);
     mat_gradient(c->y);
-    int dim = c->x->d / c->heads;
 #pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
     for (int i = 0; i < c->y->n; i++)
         for (int h = 0; h < c->heads; h++) {
-            float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)(h * dim + c->first);
-            const float *dy = c->y->dx + (size_t)i * (size_t)c->y->d + (size_t)(h * c->count);
-            for (int k = 0; k < c->count; k++) dx[k] += dy[k];
+            float *dx = c->x->dx + taken_from(c, i, h);
+            const float *dy = c->y->dx + taken_to(c, i, h);
+            for (int k = 0; k < c->width; k++) dx[k] += dy[k];
         }
+}
+
+static void take(Tape *t, Take take) {
+    for (int i = 0; i < take.y->n; i++)
+        for (int h = 0; h < take.heads; h++) {
+            const float *from = take.x->x + taken_from(&take, i, h);
+            float *to = take.y->x + taken_to(&take, i, h);
+            for (int k = 0; k < take.width; k++) to[k] = from[k];
+        }
+    if (t->recording) {
+        Take *c = tape_alloc(t, sizeof *c);
+        *c = take;
+        tape_push(t, take_backward, c);
+    }
 }
 
 Mat *op_head_columns(Tape *t, Mat *x, int heads, int first, int count) {
     int dim = x->d / heads;
     BUG_ON(dim * heads != x->d || first < 0 || first + count > dim);
     Mat *y = tape_mat(t, x->n, heads * count);
-    for (int i = 0; i < x->n; i++)
-        for (int h = 0; h < heads; h++) {
-            const float *from = x->x + (size_t)i * (size_t)x->d + (size_t)(h * dim + first);
-            float *to = y->x + (size_t)i * (size_t)y->d + (size_t)(h * count);
-            for (int k = 0; k < count; k++) to[k] = from[k];
-        }
-    if (t->recording) {
-        ColumnsContext *c = tape_alloc(t, sizeof *c);
-        *c = (ColumnsContext){.x = x, .y = y, .heads = heads, .first = first, .count = count};
-        tape_push(t, columns_backward, c);
-    }
+    take(t, (Take){.x = x, .y = y, .heads = heads, .width = count, .first = first, .step = dim, .times = 1});
     return y;
-}
-
-typedef struct JoinContext {
-    Mat *a, *b, *y;
-    int da, db, heads;
-} JoinContext;
-
-static void join_backward(void *context) {
-    const JoinContext *c = context;
-    mat_gradient(c->a);
-    mat_gradient(c->b);
-    mat_gradient(c->y);
-    int shared = c->b->d == c->db; /* one head of b for all */
-#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
-    for (int i = 0; i < c->y->n; i++)
-        for (int h = 0; h < c->heads; h++) {
-            const float *dy = c->y->dx + (size_t)i * (size_t)c->y->d + (size_t)(h * (c->da + c->db));
-            float *da = c->a->dx + (size_t)i * (size_t)c->a->d + (size_t)(h * c->da);
-            float *db = c->b->dx + (size_t)i * (size_t)c->b->d + (size_t)(shared ? 0 : h * c->db);
-            for (int k = 0; k < c->da; k++) da[k] += dy[k];
-            for (int k = 0; k < c->db; k++) db[k] += dy[c->da + k];
-        }
 }
 
 Mat *op_head_join(Tape *t, Mat *a, int da, Mat *b, int db, int heads) {
     BUG_ON(a->d != heads * da || (b->d != heads * db && b->d != db) || a->n != b->n);
-    int shared = b->d == db;
+    int shared = b->d == db; /* one head of b for all */
     Mat *y = tape_mat(t, a->n, heads * (da + db));
-    for (int i = 0; i < a->n; i++)
-        for (int h = 0; h < heads; h++) {
-            float *to = y->x + (size_t)i * (size_t)y->d + (size_t)(h * (da + db));
-            const float *from_a = a->x + (size_t)i * (size_t)a->d + (size_t)(h * da);
-            const float *from_b = b->x + (size_t)i * (size_t)b->d + (size_t)(shared ? 0 : h * db);
-            for (int k = 0; k < da; k++) to[k] = from_a[k];
-            for (int k = 0; k < db; k++) to[da + k] = from_b[k];
-        }
-    if (t->recording) {
-        JoinContext *c = tape_alloc(t, sizeof *c);
-        *c = (JoinContext){.a = a, .b = b, .y = y, .da = da, .db = db, .heads = heads};
-        tape_push(t, join_backward, c);
-    }
+    take(t, (Take){.x = a, .y = y, .heads = heads, .width = da, .step = da, .times = 1});
+    take(t, (Take){.x = b, .y = y, .heads = heads, .width = db, .step = shared ? 0 : db, .times = 1, .place = da});
     return y;
-}
-
-typedef struct RepeatContext {
-    Mat *x, *y;
-    int heads, times;
-} RepeatContext;
-
-static void repeat_backward(void *context) {
-    const RepeatContext *c = context;
-    mat_gradient(c->x);
-    mat_gradient(c->y);
-    int dim = c->x->d / c->heads;
-#pragma omp parallel for if (team_pays((size_t)c->y->n * (size_t)c->y->d, TEAM_ELEMENTS))
-    for (int i = 0; i < c->y->n; i++)
-        for (int h = 0; h < c->heads * c->times; h++) {
-            float *dx = c->x->dx + (size_t)i * (size_t)c->x->d + (size_t)(h / c->times * dim);
-            const float *dy = c->y->dx + (size_t)i * (size_t)c->y->d + (size_t)(h * dim);
-            for (int k = 0; k < dim; k++) dx[k] += dy[k];
-        }
 }
 
 Mat *op_head_repeat(Tape *t, Mat *x, int heads, int times) {
     int dim = x->d / heads;
     Mat *y = tape_mat(t, x->n, x->d * times);
-    for (int i = 0; i < x->n; i++)
-        for (int h = 0; h < heads * times; h++) {
-            const float *from = x->x + (size_t)i * (size_t)x->d + (size_t)(h / times * dim);
-            float *to = y->x + (size_t)i * (size_t)y->d + (size_t)(h * dim);
-            for (int k = 0; k < dim; k++) to[k] = from[k];
-        }
-    if (t->recording) {
-        RepeatContext *c = tape_alloc(t, sizeof *c);
-        *c = (RepeatContext){.x = x, .y = y, .heads = heads, .times = times};
-        tape_push(t, repeat_backward, c);
-    }
+    take(t, (Take){.x = x, .y = y, .heads = heads * times, .width = dim, .step = dim, .times = times});
     return y;
 }
+
+/* ---- average ---- */
 
 typedef struct AverageContext {
     Mat *x, *y;
