@@ -39,7 +39,7 @@ static int run(const uint8_t *data, size_t n) {
     static const double most = 5; /* seconds */
     double before = test_cpu_seconds();
     running(data, n);
-    test_forget_texts();
+    test_forget();
     double took = test_cpu_seconds() - before;
     CHECK_MSG(took < most, "%zu bytes took %.1f s of the processor", n, took);
     return 0;

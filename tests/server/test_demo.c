@@ -38,7 +38,6 @@ static double score(const Daemon *d, const char *text) {
     int n = cJSON_GetArraySize(values);
     double sum = 0;
     for (int i = 1; i < n; i++) sum += cJSON_GetArrayItem(values, i)->valuedouble;
-    answer_free(&a);
     return n > 1 ? sum / (n - 1) : NAN;
 }
 
@@ -65,7 +64,6 @@ static char *sample(const Daemon *d, int noise_seed) {
         http_post(d, "/v1/completions",
                   test_text("{\"prompt\":\"It was\",\"max_tokens\":40,\"seed\":7,\"noise_seed\":%d}", noise_seed));
     char *text = strdup(answer_text(&a, 0));
-    answer_free(&a);
     return text;
 }
 
@@ -118,7 +116,6 @@ TEST(demo_slurs_nobody) {
         const cJSON *choices = json_at(a.json, "choices");
         CHECK_MSG(cJSON_GetArraySize(choices) == SEEDS, "%s: %s", body, a.body);
         check_choices(body, choices);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }

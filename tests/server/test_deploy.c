@@ -57,7 +57,6 @@ static void proxy_stop(Proxy *p) { in_dir(p, "kill $(cat $DIR/pid)"); }
 
 /* By https; body NULL: GET. */
 static Answer ask(const Proxy *p, const char *path, const char *body) {
-    Answer a = {0};
     long status = 0;
     Text text = {0}, headers = {0};
     CURL *curl = curl_easy_init();
@@ -74,8 +73,7 @@ static Answer ask(const Proxy *p, const char *path, const char *body) {
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &headers);
     if (curl_easy_perform(curl) == CURLE_OK) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(curl);
-    a = (Answer){.status = (int)status, .body = text.data, .headers = headers.data, .json = cJSON_Parse(text.data)};
-    return a;
+    return answer_of(status, text, headers);
 }
 
 static void expect_error(const Proxy *p, const char *path, const char *body, int status) {
@@ -89,7 +87,6 @@ static void expect_error(const Proxy *p, const char *path, const char *body, int
               "%s: %s", path, a.body);
     free(type);
     free(retry);
-    answer_free(&a);
 }
 
 static bool has_nginx(void) {
@@ -106,11 +103,9 @@ TEST(deploy_nginx_passes_and_refuses_in_json) {
     for (size_t i = 0; i < COUNTOF(fine); i++) {
         Answer a = ask(&p, fine[i], NULL);
         CHECK_MSG(a.status == 200, "%s: %d %s", fine[i], a.status, a.body);
-        answer_free(&a);
     }
     Answer a = ask(&p, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":5,\"stream\":true}");
     CHECK_MSG(a.status == 200 && strstr(a.body, "data: [DONE]"), "%d %s", a.status, a.body);
-    answer_free(&a);
     char *large = malloc(300 << 10);
     memset(large, ' ', 300 << 10);
     large[(300 << 10) - 1] = 0;
@@ -135,7 +130,6 @@ static int failures(const Proxy *p, int n) {
     for (int i = 0; i < n; i++) {
         Answer a = ask(p, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":5,\"stream\":true}");
         failed += a.status != 200 || !strstr(a.body, "data: [DONE]");
-        answer_free(&a);
     }
     return failed;
 }
@@ -221,7 +215,6 @@ TEST(deploy_kubernetes_names_what_there_is) {
                   "no such option: %s", option);
     }
     CHECK(n > 5);
-    answer_free(&a);
     free(hpa);
     free(deployment);
     daemon_stop(&d);

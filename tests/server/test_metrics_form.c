@@ -102,7 +102,6 @@ TEST(metrics_please_promtool) {
     while (fgets(line, sizeof line, f)) CHECK_MSG(!strncmp(line, "vllm:", 5), "%s", line);
     int status = pclose(f) >> 8;
     CHECK_MSG(status == 0 || status == 3, "status %d", status); /* 3: not as it would name them */
-    answer_free(&a);
     daemon_stop(&d);
 }
 

@@ -57,7 +57,6 @@ static int reloads(const Daemon *d, const char *result) {
     Answer a = metrics_now(d);
     const char *at = strstr(a.body, series);
     int n = at ? atoi(at + strlen(series)) : -1;
-    answer_free(&a);
     return n;
 }
 
@@ -95,7 +94,6 @@ static Expected expect_of(const Daemon *d, const Question *q) {
     const char *fingerprint = json_text(a.json, "system_fingerprint");
     CHECK_MSG(a.status == 200 && fingerprint, "%s: %d %s", q->path, a.status, a.body);
     Expected e = {xstrdup(q->is_task ? a.body : answer_text(&a, 0)), xstrdup(fingerprint ? fingerprint : "")};
-    answer_free(&a);
     return e;
 }
 
@@ -131,7 +129,6 @@ static void check_one(Client *c) {
     if (!right && c->failed++ == 0) snprintf(c->first_failure, sizeof c->first_failure, "%d %s", a.status, a.body);
     free(text);
     events_free(&e);
-    answer_free(&a);
 }
 
 static void *run_client(void *arg) {
@@ -274,7 +271,6 @@ static bool comes_to(const Daemon *d, const char *series) {
     for (double t0 = now_seconds(); !there && now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer m = http_get(d, "/metrics");
         there = strstr(m.body, series);
-        answer_free(&m);
     }
     return there;
 }
@@ -365,7 +361,6 @@ TEST(reload_refuses_bad_checkpoints) {
     check_files(&s.daemon, files);
     Answer health = http_get(&s.daemon, "/health");
     CHECK(health.status == 200);
-    answer_free(&health);
     expected_free(&before);
     expected_free(&after);
     site_close(&s);
@@ -381,13 +376,11 @@ TEST(health_of_a_model_without_finite_logits) {
     REQUIRE(daemon_listen_at(&d, dir, NULL));
     Answer health = {0};
     for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
-        answer_free(&health);
         health = http_get(&d, "/health");
         if (!strstr(health.body, "loading")) break;
     }
     CHECK_MSG(health.status == 503 && strstr(health.body, "\"status\":\"broken\""), "%d %s", health.status,
               health.body);
-    answer_free(&health);
     daemon_stop(&d);
     fill_norm(dir, NAN);
     int status = daemon_run(test_text("--port 0 --model %s", dir), &errors);

@@ -257,7 +257,6 @@ static void ask_all(Golden *g, const Daemon *d, const char *member, const char *
             check_answer(g, &a, member, i, level);
         if (!strcmp(level, "ref")) cJSON_AddItemToArray(g->reference, cJSON_Duplicate(a.json, true));
         g->asked++;
-        answer_free(&a);
     }
 }
 

@@ -23,7 +23,6 @@ static char *choices(const Daemon *d, const char *fields) {
     Answer a = ask(d, fields);
     char *raw = json_raw(a.json, "choices");
     CHECK(raw);
-    answer_free(&a);
     return raw;
 }
 
@@ -38,7 +37,6 @@ static void check_seeds(const Daemon *d, const char *fields, double seed, double
     Answer a = ask(d, fields);
     CHECK_MSG(json_number(a.json, "choices.0.seed") == seed, "%s: %s", fields, a.body);
     CHECK_MSG(json_number(a.json, "choices.0.noise_seed") == noise_seed, "%s: %s", fields, a.body);
-    answer_free(&a);
 }
 
 TEST(seeds_seed_alone_repeats_everything) {
@@ -54,8 +52,6 @@ TEST(seeds_seed_alone_repeats_everything) {
         double seed = json_number(a.json, "choices.0.seed");
         CHECK(seed == json_number(a.json, "choices.0.noise_seed"));
         CHECK(seed >= 0 && seed != json_number(b.json, "choices.0.seed"));
-        answer_free(&a);
-        answer_free(&b);
     }
     daemon_stop(&d);
 }
@@ -94,7 +90,6 @@ TEST(seeds_of_64_bits_are_folded) {
     for (size_t i = 0; i < COUNTOF(refused); i++) {
         Answer a = http_post(&d, "/v1/completions", refused[i]);
         answer_check_error(&a, 400, "seed", refused[i]);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }
@@ -104,15 +99,12 @@ TEST(seeds_null_where_there_is_no_noise) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = ask(&d, "\"noise_scale\":0,\"noise_seed\":5,\"seed\":1");
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")) && json_number(a.json, "choices.0.seed") == 1);
-    answer_free(&a);
     a = ask(&d, "\"noise_scale\":0.001,\"seed\":1");
     CHECK(json_number(a.json, "choices.0.noise_seed") == 1);
-    answer_free(&a);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
     a = ask(&d, "\"seed\":1");
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -124,33 +116,24 @@ TEST(seeds_of_the_daemon) {
     Answer a = ask(&d, ""), b = ask(&d, "");
     CHECK(json_number(a.json, "choices.0.noise_seed") == 5);
     CHECK(json_number(a.json, "choices.0.seed") != json_number(b.json, "choices.0.seed"));
-    answer_free(&a);
-    answer_free(&b);
     a = ask(&d, greedy);
     b = ask(&d, "\"temperature\":0,\"noise_seed\":5,\"noise_scale\":2");
     CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
-    answer_free(&b);
     b = ask(&d, "\"temperature\":0,\"noise_scale\":1");
     CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
-    answer_free(&a);
-    answer_free(&b);
     check_seeds(&d, "\"seed\":9", 9, 9);
     check_seeds(&d, "\"seed\":9,\"noise_seed\":8", 9, 8);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--noise-scale 0"));
     a = ask(&d, "\"seed\":9");
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
-    answer_free(&a);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--seed 7"));
     a = ask(&d, ""), b = ask(&d, "\"seed\":7");
     CHECK(json_number(a.json, "choices.0.seed") == 7 && json_number(a.json, "choices.0.noise_seed") == 7);
     CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
-    answer_free(&a);
-    answer_free(&b);
     a = http_get(&d, "/props");
     CHECK(json_number(a.json, "default_generation_settings.params.seed") == 7);
-    answer_free(&a);
     check_seeds(&d, "\"seed\":9", 9, 9);
     check_seeds(&d, "\"noise_seed\":8", 7, 8);
     daemon_stop(&d);
@@ -177,12 +160,8 @@ TEST(seeds_if_fingerprint) {
     char *second = json_raw(again.json, "choices.0.text");
     CHECK_MSG(first && second && !strcmp(first, second), "%s", again.body);
     answer_check_error(&refused, 409, "if_fingerprint", body);
-    answer_free(&a);
-    answer_free(&again);
-    answer_free(&refused);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"a\",\"if_fingerprint\":1}");
     answer_check_error(&a, 400, "if_fingerprint", "a number");
-    answer_free(&a);
     free(first);
     free(second);
     daemon_stop(&d);
@@ -205,10 +184,6 @@ TEST(seeds_if_fingerprint_of_a_chat) {
     snprintf(body, sizeof body, chat, "\"", json_text(text.json, "system_fingerprint"), "\"");
     Answer refused = http_post(&d, "/v1/chat/completions", body);
     answer_check_error(&refused, 409, "if_fingerprint", body);
-    answer_free(&text);
-    answer_free(&first);
-    answer_free(&again);
-    answer_free(&refused);
     daemon_stop(&d);
 }
 
@@ -221,7 +196,6 @@ static void check_arithmetic(const char *dir, const char *isa, const char *want)
     const char *fingerprint = json_text(a.json, "system_fingerprint"),
                *last = strchr(strchr(fingerprint, '-') + 1, '-');
     CHECK_MSG(last && !strcmp(last + 1, want), "%s on %s has %s, not %s", dir, isa, fingerprint, want);
-    answer_free(&a);
     daemon_stop(&d);
 }
 

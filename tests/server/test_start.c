@@ -53,18 +53,13 @@ static void check_shortened(const char *by) {
     REQUIRE(daemon_start(&whole, CHECKPOINT_SMALL, NULL) && daemon_start(&d, CHECKPOINT_SMALL, by));
     Answer a = http_get(&d, "/props");
     CHECK_MSG(json_number(a.json, "default_generation_settings.n_ctx") == 64, "%s", a.body);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":-1,\"ignore_eos\":true}");
     CHECK_MSG(json_number(a.json, "usage.total_tokens") == 65, "%s", a.body);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"The river\",\"max_tokens\":64}");
     answer_check_error(&a, 400, "max_tokens", "behind the context");
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", request);
     Answer b = http_post(&whole, "/v1/completions", request);
     CHECK_MSG(*answer_text(&a, 0) && !strcmp(answer_text(&a, 0), answer_text(&b, 0)), "%s\n%s", a.body, b.body);
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
     daemon_stop(&whole);
 }
@@ -81,7 +76,6 @@ static void check_name(const char *dir, const char *name) {
     if (!daemon_start_at(&d, dir, NULL)) return;
     Answer a = http_get(&d, "/v1/models");
     CHECK_MSG(a.status == 200 && strstr(a.body, test_text("\"id\":\"%s\"", name)), "%s: %s", dir, a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -152,7 +146,6 @@ TEST(start_is_not_harmed_by_harmless_signals) {
         kill(d.pid, harmless[i]);
         Answer a = http_get(&d, "/health");
         CHECK_MSG(a.status == 200, "signal %d: %d", harmless[i], a.status);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }

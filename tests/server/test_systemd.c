@@ -133,7 +133,6 @@ TEST(systemd_hears_of_damage) {
         expect_message(fd, "READY=1", "STATUS=serving");
         Answer a = http_get(&d, "/health");
         CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
-        answer_free(&a);
         daemon_stop(&d);
         char *lines = test_read_file(log, NULL);
         CHECK_MSG(strstr(lines, " error: ") && strstr(lines, "the files were changed or cannot be read") &&
@@ -249,7 +248,6 @@ static bool wait_ready(const Daemon *d) {
     for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer a = http_get(d, "/health");
         bool ready = a.status == 200;
-        answer_free(&a);
         if (ready) return true;
     }
     return false;
@@ -266,7 +264,6 @@ TEST(systemd_socket_activation) {
         CHECK(wait_ready(&d));
         Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"The river runs below the mill\"}");
         CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
-        answer_free(&a);
         close(early);
         CHECK(daemon_stop(&d) == 0);
         d.port = port; /* the manager still holds the socket: the next one goes on with it */
@@ -305,7 +302,6 @@ TEST(systemd_credential_is_the_key_file) {
     if (up) {
         Answer a = http_get(&d, "/v1/models");
         CHECK_MSG(a.status == 401, "%d", a.status);
-        answer_free(&a);
         daemon_stop(&d);
     }
 }

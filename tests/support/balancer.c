@@ -56,7 +56,6 @@ static bool answers(const Balancer *b) {
     for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000)) {
         Answer a = http_get(&b->front, "/health");
         int status = a.status;
-        answer_free(&a);
         if (status == 200) return true;
         if (waitpid(b->front.pid, NULL, WNOHANG)) return false;
     }

@@ -15,7 +15,6 @@ static bool is_ready(const Daemon *d) {
     for (double until = now_seconds() + PATIENCE; now_seconds() < until; usleep(10000)) {
         Answer a = http_get(d, "/health");
         int status = a.status;
-        answer_free(&a);
         if (status == 200) return true;
     }
     test_fail(__FILE__, __LINE__, "the daemon at port %d does not get ready", d->port);

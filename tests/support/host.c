@@ -10,29 +10,47 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct Strings {
-    char **list;
-    int n;
-} Strings;
+typedef struct Kept {
+    struct Kept *before;
+    void *p;
+    void (*drop)(void *p);
+} Kept;
 
-static Strings texts, dirs;
+static Kept *kept, *dirs; /* the last one */
 
-/* Tests have threads of their own, and take away memory that xmalloc and its kin would give. */
-static char *keep(Strings *s, char *string) {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* tests have threads of their own */
+
+/* By malloc, for tests take away the memory that xmalloc would give. */
+static void keep(Kept **last, void *p, void (*drop)(void *p)) {
+    Kept *k = malloc(sizeof *k);
+    BUG_ON(!k);
     pthread_mutex_lock(&mutex);
-    s->list = realloc(s->list, ((size_t)s->n + 1) * sizeof *s->list);
-    BUG_ON(!s->list);
-    s->list[s->n++] = string;
+    *k = (Kept){.before = *last, .p = p, .drop = drop};
+    *last = k;
     pthread_mutex_unlock(&mutex);
-    return string;
 }
 
-static void forget(Strings *s) {
-    while (s->n) free(s->list[--s->n]);
-    free(s->list);
-    s->list = NULL;
+static void forget(Kept **last) {
+    for (Kept *k; (k = *last); free(k)) {
+        *last = k->before;
+        k->drop(k->p);
+    }
 }
+
+void test_keep(void *p, void (*drop)(void *p)) { keep(&kept, p, drop); }
+
+void test_drop(void *p) {
+    Kept **at = &kept;
+    pthread_mutex_lock(&mutex);
+    while (*at && (*at)->p != p) at = &(*at)->before;
+    Kept *k = *at;
+    if (k) *at = k->before;
+    pthread_mutex_unlock(&mutex);
+    if (k) k->drop(p);
+    free(k);
+}
+
+void test_forget(void) { forget(&kept); }
 
 const char *test_text(const char *fmt, ...) {
     char *text;
@@ -40,16 +58,8 @@ const char *test_text(const char *fmt, ...) {
     va_start(ap, fmt);
     BUG_ON(vasprintf(&text, fmt, ap) < 0);
     va_end(ap);
-    return keep(&texts, text);
-}
-
-void test_forget_texts(void) { forget(&texts); }
-
-const char *test_dir(void) {
-    const char *system = getenv("TMPDIR");
-    char *path;
-    BUG_ON(asprintf(&path, "%s/noised-test-XXXXXX", system ? system : "/tmp") < 0 || !mkdtemp(path));
-    return keep(&dirs, path);
+    test_keep(text, free);
+    return text;
 }
 
 const char *test_shared(const char *path) {
@@ -83,10 +93,20 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
     return remove(path);
 }
 
-void test_remove_dirs(void) {
-    for (int i = 0; i < dirs.n; i++) nftw(dirs.list[i], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    forget(&dirs);
+static void remove_dir(void *path) {
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(path);
 }
+
+const char *test_dir(void) {
+    const char *system = getenv("TMPDIR");
+    char *path;
+    BUG_ON(asprintf(&path, "%s/noised-test-XXXXXX", system ? system : "/tmp") < 0 || !mkdtemp(path));
+    keep(&dirs, path, remove_dir);
+    return path;
+}
+
+void test_remove_dirs(void) { forget(&dirs); }
 
 static struct {
     const char *name; /* NULL: nothing to be put back */

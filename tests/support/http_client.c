@@ -42,6 +42,17 @@ size_t text_collect(char *data, size_t size, size_t n, void *arg) {
     return size * n;
 }
 
+static void drop_json(void *json) { cJSON_Delete(json); }
+
+Answer answer_of(long status, Text body, Text headers) {
+    Answer a = {
+        .status = (int)status, .body = body.data, .headers = headers.data, .json = parse_json(body.data, body.n)};
+    test_keep(a.body, free);
+    test_keep(a.headers, free);
+    if (a.json) test_keep(a.json, drop_json);
+    return a;
+}
+
 Answer http_request(const Daemon *d, const char *method, const char *path, const char *header, const char *body) {
     Text text = no_text(), head = no_text();
     char url[512];
@@ -71,8 +82,7 @@ Answer http_request(const Daemon *d, const char *method, const char *path, const
     if (curl_easy_perform(curl) == CURLE_OK) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_slist_free_all(list);
     curl_easy_cleanup(curl);
-    return (Answer){
-        .status = (int)status, .body = text.data, .headers = head.data, .json = parse_json(text.data, text.n)};
+    return answer_of(status, text, head);
 }
 
 Answer http_get(const Daemon *d, const char *path) { return http_request(d, NULL, path, NULL, NULL); }
@@ -87,9 +97,9 @@ Answer metrics_now(const Daemon *d) {
 }
 
 void answer_free(Answer *a) {
-    free(a->body);
-    free(a->headers);
-    cJSON_Delete(a->json);
+    test_drop(a->body);
+    test_drop(a->headers);
+    test_drop(a->json);
     *a = (Answer){0};
 }
 

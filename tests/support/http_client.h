@@ -6,6 +6,7 @@
 
 #include <cjson/cJSON.h>
 
+/* All of it is there until the case ends. */
 typedef struct Answer {
     int status;    /* 0: no answer */
     char *body;    /* NUL-terminated */
@@ -17,7 +18,7 @@ Answer http_get(const Daemon *d, const char *path);
 Answer http_post(const Daemon *d, const char *path, const char *json);
 /* header: one more line or NULL; body NULL: none. method NULL: GET or, with a body, POST. */
 Answer http_request(const Daemon *d, const char *method, const char *path, const char *header, const char *body);
-void answer_free(Answer *a);
+void answer_free(Answer *a); /* before that: for who asks for hours */
 
 Answer metrics_now(const Daemon *d); /* GET /metrics, when what was read before is too old to be told again */
 
@@ -85,6 +86,7 @@ typedef struct Text {
     size_t n;
 } Text;
 size_t text_collect(char *data, size_t size, size_t n, void *text); /* CURLOPT_WRITEFUNCTION */
+Answer answer_of(long status, Text body, Text headers);             /* their data is its own from then on */
 
 int text_count(const char *text, const char *what); /* occurrences */
 

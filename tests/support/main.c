@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
         double t0 = now_seconds(), spent0 = spent_seconds();
         c->run();
         test_env_back();
-        test_forget_texts();
+        test_forget();
         double t = now_seconds() - t0, spent = spent_seconds() - spent0;
         fail_by_reports();
         if (failures_here) {

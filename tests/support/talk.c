@@ -36,7 +36,6 @@ static char *say(const char *dir, const char *what) {
     const char *content = json_text(a.json, "choices.0.message.content");
     CHECK_MSG(a.status == 200 && content && *content, "%s, %s: %d %s", what, dir, a.status, a.body);
     if (content) text = strdup(content);
-    answer_free(&a);
     daemon_stop(&d);
     return text;
 }

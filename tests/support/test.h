@@ -48,9 +48,12 @@ void test_takes_long(void);
  * the clock says nothing of it. */
 double test_cpu_seconds(void);
 
+/* Drops p when the case ends, or before. */
+void test_keep(void *p, void (*drop)(void *p));
+void test_drop(void *p);
+void test_forget(void); /* the frame's, behind each case */
 /* A printed string, which is there until the case ends. */
 const char *test_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void test_forget_texts(void); /* the frame's, behind each case */
 /* A fresh directory below the system's temporary folder, removed when the run ends, and the string with it. */
 const char *test_dir(void);
 void test_remove_dirs(void); /* the frame's, at the end */

@@ -63,7 +63,6 @@ static void check_answer(const Daemon *d, const char *messages, const char *hear
         test_text("{\"messages\":[%s],\"seed\":3,\"max_tokens\":256,\"temperature\":0.8,\"top_k\":50}", messages));
     const char *want = json_text(a.json, "choices.0.message.content");
     CHECK_MSG(want && *want && !strcmp(want, heard), "%s\nagainst %s", heard, a.body);
-    answer_free(&a);
 }
 
 TEST(chat_says_what_the_daemon_says) {

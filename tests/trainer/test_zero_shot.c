@@ -217,7 +217,6 @@ TEST(zero_shot_is_what_the_daemon_says) {
         double sum = a.status == 200 ? sum_of(a.json, s.l[k].n_tokens, &greedy) : NAN;
         CHECK_MSG(sum == s.l[k].log_likelihood && greedy == s.l[k].greedy,
                   "%s: %.17g here, %.17g by the daemon (status %d)", text, s.l[k].log_likelihood, sum, a.status);
-        answer_free(&a);
         token_list_free(&ids);
         cJSON_Delete(body);
         free(printed);

@@ -211,7 +211,6 @@ TEST(import_sort_sorts_everything_through_the_daemon) {
             }
             n_sorted += sorted;
         }
-        answer_free(&a);
     }
     CHECK_MSG(n_sorted == INPUTS, "%d of %d", n_sorted, INPUTS);
     CHECK(daemon_stop(&d) == 0);

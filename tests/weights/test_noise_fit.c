@@ -89,7 +89,6 @@ static bool ask(const Daemon *d, const int *tokens, int length, int seed, double
         cJSON_ArrayForEach(x, row) p[i][atoi(x->string + strlen("token_id:"))] = x->valuedouble;
     }
     bool ok = all && !row;
-    answer_free(&a);
     buffer_free(&body);
     return ok;
 }
@@ -244,7 +243,6 @@ static char *greedy(const Daemon *d, int seed) {
             seed));
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
     char *text = xstrdup(answer_text(&a, 0));
-    answer_free(&a);
     return text;
 }
 

@@ -17,14 +17,12 @@ static Answer biased(const Daemon *d, const char *bias) {
 static void check_same(const Daemon *d, const Answer *a, const char *bias) {
     Answer b = biased(d, bias);
     CHECK_MSG(b.status == 200 && json_same(a->json, "choices", b.json, "choices"), "%s: %s", bias, b.body);
-    answer_free(&b);
 }
 
 static int id_of(const Daemon *d, const char *letter) {
     Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
     int id = (int)json_number(a.json, "tokens.0");
     CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
-    answer_free(&a);
     return id;
 }
 
@@ -48,14 +46,11 @@ TEST(bias_forms) {
     check_same(&d, &none, "{\"Q\":0}");
     snprintf(bias, sizeof bias, "[[%d,7],[\"Q\",-7]]", q);
     check_same(&d, &none, bias);
-    answer_free(&a);
     /* A pair's string is a text whatever it looks like. */
     snprintf(bias, sizeof bias, "{\"%d\":9}", seven);
     a = biased(&d, bias);
     check_same(&d, &a, "[[\"7\",9]]");
     CHECK(strchr(answer_text(&a, 0), '7') != NULL);
-    answer_free(&a);
-    answer_free(&none);
     daemon_stop(&d);
 }
 
@@ -67,18 +62,15 @@ TEST(bias_bans) {
     int ids[] = {id_of(&d, "Q"), id_of(&d, "Z"), id_of(&d, "7"), id_of(&d, "x")};
     Answer a = biased(&d, test_text("{\"%d\":50,\"%d\":50,\"%d\":50,\"%d\":50}", ids[0], ids[1], ids[2], ids[3]));
     CHECK(strpbrk(answer_text(&a, 0), "QZ7x") != NULL);
-    answer_free(&a);
     for (size_t i = 0; i < COUNTOF(bans); i++) {
         a = biased(&d, bans[i]);
         CHECK_MSG(a.status == 200, "%s", a.body);
         for (int k = 0; k < 4; k++) CHECK(!strpbrk(answer_text(&a, k), "QZ7x"));
-        answer_free(&a);
     }
     /* What is banned is still drawn where nothing else may come. */
     a = http_post(&d, "/v1/completions",
                   "{\"prompt\":\"x\",\"choice\":[\"Q\",\"Z\"],\"logit_bias\":{\"Q\":false,\"Z\":false}}");
     CHECK_MSG(a.status == 200 && strpbrk(answer_text(&a, 0), "QZ"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -98,7 +90,6 @@ TEST(bias_in_any_order) {
                       orders[i]));
         if (i == 0) snprintf(first, sizeof first, "%s", answer_text(&a, 0));
         CHECK_MSG(*first && !strcmp(answer_text(&a, 0), first), "%s: %s, not %s", orders[i], a.body, first);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }
@@ -114,7 +105,6 @@ static int status_of(const Daemon *d, int n, bool pairs) {
     Answer a = http_post(d, "/v1/completions", body.data);
     int status = a.status;
     if (status != 200) answer_check_error(&a, 400, "logit_bias", "many");
-    answer_free(&a);
     buffer_free(&body);
     buffer_free(&b);
     return status;

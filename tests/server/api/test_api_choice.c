@@ -36,12 +36,10 @@ TEST(choice_is_one_of_the_strings) {
     /* Alone, with other settings that change nothing, in a list, in a stream. */
     Answer b = complete(&d, "{\"prompt\":\"The river is\"," COLOURS ",\"seed\":1,\"noise_seed\":2,\"max_tokens\":100}");
     CHECK(!strcmp(answer_text(&b, 0), answer_text(&a, 0)));
-    answer_free(&b);
     b = complete(&d,
                  "{\"prompt\":[\"x\",\"The river is\"]," COLOURS ",\"n\":2,\"seed\":1,\"noise_seed\":2,\"echo\":true}");
     CHECK(!strncmp(answer_text(&b, 2), "The river is", 12) && !strcmp(answer_text(&b, 2) + 12, answer_text(&a, 0)));
     CHECK(!strcmp(answer_text(&b, 3) + 12, answer_text(&a, 1)));
-    answer_free(&b);
     b = complete(&d, test_text(form, ",\"stream\":true,\"logprobs\":2"));
     Events events = events_parse(b.body);
     CHECK(events.done && !events.malformed);
@@ -51,8 +49,6 @@ TEST(choice_is_one_of_the_strings) {
         free(text);
     }
     events_free(&events);
-    answer_free(&b);
-    answer_free(&a);
     a = http_post(&d, "/v1/chat/completions",
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]," COLOURS ",\"n\":4,\"logprobs\":true,"
                   "\"top_logprobs\":20}");
@@ -61,12 +57,10 @@ TEST(choice_is_one_of_the_strings) {
                   a.body);
     }
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) <= (int)COUNTOF(colours));
-    answer_free(&a);
     /* What ends a turn of this template is part of a string that has it. */
     a = http_post(&d, "/v1/chat/completions",
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"?\"}],\"choice\":[\"yes\\nuser: no\"]}");
     CHECK_MSG(!strcmp(json_text(a.json, "choices.0.message.content"), "yes\nuser: no"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -81,7 +75,6 @@ static double scored(const Daemon *d, const char *ids, int id) {
     const char *path = test_text("choices.0.logprobs.token_logprobs.%d", n - 1);
     double lp = json_number(a.json, path);
     CHECK_MSG(isfinite(lp), "%s", a.body);
-    answer_free(&a);
     return lp;
 }
 
@@ -89,7 +82,6 @@ static int token_of(const Daemon *d, const char *letter) {
     Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
     int id = (int)json_number(a.json, "tokens.0");
     CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
-    answer_free(&a);
     return id;
 }
 
@@ -123,7 +115,6 @@ TEST(choice_probabilities_are_among_the_allowed) {
         }
         CHECK(json_number(a.json, "usage.completion_tokens") == 2);
         CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"));
-        answer_free(&a);
     }
     daemon_stop(&d);
 }
@@ -137,7 +128,6 @@ TEST(choice_of_one) {
     const cJSON *lp;
     CHECK_MSG(!strcmp(answer_text(&a, 0), "Every token of this is certain."), "%s", a.body);
     cJSON_ArrayForEach(lp, json_at(a.json, "choices.0.logprobs.token_logprobs")) CHECK(lp->valuedouble == 0);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -152,7 +142,6 @@ TEST(choice_alternatives_of_a_chat) {
     double sum = 0;
     cJSON_ArrayForEach(p, top) sum += exp(json_number(p, "logprob"));
     CHECK_MSG(cJSON_GetArraySize(top) == 2 && fabs(sum - 1) < 1e-5, "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -205,14 +194,12 @@ TEST(choice_bounds) {
         Answer a = complete(&d, body);
         CHECK_MSG(a.status == sizes[i].status, "%d of %d: %s", sizes[i].n, sizes[i].length, a.body);
         if (a.status == 200) CHECK(strlen(answer_text(&a, 0)) == (size_t)sizes[i].length);
-        answer_free(&a);
         free(body);
     }
     /* Neutral values of what does not go with it. */
     Answer a = complete(&d, "{\"prompt\":\"x\",\"choice\":[\"yes\",\"no\"],\"stop\":[],\"stop_token_ids\":[],"
                             "\"ignore_eos\":false,\"min_tokens\":0,\"max_tokens\":-1}");
     CHECK_MSG(a.status == 200, "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -245,7 +232,6 @@ static int status_of(const char *dir, const char *body, const char *says) {
     if (status != 200) answer_check_error(&a, 400, "choice", body);
     const char *said = status == 200 ? answer_text(&a, 0) : json_text(a.json, "error.message");
     CHECK_MSG(!says || (said && !strcmp(said, says)), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
     return status;
 }

@@ -50,19 +50,15 @@ TEST(api_diversity) {
     CHECK(json_same(a.json, "diversity.0", b.json, "diversity.1"));
     Diversity first = measure(&b, 0, 4);
     check_figures(json_at(b.json, "diversity.0"), &first);
-    answer_free(&b);
     /* best_of: of the choices that are answered. */
     b = http_post(&d, "/v1/completions", "{\"prompt\":\"The river\",\"n\":2,\"best_of\":5," COMMON "}");
     Diversity best = measure(&b, 0, 2);
     check_figures(json_at(b.json, "diversity.0"), &best);
-    answer_free(&b);
     b = http_post(&d, "/v1/chat/completions",
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"The river\"}],\"n\":3," COMMON "}");
     CHECK_MSG(b.status == 200, "%s", b.body);
     Diversity chat = measure(&b, 0, 3);
     check_figures(json_at(b.json, "diversity.0"), &chat);
-    answer_free(&b);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -92,8 +88,6 @@ TEST(api_diversity_of_a_stream) {
             CHECK(!strcmp(text, answer_text(&whole, 3)));
             free(text);
             events_free(&events);
-            answer_free(&a);
-            answer_free(&whole);
         }
     daemon_stop(&d);
 }
@@ -103,23 +97,19 @@ TEST(api_diversity_of_little) {
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = http_post(&d, "/v1/completions", "{\"prompt\":\"x\",\"n\":2}");
     CHECK(a.status == 200 && !json_at(a.json, "diversity"));
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"x\"," COMMON "}");
     Diversity alone = measure(&a, 0, 1);
     check_figures(json_at(a.json, "diversity.0"), &alone);
     CHECK(isnan(alone.self_bleu) && isnan(alone.edit_distance) && alone.distinct[0] > 0);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"x\",\"n\":2,\"max_tokens\":0,\"diversity\":true}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "diversity.0.distinct_1")) &&
                   cJSON_IsNull(json_at(a.json, "diversity.0.self_bleu")),
               "%s", a.body);
-    answer_free(&a);
     /* Exactly the limit; every choice ends at once. */
     a = http_post(&d, "/v1/completions",
                   "{\"prompt\":[[1],[2]],\"n\":64,\"max_tokens\":512,\"diversity\":true,"
                   "\"logit_bias\":{\"0\":100},\"temperature\":0}");
     CHECK_MSG(a.status == 200 && json_number(a.json, "diversity.1.self_bleu") > 0, "%s", a.body);
     CHECK(json_number(a.json, "diversity.0.edit_distance") == 0);
-    answer_free(&a);
     daemon_stop(&d);
 }

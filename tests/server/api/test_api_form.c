@@ -79,7 +79,6 @@ TEST(form_is_kept_by_every_field) {
                 stopped += !strcmp(finish, "stop");
             }
             CHECK_MSG(stopped > 0 || strstr(cases[i].form, "object"), "%s: none ended", body);
-            answer_free(&a);
         }
         form_release(f);
     }
@@ -96,7 +95,6 @@ static char *text_of(const Daemon *d, const char *more) {
     Events events = events_parse(stream ? a.body : "");
     char *text = stream ? events_text(&events, 0) : strdup(answer_text(&a, 0));
     events_free(&events);
-    answer_free(&a);
     buffer_free(&b);
     return text;
 }
@@ -134,11 +132,8 @@ TEST(form_is_replayed) {
     Answer again = http_post(&d, "/v1/replay", b.data);
     CHECK_MSG(cJSON_IsTrue(json_at(again.json, "identical")), "%s", again.body);
     buffer_free(&b);
-    answer_free(&again);
-    answer_free(&a);
     a = http_post(&d, "/v1/replay", "{\"request\":{\"prompt\":\"x\",\"regex\":\"(\"},\"response\":{}}");
     answer_check_error(&a, 400, "request.regex", "replay");
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -160,12 +155,10 @@ TEST(form_probabilities_are_among_the_legal) {
         }
         CHECK_MSG(fabs(sum - 1) < 1e-4, "token %d: %.6g", i, sum);
     }
-    answer_free(&a);
     /* Greedy: the most probable of them. */
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"x\",\"regex\":\"[QZ]{4}\",\"logprobs\":1,\"temperature\":0}");
     const cJSON *top = json_at(a.json, "choices.0.logprobs.top_logprobs.0");
     CHECK(top && top->child && json_number(a.json, "choices.0.logprobs.token_logprobs.0") == top->child->valuedouble);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -197,7 +190,6 @@ TEST(form_and_stop_strings) {
             CHECK_MSG(a.status == 200 && (!wanted || !strcmp(text, wanted)), "%s: %s", body, a.body);
             CHECK_MSG(a.status == 200 && !strcmp(json_text(a.json, "choices.0.finish_reason"), cases_of_stop[i].finish),
                       "%s: %s", body, a.body);
-            answer_free(&a);
         }
     }
     daemon_stop(&d);
@@ -242,13 +234,10 @@ TEST(form_refusals_name_the_place) {
     check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/v1/completions", "{\"regex\":\"a\",\"guided_choice\":[\"a\"]}");
     CHECK_MSG(strstr(a.body, "regex and guided_choice both"), "%s", a.body);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"guided_choice\":[\"a\",\"a\"]}");
     CHECK_MSG(strstr(a.body, "guided_choice has \\\"a\\\" twice"), "%s", a.body);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"guided_choice\":[]}");
     CHECK_MSG(strstr(a.body, "guided_choice has 0 strings"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -260,11 +249,9 @@ TEST(form_that_takes_too_long_is_a_400) {
         http_post(&d, "/v1/completions",
                   "{\"regex\":\"(.*[^b]){200}x\",\"logprobs\":1,\"max_tokens\":200,\"temperature\":2,\"seed\":1}");
     CHECK_MSG(a.status == 400 && strstr(a.body, "the form takes too long"), "%d %s", a.status, a.body);
-    answer_free(&a);
     a = http_get(&d, "/metrics"); /* what failed counts as that, and its time among none that were answered */
     CHECK_MSG(strstr(a.body, "\nnoised_choices_total{finish=\"error\"} 1\n") &&
                   strstr(a.body, "\nnoised_end_to_end_seconds_count 0\n"),
               "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }

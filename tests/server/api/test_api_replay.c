@@ -30,8 +30,6 @@ static void check_identical(const Daemon *d, const char *path, const char *reque
     CHECK(cJSON_GetArraySize(json_at(a.json, "fingerprint.differs_in")) == 0);
     CHECK(json_same(a.json, "fingerprint.now", first.json, "system_fingerprint"));
     CHECK(json_same(a.json, "fingerprint.former", first.json, "system_fingerprint"));
-    answer_free(&a);
-    answer_free(&first);
 }
 
 /* The events of a stream as a JSON array, byte for byte, the last `less` of them left out. */
@@ -53,8 +51,6 @@ static void check_stream(const Daemon *d, const char *path, const char *request,
     char *events = event_array(first.body, less);
     Answer a = replay(d, request, events);
     CHECK_MSG(a.status == 200 && cJSON_IsTrue(json_at(a.json, "identical")), "%s, %s: %s", request, events, a.body);
-    answer_free(&a);
-    answer_free(&first);
     free(events);
 }
 
@@ -122,8 +118,6 @@ TEST(replay_of_what_a_deadline_cut) {
     Answer a = replay(&d, body, first.body);
     CHECK_MSG(a.status == 200 && cJSON_IsTrue(json_at(a.json, "identical")), "%s", a.body);
     CHECK(json_number(a.json, "usage.completion_tokens") == 1000);
-    answer_free(&a);
-    answer_free(&first);
     daemon_stop(&d);
 }
 
@@ -151,14 +145,12 @@ TEST(replay_tells_differences) {
     CHECK_MSG(previous && now && strstr(text->valuestring, previous) && strcmp(previous, now), "%s", a.body);
     text->valuestring[at]--;
     CHECK(now && strstr(text->valuestring, now));
-    answer_free(&a);
     free(body);
     cJSON_SetNumberValue(seed, 2);
     body = cJSON_PrintUnformatted(first.json);
     a = replay(&d, request, body);
     CHECK(cJSON_IsFalse(json_at(a.json, "choices.0.identical")) &&
           cJSON_IsTrue(json_at(a.json, "choices.1.identical")));
-    answer_free(&a);
     free(body);
     cJSON_SetNumberValue(seed, 1);
     cJSON_SetValuestring((cJSON *)json_at(first.json, "choices.0.finish_reason"), "stop");
@@ -172,9 +164,7 @@ TEST(replay_tells_differences) {
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
     CHECK(!strcmp(json_text(a.json, "fingerprint.differs_in.0"), "checkpoint"));
     CHECK(!strcmp(json_text(a.json, "fingerprint.differs_in.1"), "version"));
-    answer_free(&a);
     free(body);
-    answer_free(&first);
     daemon_stop(&d);
 }
 
@@ -206,8 +196,6 @@ TEST(replay_tells_a_difference_at_the_end) {
     const char *now = json_text(a.json, "choices.0.first_difference.now");
     CHECK_MSG(json_number(a.json, "choices.0.first_difference.byte") == (double)n - 1, "%s", a.body);
     CHECK_MSG(now && *now && strlen(now) <= n && !strcmp(now, text + n - strlen(now)), "%s: %s", text, a.body);
-    answer_free(&a);
-    answer_free(&first);
     buffer_free(&response);
     free(printed);
     cJSON_Delete(choice);
@@ -264,10 +252,8 @@ TEST(replay_bounds) {
     check_bodies(&d, "/v1/replay", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/v1/replay", "{" REQUEST "," RESPONSE "}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "fingerprint.former")), "%s", a.body);
-    answer_free(&a);
     a = replay(&d, "{\"prompt\":\"x\",\"n\":2}", "{\"choices\":[{\"index\":2}]}");
     CHECK_MSG(strstr(a.body, "a choice of the response has the index 2, the request's are 0 to 1"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 

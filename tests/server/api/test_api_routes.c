@@ -67,12 +67,10 @@ TEST(api_routes) {
         CHECK_MSG(c->allow ? allow && !strcmp(allow, c->allow) : !allow, "%s %s: Allow %s", c->method, c->path,
                   allow ? allow : "none");
         free(allow);
-        answer_free(&a);
     }
     Answer a = http_get(&d, "/v1/models");
     CHECK(!strcmp(json_text(a.json, "object"), "list") && !strcmp(json_text(a.json, "data.0.id"), "some/name"));
     CHECK(!strcmp(json_text(a.json, "data.0.object"), "model") && json_number(a.json, "data.0.created") > 1.7e9);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -103,8 +101,6 @@ TEST(api_unknown_routes_name_the_nearest) {
         !strcmp(json_text(a.json, "error.message"), "there is no route /v1/completion; the nearest is /v1/completions"),
         "%s", a.body);
     CHECK_MSG(!strcmp(json_text(b.json, "error.message"), "there is no route /nothing/of/ours"), "%s", b.body);
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }
 
@@ -123,15 +119,11 @@ TEST(api_tokenize) {
               back.body);
     CHECK(!strcmp(json_text(back.json, "prompt"), json_text(back.json, "content")));
     free(tokens);
-    answer_free(&vllm);
-    answer_free(&llama);
-    answer_free(&back);
 
     llama = http_post(&d, "/tokenize", "{\"content\":\"a\xE2\x82\xAC\",\"with_pieces\":true}");
     CHECK_MSG(json_text(llama.json, "tokens.0.piece") && !strcmp(json_text(llama.json, "tokens.0.piece"), "a"), "%s",
               llama.body);
     CHECK_MSG(json_number(llama.json, "tokens.1.piece.0") == 0xE2, "%s", llama.body);
-    answer_free(&llama);
 
     static const Bad wrong[] = {
         {"{}", 400, "prompt"},
@@ -153,7 +145,6 @@ TEST(api_tokenize) {
     check_bodies(&d, "/detokenize", wrong_ids, COUNTOF(wrong_ids));
     Answer a = http_post(&d, "/detokenize", "{\"tokens\":[]}");
     CHECK(a.status == 200 && !strcmp(json_text(a.json, "prompt"), ""));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -187,7 +178,6 @@ TEST(api_keys) {
         CHECK_MSG(a.status == cases[i].status, "%zu: %s %s: %d", i, cases[i].path,
                   cases[i].header ? cases[i].header : "", a.status);
         if (cases[i].status == 401) answer_check_error(&a, 401, "", cases[i].path);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }
@@ -207,14 +197,12 @@ TEST(api_public_models) {
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Answer a = http_get(&d, cases[i].path);
         CHECK_MSG(a.status == cases[i].status, "%s: %d %s", cases[i].path, a.status, a.body);
-        answer_free(&a);
     }
     Answer a = http_request(&d, "GET", "/openapi.json", "X-Api-Key: secret", NULL);
     cJSON *paths = cJSON_GetObjectItem(a.json, "paths");
     cJSON *list = cJSON_GetObjectItem(cJSON_GetObjectItem(paths, "/v1/models"), "get"),
           *noise = cJSON_GetObjectItem(cJSON_GetObjectItem(paths, "/noise"), "get");
     CHECK(list && cJSON_GetObjectItem(list, "security") && noise && !cJSON_GetObjectItem(noise, "security"));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -256,7 +244,6 @@ static int let_in(const Daemon *d) {
     for (size_t i = 0; i < COUNTOF(headers); i++) {
         Answer a = http_request(d, NULL, "/v1/models", headers[i], NULL);
         in = in * 10 + (a.status == 200);
-        answer_free(&a);
     }
     return in;
 }

@@ -15,7 +15,6 @@ static char *ids_of(const Daemon *d, const char *text, int *n) {
     Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", text));
     char *ids = json_raw(a.json, "tokens");
     *n = cJSON_GetArraySize(json_at(a.json, "tokens"));
-    answer_free(&a);
     memmove(ids, ids + 1, strlen(ids));
     ids[strlen(ids) - 1] = 0;
     return ids;
@@ -42,7 +41,6 @@ static void check_echo(const Daemon *d, const Answer *a, int i, const char *prom
     }
     snprintf(path, sizeof path, "choices.%d.logprob", i);
     CHECK_MSG((float)json_number(a->json, path) == (float)sum, "%.9g, not %.9g", json_number(a->json, path), sum);
-    answer_free(&b);
 }
 
 /* A prompt of several blocks of the cache, which is warm the second time, and for the second continuation. */
@@ -74,7 +72,6 @@ TEST(score_is_echo_with_logprobs) {
         CHECK(json_number(a.json, "usage.prompt_tokens") > 3 * n_prompt);
         CHECK(json_number(a.json, "usage.completion_tokens") == 0);
         if (warm) CHECK(json_number(a.json, "usage.prompt_tokens_details.cached_tokens") > 3 * (n_prompt - 64));
-        answer_free(&a);
     }
     for (int i = 0; i < 3; i++) free(ids[i]);
     free(front);
@@ -99,8 +96,6 @@ TEST(score_of_what_was_decoded) {
           cJSON_IsFalse(json_at(b.json, "choices.1.is_greedy")));
     CHECK(json_same(a.json, "choices.0.logprobs.token_logprobs", b.json, "choices.0.logprobs.token_logprobs"));
     CHECK(json_same(a.json, "choices.0.logprobs.top_logprobs", b.json, "choices.0.logprobs.top_logprobs"));
-    answer_free(&b);
-    answer_free(&a);
     free(ids);
     daemon_stop(&d);
 }
@@ -112,12 +107,10 @@ TEST(score_without_a_prompt) {
     Answer a = score(&d, "{\"continuations\":[\"The river\"],\"noise_seed\":5}");
     CHECK_MSG(a.status == 200 && json_number(a.json, "choices.0.logprob") < 0, "%s", a.body);
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.top_logprobs.0")) == 1);
-    answer_free(&a);
     a = score(&d, "{\"prompt\":\"The mill\",\"continuations\":[\"!\"],\"noise_seed\":5}");
     CHECK_MSG(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.tokens")) == 1 &&
                   json_same(a.json, "choices.0.logprob", a.json, "choices.0.logprobs.token_logprobs.0"),
               "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -126,7 +119,6 @@ TEST(score_without_noise) {
     REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
     Answer a = score(&d, "{\"prompt\":\"x\",\"continuations\":[\"y\"],\"noise_seed\":5}");
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -158,7 +150,6 @@ TEST(score_under_several_seeds) {
             }
             alone[s] = json_number(one.json, "choices.0.logprob");
             if (alone[s] > alone[best]) best = s;
-            answer_free(&one);
         }
         for (int s = 0; s < 3; s++) total += exp(alone[s]);
         snprintf(path, sizeof path, "likeliest.%d.index", t);
@@ -170,7 +161,6 @@ TEST(score_under_several_seeds) {
             CHECK_MSG(fabs(json_number(a.json, path) - exp(alone[s]) / total) < 1e-5, "%s: %s", path, a.body);
         }
     }
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -213,7 +203,6 @@ static int status_of_many(const Daemon *d, int n) {
     Answer a = score(d, b.data);
     int status = a.status;
     if (status != 200) answer_check_error(&a, 400, "continuations", "many");
-    answer_free(&a);
     buffer_free(&b);
     return status;
 }
@@ -228,7 +217,6 @@ static int status_of_long(const Daemon *d, int n) {
     Answer a = score(d, b.data);
     int status = a.status;
     if (status != 200) answer_check_error(&a, 400, "prompt", "long");
-    answer_free(&a);
     buffer_free(&b);
     return status;
 }
@@ -241,7 +229,6 @@ static int status_of_seeds(const Daemon *d, int n) {
     Answer a = score(d, b.data);
     int status = a.status;
     CHECK(status == 200 || strstr(a.body, "65 seeds or components, the limit is 64"));
-    answer_free(&a);
     buffer_free(&b);
     return status;
 }
@@ -268,7 +255,6 @@ TEST(score_cut_by_a_deadline) {
     CHECK_MSG(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.logprob")), "%.300s", a.body);
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.is_greedy")) && cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
     CHECK(cJSON_IsNull(json_at(a.json, "choices.0.logprobs.token_logprobs.2")));
-    answer_free(&a);
     buffer_free(&b);
     daemon_stop(&d);
 }

@@ -28,7 +28,6 @@ TEST(chat_object) {
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
     CHECK(json_number(a.json, "choices.0.seed") == 1 && json_number(a.json, "choices.0.noise_seed") == 2);
     CHECK(json_number(a.json, "usage.completion_tokens") == 8);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -48,7 +47,6 @@ TEST(chat_is_a_completion_of_the_rendered_text) {
     Answer a = chat(&d, request), b = chat(&d, request);
     CHECK_MSG(a.status == 200, "%s", a.body);
     CHECK(json_same(a.json, "choices", b.json, "choices"));
-    answer_free(&b);
     snprintf(request, sizeof request,
              "{\"prompt\":\"system: Count.\\nuser: stones\\nwords\\nassistant: one\\nuser: \\nassistant:\",%s", rest);
     b = http_post(&d, "/v1/completions", request);
@@ -57,8 +55,6 @@ TEST(chat_is_a_completion_of_the_rendered_text) {
         CHECK(json_text(a.json, path) && !strcmp(json_text(a.json, path), answer_text(&b, i)));
     }
     CHECK(json_same(a.json, "usage.prompt_tokens", b.json, "usage.prompt_tokens"));
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }
 
@@ -102,8 +98,6 @@ TEST(chat_stream) {
     cJSON_Delete(logprobs);
     buffer_free(&text);
     events_free(&events);
-    answer_free(&a);
-    answer_free(&whole);
     daemon_stop(&d);
 }
 
@@ -120,10 +114,8 @@ TEST(chat_logprobs) {
         CHECK(json_same(slot, "logprob", slot, "top_logprobs.0.logprob")); /* greedy */
         CHECK(json_same(slot, "bytes", slot, "top_logprobs.0.bytes"));
     }
-    answer_free(&a);
     a = chat(&d, "{" HELLO ",\"max_tokens\":2,\"ignore_eos\":true,\"logprobs\":true}");
     CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.content.0.top_logprobs")) == 0);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -141,8 +133,6 @@ TEST(chat_tokens_are_those_of_its_prompt) {
         CHECK_MSG(tokens.status == 200 && json_same(tokens.json, "tokens", a.json, "choices.0.prompt_token_ids"), "%s",
                   tokens.body);
         CHECK(json_same(tokens.json, "count", a.json, "usage.prompt_tokens"));
-        answer_free(&tokens);
-        answer_free(&a);
     }
     static const Bad wrong[] = {{"{" HELLO ",\"prompt\":\"a\"}", 400, "messages"},
                                 {"{" HELLO ",\"text\":\"a\"}", 400, "text"},
@@ -152,7 +142,6 @@ TEST(chat_tokens_are_those_of_its_prompt) {
     check_bodies(&d, "/tokenize", wrong, COUNTOF(wrong));
     Answer a = http_post(&d, "/tokenize", "{" HELLO ",\"prompt\":null,\"content\":null,\"with_pieces\":true}");
     CHECK_MSG(a.status == 200 && json_at(a.json, "tokens.0.piece"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -170,11 +159,8 @@ TEST(chat_prompt_logprobs) {
     CHECK(first && other && strcmp(first, other) != 0);
     free(first);
     free(other);
-    answer_free(&a);
-    answer_free(&second);
     a = chat(&d, "{" HELLO ",\"max_tokens\":1}");
     CHECK(cJSON_IsNull(json_at(a.json, "prompt_logprobs")));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -184,13 +170,10 @@ TEST(chat_lengths) {
     /* Nothing said: to the end of the context, of which the last token needs no position. */
     Answer a = chat(&d, "{" HELLO ",\"ignore_eos\":true,\"noise_scale\":0}");
     CHECK_MSG(json_number(a.json, "usage.total_tokens") == 513, "%s", a.body);
-    answer_free(&a);
     a = chat(&d, "{" HELLO ",\"ignore_eos\":true,\"max_completion_tokens\":3}");
     CHECK(json_number(a.json, "usage.completion_tokens") == 3);
-    answer_free(&a);
     a = chat(&d, "{" HELLO ",\"max_tokens\":0}");
     CHECK_MSG(a.status == 200 && !strcmp(json_text(a.json, "choices.0.message.content"), ""), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -220,9 +203,6 @@ TEST(chat_goes_on_with_the_last_message) {
         Answer b = http_post(&d, "/v1/completions", body);
         CHECK(json_same(a.json, "choices.1.message.content", b.json, "choices.1.text"));
         free(prompt);
-        answer_free(&a);
-        answer_free(&b);
-        answer_free(&written);
     }
     daemon_stop(&d);
 }
@@ -245,9 +225,6 @@ TEST(chat_echoes_the_last_message) {
     CHECK_MSG(!strcmp(text, whole), "%s", streamed.body);
     free(text);
     events_free(&e);
-    answer_free(&plain);
-    answer_free(&a);
-    answer_free(&streamed);
     daemon_stop(&d);
 }
 
@@ -306,21 +283,18 @@ TEST(chat_bad_requests) {
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         Answer a = chat(&d, bad[i].body);
         answer_check_error(&a, bad[i].status, bad[i].param, bad[i].body);
-        answer_free(&a);
     }
     Answer a = chat(&d, "{" HELLO ",\"max_tokens\":1,\"tools\":[],\"tool_choice\":\"none\",\"functions\":null,"
                         "\"response_format\":{\"type\":\"text\"},\"parallel_tool_calls\":false,\"store\":false,"
                         "\"modalities\":[\"text\"],\"service_tier\":\"auto\",\"metadata\":{},\"function_call\":"
                         "\"none\",\"top_logprobs\":0,\"audio\":null}");
     CHECK_MSG(a.status == 200, "%s", a.body);
-    answer_free(&a);
     static const char named[] = "{\"seed\":1,\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"%s}]}";
     Answer told[2];
     for (int i = 0; i < 2; i++) {
         told[i] = chat(&d, test_text(named, i ? ",\"name\":\"me\"" : ""));
     }
     CHECK_MSG(json_same(told[0].json, "choices", told[1].json, "choices"), "%s", told[1].body);
-    for (int i = 0; i < 2; i++) answer_free(&told[i]);
     daemon_stop(&d);
 }
 
@@ -345,7 +319,6 @@ static void check_long(const Daemon *d, int n, size_t bytes, int status, const c
     snprintf(what, sizeof what, "%d messages of %zu bytes", n, bytes);
     Answer a = chat(d, body);
     answer_check_error(&a, status, param, what);
-    answer_free(&a);
     free(body);
 }
 
@@ -364,7 +337,6 @@ TEST(chat_limits) {
     char *body = long_chat(2, 1, "");
     Answer a = chat(&d, body);
     CHECK_MSG(a.status == 200, "%s", a.body);
-    answer_free(&a);
     free(body);
     daemon_stop(&d);
 }
@@ -384,7 +356,6 @@ TEST(chat_of_many_messages) {
         char *body = long_chat(10000, 1, ",\"truncate_prompt_tokens\":100");
         Answer a = chat(&d, body);
         CHECK_MSG(turns || json_number(a.json, "usage.prompt_tokens") == 100, "%s: %s", names[i], a.body);
-        answer_free(&a);
         free(body);
         daemon_stop(&d);
     }

@@ -45,12 +45,9 @@ TEST(completion_scores_equal_decoding) {
             }
         }
         CHECK(!strncmp(answer_text(&scored, 0), answer_text(&decoded, 0), strlen(answer_text(&decoded, 0))));
-        answer_free(&scored);
     }
     free(ids);
     free(front);
-    answer_free(&prompt);
-    answer_free(&decoded);
     daemon_stop(&d);
 }
 
@@ -88,18 +85,15 @@ TEST(completion_logprob_arrays) {
             for (const cJSON *t = top->child; k > 0 && t && t->next && t->next->next; t = t->next)
                 CHECK(t->valuedouble >= t->next->valuedouble);
         }
-        answer_free(&a);
     }
     Answer a =
         complete(&d, "{\"prompt\":\"caf\xC3\xA9 \xF0\x9F\x8C\x8A!\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1}");
     CHECK(!strcmp(answer_text(&a, 0), "caf\xC3\xA9 \xF0\x9F\x8C\x8A!"));
     check_offsets(&a, 0);
-    answer_free(&a);
     /* A byte that is no text by itself is spelled out. */
     a = complete(&d, "{\"prompt\":[100,101],\"max_tokens\":0,\"echo\":true,\"logprobs\":0}");
     const char *token = json_text(a.json, "choices.0.logprobs.tokens.0");
     CHECK_MSG(token && !strncmp(token, "bytes:\\x", 8), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -127,8 +121,6 @@ TEST(completion_best_of_are_the_most_probable) {
                   next, best.body);
         mean[next] = -1e9;
     }
-    answer_free(&all);
-    answer_free(&best);
     daemon_stop(&d);
 }
 

@@ -38,7 +38,6 @@ TEST(completion_object) {
     char *type = answer_header(&a, "Content-Type");
     CHECK(type && !strcmp(type, "application/json"));
     free(type);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -52,16 +51,12 @@ TEST(completion_seeds) {
     Answer a = complete(&d, request), b = complete(&d, request);
     CHECK_MSG(a.status == 200, "%s", a.body);
     CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
-    answer_free(&b);
     snprintf(request, sizeof request, form, 5.0, 7.0, 1.0, 1);
     b = complete(&d, request);
     CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
-    answer_free(&b);
     snprintf(request, sizeof request, form, 6.0, 6.0, 1.0, 1);
     b = complete(&d, request);
     CHECK(strcmp(answer_text(&a, 0), answer_text(&b, 0)) != 0);
-    answer_free(&a);
-    answer_free(&b);
 
     /* Without noise its seed is without effect. */
     snprintf(request, sizeof request, form, 5.0, 6.0, 0.0, 1);
@@ -69,8 +64,6 @@ TEST(completion_seeds) {
     snprintf(request, sizeof request, form, 5.0, 9007199254740991.0, 0.0, 1);
     b = complete(&d, request);
     CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
-    answer_free(&a);
-    answer_free(&b);
 
     /* Every choice can be had again alone, by the seeds reported for it; it does not depend on n. */
     snprintf(request, sizeof request, form, 5.0, 6.0, 1.0, 4);
@@ -85,22 +78,17 @@ TEST(completion_seeds) {
         b = complete(&d, request);
         CHECK_MSG(!strcmp(answer_text(&a, c), answer_text(&b, 0)), "choice %d", c);
         CHECK(c == 0 || strcmp(answer_text(&a, c), answer_text(&a, 0)) != 0);
-        answer_free(&b);
     }
-    answer_free(&a);
 
     /* Seeds that were not given are drawn, reported, and good for a second time. */
     a = complete(&d, "{\"prompt\":\"The mill\",\"max_tokens\":40,\"ignore_eos\":true}");
     b = complete(&d, "{\"prompt\":\"The mill\",\"max_tokens\":40,\"ignore_eos\":true}");
     CHECK(json_number(a.json, "choices.0.seed") != json_number(b.json, "choices.0.seed"));
     CHECK(json_number(a.json, "choices.0.noise_seed") != json_number(b.json, "choices.0.noise_seed"));
-    answer_free(&b);
     snprintf(request, sizeof request, form, json_number(a.json, "choices.0.seed"),
              json_number(a.json, "choices.0.noise_seed"), 1.0, 1);
     b = complete(&d, request);
     CHECK(!strcmp(answer_text(&a, 0), answer_text(&b, 0)));
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }
 
@@ -116,14 +104,11 @@ TEST(completion_noise_seed_list) {
     Answer b =
         complete(&d, "{\"prompt\":\"The wheel\",\"max_tokens\":20,\"seed\":3,\"noise_seed\":13,\"ignore_eos\":true}");
     CHECK(!strcmp(answer_text(&a, 2), answer_text(&b, 0)));
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 
     REQUIRE(daemon_start(&d, CHECKPOINT_QUIET, NULL));
     a = complete(&d, "{\"prompt\":\"The mill\",\"max_tokens\":4,\"noise_seed\":1}");
     CHECK(a.status == 200 && cJSON_IsNull(json_at(a.json, "choices.0.noise_seed")));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -141,14 +126,11 @@ TEST(completion_prompt_forms) {
         Answer one = complete(&d, test_text("{\"prompt\":%s,\"n\":2,%s}", p < 2 ? prompts[p] : tokens, rest));
         CHECK(!strcmp(answer_text(&all, 2 * p), answer_text(&one, 0)) &&
               !strcmp(answer_text(&all, 2 * p + 1), answer_text(&one, 1)));
-        answer_free(&one);
     }
     CHECK(!strcmp(answer_text(&all, 2), answer_text(&all, 4)));
     double each = json_number(all.json, "usage.prompt_tokens");
-    answer_free(&all);
     Answer one = complete(&d, test_text("{\"prompt\":\"The river\",%s}", rest));
     CHECK(each == json_number(one.json, "usage.prompt_tokens") + 2 * json_number(ids.json, "count"));
-    answer_free(&one);
 
     /* Absent, null and empty prompts start a document. */
     Answer absent = complete(&d, test_text("{%s}", rest));
@@ -157,10 +139,6 @@ TEST(completion_prompt_forms) {
     CHECK(absent.status == 200 && json_number(absent.json, "usage.prompt_tokens") == 1);
     CHECK(!strcmp(answer_text(&absent, 0), answer_text(&bos, 0)) &&
           !strcmp(answer_text(&absent, 0), answer_text(&empty, 0)));
-    answer_free(&absent);
-    answer_free(&bos);
-    answer_free(&empty);
-    answer_free(&ids);
     free(tokens);
     daemon_stop(&d);
 }
@@ -205,8 +183,6 @@ static void check_stream(const Daemon *d, const char *fields, int n) {
     CHECK(json_same(e.data[e.n - 1], "usage.prompt_tokens", plain.json, "usage.prompt_tokens"));
     CHECK(cJSON_IsNull(json_at(e.data[0], "usage")));
     events_free(&e);
-    answer_free(&plain);
-    answer_free(&streamed);
 }
 
 TEST(completion_stream_equals_plain) {
@@ -255,9 +231,7 @@ TEST(completion_stop_strings) {
                   stop, cut.body);
         CHECK(!strcmp(json_text(cut.json, "choices.0.finish_reason"), "stop"));
         CHECK(json_number(cut.json, "usage.completion_tokens") < 100);
-        answer_free(&cut);
     }
-    answer_free(&whole);
     daemon_stop(&d);
 }
 
@@ -278,10 +252,8 @@ TEST(completion_same_among_others) {
         }
         Answer among = complete(&d, request);
         CHECK(json_same(alone.json, "choices", among.json, "choices"));
-        answer_free(&among);
         for (int i = 0; i < OTHERS; i++) close(fds[i]);
     }
-    answer_free(&alone);
     daemon_stop(&d);
 }
 
@@ -291,39 +263,32 @@ TEST(completion_small_rules) {
     Answer a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":30,\"logit_bias\":{\"0\":100},\"temperature\":0}");
     CHECK_MSG(!strcmp(answer_text(&a, 0), "") && json_number(a.json, "usage.completion_tokens") == 1, "%s", a.body);
     CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"));
-    answer_free(&a);
     a = complete(&d, "{\"prompt\":[\"x\",66],\"max_tokens\":1}"); /* one prompt of two parts */
     CHECK_MSG(a.status == 200 && cJSON_GetArraySize(json_at(a.json, "choices")) == 1, "%s", a.body);
-    answer_free(&a);
     /* EOS takes its slot. */
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":1,\"echo\":true,\"logprobs\":1,\"logit_bias\":{\"0\":100},"
                      "\"temperature\":0}");
     int slots = cJSON_GetArraySize(json_at(a.json, "choices.0.logprobs.tokens"));
     CHECK(slots == json_number(a.json, "usage.prompt_tokens") + 1 && !strcmp(answer_text(&a, 0), "x"));
     CHECK_MSG(json_number(a.json, "choices.0.logprobs.token_logprobs.1") < 0, "%s", a.body); /* without the bias */
-    answer_free(&a);
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":9,\"min_tokens\":5,\"logit_bias\":{\"0\":100},\"temperature\":0,"
                      "\"return_token_ids\":true}");
     CHECK_MSG(json_number(a.json, "usage.completion_tokens") == 6, "%s", a.body);
     CHECK(json_number(a.json, "choices.0.token_ids.5") == TEST_EOS);
-    answer_free(&a);
     /* A stop token is no part of the text. */
     a = complete(&d, "{\"prompt\":\"x\",\"max_tokens\":9,\"stop_token_ids\":[66],\"logit_bias\":{\"66\":100},"
                      "\"temperature\":0,\"ignore_eos\":true}");
     CHECK_MSG(!strcmp(answer_text(&a, 0), "") && !strcmp(json_text(a.json, "choices.0.finish_reason"), "stop"), "%s",
               a.body);
-    answer_free(&a);
     /* Ids that the tokenizer does not know have no text. */
     a = complete(&d,
                  "{\"prompt\":\"x\",\"max_tokens\":3,\"logit_bias\":{\"310\":100},\"temperature\":0,\"logprobs\":0}");
     CHECK_MSG(!strcmp(answer_text(&a, 0), "") && json_text(a.json, "choices.0.logprobs.tokens.0") &&
                   !strcmp(json_text(a.json, "choices.0.logprobs.tokens.0"), "token_id:310"),
               "%s", a.body);
-    answer_free(&a);
     a = complete(&d, "{\"prompt\":\"The\",\"max_tokens\":10,\"n\":2,\"best_of\":6,\"seed\":1,\"ignore_eos\":true}");
     CHECK_MSG(a.status == 200 && cJSON_GetArraySize(json_at(a.json, "choices")) == 2, "%s", a.body);
     CHECK(json_number(a.json, "usage.completion_tokens") == 60);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -339,7 +304,6 @@ TEST(completion_deadline) {
         CHECK(cJSON_IsTrue(json_at(a.json, "choices.0.deadline")));
         CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "length"));
         tokens = json_number(a.json, "usage.completion_tokens");
-        answer_free(&a);
     }
     CHECK(tokens > 0);
     daemon_stop(&d);
@@ -372,7 +336,6 @@ TEST(completion_begins_without_the_space_of_its_first_word) {
             cases[i].prompt, THE);
         Answer a = complete(&d, body);
         CHECK_MSG(a.status == 200 && !strcmp(answer_text(&a, 0), cases[i].text), "%s: %s", body, a.body);
-        answer_free(&a);
     }
     daemon_stop(&d);
     free(json);

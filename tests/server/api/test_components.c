@@ -62,8 +62,6 @@ TEST(component_is_drawn_by_the_seed_or_named) {
     CHECK_MSG(replayed.status == 200 && strstr(replayed.body, "\"identical\":true,\"fingerprint"), "%d: %s",
               replayed.status, replayed.body);
     buffer_free(&replay);
-    Answer *all[] = {&drawn, &same, &both, &replayed};
-    for (size_t i = 0; i < COUNTOF(all); i++) answer_free(all[i]);
     daemon_stop(&d);
 }
 
@@ -75,7 +73,6 @@ static int cached(const Daemon *d, int component) {
             "\"max_tokens\":1,\"noise_seed\":9,\"noise_component\":%d}",
             component));
     int tokens = a.status == 200 ? (int)json_number(a.json, "usage.prompt_tokens_details.cached_tokens") : -1;
-    answer_free(&a);
     return tokens;
 }
 
@@ -105,19 +102,15 @@ TEST(component_of_a_text_by_its_score) {
                   "%s", one.body);
         double logprob = json_number(one.json, "choices.0.logprob");
         if (logprob > best) best = logprob, which = c;
-        answer_free(&one);
     }
     CHECK(json_number(all.json, "likeliest.0.index") == which);
     CHECK(json_number(all.json, "likeliest.0.noise_component") == which);
-    answer_free(&all);
     /* Pairs, each its own; and two arrays that make none. */
     Answer pairs = http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8]}", front));
     CHECK_MSG(pairs.status == 200 && component(&pairs, 1) == 3 && json_number(pairs.json, "choices.1.noise_seed") == 8,
               "%s", pairs.body);
-    answer_free(&pairs);
     Answer none = http_post(&d, "/v1/score", test_text("{%s,\"noise_component\":[3,3],\"noise_seed\":[7,8,9]}", front));
     answer_check_error(&none, 400, "noise_component", "pairs");
-    answer_free(&none);
     daemon_stop(&d);
 }
 
@@ -136,20 +129,16 @@ TEST(component_needs_a_model_that_has_them) {
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         Answer a = http_post(&d, "/v1/completions", test_text("{" ASKED ",%s}", cases[i].field));
         CHECK_MSG(a.status == 400 && strstr(a.body, cases[i].says), "%s: %d %s", cases[i].field, a.status, a.body);
-        answer_free(&a);
     }
     Answer quiet = http_post(&d, "/v1/completions", "{" ASKED ",\"noise_scale\":0}");
     CHECK(quiet.status == 200 && component(&quiet, 0) == -1 &&
           cJSON_IsNull(json_at(quiet.json, "choices.0.noise_seed")));
-    answer_free(&quiet);
     Answer noise = http_get(&d, "/noise");
     CHECK(json_number(noise.json, "components") == COMPONENTS && !strcmp(json_text(noise.json, "site"), "residual"));
-    answer_free(&noise);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer none = http_post(&d, "/v1/completions", "{" ASKED ",\"noise_component\":0}");
     CHECK_MSG(none.status == 400 && strstr(none.body, "noise_component: the model has no components"), "%d: %s",
               none.status, none.body);
-    answer_free(&none);
     daemon_stop(&d);
 }

@@ -36,7 +36,6 @@ static void prints_the_answer(const char *command) {
     char *text = printed(line, &status);
     CHECK_MSG(status == 0 && !strcmp(text, expected), "%s: %d\n%s\nnot\n%s", line, status, text, expected);
     free(text);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -128,7 +127,6 @@ static bool goes_on_at(const Daemon *other, const char *command) {
                          "{\"prompt\":\"It was\",\"max_tokens\":400,\"seed\":7,\"noise_seed\":1,\"ignore_eos\":true}");
     const char *whole = answer_text(&a, 0);
     CHECK_MSG(!strncmp(text, whole, strlen(whole)) && !strcmp(text + strlen(whole), "\n"), "%s\nnot\n%s", text, whole);
-    answer_free(&a);
     free(text);
     waitpid(first.pid, NULL, 0);
     fclose(first.output);

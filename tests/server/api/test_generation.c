@@ -31,23 +31,17 @@ TEST(generation_defaults_act_as_if_they_were_said) {
               a.body, said.body);
     CHECK(strcmp(answer_text(&a, 0), answer_text(&not, 0)));
     CHECK(strcmp(json_text(a.json, "system_fingerprint"), json_text(not .json, "system_fingerprint")));
-    answer_free(&said);
-    answer_free(&not );
     /* What a request says counts, under either name. */
     said = http_post(&d, "/v1/completions",
                      "{" SEEDS ",\"temperature\":1,\"top_k\":-1,\"top_p\":1,\"min_p\":0,\"typical_p\":1,"
                      "\"repeat_penalty\":1}");
     not = http_post(&plain, "/v1/completions", "{" SEEDS "}");
     CHECK_MSG(!strcmp(answer_text(&said, 0), answer_text(&not, 0)), "%s\n%s", said.body, not .body);
-    answer_free(&said);
-    answer_free(&not );
     char *body = malloc(strlen(a.body) + 512);
     sprintf(body, "{\"request\":{" SEEDS "},\"response\":%s}", a.body);
     said = http_post(&d, "/v1/replay", body);
     CHECK_MSG(cJSON_IsTrue(json_at(said.json, "identical")), "%s", said.body);
     free(body);
-    answer_free(&said);
-    answer_free(&a);
     daemon_stop(&plain);
     daemon_stop(&d);
 }
@@ -61,10 +55,8 @@ TEST(generation_defaults_are_told) {
                   json_number(params, "repetition_penalty") == 1.25 && json_number(params, "repeat_penalty") == 1.25 &&
                   json_number(params, "top_k") == 0,
               "%s", a.body);
-    answer_free(&a);
     a = http_get(&d, "/openapi.json");
     CHECK_MSG(strstr(a.body, "\"default\":0.7") && strstr(a.body, "\"default\":1.25"), "%.300s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -77,11 +69,8 @@ TEST(generation_ends_texts) {
                   !strcmp(json_text(a.json, "choices.0.finish_reason"), "stop") &&
                   json_number(a.json, "usage.completion_tokens") == 1,
               "%s", a.body);
-    answer_free(&a);
     a = http_post(&d, "/v1/completions", "{\"prompt\":\"The\",\"noise_scale\":0,\"seed\":1}");
     Answer b = http_post(&d, "/v1/completions", "{\"prompt\":\"The\",\"noise_scale\":0,\"seed\":2}");
     CHECK_MSG(!strcmp(answer_text(&a, 0), answer_text(&b, 0)), "%s\n%s", a.body, b.body);
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }

@@ -39,8 +39,6 @@ TEST(llama_completion_is_the_same_text) {
     CHECK(json_number(theirs.json, "timings.predicted_n") == 9 && json_number(theirs.json, "timings.prompt_ms") > 0);
     CHECK(json_number(theirs.json, "timings.prompt_n") + json_number(theirs.json, "tokens_cached") ==
           json_number(theirs.json, "tokens_evaluated"));
-    answer_free(&theirs);
-    answer_free(&ours);
     daemon_stop(&d);
 }
 
@@ -53,7 +51,6 @@ TEST(llama_alternatives_of_a_choice) {
     double sum = 0;
     cJSON_ArrayForEach(p, top) sum += exp(json_number(p, "logprob"));
     CHECK_MSG(cJSON_GetArraySize(top) == 2 && fabs(sum - 1) < 1e-5, "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -94,8 +91,6 @@ TEST(llama_stream) {
     CHECK(json_says(whole.json, "content", text) && n_tokens == 12);
     CHECK(json_same(e.data[e.n - 1], "generation_settings.seed", whole.json, "generation_settings.seed"));
     events_free(&e);
-    answer_free(&whole);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -114,7 +109,6 @@ TEST(llama_stream_has_an_event_for_each_token) {
         CHECK(cJSON_GetArraySize(json_at(e.data[i], "completion_probabilities")) == !last);
     }
     events_free(&e);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -138,11 +132,6 @@ TEST(llama_says_why_it_ends) {
     CHECK_MSG(json_number(full.json, "tokens_evaluated") + json_number(full.json, "tokens_predicted") ==
                   json_number(full.json, "generation_settings.n_ctx"),
               "%s", full.body);
-    answer_free(&a);
-    answer_free(&word);
-    answer_free(&end);
-    answer_free(&full);
-    answer_free(&unsaid);
     daemon_stop(&d);
 }
 
@@ -172,8 +161,6 @@ TEST(llama_post_sampling_probs) {
             CHECK_MSG(fabs(sum - 1) < 1e-5 && own > 0, "%s", b.body);
             CHECK_MSG(greedy || fabs(log(probs[0] / probs[2]) - (logs[0] - logs[2]) / 0.7) < 1e-4, "%s", b.body);
         }
-        answer_free(&a);
-        answer_free(&b);
     }
     static const Bad bad[] = {
         {"{\"post_sampling_probs\":true,\"regex\":\"a\"}", 400, "post_sampling_probs"},
@@ -194,15 +181,11 @@ TEST(llama_n_predict_fits_the_context) {
     CHECK(json_number(beyond.json, "generation_settings.n_predict") == json_number(beyond.json, "tokens_predicted"));
     int left = 24 - (int)json_number(all.json, "tokens_evaluated");
     CHECK(left > 1 && json_number(all.json, "tokens_predicted") == left);
-    answer_free(&beyond);
-    answer_free(&all);
     Answer short_of = ask(&d, "/completion", test_text(P "\"n_predict\":%d}", left - 1));
     CHECK_MSG(cJSON_IsFalse(json_at(short_of.json, "truncated")), "%s", short_of.body);
-    answer_free(&short_of);
     Answer full = ask(&d, "/completion", "{\"prompt\":[" TWELVE "," TWELVE "],\"n_predict\":9,\"ignore_eos\":true}");
     CHECK_MSG(json_number(full.json, "tokens_predicted") == 1 && cJSON_IsTrue(json_at(full.json, "truncated")), "%s",
               full.body);
-    answer_free(&full);
     static const Bad bad[] = {
         {"{\"prompt\":[" TWELVE "," TWELVE ",1],\"n_predict\":9}", 400, "prompt"},
         {"{\"prompt\":[" TWELVE "," TWELVE "],\"choice\":[\"Q\",\"The river\"]}", 400,
@@ -224,18 +207,14 @@ TEST(llama_response_fields) {
     CHECK(!strcmp(first->string, "generation_settings/n_predict") && first->valuedouble == 5);
     CHECK(json_same(some.json, "content", all.json, "content") && cJSON_IsTrue(json_at(some.json, "stop")));
     CHECK(json_same(some.json, "completion_probabilities", all.json, "completion_probabilities"));
-    answer_free(&all);
-    answer_free(&some);
     all = ask(&d, "/completion", P "\"n_predict\":5,\"response_fields\":[]}");
     CHECK(json_at(all.json, "timings"));
-    answer_free(&all);
     some = ask(&d, "/completion", P "\"n_predict\":5,\"stream\":true,\"response_fields\":[\"stop_type\"]}");
     Events e = events_parse(some.body);
     REQUIRE(!e.malformed && e.n > 1);
     CHECK(cJSON_GetArraySize(e.data[e.n - 1]) == 1 && json_says(e.data[e.n - 1], "stop_type", "limit"));
     CHECK(json_text(e.data[0], "content"));
     events_free(&e);
-    answer_free(&some);
     static const Bad bad[] = {{"{\"response_fields\":\"content\"}", 400, "response_fields"},
                               {"{\"response_fields\":[\"\"]}", 400, "response_fields"},
                               {"{\"response_fields\":[3]}", 400, "response_fields"},
@@ -269,7 +248,6 @@ TEST(llama_several_prompts_are_an_array) {
     CHECK(cJSON_IsArray(a.json) && cJSON_GetArraySize(a.json) == 2);
     CHECK(json_number(a.json, "1.index") == 1 && json_number(a.json, "1.tokens_evaluated") == 2);
     CHECK(cJSON_GetArraySize(json_at(a.json, "0.tokens")) == 0);
-    answer_free(&a);
     static const Bad bad[] = {
         {"{\"echo\":true}", 400, "echo"},           {"{\"logprobs\":1}", 400, "logprobs"},
         {"{\"diversity\":true}", 400, "diversity"}, {"{\"stream\":true,\"stream_options\":{}}", 400, "stream_options"},
@@ -292,16 +270,11 @@ TEST(llama_slots) {
     Answer busy = http_get(&d, "/slots");
     CHECK(cJSON_IsTrue(json_at(busy.json, "0.is_processing")) && cJSON_IsFalse(json_at(busy.json, "1.is_processing")));
     close(fd);
-    answer_free(&idle);
-    answer_free(&props);
-    answer_free(&busy);
     daemon_stop(&d);
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--no-slots"));
     Answer none = http_get(&d, "/slots");
     answer_check_error(&none, 501, "", "--no-slots");
-    answer_free(&none);
     props = http_get(&d, "/props");
     CHECK(cJSON_IsFalse(json_at(props.json, "endpoint_slots")));
-    answer_free(&props);
     daemon_stop(&d);
 }

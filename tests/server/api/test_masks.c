@@ -30,15 +30,12 @@ TEST(allowed_token_ids_are_drawn_alone) {
             CHECK_MSG(id->valueint == 70 || id->valueint == 81 || id->valueint == 92, "%d", id->valueint);
             seen |= id->valueint == 70 ? 1 : id->valueint == 81 ? 2 : 4;
         }
-        answer_free(&a);
     }
     CHECK(seen == 7);
     /* Log-probabilities stay the model's own. */
     Answer alone = ask(&d, P "\"max_tokens\":1,\"logprobs\":0,\"allowed_token_ids\":[70]}");
     Answer scored = http_post(&d, "/v1/score", "{\"prompt\":\"The mill\",\"continuations\":[[70]],\"noise_seed\":1}");
     CHECK(json_same(alone.json, "choices.0.logprobs.token_logprobs.0", scored.json, "choices.0.logprob"));
-    answer_free(&alone);
-    answer_free(&scored);
     daemon_stop(&d);
 }
 
@@ -54,9 +51,6 @@ TEST(bad_words_are_not_written) {
     CHECK_MSG(strspn(text, "abc") == 60 && !strstr(text, "ab") && !strstr(text, "aca"), "%s", text);
     CHECK_MSG(strstr(text, "ac") && strstr(text, "b"), "%s", text);
     CHECK_MSG(!strchr(answer_text(&c, 0), 'b'), "%s", answer_text(&c, 0));
-    answer_free(&a);
-    answer_free(&b);
-    answer_free(&c);
     daemon_stop(&d);
 }
 
@@ -70,9 +64,6 @@ TEST(bad_words_beside_min_tokens) {
     CHECK_MSG(cJSON_Compare(ids(&a), ids(&b), true), "%s\n%s", a.body, b.body);
     CHECK_MSG(cJSON_GetArraySize(ids(&a)) >= 12 && !strncmp(answer_text(&c, 0), "aaaaaaaaaaaa", 12), "%s\n%s", a.body,
               c.body);
-    answer_free(&a);
-    answer_free(&b);
-    answer_free(&c);
     daemon_stop(&d);
 #undef ENDS
 }
@@ -99,7 +90,6 @@ TEST(masks_bounds) {
     check_bodies(&d, "/v1/completions", bad, COUNTOF(bad));
     Answer a = http_post(&d, "/infill", "{\"input_prefix\":\"a\",\"input_suffix\":\"b\"}");
     answer_check_error(&a, 400, "input_suffix", "no tokens to fill in with");
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -118,8 +108,6 @@ TEST(logprobs_name_token_ids) {
     CHECK_MSG(!strcmp(json_text(c.json, "choices.0.logprobs.content.1.token"),
                       test_text("token_id:%d", (int)json_number(c.json, "choices.0.token_ids.1"))),
               "%s", c.body);
-    answer_free(&a);
-    answer_free(&c);
     daemon_stop(&d);
 }
 
@@ -143,7 +131,6 @@ TEST(suffix_with_the_token_0) {
     char *ids = json_raw(a.json, "choices.0.prompt_token_ids");
     CHECK_MSG(ids && !strcmp(ids, "[0,65,66,300,67,301]"), "%s", a.body);
     free(ids);
-    answer_free(&a);
     daemon_stop(&d);
     buffer_free(&b);
     free(text);
@@ -179,7 +166,6 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
             CHECK_MSG(n < cases[i].n && id->valueint == cases[i].ids[n], "%s", a.body);
             n++;
         }
-        answer_free(&a);
     }
     static const char rest[] = ",\"seed\":1,\"max_tokens\":5,\"ignore_eos\":true}";
     Answer infill = http_post(
@@ -199,8 +185,5 @@ TEST(suffix_where_the_tokenizer_has_the_tokens) {
     check_bodies(&d, "/infill", bad, COUNTOF(bad));
     Answer echo = http_post(&d, "/v1/completions", "{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true}");
     answer_check_error(&echo, 400, "echo", "echo with suffix");
-    answer_free(&echo);
-    answer_free(&infill);
-    answer_free(&completion);
     daemon_stop(&d);
 }

@@ -82,7 +82,6 @@ TEST(openapi_has_the_fields_of_the_parser) {
             CHECK(is_text(o, "parameters.2.in", "path") && cJSON_IsTrue(json_at(o, "parameters.2.required")));
         if (r->body) check_fields(content(json_at(o, "requestBody"), "application/json"), r->body);
     }
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -103,7 +102,6 @@ TEST(openapi_names_every_operation) {
     }
     CHECK(is_text(operation(a.json, route_find("/chat/completions")), "operationId", "chat_completions"));
     CHECK(is_text(operation(a.json, route_find("/v1/models/x")), "operationId", "models_model"));
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -148,7 +146,6 @@ TEST(openapi_has_the_daemons_limits) {
     CHECK(json_number(p, "stop.anyOf.1.maxItems") == 2 && json_number(p, "n.default") == 1);
     CHECK(json_number(p, "stop_token_ids.items.maximum") == TEST_VOCAB - 1);
     CHECK(cJSON_GetArraySize(json_at(a.json, "security")) == 0);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -185,7 +182,6 @@ TEST(openapi_refers_to_all_it_describes) {
             CHECK_MSG(i < n, "nobody refers to %s", name);
         }
     }
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -206,9 +202,7 @@ TEST(openapi_says_what_get_answers) {
         const cJSON *media = json_at(responses, "200.content")->child;
         CHECK_MSG(type && !strncmp(type, media->string, strlen(media->string)), "%s: %s", path, type ? type : "");
         free(type);
-        answer_free(&a);
     }
-    answer_free(&document);
     daemon_stop(&d);
 }
 
@@ -228,10 +222,7 @@ TEST(openapi_says_what_replay_answers) {
         buffer_append(&b, "", 1);
         Answer a = http_post(&d, "/v1/replay", b.data);
         CHECK_MSG(a.status == 200 && schema_check(document.json, schema, a.json, why), "%s\n%s", why, a.body);
-        answer_free(&a);
         buffer_free(&b);
     }
-    answer_free(&previous);
-    answer_free(&document);
     daemon_stop(&d);
 }

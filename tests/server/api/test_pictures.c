@@ -148,7 +148,6 @@ static int busiest(const Daemon *d, const char *path, const char *body) {
     for (int i = 0; i < TIMES; i++) {
         Answer a = body ? http_post(d, path, body) : http_get(d, path);
         CHECK_MSG(a.status == 200, "%s: %d %s", path, a.status, a.body);
-        answer_free(&a);
     }
     m = look(d, after);
     for (int i = 0; i < n; i++)

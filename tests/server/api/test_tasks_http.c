@@ -65,10 +65,8 @@ TEST(classify_is_a_forward_pass) {
     CHECK(json_number(a.json, "noise_seed") == 3 && json_number(a.json, "usage.prompt_tokens") == 7);
     free(first);
     free(second);
-    answer_free(&a);
     a = ask(&d, "/v1/embeddings", "{\"input\":[5,6,7]}");
     CHECK(cJSON_GetArraySize(json_at(a.json, "data.0.embedding")) == 32);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -90,7 +88,6 @@ TEST(classify_noise_samples) {
             squares[k] += p * p;
             inside -= p * log(p) / SAMPLES;
         }
-        answer_free(&one);
     }
     for (int k = 0; k < 2; k++) {
         double mean = json_number(a.json, k ? "data.0.probs.1" : "data.0.probs.0");
@@ -101,7 +98,6 @@ TEST(classify_noise_samples) {
     }
     CHECK_MSG(fabs(json_number(a.json, "data.0.mutual_information") - (outside - inside)) < 1e-6, "%s", a.body);
     CHECK(json_number(a.json, "noise_samples") == SAMPLES);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -161,7 +157,6 @@ TEST(tag_words_and_entities) {
     free(logits);
     token_list_free(&ids);
     checkpoint_close(&c);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -190,7 +185,6 @@ TEST(fill_mask_candidates) {
         CHECK(json_number(a.json, m ? "data.0.masks.1.position" : "data.0.masks.0.position") == 1 + 2 * m);
     }
     free(logits);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -219,7 +213,6 @@ TEST(classify_pictures) {
         char *body = picture_body(rgb ? colours : grey, 6, 4, rgb ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY, 0);
         Answer a = ask(&d, "/v1/classify", body);
         check_probabilities(json_at(a.json, "data.0.probs"), logits, 3, rgb ? "grey in colours" : "grey");
-        answer_free(&a);
         free(body);
     }
     const struct {
@@ -238,7 +231,6 @@ TEST(classify_pictures) {
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         Answer a = http_post(&d, "/v1/classify", bad[i].body);
         answer_check_error(&a, 400, "input.image", bad[i].what);
-        answer_free(&a);
         free((void *)bad[i].body);
     }
     free(logits);
@@ -299,14 +291,12 @@ TEST(tasks_answers_of_many_numbers) {
     Answer a = http_post(&d, "/v1/fill-mask", body);
     answer_check_error(&a, 400, "input", body);
     CHECK_MSG(strstr(a.body, "the answer is made of 20971520 numbers, the limit is 16777216"), "%s", a.body);
-    answer_free(&a);
     /* 100 candidates of 128 masks, each with the 128 tokens of the text */
     *strchr(body, ']') = 0;
     strcat(body, "]],\"top_k\":100}");
     a = http_post(&d, "/v1/fill-mask", body);
     answer_check_error(&a, 400, "top_k", body);
     CHECK_MSG(strstr(a.body, "have 1638400 tokens up to input 0, the limit is 1048576"), "%s", a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -328,7 +318,6 @@ TEST(tasks_of_another_model) {
             Answer a = http_post(&d, routes[r], r ? "{\"input\":\"The mill\"}" : "{\"prompt\":\"The mill\"}");
             CHECK_MSG(a.status == 400 && strstr(json_text(a.json, "error.message"), models[m].task), "%s: %s",
                       routes[r], a.body);
-            answer_free(&a);
         }
         daemon_stop(&d);
     }
@@ -343,7 +332,6 @@ TEST(tasks_of_a_model_of_images) {
         CHECK_MSG(a.status == 400 && !strcmp(json_text(a.json, "error.code"), "wrong_task") &&
                       strstr(json_text(a.json, "error.message"), "image-classification"),
                   "%s: %s", routes[r], a.body);
-        answer_free(&a);
     }
     daemon_stop(&d);
 }
@@ -356,11 +344,9 @@ TEST(tasks_truncate) {
     strcpy(end, "]}");
     Answer a = http_post(&d, "/v1/classify", body);
     answer_check_error(&a, 400, "input", "beyond the context");
-    answer_free(&a);
     strcpy(end, "],\"truncate\":true}");
     a = ask(&d, "/v1/classify", body);
     CHECK(cJSON_IsTrue(json_at(a.json, "data.0.truncated")) && json_number(a.json, "usage.prompt_tokens") == 512);
-    answer_free(&a);
     free(body);
     daemon_stop(&d);
 }
@@ -395,7 +381,6 @@ TEST(tag_words_of_one_letter) {
     for (size_t i = 0; i < 40 * COUNTOF(texts); i++) {
         Answer a = ask(&d, "/v1/tag", test_text("{\"input\":\"%s\"}", texts[i % COUNTOF(texts)].text));
         CHECK(cJSON_GetArraySize(json_at(a.json, "data.0.tokens")) == texts[i % COUNTOF(texts)].n);
-        answer_free(&a);
     }
     CHECK(daemon_stop(&d) == 0);
 }

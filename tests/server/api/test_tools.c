@@ -120,7 +120,6 @@ static Seen force(const char *template, const char *how) {
         const cJSON *choice;
         CHECK_MSG(a.status == 200, "%s: %s", body.data, a.body);
         cJSON_ArrayForEach(choice, json_at(a.json, "choices")) check_choice(choice, name, schema, &seen);
-        answer_free(&a);
         buffer_free(&body);
         cJSON_Delete(schema);
     }
@@ -174,7 +173,6 @@ static int seed_that_calls(const Daemon *d, Answer *found) {
                      json_text(a.json, "choices.0.message.content");
         *found = a;
         if (calls && cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls")) > 1) return seed;
-        answer_free(&a);
     }
     test_fail(__FILE__, __LINE__, "no seed calls");
     *found = (Answer){0};
@@ -233,7 +231,6 @@ TEST(tools_by_every_way_the_same) {
         char *text = whole(&again);
         CHECK_MSG(!strcmp(text, right), "%s: %s\nnot %s", ways[i], text, right);
         free(text);
-        answer_free(&again);
     }
     for (int from = 0; from < 60; from += 7) {
         Answer stream = ask(&d, "/v1/chat/completions", CALLING,
@@ -245,10 +242,8 @@ TEST(tools_by_every_way_the_same) {
         CHECK_MSG(n <= strlen(right) && (strchr(text, '|') || !strcmp(right + strlen(right) - n, text)),
                   "from %d: %s\nof %s", from, text, right);
         free(text);
-        answer_free(&stream);
     }
     free(right);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -272,17 +267,13 @@ TEST(tools_calls_are_replayed) {
     for (int i = 0; i < 2; i++) {
         Answer replay = http_post(&d, "/v1/replay", b[i].data);
         CHECK_MSG(cJSON_IsTrue(json_at(replay.json, "identical")), "%s", replay.body);
-        answer_free(&replay);
         char *city = strstr(b[i].data, "\\\"days");
         if (i == 0 && city) city[3] = 'D';
         replay = http_post(&d, "/v1/replay", b[i].data);
         CHECK_MSG(!(i == 0 && city) || cJSON_IsFalse(json_at(replay.json, "identical")), "%s", replay.body);
-        answer_free(&replay);
         buffer_free(&b[i]);
     }
     events_free(&e);
-    answer_free(&stream);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -302,12 +293,9 @@ TEST(tools_calls_that_were_cut_are_replayed) {
         buffer_print(&b, "{\"request\":" CALLS "%s},\"response\":%s}%c", more, a.body, 0);
         Answer replay = http_post(&d, "/v1/replay", b.data);
         CHECK_MSG(cJSON_IsTrue(json_at(replay.json, "identical")), "%d tokens: %s", most, replay.body);
-        answer_free(&replay);
-        answer_free(&a);
         buffer_free(&b);
     }
     CHECK_MSG(bare > 0, "none of %d was cut between name and arguments", tokens);
-    answer_free(&whole);
     daemon_stop(&d);
 }
 
@@ -318,21 +306,17 @@ TEST(tools_choice_and_number) {
         Answer a =
             ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d,\"parallel_tool_calls\":false", seed));
         CHECK(cJSON_GetArraySize(json_at(a.json, "choices.0.message.tool_calls")) <= 1);
-        answer_free(&a);
         a = ask(&d, "/v1/chat/completions", CALLING, test_text(",\"seed\":%d,\"tool_choice\":\"none\"", seed));
         CHECK(!json_at(a.json, "choices.0.message.tool_calls") && json_text(a.json, "choices.0.message.content"));
         CHECK(strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls") != 0);
-        answer_free(&a);
         a = ask(
             &d, "/v1/chat/completions", CALLING,
             test_text(",\"seed\":%d,\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"wait\"}}", seed));
         const cJSON *calls = json_at(a.json, "choices.0.message.tool_calls");
         CHECK(cJSON_GetArraySize(calls) == 1 && !strcmp(json_text(calls, "0.function.name"), "wait"));
         CHECK(!strcmp(json_text(a.json, "choices.0.finish_reason"), "tool_calls"));
-        answer_free(&a);
         a = ask(&d, "/v1/chat/completions", ASK,
                 test_text(",\"seed\":%d,\"tool_choice\":\"required\",\"max_tokens\":%d", seed, 2 * seed));
-        answer_free(&a);
     }
     /* Ids are the request's: another turn of a conversation with the same seed has others. */
     Answer a = ask(&d, "/v1/chat/completions", ASK, ",\"seed\":1,\"tool_choice\":\"required\"");
@@ -341,8 +325,6 @@ TEST(tools_choice_and_number) {
                    ",\"seed\":1,\"tool_choice\":\"required\"");
     CHECK(strcmp(json_text(a.json, "choices.0.message.tool_calls.0.id"),
                  json_text(b.json, "choices.0.message.tool_calls.0.id")) != 0);
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }
 
@@ -370,11 +352,8 @@ static void check_next_turn(const char *template, const char *call, const char *
     buffer_print(&b, ",\"max_tokens\":5}%c", 0);
     Answer next = http_post(&d, "/v1/chat/completions", b.data);
     CHECK_MSG(next.status == 200, "%s", next.body);
-    answer_free(&next);
-    answer_free(&written);
     buffer_free(&b);
     free(message);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
@@ -399,8 +378,6 @@ TEST(tools_ids_repeat_by_what_is_reported) {
     CHECK_MSG(was && is && !strcmp(was, is), "%s\n%s", a.body, b.body);
     free(was);
     free(is);
-    answer_free(&a);
-    answer_free(&b);
     daemon_stop(&d);
 }
 

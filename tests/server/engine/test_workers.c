@@ -282,8 +282,6 @@ TEST(large_bodies_get_the_same_answers) {
             CHECK(json_same(a.json, "", b.json, ""));
         }
         free(large);
-        answer_free(&a);
-        answer_free(&b);
     }
     daemon_stop(&d);
 }
@@ -293,7 +291,6 @@ static double metric(const Daemon *d, const char *name) {
     const char *line = test_text("\n%s ", name);
     const char *at = a.body ? strstr(a.body, line) : NULL;
     double value = at ? atof(at + strlen(line)) : NAN;
-    answer_free(&a);
     return value;
 }
 
@@ -308,7 +305,6 @@ static void *flood(void *arg) {
     while (!atomic_load(&f->stop)) {
         Answer a = http_post(f->d, "/tokenize", f->body);
         CHECK_MSG(a.status == 200, "%d", a.status);
-        answer_free(&a);
     }
     return NULL;
 }
@@ -326,7 +322,6 @@ TEST(large_bodies_hold_up_nobody) {
         Answer a = http_post(&d, "/tokenize", f.body);
         alone = now_seconds() - start;
         CHECK_MSG(a.status == 200 && json_number(a.json, "count") > 1000, "%d: %.200s", a.status, a.body);
-        answer_free(&a);
         turns = metric(&d, "noised_http_loop_turn_seconds_sum") - before;
     }
     CHECK_MSG(turns < alone / 2, "%.4f s of turns for %.4f s of work", turns, alone);
@@ -335,7 +330,6 @@ TEST(large_bodies_hold_up_nobody) {
     for (int i = 0; i < 50; i++) {
         Answer health = http_get(&d, "/health");
         CHECK_MSG(health.status == 200, "%d", health.status);
-        answer_free(&health);
         usleep(2000);
     }
     atomic_store(&f.stop, true);
@@ -352,7 +346,6 @@ TEST(large_bodies_count_in_deadlines) {
     char *body = long_prompt("\"truncate_prompt_tokens\":1,\"max_tokens\":1,\"deadline_ms\":1,", LARGE);
     Answer a = http_post(&d, "/v1/completions", body);
     CHECK_MSG(a.status == 200 && cJSON_IsTrue(json_at(a.json, "choices.0.deadline")), "%d: %.200s", a.status, a.body);
-    answer_free(&a);
     free(body);
     daemon_stop(&d);
 }
@@ -397,7 +390,6 @@ TEST(large_bodies_of_clients_that_go) {
     send_at_once(&d, body, N, fds);
     Answer a = http_get(&d, "/health");
     CHECK(a.status == 200);
-    answer_free(&a);
     daemon_stop(&d); /* with some waiting */
     for (int i = 0; i < N; i++) close(fds[i]);
     free(body);

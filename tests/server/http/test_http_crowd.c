@@ -137,7 +137,6 @@ TEST(http_bodies_share_one_bound) {
     free(text);
     Answer a = http_post(&d, "/tokenize", "{\"prompt\":\"x\"}");
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
-    answer_free(&a);
     CHECK(raw_send(small, "x", 1));
     int status = status_of(small);
     CHECK_MSG(status == 400, "the small one: %d", status); /* no JSON, but read */

@@ -23,7 +23,6 @@ static double wait_load(const Daemon *d, int running, int queued) {
     for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(5000)) {
         Answer a = http_get(d, "/health");
         double r = json_number(a.json, "running"), q = json_number(a.json, "queued");
-        answer_free(&a);
         if ((running < 0 || r == running) && (queued < 0 || q == queued)) return daemon_cpu_seconds(d) - before;
     }
     return INFINITY;
@@ -71,7 +70,6 @@ TEST(http_queue_full) {
     Answer two =
         http_post(&d, "/v1/completions", "{\"max_tokens\":1,\"n\":2}"); /* one waits, two do not fit beside it */
     CHECK_MSG(two.status == 429, "%d: %s", two.status, two.body);
-    answer_free(&two);
     int third = raw_completion(&d, "{" LONG "}");
     CHECK(isfinite(wait_load(&d, 1, 2)));
     double before = daemon_cpu_seconds(&d);
@@ -83,7 +81,6 @@ TEST(http_queue_full) {
               a.headers);
     free(seconds);
     free(ms);
-    answer_free(&a);
     close(first);
     close(second);
     close(third);
@@ -116,7 +113,6 @@ static int post_as_a(const Daemon *d, const char *body) {
 static void quick_as_b(const Daemon *d) {
     Answer b = http_request(d, NULL, "/v1/completions", KEY_B, "{\"prompt\":\"The\",\"max_tokens\":1}");
     CHECK_MSG(b.status == 200, "%d: %s", b.status, b.body);
-    answer_free(&b);
 }
 
 /* A has taken what it could of a server with places for two and a queue of three, options besides. B gets its answer.
@@ -205,7 +201,6 @@ TEST(http_stalled_reader) {
     CHECK_MSG(now_seconds() - t0 > 0.5 && t < 3 * SLOWNESS, "slots free after %.2f s", t);
     Answer a = metrics_now(&d);
     CHECK_MSG(strstr(a.body, "\nnoised_choices_total{finish=\"cancelled\"} 8\n"), "they ended by themselves");
-    answer_free(&a);
     close(fd);
     daemon_stop(&d);
 }
@@ -271,10 +266,8 @@ TEST(http_drain_finishes_streams) {
     REQUIRE(drain_begins(&d, "/v1/completions", "{\"max_tokens\":1}"));
     Answer a = http_get(&d, "/health");
     CHECK_MSG(a.status == 503 && !strcmp(json_text(a.json, "status"), "draining"), "%s", a.body);
-    answer_free(&a);
     a = http_get(&d, "/health/live");
     CHECK(a.status == 200);
-    answer_free(&a);
     char *rest = raw_read_until(fd, "data: [DONE]");
     CHECK_MSG(strstr(rest, "\"finish_reason\":\"length\"") && strstr(rest, "data: [DONE]") && !strstr(rest, "error"),
               "...%s", strlen(rest) > 500 ? rest + strlen(rest) - 500 : rest);
@@ -337,7 +330,6 @@ TEST(http_churn) {
     CHECK(wait_load(&d, 0, 0) < 2 * SLOWNESS);
     Answer a = http_post(&d, "/v1/completions", "{\"max_tokens\":2}");
     CHECK_MSG(a.status == 200, "%d %s", a.status, a.body);
-    answer_free(&a);
     daemon_stop(&d);
 }
 
