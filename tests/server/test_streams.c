@@ -102,11 +102,6 @@ static void check_schema(const Daemon *d, const Answer *a) {
     CHECK_MSG(fits, "%s: %s", why, a->body);
 }
 
-static bool is_text(const cJSON *json, const char *path, const char *text) {
-    const char *found = json_text(json, path);
-    return found && !strcmp(found, text);
-}
-
 /* What the access log says of the request, NULL when nothing; the caller deletes it. */
 static cJSON *logged(const char *path, const char *request_id) {
     char *text = test_read_file(path, NULL);
@@ -114,7 +109,7 @@ static cJSON *logged(const char *path, const char *request_id) {
     Err err;
     for (const char *line = text; line && *line && !found; line += strcspn(line, "\n") + 1) {
         found = json_parse(line, strcspn(line, "\n"), 2, 64, &err);
-        if (found && is_text(found, "request_id", request_id)) break;
+        if (found && json_says(found, "request_id", request_id)) break;
         cJSON_Delete(found);
         found = NULL;
     }
@@ -124,7 +119,7 @@ static cJSON *logged(const char *path, const char *request_id) {
 
 static void check_logged(const char *log, double seconds) {
     cJSON *a = logged(log, "of-key-of-a"), *b = logged(log, "of-key-of-b");
-    CHECK(is_text(a, "tenant", "alice") && is_text(b, "tenant", "2"));
+    CHECK(json_says(a, "tenant", "alice") && json_says(b, "tenant", "2"));
     CHECK(json_number(a, "seed") == 7 && json_number(a, "noise_seed") == 9 && json_number(a, "choices") == 2);
     CHECK(json_number(a, "longest_gap_seconds") > 0 && json_number(a, "longest_gap_seconds") < seconds);
     CHECK(json_number(a, "tokens_per_second") > 1 / seconds && json_text(a, "system_fingerprint"));
@@ -150,8 +145,8 @@ TEST(streams_tell_what_runs_and_whose) {
     Answer l = list_with(&d, 3, 2);
     check_schema(&d, &l);
     const cJSON *first = json_at(l.json, "data.0"), *second = json_at(l.json, "data.1");
-    CHECK_MSG(is_text(first, "request_id", "of-key-of-a") && is_text(first, "tenant", "alice"), "%s", l.body);
-    CHECK(is_text(first, "path", "/v1/completions") && cJSON_IsTrue(json_at(first, "stream")));
+    CHECK_MSG(json_says(first, "request_id", "of-key-of-a") && json_says(first, "tenant", "alice"), "%s", l.body);
+    CHECK(json_says(first, "path", "/v1/completions") && cJSON_IsTrue(json_at(first, "stream")));
     CHECK(json_number(first, "choices") == 2 && json_number(first, "running") >= 1);
     CHECK(json_number(first, "seed") == 7 && json_number(first, "noise_seed") == 9);
     CHECK(json_number(first, "tokens_per_second") > 0 && json_number(first, "longest_gap_seconds") > 0);
@@ -159,8 +154,8 @@ TEST(streams_tell_what_runs_and_whose) {
     CHECK(json_number(first, "longest_gap_seconds") <= json_number(first, "age_seconds"));
     const char *fingerprint = json_text(first, "system_fingerprint");
     CHECK(head && fingerprint && strstr(head, "system_fingerprint"));
-    CHECK_MSG(is_text(second, "tenant", "2") && json_number(second, "seed") == 3, "%s", l.body);
-    CHECK(is_text(second, "request_id", "of-key-of-b"));
+    CHECK_MSG(json_says(second, "tenant", "2") && json_number(second, "seed") == 3, "%s", l.body);
+    CHECK(json_says(second, "request_id", "of-key-of-b"));
     free(head);
     close(b); /* it would begin if the other one were the first to go */
     for (double t0 = now_seconds(); listed(&d) > 1 && now_seconds() - t0 < PATIENCE;) usleep(5000);

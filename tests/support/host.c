@@ -67,6 +67,12 @@ const char *test_shared(const char *path) {
     return access(full, R_OK) == 0 ? full : NULL;
 }
 
+int text_count(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text++) n++;
+    return n;
+}
+
 char *test_read_file(const char *path, size_t *n) {
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;

@@ -351,8 +351,8 @@ int raw_completion(const Daemon *d, const char *body) {
     return fd;
 }
 
-int text_count(const char *text, const char *what) {
-    int n = 0;
-    for (; (text = strstr(text, what)) != NULL; text++) n++;
-    return n;
+int token_of(const Daemon *d, const char *text) {
+    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", text));
+    CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
+    return (int)json_number(a.json, "tokens.0");
 }

@@ -88,6 +88,6 @@ typedef struct Text {
 size_t text_collect(char *data, size_t size, size_t n, void *text); /* CURLOPT_WRITEFUNCTION */
 Answer answer_of(long status, Text body, Text headers);             /* their data is its own from then on */
 
-int text_count(const char *text, const char *what); /* occurrences */
+int token_of(const Daemon *d, const char *text); /* which must be one */
 
 #endif

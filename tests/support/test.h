@@ -54,6 +54,7 @@ void test_drop(void *p);
 void test_forget(void); /* the frame's, behind each case */
 /* A printed string, which is there until the case ends. */
 const char *test_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int text_count(const char *text, const char *what); /* occurrences */
 /* A fresh directory below the system's temporary folder, removed when the run ends, and the string with it. */
 const char *test_dir(void);
 void test_remove_dirs(void); /* the frame's, at the end */

@@ -166,12 +166,6 @@ TEST(compare_agrees_with_the_family_study) {
     free(r.output);
 }
 
-static int count(const char *text, const char *what) {
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
-    return n;
-}
-
 TEST(compare_draws_and_lists) {
     Trial t = trial_open();
     const char *svg = test_text("%s/a.svg", t.dir), *csv = test_text("%s/a.csv", t.dir);
@@ -179,11 +173,11 @@ TEST(compare_draws_and_lists) {
     char *picture = test_read_file(svg, NULL), *rows = test_read_file(csv, NULL);
     REQUIRE(picture && rows);
     /* two networks in three charts, bands in the first and the last */
-    CHECK(count(picture, "class=\"title\"") == 3 && count(picture, "<polyline") == 6 &&
-          count(picture, "<polygon") == 4);
+    CHECK(text_count(picture, "class=\"title\"") == 3 && text_count(picture, "<polyline") == 6 &&
+          text_count(picture, "<polygon") == 4);
     CHECK(strstr(picture, ">noiseformer-v2-nano<") && !strstr(picture, "nan,") && !strstr(picture, "inf"));
     CHECK(strstr(picture, "minus that of mha-nano of the same seeds: mean, 95% interval"));
-    CHECK(count(rows, "\n") == 1 + 8 * 3 && strstr(rows, "\nmha-nano,0.004,2,8,16.00,5.20000,64\n"));
+    CHECK(text_count(rows, "\n") == 1 + 8 * 3 && strstr(rows, "\nmha-nano,0.004,2,8,16.00,5.20000,64\n"));
     free(picture);
     free(rows);
 }

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int count(const char *text, const char *what) {
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
-    return n;
-}
-
 TEST(plot_ends_a_training) {
     const char *dir = test_dir(), *text = trainer_text_file(20000), *config = trainer_config_file();
     ChildResult r = trainer_run(
@@ -25,8 +19,8 @@ TEST(plot_ends_a_training) {
     char *svg = test_read_file(path, NULL);
     REQUIRE(svg);
     CHECK(!strncmp(svg, "<svg ", 5) && strstr(svg, "</svg>") && strstr(svg, "prefers-color-scheme:dark"));
-    CHECK(count(svg, "class=\"title\"") == 3 && strstr(svg, "validation loss") && strstr(svg, "learning rate"));
-    CHECK(count(svg, "<polyline") == 3 + 1 + 2 * 2); /* losses, rate, 2 layers of 2 heads */
+    CHECK(text_count(svg, "class=\"title\"") == 3 && strstr(svg, "validation loss") && strstr(svg, "learning rate"));
+    CHECK(text_count(svg, "<polyline") == 3 + 1 + 2 * 2); /* losses, rate, 2 layers of 2 heads */
     CHECK(!strstr(svg, "nan") && !strstr(svg, "inf"));
     free(svg);
     r = trainer_run(test_text("plot %s/a --out %s/b.svg", dir, dir));

@@ -19,17 +19,10 @@ static void check_same(const Daemon *d, const Answer *a, const char *bias) {
     CHECK_MSG(b.status == 200 && json_same(a->json, "choices", b.json, "choices"), "%s: %s", bias, b.body);
 }
 
-static int id_of(const Daemon *d, const char *letter) {
-    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
-    int id = (int)json_number(a.json, "tokens.0");
-    CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
-    return id;
-}
-
 TEST(bias_forms) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
-    int q = id_of(&d, "Q"), seven = id_of(&d, "7");
+    int q = token_of(&d, "Q"), seven = token_of(&d, "7");
     char bias[128];
     snprintf(bias, sizeof bias, "{\"%d\":9}", q);
     Answer a = biased(&d, bias), none = biased(&d, "{}");
@@ -59,7 +52,7 @@ TEST(bias_bans) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     static const char *const bans[] = {"{\" QZ7x\":-100}", "{\" QZ7x\":false}", "[[\" QZ7x\",false]]"};
-    int ids[] = {id_of(&d, "Q"), id_of(&d, "Z"), id_of(&d, "7"), id_of(&d, "x")};
+    int ids[] = {token_of(&d, "Q"), token_of(&d, "Z"), token_of(&d, "7"), token_of(&d, "x")};
     Answer a = biased(&d, test_text("{\"%d\":50,\"%d\":50,\"%d\":50,\"%d\":50}", ids[0], ids[1], ids[2], ids[3]));
     CHECK(strpbrk(answer_text(&a, 0), "QZ7x") != NULL);
     for (size_t i = 0; i < COUNTOF(bans); i++) {

@@ -78,13 +78,6 @@ static double scored(const Daemon *d, const char *ids, int id) {
     return lp;
 }
 
-static int token_of(const Daemon *d, const char *letter) {
-    Answer a = http_post(d, "/tokenize", test_text("{\"content\":\"%s\"}", letter));
-    int id = (int)json_number(a.json, "tokens.0");
-    CHECK(cJSON_GetArraySize(json_at(a.json, "tokens")) == 1);
-    return id;
-}
-
 /* "Z", "Q", "QZ", "QQ": two tokens to begin with; behind Q two more, or the end. */
 TEST(choice_probabilities_are_among_the_allowed) {
     Daemon d;

@@ -8,17 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_text(const cJSON *json, const char *path, const char *text) {
-    const char *is = json_text(json, path);
-    return is && !strcmp(is, text);
-}
-
 /* As lm-evaluation-harness does: the texts of the special tokens, whose ids it asks /tokenize for. */
 TEST(describe_tokenizer) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = http_get(&d, "/tokenizer_info");
-    CHECK_MSG(a.status == 200 && is_text(a.json, "eos_token", "<|endoftext|>"), "%s", a.body);
+    CHECK_MSG(a.status == 200 && json_says(a.json, "eos_token", "<|endoftext|>"), "%s", a.body);
     CHECK(json_number(a.json, "vocab_size") == TEST_VOCAB && json_number(a.json, "model_max_length") == 512);
     CHECK(cJSON_IsNull(json_at(a.json, "pad_token")) && cJSON_IsNull(json_at(a.json, "chat_template")));
     CHECK(cJSON_IsNull(json_at(a.json, "tokenizer_class")) && cJSON_IsFalse(json_at(a.json, "add_bos_token")));
@@ -81,13 +76,13 @@ TEST(describe_folder) {
     test_write_text(dir, "chat_template.jinja", jinja);
     REQUIRE(daemon_start_at(&d, dir, "--model-name some/name --max-batch 7"));
     Answer a = http_get(&d, "/tokenizer_info");
-    CHECK_MSG(is_text(a.json, "tokenizer_class", "GPT2Tokenizer") && is_text(a.json, "pad_token", "<pad>"), "%s",
+    CHECK_MSG(json_says(a.json, "tokenizer_class", "GPT2Tokenizer") && json_says(a.json, "pad_token", "<pad>"), "%s",
               a.body);
-    CHECK(is_text(a.json, "chat_template", jinja) && json_number(a.json, "model_max_length") == 512);
+    CHECK(json_says(a.json, "chat_template", jinja) && json_number(a.json, "model_max_length") == 512);
     CHECK(!strstr(a.body, "somebody") && !strstr(a.body, dir));
     a = http_get(&d, "/props");
     CHECK_MSG(a.status == 200 && json_number(a.json, "total_slots") == 7, "%s", a.body);
-    CHECK(is_text(a.json, "model_path", strrchr(dir, '/') + 1) && is_text(a.json, "chat_template", jinja));
+    CHECK(json_says(a.json, "model_path", strrchr(dir, '/') + 1) && json_says(a.json, "chat_template", jinja));
     CHECK(!strstr(a.body, dir));
     daemon_stop(&d);
 }
@@ -111,7 +106,7 @@ TEST(describe_props) {
                   numbers[i].name, a.body);
     CHECK(cJSON_IsFalse(json_at(settings, "params.ignore_eos")) &&
           cJSON_IsTrue(json_at(settings, "params.cache_prompt")));
-    CHECK(is_text(a.json, "chat_template", "") && is_text(a.json, "build_info", "noised " NOISED_VERSION));
+    CHECK(json_says(a.json, "chat_template", "") && json_says(a.json, "build_info", "noised " NOISED_VERSION));
 
     /* What it says acts when nothing is said does so when it is said. */
     Answer plain = http_post(&d, "/v1/completions", "{\"prompt\":\"The\",\"temperature\":0}");

@@ -21,13 +21,8 @@ static const cJSON *content(const cJSON *from, const char *media) {
     return json_at(cJSON_GetObjectItemCaseSensitive(json_at(from, "content"), media), "schema");
 }
 
-static bool is_text(const cJSON *json, const char *path, const char *text) {
-    const char *is = json_text(json, path);
-    return is && !strcmp(is, text);
-}
-
 static bool takes_type(const cJSON *property, const char *name) {
-    return is_text(property, "type.0", name) && is_text(property, "type.1", "null");
+    return json_says(property, "type.0", name) && json_says(property, "type.1", "null");
 }
 
 static void check_property(const Field *f, const cJSON *p) {
@@ -67,19 +62,19 @@ TEST(openapi_has_the_fields_of_the_parser) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     Answer a = http_get(&d, "/openapi.json");
-    REQUIRE(a.status == 200 && a.json && is_text(a.json, "openapi", "3.1.0"));
+    REQUIRE(a.status == 200 && a.json && json_says(a.json, "openapi", "3.1.0"));
     int n_routes = 0;
     while (routes[n_routes].path) n_routes++;
     CHECK(cJSON_GetArraySize(json_at(a.json, "paths")) == n_routes);
     for (const Route *r = routes; r->path; r++) {
         const cJSON *o = operation(a.json, r);
-        CHECK_MSG(o && is_text(o, "summary", r->help), "%s", r->path);
+        CHECK_MSG(o && json_says(o, "summary", r->help), "%s", r->path);
         CHECK(r->open == (cJSON_GetArraySize(json_at(o, "security")) == 0 && json_at(o, "security")));
-        CHECK(is_text(o, "parameters.0.$ref", "#/components/parameters/RequestId"));
-        CHECK(is_text(o, "parameters.1.$ref", "#/components/parameters/TraceParent"));
+        CHECK(json_says(o, "parameters.0.$ref", "#/components/parameters/RequestId"));
+        CHECK(json_says(o, "parameters.1.$ref", "#/components/parameters/TraceParent"));
         CHECK(!r->parameter == !json_at(o, "parameters.2"));
         if (r->parameter)
-            CHECK(is_text(o, "parameters.2.in", "path") && cJSON_IsTrue(json_at(o, "parameters.2.required")));
+            CHECK(json_says(o, "parameters.2.in", "path") && cJSON_IsTrue(json_at(o, "parameters.2.required")));
         if (r->body) check_fields(content(json_at(o, "requestBody"), "application/json"), r->body);
     }
     daemon_stop(&d);
@@ -100,8 +95,8 @@ TEST(openapi_names_every_operation) {
         for (int i = 0; i < n; i++) CHECK_MSG(strcmp(names[i], name), "%s twice", name);
         names[n++] = name;
     }
-    CHECK(is_text(operation(a.json, route_find("/chat/completions")), "operationId", "chat_completions"));
-    CHECK(is_text(operation(a.json, route_find("/v1/models/x")), "operationId", "models_model"));
+    CHECK(json_says(operation(a.json, route_find("/chat/completions")), "operationId", "chat_completions"));
+    CHECK(json_says(operation(a.json, route_find("/v1/models/x")), "operationId", "models_model"));
     daemon_stop(&d);
 }
 
