@@ -12,6 +12,11 @@ int recipe_check(const Recipe *r, Err *err) {
     return 0;
 }
 
+int recipe_check_given(const Recipe *r, const CommandLine *line, Err *err) {
+    if (r->optimizer != OPTIMIZER_SGD || !command_line_given(line, "betas")) return 0;
+    return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", r->betas[0], r->betas[1]);
+}
+
 Schedule recipe_schedule(const Recipe *r, int64_t warmup, int64_t decay) {
     return (Schedule){
         .kind = (ScheduleKind)r->schedule, .lr = r->lr, .min_lr = r->min_lr, .warmup = warmup, .decay = decay};

@@ -4,6 +4,7 @@
 #define NOISED_RECIPE_H
 
 #include "base/err.h"
+#include "base/options/options.h"
 #include "trainer/schedule.h"
 #include "trainer/weight_noise.h"
 
@@ -20,6 +21,9 @@ typedef struct Recipe {
 extern const char *const recipe_optimizers[], *const recipe_schedules[], *const recipe_perturbs[];
 
 int recipe_check(const Recipe *r, Err *err);
+
+/* What a default may be, but nobody may ask for. */
+int recipe_check_given(const Recipe *r, const CommandLine *line, Err *err);
 
 /* warmup and decay in steps. */
 Schedule recipe_schedule(const Recipe *r, int64_t warmup, int64_t decay);

@@ -109,10 +109,9 @@ const Option settings_options[SETTINGS_N] = {
 
 int settings_check(const CommandLine *line, Err *err) {
     Settings s = *(const Settings *)line->values; /* a copy: the defaults are filled in when the saved run is known */
+    if (recipe_check_given(&s.recipe, line, err)) return -1;
     if (s.resume) return 0;
     if (!s.config && !s.init) return err_set(err, "--config is missing");
-    if (s.recipe.optimizer == OPTIMIZER_SGD && command_line_given(line, "betas"))
-        return err_set(err, "--betas %g,%g belong to --optimizer adamw, not sgd", s.recipe.betas[0], s.recipe.betas[1]);
     return settings_finish(&s, err);
 }
 

@@ -371,6 +371,8 @@ TEST(finetune_refuses) {
          1},
         {"finetune --init %M --train %D/train.jsonl --out %D/x --perturb all-after", "need each other", 2},
         {"finetune --config y --train %D/train.jsonl --out %D/x --freeze", "--freeze needs --init", 2},
+        {"finetune --init %M --train %D/train.jsonl --out %D/x --optimizer sgd --betas 0.9,0.9", "to --optimizer adamw",
+         2},
         {"finetune --init %M --train %D/train.jsonl --out %D/x --mixup 0.8", "--mixup and --cutmix are for images", 1},
         {"finetune --init %M --train %D/train.conll --out %D/x --pool mean", "--pool is for texts and images", 1},
         {"finetune --init %M --train %D/train.jsonl --dev %D/train.jsonl --metric entity-f1 --out %D/x",

@@ -107,6 +107,8 @@ static const Refused bad_words[] = {
     {"pretrain --data %T --config %C --out %D --perturb-sigma 1", "needs --perturb", 2},
     {"pretrain --data %T --config %C --out %D --momentum 0.5", "--momentum 0.5 needs --optimizer sgd", 2},
     {"pretrain --data %T --config %C --out %D --optimizer sgd --betas 0.9,0.9", "belong to --optimizer adamw", 2},
+    {"pretrain --data %T --config %C --out %D --resume --optimizer sgd --betas 0.9,0.9", "belong to --optimizer adamw",
+     2},
     {"pretrain --data %T --config %C --out %D --dropout 1", "--dropout is 1, must be 0 to", 2},
     {"pretrain --data %T --config %C --out %D --noise-draws 0", "--noise-draws is 0, must be 1 to 64", 2},
     {"pretrain --data %T --config %C --out %D --noise-draws-weight best", "best needs --noise-draws", 2},

@@ -192,10 +192,9 @@ static int run(const CommandLine *line) {
     const FinetuneSettings *s = line->values;
     RunFolder folder = {.lock = -1};
     Err err;
-    if (!s->resume) {
-        FinetuneSettings copy = *s;
-        if (finetune_settings_finish(&copy, &err)) return command_fail(line, &err, EXIT_USAGE);
-    }
+    FinetuneSettings copy = *s;
+    if (recipe_check_given(&s->recipe, line, &err) || (!s->resume && finetune_settings_finish(&copy, &err)))
+        return command_fail(line, &err, EXIT_USAGE);
     team_resize(s->threads);
     int rc = finetune(line, &folder, &err);
     run_close(&folder);
