@@ -47,13 +47,13 @@ static void check_unit(const Examples *e, int i, const char *text, const char *s
 TEST(examples_read_json_lines) {
     Examples e;
     static const char text[] = "{\"text\": \"a \\u00e9\\n\\\"b\\\"\", \"label\": \"POS\"}\r\n"
-                               "{\"label\": 12, \"text_b\": \"d\", \"text\": \"c\"}\n"
-                               "{\"sentence1\": \"e\", \"sentence2\": null, \"label\": \"NEG\", \"idx\": 7}";
+                               "{\"label\": 12, \"text_b\": \"d\", \"text\": \"c\"}\n\r\n"
+                               "{\"sentence1\": \"e\", \"sentence2\": null, \"label\": \"NEG\", \"idx\": 7}\n \t\n";
     REQUIRE(load_text(&e, "x.jsonl", text, FORMAT_AUTO, NULL));
     CHECK(e.kind == EXAMPLES_TEXTS && e.n == 3 && e.n_units == 3 && e.first[0] == 0 && e.first[3] == 3);
     check_unit(&e, 0, "a \u00e9\n\"b\"", NULL, "POS", 1);
     check_unit(&e, 1, "c", "d", "12", 2);
-    check_unit(&e, 2, "e", NULL, "NEG", 3);
+    check_unit(&e, 2, "e", NULL, "NEG", 4);
     CHECK(e.labels.n == 3 && !strcmp(labels_name(&e.labels, 0), "12") && !strcmp(labels_name(&e.labels, 2), "POS"));
     examples_free(&e);
 }
@@ -173,7 +173,7 @@ TEST(examples_refuse_bad_lines) {
         {"a.jsonl", "{\"text\":3,\"label\":1}", 0, "\"text\" is 3, must be a string"},
         {"a.jsonl", "{\"text\":\"a\",\"sentence\":\"b\",\"label\":1}", 0, "\"sentence\" is a second text"},
         {"a.jsonl", "{\"text\":\"a\",\"lable\":1}", 0, ":1: unknown key \"lable\""},
-        {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n\n", 0, "a.jsonl:2:"},
+        {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n\n{}", 0, "a.jsonl:3:"},
         {"a.jsonl", "[1]", 0, ":1: not an object"},
         {"a.jsonl", "{\"text\":\"a\",\"label\":1", 0, "a.jsonl:1:"},
         {"a.jsonl", "", 0, "there are no examples in it"},

@@ -62,7 +62,7 @@ TEST(questions_refuse_bad_lines) {
         {"{\"contexts\":[\"a\",\"b\"],\"gold\":0}", "q.jsonl:2: \"continuation\" is missing"},
         {"{\"contexts\":[\"a\",\"b\"],\"choices\":[\"c\"],\"gold\":0}", "line 2 has the unknown key"},
         {"{\"query\":\"a\"", "q.jsonl:2:"},
-        {"", "q.jsonl:2:"},
+        {"\r\n \t\n{}", "q.jsonl:4:"},
         {"\xFF", "q.jsonl:2: bytes that are no UTF-8"},
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {

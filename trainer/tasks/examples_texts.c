@@ -116,7 +116,7 @@ int examples_read_jsonl(Examples *e, const Labels *known, Err *err) {
     Lines l;
     Err why;
     if (lines_open(&l, e->path, &e->file, err)) return -1;
-    for (char *line; (line = lines_next(&l));) {
+    for (char *line; (line = lines_next_filled(&l));) {
         cJSON *o = json_parse(line, strlen(line), 2, JSON_VALUES, &why);
         int rc = o ? add_json(e, &l, o, line, known, err) : lines_fail(&l, err, "%s", why.msg);
         cJSON_Delete(o);

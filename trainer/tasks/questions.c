@@ -103,7 +103,7 @@ static int read_all(Questions *q, Err *err) {
     Lines l;
     Err why;
     if (lines_open(&l, q->path, &q->file, err)) return -1;
-    for (char *line; (line = lines_next(&l));) {
+    for (char *line; (line = lines_next_filled(&l));) {
         cJSON *o = json_parse(line, strlen(line), 2, JSON_VALUES, &why);
         int rc = o ? read_question(q, &l, o, line, err) : lines_fail(&l, err, "%s", why.msg);
         cJSON_Delete(o);

@@ -35,6 +35,12 @@ char *lines_next(Lines *l) {
     return strncmp(line, "\xEF\xBB\xBF", 3) ? line : line + 3;
 }
 
+char *lines_next_filled(Lines *l) {
+    char *line = lines_next(l);
+    while (line && text_is_blank(line)) line = lines_next(l);
+    return line;
+}
+
 int lines_fail(const Lines *l, Err *err, const char *fmt, ...) {
     char text[400];
     va_list args;

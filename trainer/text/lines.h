@@ -18,6 +18,7 @@ int lines_open(Lines *l, const char *path, char **file, Err *err);
 /* The next line, made a string in place: NUL for \n; a \r before it and a byte order mark, which joined files have in
  * the middle, gone. NULL behind the last one. */
 char *lines_next(Lines *l);
+char *lines_next_filled(Lines *l); /* that is not blank */
 
 /* Fills err with "FILE:LINE: " in front; -1. */
 int lines_fail(const Lines *l, Err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
