@@ -74,7 +74,7 @@ static int set_choice(const Option *o, int *value, const char *text, Err *err) {
 
 static int set_text(const Option *o, void *value, const char *text, Err *err) {
     const char *dashes = option_is_operand(o) ? "" : "--";
-    if (!*text) return err_set(err, "%s%s is empty", dashes, o->name);
+    if (!*text && !o->may_be_empty) return err_set(err, "%s%s is empty", dashes, o->name);
     size_t most = o->kind == OPTION_TEXT && o->high > 0 ? (size_t)o->high : OPTION_TEXT_BYTES - 1;
     if (strlen(text) > most) return err_set(err, "%s%s is longer than %zu bytes", dashes, o->name, most);
     if (o->choices && find_choice(o, text, err) < 0) return -1;

@@ -40,6 +40,7 @@ typedef struct Option {
                                                      false behind the last; NULL: none */
     const char *absent; /* what the help calls the default when there is no fallback: "a tenth of --lr" */
     bool required;
+    bool may_be_empty;  /* OPTION_TEXT alone */
     const char *unless; /* the option that makes it unnecessary when given; NULL: always required */
     int tag;            /* the program's own */
 } Option;

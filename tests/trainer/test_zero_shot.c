@@ -298,6 +298,21 @@ TEST(zero_shot_of_what_was_learnt_by_heart_is_all_right) {
     free(r.output);
 }
 
+TEST(zero_shot_without_a_delimiter) {
+    const char *dir = test_checkpoint(CHECKPOINT_SMALL);
+    char *results[2];
+    for (int i = 0; i < 2; i++) {
+        const char *path =
+            put("q.jsonl", test_text("{\"context\":\"the sea and\",\"continuation\":\"%sa ship\"}", i ? " " : ""));
+        ChildResult r = trainer_run(test_text("score --model %s --task %s%s", dir, path, i ? " --delimiter=" : ""));
+        CHECK_MSG(r.status == 0, "%s", r.output);
+        results[i] = r.output;
+    }
+    CHECK_MSG(!strcmp(results[0], results[1]), "%s%s", results[0], results[1]);
+    free(results[0]);
+    free(results[1]);
+}
+
 TEST(zero_shot_command_refuses) {
     static const struct {
         const char *args, *says;

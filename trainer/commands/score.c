@@ -99,7 +99,7 @@ static int run(const CommandLine *line) {
 static const Option options[] = {
     {"model", OPTION_TEXT, AT(model), "DIR", .required = true, .help = "checkpoint to score"},
     {"task", OPTION_LIST, AT(tasks), "FILE", .required = true, .help = "questions, a line of results each"},
-    {"delimiter", OPTION_TEXT, AT(delimiter), "TEXT", .absent = "a space",
+    {"delimiter", OPTION_TEXT, AT(delimiter), "TEXT", .absent = "a space", .may_be_empty = true,
      .help = "what stands between a query and a choice"},
     {"truncate", OPTION_SWITCH, AT(truncate),
      .help = "cut the first tokens of texts beyond max_position_embeddings, and count them, in place of refusing"},
