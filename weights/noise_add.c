@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "model/shape.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/checkpoint.h"
@@ -9,6 +10,7 @@
 #include "weights/noise_fit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { TEXT_MAX = (1 << 29) - 1 };
 
@@ -51,13 +53,21 @@ static int declare_noisy(Model *m, const Checkpoint *c, float **sigmas, Err *err
     return 0;
 }
 
+/* Noise that is fitted to a packed file, or to UTF-16, is of some strength too. */
+static int check_text(const char *text, size_t n, Err *err) {
+    const char *zero = memchr(text, 0, n);
+    size_t good = utf8_valid_prefix(text, zero ? (size_t)(zero - text) : n);
+    if (good == n) return 0;
+    return err_set(err, "byte %zu is 0x%02X, so this is no text in UTF-8", good, (unsigned)(unsigned char)text[good]);
+}
+
 static int fit(Model *m, const Checkpoint *c, const char *path, double budget, NoiseFit *out, Err *err) {
     TokenList list = {0};
     size_t n;
     char *text = file_read(path, TEXT_MAX, &n, err);
     if (!text) return -1;
     Err why;
-    int rc = tokenizer_encode(c->tokenizer, text, n, true, &list, &why);
+    int rc = check_text(text, n, &why) || tokenizer_encode(c->tokenizer, text, n, true, &list, &why) ? -1 : 0;
     free(text);
     if (rc == 0) rc = noise_fit(m, list.ids, list.n, tokenizer_bos(c->tokenizer), budget, out, &why);
     token_list_free(&list);

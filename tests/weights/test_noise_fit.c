@@ -289,6 +289,11 @@ TEST(noise_fit_refusals) {
     check_refused(dir, "--budget 50", "a budget of 50 nats cannot be reached: noise 64 times as long as the queries");
     write_text(dir, 20);
     check_refused(dir, "", "text.txt: the text has 20 tokens, a window has 128");
+    const char *path = test_text("%s/text.txt", dir);
+    test_write_file(path, "\x1F\x8B\x08", 3);
+    check_refused(dir, "", "text.txt: byte 1 is 0x8B, so this is no text in UTF-8");
+    test_write_file(path, "a\0b", 4);
+    check_refused(dir, "", "text.txt: byte 1 is 0x00, so this is no text in UTF-8");
     REQUIRE(unlink(test_text("%s/tokenizer.json", dir)) == 0);
     check_refused(dir, "", "has no tokenizer.json, so no text can be read");
     CHECK(test_run_tool(test_text("noise --data %s/text.txt %s %s", dir, dir, dir), output) == 1 &&
