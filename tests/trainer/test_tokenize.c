@@ -189,6 +189,11 @@ TEST(tokenize_goes_on_where_it_was_stopped) {
     team_resize(before);
 }
 
+static void append(const char *path, const unsigned char *bytes, size_t n) {
+    FILE *f = fopen(path, "ab");
+    BUG_ON(!f || fwrite(bytes, 1, n, f) != n || fclose(f));
+}
+
 static void pack(const char *path, const char *text, size_t n, bool zst) {
     size_t room = ZSTD_compressBound(n) + compressBound(n) + 64;
     unsigned char *out = xmalloc(room);
@@ -203,8 +208,7 @@ static void pack(const char *path, const char *text, size_t n, bool zst) {
         room = z.total_out;
         deflateEnd(&z);
     }
-    FILE *f = fopen(path, "a"); /* members and frames join */
-    BUG_ON(!f || fwrite(out, 1, room, f) != room || fclose(f));
+    append(path, out, room); /* members and frames join */
     free(out);
 }
 
@@ -219,9 +223,10 @@ TEST(tokenize_unpacks) {
         pack(packed[i], text + n / 3, n - n / 3, i);
         free(text);
     }
-    static const char zeros[200000]; /* padding, which gzip takes for none of its business */
-    FILE *padded = fopen(packed[0], "ab");
-    BUG_ON(!padded || fwrite(zeros, 1, sizeof zeros, padded) != sizeof zeros || fclose(padded));
+    static const unsigned char zeros[200000]; /* padding, which gzip takes for none of its business */
+    append(packed[0], zeros, sizeof zeros);
+    static const unsigned char wide[] = {0x28, 0xB5, 0x2F, 0xFD, 0, 17 << 3, 1, 0, 0}; /* no text in `zstd --long` */
+    append(packed[1], wide, sizeof wide);
     Tokenize plain = task(&f, out[0]), t = task(&f, out[1]);
     run(&plain);
     t.files = packed;

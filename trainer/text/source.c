@@ -12,7 +12,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { ROOM = 1 << 16, GZIP = 16 + MAX_WBITS, ZSTD_WINDOW_LOG = 26 };
+enum { ROOM = 1 << 16, GZIP = 16 + MAX_WBITS };
 
 /* One of the two libraries' streams; in[at..n) waits to be unpacked. */
 typedef struct Unpacker {
@@ -29,9 +29,7 @@ static int open_unpacker(Source *s, bool zst, Err *err) {
     s->packed = true;
     if (!zst) return inflateInit2(&u->gz, GZIP) == Z_OK ? 0 : err_set(err, "%s: no memory to unpack it", s->path);
     u->zst = ZSTD_createDStream();
-    if (!u->zst) return err_set(err, "%s: no memory to unpack it", s->path);
-    ZSTD_DCtx_setParameter(u->zst, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG);
-    return 0;
+    return u->zst ? 0 : err_set(err, "%s: no memory to unpack it", s->path);
 }
 
 static int64_t modified_at(const struct stat *st) {
