@@ -40,7 +40,7 @@ const remembered = new Map(); // complete answers by their request: Back shows t
 const open = (i) => {
   state.open = state.open.includes(i) ? state.open.filter((j) => j !== i) : [...state.open, i];
   changed();
-  columns.get(i)?.node.scrollIntoView({block: "nearest", behavior: "smooth"});
+  columns.get(i)?.node.scrollIntoView({block: "nearest"});
 };
 const controls = new Controls(() => state, changed);
 const seedMap = new SeedMap(byId("map"), open, drawNow);
