@@ -23,7 +23,7 @@ const place = site => site === "residual" ? "to what each layer reads" : "to the
 
 export function drawNoise(parent, noise) {
   const say = (text) => parent.replaceChildren(element("p", {class: "dim"}, text));
-  if (noise.scope === "none") return say("This model has no noise: its columns differ by nothing but their sampling.");
+  if (noise.scope === "none") return say("This model has no noise: every noise seed gives the same.");
   if (!noise.sigma) return say("This model's noise is computed from every token; there is no figure for a head.");
   const most = Math.max(...noise.sigma.flat()) || 1;
   const box = element("div", {class: "map", tabindex: 0, role: "region", "aria-label": "Sigma by layer and head"},
