@@ -37,9 +37,8 @@ export class Column {
       "aria-label": `Text of ${name}; arrow keys go through its tokens`});
     this.note = element("div", {class: "foot"});
     this.node = element("article", {class: "column", "aria-label": `Column ${number + 1}`},
-      element("div", {class: "head"}, element("label", {for: id}, "Noise seed"), hint("noise seed"), this.input, this.lock,
-        this.keep),
-      text, this.note, this.tools = element("div", {class: "tools"}, this.onward, this.reply, copying, this.close));
+      element("div", {class: "head"}, element("label", {for: id}, "Noise seed"), hint("noise seed"), this.input, this.lock),
+      text, this.note, this.tools = element("div", {class: "tools"}, this.onward, this.reply, copying, this.keep, this.close));
     this.tokens = new TokenText(text, `Column ${number + 1}`);
     Object.assign(this, {seed, does});
     listenNumber(this.input, () => seed.value, (value) => { seed.value = clampSeed(value); does.changed(); });

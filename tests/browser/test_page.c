@@ -161,6 +161,20 @@ TEST(page_says_where_it_asks_for_other_than_the_defaults) {
     page_close(&p, false);
 }
 
+/* Of so many digits as those that New noise draws, locked or not. */
+TEST(page_shows_whole_seeds) {
+    Page p;
+    REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL,
+                      PAGE_SHORT "&noise_seeds=8888,8888,8888,8888&locks=1010"));
+    for (int width = 375; width <= 1280; width += 905) {
+        browser_size(&p.browser, width, 1000);
+        CHECK_MSG(
+            page_is(&p, "[...document.querySelectorAll('.head input')].every(i => i.scrollWidth <= i.clientWidth)"),
+            "cut at %d pixels", width);
+    }
+    page_close(&p, false);
+}
+
 TEST(page_permalink_says_the_same_elsewhere) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, ""));
