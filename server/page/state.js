@@ -18,12 +18,13 @@ export const numbers = [
 ];
 const fields = [...sliders, ...numbers];
 
-const clamp = (field, value) => {
+export const clamp = (field, value) => {
   const v = Math.min(field.high, Math.max(field.low, Number(value)));
   return Number.isFinite(v) ? (field.step === 1 ? Math.round(v) : v) : field.start;
 };
 export const clampField = (name, value) => clamp(fields.find((f) => f.name === name), value);
-export const clampSeed = (value) => clamp({low: 0, high: SEED_MAX, step: 1, start: 0}, value);
+export const seedField = {low: 0, high: SEED_MAX, step: 1, start: 0};
+export const clampSeed = (value) => clamp(seedField, value);
 export const drawSeed = () => Math.floor(Math.random() * 10000);
 
 // The fields that act otherwise than they would unsaid.

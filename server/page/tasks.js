@@ -1,6 +1,7 @@
 // What the page is for a model that generates no text: a form for its task, and what it answers.
 
 import {byId, count, element, listenNumber} from "./text.js";
+import {clamp, seedField} from "./state.js";
 import {postJson} from "./stream.js";
 
 const ROUTES = {"text-classification": "v1/classify", "token-classification": "v1/tag", "fill-mask": "v1/fill-mask",
@@ -95,19 +96,19 @@ class Picture {
   get input() { return {image: this.canvas.toDataURL("image/png")}; }
 }
 
-function numberField(id, label, attributes, value) {
-  const input = element("input", {id, type: "number", value, ...attributes});
-  return [element("div", {}, element("label", {for: id}, label), input), input];
-}
+const numbersAsked = [
+  {name: "noise_seed", label: "Noise seed", ...seedField, start: 1},
+  {name: "noise_samples", label: "Noise seeds at once", low: 1, high: 64, step: 1, start: 8},
+  {name: "noise_scale", label: "Noise scale", low: 0, high: 8, step: 0.1, start: 1},
+];
 
 class TaskForm {
   // given: the fields of the link that was opened. changed(request, route, link): what would be asked, for the curl
   // command and the address; a picture is in no link. failed(e): an error for the reader.
   constructor(parent, model, given, changed, failed) {
     Object.assign(this, {model, changed, failed, route: ROUTES[model.task]});
-    this.values = {noise_seed: 1, noise_samples: 8, noise_scale: 1};
-    for (const name in this.values) this.values[name] = Number(given.get(name) ?? this.values[name]) || 0;
-    const form = element("form", {"aria-label": "Request"});
+    this.values = Object.fromEntries(numbersAsked.map((f) => [f.name, clamp(f, given.get(f.name) ?? f.start)]));
+    const form = element("form", {"aria-label": "Request", novalidate: ""});
     if (model.task === "image-classification") {
       this.picture = new Picture(form, model.image_size, failed);
     } else {
@@ -118,15 +119,14 @@ class TaskForm {
       this.text.addEventListener("input", () => this.tell());
     }
     const fields = element("div", {class: "numbers"});
-    for (const [name, label, limits] of [["noise_seed", "Noise seed", {min: 0, max: Number.MAX_SAFE_INTEGER, step: 1}],
-      ["noise_samples", "Noise seeds at once", {min: 1, max: 64, step: 1}],
-      ["noise_scale", "Noise scale", {min: 0, max: 8, step: 0.1}]]) {
-      const [box, input] = numberField(name, label, limits, this.values[name]);
-      listenNumber(input, () => this.values[name], (v) => {
-        this.values[name] = Math.min(limits.max, Math.max(limits.min, Number(v)));
+    for (const f of numbersAsked) {
+      const {name: id, low: min, high: max, step} = f, input = element("input", {id, type: "number", min, max, step});
+      input.value = this.values[id];
+      listenNumber(input, () => this.values[id], (v) => {
+        this.values[id] = clamp(f, v);
         this.tell();
       });
-      fields.append(box);
+      fields.append(element("div", {}, element("label", {for: id}, f.label), input));
     }
     this.answer = element("section", {id: "task-answer", "aria-label": "Answer", "aria-live": "polite"});
     form.append(fields, element("div", {class: "actions"}, element("button", {id: "task-run", class: "primary"}, "Run")));

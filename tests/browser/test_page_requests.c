@@ -158,8 +158,8 @@ TEST(page_takes_all_fields_as_json) {
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5"));
     page_run(&p, "document.querySelectorAll('form details').forEach(d => { d.open = true; })");
     browser_type(&p.browser, "#fields",
-                 "{\"temperature\":0,\"max_tokens\":20,\"noise_scale\":1,\"repetition_penalty\":1,\"top_k\":3,\"logit_"
-                 "bias\":{\"5\":-9}}\t");
+                 "{\"temperature\":0,\"max_tokens\":20,\"noise_scale\":1,\"repetition_penalty\":1.12,\"top_k\":3,"
+                 "\"logit_bias\":{\"5\":-9}}\t");
     CHECK(page_is(
         &p,
         "document.getElementById('temperature').value === '0' && !document.getElementById('fields-said').textContent"));
@@ -167,7 +167,7 @@ TEST(page_takes_all_fields_as_json) {
     page_wait_done(&p, 1);
     page_check_column(&p, 1,
                       "\"prompt\":\"The river\",\"max_tokens\":20,\"seed\":1,\"temperature\":0,\"noise_scale\":1,"
-                      "\"top_k\":3,\"logit_bias\":{\"5\":-9}",
+                      "\"repetition_penalty\":1.12,\"top_k\":3,\"logit_bias\":{\"5\":-9}",
                       5);
     static const char *const bad[][2] = {{"{\"n\":3}", "The page says \"n\" itself."},
                                          {"{\"top_p\":", "This is no JSON yet."},

@@ -120,6 +120,13 @@ TEST(page_task_is_in_its_link) {
     CHECK(browser_number(&p.browser,
                          "return location.hash === '#text=Another&noise_seed=3&noise_samples=2&noise_scale=1' "
                          "? 1 : 0") == 1);
+    char url[128];
+    snprintf(url, sizeof url, "%s#text=A&noise_seed=x&noise_samples=0.4&noise_scale=99", p.url);
+    browser_open(&p.browser, "about:blank");
+    browser_open(&p.browser, url);
+    browser_wait(
+        &p.browser,
+        "/\"noise_seed\":1,\"noise_samples\":1,\"noise_scale\":8/.test(document.getElementById('curl').textContent)");
     page_close(&p, false);
 }
 
