@@ -356,7 +356,7 @@ function drawPictures() {
 // What the form of a task would ask, and its link.
 function tellTask(request, route, link) {
   byId("curl").textContent = taskCommand(request, route);
-  if (link) history.replaceState(null, "", "#" + link);
+  history.replaceState(null, "", "#" + link);
 }
 
 // What is served.

@@ -137,7 +137,9 @@ class TaskForm {
 
   get request() { return {input: this.picture ? this.picture.input : this.text.value, ...this.values}; }
 
-  tell() { this.changed(this.request, this.route, this.text && new URLSearchParams({text: this.text.value, ...this.values})); }
+  tell() {
+    this.changed(this.request, this.route, new URLSearchParams({...(this.text && {text: this.text.value}), ...this.values}));
+  }
 
   async run() {
     const request = this.request, {task, labels} = this.model;

@@ -90,6 +90,7 @@ TEST(page_classifies_drawings) {
     browser_click(&p.browser, "#task-run");
     browser_wait(&p.browser, LABEL);
     CHECK(browser_number(&p.browser, "return document.querySelectorAll('.scores tbody tr').length") == 3);
+    CHECK(page_is(&p, "location.hash === '#noise_seed=1&noise_samples=8&noise_scale=1'"));
     check_axe_of(&p);
     page_close(&p, false);
 }
