@@ -1,6 +1,6 @@
 // The shelf: past draws and kept seeds, in this browser's local storage and nowhere else.
 
-import {button, count, element, shorten} from "./text.js";
+import {button, count, element, renew, shorten} from "./text.js";
 
 const PLACE = "noised", MOST_DRAWS = 40;
 
@@ -77,20 +77,23 @@ export class Shelf {
     this.compare.hidden = kept.length < 2;
     this.where.textContent = this.stored === false ? "This browser stores nothing: the shelf lasts until the page is closed."
       : "Kept in this browser's local storage and nowhere else; its Back button goes through the draws, too.";
-    this.kept.replaceChildren(...kept.map((k) => this.keptItem(k)));
-    this.draws.replaceChildren(...draws.map((d) => element("li", {},
+    renew(this.kept, ...kept.map((k) => this.keptItem(k)));
+    renew(this.draws, ...draws.map((d) => element("li", {},
       element("a", {href: d.link, ...(d.link === location.hash && {"aria-current": "page"})}, d.words),
       element("span", {class: "dim"}, ` ${time(d.when)}`))));
   }
 
   keptItem(k) {
     const name = element("input", {"aria-label": `Name of seed ${k.seed}`, placeholder: "a name", value: k.name});
-    name.addEventListener("change", () => this.change((s) => {
-      const same = s.kept.find((other) => other.link === k.link);
-      if (same) same.name = name.value;
-    }));
+    name.addEventListener("change", () => {
+      name.defaultValue = name.value;
+      this.change((s) => {
+        const same = s.kept.find((other) => other.link === k.link);
+        if (same) same.name = name.value;
+      });
+    });
     return element("li", {}, name, button(`Seed ${k.seed} here`, {title: "Ask it this prompt"}, () => this.does.take(k.seed)),
       element("a", {href: k.link, dir: "auto", title: `${k.text}\n${k.fingerprint}`}, shorten(k.text.trim(), 60) || "its draw"),
-      button("Forget", {"aria-label": `Forget seed ${k.seed}`}, () => this.keep(k)));
+      button("Forget", {"aria-label": `Forget seed ${k.seed}`}, () => { this.keep(k); this.title.focus(); }));
   }
 }

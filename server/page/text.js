@@ -33,6 +33,16 @@ export function show(input, value) {
   if (input !== document.activeElement && input.value !== String(value)) input.value = value;
 }
 
+// What stays as it was is not touched: it keeps the focus, and a press that has begun on it counts.
+export function renew(parent, ...children) {
+  for (const old of [...parent.children]) if (!children.some((c) => c.isEqualNode(old))) old.remove();
+  children.forEach((c, i) => {
+    const there = parent.children[i];
+    if (!there?.isEqualNode(c)) parent.insertBefore(c, there ?? null);
+  });
+  while (parent.children.length > children.length) parent.lastChild.remove();
+}
+
 export async function copy(b, text) {
   const label = b.textContent;
   try {

@@ -235,6 +235,7 @@ TEST(page_keeps_and_names_seeds) {
     browser_wait(&p.browser, "document.querySelectorAll('.kept input').length === 2");
     browser_click(&p.browser, "#shelf summary");
     browser_type(&p.browser, ".kept input", "King James\t");
+    CHECK(page_is(&p, "document.activeElement.textContent === 'Seed 5 here'"));
     char url[256];
     snprintf(url, sizeof url, "%s#prompt=She&max_tokens=9&noise_seeds=1", p.url);
     browser_open(&p.browser, "about:blank");
