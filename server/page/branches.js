@@ -1,6 +1,6 @@
 // Where seeds part: the tree of the beginnings that answers have in common.
 
-import {button, count, element, shorten, spelled, sum} from "./text.js";
+import {button, count, element, renew, shorten, spelled, sum} from "./text.js";
 import {Cells} from "./card.js";
 
 // {members, from, to, children}: the answers (by number) that have the tokens before `to` in common; those from `from`
@@ -99,7 +99,7 @@ export class BranchesPanel {
       return bar;
     }));
     this.strip.hidden = !this.at.length;
-    this.tree.replaceChildren(element("ul", {}, this.branch(tree, seeds)));
+    renew(this.tree, element("ul", {}, this.branch(tree, seeds)));
   }
 
   branch(node, seeds) {

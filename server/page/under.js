@@ -1,6 +1,6 @@
 // The same text under other seeds: how probable each of its tokens is when another seed's noise acts.
 
-import {button, element, percent, shade, sum} from "./text.js";
+import {button, element, percent, renew, shade, sum} from "./text.js";
 import {Cells} from "./card.js";
 import {postJson} from "./stream.js";
 
@@ -44,7 +44,7 @@ export class UnderPanel {
     this.answers = answers.filter((a) => a.done && a.tokens.length);
     if (this.of && !answers.includes(this.of)) this.out.replaceChildren();
     const chosen = this.which.value;
-    this.which.replaceChildren(...this.answers.map((a, i) => element("option", {value: i}, String(a.request.noise_seed))));
+    renew(this.which, ...this.answers.map((a, i) => element("option", {value: i}, String(a.request.noise_seed))));
     if (chosen && chosen < this.answers.length) this.which.value = chosen;
   }
 

@@ -98,6 +98,11 @@ TEST(page_marks_where_seeds_part) {
     snprintf(wanted, sizeof wanted, at ? "All 2 begin with the same %d token" : "They part at the first token", at);
     CHECK_MSG(!strncmp(words, wanted, strlen(wanted)), "%s", words);
     free(words);
+    /* What stays as it was is there still when all is drawn anew: a press on it counts. */
+    page_run(&p, "document.querySelector('.tree button').here = true");
+    browser_click(&p.browser, "#repeat");
+    browser_wait(&p.browser, "document.querySelectorAll('.foot .same').length === 2");
+    CHECK(page_is(&p, "document.querySelector('.tree button').here"));
     /* A leaf of the tree leads to its column. */
     browser_click(&p.browser, ".tree li li:nth-child(2) button");
     browser_wait(&p.browser, "document.activeElement.closest('.column') === document.querySelectorAll('.column')[1]");
