@@ -1,7 +1,7 @@
 // What the reader does, joined with what the other modules can.
 
 import {byId, copy, count, enable, listenPress, show, shorten, button} from "./text.js";
-import {clampSeed, drawSeed, isMap, readFragment, requestOf, seedsOf, writeFragment} from "./state.js";
+import {clampSeed, drawSeeds, isMap, readFragment, requestOf, seedsOf, writeFragment} from "./state.js";
 import {getJson, setKey} from "./stream.js";
 import {Answer, ask} from "./answers.js";
 import {Column} from "./columns.js";
@@ -168,7 +168,7 @@ const does = {
   },
   goOn,
   reply: (i) => chat.reply(answers[i]),
-  close: open,
+  close: (i) => { open(i); seedMap.thumbs[i].focus(); },
   called,
 };
 
@@ -272,7 +272,7 @@ function run(which = answers.map((_, i) => i), known = false) {
 
 // A locked column that has answered this very request would only say the same again.
 function redrawNoise() {
-  seedsOf(state).forEach((s) => { if (!s.locked) s.value = drawSeed(); });
+  drawSeeds(seedsOf(state));
   return run(answers.map((_, i) => i).filter((i) => !state.seeds[i].locked || !answers[i].done ||
     answers[i].key !== JSON.stringify(requestOf(state, i))));
 }

@@ -25,7 +25,15 @@ export const clamp = (field, value) => {
 export const clampField = (name, value) => clamp(fields.find((f) => f.name === name), value);
 export const seedField = {low: 0, high: SEED_MAX, step: 1, start: 0};
 export const clampSeed = (value) => clamp(seedField, value);
-export const drawSeed = () => Math.floor(Math.random() * 10000);
+
+// New noise where there is no lock, and none of it twice.
+export function drawSeeds(seeds) {
+  const taken = new Set(seeds.filter((s) => s.locked).map((s) => s.value));
+  for (const s of seeds.filter((s) => !s.locked)) {
+    do s.value = Math.floor(Math.random() * 10000); while (taken.has(s.value));
+    taken.add(s.value);
+  }
+}
 
 // The fields that act otherwise than they would unsaid.
 export const unlike = (state, defaults) => fields.filter((f) => f.name in defaults && f.name !== "seed" &&

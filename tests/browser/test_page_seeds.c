@@ -31,6 +31,13 @@ TEST(page_maps_64_seeds_by_one_request) {
     CHECK(page_is(&p, "new URLSearchParams(location.hash.slice(1)).get('open') === '40,7'"));
     browser_click(&p.browser, ".column:nth-child(1) .tools button:last-child");
     browser_wait(&p.browser, "document.querySelectorAll('.column').length === 1");
+    CHECK(page_is(&p, "document.activeElement === document.querySelectorAll('.thumb')[39]"));
+    /* New noise draws no seed twice. */
+    page_run(&p, "let n = 0; Math.random = () => (n++ >> 1) / 10000;");
+    browser_click(&p.browser, "#redraw");
+    CHECK(
+        page_is(&p, "new Set(new URLSearchParams(location.hash.slice(1)).get('noise_seeds').split(',')).size === 64"));
+    browser_wait(&p.browser, PAGE_DONE);
     page_close(&p, false);
 }
 
