@@ -26,11 +26,11 @@ export class SweepPanel {
     this.running?.abort();
     this.of = keyOf(requests);
     this.rows = SCALES.map((noise_scale) => requests.map((r) => new Answer({...r, noise_scale}, () => this.grown())));
-    this.running = new AbortController();
+    const mine = this.running = new AbortController();
     this.stop.hidden = false;
     this.frame(requests.map((r) => r.noise_seed));
-    await ask(this.rows.flat(), this.does.places(), this.running.signal);
-    this.stop.hidden = true;
+    await ask(this.rows.flat(), this.does.places(), mine.signal);
+    this.stop.hidden = mine === this.running;
     this.draw();
   }
 
