@@ -40,7 +40,9 @@ export class Answer {
   // Takes a piece of a stream, of text or of a chat.
   take(choice, fingerprint) {
     const {tokens = [], token_logprobs = [], top_logprobs = [], text_offset = [], content} = choice.logprobs ?? {};
-    this.characters.push(...(choice.text ?? choice.delta.content ?? ""));
+    // Calls of tools are shown as the model writes them.
+    const said = this.request.tools ? content?.map((t) => t.token).join("") : choice.text ?? choice.delta.content;
+    this.characters.push(...(said ?? ""));
     tokens.forEach((text, i) => {
       this.tokens.push({text, logprob: token_logprobs[i], top: top_logprobs[i] ?? {}, offset: text_offset[i]});
     });
@@ -59,7 +61,7 @@ export class Answer {
 
   summary() {
     return `${count(this.tokens.length, "token")}, ${count(bytesOf(this.text).length, "byte")}, ` +
-      (this.finish === "stop" ? "ended by the model" : "cut at the limit");
+      (this.finish === "length" ? "cut at the limit" : "ended by the model");
   }
 
   // The same answer with more tokens. What the server held back at the end, a beginning of a stop string or of a

@@ -66,7 +66,7 @@ export class Column {
     this.note.replaceChildren(element("span", kind ? {class: kind} : {}, note),
       component === undefined ? "" : `${note.endsWith(".") ? " Component" : ", component"} ${component}${name && ` “${name}”`}`);
     this.tools.hidden = !answer.tokens.length && this.close.hidden;
-    enable(this.onward, !answer.busy && answer.tokens.length && answer.finish !== "stop");
+    enable(this.onward, !answer.busy && answer.tokens.length && (!answer.done || answer.finish === "length"));
     enable(this.reply, !answer.busy && answer.tokens.length);
   }
 

@@ -62,7 +62,7 @@ export class TokenText {
   words(i) {
     const t = this.answer.tokens[i];
     const others = Object.entries(t.top).filter(([text]) => text !== t.text).map(([text, l]) => `${text} ${percent(l)}`);
-    return `${this.label}, token ${t.text}, ${percent(t.logprob)}; otherwise ${others.join(", ")}`;
+    return `${this.label}, token ${t.text}, ${percent(t.logprob)}` + (others.length ? `; otherwise ${others.join(", ")}` : "");
   }
 
   tell(i) {

@@ -153,6 +153,24 @@ TEST(page_chats_with_columns) {
     page_close(&p, false);
 }
 
+/* They are in no text of the answer; the page shows what the model wrote. */
+TEST(page_shows_calls_of_tools) {
+    Page p;
+    REQUIRE(
+        page_open(&p, "weights/demo", "--chat-template qwen2.5",
+                  "#prompt=Hello&max_tokens=120&noise_seeds=1&asked=1&chat={\"turns\":[]}&extra={\"tools\":[{\"type\":"
+                  "\"function\",\"function\":{\"name\":\"go\",\"parameters\":{\"type\":\"object\",\"properties\":"
+                  "{\"to\":{\"enum\":[\"a\",\"b\"]}},\"required\":[\"to\"],\"additionalProperties\":false}}}],"
+                  "\"tool_choice\":\"required\",\"parallel_tool_calls\":false}"));
+    page_wait_done(&p, 1);
+    page_check_foot(&p, 1, "ended by the model");
+    char *text = page_column_text(&p, 1);
+    CHECK_MSG(strstr(text, "{\"name\": \"go\", \"arguments\": {"), "%s", text);
+    CHECK(page_is(&p, "document.querySelector('[aria-label^=\"Go on\"]').ariaDisabled === 'true'"));
+    free(text);
+    page_close(&p, false);
+}
+
 TEST(page_takes_all_fields_as_json) {
     Page p;
     REQUIRE(page_open(&p, test_checkpoint(CHECKPOINT_SMALL), NULL, PAGE_SHORT "&noise_seeds=5"));
