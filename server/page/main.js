@@ -30,7 +30,7 @@ let columns = new Map(); // those that are open, by the number of their answer
 let running = null; // {abort, jobs} of what streams
 let redraw = 0;     // timer
 let redrawTook = 0; // ms
-let model = null;   // as /v1/models tells
+let model = null;   // as /v1/models tells, and /health its fingerprint
 let places = 64;    // choices that the server computes together
 let picture = null; // [height, width] of a model whose tokens are the pixels of an image
 let opened = "";    // the address that the page was opened with
@@ -214,6 +214,7 @@ function forget() {
   columns.forEach((c) => c.node.remove());
   columns = new Map();
   byId("status").textContent = "";
+  fail(null);
   grown();
 }
 
@@ -247,6 +248,7 @@ async function together(n, doing, done, work) {
   byId("status").textContent = error ? "" : errors.length ? "Stopped." : done;
   changed();
   drawNow();
+  tellAnew();
 }
 
 // which: the numbers of the columns. known: complete answers that were here before do.
@@ -328,7 +330,7 @@ function listen() {
   byId("export").append(
     button("Save as JSON", {}, () => save("noised.json", "application/json", answersJson(model.id, answers))),
     button("Save as CSV", {}, () => save("noised.csv", "text/csv", answersCsv(model.id, answers))));
-  byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); about(); });
+  byId("key").addEventListener("change", (e) => { setKey(e.target.value); changed(); fail(null); about(); });
   document.addEventListener("keydown", (e) => {
     if (e.isComposing) return; // is of an input method
     if (e.key === "Escape") running?.abort.abort();
@@ -362,14 +364,13 @@ function tellTask(request, route, link) {
 // What is served.
 async function about() {
   try {
-    const [models, noise, props] = await Promise.all(["v1/models", "noise", "props"].map(getJson));
-    model = models.data[0];
+    const [models, noise, props, health] = await Promise.all(["v1/models", "noise", "props", "health"].map(getJson));
+    model = {...models.data[0], fingerprint: health.system_fingerprint};
     places = props.total_slots;
     byId("model").textContent = isTask(model.task) ? `Serving ${model.id}, which ${taskInWords(model.task)}.`
       : `Serving ${model.id}, context ${model.max_model_len} tokens.`;
     document.title = `noised: ${model.id}`;
     drawNoise(byId("noise"), noise);
-    fail(null);
     if (!isTask(model.task)) {
       Object.assign(controls, {defaults: props.default_generation_settings.params, context: model.max_model_len, counted: null});
       if (model.image_size && !picture) drawPictures();
@@ -385,6 +386,12 @@ async function about() {
     failed(e);
     return false;
   }
+}
+
+// Another checkpoint may be served than the page tells of, or none was reached before.
+async function tellAnew() {
+  const health = await getJson("health").catch(() => null);
+  if (health && health.system_fingerprint !== model?.fingerprint) about();
 }
 
 // The address says what is asked: at the beginning, when another link is opened in its place, and when the reader goes

@@ -2,8 +2,10 @@
 #include "base/memory.h"
 #include "tests/browser/page.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void check_text(Page *p, int column, const char *wanted) {
     char *text = page_column_text(p, column);
@@ -89,6 +91,21 @@ TEST(page_asks_a_busy_server_again) {
     CHECK(page_is(&p, "performance.getEntriesByType('resource').some(r => r.responseStatus === 429)"));
     CHECK(page_is(&p, "document.getElementById('error').hidden"));
     page_close(&p, true);
+}
+
+/* A link that is renamed over the one that is served, as an operator would. */
+TEST(page_tells_of_the_checkpoint_that_is_served) {
+    Page p;
+    const char *dir = test_dir(), *live = test_text("%s/live", dir), *fresh = test_text("%s/fresh", dir);
+    CHECK(symlink(test_checkpoint(CHECKPOINT_SMALL), live) == 0);
+    REQUIRE(page_open(&p, live, NULL, PAGE_SHORT "&noise_seeds=5&asked=1"));
+    page_wait_done(&p, 1);
+    CHECK(symlink(test_checkpoint(CHECKPOINT_QUIET), fresh) == 0 && rename(fresh, live) == 0);
+    kill(p.daemon.pid, SIGHUP);
+    browser_wait(&p.browser,
+                 "(document.getElementById('stop').ariaDisabled === 'true' && document.getElementById('run').click(), "
+                 "/no noise/.test(document.getElementById('noise').textContent))");
+    page_close(&p, false);
 }
 
 TEST(page_keeps_its_texts_when_the_server_is_gone) {
