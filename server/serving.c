@@ -79,7 +79,7 @@ static int start_scrub(Serving *s, const Options *o, Err *err) {
     return scrub_start(&s->scrub, &s->checkpoint.shards, o->scrub_seconds, err);
 }
 
-/* A tokenizer_config.json that cannot be read is told by chats, which need it. */
+/* A tokenizer_config.json that cannot be read was refused with the tokenizer. */
 static int describe(Serving *s, const Options *o, const char *dir, Err *err) {
     Err unreadable;
     cJSON *config = chat_tokenizer_config(dir, &unreadable);

@@ -114,6 +114,7 @@ int tokenizer_config_apply(Tokenizer **t, const char *dir, Err *err) {
     Err why;
     Changes c = {0};
     cJSON *config = chat_tokenizer_config(dir, &why);
+    if (!config) return *why.msg ? err_set(err, "%s", why.msg) : 0;
     const cJSON *tokens = json_field(config, "added_tokens_decoder"), *token;
     int rc = 0;
     if (!cJSON_IsObject(tokens) || tokenizer_spec(*t)->style == TOKEN_WORDS) tokens = NULL;

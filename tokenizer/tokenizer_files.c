@@ -60,10 +60,9 @@ static char *print_tokenizer(cJSON *vocab, cJSON *merges) {
 
 /* What else tokenizer_config.json adds, as that of Qwen's models does, such files cannot say. */
 static int check_added(const char *dir, const cJSON *vocab, Err *err) {
-    Err unreadable;
-    cJSON *config = chat_tokenizer_config(dir, &unreadable);
+    cJSON *config = chat_tokenizer_config(dir, err);
     const cJSON *token;
-    int rc = 0;
+    int rc = config || !*err->msg ? 0 : -1;
     cJSON_ArrayForEach(token, json_field(config, "added_tokens_decoder")) {
         const char *text = cJSON_GetStringValue(json_field(token, "content"));
         if (rc == 0 && text && !json_field(vocab, text))

@@ -168,6 +168,7 @@ TEST(import_tokenizer_takes_the_added_tokens_of_its_config) {
         {"{\"9\":{\"content\":\"</s>\",\"special\":true}}", NULL, true, 8},
         {"{\"258\":{\"content\":\"<end>\"},\"259\":{\"content\":\"\"}}", NULL, true, 4},
         {"{\"256\":{\"content\":\"ab\",\"special\":true}}", NULL, true, 7},
+        {"", "tokenizer_config.json: ", false, 0},
         {"{\"257\":{\"content\":\"<end>\"}}", "\"<end>\" as \"257\", which cannot be added to the 258", false, 0},
         {"{\"0258\":{\"content\":\"<end>\"}}", "\"<end>\" as \"0258\", which cannot", false, 0},
         {"{\"97\":{\"content\":\"a\"}}", "\"a\" as \"97\", which cannot", false, 0},
