@@ -1,8 +1,9 @@
 #!/bin/sh
 # join.sh: the page of GET / as C. Puts style.css and the modules into index.html where it names them, a
 # module after those it imports from (their `import` lines and `export` words fall away: it is one module then, where no
-# name comes twice), without comments, indentation and, in lines without a string, the spaces around signs, and prints
-# the bytes as the array page_html of server/page/page.h. join.sh --html prints the page itself.
+# name comes twice), without comments, indentation, the ends of lines behind a sign and, in lines without a string, the
+# spaces around signs, and prints the bytes as the array page_html of server/page/page.h. join.sh --html prints the page
+# itself.
 set -eu
 cd "$(dirname "$0")"
 modules="text state stream card answers tokens columns controls diversity seedmap branches under sweep shelf chat export
@@ -20,7 +21,7 @@ html() {
                     gsub(" *[" sign "] *", sign, line)
                 }
                 if (path ~ /css$/) gsub(/: +/, ":", line)
-                print line
+                printf "%s%s", line, line ~ /[,;{(]$/ ? "" : "\n"
             }
             close(path)
         }
