@@ -104,8 +104,8 @@ TEST(chat_obeys_commands) {
     CHECK_MSG(!strcmp(hear(&t, line), first), "%s against %s", line, first);
     hear(&t, line);
     say(&t, "/noise 2.5");
-    say(&t, "/seed 6e1");
-    say(&t, "/new");
+    say(&t, "/seed 6e1 ");
+    say(&t, "/new ");
     say(&t, "Who is there?");
     CHECK_MSG(strcmp(hear(&t, line), first), "%s", line);
     CHECK_MSG(!strcmp(hear(&t, line), "(seed 60, noise 2.5)"), "%s", line);

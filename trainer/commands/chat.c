@@ -66,7 +66,8 @@ static void set_noise(ChatOptions *o, const char *text) {
         fprintf(stderr, "/noise takes a number from 0 to %d, not \"%s\"\n", NOISE_SCALE_MAX, text);
 }
 
-static void obey(Conversation *c, ChatOptions *o, const char *line) {
+static void obey(Conversation *c, ChatOptions *o, char *line) {
+    for (size_t end = strlen(line); line[end - 1] == ' ';) line[--end] = 0;
     size_t n = strcspn(line, " ");
     const char *rest = line + n + strspn(line + n, " ");
     if (!strncmp(line, "/seed", n) && n == 5)
