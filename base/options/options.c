@@ -224,7 +224,7 @@ int program_main(const Program *p, int argc, char **argv) {
         status = run_command(p, c, argc - skip, argv + skip);
     }
     bool lost = ferror(stdout); /* some time ago, of a reason that is forgotten */
-    if (fflush(stdout) == 0 && !lost) return status;
+    if ((fflush(stdout) == 0 && !lost) || status) return status;
     err_set(&err, "standard output cannot be written%s%s", lost ? "" : ": ", lost ? "" : strerror(errno));
-    return fail(p, c, &err, status ? status : EXIT_FAILED);
+    return fail(p, c, &err, EXIT_FAILED);
 }
