@@ -14,9 +14,16 @@ double unix_seconds(void) { return seconds_of(CLOCK_REALTIME); }
 
 double process_seconds(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
+double thread_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
 struct timespec clock_timespec(double seconds) {
     double whole = floor(seconds);
     return (struct timespec){.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)};
+}
+
+void clock_sleep(double seconds) {
+    struct timespec t = clock_timespec(seconds);
+    while (nanosleep(&t, &t)) {}
 }
 
 void clock_cond_init(pthread_cond_t *c) {

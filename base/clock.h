@@ -8,6 +8,9 @@
 double now_seconds(void);     /* monotonic */
 double unix_seconds(void);    /* since 1970; may jump */
 double process_seconds(void); /* of processors, all threads of the process together */
+double thread_seconds(void);  /* of the processor, this thread alone */
+
+void clock_sleep(double seconds); /* whatever signals come meanwhile */
 
 struct timespec clock_timespec(double seconds); /* not below 0 */
 

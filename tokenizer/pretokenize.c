@@ -1,5 +1,6 @@
 #include "tokenizer/pretokenize.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -8,7 +9,6 @@
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct Pretokenizer {
     pcre2_general_context *memory;
@@ -161,12 +161,6 @@ static void cutter_start(Cutter *c, const char *text, size_t n) {
 /* Steps of one match: a thousandth of a second or a few. The expressions of published tokenizers go back a step or two
  * a word. */
 enum { MATCH_STEPS = 1 << 18, WATCHED = 64 };
-
-static double thread_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* An expression that tries all ways at every byte comes to an end too: some eighty times as late as a published one. */
 static int check_time(WordScan *s, Err *err) {

@@ -18,7 +18,6 @@ void mpi_train(const MpiRun *m, int n, const char *name, const char *more);
 void mpi_check_same(const MpiRun *m, const char *a, const char *b); /* the files of two folders */
 int mpi_lines(const char *output);                                  /* that noised-train-mpi says of a failure */
 
-void mpi_sleep(double seconds);
 /* Waits until n ranks are there of a job, mpirun or what has started it; false when that has ended before. */
 bool mpi_find_ranks(pid_t job, pid_t *found, int n);
 void mpi_check_gone(int n, const pid_t *found);

@@ -1,5 +1,6 @@
 /* scripts/train_on_hosts.sh: whatever befalls the ranks of a job, it comes back on other ranks and ends in the bytes of
  * a run that nothing happened to. SCALE=1 makes 100 trials of it and prints the table of docs/scale.md. */
+#include "base/clock.h"
 #include "base/random.h"
 #include "tests/support/test.h"
 #include "tests/trainer/test_mpi.h"
@@ -49,7 +50,7 @@ static void fill_disk(const Job *j, int victim) {
     (void)victim;
     const char *filler = test_text("%s/%.*s/filler", j->e->m.dir, (int)strcspn(j->e->name, "/"), j->e->name);
     mpi_fill(filler, 16384);
-    while (kill(j->ranks[0], 0) == 0) mpi_sleep(0.01);
+    while (kill(j->ranks[0], 0) == 0) clock_sleep(0.01);
     unlink(filler);
 }
 
@@ -121,7 +122,7 @@ static void trial(Elastic *e, const Blow *blow, Toll *toll) {
         trainer_start_line(test_text("scripts/train_on_hosts.sh %s %s", e->hosts, args + strlen("pretrain ")), &output);
     bool there = mpi_find_ranks(job, j.ranks, RANKS);
     int at = (int)draw_below(&e->draws, STEPS - 2 * SAVE_EVERY), logged;
-    while ((logged = mpi_log_lines(&e->m, e->name)) <= at && there && kill(j.ranks[0], 0) == 0) mpi_sleep(0.002);
+    while ((logged = mpi_log_lines(&e->m, e->name)) <= at && there && kill(j.ranks[0], 0) == 0) clock_sleep(0.002);
     int left = 1 + (int)draw_below(&e->draws, 6);
     write_hosts(e, left);
     if (there) blow->strike(&j, (int)draw_below(&e->draws, RANKS));

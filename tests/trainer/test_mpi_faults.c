@@ -16,16 +16,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { RANKS = 4, STEPS = 8, HOLD = 0, QUOTA = -1 /* no signals, but hold() and mpi_deny_writes() */ };
 enum { RANK_LOST = 75 }; /* EXIT_RANK_LOST of noised-train-mpi */
-
-void mpi_sleep(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
 
 /* ---- the ranks of a job ---- */
 
@@ -48,7 +42,7 @@ static bool is_rank_of(pid_t pid, pid_t job) {
 
 bool mpi_find_ranks(pid_t job, pid_t *found, int n) {
     siginfo_t ended = {0};
-    for (;; mpi_sleep(0.01)) {
+    for (;; clock_sleep(0.01)) {
         DIR *d = opendir("/proc");
         const struct dirent *e;
         int seen = 0;
@@ -63,7 +57,7 @@ bool mpi_find_ranks(pid_t job, pid_t *found, int n) {
 void mpi_check_gone(int n, const pid_t *found) {
     for (int i = 0; i < n; i++) {
         double end = now_seconds() + PATIENCE;
-        while (kill(found[i], 0) == 0 && now_seconds() < end) mpi_sleep(0.01);
+        while (kill(found[i], 0) == 0 && now_seconds() < end) clock_sleep(0.01);
         CHECK_MSG(kill(found[i], 0) < 0, "process %d is left", (int)found[i]);
     }
 }
@@ -110,8 +104,8 @@ static ChildResult run_hit(const MpiRun *m, const char *name, int victim, int si
     mpi_args(args, m, name, "--resume --save-every 1");
     pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
     bool there = mpi_find_ranks(mpirun, found, RANKS);
-    while (there && mpi_log_lines(m, name) <= before && kill(found[0], 0) == 0) mpi_sleep(0.002);
-    mpi_sleep(delay);
+    while (there && mpi_log_lines(m, name) <= before && kill(found[0], 0) == 0) clock_sleep(0.002);
+    clock_sleep(delay);
     if (there) hit(found[victim], signal_number);
     double started = now_seconds();
     ChildResult r = trainer_finish(mpirun, output);
@@ -255,7 +249,7 @@ TEST(mpi_full_disk) {
         free(r.output);
         pid_t mpirun = trainer_start_ranks(RANKS, args, &output);
         CHECK(mpi_find_ranks(mpirun, found, RANKS));
-        while (mpi_log_lines(&m, "run/x") < 1 && kill(found[0], 0) == 0) mpi_sleep(0.002);
+        while (mpi_log_lines(&m, "run/x") < 1 && kill(found[0], 0) == 0) clock_sleep(0.002);
         mpi_fill(filler, 16384);
         r = trainer_finish(mpirun, output);
     }

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_WORDS = 96 };
@@ -140,15 +140,10 @@ pid_t trainer_start_ranks(int n, const char *args, const char **output) {
 
 pid_t trainer_start_line(const char *line, const char **output) { return start_line(line, *output = output_path()); }
 
-static void sleep_for(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
-
 ChildResult trainer_run_killed(const char *args, double delay, int signal_number) {
     const char *output = output_path();
     pid_t pid = start(args, output);
-    sleep_for(delay);
+    clock_sleep(delay);
     kill(pid, signal_number); /* a child that has ended is a zombie until trainer_finish() */
     return trainer_finish(pid, output);
 }
@@ -162,7 +157,7 @@ ChildResult trainer_run_stopped(const char *args, const char *path, long bytes, 
     const char *output = output_path();
     pid_t pid = start(args, output);
     struct stat st;
-    while (!has_ended(pid) && !(stat(path, &st) == 0 && st.st_size >= bytes)) sleep_for(0.0003);
+    while (!has_ended(pid) && !(stat(path, &st) == 0 && st.st_size >= bytes)) clock_sleep(0.0003);
     kill(pid, signal_number);
     return trainer_finish(pid, output);
 }
@@ -177,7 +172,7 @@ static bool says(const char *path, const char *text) {
 ChildResult trainer_run_stopped_at(const char *args, const char *text, int signal_number) {
     const char *output = output_path();
     pid_t pid = start(args, output);
-    while (!has_ended(pid) && !says(output, text)) sleep_for(0.0003);
+    while (!has_ended(pid) && !says(output, text)) clock_sleep(0.0003);
     kill(pid, signal_number);
     return trainer_finish(pid, output);
 }

@@ -154,11 +154,6 @@ int heartbeat_start(const Ranks *r, Err *err) {
     return start_thread(b, err);
 }
 
-static void sleep_for(double seconds) {
-    struct timespec t = clock_timespec(seconds);
-    while (nanosleep(&t, &t)) {}
-}
-
 void heartbeat_tell(const char *who, const char *message, int status) {
     Heartbeat *b = &beat;
     MPI_Request sent;
@@ -166,12 +161,12 @@ void heartbeat_tell(const char *who, const char *message, int status) {
     if (b->ranks && b->ranks->rank) {
         snprintf(mine.line, sizeof mine.line, "%s: rank %d on %s: %s\n", who, b->ranks->rank, b->ranks->host, message);
         if (*message) MPI_Isend(&mine, sizeof mine, MPI_BYTE, 0, TAG_REPORT, b->comm, &sent);
-        sleep_for(b->limit);
+        clock_sleep(b->limit);
     } else {
         snprintf(mine.line, sizeof mine.line, "%s: %s\n", who, message);
     }
     if (atomic_flag_test_and_set(&b->told))
-        sleep_for(b->limit); /* the thread has printed another rank's, and ends the job */
+        clock_sleep(b->limit); /* the thread has printed another rank's, and ends the job */
     else if (*message)
         fputs(mine.line, stderr);
 }
