@@ -27,7 +27,7 @@ static void check_served(const Trial *t, const char *when) {
 static void try_state(const Trial *t, const Power *p, int i, int lines) {
     char path[300], when[200];
     snprintf(path, sizeof path, "%s/trial", t->dir);
-    CHECK(system(test_text("rm -rf %s", path)) == 0);
+    test_remove(path);
     power_write(p, i, path, when);
     if (strcmp(t->task->before, "true") != 0) check_served(t, when);
     trial_again(t, when);

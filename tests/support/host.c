@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -99,8 +100,14 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
     return remove(path);
 }
 
+static int remove_all(const char *path) { return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
+void test_remove(const char *path) {
+    CHECK_MSG(remove_all(path) == 0 || errno == ENOENT, "%s: %s", path, strerror(errno));
+}
+
 static void remove_dir(void *path) {
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    remove_all(path);
     free(path);
 }
 

@@ -58,6 +58,8 @@ int text_count(const char *text, const char *what); /* occurrences */
 /* A fresh directory below the system's temporary folder, removed when the run ends, and the string with it. */
 const char *test_dir(void);
 void test_remove_dirs(void); /* the frame's, at the end */
+/* A file, or a directory with all that is in it; nothing where nothing is. */
+void test_remove(const char *path);
 /* path inside ../shared/data when that exists beside the checkout, else NULL. */
 const char *test_shared(const char *path);
 /* Whole file, malloc'ed and NUL-terminated; NULL when it cannot be read. */

@@ -44,12 +44,12 @@ static char *log_of(const char *dir, const char *run) {
     return log;
 }
 
-/* Of a new run of two steps; false when the signal came after it. */
-static bool cut_last_evaluation(const char *args, const char *log) {
-    CHECK(system(test_text("rm -rf $(dirname %s)", log)) == 0);
+/* Of a new run of two steps in the folder; false when the signal came after it. */
+static bool cut_last_evaluation(const char *args, const char *folder) {
+    test_remove(folder);
     ChildResult c = trainer_run_stopped_at(args, "step 2/2", SIGINT);
     bool stopped = c.status == 128 + SIGINT && strstr(c.output, "saved after step 2");
-    char *lines = test_read_file(log, NULL);
+    char *lines = test_read_file(test_text("%s/log.jsonl", folder), NULL);
     bool within = stopped && lines && strstr(lines, "\"unfinished\":true}\n");
     CHECK_MSG(stopped || c.status == 0, "%d: %s", c.status, c.output);
     free(lines);
@@ -61,20 +61,19 @@ static bool cut_last_evaluation(const char *args, const char *log) {
 TEST(best_checkpoint_of_an_evaluation_cut_short) {
     const char *dir = test_dir(), *text = trainer_text_file(20000), *val = trainer_text_file(400000),
                *config = trainer_config_file();
-    char args[1024], log[512], best[2][65];
+    char args[1024], best[2][65];
     static const char *const runs[] = {"whole", "cut"};
     for (int i = 0; i < 2; i++) {
         snprintf(args, sizeof args,
                  "pretrain --config %s --data %s --val %s --batch 2 --lr 0.01 --threads 1 --steps 2 --eval-every 1 "
                  "--sample-every 2 --save-every 0 --out %s/%s",
                  config, text, val, dir, runs[i]);
-        snprintf(log, sizeof log, "%s/%s/log.jsonl", dir, runs[i]);
         if (i == 0) {
             trainer_done(args);
             continue;
         }
         bool within = false;
-        for (int try = 0; try < TRIES && !within; try++) within = cut_last_evaluation(args, log);
+        for (int try = 0; try < TRIES && !within; try++) within = cut_last_evaluation(args, test_text("%s/cut", dir));
         CHECK(within);
         snprintf(args, sizeof args, "pretrain --resume --out %s/cut", dir);
         trainer_done(args);

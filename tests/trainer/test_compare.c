@@ -243,8 +243,7 @@ TEST(sweep_reads_folders_of_ids) {
 /* Stops a new sweep of four runs within the second, and goes on. False when the signal came after that run's end. */
 static bool stop_in_second_run(const char *args, const char *dir) {
     char path[1024], before[65], after[65];
-    snprintf(path, sizeof path, "rm -rf %s/runs", dir);
-    CHECK(system(path) == 0);
+    test_remove(test_text("%s/runs", dir));
     snprintf(path, sizeof path, "%s/runs/noiseformer-v2-nano-lr0.001-seed1/log.jsonl", dir);
     ChildResult r = trainer_run_stopped(args, path, 500, SIGINT);
     bool stopped = r.status == 130 && strstr(r.output, "sweep: stopped, the same command goes on from here");

@@ -153,9 +153,7 @@ TEST(finetune_resumes_to_the_same_bits) {
              test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir);
     bool killed = false;
     for (int try = 0; try < TRIES && !killed; try++) {
-        char remove[400];
-        snprintf(remove, sizeof remove, "rm -rf %s/cut", dir); /* it was faster */
-        CHECK(system(remove) == 0);
+        test_remove(test_text("%s/cut", dir)); /* it was faster */
         ChildResult r = trainer_run_stopped(full, log, 400, SIGKILL);
         killed = r.status == 128 + SIGKILL;
         CHECK_MSG(killed || r.status == 0, "status %d: %s", r.status, r.output);

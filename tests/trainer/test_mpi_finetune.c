@@ -114,7 +114,7 @@ TEST(mpi_finetune_resumes_on_other_ranks) {
     words_of(args, dir, "train.jsonl", "some", plan);
     ChildResult r = {0};
     for (int try = 0; try < TRIES && r.status == 0; try++) { /* it may be faster */
-        CHECK(system(test_text("rm -rf %s/some", dir)) == 0);
+        test_remove(test_text("%s/some", dir));
         free(r.output);
         r = run_stopped(4, args, test_text("%s/some/seed-1/log.jsonl", dir), 400);
     }

@@ -177,7 +177,6 @@ TEST(cut_short_under_a_conversion) {
                   arguments, status, out);
         snprintf(arguments, sizeof arguments, "verify %s", to);
         if (left) CHECK_MSG(test_run_tool(arguments, out) == 0, "%s", out);
-        snprintf(arguments, sizeof arguments, "rm -rf %s", to);
-        CHECK(system(arguments) == 0);
+        test_remove(to);
     }
 }
