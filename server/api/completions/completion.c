@@ -1,12 +1,10 @@
 #include "server/api/completions/completion.h"
 
-#include "server/api/completions/request.h"
+#include "server/api/completions/request_job.h"
 #include "base/json_write.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
-#include "base/random.h"
-#include "model/shape.h"
 #include "server/api/completions/diversity.h"
 #include "server/api/completions/response.h"
 
@@ -31,62 +29,6 @@ typedef struct Completion {
 static void settle_seeds(CompletionRequest *r) {
     if (!r->seed.given) r->seed = (OptionalSeed){.given = true, .value = answer_draw_seed()};
     if (!r->noise_seed.given) r->noise_seed = r->seed;
-}
-
-/* *out is NULL for no bytes; false when memory runs out. */
-static bool copy_of(void *out, const void *data, size_t bytes) {
-    void *copy = bytes ? try_malloc(bytes) : NULL;
-    memcpy(out, &copy, sizeof copy);
-    if (copy) memcpy(copy, data, bytes);
-    return copy || !bytes;
-}
-
-/* False when memory runs out. */
-static bool begin_form(const Completion *c, int p, Job *job) {
-    const CompletionRequest *r = &c->request;
-    if (!r->walk) return true;
-    job->walk = form_walk_clone(r->walk);
-    bool first = r->prompts[p].n_hidden == r->prompts[p].n; /* of all that is shown */
-    if (job->walk && first && tokenizer_strips_space(c->ctx->api->tokenizer)) form_walk_skip_space(job->walk);
-    return job->walk != NULL;
-}
-
-/* Choice i of prompt p; NULL when memory runs out. */
-static Job *make_job(const Completion *c, int p, int i, const Requester *requester) {
-    const CompletionRequest *r = &c->request;
-    int n_top = MAX(MAX(r->logprobs, r->prompt_logprobs), r->best_of > r->n ? 0 : -1);
-    if (r->prompts[p].score_from) n_top = MAX(n_top, 1); /* whether it is the most probable */
-    Job *job = job_new(r->prompts[p].ids, r->prompts[p].n, r->max_tokens, n_top, api_scores_prompt(r));
-    if (!job) return NULL;
-    if (r->prompts[p].score_from) job->score_from = r->prompts[p].score_from;
-    job->min_tokens = r->min_tokens;
-    job->sampling = r->sampling;
-    job->sampling.seed = r->seeds ? r->seeds[p * r->n + i] : choice_seed(r->seed.value, i);
-    job->noise.seed = r->noise_seeds ? r->noise_seeds[p * r->n + i] : choice_seed(r->noise_seed.value, i);
-    /* Nobody is told of a seed that acts on nothing: no byte, an id of a call among them, may depend on it. */
-    if (!config_noise_acts(c->ctx->api->config, r->noise_scale)) job->noise.seed = 0;
-    job->noise_prompt.seed = r->noise_prompt_seed.given ? r->noise_prompt_seed.value : job->noise.seed;
-    job->noise.scale = job->noise_prompt.scale = r->noise_scale;
-    if (r->noise_components)
-        job->noise.component = job->noise_prompt.component =
-            1 + r->noise_components[r->n_noise_components > 1 ? p * r->n + i : 0];
-    job->score_sampled = r->post_sampling_probs;
-    job->ignore_eos = r->ignore_eos;
-    job->n_stop_ids = r->n_stop_ids;
-    job->n_allowed_ids = r->n_allowed_ids;
-    job->bad_words = bad_words_hold(r->bad_words);
-    job->trie = trie_hold(r->trie);
-    job->vocabulary = c->ctx->api->vocabulary;
-    job->deadline = r->deadline_ms ? requester->arrived + 1e-3 * r->deadline_ms : 0;
-    job->tenant = requester->tenant;
-    job->client = requester->client;
-    if (copy_of(&job->sampling.bias, r->sampling.bias, (size_t)r->sampling.n_bias * sizeof *r->sampling.bias) &&
-        copy_of(&job->stop_ids, r->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids) &&
-        copy_of(&job->allowed_ids, r->allowed_ids, (size_t)r->n_allowed_ids * sizeof *r->allowed_ids) &&
-        begin_form(c, p, job))
-        return job;
-    job_release(job);
-    return NULL;
 }
 
 static int generated_tokens(const Completion *c) {
@@ -114,13 +56,11 @@ static int open_choices(Completion *c, const Requester *requester, ApiError *e) 
     if (!jobs || !c->choices) rc = api_no_memory(e);
     while (rc == 0 && c->n_choices < n) {
         int i = c->n_choices;
-        Job *job = jobs[i] = make_job(c, i / r->best_of, i % r->best_of, requester);
+        Job *job = jobs[i] = request_job_new(r, c->ctx->api, i / r->best_of, i % r->best_of, requester);
         if (!job) {
             rc = api_no_memory(e);
             break;
         }
-        job->wake = requester->wake;
-        job->wake_arg = requester->wake_arg;
         c->n_choices++;
         if (choice_open(&c->choices[i], job, &c->rules, r->prompts[i / r->best_of].n_hidden)) rc = api_no_memory(e);
     }
