@@ -1,13 +1,10 @@
 #include "server/routes.h"
 
-#include "base/json_write.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/memory.h"
 #include "server/access.h"
+#include "server/get.h"
 #include "server/api/completions/completion.h"
-#include "server/api/schema/describe.h"
-#include "server/api/noise.h"
 #include "server/api/pooling/embeddings.h"
 #include "server/api/chat/chat.h"
 #include "server/api/chat/replay.h"
@@ -16,172 +13,9 @@
 #include "server/api/chat/tokenize.h"
 #include "server/api/llama/llama.h"
 #include "server/api/responses/responses.h"
-#include "server/page/page.h"
 #include "server/post.h"
-#include "server/scrape.h"
-#include "server/streams.h"
 
 #include <string.h>
-
-/* ---- the small ones ---- */
-
-static void print_model(Server *s, Buffer *b, const char *id) {
-    Serving *serving = versions_pin(&s->versions);
-    json_open(b, NULL, '{');
-    json_put_text(b, "id", id);
-    json_put_text(b, "object", "model");
-    json_put_int(b, "created", (int64_t)s->started);
-    json_put_text(b, "owned_by", "noised");
-    json_put_text(b, "root", s->models.name);
-    json_put_null(b, "parent");
-    json_put_int(b, "max_model_len", serving->api.config->max_positions);
-    describe_task(b, &serving->api);
-    json_close(b, '}');
-    versions_unpin(&s->versions, serving);
-}
-
-static void models(Server *s, const HttpRequest *request, HttpReply *reply) {
-    Buffer *b = &reply->body;
-    (void)request;
-    reply->status = 200;
-    json_open(b, NULL, '{');
-    json_put_text(b, "object", "list");
-    json_open(b, "data", '[');
-    print_model(s, b, s->models.name);
-    for (int i = 0; i < s->models.n_aliases; i++) print_model(s, b, s->models.aliases[i]);
-    json_close(b, ']');
-    json_close(b, '}');
-}
-
-static void model(Server *s, const HttpRequest *request, HttpReply *reply) {
-    const char *name = route_parameter(request->path);
-    ApiError e;
-    if (api_check_model(name, &s->models, &e)) {
-        reply_error(reply, &e);
-        return;
-    }
-    reply->status = 200;
-    print_model(s, &reply->body, name);
-}
-
-static void health(Server *s, const HttpRequest *request, HttpReply *reply) {
-    Buffer *b = &reply->body;
-    (void)request;
-    EngineStats stats;
-    const char *status = server_status(s, &stats);
-    reply->status = strcmp(status, "ok") ? 503 : 200;
-    json_open(b, NULL, '{');
-    json_put_text(b, "status", status);
-    json_put_int(b, "running", stats.running);
-    json_put_int(b, "queued", stats.queued);
-    json_put_int(b, "kv_blocks", stats.kv_blocks);
-    json_put_int(b, "kv_blocks_used", stats.kv_blocks_used);
-    Serving *serving = versions_pin(&s->versions);
-    json_put_text(b, "system_fingerprint", serving->fingerprint);
-    json_put_text(b, "chat_fingerprint", serving->chat_fingerprint);
-    versions_unpin(&s->versions, serving);
-    json_close(b, '}');
-}
-
-/* The Buffer at this offset of a Serving, written when the version was opened. */
-static void hand_over(Server *s, size_t offset, HttpReply *reply) {
-    Serving *serving = versions_pin(&s->versions);
-    const Buffer *text = (const void *)((const char *)serving + offset);
-    reply->status = 200;
-    buffer_append(&reply->body, text->data, text->n);
-    versions_unpin(&s->versions, serving);
-}
-
-static void props(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    hand_over(s, offsetof(Serving, props), reply);
-}
-
-static bool refuse_slots(Server *s, HttpReply *reply) {
-    Serving *serving = versions_pin(&s->versions);
-    bool refused = serving->api.no_slots;
-    versions_unpin(&s->versions, serving);
-    ApiError e;
-    if (!refused) return false;
-    api_fail(&e, 501, NULL, NULL, "this server tells nothing of its slots and streams (--no-slots)");
-    reply_error(reply, &e);
-    return true;
-}
-
-static void slots(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    if (refuse_slots(s, reply)) return;
-    Serving *serving = versions_pin(&s->versions);
-    reply->status = 200;
-    describe_slots(&reply->body, &serving->api, serving->slots, engine_stats(serving->engine).running);
-    versions_unpin(&s->versions, serving);
-}
-
-static void list_streams(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    if (refuse_slots(s, reply)) return;
-    streams_print(s, &reply->body);
-    reply->status = 200;
-}
-
-static void openapi(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    hand_over(s, offsetof(Serving, openapi), reply);
-}
-
-static void tokenizer_info(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    hand_over(s, offsetof(Serving, tokenizer_info), reply);
-}
-
-static void version(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)s, (void)request;
-    reply->status = 200;
-    json_open(&reply->body, NULL, '{');
-    json_put_text(&reply->body, "version", NOISED_VERSION);
-    json_close(&reply->body, '}');
-}
-
-static void load(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    EngineStats stats;
-    versions_stats(&s->versions, &stats);
-    reply->status = 200;
-    json_open(&reply->body, NULL, '{');
-    json_put_int(&reply->body, "server_load", stats.running + stats.queued);
-    json_close(&reply->body, '}');
-}
-
-static void live(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)s, (void)request;
-    reply->status = 200;
-    json_open(&reply->body, NULL, '{');
-    json_put_text(&reply->body, "status", "ok");
-    json_close(&reply->body, '}');
-}
-
-static void metrics(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    scrape(s, reply);
-}
-
-static void noise(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)request;
-    Serving *serving = versions_pin(&s->versions);
-    reply->status = 200;
-    noise_print(&reply->body, &serving->checkpoint.model);
-    versions_unpin(&s->versions, serving);
-}
-
-static void page(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)s, (void)request;
-    reply->status = 200;
-    reply->type = "text/html; charset=utf-8";
-    reply->policy = page_policy();
-    buffer_append(&reply->body, page_html, page_bytes);
-}
-
-/* ---- the table ---- */
 
 const Route routes[] = {
     {.path = "/v1/completions",
@@ -274,32 +108,32 @@ const Route routes[] = {
      .help = "A list of the one model served.",
      .schema = "Models",
      .of_models = true,
-     .get = models},
+     .get = get_models},
     {.path = "/v1/models/",
      .parameter = "{model}",
      .also = {"/models/"},
      .help = "That model.",
      .schema = "Model",
      .of_models = true,
-     .get = model},
+     .get = get_model},
     {.path = "/tokenizer_info",
      .help = "The tokenizer and the chat template, as vLLM tells.",
      .schema = "TokenizerInfo",
-     .get = tokenizer_info},
+     .get = get_tokenizer_info},
     {.path = "/props",
      .help = "What is served and what a request gets that does not say, as llama-server tells.",
      .schema = "Props",
-     .get = props},
+     .get = get_props},
     {.path = "/slots",
      .help = "Places for choices that are computed at the same time, as llama-server tells. All are alike.",
      .schema = "Slots",
-     .get = slots},
+     .get = get_slots},
     {.path = "/streams",
      .help = "Every answer that waits, is computed or is being sent: age, tokens, tokens/s, longest gap, whose it is.",
      .schema = "Streams",
-     .get = list_streams},
-    {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = version},
-    {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = load},
+     .get = get_streams},
+    {.path = "/version", .help = "`version`: the program's.", .schema = "Version", .get = get_version},
+    {.path = "/load", .help = "`server_load`: choices that are computed or wait.", .schema = "Load", .get = get_load},
     {.path = "/health",
      .also = {"/v1/health", "/ping"},
      .open = true,
@@ -307,24 +141,24 @@ const Route routes[] = {
      .help = "200 when requests are served, else 503 and why not.",
      .schema = "Health",
      .unfit = true,
-     .get = health},
+     .get = get_health},
     {.path = "/health/live",
      .open = true,
      .last_left = true,
      .help = "200 as long as the process answers.",
      .schema = "Live",
-     .get = live},
-    {.path = "/metrics", .help = "Figures in Prometheus' text format.", .media = "text/plain", .get = metrics},
+     .get = get_live},
+    {.path = "/metrics", .help = "Figures in Prometheus' text format.", .media = "text/plain", .get = get_metrics},
     {.path = "/noise",
      .help = "How strong the noise is, layer by layer and head by head.",
      .schema = "Noise",
-     .get = noise},
-    {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits.", .get = openapi},
+     .get = get_noise},
+    {.path = "/openapi.json", .help = "All of this as OpenAPI 3.1, with this daemon's limits.", .get = get_openapi},
     {.path = "/",
      .open = true,
      .help = "The page: everything above, to play with in a browser.",
      .media = "text/html",
-     .get = page},
+     .get = get_page},
     {0},
 };
 
