@@ -50,9 +50,12 @@ INLINE void pairs_along(const float *x, uint32_t *out) {
     _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + LANES), _mm512_loadu_ps(x)));
 }
 INLINE void pairs_across(const float *x, const float *next, int n, uint32_t *out) {
-    __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(vec_load_n(x, n)));
-    __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(vec_load_n(next, n)));
-    _mm512_storeu_si512(out, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+    /* clang-format off */
+    const __m512i turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+                                           23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    /* clang-format on */
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(vec_load_n(next, n), vec_load_n(x, n));
+    _mm512_storeu_si512(out, _mm512_permutexvar_epi16(turns, both));
 }
 
 INLINE Vec unit_pair_multiply(Vec x, Vec w, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)w); }
