@@ -18,7 +18,7 @@ static void pack_tile_rows(const PackSource *s, uint32_t *out) {
             block_load(true, AMX_TILE, s, i, rows, u, some, b);
             block_transpose(b);
             uint32_t *to = out + (size_t)(i - first) * (size_t)units + AMX_PANEL_ROWS * u + first * some;
-            for (int r = 0; r < rows; r++) memcpy(to + r * some, b[r], (size_t)some * sizeof *to);
+            for (int r = 0; r < rows; r++) words_copy(some, b[r], to + r * some);
         }
 }
 
@@ -131,11 +131,19 @@ static void tile_step(const TrainTiles *g, const TileSide rows[2], const TileSid
     tile_square_step(a, b, below, beside);
 }
 
+/* Asks for where the sums will go: there is time until they are stored. */
+INLINE void tile_sums_fetch(const TrainTiles *g, int i, int j) {
+    const float *c = g->c + (size_t)i * g->ldc + j;
+    for (int r = 0; r < MIN(AMX_PAIR, g->m - i); r++, c += g->ldc)
+        for (int l = 0; l < MIN(AMX_PAIR, g->n - j); l += AMX_TILE) __builtin_prefetch(c + l, 1);
+}
+
 /* Rows i.. and columns j..: up to four tiles of sums. */
 static void tile_square(TrainTiles *g, int i, int j) {
     TileSide rows[2] = {side_of_rows(g, i), side_of_rows(g, i + AMX_TILE)};
     TileSide columns[2] = {side_of_columns(g, j), side_of_columns(g, j + AMX_TILE)};
     bool below = rows[1].n > 0, beside = columns[1].n > 0;
+    tile_sums_fetch(g, i, j);
     SumsAt c[2][2] = {{tile_of_sums(g, i, j)}};
     if (beside) c[0][1] = tile_of_sums(g, i, j + AMX_TILE);
     if (below) c[1][0] = tile_of_sums(g, i + AMX_TILE, j);
@@ -157,11 +165,12 @@ static void tile_square(TrainTiles *g, int i, int j) {
     if (below && beside) tile_sums_back(g, i + AMX_TILE, j + AMX_TILE);
 }
 
+/* Rows first, so that what is written of C lies in as few pages as can be. */
 static void tile_multiply(int m, int n, int units, Panels a, Panels b, float *c, size_t ldc, bool add) {
     TrainTiles g;
     g.m = m, g.n = n, g.units = units, g.a = a, g.b = b, g.c = c, g.ldc = ldc, g.add = add;
     tiles_open();
-    for (int j = 0; j < n; j += AMX_PAIR)
-        for (int i = 0; i < m; i += AMX_PAIR) tile_square(&g, i, j);
+    for (int i = 0; i < m; i += AMX_PAIR)
+        for (int j = 0; j < n; j += AMX_PAIR) tile_square(&g, i, j);
     tiles_close();
 }
