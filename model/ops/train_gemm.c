@@ -6,9 +6,9 @@
 #include "model/kernels/kernels.h"
 
 /* The wider of m and n is dealt out in blocks, each packed by the thread that multiplies it and small enough for its
- * second-level cache; the other operand is packed once for all. Long k goes in chunks, so that the shared operand
- * stays in the last-level cache. */
-enum { CHUNK_UNITS = 1024, BLOCK_WORDS = 128 << 10, SHARE = 128 };
+ * second-level cache; the other operand is packed once for all, and some columns of it are at work at a time: rows of C
+ * are then written in runs. Long k goes in chunks, so that the shared operand stays in the last-level cache. */
+enum { CHUNK = 1024, BLOCK_WORDS = 128 << 10, SHARE = 128, COLUMNS = 256 };
 
 typedef void Pack(bool pairs, const PackSource *s, uint32_t *out);
 
@@ -70,7 +70,7 @@ static Panels panels_of(const Side *s, bool pairs, int first, int k0, int units,
     return (Panels){.at = x, .words = panel * ld, .row = ld};
 }
 
-/* One block of C against all of the shared operand, a panel of which is read once for the whole block. */
+/* One block of C against all of the shared operand, whose panels are read once for the whole block. */
 static void multiply_block(const Plan *p, int first, int n, int k0, int units, const uint32_t *own,
                            const uint32_t *shared, bool add) {
     const TrainKernels *t = kernels->train;
@@ -78,8 +78,9 @@ static void multiply_block(const Plan *p, int first, int n, int k0, int units, c
     const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
     Panels mine = panels_of(o, p->bf16, first, k0, units, own);
     size_t ldc = (size_t)g->ldc;
-    for (int at = 0; at < s->n; at += s->panel) {
-        int count = MIN(s->panel, s->n - at);
+    int some = p->share_a ? s->panel : COLUMNS / s->panel * s->panel;
+    for (int at = 0; at < s->n; at += some) {
+        int count = MIN(some, s->n - at);
         Panels all = panels_of(s, p->bf16, at, k0, units, shared + (size_t)at * (size_t)units);
         if (p->share_a)
             t->multiply(p->bf16, count, n, units, all, mine, g->c + (size_t)at * ldc + first, ldc, add);
@@ -117,13 +118,12 @@ static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *
 void train_gemm(Tape *t, const TrainGemm *g) {
     Plan p = plan_of(g, t->bf16);
     const Side *s = p.share_a ? &p.a : &p.b, *o = p.share_a ? &p.b : &p.a;
-    int chunk = CHUNK_UNITS * p.units_per_k;
-    size_t units = (size_t)MIN(CHUNK_UNITS, (g->k + p.units_per_k - 1) / p.units_per_k);
+    size_t units = (size_t)(MIN(CHUNK, g->k) + p.units_per_k - 1) / (size_t)p.units_per_k;
     size_t own_words = MIN(MAX(BLOCK_WORDS, (size_t)o->panel * units), (size_t)most_vectors(o) * units);
     ArenaMark mark = arena_mark(&t->arena);
     uint32_t *shared = tape_alloc(t, (size_t)round_up(s->n, s->panel) * units * sizeof *shared);
     uint32_t *own = tape_alloc(t, (size_t)team_size() * own_words * sizeof *own);
-    for (int k0 = 0; k0 < g->k; k0 += chunk)
-        run_chunk(&p, k0, MIN(chunk, g->k - k0), shared, own, own_words, g->add || k0 > 0);
+    for (int k0 = 0; k0 < g->k; k0 += CHUNK)
+        run_chunk(&p, k0, MIN(CHUNK, g->k - k0), shared, own, own_words, g->add || k0 > 0);
     arena_rewind(&t->arena, mark);
 }
