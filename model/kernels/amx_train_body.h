@@ -6,7 +6,7 @@
  * An element of C is the sum, over steps of 16 units in order, of what one instruction makes of a step (isa.h), so its
  * bits depend on the units alone. Include lanes_avx512.h, train_body.h and amx_body.h before this. */
 
-enum { AMX_PANEL_ROWS = AMX_PAIR, AMX_PANEL_COLUMNS = TILE_COLUMNS };
+enum { AMX_PANEL_ROWS = AMX_PAIR, AMX_PANEL_COLUMNS = TILE_COLUMNS, AMX_FETCH_UNITS = 8 * AMX_UNITS };
 
 /* A panel of rows: whole steps of units one after another, [units / 16][32][16], and then [32][units % 16]. */
 static void pack_tile_rows(const PackSource *s, uint32_t *out) {
@@ -131,7 +131,7 @@ static void tile_step(const TrainTiles *g, const TileSide rows[2], const TileSid
     tile_square_step(a, b, below, beside);
 }
 
-/* Asks for where the sums will go: there is time until they are stored. */
+/* Asks for where the sums will go, where k is long enough for it to take no time. */
 INLINE void tile_sums_fetch(const TrainTiles *g, int i, int j) {
     const float *c = g->c + (size_t)i * g->ldc + j;
     for (int r = 0; r < MIN(AMX_PAIR, g->m - i); r++, c += g->ldc)
@@ -143,7 +143,7 @@ static void tile_square(TrainTiles *g, int i, int j) {
     TileSide rows[2] = {side_of_rows(g, i), side_of_rows(g, i + AMX_TILE)};
     TileSide columns[2] = {side_of_columns(g, j), side_of_columns(g, j + AMX_TILE)};
     bool below = rows[1].n > 0, beside = columns[1].n > 0;
-    tile_sums_fetch(g, i, j);
+    if (g->units >= AMX_FETCH_UNITS) tile_sums_fetch(g, i, j);
     SumsAt c[2][2] = {{tile_of_sums(g, i, j)}};
     if (beside) c[0][1] = tile_of_sums(g, i, j + AMX_TILE);
     if (below) c[1][0] = tile_of_sums(g, i + AMX_TILE, j);
