@@ -36,6 +36,12 @@ function missed(object, objects) {
     return labels.length && labels.every(([name, value]) => pods[name] === value) ? "" : "selects none of the Deployment's pods";
 }
 
+// An operator's object looks for what it scrapes or scales in its own namespace. Volumes have none.
+function astray(object, objects) {
+    const there = objects.find((o) => o.kind === "Deployment").metadata.namespace, here = object.metadata.namespace;
+    return here === there || object.kind === "PersistentVolume" ? "" : `is in namespace ${here}, the Deployment in ${there}`;
+}
+
 // What is wrong with an object among the objects, "" if nothing is.
 async function faults(object, objects) {
     const operator = operators[object.apiVersion.split("/")[0]], from = operator ?? "kubernetes-models";
@@ -45,6 +51,7 @@ async function faults(object, objects) {
     } catch (e) {
         return e.message;
     }
+    if (astray(object, objects)) return astray(object, objects);
     if (operator) return unknownToTypes(object, operator);
     const version = object.apiVersion.split("/").at(-1);
     const type = version[0].toUpperCase() + version.slice(1) + object.kind;
@@ -63,6 +70,7 @@ const mistakes = [
     ["NetworkPolicy", (d) => { d.spec.ingres = []; }],
     ["NetworkPolicy", (d) => { d.spec.podSelector = { matchLabels: { app: "noised" } }; }],
     ["PodDisruptionBudget", (d) => { delete d.spec.selector; }],
+    ["ScaledObject", (d) => { delete d.metadata.namespace; }],
     ["ScaledObject", (d) => { d.spec.maxReplicaCount = "8"; }],
     ["ScaledObject", (d) => { d.spec.maxReplicas = 8; }],
     ["ScaledObject", (d) => { delete d.spec.triggers[0].metadata; }],
