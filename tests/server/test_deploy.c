@@ -5,9 +5,12 @@
 #include "tests/support/http_client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +198,37 @@ TEST(deploy_nginx_asks_all_of_them) {
     close(busy);
     daemon_stop(&d[DEAD]);
     proxy_stop(&p);
+}
+
+/* A port whose connections nobody answers, as of a machine that has vanished: the queue of those to be accepted is
+ * full. */
+static int silent_port(int *listener) {
+    enum { MOST = 16 };
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    int last = 0;
+    *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(*listener, (struct sockaddr *)&at, length) || listen(*listener, 0)) return -1;
+    getsockname(*listener, (struct sockaddr *)&at, &length);
+    for (int i = 0; i < MOST && last == 0; i++)
+        last = connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), (struct sockaddr *)&at, length);
+    return last && errno == EINPROGRESS ? ntohs(at.sin_port) : -1;
+}
+
+/* Such a machine has no connections, so it is asked first. */
+TEST(deploy_nginx_passes_over_a_machine_that_vanished) {
+    if (!has_nginx()) SKIP("needs nginx and openssl");
+    Daemon d[2] = {{0}};
+    Proxy p;
+    int listener;
+    d[0].port = silent_port(&listener);
+    REQUIRE(d[0].port > 0);
+    REQUIRE(daemon_start(&d[1], CHECKPOINT_SMALL, NULL));
+    REQUIRE(proxy_start(&p, d, 2));
+    CHECK(failures(&p, 2) == 0);
+    daemon_stop(&d[1]);
+    proxy_stop(&p);
+    close(listener);
 }
 
 /* The figure that the autoscaler reads and the options that the daemons get are noised's own. */
