@@ -5,6 +5,7 @@ set -eu
 what=${1:?usage: install.sh install|uninstall BUILD} build=${2:?usage: install.sh install|uninstall BUILD}
 prefix=${PREFIX:-/usr/local}
 root=${DESTDIR:-}$prefix
+umask 022 # whoever installs, all may look into the folders
 programs="noised noised-train noised-weights"
 # Debian's zsh looks for what packages bring and for what is below /usr/local in folders of different names.
 zsh=site-functions

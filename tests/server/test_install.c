@@ -41,7 +41,8 @@ TEST(install_make_tells_of_missing_packages) {
 
 TEST(install_and_uninstall) {
     const char *root = test_dir();
-    expect(root, "DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh install $BUILD", 0, "");
+    expect(root, "umask 077; DESTDIR=$ROOT PREFIX=/opt/noised scripts/install.sh install $BUILD", 0, "");
+    expect(root, "find $ROOT/opt ! -perm -444 -o -type d ! -perm -555 | wc -l", 0, "0\n");
     expect(root, "$ROOT/opt/noised/bin/noised --version", 0, NOISED_VERSION);
     expect(root, "$ROOT/opt/noised/bin/noised-weights verify $ROOT/opt/noised/share/noised/demo", 0, "ok ");
     expect(root, "zcat $ROOT/opt/noised/share/man/man1/noised-train.1.gz", 0, ".TH NOISED-TRAIN 1");
