@@ -27,7 +27,7 @@ for p in $programs; do
     [ "$what" = uninstall ] || [ -x "$build/$p" ] || { echo "$build/$p is not there: make all" >&2; exit 1; }
     [ "$what" = uninstall ] || "$build/$p" --version >/dev/null # what is piped below hides a program that cannot run
     put "bin/$p" 755 <"$build/$p"
-    { "$build/$p" --help=man; cat docs/man/$p.roff; } | gzip -9n | put "share/man/man1/$p.1.gz" 644
+    { "$build/$p" --help=man; sed "s|/usr/share/|$prefix/share/|" docs/man/$p.roff; } | gzip -9n | put "share/man/man1/$p.1.gz" 644
     "$build/$p" --help=completion-bash | put "share/bash-completion/completions/$p" 644
     "$build/$p" --help=completion-zsh | put "share/zsh/$zsh/_$p" 644
     "$build/$p" --help=completion-fish | put "share/fish/vendor_completions.d/$p.fish" 644

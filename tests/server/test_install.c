@@ -50,6 +50,8 @@ TEST(install_and_uninstall) {
            "zcat $ROOT/opt/noised/share/man/man1/noised.1.gz | grep -xE '.SH (EXAMPLES|FILES|ENVIRONMENT|SEE ALSO)' | "
            "wc -l",
            0, "4\n");
+    expect(root, "zcat $ROOT/opt/noised/share/man/man1/noised.1.gz | tail -n 1", 0,
+           "api.md and RUNBOOK.md in /opt/noised/share/doc/noised\n");
     expect(root, "bash -n $ROOT/opt/noised/share/bash-completion/completions/noised", 0, "");
     expect(root, "cat $ROOT/opt/noised/share/zsh/site-functions/_noised-train", 0, "#compdef noised-train\n");
     expect(root, "cat $ROOT/opt/noised/share/fish/vendor_completions.d/noised.fish", 0, "complete -c noised -l model");
