@@ -136,6 +136,12 @@ TEST(install_template_has_the_same_sandbox) {
         0, "same");
 }
 
+/* It hides /proc/meminfo, and a machine of unknown size was taken for an endless one. */
+TEST(install_units_see_the_machines_memory) {
+    expect("/", "grep -c ^ProcSubset=pid deploy/noised.service deploy/noised@.service", 1,
+           "deploy/noised.service:0\ndeploy/noised@.service:0\n");
+}
+
 TEST(install_names_the_libraries_elsewhere) {
     expect("/", "PATH=/nowhere /bin/sh scripts/deps.sh", 0, "  libpcre2-dev\n");
 }
