@@ -142,6 +142,18 @@ TEST(install_units_see_the_machines_memory) {
            "deploy/noised.service:0\ndeploy/noised@.service:0\n");
 }
 
+/* libgomp prefers a spin count to a policy, so none is given to what sets its own. */
+TEST(install_units_leave_the_wait_policy_to_operators) {
+#ifndef _OPENMP
+    SKIP("built without OpenMP");
+#endif
+    expect("/",
+           "env $(sed -n 's/^Environment=//p' deploy/noised.service) OMP_WAIT_POLICY=passive OMP_DISPLAY_ENV=verbose "
+           "$BUILD/noised --version",
+           0, "GOMP_SPINCOUNT = '0'");
+    expect("/", "grep -r SPINCOUNT deploy", 1, "");
+}
+
 TEST(install_names_the_libraries_elsewhere) {
     expect("/", "PATH=/nowhere /bin/sh scripts/deps.sh", 0, "  libpcre2-dev\n");
 }
