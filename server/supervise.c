@@ -186,8 +186,6 @@ bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t 
         return false;
     }
     drain(&v, ctx->options->drain_seconds);
-    if (!v.loading) return true;
-    pthread_join(v.loader, NULL);
-    serving_close(v.made);
-    return true;
+    if (v.loading) log_line("stopped, and with it a reload");
+    return !v.loading;
 }

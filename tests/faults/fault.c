@@ -26,7 +26,9 @@ static Fault *fault; /* NULL until main */
 static bool strikes(FaultCall call) {
     if (!fault) return false;
     long k = ++fault->counted[call];
-    return fault->call == (int)call && (fault->mode == FAULT_EVER ? k >= fault->nth : k == fault->nth);
+    bool struck = fault->call == (int)call && (fault->mode == FAULT_EVER ? k >= fault->nth : k == fault->nth);
+    while (struck && fault->mode == FAULT_HANGS) pause();
+    return struck;
 }
 
 static int fail(int error) {

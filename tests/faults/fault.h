@@ -26,7 +26,13 @@ typedef enum FaultCall {
     FAULT_CALLS
 } FaultCall;
 
-typedef enum FaultMode { FAULT_ONCE, FAULT_EVER, FAULT_SHORT, FAULT_MODES } FaultMode;
+typedef enum FaultMode {
+    FAULT_ONCE,
+    FAULT_EVER,
+    FAULT_SHORT,
+    FAULT_MODES,
+    FAULT_HANGS /* it never returns, as from a disk that is gone: for a test of its own */
+} FaultMode;
 
 typedef struct Fault {
     _Atomic int call; /* FAULT_CALLS: none */

@@ -226,6 +226,20 @@ TEST(faults_under_reload) {
     for (int i = 0; i < 2; i++) free(s.good[i]);
 }
 
+/* What a reload waits for, the end does not. */
+TEST(faults_stop_beside_a_reload_that_hangs) {
+    if (SANITIZED) SKIP("sanitizers interpose the same functions");
+    House h;
+    const char *dir = test_dir();
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1) && house_open(&h, dir, NULL));
+    fault_set(h.fault, FAULT_READ, FAULT_HANGS, 1);
+    kill(h.daemon.pid, SIGHUP);
+    for (double until = now_seconds() + FAULT_PATIENCE; !h.fault->counted[FAULT_READ] && now_seconds() < until;)
+        usleep(5000);
+    CHECK(h.fault->counted[FAULT_READ] == 1);
+    house_close(&h);
+}
+
 /* ---- what goes on by itself ---- */
 
 /* Weights are read again now and then, and when somebody has touched their file, whether there is memory or not. */
