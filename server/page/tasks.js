@@ -52,7 +52,7 @@ function drawTags(one, labels, samples, text) {
 
 function drawMasks(one, labels, samples) {
   return one.masks.flatMap((mask, i) => [table(`Mask ${i + 1}`, mask.candidates.map(
-    (c) => [JSON.stringify(c.token_str), c.score])), known(mask, samples)]);
+    (c) => [JSON.stringify(c.token_str), c.score, c.spread])), known(mask, samples)]);
 }
 
 // A picture of the model's size, drawn with the pointer or read from a file. failed(e): an error for the reader, or null.

@@ -75,11 +75,13 @@ static void put_decoded(Buffer *out, const char *key, const Tokenizer *t, const 
 }
 
 /* The text with this token where the mask at `place` is. */
-static void print_candidate(Buffer *out, const Pooling *r, PoolingInput *input, int place, int token, float score) {
+static void print_candidate(Buffer *out, const Pooling *r, PoolingInput *input, int place, int token,
+                            const Probabilities *p) {
     const Tokenizer *t = r->ctx->api->tokenizer;
     int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t);
     json_open(out, NULL, '{');
-    json_put_float(out, "score", score);
+    json_put_float(out, "score", p->mean[token]);
+    if (r->request.noise_samples > 1) json_put_float(out, "spread", p->spread[token]);
     json_put_int(out, "token", token);
     put_decoded(out, "token_str", t, &token, 1);
     input->ids[place] = token;
@@ -100,7 +102,7 @@ static void print_mask(Buffer *out, const Pooling *r, int i, int place, int mask
     json_open(out, "candidates", '[');
     for (int k = 0; k < MIN(r->request.top_k, p->n); k++) {
         taken[k] = next_best(p, taken, k);
-        print_candidate(out, r, &r->request.inputs[i], place, taken[k], p->mean[taken[k]]);
+        print_candidate(out, r, &r->request.inputs[i], place, taken[k], p);
     }
     json_close(out, ']');
     if (r->request.noise_samples > 1) json_put_float(out, "mutual_information", (float)p->mutual_information);

@@ -2,7 +2,8 @@
  *
  *     POST /v1/classify    texts or pictures -> data[{index, label, probs, num_classes}]
  *     POST /v1/tag         texts -> data[{index, entities, tokens}], a token being a word between white space
- *     POST /v1/fill-mask   texts with masks -> data[{index, masks: [[{score, token, token_str, sequence}]]}]
+ *     POST /v1/fill-mask   texts with masks -> data[{index, masks}], a mask being {position, candidates}, of each of
+ *                          which {score, token, token_str, sequence}
  *
  * noise_samples n: under n noise seeds at once, with the spread of the probabilities and the mutual information
  * (probabilities.h). A model with another task answers 400. */

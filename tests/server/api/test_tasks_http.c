@@ -188,6 +188,34 @@ TEST(fill_mask_candidates) {
     daemon_stop(&d);
 }
 
+/* A candidate's score is the mean over the seeds, and its spread their deviation. */
+TEST(fill_mask_noise_samples) {
+    enum { SAMPLES = 3 };
+    static const int ids[] = {5, 7, 9};
+    Daemon d;
+    int rows;
+    REQUIRE(daemon_start(&d, CHECKPOINT_MASKS, NULL));
+    Answer a = ask(&d, "/v1/fill-mask", "{\"input\":[5,7,9],\"top_k\":2,\"noise_seed\":9,\"noise_samples\":3}");
+    for (int k = 0; k < 2; k++) {
+        const cJSON *candidate = json_at(a.json, test_text("data.0.masks.0.candidates.%d", k));
+        int token = (int)json_number(candidate, "token");
+        double mean = 0, squares = 0;
+        for (int s = 0; s < SAMPLES; s++) {
+            float *x = logits_of(CHECKPOINT_MASKS, ids, NULL, 3, choice_seed(9, s), &rows) + 320;
+            double sum = 0;
+            for (int i = 0; i < 320; i++) sum += exp((double)x[i]);
+            double p = exp((double)x[token]) / sum;
+            mean += p / SAMPLES;
+            squares += p * p / SAMPLES;
+            free(x - 320);
+        }
+        double spread = json_number(candidate, "spread");
+        CHECK_MSG(fabs(json_number(candidate, "score") - mean) < 1e-6, "%s", a.body);
+        CHECK_MSG(fabs(spread - sqrt(squares - mean * mean)) < 1e-6 && spread > 1e-5, "%s", a.body);
+    }
+    daemon_stop(&d);
+}
+
 /* {"input":{"image":"data:..."}} of a picture, malloc'ed; `cut` bytes are missing at its end. */
 static char *picture_body(const unsigned char *bytes, int width, int height, int format, size_t cut) {
     char *url = test_picture_url(bytes, width, height, format, cut), *body = xmalloc(strlen(url) + 64);
