@@ -82,14 +82,20 @@ static int settle_noise(RequestDraft *d, const ApiContext *ctx, int n, ApiError 
 static int read_noise(RequestDraft *d, const ApiContext *ctx, ApiError *e) {
     const CompletionRequest *r = &d->request;
     int seeds = d->n_noise_seeds, components = r->n_noise_components, n = MAX(1, MAX(seeds, components));
+    const char *field = seeds == n ? "noise_seed" : "noise_component";
     if (r->noise_seeds && seeds == 0) return api_fail(e, 400, NULL, "noise_seed", "noise_seed is an empty array");
     if (seeds > 1 && components > 1 && seeds != components)
         return api_fail(e, 400, NULL, "noise_component", "noise_component has %d components, noise_seed %d seeds",
                         components, seeds);
     if (n > ctx->limits.n)
-        return api_fail(e, 400, NULL, seeds == n ? "noise_seed" : "noise_component",
+        return api_fail(e, 400, NULL, field,
                         "the continuations are to be scored under %d seeds or components, the limit is %d", n,
                         ctx->limits.n);
+    if (n * r->n_prompts > ctx->limits.queue)
+        return api_fail(e, 400, NULL, field,
+                        "%d continuations under %d seeds or components are %d, the server's queue holds %d "
+                        "(--max-queue)",
+                        r->n_prompts, n, n * r->n_prompts, ctx->limits.queue);
     return settle_noise(d, ctx, n, e);
 }
 

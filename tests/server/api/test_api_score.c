@@ -221,14 +221,15 @@ static int status_of_long(const Daemon *d, int n) {
     return status;
 }
 
-static int status_of_seeds(const Daemon *d, int n) {
+static int status_of_seeds(const Daemon *d, const char *continuations, int n, const char *why) {
     Buffer b = {0};
-    buffer_text(&b, "{\"continuations\":[\"a\"],\"noise_seed\":[0");
+    buffer_print(&b, "{\"continuations\":%s,\"noise_seed\":[0", continuations);
     for (int i = 1; i < n; i++) buffer_print(&b, ",%d", i);
     buffer_append(&b, "]}", 3);
     Answer a = score(d, b.data);
     int status = a.status;
-    CHECK(status == 200 || strstr(a.body, "65 seeds or components, the limit is 64"));
+    if (status != 200) answer_check_error(&a, 400, "noise_seed", why);
+    CHECK_MSG(status == 200 || strstr(a.body, why), "%s", a.body);
     buffer_free(&b);
     return status;
 }
@@ -237,7 +238,10 @@ TEST(score_bounds) {
     Daemon d;
     REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
     check_bodies(&d, "/v1/score", bad, COUNTOF(bad));
-    CHECK(status_of_seeds(&d, 64) == 200 && status_of_seeds(&d, 65) == 400);
+    CHECK(status_of_seeds(&d, "[[1]]", 64, "") == 200);
+    CHECK(status_of_seeds(&d, "[[1]]", 65, "65 seeds or components, the limit is 64") == 400);
+    CHECK(status_of_seeds(&d, "[[1],[1],[1],[1]]", 64, "") == 200);
+    CHECK(status_of_seeds(&d, "[[1],[1],[1],[1],[1]]", 64, "are 320, the server's queue holds 256") == 400);
     CHECK(status_of_many(&d, 128) == 200 && status_of_many(&d, 129) == 400);
     CHECK(status_of_long(&d, 511) == 200 && status_of_long(&d, 512) == 400);
     daemon_stop(&d);
