@@ -1,7 +1,9 @@
 /* POST /v1/embeddings: OpenAI's request and answer. */
 #include "base/err.h"
+#include "model/kind.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
+#include "tests/support/models.h"
 
 #include <math.h>
 #include <openssl/evp.h>
@@ -56,6 +58,21 @@ TEST(embeddings_repeat) {
     CHECK_MSG(!strncmp(one, two, strlen(one) - 1), "%s\n%s", one, two);
     free(one);
     free(two);
+    daemon_stop(&d);
+}
+
+/* Its components are drawn at noise_scale 0 too, by a seed that nobody who sends none may notice. */
+TEST(embeddings_of_a_mixture_repeat) {
+    Daemon d;
+    Config c = test_variant(attention_kind_find("symmetric"), "noise");
+    const char *dir = test_dir();
+    c.vocab_size = TEST_VOCAB;
+    c.noise.density = DENSITY_MIXTURE;
+    c.noise.components = 3;
+    REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1) && daemon_start_at(&d, dir, NULL));
+    check_vectors(&d, "\"input\":\"The mill\"", "\"input\":\"The mill\"", true);
+    check_vectors(&d, "\"input\":\"The mill\"", "\"input\":\"The mill\",\"noise_seed\":0,\"noise_scale\":0", true);
+    check_vectors(&d, "\"input\":\"The mill\"", "\"input\":\"The mill\",\"noise_seed\":1,\"noise_scale\":0", false);
     daemon_stop(&d);
 }
 
