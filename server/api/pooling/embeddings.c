@@ -29,7 +29,7 @@ static const Field rows[] = {
      .help = "The served model's name or an `--alias` of it; 404 otherwise."},
     {FIELD(noise_scale, FIELD_FLOAT), .high = 8, .fallback = -1, .absent = "1 when a seed is given, else 0",
      .help = "Factor on the noise."},
-    {FIELD(noise_seed, FIELD_SEED), .absent = "`seed`",
+    {FIELD(noise_seed, FIELD_SEED), .absent = "`seed`; without that `--noise-seed`",
      .help = "Noise seed of every text."},
     {FIELD(pooling, FIELD_TEXT), .absent = "`mean`",
      .help = "What a text's vector is: `mean`, of the rows of all its tokens, or `last`, that of the last."},
@@ -57,6 +57,7 @@ int embeddings_settle(PoolingRequest *r, const ApiContext *ctx, ApiError *e) {
     int pooling = choose("pooling", r->pooling, "mean", "last", e);
     if (pooling < 0) return -1;
     if (r->noise_scale < 0) r->noise_scale = r->seed.given || r->noise_seed.given ? 1 : 0;
+    api_default_noise(ctx, r->seed, &r->noise_seed, &r->noise_scale);
     /* Scale 0 leaves a mixture's components: those of seed 0. */
     if (r->noise_scale == 0 && !r->seed.given) r->noise_seed.given = true;
     r->kind = pooling ? &job_last_row : &job_mean_row;

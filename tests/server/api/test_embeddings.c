@@ -61,6 +61,16 @@ TEST(embeddings_repeat) {
     daemon_stop(&d);
 }
 
+/* Who asks for noise without a seed gets the daemon's. */
+TEST(embeddings_under_the_daemons_noise_seed) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--noise-seed 5"));
+    check_vectors(&d, "\"input\":\"The mill\",\"noise_scale\":2", "\"input\":\"The mill\",\"noise_scale\":2,\"seed\":5",
+                  true);
+    check_vectors(&d, "\"input\":\"The mill\"", "\"input\":\"The mill\",\"noise_scale\":0", true);
+    daemon_stop(&d);
+}
+
 /* Its components are drawn at noise_scale 0 too, by a seed that nobody who sends none may notice. */
 TEST(embeddings_of_a_mixture_repeat) {
     Daemon d;
