@@ -172,9 +172,6 @@ static int check_fingerprint(RequestDraft *d, const ApiContext *ctx, ApiError *e
 static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields, ApiError *e) {
     CompletionRequest *r = &d->request;
     if (api_check_model(d->model, &ctx->models, e)) return -1;
-    if (!config_generates(ctx->config))
-        return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text",
-                        task_names[ctx->config->task]);
     if (check_fingerprint(d, ctx, e)) return -1;
     if (api_check_user(d->user, e)) return -1;
     api_take_defaults(d, ctx->generation);
@@ -196,6 +193,12 @@ static int check(RequestDraft *d, const ApiContext *ctx, const FieldList *fields
     return bad ? -1 : 0;
 }
 
+/* Comes before the fields: some cannot even be read without what only a model that generates has. */
+static int check_task(const Config *c, ApiError *e) {
+    if (config_generates(c)) return 0;
+    return api_fail(e, 400, "wrong_task", NULL, "the model's task is %s: it generates no text", task_names[c->task]);
+}
+
 /* The fields of a request inside a request are request.n and so on. */
 static void name_inner(ApiError *e) {
     char name[sizeof e->param];
@@ -210,7 +213,8 @@ int api_request_parse(CompletionRequest *r, const ApiContext *ctx, const FieldLi
     cJSON *root = fields_parse_body(body, n, ctx->limits.json_depth, ctx->limits.json_values, e);
     if (!root) return -1;
     FieldReader reader = {.out = &draft, .context = ctx, .error = e, .ignored = draft.ignored};
-    int rc = fields_read(&reader, root, fields) || check(&draft, ctx, fields, e) ? -1 : 0;
+    bool bad = check_task(ctx->config, e) || fields_read(&reader, root, fields) || check(&draft, ctx, fields, e);
+    int rc = bad ? -1 : 0;
     if (rc && draft.response && !json_field(root, e->param)) name_inner(e);
     cJSON_Delete(root);
     *r = draft.request;

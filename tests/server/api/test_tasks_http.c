@@ -351,6 +351,22 @@ TEST(tasks_of_another_model) {
     }
 }
 
+/* Whatever else the request has, even what such a model has nothing to read it with. */
+TEST(tasks_come_before_forms) {
+    static const TestCheckpoint kinds[] = {CHECKPOINT_CLASSES, CHECKPOINT_IMAGES};
+    static const char *const bodies[] = {"{\"regex\":\"a\"}", "{\"choice\":[\"a\"]}", "{\"bad_words\":[\"a\"]}",
+                                         "{\"logit_bias\":{\"a\":1}}"};
+    for (size_t k = 0; k < COUNTOF(kinds); k++) {
+        Daemon d;
+        REQUIRE(daemon_start(&d, kinds[k], NULL));
+        for (size_t i = 0; i < COUNTOF(bodies); i++) {
+            Answer a = http_post(&d, "/v1/completions", bodies[i]);
+            CHECK_MSG(a.status == 400 && strstr(a.body, "\"wrong_task\""), "%s: %s", bodies[i], a.body);
+        }
+        daemon_stop(&d);
+    }
+}
+
 TEST(tasks_of_a_model_of_images) {
     static const char *const routes[] = {"/v1/completions", "/v1/tag", "/v1/fill-mask", "/v1/embeddings"};
     Daemon d;
