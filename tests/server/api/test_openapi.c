@@ -1,10 +1,12 @@
 /* GET /openapi.json: every field of the parser and no other, every answer as it says. */
 #include "base/err.h"
 #include "base/random.h"
+#include "model/kind.h"
 #include "server/api/schema/openapi.h"
 #include "server/api/schema/schema.h"
 #include "tests/support/http_client.h"
 #include "tests/support/json_schema.h"
+#include "tests/support/models.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +200,31 @@ TEST(openapi_says_what_get_answers) {
         CHECK_MSG(type && !strncmp(type, media->string, strlen(media->string)), "%s: %s", path, type ? type : "");
         free(type);
     }
+    daemon_stop(&d);
+}
+
+static void check_answer(const Daemon *d, const char *path, const char *body) {
+    char why[256];
+    Answer document = http_get(d, "/openapi.json"), a = body ? http_post(d, path, body) : http_get(d, path);
+    const cJSON *schema =
+        content(json_at(operation(document.json, route_find(path)), "responses.200"), "application/json");
+    CHECK_MSG(a.status == 200 && schema_check(document.json, schema, a.json, why), "%s: %s\n%s", path, why, a.body);
+}
+
+/* Fields that only some models and requests bring. */
+TEST(openapi_says_what_rare_answers_have) {
+    Daemon d;
+    Config c = test_variant(attention_kind_find("symmetric"), "residual");
+    const char *dir = test_dir();
+    c.vocab_size = TEST_VOCAB;
+    REQUIRE(test_checkpoint_write_as(dir, &c, DTYPE_F32, 1) && daemon_start_at(&d, dir, NULL));
+    check_answer(&d, "/v1/embeddings", "{\"input\":\"a\",\"seed\":1}");
+    check_answer(&d, "/v1/rerank", "{\"query\":\"a\",\"documents\":[\"b\"],\"seed\":1}");
+    check_answer(&d, "/v1/score", "{\"continuations\":[\"a\"],\"noise_component\":[0,1]}");
+    check_answer(&d, "/completion", "{\"n_predict\":2,\"n_probs\":2,\"post_sampling_probs\":true}");
+    daemon_stop(&d);
+    REQUIRE(daemon_start(&d, CHECKPOINT_IMAGES, NULL));
+    check_answer(&d, "/tokenizer_info", NULL);
     daemon_stop(&d);
 }
 
