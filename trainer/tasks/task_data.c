@@ -8,10 +8,13 @@
 
 /* ---- texts and sentences ---- */
 
+/* With the tokens around it that a server puts there. */
 static int encode(TaskData *d, const Tokenizer *tok, const char *text, size_t n, Err *err) {
-    int start = tokenizer_bos(tok);
+    int start = tokenizer_bos(tok), tail = tokenizer_tail(tok);
     if (start >= 0) token_list_push(&d->tokens, start);
-    return tokenizer_encode(tok, text, n, true, &d->tokens, err);
+    if (tokenizer_encode(tok, text, n, true, &d->tokens, err)) return -1;
+    if (tail >= 0) token_list_push(&d->tokens, tail);
+    return 0;
 }
 
 static int encode_text(TaskData *d, const Tokenizer *tok, int unit, Err *err) {

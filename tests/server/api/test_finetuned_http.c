@@ -54,14 +54,16 @@ static bool tune(Tuned *t, const char *name, const char *from) {
 
 enum { WORDS = 7, WORD_DIM = 3 }; /* the unknown one among them */
 
-/* The network of a preset on word vectors; NULL: a checkpoint with subwords. */
+/* The network of a preset on word vectors; NULL: a checkpoint with subwords; or the option that names another. */
 static bool tune_text(Tuned *t, const char *name, const char *text, const char *preset) {
     static const char vectors[] = "the 1 0 2\nriver 0 1 0\nmill 0.5 -1 0\nword 2 2 1\nmiller 0 0.25 1\nsaid 1 1 1\n";
     char from[400];
     *t = (Tuned){.dir = test_dir()};
     test_write_text(t->dir, name, text);
     test_write_text(t->dir, "vectors.txt", vectors);
-    if (preset)
+    if (preset && *preset == '-')
+        snprintf(from, sizeof from, "%s", preset);
+    else if (preset)
         snprintf(from, sizeof from, "--config %s --vectors %s/vectors.txt", preset, t->dir);
     else
         snprintf(from, sizeof from, "--init %s", test_checkpoint(CHECKPOINT_SMALL));
@@ -121,6 +123,16 @@ static void check_texts(const char *preset) {
 TEST(finetuned_texts_are_served) {
     check_texts(NULL);
     check_texts("trec-narrowshallow");
+}
+
+/* A tokenizer may want a token in front of a text and one behind it, whose row the head then reads. */
+TEST(finetuned_texts_between_tokens_are_served) {
+    const char *dir = test_dir();
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
+                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":true,\"add_eos_token\":true}");
+    check_texts(test_text("--init %s", dir));
 }
 
 /* White space is Unicode's; between nothing but that is no word; and as many words as a body holds cost no more than
