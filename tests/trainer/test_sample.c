@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A folder with the demo's files. */
+static const char *copy_demo(void) {
+    const char *dir = test_dir();
+    bool copied =
+        system(test_text("cp weights/demo/config.json weights/demo/*.safetensors weights/demo/t*.json %s", dir)) == 0;
+    return copied ? dir : NULL;
+}
+
 static void check_same(const Daemon *d, const char *model, const char *options, const char *fields) {
     char *text;
     ChildResult r = trainer_run(test_text("sample --model %s --prompt Whenever --max-tokens 40 %s", model, options));
@@ -35,13 +43,23 @@ TEST(sample_says_what_the_daemon_says) {
     daemon_stop(&d);
 }
 
+TEST(sample_puts_the_tokenizers_token_behind_a_prompt) {
+    Daemon d;
+    const char *dir = copy_demo();
+    REQUIRE(dir);
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
+                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":false,\"add_eos_token\":true}");
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    check_same(&d, dir, "--seed 7", "\"seed\":7,\"temperature\":0.8,\"top_k\":50");
+    daemon_stop(&d);
+}
+
 /* At the comma here, which is not the first of the tokens that do. */
 TEST(sample_stops_at_every_end) {
     Daemon d;
-    const char *dir = test_dir();
-    REQUIRE(system(test_text("cp weights/demo/config.json weights/demo/*.safetensors weights/demo/t*.json %s", dir)) ==
-                0 &&
-            daemon_start_at(&d, dir, NULL));
+    const char *dir = copy_demo();
+    REQUIRE(dir && daemon_start_at(&d, dir, NULL));
     Answer a = http_post(&d, "/tokenize", "{\"prompt\":\",\"}");
     const char *end = test_text("{\"eos_token_id\":%d}", (int)json_number(a.json, "tokens.0"));
     daemon_stop(&d);

@@ -28,10 +28,11 @@ static bool show(void *self, const char *text, size_t n) {
 /* The prompt as the daemon reads it; without one, the token that starts a document. */
 static int read_prompt(const Checkpoint *c, const char *text, TokenList *ids, Err *err) {
     const Config *cfg = &c->model.cfg;
-    int start = tokenizer_bos(c->tokenizer);
+    int start = tokenizer_bos(c->tokenizer), tail = tokenizer_tail(c->tokenizer);
     if (start < 0 && !text) start = cfg->bos_token_id >= 0 ? cfg->bos_token_id : cfg->eos_token_id;
     if (start >= 0) token_list_push(ids, start);
     if (text && tokenizer_encode(c->tokenizer, text, strlen(text), true, ids, err)) return -1;
+    if (tail >= 0) token_list_push(ids, tail);
     return ids->n ? 0 : err_set(err, "--prompt is missing, and the model has no token to start a document with");
 }
 
