@@ -72,10 +72,10 @@ static int check_counts(const RequestDraft *d, const ApiLimits *limits, ApiError
     if (r->stream_from > 0 && r->best_of * r->n_prompts > 1)
         return api_fail(e, 400, NULL, "stream_from", "stream_from needs a single choice, there are %d",
                         r->best_of * r->n_prompts);
-    if (r->best_of > r->n && r->n_noise_components > 1)
+    if (r->best_of > r->n && d->each_component)
         return api_fail(e, 400, NULL, "noise_component",
                         "an array of noise components names the choices, best_of picks them");
-    if (r->n_noise_components > 1 && r->n_noise_components != r->n * r->n_prompts)
+    if (d->each_component && r->n_noise_components != r->n * r->n_prompts)
         return api_fail(e, 400, NULL, "noise_component", "noise_component has %d components, the answer has %d choices",
                         r->n_noise_components, r->n * r->n_prompts);
     if (r->noise_seeds && d->n_noise_seeds != r->n * r->n_prompts)

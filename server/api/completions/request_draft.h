@@ -26,7 +26,8 @@ typedef struct RequestDraft {
     int max_completion_tokens, n_predict, n_probs, repeat_last_n, repetition_penalty_range, top_logprobs;
     float repeat_penalty;
     bool chat_logprobs, stream_options;
-    int n_noise_seeds; /* in request.noise_seeds */
+    int n_noise_seeds;   /* in request.noise_seeds */
+    bool each_component; /* request.noise_components are an array's */
     bool structured_outputs;
     char form_field[64]; /* which says what the answer may be; "" for none */
     /* of a replay: the answer that is repeated, and whose fields those of its request are */

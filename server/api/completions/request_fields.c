@@ -76,6 +76,7 @@ int api_noise_component_read(const FieldReader *r, const cJSON *item) {
         request->noise_components[i] = (int)component;
     }
     request->n_noise_components = n;
+    draft->each_component = cJSON_IsArray(item);
     return 0;
 }
 

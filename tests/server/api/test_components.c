@@ -123,6 +123,8 @@ TEST(component_needs_a_model_that_has_them) {
                  {"\"noise_component\":[]", "between 0 and 4"},
                  {"\"noise_component\":[1,7]", "between 0 and 4"},
                  {"\"noise_component\":[1,2]", "noise_component has 2 components, the answer has 1 choices"},
+                 {"\"noise_component\":[1],\"n\":2", "noise_component has 1 components, the answer has 2 choices"},
+                 {"\"noise_component\":[1],\"best_of\":2", "best_of picks them"},
                  {"\"noise_component\":[1,2],\"n\":2,\"best_of\":4", "best_of picks them"}};
     Daemon d;
     REQUIRE(start(&d));
