@@ -26,6 +26,7 @@ typedef struct FieldList {
     size_t n;
     const struct FieldList *also; /* where a name is looked for next; NULL: nowhere */
     const char *either[3];        /* names of which exactly one must be there, or NULL behind the last */
+    bool more;                    /* beside one of those the route reads fields of another list too */
     /* What the fields say together, called after an object was read into `out`; NULL: nothing more. */
     int (*finish)(void *out, const void *context, ApiError *e);
 } FieldList;

@@ -39,7 +39,7 @@ static const Field tokenize_rows[] = {
 #undef FIELD
 
 const FieldList tokenize_fields = {
-    .rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content", "messages"}};
+    .rows = tokenize_rows, .n = COUNTOF(tokenize_rows), .either = {"prompt", "content", "messages"}, .more = true};
 
 typedef struct Conversation {
     RequestDraft draft;

@@ -195,7 +195,7 @@ static void put_alternative(Buffer *b, const char *name) {
 
 /* "properties" and what goes with them, of a list and those that are looked at next. */
 static void put_fields(const Printer *p, const FieldList *list) {
-    json_put_bool(p->b, "additionalProperties", false);
+    json_put_bool(p->b, "additionalProperties", list->more);
     json_open(p->b, "properties", '{');
     for (const FieldList *l = list; l; l = l->also)
         for (const Field *f = l->rows; f < l->rows + l->n; f++)

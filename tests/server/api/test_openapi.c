@@ -45,7 +45,7 @@ static void check_property(const Field *f, const cJSON *p) {
 static void check_fields(const cJSON *schema, const FieldList *list) {
     const cJSON *properties = json_at(schema, "properties"), *property;
     int n = 0;
-    CHECK(cJSON_IsFalse(json_at(schema, "additionalProperties")));
+    CHECK(cJSON_IsTrue(json_at(schema, "additionalProperties")) == list->more);
     for (const FieldList *l = list; l; l = l->also)
         for (const Field *f = l->rows; f < l->rows + l->n; f++) {
             if (fields_find(list, f->name) != f) continue;
@@ -79,6 +79,21 @@ TEST(openapi_has_the_fields_of_the_parser) {
             CHECK(json_says(o, "parameters.2.in", "path") && cJSON_IsTrue(json_at(o, "parameters.2.required")));
         if (r->body) check_fields(content(json_at(o, "requestBody"), "application/json"), r->body);
     }
+    daemon_stop(&d);
+}
+
+/* What tokens a chat would have as its prompt may be asked with all fields of the chat. */
+TEST(openapi_allows_a_chat_to_be_tokenized) {
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"add_generation_prompt\":false}";
+    Daemon d;
+    char why[256];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--chat-template plain"));
+    Answer document = http_get(&d, "/openapi.json"), a = http_post(&d, "/tokenize", body);
+    cJSON *request = cJSON_Parse(body);
+    const cJSON *schema =
+        content(json_at(operation(document.json, route_find("/tokenize")), "requestBody"), "application/json");
+    CHECK_MSG(a.status == 200 && schema_check(document.json, schema, request, why), "%s: %s", a.body, why);
+    cJSON_Delete(request);
     daemon_stop(&d);
 }
 
