@@ -74,18 +74,19 @@ static void put_decoded(Buffer *out, const char *key, const Tokenizer *t, const 
     free(text);
 }
 
-/* The text with this token where the mask at `place` is. */
+/* The text with this token where the mask at `place` is, without what the tokenizer puts around a text. */
 static void print_candidate(Buffer *out, const Pooling *r, PoolingInput *input, int place, int token,
                             const Probabilities *p) {
     const Tokenizer *t = r->ctx->api->tokenizer;
-    int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t);
+    int mask = input->ids[place], bos = input->ids[0] == tokenizer_bos(t),
+        tail = input->ids[input->n - 1] == tokenizer_tail(t);
     json_open(out, NULL, '{');
     json_put_float(out, "score", p->mean[token]);
     if (r->request.noise_samples > 1) json_put_float(out, "spread", p->spread[token]);
     json_put_int(out, "token", token);
     put_decoded(out, "token_str", t, &token, 1);
     input->ids[place] = token;
-    put_decoded(out, "sequence", t, input->ids + bos, input->n - bos);
+    put_decoded(out, "sequence", t, input->ids + bos, MAX(input->n - bos - tail, 0));
     input->ids[place] = mask;
     json_close(out, '}');
 }

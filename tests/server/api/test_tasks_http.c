@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "model/sampler.h"
 #include "model/shape.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 #include "tests/support/pictures.h"
 #include "weights/checkpoint.h"
@@ -185,6 +186,24 @@ TEST(fill_mask_candidates) {
         CHECK(json_number(a.json, m ? "data.0.masks.1.position" : "data.0.masks.0.position") == 1 + 2 * m);
     }
     free(logits);
+    daemon_stop(&d);
+}
+
+/* Of the tokens around a text none is in the texts with candidates. Token 7 is an apostrophe. */
+TEST(fill_mask_between_tokens) {
+    const char *dir = test_dir();
+    Daemon d;
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_MASKS, 1));
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
+                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":true,\"add_eos_token\":true}");
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer a = ask(&d, "/v1/fill-mask", "{\"input\":\"ab'\",\"top_k\":1}");
+    const cJSON *candidate = json_at(a.json, "data.0.masks.0.candidates.0");
+    const char *sequence = json_text(candidate, "sequence"), *token = json_text(candidate, "token_str");
+    CHECK_MSG(json_number(a.json, "data.0.masks.0.position") == 3 && sequence && token &&
+                  !strcmp(sequence, test_text("ab%s", token)),
+              "%s", a.body);
     daemon_stop(&d);
 }
 
