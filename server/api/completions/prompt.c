@@ -60,14 +60,14 @@ static int encode(TokenList *list, const ApiContext *ctx, const char *text, cons
     return api_fail(e, 400, NULL, field, "%s", err.msg);
 }
 
-/* Ids and texts in a row are one prompt. A text in front begins the document, one behind ends it where `special`. */
-static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part, bool special) {
+/* Ids and texts in a row are one prompt. *text: the last is one. */
+static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part, bool *text) {
     const ApiContext *ctx = r->context;
-    int64_t id, tail = tokenizer_tail(ctx->tokenizer);
+    int64_t id;
     for (; part; part = part->next) {
-        if (cJSON_IsString(part)) {
+        *text = cJSON_IsString(part);
+        if (*text) {
             if (encode(list, ctx, part->valuestring, r->name, r->error)) return -1;
-            if (special && !part->next && tail >= 0) token_list_push(list, (int)tail);
         } else {
             if (!json_integer(part, 0, ctx->config->vocab_size - 1, &id))
                 return id_fail(r, part, ctx->config->vocab_size);
@@ -77,18 +77,21 @@ static int read_parts(TokenList *list, const FieldReader *r, const cJSON *part, 
     return 0;
 }
 
+/* A text in front begins the document, one behind ends it where `special`. */
 static int read_prompt(Prompt *p, const FieldReader *r, const cJSON *first, bool special) {
     const ApiContext *ctx = r->context;
     TokenList list = {0};
-    bool empty = cJSON_IsString(first) && !*first->valuestring;
-    int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer);
+    bool empty = cJSON_IsString(first) && !*first->valuestring, ends = false;
+    int bos = empty ? document_start(ctx) : tokenizer_bos(ctx->tokenizer), tail = tokenizer_tail(ctx->tokenizer);
     bool begins = cJSON_IsString(first) && special && bos >= 0;
     if (begins) token_list_push(&list, bos);
-    if (read_parts(&list, r, first, special)) {
+    if (read_parts(&list, r, first, &ends)) {
         token_list_free(&list);
         return -1;
     }
-    *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins};
+    ends = ends && special && tail >= 0;
+    if (ends) token_list_push(&list, tail);
+    *p = (Prompt){.ids = list.ids, .n = (int)list.n, .n_hidden = begins, .n_behind = ends};
     if (list.failed) return api_no_memory(r->error);
     if (p->n > 0) return 0;
     return api_fail(r->error, 400, NULL, r->name, "the %s is empty and %s", r->name,
@@ -172,6 +175,7 @@ int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Promp
         return api_fail(e, 400, NULL, "continuations", "continuations has %d elements, it must have 1 to %d", n, most);
     Prompt front = **prompts, *continued = try_calloc((size_t)n, sizeof *continued);
     if (!continued) return api_no_memory(e);
+    if (front.n > front.n_behind) front.n -= front.n_behind;
     free(*prompts);
     *prompts = continued;
     *n_prompts = 0;
@@ -207,7 +211,7 @@ static int infill(Prompt *p, const int marks[3], const TokenList *suffix, ApiErr
     TokenList list = {0};
     for (int i = 0; i < p->n_hidden; i++) token_list_push(&list, p->ids[i]);
     token_list_push(&list, marks[0]);
-    for (int i = p->n_hidden; i < p->n; i++) token_list_push(&list, p->ids[i]);
+    for (int i = p->n_hidden; i < p->n - p->n_behind; i++) token_list_push(&list, p->ids[i]);
     token_list_push(&list, marks[1]);
     for (size_t i = 0; i < suffix->n; i++) token_list_push(&list, suffix->ids[i]);
     token_list_push(&list, marks[2]);

@@ -8,6 +8,7 @@ typedef struct Prompt {
     int *ids;
     int n;
     int n_hidden;   /* leading ids that the client did not write (BOS) and that echo does not print: 0 or 1 */
+    int n_behind;   /* the last id is what the tokenizer puts behind a text: 0 or 1 */
     int score_from; /* 0, or in front of it nothing is scored or printed */
 } Prompt;
 
@@ -20,11 +21,13 @@ int api_prompts_read(const FieldReader *r, const cJSON *item, bool special, Prom
 /* The same of the field "prompt"; NULL, an absent one, is the empty text. */
 int api_prompt_read(const ApiContext *ctx, const cJSON *prompt, bool special, Prompt **prompts, int *n_prompts,
                     ApiError *e);
-/* In place of the only prompt that there is, one for each of these strings or arrays of token ids, each behind it. */
+/* In place of the only prompt that there is, one for each of these strings or arrays of token ids, each behind it; what
+ * the tokenizer puts behind a text does not stand between the two. */
 int api_prompt_continue(const ApiContext *ctx, const cJSON *continuations, Prompt **prompts, int *n_prompts,
                         ApiError *e);
 /* Makes prompts of a model that fills in: each, then the place, then the suffix, as the model's three tokens mark them.
- * What the prompt begins with stays in front. An error that names "suffix" where the tokenizer has no such tokens. */
+ * What the prompt begins with stays in front, and what the tokenizer puts behind it goes. An error that names "suffix"
+ * where the tokenizer has no such tokens. */
 int api_prompt_infill(const ApiContext *ctx, const char *suffix, Prompt *prompts, int n_prompts, ApiError *e);
 void api_prompt_keep_last(Prompt *p, int n); /* of a longer one */
 

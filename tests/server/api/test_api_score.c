@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/http_client.h"
 
 #include <math.h>
@@ -97,6 +98,22 @@ TEST(score_of_what_was_decoded) {
     CHECK(json_same(a.json, "choices.0.logprobs.token_logprobs", b.json, "choices.0.logprobs.token_logprobs"));
     CHECK(json_same(a.json, "choices.0.logprobs.top_logprobs", b.json, "choices.0.logprobs.top_logprobs"));
     free(ids);
+    daemon_stop(&d);
+}
+
+/* What a tokenizer puts behind a text is not in front of what continues it. */
+TEST(score_behind_a_text_that_goes_on) {
+    const char *dir = test_dir();
+    Daemon d;
+    REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"eos_token\":\"<|endoftext|>\","
+                    "\"add_bos_token\":false,\"add_eos_token\":true}");
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer a = score(&d, "{\"prompt\":\"ab\",\"continuations\":[\"c\"],\"noise_seed\":5}"),
+           b = score(&d, "{\"prompt\":[65,66],\"continuations\":[\"c\"],\"noise_seed\":5}");
+    CHECK_MSG(a.status == 200 && json_same(a.json, "choices.0.logprob", b.json, "choices.0.logprob"), "%s\n%s", a.body,
+              b.body);
     daemon_stop(&d);
 }
 

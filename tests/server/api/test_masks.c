@@ -132,6 +132,16 @@ TEST(suffix_with_the_token_0) {
     CHECK_MSG(ids && !strcmp(ids, "[0,65,66,300,67,301]"), "%s", a.body);
     free(ids);
     daemon_stop(&d);
+    /* What the tokenizer puts behind a text is not in front of the hole. */
+    test_write_text(dir, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"eos_token\":\"<fim_middle>\","
+                    "\"add_bos_token\":false,\"add_eos_token\":true}");
+    REQUIRE(daemon_start_at(&d, dir, NULL));
+    Answer same = http_post(&d, "/v1/completions",
+                            "{\"prompt\":\"ab\",\"suffix\":\"c\",\"max_tokens\":1,\"return_token_ids\":true}");
+    CHECK_MSG(json_same(same.json, "choices.0.prompt_token_ids", a.json, "choices.0.prompt_token_ids"), "%s",
+              same.body);
+    daemon_stop(&d);
     buffer_free(&b);
     free(text);
 }
