@@ -1,5 +1,6 @@
 /* Who has much waiting does not keep others out: turns, places of the queue and of the batch. */
 #include "server/engine/queue.h"
+#include "server/engine/runner.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 
@@ -216,4 +217,48 @@ TEST(engine_keeps_room_of_the_cache_for_newcomers) {
     end(&clock, 1, FINISH_CANCELLED);
     test_wait_idle(&t);
     test_engine_close(&t);
+}
+
+/* Until another one comes. */
+TEST(engine_gives_all_of_the_cache_to_a_client_alone) {
+    enum { CONTEXTS = 8, WHOLE = TEST_CONTEXT - 6 };
+    TestEngine t;
+    TestGate gate;
+    Config c = test_engine_config("noise");
+    EngineOptions o = test_engine_options();
+    Job *jobs[CONTEXTS - 1], *clock = test_job(900, 1, WHOLE, -1, false);
+    o.kv_tokens = CONTEXTS * TEST_CONTEXT;
+    open_beside_clock(&t, &c, &o, clock, &gate);
+    CHECK(request(&t, jobs, CONTEXTS - 1, 1, WHOLE) == SUBMIT_OK);
+    test_gate_move(&gate, 5, 0);
+    test_gate_wait(&gate);
+    CHECK_MSG(engine_stats(t.engine).queued == 0, "%d wait", engine_stats(t.engine).queued);
+    test_gate_open(&gate);
+    end(jobs, CONTEXTS - 1, FINISH_CANCELLED);
+    end(&clock, 1, FINISH_CANCELLED);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
+
+/* The last of it is two contexts, or a quarter of a small cache. */
+TEST(runner_keeps_the_last_of_the_cache_for_others) {
+    enum { CONTEXT = TEST_CONTEXT / KV_BLOCK, LARGE = 50 * CONTEXT, SMALL = 4 * CONTEXT };
+    static const struct {
+        int blocks, used;
+        bool spares;
+    } cases[] = {{LARGE, LARGE - 2 * CONTEXT - 1, true},
+                 {LARGE, LARGE - 2 * CONTEXT, false},
+                 {SMALL, SMALL - SMALL / 4 - 1, true},
+                 {SMALL, SMALL - SMALL / 4, false}};
+    const Model m = {.cfg = test_engine_config("noise")};
+    Job *job = test_job(0, 1, 1, -1, false);
+    Sequence s = {.job = job}, *running[] = {&s};
+    job->client = 1;
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        const Runner r = {
+            .model = &m, .pool = {.n = cases[i].blocks, .n_used = cases[i].used}, .running = running, .n_running = 1};
+        CHECK_MSG(runner_spares(&r, 1) == cases[i].spares, "%d of %d blocks", cases[i].used, cases[i].blocks);
+        CHECK(runner_spares(&r, 2));
+    }
+    job_release(job);
 }
