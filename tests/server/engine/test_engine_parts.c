@@ -238,6 +238,24 @@ TEST(kv_pool_keeps_one_end) {
     kv_pool_free(&p);
 }
 
+/* Nor do those that come at the same time, before any of it is computed. */
+TEST(kv_pool_keeps_one_end_of_several_at_once) {
+    KvPool p;
+    PrefixKey key = {0};
+    PoolPrefix found;
+    int prompt[40], tables[3][2], shared = 0;
+    for (int i = 0; i < 40; i++) prompt[i] = i;
+    kv_pool_init(&p, 6);
+    for (int i = 0; i < 3; i++) {
+        CHECK(kv_pool_take(&p, tables[i], 2, prompt, 40, &key, &found));
+        CHECK(found.n_blocks == (i > 0) && found.copy_rows == 0);
+    }
+    for (int b = 0; b < p.n; b++) shared += p.blocks[b].shared;
+    CHECK_MSG(shared == 2, "%d blocks are shared", shared);
+    for (int i = 0; i < 3; i++) kv_pool_release(&p, tables[i], 2);
+    kv_pool_free(&p);
+}
+
 /* The least recently used prefix goes first, and of one prefix the end before the beginning. */
 TEST(kv_pool_forgets_the_oldest) {
     KvPool p;
