@@ -113,7 +113,6 @@ static int take_oldest(KvPool *p) {
     int b = p->oldest;
     reference(p, b);
     if (p->blocks[b].shared) shared_remove(p, b);
-    p->blocks[b].step = 0;
     return b;
 }
 
