@@ -195,6 +195,18 @@ TEST(form_and_stop_strings) {
     daemon_stop(&d);
 }
 
+/* No end before so many tokens, and one that is sure to come right behind them. */
+TEST(form_and_min_tokens) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = http_post(&d, "/v1/completions",
+                         "{\"prompt\":\"The\",\"regex\":\"[ab]*\",\"min_tokens\":3,\"max_tokens\":9,\"temperature\":0,"
+                         "\"logit_bias\":{\"0\":100},\"return_token_ids\":true}");
+    CHECK_MSG(json_number(a.json, "usage.completion_tokens") == 4 && json_number(a.json, "choices.0.token_ids.3") == 0,
+              "%s", a.body);
+    daemon_stop(&d);
+}
+
 static const Bad bad[] = {
     {"{\"regex\":\"a(?=b)\"}", 400, "regex"},
     {"{\"regex\":[1]}", 400, "regex"},
