@@ -296,9 +296,10 @@ static bool victim_open(Victim *v) {
 
 static void victim_close(Victim *v) { daemon_stop(&v->daemon); }
 
+/* Such a request is not taken, so that a stream of it has a status of its own. */
 static void check_damaged(const Daemon *d) {
     CHECK_MSG(wait_health(d, 503), "/health stays green");
-    Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1}");
+    Answer a = http_post(d, "/v1/completions", "{\"max_tokens\":1,\"stream\":true}");
     answer_check_error(&a, 503, "", "damaged");
 }
 
