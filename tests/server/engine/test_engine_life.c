@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/team.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 
@@ -380,6 +381,22 @@ TEST(engine_counts_and_shows_life) {
           job->progress.first_token >= job->progress.started);
     CHECK(job->progress.finished >= job->progress.first_token);
     job_release(job);
+    test_engine_close(&t);
+}
+
+TEST(engine_has_as_many_threads_as_it_is_told) {
+    Config c = test_engine_config("plain");
+    EngineOptions o = test_engine_options();
+    TestEngine t;
+    EngineStats s;
+    int here = team_size();
+    o.threads = 3;
+    team_resize(o.threads);
+    int told = team_size(); /* 1 in a build without OpenMP */
+    team_resize(here);
+    test_engine_open(&t, &c, &o);
+    while (isinf((s = engine_stats(t.engine)).heartbeat_age)) usleep(200);
+    CHECK_MSG(s.threads == told, "%d threads, not %d", s.threads, told);
     test_engine_close(&t);
 }
 
