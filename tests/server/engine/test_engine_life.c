@@ -254,6 +254,38 @@ TEST(engine_stops_with_jobs_in_flight) {
     CHECK(cancelled > 0);
 }
 
+static void *close_engine(void *t) {
+    test_engine_close(t);
+    return NULL;
+}
+
+/* Of three that wait one gives way to another client's, and before the engine has told it so, it is to stop. */
+TEST(engine_stops_with_a_job_displaced) {
+    enum { WAITING = 3, ALL = WAITING + 1 };
+    Standstill s;
+    Job *jobs[ALL], *late = test_job(9, 5, 3, -1, false);
+    pthread_t closer;
+    double retry_after;
+    standstill(&s, one_at_a_time());
+    late->client = 1; /* which has the most */
+    for (int i = 0; i < ALL; i++) {
+        jobs[i] = test_job(i, 5, 3, -1, false);
+        jobs[i]->client = i < WAITING ? 1 : 2;
+        test_submit(&s.t, jobs[i]);
+    }
+    REQUIRE(pthread_create(&closer, NULL, close_engine, &s.t) == 0);
+    while (engine_submit(s.t.engine, &late, 1, &retry_after) != SUBMIT_DRAINING) usleep(200);
+    test_gate_open(&s.gate);
+    pthread_join(closer, NULL);
+    for (int i = 0; i < ALL; i++) {
+        CHECK_MSG(jobs[i]->progress.finish == (i == WAITING - 1 ? FINISH_DISPLACED : FINISH_CANCELLED),
+                  "job %d ended as %d", i, (int)jobs[i]->progress.finish);
+        job_release(jobs[i]);
+    }
+    job_release(late);
+    job_release(s.clock);
+}
+
 static Job *greedy(TestEngine *t, const int *stop_ids, int n_stop_ids, int min_tokens, int max_tokens) {
     Job *job = test_job(8, 20, max_tokens, 0, false);
     job->sampling.temperature = 0;
