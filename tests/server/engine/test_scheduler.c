@@ -68,6 +68,48 @@ TEST(scheduler_lets_long_prompts_get_on) {
     CHECK_MSG(rows[0] == 24 * PROMPT_ROWS_EACH, "%d rows", rows[0]);
 }
 
+enum { LONG = 2048, KNOWN = 20, SCORED = 2 };
+
+static Sequence sequence_of(Job *job, int *tokens, int *blocks, bool scored) {
+    return (Sequence){.job = job,
+                      .tokens = tokens,
+                      .blocks = blocks,
+                      .guess = {.length = GUESS_MOST},
+                      .n_prompt = job->n_prompt - scored,
+                      .n_tokens = scored ? LONG : KNOWN,
+                      .n_rows = scored ? 0 : KNOWN - 1};
+}
+
+/* Streams whose text has a period, beside long prompts that are scored: no more logits than there is memory for. */
+static void check_logits_beside(int streams) {
+    static int tokens[LONG + GUESS_MOST], blocks[LONG / KV_BLOCK + 1];
+    int all = streams + SCORED, guessed = streams ? DECODE_ROWS - streams : 0;
+    Sequence sequences[DECODE_ROWS + SCORED], *running[DECODE_ROWS + SCORED];
+    KvPool pool = {0};
+    Scheduler p;
+    Config c = test_engine_config("noise");
+    scheduler_init(&p, &c, all, CHUNK);
+    p.guess = true;
+    for (int k = 0; k < LONG; k++) tokens[k] = k % 3;
+    for (int i = 0; i < all; i++) {
+        bool scored = i >= streams;
+        Job *job = job_new(tokens, scored ? LONG : 1, scored ? 0 : LONG, -1, scored);
+        sequences[i] = sequence_of(job, tokens, blocks, scored);
+        running[i] = &sequences[i];
+    }
+    scheduler_step(&p, running, all, &pool);
+    CHECK_MSG(p.batch.n - p.prompt_rows == streams + guessed, "%d rows of streams", p.batch.n - p.prompt_rows);
+    CHECK_MSG(p.prompt_rows == SCORED_ROWS - guessed && p.n_logit_rows <= all + SCORED_ROWS, "%d rows, %d of logits",
+              p.prompt_rows, p.n_logit_rows);
+    for (int i = 0; i < all; i++) job_release(sequences[i].job);
+    scheduler_free(&p);
+}
+
+TEST(scheduler_bounds_the_rows_of_logits) {
+    check_logits_beside(0);
+    check_logits_beside(2);
+}
+
 /* Forms that take 40 and 30 of the 64 visits a byte do not draw in one step; small ones and those without always do. */
 TEST(scheduler_lets_hard_forms_draw_one_by_one) {
     enum { N = 6 };
