@@ -60,6 +60,8 @@ TEST(guess_that_fails_asks_for_more_in_common) {
     for (int i = 0; i < 2 * GUESS_DISTRUST; i++) guess_learn(&g, 1, 0);
     int loop[40] = {0};
     CHECK(guess_of(&g, loop, COUNTOF(loop), GUESS_MOST, out) == 1); /* a loop is always believed */
+    guess_learn(&g, GUESS_MOST, GUESS_MOST);
+    CHECK(g.distrust == GUESS_DISTRUST - 1); /* trust comes back one by one, however long a guess was right */
 }
 
 TEST(guess_grows_while_it_is_right) {
