@@ -232,6 +232,14 @@ TEST(sampler_penalties) {
     s.presence_penalty = -0.6f;
     CHECK(sample_token(&s, logits, 4, history, 2, 4, NULL, 0, &scratch) == 1);
     for (int i = 0; i < 4; i++) CHECK(scratch.counts[i] == 0);
+    const LogitBias bias = {.id = 2, .bias = 6.5f}; /* comes first: 5.5 becomes 2.75, not -1 -2 and 4.5 */
+    s = plain;
+    s.temperature = 0;
+    s.bias = &bias;
+    s.n_bias = 1;
+    CHECK(sample_token(&s, logits, 4, history, 2, 4, NULL, 0, &scratch) == 2);
+    s.repetition_penalty = 2;
+    CHECK(sample_token(&s, logits, 4, history + 1, 1, 1, NULL, 0, &scratch) == 0);
     sample_scratch_free(&scratch);
 }
 
@@ -260,6 +268,26 @@ TEST(sampler_survives_nan_and_infinity) {
     token_logprobs(infinite, 6, 1, &chosen, top, 8);
     token_logprobs(nan_only, 3, 1, &chosen, top, 8);
     CHECK(isnan(chosen) && top[0].id == -1);
+    sample_scratch_free(&scratch);
+}
+
+/* Of the few that top_k leaves of many. */
+TEST(sampler_again_draws_what_may_come) {
+    enum { V = 1500 };
+    static const int first[] = {1300, 40, 700}; /* the most probable */
+    float logits[V] = {0}, within[V];
+    SampleScratch scratch;
+    sample_scratch_init(&scratch, V);
+    Sampling s = plain;
+    s.top_k = COUNTOF(first);
+    for (size_t i = 0; i < COUNTOF(first); i++) logits[first[i]] = 9;
+    for (size_t i = 0; i < COUNTOF(first); i++) {
+        for (int k = 0; k < V; k++) within[k] = k == first[i] ? 0 : -INFINITY;
+        int id = sample_again(&s, (Attempt){1, within}, logits, V, NULL, 0, 0, NULL, 0, &scratch);
+        CHECK_MSG(id == first[i], "%d, not %d", id, first[i]);
+    }
+    for (int k = 0; k < V; k++) within[k] = logits[k] > 0 ? -INFINITY : 0;
+    CHECK(sample_again(&s, (Attempt){1, within}, logits, V, NULL, 0, 0, NULL, 0, &scratch) == -1);
     sample_scratch_free(&scratch);
 }
 
