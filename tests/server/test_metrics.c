@@ -174,6 +174,10 @@ TEST(metrics_of_one_answer) {
            parts = value_of(a.body, "vllm:request_prefill_time_seconds_sum", "") +
                    value_of(a.body, "vllm:request_decode_time_seconds_sum", "");
     CHECK_MSG(whole > 0 && fabs(whole - parts) < 1e-3 * whole, "%g s, their parts %g s", whole, parts);
+    whole += value_of(a.body, "noised_queue_seconds_sum", "");
+    parts = value_of(a.body, "noised_time_to_first_token_seconds_sum", "") +
+            value_of(a.body, "noised_inter_token_seconds_sum", "");
+    CHECK_MSG(fabs(whole - parts) < 1e-3 * whole, "%g s since it came, its tokens %g s", whole, parts);
     daemon_stop(&d);
 }
 
