@@ -8,10 +8,9 @@
 #include <string.h>
 
 /* False when there is no room, now or because something is missing before it. */
-static bool reserve(Buffer *b, size_t more) {
+static bool grow(Buffer *b, size_t capacity) {
     if (b->failed) return false;
-    if (b->n + more <= b->capacity) return true;
-    size_t capacity = MAX(b->n + more, MAX(256, 2 * b->capacity));
+    if (capacity <= b->capacity) return true;
     char *data = try_realloc(b->data, capacity);
     b->failed = !data;
     if (!data) return false;
@@ -19,6 +18,13 @@ static bool reserve(Buffer *b, size_t more) {
     b->capacity = capacity;
     return true;
 }
+
+static bool reserve(Buffer *b, size_t more) {
+    bool fits = b->n + more <= b->capacity;
+    return grow(b, fits ? 0 : MAX(b->n + more, MAX(256, 2 * b->capacity)));
+}
+
+void buffer_reserve(Buffer *b, size_t n) { grow(b, n); }
 
 void buffer_append(Buffer *b, const void *data, size_t n) {
     if (n == 0 || !reserve(b, n)) return;

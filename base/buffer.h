@@ -16,6 +16,7 @@ typedef struct Buffer {
 void buffer_append(Buffer *b, const void *data, size_t n);
 void buffer_text(Buffer *b, const char *text);
 void buffer_print(Buffer *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buffer_reserve(Buffer *b, size_t n); /* room for n bytes in all, and no more */
 void buffer_free(Buffer *b);
 
 #endif

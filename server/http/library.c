@@ -215,10 +215,18 @@ static HttpConnection *largest_body(struct Http *h) {
     return most;
 }
 
+/* Growing by twice its room, a body could take more than the largest may have, which is all that one can count on. */
+static void take_body(HttpConnection *c, const char *data, size_t n) {
+    size_t most = (size_t)c->http->options.max_body;
+    bool full = c->body.n + n > c->body.capacity;
+    if (full && 2 * c->body.capacity > most) buffer_reserve(&c->body, most);
+    buffer_append(&c->body, data, n);
+}
+
 static enum MHD_Result see_body(HttpConnection *c, const char *data, size_t *n) {
     struct Http *h = c->http;
     size_t before = c->body.capacity;
-    buffer_append(&c->body, data, *n);
+    take_body(c, data, *n);
     *n = 0;
     h->n_body_bytes += c->body.capacity - before;
     h->most_body_bytes = MAX(h->most_body_bytes, h->n_body_bytes);

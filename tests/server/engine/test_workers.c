@@ -364,6 +364,20 @@ static void send_at_once(const Daemon *d, const char *body, int n, int *fds) {
     kill(d->pid, SIGCONT);
 }
 
+/* There is room for one of the largest, again and again, whatever the pieces are that it comes in. */
+TEST(large_bodies_give_their_memory_back) {
+    enum { LARGEST = 1 << 18 };
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, "--max-body 262144 --max-bodies 262144"));
+    for (int n = LARGEST; n > LARGEST / 2; n -= LARGEST / 8) {
+        char *body = padded("{\"prompt\":\"The river\"}", (size_t)n);
+        Answer a = http_post(&d, "/tokenize", body);
+        CHECK_MSG(a.status == 200, "%d bytes: %d: %s", n, a.status, a.body);
+        free(body);
+    }
+    daemon_stop(&d);
+}
+
 static bool is_refused(int fd) {
     char *text = raw_read_until(fd, "\r\n");
     bool refused = text && strstr(text, "HTTP/1.1 429") != NULL;
