@@ -98,7 +98,7 @@ void quota_tokens(Quota *q, uint64_t key, double now, int64_t tokens) {
     if (!q->limits.tokens) return;
     pthread_mutex_lock(&q->mutex);
     QuotaUse *use = find(q, key, now);
-    if (use) use->tokens = MIN(use->tokens - (double)tokens, q->limits.tokens);
+    if (use) use->tokens -= (double)tokens; /* above the limit until somebody looks */
     pthread_mutex_unlock(&q->mutex);
 }
 

@@ -47,6 +47,42 @@ TEST(quota_of_tokens_is_taken_before_and_given_back) {
     quota_close(&q);
 }
 
+/* Of two that are used up the one that takes longer is told. */
+TEST(quota_of_requests_and_tokens) {
+    static const struct {
+        int requests, tokens; /* used */
+        double wait;
+        const char *what;
+    } cases[] = {{6, 0, 10, "6 requests a minute"}, {6, 630, 10, "6 requests"}, {6, 700, 10.1, "600 tokens a minute"}};
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        Quota q;
+        ApiError e = {0};
+        quota_open(&q, (QuotaLimits){.requests = 6, .tokens = 600});
+        for (int n = 0; n < cases[i].requests; n++) CHECK(take(&q, 1, 0) == 200);
+        quota_tokens(&q, 1, 0, cases[i].tokens);
+        CHECK(quota_request(&q, 1, 0, &e) == -1);
+        CHECK_MSG(fabs(e.retry_after - cases[i].wait) < 1e-9 && strstr(e.message, cases[i].what), "%g s: %s",
+                  e.retry_after, e.message);
+        quota_close(&q);
+    }
+}
+
+/* How many are left, and in how many seconds all will be. */
+TEST(quota_headers_say_what_is_left) {
+    Quota q;
+    Buffer b = {0};
+    quota_open(&q, (QuotaLimits){.requests = 6, .tokens = 600});
+    for (int n = 0; n < 2; n++) CHECK(take(&q, 1, 0) == 200);
+    quota_tokens(&q, 1, 0, 700);
+    quota_headers(&q, 1, 5, &b);
+    buffer_append(&b, "", 1);
+    CHECK_MSG(strstr(b.data, "-remaining-requests: 4\r\n") && strstr(b.data, "-reset-requests: 15.000s\r\n"), "%s",
+              b.data);
+    CHECK_MSG(strstr(b.data, "-remaining-tokens: 0\r\n") && strstr(b.data, "-reset-tokens: 65.000s\r\n"), "%s", b.data);
+    buffer_free(&b);
+    quota_close(&q);
+}
+
 /* What has waited to be read asks again: only the first of a burst finds a token left. */
 TEST(quota_of_tokens_after_a_wait) {
     Quota q;
@@ -67,6 +103,11 @@ TEST(quota_forgets_whole_buckets) {
     quota_open(&q, (QuotaLimits){.requests = 60});
     for (int i = 1; i <= 1000; i++) CHECK(take(&q, (uint64_t)i, 2 * i) == 200);
     CHECK_MSG(q.n <= 2, "%d places", q.n);
+    quota_close(&q);
+    quota_open(&q, (QuotaLimits){.requests = 60, .tokens = 600});
+    CHECK(take(&q, 1, 0) == 200);
+    quota_tokens(&q, 1, 0, 1200);
+    CHECK(take(&q, 2, 30) == 200 && take(&q, 1, 30) == 429); /* which still owes tokens */
     quota_close(&q);
 }
 
