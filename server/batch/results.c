@@ -77,8 +77,7 @@ static int cut(const Results *r, Err *err) {
 
 /* What no newline ends is the beginning of a line, or the file is somebody else's. */
 static int cut_torn(const Results *r, const LineReader *l, Err *err) {
-    size_t n = MIN(l->text.n, sizeof opening - 1);
-    if (n == 0 || memcmp(l->text.data, opening, n))
+    if (memcmp(l->text.data, opening, MIN(l->text.n, sizeof opening - 1)) != 0)
         return err_set(err, "%s: line %" PRId64 " is no result of a batch", r->path, l->number);
     log_line("%s: line %" PRId64 " was not written whole, and is done again", r->path, l->number);
     return cut(r, err);

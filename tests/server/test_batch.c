@@ -164,12 +164,14 @@ TEST(batch_answers_tasks) {
     check_same(CHECKPOINT_IMAGES, "", images, COUNTOF(images));
 }
 
-/* Bodies that workers read, and those that are too large for anybody. */
+/* Bodies that workers read, the largest of these, and those that are too large for anybody. */
 TEST(batch_answers_large_bodies) {
-    static char large[9000], larger[20000];
+    static char large[9000], largest[16384 + 1], larger[20000];
     snprintf(large, sizeof large, "{\"prompt\":\"%8000s\"}", "river");
+    snprintf(largest, sizeof largest, "{\"prompt\":\"%*s\"}", 16384 - 13, "river");
     snprintf(larger, sizeof larger, "{\"prompt\":\"%18000s\"}", "river");
-    const Asked asked[] = {{"/tokenize", large}, {"/tokenize", larger}, {"/v1/completions", large}};
+    const Asked asked[] = {
+        {"/tokenize", large}, {"/tokenize", largest}, {"/tokenize", larger}, {"/v1/completions", large}};
     check_same(CHECKPOINT_SMALL, "--max-body 16384", asked, COUNTOF(asked));
 }
 
@@ -216,7 +218,10 @@ TEST(batch_names_bad_lines_and_does_the_rest) {
         buffer_print(&b, "%s%s", cases[i].line, i + 1 < COUNTOF(cases) ? "\n" : "");
     batch_write(&p, &b);
     for (int again = 0; again < 2; again++) {
-        CHECK(batch_to_its_end(&p, "", NULL) == 3);
+        char *said;
+        CHECK(batch_to_its_end(&p, "", &said) == 3);
+        CHECK_MSG(!strstr(said, "are of no line"), "%s", said);
+        free(said);
         BatchResults r = batch_results(&p);
         CHECK_MSG(r.n == (int)COUNTOF(cases) - 1, "%s", r.text);
         for (size_t i = 0; i < COUNTOF(cases); i++) {

@@ -139,6 +139,21 @@ TEST(batch_says_when_the_disk_is_full) {
     batch_results_free(&right);
 }
 
+/* Of a request that was refused, too: it is not asked again. */
+TEST(batch_tells_of_the_errors_of_a_former_run) {
+    BatchPlace p = batch_place(CHECKPOINT_SMALL);
+    Buffer b = {0};
+    batch_put(&b, "a", "/tokenize", "{\"prompt\":\"x\"}");
+    batch_put(&b, "b", "/tokenize", "{\"prompt\":1}");
+    batch_write(&p, &b);
+    for (int again = 0; again < 2; again++) {
+        char *said;
+        int status = batch_to_its_end(&p, "", &said);
+        CHECK_MSG(status == 3 && count_results(&p) == 2 && !strstr(said, "are of no line"), "%d: %s", status, said);
+        free(said);
+    }
+}
+
 TEST(batch_feeds_no_more_than_the_queue_takes) {
     BatchPlace p = batch_place(CHECKPOINT_SMALL);
     write_many(&p, 60, ",\"n\":3");
