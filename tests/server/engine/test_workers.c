@@ -113,6 +113,35 @@ TEST(workers_take_fair_turns_within_bounds) {
     CHECK(atomic_load(&n_freed) == 7 && atomic_load(&n_woken) == 7);
 }
 
+static Workers *taking;
+static Piece *newcomer;
+
+static bool run_and_submit(Work *w) {
+    CHECK(workers_submit(taking, &newcomer->work, false));
+    return run_piece(w);
+}
+
+/* Rounds go on: who comes to the second piece of another client is not before its third, that has waited. */
+TEST(workers_serve_no_newcomer_before_its_round) {
+    Piece *blocker, *pieces[3];
+    taking = start_held(1, &blocker);
+    REQUIRE(taking);
+    newcomer = make_piece(2, 4);
+    for (int i = 0; i < 3; i++) {
+        pieces[i] = make_piece(1, i + 1);
+        if (i == 1) pieces[i]->work.run = run_and_submit;
+        CHECK(workers_submit(taking, &pieces[i]->work, false));
+    }
+    atomic_store(&held, false);
+    wait_done(pieces[2]);
+    wait_done(newcomer);
+    for (int i = 0; i < 5; i++) CHECK_MSG(order[i] == i, "piece %d is %d", i, order[i]);
+    for (int i = 0; i < 3; i++) workers_release(taking, &pieces[i]->work);
+    workers_release(taking, &newcomer->work);
+    workers_release(taking, &blocker->work);
+    workers_stop(taking);
+}
+
 TEST(workers_release_a_client_that_is_gone) {
     Piece *blocker, *waiting;
     Workers *p = start_held(1, &blocker);
