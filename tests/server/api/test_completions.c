@@ -112,6 +112,33 @@ TEST(completion_noise_seed_list) {
     daemon_stop(&d);
 }
 
+static Answer of_prompt(const Daemon *d, const char *more) {
+    Answer a = complete(d, test_text("{\"prompt\":\"The river runs below the mill, and the miller counts the stones.\","
+                                     "\"max_tokens\":1,%s}",
+                                     more));
+    CHECK_MSG(a.status == 200, "%s: %s", more, a.body);
+    return a;
+}
+
+static double cached_tokens(const Daemon *d, const char *more) {
+    Answer a = of_prompt(d, more);
+    return json_number(a.json, "usage.prompt_tokens_details.cached_tokens");
+}
+
+/* Its rows are those of that seed, whatever the choice's own, so that they are there for the next one. */
+TEST(completion_noise_prompt_seed) {
+    Daemon d;
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    Answer a = of_prompt(&d, "\"seed\":1,\"noise_prompt_seed\":5,\"prompt_logprobs\":0"),
+           b = of_prompt(&d, "\"seed\":5,\"prompt_logprobs\":0");
+    CHECK_MSG(json_same(a.json, "choices.0.prompt_logprobs", b.json, "choices.0.prompt_logprobs"), "%s\n%s", a.body,
+              b.body);
+    CHECK(json_number(a.json, "choices.0.noise_seed") == 1);
+    CHECK(cached_tokens(&d, "\"seed\":1,\"noise_prompt_seed\":6") == 0);
+    CHECK(cached_tokens(&d, "\"seed\":2,\"noise_prompt_seed\":6") > 0 && cached_tokens(&d, "\"seed\":2") == 0);
+    daemon_stop(&d);
+}
+
 /* A list of prompts equals separate requests, whatever form they come in. */
 TEST(completion_prompt_forms) {
     Daemon d;

@@ -52,6 +52,9 @@ TEST(component_is_drawn_by_the_seed_or_named) {
     Answer both = http_post(&d, "/v1/completions", body);
     CHECK(both.status == 200 && component(&both, 0) == own && component(&both, 1) == other);
     CHECK(!strcmp(text(&both, 0), text(&drawn, 0)) && strcmp(text(&both, 1), text(&drawn, 0)));
+    Answer four = http_post(&d, "/v1/completions",
+                            "{\"prompt\":[\"a\",\"b\"],\"n\":2,\"max_tokens\":1,\"noise_component\":[4,3,2,1]}");
+    for (int i = 0; i < 4; i++) CHECK_MSG(component(&four, i) == 4 - i, "%s", four.body);
     snprintf(body, sizeof body,
              "{\"request\":{" ASKED ",\"noise_seed\":9,\"n\":2,\"noise_component\":[%d,%d]},\"response\":", own, other);
     Buffer replay = {0};
