@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "model/noise.h"
+#include "model/shape.h"
 #include "model/ops/op.h"
 #include "tests/support/models.h"
 #include "tests/support/test.h"
@@ -15,12 +17,14 @@ enum { LENGTH = 21 };
 static const NoiseKey KEY = {.seed = 99, .scale = 1};
 
 /* Logits of a fixed text by the serving path, malloc'ed. */
-static float *logits_of(const TestModel *t) {
+static float *logits_under(const TestModel *t, NoiseKey key) {
     int tokens[LENGTH], chunk = LENGTH;
     Draws d = draws_open(4, DRAW_TEST, 0);
     for (int i = 0; i < LENGTH; i++) tokens[i] = (int)draw_below(&d, (uint64_t)t->model.cfg.vocab_size);
-    return test_serve(&t->model, tokens, LENGTH, KEY, &chunk, 1);
+    return test_serve(&t->model, tokens, LENGTH, key, &chunk, 1);
 }
+
+static float *logits_of(const TestModel *t) { return logits_under(t, KEY); }
 
 static double distance(const TestModel *a, const TestModel *b) {
     float *x = logits_of(a), *y = logits_of(b);
@@ -245,6 +249,48 @@ TEST(noise_mixture_of_one_kind_is_gaussian) {
     CHECK(distance(&a, &b) > 1e-3);
     test_model_free(&a);
     test_model_free(&b);
+}
+
+static void twice(Weight *w) {
+    for (size_t i = 0; i < weight_count(w); i++) weight_f32(w)[i] *= 2;
+}
+
+/* Of a sequence that has a component the scale weighs the mean as well, and without Gaussians the mean is all. */
+TEST(noise_scale_weighs_the_mean_of_a_component) {
+    static const char *const variants[] = {"components", "residual"};
+    const NoiseKey noise = {.seed = 99, .scale = 2, .component = 2}, once = {.seed = 99, .scale = 1, .component = 2},
+                   mean = {.seed = 99, .scale = 2, .component = 2, .means_only = true};
+    for (size_t v = 0; v < COUNTOF(variants); v++) {
+        Config c = test_variant(attention_kind_find("symmetric"), variants[v]);
+        TestModel t;
+        REQUIRE(test_model_init(&t, &c, 21));
+        float *drawn = logits_under(&t, noise), *means = logits_under(&t, mean);
+        each_named(&t, "noise.sigma", set_zero);
+        float *quiet = logits_under(&t, noise);
+        each_named(&t, "noise.mu", twice);
+        float *doubled = logits_under(&t, once);
+        size_t bytes = (size_t)(LENGTH * c.vocab_size) * sizeof *means;
+        CHECK_MSG(memcmp(means, drawn, bytes) && !memcmp(means, quiet, bytes), "%s: means alone", variants[v]);
+        CHECK_MSG(!memcmp(doubled, quiet, bytes), "%s: twice the means", variants[v]);
+        free(drawn);
+        free(means);
+        free(quiet);
+        free(doubled);
+        test_model_free(&t);
+    }
+}
+
+/* Which one is drawn anew for every seed, micro-batch and row of it. */
+TEST(noise_component_is_drawn_by_all_of_the_key) {
+    Config c = test_variant(attention_kind_find("symmetric"), "components");
+    for (int part = 0; part < 3; part++) {
+        bool seen[NOISE_COMPONENTS_MAX] = {false};
+        for (uint32_t i = 0; i < 64; i++) {
+            const NoiseKey keys[] = {{.seed = i}, {.stream = i}, {.sequence = i}};
+            seen[noise_component(&c, &keys[part])] = true;
+        }
+        for (int k = 0; k < config_noise_components(&c); k++) CHECK_MSG(seen[k], "part %d: component %d", part, k);
+    }
 }
 
 /* What noise_deviation says of a mixture is how far the drawn noise really spreads. */
