@@ -178,6 +178,10 @@ TEST(metrics_of_one_answer) {
     parts = value_of(a.body, "noised_time_to_first_token_seconds_sum", "") +
             value_of(a.body, "noised_inter_token_seconds_sum", "");
     CHECK_MSG(fabs(whole - parts) < 1e-3 * whole, "%g s since it came, its tokens %g s", whole, parts);
+    ask(&d, "{\"prompt\":\"The river\",\"max_tokens\":400,\"ignore_eos\":true,\"deadline_ms\":1}", 1, &t);
+    a = metrics_now(&d);
+    CHECK(value_of(a.body, "noised_choices_total", "deadline") == 1); /* whose end counts like others */
+    CHECK(value_of(a.body, "noised_end_to_end_seconds_count", "") == 2);
     daemon_stop(&d);
 }
 

@@ -199,7 +199,9 @@ TEST(workers_last_one_takes_what_has_waited) {
         Piece *slow = make_piece(1, 1), *brief = make_piece(1, 2);
         int before = atomic_load(&n_run);
         brief->work.brief = true;
-        CHECK(workers_submit(p, &slow->work, false) && workers_submit(p, &brief->work, false));
+        CHECK(workers_submit(p, &slow->work, false));
+        usleep(20000); /* the last one has seen it, and waits again */
+        CHECK(workers_submit(p, &brief->work, false));
         wait_done(brief);
         CHECK_MSG(policy == SCHED_OTHER, "policy %d", policy);
         wait_done(slow);
