@@ -327,3 +327,25 @@ TEST(examples_read_published_files) {
         if (good) examples_free(&e);
     }
 }
+
+/* Each with a byte for its end. */
+TEST(labels_have_bounds) {
+    Labels l = {0};
+    char name[LABEL_BYTES + 1] = {0};
+    Err err;
+    memset(name, 'x', LABEL_BYTES);
+    CHECK(labels_add(&l, name, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "has 64 bytes, at most 63"), "%s", err.msg);
+    name[LABEL_BYTES - 1] = 0;
+    for (int i = 0; i < LABELS_BYTES / LABEL_BYTES - 1; i++) {
+        name[0] = (char)('0' + i);
+        CHECK(labels_add(&l, name, &err) == i);
+    }
+    name[0] = 'z';
+    CHECK(labels_add(&l, "abc", &err) == 63 && l.used == LABELS_BYTES - 60);
+    name[60] = 0;
+    CHECK(labels_add(&l, name, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "more than 4096 bytes"), "%s", err.msg);
+    name[59] = 0;
+    CHECK(labels_add(&l, name, &err) == 64 && l.used == LABELS_BYTES);
+}

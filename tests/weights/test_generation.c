@@ -51,12 +51,13 @@ TEST(generation_refuses_by_name) {
         {"{\"do_sample\":1}", "do_sample"},
         {"{\"eos_token_id\":300}", "eos_token_id names 300, must be a token id from 0 to 299"},
         {"{\"eos_token_id\":[1,\"x\"]}", "eos_token_id names \"x\""},
-        {"{\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10]}", "more than 8 ids"},
+        {"{\"eos_token_id\":[1,2,3,4,5,6,7,8]}", "more than 8 ids"}, /* and the config's own */
+        {"{\"eos_token_id\":[1,2,3,4,5,6,7]}", NULL},
     };
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         const char *dir = folder(bad[i][0]);
         test_checkpoint_open(dir, bad[i][1], bad[i][0]);
-        test_checkpoint_open(dir, GENERATION_FILE, bad[i][0]);
+        if (bad[i][1]) test_checkpoint_open(dir, GENERATION_FILE, bad[i][0]);
     }
 }
 

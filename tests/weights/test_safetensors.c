@@ -435,15 +435,18 @@ TEST(files_failed_write_leaves_the_old_file) {
         small = (struct rlimit){.rlim_cur = limit, .rlim_max = old.rlim_max};
         setrlimit(RLIMIT_FSIZE, &small);
         int rc = safe_save(path, good, 1, 1, &err);
+        bool left = access(temp, F_OK) == 0;
+        int whole = file_write(path, before, n, NULL);
         setrlimit(RLIMIT_FSIZE, &old);
         CHECK_MSG(rc == -1 && strstr(err.msg, "File too large"), "limit %llu: %d", (unsigned long long)limit, rc);
-        CHECK(access(temp, F_OK) == -1);
+        CHECK(!left && whole == -1 && access(temp, F_OK) == -1);
     }
     signal(SIGXFSZ, SIG_DFL);
     size_t m;
     char *after = test_read_file(path, &m);
     CHECK(n == m && !memcmp(before, after, n));
     CHECK(file_write("/nonexistent/x", "", 0, &err) == -1 && strstr(err.msg, "No such file"));
+    CHECK(file_write(dir, "x", 1, &err) == -1 && access(test_text("%s.tmp", dir), F_OK) == -1); /* it is a folder */
     CHECK(!file_read(path, n - 1, &m, &err) && strstr(err.msg, "at most"));
     free(before);
     free(after);
