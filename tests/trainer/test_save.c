@@ -4,6 +4,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/save.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -171,6 +172,37 @@ TEST(save_that_fails_is_told) {
     fill(&f, 4);
     CHECK(begin(&f, 4, &err) == 0 && save_end(&f.save, &err) == 0);
     check_file(&f, 4, 4);
+    saved_close(&f);
+}
+
+/* What follows the commit reads the file, another byte of which is damaged each time. */
+static int spoil(void *context, const OptimizerOut *out, Err *err) {
+    const ParamSet *ps = context;
+    SafeFile file;
+    for (int copy = 0; copy < 2; copy++) { /* of the first and of the second tensor's master weights */
+        int fd = open(out->path, O_RDWR);
+        unsigned char byte;
+        off_t at = (off_t)out->offsets[copy] + 7;
+        CHECK(pread(fd, &byte, 1, at) == 1);
+        byte ^= 1;
+        CHECK(pwrite(fd, &byte, 1, at) == 1);
+        CHECK(optimizer_out_bind(out, &file, ps, err) == -1);
+        byte ^= 1;
+        CHECK(pwrite(fd, &byte, 1, at) == 1);
+        close(fd);
+    }
+    return -1;
+}
+
+TEST(save_that_is_damaged_makes_no_model) {
+    Saved f;
+    Err err = {""};
+    saved_open(&f);
+    fill(&f, 1);
+    f.save.accompany = spoil;
+    f.save.context = &f.ps;
+    CHECK(save_now(&f.save, &f.o, &f.ps, f.dir, 1, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "master.a.short from element 0 on has sha256 "), "%s", err.msg);
     saved_close(&f);
 }
 
