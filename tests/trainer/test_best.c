@@ -1,12 +1,25 @@
 /* The best checkpoint beside the last. */
 #include "tests/support/test.h"
 #include "tests/trainer/test_trainer.h"
+#include "trainer/training.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The first of equals, and nothing that is no figure. */
+TEST(best_is_the_first_of_equals) {
+    static const struct {
+        double figure;
+        bool best;
+    } seen[] = {{NAN, false}, {-3, true}, {-3, false}, {NAN, false}, {-2.5, true}, {-2.6, false}};
+    Training t = {0};
+    for (size_t i = 0; i < COUNTOF(seen); i++)
+        CHECK_MSG(training_see(&t, (int64_t)i + 1, seen[i].figure) == seen[i].best, "step %zu", i + 1);
+    CHECK(t.best.step == 5);
+}
 
 static void hash_weights(const char *dir, const char *folder, char hex[65]) {
     const char *run = test_text("%s/%s", dir, folder);
@@ -80,6 +93,9 @@ TEST(best_checkpoint_of_an_evaluation_cut_short) {
     }
     char *whole = log_of(dir, "whole"), *cut = log_of(dir, "cut");
     CHECK_MSG(whole && cut && !strcmp(whole, cut), "%s against %s", whole, cut);
+    const char *end = strstr(whole, "{\"step\":2,"), *all = strstr(end, "\"val_loss\":"),
+               *some = strstr(end, "\"best\":");
+    CHECK_MSG(all && some && atof(all + 11) != atof(some + 7), "%s", end); /* of a sample, as those before */
     hash_weights(dir, "whole/best", best[0]);
     hash_weights(dir, "cut/best", best[1]);
     CHECK(!strcmp(best[0], best[1]));

@@ -369,6 +369,19 @@ TEST(trainer_optimizer_file_has_a_tree_of_digests) {
     filed_close(&f);
 }
 
+/* Which digests do not tell of: it was saved so. */
+TEST(trainer_optimizer_file_with_a_nan_is_refused) {
+    Filed f;
+    Err err = {""};
+    int64_t step;
+    filed_open(&f);
+    f.o.v[LONG + 1] = NAN;
+    REQUIRE(save_now(&(Save){0}, &f.o, &f.ps, f.dir, 3, &err) == 0);
+    CHECK(optimizer_load(&f.o, &f.ps, f.dir, &step, &err) == -1);
+    CHECK_MSG(strstr(err.msg, "v.a.short holds NaN or infinity, first at element 1"), "%s", err.msg);
+    filed_close(&f);
+}
+
 /* Those that were saved before there were such digests. */
 TEST(trainer_optimizer_file_of_one_digest_is_read) {
     Filed f;

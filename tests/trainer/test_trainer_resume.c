@@ -259,6 +259,19 @@ TEST(trainer_start_that_was_stopped_blocks_nothing) {
     CHECK(has(run, "trainer_state.json") && !has(run, "unsaved"));
 }
 
+/* In a save, or between it and the end of the sign that nothing was saved. */
+TEST(trainer_resume_removes_what_a_kill_left) {
+    static const char *const left[] = {"optimizer.safetensors.tmp", "model.safetensors.tmp", "log.jsonl.tmp",
+                                       "unsaved"};
+    const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file(),
+               *run = test_text("%s/run", dir);
+    trainer_done(test_text("pretrain --config %s --data %s --steps 2 --batch 1 --out %s", config, text, run));
+    for (size_t i = 0; i < COUNTOF(left); i++) test_write_file(test_text("%s/%s", run, left[i]), "torn", 4);
+    trainer_done(test_text("pretrain --resume --steps 3 --out %s", run));
+    for (size_t i = 0; i < COUNTOF(left); i++) CHECK_MSG(!has(run, left[i]), "%s is still there", left[i]);
+    CHECK(has(run, "trainer_state.json") && has(run, "tokenizer.json"));
+}
+
 /* A tokenizer.json that no start has made is somebody's. */
 TEST(trainer_start_keeps_a_tokenizer_of_others) {
     const char *dir = test_dir(), *text = trainer_text_file(8000), *config = trainer_config_file();
