@@ -107,6 +107,26 @@ TEST(systemd_lifecycle) {
     manager_close(fd);
 }
 
+/* Or the manager would end a daemon that lets long answers end. */
+TEST(systemd_watchdog_hears_while_it_drains) {
+    Daemon d;
+    int fd = manager_open("@noised-test-drain");
+    setenv("WATCHDOG_USEC", "400000", 1);
+    bool up = daemon_start(&d, CHECKPOINT_SLOW, NULL);
+    unsetenv("WATCHDOG_USEC");
+    if (up) {
+        int stream = raw_completion(&d, "{\"max_tokens\":60000,\"ignore_eos\":true,\"stream\":true}");
+        CHECK(raw_expect(stream, "data: "));
+        kill(d.pid, SIGTERM);
+        expect_message(fd, "STOPPING=1", "");
+        expect_message(fd, "WATCHDOG=1", "");
+        expect_message(fd, "WATCHDOG=1", "");
+        close(stream);
+        daemon_stop(&d);
+    }
+    manager_close(fd);
+}
+
 /* Files that change under the daemon end its service, which manager and log hear of at once, as of what ends that. */
 TEST(systemd_hears_of_damage) {
     Daemon d;
