@@ -57,6 +57,12 @@ TEST(describe_template_tokens) {
         CHECK_MSG(a.status == 200 && json_number(a.json, cases[i].count) == cases[i].tokens, "%s: %s", cases[i].body,
                   a.body);
     }
+    /* What stands in front is not shown, and of a shortened prompt nothing stands there. */
+    Answer all = http_post(&d, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":0,\"echo\":true}");
+    Answer end = http_post(&d, "/v1/completions",
+                           "{\"prompt\":\"ab\",\"max_tokens\":0,\"echo\":true,\"truncate_prompt_tokens\":2}");
+    CHECK_MSG(!strncmp(answer_text(&all, 0), "ab", 2) && !strcmp(answer_text(&end, 0), answer_text(&all, 0) + 1),
+              "%s\n%s", all.body, end.body);
     Answer a = http_post(&d, "/tokenize", "{\"content\":\"ab\",\"add_special\":true}");
     CHECK(json_number(a.json, "tokens.0") == 7 && json_number(a.json, "tokens.3") == 8);
     a = http_get(&d, "/tokenizer_info");
