@@ -23,7 +23,6 @@ typedef struct Plan {
     const TrainGemm *g;
     Side a, b;
     bool share_a, bf16;
-    int units_per_k; /* elements in a unit */
 } Plan;
 
 static int round_up(int n, int to) { return (n + to - 1) / to * to; }
@@ -57,8 +56,7 @@ static Plan plan_of(const TrainGemm *g, bool bf16) {
                   .a = {g->a, g->m, t->tile_rows[bf16], t->pack_rows, !g->a.transposed},
                   .b = {b, g->n, t->tile_columns, t->pack_columns, false},
                   .share_a = g->m <= g->n,
-                  .bf16 = bf16,
-                  .units_per_k = bf16 ? 2 : 1};
+                  .bf16 = bf16};
 }
 
 /* Vectors first.. from element k0 on; `packed` is what side_pack made of them. */
@@ -98,8 +96,7 @@ static int block_vectors(const Side *s, int units) {
 
 static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *own, size_t own_words, bool add) {
     const Side *s = p->share_a ? &p->a : &p->b, *o = p->share_a ? &p->b : &p->a;
-    int units = (k + p->units_per_k - 1) / p->units_per_k, share = SHARE / s->panel * s->panel,
-        block = block_vectors(o, units);
+    int units = train_units(p->bf16, k), share = SHARE / s->panel * s->panel, block = block_vectors(o, units);
 #pragma omp parallel if (team_pays((size_t)p->g->m * (size_t)p->g->n * (size_t)k, TEAM_PRODUCTS))
     {
 #pragma omp for schedule(static)
@@ -118,7 +115,7 @@ static void run_chunk(const Plan *p, int k0, int k, uint32_t *shared, uint32_t *
 void train_gemm(Tape *t, const TrainGemm *g) {
     Plan p = plan_of(g, t->bf16);
     const Side *s = p.share_a ? &p.a : &p.b, *o = p.share_a ? &p.b : &p.a;
-    size_t units = (size_t)(MIN(CHUNK, g->k) + p.units_per_k - 1) / (size_t)p.units_per_k;
+    size_t units = (size_t)train_units(p.bf16, MIN(CHUNK, g->k));
     size_t own_words = MIN(MAX(BLOCK_WORDS, (size_t)o->panel * units), (size_t)most_vectors(o) * units);
     ArenaMark mark = arena_mark(&t->arena);
     uint32_t *shared = tape_alloc(t, (size_t)round_up(s->n, s->panel) * units * sizeof *shared);
