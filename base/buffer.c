@@ -20,8 +20,8 @@ static bool grow(Buffer *b, size_t capacity) {
 }
 
 static bool reserve(Buffer *b, size_t more) {
-    bool fits = b->n + more <= b->capacity;
-    return grow(b, fits ? 0 : MAX(b->n + more, MAX(256, 2 * b->capacity)));
+    size_t n = b->n + more;
+    return grow(b, n <= b->capacity ? n : MAX(n, MAX(256, 2 * b->capacity)));
 }
 
 void buffer_reserve(Buffer *b, size_t n) { grow(b, n); }
