@@ -151,3 +151,12 @@ void test_add_token(const char *dir, int id, const char *content) {
     free(text);
     cJSON_Delete(tokenizer);
 }
+
+void test_tokens_around(const char *dir, const char *before, const char *behind) {
+    const char *bos = before ? test_text("\"bos_token\":\"%s\",", before) : "",
+               *eos = behind ? test_text("\"eos_token\":\"%s\",", behind) : "";
+    test_write_text(dir, "tokenizer_config.json",
+                    test_text("{%s%s\"add_bos_token\":%s,\"add_eos_token\":%s,\"tokenizer_class\":"
+                              "\"LlamaTokenizerFast\"}",
+                              bos, eos, before ? "true" : "false", behind ? "true" : "false"));
+}

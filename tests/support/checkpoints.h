@@ -33,6 +33,8 @@ const char *test_config_folder(const Config *c);
 void test_write_text(const char *dir, const char *name, const char *text);
 /* One more special token of the folder's tokenizer.json. */
 void test_add_token(const char *dir, int id, const char *content);
+/* The folder's tokenizer puts these special tokens of its own around a text; NULL: none. */
+void test_tokens_around(const char *dir, const char *before, const char *behind);
 /* Turns a file of ours into another program's: blanks out its metadata, and with it the digest. */
 void test_strip_metadata(const char *dir, const char *name);
 /* checkpoint_convert, what it says unheard. */

@@ -47,9 +47,7 @@ TEST(sample_puts_the_tokenizers_token_behind_a_prompt) {
     Daemon d;
     const char *dir = copy_demo();
     REQUIRE(dir);
-    test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
-                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":false,\"add_eos_token\":true}");
+    test_tokens_around(dir, NULL, "<|endoftext|>");
     REQUIRE(daemon_start_at(&d, dir, NULL));
     check_same(&d, dir, "--seed 7", "\"seed\":7,\"temperature\":0.8,\"top_k\":50");
     daemon_stop(&d);

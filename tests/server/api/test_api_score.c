@@ -106,9 +106,7 @@ TEST(score_behind_a_text_that_goes_on) {
     const char *dir = test_dir();
     Daemon d;
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
-    test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"eos_token\":\"<|endoftext|>\","
-                    "\"add_bos_token\":false,\"add_eos_token\":true}");
+    test_tokens_around(dir, NULL, "<|endoftext|>");
     REQUIRE(daemon_start_at(&d, dir, NULL));
     Answer a = score(&d, "{\"prompt\":\"ab\",\"continuations\":[\"c\"],\"noise_seed\":5}"),
            b = score(&d, "{\"prompt\":[65,66],\"continuations\":[\"c\"],\"noise_seed\":5}");

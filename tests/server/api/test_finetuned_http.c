@@ -129,9 +129,7 @@ TEST(finetuned_texts_are_served) {
 TEST(finetuned_texts_between_tokens_are_served) {
     const char *dir = test_dir();
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_SMALL, 1));
-    test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
-                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":true,\"add_eos_token\":true}");
+    test_tokens_around(dir, "<|endoftext|>", "<|endoftext|>");
     check_texts(test_text("--init %s", dir));
 }
 

@@ -133,9 +133,7 @@ TEST(suffix_with_the_token_0) {
     free(ids);
     daemon_stop(&d);
     /* What the tokenizer puts behind a text is not in front of the hole. */
-    test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"eos_token\":\"<fim_middle>\","
-                    "\"add_bos_token\":false,\"add_eos_token\":true}");
+    test_tokens_around(dir, NULL, "<fim_middle>");
     REQUIRE(daemon_start_at(&d, dir, NULL));
     Answer same = http_post(&d, "/v1/completions",
                             "{\"prompt\":\"ab\",\"suffix\":\"c\",\"max_tokens\":1,\"return_token_ids\":true}");

@@ -194,9 +194,7 @@ TEST(fill_mask_between_tokens) {
     const char *dir = test_dir();
     Daemon d;
     REQUIRE(test_checkpoint_write(dir, CHECKPOINT_MASKS, 1));
-    test_write_text(dir, "tokenizer_config.json",
-                    "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"bos_token\":\"<|endoftext|>\","
-                    "\"eos_token\":\"<|endoftext|>\",\"add_bos_token\":true,\"add_eos_token\":true}");
+    test_tokens_around(dir, "<|endoftext|>", "<|endoftext|>");
     REQUIRE(daemon_start_at(&d, dir, NULL));
     Answer a = ask(&d, "/v1/fill-mask", "{\"input\":\"ab'\",\"top_k\":1}");
     const cJSON *candidate = json_at(a.json, "data.0.masks.0.candidates.0");
