@@ -170,7 +170,8 @@ static void drain(Supervisor *v, double limit) {
 }
 
 bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t *signals) {
-    Supervisor v = {.server = s, .http = http, .ctx = ctx, .signals = signals, .watchdog = systemd_watchdog_seconds()};
+    static Supervisor v; /* a reload that is not waited for writes there until the process is gone */
+    v = (Supervisor){.server = s, .http = http, .ctx = ctx, .signals = signals, .watchdog = systemd_watchdog_seconds()};
     for (bool busy = true;;) {
         double pause = busy ? TICK : PAUSE;
         int signal_number = wait_signal(signals, v.watchdog ? fmin(pause, v.watchdog / 8) : pause);
@@ -181,11 +182,12 @@ bool supervise(Server *s, Http *http, const ServingContext *ctx, const sigset_t 
         show_life(&v);
     }
     announce_health(&v);
-    if (!v.announced) {
+    if (v.announced)
+        drain(&v, ctx->options->drain_seconds);
+    else
         log_line("stopped before it was ready");
-        return false;
-    }
-    drain(&v, ctx->options->drain_seconds);
-    if (v.loading) log_line("stopped, and with it a reload");
-    return !v.loading;
+    if (!v.loading) return v.announced;
+    log_line("stopped, and with it a reload");
+    pthread_detach(v.loader);
+    return false;
 }

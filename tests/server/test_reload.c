@@ -297,6 +297,27 @@ TEST(reload_keeps_running_answers) {
     site_close(&s);
 }
 
+/* Nobody waits for one that is on its way, and its thread is left to nobody either: a sanitizer saw it unjoined. */
+TEST(reload_beside_the_end) {
+    Site s;
+    char log[300];
+    bool begun = false;
+    const char *dir = test_dir();
+    snprintf(log, sizeof log, "%s/log", dir);
+    daemon_log_to(log);
+    bool up = site_open(&s, CHECKPOINT_SMALL, NULL);
+    daemon_log_to(NULL);
+    REQUIRE(up);
+    kill(s.daemon.pid, SIGHUP);
+    for (double t0 = now_seconds(); !begun && now_seconds() - t0 < PATIENCE; usleep(1000)) {
+        char *text = test_read_file(log, NULL);
+        begun = text && strstr(text, " again\n");
+        free(text);
+    }
+    CHECK(begun);
+    site_close(&s);
+}
+
 /* ---- bad ones ---- */
 
 static void flip_byte(const char *path) {
