@@ -263,6 +263,7 @@ static Buffer begin_line(const Language *l, const Step *s) {
     json_put_double(&line, "kl", s->mean.kl);
     if (l->run->settings->noise_draws > 1 || config_noise_components(&l->run->config))
         json_put_double(&line, "effective_draws", s->mean.draws);
+    if (s->mean.chosen > 0) json_put_double(&line, "chosen_loss", s->mean.chosen);
     json_put_double(&line, "lr", s->lr);
     json_put_double(&line, "grad_norm", s->norm);
     json_put_double(&line, "tokens_per_second", round(l->progress.tokens_per_step / s->seconds));

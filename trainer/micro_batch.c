@@ -53,7 +53,7 @@ void micro_batch_free(MicroBatch *b) {
 static bool leaves_code_out(const MicroBatch *b, uint64_t window) {
     uint32_t draw =
         philox4x32(0, (uint32_t)window, (uint32_t)(window >> 32), DRAW_CODE, (uint64_t)b->settings->seed).v[0];
-    return config_noise_components(&b->model->cfg) && draw < UINT32_MAX / 10;
+    return config_noise_components(&b->model->cfg) && 10 * (uint64_t)draw < UINT64_C(1) << 32;
 }
 
 /* Of copy k of window i. */
@@ -242,6 +242,7 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
     loss = model_penalised(tape, loss, (float)s->kl_weight, &r.kl);
     r.loss = loss->x[0] - s->kl_weight * r.kl;
     tape_backward(tape, loss);
-    if (components && tried.draws) r = (MicroLoss){.loss = tried.loss, .kl = r.kl, .draws = tried.draws};
+    if (components && tried.draws)
+        r = (MicroLoss){.loss = tried.loss, .kl = r.kl, .draws = tried.draws, .chosen = r.loss};
     return r;
 }

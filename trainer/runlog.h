@@ -1,7 +1,8 @@
 /* runlog: log.jsonl, one JSON object a line, a line a step:
  *     {"step":200, "loss":4.1, "kl":97.3, "lr":0.001, "grad_norm":0.8, "tokens_per_second":5120}
  * step counts finished steps; loss is the mean cross-entropy in nats per token and kl the unweighted noise KL of the
- * gradient's micro-batches; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
+ * gradient's micro-batches; chosen_loss, where loss is the mean over components that were tried, is that under the
+ * chosen ones; grad_norm is that before clipping. A step that ends with an evaluation adds val_loss,
  * val_tokens and, when the model has noise with parameters of its own, sigma: one list per layer; one with a sample
  * adds sample, and the best so far adds best (language.c). Where a signal cut the evaluation short, unfinished is true
  * in place of all that, and the run begins there when it goes on. */

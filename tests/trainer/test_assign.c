@@ -69,7 +69,7 @@ static void check_hard(const char *variant, int pieces) {
     MicroBatch m;
     Tape tape;
     Err err;
-    double sum = 0;
+    double sum = 0, chosen = 0;
     int left_out = 0, seen[K] = {0};
     REQUIRE(bench_open(&b, ASSIGN_HARD, variant));
     b.settings.pieces = pieces;
@@ -89,6 +89,7 @@ static void check_hard(const char *variant, int pieces) {
             if (of[z] < of[best]) best = z;
         }
         sum += marginal_of(of);
+        chosen += nats(&b, &m, i, own);
         left_out += own.scale == 0;
         if (own.scale != 0) seen[best]++;
         CHECK_MSG(own.component == 1 + best, "window %d learns under component %d, the likeliest is %d", i,
@@ -98,6 +99,9 @@ static void check_hard(const char *variant, int pieces) {
     double mean = sum / (WINDOWS * LENGTH);
     CHECK_MSG(fabs(r.loss - mean) < 1e-5 && r.draws > 1 && r.draws < K, "loss %g, -log mean p is %g; %g draws", r.loss,
               mean, r.draws);
+    chosen /= WINDOWS * LENGTH;
+    CHECK_MSG(fabs(r.chosen - chosen) < 1e-5 && fabs(chosen - mean) > 1e-4, "under the chosen %g, not %g", r.chosen,
+              chosen);
     CHECK(left_out > 0 && left_out < WINDOWS / 3);
     CHECK(seen[0] && seen[1] && seen[2]);
     tape_free(&tape);

@@ -206,6 +206,7 @@ static void gather_losses(StepSum *s, MicroLoss *mean) {
             mean->loss += of_rank[i].loss / n;
             mean->kl += of_rank[i].kl / n;
             mean->draws += of_rank[i].draws / n;
+            mean->chosen += of_rank[i].chosen / n;
         }
     }
 }

@@ -23,6 +23,7 @@
 
 typedef struct MicroLoss {
     double loss, kl, draws; /* mean cross-entropy, unweighted noise KL, the effective number of noise draws */
+    double chosen; /* where loss is that of all components: what the gradient is of, under the chosen one; else 0 */
 } MicroLoss;
 
 /* A number of a gradient that no sum takes (fixed_sum.h). */
