@@ -138,10 +138,13 @@ void get_load(Server *s, const HttpRequest *request, HttpReply *reply) {
 }
 
 void get_live(Server *s, const HttpRequest *request, HttpReply *reply) {
-    (void)s, (void)request;
-    reply->status = 200;
+    (void)request;
+    EngineStats stats;
+    versions_stats(&s->versions, &stats);
+    bool stuck = server_is_stuck(&stats);
+    reply->status = stuck ? 503 : 200;
     json_open(&reply->body, NULL, '{');
-    json_put_text(&reply->body, "status", "ok");
+    json_put_text(&reply->body, "status", stuck ? "stuck" : "ok");
     json_close(&reply->body, '}');
 }
 

@@ -36,5 +36,6 @@ typedef struct Server {
 
 /* What /health says - "ok", or why not - and the figures it goes by. Any thread. */
 const char *server_status(Server *s, EngineStats *stats);
+bool server_is_stuck(const EngineStats *stats); /* the engine got ready, and has shown no life for seconds */
 
 #endif

@@ -232,6 +232,47 @@ TEST(systemd_watchdog_hears_from_the_http_loop) {
     if (up && !stopped) SKIP("no thread may be stopped here (ptrace)");
 }
 
+enum { MOST_THREADS = 64 };
+
+/* Stops all threads of the daemon but the one; returns how many, 0 where that cannot be done. */
+static int stop_all_but(const Daemon *d, pid_t one, pid_t stopped[MOST_THREADS]) {
+    int n = 0, status;
+    DIR *dir = opendir(test_text("/proc/%d/task", (int)d->pid));
+    for (struct dirent *e; dir && (e = readdir(dir)) && n < MOST_THREADS;) {
+        pid_t thread = atoi(e->d_name);
+        if (thread == 0 || thread == one || ptrace(PTRACE_SEIZE, thread, NULL, NULL)) continue;
+        bool stops = !ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) && waitpid(thread, &status, __WALL) == thread;
+        CHECK(stops);
+        stopped[n++] = thread;
+    }
+    if (dir) closedir(dir);
+    return n;
+}
+
+static bool comes_to_say(const Daemon *d, int status, const char *text) {
+    for (double t0 = now_seconds(); now_seconds() - t0 < PATIENCE; usleep(50000)) {
+        Answer health = http_get(d, "/health"), live = http_get(d, "/health/live");
+        if (health.status == status && live.status == status && strstr(health.body, text) && strstr(live.body, text))
+            return true;
+    }
+    return false;
+}
+
+/* Who is told to watch /health/live restarts such a daemon; the HTTP loop alone would look alive for ever. */
+TEST(health_of_an_engine_that_hangs) {
+    Daemon d;
+    pid_t http = 0, stopped[MOST_THREADS];
+    REQUIRE(daemon_start(&d, CHECKPOINT_SMALL, NULL));
+    CHECK(comes_to_say(&d, 200, "\"ok\""));
+    for (double t0 = now_seconds(); !http && now_seconds() - t0 < PATIENCE;) http = http_thread(&d);
+    int n = stop_all_but(&d, http, stopped);
+    bool stuck = n > 0 && comes_to_say(&d, 503, "\"stuck\"");
+    for (int i = 0; i < n; i++) ptrace(PTRACE_DETACH, stopped[i], NULL, NULL);
+    CHECK(n == 0 || (stuck && comes_to_say(&d, 200, "\"ok\"")));
+    daemon_stop(&d);
+    if (n == 0) SKIP("no thread may be stopped here (ptrace)");
+}
+
 /* ---- socket activation ---- */
 
 enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 }; /* not in Debian 12's headers */
