@@ -38,7 +38,8 @@ done
 put lib/sysusers.d/noised.conf 644 <deploy/noised.sysusers
 for f in config.json model.safetensors tokenizer.json chat_template.jinja README.md; do put "share/noised/demo/$f" 644 <weights/demo/$f; done
 for f in README.md deploy/RUNBOOK.md docs/api.md docs/spec.md; do put "share/doc/noised/${f##*/}" 644 <$f; done
-for f in $(git ls-files examples 2>/dev/null || ls -d examples/*) deploy/haproxy.cfg deploy/haproxy.lua deploy/nginx.conf deploy/prometheus.yml; do
+for f in $(git ls-files examples 2>/dev/null || ls -d examples/*) deploy/haproxy.cfg deploy/haproxy.lua deploy/nginx.conf \
+    deploy/prometheus.yml deploy/grafana.json deploy/otel-collector.yaml; do
     put "share/doc/noised/examples/${f##*/}" 644 <"$f"
 done
 [ "$what" = install ] || rmdir "$root/share/noised/demo" "$root/share/noised" "$root/share/doc/noised/examples" \

@@ -113,6 +113,10 @@ TEST(install_package_starts_upgrades_and_leaves) {
            "=/bin/sh -c \"kill -HUP");
     expect(root, "ls $ROOT/x/usr/share/doc/noised $ROOT/x/usr/share/doc/noised/examples", 0, "RUNBOOK.md");
     expect(root, "ls $ROOT/x/usr/share/doc/noised/examples", 0, "haproxy.cfg");
+    expect(root, /* all of the runbook's files that do not need the tree */
+           "cd $ROOT/x/usr/share/doc/noised/examples && "
+           "ls $(grep -o 'deploy/[a-z-]*[.][a-z]*' ../RUNBOOK.md | sed 's#deploy/##; /^compose/d' | sort -u)",
+           0, "otel-collector.yaml");
 }
 
 TEST(install_units_please_systemd) {
