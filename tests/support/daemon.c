@@ -175,6 +175,16 @@ void keys_write(char path[256], const char *dir, const char *keys) {
 
 void daemon_log_to(const char *path) { log_path = path ? path : "/dev/null"; }
 
+int daemon_log_says(const char *path, const char *what, int often) {
+    int n = 0;
+    for (double t0 = now_seconds(); n < often && now_seconds() - t0 < PATIENCE; usleep(1000)) {
+        char *text = test_read_file(path, NULL);
+        n = text ? text_count(text, what) : 0;
+        free(text);
+    }
+    return n;
+}
+
 /* Forks and executes; the chosen descriptor of the child ends up in the pipe that is returned. */
 static FILE *spawn(pid_t *pid, char *const *arguments, int child_fd) {
     int ends[2];

@@ -51,6 +51,8 @@ void keys_write(char path[256], const char *dir, const char *keys);
 
 /* Where the log of the daemons started from now on goes; NULL: nowhere. Borrowed. */
 void daemon_log_to(const char *path);
+/* How often the log says it, waiting until it is so often. */
+int daemon_log_says(const char *path, const char *what, int often);
 
 /* SIGTERM, then waits up to a minute. The exit status, or -1 (and a failed test) when it had to be killed or crashed.
  */

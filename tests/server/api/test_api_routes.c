@@ -282,15 +282,8 @@ TEST(api_keys_are_read_again) {
     for (size_t i = 0; i < COUNTOF(bad); i++) {
         keys_write(path, dir, bad[i]);
         kill(d.pid, SIGHUP);
-        char *text = NULL;
-        int told = 0;
-        for (double t0 = now_seconds(); told <= (int)i && now_seconds() - t0 < PATIENCE; usleep(5000)) {
-            free(text);
-            text = test_read_file(log, NULL);
-            told = text_count(text, "the API keys stay what they were: ");
-        }
-        CHECK_MSG(told == (int)i + 1 && strstr(text, path), "%s", text);
-        free(text);
+        const char *told = test_text("the API keys stay what they were: %s", path);
+        CHECK(daemon_log_says(log, told, (int)i + 1) == (int)i + 1);
         CHECK(let_in(&d) == 11);
     }
     daemon_stop(&d);
