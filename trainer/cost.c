@@ -16,7 +16,7 @@ enum { ROWS = 512, ROUNDS = 8, BYTE_OPERATIONS = 100 };
 CostMemory cost_memory(const Model *m, int64_t rows, bool recompute, bool in_slices, int64_t micro_batches) {
     size_t n = params_count(&m->params);
     size_t optimizer = optimizer_memory(&m->params, in_slices, micro_batches);
-    return (CostMemory){.weights = optimizer + step_sum_memory(&m->params),
+    return (CostMemory){.weights = optimizer + step_sum_memory(&m->params, micro_batches),
                         .activations = footprint_training(m, rows, recompute),
                         .copy = save_copy_memory(n)};
 }

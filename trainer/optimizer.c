@@ -64,11 +64,11 @@ void optimizer_init(Optimizer *o, ParamSet *ps, bool in_slices, int64_t micro_ba
     o->at = xcalloc((size_t)o->slices.n + 1, sizeof *o->at);
     o->m = arena_calloc(&o->memory, averages);
     o->v = arena_calloc(&o->memory, averages);
+    o->partial = xcalloc((size_t)o->slices.n, sizeof *o->partial);
     if (step_sum_in_floats(micro_batches))
-        o->sum.floats = arena_alloc(&o->memory, sums);
+        o->sum = (GradientSum){.floats = arena_calloc(&o->memory, sums), .squares = o->partial};
     else
         o->sum.integers = arena_alloc(&o->memory, sums);
-    o->partial = xcalloc((size_t)o->slices.n, sizeof *o->partial);
     if (!in_slices) params_bind_flat(ps, o->w, NULL);
     place(o, ps, in_slices);
 }
@@ -114,13 +114,17 @@ static const float *gradient(const Optimizer *o, const Slice *s, double unit, fl
     return g;
 }
 
-static double gradient_norm(Optimizer *o, double unit) {
+static void sum_squares(Optimizer *o, double unit) {
 #pragma omp parallel for schedule(static)
     for (int k = 0; k < o->slices.n_mine; k++) {
         const Slice *s = &o->slices.all[o->slices.mine[k]];
         float g[SLICE];
         o->partial[o->slices.mine[k]] = kernels->train->squares(s->n, gradient(o, s, unit, g));
     }
+}
+
+static double gradient_norm(Optimizer *o, double unit) {
+    if (!o->sum.squares) sum_squares(o, unit);
     slices_all_gather_items(&o->slices, o->partial, sizeof *o->partial);
     double sum = 0;
     for (int i = 0; i < o->slices.n; i++) sum += o->partial[i];
@@ -161,6 +165,7 @@ double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64
         const Slice *s = &o->slices.all[o->slices.mine[i]];
         float g[SLICE];
         (r->optimizer == OPTIMIZER_SGD ? update_sgd : update_adamw)(o, s, gradient(o, s, unit, g), r, &u);
+        if (o->sum.floats) memset(o->sum.floats + s->owned, 0, (size_t)s->n * sizeof *g);
         if (o->master) hold(o, o->slices.mine[i], optimizer_master(o, s));
     }
     slices_all_gather(&o->slices, o->held, o->at);

@@ -31,7 +31,7 @@ typedef struct Optimizer {
     float *m, *v;        /* [slices.owned]: with one rank all */
     GradientSum sum;
     Slices slices;
-    double *partial; /* [slices.n] sums of squares */
+    double *partial; /* [slices.n] sums of squares; of a sum of floats its own */
 } Optimizer;
 
 /* Bytes, of this rank, all of ps being trained in steps of so many micro-batches. */
@@ -46,7 +46,7 @@ float *optimizer_master(const Optimizer *o, const Slice *s); /* w of a slice; in
 void optimizer_take(const Optimizer *o, int slice, const float *x);
 
 /* Step t = 1, 2, ... by the recipe, but at this rate, with the mean of as many micro-batches, clipped by its global
- * norm as min(1, clip / norm). Returns the norm before clipping. */
+ * norm as min(1, clip / norm). A sum of floats is zeros again behind it. Returns the norm before clipping. */
 double optimizer_step(Optimizer *o, const Recipe *r, double lr, int64_t t, int64_t micro_batches);
 
 #endif

@@ -75,7 +75,9 @@ typedef struct TrainKernels {
      * unless |x| < limit everywhere. */
     bool (*fixed_add)(int n, const float *x, double scale, float limit, bool first, int64_t *sum);
     void (*fixed_read)(int n, const int64_t *sum, float unit, float *x); /* x = sum unit, a power of two */
-    double (*squares)(int n, const float *g);                            /* sum of g^2 in double */
+    /* x = what fixed_read has of fixed_add's sum of x alone, unit = 1 / scale; returns what fixed_add does. */
+    bool (*fixed_single)(int n, float unit, float limit, float *x);
+    double (*squares)(int n, const float *g); /* sum of g^2 in double */
     void (*adamw)(const AdamwRow *u, int n, float *w, const float *g, float *m, float *v);
 } TrainKernels;
 

@@ -210,6 +210,20 @@ static void fixed_read(int n, const int64_t *sum, float unit, float *x) {
     for (int i = 0; i < n; i++) x[i] = (float)sum[i] * unit;
 }
 
+/* By the float that has a unit as its last place; what is no smaller has no more places than that. */
+static bool fixed_single(int n, float unit, float limit, float *x) {
+    float whole = 0x1p23f * unit;
+    int32_t most = 0, places = magnitude_bits(whole);
+#pragma GCC ivdep
+    for (int i = 0; i < n; i++) {
+        int32_t magnitude = magnitude_bits(x[i]);
+        float magic = copysignf(whole, x[i]), rounded = (x[i] + magic) - magic;
+        most = MAX(most, magnitude);
+        x[i] = magnitude < places ? rounded : x[i];
+    }
+    return most < magnitude_bits(limit);
+}
+
 static double squares(int n, const float *g) {
     enum { SUMS = 32 };
     double sums[SUMS] = {0}, sum = 0;
@@ -240,6 +254,6 @@ static void adamw(const AdamwRow *u, int n, float *w, const float *g, float *m, 
         .transpose = transpose, .multiply = multiply, .dot_row = dot_row, .scale_in_place = scale_in_place,            \
         .product_row = product_row, .gate_slope_row = gate_slope_row, .slope_row = slope_row,                          \
         .softmax_slope_row = softmax_slope_row, .cos_slope_row = cos_slope_row, .lstm_slope_row = lstm_slope_row,      \
-        .norm_slope_row = norm_slope_row, .fixed_add = fixed_add, .fixed_read = fixed_read, .squares = squares,        \
-        .adamw = adamw,                                                                                                \
+        .norm_slope_row = norm_slope_row, .fixed_add = fixed_add, .fixed_read = fixed_read,                            \
+        .fixed_single = fixed_single, .squares = squares, .adamw = adamw,                                              \
     }

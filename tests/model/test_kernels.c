@@ -167,7 +167,7 @@ static int run_lstm(const Kernels *k, Shape s, float *y) {
     k->train->lstm_slope_row(n, y, pool_b + s.at, y + 4 * n, pool_b + s.at + n, dc, dz);
     return 11 * n;
 }
-/* Two numbers as fixed point, and their sum back. */
+/* Two numbers as fixed point, and their sum back; one alone. */
 static int run_fixed(const Kernels *k, Shape s, float *y) {
     static int64_t sum[OUT];
     const TrainKernels *t = k->train;
@@ -175,8 +175,10 @@ static int run_fixed(const Kernels *k, Shape s, float *y) {
                 t->fixed_add(s.k, pool_b + s.at, 0x1p49, 2048, false, sum);
     for (int i = 0; i < s.k; i++) y[i] = (float)(sum[i] >> 3 & 1023);
     t->fixed_read(s.k, sum, 0x1p-49f, y + s.k);
-    y[2 * s.k] = fits;
-    return 2 * s.k + 1;
+    memcpy(y + 2 * s.k, pool_a + s.at, (size_t)s.k * sizeof *y);
+    y[3 * s.k] = t->fixed_single(s.k, 0x1p-20f, 2048, y + 2 * s.k);
+    y[3 * s.k + 1] = fits;
+    return 3 * s.k + 2;
 }
 static int run_noise(const Kernels *k, Shape s, float *y) {
     uint16_t bits[4096];

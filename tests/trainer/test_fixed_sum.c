@@ -49,10 +49,11 @@ TEST(fixed_sum_of_a_single_one_reads_the_same) {
     for (int i = 0; i < N; i += 11) g[i] *= 0x1p-40f; /* which loses bits */
     CHECK(fixed_sum_add(unit, N, g, true, sum) == SIZE_MAX);
     fixed_sum_read(unit, N, sum, read);
-    CHECK(fixed_sum_single(unit, N, g, single) == SIZE_MAX && !memcmp(read, single, N * sizeof *read));
+    memcpy(single, g, N * sizeof *g);
+    CHECK(fixed_sum_single(unit, N, single) == SIZE_MAX && !memcmp(read, single, N * sizeof *read));
     CHECK(memcmp(g, single, N * sizeof *g) != 0);
     g[N - 1] = NAN, g[N / 2] = FIXED_SUM_LIMIT;
-    CHECK(fixed_sum_single(unit, N, g, single) == N / 2);
+    CHECK(fixed_sum_single(unit, N, g) == N / 2);
     free(g);
     free(read);
     free(single);
@@ -163,13 +164,13 @@ static void stack_init(Stack *t) {
     param_declare(&t->ps, &t->last, "last", 1, (int[]){7}, init);
 }
 
-/* Layers share their places, one or two, and nothing else does. */
+/* Layers share their places, one or two, and nothing else does; or every part lies where the caller says. */
 TEST(layer_gradients_share_places) {
     Stack t;
     stack_init(&t);
     for (int places = 1; places <= 2; places++) {
         LayerGradients l;
-        layer_gradients_init(&l, &t.ps, places);
+        layer_gradients_init(&l, &t.ps, places, NULL);
         CHECK(l.n == LAYERS + 2 && layer_gradients_part(&l, -1) == 0 && layer_gradients_part(&l, 2) == 3);
         CHECK(layer_gradients_memory(&t.ps, places) == (size_t)((1 + places) * MATRIX + 7) * sizeof(float));
         CHECK(t.layer[0].grad == t.layer[2].grad && (t.layer[0].grad == t.layer[1].grad) == (places == 1));
@@ -179,6 +180,12 @@ TEST(layer_gradients_share_places) {
         for (int k = 0; k < ALL - (LAYERS - places) * MATRIX; k++) CHECK(l.memory[k] == 0);
         layer_gradients_free(&l);
     }
+    float all[ALL];
+    LayerGradients own;
+    layer_gradients_init(&own, &t.ps, 0, all);
+    CHECK(layer_gradients_memory(&t.ps, 0) == 0 && t.first.grad == all && t.last.grad == all + ALL - 7);
+    for (int i = 0; i < LAYERS; i++) CHECK(t.layer[i].grad == all + (i + 1) * MATRIX);
+    layer_gradients_free(&own);
     params_free(&t.ps);
 }
 
@@ -235,6 +242,42 @@ TEST(step_sum_adds_and_names_the_first_misfit) {
     params_free(&t.ps);
     free(sum);
     free(g);
+}
+
+/* The only micro-batch of a step is rounded where it lies, and its squares are those of what is left; then one that
+ * does not fit, in a layer and behind it. */
+TEST(step_sum_of_a_single_one_is_rounded_in_its_place) {
+    Stack t;
+    Slices slices;
+    StepSum s;
+    Tape tape;
+    MicroLoss mean;
+    Err err;
+    static float g[ALL];
+    stack_init(&t);
+    slices_init(&slices, &t.ps);
+    double *squares = xcalloc((size_t)slices.n, sizeof *squares), sum = 0;
+    step_sum_init(&s, &t.ps, &slices, (GradientSum){.floats = g, .squares = squares}, 1);
+    tape_init(&tape, true);
+    for (int step = 0; step < 2; step++) {
+        memset(g, 0, sizeof g); /* as the optimizer leaves it */
+        CHECK(step_sum_begin(&s, 0, &tape, &err) == 0);
+        backward(&t, &tape, step ? -1000 : 0.25f, step ? NAN : 0x1.8p-52f);
+        step_sum_add(&s, 0, (MicroLoss){.loss = 1});
+        step_sum_end(&s, &mean);
+        if (step) break;
+        CHECK(s.misfit.micro_batch == INT64_MAX);
+        CHECK(g[0] == 0.25f && g[1] == 1 && g[ALL - 1] == 0x1p-51f);
+        for (int l = 0; l < LAYERS; l++) CHECK(g[(l + 1) * MATRIX + l] == 0.25f * (float)(l + 1));
+        for (int i = 0; i < slices.n; i++) sum += squares[i];
+        CHECK(sum == 1.0625 + 0.0625 * (1 + 4 + 9) + 0x1p-102);
+    }
+    CHECK(s.misfit.micro_batch == 0 && s.misfit.value == -3000 && s.misfit.at == 3 * MATRIX + 2);
+    tape_free(&tape);
+    step_sum_free(&s);
+    slices_free(&slices);
+    params_free(&t.ps);
+    free(squares);
 }
 
 /* ---- who has what ---- */

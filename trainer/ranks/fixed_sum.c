@@ -37,17 +37,9 @@ size_t fixed_sum_add(double unit, size_t n, const float *x, bool first, int64_t 
     return misfit;
 }
 
-size_t fixed_sum_single(double unit, size_t n, const float *x, float *sum) {
-    size_t misfit = SIZE_MAX;
-#pragma omp parallel for schedule(static) reduction(min : misfit) if (team_pays(n, TEAM_ELEMENTS))
-    for (size_t at = 0; at < n; at += PIECE) {
-        int64_t integers[PIECE];
-        size_t here = MIN(n - at, (size_t)PIECE);
-        size_t place = add_piece(unit, here, x, at, true, integers);
-        misfit = MIN(misfit, place);
-        kernels->train->fixed_read((int)here, integers, (float)unit, sum + at);
-    }
-    return misfit;
+size_t fixed_sum_single(double unit, size_t n, float *x) {
+    bool fits = kernels->train->fixed_single((int)n, (float)unit, FIXED_SUM_LIMIT, x);
+    return fits ? SIZE_MAX : first_misfit(n, x);
 }
 
 void fixed_sum_read(double unit, size_t n, const int64_t *sum, float *x) {

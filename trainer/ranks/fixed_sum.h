@@ -24,7 +24,7 @@ double fixed_sum_unit(int64_t micro_batches); /* u */
  * infinities and NaN among them, SIZE_MAX where all do; behind such a number the sum is undefined. */
 size_t fixed_sum_add(double unit, size_t n, const float *x, bool first, int64_t *sum);
 void fixed_sum_read(double unit, size_t n, const int64_t *sum, float *x);
-/* sum[n] = what is read of a sum that x is all of; returns what fixed_sum_add does. */
-size_t fixed_sum_single(double unit, size_t n, const float *x, float *sum);
+/* x[n] = what is read of a sum that x is all of; returns what fixed_sum_add does. By one thread. */
+size_t fixed_sum_single(double unit, size_t n, float *x);
 
 #endif

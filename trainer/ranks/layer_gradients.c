@@ -42,14 +42,22 @@ static void bind_grad(const ParamSet *ps, const GradientPart *part) {
     }
 }
 
-void layer_gradients_init(LayerGradients *l, const ParamSet *ps, int places) {
-    cut_parts(l, ps);
+static void share_places(LayerGradients *l, int places) {
     size_t shared = floats_of_largest(l);
     l->memory = xcalloc(floats_of_none(l) + (size_t)places * shared, sizeof *l->memory);
     float *own = l->memory + (size_t)places * shared;
     for (GradientPart *p = l->parts; p < l->parts + l->n; p++) {
         p->g = p->layer < 0 ? own : l->memory + (size_t)(p->layer % places) * shared;
         own += p->layer < 0 ? p->n : 0;
+    }
+}
+
+void layer_gradients_init(LayerGradients *l, const ParamSet *ps, int places, float *all) {
+    *l = (LayerGradients){0};
+    cut_parts(l, ps);
+    if (places) share_places(l, places);
+    for (GradientPart *p = l->parts; p < l->parts + l->n; p++) {
+        if (!places) p->g = all + p->first;
         bind_grad(ps, p);
     }
 }
@@ -63,7 +71,7 @@ void layer_gradients_free(LayerGradients *l) {
 size_t layer_gradients_memory(const ParamSet *ps, int places) {
     LayerGradients l;
     cut_parts(&l, ps);
-    size_t n = floats_of_none(&l) + (size_t)places * floats_of_largest(&l);
+    size_t n = places ? floats_of_none(&l) + (size_t)places * floats_of_largest(&l) : 0;
     free(l.parts);
     return n * sizeof(float);
 }

@@ -17,13 +17,13 @@ typedef struct GradientPart {
 typedef struct LayerGradients {
     GradientPart *parts; /* in the flat order */
     int n;
-    float *memory;
+    float *memory; /* NULL: somebody else's */
 } LayerGradients;
 
-/* Points the weights' grad there. places: 1 or 2. */
-void layer_gradients_init(LayerGradients *l, const ParamSet *ps, int places);
+/* Points the weights' grad there. places: 1 or 2, or 0: all, in the flat order, is where each part has its own. */
+void layer_gradients_init(LayerGradients *l, const ParamSet *ps, int places, float *all);
 void layer_gradients_free(LayerGradients *l);
-size_t layer_gradients_memory(const ParamSet *ps, int places); /* bytes */
+size_t layer_gradients_memory(const ParamSet *ps, int places); /* bytes, without all */
 
 int layer_gradients_part(const LayerGradients *l, int layer); /* the number of the first part of that layer */
 void gradient_part_clear(const GradientPart *p);

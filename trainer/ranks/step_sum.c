@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/team.h"
+#include "model/kernels/kernels.h"
 #include "trainer/ranks/fixed_sum.h"
 
 #include <stdlib.h>
@@ -19,9 +20,8 @@ static void keep_first(Misfit *m, Misfit other) {
 }
 
 /* n floats of the part from `at` on, added to the sum or, as the first, made such. */
-static void add(StepSum *s, const GradientPart *p, size_t at, size_t n, bool first, GradientSum to) {
-    size_t misfit = to.floats ? fixed_sum_single(s->unit, n, p->g + at, to.floats)
-                              : fixed_sum_add(s->unit, n, p->g + at, first, to.integers);
+static void add(StepSum *s, const GradientPart *p, size_t at, size_t n, bool first, int64_t *sum) {
+    size_t misfit = fixed_sum_add(s->unit, n, p->g + at, first, sum);
     if (misfit == SIZE_MAX) return;
     at += misfit;
     keep_first(&s->misfit, (Misfit){.micro_batch = s->share.first + s->i, .at = p->first + at, .value = p->g[at]});
@@ -36,11 +36,6 @@ static void reached(void *context, int layer) {
 
 bool step_sum_in_floats(int64_t micro_batches) { return micro_batches == 1 && ranks->n == 1; }
 
-static GradientSum sum_at(GradientSum sum, size_t at) {
-    if (sum.floats) return (GradientSum){.floats = sum.floats + at};
-    return (GradientSum){.integers = sum.integers + at};
-}
-
 static int start_alone(StepSum *s, Err *err) {
     (void)s, (void)err;
     return 0;
@@ -49,7 +44,7 @@ static int start_alone(StepSum *s, Err *err) {
 static void reach_alone(StepSum *s, int part) {
     while (s->added > part) {
         const GradientPart *p = &s->gradients.parts[--s->added];
-        add(s, p, 0, p->n, s->i == 0, sum_at(s->sum, p->first));
+        add(s, p, 0, p->n, s->i == 0, s->sum.integers + p->first);
         gradient_part_clear(p);
     }
 }
@@ -57,6 +52,34 @@ static void reach_alone(StepSum *s, int part) {
 static void end_alone(StepSum *s) { reach_alone(s, 0); }
 
 static const SumWay alone = {.start = start_alone, .reach = reach_alone, .end = end_alone};
+
+/* ---- alone, a single one ---- */
+
+size_t gradient_sum_round(const Slices *s, int from, int to, GradientSum sum) {
+    const double unit = fixed_sum_unit(1);
+    size_t misfit = SIZE_MAX;
+#pragma omp parallel for schedule(static) reduction(min : misfit)
+    for (int i = from; i < to; i++) {
+        float *g = sum.floats + s->all[i].first;
+        size_t place = fixed_sum_single(unit, (size_t)s->all[i].n, g);
+        if (place != SIZE_MAX) misfit = MIN(misfit, s->all[i].first + place);
+        sum.squares[i] = kernels->train->squares(s->all[i].n, g);
+    }
+    return misfit;
+}
+
+static void reach_single(StepSum *s, int part) {
+    size_t first = part < s->gradients.n ? s->gradients.parts[part].first : SIZE_MAX;
+    int from = s->rounded;
+    while (from > 0 && s->slices->all[from - 1].first >= first) from--;
+    size_t misfit = gradient_sum_round(s->slices, from, s->rounded, s->sum);
+    s->rounded = from;
+    if (misfit != SIZE_MAX) keep_first(&s->misfit, (Misfit){.at = misfit, .value = s->sum.floats[misfit]});
+}
+
+static void end_single(StepSum *s) { reach_single(s, 0); }
+
+static const SumWay single = {.start = start_alone, .reach = reach_single, .end = end_single};
 
 /* ---- with others ---- */
 
@@ -76,7 +99,7 @@ static void advance(StepSum *s, int *at, int part) {
 static void meet(StepSum *s, int bucket, const GradientPart *p) {
     Stretch all = slices_bucket(s->slices, bucket), own = slices_bucket_owned(s->slices, bucket);
     if (s->i < s->share.n)
-        add(s, p, all.first - p->first, all.n, true, (GradientSum){.integers = s->integers});
+        add(s, p, all.first - p->first, all.n, true, s->integers);
     else
         memset(s->integers, 0, all.n * sizeof *s->integers);
     slices_reduce_scatter(s->slices, s->integers, bucket, s->arrived);
@@ -125,7 +148,15 @@ static const SumWay with_others = {.start = start_thread, .reach = reach_with_ot
 
 /* ---- both ---- */
 
-static int places(void) { return ranks->n > 1 ? 2 : 1; }
+static int places(int64_t micro_batches) {
+    if (step_sum_in_floats(micro_batches)) return 0;
+    return ranks->n > 1 ? 2 : 1;
+}
+
+static const SumWay *way_of(int64_t micro_batches) {
+    if (step_sum_in_floats(micro_batches)) return &single;
+    return ranks->n > 1 ? &with_others : &alone;
+}
 
 int64_t step_sum_meetings(int64_t micro_batches) { return (micro_batches + ranks->n - 1) / ranks->n; }
 
@@ -135,8 +166,8 @@ static size_t largest_bucket(const Slices *slices) {
     return most;
 }
 
-size_t step_sum_memory(const ParamSet *ps) {
-    size_t gradients = layer_gradients_memory(ps, places());
+size_t step_sum_memory(const ParamSet *ps, int64_t micro_batches) {
+    size_t gradients = layer_gradients_memory(ps, places(micro_batches));
     if (ranks->n == 1) return gradients;
     Slices slices;
     slices_init(&slices, ps);
@@ -152,9 +183,9 @@ void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, Gradien
                    .micro_batches = micro_batches,
                    .share = ranks_share(micro_batches, ranks->rank, ranks->n),
                    .unit = fixed_sum_unit(micro_batches),
-                   .way = ranks->n > 1 ? &with_others : &alone};
+                   .way = way_of(micro_batches)};
     size_t most = (size_t)step_sum_meetings(micro_batches);
-    layer_gradients_init(&s->gradients, ps, places());
+    layer_gradients_init(&s->gradients, ps, places(micro_batches), sum.floats);
     s->mine = xcalloc(most, sizeof *s->mine);
     s->all = xcalloc(most * (size_t)ranks->n, sizeof *s->all);
     if (ranks->n > 1) {
@@ -179,6 +210,7 @@ static void start(StepSum *s, int64_t i) {
     if (i == 0) s->misfit = (Misfit){.micro_batch = INT64_MAX};
     s->i = i;
     s->done = s->added = s->gradients.n;
+    s->rounded = s->slices->n;
 }
 
 int step_sum_begin(StepSum *s, int64_t i, Tape *tape, Err *err) {

@@ -6,12 +6,12 @@
  *     step_sum_add(s, i, loss)
  *     step_sum_end(s, &mean)         sum = that over all ranks, of what this one owns (slices.h)
  *
- * Gradients are added as integers (fixed_sum.h), so no order of them has to be kept; a single one is rounded as they
- * are, and takes half the room. As the tape leaves a layer, what it has is added and its place is free for the next
- * one. A machine alone does that there and then. Of many ranks each has a thread that makes integers of it, bucket by
- * bucket, and meets the others: each gets the sum of what it owns. The layer below is computed meanwhile. So all ranks
- * have as many micro-batches in a step, of which the last of some are none, and nobody holds more than its share of the
- * sum: ZeRO's second stage. */
+ * Gradients are added as integers (fixed_sum.h), so no order of them has to be kept. A single one of a machine alone is
+ * rounded as they are, where it lies. As the tape leaves a layer, what it has is added and its place is free for the
+ * next one. A machine alone does that there and then. Of many ranks each has a thread that makes integers of it, bucket
+ * by bucket, and meets the others: each gets the sum of what it owns. The layer below is computed meanwhile. So all
+ * ranks have as many micro-batches in a step, of which the last of some are none, and nobody holds more than its share
+ * of the sum: ZeRO's second stage. */
 #ifndef NOISED_STEP_SUM_H
 #define NOISED_STEP_SUM_H
 
@@ -33,13 +33,18 @@ typedef struct Misfit {
     float value;
 } Misfit;
 
-/* [slices.owned], one of them: integers; or what would be read of them, where one machine has a single micro-batch. */
+/* Integers; or, where one machine has a single micro-batch, what would be read of them: then the weights' grad is
+ * there, zeros before a step. */
 typedef struct GradientSum {
-    int64_t *integers;
-    float *floats;
+    int64_t *integers; /* [slices.owned] */
+    float *floats;     /* [slices.owned] */
+    double *squares;   /* [slices.n] with floats: the sum of each slice's squares */
 } GradientSum;
 
 bool step_sum_in_floats(int64_t micro_batches);
+/* Makes floats that lie in sum what would be read, of slices from..to-1, and sums their squares. Returns the place of
+ * the first in sum that does not fit, as fixed_sum_add does. */
+size_t gradient_sum_round(const Slices *s, int from, int to, GradientSum sum);
 
 typedef struct SumWay SumWay;
 typedef struct StepSum {
@@ -53,16 +58,17 @@ typedef struct StepSum {
     MicroLoss *mine, *all; /* [share.n, or one more] of this rank; [that of all ranks] */
     Misfit misfit;         /* the first of the first micro-batch that has any */
     Tape *tape;
-    const SumWay *way;           /* alone, or with others: then the rest */
+    const SumWay *way;           /* alone, by a single one or some; or with others: then the rest but for rounded */
     int64_t *integers, *arrived; /* of a bucket; the sum of what this rank owns of it */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int done, added; /* parts of the gradients from here on are those of the micro-batch; are added, and cleared */
+    int rounded;     /* slices from here on are, of a single one */
 } StepSum;
 
 /* Bytes of this rank, without the sum. */
-size_t step_sum_memory(const ParamSet *ps);
+size_t step_sum_memory(const ParamSet *ps, int64_t micro_batches);
 
 /* ps, cut into slices, and sum: borrowed. Must not move in memory. */
 void step_sum_init(StepSum *s, const ParamSet *ps, const Slices *slices, GradientSum sum, int64_t micro_batches);
