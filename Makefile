@@ -489,7 +489,7 @@ bench-forms: $(BUILD)/noised ## what a token costs under a form beside a free on
 	BUILD=$(BUILD) python3 tests/bench/bench_forms.py
 
 .PHONY: bench-guess
-bench-guess: $(BUILD)/noised ## what --guess is worth, where text repeats and where it does not (CHECKPOINT=dir ROUNDS=9)
+bench-guess: $(BUILD)/noised ## what --guess is worth, or --draft DRAFT, where text repeats and where it does not (CHECKPOINT=dir DRAFT=dir ROUNDS=9)
 	BUILD=$(BUILD) python3 tests/bench/bench_guess.py
 
 .PHONY: bench-scale

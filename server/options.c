@@ -60,6 +60,9 @@ const Option options_table[OPTIONS_N] = {
      .help = "prompt tokens per step at most, fewer beside few streams"},
     {"guess", OPTION_SWITCH, AT(engine.guess),
      .help = "try ahead what followed when prompt or answer ran alike: the same bytes, sooner where text repeats"},
+    {"draft", OPTION_TEXT, AT(draft), "DIR",
+     .help = "try ahead what this small checkpoint says, which has the same tokens: the same bytes, sooner where it is "
+             "right"},
     {"max-queue", OPTION_INT, AT(engine.max_queue), "N", 1, 65536, "256", "sequences",
      .help = "sequences that wait, all choices of all requests"},
     {"context", OPTION_INT, AT(context), "N", 0, 1 << 20, "0", "tokens",

@@ -13,6 +13,7 @@ typedef struct Options {
     const char *model, *model_name; /* model_name NULL: the folder's name */
     OptionList aliases, cors_origins, allowed_hosts;
     bool any_model, lenient, no_slots, public_models;
+    const char *draft;         /* a checkpoint; NULL: none */
     const char *chat_template; /* a name or a file; NULL: the checkpoint's */
     const char *api_key_file, *kv_dtype, *kv_form, *probe;
     const char *batch, *out; /* files; NULL: it serves */
@@ -32,7 +33,7 @@ typedef struct Options {
     ApiDefaults defaults;
 } Options;
 
-enum { OPTIONS_N = 57 };
+enum { OPTIONS_N = 58 };
 extern const Option options_table[OPTIONS_N];
 
 /* --batch and --out go together, without what is for clients and their sockets; nobody who waits gives up. */

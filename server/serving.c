@@ -62,6 +62,9 @@ static void announce(const Model *m, const EngineOptions *o) {
     }
     log_line("cache of up to %d tokens in %s, %s once it is full; a full batch takes %s", needs.kv_tokens,
              dtype_name(o->kv_dtype), memory_text(needs.kv_bytes, cache), memory_text(needs.work_bytes, work));
+    if (o->draft)
+        log_line("draft: %zu parameters in %s, %s beside them", params_count(&o->draft->params),
+                 dtype_said(params_dtype(&o->draft->params)), memory_text(needs.draft_bytes, cache));
 }
 
 /* What requests get here that they would not get elsewhere. */
@@ -89,6 +92,29 @@ static int describe(Serving *s, const Options *o, const char *dir, Err *err) {
     return s->tokenizer_info.failed || s->props.failed ? err_set(err, "%s: no memory to load it", dir) : 0;
 }
 
+/* The same bytes under every number, where both have any. */
+static int check_tokens(const Serving *s, const Options *o, Err *err) {
+    const Tokenizer *draft = s->draft.tokenizer, *own = s->checkpoint.tokenizer;
+    for (int i = 0; draft && own && i < s->checkpoint.model.cfg.vocab_size; i++) {
+        size_t n = 0, n_own = 0;
+        const char *piece = tokenizer_piece(draft, i, &n), *piece_own = tokenizer_piece(own, i, &n_own);
+        if (n != n_own || (n && memcmp(piece, piece_own, n) != 0))
+            return err_set(err, "--draft %s: token %d is \"%.*s\", that of %s is \"%.*s\"", o->draft, i,
+                           (int)MIN(n, 40u), n ? piece : "", o->model, (int)MIN(n_own, 40u), n_own ? piece_own : "");
+    }
+    return 0;
+}
+
+static int check_draft(const Serving *s, const Options *o, Err *err) {
+    const Config *c = &s->checkpoint.model.cfg, *draft = &s->draft.model.cfg;
+    if (!config_generates(c)) return err_set(err, "--draft: %s does not generate text", o->model);
+    if (!config_generates(draft)) return err_set(err, "--draft %s does not generate text", o->draft);
+    if (draft->vocab_size != c->vocab_size)
+        return err_set(err, "--draft %s has a vocabulary of %d, that of %s is %d", o->draft, draft->vocab_size,
+                       o->model, c->vocab_size);
+    return check_tokens(s, o, err);
+}
+
 /* dir: where the checkpoint was opened. spare: another version serves. */
 static int start(Serving *s, const ServingContext *ctx, const char *dir, bool spare, Err *err) {
     const Checkpoint *c = &s->checkpoint;
@@ -102,6 +128,8 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
     engine.kv_form = kv_form(ctx->options, &c->model);
     engine.metrics = ctx->metrics;
     engine.spare = spare;
+    engine.draft = ctx->options->draft ? &s->draft.model : NULL;
+    if (engine.draft && check_draft(s, ctx->options, err)) return -1;
     memory_ran_out(); /* forget what was before */
     if (chat_open(&s->chat, dir, ctx->options->chat_template, config, s->tokenizer, err) ||
         (config_generates(config) && config_check_kv_form(config, engine.kv_form, err)))
@@ -122,7 +150,7 @@ static int start(Serving *s, const ServingContext *ctx, const char *dir, bool sp
                           .defaults = ctx->options->defaults,
                           .lenient = ctx->options->lenient,
                           .no_slots = ctx->options->no_slots,
-                          .guess = engine.guess,
+                          .guess = engine.guess || engine.draft,
                           .models = options_models(ctx->options, ctx->model_name),
                           .fingerprint = s->fingerprint,
                           .chat_fingerprint = s->chat_fingerprint,
@@ -146,17 +174,23 @@ typedef struct Loading {
     int rc;
 } Loading;
 
+static int open_folder(Checkpoint *c, const char *dir, const Options *o, Err *err) {
+    return (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(c, dir, err);
+}
+
 /* A link to the folder is followed once: exchanged meanwhile, it does not mix two versions. */
 static void load(void *arg) {
     Loading *l = arg;
     Serving *s = l->serving;
     const Options *o = l->ctx->options;
-    char *real = realpath(o->model, NULL);
+    char *real = realpath(o->model, NULL), *draft = o->draft ? realpath(o->draft, NULL) : NULL;
     const char *dir = real ? real : o->model;
-    int rc = (o->copy_weights ? checkpoint_open_copy : checkpoint_open)(&s->checkpoint, dir, l->err);
+    int rc = open_folder(&s->checkpoint, dir, o, l->err);
+    if (rc == 0 && o->draft) rc = open_folder(&s->draft, draft ? draft : o->draft, o, l->err);
     l->rc = rc || start(s, l->ctx, dir, l->spare, l->err) ? -1 : 0;
     if (l->rc == 0) openapi_print(&s->openapi, &s->api, o->api_key_file != NULL);
     if (s->openapi.failed) l->rc = err_set(l->err, "%s: no memory to load it", dir);
+    free(draft);
     free(real);
 }
 
@@ -207,6 +241,7 @@ void serving_close(Serving *s) {
     buffer_free(&s->openapi);
     vocabulary_free(&s->vocabulary);
     if (s->tokenizer != s->checkpoint.tokenizer) tokenizer_free(s->tokenizer);
+    checkpoint_close(&s->draft);
     checkpoint_close(&s->checkpoint);
     free(s);
 }

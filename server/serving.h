@@ -11,6 +11,7 @@
 
 typedef struct Serving {
     Checkpoint checkpoint;
+    Checkpoint draft;      /* of --draft */
     Tokenizer *tokenizer;  /* the checkpoint's, or one of ids only when it has none */
     Vocabulary vocabulary; /* of a model that generates, else empty */
     Engine *engine;

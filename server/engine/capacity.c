@@ -29,5 +29,6 @@ EngineFootprint engine_footprint(const Model *m, const EngineOptions *o) {
     return (EngineFootprint){.kv_tokens = (int)tokens,
                              .kv_bytes = (size_t)tokens * kv_bytes_per_token(c, o->kv_dtype, o->kv_form),
                              .work_bytes =
-                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORED_ROWS), o->kv_form)};
+                                 footprint_serving(m, rows, MIN(rows, o->max_batch + SCORED_ROWS), o->kv_form),
+                             .draft_bytes = o->draft ? draft_memory(o->draft, m) : 0};
 }

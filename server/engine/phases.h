@@ -2,10 +2,9 @@
  * begins, by the same reading of the clock, so they leave no gap and their sum is the whole time:
  *
  *   wait      for work, for the engine's lock, and for the housekeeping of the step before
- *   plan      taking jobs from the queue, ending those that are past their time, choosing the rows, copying prefixes
- *   forward   the network, and a look whether its files still are what was mapped
- *   sample    drawing tokens, log-probabilities
- *   publish   handing tokens over and waking connections; the text is made by the HTTP thread meanwhile
+ *   plan      taking jobs from the queue, ending those that are past their time, the draft, choosing the rows, copying
+ * prefixes forward   the network, and a look whether its files still are what was mapped sample    drawing tokens,
+ * log-probabilities publish   handing tokens over and waking connections; the text is made by the HTTP thread meanwhile
  *
  * A round of the loop that computes nothing (everything was cancelled) belongs to the step after it. The engine
  * thread's. */

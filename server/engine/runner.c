@@ -20,7 +20,7 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     const Config *c = &m->cfg;
     *r = (Runner){.model = m, .files = &checkpoint->shards, .max_batch = o->max_batch, .stream_limit = o->stream_limit};
     EngineFootprint needs = engine_footprint(m, o);
-    if (memory_check(needs.kv_bytes + needs.work_bytes, "the cache and the largest batch",
+    if (memory_check(needs.kv_bytes + needs.work_bytes + needs.draft_bytes, "the cache and the largest batch",
                      "a smaller --kv-tokens takes less, and so do --max-batch and --prefill-chunk", err))
         return -1;
     int n_blocks = needs.kv_tokens / KV_BLOCK, per_context = kv_blocks(c->max_positions);
@@ -28,6 +28,8 @@ int runner_init(Runner *r, const Checkpoint *checkpoint, const EngineOptions *o,
     kv_pool_init(&r->pool, n_blocks);
     scheduler_init(&r->scheduler, c, o->max_batch, o->prefill_chunk);
     r->scheduler.guess = o->guess;
+    if (o->draft && draft_init(&r->draft, o->draft, m, err)) return -1;
+    if (o->draft) r->scheduler.draft = &r->draft;
     tape_init(&r->tape, false);
     r->sequences = xcalloc(2 * (size_t)o->max_batch, sizeof *r->sequences);
     r->running = xcalloc(2 * (size_t)o->max_batch, sizeof(Sequence *));
@@ -53,6 +55,7 @@ void runner_free(Runner *r) {
     free(r->sequences);
     free(r->running);
     scheduler_free(&r->scheduler);
+    draft_free(&r->draft);
     tape_free(&r->tape);
     kv_pool_free(&r->pool);
     kv_free(&r->kv);
@@ -95,6 +98,7 @@ bool runner_warm_up(Runner *r) {
     for (size_t i = 0; i < (size_t)logits->n * (size_t)logits->d; i++) finite = finite && isfinite(logits->x[i]);
     arena_join(&r->tape.arena);
     r->arena_blocks = r->tape.arena.grown;
+    if (r->scheduler.draft) draft_warm_up(&r->draft);
     return finite;
 }
 
@@ -127,7 +131,8 @@ bool runner_admit(Runner *r, Job *job) {
                      .noise_scale = noise ? job->noise_prompt.scale : 0,
                      .component = noise ? job->noise_prompt.component : 0};
     PoolPrefix found;
-    *s = (Sequence){.tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt};
+    *s = (Sequence){
+        .tokens = s->tokens, .blocks = s->blocks, .n_tokens = job->n_prompt, .draft = {.right = r->draft.right}};
     bool whole = job->max_tokens > 0 || !job->kind->draws;
     s->n_prompt = whole ? job->n_prompt : job->score_prompt ? job->n_prompt - 1 : 0;
     s->n_shared = r->scheduler.whole ? 0 : MIN(s->n_prompt, job_wants_from(job));
@@ -288,7 +293,10 @@ static Finish take_all_drawn(Runner *r, Sequence *s) {
         if (finish != FINISH_NONE || s->tokens[s->n_tokens - 1] != guessed) break;
         s->n_rows++;
     }
-    if (s->step_guessed) guess_learn(&s->guess, s->step_guessed, right);
+    if (s->step_drafted)
+        draft_learn(&r->draft, &s->draft, s->step_guessed, right);
+    else if (s->step_guessed)
+        guess_learn(&s->guess, s->step_guessed, right);
     r->step_guessed += s->step_guessed;
     r->step_right += right;
     return finish;

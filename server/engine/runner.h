@@ -24,6 +24,7 @@ typedef struct Runner {
     KvCache kv;
     KvPool pool;
     Scheduler scheduler;
+    Draft draft; /* zeroed: none */
     Tape tape;
     Sequence *sequences; /* [2 max_batch] */
     Sequence **running;  /* [2 max_batch] the first n_running in order of admission, then those not in use */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(DECODE_ROWS / (DRAFT_TEXTS + 1) < 2, "more texts than the draft has places for would be guessed for");
+
 int scheduler_chunk(const Config *c, int prefill_chunk) {
     return config_generates(c) ? prefill_chunk : MAX(prefill_chunk, c->max_positions);
 }
@@ -146,12 +148,36 @@ static int claim_rows(const Scheduler *p, const Sequence *s, const KvPool *pool,
     return end - s->n_rows;
 }
 
+static bool decodes(const Sequence *s) { return !s->rests && s->n_rows >= s->job->n_prompt; }
+
 /* A job with a choice or a form to keep to draws one token at a time: what may come depends on the one before. */
-static int guess(Sequence *s, int most) {
+static int most_ahead(const Sequence *s, int most) {
     const Job *job = s->job;
     if (job->trie || job->walk || job->bad_words) return 0;
-    int left = job->max_tokens - (s->n_tokens - job->n_prompt) - 1; /* the last token is never fed back */
-    return guess_next(&s->guess, s->tokens, s->n_tokens, MIN(most, left));
+    return MIN(most, job->max_tokens - (s->n_tokens - job->n_prompt) - 1); /* the last token is never fed back */
+}
+
+/* Writes up to `most` tokens behind those of every sequence that decodes: what is looked up, else what the draft says.
+ */
+static void guess_ahead(Scheduler *p, Sequence *const *running, int n, int most) {
+    DraftAsk asks[DRAFT_TEXTS];
+    int n_asks = 0;
+    for (int i = 0; i < n && most > 0; i++) {
+        Sequence *s = running[i];
+        if (!decodes(s)) continue;
+        int ahead = most_ahead(s, most);
+        if (p->guess) s->step_guessed = guess_next(&s->guess, s->tokens, s->n_tokens, ahead);
+        int wanted = p->draft && !s->step_guessed ? draft_plan(p->draft, &s->draft, s->n_tokens, ahead) : 0;
+        if (wanted)
+            asks[n_asks++] =
+                (DraftAsk){.whose = s, .job = s->job, .tokens = s->tokens, .n_tokens = s->n_tokens, .most = wanted};
+    }
+    if (n_asks) draft_next(p->draft, asks, n_asks);
+    for (int i = 0; i < n_asks; i++) {
+        Sequence *s = asks[i].whose;
+        s->step_guessed = asks[i].n;
+        s->step_drafted = asks[i].n > 0;
+    }
 }
 
 /* The next row of every sequence whose prompt is done, and those of guesses; how many sequences. */
@@ -160,16 +186,14 @@ static int add_decode_rows(Scheduler *p, Sequence *const *running, int n) {
     for (int i = 0; i < n; i++) {
         Sequence *s = running[i];
         s->step_rows = s->step_wanted = s->step_guessed = 0;
-        decoding += !s->rests && s->n_rows >= s->job->n_prompt;
+        s->step_drafted = false;
+        decoding += decodes(s);
     }
     /* Prompts keep a row, or they would never get on. */
-    int most = p->guess && decoding ? MIN(DECODE_ROWS / decoding - 1, (p->prefill_chunk - 1) / decoding) : 0;
-    for (int i = 0; i < n; i++) {
-        Sequence *s = running[i];
-        if (s->rests || s->n_rows < s->job->n_prompt) continue;
-        s->step_guessed = guess(s, most);
-        add_rows(p, s, 1 + s->step_guessed);
-    }
+    if ((p->guess || p->draft) && decoding)
+        guess_ahead(p, running, n, MIN(DECODE_ROWS / decoding - 1, (p->prefill_chunk - 1) / decoding));
+    for (int i = 0; i < n; i++)
+        if (decodes(running[i])) add_rows(p, running[i], 1 + running[i]->step_guessed);
     return decoding;
 }
 

@@ -9,8 +9,8 @@
  * sequence whose next prompt block is shared and ready skips it; if another one computes that block in this very step,
  * it waits for the next. Arrays are made once; one thread.
  *
- * With `guess`, decode rows are followed by those of tokens that may come next (guess.h), as long as there are at most
- * DECODE_ROWS of both: a step of few rows costs what the weights cost.
+ * With `guess` or a draft, decode rows are followed by those of tokens that may come next (guess.h, draft.h), as long
+ * as there are at most DECODE_ROWS of both: a step of few rows costs what the weights cost.
  *
  * Where more run than there are places, clients take turns; and of those whose forms take long to find out what may
  * come as many draw in a step as take as long together as one may (vocabulary.h), for all others wait for that.
@@ -20,6 +20,7 @@
 #ifndef NOISED_SCHEDULER_H
 #define NOISED_SCHEDULER_H
 
+#include "server/engine/draft.h"
 #include "server/engine/guess.h"
 #include "server/engine/job.h"
 #include "server/engine/kv_pool.h"
@@ -46,10 +47,12 @@ typedef struct Sequence {
     int64_t form_visits; /* that the last draw took of job->walk (constrained.h) */
     TrieNode node;       /* of job->trie, where it stands */
     Guess guess;
-    int step_rows;    /* in the batch of this step */
-    int step_guessed; /* the last of them, of tokens that are guessed */
-    int step_wanted;  /* the last of them, whose logits are wanted */
-    bool step_news;   /* the step brought something for the submitter, and perhaps the end: */
+    DraftTrust draft;
+    int step_rows;     /* in the batch of this step */
+    int step_guessed;  /* the last of them, of tokens that are guessed */
+    bool step_drafted; /* by the draft */
+    int step_wanted;   /* the last of them, whose logits are wanted */
+    bool step_news;    /* the step brought something for the submitter, and perhaps the end: */
     Finish step_finish;
 } Sequence;
 
@@ -69,6 +72,7 @@ typedef struct Scheduler {
         logit_rows; /* [n_logit_rows] which of the wanted rows' logits are needed, ascending: not of pooling requests */
     int n_logit_rows;
     bool guess;
+    Draft *draft;   /* NULL: there is none */
     bool whole;     /* sequences come whole; all their rows are wanted */
     int head_token; /* whole: rows of this token have logits, or: */
     float *images;  /* [max_batch, image_floats], beside the segments */

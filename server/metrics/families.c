@@ -51,7 +51,7 @@ static const CounterRow own_counters[] = {
     {COUNT_PREFIX_QUERIES, "noised_prefix_queries_total", "", "Prompt tokens looked up in the cache, per choice."},
     {COUNT_PREFIX_HITS, "noised_prefix_hits_total", "", "Prompt tokens taken from the cache, per choice."},
     {COUNT_STEPS, "noised_steps_total", "", "Batches computed."},
-    {COUNT_GUESSED, "noised_guessed_tokens_total", "", "Tokens tried ahead (--guess)."},
+    {COUNT_GUESSED, "noised_guessed_tokens_total", "", "Tokens tried ahead (--guess, --draft)."},
     {COUNT_GUESSED_RIGHT, "noised_guessed_tokens_right_total", "", "Of these, drawn then."},
     {COUNT_STOP, "noised_choices_total", "finish=\"stop\"", "Choices by how they ended."},
     {COUNT_LENGTH, "noised_choices_total", "finish=\"length\"", NULL},
