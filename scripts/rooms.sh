@@ -103,8 +103,8 @@ git grep -noP '(?<![\w%:/.$*<"-])(\.\./)*[\w-]+(/[\w-]+)*/[\w-]+\.(c|h|md)\b(?!>
 
 # These make what is there before the first request, or a version that memory_survives loads.
 at_start=$(printf ':!%s\n' server/main.c server/workers.c \
-    server/engine/team_size.c server/engine/engine.c server/engine/kv_pool.c server/engine/runner.c \
-    server/engine/scheduler.c)
+    server/engine/draft.c server/engine/team_size.c server/engine/engine.c server/engine/kv_pool.c \
+    server/engine/runner.c server/engine/scheduler.c)
 if git grep -nE '\<(x(malloc|calloc|realloc|strdup|aligned)|memory_exhausted|malloc|calloc|realloc|strdup)\(' \
     -- 'server/*.c' tokenizer/encode.c tokenizer/merge.c tokenizer/diversity.c tokenizer/text_stream.c base/buffer.c $at_start; then
     echo "memory that runs out there would end the server: use the try-functions"

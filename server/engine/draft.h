@@ -8,8 +8,8 @@
  *     (1 + a + ... + a^n) / (1 + n c)
  *
  * is most, if any is above 1. a is learned for each text, which begins with that of those before it; c is what the
- * weights of both weigh, for a pass of few rows costs what they do, and a sixth for the row that is tried. Where nothing
- * pays one token is tried now and then.
+ * weights of both weigh, for a pass of few rows costs what they do, and a sixth for the row that is tried. Where
+ * nothing pays one token is tried now and then.
  *
  * Up to DRAFT_TEXTS texts are in its cache at a time, with what they share of tokens with the last in their place. The
  * draft has no noise, for the text's own is none of its weights'; but of components, where both have as many, the

@@ -57,7 +57,8 @@ TEST(draft_that_does_not_fit_is_refused) {
     snprintf(turned, sizeof turned, "%s/turned", dir);
     c.vocab_size = TEST_VOCAB + 16;
     REQUIRE(test_checkpoint_write_as(other, &c, DTYPE_F32, 1) && test_checkpoint_write(turned, CHECKPOINT_SMALL, 2));
-    const char *swap = test_text("sed -i 's/\"a\": 65,/\"a\": 66,/;s/\"b\": 66,/\"b\": 65,/' %s/tokenizer.json", turned);
+    const char *swap =
+        test_text("sed -i 's/\"a\": 65,/\"a\": 66,/;s/\"b\": 66,/\"b\": 65,/' %s/tokenizer.json", turned);
     CHECK(system(swap) == 0);
     expect_refused(small, "/nowhere/draft", "/nowhere/draft");
     expect_refused(small, other, test_text("--draft %s has a vocabulary of 336, that of %s is 320", other, small));

@@ -95,7 +95,7 @@ static void check_itself(const char *variant, int n_prompt, float temperature) {
     CHECK(d.cost > 1);
     size_t blocks = d.tape.arena.grown;
     for (int at = 0; n_prompt > DRAFT_ROWS && at < n_prompt / DRAFT_ROWS; at++)
-        CHECK(ask(&d, job, job, 0, 7) == 0); /* a long text comes in over several steps */
+        CHECK(ask(&d, job, job, 0, 7) == 0);                             /* a long text comes in over several steps */
     CHECK(ask(&d, job, job, 0, 7) == 7 && ask(&d, job, job, 3, 2) == 2); /* four of the seven were not drawn */
     CHECK(ask(&d, job, job, 20, 5) == 5 && ask(&d, job, job, 1, 1) == 1);
     if (n_prompt <= DRAFT_ROWS) CHECK(ask(&d, job, &other, 5, 7) == 7 && ask(&d, job, job, 30, 7) == 7);
@@ -137,8 +137,7 @@ TEST(draft_has_places_for_some_texts) {
             for (int i = 0; i < DRAFT_TEXTS; i++) {
                 int which = (first + i) % TEXTS, at = 3 * round + which;
                 CHECK(asks[i].n == 1 + which && asks[i].text->whose == &names[which]);
-                for (int k = 0; k < asks[i].n; k++)
-                    CHECK(texts[i].tokens[texts[i].n + k] == job->tokens[at + k].id);
+                for (int k = 0; k < asks[i].n; k++) CHECK(texts[i].tokens[texts[i].n + k] == job->tokens[at + k].id);
                 for (int k = 0; k < i; k++) CHECK(asks[k].text != asks[i].text);
             }
         }
@@ -245,8 +244,8 @@ TEST(draft_memory_is_as_told) {
     REQUIRE(draft_init(&d, &m.model, &m.model, &err) == 0);
     draft_warm_up(&d);
     size_t cache = (size_t)d.kv.n_blocks * d.kv.block_bytes;
-    CHECK(d.kv.n_blocks == DRAFT_TEXTS * 4 && cache == d.kv.n_blocks * (size_t)KV_BLOCK *
-                                                           kv_bytes_per_token(&small, DTYPE_F32, config_kv_form(&c)));
+    CHECK(d.kv.n_blocks == DRAFT_TEXTS * 4 &&
+          cache == d.kv.n_blocks * (size_t)KV_BLOCK * kv_bytes_per_token(&small, DTYPE_F32, config_kv_form(&c)));
     size_t told = draft_memory(&m.model, &of);
     CHECK_MSG(told > cache && told < cache + (1 << 20), "%zu, the cache takes %zu", told, cache);
     draft_free(&d);
