@@ -367,6 +367,11 @@ codes: built ## what a learned code for every seed is worth beside temperature, 
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
 	@python3 scripts/diversity/codes_page.py
 
+places: built ## where a learned code may enter a network, docs/diversity/places.csv (half an hour of a processor a seed; SEEDS="1 2")
+	@scripts/deps.sh python3-torch python3-numpy
+	@BUILD=$(BUILD) scripts/places.sh runs/places docs/diversity
+	@python3 scripts/diversity/codes_page.py
+
 added: built papers-completions ## what noise is worth in three models that were trained without, docs/diversity/added-*.csv (ten minutes of a processor)
 	@scripts/deps.sh python3
 	@BUILD=$(BUILD) scripts/added.sh runs/added docs/diversity
@@ -547,6 +552,6 @@ clean: ## remove what was built (trained models stay in runs/)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
+.PHONY: all man papers $(addprefix papers-,$(subst _,-,$(PAPERS))) deps test check test-browser test-clients pictures check-filter check-tokenizers test-long soak run books train-demo codes places added family uncertainty bench bench-train bench-load bench-serve built-arm run-arm docs notebook format lint clean help
 .SECONDARY:
 -include $(patsubst %.c,$(BUILD)/%.d,$(SOURCES))

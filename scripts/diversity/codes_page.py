@@ -44,7 +44,7 @@ class Figures:
 
 
 def table(figures):
-    codes = [a for a in figures.arms if a != "plain"]
+    codes = [a for a in figures.arms if any(arm == a and m == "price" for _, arm, _, m in figures.values)]
     seeds = f"seed{'s' * (len(figures.seeds) > 1)} {', '.join(figures.seeds)}"
     yield "| | " + " | ".join(f"`{a}`, {seeds}" for a in codes) + " |"
     yield "|" + "---|" * (1 + len(codes))
@@ -62,6 +62,7 @@ def table(figures):
         yield row(f"at {t}, the curve joined in log self-BLEU", lambda a, t=t: figures.told(a, t, "gain_log", 2))
     for t in figures.at("text_bits"):
         yield row(f"what a text tells of its component at {t}, bits", lambda a, t=t: figures.told(a, t, "text_bits", 2, False, sign=""))
+    for t in figures.at("book_bits"):
         yield row("what the component tells of the text's book, bits", lambda a, t=t: figures.told(a, t, "book_bits", 2, sign=""))
         yield row("its share of the variance in how much texts sound like a book, least to greatest book, %",
                   lambda a, t=t: figures.told(a, t, "share", 0, unit=100, sign=""))
@@ -80,7 +81,7 @@ def picture(figures):
     curves = {a: list(points(figures, a)) for a in figures.arms}
     differ = max(1 - r["self_bleu"] for a, rows in curves.items() if a != "plain" for r in rows)
     curves["plain"] = [r for r in curves["plain"] if 1 - r["self_bleu"] < differ + 0.03]
-    names = {a: "temperature alone" if a == "plain" else f"a code, {a}" for a in curves}
+    names = {a: {"plain": "temperature alone", "branch": "temperature, branch"}.get(a, f"a code, {a}") for a in curves}
     return "\n".join(draw.picture({names[a]: rows for a, rows in curves.items()})) + "\n"
 
 
