@@ -159,18 +159,24 @@ def point(entries):
     return {"self_bleu": [e["diversity"]["self_bleu"] for e in entries], "judge": [measure.mean(e["judge"]) for e in entries]}
 
 
-def texts_of(data, names, arm, t):
-    """data: {temperature: entries} of `plain` and of the arm."""
-    entries, own, curve = data[arm][t], point(data[arm][t]), [point(e) for e in data["plain"].values()]
-    means = lambda values: measure.bootstrap(lambda some: measure.mean([values[i] for i in some]), len(values), measure.RESAMPLES)
+def means(values):
+    return measure.bootstrap(lambda some: measure.mean([values[i] for i in some]), len(values), measure.RESAMPLES)
+
+
+def compared(own, curve):
+    """A point, and what it gains over those of temperature; no curve: it is one of them."""
     for f in ("self_bleu", "judge"):
         yield f, *means(own[f])
-    if arm == "plain":
-        return
-    for name, *scale in (("gain",), ("gain_log", math.log)):
+    for name, *scale in (("gain",), ("gain_log", math.log)) if curve else ():
         gain = lambda some, scale=scale: measure.gain_of(own, "judge", curve, some, *scale)
-        yield name, *measure.bootstrap(gain, len(entries), measure.RESAMPLES)
-    if t != READ:
+        yield name, *measure.bootstrap(gain, len(own["judge"]), measure.RESAMPLES)
+
+
+def texts_of(data, names, arm, t):
+    """data: {temperature: entries} of `plain` and of the arm."""
+    entries, curve = data[arm][t], [] if arm == "plain" else [point(e) for e in data["plain"].values()]
+    yield from compared(point(entries), curve)
+    if arm == "plain" or t != READ:
         return
     yield "text_bits", *means([math.log2(len(e["texts"])) + measure.mean(e["posterior"]) for e in entries])
     yield "book_bits", book_bits(entries), None, None
@@ -197,6 +203,14 @@ def rows_of(a, names):
                     yield seed, arm, f"{t:g}", *row
 
 
+def write_rows(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as f:
+        table = csv.writer(f, lineterminator="\n")
+        table.writerow(("seed", "arm", "at", "measure", "value", "low", "high"))
+        for row in rows:
+            table.writerow([f"{v:.4f}" if isinstance(v, float) else v for v in row])
+
+
 def main():
     parser = argparse.ArgumentParser(description="what codes are worth")
     for name in ("build", "runs", "out"):
@@ -216,11 +230,7 @@ def main():
         for seed in a.seeds:
             for arm in a.arms:
                 write_all(a, seed, arm, prompts, judge, reader)
-    with open(os.path.join(a.out, os.path.basename(a.runs) + ".csv"), "w", newline="", encoding="utf-8") as f:
-        table = csv.writer(f, lineterminator="\n")
-        table.writerow(("seed", "arm", "at", "measure", "value", "low", "high"))
-        for row in rows_of(a, measure.labels(a.runs)):
-            table.writerow([f"{v:.4f}" if isinstance(v, float) else v for v in row])
+    write_rows(os.path.join(a.out, os.path.basename(a.runs) + ".csv"), rows_of(a, measure.labels(a.runs)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ of COMPONENTS components; one in ten has none. The arms' codes, of each layer:
 `price`, `gain` and so on are held against `plain`, of `noble` against `branch`. The judge is of another seed, with queries of
 its own. RUNS has train.ids and held_out.ids, uint16, of tokens below 1,024, a book behind the other; SEEDS, THREADS and ARMS
 by the environment. Needs Debian's python3-torch and python3-numpy; arms that are done are kept in RUNS."""
-import csv
 import json
 import math
 import os
@@ -24,12 +23,11 @@ import torch
 import torch.nn.functional as F
 
 import ask
+import codes
 import measure
 
 VOCAB, WIDTH, LAYERS, HEADS, HIDDEN, WINDOW = 1024, 128, 3, 4, 344, 128
 COMPONENTS, RANK, PROMPTS, BEGINNING, TOKENS, PIECES, HELD_OUT = 8, 16, 36, 12, 64, 12, 32768
-TEMPERATURES = {"plain": (0, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05), "code": (0, 0.3, 0.5, 0.7)}
-READ = 0.7
 ARMS = ("plain", "residual", "query", "slot", "branch", "noble")
 HELD_AGAINST = {"noble": "branch"}
 
@@ -274,7 +272,7 @@ def point(net, judge, beginnings, temperature, seed):
     shape = lambda x: x.view(len(beginnings), COMPONENTS).tolist()
     out = {"judge": [measure.mean(row) for row in shape(told)],
            "self_bleu": [self_bleu(t) for t in texts[:, -TOKENS:].view(len(beginnings), COMPONENTS, TOKENS).tolist()]}
-    if net.has_code() and temperature == READ:
+    if net.has_code() and temperature == codes.READ:
         with torch.no_grad():
             under = lambda k: net.nats(texts, torch.full((len(texts),), k))[:, -TOKENS:].sum(1)
             own = torch.stack([under(k) for k in range(COMPONENTS)], 1)
@@ -286,17 +284,9 @@ def point(net, judge, beginnings, temperature, seed):
 
 def texts_of(points, arm, t):
     own = points[arm][t]
-    curve = list(points[HELD_AGAINST.get(arm, "plain")].values())
-    means = lambda x: measure.bootstrap(lambda some: measure.mean([x[i] for i in some]), len(x), measure.RESAMPLES)
-    for f in ("self_bleu", "judge"):
-        yield f, *means(own[f])
-    if arm in ("plain", "branch"):
-        return
-    for name, *scale in (("gain",), ("gain_log", math.log)):
-        gain = lambda some, scale=scale: measure.gain_of(own, "judge", curve, some, *scale)
-        yield name, *measure.bootstrap(gain, PROMPTS, measure.RESAMPLES)
+    yield from codes.compared(own, [] if arm in ("plain", "branch") else list(points[HELD_AGAINST.get(arm, "plain")].values()))
     if "text_bits" in own:
-        yield "text_bits", *means(own["text_bits"])
+        yield "text_bits", *codes.means(own["text_bits"])
 
 
 def first(runs, name, ids, steps, seed, symmetric):
@@ -312,10 +302,10 @@ def rows_of(seed, runs, ids, held_out):
     beginnings = torch.stack([held_out[i * len(held_out) // PROMPTS :][:BEGINNING] for i in range(PROMPTS)])
     points = {}
     for arm in ARMS:
-        kind = "plain" if arm in ("plain", "branch") else "code"
+        temperatures = codes.TEMPERATURES["plain" if arm in ("plain", "branch") else "code"]
         path = os.path.join(runs, f"{arm}-{seed}.json")
         if not os.path.exists(path):
-            ask.save(path, {str(t): point(nets[arm], judge, beginnings, t, seed) for t in TEMPERATURES[kind]})
+            ask.save(path, {str(t): point(nets[arm], judge, beginnings, t, seed) for t in temperatures})
         with open(path, encoding="utf-8") as f:
             points[arm] = {float(t): p for t, p in json.load(f).items()}
         print(f"places: {arm}-{seed} has written", flush=True)
@@ -334,11 +324,7 @@ def main():
     ids, held_out = (torch.from_numpy(numpy.fromfile(os.path.join(runs, n + ".ids"), numpy.uint16).astype(numpy.int64))
                      for n in ("train", "held_out"))
     rows = [row for seed in os.environ.get("SEEDS", "1 2 3").split() for row in rows_of(int(seed), runs, ids, held_out)]
-    with open(os.path.join(out, "places.csv"), "w", newline="", encoding="utf-8") as f:
-        table = csv.writer(f, lineterminator="\n")
-        table.writerow(("seed", "arm", "at", "measure", "value", "low", "high"))
-        for row in rows:
-            table.writerow([f"{v:.4f}" if isinstance(v, float) else v for v in row])
+    codes.write_rows(os.path.join(out, "places.csv"), rows)
 
 
 if __name__ == "__main__":
